@@ -1,0 +1,112 @@
+import type { CacheMode, KeyKind, LimitReset, Scope } from '../core/caller.ts';
+
+/** A customer: the owner of keys, a wallet, logs and everything else that must not leak. */
+export interface Tenant {
+  readonly id: string;
+  readonly name: string;
+  readonly disabled: boolean;
+  /** `null`: the operator's defaults apply. */
+  readonly requestsPerMinute: number | null;
+  readonly concurrentRequests: number | null;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+/** A key without its secret: only the secret's hash is stored, and it never leaves the store. */
+export interface ApiKey {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly kind: KeyKind;
+  /** `sk-tg-ab12…9f`: enough to recognise a key, useless to guess it. */
+  readonly label: string;
+  readonly name: string;
+  readonly disabled: boolean;
+  readonly limitCredits: number | null;
+  readonly limitReset: LimitReset | null;
+  readonly models: readonly string[] | null;
+  readonly scopes: readonly Scope[] | null;
+  readonly requestsPerMinute: number | null;
+  readonly cacheMode: CacheMode | null;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly expiresAt: number | null;
+  readonly lastUsedAt: number | null;
+}
+
+export type TenantChange = Partial<
+  Pick<Tenant, 'name' | 'disabled' | 'requestsPerMinute' | 'concurrentRequests'>
+>;
+
+export type KeyChange = Partial<
+  Pick<
+    ApiKey,
+    | 'name'
+    | 'disabled'
+    | 'limitCredits'
+    | 'limitReset'
+    | 'models'
+    | 'scopes'
+    | 'requestsPerMinute'
+    | 'cacheMode'
+    | 'expiresAt'
+  >
+>;
+
+/** What a presented secret resolves to. */
+export interface KeyMatch {
+  readonly key: ApiKey;
+  readonly tenant: Tenant;
+  /** The stored hash, for the constant-time comparison after the look-up. */
+  readonly hash: Uint8Array;
+  /** Set when the secret was rotated out and only works until then. */
+  readonly secretExpiresAt: number | null;
+}
+
+export interface Page {
+  readonly limit: number;
+  readonly offset: number;
+}
+
+/** The store that authentication and key management need. Times are epoch milliseconds. */
+export interface Directory {
+  /** Finds a key by the SHA-256 of the whole key text: current secret first, then rotated-out. */
+  findKey(hash: Uint8Array): Promise<KeyMatch | undefined>;
+
+  addTenant(tenant: Tenant): Promise<'added' | 'exists'>;
+  getTenant(id: string): Promise<Tenant | undefined>;
+  listTenants(page: Page): Promise<readonly Tenant[]>;
+  changeTenant(id: string, change: TenantChange, now: number): Promise<Tenant | undefined>;
+
+  addKey(key: ApiKey, hash: Uint8Array): Promise<'added' | 'exists'>;
+  /** Every look-up names the tenant: another tenant's key is as absent as no key. */
+  getKey(tenantId: string, id: string): Promise<ApiKey | undefined>;
+  countKeys(tenantId: string): Promise<number>;
+  listKeys(
+    tenantId: string,
+    page: Page & { readonly includeDisabled: boolean },
+  ): Promise<readonly ApiKey[]>;
+  changeKey(
+    tenantId: string,
+    id: string,
+    change: KeyChange,
+    now: number,
+  ): Promise<ApiKey | undefined>;
+  /** Gone for callers at once; its id stays in logs and ledger. */
+  deleteKey(tenantId: string, id: string, now: number): Promise<boolean>;
+  /** Puts a new secret in; the old one keeps working until `oldUntil`. Same id, same usage. */
+  rotateKey(
+    tenantId: string,
+    id: string,
+    secret: { readonly hash: Uint8Array; readonly label: string; readonly oldUntil: number },
+    now: number,
+  ): Promise<ApiKey | undefined>;
+  /** Batched, best effort: when each key was last seen. */
+  markUsed(lastUsed: ReadonlyMap<string, number>): Promise<void>;
+
+  /** The hash of the operator's token, or undefined before the first start. */
+  adminTokenHash(): Promise<Uint8Array | undefined>;
+  setAdminTokenHash(hash: Uint8Array): Promise<void>;
+
+  /** A number that grows with every change above, so that other processes notice (not markUsed). */
+  version(): Promise<number>;
+}

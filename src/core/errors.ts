@@ -1,0 +1,129 @@
+/**
+ * Every way Tollgate refuses or fails, in one table. Nothing else in the code invents a status.
+ *
+ * `blame` groups failures for the operator; `retryHelps` tells SDKs whether repeating the same
+ * request can succeed (it becomes the `x-should-retry` header).
+ */
+export const errorTable = {
+  invalid_request_error: {
+    status: 400,
+    imageType: 'invalid_request_error',
+    blame: 'caller',
+    retryHelps: false,
+  },
+  invalid_api_key: {
+    status: 401,
+    imageType: 'authentication_error',
+    blame: 'caller',
+    retryHelps: false,
+  },
+  insufficient_credits: {
+    status: 402,
+    imageType: 'billing_error',
+    blame: 'caller',
+    retryHelps: false,
+  },
+  forbidden: { status: 403, imageType: 'permission_error', blame: 'caller', retryHelps: false },
+  model_capability_mismatch: {
+    status: 400,
+    imageType: 'invalid_request_error',
+    blame: 'caller',
+    retryHelps: false,
+  },
+  rate_limit_exceeded: {
+    status: 429,
+    imageType: 'rate_limit_error',
+    blame: 'caller',
+    retryHelps: true,
+  },
+  upstream_error: {
+    status: 502,
+    imageType: 'upstream_error',
+    blame: 'upstream',
+    retryHelps: true,
+  },
+  service_unavailable: {
+    status: 503,
+    imageType: 'api_error',
+    blame: 'gateway',
+    retryHelps: true,
+  },
+  internal_error: { status: 500, imageType: 'api_error', blame: 'gateway', retryHelps: true },
+} as const;
+
+export type ErrorSymbol = keyof typeof errorTable;
+
+/** Statuses a symbol may carry besides its own: 404, 405, 409, 413, 415 and 503, 504. */
+export type ErrorStatus =
+  | 400
+  | 401
+  | 402
+  | 403
+  | 404
+  | 405
+  | 409
+  | 413
+  | 415
+  | 429
+  | 500
+  | 502
+  | 503
+  | 504;
+
+export interface ErrorDetails {
+  readonly status?: ErrorStatus;
+  /** Path of the offending field, as a client would write it: `messages[2].content[0].text`. */
+  readonly param?: string;
+  readonly retryAfterSeconds?: number;
+  /** Overrides the table when this one case differs from its symbol. */
+  readonly retryHelps?: boolean;
+  /** What really happened, for the operator's log; never sent to a client. */
+  readonly cause?: unknown;
+}
+
+/** The one error class. Thrown between steps; a step's expected refusals stay plain values. */
+export class GatewayError extends Error {
+  override readonly name = 'GatewayError';
+  readonly symbol: ErrorSymbol;
+  readonly status: ErrorStatus;
+  readonly param: string | null;
+  readonly retryAfterSeconds: number | null;
+  readonly retryHelps: boolean;
+
+  constructor(symbol: ErrorSymbol, message: string, details: ErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    const row = errorTable[symbol];
+    this.symbol = symbol;
+    this.status = details.status ?? row.status;
+    this.param = details.param ?? null;
+    this.retryAfterSeconds = details.retryAfterSeconds ?? null;
+    this.retryHelps = details.retryHelps ?? row.retryHelps;
+  }
+}
+
+/** A malformed request; `param` names the field. */
+export function invalidRequest(
+  message: string,
+  param?: string,
+  status?: ErrorStatus,
+): GatewayError {
+  return new GatewayError('invalid_request_error', message, {
+    ...(param === undefined ? {} : { param }),
+    ...(status === undefined ? {} : { status }),
+  });
+}
+
+/** A record, model or route that does not exist, or belongs to somebody else: the same answer. */
+export function notFound(message: string, param?: string): GatewayError {
+  return invalidRequest(message, param, 404);
+}
+
+/** Whatever was thrown, as the error a client may see. Unknown failures keep their cause to us. */
+export function asGatewayError(thrown: unknown): GatewayError {
+  if (thrown instanceof GatewayError) return thrown;
+  return new GatewayError(
+    'internal_error',
+    'Tollgate failed to handle this request; the request id helps to find out why.',
+    { cause: thrown },
+  );
+}

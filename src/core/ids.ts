@@ -1,0 +1,31 @@
+/** Makers of every identifier that leaves the process. */
+
+const alphabet = '0123456789abcdefghijklmnopqrstuvwxyz';
+
+/**
+ * Letters and digits of even odds, safe in URLs, file names and headers.
+ * 36 symbols do not divide 256, so the few bytes above 251 are thrown away instead of skewing.
+ */
+export function randomText(length: number): string {
+  let text = '';
+  while (text.length < length) {
+    for (const byte of crypto.getRandomValues(new Uint8Array(length))) {
+      if (byte < 252 && text.length < length) text += alphabet[byte % 36];
+    }
+  }
+  return text;
+}
+
+/** The id of one request: in `x-request-id`, the log, the ledger and `GET /v1/generation`. */
+export function newRequestId(): string {
+  return crypto.randomUUID();
+}
+
+/** The id inside a chat completion body. Tied to the request, so that either finds the other. */
+export function completionId(requestId: string): string {
+  return `chatcmpl-${requestId.replaceAll('-', '')}`;
+}
+
+export function newTenantId(): string {
+  return `ten_${randomText(16)}`;
+}

@@ -1,0 +1,43 @@
+/**
+ * Money is counted, never measured. Prices are decimal strings of dollars; amounts are whole
+ * femto-dollars (10⁻¹⁵) as `bigint`, fine enough that a price per million of anything, times any
+ * quantity, is exact. So there is one rounding in the life of a fee: up, to whole credits.
+ */
+
+/** Dollars × 10⁹: what a price list is kept in. */
+export type NanoUsd = bigint;
+/** Dollars × 10¹⁵: what sums are kept in until they are rounded. */
+export type FemtoUsd = bigint;
+
+const femtoPerNano = 1_000_000n;
+const femtoPerUsd = 1_000_000_000_000_000n;
+
+/** `"0.0375"` becomes 37,500,000n. More than nine decimals is finer than we count: undefined. */
+export function parseUsd(text: string): NanoUsd | undefined {
+  const match = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text);
+  if (!match) return undefined;
+  return BigInt(match[1] ?? '0') * 1_000_000_000n + BigInt((match[2] ?? '').padEnd(9, '0'));
+}
+
+/** Writes a price back the way people quote it: 37,500,000n becomes `"0.0375"`. */
+export function formatUsd(price: NanoUsd): string {
+  const digits = price.toString().padStart(10, '0');
+  return `${digits.slice(0, -9)}.${digits.slice(-9)}`.replace(/\.?0+$/, '');
+}
+
+/** What `quantity` units cost at a price quoted per million of them. Exact. */
+export function perMillion(price: NanoUsd, quantity: number): FemtoUsd {
+  // Nano-dollars per million units are femto-dollars per unit.
+  return price * BigInt(quantity);
+}
+
+/** What `quantity` units cost at a price quoted for each. Exact. */
+export function perUnit(price: NanoUsd, quantity: number): FemtoUsd {
+  return price * BigInt(quantity) * femtoPerNano;
+}
+
+/** The one rounding of a fee line: up, to the next whole credit. */
+export function toCredits(amount: FemtoUsd, creditsPerUsd: number): number {
+  const credits = (amount * BigInt(creditsPerUsd) + femtoPerUsd - 1n) / femtoPerUsd;
+  return Number(credits);
+}
