@@ -106,6 +106,8 @@ export interface Directory {
   /** The hash of the operator's token, or undefined before the first start. */
   adminTokenHash(): Promise<Uint8Array | undefined>;
   setAdminTokenHash(hash: Uint8Array): Promise<void>;
+  /** Sets it only if there is none yet; true for the one caller who did. */
+  claimAdminToken(hash: Uint8Array): Promise<boolean>;
 
   /** A number that grows with every change above, so that other processes notice (not markUsed). */
   version(): Promise<number>;

@@ -1,0 +1,148 @@
+import { negativeKeyMs, negativeKeysMax } from '../core/bounds.ts';
+import type { Caller } from '../core/caller.ts';
+import { GatewayError } from '../core/errors.ts';
+import { claimedKind, hashKey, sameHash } from './api-key.ts';
+import type { Directory, KeyMatch } from './directory.ts';
+
+/** Known callers kept in memory; beyond this the oldest is asked for again. */
+const callersMax = 50_000;
+
+/** Key use is written down in batches, not per request. */
+const markUsedMs = 10_000;
+
+interface Known {
+  readonly caller: Caller;
+  /** Said instead of admitting: disabled. Expiry is checked per request against the clock. */
+  readonly refusal: string | null;
+}
+
+/**
+ * Turns a presented key into a caller. Answers come from memory; `forget()` empties it when the
+ * directory's version moved, so a revoked key dies on every process within one poll.
+ */
+export class Authenticator {
+  readonly #directory: Directory;
+  readonly #now: () => number;
+  readonly #known = new Map<string, Known>();
+  readonly #unknown = new Map<string, number>();
+  readonly #lastUsed = new Map<string, number>();
+  #adminHash: Uint8Array | null | undefined;
+  #generation = 0;
+  #marker: ReturnType<typeof setInterval> | undefined;
+
+  constructor(directory: Directory, now: () => number = Date.now) {
+    this.#directory = directory;
+    this.#now = now;
+  }
+
+  /** Resolves at once, without touching the store, for a key seen before. */
+  authenticate(key: string): Caller | Promise<Caller> {
+    const hash = hashKey(key);
+    // Keyed by the whole hash: a shortened cache key once let one token act as another.
+    const name = hash.toHex();
+    const known = this.#known.get(name);
+    if (known) return this.#admit(known);
+    const refusedUntil = this.#unknown.get(name);
+    if (refusedUntil !== undefined && refusedUntil > this.#now()) throw unknownKey();
+    if (claimedKind(key) === undefined) throw unknownKey();
+    return this.#lookUp(name, hash);
+  }
+
+  async isAdmin(token: string): Promise<boolean> {
+    if (claimedKind(token) !== 'admin') return false;
+    if (this.#adminHash === undefined) {
+      this.#adminHash = (await this.#directory.adminTokenHash()) ?? null;
+    }
+    return this.#adminHash !== null && sameHash(hashKey(token), this.#adminHash);
+  }
+
+  /** Drops everything remembered; the next request of each key asks the store. */
+  forget(): void {
+    this.#generation++;
+    this.#known.clear();
+    this.#unknown.clear();
+    this.#adminHash = undefined;
+  }
+
+  startMarking(): void {
+    this.#marker = setInterval(() => void this.markUsed(), markUsedMs);
+    this.#marker.unref();
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#marker);
+    await this.markUsed();
+  }
+
+  async markUsed(): Promise<void> {
+    if (this.#lastUsed.size === 0) return;
+    const batch = new Map(this.#lastUsed);
+    this.#lastUsed.clear();
+    // Comfort only: a store that is away must not make authentication fail.
+    await this.#directory.markUsed(batch).catch(() => undefined);
+  }
+
+  async #lookUp(name: string, hash: Uint8Array): Promise<Caller> {
+    const generation = this.#generation;
+    const match = await this.#directory.findKey(hash).catch((cause: unknown) => {
+      throw new GatewayError('service_unavailable', 'The key store cannot be reached right now.', {
+        retryAfterSeconds: 2,
+        cause,
+      });
+    });
+    // A revocation that arrived meanwhile must not be undone by this older answer.
+    const current = generation === this.#generation;
+    if (!match || !sameHash(match.hash, hash)) {
+      if (current)
+        this.#remember(this.#unknown, name, this.#now() + negativeKeyMs, negativeKeysMax);
+      throw unknownKey();
+    }
+    const known = toKnown(match);
+    if (current) this.#remember(this.#known, name, known, callersMax);
+    return this.#admit(known);
+  }
+
+  #admit({ caller, refusal }: Known): Caller {
+    if (refusal !== null) throw new GatewayError('invalid_api_key', refusal);
+    const now = this.#now();
+    if (caller.expiresAt !== null && caller.expiresAt <= now) {
+      const when = new Date(caller.expiresAt).toISOString();
+      throw new GatewayError('invalid_api_key', `This API key expired at ${when}.`);
+    }
+    this.#lastUsed.set(caller.keyId, now);
+    return caller;
+  }
+
+  #remember<V>(map: Map<string, V>, name: string, value: V, sizeMax: number): void {
+    const oldest = map.size >= sizeMax ? map.keys().next().value : undefined;
+    if (oldest !== undefined) map.delete(oldest);
+    map.set(name, value);
+  }
+}
+
+function toKnown({ key, tenant, secretExpiresAt }: KeyMatch): Known {
+  const ends = [key.expiresAt, secretExpiresAt].filter((time) => time !== null);
+  const caller: Caller = Object.freeze({
+    tenantId: tenant.id,
+    keyId: key.id,
+    kind: key.kind,
+    scopes: key.scopes,
+    models: key.models,
+    requestsPerMinute: key.requestsPerMinute ?? tenant.requestsPerMinute,
+    concurrentRequests: tenant.concurrentRequests,
+    cacheMode: key.cacheMode,
+    limitCredits: key.limitCredits,
+    limitReset: key.limitReset,
+    expiresAt: ends.length > 0 ? Math.min(...ends) : null,
+  });
+  if (tenant.disabled) return { caller, refusal: 'This account is disabled.' };
+  if (key.disabled) return { caller, refusal: 'This API key is disabled.' };
+  return { caller, refusal: null };
+}
+
+function unknownKey(): GatewayError {
+  return new GatewayError(
+    'invalid_api_key',
+    'The API key is not valid; check that it was copied whole and was not deleted.',
+  );
+}

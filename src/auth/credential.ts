@@ -1,0 +1,34 @@
+import { GatewayError } from '../core/errors.ts';
+
+/**
+ * Finds the key in a request's headers. SDKs disagree on the place: OpenAI's send a bearer token,
+ * Anthropic's older ones `x-api-key`, Azure-style clients `api-key`, Google's `x-goog-api-key`.
+ */
+export function readCredential(headers: Headers): string {
+  const authorization = headers.get('authorization');
+  const candidates = [
+    authorization === null ? null : readBearer(authorization),
+    headers.get('x-api-key'),
+    headers.get('api-key'),
+    headers.get('x-goog-api-key'),
+  ].filter((text) => text !== null && text !== '');
+  const [first] = candidates;
+  if (!first) {
+    const message = 'No API key: send it as "Authorization: Bearer <key>".';
+    throw new GatewayError('invalid_api_key', message);
+  }
+  if (candidates.some((text) => text !== first)) {
+    const message = 'Two different API keys in one request: send one, or the same in each header.';
+    throw new GatewayError('invalid_api_key', message);
+  }
+  return first;
+}
+
+function readBearer(value: string): string | null {
+  const match = /^Bearer +(\S+)$/i.exec(value);
+  if (match?.[1]) return match[1];
+  // Tools that mean to send only x-api-key often leave an empty bearer behind.
+  if (/^Bearer *$/i.test(value)) return null;
+  const message = 'The Authorization header must read "Bearer <key>".';
+  throw new GatewayError('invalid_api_key', message);
+}

@@ -1,0 +1,100 @@
+import type { KeyKind } from '../core/caller.ts';
+import type { Secret } from '../core/secret.ts';
+import { adoptKey, hashKey, makeAdminToken, makeKey, type NewKey } from './api-key.ts';
+import type { ApiKey, Directory } from './directory.ts';
+
+/** The tenant that exists from the first start on. */
+export const defaultTenant = 'default';
+
+/** What the environment brought along; see the configuration. */
+export interface Brought {
+  readonly apiKey: Secret | null;
+  readonly managementKey: Secret | null;
+  readonly adminToken: Secret | null;
+  readonly credits: number;
+}
+
+/** Secrets made by the first start, to be shown once. */
+export interface FreshSecrets {
+  readonly apiKey: string;
+  readonly managementKey: string;
+  readonly adminToken: string;
+}
+
+export interface FirstStartParts {
+  readonly directory: Directory;
+  /** Grants once, however often it is asked. */
+  grantOnce(tenantId: string, credits: number): Promise<void>;
+  readonly now: number;
+}
+
+/**
+ * Makes sure that there is a tenant, credits and a way in. Every step can be repeated, also by ten
+ * processes at once: only one of them makes secrets, the rest find them made.
+ */
+export async function firstStart(
+  brought: Brought,
+  { directory, grantOnce, now }: FirstStartParts,
+): Promise<FreshSecrets | undefined> {
+  await directory.addTenant({
+    id: defaultTenant,
+    name: 'Default',
+    disabled: false,
+    requestsPerMinute: null,
+    concurrentRequests: null,
+    createdAt: now,
+    updatedAt: now,
+  });
+  const isFirst = (await directory.adminTokenHash()) === undefined;
+  if (isFirst && brought.credits > 0) await grantOnce(defaultTenant, brought.credits);
+  const { apiKey, managementKey, adminToken } = brought;
+  if (apiKey || managementKey || adminToken) {
+    if (apiKey) await adopt(directory, 'routing', apiKey, now);
+    if (managementKey) await adopt(directory, 'management', managementKey, now);
+    if (adminToken) await directory.setAdminTokenHash(hashKey(adminToken.reveal()));
+    return undefined;
+  }
+  return isFirst ? makeSecrets(directory, now) : undefined;
+}
+
+async function makeSecrets(directory: Directory, now: number): Promise<FreshSecrets | undefined> {
+  const adminToken = makeAdminToken();
+  if (!(await directory.claimAdminToken(hashKey(adminToken)))) return undefined;
+  const routing = makeKey('routing');
+  const management = makeKey('management');
+  await directory.addKey(record(routing, 'routing', 'First routing key', now), routing.hash);
+  const managing = record(management, 'management', 'First management key', now);
+  await directory.addKey(managing, management.hash);
+  return { apiKey: routing.text, managementKey: management.text, adminToken };
+}
+
+async function adopt(
+  directory: Directory,
+  kind: KeyKind,
+  secret: Secret,
+  now: number,
+): Promise<void> {
+  const key = adoptKey(secret.reveal());
+  await directory.addKey(record(key, kind, `Bootstrap ${kind} key`, now), key.hash);
+}
+
+function record({ id, label }: NewKey, kind: KeyKind, name: string, now: number): ApiKey {
+  return {
+    id,
+    tenantId: defaultTenant,
+    kind,
+    label,
+    name,
+    disabled: false,
+    limitCredits: null,
+    limitReset: null,
+    models: null,
+    scopes: null,
+    requestsPerMinute: null,
+    cacheMode: null,
+    createdAt: now,
+    updatedAt: now,
+    expiresAt: null,
+    lastUsedAt: null,
+  };
+}

@@ -1,0 +1,146 @@
+import { Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { invalidRequest } from '../core/errors.ts';
+import type { Page } from './directory.ts';
+import { line, validate } from './manage-input.ts';
+import { findTenant, type TenantDesk, unknownTenant } from './manage-tenants.ts';
+
+/** What an operator does with a tenant's credits, by HTTP or by the command line. */
+
+export const entriesPerPage = 100;
+
+export const creditChangeSchema = Type.Object(
+  {
+    amount: Type.Integer({
+      minimum: Number.MIN_SAFE_INTEGER,
+      maximum: Number.MAX_SAFE_INTEGER,
+      expected: 'a whole number of credits',
+    }),
+    note: Type.Optional(line(0, 500)),
+    idempotency_key: Type.Optional(line(1, 200)),
+  },
+  { additionalProperties: false },
+);
+
+const creditChangeCheck = Compile(creditChangeSchema);
+
+interface Order {
+  readonly tenantId: string;
+  readonly amount: number;
+  readonly note: string;
+  readonly idempotencyKey: string | null;
+  readonly now: number;
+}
+
+interface Entry {
+  readonly id: number;
+  readonly tenantId: string;
+  readonly kind: string;
+  readonly amount: number;
+  readonly balance: number;
+  readonly note: string;
+  readonly createdAt: number;
+}
+
+type Answer =
+  | { readonly kind: 'booked' | 'repeated'; readonly entry: Entry }
+  | { readonly kind: 'conflict' }
+  | { readonly kind: 'insufficient'; readonly available: number }
+  | { readonly kind: 'unknown-tenant' };
+
+/** The credit book as it is needed here; the ledger's own is one. */
+export interface CreditDesk extends TenantDesk {
+  readonly credits: {
+    change(order: Order): Promise<Answer>;
+    balance(tenantId: string): Promise<Wallet | undefined>;
+    entries(tenantId: string, page: Page): Promise<readonly Entry[]>;
+  };
+}
+
+/** Everything granted and not yet spent, and the part of it that running requests may use. */
+export interface Wallet {
+  readonly balance: number;
+  readonly leased: number;
+}
+
+export interface WalletObject {
+  readonly total: number;
+  readonly held: number;
+  readonly available: number;
+}
+
+export interface EntryObject {
+  readonly id: number;
+  readonly tenant_id: string;
+  readonly type: string;
+  readonly amount: number;
+  readonly balance: number;
+  readonly note: string;
+  readonly created_at: string;
+}
+
+/** Books a grant or a correction; `repeated` when its idempotency key had booked it before. */
+export async function changeCredits(
+  { credits, directory, now }: CreditDesk,
+  tenantId: string,
+  body: unknown,
+): Promise<{ readonly entry: EntryObject; readonly repeated: boolean }> {
+  const { amount, note, idempotency_key } = validate(creditChangeCheck, creditChangeSchema, body);
+  if (amount === 0) {
+    throw invalidRequest('amount must not be 0: that would change nothing.', 'amount');
+  }
+  const { id } = await findTenant(directory, tenantId);
+  const answer = await credits.change({
+    tenantId: id,
+    amount,
+    note: note ?? '',
+    idempotencyKey: idempotency_key ?? null,
+    now: now(),
+  });
+  switch (answer.kind) {
+    case 'booked':
+    case 'repeated':
+      return { entry: entryObject(answer.entry), repeated: answer.kind === 'repeated' };
+    case 'conflict': {
+      const message = 'This idempotency_key was already used with another amount.';
+      throw invalidRequest(message, 'idempotency_key', 409);
+    }
+    case 'insufficient': {
+      const message = `Only ${answer.available} credits are available; ${-amount} were to go.`;
+      throw invalidRequest(message, 'amount');
+    }
+    case 'unknown-tenant':
+      throw unknownTenant();
+  }
+}
+
+/** A tenant that was never given anything has no wallet yet, which is an empty one. */
+export async function showWallet({ credits }: CreditDesk, tenantId: string): Promise<WalletObject> {
+  return walletObject((await credits.balance(tenantId)) ?? { balance: 0, leased: 0 });
+}
+
+/** Newest first. */
+export async function listEntries(
+  { credits }: CreditDesk,
+  tenantId: string,
+  offset: number,
+): Promise<readonly EntryObject[]> {
+  const entries = await credits.entries(tenantId, { limit: entriesPerPage, offset });
+  return entries.map(entryObject);
+}
+
+export function walletObject({ balance, leased }: Wallet): WalletObject {
+  return { total: balance, held: leased, available: balance - leased };
+}
+
+function entryObject(entry: Entry): EntryObject {
+  return {
+    id: entry.id,
+    tenant_id: entry.tenantId,
+    type: entry.kind,
+    amount: entry.amount,
+    balance: entry.balance,
+    note: entry.note,
+    created_at: new Date(entry.createdAt).toISOString(),
+  };
+}

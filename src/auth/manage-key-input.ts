@@ -1,0 +1,155 @@
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { allowListMax } from '../core/bounds.ts';
+import { cacheModes, limitResets, scopes } from '../core/caller.ts';
+import { invalidRequest } from '../core/errors.ts';
+import type { ApiKey, KeyChange, Tenant } from './directory.ts';
+import { count, name, oneOf, optional, validate, wholeNumber } from './manage-input.ts';
+
+/** What may be asked of a key, and every rule about it. */
+
+/** A week: long enough to roll a new secret out, short enough that the old one is not forgotten. */
+const overlapSecondsMax = 604_800;
+
+const modelPattern = Type.String({
+  pattern: '^(?:\\*|[\\w.:/@+~-]{1,199}\\*?)$',
+  expected: 'a model alias such as "openai/gpt-4o", with "*" at the end only',
+});
+
+const settings = {
+  limit: optional(count(0)),
+  limit_reset: optional(oneOf(limitResets)),
+  expires_at: optional(
+    Type.String({
+      pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d(?::\\d\\d(?:\\.\\d{1,9})?)?(?:Z|\\+00:00)$',
+      expected: 'a UTC time such as "2030-01-31T00:00:00Z"',
+    }),
+  ),
+  models: optional(Type.Array(modelPattern, { minItems: 1, maxItems: allowListMax })),
+  scopes: optional(Type.Array(oneOf(scopes), { minItems: 1, maxItems: scopes.length })),
+  requests_per_minute: optional(count(1)),
+  cache: optional(oneOf(cacheModes)),
+};
+
+const closed = { additionalProperties: false };
+
+export const newKeySchema = Type.Object(
+  { name: name(), ...settings, management: Type.Optional(Type.Boolean()) },
+  closed,
+);
+export const keyChangeSchema = Type.Object(
+  { name: Type.Optional(name()), disabled: Type.Optional(Type.Boolean()), ...settings },
+  closed,
+);
+export const rotationSchema = Type.Object(
+  { overlap_seconds: Type.Optional(wholeNumber(0, overlapSecondsMax)) },
+  closed,
+);
+
+const newKeyCheck = Compile(newKeySchema);
+const keyChangeCheck = Compile(keyChangeSchema);
+const rotationCheck = Compile(rotationSchema);
+
+/** The parts of a key that its owner decides. */
+export type KeySettings = Pick<
+  ApiKey,
+  | 'kind'
+  | 'name'
+  | 'limitCredits'
+  | 'limitReset'
+  | 'expiresAt'
+  | 'models'
+  | 'scopes'
+  | 'requestsPerMinute'
+  | 'cacheMode'
+>;
+
+export function readNewKey(body: unknown, tenant: Tenant, now: number): KeySettings {
+  const input = validate(newKeyCheck, newKeySchema, body);
+  const settings: KeySettings = {
+    limitCredits: null,
+    limitReset: null,
+    expiresAt: null,
+    models: null,
+    scopes: null,
+    requestsPerMinute: null,
+    cacheMode: null,
+    ...readSettings(input, now),
+    kind: input.management ? 'management' : 'routing',
+    name: input.name,
+  };
+  refuseContradictions(settings, tenant);
+  return settings;
+}
+
+export function readKeyChange(body: unknown, key: ApiKey, tenant: Tenant, now: number): KeyChange {
+  const input = validate(keyChangeCheck, keyChangeSchema, body);
+  const change: KeyChange = {
+    ...readSettings(input, now),
+    ...(input.name === undefined ? {} : { name: input.name }),
+    ...(input.disabled === undefined ? {} : { disabled: input.disabled }),
+    // A limit that goes takes its period along; only naming both is a contradiction.
+    ...(input.limit === null && input.limit_reset === undefined ? { limitReset: null } : {}),
+  };
+  // What the key already has was within the rules when it was written; only the news is judged.
+  refuseContradictions({ ...key, requestsPerMinute: null, ...change }, tenant);
+  return change;
+}
+
+/** Seconds that the old secret goes on working. */
+export function readOverlap(body: unknown): number {
+  return validate(rotationCheck, rotationSchema, body).overlap_seconds ?? 0;
+}
+
+function readSettings(input: Static<typeof keyChangeSchema>, now: number): KeyChange {
+  const { limit, limit_reset, expires_at, models, requests_per_minute, cache } = input;
+  return {
+    ...(limit === undefined ? {} : { limitCredits: limit }),
+    ...(limit_reset === undefined ? {} : { limitReset: limit_reset }),
+    ...(expires_at === undefined ? {} : { expiresAt: readExpiry(expires_at, now) }),
+    ...(models === undefined ? {} : { models: withoutRepeats(models) }),
+    ...(input.scopes === undefined ? {} : { scopes: withoutRepeats(input.scopes) }),
+    ...(requests_per_minute === undefined ? {} : { requestsPerMinute: requests_per_minute }),
+    ...(cache === undefined ? {} : { cacheMode: cache }),
+  };
+}
+
+function readExpiry(text: string | null, now: number): number | null {
+  if (text === null) return null;
+  const time = Date.parse(text);
+  // The parser turns the 30th of February into March; a key must end when its owner thinks.
+  const [date = ''] = text.split('T');
+  if (Number.isNaN(time) || !new Date(time).toISOString().startsWith(date)) {
+    throw invalidRequest(`expires_at is not a date that exists: "${text}".`, 'expires_at');
+  }
+  if (time <= now) {
+    throw invalidRequest(`expires_at must be in the future, not "${text}".`, 'expires_at');
+  }
+  return time;
+}
+
+function withoutRepeats<T>(list: readonly T[] | null): readonly T[] | null {
+  return list === null ? null : [...new Set(list)];
+}
+
+function refuseContradictions(settings: KeySettings, tenant: Tenant): void {
+  if (settings.limitReset !== null && settings.limitCredits === null) {
+    throw invalidRequest('limit_reset needs a limit: there is nothing to reset.', 'limit_reset');
+  }
+  if (settings.kind === 'management') refuseRoutingSettings(settings);
+  const wanted = settings.requestsPerMinute;
+  if (wanted !== null && wanted > (tenant.requestsPerMinute ?? wanted)) {
+    const message =
+      `requests_per_minute is ${wanted}, ` +
+      `above the ${tenant.requestsPerMinute} that this tenant may make.`;
+    throw invalidRequest(message, 'requests_per_minute');
+  }
+}
+
+/** These restrict calls to models; on a management key they would only look like protection. */
+function refuseRoutingSettings({ limitCredits, models, scopes }: KeySettings): void {
+  const given = Object.entries({ limit: limitCredits, models, scopes });
+  const [field] = given.find(([, value]) => value !== null) ?? [];
+  if (field === undefined) return;
+  throw invalidRequest(`${field} cannot restrict a management key; leave it out.`, field);
+}

@@ -1,0 +1,38 @@
+import { expect, test } from 'bun:test';
+import { keysPerTenantMax } from '../core/bounds.ts';
+import type { Tenant } from './directory.ts';
+import { createKey, type KeyDesk } from './manage-keys.ts';
+
+const tenant: Tenant = {
+  id: 'acme',
+  name: 'Acme',
+  disabled: false,
+  requestsPerMinute: null,
+  concurrentRequests: null,
+  createdAt: 0,
+  updatedAt: 0,
+};
+
+/** A directory that only has a tenant with so many keys. */
+function deskOf(keys: number): KeyDesk {
+  const never = () => Promise.reject(new Error('This test does not need it.'));
+  const directory: KeyDesk['directory'] = {
+    getTenant: async () => tenant,
+    countKeys: async () => keys,
+    addKey: async () => 'added',
+    getKey: never,
+    listKeys: never,
+    changeKey: never,
+    rotateKey: never,
+    deleteKey: never,
+  };
+  return { directory, spending: { spent: never }, now: () => 0 };
+}
+
+test('a tenant holds a bounded number of keys', async () => {
+  const body = { name: 'one more' };
+  const last = await createKey(deskOf(keysPerTenantMax - 1), 'acme', body);
+  expect(last.key.name).toBe('one more');
+  const refused = createKey(deskOf(keysPerTenantMax), 'acme', body);
+  await expect(refused).rejects.toThrow('already has 10000 keys');
+});

@@ -1,0 +1,132 @@
+import { Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { type GatewayError, invalidRequest, notFound } from '../core/errors.ts';
+import { newTenantId } from '../core/ids.ts';
+import type { Directory, Tenant } from './directory.ts';
+import { count, name, optional, validate } from './manage-input.ts';
+
+/** What an operator does with tenants, by HTTP or by the command line. */
+
+export const tenantsPerPage = 100;
+
+const tenantId = '^[a-z0-9][a-z0-9_-]{0,62}$';
+const isTenantId = new RegExp(tenantId);
+
+const limits = {
+  requests_per_minute: optional(count(1)),
+  concurrent_requests: optional(count(1)),
+};
+
+export const newTenantSchema = Type.Object(
+  {
+    id: Type.Optional(
+      Type.String({
+        pattern: tenantId,
+        expected:
+          '1 to 63 lower-case letters, digits, "-" and "_", starting with a letter or digit',
+      }),
+    ),
+    name: name(),
+    ...limits,
+  },
+  { additionalProperties: false },
+);
+export const tenantChangeSchema = Type.Object(
+  { name: Type.Optional(name()), disabled: Type.Optional(Type.Boolean()), ...limits },
+  { additionalProperties: false },
+);
+
+const newTenantCheck = Compile(newTenantSchema);
+const tenantChangeCheck = Compile(tenantChangeSchema);
+
+/** A tenant as the operator reads it. */
+export interface TenantObject {
+  readonly id: string;
+  readonly name: string;
+  readonly disabled: boolean;
+  readonly requests_per_minute: number | null;
+  readonly concurrent_requests: number | null;
+  readonly created_at: string;
+  readonly updated_at: string;
+}
+
+export interface TenantDesk {
+  readonly directory: Pick<Directory, 'addTenant' | 'getTenant' | 'listTenants' | 'changeTenant'>;
+  readonly now: () => number;
+}
+
+export async function createTenant(desk: TenantDesk, body: unknown): Promise<TenantObject> {
+  const input = validate(newTenantCheck, newTenantSchema, body);
+  const now = desk.now();
+  const tenant: Tenant = {
+    id: input.id ?? newTenantId(),
+    name: input.name,
+    disabled: false,
+    requestsPerMinute: input.requests_per_minute ?? null,
+    concurrentRequests: input.concurrent_requests ?? null,
+    createdAt: now,
+    updatedAt: now,
+  };
+  if ((await desk.directory.addTenant(tenant)) === 'exists') {
+    throw invalidRequest(`There already is a tenant with the id "${tenant.id}".`, 'id', 409);
+  }
+  return tenantObject(tenant);
+}
+
+export async function listTenants(
+  desk: TenantDesk,
+  offset: number,
+): Promise<readonly TenantObject[]> {
+  const tenants = await desk.directory.listTenants({ limit: tenantsPerPage, offset });
+  return tenants.map(tenantObject);
+}
+
+export async function showTenant(desk: TenantDesk, id: string): Promise<TenantObject> {
+  return tenantObject(await findTenant(desk.directory, id));
+}
+
+export async function changeTenant(
+  desk: TenantDesk,
+  id: string,
+  body: unknown,
+): Promise<TenantObject> {
+  const input = validate(tenantChangeCheck, tenantChangeSchema, body);
+  const { requests_per_minute, concurrent_requests } = input;
+  const change = {
+    ...(input.name === undefined ? {} : { name: input.name }),
+    ...(input.disabled === undefined ? {} : { disabled: input.disabled }),
+    ...(requests_per_minute === undefined ? {} : { requestsPerMinute: requests_per_minute }),
+    ...(concurrent_requests === undefined ? {} : { concurrentRequests: concurrent_requests }),
+  };
+  if (Object.keys(change).length === 0) return showTenant(desk, id);
+  await findTenant(desk.directory, id);
+  const changed = await desk.directory.changeTenant(id, change, desk.now());
+  if (!changed) throw unknownTenant();
+  return tenantObject(changed);
+}
+
+/** An id that no tenant can have is not taken to the store, which may not even hold its bytes. */
+export async function findTenant(
+  directory: Pick<Directory, 'getTenant'>,
+  id: string,
+): Promise<Tenant> {
+  const tenant = isTenantId.test(id) ? await directory.getTenant(id) : undefined;
+  if (!tenant) throw unknownTenant();
+  return tenant;
+}
+
+export function unknownTenant(): GatewayError {
+  return notFound('There is no tenant with this id.');
+}
+
+function tenantObject(tenant: Tenant): TenantObject {
+  return {
+    id: tenant.id,
+    name: tenant.name,
+    disabled: tenant.disabled,
+    requests_per_minute: tenant.requestsPerMinute,
+    concurrent_requests: tenant.concurrentRequests,
+    created_at: new Date(tenant.createdAt).toISOString(),
+    updated_at: new Date(tenant.updatedAt).toISOString(),
+  };
+}

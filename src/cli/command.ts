@@ -1,0 +1,148 @@
+import { parseArgs } from 'node:util';
+import type { CreditDesk } from '../auth/manage-credits.ts';
+import type { KeyDesk } from '../auth/manage-keys.ts';
+import type { Model } from '../config/config.ts';
+import type { Flags } from '../config/overrides.ts';
+import { nearest } from '../core/nearest.ts';
+
+/** What a command is, what it gets, and how its words on the command line are read. */
+
+export interface Option {
+  readonly type: 'string' | 'boolean';
+  /** What stands for the value in the help: `<credits>`. */
+  readonly hint?: string;
+  readonly summary: string;
+  readonly required?: boolean;
+}
+
+export interface Command {
+  /** The second word; empty when the topic itself is the command. */
+  readonly name: string;
+  readonly summary: string;
+  /** The one value without a name, such as `<key id>`. */
+  readonly operand?: string;
+  readonly options: Readonly<Record<string, Option>>;
+  run(context: Context): Promise<void>;
+}
+
+/** The first word: `tollgate keys …`. */
+export interface Topic {
+  readonly name: string;
+  readonly summary: string;
+  readonly commands: readonly Command[];
+  readonly examples?: readonly string[];
+}
+
+export interface Context {
+  readonly args: Args;
+  /** Settings that every command takes: which configuration, which data. */
+  readonly flags: Flags;
+  /** Opens the store on first use; it is closed when the command has ended. */
+  desk(): Promise<KeyDesk & CreditDesk>;
+  models(): Promise<readonly Model[]>;
+  /** One or more lines for people or programs; the last line break is added. */
+  out(text: string): void;
+  err(text: string): void;
+  now(): number;
+}
+
+export const commonOptions: Readonly<Record<string, Option>> = {
+  json: { type: 'boolean', summary: 'Print JSON, as the HTTP interface would' },
+  config: { type: 'string', hint: '<file>', summary: 'Configuration file' },
+  'data-dir': { type: 'string', hint: '<folder>', summary: 'Where the embedded data lives' },
+  help: { type: 'boolean', summary: 'Show this help' },
+};
+
+/** The words behind a command, checked against its options. */
+export class Args {
+  readonly operand: string;
+  readonly #values: ReadonlyMap<string, string>;
+
+  constructor(operand: string, values: ReadonlyMap<string, string>) {
+    this.operand = operand;
+    this.#values = values;
+  }
+
+  has(name: string): boolean {
+    return this.#values.has(name);
+  }
+
+  text(name: string): string | undefined {
+    return this.#values.get(name);
+  }
+
+  /** A number where the text is one; anything else is left for the field's own rule to refuse. */
+  number(name: string): number | string | undefined {
+    const text = this.text(name);
+    return text !== undefined && /^-?\d+$/.test(text) ? Number(text) : text;
+  }
+
+  /** `a,b` as a list. */
+  list(name: string): string[] | undefined {
+    return this.text(name)
+      ?.split(',')
+      .map((item) => item.trim());
+  }
+}
+
+export type Reading =
+  | { readonly kind: 'args'; readonly args: Args }
+  | { readonly kind: 'wrong'; readonly message: string };
+
+export function readArgs(command: Command, words: readonly string[]): Reading {
+  const options = { ...commonOptions, ...command.options };
+  // Not strict: `--amount -5` is refused there as ambiguous, and its sentences are not ours.
+  const { tokens } = parseArgs({
+    args: [...words],
+    options: Object.fromEntries(
+      Object.entries(options).map(([name, { type }]) => [name, { type }]),
+    ),
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  });
+  const values = new Map<string, string>();
+  const operands: string[] = [];
+  for (const token of tokens) {
+    if (token.kind === 'positional') operands.push(token.value);
+    if (token.kind !== 'option') continue;
+    const { name, rawName, value, inlineValue } = token;
+    const option = Object.hasOwn(options, name) ? options[name] : undefined;
+    if (!option) return wrong(unknownOption(rawName, Object.keys(options)));
+    if (values.has(name)) return wrong(`${rawName} is given twice.`);
+    if (option.type === 'boolean' && value !== undefined) {
+      return wrong(`${rawName} takes no value.`);
+    }
+    if (option.type === 'string' && (value === undefined || (!inlineValue && isOption(value)))) {
+      return wrong(`${rawName} needs a value: ${rawName} ${option.hint ?? '<value>'}.`);
+    }
+    values.set(name, value ?? '');
+  }
+  const args = new Args(operands[0] ?? '', values);
+  return args.has('help') ? { kind: 'args', args } : complete(command, args, operands);
+}
+
+function complete(command: Command, args: Args, operands: readonly string[]): Reading {
+  const { operand, options } = command;
+  const surplus = operands[operand === undefined ? 0 : 1];
+  if (surplus !== undefined) return wrong(`"${surplus}" is one word too many.`);
+  if (operand !== undefined && args.operand === '') return wrong(`${operand} is missing.`);
+  const missing = Object.keys(options).find((name) => options[name]?.required && !args.has(name));
+  if (missing !== undefined) {
+    return wrong(`--${missing} ${options[missing]?.hint ?? ''} is missing.`);
+  }
+  return { kind: 'args', args };
+}
+
+function unknownOption(rawName: string, known: readonly string[]): string {
+  const close = nearest(rawName.replace(/^-+/, ''), known);
+  return `There is no option ${rawName}${close ? `; did you mean --${close}?` : '.'}`;
+}
+
+function isOption(word: string): boolean {
+  return word.startsWith('--');
+}
+
+function wrong(message: string): Reading {
+  return { kind: 'wrong', message };
+}

@@ -1,0 +1,108 @@
+import * as manage from '../auth/manage-credits.ts';
+import { showTenant } from '../auth/manage-tenants.ts';
+import { invalidRequest } from '../core/errors.ts';
+import type { Command, Context, Option, Topic } from './command.ts';
+import {
+  nextPage,
+  offsetOf,
+  offsetOption,
+  printJson,
+  record,
+  tenantOf,
+  tenantOption,
+} from './output.ts';
+import { fields, minute, table } from './table.ts';
+
+const changeOptions: Readonly<Record<string, Option>> = {
+  ...tenantOption,
+  amount: { type: 'string', hint: '<credits>', summary: 'How many', required: true },
+  note: { type: 'string', hint: '<text>', summary: 'Why, for the books' },
+  'idempotency-key': {
+    type: 'string',
+    hint: '<text>',
+    summary: 'Repeating the command with the same key books nothing again',
+  },
+};
+
+const show: Command = {
+  name: 'show',
+  summary: 'Show the balance of a tenant and its latest entries',
+  options: { ...tenantOption, ...offsetOption },
+  async run(context) {
+    const { args } = context;
+    const desk = await context.desk();
+    const { id } = await showTenant(desk, tenantOf(args));
+    const offset = offsetOf(args);
+    const wallet = await manage.showWallet(desk, id);
+    const entries = await manage.listEntries(desk, id, offset);
+    if (args.has('json')) return printJson(context, { data: { ...wallet, entries } });
+    context.out(fields({ tenant: id, ...wallet }));
+    if (entries.length === 0) return;
+    const rows = entries.map((entry) => [
+      entry.id,
+      minute(entry.created_at),
+      entry.type,
+      entry.amount,
+      entry.balance,
+      entry.note,
+    ]);
+    context.out(`\n${table(['ID', 'TIME (UTC)', 'TYPE', 'AMOUNT', 'BALANCE', 'NOTE'], rows)}`);
+    nextPage(context, offset, entries.length, manage.entriesPerPage);
+  },
+};
+
+const grant: Command = {
+  name: 'grant',
+  summary: 'Give credits to a tenant',
+  options: changeOptions,
+  async run(context) {
+    const amount = context.args.number('amount');
+    if (typeof amount === 'number' && amount < 0) {
+      const message = 'A grant gives credits; use "tollgate credits correct" to take them back.';
+      throw invalidRequest(message, 'amount');
+    }
+    await change(context, amount);
+  },
+};
+
+const correct: Command = {
+  name: 'correct',
+  summary: 'Take credits back, never below zero: --amount -500',
+  options: changeOptions,
+  async run(context) {
+    const amount = context.args.number('amount');
+    if (typeof amount === 'number' && amount > 0) {
+      const message = `A correction takes credits back: write --amount -${amount}, or use grant.`;
+      throw invalidRequest(message, 'amount');
+    }
+    await change(context, amount);
+  },
+};
+
+export const credits: Topic = {
+  name: 'credits',
+  summary: 'Show, grant and correct the credits of a tenant',
+  commands: [show, grant, correct],
+  examples: [
+    'tollgate credits grant --tenant acme --amount 5000000 --note "Invoice 12"',
+    'tollgate credits correct --tenant acme --amount -500 --note "Booked twice"',
+  ],
+};
+
+async function change(context: Context, amount: unknown): Promise<void> {
+  const { args } = context;
+  const body = record({
+    amount,
+    note: args.text('note'),
+    idempotency_key: args.text('idempotency-key'),
+  });
+  const desk = await context.desk();
+  const { entry, repeated } = await manage.changeCredits(desk, tenantOf(args), body);
+  if (args.has('json')) return printJson(context, { data: entry });
+  const sentence = repeated ? 'was booked before; nothing changed' : 'was booked';
+  const count = (credits: number) => credits.toLocaleString('en-US');
+  context.out(
+    `Entry ${entry.id} of ${count(entry.amount)} credits ${sentence}. ` +
+      `Balance after it: ${count(entry.balance)}.`,
+  );
+}

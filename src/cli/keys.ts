@@ -1,0 +1,202 @@
+import type { KeyObject } from '../auth/manage-key-object.ts';
+import * as manage from '../auth/manage-keys.ts';
+import { showTenant } from '../auth/manage-tenants.ts';
+import { cacheModes, limitResets, scopes } from '../core/caller.ts';
+import type { Command, Context, Topic } from './command.ts';
+import {
+  nextPage,
+  offsetOf,
+  offsetOption,
+  printJson,
+  record,
+  tenantOf,
+  tenantOption,
+} from './output.ts';
+import { fields, minute, table } from './table.ts';
+
+const operand = '<key id>';
+
+const list: Command = {
+  name: 'list',
+  summary: 'List the keys of a tenant',
+  options: {
+    ...tenantOption,
+    'include-disabled': { type: 'boolean', summary: 'Disabled keys too' },
+    ...offsetOption,
+  },
+  async run(context) {
+    const { args } = context;
+    const desk = await context.desk();
+    const { id } = await showTenant(desk, tenantOf(args));
+    const page = { offset: offsetOf(args), includeDisabled: args.has('include-disabled') };
+    const data = await manage.listKeys(desk, id, page);
+    if (args.has('json')) return printJson(context, { data });
+    const rows = data.map((key) => [
+      key.id,
+      key.label,
+      key.name,
+      stateOf(key, context.now()),
+      key.usage,
+      key.limit,
+      key.limit_reset,
+      minute(key.last_used_at),
+    ]);
+    const header = ['ID', 'KEY', 'NAME', 'STATE', 'SPENT', 'LIMIT', 'RESETS', 'LAST USED (UTC)'];
+    context.out(table(header, rows));
+    nextPage(context, page.offset, data.length, manage.keysPerPage);
+  },
+};
+
+const create: Command = {
+  name: 'create',
+  summary: 'Create a key and show its secret, once',
+  options: {
+    ...tenantOption,
+    name: { type: 'string', hint: '<text>', summary: 'What the key is for', required: true },
+    management: { type: 'boolean', summary: 'A management key (sk-mgmt-…), not a routing key' },
+    limit: {
+      type: 'string',
+      hint: '<credits>',
+      summary: 'The most it may spend (default: no limit)',
+    },
+    'limit-reset': {
+      type: 'string',
+      hint: limitResets.join('|'),
+      summary: 'How often the limit starts anew',
+    },
+    'expires-at': { type: 'string', hint: '<time>', summary: 'UTC, as 2030-01-31T00:00:00Z' },
+    models: { type: 'string', hint: '<a/b,c/*>', summary: 'Models it may use (default: all)' },
+    scopes: { type: 'string', hint: '<a,b>', summary: `Of ${scopes.join(', ')} (default: all)` },
+    'requests-per-minute': { type: 'string', hint: '<n>', summary: 'Its own rate limit' },
+    cache: { type: 'string', hint: cacheModes.join('|'), summary: 'Its own cache mode' },
+  },
+  async run(context) {
+    const { args } = context;
+    const body = record({
+      name: args.text('name'),
+      management: args.has('management'),
+      limit: args.number('limit'),
+      limit_reset: args.text('limit-reset'),
+      expires_at: args.text('expires-at'),
+      models: args.list('models'),
+      scopes: args.list('scopes'),
+      requests_per_minute: args.number('requests-per-minute'),
+      cache: args.text('cache'),
+    });
+    const issued = await manage.createKey(await context.desk(), tenantOf(args), body);
+    printSecret(context, issued, `Key ${issued.key.id} was created.`);
+  },
+};
+
+const show: Command = {
+  name: 'show',
+  summary: 'Show one key, without its secret',
+  operand,
+  options: tenantOption,
+  async run(context) {
+    const { args } = context;
+    const key = await manage.showKey(await context.desk(), tenantOf(args), args.operand);
+    if (args.has('json')) return printJson(context, { data: key });
+    context.out(
+      fields({
+        id: key.id,
+        key: key.label,
+        name: key.name,
+        state: stateOf(key, context.now()),
+        spent: key.usage,
+        'spent today': key.usage_daily,
+        'spent this week': key.usage_weekly,
+        'spent this month': key.usage_monthly,
+        limit: key.limit ?? 'none',
+        'limit remaining': key.limit_remaining,
+        'limit resets': key.limit_reset ?? 'never',
+        models: key.models?.join(', ') ?? 'all',
+        scopes: key.scopes?.join(', ') ?? 'all',
+        'requests per minute': key.requests_per_minute ?? 'default',
+        created: key.created_at,
+        updated: key.updated_at,
+        expires: key.expires_at ?? 'never',
+        'last used': key.last_used_at ?? 'never',
+      }),
+    );
+  },
+};
+
+const rotate: Command = {
+  name: 'rotate',
+  summary: 'Replace the secret of a key; its id and its usage stay',
+  operand,
+  options: {
+    ...tenantOption,
+    'overlap-seconds': {
+      type: 'string',
+      hint: '<n>',
+      summary: 'How long the old secret still works (default: 0)',
+    },
+  },
+  async run(context) {
+    const { args } = context;
+    const body = record({ overlap_seconds: args.number('overlap-seconds') });
+    const desk = await context.desk();
+    const issued = await manage.rotateKey(desk, tenantOf(args), args.operand, body);
+    printSecret(context, issued, `Key ${issued.key.id} has a new secret.`);
+  },
+};
+
+const disable: Command = {
+  name: 'disable',
+  summary: 'Refuse a key until it is enabled again',
+  operand,
+  options: tenantOption,
+  run: (context) => setDisabled(context, true),
+};
+
+const enable: Command = {
+  name: 'enable',
+  summary: 'Accept a disabled key again',
+  operand,
+  options: tenantOption,
+  run: (context) => setDisabled(context, false),
+};
+
+const remove: Command = {
+  name: 'delete',
+  summary: 'Delete a key for good; its logs stay',
+  operand,
+  options: tenantOption,
+  async run(context) {
+    const { args } = context;
+    await manage.deleteKey(await context.desk(), tenantOf(args), args.operand);
+    if (args.has('json')) return printJson(context, { deleted: true });
+    context.out(`Key ${args.operand} was deleted.`);
+  },
+};
+
+export const keys: Topic = {
+  name: 'keys',
+  summary: 'Manage the API keys of a tenant',
+  commands: [list, create, show, rotate, disable, enable, remove],
+  examples: [
+    'tollgate keys create --name "CI" --limit 500000 --limit-reset monthly',
+    'tollgate keys create --tenant acme --name "Chat only" --scopes chat --models "demo/*"',
+    'tollgate keys rotate key_0123456789abcdef --overlap-seconds 3600',
+  ],
+};
+
+async function setDisabled(context: Context, disabled: boolean): Promise<void> {
+  const { args } = context;
+  const desk = await context.desk();
+  const data = await manage.changeKey(desk, tenantOf(args), args.operand, { disabled });
+  if (args.has('json')) return printJson(context, { data });
+  context.out(`Key ${data.id} is ${disabled ? 'disabled' : 'enabled'}.`);
+}
+
+function printSecret(context: Context, { key, text }: manage.IssuedKey, sentence: string): void {
+  if (context.args.has('json')) printJson(context, { data: key, key: text });
+  else context.out(`${sentence}\n\n  ${text}\n\nKeep it now: it is not shown again.`);
+}
+
+function stateOf(key: KeyObject, now: number): string {
+  if (key.disabled) return 'disabled';
+  return key.expires_at !== null && Date.parse(key.expires_at) <= now ? 'expired' : 'active';
+}

@@ -1,0 +1,52 @@
+import type { Model } from '../config/config.ts';
+import type { Topic } from './command.ts';
+import { printJson } from './output.ts';
+import { table } from './table.ts';
+
+export const models: Topic = {
+  name: 'models',
+  summary: 'List the models that can be called',
+  commands: [
+    {
+      name: '',
+      summary: 'List the models that can be called',
+      options: {
+        all: { type: 'boolean', summary: 'Also models whose provider is not configured' },
+      },
+      async run(context) {
+        const all = await context.models();
+        const listed = context.args.has('all') ? all : all.filter(isLive);
+        if (context.args.has('json')) return printJson(context, { data: listed.map(modelObject) });
+        if (listed.length === 0) {
+          return context.out('No model can be called yet: configure a provider, or add --all.');
+        }
+        const rows = listed.map((model) => {
+          const [preferred] = model.endpoints;
+          return [
+            model.id,
+            model.name,
+            model.context_length ?? null,
+            preferred?.pricing.prompt ?? null,
+            preferred?.pricing.completion ?? null,
+            isLive(model) ? providersOf(model).join(', ') : 'not configured',
+          ];
+        });
+        const header = ['ID', 'NAME', 'CONTEXT', 'USD/M IN', 'USD/M OUT', 'PROVIDERS'];
+        context.out(table(header, rows));
+      },
+    },
+  ],
+};
+
+function modelObject(model: Model) {
+  const { id, name, context_length = null, features } = model;
+  return { id, name, context_length, features, live: isLive(model), providers: providersOf(model) };
+}
+
+function isLive({ endpoints }: Model): boolean {
+  return endpoints.length > 0;
+}
+
+function providersOf({ endpoints }: Model): string[] {
+  return [...new Set(endpoints.map((endpoint) => endpoint.provider))];
+}

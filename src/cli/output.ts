@@ -1,0 +1,37 @@
+import { invalidRequest } from '../core/errors.ts';
+import type { Args, Context, Option } from './command.ts';
+
+/** What the commands of the store share: the tenant, pages, JSON. */
+
+export const tenantOption = {
+  tenant: { type: 'string', hint: '<id>', summary: 'Which tenant (default: "default")' },
+} as const;
+
+export const offsetOption: Readonly<Record<string, Option>> = {
+  offset: { type: 'string', hint: '<n>', summary: 'Leave out the first n' },
+};
+
+/** The tenant that the first start makes, unless another one is named. */
+export function tenantOf(args: Args): string {
+  return args.text('tenant') ?? 'default';
+}
+
+export function offsetOf(args: Args): number {
+  const offset = args.number('offset') ?? 0;
+  if (typeof offset === 'number' && Number.isSafeInteger(offset) && offset >= 0) return offset;
+  throw invalidRequest('offset must be a whole number of at least 0.', 'offset');
+}
+
+/** On stderr, so that a pipe gets the rows only. */
+export function nextPage({ err }: Context, offset: number, shown: number, perPage: number): void {
+  if (shown === perPage) err(`There may be more: add --offset ${offset + shown}.`);
+}
+
+export function printJson({ out }: Context, value: unknown): void {
+  out(JSON.stringify(value, null, 2));
+}
+
+/** A request body without the options that were not given. */
+export function record(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}

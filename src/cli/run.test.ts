@@ -1,0 +1,231 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Model } from '../config/config.ts';
+import { ConfigProblems } from '../config/problems.ts';
+import { openStore } from '../store/open.ts';
+import { runCommand, type World } from './run.ts';
+import { topics } from './topics.ts';
+
+let folder: string;
+let opened = 0;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'tollgate-cli-'));
+  await tollgate('tenants', 'create', '--id', 'default', '--name', 'Default');
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+const models: readonly Model[] = [
+  model('demo/chat', [
+    { provider: 'demo', model: 'chat', priority: 0, pricing: { prompt: '0.5', completion: '1' } },
+  ]),
+  model('acme/asleep', []),
+];
+
+function model(id: string, endpoints: Model['endpoints']): Model {
+  const text = ['text' as const];
+  return { id, name: id, input_modalities: text, output_modalities: text, features: [], endpoints };
+}
+
+/** One command line over the real store, as a process of its own would run it. */
+async function tollgate(...words: string[]) {
+  const [out, err]: [string[], string[]] = [[], []];
+  const world: World = {
+    version: '1.2.3',
+    out: (text) => void out.push(text),
+    err: (text) => void err.push(text),
+    now: () => Date.UTC(2026, 10, 15, 12),
+    async openStore(flags) {
+      if (flags.config === 'broken.yaml') {
+        throw new ConfigProblems('broken.yaml', [{ path: 'port', message: 'must be a number' }]);
+      }
+      const { database, directory, creditBook } = await openStore(`sqlite:${folder}/cli.db`);
+      opened++;
+      return {
+        directory,
+        credits: creditBook,
+        spending: { spent: async () => new Map() },
+        async close() {
+          await database.close();
+          opened--;
+        },
+      };
+    },
+    loadModels: async () => models,
+  };
+  const code = await runCommand(words, topics, world);
+  return { code, out: out.join('\n'), err: err.join('\n') };
+}
+
+async function json(...words: string[]) {
+  const { code, out, err } = await tollgate(...words, '--json');
+  expect({ code, err }).toEqual({ code: 0, err: '' });
+  return JSON.parse(out);
+}
+
+describe('help', () => {
+  test.each([[[]], [['--help']], [['-h']], [['help']]])('%j lists every topic', async (words) => {
+    const { code, out } = await tollgate(...words);
+    expect(code).toBe(0);
+    for (const { name, summary } of topics)
+      expect(out).toMatch(new RegExp(`  ${name} +${summary}`));
+  });
+
+  test('of a topic lists its commands and examples', async () => {
+    const { out } = await tollgate('keys', '--help');
+    expect(out).toContain('  rotate <key id>   Replace the secret of a key');
+    expect(out).toContain('Examples:\n  tollgate keys create');
+    expect((await tollgate('help', 'keys')).out).toBe(out);
+  });
+
+  test('of a command lists its options and opens no store', async () => {
+    const { code, out } = await tollgate('credits', 'grant', '-h', '--config', 'broken.yaml');
+    expect(code).toBe(0);
+    expect(out).toContain('Usage: tollgate credits grant [options]');
+    expect(out).toContain('How many (required)');
+    expect(out).toContain('--json');
+    expect((await tollgate('models', '--help')).out).toContain('Usage: tollgate models [options]');
+  });
+
+  test('tells the version', async () => {
+    expect((await tollgate('--version')).out).toBe('1.2.3');
+  });
+});
+
+describe('a misused command line ends with 2 and one sentence', () => {
+  test.each([
+    [['kyes'], 'There is no command "kyes"; did you mean "keys"? See "tollgate --help".'],
+    [
+      ['keys', 'lst'],
+      'There is no command "lst"; did you mean "list"? See "tollgate keys --help".',
+    ],
+    [['keys', 'show'], '<key id> is missing. See "tollgate keys show --help".'],
+    [['models', 'x'], '"x" is one word too many. See "tollgate models --help".'],
+    [['tenants', 'list', '--config', 'broken.yaml'], 'broken.yaml: port must be a number'],
+  ])('%j', async (words, err) => {
+    expect(await tollgate(...words)).toEqual({ code: 2, out: '', err });
+  });
+
+  test('that names what could follow', async () => {
+    const { code, err } = await tollgate('keys');
+    expect(code).toBe(2);
+    expect(err).toContain('list, create, show, rotate, disable, enable, delete');
+  });
+});
+
+describe('a refusal ends with 1 and the sentence of the rule', () => {
+  test.each([
+    [['keys', 'show', 'key_nothing'], 'There is no key with this id.'],
+    [['keys', 'list', '--tenant', 'nobody'], 'There is no tenant with this id.'],
+    [
+      ['keys', 'create', '--name', 'a', '--limit', 'five'],
+      'limit must be a whole number of at least 0, not "five".',
+    ],
+    [
+      ['keys', 'create', '--name', 'a', '--cache', 'on'],
+      'cache must be one of "off", "auto", "always", not "on".',
+    ],
+    [['credits', 'show', '--offset', 'x'], 'offset must be a whole number of at least 0.'],
+    [['credits', 'correct', '--amount', '-1'], 'Only 0 credits are available; 1 were to go.'],
+    [['credits', 'grant', '--amount', '0'], 'amount must not be 0: that would change nothing.'],
+    [
+      ['credits', 'correct', '--amount', '5'],
+      'A correction takes credits back: write --amount -5, or use grant.',
+    ],
+    [
+      ['credits', 'grant', '--amount', '-5'],
+      'A grant gives credits; use "tollgate credits correct" to take them back.',
+    ],
+  ])('%j', async (words, err) => {
+    expect(await tollgate(...words)).toEqual({ code: 1, out: '', err });
+  });
+
+  test('and the store is closed again', () => {
+    expect(opened).toBe(0);
+  });
+});
+
+describe('tenants', () => {
+  test('are created, listed, renamed, disabled and enabled', async () => {
+    const created = await json('tenants', 'create', '--name', 'Acme Ltd', '--id', 'acme');
+    expect(created.data).toMatchObject({ id: 'acme', name: 'Acme Ltd', disabled: false });
+    expect((await tollgate('tenants', 'rename', 'acme', '--name', 'Acme')).out).toBe(
+      'Tenant acme was renamed.',
+    );
+    expect((await tollgate('tenants', 'disable', 'acme')).out).toBe('Tenant acme is disabled.');
+    expect((await tollgate('tenants', 'list')).out).toMatch(/\nacme +Acme +disabled +0 +0 +2026-/);
+    await tollgate('tenants', 'enable', 'acme');
+    expect((await json('tenants', 'show', 'acme')).data).toMatchObject({
+      name: 'Acme',
+      disabled: false,
+      credits: { total: 0, held: 0, available: 0 },
+    });
+    expect((await tollgate('tenants', 'show', 'acme')).out).toMatch(/^name +Acme$/m);
+  });
+});
+
+describe('keys', () => {
+  test('are created, shown, disabled, rotated and deleted', async () => {
+    const words = ['--limit', '500', '--limit-reset', 'monthly', '--models', 'demo/*,acme/chat'];
+    const created = await tollgate('keys', 'create', '--name', 'CI', ...words);
+    const [secret = ''] = /sk-tg-\w+-\w+/.exec(created.out) ?? [];
+    const [id = ''] = /key_\w+/.exec(created.out) ?? [];
+    expect(secret).toHaveLength(63);
+    expect((await json('keys', 'show', id)).data).toMatchObject({
+      id,
+      limit: 500,
+      limit_reset: 'monthly',
+      models: ['demo/*', 'acme/chat'],
+    });
+    expect((await tollgate('keys', 'disable', id)).out).toBe(`Key ${id} is disabled.`);
+    expect((await tollgate('keys', 'list')).out).not.toContain(id);
+    const listed = await tollgate('keys', 'list', '--include-disabled');
+    expect(listed.out).toMatch(new RegExp(`${id} +sk-tg-\\S+ +CI +disabled +0 +500 +monthly +–`));
+    expect((await tollgate('keys', 'enable', id)).out).toBe(`Key ${id} is enabled.`);
+    const rotated = await json('keys', 'rotate', id, '--overlap-seconds', '60');
+    expect(rotated.data.id).toBe(id);
+    expect(rotated.key).not.toBe(secret);
+    expect(await json('keys', 'delete', id)).toEqual({ deleted: true });
+    expect((await tollgate('keys', 'show', id)).code).toBe(1);
+  });
+
+  test('may be management keys', async () => {
+    const { key } = await json('keys', 'create', '--name', 'boss', '--management');
+    expect(key).toStartWith('sk-mgmt-');
+  });
+});
+
+describe('credits', () => {
+  test('are granted once, corrected and shown', async () => {
+    await json('tenants', 'create', '--name', 'Rich', '--id', 'rich');
+    const to = ['--tenant', 'rich', '--note', 'Invoice 12', '--idempotency-key', 'i12'];
+    const grant = await tollgate('credits', 'grant', '--amount', '5000', ...to);
+    expect(grant.out).toMatch(
+      /^Entry \d+ of 5,000 credits was booked\. Balance after it: 5,000\.$/,
+    );
+    const again = await tollgate('credits', 'grant', '--amount', '5000', ...to);
+    expect(again.out).toContain('was booked before; nothing changed');
+    await json('credits', 'correct', '--tenant', 'rich', '--amount', '-1');
+    const { data } = await json('credits', 'show', '--tenant', 'rich');
+    expect(data).toMatchObject({ total: 4999, entries: [{ amount: -1 }, { amount: 5000 }] });
+    const shown = await tollgate('credits', 'show', '--tenant', 'rich');
+    expect(shown.out).toMatch(/^total +4,999$/m);
+    expect(shown.out).toMatch(/grant +5,000 +5,000 +Invoice 12$/m);
+  });
+});
+
+describe('models', () => {
+  test('are listed when they can be called, or all', async () => {
+    const { out } = await tollgate('models');
+    expect(out).toMatch(/\ndemo\/chat .* 0\.5 +1 +demo$/m);
+    expect(out).not.toContain('acme/asleep');
+    expect((await tollgate('models', '--all')).out).toMatch(/\nacme\/asleep .* not configured$/m);
+    const { data } = await json('models', '--all');
+    expect(data).toMatchObject([
+      { id: 'demo/chat', live: true, providers: ['demo'] },
+      { id: 'acme/asleep', live: false, providers: [] },
+    ]);
+  });
+});

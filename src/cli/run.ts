@@ -1,0 +1,122 @@
+import type { Flags } from '../config/overrides.ts';
+import { ConfigProblems } from '../config/problems.ts';
+import { nearest } from '../core/nearest.ts';
+import { type Command, type Context, readArgs, type Topic } from './command.ts';
+import { commandHelp, overviewHelp, topicHelp } from './help.ts';
+
+/** What the commands need of the process around them. */
+export interface World extends Pick<Context, 'out' | 'err' | 'now'> {
+  readonly version: string;
+  openStore(flags: Flags): Promise<OpenStore>;
+  loadModels(flags: Flags): ReturnType<Context['models']>;
+}
+
+type Desk = Awaited<ReturnType<Context['desk']>>;
+export type OpenStore = Omit<Desk, 'now'> & { close(): Promise<void> };
+
+/** Runs one command line and answers the exit code: 0 done, 1 refused or failed, 2 misused. */
+export async function runCommand(
+  words: readonly string[],
+  topics: readonly Topic[],
+  world: World,
+): Promise<number> {
+  const [first = 'help', ...rest] = words;
+  if (first === '--version') {
+    world.out(world.version);
+    return 0;
+  }
+  const isHelp = ['help', '--help', '-h'].includes(first);
+  const wanted = isHelp ? rest[0] : first;
+  if (wanted === undefined) {
+    world.out(overviewHelp(topics));
+    return 0;
+  }
+  const topic = topics.find(({ name }) => name === wanted);
+  if (!topic) return misused(world, unknownWord(wanted, topics), 'tollgate --help');
+  if (isHelp) {
+    world.out(topicHelp(topic));
+    return 0;
+  }
+  return runTopic(topic, rest, world);
+}
+
+function runTopic(topic: Topic, words: readonly string[], world: World): number | Promise<number> {
+  const [only] = topic.commands;
+  if (only?.name === '') return runOne(topic, only, words, world);
+  const [name, ...rest] = words;
+  if (name === '--help' || name === '-h' || name === 'help') {
+    world.out(topicHelp(topic));
+    return 0;
+  }
+  const page = `tollgate ${topic.name} --help`;
+  if (name === undefined) {
+    const known = topic.commands.map((command) => command.name).join(', ');
+    return misused(world, `What about the ${topic.name}? Add one of: ${known}.`, page);
+  }
+  const command = topic.commands.find((one) => one.name === name);
+  if (!command) return misused(world, unknownWord(name, topic.commands), page);
+  return runOne(topic, command, rest, world);
+}
+
+async function runOne(
+  topic: Topic,
+  command: Command,
+  words: readonly string[],
+  world: World,
+): Promise<number> {
+  // The short form is the one people try first.
+  const reading = readArgs(
+    command,
+    words.map((word) => (word === '-h' ? '--help' : word)),
+  );
+  if (reading.kind === 'wrong') {
+    const path = ['tollgate', topic.name, command.name].filter((word) => word !== '').join(' ');
+    return misused(world, reading.message, `${path} --help`);
+  }
+  const { args } = reading;
+  if (args.has('help')) {
+    world.out(commandHelp(topic, command));
+    return 0;
+  }
+  const [config, dataDir] = [args.text('config'), args.text('data-dir')];
+  const flags: Flags = {
+    ...(config === undefined ? {} : { config }),
+    ...(dataDir === undefined ? {} : { dataDir }),
+  };
+  const { out, err, now } = world;
+  let store: OpenStore | undefined;
+  try {
+    await command.run({
+      args,
+      flags,
+      out,
+      err,
+      now,
+      models: () => world.loadModels(flags),
+      async desk() {
+        store ??= await world.openStore(flags);
+        const { directory, credits, spending } = store;
+        return { directory, credits, spending, now };
+      },
+    });
+    return 0;
+  } catch (thrown) {
+    err(thrown instanceof Error ? thrown.message : String(thrown));
+    return thrown instanceof ConfigProblems ? 2 : 1;
+  } finally {
+    await store?.close();
+  }
+}
+
+function unknownWord(word: string, known: readonly { readonly name: string }[]): string {
+  const close = nearest(
+    word,
+    known.map(({ name }) => name),
+  );
+  return `There is no command "${word}"${close ? `; did you mean "${close}"?` : '.'}`;
+}
+
+function misused(world: World, message: string, help: string): number {
+  world.err(`${message} See "${help}".`);
+  return 2;
+}

@@ -1,0 +1,38 @@
+/** Rows as people read them: aligned columns, numbers to the right. */
+export type Cell = string | number | null;
+
+const gap = '  ';
+
+export function table(header: readonly string[], rows: readonly (readonly Cell[])[]): string {
+  const isNumeric = header.map(
+    (_, at) =>
+      rows.some((row) => typeof row[at] === 'number') &&
+      rows.every((row) => typeof row[at] !== 'string'),
+  );
+  const lines = [header, ...rows.map((row) => row.map(show))];
+  const widths = header.map((_, at) =>
+    Math.max(...lines.map((line) => Bun.stringWidth(line[at] ?? ''))),
+  );
+  const align = (text: string, at: number) => {
+    const padding = ' '.repeat((widths[at] ?? 0) - Bun.stringWidth(text));
+    return isNumeric[at] ? padding + text : text + padding;
+  };
+  return lines.map((line) => line.map(align).join(gap).trimEnd()).join('\n');
+}
+
+/** One record: a line per field. */
+export function fields(record: Readonly<Record<string, Cell>>): string {
+  const names = Object.keys(record);
+  const width = Math.max(...names.map((name) => name.length));
+  return names.map((name) => `${name.padEnd(width)}${gap}${show(record[name] ?? null)}`).join('\n');
+}
+
+/** `2026-11-15 02:13` from an ISO time, in UTC. */
+export function minute(time: string | null): string | null {
+  return time === null ? null : time.slice(0, 16).replace('T', ' ');
+}
+
+function show(cell: Cell): string {
+  if (cell === null) return '–';
+  return typeof cell === 'number' ? cell.toLocaleString('en-US') : cell;
+}

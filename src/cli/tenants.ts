@@ -1,0 +1,132 @@
+import { showWallet } from '../auth/manage-credits.ts';
+import * as manage from '../auth/manage-tenants.ts';
+import type { Command, Context, Topic } from './command.ts';
+import { nextPage, offsetOf, offsetOption, printJson, record } from './output.ts';
+import { fields, minute, table } from './table.ts';
+
+const name = { type: 'string', hint: '<text>', summary: 'What people call the tenant' } as const;
+
+const list: Command = {
+  name: 'list',
+  summary: 'List tenants and their balances',
+  options: offsetOption,
+  async run(context) {
+    const desk = await context.desk();
+    const offset = offsetOf(context.args);
+    const tenants = await manage.listTenants(desk, offset);
+    const data = await Promise.all(
+      tenants.map(async (tenant) => ({ ...tenant, credits: await showWallet(desk, tenant.id) })),
+    );
+    if (context.args.has('json')) return printJson(context, { data });
+    const rows = data.map((tenant) => [
+      tenant.id,
+      tenant.name,
+      stateOf(tenant),
+      tenant.credits.total,
+      tenant.credits.held,
+      minute(tenant.created_at),
+    ]);
+    context.out(table(['ID', 'NAME', 'STATE', 'CREDITS', 'HELD', 'CREATED (UTC)'], rows));
+    nextPage(context, offset, data.length, manage.tenantsPerPage);
+  },
+};
+
+const create: Command = {
+  name: 'create',
+  summary: 'Create a tenant',
+  options: {
+    name: { ...name, required: true },
+    id: { type: 'string', hint: '<id>', summary: 'Its id, such as "acme" (default: made up)' },
+    'requests-per-minute': { type: 'string', hint: '<n>', summary: 'Default for its keys' },
+    'concurrent-requests': { type: 'string', hint: '<n>', summary: 'Requests running at once' },
+  },
+  async run(context) {
+    const { args } = context;
+    const body = record({
+      id: args.text('id'),
+      name: args.text('name'),
+      requests_per_minute: args.number('requests-per-minute'),
+      concurrent_requests: args.number('concurrent-requests'),
+    });
+    const tenant = await manage.createTenant(await context.desk(), body);
+    await print(context, tenant, `Tenant ${tenant.id} was created.`);
+  },
+};
+
+const show: Command = {
+  name: 'show',
+  summary: 'Show one tenant',
+  operand: '<tenant id>',
+  options: {},
+  async run(context) {
+    await print(context, await manage.showTenant(await context.desk(), context.args.operand));
+  },
+};
+
+const rename: Command = {
+  name: 'rename',
+  summary: 'Give a tenant another name',
+  operand: '<tenant id>',
+  options: { name: { ...name, required: true } },
+  run: (context) => change(context, { name: context.args.text('name') }, 'was renamed'),
+};
+
+const disable: Command = {
+  name: 'disable',
+  summary: 'Refuse all keys of a tenant',
+  operand: '<tenant id>',
+  options: {},
+  run: (context) => change(context, { disabled: true }, 'is disabled'),
+};
+
+const enable: Command = {
+  name: 'enable',
+  summary: 'Accept the keys of a tenant again',
+  operand: '<tenant id>',
+  options: {},
+  run: (context) => change(context, { disabled: false }, 'is enabled'),
+};
+
+export const tenants: Topic = {
+  name: 'tenants',
+  summary: 'Manage tenants: the owners of keys, credits and logs',
+  commands: [list, create, show, rename, disable, enable],
+  examples: [
+    'tollgate tenants create --name "Acme Ltd" --id acme',
+    'tollgate tenants disable acme',
+  ],
+};
+
+async function change(context: Context, body: object, done: string): Promise<void> {
+  const { operand } = context.args;
+  const tenant = await manage.changeTenant(await context.desk(), operand, body);
+  await print(context, tenant, `Tenant ${tenant.id} ${done}.`);
+}
+
+/** The whole record for `--json` and `show`; after a change one sentence says enough. */
+async function print(
+  context: Context,
+  tenant: manage.TenantObject,
+  sentence?: string,
+): Promise<void> {
+  const credits = await showWallet(await context.desk(), tenant.id);
+  if (context.args.has('json')) return printJson(context, { data: { ...tenant, credits } });
+  if (sentence !== undefined) return context.out(sentence);
+  context.out(
+    fields({
+      id: tenant.id,
+      name: tenant.name,
+      state: stateOf(tenant),
+      credits: credits.total,
+      'credits held': credits.held,
+      'requests per minute': tenant.requests_per_minute ?? 'default',
+      'concurrent requests': tenant.concurrent_requests ?? 'default',
+      created: tenant.created_at,
+      updated: tenant.updated_at,
+    }),
+  );
+}
+
+function stateOf({ disabled }: manage.TenantObject): string {
+  return disabled ? 'disabled' : 'active';
+}

@@ -1,0 +1,80 @@
+import type { CacheMode } from '../core/caller.ts';
+import type { Secret } from '../core/secret.ts';
+import type { EndpointFile, Feature, ModelFile, PricingFile } from './model-schema.ts';
+import type { DialectName, Quirks } from './provider-schema.ts';
+
+/** The configuration as every part gets it: complete, checked, frozen, secrets wrapped. */
+export interface Config {
+  readonly server: {
+    readonly host: string;
+    readonly port: number;
+    /** `null`: derived from the address once the port is known. */
+    readonly publicUrl: string | null;
+    readonly drainSeconds: number;
+  };
+  readonly dataDir: string;
+  readonly database: Secret;
+  readonly redis: Secret | null;
+  readonly objects: Secret;
+  readonly demo: boolean;
+  readonly creditsPerUsd: number;
+  readonly limits: {
+    readonly requestsPerMinute: number;
+    readonly concurrentRequests: number;
+    readonly bodyBytes: number;
+  };
+  readonly cache: {
+    readonly mode: CacheMode;
+    readonly ttlSeconds: number;
+    readonly maxBytes: number;
+  };
+  readonly billing: {
+    readonly byokFeeBasisPoints: number;
+    readonly durability: 'journal' | 'fsync';
+  };
+  readonly webSearch: WebSearch | null;
+  readonly providers: ReadonlyMap<string, Provider>;
+  readonly models: readonly Model[];
+  readonly bootstrap: Bootstrap;
+  /** Where the settings came from, for the first line that a person reads. */
+  readonly source: string;
+}
+
+export interface WebSearch {
+  readonly engine: 'searxng' | 'brave' | 'tavily';
+  readonly url: string;
+  readonly apiKey: Secret | null;
+  readonly usdPerSearch: string;
+  readonly callsPerRequest: number;
+}
+
+/** A vendor is data: where it is, which dialect it speaks, how it deviates. */
+export interface Provider {
+  readonly name: string;
+  readonly dialect: DialectName;
+  readonly baseUrl: string;
+  readonly apiKey: Secret | null;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+  readonly idleTimeoutMs: number;
+  readonly quirks: Quirks;
+}
+
+export interface Endpoint extends Omit<EndpointFile, 'priority' | 'pricing'> {
+  readonly priority: number;
+  readonly pricing: PricingFile;
+}
+
+export interface Model extends Omit<ModelFile, 'endpoints' | 'features'> {
+  readonly features: readonly Feature[];
+  /** By priority. Empty when no configured provider serves the model. */
+  readonly endpoints: readonly Endpoint[];
+}
+
+/** Keys and credits that an unattended start makes sure of. */
+export interface Bootstrap {
+  readonly apiKey: Secret | null;
+  readonly managementKey: Secret | null;
+  readonly adminToken: Secret | null;
+  readonly credits: number;
+}

@@ -1,0 +1,132 @@
+import type { Problem } from '../core/explain.ts';
+import { nearest } from '../core/nearest.ts';
+import { Secret } from '../core/secret.ts';
+import type { BuiltinProvider } from './catalogue/index.ts';
+import type { Endpoint, Model, Provider } from './config.ts';
+import type { EndpointFile, ModelFile, PricingFile } from './model-schema.ts';
+import type { ProviderFile } from './provider-schema.ts';
+import type { Environment } from './read-file.ts';
+
+/** The shipped catalogue and the operator's file, laid over each other. */
+
+const defaultTimeoutMs = 120_000;
+
+/** Providers that can be called: those of the file, and built-in ones whose key is at hand. */
+export function mergeProviders(
+  builtin: readonly BuiltinProvider[],
+  file: Readonly<Record<string, ProviderFile>>,
+  environment: Environment,
+  problems: Problem[],
+): ReadonlyMap<string, Provider> {
+  const providers = new Map<string, Provider>();
+  const add = (name: string, own: ProviderFile, shipped: BuiltinProvider | undefined) => {
+    const path = `providers.${name}`;
+    const dialect = own.dialect ?? shipped?.dialect;
+    const baseUrl = own.base_url ?? shipped?.base_url;
+    const apiKey = own.api_key ?? environment[shipped?.api_key_env ?? ''];
+    if (dialect === undefined) problems.push({ path: `${path}.dialect`, message: 'is required' });
+    if (baseUrl === undefined) problems.push({ path: `${path}.base_url`, message: 'is required' });
+    if (shipped && own.api_key === undefined && !apiKey) {
+      const message = `is required: write it here, set ${shipped.api_key_env}, or write null`;
+      problems.push({ path: `${path}.api_key`, message });
+    }
+    if (dialect === undefined || baseUrl === undefined) return;
+    if (!isCleanBase(baseUrl)) {
+      const message = 'must be an http(s) address without user, query or fragment';
+      problems.push({ path: `${path}.base_url`, message });
+    }
+    providers.set(name, {
+      name,
+      dialect,
+      baseUrl: baseUrl.replace(/\/+$/, ''),
+      apiKey: apiKey ? new Secret(apiKey) : null,
+      headers: own.headers ?? {},
+      timeoutMs: own.timeout_ms ?? defaultTimeoutMs,
+      idleTimeoutMs: own.idle_timeout_ms ?? defaultTimeoutMs,
+      quirks: { ...shipped?.quirks, ...own.quirks },
+    });
+  };
+  const shippedByName = new Map(builtin.map((provider) => [provider.name, provider]));
+  for (const [name, own] of Object.entries(file)) add(name, own, shippedByName.get(name));
+  for (const shipped of builtin) {
+    if (!(shipped.name in file) && environment[shipped.api_key_env]) add(shipped.name, {}, shipped);
+  }
+  return providers;
+}
+
+/** Models of the file replace shipped ones of the same id. Endpoints without a provider fall away. */
+export function mergeModels(
+  builtin: readonly ModelFile[],
+  file: readonly ModelFile[],
+  providers: ReadonlyMap<string, Provider>,
+  problems: Problem[],
+): readonly Model[] {
+  const own = new Map<string, Model>();
+  file.forEach((model, i) => {
+    const path = `models[${i}]`;
+    if (own.has(model.id)) {
+      problems.push({ path: `${path}.id`, message: `repeats "${model.id}"` });
+    }
+    model.endpoints.forEach((endpoint, j) => {
+      const at = `${path}.endpoints[${j}]`;
+      problems.push(...endpointProblems(model, endpoint, providers, at));
+    });
+    own.set(model.id, complete(model, providers));
+  });
+  const shipped = builtin.filter((model) => !own.has(model.id));
+  return [...shipped.map((model) => complete(model, providers)), ...own.values()];
+}
+
+function complete(model: ModelFile, providers: ReadonlyMap<string, Provider>): Model {
+  const endpoints: Endpoint[] = model.endpoints
+    .filter((endpoint) => providers.has(endpoint.provider))
+    .map((endpoint) => ({
+      ...endpoint,
+      priority: endpoint.priority ?? 0,
+      pricing: endpoint.pricing ?? {},
+    }))
+    .sort((a, b) => a.priority - b.priority);
+  return { ...model, features: model.features ?? [], endpoints };
+}
+
+function endpointProblems(
+  model: ModelFile,
+  endpoint: EndpointFile,
+  providers: ReadonlyMap<string, Provider>,
+  path: string,
+): Problem[] {
+  const problems: Problem[] = [];
+  if (!providers.has(endpoint.provider)) {
+    const close = nearest(endpoint.provider, providers.keys());
+    const hint = close ? `; did you mean "${close}"?` : '';
+    const message = `names "${endpoint.provider}", which is not a configured provider${hint}`;
+    problems.push({ path: `${path}.provider`, message });
+  }
+  const missing = missingPrices(model, endpoint.pricing ?? {});
+  if (missing.length > 0) {
+    const message = `needs ${missing.join(' and ')}; what costs nothing is written "0"`;
+    problems.push({ path: `${path}.pricing`, message });
+  }
+  return problems;
+}
+
+/** The prices without which a model of this kind could be used for nothing. */
+export function missingPrices(model: ModelFile, pricing: PricingFile): readonly string[] {
+  const has = (...names: (keyof PricingFile)[]) =>
+    names.some((name) => pricing[name] !== undefined);
+  const features = model.features ?? [];
+  if (features.includes('transcription')) return has('minute') ? [] : ['minute'];
+  if (features.includes('embeddings')) return has('prompt') ? [] : ['prompt'];
+  if (features.includes('speech')) {
+    return has('characters', 'bytes', 'prompt', 'completion') ? [] : ['characters or bytes'];
+  }
+  if (features.includes('image_edit') || features.includes('image_generation')) {
+    return has('output_image', 'completion') ? [] : ['output_image or completion'];
+  }
+  return (['prompt', 'completion'] as const).filter((name) => !has(name));
+}
+
+function isCleanBase(text: string): boolean {
+  const url = URL.parse(text);
+  return url !== null && url.username === '' && url.search === '' && url.hash === '';
+}

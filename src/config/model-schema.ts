@@ -1,0 +1,90 @@
+import { type Static, Type } from 'typebox';
+import { quirksSchema } from './provider-schema.ts';
+import { closed, oneOf, usd, wholeNumber } from './schema-parts.ts';
+
+export const features = [
+  'tools',
+  'json_mode',
+  'json_schema',
+  'reasoning',
+  'image_edit',
+  'image_generation',
+  'speech',
+  'transcription',
+  'embeddings',
+] as const;
+export type Feature = (typeof features)[number];
+
+const modality = oneOf('text', 'image', 'audio', 'file', 'video');
+
+/** Decimal dollars. Tokens, characters and bytes per million; the rest each. */
+export const pricingSchema = closed({
+  prompt: usd(),
+  completion: usd(),
+  cache_read: usd(),
+  cache_write: usd(),
+  request: usd(),
+  image: usd(),
+  output_image: usd(),
+  characters: usd(),
+  bytes: usd(),
+  minute: usd(),
+});
+export type PricingFile = Static<typeof pricingSchema>;
+
+/** One place where a model can be had. */
+export const endpointSchema = Type.Object(
+  {
+    provider: Type.String({ minLength: 1 }),
+    /** What the provider calls it; never shown to a client. */
+    model: Type.String({ minLength: 1 }),
+    /** Lowest is tried first. */
+    priority: Type.Optional(wholeNumber(0, 1000)),
+    pricing: Type.Optional(pricingSchema),
+    quirks: Type.Optional(quirksSchema),
+    /** Speaks another dialect than its provider, at the same address and with the same key. */
+    dialect: Type.Optional(oneOf('openai', 'openai-responses')),
+  },
+  { additionalProperties: false },
+);
+
+export const modelSchema = Type.Object(
+  {
+    id: Type.String({
+      pattern: '^[A-Za-z0-9][\\w.-]*/[\\w.:-]+$',
+      maxLength: 200,
+      expected: '<brand>/<model>',
+    }),
+    name: Type.String({ minLength: 1, maxLength: 200 }),
+    description: Type.Optional(Type.String({ maxLength: 2000 })),
+    /** Unix seconds of the release, as `created` in the model list. */
+    created: Type.Optional(wholeNumber(0)),
+    context_length: Type.Optional(wholeNumber(1)),
+    max_completion_tokens: Type.Optional(wholeNumber(1)),
+    input_modalities: Type.Array(modality, { minItems: 1 }),
+    output_modalities: Type.Array(modality, { minItems: 1 }),
+    features: Type.Optional(Type.Array(oneOf(...features))),
+    tokenizer: Type.Optional(Type.String()),
+    /** The largest image the model takes; larger ones are refused before they cost anything. */
+    image_limits: Type.Optional(
+      closed({ long_edge_px: wholeNumber(1), megapixels: Type.Number({ minimum: 0 }) }),
+    ),
+    /** `adaptive`: the model decides how long to think, and a token budget is an error. */
+    thinking: Type.Optional(oneOf('adaptive', 'budget', 'effort')),
+    speech: Type.Optional(
+      closed({
+        /** First-party-style models check voices and speed; the others map and ignore. */
+        style: oneOf('first_party', 'mapped'),
+        voices: Type.Record(Type.String(), Type.String()),
+        default_voice: Type.String(),
+        input_characters_max: wholeNumber(1),
+        input_bytes_max: wholeNumber(1),
+        instructions: Type.Boolean(),
+      }),
+    ),
+    endpoints: Type.Array(endpointSchema, { minItems: 1 }),
+  },
+  { additionalProperties: false },
+);
+export type ModelFile = Static<typeof modelSchema>;
+export type EndpointFile = Static<typeof endpointSchema>;

@@ -1,0 +1,16 @@
+import type { Problem } from '../core/explain.ts';
+
+/** Everything wrong with a configuration, told at once. Printed one problem a line, exit code 2. */
+export class ConfigProblems extends Error {
+  override readonly name = 'ConfigProblems';
+  readonly problems: readonly Problem[];
+
+  constructor(source: string, problems: readonly Problem[]) {
+    super(problems.map((problem) => `${source}: ${line(problem)}`).join('\n'));
+    this.problems = problems;
+  }
+}
+
+function line({ path, message }: Problem): string {
+  return path === '' ? message : `${path} ${message}`;
+}

@@ -1,0 +1,61 @@
+import { type Static, Type } from 'typebox';
+import { closed, httpAddress, nullable, oneOf, wholeNumber } from './schema-parts.ts';
+
+export const dialectNames = [
+  'openai',
+  'openai-responses',
+  'anthropic',
+  'gemini',
+  'cohere',
+  'siliconflow',
+] as const;
+export type DialectName = (typeof dialectNames)[number];
+
+/**
+ * The complete list of the ways vendors of a dialect deviate from it. A vendor's quirks are data:
+ * no code asks for a vendor's name. An endpoint's quirks are laid over its provider's.
+ */
+export const quirksSchema = closed({
+  /** Where the output cap goes. OpenAI's reasoning models refuse `max_tokens`; others know no other. */
+  output_limit: oneOf('max_tokens', 'max_completion_tokens'),
+  /** Parameters the vendor answers with 400: left out. Groq: logprobs, logit_bias. */
+  drop_params: Type.Array(Type.String()),
+  /** Parameters with another name. Mistral: seed is random_seed. */
+  rename_params: Type.Record(Type.String(), Type.String()),
+  /** Vendors other than OpenAI know `system` only. */
+  developer_role: oneOf('keep', 'system'),
+  /** vLLM chat templates accept exactly one leading system message. */
+  system_messages: oneOf('keep', 'merge'),
+  /** Groq refuses `messages[].name`. */
+  message_names: oneOf('keep', 'drop'),
+  /** Mistral wants tool call ids of nine letters and digits. */
+  tool_call_ids: oneOf('keep', 'nine_characters'),
+  /** How the vendor spells `tool_choice: required`. Older Mistral: any. */
+  tool_choice_required: oneOf('required', 'any'),
+  /** Whether usage in a stream must be asked for, or comes by itself. */
+  stream_usage: oneOf('ask', 'always'),
+  /** Our effort levels to the vendor's words; a level that is absent is left out of the request. */
+  efforts: Type.Record(Type.String(), Type.String()),
+  /** Sampling parameters are refused while an OpenAI reasoning model reasons. */
+  sampling_while_reasoning: oneOf('keep', 'drop'),
+  /** The field in which earlier reasoning goes back on assistant messages. */
+  replay_reasoning: oneOf('drop', 'reasoning_content', 'reasoning', 'reasoning_details'),
+  /** Vendors without json_schema get the schema as an instruction. */
+  json_schema: oneOf('native', 'instruct'),
+  /** Ollama and Gemini's cousins take image bytes only: http image URLs are fetched and inlined. */
+  remote_images: oneOf('pass', 'inline'),
+});
+export type Quirks = Static<typeof quirksSchema>;
+
+export const providerSchema = closed({
+  dialect: oneOf(...dialectNames),
+  base_url: httpAddress(),
+  api_key: nullable(Type.String({ minLength: 1 })),
+  headers: Type.Record(Type.String(), Type.String()),
+  /** To the first byte of the answer. */
+  timeout_ms: wholeNumber(1, 3_600_000),
+  /** Between two bytes of the answer. */
+  idle_timeout_ms: wholeNumber(1, 3_600_000),
+  quirks: quirksSchema,
+});
+export type ProviderFile = Static<typeof providerSchema>;

@@ -1,0 +1,91 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { parseDocument } from 'yaml';
+import type { Problem, Schema } from '../core/explain.ts';
+import { isObject } from '../core/json.ts';
+import { ConfigProblems } from './problems.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export const defaultFile = 'tollgate.yaml';
+
+/** The configuration file as plain data, or an empty object when none was asked for or found. */
+export function readConfigFile(path: string | undefined): { source: string; data: unknown } {
+  const file = path ?? (existsSync(defaultFile) ? defaultFile : undefined);
+  if (file === undefined) return { source: 'no configuration file', data: {} };
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch {
+    throw new ConfigProblems(file, [{ path: '', message: 'this file cannot be read' }]);
+  }
+  const document = parseDocument(text, { prettyErrors: true });
+  if (document.errors.length > 0) {
+    const problems = document.errors.map((error) => {
+      const at = error.linePos?.[0];
+      const where = at ? `line ${at.line}, column ${at.col}: ` : '';
+      const [sentence = ''] = error.message.split(/ at line|\n/);
+      return { path: '', message: `${where}${sentence}` };
+    });
+    throw new ConfigProblems(file, problems);
+  }
+  return { source: file, data: document.toJS() ?? {} };
+}
+
+/**
+ * Puts environment variables in for `${NAME}`, everywhere in the file. The result of a field that
+ * wants a number or a truth value is converted, since the environment knows only text.
+ */
+export function substitute(
+  value: unknown,
+  schema: Schema,
+  environment: Environment,
+  problems: Problem[],
+  path = '',
+): unknown {
+  if (typeof value === 'string') return fill(value, schema, environment, problems, path);
+  if (Array.isArray(value)) {
+    return value.map((item, i) =>
+      substitute(item, schema.items ?? {}, environment, problems, `${path}[${i}]`),
+    );
+  }
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, field]) => {
+      const inner = path === '' ? name : `${path}.${name}`;
+      const rule = schema.properties?.[name] ?? schema.patternProperties?.['^.*$'] ?? {};
+      return [name, substitute(field, rule, environment, problems, inner)];
+    }),
+  );
+}
+
+function fill(
+  text: string,
+  schema: Schema,
+  environment: Environment,
+  problems: Problem[],
+  path: string,
+): unknown {
+  if (!text.includes('${')) return text;
+  const filled = text.replace(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (_, name: string) => {
+    const value = environment[name];
+    if (value === undefined || value === '') {
+      problems.push({ path, message: `needs the environment variable ${name}, which is not set` });
+      return '';
+    }
+    return value;
+  });
+  return convert(filled, schema);
+}
+
+/** Text from the environment as the type its field wants; left alone where it does not fit. */
+export function convert(text: string, schema: Schema): unknown {
+  const wanted = [schema, ...(schema.anyOf ?? [])].map((branch) => branch.type);
+  if (
+    wanted.some((type) => type === 'integer' || type === 'number') &&
+    /^-?\d+(\.\d+)?$/.test(text)
+  ) {
+    return Number(text);
+  }
+  if (wanted.includes('boolean') && (text === 'true' || text === 'false')) return text === 'true';
+  return text;
+}

@@ -1,0 +1,32 @@
+import { type TProperties, type TSchema, Type } from 'typebox';
+
+/** Small schema builders whose `expected` texts become the second half of an error sentence. */
+
+/** An object whose fields may be left out but not misspelt. */
+export function closed<P extends TProperties>(properties: P) {
+  return Type.Partial(Type.Object(properties), { additionalProperties: false });
+}
+
+export function wholeNumber(minimum: number, maximum = Number.MAX_SAFE_INTEGER) {
+  return Type.Integer({ minimum, maximum });
+}
+
+export function oneOf<const V extends string[]>(...values: V) {
+  return Type.Unsafe<V[number]>(Type.Enum(values));
+}
+
+export function nullable<S extends TSchema>(schema: S) {
+  return Type.Union([schema, Type.Null()]);
+}
+
+export function httpAddress() {
+  return Type.String({ pattern: '^https?://[^\\s]+$', expected: 'an http(s) address' });
+}
+
+/** Money is written in quotes, so that no YAML reader turns it into a float on the way. */
+export function usd() {
+  return Type.String({
+    pattern: '^\\d{1,9}(\\.\\d{1,9})?$',
+    expected: 'a decimal number of dollars in quotes, such as "0.50"',
+  });
+}

@@ -1,0 +1,60 @@
+import { type Static, Type } from 'typebox';
+import { cacheModes } from '../core/caller.ts';
+import { modelSchema } from './model-schema.ts';
+import { providerSchema } from './provider-schema.ts';
+import { closed, httpAddress, nullable, oneOf, usd, wholeNumber } from './schema-parts.ts';
+
+/** The shape of `tollgate.yaml`. Everything is optional; defaults.ts says what holds then. */
+
+export const configFileSchema = closed({
+  server: closed({
+    host: Type.String({ minLength: 1 }),
+    port: wholeNumber(0, 65_535),
+    public_url: httpAddress(),
+    drain_seconds: wholeNumber(0, 86_400),
+  }),
+  data_dir: Type.String({ minLength: 1 }),
+  database: Type.String({
+    pattern: '^(sqlite:.+|postgres(ql)?://.+)$',
+    expected: 'sqlite:<file> or postgres://…',
+  }),
+  redis: nullable(Type.String({ pattern: '^rediss?://', expected: 'redis://… or null' })),
+  objects: Type.String({
+    pattern: '^(file:.+|s3://.+)$',
+    expected: 'file:<folder> or s3://bucket/prefix?endpoint=…&region=…',
+  }),
+  catalogue: oneOf('builtin', 'none'),
+  demo: Type.Union([Type.Literal('auto'), Type.Boolean()], {
+    expected: '"auto", true or false',
+  }),
+  credits_per_usd: wholeNumber(1, 1_000_000_000),
+  limits: closed({
+    requests_per_minute: wholeNumber(1),
+    concurrent_requests: wholeNumber(1),
+    body_bytes: wholeNumber(1024, 1_073_741_824),
+  }),
+  cache: closed({
+    mode: oneOf(...cacheModes),
+    ttl_seconds: wholeNumber(1, 31_536_000),
+    max_bytes: wholeNumber(0),
+  }),
+  billing: closed({
+    byok_fee_basis_points: wholeNumber(0, 100_000),
+    durability: oneOf('journal', 'fsync'),
+  }),
+  tools: closed({
+    web_search: nullable(
+      closed({
+        engine: oneOf('searxng', 'brave', 'tavily'),
+        url: httpAddress(),
+        api_key: nullable(Type.String({ minLength: 1 })),
+        usd_per_search: usd(),
+        calls_per_request: wholeNumber(1, 20),
+      }),
+    ),
+  }),
+  providers: Type.Record(Type.String(), providerSchema),
+  models: Type.Array(modelSchema),
+});
+
+export type ConfigFile = Static<typeof configFileSchema>;

@@ -1,0 +1,219 @@
+import { isObject } from './json.ts';
+import { nearest } from './nearest.ts';
+
+/**
+ * Says in plain words why a value does not fit a JSON Schema. The compiled validators answer yes
+ * or no in microseconds; this walk runs only after a no, so it can afford to be exact: the path a
+ * person would write (`messages[2].content[0].type`) and what would have been right.
+ */
+export interface Problem {
+  readonly path: string;
+  /** Reads on from the path: «must be a string». */
+  readonly message: string;
+}
+
+/** The subset of JSON Schema that our own schemas use. */
+export interface Schema {
+  readonly type?: string | undefined;
+  readonly const?: unknown | undefined;
+  readonly enum?: readonly unknown[] | undefined;
+  readonly anyOf?: readonly Schema[] | undefined;
+  readonly properties?: Readonly<Record<string, Schema>> | undefined;
+  readonly patternProperties?: Readonly<Record<string, Schema>> | undefined;
+  readonly required?: readonly string[] | undefined;
+  readonly additionalProperties?: boolean | Schema | undefined;
+  readonly items?: Schema | undefined;
+  readonly minimum?: number | undefined;
+  readonly maximum?: number | undefined;
+  readonly minLength?: number | undefined;
+  readonly maxLength?: number | undefined;
+  readonly minItems?: number | undefined;
+  readonly maxItems?: number | undefined;
+  readonly pattern?: string | undefined;
+  /** What a pattern stands for, in words: «a decimal number in quotes». */
+  readonly expected?: string | undefined;
+}
+
+/** Takes any schema object: the schema library's own types say more than we need here. */
+export function explain(schema: object, value: unknown): Problem[] {
+  return walk(schema, value, '');
+}
+
+function walk(schema: Schema, value: unknown, path: string): Problem[] {
+  if (schema.anyOf) return explainUnion(schema.anyOf, value, path);
+  if (!fitsType(schema, value)) {
+    return [{ path, message: `must be ${describe(schema)}, not ${show(value)}` }];
+  }
+  if (typeof value === 'string' || typeof value === 'number') {
+    return fitsBounds(schema, value)
+      ? []
+      : [{ path, message: `must be ${describe(schema)}, not ${show(value)}` }];
+  }
+  if (Array.isArray(value)) return explainArray(schema, value, path);
+  if (isObject(value)) return explainObject(schema, value, path);
+  return [];
+}
+
+function explainArray(schema: Schema, value: readonly unknown[], path: string): Problem[] {
+  if (value.length < (schema.minItems ?? 0)) {
+    return [{ path, message: `must have at least ${schema.minItems} item(s)` }];
+  }
+  if (value.length > (schema.maxItems ?? Number.POSITIVE_INFINITY)) {
+    return [{ path, message: `has ${value.length} items; at most ${schema.maxItems} are allowed` }];
+  }
+  const { items } = schema;
+  return items ? value.flatMap((item, i) => walk(items, item, `${path}[${i}]`)) : [];
+}
+
+function explainObject(schema: Schema, value: Record<string, unknown>, path: string): Problem[] {
+  const problems: Problem[] = [];
+  const known = schema.properties ?? {};
+  for (const name of schema.required ?? []) {
+    if (value[name] === undefined) {
+      const wanted = known[name];
+      const hint = wanted ? ` (${describe(wanted)})` : '';
+      problems.push({ path: join(path, name), message: `is required${hint}` });
+    }
+  }
+  for (const [name, field] of Object.entries(value)) {
+    if (field === undefined) continue;
+    const rule = Object.hasOwn(known, name) ? known[name] : unlistedRule(schema, name);
+    if (rule === false) {
+      const close = nearest(name, Object.keys(known));
+      const hint = close ? `; did you mean "${close}"?` : '';
+      problems.push({ path: join(path, name), message: `is not a known field${hint}` });
+    } else if (rule) {
+      problems.push(...walk(rule, field, join(path, name)));
+    }
+  }
+  return problems;
+}
+
+function unlistedRule(schema: Schema, name: string): Schema | false | undefined {
+  for (const [pattern, rule] of Object.entries(schema.patternProperties ?? {})) {
+    if (new RegExp(pattern).test(name)) return rule;
+  }
+  if (schema.additionalProperties === false) return false;
+  return isObject(schema.additionalProperties) ? schema.additionalProperties : undefined;
+}
+
+/** Picks the branch the writer meant: the one whose fixed fields match, else the one of its type. */
+function explainUnion(branches: readonly Schema[], value: unknown, path: string): Problem[] {
+  const sameType = branches.filter((branch) => fitsType(branch, value));
+  if (sameType.length === 0) {
+    return [{ path, message: `must be ${describe({ anyOf: branches })}, not ${show(value)}` }];
+  }
+  const [only] = sameType;
+  if (sameType.length === 1 && only) return walk(only, value, path);
+  const tag = tagOf(sameType);
+  if (tag !== undefined && isObject(value)) {
+    const chosen = sameType.find((branch) => branch.properties?.[tag]?.const === value[tag]);
+    if (chosen) return walk(chosen, value, path);
+    const allowed = sameType.map((branch) => show(branch.properties?.[tag]?.const));
+    const got = value[tag] === undefined ? 'is required and' : '';
+    const message = `${got} must be one of ${allowed.join(', ')}`.trim();
+    return [{ path: join(path, tag), message }];
+  }
+  const attempts = sameType.map((branch) => walk(branch, value, path));
+  // One branch fits: nothing to complain about. Else the nearest miss explains best.
+  return attempts.reduce((a, b) => (b.length < a.length ? b : a));
+}
+
+/** The field that tells the branches of a union apart, such as `type`. */
+function tagOf(branches: readonly Schema[]): string | undefined {
+  const [first] = branches;
+  return Object.keys(first?.properties ?? {}).find((name) =>
+    branches.every((branch) => branch.properties?.[name]?.const !== undefined),
+  );
+}
+
+function fitsType(schema: Schema, value: unknown): boolean {
+  if (schema.const !== undefined) return schema.const === value;
+  if (schema.enum) return schema.enum.includes(value);
+  if (schema.anyOf) return schema.anyOf.some((branch) => fitsType(branch, value));
+  switch (schema.type) {
+    case 'object':
+      return isObject(value);
+    case 'array':
+      return Array.isArray(value);
+    case 'integer':
+      return Number.isSafeInteger(value);
+    case 'number':
+      return typeof value === 'number' && Number.isFinite(value);
+    case 'null':
+      return value === null;
+    case undefined:
+      return true;
+    default:
+      return typeof value === schema.type;
+  }
+}
+
+function fitsBounds(schema: Schema, value: string | number): boolean {
+  if (typeof value === 'number') {
+    return (
+      value >= (schema.minimum ?? Number.NEGATIVE_INFINITY) &&
+      value <= (schema.maximum ?? Number.POSITIVE_INFINITY)
+    );
+  }
+  return (
+    value.length >= (schema.minLength ?? 0) &&
+    value.length <= (schema.maxLength ?? Number.POSITIVE_INFINITY) &&
+    (schema.pattern === undefined || new RegExp(schema.pattern).test(value))
+  );
+}
+
+/** What a schema asks for, as the end of a sentence. */
+function describe(schema: Schema): string {
+  if (schema.expected) return schema.expected;
+  if (schema.const !== undefined) return show(schema.const);
+  if (schema.enum) return `one of ${schema.enum.map(show).join(', ')}`;
+  if (schema.anyOf) {
+    // «or null» is true of nearly every optional field and helps nobody.
+    const branches = schema.anyOf.filter((branch) => branch.type !== 'null');
+    const constants = branches.filter((branch) => branch.const !== undefined);
+    const others = branches.filter((branch) => branch.const === undefined).map(describe);
+    const listed = constants.map((branch) => show(branch.const)).join(', ');
+    const parts = listed ? [`one of ${listed}`, ...others] : others;
+    return [...new Set(parts)].join(' or ');
+  }
+  const range = describeRange(schema);
+  switch (schema.type) {
+    case 'integer':
+      return `a whole number${range}`;
+    case 'number':
+      return `a number${range}`;
+    case 'string':
+      return `a string${range}`;
+    case 'array':
+      return 'a list';
+    case 'object':
+      return 'an object';
+    case 'boolean':
+      return 'true or false';
+    default:
+      return schema.type ?? 'anything';
+  }
+}
+
+function describeRange(schema: Schema): string {
+  const low = schema.minimum ?? schema.minLength;
+  const high = schema.maximum ?? schema.maxLength;
+  const unit = schema.type === 'string' ? ' characters' : '';
+  if (low !== undefined && high !== undefined) return ` from ${low} to ${high}${unit}`;
+  if (low !== undefined) return ` of at least ${low}${unit}`;
+  if (high !== undefined) return ` of at most ${high}${unit}`;
+  return '';
+}
+
+/** A value as it may stand in a message: short, on one line, quoted when it is text. */
+function show(value: unknown): string {
+  if (Array.isArray(value)) return 'a list';
+  if (isObject(value)) return 'an object';
+  const text = (typeof value === 'number' ? String(value) : JSON.stringify(value)) ?? 'nothing';
+  return text.length > 60 ? `${text.slice(0, 57)}…` : text;
+}
+
+function join(path: string, name: string): string {
+  return path === '' ? name : `${path}.${name}`;
+}

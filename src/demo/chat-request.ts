@@ -1,0 +1,153 @@
+/** Reads a chat request as far as the demo cares about it. */
+import { invalidRequest } from '../core/errors.ts';
+import { isObject } from '../core/json.ts';
+import { delayField, type Fields, flagField, integerField, textField } from './request-fields.ts';
+import { excerpt, tokensOfBytes } from './tokens.ts';
+import { readToolChoice, readTools, type Tool, type ToolChoice } from './tool-calls.ts';
+
+export interface Message {
+  readonly role: string;
+  readonly text: string;
+  /** Addresses of images: `https:` or `data:`. */
+  readonly imageUrls: readonly string[];
+}
+
+export interface ChatRequest {
+  readonly model: string;
+  readonly messages: readonly Message[];
+  readonly promptTokens: number;
+  readonly tools: readonly Tool[];
+  readonly toolChoice: ToolChoice;
+  readonly isParallel: boolean;
+  readonly format: (typeof formats)[number];
+  readonly schema: unknown;
+  readonly stops: readonly string[];
+  readonly tokensMax: number;
+  /** `null`: answer without reasoning. */
+  readonly effort: string | null;
+  readonly isStream: boolean;
+  readonly includeUsage: boolean;
+  readonly delayMs: number;
+}
+
+/** What an image, a sound or a file counts in the prompt, whatever its size. */
+const tokensPerAttachment = 85;
+/** OpenAI's own limit. */
+const stopsMax = 4;
+
+export function readChatRequest(body: Fields): ChatRequest {
+  if (!Array.isArray(body.messages) || body.messages.length === 0) {
+    throw invalidRequest("'messages' must be an array with at least one message.", 'messages');
+  }
+  const readings = body.messages.map(readMessage);
+  integerField(body, 'n', 1, 1);
+  const tools = readTools(body.tools);
+  const effort = textField(body, 'reasoning_effort') ?? 'none';
+  const streamOptions = isObject(body.stream_options) ? body.stream_options : {};
+  return {
+    model: textField(body, 'model') ?? 'demo-chat',
+    messages: readings.map(({ message }) => message),
+    promptTokens: promptTokens(readings, body),
+    tools,
+    toolChoice: readToolChoice(body.tool_choice, tools),
+    isParallel: body.parallel_tool_calls !== false,
+    ...readFormat(body.response_format),
+    stops: readStops(body.stop),
+    tokensMax: readTokensMax(body),
+    effort: effort === 'none' ? null : excerpt(effort, 20),
+    isStream: flagField(body, 'stream'),
+    includeUsage: flagField(streamOptions, 'include_usage'),
+    delayMs: delayField(body),
+  };
+}
+
+interface Reading {
+  readonly message: Message;
+  readonly bytes: number;
+  readonly attachments: number;
+}
+
+function readMessage(value: unknown, index: number): Reading {
+  const path = `messages[${index}]`;
+  if (!isObject(value)) throw invalidRequest(`'${path}' must be an object.`, path);
+  const role = value.role;
+  if (typeof role !== 'string') {
+    throw invalidRequest(`'${path}.role' must be a string.`, `${path}.role`);
+  }
+  const parts = contentParts(value.content, path);
+  const text = parts
+    .map((part) => (typeof part.text === 'string' ? part.text : ''))
+    .filter((piece) => piece !== '')
+    .join('\n');
+  const calls = value.tool_calls === undefined ? '' : JSON.stringify(value.tool_calls);
+  return {
+    message: { role, text, imageUrls: parts.flatMap(imageUrl) },
+    bytes: Buffer.byteLength(text) + Buffer.byteLength(calls),
+    attachments: parts.filter((part) => typeof part.text !== 'string').length,
+  };
+}
+
+function contentParts(content: unknown, path: string): Fields[] {
+  if (content === null || content === undefined) return [];
+  if (typeof content === 'string') return [{ text: content }];
+  if (Array.isArray(content) && content.every(isObject)) return content;
+  throw invalidRequest(
+    `'${path}.content' must be a string or an array of parts.`,
+    `${path}.content`,
+  );
+}
+
+function imageUrl(part: Fields): string[] {
+  const image = isObject(part.image_url) ? part.image_url.url : part.image_url;
+  return typeof image === 'string' ? [image] : [];
+}
+
+function promptTokens(readings: readonly Reading[], body: Fields): number {
+  const extras = [body.tools, body.response_format].filter(
+    (extra) => isObject(extra) || Array.isArray(extra),
+  );
+  const bytes = [
+    ...readings.map((reading) => reading.bytes),
+    ...extras.map((extra) => Buffer.byteLength(JSON.stringify(extra))),
+  ].reduce((sum, each) => sum + each, 0);
+  const attachments = readings.reduce((sum, reading) => sum + reading.attachments, 0);
+  return tokensOfBytes(bytes) + attachments * tokensPerAttachment;
+}
+
+const formats = ['text', 'json_object', 'json_schema'] as const;
+
+function readFormat(value: unknown): Pick<ChatRequest, 'format' | 'schema'> {
+  if (value === null || value === undefined) return { format: 'text', schema: undefined };
+  if (!isObject(value)) {
+    throw invalidRequest("'response_format' must be an object.", 'response_format');
+  }
+  const format = formats.find((known) => known === value.type);
+  if (format === undefined) {
+    throw invalidRequest(
+      `'response_format.type' must be one of ${formats.join(', ')}.`,
+      'response_format.type',
+    );
+  }
+  if (format !== 'json_schema') return { format, schema: undefined };
+  if (isObject(value.json_schema) && isObject(value.json_schema.schema)) {
+    return { format, schema: value.json_schema.schema };
+  }
+  throw invalidRequest(
+    "'response_format.json_schema.schema' must be an object.",
+    'response_format.json_schema.schema',
+  );
+}
+
+function readStops(value: unknown): string[] {
+  if (value === null || value === undefined) return [];
+  const stops: unknown[] = Array.isArray(value) ? value : [value];
+  const texts = stops.filter((stop) => typeof stop === 'string' && stop !== '');
+  if (texts.length === stops.length && stops.length <= stopsMax) return texts.map(String);
+  throw invalidRequest(`'stop' must be a text or up to ${stopsMax} texts, none empty.`, 'stop');
+}
+
+function readTokensMax(body: Fields): number {
+  const max = Number.MAX_SAFE_INTEGER;
+  const older = integerField(body, 'max_tokens', 1, max);
+  return integerField(body, 'max_completion_tokens', 1, max) ?? older ?? Number.POSITIVE_INFINITY;
+}

@@ -1,0 +1,115 @@
+/**
+ * POST /v1/embeddings: each word of a text moves a few hashed places of the vector, so equal texts
+ * point the same way and texts that share words are near.
+ */
+import { invalidRequest } from '../core/errors.ts';
+import { jsonReply, type Reply } from './reply.ts';
+import { choiceField, type Fields, integerField, readJsonBody } from './request-fields.ts';
+import { countTokens } from './tokens.ts';
+
+const dimensionsDefault = 256;
+/** The largest that OpenAI's models have. */
+const dimensionsMax = 3_072;
+const inputsMax = 2_048;
+/** OpenAI's limits. They also keep one request from holding up the process for long. */
+const tokensPerInputMax = 8_192;
+const tokensMax = 300_000;
+
+/** Several places per word, so that two words rarely look alike by a chance collision. */
+const placesPerWord = 4;
+
+/** A text, or a text that the client already cut into token numbers. */
+type Input = string | readonly number[];
+
+export async function answerEmbeddings(request: Request): Promise<Reply> {
+  const body = await readJsonBody(request);
+  const inputs = readInputs(body);
+  const dimensions = integerField(body, 'dimensions', 1, dimensionsMax) ?? dimensionsDefault;
+  const encoding = choiceField(body, 'encoding_format', ['float', 'base64']) ?? 'float';
+  const tokens = countInputs(inputs);
+  const data = inputs.map((input, index) => {
+    const vector = embed(input, dimensions);
+    const embedding = encoding === 'float' ? Array.from(vector) : toBase64(vector);
+    return { object: 'embedding', index, embedding };
+  });
+  return jsonReply({
+    object: 'list',
+    data,
+    model: body.model ?? 'demo-embed',
+    usage: { prompt_tokens: tokens, total_tokens: tokens },
+  });
+}
+
+function readInputs(body: Fields): Input[] {
+  const { input } = body;
+  const inputs = Array.isArray(input) && !isTokens(input) ? input : [input];
+  if (inputs.length === 0 || inputs.length > inputsMax) {
+    throw invalidRequest(`'input' must hold 1 to ${inputsMax} texts.`, 'input');
+  }
+  return inputs.map((item, index) => {
+    if ((typeof item === 'string' || isTokens(item)) && item.length > 0) return item;
+    throw invalidRequest(
+      "'input' must be a text, an array of texts or token arrays, none of them empty.",
+      inputs.length > 1 ? `input[${index}]` : 'input',
+    );
+  });
+}
+
+function countInputs(inputs: readonly Input[]): number {
+  const counts = inputs.map((input) =>
+    typeof input === 'string' ? countTokens(input) : input.length,
+  );
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  if (total <= tokensMax && counts.every((count) => count <= tokensPerInputMax)) return total;
+  throw invalidRequest(
+    `'input' may have ${tokensPerInputMax} tokens per text and ${tokensMax} in all.`,
+    'input',
+  );
+}
+
+function isTokens(value: unknown): value is number[] {
+  return (
+    Array.isArray(value) &&
+    value.length > 0 &&
+    value.every((token) => Number.isInteger(token) && token >= 0)
+  );
+}
+
+function embed(input: Input, dimensions: number): Float32Array {
+  const vector = new Float64Array(dimensions);
+  for (const word of wordsOf(input)) addWord(vector, word);
+  // Words can cancel out, and a text may have none; the whole text is then its own word.
+  if (vector.every((value) => value === 0)) {
+    vector[Bun.hash.xxHash32(String(input)) % dimensions] = 1;
+  }
+  const length = Math.sqrt(vector.reduce((sum, value) => sum + value * value, 0));
+  return Float32Array.from(vector, (value) => value / length);
+}
+
+/** Ideographs are words of their own: Chinese writes no spaces. */
+function* wordsOf(input: Input): Generator<string> {
+  if (typeof input !== 'string') {
+    for (const token of input) yield String(token);
+    return;
+  }
+  for (const [word] of input.matchAll(/\p{Ideographic}|[[\p{L}\p{N}]--\p{Ideographic}]+/gv)) {
+    yield word.toLowerCase();
+  }
+}
+
+function addWord(vector: Float64Array, word: string): void {
+  for (let place = 0; place < placesPerWord; place += 1) {
+    const hash = Bun.hash.xxHash32(word, place);
+    const at = (hash >>> 1) % vector.length;
+    vector[at] = (vector[at] ?? 0) + (hash & 1 ? 1 : -1);
+  }
+}
+
+/** OpenAI's base64 is little-endian float32, on whatever machine this runs. */
+function toBase64(vector: Float32Array): string {
+  const bytes = Buffer.alloc(vector.length * 4);
+  vector.forEach((value, index) => {
+    bytes.writeFloatLE(value, index * 4);
+  });
+  return bytes.toString('base64');
+}

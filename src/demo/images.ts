@@ -1,0 +1,135 @@
+/** POST /v1/images/generations and /edits: gradients whose colours follow from the prompt. */
+import { invalidRequest } from '../core/errors.ts';
+import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../core/image-size.ts';
+import { compressPixels, encodePng } from './png.ts';
+import { jsonReply, type Reply } from './reply.ts';
+import {
+  choiceField,
+  type Fields,
+  flagField,
+  formFields,
+  formFiles,
+  integerField,
+  readForm,
+  readJsonBody,
+  requiredTextField,
+  textField,
+} from './request-fields.ts';
+import { countTokens } from './tokens.ts';
+
+/** Beyond this, drawing would stop being instant. */
+const sideMax = 2_048;
+const imagesMax = 10;
+const inputImagesMax = 16;
+/** One token per tile of this many pixels squared: 1024x1024 is 1,024 tokens. */
+const tilePixels = 32;
+
+interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+
+export async function answerImageGeneration(request: Request): Promise<Reply> {
+  const body = await readJsonBody(request);
+  return draw(body, [], { width: 1_024, height: 1_024 });
+}
+
+export async function answerImageEdit(request: Request): Promise<Reply> {
+  const form = await readForm(request);
+  const files = formFiles(form, 'image');
+  if (files.length === 0 || files.length > inputImagesMax) {
+    throw invalidRequest(`'image' is required: 1 to ${inputImagesMax} files.`, 'image');
+  }
+  const images = await Promise.all(files.map((file) => measure(file, 'image')));
+  const [first] = images;
+  const [mask] = await Promise.all(formFiles(form, 'mask').map((file) => measure(file, 'mask')));
+  if (first === undefined) throw invalidRequest("'image' is required.", 'image');
+  if (mask !== undefined && (mask.width !== first.width || mask.height !== first.height)) {
+    throw invalidRequest("'mask' must have the same size as 'image'.", 'mask');
+  }
+  return draw(formFields(form), images.map(fitIn), fitIn(first));
+}
+
+async function measure(file: File, field: string): Promise<ImageSize> {
+  const size = readImageSize(await file.slice(0, imageHeaderBytesMax).bytes());
+  if (size !== undefined) return size;
+  throw invalidRequest(`'${field}' is not a PNG, JPEG or WebP image.`, field);
+}
+
+/** Headers may claim any size; nobody shall be billed tokens for four billion pixels a side. */
+function fitIn({ width, height }: Size): Size {
+  const scale = Math.min(1, sideMax / Math.max(width, height));
+  return {
+    width: Math.max(1, Math.round(width * scale)),
+    height: Math.max(1, Math.round(height * scale)),
+  };
+}
+
+function draw(fields: Fields, inputs: readonly Size[], sizeWhenAuto: Size): Reply {
+  const prompt = requiredTextField(fields, 'prompt');
+  const count = integerField(fields, 'n', 1, imagesMax) ?? 1;
+  choiceField(fields, 'response_format', ['b64_json']);
+  if (flagField(fields, 'stream')) {
+    throw invalidRequest('The demo does not stream images.', 'stream');
+  }
+  const size = readSize(fields) ?? sizeWhenAuto;
+  const { width, height } = size;
+  const steps = width + height - 1;
+  const pixels = compressPixels(width, height, (x, y) => Math.floor(((x + y) * 256) / steps));
+  const data = Array.from({ length: count }, (_, index) => {
+    const palette = gradient(`${prompt} ${index}`);
+    const png = encodePng({ width, height, palette, pixels });
+    return { b64_json: png.toString('base64') };
+  });
+  return jsonReply({
+    created: Math.floor(Date.now() / 1_000),
+    data,
+    background: 'opaque',
+    output_format: 'png',
+    quality: 'low',
+    size: `${width}x${height}`,
+    usage: imageUsage(prompt, inputs, size, count),
+  });
+}
+
+function readSize(fields: Fields): Size | undefined {
+  const text = textField(fields, 'size') ?? 'auto';
+  if (text === 'auto') return undefined;
+  const match = /^(\d{1,4})x(\d{1,4})$/.exec(text);
+  const [width, height] = [Number(match?.[1]), Number(match?.[2])];
+  const fits = width >= 1 && width <= sideMax && height >= 1 && height <= sideMax;
+  if (fits) return { width, height };
+  throw invalidRequest(
+    `'size' must be 'auto' or WIDTHxHEIGHT with sides from 1 to ${sideMax}.`,
+    'size',
+  );
+}
+
+/** 256 colours between two that the seed picks. */
+function gradient(seed: string): Uint8Array {
+  const [from, to] = [Bun.hash.xxHash32(seed, 1), Bun.hash.xxHash32(seed, 2)];
+  const palette = new Uint8Array(256 * 3);
+  for (let at = 0; at < palette.length; at += 1) {
+    const shift = (at % 3) * 8;
+    const [start, end] = [(from >>> shift) & 0xff, (to >>> shift) & 0xff];
+    palette[at] = Math.round(start + ((end - start) * Math.floor(at / 3)) / 255);
+  }
+  return palette;
+}
+
+function imageUsage(prompt: string, inputs: readonly Size[], size: Size, count: number) {
+  const textTokens = countTokens(prompt);
+  const inputImageTokens = inputs.reduce((sum, input) => sum + imageTokens(input), 0);
+  const outputTokens = count * imageTokens(size);
+  return {
+    input_tokens: textTokens + inputImageTokens,
+    input_tokens_details: { text_tokens: textTokens, image_tokens: inputImageTokens },
+    output_tokens: outputTokens,
+    output_tokens_details: { image_tokens: outputTokens, text_tokens: 0 },
+    total_tokens: textTokens + inputImageTokens + outputTokens,
+  };
+}
+
+function imageTokens({ width, height }: Size): number {
+  return Math.ceil(width / tilePixels) * Math.ceil(height / tilePixels);
+}

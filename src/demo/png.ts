@@ -1,0 +1,49 @@
+/** Writes PNG files of up to 256 colours: W3C "Portable Network Graphics", sections 5 and 11. */
+import { crc32, deflateSync } from 'node:zlib';
+
+export interface Picture {
+  readonly width: number;
+  readonly height: number;
+  /** Red, green, blue of each colour. */
+  readonly palette: Uint8Array;
+  /** From `compressPixels`; pictures that differ only in colour share it. */
+  readonly pixels: Uint8Array;
+}
+
+/** Each pixel is the number of a colour. Rows come one after the other. */
+export function compressPixels(
+  width: number,
+  height: number,
+  colourAt: (x: number, y: number) => number,
+): Uint8Array {
+  const rowBytes = width + 1;
+  const rows = new Uint8Array(rowBytes * height);
+  for (let y = 0; y < height; y += 1) {
+    // The first byte of a row names its filter; 0, the value already there, is none.
+    for (let x = 0; x < width; x += 1) rows[y * rowBytes + 1 + x] = colourAt(x, y);
+  }
+  return deflateSync(rows, { level: 1 });
+}
+
+export function encodePng(picture: Picture): Buffer {
+  const header = Buffer.alloc(13);
+  header.writeUInt32BE(picture.width, 0);
+  header.writeUInt32BE(picture.height, 4);
+  header.set([8, 3], 8);
+  return Buffer.concat([
+    Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'),
+    chunk('IHDR', header),
+    chunk('PLTE', picture.palette),
+    chunk('IDAT', picture.pixels),
+    chunk('IEND', new Uint8Array()),
+  ]);
+}
+
+function chunk(kind: string, data: Uint8Array): Buffer {
+  const bytes = Buffer.alloc(12 + data.length);
+  bytes.writeUInt32BE(data.length, 0);
+  bytes.write(kind, 4, 'latin1');
+  bytes.set(data, 8);
+  bytes.writeUInt32BE(crc32(bytes.subarray(4, 8 + data.length)), 8 + data.length);
+  return bytes;
+}

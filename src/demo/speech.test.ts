@@ -1,0 +1,112 @@
+import { afterAll, expect, test } from 'bun:test';
+import { startDemoUpstream } from './demo-upstream.ts';
+
+const demo = startDemoUpstream();
+afterAll(() => demo.stop());
+
+async function readJson<Shape>(response: Response): Promise<Shape> {
+  return (await response.json()) as Shape;
+}
+
+function post(body: object): Promise<Response> {
+  return fetch(`${demo.url}/audio/speech`, {
+    method: 'POST',
+    body: JSON.stringify({ model: 'demo-speech', voice: 'alloy', ...body }),
+  });
+}
+
+async function speak(body: object): Promise<Buffer> {
+  const response = await post(body);
+  expect(response.status).toBe(200);
+  return Buffer.from(await response.arrayBuffer());
+}
+
+/** 25 characters are five notes of 240 ms: 1.2 seconds, 28,800 samples. */
+const input = 'Good morning to everyone.';
+
+test('wav is 24 kHz 16-bit mono with sizes that match the file', async () => {
+  const response = await post({ input, response_format: 'wav' });
+  expect(response.headers.get('content-type')).toBe('audio/wav');
+  const wav = Buffer.from(await response.arrayBuffer());
+  expect(wav.toString('latin1', 0, 4)).toBe('RIFF');
+  expect(wav.readUInt32LE(4)).toBe(wav.length - 8);
+  expect(wav.toString('latin1', 8, 16)).toBe('WAVEfmt ');
+  expect([16, 20, 22, 32, 34].map((at) => wav.readUInt16LE(at))).toEqual([16, 1, 1, 2, 16]);
+  expect([24, 28].map((at) => wav.readUInt32LE(at))).toEqual([24_000, 48_000]);
+  expect(wav.toString('latin1', 36, 40)).toBe('data');
+  expect(wav.readUInt32LE(40)).toBe(wav.length - 44);
+  expect(wav.length - 44).toBe(28_800 * 2);
+});
+
+test('pcm is the samples of the wav, and they are audible without clipping', async () => {
+  const pcm = await speak({ input, response_format: 'pcm' });
+  const wav = await speak({ input, response_format: 'wav' });
+  expect(pcm.equals(wav.subarray(44))).toBe(true);
+  const loudest = Array.from({ length: pcm.length / 2 }, (_, index) =>
+    Math.abs(pcm.readInt16LE(index * 2)),
+  ).reduce((max, value) => Math.max(max, value), 0);
+  expect(loudest).toBeGreaterThan(5_000);
+  expect(loudest).toBeLessThan(32_000);
+});
+
+test('mp3 is the default: whole MPEG-2 Layer III frames from first to last byte', async () => {
+  const response = await post({ input });
+  expect(response.headers.get('content-type')).toBe('audio/mpeg');
+  const mp3 = Buffer.from(await response.arrayBuffer());
+  // Five notes of ten frames of 24 ms; at 32 kbit/s and 24 kHz a frame has 96 bytes.
+  expect(mp3.length).toBe(50 * 96);
+  for (let at = 0; at < mp3.length; at += 96) {
+    // Sync, MPEG-2, Layer III, no checksum, 32 kbit/s, 24 kHz, no padding; then mono.
+    expect(mp3.readUIntBE(at, 3)).toBe(0xfff344);
+    expect((mp3[at + 3] ?? 0) >> 6).toBe(3);
+    // No frame borrows bits from the one before: any note may follow any other.
+    expect(mp3[at + 4]).toBe(0);
+  }
+});
+
+test('longer texts sound longer, up to twenty seconds', async () => {
+  const seconds = async (text: string) =>
+    (await speak({ input: text, response_format: 'pcm' })).length / 48_000;
+  expect(await seconds('x')).toBe(0.48);
+  expect(await seconds('x'.repeat(100))).toBe(4.8);
+  expect(await seconds('x'.repeat(4_096))).toBe(19.92);
+});
+
+test('speed shortens the melody', async () => {
+  const slow = await speak({ input: 'x'.repeat(100), speed: 1 });
+  const fast = await speak({ input: 'x'.repeat(100), speed: 2 });
+  expect(fast.length).toBe(slow.length / 2);
+});
+
+test('equal requests sound equal, other voices differ', async () => {
+  const first = await speak({ input });
+  expect(first.equals(await speak({ input }))).toBe(true);
+  expect(first.equals(await speak({ input, voice: 'nova' }))).toBe(false);
+});
+
+test('the body arrives in several chunks', async () => {
+  const response = await post({ input: 'x'.repeat(60), demo_delay_ms: 100 });
+  let chunks = 0;
+  for await (const _ of response.body ?? []) chunks += 1;
+  expect(chunks).toBeGreaterThan(1);
+});
+
+test('bad fields are refused by name', async () => {
+  const cases: [object, string][] = [
+    [{}, 'input'],
+    [{ input: '' }, 'input'],
+    [{ input: 'x'.repeat(4_097) }, 'input'],
+    [{ input, voice: 7 }, 'voice'],
+    [{ input, speed: 5 }, 'speed'],
+    [{ input, response_format: 'opus' }, 'response_format'],
+    [{ input, response_format: 'aac' }, 'response_format'],
+    [{ input, response_format: 'flac' }, 'response_format'],
+    [{ input, response_format: 'midi' }, 'response_format'],
+    [{ input, stream_format: 'sse' }, 'stream_format'],
+  ];
+  for (const [body, param] of cases) {
+    const response = await post(body);
+    const { error } = await readJson<{ error: { param: string } }>(response);
+    expect([response.status, error.param]).toEqual([400, param]);
+  }
+});

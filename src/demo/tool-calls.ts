@@ -1,0 +1,91 @@
+/** Decides which of the offered tools the demo calls, and with what arguments. */
+import { invalidRequest } from '../core/errors.ts';
+import { isObject } from '../core/json.ts';
+import { sampleSchema } from './schema-sample.ts';
+
+export interface Tool {
+  readonly name: string;
+  readonly parameters: unknown;
+}
+
+export type ToolChoice = 'none' | 'auto' | 'required' | { readonly name: string };
+
+export interface ToolCall {
+  readonly id: string;
+  readonly name: string;
+  /** JSON text, as on the wire. */
+  readonly arguments: string;
+}
+
+/** OpenAI's own limit. */
+const toolsMax = 128;
+/** A message may mention every tool; nobody needs more calls at once than this. */
+const callsMax = 16;
+
+/** Function tools only: the demo runs nothing by itself. */
+export function readTools(value: unknown): Tool[] {
+  if (value === null || value === undefined) return [];
+  if (!Array.isArray(value) || value.length > toolsMax) {
+    throw invalidRequest(`'tools' must be an array of at most ${toolsMax} tools.`, 'tools');
+  }
+  return value.flatMap((tool: unknown, index) => {
+    if (!isObject(tool) || tool.type !== 'function') return [];
+    const described = tool.function;
+    if (!isObject(described) || typeof described.name !== 'string' || described.name === '') {
+      const path = `tools[${index}].function.name`;
+      throw invalidRequest(`'${path}' is required.`, path);
+    }
+    return [{ name: described.name, parameters: described.parameters }];
+  });
+}
+
+export function readToolChoice(value: unknown, tools: readonly Tool[]): ToolChoice {
+  if (value === null || value === undefined) return 'auto';
+  if (value === 'none' || value === 'auto' || value === 'required') return value;
+  const name = isObject(value) && isObject(value.function) ? value.function.name : undefined;
+  if (typeof name === 'string' && tools.some((tool) => tool.name === name)) return { name };
+  throw invalidRequest(
+    "'tool_choice' must be none, auto, required or name one of 'tools'.",
+    'tool_choice',
+  );
+}
+
+interface Situation {
+  readonly tools: readonly Tool[];
+  readonly choice: ToolChoice;
+  readonly isParallel: boolean;
+  /** What the user just said; `null` when the last message is not the user's. */
+  readonly said: string | null;
+}
+
+export function pickTools({ tools, choice, isParallel, said }: Situation): Tool[] {
+  if (choice === 'none') return [];
+  if (typeof choice === 'object') return tools.filter((tool) => tool.name === choice.name);
+  const mentioned = said === null ? [] : tools.filter((tool) => mentions(said, tool.name));
+  const picked = choice === 'required' && mentioned.length === 0 ? tools.slice(0, 1) : mentioned;
+  return picked.slice(0, isParallel ? callsMax : 1);
+}
+
+/** As a word of its own, so that a tool `get` is not called by "forget". */
+function mentions(text: string, name: string): boolean {
+  const nameCharacter = /[\p{L}\p{N}_-]/u;
+  const [lowerText, lowerName] = [text.toLowerCase(), name.toLowerCase()];
+  let at = lowerText.indexOf(lowerName);
+  while (at !== -1) {
+    const end = at + lowerName.length;
+    const around = [lowerText.slice(Math.max(0, at - 1), at), lowerText.slice(end, end + 1)];
+    if (!around.some((character) => nameCharacter.test(character))) return true;
+    at = lowerText.indexOf(lowerName, end);
+  }
+  return false;
+}
+
+/** `seed` keeps the ids of different turns apart: clients match results to calls by them. */
+export function callTool(tool: Tool, seed: string, index: number): ToolCall {
+  const value = tool.parameters === undefined ? {} : sampleSchema(tool.parameters);
+  return {
+    id: `call_demo_${seed}_${index}`,
+    name: tool.name,
+    arguments: JSON.stringify(isObject(value) ? value : {}),
+  };
+}

@@ -1,0 +1,126 @@
+import type { DialectName, Quirks } from '../config/provider-schema.ts';
+import type { ChatAsk } from '../core/chat.ts';
+import type { GatewayError } from '../core/errors.ts';
+import type { Usage } from '../core/usage.ts';
+
+/**
+ * A dialect is code, pure and synchronous; a provider is data. The client's dialect and the
+ * upstream's meet here: a stream or a reply goes through one relay, whatever the two speak.
+ */
+
+/** One message of an event stream. */
+export interface SseMessage {
+  /** The `event:` line; null when there was none. */
+  readonly event: string | null;
+  readonly data: string;
+}
+
+/** How an answer presents itself to the client: never with the upstream's own names. */
+export interface ReplyIdentity {
+  /** `chatcmpl-…` */
+  readonly id: string;
+  /** The alias that answered. */
+  readonly model: string;
+  /** The provider's name. */
+  readonly provider: string;
+  /** Unix seconds. */
+  readonly created: number;
+}
+
+/** What an upstream said went wrong, before anybody decides what to do about it. */
+export interface UpstreamFailure {
+  readonly kind: FailureKind;
+  /** HTTP status, or the one an in-stream error claims; null for a broken connection. */
+  readonly status: number | null;
+  /** The upstream's own sentence, at most 500 characters; may name upstream models or hosts. */
+  readonly message: string;
+  /** Seconds the upstream asked us to wait, from a header or its body. */
+  readonly retryAfterSeconds: number | null;
+}
+
+/**
+ * What decides where a failed request goes next.
+ * `request`: the request itself is at fault; another provider of the same model would agree.
+ */
+export type FailureKind =
+  | 'request'
+  | 'credential'
+  | 'rate_limited'
+  | 'quota'
+  | 'overloaded'
+  | 'timeout'
+  | 'server'
+  | 'unreachable'
+  | 'malformed';
+
+/** What the meter and the log need to know about an answer, however it was relayed. */
+export interface ReplyFacts {
+  /** As the upstream reported it; undefined when it said nothing usable. */
+  readonly usage: Usage | undefined;
+  /** In OpenAI's words (`stop`, `length`, `tool_calls`, `content_filter`); never invented. */
+  readonly finishReason: string | undefined;
+  /** Characters of text, reasoning and tool arguments delivered so far: the basis of estimates. */
+  readonly outputCharacters: number;
+  /** Set once the upstream failed inside its answer. */
+  readonly failure: UpstreamFailure | undefined;
+}
+
+/** Settled numbers that go into the last words of an answer. */
+export interface ReplyClosing {
+  readonly usage: Usage;
+  readonly costCredits: number;
+}
+
+/** One upstream stream on its way to one client. Used once, by one request. */
+export interface StreamRelay {
+  readonly facts: ReplyFacts;
+  /** One upstream message in, what the client shall see out; '' for nothing. */
+  push(message: SseMessage): string;
+  /** True once anything but comments has been produced: from then on there is no second attempt. */
+  readonly started: boolean;
+  /** The upstream said how the answer ended: a finish reason was seen. */
+  readonly finished: boolean;
+  /** The last words of a complete answer: usage if the client wants it, then the terminator. */
+  close(closing: ReplyClosing): string;
+  /** The last words of a broken answer, in the client's dialect; no terminator after it. */
+  fail(error: GatewayError): string;
+  /** Said while the upstream is silent. */
+  keepAlive(): string;
+}
+
+/** A whole reply on its way to one client. */
+export interface ReplyRelay {
+  readonly facts: ReplyFacts;
+  /** The client's body, with settled numbers put in. */
+  write(closing: ReplyClosing): string;
+}
+
+/** Where a request is going, as far as its wording is concerned. */
+export interface Target {
+  readonly upstreamModel: string;
+  readonly quirks: Quirks;
+  /** The output cap to send; null leaves the client's own (or none) in place. */
+  readonly outputTokensMax: number | null;
+}
+
+/** A request in the upstream's words. */
+export interface UpstreamRequest {
+  /** Appended to the provider's base URL. */
+  readonly path: string;
+  readonly body: string | Uint8Array;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The way from one client dialect to one upstream dialect and back, for one request. */
+export interface Crossing {
+  write(target: Target): UpstreamRequest;
+  openStream(identity: ReplyIdentity): StreamRelay;
+  readReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure;
+}
+
+/** One chat request as its client worded it, ready to be put to any upstream that can take it. */
+export interface Conversation {
+  readonly ask: ChatAsk;
+  /** Undefined when that dialect has no chat. */
+  crossTo(dialect: DialectName): Crossing | undefined;
+}

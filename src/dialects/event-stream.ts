@@ -1,0 +1,110 @@
+/**
+ * Reads server-sent events as real providers send them, which is looser than the standard.
+ * Text comes in as it was decoded, cut anywhere; whole messages come out.
+ */
+import { eventBytesMax } from '../core/bounds.ts';
+import type { SseMessage } from './dialect.ts';
+
+/** The upstream sent one event that no honest answer needs. */
+export class EventTooLarge extends Error {
+  override readonly name = 'EventTooLarge';
+
+  constructor() {
+    super(`The upstream sent an event of more than ${eventBytesMax} characters.`);
+  }
+}
+
+const lineFeedCode = 10;
+const byteOrderMark = 0xfeff;
+
+export class EventStreamReader {
+  /** The part of a line that has come so far. Only ever appended to, never searched again. */
+  #line = '';
+  #event: string | null = null;
+  #data: string | null = null;
+  /** Characters of the finished lines of the event that is being read. */
+  #size = 0;
+  #atStart = true;
+  /** The last text ended in `\r`: a `\n` at the head of the next one belongs to it. */
+  #afterReturn = false;
+
+  push(text: string): SseMessage[] {
+    const messages: SseMessage[] = [];
+    let at = this.#skipHead(text);
+    let lineFeed = text.indexOf('\n', at);
+    let carriage = text.indexOf('\r', at);
+    while (lineFeed !== -1 || carriage !== -1) {
+      // Nearly all traffic: one line of data, a blank line, nothing left over from before.
+      if (carriage === -1 && this.#isBetweenEvents() && text.startsWith('data: ', at)) {
+        if (text.charCodeAt(lineFeed + 1) === lineFeedCode && lineFeed > at + 6) {
+          if (lineFeed - at > eventBytesMax) throw new EventTooLarge();
+          messages.push({ event: null, data: text.slice(at + 6, lineFeed) });
+          at = lineFeed + 2;
+          lineFeed = text.indexOf('\n', at);
+          continue;
+        }
+      }
+      const isReturn = lineFeed === -1 || (carriage !== -1 && carriage < lineFeed);
+      const end = isReturn ? carriage : lineFeed;
+      this.#takeLine(this.#line + text.slice(at, end), messages);
+      this.#line = '';
+      at = end + 1;
+      if (isReturn) {
+        this.#afterReturn = at === text.length;
+        if (lineFeed === at) at += 1;
+        carriage = text.indexOf('\r', at);
+      }
+      if (lineFeed !== -1 && lineFeed < at) lineFeed = text.indexOf('\n', at);
+    }
+    if (at < text.length) this.#line += text.slice(at);
+    if (this.#size + this.#line.length > eventBytesMax) throw new EventTooLarge();
+    return messages;
+  }
+
+  /** No more input. Some servers leave out the last blank line, or even the last line end. */
+  end(): SseMessage[] {
+    const messages: SseMessage[] = [];
+    if (this.#line !== '') this.#takeLine(this.#line, messages);
+    this.#line = '';
+    this.#takeLine('', messages);
+    return messages;
+  }
+
+  #isBetweenEvents(): boolean {
+    return this.#line === '' && this.#data === null && this.#event === null;
+  }
+
+  #skipHead(text: string): number {
+    if (text === '') return 0;
+    let at = 0;
+    if (this.#atStart) {
+      this.#atStart = false;
+      if (text.charCodeAt(0) === byteOrderMark) at = 1;
+    }
+    if (this.#afterReturn) {
+      this.#afterReturn = false;
+      if (text.charCodeAt(at) === lineFeedCode) at += 1;
+    }
+    return at;
+  }
+
+  #takeLine(line: string, messages: SseMessage[]): void {
+    if (line === '') {
+      // An event without data says nothing in any dialect; some servers send it to keep alive.
+      if (this.#data) messages.push({ event: this.#event, data: this.#data });
+      this.#event = null;
+      this.#data = null;
+      this.#size = 0;
+      return;
+    }
+    const colon = line.indexOf(':');
+    const field = colon === -1 ? line : line.slice(0, colon);
+    if (field !== 'data' && field !== 'event') return;
+    this.#size += line.length;
+    if (this.#size > eventBytesMax) throw new EventTooLarge();
+    const from = line.startsWith(' ', colon + 1) ? colon + 2 : colon + 1;
+    const value = colon === -1 ? '' : line.slice(from);
+    if (field === 'event') this.#event = value;
+    else this.#data = this.#data === null ? value : `${this.#data}\n${value}`;
+  }
+}

@@ -1,0 +1,140 @@
+import { Compile } from 'typebox/compile';
+import type { ChatAsk, ImageInput, ModelNeeds, RoutePreferences } from '../../core/chat.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { explain } from '../../core/explain.ts';
+import { type ChatBody, type ChatMessage, chatSchema } from './chat-schema.ts';
+import { inputToMessages } from './responses-input.ts';
+
+const validator = Compile(chatSchema);
+
+/** A chat request in OpenAI's words: checked, with `input` already turned into `messages`. */
+export interface ChatRequest {
+  readonly ask: ChatAsk;
+  readonly body: Omit<ChatBody, 'messages'> & { readonly messages: readonly ChatMessage[] };
+  /** The client's bytes, as long as they say the same as `body`. */
+  readonly bytes: Uint8Array | null;
+  /** `stream_options.include_usage`, or OpenRouter's `usage.include`. */
+  readonly includeUsage: boolean;
+}
+
+export function readChatRequest(value: Record<string, unknown>, bytes: Uint8Array): ChatRequest {
+  if (!validator.Check(value)) {
+    const [problem] = explain(chatSchema, value);
+    throw invalidRequest(
+      problem ? `${problem.path} ${problem.message}.` : 'The request body is not valid.',
+      problem?.path,
+    );
+  }
+  const models = readChain(value);
+  const messages = readMessages(value);
+  const fromInput = messages !== value.messages;
+  const images = imagesOf(messages);
+  const ask: ChatAsk = {
+    models,
+    preferences: readPreferences(value),
+    stream: value.stream === true,
+    outputTokensMax: value.max_completion_tokens ?? value.max_tokens ?? null,
+    choices: value.n ?? 1,
+    needs: readNeeds(value, messages, images),
+    parameters: parametersOf(value),
+    inputBytes: bytes.length,
+    images,
+    user: value.user ?? null,
+  };
+  return {
+    ask,
+    body: { ...value, messages },
+    bytes: fromInput ? null : bytes,
+    includeUsage: value.stream_options?.include_usage === true || value.usage?.include === true,
+  };
+}
+
+function readChain({ model, models }: ChatBody): readonly string[] {
+  const chain = [...new Set([...(model ? [model] : []), ...(models ?? [])])];
+  if (chain.length === 0) {
+    throw invalidRequest('model is required: an alias such as "<brand>/<model>".', 'model');
+  }
+  return chain;
+}
+
+function readMessages(body: ChatBody): readonly ChatMessage[] {
+  const { messages, input, instructions } = body;
+  if (messages && input) {
+    throw invalidRequest('Send either messages or input, not both.', 'input');
+  }
+  if (input) return inputToMessages(input, instructions ?? undefined);
+  if (!messages) throw invalidRequest('messages is required: a list of messages.', 'messages');
+  return messages;
+}
+
+function imagesOf(messages: readonly ChatMessage[]): readonly ImageInput[] {
+  return messages.flatMap(({ content }, i) => {
+    if (!Array.isArray(content)) return [];
+    return content.flatMap((part, j) =>
+      part.type === 'image_url'
+        ? [{ param: `messages[${i}].content[${j}].image_url.url`, url: part.image_url.url }]
+        : [],
+    );
+  });
+}
+
+function readNeeds(
+  body: ChatBody,
+  messages: readonly ChatMessage[],
+  images: readonly ImageInput[],
+): ModelNeeds {
+  const has = (type: string) =>
+    messages.some(({ content }) => Array.isArray(content) && content.some((p) => p.type === type));
+  const format = body.response_format?.type;
+  return {
+    tools: (body.tools?.length ?? 0) > 0,
+    json: format === 'json_object' || format === 'json_schema',
+    images: images.length > 0,
+    audio: has('input_audio'),
+    files: has('file'),
+    thinkingBudget: (body.reasoning?.budget_tokens ?? null) !== null,
+  };
+}
+
+function readPreferences(body: ChatBody): RoutePreferences {
+  const wishes = body.provider ?? {};
+  return {
+    order: wishes.order ?? [],
+    only: wishes.only ?? null,
+    ignore: wishes.ignore ?? [],
+    allowFallbacks: wishes.allow_fallbacks ?? true,
+    sort: wishes.sort ?? null,
+    route: body.route ?? 'fallback',
+    maxPrice: {
+      prompt: readPrice(wishes.max_price?.prompt),
+      completion: readPrice(wishes.max_price?.completion),
+    },
+    requireParameters: wishes.require_parameters ?? false,
+  };
+}
+
+function readPrice(price: number | string | null | undefined): number | null {
+  return price === null || price === undefined ? null : Number(price);
+}
+
+/** Fields every dialect must carry, or that are ours: not «parameters» a provider may lack. */
+const always = new Set([
+  'model',
+  'models',
+  'messages',
+  'input',
+  'instructions',
+  'stream',
+  'stream_options',
+  'usage',
+  'provider',
+  'route',
+  'user',
+  'metadata',
+]);
+
+function parametersOf(body: ChatBody): readonly string[] {
+  return Object.entries(body)
+    .filter(([name, value]) => value !== null && value !== undefined && !always.has(name))
+    .map(([name]) => name);
+}

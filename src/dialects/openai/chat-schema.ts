@@ -1,0 +1,173 @@
+import { type Static, type TSchema, Type } from 'typebox';
+import { chainModelsMax } from '../../core/bounds.ts';
+import { sortKeys } from '../../core/chat.ts';
+
+/**
+ * What a client may send to `/v1/chat/completions`. Known fields are checked; unknown ones pass on
+ * to OpenAI-style upstreams. SDKs write `null` for «not set», so every optional field allows it.
+ */
+
+const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
+
+function optional<S extends TSchema>(schema: S) {
+  return Type.Optional(Type.Union([schema, Type.Null()]));
+}
+
+function oneOf<const V extends string[]>(...values: V) {
+  return Type.Unsafe<V[number]>(Type.Enum(values));
+}
+
+const textPart = Type.Object({ type: Type.Literal('text'), text: Type.String() });
+const imagePart = Type.Object({
+  type: Type.Literal('image_url'),
+  image_url: Type.Object({
+    url: Type.String({
+      pattern: '^(https?://|data:)',
+      expected: 'an http(s) address or a base64 data: URL',
+    }),
+    detail: optional(Type.String()),
+  }),
+});
+const audioPart = Type.Object({
+  type: Type.Literal('input_audio'),
+  input_audio: Type.Object({ data: Type.String(), format: Type.String() }),
+});
+const filePart = Type.Object({
+  type: Type.Literal('file'),
+  file: Type.Object({
+    file_data: optional(Type.String()),
+    file_id: optional(Type.String()),
+    filename: optional(Type.String()),
+  }),
+});
+const refusalPart = Type.Object({ type: Type.Literal('refusal'), refusal: Type.String() });
+
+const textContent = Type.Union([Type.String(), Type.Array(textPart)]);
+const userContent = Type.Union([
+  Type.String(),
+  Type.Array(Type.Union([textPart, imagePart, audioPart, filePart]), { minItems: 1 }),
+]);
+const toolContent = Type.Union([Type.String(), Type.Array(Type.Union([textPart, imagePart]))]);
+
+const toolCall = Type.Object({
+  id: Type.String(),
+  type: optional(Type.Literal('function')),
+  function: Type.Object({ name: Type.String(), arguments: Type.String() }),
+});
+
+export const messageSchema = Type.Union([
+  Type.Object({ role: Type.Literal('user'), content: userContent }),
+  Type.Object({
+    role: Type.Literal('assistant'),
+    content: optional(Type.Union([Type.String(), Type.Array(Type.Union([textPart, refusalPart]))])),
+    tool_calls: optional(Type.Array(toolCall)),
+    reasoning: optional(Type.String()),
+    reasoning_content: optional(Type.String()),
+    refusal: optional(Type.String()),
+  }),
+  Type.Object({ role: Type.Literal('system'), content: textContent }),
+  Type.Object({ role: Type.Literal('tool'), tool_call_id: Type.String(), content: toolContent }),
+  Type.Object({ role: Type.Literal('developer'), content: textContent }),
+]);
+export type ChatMessage = Static<typeof messageSchema>;
+
+const toolSchema = Type.Object({
+  type: Type.Literal('function'),
+  function: Type.Object({
+    name: Type.String({ pattern: '^[A-Za-z0-9_.:-]{1,128}$', expected: 'a function name' }),
+    description: optional(Type.String()),
+    parameters: optional(Type.Object({})),
+    strict: optional(Type.Boolean()),
+  }),
+});
+
+const toolChoiceSchema = Type.Union([
+  oneOf('none', 'auto', 'required'),
+  Type.Object({
+    type: Type.Literal('function'),
+    function: Type.Object({ name: Type.String({ minLength: 1 }) }),
+  }),
+]);
+
+const responseFormatSchema = Type.Union([
+  Type.Object({ type: Type.Literal('text') }),
+  Type.Object({ type: Type.Literal('json_object') }),
+  Type.Object({
+    type: Type.Literal('json_schema'),
+    json_schema: Type.Object({
+      name: Type.String({ minLength: 1, maxLength: 64 }),
+      schema: Type.Optional(Type.Object({})),
+      strict: optional(Type.Boolean()),
+    }),
+  }),
+]);
+
+const names = Type.Array(Type.String(), { maxItems: 100 });
+const price = Type.Union([
+  Type.Number({ minimum: 0 }),
+  Type.String({ pattern: '^\\d+(\\.\\d+)?$', expected: 'a price in dollars' }),
+]);
+
+/** The client's wishes about providers, on every routing endpoint. */
+export const preferencesSchema = Type.Object({
+  order: optional(names),
+  only: optional(names),
+  ignore: optional(names),
+  allow_fallbacks: optional(Type.Boolean()),
+  sort: optional(oneOf(...sortKeys)),
+  max_price: optional(Type.Object({ prompt: optional(price), completion: optional(price) })),
+  require_parameters: optional(Type.Boolean()),
+});
+
+/** Far above any model's limit; it only keeps absurd numbers out of the arithmetic. */
+const outputLimit = Type.Integer({ minimum: 1, maximum: 100_000_000 });
+
+const alias = Type.String({ minLength: 1, maxLength: 200 });
+
+/** The fields by which a request chooses its way; the same on every routing endpoint. */
+export const routingFields = {
+  model: optional(alias),
+  models: optional(Type.Array(alias, { maxItems: chainModelsMax })),
+  provider: optional(preferencesSchema),
+  route: optional(oneOf('fallback', 'sort')),
+};
+
+export const chatSchema = Type.Object({
+  ...routingFields,
+  messages: optional(Type.Array(messageSchema, { minItems: 1, maxItems: 10_000 })),
+  input: optional(Type.Union([Type.String({ minLength: 1 }), Type.Array(Type.Object({}))])),
+  instructions: optional(Type.String()),
+  stream: optional(Type.Boolean()),
+  stream_options: optional(Type.Object({ include_usage: optional(Type.Boolean()) })),
+  usage: optional(Type.Object({ include: optional(Type.Boolean()) })),
+  temperature: optional(Type.Number({ minimum: 0, maximum: 2 })),
+  top_p: optional(Type.Number({ minimum: 0, maximum: 1 })),
+  max_tokens: optional(outputLimit),
+  max_completion_tokens: optional(outputLimit),
+  n: optional(Type.Integer({ minimum: 1, maximum: 16 })),
+  tools: optional(Type.Array(toolSchema, { maxItems: 1024 })),
+  tool_choice: optional(toolChoiceSchema),
+  parallel_tool_calls: optional(Type.Boolean()),
+  response_format: optional(responseFormatSchema),
+  reasoning: optional(
+    Type.Object({
+      effort: optional(oneOf(...efforts)),
+      budget_tokens: optional(Type.Integer({ minimum: 1 })),
+      max_tokens: optional(Type.Integer({ minimum: 1 })),
+      enabled: optional(Type.Boolean()),
+      exclude: optional(Type.Boolean()),
+    }),
+  ),
+  reasoning_effort: optional(oneOf(...efforts)),
+  logprobs: optional(Type.Boolean()),
+  top_logprobs: optional(Type.Integer({ minimum: 0, maximum: 20 })),
+  logit_bias: optional(Type.Record(Type.String(), Type.Number({ minimum: -100, maximum: 100 }))),
+  stop: optional(
+    Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 1, maxItems: 16 })]),
+  ),
+  frequency_penalty: optional(Type.Number({ minimum: -2, maximum: 2 })),
+  presence_penalty: optional(Type.Number({ minimum: -2, maximum: 2 })),
+  seed: optional(Type.Integer()),
+  user: optional(Type.String({ maxLength: 1000 })),
+});
+export type ChatBody = Static<typeof chatSchema>;

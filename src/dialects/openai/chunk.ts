@@ -1,0 +1,91 @@
+/** Mends the chunks of one OpenAI-style stream, each in place, and says whether it had to. */
+import { isObject } from '../../core/json.ts';
+import { readFinishReason, repairText } from './message.ts';
+import { ToolCallAssembly } from './tool-calls.ts';
+
+/**
+ * Takes out the fields that name the upstream's own request, account or prompt; true if there was
+ * one. Everything else that is unknown passes: providers add fields all the time.
+ */
+export function removePrivateFields(body: Record<string, unknown>): boolean {
+  const { x_groq: groq, request_id: request, user_id: user, prompt } = body;
+  if (groq === undefined && request === undefined && user === undefined && prompt === undefined) {
+    return false;
+  }
+  // Undefined is not written; deleting would make the object slow for all that follows.
+  body.x_groq = undefined;
+  body.request_id = undefined;
+  body.user_id = undefined;
+  body.prompt = undefined;
+  return true;
+}
+
+/** Whether `value` can be a choice's number; absurd ones would make holes in clients' arrays. */
+export function isChoiceIndex(value: unknown): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 1024;
+}
+
+export class ChunkRepair {
+  /** Only choices that call tools are here. */
+  readonly #tools = new Map<number, ToolCallAssembly>();
+
+  repair(chunk: Record<string, unknown>, choices: readonly Record<string, unknown>[]): boolean {
+    let changed = removePrivateFields(chunk);
+    if (chunk.object !== 'chat.completion.chunk') {
+      chunk.object = 'chat.completion.chunk';
+      changed = true;
+    }
+    for (let position = 0; position < choices.length; position += 1) {
+      const choice = choices[position];
+      if (choice !== undefined && this.#repairChoice(choice, position)) changed = true;
+    }
+    return changed;
+  }
+
+  #repairChoice(choice: Record<string, unknown>, position: number): boolean {
+    let changed = false;
+    if (!isChoiceIndex(choice.index)) {
+      choice.index = position;
+      changed = true;
+    }
+    const index = isChoiceIndex(choice.index) ? choice.index : position;
+    const delta = isObject(choice.delta) ? choice.delta : {};
+    if (choice.delta !== delta) {
+      choice.delta = delta;
+      changed = true;
+    }
+    if (this.#repairDelta(delta, index)) changed = true;
+    const { finish_reason: raw } = choice;
+    if (raw === null || raw === undefined) return changed;
+    const reason = readFinishReason(raw, this.#tools.get(index)?.hasCalls ?? false);
+    if (reason === raw) return changed;
+    choice.finish_reason = reason;
+    return true;
+  }
+
+  #repairDelta(delta: Record<string, unknown>, index: number): boolean {
+    let changed = repairText(delta);
+    const { role } = delta;
+    if (role !== undefined && role !== 'assistant' && role !== null) {
+      delta.role = undefined;
+      changed = true;
+    }
+    const { tool_calls: calls } = delta;
+    if (calls === undefined || calls === null) return changed;
+    const kept = Array.isArray(calls) ? calls.filter(isObject) : [];
+    if (kept.length === 0) {
+      delta.tool_calls = undefined;
+      return true;
+    }
+    if (!Array.isArray(calls) || kept.length !== calls.length) {
+      delta.tool_calls = kept;
+      changed = true;
+    }
+    let assembly = this.#tools.get(index);
+    if (assembly === undefined) {
+      assembly = new ToolCallAssembly();
+      this.#tools.set(index, assembly);
+    }
+    return assembly.repair(kept) || changed;
+  }
+}

@@ -1,0 +1,201 @@
+import { describe, expect, test } from 'bun:test';
+import { failureInside, readFailure } from './failure.ts';
+
+const now = Date.parse('2026-10-01T12:00:00Z');
+const fail = (status: number, body: unknown, headers: Record<string, string> = {}) =>
+  readFailure(
+    status,
+    typeof body === 'string' ? body : JSON.stringify(body),
+    new Headers(headers),
+    now,
+  );
+
+describe('the sentence is found in', () => {
+  const cases: Record<string, [unknown, string]> = {
+    'an object': [{ error: { message: 'It broke.' } }, 'It broke.'],
+    'a text under error': [{ code: 'x', error: 'It broke.' }, 'It broke.'],
+    'a flat body': [{ object: 'error', message: 'It broke.' }, 'It broke.'],
+    'a detail': [{ detail: 'It broke.' }, 'It broke.'],
+    'a list of details': [{ detail: [{ loc: ['a'], msg: 'It broke.', type: 't' }] }, 'It broke.'],
+    'a list of objects': [[{ error: { message: 'It broke.' } }], 'It broke.'],
+    'a bare JSON text': ['"It broke."', 'It broke.'],
+    'plain text': ['It broke.\n', 'It broke.'],
+    'the title of a page': [
+      '<!doctype html><html><head><title>502 Bad\n Gateway</title></head><body>x</body></html>',
+      '502 Bad Gateway',
+    ],
+    'a page without a title': ['<html><body><h1>It broke.</h1></body></html>', 'It broke.'],
+    'no body at all': ['', 'HTTP 500 without a message.'],
+    'an empty object': [{}, '{}'],
+  };
+  test.each(Object.entries(cases))('%s', (_, [body, message]) => {
+    expect(fail(500, body).message).toBe(message);
+  });
+
+  test('a long one only at its beginning', () => {
+    expect(fail(500, { error: { message: 'x'.repeat(5_000) } }).message).toBe('x'.repeat(500));
+    expect(fail(500, `<${'<'.repeat(60_000)}`).message.length).toBeLessThanOrEqual(500);
+  });
+});
+
+describe('the status decides where no code does:', () => {
+  test.each([
+    [400, 'request'],
+    [401, 'credential'],
+    [402, 'quota'],
+    [403, 'credential'],
+    [404, 'request'],
+    [408, 'timeout'],
+    [409, 'server'],
+    [413, 'request'],
+    [422, 'request'],
+    [425, 'server'],
+    [429, 'rate_limited'],
+    [498, 'overloaded'],
+    [500, 'server'],
+    [502, 'server'],
+    [503, 'overloaded'],
+    [504, 'timeout'],
+    [520, 'server'],
+    [524, 'timeout'],
+    [529, 'overloaded'],
+  ] as const)('%i is %s', (status, kind) => {
+    expect(fail(status, { error: { message: 'x', type: 'x', code: null } })).toMatchObject({
+      status,
+      kind,
+    });
+  });
+});
+
+describe('a code decides before the status:', () => {
+  const daily = {
+    '@type': 'type.googleapis.com/google.rpc.QuotaFailure',
+    violations: [{ quotaId: 'GenerateRequestsPerDayPerProjectPerModel' }],
+  };
+  const cases: Record<string, [number, unknown, string]> = {
+    'an empty account': [429, { error: { message: 'x', code: 'insufficient_quota' } }, 'quota'],
+    'a balance named in the text': [403, { message: 'Your balance is insufficient' }, 'quota'],
+    'a quota per day': [429, { error: { message: 'x', code: 429, details: [daily] } }, 'quota'],
+    'a wrong key with status 400': [
+      400,
+      { code: 'invalid-argument', error: 'Incorrect API key provided. Get one.' },
+      'credential',
+    ],
+    'a wrong key in the details': [
+      400,
+      [{ error: { code: 400, message: 'x', details: [{ reason: 'API_KEY_INVALID' }] } }],
+      'credential',
+    ],
+    'a filtered prompt with status 403': [
+      403,
+      { error: { code: 403, message: 'x', metadata: { reasons: ['violence'] } } },
+      'request',
+    ],
+    'a call the model wrote wrong': [400, { error: { code: 'tool_use_failed' } }, 'server'],
+    'a type that says less than the status': [
+      401,
+      { error: { message: 'x', type: 'authentication_error', code: 'invalid_request_error' } },
+      'credential',
+    ],
+  };
+  test.each(Object.entries(cases))('%s', (_, [status, body, kind]) => {
+    expect(fail(status, body).kind).toBe(kind as never);
+  });
+
+  test('but the text of a request, quoted in an error, does not', () => {
+    const message = 'Invalid tool name "Incorrect API key provided"';
+    expect(fail(400, { error: { message } }).kind).toBe('request');
+  });
+});
+
+describe('the wait is read from', () => {
+  const error = (details: unknown) => ({ error: { code: 429, message: 'x', details } });
+  const cases: Record<string, [Record<string, string>, unknown, number | null]> = {
+    seconds: [{ 'retry-after': '7' }, {}, 7],
+    'a date': [{ 'retry-after': 'Thu, 01 Oct 2026 12:00:30 GMT' }, {}, 30],
+    'a date that has passed': [{ 'retry-after': 'Thu, 01 Oct 2026 11:00:00 GMT' }, {}, 0],
+    'milliseconds, which are finer': [{ 'retry-after': '2', 'retry-after-ms': '1250' }, {}, 1.25],
+    'a reset in words': [{ 'x-ratelimit-reset-requests': '6m0s' }, {}, 360],
+    'the limit that is used up': [
+      {
+        'x-ratelimit-reset-requests': '12ms',
+        'x-ratelimit-remaining-requests': '99',
+        'x-ratelimit-reset-tokens': '1m2.5s',
+        'x-ratelimit-remaining-tokens': '0',
+      },
+      {},
+      62.5,
+    ],
+    'the shorter reset when neither is used up': [
+      { 'x-ratelimit-reset-requests': '1h', 'x-ratelimit-reset-tokens': '2s' },
+      {},
+      2,
+    ],
+    'the body': [{}, error([{ '@type': 'x/google.rpc.RetryInfo', retryDelay: '34.4s' }]), 34.4],
+    nothing: [{}, {}, null],
+    nonsense: [{ 'retry-after': '-5' }, {}, null],
+    'words that are no date': [{ 'retry-after': 'soon' }, {}, null],
+    'no more than a day': [{ 'retry-after': '99999999' }, {}, 86_400],
+  };
+  test.each(Object.entries(cases))('%s', (_, [headers, body, seconds]) => {
+    expect(fail(429, body, headers).retryAfterSeconds).toBe(seconds);
+  });
+
+  test('resets only when a limit was the reason', () => {
+    expect(fail(500, {}, { 'x-ratelimit-reset-requests': '6m0s' }).retryAfterSeconds).toBeNull();
+  });
+});
+
+describe('an error inside an answer of status 200', () => {
+  const cases: Record<string, [object, object]> = {
+    'is an object': [
+      { error: { message: 'It broke.', type: 'server_error' } },
+      { kind: 'server', status: null, message: 'It broke.' },
+    ],
+    'is a text': [{ error: 'It broke.' }, { kind: 'server', message: 'It broke.' }],
+    'has a status of its own': [
+      { error: { message: 'x', type: 'invalid_request_error', status_code: 400 } },
+      { kind: 'request', status: 400 },
+    ],
+    'has a status as code': [{ choices: [], error: { code: 502, message: 'x' } }, { status: 502 }],
+    'has only a type': [
+      { error: { message: 'x', type: 'overloaded_error' } },
+      { kind: 'overloaded', status: null },
+    ],
+    'has an empty account as code': [
+      { error: { message: 'x', type: 'insufficient_quota' } },
+      { kind: 'quota' },
+    ],
+    'is flat': [
+      { object: 'error', message: 'It broke.', code: 503 },
+      { kind: 'overloaded', status: 503, message: 'It broke.' },
+    ],
+    'is in the choice': [
+      { choices: [{ error: { code: 504, message: 'It broke.' }, finish_reason: 'error' }] },
+      { kind: 'timeout', status: 504, message: 'It broke.' },
+    ],
+    'is only a finish reason': [
+      { choices: [{ delta: {}, finish_reason: 'error' }] },
+      { kind: 'server', status: null },
+    ],
+    'is a lack of resources': [
+      { choices: [{ delta: {}, finish_reason: 'insufficient_system_resource' }] },
+      { kind: 'overloaded' },
+    ],
+    'tells when to come back': [
+      { error: { code: 429, message: 'x', details: [{ retryDelay: '3s' }] } },
+      { kind: 'rate_limited', retryAfterSeconds: 3 },
+    ],
+  };
+  test.each(Object.entries(cases))('%s', (_, [chunk, expected]) => {
+    expect(failureInside({ ...chunk })).toMatchObject(expected);
+  });
+
+  test('is not made of filler', () => {
+    const choices = [{ delta: { content: 'a' }, finish_reason: 'stop' }];
+    for (const error of [null, '', {}, false]) {
+      expect(failureInside({ error, choices })).toBeUndefined();
+    }
+    expect(failureInside({ choices: [] })).toBeUndefined();
+  });
+});

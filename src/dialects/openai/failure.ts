@@ -1,0 +1,227 @@
+/**
+ * What went wrong at an OpenAI-style upstream, from whatever it sent: no two of them word or shape
+ * their errors alike. Codes are asked before the status, because the status often says less.
+ */
+import { isObject, parseJson } from '../../core/json.ts';
+import type { FailureKind, UpstreamFailure } from '../dialect.ts';
+import { readRetryAfter } from './retry-after.ts';
+
+const messageLengthMax = 500;
+/** Of a page that is no JSON, only the beginning can hold its sentence. */
+const pageLengthMax = 2_000;
+
+/** Codes that mean one thing whatever the status beside them. */
+const decisiveCodes: ReadonlyMap<string, FailureKind> = new Map([
+  ['insufficient_quota', 'quota'],
+  ['exceeded_current_quota_error', 'quota'],
+  ['billing_hard_limit_reached', 'quota'],
+  ['billing_not_active', 'quota'],
+  ['enforced_spend_limit_reached', 'quota'],
+  ['insufficient_balance', 'quota'],
+  ['invalid_api_key', 'credential'],
+  ['api_key_invalid', 'credential'],
+  ['content_filter', 'request'],
+  ['content_policy_violation', 'request'],
+  ['responsibleaipolicyviolation', 'request'],
+  ['context_length_exceeded', 'request'],
+  // The model wrote a call that its own server rejects: the next attempt may well succeed.
+  ['tool_use_failed', 'server'],
+]);
+
+/** Codes and types that help only where there is no status, inside a stream. */
+const hintingCodes: ReadonlyMap<string, FailureKind> = new Map([
+  ['invalid_request_error', 'request'],
+  ['bad_request_error', 'request'],
+  ['badrequesterror', 'request'],
+  ['invalid_argument', 'request'],
+  ['model_not_found', 'request'],
+  ['not_found_error', 'request'],
+  ['authentication_error', 'credential'],
+  ['permission_error', 'credential'],
+  ['unauthenticated', 'credential'],
+  ['permission_denied', 'credential'],
+  ['rate_limit_exceeded', 'rate_limited'],
+  ['rate_limit_error', 'rate_limited'],
+  ['ratelimitreached', 'rate_limited'],
+  ['resource_exhausted', 'rate_limited'],
+  ['overloaded_error', 'overloaded'],
+  ['overloaded', 'overloaded'],
+  ['unavailable', 'overloaded'],
+  ['unavailable_error', 'overloaded'],
+  ['timeout', 'timeout'],
+  ['timeout_error', 'timeout'],
+  ['deadline_exceeded', 'timeout'],
+]);
+
+/** Anchored: a request whose text is quoted in an error must not pass for a bad credential. */
+const badKey = /^(?:incorrect api key provided|api key not valid|invalid api key)/i;
+const emptyPurse = /balance is insufficient|insufficient (?:account )?(?:balance|credits?|funds)/i;
+
+function kindOfStatus(status: number): FailureKind {
+  if (status === 401 || status === 403) return 'credential';
+  if (status === 402) return 'quota';
+  if (status === 408 || status === 504 || status === 524) return 'timeout';
+  if (status === 429) return 'rate_limited';
+  if (status === 498 || status === 503 || status === 529) return 'overloaded';
+  if (status === 409 || status === 424 || status === 425 || status === 499) return 'server';
+  return status >= 400 && status < 500 ? 'request' : 'server';
+}
+
+/** The sentence in an error of any shape: an object, a list of them, or the text itself. */
+function findMessage(raw: unknown, depth = 0): string | undefined {
+  if (typeof raw === 'string') return raw.trim() === '' ? undefined : raw.trim();
+  if (depth > 4) return undefined;
+  if (Array.isArray(raw)) return findMessage(raw[0], depth + 1);
+  if (!isObject(raw)) return undefined;
+  for (const part of [raw.error, raw.message, raw.detail, raw.msg]) {
+    const message = findMessage(part, depth + 1);
+    if (message !== undefined) return message;
+  }
+  return undefined;
+}
+
+interface Complaint {
+  readonly message: string | undefined;
+  /** In lower case, the most telling first. */
+  readonly codes: readonly string[];
+  readonly claimedStatus: number | null;
+  readonly details: unknown;
+  readonly isModeration: boolean;
+}
+
+function readStatus(value: unknown): number | undefined {
+  const status = typeof value === 'string' ? Number(value) : value;
+  const isStatus = typeof status === 'number' && Number.isInteger(status);
+  return isStatus && status >= 400 && status <= 599 ? status : undefined;
+}
+
+function readComplaint(raw: unknown): Complaint {
+  const outer = Array.isArray(raw) ? raw[0] : raw;
+  const outside = isObject(outer) ? outer : {};
+  const inside = isObject(outside.error) ? outside.error : {};
+  const innermost = isObject(inside.innererror) ? inside.innererror : {};
+  const metadata = isObject(inside.metadata) ? inside.metadata : {};
+  const details = Array.isArray(inside.details) ? inside.details : [];
+  const reasons = details.filter(isObject).map(({ reason }) => reason);
+  const words = [innermost.code, ...reasons, inside.code, inside.type, inside.status];
+  const codes = [...words, outside.code, outside.type, outside.error_type];
+  const claims = [inside.status_code, inside.code, inside.status, outside.code];
+  return {
+    message: findMessage(raw),
+    codes: codes.filter((code) => typeof code === 'string').map((code) => code.toLowerCase()),
+    claimedStatus: claims.map(readStatus).find((status) => status !== undefined) ?? null,
+    details,
+    isModeration: metadata.flagged_input !== undefined || Array.isArray(metadata.reasons),
+  };
+}
+
+/** Gemini's quotas per day come with the same status and code as those per minute. */
+function isDailyQuota(details: unknown): boolean {
+  return Array.isArray(details) && /"quotaId":"[^"]*PerDay/.test(JSON.stringify(details));
+}
+
+function firstMatch(
+  codes: readonly string[],
+  kinds: ReadonlyMap<string, FailureKind>,
+): FailureKind | undefined {
+  const code = codes.find((candidate) => kinds.has(candidate));
+  return code === undefined ? undefined : kinds.get(code);
+}
+
+function kindOf(complaint: Complaint, status: number | null): FailureKind {
+  const { codes, message = '', details } = complaint;
+  const decided = firstMatch(codes, decisiveCodes);
+  if (decided !== undefined) return decided;
+  if ((status === null || status < 500) && badKey.test(message)) return 'credential';
+  if (complaint.isModeration) return 'request';
+  const isRefusal = status === 403 || status === 429;
+  if (isRefusal && (emptyPurse.test(message) || isDailyQuota(details))) return 'quota';
+  if (status !== null) return kindOfStatus(status);
+  return firstMatch(codes, hintingCodes) ?? 'server';
+}
+
+function cutMessage(message: string): string {
+  return message.slice(0, messageLengthMax).toWellFormed();
+}
+
+/** The one sentence of an HTML page from a proxy, or of plain text. */
+function readPage(body: string): string | undefined {
+  const start = body.slice(0, pageLengthMax).trim();
+  if (!start.startsWith('<')) return start === '' ? undefined : start.slice(0, 300);
+  const title = /<title[^>]*>([^<]*)/i.exec(start)?.[1] ?? start.replace(/<[^>]*>/g, ' ');
+  return title.replace(/\s+/g, ' ').trim() || undefined;
+}
+
+/** An answer whose status says that it failed. */
+export function readFailure(
+  status: number,
+  body: string,
+  headers: Headers,
+  nowMs: number = Date.now(),
+): UpstreamFailure {
+  const json = parseJson(body);
+  const complaint = readComplaint(json);
+  const kind = kindOf(complaint, status >= 400 ? status : (complaint.claimedStatus ?? status));
+  const message = complaint.message ?? readPage(body) ?? `HTTP ${status} without a message.`;
+  return {
+    kind,
+    status,
+    message: cutMessage(message),
+    retryAfterSeconds: readRetryAfter(headers, complaint.details, kind === 'rate_limited', nowMs),
+  };
+}
+
+/** An answer that is not what it claims to be. */
+export function malformed(message: string): UpstreamFailure {
+  return {
+    kind: 'malformed',
+    status: null,
+    message: cutMessage(message),
+    retryAfterSeconds: null,
+  };
+}
+
+/** An error that came inside an answer of status 200, in any of the shapes above. */
+export function readErrorObject(raw: unknown): UpstreamFailure {
+  const complaint = readComplaint(raw);
+  return {
+    kind: kindOf(complaint, complaint.claimedStatus),
+    status: complaint.claimedStatus,
+    message: cutMessage(complaint.message ?? 'The upstream reported an error without a message.'),
+    retryAfterSeconds: readRetryAfter(null, complaint.details, false, 0),
+  };
+}
+
+/** An empty `error` beside an answer is filler; a real one ends the stream without a finish. */
+function isError(error: unknown): boolean {
+  if (typeof error === 'string') return error !== '';
+  return isObject(error) && Object.keys(error).length > 0;
+}
+
+function finishFailure(reason: unknown): UpstreamFailure | undefined {
+  if (reason !== 'error' && reason !== 'insufficient_system_resource') return undefined;
+  return {
+    kind: reason === 'error' ? 'server' : 'overloaded',
+    status: null,
+    message: `The upstream ended its answer with the finish reason ${reason}.`,
+    retryAfterSeconds: null,
+  };
+}
+
+/** The failure that a chunk or a body of status 200 carries, if it carries one. */
+export function failureInside(body: Record<string, unknown>): UpstreamFailure | undefined {
+  if (body.error !== undefined && isError(body.error)) return readErrorObject(body);
+  const { choices } = body;
+  if (!Array.isArray(choices)) {
+    // Flat errors have no `error` key: older vLLM, Mistral, SiliconFlow.
+    const isFlat = typeof body.message === 'string' || body.detail !== undefined;
+    return isFlat ? readErrorObject(body) : undefined;
+  }
+  for (const choice of choices) {
+    if (!isObject(choice)) continue;
+    if (choice.error !== undefined && isError(choice.error)) return readErrorObject(choice);
+    const failure = finishFailure(choice.finish_reason);
+    if (failure !== undefined) return failure;
+  }
+  return undefined;
+}

@@ -1,0 +1,131 @@
+import { Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { invalidRequest } from '../../core/errors.ts';
+import { explain } from '../../core/explain.ts';
+import type { ChatMessage } from './chat-schema.ts';
+
+/** Responses-style `input` in place of `messages`: the same conversation, spelt as items. */
+
+const textPart = (type: string) => Type.Object({ type: Type.Literal(type), text: Type.String() });
+
+const part = Type.Union([
+  textPart('input_text'),
+  textPart('output_text'),
+  textPart('text'),
+  Type.Object({
+    type: Type.Literal('input_image'),
+    image_url: Type.String({
+      pattern: '^(https?://|data:)',
+      expected: 'an http(s) address or a base64 data: URL',
+    }),
+  }),
+]);
+
+const itemSchema = Type.Object({
+  type: Type.Optional(Type.Enum(['message', 'function_call', 'function_call_output', 'reasoning'])),
+});
+const messageItem = Type.Object({
+  role: Type.Enum(['user', 'assistant', 'system', 'developer']),
+  content: Type.Union([Type.String(), Type.Array(part)]),
+});
+const callItem = Type.Object({
+  call_id: Type.String(),
+  name: Type.String(),
+  arguments: Type.String(),
+});
+const outputItem = Type.Object({
+  call_id: Type.String(),
+  output: Type.Union([Type.String(), Type.Array(part)]),
+});
+
+const isItem = Compile(itemSchema);
+const isMessage = Compile(messageItem);
+const isCall = Compile(callItem);
+const isOutput = Compile(outputItem);
+
+type Part = { type: string; text?: string; image_url?: string };
+
+export function inputToMessages(
+  input: string | readonly object[],
+  instructions: string | undefined,
+): readonly ChatMessage[] {
+  const messages: ChatMessage[] = instructions ? [{ role: 'system', content: instructions }] : [];
+  if (typeof input === 'string') return [...messages, { role: 'user', content: input }];
+  input.forEach((item, i) => {
+    addItem(messages, item, `input[${i}]`);
+  });
+  if (messages.length === 0) throw invalidRequest('input must have at least one item.', 'input');
+  return messages;
+}
+
+function addItem(messages: ChatMessage[], item: object, at: string): void {
+  if (!isItem.Check(item)) throw misfit(itemSchema, item, at);
+  switch (item.type) {
+    case 'reasoning':
+      // Encrypted reasoning belongs to the Responses API; chat has no place for it.
+      return;
+    case 'function_call':
+      if (!isCall.Check(item)) throw misfit(callItem, item, at);
+      addCall(messages, item);
+      return;
+    case 'function_call_output':
+      if (!isOutput.Check(item)) throw misfit(outputItem, item, at);
+      messages.push({
+        role: 'tool',
+        tool_call_id: item.call_id,
+        content: typeof item.output === 'string' ? item.output : textOf(item.output),
+      });
+      return;
+    default:
+      if (!isMessage.Check(item)) throw misfit(messageItem, item, at);
+      messages.push(toMessage(item));
+  }
+}
+
+/** Calls of one turn are separate items here and one assistant message in chat. */
+function addCall(
+  messages: ChatMessage[],
+  item: { call_id: string; name: string; arguments: string },
+): void {
+  const call = {
+    id: item.call_id,
+    type: 'function' as const,
+    function: { name: item.name, arguments: item.arguments },
+  };
+  const last = messages.at(-1);
+  if (last?.role === 'assistant') {
+    messages[messages.length - 1] = { ...last, tool_calls: [...(last.tool_calls ?? []), call] };
+  } else messages.push({ role: 'assistant', content: null, tool_calls: [call] });
+}
+
+function toMessage(item: { role: string; content: string | Part[] }): ChatMessage {
+  const { content } = item;
+  switch (item.role) {
+    case 'user':
+      return {
+        role: 'user',
+        content:
+          typeof content === 'string'
+            ? content
+            : content.map((p) =>
+                p.type === 'input_image'
+                  ? { type: 'image_url', image_url: { url: p.image_url ?? '' } }
+                  : { type: 'text', text: p.text ?? '' },
+              ),
+      };
+    case 'assistant':
+      return { role: 'assistant', content: textOf(content) };
+    default:
+      return { role: 'system', content: textOf(content) };
+  }
+}
+
+function textOf(content: string | Part[]): string {
+  return typeof content === 'string' ? content : content.map((p) => p.text ?? '').join('');
+}
+
+function misfit(schema: object, item: object, at: string): Error {
+  const [problem] = explain(schema, item);
+  const path = problem?.path ? `${at}.${problem.path}` : at;
+  return invalidRequest(`${path} ${problem?.message ?? 'is not valid'}.`, path);
+}

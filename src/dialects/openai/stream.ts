@@ -1,0 +1,198 @@
+/**
+ * An OpenAI-style stream on its way to an OpenAI client. Nearly every chunk passes as the text it
+ * came in, with only its head exchanged: unknown fields and long numbers survive, and it is cheap.
+ */
+import type { GatewayError } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
+import type { Usage } from '../../core/usage.ts';
+import type {
+  ReplyClosing,
+  ReplyFacts,
+  ReplyIdentity,
+  SseMessage,
+  StreamRelay,
+  UpstreamFailure,
+} from '../dialect.ts';
+import { ChunkRepair, isChoiceIndex } from './chunk.ts';
+import { parseExact, writeJson } from './exact-json.ts';
+import { failureInside, malformed, readErrorObject } from './failure.ts';
+import { charactersIn } from './message.ts';
+import { mergeUsage, usageIn, writeUsage } from './usage.ts';
+
+class StreamFacts implements ReplyFacts {
+  usage: Usage | undefined = undefined;
+  finishReason: string | undefined = undefined;
+  outputCharacters = 0;
+  failure: UpstreamFailure | undefined = undefined;
+}
+
+function isTerminator(data: string): boolean {
+  return data === '[DONE]' || (data.length < 32 && data.trim() === '[DONE]');
+}
+
+export class OpenAiPassThrough implements StreamRelay {
+  readonly #facts = new StreamFacts();
+  readonly #identity: ReplyIdentity;
+  readonly #includeUsage: boolean;
+  readonly #repair = new ChunkRepair();
+  readonly #openChoices = new Set<number>();
+  readonly #finishedChoices = new Set<number>();
+  /** The text before `"choices"` that this upstream repeats in every chunk, and ours for it. */
+  #upstreamHead = '';
+  #ownHead = '';
+  #started = false;
+  /** Nothing more is forwarded: terminator, failure or last words. */
+  #ended = false;
+
+  constructor(identity: ReplyIdentity, options: { readonly includeUsage: boolean }) {
+    this.#identity = identity;
+    this.#includeUsage = options.includeUsage;
+  }
+
+  get facts(): ReplyFacts {
+    return this.#facts;
+  }
+
+  get started(): boolean {
+    return this.#started;
+  }
+
+  get finished(): boolean {
+    return this.#finishedChoices.size > 0 && this.#openChoices.size === 0;
+  }
+
+  push({ event, data }: SseMessage): string {
+    if (this.#ended) return '';
+    if (isTerminator(data)) {
+      this.#ended = true;
+      return '';
+    }
+    const chunk = parseExact(data);
+    if (!isObject(chunk)) return this.#takeGarbage(event, data);
+    const hasUsage = this.#takeUsage(chunk);
+    const failure = event === 'error' ? readErrorObject(chunk) : failureInside(chunk);
+    if (failure !== undefined) return this.#break(failure);
+    const choices = Array.isArray(chunk.choices) ? chunk.choices.filter(isObject) : [];
+    // Azure's leading chunk and those with nothing but usage.
+    if (choices.length === 0) return '';
+    const isRepaired = this.#repair.repair(chunk, choices);
+    for (const choice of choices) this.#takeChoice(choice);
+    const text = isRepaired || hasUsage ? this.#rewrite(chunk) : this.#forward(data, chunk);
+    if (text !== '') this.#started = true;
+    return text;
+  }
+
+  close(closing: ReplyClosing): string {
+    this.#ended = true;
+    const done = 'data: [DONE]\n\n';
+    if (!this.#includeUsage) return done;
+    const usage = writeUsage(closing.usage, closing.costCredits);
+    return `data: ${JSON.stringify({ ...this.#ownFields(), choices: [], usage })}\n\n${done}`;
+  }
+
+  fail(error: GatewayError): string {
+    this.#ended = true;
+    const chunk = {
+      ...this.#ownFields(),
+      error: {
+        message: error.message,
+        type: error.symbol,
+        code: error.status,
+        param: error.param,
+      },
+      choices: [{ index: 0, delta: {}, finish_reason: 'error' }],
+    };
+    return `data: ${JSON.stringify(chunk)}\n\n`;
+  }
+
+  keepAlive(): string {
+    return ': keep-alive\n\n';
+  }
+
+  #ownFields() {
+    const { id, created, model } = this.#identity;
+    return { id, object: 'chat.completion.chunk', created, model };
+  }
+
+  #break(failure: UpstreamFailure): string {
+    this.#ended = true;
+    this.#facts.failure = failure;
+    return '';
+  }
+
+  #takeGarbage(event: string | null, data: string): string {
+    if (event === 'error') return this.#break(readErrorObject(data));
+    // A connection cut behind the finish reason loses at most the usage: the answer is whole.
+    if (this.finished) return '';
+    return this.#break(
+      malformed(`The upstream sent an event that is no JSON object: ${data.slice(0, 200)}`),
+    );
+  }
+
+  #takeUsage(chunk: Record<string, unknown>): boolean {
+    if ((chunk.usage === undefined || chunk.usage === null) && chunk.x_groq === undefined) {
+      return false;
+    }
+    const usage = usageIn(chunk);
+    if (usage !== undefined) this.#facts.usage = mergeUsage(this.#facts.usage, usage);
+    return true;
+  }
+
+  #takeChoice({ index, delta, finish_reason: reason }: Record<string, unknown>): void {
+    if (isObject(delta)) this.#facts.outputCharacters += charactersIn(delta);
+    if (!isChoiceIndex(index)) return;
+    if (typeof reason === 'string') {
+      this.#openChoices.delete(index);
+      this.#finishedChoices.add(index);
+      if (index === 0) this.#facts.finishReason = reason;
+    } else if (!this.#finishedChoices.has(index)) {
+      this.#openChoices.add(index);
+    }
+  }
+
+  #forward(data: string, chunk: Record<string, unknown>): string {
+    const isKnown = this.#upstreamHead !== '' && data.startsWith(this.#upstreamHead);
+    // Data of several lines would need several `data:` lines; the reader has no other line ends.
+    if ((!isKnown && !this.#learnHead(data, chunk)) || data.includes('\n')) {
+      return this.#rewrite(chunk);
+    }
+    return `data: ${this.#ownHead}${data.slice(this.#upstreamHead.length)}\n\n`;
+  }
+
+  /**
+   * The head is taken only if it reads as the beginning of an object that holds all that must be
+   * exchanged. Then nothing behind `"choices"` can hold it too, and a look-alike inside a nested
+   * object or a text cannot be meant.
+   */
+  #learnHead(data: string, chunk: Record<string, unknown>): boolean {
+    const key = '"choices"';
+    const at = data.indexOf(key);
+    const head = parseExact(`${data.slice(0, at)}${key}:0}`);
+    if (at === -1 || !isObject(head)) return false;
+    if (typeof head.id !== 'string' || typeof head.model !== 'string') return false;
+    const mustMatch = ['id', 'model', 'created', 'object', 'provider'];
+    if (mustMatch.some((field) => head[field] !== chunk[field])) return false;
+    const own = writeJson(this.#sign({ ...head, choices: undefined }));
+    if (own === undefined) return false;
+    this.#upstreamHead = data.slice(0, at) + key;
+    this.#ownHead = `${own.slice(0, -1)},${key}`;
+    return true;
+  }
+
+  /** Puts our names where the upstream's are. */
+  #sign(chunk: Record<string, unknown>): Record<string, unknown> {
+    chunk.id = this.#identity.id;
+    chunk.model = this.#identity.model;
+    chunk.created = this.#identity.created;
+    if (chunk.provider !== undefined) chunk.provider = this.#identity.provider;
+    return chunk;
+  }
+
+  #rewrite(chunk: Record<string, unknown>): string {
+    chunk.usage = undefined;
+    const text = writeJson(this.#sign(chunk));
+    if (text === undefined)
+      return this.#break(malformed('The upstream nested its answer too deep.'));
+    return `data: ${text}\n\n`;
+  }
+}

@@ -1,0 +1,101 @@
+import type { Quirks } from '../../config/provider-schema.ts';
+import type { ChatBody, ChatMessage } from './chat-schema.ts';
+
+type LooseMessage = ChatMessage & Record<string, unknown>;
+
+/**
+ * The messages as one vendor wants them. Answers the very same list when there is nothing to
+ * change, which is what lets a large conversation pass through untouched.
+ */
+export function adaptMessages(
+  messages: readonly ChatMessage[],
+  format: ChatBody['response_format'],
+  quirks: Quirks,
+): readonly ChatMessage[] {
+  let adapted = messages;
+  for (const change of changesFor(quirks)) {
+    if (adapted.some((message) => change(message) !== message)) adapted = adapted.map(change);
+  }
+  if (quirks.json_schema === 'instruct' && format?.type === 'json_schema') {
+    adapted = [schemaInstruction(format.json_schema.schema ?? {}), ...adapted];
+  }
+  return quirks.system_messages === 'merge' ? mergeSystem(adapted) : adapted;
+}
+
+type Change = (message: ChatMessage) => ChatMessage;
+
+function changesFor(quirks: Quirks): Change[] {
+  const changes: Change[] = [replayReasoning(quirks.replay_reasoning ?? 'drop')];
+  if (quirks.developer_role === 'system') changes.push(developerToSystem);
+  if (quirks.message_names === 'drop') changes.push(dropName);
+  if (quirks.tool_call_ids === 'nine_characters') changes.push(shortenCallIds);
+  return changes;
+}
+
+const developerToSystem: Change = (message) =>
+  message.role === 'developer' ? { ...message, role: 'system' } : message;
+
+const dropName: Change = (message) => {
+  if (!('name' in message)) return message;
+  const { name: _, ...rest } = message as LooseMessage;
+  return rest as ChatMessage;
+};
+
+const reasoningFields = ['reasoning', 'reasoning_content', 'reasoning_details'] as const;
+
+/** Earlier reasoning goes back in the field the vendor reads, and in no other. */
+function replayReasoning(field: NonNullable<Quirks['replay_reasoning']>): Change {
+  return (message) => {
+    if (message.role !== 'assistant') return message;
+    const loose: LooseMessage = message;
+    const present = reasoningFields.filter((name) => loose[name] !== undefined);
+    if (present.length === 0 || (present.length === 1 && present[0] === field)) return message;
+    const text = loose.reasoning_content ?? loose.reasoning;
+    const kept = Object.fromEntries(
+      Object.entries(loose).filter(([name]) => !present.some((gone) => gone === name)),
+    );
+    const value = field === 'reasoning_details' ? loose[field] : text;
+    const replayed = field === 'drop' || value === undefined || value === null;
+    return (replayed ? kept : { ...kept, [field]: value }) as ChatMessage;
+  };
+}
+
+const shortenCallIds: Change = (message) => {
+  if (message.role === 'tool') {
+    const id = nineCharacters(message.tool_call_id);
+    return id === message.tool_call_id ? message : { ...message, tool_call_id: id };
+  }
+  if (message.role !== 'assistant' || !message.tool_calls) return message;
+  if (message.tool_calls.every(({ id }) => nineCharacters(id) === id)) return message;
+  const calls = message.tool_calls.map((call) => ({ ...call, id: nineCharacters(call.id) }));
+  return { ...message, tool_calls: calls };
+};
+
+/** The same id always gives the same nine letters and digits, so calls and results still match. */
+function nineCharacters(id: string): string {
+  if (/^[A-Za-z0-9]{9}$/.test(id)) return id;
+  const digest = new Bun.CryptoHasher('sha256').update(id).digest();
+  const number = digest.subarray(0, 8).reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
+  return number.toString(36).padStart(9, '0').slice(-9);
+}
+
+function schemaInstruction(schema: unknown): ChatMessage {
+  const content =
+    'Answer only with a JSON object that satisfies this JSON Schema, without any other text:\n' +
+    JSON.stringify(schema);
+  return { role: 'system', content };
+}
+
+/** All system texts, joined, in front: some chat templates accept one system message only. */
+function mergeSystem(messages: readonly ChatMessage[]): readonly ChatMessage[] {
+  const system = messages.filter((message) => message.role === 'system');
+  const [first] = messages;
+  if (system.length === 0 || (system.length === 1 && first?.role === 'system')) return messages;
+  const content = system.map((message) => textOf(message.content)).join('\n\n');
+  const rest = messages.filter((message) => message.role !== 'system');
+  return [{ role: 'system', content }, ...rest];
+}
+
+function textOf(content: string | readonly { readonly text: string }[]): string {
+  return typeof content === 'string' ? content : content.map(({ text }) => text).join('\n\n');
+}

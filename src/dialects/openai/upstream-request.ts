@@ -1,0 +1,126 @@
+import type { Quirks } from '../../config/provider-schema.ts';
+import type { Target, UpstreamRequest } from '../dialect.ts';
+import type { ChatRequest } from './chat-request.ts';
+import { adaptMessages } from './upstream-messages.ts';
+
+type Body = ChatRequest['body'] & Record<string, unknown>;
+/** Fields to set, or to leave out where the value is undefined. */
+type Edits = Record<string, unknown>;
+
+/** Words between the client and us; no upstream knows them. */
+const ours = [
+  'models',
+  'provider',
+  'route',
+  'input',
+  'instructions',
+  'reasoning',
+  'reasoning_effort',
+  'usage',
+  'skills',
+  'plugins',
+];
+
+const sampling = [
+  'temperature',
+  'top_p',
+  'presence_penalty',
+  'frequency_penalty',
+  'logit_bias',
+  'logprobs',
+  'top_logprobs',
+];
+
+/** An OpenAI client's request for an OpenAI-style upstream: the same words with the needed edits. */
+export function writeChat(request: ChatRequest, target: Target): UpstreamRequest {
+  const { quirks } = target;
+  const body: Body = request.body;
+  const edits: Edits = { model: target.upstreamModel };
+  for (const name of ours) if (name in body) edits[name] = undefined;
+  limitOutput(body, target, edits);
+  askForUsage(body, quirks, edits);
+  const reasons = setEffort(body, quirks, edits);
+  if (reasons && quirks.sampling_while_reasoning === 'drop') {
+    for (const name of sampling) if (name in body) edits[name] = undefined;
+  }
+  if (body.tool_choice === 'required' && quirks.tool_choice_required === 'any') {
+    edits.tool_choice = 'any';
+  }
+  const messages = adaptMessages(body.messages, body.response_format, quirks);
+  if (messages !== body.messages) {
+    edits.messages = messages;
+    if (quirks.json_schema === 'instruct' && body.response_format?.type === 'json_schema') {
+      edits.response_format = { type: 'json_object' };
+    }
+  }
+  rename(body, quirks, edits);
+  return { path: '/chat/completions', headers: {}, body: apply(request, edits) };
+}
+
+function limitOutput(body: Body, { outputTokensMax, quirks }: Target, edits: Edits): void {
+  const given = body.max_completion_tokens ?? body.max_tokens ?? null;
+  const limit = outputTokensMax ?? given;
+  if (limit === null) return;
+  const field =
+    quirks.output_limit ?? (body.max_completion_tokens ? 'max_completion_tokens' : 'max_tokens');
+  const other = field === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens';
+  if (body[field] !== limit) edits[field] = limit;
+  if (other in body) edits[other] = undefined;
+}
+
+/** Always ask for usage, whatever the client asked: the bill depends on it. */
+function askForUsage(body: Body, quirks: Quirks, edits: Edits): void {
+  if (body.stream !== true || quirks.stream_usage === 'always') {
+    if ('stream_options' in body) edits.stream_options = undefined;
+  } else if (body.stream_options?.include_usage !== true) {
+    edits.stream_options = { ...body.stream_options, include_usage: true };
+  }
+}
+
+/** Puts the effort in the vendor's words. True when the model will reason because of it. */
+function setEffort(body: Body, quirks: Quirks, edits: Edits): boolean {
+  const asked = body.reasoning_effort ?? body.reasoning?.effort ?? null;
+  const effort = asked ?? (body.reasoning?.enabled === false ? 'none' : null);
+  const word = effort === null ? undefined : quirks.efforts ? quirks.efforts[effort] : effort;
+  if (word !== undefined) edits.reasoning_effort = word;
+  // Without a word from the client, a model with effort levels reasons by default.
+  return word === undefined ? quirks.efforts !== undefined : word !== 'none';
+}
+
+function rename(body: Body, quirks: Quirks, edits: Edits): void {
+  for (const name of quirks.drop_params ?? []) if (name in body) edits[name] = undefined;
+  for (const [name, theirs] of Object.entries(quirks.rename_params ?? {})) {
+    if (body[name] === undefined || body[name] === null) continue;
+    edits[theirs] = body[name];
+    edits[name] = undefined;
+  }
+}
+
+/**
+ * Writing a large body again costs more than everything else on the way. So when the only changes
+ * are the model's name, standing first in the body as SDKs write it, and fields that were not
+ * there before, the client's bytes go on behind a new beginning.
+ */
+function apply(request: ChatRequest, edits: Edits): string | Uint8Array {
+  const body: Body = request.body;
+  const { model, ...rest } = edits;
+  const onlyAdds = Object.keys(rest).every((name) => rest[name] !== undefined && !(name in body));
+  const head = onlyAdds && request.bytes ? modelField(request.bytes, body.model) : undefined;
+  if (head === undefined || !request.bytes) return JSON.stringify({ ...body, ...edits });
+  const added = Object.entries(rest).map(([name, value]) => `,"${name}":${JSON.stringify(value)}`);
+  const start = Buffer.from(`{"model":${JSON.stringify(model)}${added.join('')}`);
+  const tail = request.bytes.subarray(head);
+  const spliced = new Uint8Array(start.length + tail.length);
+  spliced.set(start);
+  spliced.set(tail, start.length);
+  return spliced;
+}
+
+/** Where `{"model":"…"` ends, if the body starts with exactly that. */
+function modelField(bytes: Uint8Array, model: string | null | undefined): number | undefined {
+  const beginning = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.length, 300));
+  const match = /^\s*\{\s*"model"\s*:\s*("[\x20\x21\x23-\x5b\x5d-\x7e]*")/.exec(
+    beginning.toString('latin1'),
+  );
+  return match && match[1] === JSON.stringify(model) ? match[0].length : undefined;
+}

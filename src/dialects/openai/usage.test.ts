@@ -1,0 +1,115 @@
+import { describe, expect, test } from 'bun:test';
+import { mergeUsage, readUsage, usageIn, writeUsage } from './usage.ts';
+
+const usage = (
+  inputTokens: number,
+  cacheReadTokens: number,
+  cacheWriteTokens: number,
+  outputTokens: number,
+  reasoningTokens = 0,
+) => ({ inputTokens, cacheReadTokens, cacheWriteTokens, outputTokens, reasoningTokens });
+
+/** `prompt_tokens`, `completion_tokens`, and what a server adds to them. */
+const report = (prompt: unknown, completion: unknown, more: object = {}) => ({
+  prompt_tokens: prompt,
+  completion_tokens: completion,
+  ...more,
+});
+const cached = (tokens: unknown) => ({ prompt_tokens_details: { cached_tokens: tokens } });
+const reasoned = (tokens: unknown) => ({ completion_tokens_details: { reasoning_tokens: tokens } });
+
+describe('usage is read into classes that do not overlap:', () => {
+  const cases: Record<string, [object, ReturnType<typeof usage>]> = {
+    'plain counts': [report(10, 5, { total_tokens: 15 }), usage(10, 0, 0, 5)],
+    'counts without a total': [report(10, 5), usage(10, 0, 0, 5)],
+    'cached tokens lie inside the prompt': [report(100, 5, cached(60)), usage(40, 60, 0, 5)],
+    'cache writes lie inside the prompt': [
+      report(100, 5, { prompt_tokens_details: { cached_tokens: 60, cache_write_tokens: 30 } }),
+      usage(10, 60, 30, 5),
+    ],
+    'reasoning lies inside the output': [
+      report(10, 50, { ...reasoned(40), total_tokens: 60 }),
+      usage(10, 0, 0, 50, 40),
+    ],
+    'a larger total holds output that was not counted': [
+      report(291, 26, { ...reasoned(196), total_tokens: 513 }),
+      usage(291, 0, 0, 222, 196),
+    ],
+    'a smaller total is not believed': [report(10, 5, { total_tokens: 3 }), usage(10, 0, 0, 5)],
+    'more cached than prompt means beside it': [report(10, 5, cached(90)), usage(10, 90, 0, 5)],
+    'a total over a prompt without cached ones is no output': [
+      report(10, 5, { ...cached(90), total_tokens: 105 }),
+      usage(10, 90, 0, 5),
+    ],
+    'cached beside the prompt and reasoning beside the output': [
+      report(10, 5, { ...cached(90), ...reasoned(20), total_tokens: 35 }),
+      usage(10, 90, 0, 25, 20),
+    ],
+    'hits under the name of DeepSeek': [
+      report(100, 5, { prompt_cache_hit_tokens: 64, prompt_cache_miss_tokens: 36 }),
+      usage(36, 64, 0, 5),
+    ],
+    'hits under the name of Together': [report(100, 5, { cached_tokens: 64 }), usage(36, 64, 0, 5)],
+    'details that are null': [
+      report(10, 5, { prompt_tokens_details: null, completion_tokens_details: null }),
+      usage(10, 0, 0, 5),
+    ],
+    'a prompt without output': [{ prompt_tokens: 8, total_tokens: 8 }, usage(8, 0, 0, 0)],
+  };
+  test.each(Object.entries(cases))('%s', (_, [raw, expected]) => {
+    expect(readUsage(raw)).toEqual(expected);
+  });
+});
+
+describe('usage that cannot be true is no usage:', () => {
+  const cases: Record<string, unknown> = {
+    nothing: undefined,
+    null: null,
+    'a list': [1],
+    'no prompt': { completion_tokens: 5 },
+    'a negative count': report(-1, 5),
+    'a fraction': report(10, 5.5),
+    'a text': report(10, '5'),
+    'an absurd count': report(10, 1_000_000_001),
+    'an absurd total': report(10, 5, { total_tokens: 1e12 }),
+    'a negative detail': report(10, 5, cached(-3)),
+    'a detail that is a text': report(10, 5, reasoned('4')),
+    'zeros as a placeholder': report(0, 0, { total_tokens: 0 }),
+  };
+  test.each(Object.entries(cases))('%s', (_, raw) => {
+    expect(readUsage(raw)).toBeUndefined();
+  });
+});
+
+test('usage that is only among the fields of Groq is found, and counted once', () => {
+  const own = { id: 'req_1', usage: report(10, 5) };
+  expect(usageIn({ x_groq: own })).toEqual(usage(10, 0, 0, 5));
+  expect(usageIn({ x_groq: own, usage: report(10, 6) })).toEqual(usage(10, 0, 0, 6));
+  expect(usageIn({ usage: null })).toBeUndefined();
+});
+
+describe('of several reports', () => {
+  test('the last one counts', () => {
+    expect(mergeUsage(usage(10, 0, 0, 1), usage(10, 0, 0, 9))).toEqual(usage(10, 0, 0, 9));
+    expect(mergeUsage(usage(10, 0, 0, 1), usage(4, 6, 0, 9))).toEqual(usage(4, 6, 0, 9));
+  });
+
+  test('one without details keeps what an earlier one said of the same prompt', () => {
+    const earlier = usage(30, 60, 10, 1, 1);
+    expect(mergeUsage(earlier, usage(100, 0, 0, 9))).toEqual(usage(30, 60, 10, 9, 1));
+    expect(mergeUsage(earlier, usage(30, 0, 0, 9))).toEqual(usage(30, 60, 10, 9, 1));
+    expect(mergeUsage(earlier, usage(101, 0, 0, 9))).toEqual(usage(101, 0, 0, 9, 1));
+  });
+});
+
+test('the client sees all input as prompt and all output as completion', () => {
+  expect(writeUsage(usage(10, 60, 30, 50, 40), 12)).toEqual({
+    prompt_tokens: 100,
+    completion_tokens: 50,
+    total_tokens: 150,
+    prompt_tokens_details: { cached_tokens: 60, cache_write_tokens: 30 },
+    completion_tokens_details: { reasoning_tokens: 40 },
+    cost: 12,
+  });
+  expect(writeUsage(usage(10, 0, 0, 5), 0).prompt_tokens_details).toEqual({ cached_tokens: 0 });
+});

@@ -1,0 +1,90 @@
+/** Token counts as OpenAI-style servers report them, in and out. */
+import { isObject } from '../../core/json.ts';
+import { promptTokens, totalTokens, type Usage } from '../../core/usage.ts';
+
+/** No single answer reaches this; a larger number is a bug that must not become a bill. */
+const tokensMax = 1_000_000_000;
+
+/** A count; 0 when absent, NaN when it is no count, so that one check at the end finds it. */
+function readCount(value: unknown): number {
+  if (value === undefined || value === null) return 0;
+  const isCount = typeof value === 'number' && Number.isInteger(value);
+  return isCount && value >= 0 && value <= tokensMax ? value : Number.NaN;
+}
+
+/**
+ * Undefined when the numbers cannot be trusted; the caller then estimates. All zeros are a
+ * placeholder that some servers put into every chunk: no request has an empty prompt.
+ */
+export function readUsage(raw: unknown): Usage | undefined {
+  if (!isObject(raw) || typeof raw.prompt_tokens !== 'number') return undefined;
+  const promptDetails = isObject(raw.prompt_tokens_details) ? raw.prompt_tokens_details : {};
+  const outputDetails = isObject(raw.completion_tokens_details)
+    ? raw.completion_tokens_details
+    : {};
+  const prompt = readCount(raw.prompt_tokens);
+  const completion = readCount(raw.completion_tokens);
+  const total = readCount(raw.total_tokens);
+  const reasoning = readCount(outputDetails.reasoning_tokens);
+  const cacheRead = Math.max(
+    readCount(promptDetails.cached_tokens),
+    readCount(raw.cached_tokens),
+    readCount(raw.prompt_cache_hit_tokens),
+  );
+  const cacheWrite = readCount(promptDetails.cache_write_tokens);
+  if (Number.isNaN(prompt + completion + total + reasoning + cacheRead + cacheWrite)) {
+    return undefined;
+  }
+  if (prompt + completion + total === 0) return undefined;
+
+  // Cached tokens are inside the prompt's, except where they could not fit.
+  const isBeside = cacheRead > prompt || cacheWrite > prompt;
+  // What the total has over the rest is output that `completion_tokens` hides (xAI, Gemini), or
+  // the cached tokens once more.
+  const surplus = Math.max(0, total - prompt - completion);
+  const cached = cacheRead + cacheWrite;
+  const isCachedInTotal = isBeside && surplus !== reasoning && surplus >= cached;
+  return {
+    inputTokens: isBeside ? prompt : Math.max(0, prompt - cached),
+    cacheReadTokens: cacheRead,
+    cacheWriteTokens: cacheWrite,
+    outputTokens: completion + (isCachedInTotal ? surplus - cached : surplus),
+    reasoningTokens: reasoning,
+  };
+}
+
+/** The usage of a chunk or a body; Groq may have it only among its own fields. */
+export function usageIn(body: Record<string, unknown>): Usage | undefined {
+  const usage = readUsage(body.usage);
+  if (usage !== undefined || body.x_groq === undefined) return usage;
+  return isObject(body.x_groq) ? readUsage(body.x_groq.usage) : undefined;
+}
+
+/**
+ * Of several reports in one stream the last counts. Some servers leave the details out of one of
+ * them: what an earlier one said about the same prompt is kept.
+ */
+export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
+  if (earlier === undefined) return later;
+  const reasoningTokens = Math.max(earlier.reasoningTokens, later.reasoningTokens);
+  const saysNothingOfCache = later.cacheReadTokens + later.cacheWriteTokens === 0;
+  const isSamePrompt =
+    later.inputTokens === promptTokens(earlier) || later.inputTokens === earlier.inputTokens;
+  if (!saysNothingOfCache || !isSamePrompt) return { ...later, reasoningTokens };
+  return { ...earlier, outputTokens: later.outputTokens, reasoningTokens };
+}
+
+/** The `usage` object our clients see; `cost` is in credits. */
+export function writeUsage(usage: Usage, costCredits: number) {
+  return {
+    prompt_tokens: promptTokens(usage),
+    completion_tokens: usage.outputTokens,
+    total_tokens: totalTokens(usage),
+    prompt_tokens_details: {
+      cached_tokens: usage.cacheReadTokens,
+      ...(usage.cacheWriteTokens > 0 ? { cache_write_tokens: usage.cacheWriteTokens } : {}),
+    },
+    completion_tokens_details: { reasoning_tokens: usage.reasoningTokens },
+    cost: costCredits,
+  };
+}

@@ -1,0 +1,135 @@
+import {
+  type CreditDesk,
+  changeCredits,
+  listEntries,
+  showWallet,
+  type Wallet,
+  walletObject,
+} from '../auth/manage-credits.ts';
+import { createKey, type KeyDesk } from '../auth/manage-keys.ts';
+import {
+  changeTenant,
+  createTenant,
+  listTenants,
+  showTenant,
+  type TenantObject,
+} from '../auth/manage-tenants.ts';
+import { json } from './reply.ts';
+import type { Route } from './routes.ts';
+import { readManagementBody, readOffset } from './validate.ts';
+
+/** The whole installation at a glance. */
+export interface Overview {
+  readonly tenants: number;
+  readonly keys: number;
+  /** All wallets together. */
+  readonly balance: Wallet;
+  readonly version: string;
+  readonly uptimeSeconds: number;
+  /** `sqlite` or `postgres`. */
+  readonly database: string;
+}
+
+export type AdminParts = KeyDesk & CreditDesk & { overview(): Promise<Overview> };
+
+/** The operator's routes: tenants, their credits and their first keys. */
+export function adminRoutes(parts: AdminParts): Route[] {
+  return [...tenantRoutes(parts), ...creditRoutes(parts), ...otherRoutes(parts)];
+}
+
+function tenantRoutes(parts: AdminParts): Route[] {
+  const withCredits = async (tenant: TenantObject) => ({
+    ...tenant,
+    credits: await showWallet(parts, tenant.id),
+  });
+  return [
+    {
+      method: 'POST',
+      path: '/admin/v1/tenants',
+      access: 'admin',
+      async handle(exchange) {
+        const tenant = await createTenant(parts, await readManagementBody(exchange));
+        return json(exchange, { data: await withCredits(tenant) }, 201);
+      },
+    },
+    {
+      method: 'GET',
+      path: '/admin/v1/tenants',
+      access: 'admin',
+      async handle(exchange) {
+        const tenants = await listTenants(parts, readOffset(exchange.query));
+        return json(exchange, { data: await Promise.all(tenants.map(withCredits)) });
+      },
+    },
+    {
+      method: 'GET',
+      path: '/admin/v1/tenants/:id',
+      access: 'admin',
+      async handle(exchange) {
+        const tenant = await showTenant(parts, exchange.param('id'));
+        return json(exchange, { data: await withCredits(tenant) });
+      },
+    },
+    {
+      method: 'PATCH',
+      path: '/admin/v1/tenants/:id',
+      access: 'admin',
+      async handle(exchange) {
+        const body = await readManagementBody(exchange);
+        const tenant = await changeTenant(parts, exchange.param('id'), body);
+        return json(exchange, { data: await withCredits(tenant) });
+      },
+    },
+  ];
+}
+
+function creditRoutes(parts: AdminParts): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/admin/v1/tenants/:id/credits',
+      access: 'admin',
+      async handle(exchange) {
+        const body = await readManagementBody(exchange);
+        const { entry, repeated } = await changeCredits(parts, exchange.param('id'), body);
+        return json(exchange, { data: entry }, repeated ? 200 : 201);
+      },
+    },
+    {
+      method: 'GET',
+      path: '/admin/v1/tenants/:id/credits',
+      access: 'admin',
+      async handle(exchange) {
+        const { id } = await showTenant(parts, exchange.param('id'));
+        const entries = await listEntries(parts, id, readOffset(exchange.query));
+        return json(exchange, { data: { ...(await showWallet(parts, id)), entries } });
+      },
+    },
+  ];
+}
+
+function otherRoutes(parts: AdminParts): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/admin/v1/tenants/:id/keys',
+      access: 'admin',
+      async handle(exchange) {
+        const body = await readManagementBody(exchange);
+        const { key, text } = await createKey(parts, exchange.param('id'), body);
+        return json(exchange, { data: key, key: text }, 201);
+      },
+    },
+    {
+      method: 'GET',
+      path: '/admin/v1/overview',
+      access: 'admin',
+      async handle(exchange) {
+        const { tenants, keys, balance, version, uptimeSeconds, database } = await parts.overview();
+        const credits = walletObject(balance);
+        const data = { tenants, keys, credits, version, uptime_seconds: uptimeSeconds, database };
+        return json(exchange, { data });
+      },
+    },
+  ];
+}

@@ -1,0 +1,45 @@
+import { claimedKind } from '../auth/api-key.ts';
+import type { Authenticator } from '../auth/authenticate.ts';
+import { readCredential } from '../auth/credential.ts';
+import type { Caller } from '../core/caller.ts';
+import { GatewayError } from '../core/errors.ts';
+import type { KeyedRoute } from './routes.ts';
+
+/** Who is calling and whether this route is for them. The one place where a route is opened. */
+export async function admitKey(
+  route: KeyedRoute,
+  request: Request,
+  authenticator: Authenticator,
+): Promise<Caller> {
+  const key = readCredential(request.headers);
+  if (claimedKind(key) === 'admin' && (await authenticator.isAdmin(key))) {
+    throw forbidden('The admin token is for /admin/v1 only; use a tenant key here.');
+  }
+  const caller = await authenticator.authenticate(key);
+  if (route.access === 'routing' && caller.kind === 'management') {
+    throw forbidden('A management key cannot call models; use a routing key (sk-tg-…).');
+  }
+  if (route.access === 'management' && caller.kind === 'routing') {
+    throw forbidden('This needs a management key (sk-mgmt-…); a routing key is not enough.');
+  }
+  const { scope } = route;
+  if (scope && caller.kind === 'routing' && caller.scopes && !caller.scopes.includes(scope)) {
+    throw forbidden(`This API key does not have the scope "${scope}".`);
+  }
+  return caller;
+}
+
+export async function admitAdmin(request: Request, authenticator: Authenticator): Promise<void> {
+  const token = readCredential(request.headers);
+  if (await authenticator.isAdmin(token)) return;
+  if (claimedKind(token) === 'admin') {
+    throw new GatewayError('invalid_api_key', 'The admin token is not valid.');
+  }
+  // A tenant's key is known before it is refused, so that 403 never confirms a guessed key.
+  await authenticator.authenticate(token);
+  throw forbidden('This needs the admin token (sk-admin-…).');
+}
+
+function forbidden(message: string): GatewayError {
+  return new GatewayError('forbidden', message);
+}

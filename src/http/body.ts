@@ -1,0 +1,104 @@
+import { jsonDepthMax } from '../core/bounds.ts';
+import { GatewayError, invalidRequest } from '../core/errors.ts';
+import { isObject } from '../core/json.ts';
+
+/** Bodies above this are scanned for nesting before they are parsed: parsing would block longer. */
+const scanAboveBytes = 256 * 1024;
+
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+export interface JsonBody {
+  readonly value: Record<string, unknown>;
+  /** The very bytes, so that a pass-through need not write them again. */
+  readonly bytes: Uint8Array;
+}
+
+/** Reads a JSON object of bounded size and depth, or refuses with the reason. */
+export async function readJson(request: Request, bytesMax: number): Promise<JsonBody> {
+  refuseOtherTypes(request, 'application/json');
+  const bytes = await readBytes(request, bytesMax);
+  if (bytes.length > scanAboveBytes && nestsDeeper(bytes, jsonDepthMax)) throw tooDeep();
+  const value = parse(bytes);
+  if (!isObject(value)) throw invalidRequest('The request body must be a JSON object.');
+  if (isDeeper(value, jsonDepthMax)) throw tooDeep();
+  return { value, bytes };
+}
+
+/** Reads at most `bytesMax` bytes; an honest Content-Length is refused before anything is read. */
+export async function readBytes(request: Request, bytesMax: number): Promise<Uint8Array> {
+  const declared = request.headers.get('content-length');
+  if (declared !== null) {
+    if (Number(declared) > bytesMax) throw tooLarge(bytesMax);
+    return request.bytes();
+  }
+  if (request.body === null) return new Uint8Array();
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of request.body) {
+    size += chunk.length;
+    if (size > bytesMax) throw tooLarge(bytesMax);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, size);
+}
+
+function parse(bytes: Uint8Array): unknown {
+  if (bytes.length === 0) throw invalidRequest('The request body is empty; send a JSON object.');
+  let text: string;
+  try {
+    text = decoder.decode(bytes);
+  } catch {
+    throw invalidRequest('The request body is not valid UTF-8.');
+  }
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const why = error instanceof Error ? error.message.replace(/^JSON Parse error: /, '') : '';
+    throw invalidRequest(`The request body is not valid JSON: ${why}.`);
+  }
+}
+
+function refuseOtherTypes(request: Request, wanted: string): void {
+  const type = request.headers.get('content-type');
+  // Many small tools send JSON without saying so; only a contradicting type is refused.
+  if (type === null || type.startsWith(wanted) || type.startsWith('text/plain')) return;
+  if (type.startsWith('application/') && type.includes('+json')) return;
+  const message = `Content-Type must be ${wanted}, not ${type.split(';')[0]}.`;
+  throw new GatewayError('invalid_request_error', message, { status: 415 });
+}
+
+function tooLarge(bytesMax: number): GatewayError {
+  const message = `The request body is larger than the ${bytesMax} bytes allowed here.`;
+  return new GatewayError('invalid_request_error', message, { status: 413 });
+}
+
+function tooDeep(): GatewayError {
+  return invalidRequest(`The request body nests deeper than ${jsonDepthMax} levels.`);
+}
+
+/** Counts brackets outside of strings. */
+function nestsDeeper(bytes: Uint8Array, depthMax: number): boolean {
+  let depth = 0;
+  let inString = false;
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i];
+    if (inString) {
+      if (byte === 0x5c) i++;
+      else if (byte === 0x22) inString = false;
+    } else if (byte === 0x22) inString = true;
+    else if (byte === 0x5b || byte === 0x7b) {
+      if (++depth > depthMax) return true;
+    } else if (byte === 0x5d || byte === 0x7d) depth--;
+  }
+  return false;
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (levels === 0) return true;
+  if (Array.isArray(value)) return value.some((item) => isDeeper(item, levels - 1));
+  for (const key in value) {
+    if (isDeeper((value as Record<string, unknown>)[key], levels - 1)) return true;
+  }
+  return false;
+}

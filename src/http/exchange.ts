@@ -1,0 +1,58 @@
+import { invalidRequest } from '../core/errors.ts';
+import { newRequestId } from '../core/ids.ts';
+import { normalisePath, type RoutePath } from './paths.ts';
+import type { Match } from './router.ts';
+
+/** How an error body looks to the client at hand. */
+export type ErrorShape = 'openai' | 'images' | 'anthropic';
+
+/** One HTTP request on its way through. Handlers see this and nothing of the web framework. */
+export class Exchange {
+  readonly request: Request;
+  readonly requestId = newRequestId();
+  readonly route: RoutePath;
+  errorShape: ErrorShape;
+  /** Headers that every answer to this request carries, whatever becomes of it. */
+  readonly headers: Record<string, string>;
+  #match: Match | undefined;
+
+  constructor(request: Request) {
+    this.request = request;
+    this.route = normalisePath(pathOf(request.url));
+    this.errorShape = this.route.anthropicStyle ? 'anthropic' : 'openai';
+    this.headers = {
+      'x-request-id': this.requestId,
+      // SDKs of the two families each read their own request-id header.
+      'request-id': this.requestId,
+      // Keys are bearer tokens and there are no cookies, so any origin may ask.
+      'access-control-allow-origin': '*',
+      'access-control-expose-headers': '*',
+    };
+  }
+
+  open(match: Match): void {
+    this.#match = match;
+    this.errorShape = match.route.errorShape ?? this.errorShape;
+  }
+
+  /** A variable part of the path, decoded. */
+  param(name: string): string {
+    try {
+      return decodeURIComponent(this.#match?.param(name) ?? '');
+    } catch {
+      throw invalidRequest('The path has a broken percent-encoding.');
+    }
+  }
+
+  get query(): URLSearchParams {
+    return new URL(this.request.url).searchParams;
+  }
+}
+
+/** The path of an absolute URL, without building a URL object on every request. */
+function pathOf(url: string): string {
+  const start = url.indexOf('/', url.indexOf('//') + 2);
+  if (start === -1) return '/';
+  const end = url.slice(start).search(/[?#]/);
+  return end === -1 ? url.slice(start) : url.slice(start, start + end);
+}

@@ -1,0 +1,55 @@
+import { invalidRequest, notFound } from '../core/errors.ts';
+import { promptTokens } from '../core/usage.ts';
+import { type RequestRecord, totalCharge } from '../record/request-record.ts';
+import { json } from './reply.ts';
+import type { Route } from './routes.ts';
+
+export interface GenerationParts {
+  find(tenantId: string, requestId: string): Promise<RequestRecord | undefined>;
+}
+
+/** What became of one request, by its id or by the completion id made from it. */
+export function generationRoutes(parts: GenerationParts): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/v1/generation',
+      access: 'either',
+      handle: async (exchange, caller) => {
+        const id = exchange.query.get('id');
+        if (!id) throw invalidRequest('id is required: the x-request-id of a request.', 'id');
+        const record = await parts.find(caller.tenantId, toRequestId(id));
+        if (!record) throw notFound('There is no request with this id.', 'id');
+        return json(exchange, { data: generation(record) });
+      },
+    },
+  ];
+}
+
+/** Some tools keep only the id inside the body: `chatcmpl-` and the request id without dashes. */
+function toRequestId(id: string): string {
+  const match = /^chatcmpl-(.{8})(.{4})(.{4})(.{4})(.{12})$/.exec(id);
+  return match ? match.slice(1).join('-') : id;
+}
+
+function generation(record: RequestRecord) {
+  const { usage } = record;
+  const cost = totalCharge(record.charges);
+  return {
+    id: record.requestId,
+    model: record.model ?? record.requestedModel,
+    provider_name: record.provider ?? '',
+    created_at: new Date(record.createdAt).toISOString(),
+    tokens_prompt: promptTokens(usage),
+    tokens_completion: usage.outputTokens,
+    latency: record.firstByteMs ?? record.durationMs,
+    generation_time: record.durationMs,
+    finish_reason: record.finishReason ?? '',
+    total_cost: cost,
+    usage: cost,
+    streamed: record.streamed,
+    cancelled: record.cancelled,
+    native_tokens_prompt: record.usageEstimated ? null : promptTokens(usage),
+    native_tokens_completion: record.usageEstimated ? null : usage.outputTokens,
+  };
+}

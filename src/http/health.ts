@@ -1,0 +1,52 @@
+import { reason } from '../telemetry/log.ts';
+import type { Exchange } from './exchange.ts';
+import { json } from './reply.ts';
+import type { Route } from './routes.ts';
+
+export interface HealthParts {
+  readonly version: string;
+  /** Rejects while the store does not answer. */
+  ping(): Promise<void>;
+  isDraining(): boolean;
+  /** Models that can be called. */
+  modelCount(): number;
+}
+
+export function healthRoutes(parts: HealthParts): Route[] {
+  const open = (
+    path: string,
+    handle: (exchange: Exchange) => Response | Promise<Response>,
+  ): Route => ({
+    method: 'GET',
+    path,
+    access: 'public',
+    handle,
+  });
+  const hello = (exchange: Exchange) =>
+    json(exchange, {
+      name: 'Tollgate',
+      version: parts.version,
+      chat: '/v1/chat/completions',
+      models: '/v1/models',
+    });
+  return [
+    open('/', hello),
+    // Coding agents probe this path to see whether anybody is there.
+    open('/api/hello', hello),
+    open('/healthz', (exchange) => json(exchange, { status: 'ok', version: parts.version })),
+    open('/readyz', (exchange) => ready(exchange, parts)),
+  ];
+}
+
+/** Never calls a provider: a probe must not cost anything. */
+async function ready(exchange: Exchange, parts: HealthParts): Promise<Response> {
+  const refuse = (why: string) => json(exchange, { status: 'unavailable', reason: why }, 503);
+  if (parts.isDraining()) return refuse('This Tollgate is shutting down.');
+  if (parts.modelCount() === 0) return refuse('No model has a configured provider.');
+  try {
+    await parts.ping();
+  } catch (thrown) {
+    return refuse(`The store does not answer: ${reason(thrown)}`);
+  }
+  return json(exchange, { status: 'ok', version: parts.version });
+}

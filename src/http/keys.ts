@@ -1,0 +1,91 @@
+import * as manage from '../auth/manage-keys.ts';
+import { json } from './reply.ts';
+import type { Route } from './routes.ts';
+import { readFlag, readManagementBody, readOffset } from './validate.ts';
+
+/** A tenant's keys, managed by the tenant. The tenant is always the caller's, never an input. */
+export function keyRoutes(desk: manage.KeyDesk): Route[] {
+  return [...collectionRoutes(desk), ...recordRoutes(desk), aboutItself(desk)];
+}
+
+function collectionRoutes(desk: manage.KeyDesk): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/api/v1/keys',
+      access: 'management',
+      async handle(exchange, { tenantId }) {
+        const body = await readManagementBody(exchange);
+        const { key, text } = await manage.createKey(desk, tenantId, body);
+        return json(exchange, { data: key, key: text }, 201);
+      },
+    },
+    {
+      method: 'GET',
+      path: '/api/v1/keys',
+      access: 'management',
+      async handle(exchange, { tenantId }) {
+        const { query } = exchange;
+        const offset = readOffset(query);
+        const includeDisabled = readFlag(query, 'include_disabled');
+        const data = await manage.listKeys(desk, tenantId, { offset, includeDisabled });
+        return json(exchange, { data });
+      },
+    },
+  ];
+}
+
+function recordRoutes(desk: manage.KeyDesk): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/api/v1/keys/:id',
+      access: 'management',
+      async handle(exchange, { tenantId }) {
+        const data = await manage.showKey(desk, tenantId, exchange.param('id'));
+        return json(exchange, { data });
+      },
+    },
+    {
+      method: 'PATCH',
+      path: '/api/v1/keys/:id',
+      access: 'management',
+      async handle(exchange, { tenantId }) {
+        const body = await readManagementBody(exchange);
+        const data = await manage.changeKey(desk, tenantId, exchange.param('id'), body);
+        return json(exchange, { data });
+      },
+    },
+    {
+      method: 'DELETE',
+      path: '/api/v1/keys/:id',
+      access: 'management',
+      async handle(exchange, { tenantId }) {
+        await manage.deleteKey(desk, tenantId, exchange.param('id'));
+        return json(exchange, { deleted: true });
+      },
+    },
+    {
+      method: 'POST',
+      path: '/api/v1/keys/:id/rotate',
+      access: 'management',
+      async handle(exchange, { tenantId }) {
+        const body = await readManagementBody(exchange);
+        const { key, text } = await manage.rotateKey(desk, tenantId, exchange.param('id'), body);
+        return json(exchange, { data: key, key: text });
+      },
+    },
+  ];
+}
+
+/** Any key may look at itself, whatever its scopes: clients ask it for what is left to spend. */
+function aboutItself(desk: manage.KeyDesk): Route {
+  return {
+    method: 'GET',
+    path: '/v1/key',
+    access: 'either',
+    async handle(exchange, { tenantId, keyId }) {
+      return json(exchange, { data: await manage.showKey(desk, tenantId, keyId) });
+    },
+  };
+}

@@ -1,0 +1,102 @@
+import type { Model } from '../config/config.ts';
+import { type Caller, mayUseModel } from '../core/caller.ts';
+import { notFound } from '../core/errors.ts';
+import { perEach, perToken } from '../core/prices.ts';
+import type { Catalogue } from '../route/catalogue.ts';
+import type { Exchange } from './exchange.ts';
+import { json } from './reply.ts';
+import type { Route } from './routes.ts';
+
+/** Released before anybody wrote the date down; SDKs want a number. */
+const unknownCreated = 0;
+
+export interface ModelParts {
+  catalogue(): Catalogue;
+  /** Parameters that an upstream of this model understands. */
+  supportedParameters(model: Model): readonly string[];
+}
+
+export function modelRoutes(parts: ModelParts): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/v1/models',
+      access: 'either',
+      handle: (exchange, caller) => listModels(exchange, caller, parts),
+    },
+    {
+      method: 'GET',
+      path: '/v1/models/:id{.+}',
+      access: 'either',
+      handle: (exchange, caller) => showModel(exchange, caller, parts),
+    },
+  ];
+}
+
+/** Only models that this key could call right now. */
+function listModels(exchange: Exchange, caller: Caller, parts: ModelParts): Response {
+  const models = parts
+    .catalogue()
+    .live()
+    .filter((model) => mayUseModel(caller, model.id));
+  const data = models.map((model) => modelRecord(model, parts));
+  if (isAnthropicClient(exchange)) {
+    const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
+    return json(exchange, { data, has_more: false, ...ids });
+  }
+  return json(exchange, { object: 'list', data });
+}
+
+function showModel(exchange: Exchange, caller: Caller, parts: ModelParts): Response {
+  const id = exchange.param('id');
+  const catalogue = parts.catalogue();
+  const model = catalogue.live().find((live) => live.id === id && mayUseModel(caller, id));
+  if (model) return json(exchange, modelRecord(model, parts));
+  const close = catalogue.suggest(id);
+  const hint = close && mayUseModel(caller, close) ? `; did you mean "${close}"?` : '.';
+  throw notFound(`There is no model "${id}"${hint}`, 'model');
+}
+
+function isAnthropicClient({ route, request }: Exchange): boolean {
+  return route.anthropicStyle || request.headers.has('anthropic-version');
+}
+
+function modelRecord(model: Model, { catalogue, supportedParameters }: ModelParts) {
+  const [brand = ''] = model.id.split('/');
+  const prices = catalogue().offers(model.id)[0]?.prices;
+  const contextLength = model.context_length ?? 0;
+  const outputMax = model.max_completion_tokens ?? contextLength;
+  return {
+    id: model.id,
+    object: 'model',
+    created: model.created ?? unknownCreated,
+    owned_by: brand,
+    name: model.name,
+    description: model.description ?? '',
+    context_length: contextLength,
+    max_output_tokens: outputMax,
+    pricing: {
+      prompt: perToken(prices?.prompt ?? 0n),
+      completion: perToken(prices?.completion ?? 0n),
+      request: perEach(prices?.request ?? 0n),
+      image: perEach(prices?.image ?? 0n),
+    },
+    architecture: {
+      modality: `${model.input_modalities.join('+')}->${model.output_modalities.join('+')}`,
+      input_modalities: model.input_modalities,
+      output_modalities: model.output_modalities,
+      tokenizer: model.tokenizer ?? 'Other',
+      features: model.features,
+    },
+    top_provider: {
+      context_length: contextLength,
+      max_completion_tokens: outputMax,
+      is_moderated: false,
+    },
+    supported_parameters: supportedParameters(model),
+    per_request_limits: null,
+    // Anthropic's clients look for these two beside the fields above.
+    type: 'model',
+    display_name: model.name,
+  };
+}

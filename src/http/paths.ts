@@ -1,0 +1,71 @@
+/**
+ * One handler serves an endpoint under every path that people really use. SDKs append their own
+ * prefixes to whatever base URL they are given, so a base with `/v1`, without it, twice, with
+ * `/openai` or `/anthropic`, or a whole endpoint pasted as a base must all end up in one place.
+ *
+ * Authorisation looks at the same normalised path as the router does: two opinions about a path
+ * have opened protected routes elsewhere.
+ */
+
+/** First segments that mean a public endpoint, wherever the client believes it lives. */
+const resources = new Set([
+  'chat',
+  'messages',
+  'embeddings',
+  'audio',
+  'images',
+  'models',
+  'jobs',
+  'objects',
+  'generation',
+  'key',
+  'customer',
+]);
+
+/** What lives below `/api/v1` in its own right; the rest there is OpenRouter's spelling of `/v1`. */
+const managed = new Set(['keys', 'credits', 'byok']);
+
+export interface RoutePath {
+  /** The path as the route table spells it. */
+  readonly path: string;
+  /** Came by `/api/v1`: such clients always want usage and cost in the last event. */
+  readonly openRouterStyle: boolean;
+  /** Came by a path that only Anthropic clients use, so that errors get their shape. */
+  readonly anthropicStyle: boolean;
+}
+
+export function normalisePath(pathname: string): RoutePath {
+  const segments = pathname.split('/').filter((segment) => segment !== '');
+  let at = 0;
+  let openRouterStyle = false;
+  let anthropicStyle = false;
+  for (; at < segments.length; at++) {
+    const segment = segments[at];
+    if (segment === 'anthropic') anthropicStyle = true;
+    else if (segment === 'api' && isOpenRouterBase(segments, at)) openRouterStyle = true;
+    else if (segment !== 'v1' && segment !== 'openai') break;
+  }
+  const rest = undouble(segments.slice(at));
+  const [first] = rest;
+  if (first === undefined || !resources.has(first)) {
+    const path = `/${segments.join('/')}`;
+    return { path, openRouterStyle: false, anthropicStyle };
+  }
+  return {
+    path: `/v1/${rest.join('/')}`,
+    openRouterStyle,
+    anthropicStyle: anthropicStyle || first === 'messages',
+  };
+}
+
+function isOpenRouterBase(segments: readonly string[], at: number): boolean {
+  return segments[at + 1] === 'v1' && !managed.has(segments[at + 2] ?? '');
+}
+
+/** `chat/completions/chat/completions`: a full endpoint was given as the base. */
+function undouble(segments: string[]): string[] {
+  const half = segments.length / 2;
+  if (!Number.isInteger(half) || half < 2) return segments;
+  const [head, tail] = [segments.slice(0, half), segments.slice(half)];
+  return head.every((segment, i) => segment === tail[i]) ? head : segments;
+}

@@ -1,0 +1,58 @@
+import { errorTable, type GatewayError } from '../core/errors.ts';
+import type { ErrorShape, Exchange } from './exchange.ts';
+
+export function json(exchange: Exchange, body: unknown, status = 200): Response {
+  return new Response(JSON.stringify(body), {
+    status,
+    headers: { 'content-type': 'application/json', ...exchange.headers },
+  });
+}
+
+export function errorReply(exchange: Exchange, error: GatewayError): Response {
+  const headers: Record<string, string> = {
+    'content-type': 'application/json',
+    ...exchange.headers,
+  };
+  if (!error.retryHelps) headers['x-should-retry'] = 'false';
+  if (error.retryAfterSeconds !== null) {
+    headers['retry-after'] = String(Math.max(1, Math.ceil(error.retryAfterSeconds)));
+    headers['retry-after-ms'] = String(Math.max(1, Math.ceil(error.retryAfterSeconds * 1000)));
+  }
+  const body = errorBody(exchange.errorShape, error, exchange.requestId);
+  return new Response(JSON.stringify(body), { status: error.status, headers });
+}
+
+export function errorBody(shape: ErrorShape, error: GatewayError, requestId: string): object {
+  const { message, symbol, status, param } = error;
+  switch (shape) {
+    case 'images':
+      return { error: { message, type: errorTable[symbol].imageType, code: symbol } };
+    case 'anthropic':
+      return {
+        type: 'error',
+        error: { type: anthropicType(error), message },
+        request_id: requestId,
+      };
+    case 'openai':
+      return { error: { message, type: symbol, code: status, param } };
+  }
+}
+
+const anthropicTypes: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  409: 'conflict_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+};
+
+function anthropicType(error: GatewayError): string {
+  return (
+    anthropicTypes[error.status] ?? (error.status < 500 ? 'invalid_request_error' : 'api_error')
+  );
+}

@@ -1,0 +1,36 @@
+import type { Caller, Scope } from '../core/caller.ts';
+import type { ErrorShape, Exchange } from './exchange.ts';
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+interface RouteShape {
+  readonly method: Method;
+  /** As normalised by paths.ts; `:name` is one segment, a final `:name{.+}` takes the rest. */
+  readonly path: string;
+  readonly errorShape?: ErrorShape;
+}
+
+/** Open to anybody: health, the front page. The list is short on purpose. */
+export interface PublicRoute extends RouteShape {
+  readonly access: 'public';
+  handle(exchange: Exchange): Response | Promise<Response>;
+}
+
+/** Open to the operator's admin token only. */
+export interface AdminRoute extends RouteShape {
+  readonly access: 'admin';
+  handle(exchange: Exchange): Response | Promise<Response>;
+}
+
+/**
+ * Open to a tenant's key. `routing`: an application's key with the scope. `management`: the
+ * tenant's manager. `either`: reads that both may do.
+ */
+export interface KeyedRoute extends RouteShape {
+  readonly access: 'routing' | 'management' | 'either';
+  readonly scope?: Scope;
+  handle(exchange: Exchange, caller: Caller): Response | Promise<Response>;
+}
+
+/** A route without an access rule does not compile: routes are closed by default. */
+export type Route = PublicRoute | AdminRoute | KeyedRoute;

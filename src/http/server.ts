@@ -1,0 +1,142 @@
+import type { Authenticator } from '../auth/authenticate.ts';
+import { asGatewayError, GatewayError, invalidRequest } from '../core/errors.ts';
+import { type Log, reason } from '../telemetry/log.ts';
+import { admitAdmin, admitKey } from './admission.ts';
+import { Exchange } from './exchange.ts';
+import { errorReply } from './reply.ts';
+import { Router } from './router.ts';
+import type { Route } from './routes.ts';
+
+/** Uploads for jobs are the largest bodies; every route has its own, smaller bound. */
+const bodyBytesCeiling = 512 * 1024 * 1024;
+
+/** How often a draining server looks whether its last request has ended. */
+const drainPollMs = 50;
+
+export interface ServerParts {
+  readonly routes: readonly Route[];
+  readonly authenticator: Authenticator;
+  readonly log: Log;
+}
+
+/** Accepts requests, opens routes to those who may, and turns what is thrown into answers. */
+export class HttpServer {
+  readonly #router: Router;
+  readonly #authenticator: Authenticator;
+  readonly #log: Log;
+  #server: Bun.Server<undefined> | undefined;
+  #draining = false;
+
+  constructor({ routes, authenticator, log }: ServerParts) {
+    this.#router = new Router(routes);
+    this.#authenticator = authenticator;
+    this.#log = log;
+  }
+
+  get draining(): boolean {
+    return this.#draining;
+  }
+
+  /** Starts listening; answers the port in use, which matters when 0 was asked for. */
+  listen(host: string, port: number): number {
+    this.#server = Bun.serve({
+      hostname: host,
+      port,
+      // Streams may be silent for minutes while a model thinks; our own deadlines cut them.
+      idleTimeout: 0,
+      maxRequestBodySize: bodyBytesCeiling,
+      fetch: (request) => this.#serve(request),
+      error: (thrown) => this.#lastResort(thrown),
+    });
+    return this.#server.port ?? port;
+  }
+
+  /** Refuses new work, waits for running requests up to the limit, then closes every connection. */
+  async drain(seconds: number): Promise<void> {
+    this.#draining = true;
+    const until = performance.now() + seconds * 1000;
+    while ((this.#server?.pendingRequests ?? 0) > 0 && performance.now() < until) {
+      await Bun.sleep(drainPollMs);
+    }
+    await this.#server?.stop(true);
+  }
+
+  async #serve(request: Request): Promise<Response> {
+    const exchange = new Exchange(request);
+    try {
+      if (request.method === 'OPTIONS') return preflight(exchange);
+      return await this.#dispatch(exchange);
+    } catch (thrown) {
+      return this.#refuse(exchange, thrown);
+    }
+  }
+
+  async #dispatch(exchange: Exchange): Promise<Response> {
+    const { request } = exchange;
+    const method = request.method === 'HEAD' ? 'GET' : request.method;
+    const match = this.#router.match(method, exchange.route.path);
+    if (!match) throw this.#unknownRoute(method, exchange);
+    exchange.open(match);
+    const { route } = match;
+    if (route.access === 'public') return route.handle(exchange);
+    if (this.#draining) {
+      exchange.headers.connection = 'close';
+      const message = 'This Tollgate is shutting down; send the request again.';
+      throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 1 });
+    }
+    if (route.access === 'admin') {
+      await admitAdmin(request, this.#authenticator);
+      return route.handle(exchange);
+    }
+    return route.handle(exchange, await admitKey(route, request, this.#authenticator));
+  }
+
+  #unknownRoute(method: string, exchange: Exchange): GatewayError {
+    const { path } = exchange.route;
+    const allowed = this.#router.methodsOf(path);
+    if (allowed.length > 0) {
+      exchange.headers.allow = allowed.join(', ');
+      return invalidRequest(
+        `${method} is not allowed here; use ${allowed.join(' or ')}.`,
+        undefined,
+        405,
+      );
+    }
+    const close = this.#router.suggest(method, path);
+    const hint = close ? ` Did you mean ${close}?` : '';
+    return invalidRequest(`There is no ${method} ${path}.${hint}`, undefined, 404);
+  }
+
+  #refuse(exchange: Exchange, thrown: unknown): Response {
+    const error = asGatewayError(thrown);
+    if (error.symbol === 'internal_error' || error.symbol === 'service_unavailable') {
+      this.#log.error('request_failed', {
+        request_id: exchange.requestId,
+        path: exchange.route.path,
+        symbol: error.symbol,
+        reason: reason(error.cause ?? error),
+      });
+    }
+    return errorReply(exchange, error);
+  }
+
+  #lastResort(thrown: unknown): Response {
+    this.#log.error('unexpected_failure', { reason: reason(thrown) });
+    const message = 'Tollgate failed to handle this request.';
+    const body = { error: { message, type: 'internal_error', code: 500, param: null } };
+    return Response.json(body, { status: 500 });
+  }
+}
+
+/** Browsers ask first; SDKs send many headers of their own, so whatever was asked for is allowed. */
+function preflight({ request, headers }: Exchange): Response {
+  return new Response(null, {
+    status: 204,
+    headers: {
+      ...headers,
+      'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE, OPTIONS',
+      'access-control-allow-headers': request.headers.get('access-control-request-headers') ?? '*',
+      'access-control-max-age': '86400',
+    },
+  });
+}

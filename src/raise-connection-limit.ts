@@ -1,0 +1,19 @@
+import type { Environment } from './config/read-file.ts';
+
+const variable = 'BUN_CONFIG_MAX_HTTP_REQUESTS';
+
+/**
+ * The runtime allows 256 outgoing requests at once unless this variable says otherwise before the
+ * process starts. A gateway with 257 streams would stand still, so the server replaces itself by
+ * the same program with the variable set: same process id, a few milliseconds.
+ */
+export function raiseConnectionLimit(words: readonly string[], environment: Environment): void {
+  if (words[0] !== 'serve' || environment[variable] !== undefined) return;
+  if (typeof process.execve !== 'function') return;
+  const compiled = Bun.main.startsWith('/$bunfs') || Bun.main.startsWith('B:/~BUN');
+  const program = compiled ? [] : [...process.execArgv, Bun.main];
+  process.execve(process.execPath, [process.execPath, ...program, ...words], {
+    ...process.env,
+    [variable]: '65336',
+  });
+}

@@ -1,0 +1,72 @@
+import type { Usage } from '../core/usage.ts';
+
+/** What one request was, cost and came to: one row of the log, written when it has ended. */
+export interface RequestRecord {
+  readonly requestId: string;
+  readonly tenantId: string;
+  readonly keyId: string;
+  readonly operation: Operation;
+  /** The alias the client asked for first. */
+  readonly requestedModel: string;
+  /** The alias and provider that answered; null when nobody did. */
+  readonly model: string | null;
+  readonly provider: string | null;
+  readonly status: 'success' | 'error';
+  /** Symbol of the error table, for failed requests. */
+  readonly error: string | null;
+  readonly trafficMode: TrafficMode;
+  readonly usage: Usage;
+  /** True when we counted because the upstream did not. */
+  readonly usageEstimated: boolean;
+  readonly charges: Charges;
+  /** The prices the charge was made with, so that it can be explained after they change. */
+  readonly prices: Readonly<Record<string, string>> | null;
+  readonly searches: number;
+  readonly skills: readonly string[];
+  readonly note: string | null;
+  readonly finishReason: string | null;
+  readonly streamed: boolean;
+  readonly cancelled: boolean;
+  readonly cacheHit: boolean;
+  /** To the first byte of the answer, and whole. */
+  readonly firstByteMs: number | null;
+  readonly durationMs: number;
+  readonly endUser: string | null;
+  readonly attempts: readonly AttemptRecord[];
+  /** Epoch milliseconds of arrival. */
+  readonly createdAt: number;
+}
+
+export type Operation = 'chat' | 'embeddings' | 'speech' | 'transcription' | 'images' | 'job';
+export type TrafficMode = 'shared' | 'byok';
+
+/** Whole credits, one field per fee line. */
+export interface Charges {
+  readonly modelCharge: number;
+  readonly byokPlatformFee: number;
+  readonly managedToolFee: number;
+  readonly agentRuntimeFee: number;
+}
+
+export const noCharges: Charges = {
+  modelCharge: 0,
+  byokPlatformFee: 0,
+  managedToolFee: 0,
+  agentRuntimeFee: 0,
+};
+
+export function totalCharge(charges: Charges): number {
+  return (
+    charges.modelCharge + charges.byokPlatformFee + charges.managedToolFee + charges.agentRuntimeFee
+  );
+}
+
+/** Where the request went on its way to an answer, and why it moved on. */
+export interface AttemptRecord {
+  readonly provider: string;
+  readonly model: string;
+  readonly outcome: string;
+  readonly status: number | null;
+  readonly message: string | null;
+  readonly ms: number;
+}

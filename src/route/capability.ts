@@ -1,0 +1,43 @@
+import type { Model } from '../config/config.ts';
+import type { ChatAsk } from '../core/chat.ts';
+import { invalidRequest } from '../core/errors.ts';
+import { readDataUrlImageSize } from '../core/image-size.ts';
+
+/** Why a model cannot serve a chat request, in words that follow its name; null when it can. */
+export function chatMisfit(model: Model, { needs }: ChatAsk): string | null {
+  const special = ['embeddings', 'speech', 'transcription'] as const;
+  if (special.some((feature) => model.features.includes(feature))) return 'is not a chat model';
+  if (!model.output_modalities.includes('text')) return 'is not a chat model';
+  if (needs.tools && !model.features.includes('tools')) return 'does not support tools';
+  if (needs.json && !supportsJson(model)) return 'does not support structured JSON output';
+  if (needs.images && !model.input_modalities.includes('image')) return 'does not accept images';
+  if (needs.audio && !model.input_modalities.includes('audio')) return 'does not accept audio';
+  if (needs.files && !model.input_modalities.includes('file')) return 'does not accept files';
+  if (needs.thinkingBudget && model.thinking === 'adaptive') {
+    return 'thinks adaptively: use reasoning.effort instead of reasoning.budget_tokens';
+  }
+  return null;
+}
+
+function supportsJson(model: Model): boolean {
+  return model.features.includes('json_mode') || model.features.includes('json_schema');
+}
+
+/** Refuses images that the model would refuse, before they cost anything. */
+export function checkImages(model: Model, { images }: ChatAsk): void {
+  const { long_edge_px: longEdge, megapixels } = model.image_limits ?? {};
+  if (longEdge === undefined && megapixels === undefined) return;
+  for (const { url, param } of images) {
+    const size = readDataUrlImageSize(url);
+    if (!size) continue;
+    const found = `${size.width}x${size.height}`;
+    if (longEdge !== undefined && Math.max(size.width, size.height) > longEdge) {
+      const message = `This image is ${found}; ${model.id} takes at most ${longEdge} px on the long edge.`;
+      throw invalidRequest(message, param);
+    }
+    if (megapixels !== undefined && size.width * size.height > megapixels * 1_000_000) {
+      const message = `This image is ${found}; ${model.id} takes at most ${megapixels} megapixels.`;
+      throw invalidRequest(message, param);
+    }
+  }
+}

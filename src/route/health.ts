@@ -1,0 +1,105 @@
+/**
+ * How each offer has been doing: a circuit breaker, and the speeds that `provider.sort` asks for.
+ * Kept per provider and upstream model, so that one broken model does not condemn its vendor.
+ */
+
+/** Failures in a row that open a circuit: one bad minute, not one bad answer. */
+const failuresToOpen = 5;
+const openMsFirst = 5_000;
+const openMsMax = 60_000;
+/** While one request probes a recovering offer, the others still keep away this long. */
+const probeMs = 5_000;
+/** Weight of the newest observation in a moving average. */
+const newest = 0.2;
+
+interface Condition {
+  failures: number;
+  openUntil: number;
+  openMs: number;
+  firstByteMs: number | null;
+  tokensPerSecond: number | null;
+}
+
+export interface Offered {
+  readonly provider: { readonly name: string };
+  readonly upstreamModel: string;
+}
+
+export type CircuitState = 'closed' | 'open' | 'half_open';
+
+export class Health {
+  readonly #conditions = new Map<string, Condition>();
+  readonly #now: () => number;
+
+  constructor(now: () => number = Date.now) {
+    this.#now = now;
+  }
+
+  /** Whether an offer may take its usual place. A recovering one admits a single probe. */
+  admits(offer: Offered): boolean {
+    const condition = this.#conditions.get(nameOf(offer));
+    if (!condition || condition.failures < failuresToOpen) return true;
+    const now = this.#now();
+    if (condition.openUntil > now) return false;
+    condition.openUntil = now + probeMs;
+    return true;
+  }
+
+  state(offer: Offered): CircuitState {
+    const condition = this.#conditions.get(nameOf(offer));
+    if (!condition || condition.failures < failuresToOpen) return 'closed';
+    return condition.openUntil > this.#now() ? 'open' : 'half_open';
+  }
+
+  succeeded(offer: Offered, firstByteMs: number): void {
+    const condition = this.#condition(offer);
+    condition.failures = 0;
+    condition.openMs = openMsFirst;
+    condition.firstByteMs = average(condition.firstByteMs, firstByteMs);
+  }
+
+  failed(offer: Offered): void {
+    const condition = this.#condition(offer);
+    condition.failures++;
+    if (condition.failures < failuresToOpen) return;
+    condition.openUntil = this.#now() + condition.openMs;
+    condition.openMs = Math.min(condition.openMs * 2, openMsMax);
+  }
+
+  observeSpeed(offer: Offered, tokensPerSecond: number): void {
+    const condition = this.#condition(offer);
+    condition.tokensPerSecond = average(condition.tokensPerSecond, tokensPerSecond);
+  }
+
+  /** Unknown offers count as fast: somebody has to try them first. */
+  firstByteMs(offer: Offered): number {
+    return this.#conditions.get(nameOf(offer))?.firstByteMs ?? 0;
+  }
+
+  tokensPerSecond(offer: Offered): number {
+    return this.#conditions.get(nameOf(offer))?.tokensPerSecond ?? Number.POSITIVE_INFINITY;
+  }
+
+  #condition(offer: Offered): Condition {
+    const name = nameOf(offer);
+    const known = this.#conditions.get(name);
+    if (known) return known;
+    const fresh: Condition = {
+      failures: 0,
+      openUntil: 0,
+      openMs: openMsFirst,
+      firstByteMs: null,
+      tokensPerSecond: null,
+    };
+    this.#conditions.set(name, fresh);
+    return fresh;
+  }
+}
+
+function nameOf(offer: Offered): string {
+  return `${offer.provider.name}\n${offer.upstreamModel}`;
+}
+
+function average(before: number | null, now: number): number {
+  return before === null ? now : before + newest * (now - before);
+}

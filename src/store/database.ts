@@ -1,0 +1,30 @@
+import type { Kysely, Transaction } from 'kysely';
+import type { Schema } from './schema.ts';
+
+export type Engine = 'sqlite' | 'postgres';
+
+/** An open database. On Postgres both doors lead to one pool; on SQLite each has its thread. */
+export interface Database {
+  readonly engine: Engine;
+  /** Plain reads outside of transactions; sees everything that was committed before. */
+  readonly read: Kysely<Schema>;
+  /** Changes and transactions. */
+  readonly write: Kysely<Schema>;
+  /** Rejects while the database does not answer. */
+  ping(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export type StoreTransaction = Transaction<Schema>;
+
+/** The engine's own code of a failure: `SQLITE_FULL`, `ECONNREFUSED`, `23505`, … */
+export function failureCode(thrown: unknown): string | undefined {
+  if (!(thrown instanceof Error) || !('code' in thrown)) return undefined;
+  return typeof thrown.code === 'string' ? thrown.code : undefined;
+}
+
+/** Calls that may wait for one database at once; more means that it is stuck, not busy. */
+export const waitingCallsMax = 1_000;
+
+/** How long a call waits for its turn before the caller hears that the database is too busy. */
+export const turnWaitMs = 5_000;

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { type Kysely, sql } from 'kysely';
+import { GatewayError } from '../core/errors.ts';
+import type { Engine, StoreTransaction } from './database.ts';
+import { migrations } from './migrations/index.ts';
+import { type Migration, sqlWords } from './migrations/migration.ts';
+import type { Schema } from './schema.ts';
+
+/** Any fixed number of our own: Postgres names its advisory locks by numbers. */
+const migrationLock = 7_316_205_114;
+
+/**
+ * Brings a database to this code's schema. Any number of processes may do so at once: each step is
+ * one transaction that first takes a lock, then looks what is left to do.
+ */
+export async function migrate(
+  write: Kysely<Schema>,
+  engine: Engine,
+  steps: readonly Migration[] = migrations,
+): Promise<void> {
+  steps.forEach((step, index) => {
+    assert(step.number === index + 1, `Migration ${step.number} is out of order.`);
+  });
+  let applied: boolean;
+  do {
+    applied = await write.transaction().execute((change) => applyNext(change, engine, steps));
+  } while (applied);
+}
+
+async function applyNext(
+  change: StoreTransaction,
+  engine: Engine,
+  steps: readonly Migration[],
+): Promise<boolean> {
+  // SQLite's transaction is exclusive from its first word.
+  if (engine === 'postgres') {
+    await sql`select pg_advisory_xact_lock(${sql.lit(migrationLock)})`.execute(change);
+  }
+  const current = await currentNumber(change, engine);
+  if (current > steps.length) {
+    throw new GatewayError(
+      'service_unavailable',
+      `The database is at schema ${current}, but this Tollgate only knows schemas up to ` +
+        `${steps.length}: start the version that wrote it, or a newer one.`,
+    );
+  }
+  const next = steps[current];
+  if (next === undefined) return false;
+  for (const statement of next.statements(sqlWords[engine])) {
+    await sql.raw(statement).execute(change);
+  }
+  await change
+    .insertInto('migrations')
+    .values({ number: next.number, name: next.name, applied_at: Date.now() })
+    .execute();
+  return true;
+}
+
+async function currentNumber(change: StoreTransaction, engine: Engine): Promise<number> {
+  const { whole, tableEnd } = sqlWords[engine];
+  await sql
+    .raw(
+      `create table if not exists migrations (
+        number ${whole} primary key,
+        name text not null,
+        applied_at ${whole} not null
+      )${tableEnd}`,
+    )
+    .execute(change);
+  const row = await change
+    .selectFrom('migrations')
+    .select((of) => of.fn.max('number').as('current'))
+    .executeTakeFirst();
+  return row?.current ?? 0;
+}

@@ -1,0 +1,113 @@
+import type { Migration, SqlWords } from './migration.ts';
+
+export const directoryAndLedger: Migration = {
+  number: 1,
+  name: 'directory and ledger',
+  statements: (words) => [
+    ...directory(words),
+    ...ledger(words),
+    ...(words.engine === 'sqlite' ? appendOnlySqlite : appendOnlyPostgres),
+  ],
+};
+
+function directory({ id, whole, flag, bytes, tableEnd }: SqlWords): string[] {
+  return [
+    `create table tenants (
+      id ${id} primary key,
+      name text not null,
+      disabled ${flag} not null check (disabled in (0, 1)),
+      requests_per_minute ${whole},
+      concurrent_requests ${whole},
+      created_at ${whole} not null,
+      updated_at ${whole} not null
+    )${tableEnd}`,
+    'create index tenants_by_age on tenants (created_at, id)',
+    `create table api_keys (
+      id ${id} primary key,
+      tenant_id ${id} not null references tenants (id),
+      kind text not null check (kind in ('routing', 'management')),
+      label text not null,
+      name text not null,
+      secret_hash ${bytes} unique check (length(secret_hash) = 32),
+      previous_hash ${bytes} check (length(previous_hash) = 32),
+      previous_until ${whole},
+      disabled ${flag} not null check (disabled in (0, 1)),
+      deleted_at ${whole},
+      limit_credits ${whole} check (limit_credits >= 0),
+      limit_reset text,
+      models text,
+      scopes text,
+      requests_per_minute ${whole},
+      cache_mode text,
+      created_at ${whole} not null,
+      updated_at ${whole} not null,
+      expires_at ${whole},
+      last_used_at ${whole},
+      check ((deleted_at is null) = (secret_hash is not null))
+    )${tableEnd}`,
+    'create index api_keys_by_tenant on api_keys (tenant_id, created_at, id)',
+    `create index api_keys_by_previous_hash on api_keys (previous_hash)
+      where previous_hash is not null`,
+    `create table settings (name ${id} primary key, value text not null)${tableEnd}`,
+    `create table changes (
+      id ${whole} primary key check (id = 1),
+      version ${whole} not null
+    )${tableEnd}`,
+    'insert into changes (id, version) values (1, 0)',
+  ];
+}
+
+function ledger({ id, rowId, whole, tableEnd }: SqlWords): string[] {
+  return [
+    `create table accounts (
+      id ${rowId},
+      tenant_id ${id} not null references tenants (id),
+      owner ${id} not null unique,
+      balance ${whole} not null default 0
+        check (balance between 0 and ${Number.MAX_SAFE_INTEGER}),
+      leased ${whole} not null default 0,
+      check (leased between 0 and balance)
+    )${tableEnd}`,
+    'create index accounts_by_tenant on accounts (tenant_id)',
+    `create table ledger_entries (
+      id ${rowId},
+      account_id ${whole} not null references accounts (id),
+      kind text not null,
+      amount ${whole} not null,
+      balance_after ${whole} not null check (balance_after >= 0),
+      note text not null,
+      idempotency_key text,
+      created_at ${whole} not null,
+      unique (account_id, idempotency_key)
+    )${tableEnd}`,
+    'create index ledger_entries_by_account on ledger_entries (account_id, id)',
+  ];
+}
+
+const refusal = 'ledger entries are append-only; book a correction instead';
+
+const appendOnlySqlite = [
+  `create trigger ledger_entries_no_update before update on ledger_entries
+    begin select raise(abort, '${refusal}'); end`,
+  `create trigger ledger_entries_no_delete before delete on ledger_entries
+    begin select raise(abort, '${refusal}'); end`,
+  // `insert or replace` removes the old row without asking the delete trigger.
+  `create trigger ledger_entries_no_replace before insert on ledger_entries
+    when exists (
+      select 1 from ledger_entries where id = new.id
+      union all
+      select 1 from ledger_entries
+        where account_id = new.account_id and idempotency_key = new.idempotency_key
+    )
+    begin select raise(abort, '${refusal}'); end`,
+];
+
+const appendOnlyPostgres = [
+  `create function refuse_ledger_change() returns trigger language plpgsql as $$
+    begin raise exception '${refusal}' using errcode = 'restrict_violation'; end
+  $$`,
+  `create trigger ledger_entries_no_change before update or delete on ledger_entries
+    for each row execute function refuse_ledger_change()`,
+  `create trigger ledger_entries_no_truncate before truncate on ledger_entries
+    for each statement execute function refuse_ledger_change()`,
+];

@@ -1,0 +1,43 @@
+import type { Migration } from './migration.ts';
+
+export const requestLog: Migration = {
+  number: 2,
+  name: 'request log',
+  statements: ({ id, rowId, whole, flag, bytes, tableEnd }) => [
+    // Integer keys in commit order and a 16-byte request id: half the cost of text keys per row.
+    `create table request_log (
+      id ${rowId},
+      request_id ${bytes} not null unique check (length(request_id) = 16),
+      tenant_id ${id} not null,
+      key_id ${id} not null,
+      operation text not null,
+      requested_model text not null,
+      model text,
+      provider text,
+      status text not null check (status in ('success', 'error')),
+      error text,
+      traffic_mode text not null check (traffic_mode in ('shared', 'byok')),
+      input_tokens ${whole} not null,
+      cache_read_tokens ${whole} not null,
+      cache_write_tokens ${whole} not null,
+      output_tokens ${whole} not null,
+      reasoning_tokens ${whole} not null,
+      usage_estimated ${flag} not null,
+      model_charge ${whole} not null check (model_charge >= 0),
+      byok_platform_fee ${whole} not null check (byok_platform_fee >= 0),
+      managed_tool_fee ${whole} not null check (managed_tool_fee >= 0),
+      agent_runtime_fee ${whole} not null check (agent_runtime_fee >= 0),
+      searches ${whole} not null,
+      note text,
+      finish_reason text,
+      streamed ${flag} not null,
+      cancelled ${flag} not null,
+      cache_hit ${flag} not null,
+      first_byte_ms ${whole},
+      duration_ms ${whole} not null,
+      details text not null,
+      created_at ${whole} not null
+    )${tableEnd}`,
+    'create index request_log_by_tenant on request_log (tenant_id, created_at, id)',
+  ],
+};

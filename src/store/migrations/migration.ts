@@ -1,0 +1,43 @@
+import type { Engine } from '../database.ts';
+
+/** One step of the schema. Once released it is never edited; the next change is the next number. */
+export interface Migration {
+  readonly number: number;
+  readonly name: string;
+  statements(words: SqlWords): readonly string[];
+}
+
+/** The few words in which the engines' table definitions differ. */
+export interface SqlWords {
+  readonly engine: Engine;
+  /** A number that the database gives out, growing. */
+  readonly rowId: string;
+  readonly whole: string;
+  readonly flag: string;
+  readonly bytes: string;
+  /** Text that is compared byte by byte, so that both engines list rows in the same order. */
+  readonly id: string;
+  /** Ends a table: SQLite only checks the types of a table that asks for it. */
+  readonly tableEnd: string;
+}
+
+export const sqlWords: Record<Engine, SqlWords> = {
+  sqlite: {
+    engine: 'sqlite',
+    rowId: 'integer primary key',
+    whole: 'integer',
+    flag: 'integer',
+    bytes: 'blob',
+    id: 'text',
+    tableEnd: ' strict',
+  },
+  postgres: {
+    engine: 'postgres',
+    rowId: 'bigint generated always as identity primary key',
+    whole: 'bigint',
+    flag: 'smallint',
+    bytes: 'bytea',
+    id: 'text collate "C"',
+    tableEnd: '',
+  },
+};

@@ -1,0 +1,74 @@
+import { mkdirSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import type { Directory } from '../auth/directory.ts';
+import { GatewayError } from '../core/errors.ts';
+import type { CreditBook } from '../ledger/credits.ts';
+import type { RequestLog } from '../record/recorder.ts';
+import { SqlCreditBook } from './credit-book.ts';
+import { type Database, failureCode } from './database.ts';
+import { SqlDirectory } from './directory.ts';
+import { migrate } from './migrate.ts';
+import { openPostgres, withMigrationConnection } from './postgres.ts';
+import { SqlRequestLog } from './request-log.ts';
+import { fileFailure, openSqlite } from './sqlite.ts';
+
+/** An open, up-to-date database and everything that is kept in it. */
+export interface Store {
+  readonly database: Database;
+  readonly directory: Directory;
+  readonly creditBook: CreditBook;
+  readonly requestLog: RequestLog;
+}
+
+/** `sqlite:/path/file.db` or `postgres://user:password@host/name`. */
+export async function openStore(url: string): Promise<Store> {
+  const database = await openDatabase(url);
+  return {
+    database,
+    directory: new SqlDirectory(database),
+    creditBook: new SqlCreditBook(database),
+    requestLog: new SqlRequestLog(database),
+  };
+}
+
+function openDatabase(url: string): Promise<Database> {
+  if (url.startsWith('sqlite:')) return openFile(url.slice('sqlite:'.length));
+  if (/^postgres(ql)?:\/\//.test(url)) return openServer(url);
+  // The address may hold a password under a mistyped scheme, so it is not repeated.
+  throw new GatewayError(
+    'service_unavailable',
+    'The database address must start with sqlite: or postgres://.',
+  );
+}
+
+async function openFile(name: string): Promise<Database> {
+  if (name === '' || name.startsWith(':')) {
+    throw new GatewayError('service_unavailable', 'The sqlite: address must name a file.');
+  }
+  const path = resolve(name);
+  try {
+    // The file holds everybody's records: its folder is closed to other users of the machine.
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  } catch (thrown) {
+    throw fileFailure(path, thrown);
+  }
+  const database = await openSqlite(path);
+  try {
+    await migrate(database.write, 'sqlite');
+    return database;
+  } catch (thrown) {
+    await database.close();
+    throw failureCode(thrown)?.startsWith('SQLITE_') ? fileFailure(path, thrown) : thrown;
+  }
+}
+
+async function openServer(url: string): Promise<Database> {
+  const database = await openPostgres(url);
+  try {
+    await withMigrationConnection(url, (db) => migrate(db, 'postgres'));
+    return database;
+  } catch (thrown) {
+    await database.close();
+    throw thrown;
+  }
+}

@@ -1,0 +1,128 @@
+import type { Generated } from 'kysely';
+import type { CacheMode, KeyKind, LimitReset } from '../core/caller.ts';
+import type { Operation, TrafficMode } from '../record/request-record.ts';
+
+/**
+ * The tables as queries see them, the same on both engines: times are epoch milliseconds, money is
+ * whole credits, booleans are 0 or 1, lists are JSON text, hashes are 32 bytes.
+ */
+export interface Schema {
+  tenants: TenantsTable;
+  api_keys: ApiKeysTable;
+  accounts: AccountsTable;
+  ledger_entries: LedgerEntriesTable;
+  request_log: RequestLogTable;
+  settings: SettingsTable;
+  changes: ChangesTable;
+  migrations: MigrationsTable;
+}
+
+export type Flag = 0 | 1;
+
+export interface TenantsTable {
+  id: string;
+  name: string;
+  disabled: Flag;
+  requests_per_minute: number | null;
+  concurrent_requests: number | null;
+  created_at: number;
+  updated_at: number;
+}
+
+export interface ApiKeysTable {
+  id: string;
+  tenant_id: string;
+  kind: KeyKind;
+  label: string;
+  name: string;
+  /** `null` once the key is deleted, so that no secret can ever match it again. */
+  secret_hash: Uint8Array | null;
+  previous_hash: Uint8Array | null;
+  previous_until: number | null;
+  disabled: Flag;
+  deleted_at: number | null;
+  limit_credits: number | null;
+  limit_reset: LimitReset | null;
+  models: string | null;
+  scopes: string | null;
+  requests_per_minute: number | null;
+  cache_mode: CacheMode | null;
+  created_at: number;
+  updated_at: number;
+  expires_at: number | null;
+  last_used_at: number | null;
+}
+
+export interface AccountsTable {
+  id: Generated<number>;
+  tenant_id: string;
+  /** `tenant:<id>` for a wallet. */
+  owner: string;
+  balance: Generated<number>;
+  leased: Generated<number>;
+}
+
+export interface LedgerEntriesTable {
+  /** Grows in commit order within an account, whose row every writer locks first. */
+  id: Generated<number>;
+  account_id: number;
+  kind: string;
+  amount: number;
+  balance_after: number;
+  note: string;
+  idempotency_key: string | null;
+  created_at: number;
+}
+
+/** One finished request, in commit order. */
+export interface RequestLogTable {
+  id: Generated<number>;
+  /** The UUID's 16 bytes. */
+  request_id: Uint8Array;
+  tenant_id: string;
+  key_id: string;
+  operation: Operation;
+  requested_model: string;
+  model: string | null;
+  provider: string | null;
+  status: 'success' | 'error';
+  error: string | null;
+  traffic_mode: TrafficMode;
+  input_tokens: number;
+  cache_read_tokens: number;
+  cache_write_tokens: number;
+  output_tokens: number;
+  reasoning_tokens: number;
+  usage_estimated: Flag;
+  model_charge: number;
+  byok_platform_fee: number;
+  managed_tool_fee: number;
+  agent_runtime_fee: number;
+  searches: number;
+  note: string | null;
+  finish_reason: string | null;
+  streamed: Flag;
+  cancelled: Flag;
+  cache_hit: Flag;
+  first_byte_ms: number | null;
+  duration_ms: number;
+  details: string;
+  created_at: number;
+}
+
+export interface SettingsTable {
+  name: string;
+  value: string;
+}
+
+/** One row: the number that `Directory.version()` reports. */
+export interface ChangesTable {
+  id: Generated<number>;
+  version: number;
+}
+
+export interface MigrationsTable {
+  number: number;
+  name: string;
+  applied_at: number;
+}

@@ -1,0 +1,209 @@
+/**
+ * Decides which addresses that users hand us (image URLs, webhooks, their own base URLs) may be
+ * called at all. Pure: resolving names and connecting is the business of guarded-fetch.ts, which
+ * asks again at every use, because a URL that was fine when it was saved may not be fine now.
+ * The operator's provider URLs do not pass here.
+ */
+import { addressBytes, startsWithBits } from './address-bytes.ts';
+
+/** Presigned object URLs with session tokens reach about 2.5 kB; nothing honest is longer. */
+export const userUrlLengthMax = 4096;
+
+/** What may be called besides the public Internet; `publicOnly` holds when nothing is said. */
+export interface AddressPolicy {
+  readonly isAllowedAddress: (ip: string) => boolean;
+  /** Exact `host:port` pairs that the operator vouches for, wherever they resolve to. */
+  readonly allowHosts: readonly string[];
+}
+
+export const publicOnly: AddressPolicy = { isAllowedAddress: isPublicAddress, allowHosts: [] };
+
+export const notPublicSentence = 'The address is not public.';
+
+/**
+ * IPv4 ranges that are not ordinary unicast on the public Internet, from the IANA special-purpose
+ * registry (RFC 6890), and one public-looking address that answers inside every Azure network.
+ */
+const refusedIpv4 = ranges([
+  '0.0.0.0/8', // this network; Linux connects 0.0.0.0 to loopback (GHSA-v5c3-6wvc-pc2q)
+  '10.0.0.0/8',
+  '100.64.0.0/10', // carrier-grade NAT, and Alibaba's metadata service
+  '127.0.0.0/8',
+  '168.63.129.16/32', // Azure's host agent
+  '169.254.0.0/16', // link-local, and most metadata services
+  '172.16.0.0/12',
+  '192.0.0.0/24', // IETF protocol assignments, and Oracle's metadata service
+  '192.0.2.0/24', // documentation
+  '192.88.99.0/24', // 6to4 relay
+  '192.168.0.0/16',
+  '198.18.0.0/15', // benchmarking
+  '198.51.100.0/24', // documentation
+  '203.0.113.0/24', // documentation
+  '224.0.0.0/4', // multicast
+  '240.0.0.0/4', // reserved, and broadcast
+]);
+
+/** The only IPv6 block that IANA hands out as global unicast; all else is refused by default. */
+const globalIpv6 = ranges(['2000::/3']);
+
+/** Exceptions inside the global block. */
+const refusedIpv6 = ranges([
+  '2001::/23', // protocol assignments: Teredo, benchmarking, ORCHID and ORCHIDv2
+  '2001:db8::/32', // documentation
+  '2002::/16', // 6to4: wraps any IPv4 address, and nobody serves from it any more
+  '3fff::/20', // documentation
+]);
+
+/**
+ * IPv6 spellings of an IPv4 address, which stands in the last four bytes: mapped and NAT64.
+ * The local-use NAT64 block 64:ff9b:1::/48 is not here: where the IPv4 address stands inside it
+ * is each network's own choice (RFC 8215), so it stays refused as a whole.
+ */
+const wrappedIpv4 = ranges(['::ffff:0:0/96', '64:ff9b::/96']);
+
+/** Whether `ip`, a literal address without brackets, is ordinary unicast on the Internet. */
+export function isPublicAddress(ip: string): boolean {
+  const bytes = addressBytes(ip);
+  if (bytes === null) return false;
+  if (bytes.length === 4) return !isWithin(bytes, refusedIpv4);
+  if (isWithin(bytes, wrappedIpv4)) return !isWithin(bytes.subarray(12), refusedIpv4);
+  return isWithin(bytes, globalIpv6) && !isWithin(bytes, refusedIpv6);
+}
+
+/**
+ * Names that only mean something inside a network. Names that merely resolve to private addresses
+ * are caught at resolution; these are refused by sight, whatever a local resolver would say.
+ */
+const internalSuffixes = [
+  'localhost',
+  'local',
+  'localdomain',
+  'internal', // also metadata.google.internal and *.ec2.internal
+  'intranet',
+  'private',
+  'corp',
+  'home',
+  'lan',
+  'svc', // Kubernetes services
+  'home.arpa',
+  'metadata.tencentyun.com',
+];
+
+/**
+ * Ports from 1024 up are open, since people serve images and webhooks from 3000, 8080 or 8443.
+ * These few are not: they speak protocols that would take a web request for commands, or are
+ * control planes and stores that answer without a password. The address check is the wall; this
+ * keeps the gateway from being used to knock on other people's databases.
+ */
+const refusedPorts: ReadonlySet<number> = new Set([
+  2049, // NFS
+  2181, // ZooKeeper
+  2375, // Docker
+  2376,
+  2379, // etcd
+  2380,
+  2525, // SMTP
+  3306, // MySQL
+  3389, // remote desktop
+  5060, // SIP
+  5061,
+  5432, // Postgres
+  5672, // AMQP
+  5900, // VNC
+  5984, // CouchDB
+  6379, // Redis
+  26379, // Redis sentinel
+  6443, // Kubernetes
+  6667, // IRC
+  6697,
+  8500, // Consul
+  9042, // Cassandra
+  9092, // Kafka
+  9200, // Elasticsearch
+  9300,
+  10250, // kubelet
+  10255,
+  11211, // memcached
+  27017, // MongoDB
+  27018,
+  27019,
+]);
+
+/**
+ * The URL to call, without its fragment, or one sentence saying why it is refused. Literal
+ * addresses are classified here; host names still have to be resolved and checked at use.
+ */
+export function checkUserUrl(text: string, policy: AddressPolicy = publicOnly): URL | string {
+  if (text.length > userUrlLengthMax) {
+    return `The URL is longer than ${userUrlLengthMax} characters.`;
+  }
+  // What URL parsers disagree on is refused before parsing: the text may be handed on to an
+  // upstream with another parser (CVE-2026-24779 came from one backslash).
+  if (!/^[^\p{Cc}\p{Z}\\]+$/u.test(text)) {
+    return 'The URL must not contain spaces, control characters or backslashes.';
+  }
+  if (!/^https?:\/\//i.test(text)) return 'The URL must start with http:// or https://.';
+  const url = URL.parse(text);
+  if (url === null) return 'The URL is malformed.';
+  if (url.username !== '' || url.password !== '') {
+    return 'The URL must not contain a user name or password.';
+  }
+  url.hash = '';
+  if (policy.allowHosts.includes(hostAndPort(url))) return url;
+  return refusalOfPort(portOf(url)) ?? refusalOfHost(url, policy) ?? url;
+}
+
+/** The address a URL names literally, without brackets, or null when it names a host. */
+export function literalAddress(url: URL): string | null {
+  const bare = url.hostname.replace(/^\[|\]$/g, '');
+  return addressBytes(bare) === null ? null : bare;
+}
+
+export function hostAndPort(url: URL): string {
+  return `${url.hostname}:${portOf(url)}`;
+}
+
+function portOf(url: URL): number {
+  if (url.port !== '') return Number(url.port);
+  return url.protocol === 'https:' ? 443 : 80;
+}
+
+function refusalOfPort(port: number): string | null {
+  const isWebPort = port === 80 || port === 443;
+  if (isWebPort || (port >= 1024 && !refusedPorts.has(port))) return null;
+  return `The URL must not use port ${port}.`;
+}
+
+function refusalOfHost(url: URL, policy: AddressPolicy): string | null {
+  const address = literalAddress(url);
+  if (address !== null) return policy.isAllowedAddress(address) ? null : notPublicSentence;
+  const name = url.hostname;
+  const labels = name.split('.');
+  // An empty label is a doubled or trailing dot; a trailing dot dodges suffix rules.
+  const isWellFormed = labels.every((label) => /^[a-z0-9_-]{1,63}$/.test(label));
+  if (!isWellFormed || name.length > 253) return 'The URL has a malformed host name.';
+  // A single label is completed by the search domains of the machine we run on.
+  if (labels.length === 1) return notPublicSentence;
+  const isInternal = internalSuffixes.some(
+    (suffix) => name === suffix || name.endsWith(`.${suffix}`),
+  );
+  return isInternal ? notPublicSentence : null;
+}
+
+interface AddressRange {
+  readonly prefix: Uint8Array;
+  readonly prefixBits: number;
+}
+
+function ranges(texts: readonly string[]): readonly AddressRange[] {
+  return texts.map((text) => {
+    const [ip = '', bits = ''] = text.split('/');
+    const prefix = addressBytes(ip);
+    if (prefix === null) throw new Error(`${text} is not an address range`);
+    return { prefix, prefixBits: Number(bits) };
+  });
+}
+
+function isWithin(bytes: Uint8Array, list: readonly AddressRange[]): boolean {
+  return list.some((range) => startsWithBits(bytes, range.prefix, range.prefixBits));
+}

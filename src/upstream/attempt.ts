@@ -1,0 +1,144 @@
+import type { Provider } from '../config/config.ts';
+import { errorBytesMax, replyBytesMax } from '../core/bounds.ts';
+import type {
+  Crossing,
+  ReplyIdentity,
+  ReplyRelay,
+  StreamRelay,
+  UpstreamFailure,
+  UpstreamRequest,
+} from '../dialects/dialect.ts';
+import { EventStreamReader, EventTooLarge } from '../dialects/event-stream.ts';
+import { readFailure } from '../dialects/openai/failure.ts';
+import { connectionFailure, send } from './client.ts';
+import { Line } from './line.ts';
+import { over, readAll, Source, silence } from './source.ts';
+import type { Watch } from './watch.ts';
+
+/** A stream whose first words are in hand; from here on there is no other attempt. */
+export interface OpenStream {
+  readonly kind: 'stream';
+  readonly relay: StreamRelay;
+  readonly reader: EventStreamReader;
+  readonly source: Source;
+  readonly line: Line;
+  /** What the client shall see first. */
+  readonly opening: string;
+  /** The upstream closed before the first words were handed over. */
+  readonly ended: boolean;
+}
+
+export interface WholeReply {
+  readonly kind: 'reply';
+  readonly relay: ReplyRelay;
+}
+
+export type AttemptResult =
+  | OpenStream
+  | WholeReply
+  | { readonly kind: 'failed'; readonly failure: UpstreamFailure };
+
+export interface AttemptOrder {
+  readonly provider: Provider;
+  readonly request: UpstreamRequest;
+  readonly crossing: Crossing;
+  readonly identity: ReplyIdentity;
+  readonly stream: boolean;
+  /** Aborts when the client leaves. */
+  readonly client: AbortSignal;
+  readonly watch: Watch;
+}
+
+/** One try at one offer, up to the point where the client could see something of it. */
+export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
+  const { provider, watch } = order;
+  const line = new Line(watch, order.client);
+  line.expectWithin(provider.timeoutMs);
+  let source: Source | undefined;
+  try {
+    const response = await send(provider, order.request, line.signal);
+    if (!response.body) return failed(line, malformed('The provider sent an empty answer.'));
+    source = new Source(response.body, line, watch, provider.idleTimeoutMs);
+    const result = await readResponse(response, source, line, order);
+    if (result.kind !== 'stream') close(source, line, result.kind === 'failed');
+    return result;
+  } catch (thrown) {
+    source?.close();
+    const failure =
+      thrown instanceof EventTooLarge
+        ? malformed('The provider sent an event that is too large.')
+        : connectionFailure(thrown, line.timedOut);
+    return failed(line, failure);
+  }
+}
+
+async function readResponse(
+  response: Response,
+  source: Source,
+  line: Line,
+  order: AttemptOrder,
+): Promise<AttemptResult> {
+  if ((response.headers.get('content-encoding') ?? 'identity') !== 'identity') {
+    return failed(line, malformed('The provider sent a compressed answer that was not asked for.'));
+  }
+  if (response.status !== 200) {
+    const text = (await readAll(source, errorBytesMax)) ?? '';
+    return { kind: 'failed', failure: readFailure(response.status, text, response.headers) };
+  }
+  const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
+  if (order.stream && isStream) return openStream(source, line, order);
+  const text = await readAll(source, replyBytesMax);
+  if (text === undefined)
+    return failed(line, malformed('The provider sent an answer that is too long.'));
+  if (order.stream || isStream) return unexpectedForm(text, response, order);
+  const reply = order.crossing.readReply(text, order.identity);
+  return 'kind' in reply ? { kind: 'failed', failure: reply } : { kind: 'reply', relay: reply };
+}
+
+/** Reads on until there is something to show, or the upstream failed before there was. */
+async function openStream(source: Source, line: Line, order: AttemptOrder): Promise<AttemptResult> {
+  const relay = order.crossing.openStream(order.identity);
+  const reader = new EventStreamReader();
+  let opening = '';
+  let ended = false;
+  while (!relay.started && !ended) {
+    const piece = await source.next();
+    if (piece === silence) continue;
+    const messages = piece === over ? reader.end() : reader.push(piece);
+    ended = piece === over;
+    for (const message of messages) opening += relay.push(message);
+    const { failure } = relay.facts;
+    if (failure && !relay.started) return { kind: 'failed', failure };
+  }
+  if (!relay.started) {
+    return {
+      kind: 'failed',
+      failure: malformed('The provider ended its stream without an answer.'),
+    };
+  }
+  return { kind: 'stream', relay, reader, source, line, opening, ended };
+}
+
+/** JSON where a stream was asked for, or the other way round: at best an error in disguise. */
+function unexpectedForm(text: string, response: Response, order: AttemptOrder): AttemptResult {
+  const reply = order.crossing.readReply(text, order.identity);
+  if ('kind' in reply && reply.kind !== 'malformed') return { kind: 'failed', failure: reply };
+  const type = response.headers.get('content-type')?.split(';')[0] ?? 'no content type';
+  const failure = malformed(`The provider answered with ${type}, which was not asked for.`);
+  return { kind: 'failed', failure };
+}
+
+function close(source: Source, line: Line, broken: boolean): void {
+  source.close();
+  if (broken) line.hangUp();
+  else line.release();
+}
+
+function failed(line: Line, failure: UpstreamFailure): AttemptResult {
+  line.hangUp();
+  return { kind: 'failed', failure };
+}
+
+function malformed(message: string): UpstreamFailure {
+  return { kind: 'malformed', status: null, message, retryAfterSeconds: null };
+}

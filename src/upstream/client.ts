@@ -1,0 +1,67 @@
+import type { Provider } from '../config/config.ts';
+import type { DialectName } from '../config/provider-schema.ts';
+import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
+
+/**
+ * The one door to providers. A credential belongs to its provider's origin: the address is built
+ * from that provider's own base URL here, and nothing a client sends can lead it elsewhere.
+ */
+export async function send(
+  provider: Provider,
+  request: UpstreamRequest,
+  signal: AbortSignal,
+): Promise<Response> {
+  const url = provider.baseUrl + request.path;
+  const headers = {
+    'content-type': 'application/json',
+    // Compressed answers would have to be unpacked before they could be bounded.
+    'accept-encoding': 'identity',
+    'user-agent': 'tollgate',
+    ...provider.headers,
+    ...(provider.apiKey ? authorise[provider.dialect](provider.apiKey.reveal()) : {}),
+    ...request.headers,
+  };
+  return fetch(url, {
+    method: 'POST',
+    headers,
+    body: request.body,
+    signal,
+    // A redirect would carry the credential to wherever the answer points.
+    redirect: 'manual',
+    decompress: false,
+    // Our own deadlines apply; the runtime's would cut image edits short.
+    timeout: false,
+    // An environment variable must not be able to switch certificate checks off.
+    tls: { rejectUnauthorized: true },
+    ...(isLoopback(provider.baseUrl) ? { proxy: false } : {}),
+  } as RequestInit);
+}
+
+type Authorise = (key: string) => Record<string, string>;
+
+const bearer: Authorise = (key) => ({ authorization: `Bearer ${key}` });
+
+const authorise: Readonly<Record<DialectName, Authorise>> = {
+  openai: bearer,
+  'openai-responses': bearer,
+  anthropic: (key) => ({ 'x-api-key': key, 'anthropic-version': '2023-06-01' }),
+  gemini: (key) => ({ 'x-goog-api-key': key }),
+  cohere: bearer,
+  siliconflow: bearer,
+};
+
+/** A proxy set in the environment is for the world outside, not for this machine. */
+function isLoopback(url: string): boolean {
+  return /^https?:\/\/(127\.|localhost[:/]|\[::1\])/.test(url);
+}
+
+/** What a broken connection means. The text of such errors may name hosts; it stays in our log. */
+export function connectionFailure(thrown: unknown, timedOut: boolean): UpstreamFailure {
+  if (timedOut) {
+    const message = 'The provider did not answer in time.';
+    return { kind: 'timeout', status: null, message, retryAfterSeconds: null };
+  }
+  const code = thrown instanceof Error && 'code' in thrown ? String(thrown.code) : '';
+  const message = `The provider could not be reached${code ? ` (${code})` : ''}.`;
+  return { kind: 'unreachable', status: null, message, retryAfterSeconds: null };
+}

@@ -1,0 +1,270 @@
+/**
+ * The only way to call an address that a user gave us. Every hop is checked in full, dialled at
+ * the checked address, and bounded in bytes and time; what goes wrong comes back as a sentence.
+ */
+import { lookup } from 'node:dns/promises';
+import type { AddressPolicy } from './address-guard.ts';
+import { publicOnly } from './address-guard.ts';
+import type { GuardedTarget, ResolveHost } from './guarded-target.ts';
+import { guardTarget, pinnedOptions } from './guarded-target.ts';
+
+export interface GuardedFetchSetup {
+  readonly resolve?: ResolveHost;
+  /** Exact `host:port` in lower case, which may be anywhere: private deployments and tests. */
+  readonly allowHosts?: readonly string[];
+  readonly isAllowedAddress?: (ip: string) => boolean;
+  /** PEM of the authorities to trust instead of the built-in ones. */
+  readonly trustedCertificates?: string;
+}
+
+export interface GuardedFetchOptions {
+  readonly method?: 'GET' | 'POST';
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Uint8Array<ArrayBuffer>;
+  readonly signal?: AbortSignal;
+  readonly bodyBytesMax: number;
+  /** For everything together: resolving, every hop, the last byte of the body. */
+  readonly timeoutMs: number;
+  /** Redirects of a GET are followed unless this is false; a POST always ends at its redirect. */
+  readonly allowRedirects?: boolean;
+}
+
+/** `ok` means that an answer of any status arrived whole. */
+export type GuardedResult =
+  | {
+      readonly ok: true;
+      readonly status: number;
+      readonly contentType: string | null;
+      readonly bytes: Uint8Array<ArrayBuffer>;
+    }
+  | { readonly ok: false; readonly reason: string };
+
+export type GuardedFetch = (url: string, options: GuardedFetchOptions) => Promise<GuardedResult>;
+
+/** Image hosts redirect once or twice (short link, then storage); more is a loop or a probe. */
+const redirectsMax = 3;
+
+const redirectStatuses: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+
+/** Failures before a byte was sent, so that the next address may be tried even with a body. */
+const connectFailures: ReadonlySet<string> = new Set([
+  'ECONNREFUSED',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EADDRNOTAVAIL',
+]);
+
+/** Ours to set or to leave out: with them a caller could reframe the request or wake a proxy. */
+const connectionHeaders = [
+  'connection',
+  'content-length',
+  'expect',
+  'keep-alive',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+];
+
+/** All that another origin gets after a redirect: signatures and keys belong to the first one. */
+const harmlessHeaders: ReadonlySet<string> = new Set(['accept', 'accept-language', 'user-agent']);
+
+interface Call {
+  readonly policy: AddressPolicy;
+  readonly resolve: ResolveHost;
+  readonly trustedCertificates: string | undefined;
+  readonly options: GuardedFetchOptions;
+  /** Fires at the time limit, when the caller gives up, and when the call is over. */
+  readonly over: AbortSignal;
+}
+
+export function createGuardedFetch(setup: GuardedFetchSetup = {}): GuardedFetch {
+  const policy: AddressPolicy = {
+    isAllowedAddress: setup.isAllowedAddress ?? publicOnly.isAllowedAddress,
+    allowHosts: setup.allowHosts ?? publicOnly.allowHosts,
+  };
+  const resolve = setup.resolve ?? resolveBySystem;
+  const { trustedCertificates } = setup;
+  return async (url, options) => {
+    const over = new AbortController();
+    const stop = () => over.abort();
+    const timer = setTimeout(stop, options.timeoutMs);
+    options.signal?.addEventListener('abort', stop);
+    if (options.signal?.aborted) stop();
+    try {
+      return await follow(url, {
+        policy,
+        resolve,
+        trustedCertificates,
+        options,
+        over: over.signal,
+      });
+    } finally {
+      clearTimeout(timer);
+      options.signal?.removeEventListener('abort', stop);
+      // Closes whatever socket a refusal left half-read.
+      stop();
+    }
+  };
+}
+
+async function resolveBySystem(host: string): Promise<readonly string[]> {
+  const answers = await lookup(host, { all: true });
+  return answers.map((answer) => answer.address);
+}
+
+async function follow(firstUrl: string, call: Call): Promise<GuardedResult> {
+  const { options } = call;
+  const method = options.method ?? 'GET';
+  const mayFollow = method === 'GET' && options.allowRedirects !== false;
+  let headers = requestHeaders(options.headers ?? {});
+  if (headers === null) return refused('The request has a malformed header.');
+  let text = firstUrl;
+  for (let redirects = 0; ; redirects += 1) {
+    const target = await untilOver(guardTarget(text, call.policy, call.resolve), call);
+    if (typeof target === 'string') {
+      return refused(redirects === 0 ? target : `A redirect was refused: ${lowerFirst(target)}`);
+    }
+    const response = await send(target, headers, call);
+    if (typeof response === 'string') return refused(response);
+    const location = response.headers.get('location');
+    if (!mayFollow || location === null || !redirectStatuses.has(response.status)) {
+      return await readAnswer(response, call);
+    }
+    await discard(response);
+    if (redirects === redirectsMax) {
+      return refused(`The address redirects more than ${redirectsMax} times.`);
+    }
+    const next = URL.parse(location, target.url.href);
+    if (next === null) return refused('The address redirects to a malformed URL.');
+    if (target.url.protocol === 'https:' && next.protocol === 'http:') {
+      return refused('The address redirects from https to http.');
+    }
+    if (next.origin !== target.url.origin) headers = onlyHarmless(headers);
+    text = next.href;
+  }
+}
+
+/** Tries the checked addresses in turn; the answer's head, or one sentence. */
+async function send(
+  target: GuardedTarget,
+  headers: Headers,
+  call: Call,
+): Promise<Response | string> {
+  const { method = 'GET', body } = call.options;
+  const sent = new Headers(headers);
+  sent.set('host', target.url.host);
+  let reason = 'The address could not be reached.';
+  for (const pinnedUrl of target.pinnedUrls) {
+    try {
+      return await fetch(pinnedUrl, {
+        ...pinnedOptions(target.url, call.trustedCertificates),
+        method,
+        headers: sent,
+        signal: call.over,
+        ...(body === undefined ? {} : { body }),
+      });
+    } catch (thrown) {
+      reason = failureSentence(thrown, call);
+      if (!connectFailures.has(codeOf(thrown))) return reason;
+    }
+  }
+  return reason;
+}
+
+async function readAnswer(response: Response, call: Call): Promise<GuardedResult> {
+  const { bodyBytesMax } = call.options;
+  const tooLarge = `The answer of the address is larger than ${bodyBytesMax} bytes.`;
+  // We asked for identity, so anything else is a mistake or a bomb: 317 bytes of brotli can hold
+  // 200 MiB.
+  const encoding = response.headers.get('content-encoding') ?? 'identity';
+  if (encoding.toLowerCase() !== 'identity') {
+    return refused('The address answered with a compressed body.');
+  }
+  if (Number(response.headers.get('content-length')) > bodyBytesMax) return refused(tooLarge);
+  const chunks: Uint8Array[] = [];
+  let bytesRead = 0;
+  try {
+    for await (const chunk of response.body ?? []) {
+      bytesRead += chunk.byteLength;
+      if (bytesRead > bodyBytesMax) return refused(tooLarge);
+      chunks.push(chunk);
+    }
+  } catch (thrown) {
+    return refused(failureSentence(thrown, call));
+  }
+  return {
+    ok: true,
+    status: response.status,
+    contentType: response.headers.get('content-type'),
+    bytes: new Uint8Array(Bun.concatArrayBuffers(chunks)),
+  };
+}
+
+/** A redirect's body is of no interest, and left unread it would keep its connection. */
+async function discard(response: Response): Promise<void> {
+  try {
+    await response.body?.cancel();
+  } catch {
+    // A body that already failed has nothing left to close.
+  }
+}
+
+/** Resolving cannot be interrupted, so the wait for it is. */
+function untilOver<T>(work: Promise<T>, call: Call): Promise<T | string> {
+  const { promise, resolve, reject } = Promise.withResolvers<T | string>();
+  const giveUp = () => resolve(overSentence(call));
+  if (call.over.aborted) giveUp();
+  call.over.addEventListener('abort', giveUp, { once: true });
+  work.then(resolve, reject);
+  return promise;
+}
+
+function overSentence(call: Call): string {
+  if (call.options.signal?.aborted) return 'The request was cancelled.';
+  return `The address did not answer in full within ${call.options.timeoutMs} ms.`;
+}
+
+function failureSentence(thrown: unknown, call: Call): string {
+  if (call.over.aborted) return overSentence(call);
+  const code = codeOf(thrown);
+  if (connectFailures.has(code)) return 'The address could not be reached.';
+  if (/CERT|VERIFY|ISSUER/.test(code)) {
+    return 'The certificate of the address is not trusted or is for another name.';
+  }
+  return 'The address broke off or did not answer in valid HTTP.';
+}
+
+function codeOf(thrown: unknown): string {
+  return thrown instanceof Error && 'code' in thrown ? String(thrown.code) : '';
+}
+
+function requestHeaders(given: Readonly<Record<string, string>>): Headers | null {
+  let headers: Headers;
+  try {
+    headers = new Headers(given);
+  } catch {
+    return null;
+  }
+  for (const name of connectionHeaders) headers.delete(name);
+  headers.set('accept-encoding', 'identity');
+  if (!headers.has('user-agent')) headers.set('user-agent', 'tollgate');
+  return headers;
+}
+
+function onlyHarmless(headers: Headers): Headers {
+  const kept = new Headers({ 'accept-encoding': 'identity' });
+  for (const [name, value] of headers) {
+    if (harmlessHeaders.has(name)) kept.set(name, value);
+  }
+  return kept;
+}
+
+function lowerFirst(sentence: string): string {
+  return sentence.charAt(0).toLowerCase() + sentence.slice(1);
+}
+
+function refused(reason: string): GuardedResult {
+  return { ok: false, reason };
+}

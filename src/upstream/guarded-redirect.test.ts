@@ -1,0 +1,208 @@
+/** SE-17, SE-18, SE-21: names that change their mind, and redirects. */
+import { afterEach, expect, test } from 'bun:test';
+import { createGuardedFetch, type GuardedFetchOptions } from './guarded-fetch.ts';
+import type { ResolveHost } from './guarded-target.ts';
+import {
+  bounds,
+  closePeers,
+  guarded,
+  inside,
+  listen,
+  outside,
+  reasonOf,
+  redirect,
+  text,
+} from './guarded-test-peer.ts';
+
+afterEach(closePeers);
+
+test('a resolver that changes its mind cannot move the connection', async () => {
+  const peer = await listen(outside, text('cat'));
+  const canary = await listen(inside, text('secret'), peer.port);
+  const answers = [[outside], [inside], [inside]];
+  let asked = 0;
+  const guardedFetch = guarded(async () => {
+    asked += 1;
+    return answers[asked - 1] ?? [];
+  });
+  const url = `http://rebind.test:${peer.port}/`;
+  expect(reasonOf(await guardedFetch(url, bounds))).toBe('answered 200');
+  expect(asked).toBe(1);
+  expect(peer.requests.length).toBe(1);
+  // The same URL later, now pointing inside, is refused at use.
+  expect(reasonOf(await guardedFetch(url, bounds))).toMatch(/does not lead to a public address/);
+  expect(canary.requests).toEqual([]);
+});
+
+test.each([
+  [[outside, inside]],
+  [[inside, outside]],
+  [[outside, '::1']],
+  [[outside, 'fe80::1%eth0']],
+  [[outside, 'not an address']],
+  [[]],
+])('an answer of %j refuses the name as a whole', async (addresses) => {
+  const peer = await listen(outside, text('cat'));
+  const canary = await listen(inside, text('secret'), peer.port);
+  const result = await guarded(async () => addresses)(`http://mixed.test:${peer.port}/`, bounds);
+  expect(reasonOf(result)).toMatch(/does not lead to a public address/);
+  expect([...peer.requests, ...canary.requests]).toEqual([]);
+});
+
+test('an unknown name and an inner name get the same sentence', async () => {
+  const unknown = guarded(async () => {
+    throw Object.assign(new Error('getaddrinfo ENOTFOUND db.example.com'), { code: 'ENOTFOUND' });
+  });
+  const inner = guarded(async () => ['10.1.2.3']);
+  const url = 'http://db.example.com/';
+  const reason = reasonOf(await inner(url, bounds));
+  expect(reasonOf(await unknown(url, bounds))).toBe(reason);
+  expect(reason).not.toMatch(/10\.1|ENOTFOUND|db\.example/);
+});
+
+test('when one checked address cannot be reached the next one is tried, IPv4 first', async () => {
+  const peer = await listen(outside, text('cat'));
+  const guardedFetch = createGuardedFetch({
+    resolve: async () => ['::ffff:7f00:1', '127.0.0.3', outside],
+    isAllowedAddress: () => true,
+  });
+  const canary = await listen(inside, text('six'), peer.port);
+  const result = await guardedFetch(`http://many.test:${peer.port}/`, {
+    ...bounds,
+    method: 'POST',
+    body: 'once',
+  });
+  expect(reasonOf(result)).toBe('answered 200');
+  expect([peer.requests.length, canary.requests.length]).toEqual([1, 0]);
+});
+
+test('a host that the operator vouches for may be inside, on that port only', async () => {
+  const peer = await listen(inside, text('ok'));
+  const other = await listen(inside, text('secret'));
+  const guardedFetch = createGuardedFetch({
+    resolve: async () => [inside],
+    allowHosts: [`minio.internal:${peer.port}`],
+  });
+  const allowed = await guardedFetch(`http://minio.internal:${peer.port}/`, bounds);
+  const refused = await guardedFetch(`http://minio.internal:${other.port}/`, bounds);
+  expect(reasonOf(allowed)).toBe('answered 200');
+  expect(reasonOf(refused)).toBe('The address is not public.');
+  expect(other.requests).toEqual([]);
+});
+
+test.each([
+  ['http://127.0.0.1:PORT/', /redirect was refused: the address is not public/],
+  ['http://[::ffff:7f00:1]:PORT/', /redirect was refused: the address is not public/],
+  ['http://inner.test:PORT/', /does not lead to a public address/],
+  ['//127.1:PORT/', /redirect was refused: the address is not public/],
+  ['http://user:pass@images.test:PORT/', /password/],
+  ['http://images.test:6379/', /port 6379/],
+  ['file:///etc/passwd', /must start with http/],
+  ['gopher://images.test/', /must start with http/],
+  ['http://[bad/', /malformed/],
+])('a redirect to %s is refused', async (location, reason) => {
+  const canary = await listen(inside, text('secret'));
+  const peer = await listen(outside, redirect(location.replace('PORT', String(canary.port))));
+  const resolve: ResolveHost = async (host) => [host === 'inner.test' ? inside : outside];
+  const result = await guarded(resolve)(`http://images.test:${peer.port}/`, bounds);
+  expect(reasonOf(result)).toMatch(reason);
+  expect(canary.requests).toEqual([]);
+  expect(peer.requests.length).toBe(1);
+});
+
+test('three redirects are followed, each resolved anew, and a fourth is not', async () => {
+  const resolved: string[] = [];
+  const guardedFetch = guarded(async (host) => {
+    resolved.push(host);
+    return [outside];
+  });
+  const end = await listen(outside, text('cat'));
+  const third = await listen(outside, redirect(`http://d.test:${end.port}/`, 308));
+  const second = await listen(outside, redirect(`http://c.test:${third.port}/`, 307));
+  const first = await listen(outside, redirect(`http://b.test:${second.port}/`, 303));
+  const result = await guardedFetch(`http://a.test:${first.port}/`, bounds);
+  expect(reasonOf(result)).toBe('answered 200');
+  expect(resolved).toEqual(['a.test', 'b.test', 'c.test', 'd.test']);
+
+  const zero = await listen(outside, redirect(`http://a.test:${first.port}/`, 301));
+  const tooFar = await guardedFetch(`http://z.test:${zero.port}/`, bounds);
+  expect(reasonOf(tooFar)).toBe('The address redirects more than 3 times.');
+  expect(end.requests.length).toBe(1);
+});
+
+test.each(['/again', ''])(
+  'a redirect to itself (%j) ends after four requests',
+  async (location) => {
+    const peer = await listen(outside, redirect(location));
+    const result = await guarded()(`http://loop.test:${peer.port}/again`, bounds);
+    expect(reasonOf(result)).toBe('The address redirects more than 3 times.');
+    expect(peer.requests.length).toBe(4);
+  },
+);
+
+test('a name that turns inside between two hops is refused at the second', async () => {
+  const peer = await listen(outside, redirect('/next'));
+  const canary = await listen(inside, text('secret'), peer.port);
+  const answers = [[outside], [inside]];
+  const result = await guarded(async () => answers.shift() ?? [])(
+    `http://rebind.test:${peer.port}/`,
+    bounds,
+  );
+  expect(reasonOf(result)).toMatch(/does not lead to a public address/);
+  expect([peer.requests.length, canary.requests.length]).toEqual([1, 0]);
+});
+
+test('headers stay with their origin', async () => {
+  const end = await listen(outside, text('cat'));
+  const middle = await listen(outside, redirect(`http://two.test:${end.port}/`));
+  const answers = [redirect('/same'), redirect(`http://one.test:${middle.port}/`)];
+  const first = await listen(outside, (socket) => answers.shift()?.(socket));
+  await guarded()(`http://one.test:${first.port}/`, {
+    ...bounds,
+    headers: { Authorization: 'Bearer k', Cookie: 'c=1', 'X-Key': 'k', Accept: 'image/*' },
+  });
+  const secrets = /authorization|cookie|x-key/i;
+  expect(first.requests.map((request) => secrets.test(request))).toEqual([true, true]);
+  expect(middle.requests.map((request) => secrets.test(request))).toEqual([false]);
+  expect(end.requests.map((request) => secrets.test(request))).toEqual([false]);
+  expect(end.requests[0]).toMatch(/accept: image\/\*/i);
+  expect(end.requests[0]).toMatch(/accept-encoding: identity/i);
+});
+
+test.each<Partial<GuardedFetchOptions>>([
+  { method: 'POST', body: 'event' },
+  { allowRedirects: false },
+])('with %j a redirect is the answer', async (options) => {
+  const canary = await listen(outside, text('cat'));
+  const peer = await listen(outside, redirect(`http://images.test:${canary.port}/`, 307));
+  const result = await guarded()(`http://images.test:${peer.port}/`, { ...bounds, ...options });
+  expect(reasonOf(result)).toBe('answered 307');
+  expect(canary.requests).toEqual([]);
+});
+
+test('a redirect is left at its head: its connection is closed before the next hop', async () => {
+  let end = '';
+  const peer = await listen(outside, (socket) => {
+    const head = `HTTP/1.1 302 Go\r\nLocation: ${end}`;
+    socket.write(`${head}\r\nContent-Length: 900\r\n\r\nnever the rest`);
+  });
+  const next = await listen(outside, (socket) => {
+    void peer.closed.then(() => text('cat')(socket));
+  });
+  end = `http://b.test:${next.port}/`;
+  // Left alone, the connection would be closed by garbage collection after about a second.
+  const url = `http://a.test:${peer.port}/`;
+  const result = await guarded()(url, { ...bounds, timeoutMs: 300 });
+  expect(reasonOf(result)).toBe('answered 200');
+});
+
+test('a resolver that answers with a name is refused even for a vouched host', async () => {
+  const peer = await listen(inside, text('ok'));
+  const guardedFetch = createGuardedFetch({
+    resolve: async () => ['localhost'],
+    allowHosts: [`minio.internal:${peer.port}`],
+  });
+  const result = await guardedFetch(`http://minio.internal:${peer.port}/`, bounds);
+  expect(reasonOf(result)).toMatch(/does not lead to a public address/);
+  expect(peer.requests).toEqual([]);
+});

@@ -1,0 +1,65 @@
+/**
+ * Peers for the tests of the guarded fetch. Only loopback can be reached from tests, so 127.0.0.2
+ * plays the public Internet (an injected classifier admits it) and 127.0.0.1 plays our inside.
+ */
+import { once } from 'node:events';
+import { createServer, type Server, type Socket } from 'node:net';
+import { createGuardedFetch, type GuardedFetch, type GuardedResult } from './guarded-fetch.ts';
+import type { ResolveHost } from './guarded-target.ts';
+
+export const outside = '127.0.0.2';
+export const inside = '127.0.0.1';
+export const bounds = { bodyBytesMax: 1000, timeoutMs: 5000 };
+
+export type Answer = (socket: Socket) => void;
+
+export interface Peer {
+  readonly port: number;
+  /** The head and body of each request, as it came over the wire. */
+  readonly requests: string[];
+  readonly closed: Promise<void>;
+}
+
+let servers: Server[] = [];
+
+export function closePeers(): void {
+  for (const server of servers) server.close();
+  servers = [];
+}
+
+export async function listen(ip: string, answer: Answer, port = 0): Promise<Peer> {
+  const requests: string[] = [];
+  const closed = Promise.withResolvers<void>();
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.on('close', () => closed.resolve());
+    socket.once('data', (data) => {
+      requests.push(data.toString());
+      answer(socket);
+    });
+  });
+  servers.push(server);
+  server.listen(port, ip);
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return { port: address.port, requests, closed: closed.promise };
+}
+
+export function text(body: string, head = ''): Answer {
+  return (socket) =>
+    socket.end(`HTTP/1.1 200 OK\r\n${head}Content-Length: ${body.length}\r\n\r\n${body}`);
+}
+
+export function redirect(location: string, status = 302): Answer {
+  return (socket) =>
+    socket.end(`HTTP/1.1 ${status} Go\r\nLocation: ${location}\r\nContent-Length: 0\r\n\r\n`);
+}
+
+export function guarded(resolve: ResolveHost = async () => [outside]): GuardedFetch {
+  return createGuardedFetch({ resolve, isAllowedAddress: (ip) => ip === outside });
+}
+
+export function reasonOf(result: GuardedResult): string {
+  return result.ok ? `answered ${result.status}` : result.reason;
+}

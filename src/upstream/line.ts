@@ -1,0 +1,62 @@
+import type { Waiting, Watch } from './watch.ts';
+
+/**
+ * One connection to an upstream and our patience with it. Hangs up by itself when the client
+ * leaves or the upstream stays silent too long, and remembers which of the two it was.
+ */
+export class Line {
+  readonly #controller = new AbortController();
+  readonly #watch: Watch;
+  readonly #client: AbortSignal;
+  readonly #patience: Waiting = { at: Number.POSITIVE_INFINITY, fire: () => this.#giveUp() };
+  readonly #onLeave = () => this.#controller.abort();
+  #timedOut = false;
+
+  constructor(watch: Watch, client: AbortSignal) {
+    this.#watch = watch;
+    this.#client = client;
+    if (client.aborted) this.#controller.abort();
+    else client.addEventListener('abort', this.#onLeave, { once: true });
+    watch.add(this.#patience);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get timedOut(): boolean {
+    return this.#timedOut;
+  }
+
+  get clientLeft(): boolean {
+    return this.#client.aborted;
+  }
+
+  /** Something must be heard within this time. */
+  expectWithin(ms: number): void {
+    this.#patience.at = performance.now() + ms;
+  }
+
+  /** Nothing is expected: we are waiting for the client, not for the upstream. */
+  relax(): void {
+    this.#patience.at = Number.POSITIVE_INFINITY;
+  }
+
+  /** Ends the connection, whatever state it is in. Safe to call again. */
+  hangUp(): void {
+    this.#watch.remove(this.#patience);
+    this.#client.removeEventListener('abort', this.#onLeave);
+    this.#controller.abort();
+  }
+
+  /** The upstream closed in good order; the connection may be used again by somebody else. */
+  release(): void {
+    this.#watch.remove(this.#patience);
+    this.#client.removeEventListener('abort', this.#onLeave);
+  }
+
+  #giveUp(): void {
+    this.#timedOut = true;
+    this.hangUp();
+  }
+}

@@ -1,0 +1,214 @@
+import { Authenticator } from './auth/authenticate.ts';
+import { ChangeWatch } from './auth/change-watch.ts';
+import { type FreshSecrets, firstStart } from './auth/first-start.ts';
+import { nothingSpent } from './auth/key-spending.ts';
+import type { Config, Model, Provider } from './config/config.ts';
+import { completionId } from './core/ids.ts';
+import { demoModels, demoProvider } from './demo/demo-models.ts';
+import { startDemoUpstream } from './demo/demo-upstream.ts';
+import { supportedParameters, supportsParameter } from './dialects/parameters.ts';
+import type { Steps } from './gateway.ts';
+import { adminRoutes } from './http/admin.ts';
+import { chatRoutes } from './http/chat.ts';
+import { generationRoutes } from './http/generation.ts';
+import { healthRoutes } from './http/health.ts';
+import { keyRoutes } from './http/keys.ts';
+import { modelRoutes } from './http/models.ts';
+import type { Route } from './http/routes.ts';
+import { HttpServer } from './http/server.ts';
+import { Admission } from './limits/admit.ts';
+import { ConcurrencyLimiter } from './limits/concurrency.ts';
+import { RateLimiter } from './limits/rate.ts';
+import { Recorder } from './record/recorder.ts';
+import { chatMisfit, checkImages } from './route/capability.ts';
+import { Catalogue } from './route/catalogue.ts';
+import { Health } from './route/health.ts';
+import { plan } from './route/plan.ts';
+import { settle } from './settle.ts';
+import { openStore, type Store } from './store/open.ts';
+import { readOverview } from './store/overview.ts';
+import { type Log, reason } from './telemetry/log.ts';
+import { attempt } from './upstream/attempt.ts';
+import { openFirst } from './upstream/fallback.ts';
+import { Watch } from './upstream/watch.ts';
+import { version } from './version.ts';
+
+/** A built Tollgate, not yet listening. */
+export interface Tollgate {
+  readonly firstSecrets: FreshSecrets | undefined;
+  readonly models: readonly Model[];
+  readonly engine: string;
+  /** Starts serving; answers the port in use. */
+  listen(): number;
+  /** Lets running requests finish, writes everything down and closes. */
+  drain(seconds: number): Promise<void>;
+}
+
+/** Builds every part by hand. The only file that may import everything. */
+export async function build(config: Config, log: Log): Promise<Tollgate> {
+  const store = await openStore(config.database.reveal());
+  const firstSecrets = await firstStart(config.bootstrap, {
+    directory: store.directory,
+    grantOnce: (tenantId, credits) => grantOnce(store, tenantId, credits),
+    now: Date.now(),
+  });
+  const demo = config.demo ? startDemoUpstream() : undefined;
+  const catalogue = makeCatalogue(config, demo?.url);
+  const recorder = new Recorder(store.requestLog, (lost, thrown) =>
+    log.error('log_write_failed', { lost, reason: reason(thrown) }),
+  );
+  const authenticator = new Authenticator(store.directory);
+  const changes = new ChangeWatch(store.directory, () => authenticator.forget());
+  const steps = makeSteps(config, catalogue, recorder);
+  const server: HttpServer = new HttpServer({
+    routes: makeRoutes(
+      { config, store, catalogue, recorder, steps, changes },
+      () => server.draining,
+    ),
+    authenticator,
+    log,
+  });
+  return {
+    firstSecrets,
+    models: catalogue.live(),
+    engine: store.database.engine,
+    listen() {
+      authenticator.startMarking();
+      changes.start();
+      return server.listen(config.server.host, config.server.port);
+    },
+    async drain(seconds) {
+      await server.drain(seconds);
+      changes.stop();
+      await recorder.flush();
+      await authenticator.stop();
+      await demo?.stop();
+      await store.database.close();
+    },
+  };
+}
+
+async function grantOnce(store: Store, tenantId: string, credits: number): Promise<void> {
+  await store.creditBook.change({
+    tenantId,
+    amount: credits,
+    note: 'First grant',
+    idempotencyKey: 'first-start',
+    now: Date.now(),
+  });
+}
+
+function makeCatalogue(config: Config, demoUrl: string | undefined): Catalogue {
+  if (demoUrl === undefined) return new Catalogue(config.models, config.providers);
+  const provider: Provider = {
+    name: demoProvider,
+    dialect: 'openai',
+    baseUrl: demoUrl,
+    apiKey: null,
+    headers: {},
+    timeoutMs: 120_000,
+    idleTimeoutMs: 120_000,
+    quirks: {},
+  };
+  return new Catalogue(
+    [...config.models, ...demoModels],
+    new Map([...config.providers, [demoProvider, provider]]),
+  );
+}
+
+/** The steps of gateway.ts, each tied to the parts it works on. */
+function makeSteps(
+  config: Config,
+  catalogue: Catalogue,
+  recorder: Recorder,
+): (headers: Record<string, string>) => Steps {
+  const admission = new Admission(new RateLimiter(), new ConcurrencyLimiter(), config.limits);
+  const health = new Health();
+  const watch = new Watch();
+  const { creditsPerUsd } = config;
+  return (headers) => ({
+    countRequest: ({ caller }) => admission.countRequest(caller, headers),
+    enter: ({ caller }) => admission.enter(caller),
+    plan({ caller }, { ask, crossTo }) {
+      const offers = plan(ask, caller, {
+        catalogue,
+        health,
+        misfit: (offer) =>
+          crossTo(offer.dialect) ? chatMisfit(offer.model, ask) : 'cannot chat with this client',
+        supports: (offer, name) => supportsParameter(offer, name),
+      });
+      for (const { model } of offers) checkImages(model, ask);
+      return offers;
+    },
+    openFirst(call, { ask, crossTo }, offers) {
+      const tryOffer = (offer: (typeof offers)[number]) => {
+        const crossing = crossTo(offer.dialect);
+        if (!crossing) throw new Error(`No crossing to ${offer.dialect} was planned.`);
+        return attempt({
+          provider: offer.provider,
+          request: crossing.write({ ...offer, outputTokensMax: null }),
+          crossing,
+          identity: {
+            id: completionId(call.requestId),
+            model: offer.model.id,
+            provider: offer.provider.name,
+            created: Math.floor(call.receivedAt / 1000),
+          },
+          stream: ask.stream,
+          client: call.client,
+          watch,
+        });
+      };
+      return openFirst(offers, tryOffer, health, call.trail, call.client);
+    },
+    settle: async (call, ending) =>
+      settle(call, ending, { creditsPerUsd, record: (row) => recorder.add(row) }),
+  });
+}
+
+interface RouteParts {
+  readonly config: Config;
+  readonly store: Store;
+  readonly catalogue: Catalogue;
+  readonly recorder: Recorder;
+  readonly changes: ChangeWatch;
+  steps(headers: Record<string, string>): Steps;
+}
+
+function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[] {
+  const { config, store, catalogue, recorder, steps } = parts;
+  const startedAt = Date.now();
+  const desk = {
+    directory: store.directory,
+    credits: store.creditBook,
+    spending: {
+      spent: async (_tenant: string, ids: readonly string[]) =>
+        new Map(ids.map((id) => [id, nothingSpent])),
+    },
+    now: Date.now,
+  };
+  return [
+    ...healthRoutes({
+      version,
+      ping: () => store.database.ping(),
+      isDraining,
+      modelCount: () => catalogue.live().length,
+    }),
+    ...chatRoutes({ bodyBytesMax: config.limits.bodyBytes, steps }),
+    ...modelRoutes({
+      catalogue: () => catalogue,
+      supportedParameters: (model) => supportedParameters(catalogue.offers(model.id)),
+    }),
+    ...generationRoutes({ find: (tenant, id) => recorder.find(tenant, id) }),
+    ...keyRoutes(desk),
+    ...adminRoutes({
+      ...desk,
+      overview: async () => ({
+        ...(await readOverview(store.database)),
+        version,
+        uptimeSeconds: Math.round((Date.now() - startedAt) / 1000),
+        database: store.database.engine,
+      }),
+    }),
+  ];
+}

@@ -1,0 +1,92 @@
+/** One line of the book, and the totals over all of them. */
+
+import { type Form, field } from './asked.ts';
+
+/**
+ * 'hung' is still waiting in silence; once its client gives up it becomes 'client-left', as does
+ * every answer whose client went before the end.
+ */
+export type Outcome = 'open' | 'complete' | 'client-left' | 'reset' | 'cut' | 'hung';
+
+export interface BookEntry {
+  readonly id: number;
+  /** Which connection carried it: equal numbers show a connection used again. */
+  readonly connection: number;
+  /** Milliseconds since 1970 with fractions, comparable between processes, like all times here. */
+  readonly at: number;
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  raw: Uint8Array;
+  bodyBytes: number;
+  /** When the request's last byte was in. */
+  bodyAt: number | null;
+  json: unknown;
+  form: Form | undefined;
+  model: string | undefined;
+  stream: boolean;
+  status: number | null;
+  /** Bytes the kernel took, head included. */
+  bytesSent: number;
+  eventsSent: number;
+  /** How often the reader was too slow and sending had to pause. */
+  pauses: number;
+  /** The words sent for the client to see. */
+  text: string;
+  /** The last usage object that went out, as it was. */
+  usageSent: unknown;
+  /** What was reported where a usage went out, else what was really sent. Final at the end. */
+  tokens: { prompt: number; completion: number };
+  firstByteAt: number | null;
+  /** When the outcome was known. */
+  finishedAt: number | null;
+  /** When the connection closed; null while it is open or if it carried a later request. */
+  closedAt: number | null;
+  outcome: Outcome;
+}
+
+export interface BookSummary {
+  readonly requests: number;
+  readonly open: number;
+  readonly openMax: number;
+  readonly connections: number;
+  readonly connectionsOpen: number;
+  readonly bytesSent: number;
+  readonly byOutcome: Readonly<Record<string, number>>;
+  readonly byStatus: Readonly<Record<string, number>>;
+  readonly byModel: Readonly<
+    Record<string, { requests: number; promptTokens: number; completionTokens: number }>
+  >;
+  readonly malformed: readonly string[];
+}
+
+export function newTotals() {
+  const byModel: Record<
+    string,
+    { requests: number; promptTokens: number; completionTokens: number }
+  > = {};
+  const byOutcome: Record<string, number> = {};
+  const byStatus: Record<string, number> = {};
+  const malformed: string[] = [];
+  const counts = { requests: 0, open: 0, openMax: 0, connections: 0, connectionsOpen: 0 };
+  return { ...counts, bytesSent: 0, byOutcome, byStatus, byModel, malformed };
+}
+
+export function lineOf(entry: BookEntry): string {
+  const { id, model, path, status, eventsSent, outcome } = entry;
+  return `#${id} ${path} ${model ?? '-'} ${status ?? '-'} ${eventsSent} events ${outcome}`;
+}
+
+/** Reads either dialect's usage; what it does not say is filled from what was counted. */
+export function reportedTokens(usage: unknown, produced: { prompt: number; completion: number }) {
+  const number = (name: string) => {
+    const value = field(usage, name);
+    return typeof value === 'number' ? value : undefined;
+  };
+  const input = number('input_tokens');
+  const cached = number('cache_read_input_tokens') ?? 0;
+  return {
+    prompt: number('prompt_tokens') ?? (input === undefined ? produced.prompt : input + cached),
+    completion: number('completion_tokens') ?? number('output_tokens') ?? produced.completion,
+  };
+}

@@ -1,0 +1,54 @@
+/** Shared by both chat dialects: the words of an answer, its pieces and its token counts. */
+
+import { type Asked, countWords } from './asked.ts';
+import type { ChatAnswer, ToolCall } from './behaviour.ts';
+
+export interface TokenCounts {
+  readonly prompt: number;
+  readonly completion: number;
+  readonly cached: number;
+  readonly reasoning: number;
+}
+
+export function spokenText(answer: ChatAnswer, asked: Asked): string {
+  if (answer.tinyEvents !== undefined) return 'x '.repeat(answer.tinyEvents);
+  return answer.echo === true ? asked.lastMessage : answer.text;
+}
+
+export function argumentsOf(tool: ToolCall): string {
+  return typeof tool.arguments === 'string' ? tool.arguments : JSON.stringify(tool.arguments);
+}
+
+export function tokenCounts(answer: ChatAnswer, asked: Asked, text: string): TokenCounts {
+  const reasoning = countWords(answer.reasoning ?? '');
+  const tools = (answer.tools ?? []).map((tool) => `${tool.name} ${argumentsOf(tool)}`).join(' ');
+  return {
+    prompt: answer.usage?.prompt ?? asked.promptTokens,
+    completion: answer.usage?.completion ?? reasoning + countWords(text) + countWords(tools),
+    cached: answer.cachedTokens ?? 0,
+    reasoning,
+  };
+}
+
+/** One piece per word, its leading space included, or so many pieces of even length. */
+export function* textPieces(text: string, chunks: number | undefined): Generator<string> {
+  if (chunks === undefined) {
+    for (const [word] of text.matchAll(/\s*\S+(?:\s+$)?/g)) yield word;
+    return;
+  }
+  const characters = [...text];
+  for (let index = 0; index < chunks; index += 1) {
+    const from = Math.floor((index * characters.length) / chunks);
+    const to = Math.floor(((index + 1) * characters.length) / chunks);
+    if (to > from) yield characters.slice(from, to).join('');
+  }
+}
+
+/** Short fragments that break inside words and escapes, as real tool arguments do. */
+export function argumentPieces(json: string): readonly string[] {
+  return json.match(/[\s\S]{1,5}/gu) ?? [];
+}
+
+export function finishOf(answer: ChatAnswer): string {
+  return answer.finish ?? ((answer.tools ?? []).length > 0 ? 'tool_calls' : 'stop');
+}

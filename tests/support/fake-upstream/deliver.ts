@@ -1,0 +1,214 @@
+/** From the parts of a reply to steps on a socket: HTTP framing and every way to break it. */
+
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import type { Delivery, Encoding, Stop } from './behaviour.ts';
+import { joined, type Reply } from './reply.ts';
+import type { Part } from './sse.ts';
+
+export type Step =
+  | { readonly do: 'write'; readonly bytes: Uint8Array; readonly part?: Part }
+  /** Zero is one turn of the event loop: enough for the reader to see two writes as two. */
+  | { readonly do: 'wait'; readonly delayMs: number }
+  | { readonly do: 'gate'; readonly name: string }
+  | { readonly do: 'hang' }
+  | { readonly do: 'reset' }
+  | { readonly do: 'close'; readonly outcome: 'complete' | 'cut' }
+  | { readonly do: 'finish'; readonly outcome: 'complete' | 'cut' };
+
+type Framing = 'length' | 'chunked' | 'until-close';
+
+/**
+ * A reset makes the peer's kernel report an error at once, and many clients then drop what they
+ * have not read yet. This pause lets them read, so that "after n events" means what it says.
+ */
+const settleBeforeResetMs = 20;
+
+export function* deliver(plain: Reply, delivery: Delivery, id: number): Generator<Step> {
+  const { stop, gate } = delivery;
+  if ((delivery.delayMs ?? 0) > 0) yield { do: 'wait', delayMs: delivery.delayMs ?? 0 };
+  if (delivery.interim !== undefined) {
+    const early = 'HTTP/1.1 103 Early Hints\r\nlink: </x>; rel=preload\r\n\r\n';
+    yield { do: 'write', bytes: Buffer.from(early.repeat(delivery.interim)) };
+  }
+  if (stop?.afterEvents === 'before-headers') {
+    yield* stopNow(stop.how);
+    return;
+  }
+  const reply = reshaped(plain, delivery);
+  const framing = framingOf(reply, delivery);
+  let unsent: Uint8Array = headOf(reply, framing, delivery, id);
+  if (delivery.headerFillBytes !== undefined) {
+    yield* headerFill(unsent, delivery.headerFillBytes);
+    unsent = nothing;
+  }
+  // Without a reason to wait, the head leaves together with a whole body, as real servers do.
+  if (reply.streamed || stop !== undefined || gate !== undefined) {
+    yield { do: 'write', bytes: unsent };
+    unsent = nothing;
+  }
+  const last = reply.streamed ? Number.POSITIVE_INFINITY : 1;
+  const stopAt = Math.min(stop?.afterEvents ?? Number.POSITIVE_INFINITY, last);
+  const gateAt = Math.min(gate?.afterEvents ?? Number.POSITIVE_INFINITY, last);
+  let shut = gate !== undefined;
+  let sent = 0;
+  for (const part of reply.parts) {
+    if (gate !== undefined && shut && sent >= gateAt) {
+      yield { do: 'gate', name: gate.name };
+      shut = false;
+    }
+    if (stop !== undefined && sent >= stopAt) break;
+    if (sent > 0 && reply.partDelayMs > 0) yield { do: 'wait', delayMs: reply.partDelayMs };
+    yield* pieces(part, unsent, framing, delivery);
+    unsent = nothing;
+    sent += Math.max(1, part.events);
+  }
+  if (gate !== undefined && shut) yield { do: 'gate', name: gate.name };
+  if (stop === undefined) yield* endOf(framing, delivery, unsent);
+  else yield* stopNow(stop.how, framing);
+}
+
+function* stopNow(how: Stop, framing: Framing = 'length'): Generator<Step> {
+  if (how === 'hang') yield { do: 'hang' };
+  if (how === 'reset') {
+    yield { do: 'wait', delayMs: settleBeforeResetMs };
+    yield { do: 'reset' };
+  }
+  if (how === 'mid-chunk') {
+    const half = framing === 'chunked' ? '400\r\ndata: {"choi' : ' ';
+    yield { do: 'write', bytes: Buffer.from(half) };
+  }
+  if (how === 'end-of-body' && framing !== 'until-close') {
+    if (framing === 'chunked') yield { do: 'write', bytes: lastChunk };
+    yield { do: 'finish', outcome: 'cut' };
+  }
+  yield { do: 'close', outcome: 'cut' };
+}
+
+function* endOf(framing: Framing, delivery: Delivery, unsent: Uint8Array): Generator<Step> {
+  if (unsent.length > 0) yield { do: 'write', bytes: unsent };
+  const outcome = delivery.truncateAtByte === undefined ? 'complete' : 'cut';
+  if (framing === 'chunked') yield { do: 'write', bytes: lastChunk };
+  if ((delivery.contentLengthOff ?? 0) > 0) yield { do: 'close', outcome: 'cut' };
+  if (framing === 'until-close') yield { do: 'close', outcome };
+  yield { do: 'finish', outcome };
+}
+
+const nothing = new Uint8Array();
+const lastChunk = Buffer.from('0\r\n\r\n');
+
+function framed(bytes: Uint8Array, framing: Framing): Uint8Array {
+  if (framing !== 'chunked' || bytes.length === 0) return bytes;
+  const size = `${bytes.length.toString(16)}\r\n`;
+  const whole = Buffer.allocUnsafe(size.length + bytes.length + 2);
+  whole.write(size, 'latin1');
+  whole.set(bytes, size.length);
+  whole.write('\r\n', size.length + bytes.length, 'latin1');
+  return whole;
+}
+
+/** The last piece carries what the book has to note: only then has the part been sent. */
+function* pieces(
+  part: Part,
+  before: Uint8Array,
+  framing: Framing,
+  delivery: Delivery,
+): Generator<Step> {
+  let lead = before;
+  let from = 0;
+  for (const to of cutPoints(part.bytes, delivery)) {
+    const bytes = framed(part.bytes.subarray(from, to), framing);
+    yield { do: 'write', bytes: lead.length === 0 ? bytes : Buffer.concat([lead, bytes]) };
+    yield { do: 'wait', delayMs: delivery.pieceDelayMs ?? 0 };
+    lead = nothing;
+    from = to;
+  }
+  const last = framed(from === 0 ? part.bytes : part.bytes.subarray(from), framing);
+  yield { do: 'write', bytes: lead.length === 0 ? last : Buffer.concat([lead, last]), part };
+  if (delivery.pieceBytes !== undefined) {
+    yield { do: 'wait', delayMs: delivery.pieceDelayMs ?? 0 };
+  }
+}
+
+function* cutPoints(bytes: Uint8Array, delivery: Delivery): Generator<number> {
+  if (delivery.pieceBytes !== undefined) {
+    for (let at = delivery.pieceBytes; at < bytes.length; at += delivery.pieceBytes) yield at;
+  } else if (delivery.splitCharacters === true) {
+    // After the first byte of every character of several bytes.
+    for (let at = 1; at < bytes.length; at += 1) if ((bytes[at - 1] ?? 0) >= 0xc0) yield at;
+  }
+}
+
+/** Changes to the body as a whole: encoded, cut at a byte, or halved where a stop needs it. */
+function reshaped(plain: Reply, delivery: Delivery): Reply {
+  const { encodings = [], truncateAtByte, contentLengthOff, stop, gate } = delivery;
+  let reply = plain;
+  if (encodings.length > 0) {
+    const whole = joined([...reply.parts]);
+    const bytes = encodings.reduce<Uint8Array>((body, one) => packers[one](body), whole.bytes);
+    const headers = { ...reply.headers, 'content-encoding': encodings.join(', ') };
+    reply = { ...reply, headers, parts: [{ ...whole, bytes }] };
+  }
+  if (truncateAtByte !== undefined) {
+    reply = { ...reply, parts: [headOfBody([...reply.parts], truncateAtByte)] };
+  }
+  // The length is needed before the first part leaves.
+  if (contentLengthOff !== undefined) reply = { ...reply, parts: [...reply.parts] };
+  const halts = stop !== undefined || gate !== undefined;
+  return halts && !reply.streamed ? { ...reply, parts: halves(reply, stop) } : reply;
+}
+
+function halves(reply: Reply, stop: Delivery['stop']): readonly Part[] {
+  const whole = joined([...reply.parts]);
+  const half = stop?.afterEvents === 0 ? 0 : Math.floor(whole.bytes.length / 2);
+  const first = { bytes: whole.bytes.subarray(0, half), events: 0 };
+  const second = { ...whole, bytes: whole.bytes.subarray(half) };
+  if (stop?.how === 'end-of-body') return [first];
+  return half === 0 ? [second] : [first, second];
+}
+
+/** What was cut off was not said: only whole parts count. */
+function headOfBody(parts: readonly Part[], atByte: number): Part {
+  const whole: Part[] = [];
+  let length = 0;
+  for (const part of parts) {
+    length += part.bytes.length;
+    if (length <= atByte) whole.push(part);
+  }
+  const bytes = joined(parts).bytes.subarray(0, atByte);
+  return { ...joined(whole), bytes };
+}
+
+const packers: Readonly<Record<Encoding, (bytes: Uint8Array) => Uint8Array>> = {
+  gzip: (bytes) => gzipSync(bytes),
+  br: (bytes) => brotliCompressSync(bytes),
+  deflate: (bytes) => deflateSync(bytes),
+};
+
+function framingOf(reply: Reply, delivery: Delivery): Framing {
+  if (delivery.untilClose === true) return 'until-close';
+  if (delivery.contentLengthOff !== undefined) return 'length';
+  return reply.streamed ? 'chunked' : 'length';
+}
+
+function headOf(reply: Reply, framing: Framing, delivery: Delivery, id: number): Buffer {
+  const headers: (readonly [string, string])[] = Object.entries(reply.headers);
+  headers.push(['x-request-id', `req_fake_${id}`]);
+  if (framing === 'chunked') headers.push(['transfer-encoding', 'chunked']);
+  if (framing === 'until-close') headers.push(['connection', 'close']);
+  if (framing === 'length') {
+    let length = delivery.contentLengthOff ?? 0;
+    for (const part of reply.parts) length += part.bytes.length;
+    headers.push(['content-length', String(length)]);
+  }
+  headers.push(...(delivery.extraHeaders ?? []));
+  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+  return Buffer.from(`HTTP/1.1 ${reply.status} Fake\r\n${lines}\r\n`, 'latin1');
+}
+
+function* headerFill(head: Uint8Array, bytes: number): Generator<Step> {
+  const line = Buffer.from(`x-fill: ${'f'.repeat(1014)}\r\n`);
+  // The head ends in an empty line, which has to come last.
+  yield { do: 'write', bytes: head.subarray(0, -2) };
+  for (let sent = 0; sent < bytes; sent += line.length) yield { do: 'write', bytes: line };
+  yield { do: 'write', bytes: Buffer.from('\r\n') };
+}

@@ -1,0 +1,97 @@
+/** Embeddings, speech, transcriptions and images in their OpenAI shapes. */
+
+import { type Asked, field } from './asked.ts';
+import type {
+  EmbeddingsAnswer,
+  ImagesAnswer,
+  ReportedTokens,
+  SpeechAnswer,
+  TranscriptionAnswer,
+} from './behaviour.ts';
+import type { Part } from './sse.ts';
+
+export interface Body {
+  readonly contentType: string;
+  readonly streamed: boolean;
+  readonly parts: Iterable<Part>;
+  readonly partDelayMs: number;
+}
+
+function whole(contentType: string, part: Omit<Part, 'bytes' | 'events'>, body: string): Body {
+  const bytes = Buffer.from(body);
+  return { contentType, streamed: false, parts: [{ bytes, events: 0, ...part }], partDelayMs: 0 };
+}
+
+/** A list of token numbers is one input, a list of lists several. */
+function inputsOf(input: unknown): readonly unknown[] {
+  const several = Array.isArray(input) && typeof input[0] !== 'number';
+  return several ? input : [input];
+}
+
+/** The same input always gives the same numbers, another input others. */
+function vectorOf(input: unknown, dimensions: number): Float32Array {
+  const seed = Bun.hash.crc32(JSON.stringify(input ?? ''));
+  const at = (_: unknown, index: number) => Math.fround(Math.sin(seed + index));
+  return Float32Array.from({ length: dimensions }, at);
+}
+
+export function embeddingsBody(answer: EmbeddingsAnswer, asked: Asked): Body {
+  const wanted = field(asked.json, 'dimensions');
+  const dimensions = typeof wanted === 'number' ? wanted : answer.dimensions;
+  const packed = field(asked.json, 'encoding_format') === 'base64';
+  const data = inputsOf(field(asked.json, 'input')).map((input, index) => {
+    const vector = vectorOf(input, dimensions);
+    const base64 = packed && Buffer.from(vector.buffer).toString('base64');
+    return { object: 'embedding', index, embedding: packed ? base64 : [...vector] };
+  });
+  const tokens = answer.usage?.prompt ?? asked.promptTokens;
+  const usage = { prompt_tokens: tokens, total_tokens: tokens };
+  const body = JSON.stringify({ object: 'list', data, model: asked.model, usage });
+  return whole('application/json', { usage }, body);
+}
+
+/** No usage travels with plain audio: the gateway has to count the input itself. */
+export function speechBody(answer: SpeechAnswer): Body {
+  const parts: Part[] = [];
+  for (let from = 0; from < answer.audioBytes; from += answer.pieceBytes) {
+    const length = Math.min(answer.pieceBytes, answer.audioBytes - from);
+    const bytes = Uint8Array.from({ length }, (_, index) => (from + index) % 251);
+    parts.push({ bytes, events: 0 });
+  }
+  const { contentType, pieceDelayMs } = answer;
+  return { contentType, streamed: true, parts, partDelayMs: pieceDelayMs };
+}
+
+export function transcriptionBody(answer: TranscriptionAnswer, asked: Asked): Body {
+  const { text, seconds } = answer;
+  const format = asked.form?.fields.response_format?.[0] ?? 'json';
+  if (format === 'text') return whole('text/plain; charset=utf-8', { text }, `${text}\n`);
+  const usage = { type: 'duration', seconds };
+  const segments = [{ id: 0, seek: 0, start: 0, end: seconds, text }];
+  const verbose = { task: 'transcribe', language: 'english', duration: seconds, segments };
+  const body = { ...(format === 'verbose_json' && verbose), text, usage };
+  return whole('application/json', { text, usage }, JSON.stringify(body));
+}
+
+/** One image costs what OpenAI charges for a small one at low quality. */
+const tokensPerImage = 272;
+
+export function imagesBody(answer: ImagesAnswer, asked: Asked): Body {
+  const count = Number(field(asked.json, 'n') ?? asked.form?.fields.n?.[0] ?? 1);
+  const usage = imageUsage(answer.usage ?? {}, asked.promptTokens, count);
+  const data = Array.from({ length: count }, () => ({ b64_json: answer.base64 }));
+  const look = { background: 'opaque', output_format: 'png', quality: 'low', size: '1024x1024' };
+  const body = { created: 1_700_000_000, ...look, data, usage };
+  return whole('application/json', { usage }, JSON.stringify(body));
+}
+
+function imageUsage(reported: ReportedTokens, promptTokens: number, count: number) {
+  const input = reported.prompt ?? promptTokens;
+  const output = reported.completion ?? tokensPerImage * count;
+  return {
+    input_tokens: input,
+    input_tokens_details: { text_tokens: input, image_tokens: 0 },
+    output_tokens: output,
+    total_tokens: input + output,
+  };
+}

@@ -1,0 +1,77 @@
+/** A client that shows the bytes and the way a connection ended, which fetch hides. */
+
+export interface RawReply {
+  /** As they arrived, one per read. */
+  readonly reads: readonly Buffer[];
+  readonly bytes: Buffer;
+  readonly text: string;
+  readonly ended: 'closed' | 'reset';
+}
+
+export interface RawConnection {
+  send(text: string): void;
+  /** Resolves when the bytes so far contain `text`. */
+  received(text: string): Promise<void>;
+  /** Resolves when the other side has closed or reset. */
+  finished(): Promise<RawReply>;
+  hangUp(): void;
+}
+
+export function postText(path: string, body: unknown, headers = ''): string {
+  const json = JSON.stringify(body);
+  const length = Buffer.byteLength(json);
+  const head = `POST ${path} HTTP/1.1\r\nhost: fake\r\ncontent-type: application/json\r\n`;
+  return `${head}${headers}content-length: ${length}\r\n\r\n${json}`;
+}
+
+export async function connectRaw(port: number): Promise<RawConnection> {
+  const reads: Buffer[] = [];
+  const finished = Promise.withResolvers<RawReply>();
+  const watchers = new Set<() => void>();
+  const socket = await Bun.connect({
+    hostname: '127.0.0.1',
+    port,
+    socket: {
+      data(_socket, bytes) {
+        reads.push(bytes);
+        for (const look of [...watchers]) look();
+      },
+      close(_socket, error) {
+        const bytes = Buffer.concat(reads);
+        const ended = error === undefined ? 'closed' : 'reset';
+        finished.resolve({ reads, bytes, text: bytes.toString(), ended });
+      },
+    },
+  });
+  return {
+    send(text) {
+      socket.write(text);
+    },
+    received(text) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const look = () => {
+        if (!Buffer.concat(reads).includes(text)) return;
+        watchers.delete(look);
+        resolve();
+      };
+      watchers.add(look);
+      look();
+      return promise;
+    },
+    finished: () => finished.promise,
+    hangUp() {
+      socket.end();
+    },
+  };
+}
+
+/** One request on a connection of its own, read until the other side ends it. */
+export async function rawPost(
+  upstream: { readonly port: number },
+  body: unknown,
+  path = '/v1/chat/completions',
+): Promise<RawReply> {
+  const connection = await connectRaw(upstream.port);
+  connection.send(postText(path, body, 'connection: close\r\n'));
+  return connection.finished();
+}

@@ -1,0 +1,225 @@
+/** From a scripted answer and a request to the parts of a reply. Pure: no sockets, no clock. */
+
+import { embeddings, images, speech, transcription } from './answers.ts';
+import { anthropicError, anthropicEvents, anthropicWhole } from './anthropic-chat.ts';
+import type { Asked } from './asked.ts';
+import type { Answer, ChatAnswer, HugeLineAnswer, RawAnswer } from './behaviour.ts';
+import { type Body, embeddingsBody, imagesBody, speechBody, transcriptionBody } from './media.ts';
+import { openAiError, openAiEvents, openAiWhole } from './openai-chat.ts';
+import { type Part, partOf, preamble, type SseEvent } from './sse.ts';
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Streamed replies travel in chunks, the others with a Content-Length. */
+  readonly streamed: boolean;
+  readonly parts: Iterable<Part>;
+  readonly partDelayMs: number;
+}
+
+export function replyTo(asked: Asked, scripted: Answer, id: number): Reply {
+  const answer = scripted.kind === 'chat' ? suited(scripted, asked) : scripted;
+  switch (answer.kind) {
+    case 'chat':
+      return ok(chatBody(answer, asked, id));
+    case 'embeddings':
+      return ok(embeddingsBody(answer, asked));
+    case 'speech':
+      return ok(speechBody(answer));
+    case 'transcription':
+      return ok(transcriptionBody(answer, asked));
+    case 'images':
+      return ok(imagesBody(answer, asked));
+    case 'raw':
+      return rawReply(answer);
+    case 'huge-line':
+      return ok(eventStream(hugeLine(answer), 0));
+    case 'error': {
+      const body = errorJson(asked, answer.status, answer.message);
+      return { ...ok(jsonBody(body)), status: answer.status, headers: jsonHeaders(answer.headers) };
+    }
+  }
+}
+
+/** `say` is the default everywhere: each endpoint turns it into its own plain good answer. */
+function suited(answer: ChatAnswer, asked: Asked): Answer {
+  switch (asked.endpoint) {
+    case 'openai-chat':
+    case 'anthropic-messages':
+      return answer;
+    case 'embeddings':
+      return embeddings(answer.usage === undefined ? {} : { usage: answer.usage }).answer;
+    case 'speech':
+      return speech().answer;
+    case 'transcription':
+      return transcription(answer.text).answer;
+    case 'images':
+      return images(answer.usage === undefined ? {} : { usage: answer.usage }).answer;
+    case 'other':
+      return { kind: 'error', status: 404, message: 'fake upstream: no such path', headers: {} };
+  }
+}
+
+function ok(body: Body): Reply {
+  const { contentType, streamed, parts, partDelayMs } = body;
+  const headers = { 'content-type': contentType };
+  return { status: 200, headers, streamed, parts, partDelayMs };
+}
+
+function jsonHeaders(headers: Readonly<Record<string, string>>) {
+  return { 'content-type': 'application/json', ...headers };
+}
+
+function jsonBody(body: string | Uint8Array, said: Omit<Part, 'bytes' | 'events'> = {}): Body {
+  const parts = [{ bytes: Buffer.from(body), events: 0, ...said }];
+  return { contentType: 'application/json', streamed: false, parts, partDelayMs: 0 };
+}
+
+function eventStream(parts: Iterable<Part>, partDelayMs: number): Body {
+  const contentType = 'text/event-stream; charset=utf-8';
+  return { contentType, streamed: true, parts, partDelayMs };
+}
+
+function errorJson(asked: Asked, status: number, message: string): string {
+  const shape = asked.endpoint === 'anthropic-messages' ? anthropicError : openAiError;
+  return JSON.stringify(shape(status, message));
+}
+
+function chatBody(answer: ChatAnswer, asked: Asked, id: number): Body {
+  const streamed = answer.shape === undefined ? asked.stream : answer.shape === 'always-sse';
+  if (streamed) return eventStream(chatParts(answer, asked, id), answer.chunkDelayMs ?? 0);
+  const anthropic = asked.endpoint === 'anthropic-messages';
+  const said = (anthropic ? anthropicWhole : openAiWhole)(answer, asked, id);
+  if (answer.spoil !== undefined) return jsonBody(spoiltJson(answer.spoil.with, said, asked));
+  const { data, ...booked } = said;
+  return jsonBody(data, booked);
+}
+
+function* chatParts(answer: ChatAnswer, asked: Asked, id: number): Generator<Part> {
+  const anthropic = asked.endpoint === 'anthropic-messages';
+  const events = (anthropic ? anthropicEvents : openAiEvents)(answer, asked, id);
+  const syntax = answer.syntax ?? {};
+  const parts = answer.spoil === undefined ? plain(events) : spoilt(events, answer.spoil, asked);
+  yield* answer.tinyEvents === undefined ? parts : batched(parts);
+
+  function* plain(all: Iterable<SseEvent>): Generator<Part> {
+    let before = preamble(syntax);
+    for (const event of all) {
+      const part = partOf(event, syntax);
+      yield before.length === 0 ? part : { ...part, bytes: Buffer.concat([before, part.bytes]) };
+      before = nothing;
+    }
+  }
+}
+
+const nothing = Buffer.alloc(0);
+
+const errorMessage = 'The server is overloaded, the answer ends here';
+
+/** Half of an emoji, then the quote that closes the string. */
+const unfinished = Buffer.from([0xf0, 0x9f]);
+
+function* spoilt(
+  events: Iterable<SseEvent>,
+  spoil: NonNullable<ChatAnswer['spoil']>,
+  asked: Asked,
+): Generator<Part> {
+  let count = 0;
+  for (const event of events) {
+    if (count === spoil.afterEvents) {
+      yield badEvent(spoil.with, event, asked);
+      if (spoil.with === 'error-data' || spoil.with === 'error-event') return;
+    }
+    count += 1;
+    yield partOf(event);
+  }
+}
+
+function badEvent(kind: NonNullable<ChatAnswer['spoil']>['with'], next: SseEvent, asked: Asked) {
+  const name = next.name === undefined ? '' : `event: ${next.name}\n`;
+  switch (kind) {
+    case 'error-data':
+    case 'error-event': {
+      const named = kind === 'error-event' || asked.endpoint === 'anthropic-messages';
+      const data = errorJson(asked, 529, errorMessage);
+      return partOf(named ? { name: 'error', data } : { data });
+    }
+    case 'malformed-json':
+      return { bytes: Buffer.from(`${name}data: {"choices":[{"delta":\n\n`), events: 1 };
+    case 'unfinished-character': {
+      const before = Buffer.from(`${name}data: {"choices":[{"delta":{"content":"half `);
+      return { bytes: Buffer.concat([before, unfinished, Buffer.from('"}}]}\n\n')]), events: 1 };
+    }
+  }
+}
+
+function spoiltJson(
+  kind: NonNullable<ChatAnswer['spoil']>['with'],
+  said: SseEvent,
+  asked: Asked,
+): string | Uint8Array {
+  switch (kind) {
+    case 'error-data':
+    case 'error-event':
+      return errorJson(asked, 529, errorMessage);
+    case 'malformed-json':
+      return `${said.data.slice(0, -1)},}`;
+    case 'unfinished-character':
+      return Buffer.concat([
+        Buffer.from(`${said.data.slice(0, -1)},"half":"`),
+        unfinished,
+        Buffer.from('"}'),
+      ]);
+  }
+}
+
+/** Many events to one write: a million writes would measure the kernel, not the reader. */
+const eventsPerWrite = 256;
+
+function* batched(parts: Iterable<Part>): Generator<Part> {
+  let batch: Part[] = [];
+  for (const part of parts) {
+    batch.push(part);
+    if (batch.length < eventsPerWrite) continue;
+    yield joined(batch);
+    batch = [];
+  }
+  yield joined(batch);
+}
+
+export function joined(parts: readonly Part[]): Part {
+  const usage = parts.findLast((part) => part.usage !== undefined)?.usage;
+  return {
+    bytes: Buffer.concat(parts.map((part) => part.bytes)),
+    events: parts.reduce((sum, part) => sum + part.events, 0),
+    text: parts.map((part) => part.text ?? '').join(''),
+    counted: parts.map((part) => part.counted ?? '').join(''),
+    ...(usage !== undefined && { usage }),
+  };
+}
+
+function* hugeLine(answer: HugeLineAnswer): Generator<Part> {
+  yield { bytes: Buffer.from('data: {"choices":[{"delta":{"content":"'), events: 0 };
+  const filler = Buffer.alloc(64 * 1024, 'x');
+  for (let left = answer.bytes; left > 0; left -= filler.length) {
+    yield { bytes: filler.subarray(0, Math.min(left, filler.length)), events: 0 };
+  }
+}
+
+function rawReply(answer: RawAnswer): Reply {
+  const body = Buffer.from(answer.bodyBase64, 'base64');
+  const { status, headers, streamed, partDelayMs } = answer;
+  const parts = answer.byEvent ? eventsOf(body) : [{ bytes: body, events: 0 }];
+  return { status, headers, streamed, parts, partDelayMs };
+}
+
+function* eventsOf(body: Buffer): Generator<Part> {
+  const text = body.toString('latin1');
+  let from = 0;
+  for (const { index, 0: blank } of text.matchAll(/\r\n\r\n|\n\n|\r\r/g)) {
+    const to = index + blank.length;
+    yield { bytes: body.subarray(from, to), events: 1 };
+    from = to;
+  }
+  if (from < body.length) yield { bytes: body.subarray(from), events: 1 };
+}

@@ -1,0 +1,165 @@
+/**
+ * Reads HTTP/1.1 requests from raw bytes. Written by hand so that the fake can answer before the
+ * body is in, see a half-sent one, and owe nothing to the code under test.
+ */
+
+export interface RequestHead {
+  readonly method: string;
+  readonly path: string;
+  /** Lower-case names; repeated headers joined with a comma. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export interface RequestEvents {
+  head(head: RequestHead): void;
+  body(bytes: Uint8Array): void;
+  malformed(reason: string): void;
+}
+
+/** Far above what any provider takes; only a runaway client gets here. */
+const headBytesMax = 256 * 1024;
+const bodyBytesMax = 600 * 1024 * 1024;
+
+type State = 'head' | 'sized-body' | 'chunk-size' | 'chunk-data' | 'trailers' | 'held' | 'broken';
+
+export class RequestReader {
+  private state: State = 'head';
+  private pending: Buffer = Buffer.alloc(0);
+  private pieces: Uint8Array[] = [];
+  private bodyBytes = 0;
+  private wanted = 0;
+  private readonly events: RequestEvents;
+
+  constructor(events: RequestEvents) {
+    this.events = events;
+  }
+
+  feed(bytes: Buffer): void {
+    this.pending = this.pending.length === 0 ? bytes : Buffer.concat([this.pending, bytes]);
+    this.run();
+  }
+
+  /** The answer is out: a pipelined request may now be looked at. */
+  next(): void {
+    if (this.state !== 'held') return;
+    this.state = 'head';
+    this.run();
+  }
+
+  private run(): void {
+    while (this.step());
+  }
+
+  /** Whether anything moved. */
+  private step(): boolean {
+    switch (this.state) {
+      case 'head':
+        return this.readHead();
+      case 'sized-body':
+      case 'chunk-data':
+        return this.readData();
+      case 'chunk-size':
+        return this.readChunkSize();
+      case 'trailers':
+        return this.readTrailers();
+      case 'held':
+      case 'broken':
+        return false;
+    }
+  }
+
+  private readHead(): boolean {
+    const end = this.pending.indexOf('\r\n\r\n');
+    if (end < 0) {
+      return this.pending.length > headBytesMax ? this.fail('head too long') : false;
+    }
+    const head = parseHead(this.take(end + 4).toString('latin1'));
+    if (head === undefined) return this.fail('bad request line or header');
+    this.pieces = [];
+    this.bodyBytes = 0;
+    const length = head.headers['content-length'];
+    const chunked = head.headers['transfer-encoding'] !== undefined;
+    if (chunked && length !== undefined) return this.fail('both a length and chunks');
+    if (length !== undefined && !/^\d+$/.test(length)) return this.fail('bad content-length');
+    this.wanted = Number(length ?? 0);
+    this.state = chunked ? 'chunk-size' : 'sized-body';
+    this.events.head(head);
+    if (this.state === 'sized-body' && this.wanted === 0) this.finishBody();
+    return true;
+  }
+
+  private readData(): boolean {
+    if (this.pending.length === 0) return false;
+    const piece = this.take(Math.min(this.wanted, this.pending.length));
+    this.pieces.push(piece);
+    this.bodyBytes += piece.length;
+    this.wanted -= piece.length;
+    if (this.bodyBytes > bodyBytesMax) return this.fail('body too long');
+    if (this.wanted > 0) return true;
+    if (this.state === 'sized-body') this.finishBody();
+    else this.state = 'chunk-size';
+    return true;
+  }
+
+  private readChunkSize(): boolean {
+    const line = this.takeLine();
+    if (line === undefined) return false;
+    // The line end after a chunk's data reads as an empty line here.
+    if (line === '') return true;
+    const size = /^([0-9a-f]+)\s*(;.*)?$/i.exec(line)?.[1];
+    if (size === undefined) return this.fail('bad chunk size');
+    this.wanted = Number.parseInt(size, 16);
+    this.state = this.wanted === 0 ? 'trailers' : 'chunk-data';
+    return true;
+  }
+
+  private readTrailers(): boolean {
+    const line = this.takeLine();
+    if (line === undefined) return false;
+    if (line === '') this.finishBody();
+    return true;
+  }
+
+  private finishBody(): void {
+    this.state = 'held';
+    const [only] = this.pieces;
+    const whole =
+      this.pieces.length === 1 && only !== undefined ? only : Buffer.concat(this.pieces);
+    this.pieces = [];
+    this.events.body(whole);
+  }
+
+  private take(count: number): Buffer {
+    const taken = this.pending.subarray(0, count);
+    this.pending = this.pending.subarray(count);
+    return taken;
+  }
+
+  private takeLine(): string | undefined {
+    const end = this.pending.indexOf('\r\n');
+    if (end < 0) return undefined;
+    return this.take(end + 2).toString('latin1', 0, end);
+  }
+
+  private fail(reason: string): false {
+    this.state = 'broken';
+    this.events.malformed(reason);
+    return false;
+  }
+}
+
+function parseHead(text: string): RequestHead | undefined {
+  const [first = '', ...lines] = text.slice(0, -4).split('\r\n');
+  const request = /^([A-Z]+) (\S+) HTTP\/1\.[01]$/.exec(first);
+  if (request === null) return undefined;
+  const headers: Record<string, string> = {};
+  for (const line of lines) {
+    const header = /^([!#$%&'*+.^_`|~\w-]+):[ \t]*(.*?)[ \t]*$/.exec(line);
+    if (header === null) return undefined;
+    const name = (header[1] ?? '').toLowerCase();
+    const value = header[2] ?? '';
+    const earlier = headers[name];
+    headers[name] = earlier === undefined ? value : `${earlier}, ${value}`;
+  }
+  return { method: request[1] ?? '', path: request[2] ?? '', headers };
+}

@@ -1,0 +1,170 @@
+import { afterAll, beforeEach, expect, test } from 'bun:test';
+import {
+  echo,
+  gated,
+  hangMidStream,
+  json,
+  redirect,
+  refusingUrl,
+  say,
+  startFakeUpstream,
+  startFakeUpstreamProcess,
+  status500,
+  words,
+} from '../fake-upstream.ts';
+import { connectRaw, postText } from './raw-client.ts';
+
+const upstream = startFakeUpstream();
+afterAll(() => upstream.stop());
+beforeEach(() => upstream.reset());
+
+const path = '/v1/chat/completions';
+
+async function sayTo(url: string, body: object, init: RequestInit = {}): Promise<Response> {
+  const messages = [{ role: 'user', content: 'how are you' }];
+  const text = JSON.stringify({ messages, ...body });
+  return fetch(`${url}${path}`, { method: 'POST', body: text, ...init });
+}
+
+test('a list of behaviours plays in order and its last one repeats', async () => {
+  upstream.script('m', [status500(), say('second'), echo()]);
+  const replies: string[] = [];
+  for (let call = 0; call < 4; call += 1) {
+    await (await sayTo(upstream.url, { model: 'm' })).text();
+    const entry = upstream.book.at(-1);
+    replies.push(`${entry?.status} ${entry?.text}`);
+  }
+  expect(replies).toEqual(['500 ', '200 second', '200 how are you', '200 how are you']);
+});
+
+test('a script by model comes before one by path and that before the one for all', async () => {
+  upstream.script('*', say('for all'));
+  upstream.script(path, say('by path'));
+  upstream.script('m', say('by model'));
+  upstream.script('/v1/models', json(200, { data: [] }));
+  await (await sayTo(upstream.url, { model: 'm' })).text();
+  await (await sayTo(upstream.url, { model: 'other' })).text();
+  const messages = `${upstream.url}/v1/messages?beta=true`;
+  await (await fetch(messages, { method: 'POST', body: '{"model":"other"}' })).text();
+  expect(upstream.book.map((entry) => entry.text)).toEqual(['by model', 'by path', 'for all']);
+  expect(await (await fetch(`${upstream.url}/v1/models`)).json()).toEqual({ data: [] });
+});
+
+test('the model is also found in the paths of Gemini, Bedrock and Azure', async () => {
+  const paths = [
+    '/v1beta/models/g-1:streamGenerateContent?alt=sse',
+    '/model/a.b%3A0/converse',
+    '/openai/deployments/d-1/chat/completions?api-version=1',
+  ];
+  for (const one of paths) {
+    await (await fetch(`${upstream.url}${one}`, { method: 'POST', body: '{}' })).text();
+  }
+  expect(upstream.book.map((entry) => entry.model)).toEqual(['g-1', 'a.b:0', 'd-1']);
+});
+
+test('a redirect points elsewhere and an address nobody listens on refuses', async () => {
+  upstream.script('m', redirect('http://203.0.113.10/x', 307));
+  const moved = await sayTo(upstream.url, { model: 'm' }, { redirect: 'manual' });
+  expect([moved.status, moved.headers.get('location')]).toEqual([307, 'http://203.0.113.10/x']);
+  const refused = await fetch(refusingUrl()).catch((error: unknown) => String(error));
+  expect(refused).toContain('ECONNREFUSED');
+});
+
+test('requests in chunks, split anywhere and pipelined are read as they were meant', async () => {
+  const connection = await connectRaw(upstream.port);
+  const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nX-Twice: a\r\nX-Twice: b\r\n`;
+  const body = '5\r\n{"mod\r\n8;x=y\r\nel":"c"}\r\n0\r\n\r\n';
+  for (const character of `${head}Transfer-Encoding: chunked\r\n\r\n${body}`)
+    connection.send(character);
+  connection.send(postText(path, { model: 'd' }) + postText(path, { model: 'e' }));
+  await upstream.until((book) => book.filter((entry) => entry.outcome === 'complete').length === 3);
+  expect(upstream.book.map((entry) => entry.model)).toEqual(['c', 'd', 'e']);
+  expect(new Set(upstream.book.map((entry) => entry.connection)).size).toBe(1);
+  expect(upstream.book[0]?.headers['x-twice']).toBe('a, b');
+  connection.hangUp();
+});
+
+test('a request that is not HTTP is refused and noted', async () => {
+  const connection = await connectRaw(upstream.port);
+  connection.send(`POST ${path} HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: x\r\n\r\n`);
+  expect((await connection.finished()).text).toStartWith('HTTP/1.1 400');
+  expect(upstream.summary().malformed).toEqual(['both a length and chunks']);
+  expect(upstream.book).toHaveLength(0);
+});
+
+test('a client that leaves before its request is whole is in the book', async () => {
+  const connection = await connectRaw(upstream.port);
+  connection.send(postText(path, { model: 'm' }).slice(0, -3));
+  await upstream.until((book) => book.length === 1);
+  connection.hangUp();
+  const entry = await upstream.until((book) => book.find((one) => one.closedAt !== null));
+  expect(entry).toMatchObject({ outcome: 'client-left', bodyAt: null, bytesSent: 0 });
+});
+
+test('a stopped fake refuses, and another can take its port but not share it', async () => {
+  const first = startFakeUpstream();
+  const { port, url } = first;
+  const before = await sayTo(url, { model: 'm' });
+  await before.text();
+  first.stop();
+  const refused = await sayTo(url, { model: 'm' }).catch((error: unknown) => String(error));
+  expect(refused).toContain('ECONNREFUSED');
+  const second = startFakeUpstream({ port });
+  expect(() => startFakeUpstream({ port })).toThrow('Failed to listen');
+  expect((await sayTo(url, { model: 'm' })).status).toBe(200);
+  second.stop();
+});
+
+test('waiting for what does not come fails and shows the end of the book', async () => {
+  await (await sayTo(upstream.url, { model: 'm' })).text();
+  const failure = await upstream.until(() => false, 20).catch((error: unknown) => String(error));
+  expect(failure).toMatch(/20 ms.*\/v1\/chat\/completions m 200 0 events complete/);
+});
+
+test('a thousand slow streams run side by side, and the totals add up', async () => {
+  upstream.script('m', say(words(10), { chunkDelayMs: 50 }));
+  const request = postText(path, { model: 'm', stream: true, messages: [{ content: 'a b c' }] });
+  const connections = await Promise.all(
+    Array.from({ length: 1_000 }, async () => {
+      const connection = await connectRaw(upstream.port);
+      connection.send(request);
+      return connection;
+    }),
+  );
+  await Promise.all(connections.map((connection) => connection.received('[DONE]')));
+  await upstream.until((book) => book.every((entry) => entry.outcome === 'complete'));
+  expect(upstream.summary()).toMatchObject({
+    requests: 1_000,
+    open: 0,
+    byOutcome: { complete: 1_000 },
+    byModel: { m: { requests: 1_000, promptTokens: 3_000, completionTokens: 10_000 } },
+  });
+  expect(upstream.summary().openMax).toBeGreaterThan(900);
+  for (const connection of connections) connection.hangUp();
+});
+
+test('a fake in another process takes scripts and shows the same book', async () => {
+  const remote = await startFakeUpstreamProcess();
+  try {
+    await remote.script('m', [say('one two'), gated('go', 2, say('before after'))]);
+    await (await sayTo(remote.url, { model: 'm' })).text();
+    const gatedReply = await sayTo(remote.url, { model: 'm', stream: true });
+    await remote.until((book) => book[1]?.text === 'before');
+    await remote.open('go');
+    expect(await gatedReply.text()).toContain(' after');
+    const [first, second] = await remote.book();
+    expect(first).toMatchObject({ text: 'one two', tokens: { prompt: 3, completion: 2 } });
+    expect(Buffer.from(first?.raw ?? []).toString()).toContain('"how are you"');
+    expect(second?.text).toBe('before after');
+    await remote.script('m', hangMidStream(1));
+    const leaving = new AbortController();
+    await sayTo(remote.url, { model: 'm', stream: true }, { signal: leaving.signal });
+    leaving.abort();
+    await remote.until((book) => book.some((entry) => entry.outcome === 'client-left'));
+    expect((await remote.summary()).byOutcome).toEqual({ complete: 2, 'client-left': 1 });
+    await remote.reset();
+    expect(await remote.book()).toEqual([]);
+  } finally {
+    await remote.stop();
+  }
+});

@@ -1,0 +1,123 @@
+/** The fake upstream inside this process. */
+
+import type { Socket, SocketHandler } from 'bun';
+import type { Behaviour } from './behaviour.ts';
+import { Book } from './book.ts';
+import type { BookEntry, BookSummary } from './book-entry.ts';
+import { Connection, type House } from './connection.ts';
+import { control } from './control.ts';
+import { Gates } from './gates.ts';
+import { Scripts } from './scripts.ts';
+import { Ticker } from './ticker.ts';
+
+export interface FakeUpstreamOptions {
+  /** Zero or nothing: any free one. */
+  readonly port?: number;
+  readonly hostname?: string;
+  /** Keeps no headers, bodies and texts: for load tests. */
+  readonly lean?: boolean;
+}
+
+export interface FakeUpstream {
+  /** Without a path: an OpenAI-style base URL is `${url}/v1`. */
+  readonly url: string;
+  readonly port: number;
+  /** Oldest first. */
+  readonly book: readonly BookEntry[];
+  /** Totals, also of requests beyond what the book keeps. */
+  summary(): BookSummary;
+  /** `key` is an upstream model name, a path such as '/v1/models', or '*' for anything else. */
+  script(key: string, behaviour: Behaviour | readonly Behaviour[]): void;
+  /** Lets every answer that waits at this gate, now or later, go on. */
+  open(gate: string): void;
+  /** Waits until `look` finds something in the book and gives it back. */
+  until<Found>(
+    look: (entries: readonly BookEntry[]) => Found | undefined | null | false,
+    timeoutMs?: number,
+  ): Promise<Found>;
+  /** Forgets scripts, gates and the book, and drops the answers still under way. */
+  reset(): void;
+  /** Closes the port and every connection. */
+  stop(): void;
+}
+
+/**
+ * Bun queues at most 512 connections per listener; the one after that waits a second for its next
+ * try. Several listeners on one port take the rush of a load test. A port that was asked for by
+ * number gets one listener, so that a second fake on it fails instead of sharing it.
+ */
+const listenersPerPort = 4;
+
+export function startFakeUpstream(options: FakeUpstreamOptions = {}): FakeUpstream {
+  const { hostname = '127.0.0.1', port = 0, lean = false } = options;
+  const book = new Book(lean);
+  const scripts = new Scripts();
+  const ticker = new Ticker();
+  const gates = new Gates(ticker);
+  const sockets = new Set<Socket<Connection>>();
+
+  const house: House = {
+    book,
+    controlBook: new Book(true),
+    ticker,
+    onOpen: (gate, run) => gates.onOpen(gate, run),
+    earlyScript: (path) => scripts.early(path),
+    nextScript: (path, model) => scripts.next(path, model),
+    control: (path, body) => control(upstream, book, path, body),
+  };
+
+  const socket: SocketHandler<Connection> = {
+    open(opened) {
+      opened.data = new Connection(opened, house);
+      sockets.add(opened);
+    },
+    data: (from, bytes) => from.data.data(bytes),
+    drain: (writable) => writable.data.drain(),
+    close(closed) {
+      sockets.delete(closed);
+      closed.data.gone();
+    },
+    error(_socket, error) {
+      throw error;
+    },
+  };
+  const listen = (at: number) => {
+    // Bun.listen knows reusePort although its types do not name it.
+    const address = { hostname, port: at, reusePort: port === 0 };
+    return Bun.listen<Connection>({ ...address, socket });
+  };
+  const first = listen(port);
+  const listeners = [first];
+  while (port === 0 && listeners.length < listenersPerPort) listeners.push(listen(first.port));
+
+  const upstream: FakeUpstream = {
+    url: `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${first.port}`,
+    port: first.port,
+    get book() {
+      return book.entries;
+    },
+    summary: () => book.summary(),
+    script(key, behaviour) {
+      scripts.set(key, 'answer' in behaviour ? [behaviour] : behaviour);
+    },
+    open: (gate) => gates.open(gate),
+    until: (look, timeoutMs) => book.until(look, timeoutMs),
+    reset() {
+      for (const one of sockets) if (one.data.busy) one.terminate();
+      scripts.clear();
+      gates.reset();
+      book.reset();
+    },
+    stop() {
+      for (const listener of listeners) listener.stop(true);
+    },
+  };
+  return upstream;
+}
+
+/** A base URL on which nothing listens: connections to it are refused. */
+export function refusingUrl(): string {
+  const upstream = startFakeUpstream();
+  upstream.stop();
+  return upstream.url;
+}

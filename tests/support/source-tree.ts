@@ -1,0 +1,160 @@
+/**
+ * The repository as the house rules see it. The scanner is small and tolerant, because TypeScript 7
+ * offers no parser to call, and leans on the formatter: a function ends at its head's indentation.
+ */
+import { globSync, readFileSync, statSync } from 'node:fs';
+import { posix } from 'node:path';
+
+export interface Import {
+  /** A path from the top of the repository, or a package as written. */
+  readonly to: string;
+  /** `reference`: named by URL, as a worker is. It loads the file but cannot close a cycle. */
+  readonly kind: 'value' | 'type' | 'reference';
+  readonly line: number;
+}
+
+export interface SourceFile {
+  readonly path: string;
+  readonly text: string;
+  /** Comments turned into spaces, so that every offset stays true. */
+  readonly uncommented: string;
+  /** The insides of strings, templates and regular expressions turned into spaces too. */
+  readonly code: string;
+}
+
+export type Tree = ReadonlyMap<string, SourceFile>;
+
+const comment = /\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/;
+const quoted = /'(?:\\[\s\S]|[^'\\\n])*'?|"(?:\\[\s\S]|[^"\\\n])*"?/;
+// A slash behind a value divides; behind an operator or one of these words it opens a regex.
+const noValue = /(?<=(?:[(,=:[!&|?{};+*%<>~^-]|\b(?:return|typeof|case|in|of))\s*)/;
+const regex = /\/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])+\/\w*/;
+const rest = /[^'"`/{}]+|[\s\S]/;
+const token = new RegExp(
+  `${comment.source}|${quoted.source}|${noValue.source}${regex.source}|${rest.source}`,
+  'y',
+);
+const templatePart = /[`}](?:\\[\s\S]|\$(?!\{)|[^\\`$])*(?:`|\$\{|$)/y;
+
+function blank(text: string): Pick<SourceFile, 'uncommented' | 'code'> {
+  let [uncommented, code, depth] = ['', '', 0];
+  // The brace depth at which each open `${` goes back to being a template.
+  const templates: number[] = [];
+  while (code.length < text.length) {
+    const char = text.charAt(code.length);
+    const resumes = char === '}' && templates.at(-1) === depth;
+    const pattern = char === '`' || resumes ? templatePart : token;
+    pattern.lastIndex = code.length;
+    const part = pattern.exec(text)?.[0] ?? char;
+    const spaces = part.replace(/[^\n]/g, ' ');
+    uncommented += /^\/[/*]/.test(part) ? spaces : part;
+    if (pattern === templatePart) {
+      if (resumes) templates.pop();
+      const opens = part.endsWith('${');
+      if (opens) templates.push(depth);
+      const head = resumes ? ' ' : char;
+      code += part.length === 1 ? head : head + spaces.slice(1, -1) + (opens ? ' ' : part.at(-1));
+    } else if (/^(?:["']|\/.)/.test(part)) {
+      code += /^\/[/*]/.test(part) ? spaces : char + spaces.slice(2) + part.slice(1).slice(-1);
+    } else {
+      depth += Number(char === '{') - Number(char === '}');
+      code += part;
+    }
+  }
+  return { uncommented, code };
+}
+
+export function lineAt(text: string, offset: number): number {
+  return text.slice(0, offset).split('\n').length;
+}
+
+const statement = /\b(?:import|export)\s+(type\s)?(?:[\w$*\s{},]*?\bfrom\s*)?(['"])( *)\2/g;
+const mention = /\b(import|import\.meta\.resolve|new URL|new Worker)\(\s*(['"`])( *)\2/g;
+
+export function importsOf({ path, text, code }: SourceFile): Import[] {
+  const found = (match: RegExpExecArray, kind: Import['kind']): Import => {
+    const end = match.index + match[0].length - 1;
+    const named = text.slice(end - (match[3] ?? '').length, end);
+    const to = named.startsWith('.') ? posix.join(posix.dirname(path), named) : named;
+    return { to, kind, line: lineAt(text, match.index) };
+  };
+  const statements = [...code.matchAll(statement)];
+  const mentions = [...code.matchAll(mention)];
+  return [
+    ...statements.map((match) => found(match, match[1] ? 'type' : 'value')),
+    ...mentions.map((match) => found(match, match[1] === 'import' ? 'value' : 'reference')),
+  ];
+}
+
+/** Each function with the code from its head to its closing brace. */
+export function functionsOf(code: string): { readonly line: number; readonly lines: string[] }[] {
+  const lines = code.split('\n').map((line) => line.trimEnd());
+  const indents = lines.map((line) => line.search(/\S|$/));
+  return lines.flatMap((line, at) => {
+    if (!/(?:\)|=>)(?:: .*)? ?\{$|^\s*> \{$/.test(line)) return [];
+    const isBeside = (l: string, i: number) => l !== '' && indents[i] === indents[at];
+    // A head over several lines ends in one that starts with `)` or `>`.
+    const isHead = (l: string, i: number) => i <= at && isBeside(l, i) && !/^\s*[)>]/.test(l);
+    const start = lines.findLastIndex(isHead);
+    const isBlock = /^\s*(?:\} )?(?:else |export )?(?:if|for|while|switch|catch|class)\b/;
+    if (isBlock.test(lines[start] ?? '')) return [];
+    // A closing line that opens again, `} {`, ended a return type.
+    const isEnd = (l: string, i: number) => i > at && isBeside(l, i) && /^\s*\}.*(?<!\{)$/.test(l);
+    const end = lines.findIndex(isEnd);
+    return [{ line: start + 1, lines: lines.slice(start, end + 1) }];
+  });
+}
+
+const unfenced = (text: string) =>
+  text.replace(/^ *(```|~~~)[\s\S]*?^ *\1/gm, (fence) => fence.replace(/[^\n]/g, ' '));
+
+/** The links of a document that stay inside the repository. */
+export function linksOf(text: string): { readonly target: string; readonly line: number }[] {
+  const prose = unfenced(text).replace(/`[^`\n]*`/g, (span) => ' '.repeat(span.length));
+  return [...prose.matchAll(/\]\(<?([^)\s>]+)[^)]*\)|^ *\[[^\]]+\]: *(\S+)/gm)]
+    .map((m) => ({ target: decodeURI(m[1] ?? m[2] ?? ''), line: lineAt(text, m.index) }))
+    .filter(({ target }) => !/^(?:[a-z][a-z+.-]*:|\/\/)/i.test(target));
+}
+
+/** The anchors that code forges make of a document's headings. */
+export function anchorsOf(text: string): Set<string> {
+  const anchors = new Set<string>();
+  for (const [, heading = ''] of unfenced(text).matchAll(/^#{1,6} +(.+?)[ #]*$/gm)) {
+    const words = heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase();
+    const slug = words.replace(/[^\p{L}\p{M}\p{N}_\- ]/gu, '').replaceAll(' ', '-');
+    let anchor = slug;
+    for (let copy = 1; anchors.has(anchor); copy += 1) anchor = `${slug}-${copy}`;
+    anchors.add(anchor);
+  }
+  return anchors;
+}
+
+export function treeOf(files: Readonly<Record<string, string>>): Tree {
+  return new Map(
+    Object.entries(files).map(([path, text]) => {
+      const views = /\.tsx?$/.test(path) ? blank(text) : { uncommented: text, code: text };
+      return [path, { path, text, ...views }];
+    }),
+  );
+}
+
+/** What a commit of everything would hold; without git, all but the folders that git ignores. */
+function listFiles(root: string): string[] {
+  if (Bun.which('git')) {
+    const list = ['git', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'];
+    const { success, stdout } = Bun.spawnSync(list, { cwd: root, stderr: 'ignore' });
+    const paths = stdout.toString().split('\0').filter(Boolean);
+    if (success && paths.length > 0) return paths;
+  }
+  const exclude = ['.git/**', 'node_modules/**', 'data/**', 'dist/**'];
+  return globSync(['**/*', '.*', '.ci/*'], { cwd: root, exclude });
+}
+
+/** Every text file of the repository; binary ones hold a zero byte and are left out. */
+export function readTree(root: string): Tree {
+  const paths = listFiles(root).filter((path) =>
+    statSync(posix.join(root, path), { throwIfNoEntry: false })?.isFile(),
+  );
+  const texts = paths.map((path) => [path, readFileSync(posix.join(root, path), 'utf8')] as const);
+  return treeOf(Object.fromEntries(texts.filter(([, text]) => !text.includes('\0'))));
+}
