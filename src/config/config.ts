@@ -54,7 +54,8 @@ export interface Provider {
   readonly dialect: DialectName;
   readonly baseUrl: string;
   readonly apiKey: Secret | null;
-  readonly headers: Readonly<Record<string, string>>;
+  /** Some vendors take their credential in a header of their own. */
+  readonly headers: Readonly<Record<string, Secret>>;
   readonly timeoutMs: number;
   readonly idleTimeoutMs: number;
   readonly quirks: Quirks;

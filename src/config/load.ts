@@ -32,20 +32,27 @@ export function loadConfig(flags: Flags, environment: Environment): Config {
   }
   // Broken fields are left out so that the rest can still be examined in the same run.
   const sound = validator.Check(merged) ? merged : withoutBroken(merged, problems);
-  const config = assemble(sound, environment, source, problems);
+  const config = assemble(sound, providerNames(merged), environment, source, problems);
   if (problems.length > 0) throw new ConfigProblems(source, problems);
   return deepFreeze(config);
 }
 
+/** The providers that the file means to have, sound or not. */
+function providerNames(data: unknown): ReadonlySet<string> {
+  const providers = isObject(data) ? data.providers : undefined;
+  return new Set(isObject(providers) ? Object.keys(providers) : []);
+}
+
 function assemble(
   file: ConfigFile,
+  meant: ReadonlySet<string>,
   environment: Environment,
   source: string,
   problems: Problem[],
 ): Config {
   const builtin = file.catalogue === 'none' ? { providers: [], models: [] } : builtinCatalogue;
   const providers = mergeProviders(builtin.providers, file.providers ?? {}, environment, problems);
-  const models = mergeModels(builtin.models, file.models ?? [], providers, problems);
+  const models = mergeModels(builtin.models, file.models ?? [], providers, meant, problems);
   const dataDir = file.data_dir ?? './data';
   const inDataDir = (text: string) => new Secret(text.replaceAll('{data_dir}', dataDir));
   return {

@@ -40,7 +40,7 @@ export function mergeProviders(
       dialect,
       baseUrl: baseUrl.replace(/\/+$/, ''),
       apiKey: apiKey ? new Secret(apiKey) : null,
-      headers: own.headers ?? {},
+      headers: mapValues(own.headers ?? {}, (value) => new Secret(value)),
       timeoutMs: own.timeout_ms ?? defaultTimeoutMs,
       idleTimeoutMs: own.idle_timeout_ms ?? defaultTimeoutMs,
       quirks: { ...shipped?.quirks, ...own.quirks },
@@ -59,6 +59,8 @@ export function mergeModels(
   builtin: readonly ModelFile[],
   file: readonly ModelFile[],
   providers: ReadonlyMap<string, Provider>,
+  /** Those that the file means to have: a broken one is told about once, not once per model. */
+  meant: ReadonlySet<string>,
   problems: Problem[],
 ): readonly Model[] {
   const own = new Map<string, Model>();
@@ -69,7 +71,10 @@ export function mergeModels(
     }
     model.endpoints.forEach((endpoint, j) => {
       const at = `${path}.endpoints[${j}]`;
-      problems.push(...endpointProblems(model, endpoint, providers, at));
+      if (!providers.has(endpoint.provider) && !meant.has(endpoint.provider)) {
+        problems.push(unknownProvider(endpoint.provider, providers, at));
+      }
+      problems.push(...priceProblems(model, endpoint, at));
     });
     own.set(model.id, complete(model, providers));
   });
@@ -89,25 +94,22 @@ function complete(model: ModelFile, providers: ReadonlyMap<string, Provider>): M
   return { ...model, features: model.features ?? [], endpoints };
 }
 
-function endpointProblems(
-  model: ModelFile,
-  endpoint: EndpointFile,
+function unknownProvider(
+  name: string,
   providers: ReadonlyMap<string, Provider>,
   path: string,
-): Problem[] {
-  const problems: Problem[] = [];
-  if (!providers.has(endpoint.provider)) {
-    const close = nearest(endpoint.provider, providers.keys());
-    const hint = close ? `; did you mean "${close}"?` : '';
-    const message = `names "${endpoint.provider}", which is not a configured provider${hint}`;
-    problems.push({ path: `${path}.provider`, message });
-  }
+): Problem {
+  const close = nearest(name, providers.keys());
+  const hint = close ? `; did you mean "${close}"?` : '';
+  const message = `names "${name}", which is not a configured provider${hint}`;
+  return { path: `${path}.provider`, message };
+}
+
+function priceProblems(model: ModelFile, endpoint: EndpointFile, path: string): Problem[] {
   const missing = missingPrices(model, endpoint.pricing ?? {});
-  if (missing.length > 0) {
-    const message = `needs ${missing.join(' and ')}; what costs nothing is written "0"`;
-    problems.push({ path: `${path}.pricing`, message });
-  }
-  return problems;
+  if (missing.length === 0) return [];
+  const message = `needs ${missing.join(' and ')}; what costs nothing is written "0"`;
+  return [{ path: `${path}.pricing`, message }];
 }
 
 /** The prices without which a model of this kind could be used for nothing. */
@@ -129,4 +131,11 @@ export function missingPrices(model: ModelFile, pricing: PricingFile): readonly 
 function isCleanBase(text: string): boolean {
   const url = URL.parse(text);
   return url !== null && url.username === '' && url.search === '' && url.hash === '';
+}
+
+function mapValues<T, U>(
+  record: Readonly<Record<string, T>>,
+  change: (value: T) => U,
+): Readonly<Record<string, U>> {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
 }

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { closed, httpAddress, nullable, oneOf, wholeNumber } from './schema-parts.ts';
+import { closed, httpAddress, nullable, oneOf, secretText, wholeNumber } from './schema-parts.ts';
 
 export const dialectNames = [
   'openai',
@@ -50,8 +50,8 @@ export type Quirks = Static<typeof quirksSchema>;
 export const providerSchema = closed({
   dialect: oneOf(...dialectNames),
   base_url: httpAddress(),
-  api_key: nullable(Type.String({ minLength: 1 })),
-  headers: Type.Record(Type.String(), Type.String()),
+  api_key: nullable(secretText()),
+  headers: Type.Record(Type.String(), Type.String({ hidden: true })),
   /** To the first byte of the answer. */
   timeout_ms: wholeNumber(1, 3_600_000),
   /** Between two bytes of the answer. */

@@ -19,8 +19,18 @@ export function nullable<S extends TSchema>(schema: S) {
   return Type.Union([schema, Type.Null()]);
 }
 
+/** Addresses can hold a password, so a wrong one is not shown. */
 export function httpAddress() {
-  return Type.String({ pattern: '^https?://[^\\s]+$', expected: 'an http(s) address' });
+  return Type.String({
+    pattern: '^https?://[^\\s]+$',
+    expected: 'an http(s) address',
+    hidden: true,
+  });
+}
+
+/** A credential; printed nowhere, not even in a complaint about it. */
+export function secretText() {
+  return Type.String({ minLength: 1, expected: 'a text in quotes', hidden: true });
 }
 
 /** Money is written in quotes, so that no YAML reader turns it into a float on the way. */

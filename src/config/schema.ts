@@ -2,7 +2,15 @@ import { type Static, Type } from 'typebox';
 import { cacheModes } from '../core/caller.ts';
 import { modelSchema } from './model-schema.ts';
 import { providerSchema } from './provider-schema.ts';
-import { closed, httpAddress, nullable, oneOf, usd, wholeNumber } from './schema-parts.ts';
+import {
+  closed,
+  httpAddress,
+  nullable,
+  oneOf,
+  secretText,
+  usd,
+  wholeNumber,
+} from './schema-parts.ts';
 
 /** The shape of `tollgate.yaml`. Everything is optional; defaults.ts says what holds then. */
 
@@ -17,11 +25,15 @@ export const configFileSchema = closed({
   database: Type.String({
     pattern: '^(sqlite:.+|postgres(ql)?://.+)$',
     expected: 'sqlite:<file> or postgres://…',
+    hidden: true,
   }),
-  redis: nullable(Type.String({ pattern: '^rediss?://', expected: 'redis://… or null' })),
+  redis: nullable(
+    Type.String({ pattern: '^rediss?://', expected: 'redis://… or null', hidden: true }),
+  ),
   objects: Type.String({
     pattern: '^(file:.+|s3://.+)$',
     expected: 'file:<folder> or s3://bucket/prefix?endpoint=…&region=…',
+    hidden: true,
   }),
   catalogue: oneOf('builtin', 'none'),
   demo: Type.Union([Type.Literal('auto'), Type.Boolean()], {
@@ -47,7 +59,7 @@ export const configFileSchema = closed({
       closed({
         engine: oneOf('searxng', 'brave', 'tavily'),
         url: httpAddress(),
-        api_key: nullable(Type.String({ minLength: 1 })),
+        api_key: nullable(secretText()),
         usd_per_search: usd(),
         calls_per_request: wholeNumber(1, 20),
       }),

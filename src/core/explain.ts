@@ -32,6 +32,8 @@ export interface Schema {
   readonly pattern?: string | undefined;
   /** What a pattern stands for, in words: «a decimal number in quotes». */
   readonly expected?: string | undefined;
+  /** The value may hold a credential: a complaint about it does not repeat it. */
+  readonly hidden?: boolean | undefined;
 }
 
 /** Takes any schema object: the schema library's own types say more than we need here. */
@@ -41,13 +43,9 @@ export function explain(schema: object, value: unknown): Problem[] {
 
 function walk(schema: Schema, value: unknown, path: string): Problem[] {
   if (schema.anyOf) return explainUnion(schema.anyOf, value, path);
-  if (!fitsType(schema, value)) {
-    return [{ path, message: `must be ${describe(schema)}, not ${show(value)}` }];
-  }
+  if (!fitsType(schema, value)) return [misfit(schema, value, path)];
   if (typeof value === 'string' || typeof value === 'number') {
-    return fitsBounds(schema, value)
-      ? []
-      : [{ path, message: `must be ${describe(schema)}, not ${show(value)}` }];
+    return fitsBounds(schema, value) ? [] : [misfit(schema, value, path)];
   }
   if (Array.isArray(value)) return explainArray(schema, value, path);
   if (isObject(value)) return explainObject(schema, value, path);
@@ -101,7 +99,7 @@ function unlistedRule(schema: Schema, name: string): Schema | false | undefined 
 function explainUnion(branches: readonly Schema[], value: unknown, path: string): Problem[] {
   const sameType = branches.filter((branch) => fitsType(branch, value));
   if (sameType.length === 0) {
-    return [{ path, message: `must be ${describe({ anyOf: branches })}, not ${show(value)}` }];
+    return [misfit({ anyOf: branches }, value, path)];
   }
   const [only] = sameType;
   if (sameType.length === 1 && only) return walk(only, value, path);
@@ -161,6 +159,19 @@ function fitsBounds(schema: Schema, value: string | number): boolean {
     value.length <= (schema.maxLength ?? Number.POSITIVE_INFINITY) &&
     (schema.pattern === undefined || new RegExp(schema.pattern).test(value))
   );
+}
+
+function misfit(schema: Schema, value: unknown, path: string): Problem {
+  const got = mayRepeat(schema) ? `, not ${show(value)}` : '';
+  return { path, message: `must be ${describe(schema)}${got}` };
+}
+
+/** Also closed to a plain text in place of a section: it is the key, pasted one level too high. */
+function mayRepeat(schema: Schema): boolean {
+  if (schema.hidden) return false;
+  const { anyOf = [], properties = {}, patternProperties = {} } = schema;
+  const inside = [...Object.values(properties), ...Object.values(patternProperties)];
+  return [...anyOf, ...inside].every(mayRepeat);
 }
 
 /** What a schema asks for, as the end of a sentence. */

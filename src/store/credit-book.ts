@@ -26,7 +26,7 @@ export class SqlCreditBook implements CreditBook {
     this.#database = database;
   }
 
-  change(change: CreditChange): Promise<CreditOutcome> {
+  async change(change: CreditChange): Promise<CreditOutcome> {
     assert(Number.isSafeInteger(change.amount) && change.amount !== 0, 'Credits move in wholes.');
     return this.#database.write.transaction().execute(async (transaction) => {
       const account = await this.#lockWallet(transaction, change.tenantId);

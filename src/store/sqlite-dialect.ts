@@ -17,11 +17,18 @@ import type { Turns } from './turns.ts';
 /** With `turns` the thread is a writer: whoever has the turn has the connection to themselves. */
 export function sqliteDialect(thread: SqliteThread, turns: Turns | undefined): Dialect {
   return {
-    createAdapter: () => new SqliteAdapter(),
+    createAdapter: () => new ThreadAdapter(),
     createDriver: () => new ThreadDriver(thread, turns),
     createIntrospector: (db) => new SqliteIntrospector(db),
     createQueryCompiler: () => new SqliteQueryCompiler(),
   };
+}
+
+/** Kysely would put all callers of a single connection into one queue without a bound. */
+class ThreadAdapter extends SqliteAdapter {
+  override get supportsMultipleConnections(): boolean {
+    return true;
+  }
 }
 
 class ThreadDriver implements Driver {

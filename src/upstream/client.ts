@@ -17,7 +17,7 @@ export async function send(
     // Compressed answers would have to be unpacked before they could be bounded.
     'accept-encoding': 'identity',
     'user-agent': 'tollgate',
-    ...provider.headers,
+    ...revealed(provider.headers),
     ...(provider.apiKey ? authorise[provider.dialect](provider.apiKey.reveal()) : {}),
     ...request.headers,
   };
@@ -35,6 +35,10 @@ export async function send(
     tls: { rejectUnauthorized: true },
     ...(isLoopback(provider.baseUrl) ? { proxy: false } : {}),
   } as RequestInit);
+}
+
+function revealed(headers: Provider['headers']): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, at]) => [name, at.reveal()]));
 }
 
 type Authorise = (key: string) => Record<string, string>;

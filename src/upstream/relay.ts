@@ -21,7 +21,7 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
   readonly #stream: OpenStream;
   readonly #settle: (end: StreamEnd) => Promise<ReplyClosing>;
   #stage: 'opening' | 'flowing' | 'closing' | 'closed' = 'opening';
-  #settled = false;
+  #settled: Promise<ReplyClosing> | undefined;
 
   constructor(stream: OpenStream, settle: (end: StreamEnd) => Promise<ReplyClosing>) {
     this.#stream = stream;
@@ -46,12 +46,12 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
     return { done: false, value: await this.#lastWords() };
   }
 
-  /** The client took everything, or left; `settle` knows which by whether it was called before. */
+  /** The client took everything, or left: then nothing was settled yet. */
   async return(): Promise<IteratorResult<string>> {
     this.#stage = 'closed';
     this.#stream.source.close();
     this.#stream.line.hangUp();
-    if (!this.#settled) await this.#end({ how: 'left' });
+    await this.#end({ how: 'left' });
     return { done: true, value: undefined };
   }
 
@@ -66,20 +66,30 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
         for (const message of piece === over ? reader.end() : reader.push(piece)) {
           text += relay.push(message);
         }
-        if (piece === over) this.#stage = 'closing';
+        if (piece === over) this.#finish();
         if (text !== '' || piece === over) return text;
       } catch {
         // A broken connection and a hung-up line end alike; lastWords() finds out which it was.
         break;
       }
     }
-    this.#stage = 'closing';
+    this.#finish();
     return '';
+  }
+
+  /** A client that left while we waited for the upstream has closed the answer already. */
+  #finish(): void {
+    if (this.#stage === 'flowing') this.#stage = 'closing';
   }
 
   async #lastWords(): Promise<string> {
     const { relay, source, line } = this.#stream;
     source.close();
+    // The line hangs up on the upstream by itself then, which looks like a broken upstream.
+    if (line.clientLeft && !relay.finished) {
+      await this.#end({ how: 'left' });
+      return '';
+    }
     const error = brokenBy(this.#stream);
     if (error) {
       line.hangUp();
@@ -90,8 +100,8 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
   }
 
   #end(end: StreamEnd): Promise<ReplyClosing> {
-    this.#settled = true;
-    return this.#settle(end);
+    this.#settled ??= this.#settle(end);
+    return this.#settled;
   }
 }
 

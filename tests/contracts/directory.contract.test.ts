@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { Directory } from '../../src/auth/directory.ts';
 import { engines, makeKey, makeTenant, openTwice, randomHash, type TwoStores } from './engines.ts';
+import { failureOf } from './failure-of.ts';
 
 describe.each([...engines])('the directory on $name', ({ empty }) => {
   let stores: TwoStores;
@@ -128,7 +129,9 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
     test('a hash of the wrong length is refused by the database', async () => {
       const tenant = await addedTenant();
       const short = new Uint8Array(31);
-      await expect(directory.addKey(makeKey(tenant.id), short)).rejects.toThrow(/check|CHECK/);
+      expect((await failureOf(directory.addKey(makeKey(tenant.id), short))).message).toMatch(
+        /check|CHECK/,
+      );
     });
 
     test('the same id or the same secret twice is refused and changes nothing', async () => {
@@ -143,9 +146,9 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
     });
 
     test('a key without a tenant is refused by the database', async () => {
-      await expect(directory.addKey(makeKey('ten_nobody'), randomHash())).rejects.toThrow(
-        /foreign key/i,
-      );
+      expect(
+        (await failureOf(directory.addKey(makeKey('ten_nobody'), randomHash()))).message,
+      ).toMatch(/foreign key/i);
     });
 
     test('a change touches only what it names', async () => {

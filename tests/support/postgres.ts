@@ -49,7 +49,7 @@ export function startPostgres(): Promise<TestPostgres> {
 }
 
 async function startShared(): Promise<TestPostgres> {
-  const url = process.env['TEST_DATABASE_URL'];
+  const url = process.env.TEST_DATABASE_URL;
   if (url !== undefined) return { url, createDatabase: () => createDatabase(url) };
   return startOwnPostgres({ durable: false });
 }

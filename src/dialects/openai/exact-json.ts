@@ -2,9 +2,13 @@
  * JSON that is only passing through. Some servers send integers beyond 2^53 (a `seed`), which a
  * float would change: such numbers are carried as the text they came in.
  */
+import { jsonDepthMax } from '../../core/bounds.ts';
 
 /** Also true for long digits inside a text, which then only costs time. */
 const longNumber = /\d{16}/;
+
+/** A text this short cannot nest deep enough to hurt. */
+const harmlessLength = 4_096;
 
 interface ParseContext {
   readonly source?: string;
@@ -19,19 +23,21 @@ function keepLongInteger(_key: string, value: unknown, context?: ParseContext): 
   return rawJson(source);
 }
 
-/** Like `JSON.parse`, but undefined for what is no JSON, and exact for what is written back. */
-export function parseExact(text: string): unknown {
-  try {
-    return longNumber.test(text) ? JSON.parse(text, keepLongInteger) : JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+function isDeeperThan(levels: number, value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (levels === 0) return true;
+  return Object.values(value).some((part) => isDeeperThan(levels - 1, part));
 }
 
-/** Undefined for nesting so deep that it can be read but not written. */
-export function writeJson(value: unknown): string | undefined {
+/**
+ * Like `JSON.parse`, but exact for what is written back, and undefined for what is no JSON or
+ * nested too deep: writing 200,000 levels back takes seconds and then overflows the stack.
+ */
+export function parseExact(text: string): unknown {
   try {
-    return JSON.stringify(value);
+    const value: unknown = JSON.parse(text);
+    if (text.length > harmlessLength && isDeeperThan(jsonDepthMax, value)) return undefined;
+    return longNumber.test(text) ? JSON.parse(text, keepLongInteger) : value;
   } catch {
     return undefined;
   }

@@ -32,6 +32,11 @@ describe('the sentence is found in', () => {
     expect(fail(500, body).message).toBe(message);
   });
 
+  test('nesting beyond reason, as text', () => {
+    const deep = `{"error":{"details":[${'['.repeat(30_000)}${']'.repeat(30_000)}]}}`;
+    expect(fail(429, deep)).toMatchObject({ kind: 'rate_limited', message: deep.slice(0, 300) });
+  });
+
   test('a long one only at its beginning', () => {
     expect(fail(500, { error: { message: 'x'.repeat(5_000) } }).message).toBe('x'.repeat(500));
     expect(fail(500, `<${'<'.repeat(60_000)}`).message.length).toBeLessThanOrEqual(500);

@@ -2,8 +2,9 @@
  * What went wrong at an OpenAI-style upstream, from whatever it sent: no two of them word or shape
  * their errors alike. Codes are asked before the status, because the status often says less.
  */
-import { isObject, parseJson } from '../../core/json.ts';
+import { isObject } from '../../core/json.ts';
 import type { FailureKind, UpstreamFailure } from '../dialect.ts';
+import { parseExact } from './exact-json.ts';
 import { readRetryAfter } from './retry-after.ts';
 
 const messageLengthMax = 500;
@@ -159,7 +160,7 @@ export function readFailure(
   headers: Headers,
   nowMs: number = Date.now(),
 ): UpstreamFailure {
-  const json = parseJson(body);
+  const json = parseExact(body);
   const complaint = readComplaint(json);
   const kind = kindOf(complaint, status >= 400 ? status : (complaint.claimedStatus ?? status));
   const message = complaint.message ?? readPage(body) ?? `HTTP ${status} without a message.`;

@@ -8,7 +8,7 @@ import type {
   UpstreamFailure,
 } from '../dialect.ts';
 import { isChoiceIndex, removePrivateFields } from './chunk.ts';
-import { parseExact, writeJson } from './exact-json.ts';
+import { parseExact } from './exact-json.ts';
 import { failureInside, malformed } from './failure.ts';
 import { charactersIn, readFinishReason, repairText } from './message.ts';
 import { repairToolCalls } from './tool-calls.ts';
@@ -48,7 +48,9 @@ function repairChoice(choice: Record<string, unknown>, position: number): Repair
 export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure {
   const body = parseExact(text);
   if (!isObject(body)) {
-    return malformed(`The upstream's answer is no JSON object: ${text.trim().slice(0, 200)}`);
+    return malformed(
+      `The upstream's answer is no readable JSON object: ${text.trim().slice(0, 200)}`,
+    );
   }
   const failure = failureInside(body);
   if (failure !== undefined) return failure;
@@ -65,13 +67,12 @@ export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | U
   };
   removePrivateFields(body);
   const { id, model, provider, created } = identity;
-  const answer = writeJson({
+  const answer = JSON.stringify({
     ...body,
     ...{ id, object: 'chat.completion', created, model, provider },
     choices: choices.map(({ choice }) => choice),
     usage: undefined,
   });
-  if (answer === undefined) return malformed('The upstream nested its answer too deep.');
   return {
     facts,
     write(closing: ReplyClosing): string {

@@ -14,7 +14,7 @@ import type {
   UpstreamFailure,
 } from '../dialect.ts';
 import { ChunkRepair, isChoiceIndex } from './chunk.ts';
-import { parseExact, writeJson } from './exact-json.ts';
+import { parseExact } from './exact-json.ts';
 import { failureInside, malformed, readErrorObject } from './failure.ts';
 import { charactersIn } from './message.ts';
 import { mergeUsage, usageIn, writeUsage } from './usage.ts';
@@ -77,9 +77,8 @@ export class OpenAiPassThrough implements StreamRelay {
     if (choices.length === 0) return '';
     const isRepaired = this.#repair.repair(chunk, choices);
     for (const choice of choices) this.#takeChoice(choice);
-    const text = isRepaired || hasUsage ? this.#rewrite(chunk) : this.#forward(data, chunk);
-    if (text !== '') this.#started = true;
-    return text;
+    this.#started = true;
+    return isRepaired || hasUsage ? this.#rewrite(chunk) : this.#forward(data, chunk);
   }
 
   close(closing: ReplyClosing): string {
@@ -125,7 +124,9 @@ export class OpenAiPassThrough implements StreamRelay {
     // A connection cut behind the finish reason loses at most the usage: the answer is whole.
     if (this.finished) return '';
     return this.#break(
-      malformed(`The upstream sent an event that is no JSON object: ${data.slice(0, 200)}`),
+      malformed(
+        `The upstream sent an event that is no readable JSON object: ${data.slice(0, 200)}`,
+      ),
     );
   }
 
@@ -172,8 +173,7 @@ export class OpenAiPassThrough implements StreamRelay {
     if (typeof head.id !== 'string' || typeof head.model !== 'string') return false;
     const mustMatch = ['id', 'model', 'created', 'object', 'provider'];
     if (mustMatch.some((field) => head[field] !== chunk[field])) return false;
-    const own = writeJson(this.#sign({ ...head, choices: undefined }));
-    if (own === undefined) return false;
+    const own = JSON.stringify(this.#sign({ ...head, choices: undefined }));
     this.#upstreamHead = data.slice(0, at) + key;
     this.#ownHead = `${own.slice(0, -1)},${key}`;
     return true;
@@ -190,9 +190,6 @@ export class OpenAiPassThrough implements StreamRelay {
 
   #rewrite(chunk: Record<string, unknown>): string {
     chunk.usage = undefined;
-    const text = writeJson(this.#sign(chunk));
-    if (text === undefined)
-      return this.#break(malformed('The upstream nested its answer too deep.'));
-    return `data: ${text}\n\n`;
+    return `data: ${JSON.stringify(this.#sign(chunk))}\n\n`;
   }
 }

@@ -1,7 +1,6 @@
 /** Tool calls as clients can put them together: every call with its own index, id and type. */
 import { randomText } from '../../core/ids.ts';
 import { isObject } from '../../core/json.ts';
-import { writeJson } from './exact-json.ts';
 
 /** Clients keep calls in an array by index; beyond this an index would only make holes in it. */
 const callIndexMax = 1023;
@@ -17,7 +16,7 @@ function isText(value: unknown): value is string {
 /** Arguments are text; some servers send the object itself, or null for none. */
 function repairArguments(body: Record<string, unknown>): boolean {
   if (body.arguments === undefined || typeof body.arguments === 'string') return false;
-  body.arguments = body.arguments === null ? '' : (writeJson(body.arguments) ?? '');
+  body.arguments = body.arguments === null ? '' : JSON.stringify(body.arguments);
   return true;
 }
 

@@ -45,6 +45,10 @@ describe('usage is read into classes that do not overlap:', () => {
       report(10, 5, { ...cached(90), ...reasoned(20), total_tokens: 35 }),
       usage(10, 90, 0, 25, 20),
     ],
+    'a surplus that is exactly the reasoning is output, however large': [
+      report(10, 5, { ...cached(90), ...reasoned(95), total_tokens: 110 }),
+      usage(10, 90, 0, 100, 95),
+    ],
     'hits under the name of DeepSeek': [
       report(100, 5, { prompt_cache_hit_tokens: 64, prompt_cache_miss_tokens: 36 }),
       usage(36, 64, 0, 5),

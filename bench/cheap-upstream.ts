@@ -1,0 +1,76 @@
+/**
+ * An upstream that costs as little as possible, so that the proxies in front of it have the machine
+ * to themselves. It looks at one thing only: whether a stream was asked for.
+ */
+import { chunkSpacingMs, chunksPerStream } from './workloads.ts';
+
+const head = {
+  id: 'chatcmpl-C2P2HtMJhPkWjQ2adKerkdVilXmRL',
+  created: 1_754_688_929,
+  model: 'large-2024-08-06',
+};
+const usage = {
+  prompt_tokens: 27,
+  completion_tokens: chunksPerStream,
+  total_tokens: 27 + chunksPerStream,
+  prompt_tokens_details: { cached_tokens: 0, audio_tokens: 0 },
+  completion_tokens_details: { reasoning_tokens: 0, audio_tokens: 0 },
+};
+
+const reply = JSON.stringify({
+  ...head,
+  object: 'chat.completion',
+  choices: [
+    {
+      index: 0,
+      message: { role: 'assistant', content: 'The Danube, the Dnieper and the Don.' },
+      logprobs: null,
+      finish_reason: 'stop',
+    },
+  ],
+  usage,
+  service_tier: 'default',
+  system_fingerprint: 'fp_07871e2ad8',
+});
+
+/** About 230 bytes on the wire, as providers send them. */
+function eventOf(delta: object, finishReason: string | null): Uint8Array {
+  const chunk = {
+    ...head,
+    object: 'chat.completion.chunk',
+    service_tier: 'default',
+    choices: [{ index: 0, delta, logprobs: null, finish_reason: finishReason }],
+  };
+  return Buffer.from(`data: ${JSON.stringify(chunk)}\n\n`);
+}
+
+const word = eventOf({ content: ' together' }, null);
+const opening = eventOf({ role: 'assistant', content: '' }, null);
+const closing = Buffer.concat([
+  eventOf({}, 'stop'),
+  Buffer.from(`data: ${JSON.stringify({ ...head, choices: [], usage })}\n\ndata: [DONE]\n\n`),
+]);
+
+async function* speak(): AsyncGenerator<Uint8Array> {
+  yield opening;
+  for (let said = 2; said < chunksPerStream; said += 1) {
+    await Bun.sleep(chunkSpacingMs);
+    yield word;
+  }
+  await Bun.sleep(chunkSpacingMs);
+  yield closing;
+}
+
+const server = Bun.serve({
+  hostname: '127.0.0.1',
+  port: 0,
+  idleTimeout: 0,
+  async fetch(request) {
+    const body = Buffer.from(await request.arrayBuffer());
+    if (!body.includes('"stream":true')) {
+      return new Response(reply, { headers: { 'content-type': 'application/json' } });
+    }
+    return new Response(speak(), { headers: { 'content-type': 'text/event-stream' } });
+  },
+});
+process.stdout.write(`ready at ${server.url.origin}\n`);

@@ -1,0 +1,72 @@
+/**
+ * Sends requests over kept connections and measures what a client sees. A process of its own, so
+ * that its work is not counted as the server's; it takes one order at a time from its parent.
+ */
+export interface LoadOrder {
+  readonly url: string;
+  readonly key: string;
+  readonly body: string;
+  readonly requests: number;
+  readonly concurrency: number;
+  /** Of every hundred clients, so many leave in the middle of their stream. */
+  readonly leavingPercent: number;
+}
+
+export interface LoadResult {
+  readonly failed: number;
+  /** Pieces in which the answers arrived: shows whether chunks were merged on the way. */
+  readonly reads: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+/** Reads of a stream after which a client that leaves has heard enough. */
+const readsBeforeLeaving = 3;
+
+async function ask(order: LoadOrder, leaves: boolean): Promise<number> {
+  const controller = new AbortController();
+  const response = await fetch(`${order.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${order.key}` },
+    body: order.body,
+    signal: controller.signal,
+  });
+  if (!response.ok || !response.body)
+    throw new Error(`${response.status} ${await response.text()}`);
+  let reads = 0;
+  const reader = response.body.getReader();
+  while (!(await reader.read()).done) {
+    reads += 1;
+    if (leaves && reads === readsBeforeLeaving) {
+      await reader.cancel();
+      controller.abort();
+      break;
+    }
+  }
+  return reads;
+}
+
+async function run(order: LoadOrder): Promise<LoadResult> {
+  const times: number[] = [];
+  let [next, failed, reads] = [0, 0, 0];
+  const client = async () => {
+    while (next < order.requests) {
+      const leaves = next++ % 100 < order.leavingPercent;
+      const startedAt = performance.now();
+      try {
+        reads += await ask(order, leaves);
+      } catch (thrown) {
+        if (failed++ === 0) process.stderr.write(`The first failed request: ${thrown}\n`);
+      }
+      times.push(performance.now() - startedAt);
+    }
+  };
+  await Promise.all(Array.from({ length: order.concurrency }, client));
+  times.sort((a, b) => a - b);
+  const at = (share: number) => times[Math.floor(share * (times.length - 1))] ?? 0;
+  return { failed, reads, p50Ms: at(0.5), p99Ms: at(0.99) };
+}
+
+process.on('message', (order: LoadOrder) => {
+  run(order).then((result) => process.send?.(result));
+});

@@ -1,0 +1,244 @@
+import { describe, expect, test } from 'bun:test';
+import { isObject } from '../../core/json.ts';
+import { ChunkRepair } from './chunk.ts';
+
+interface Repaired {
+  readonly changed: boolean;
+  readonly chunk: Record<string, unknown>;
+}
+
+/** The chunks as they are written after the repair, each with whether it was changed. */
+function repairAll(...raw: readonly object[]): Repaired[] {
+  const repair = new ChunkRepair();
+  return raw.map((given) => {
+    const chunk: Record<string, unknown> = { object: 'chat.completion.chunk', ...given };
+    const choices = Array.isArray(chunk.choices) ? chunk.choices.filter(isObject) : [];
+    const changed = repair.repair(chunk, choices);
+    return { changed, chunk: JSON.parse(JSON.stringify(chunk)) as Record<string, unknown> };
+  });
+}
+
+/** The deltas of one choice, repaired one after the other. */
+function repairDeltas(...deltas: readonly object[]): { changed: boolean; delta: unknown }[] {
+  const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta, finish_reason: null }] }));
+  // Copied through text: one object given twice must not be mended twice.
+  return repairAll(...(JSON.parse(JSON.stringify(chunks)) as object[])).map(
+    ({ changed, chunk }) => {
+      const [choice] = chunk.choices as [{ delta: unknown }];
+      return { changed, delta: choice.delta };
+    },
+  );
+}
+
+const call = (fields: object) => ({ tool_calls: [fields] });
+const newId = expect.stringMatching(/^call_[0-9a-z]{24}$/);
+
+describe('a delta that needs no repair is left alone:', () => {
+  test.each([
+    [{ role: 'assistant', content: '' }],
+    [{ role: 'assistant', content: null, refusal: null }],
+    [{ content: 'a', role: null, tool_calls: null, reasoning_content: null, reasoning: null }],
+    [{ content: 'a', reasoning_content: '' }],
+    [{ reasoning: 'a', reasoning_content: 'a' }],
+    [{ reasoning: 'a', reasoning_details: [{ type: 'reasoning.text', text: 'a' }] }],
+    [{ refusal: 'no' }],
+    [call({ index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '' } })],
+    [call({ index: 0, id: 'a', type: 'custom', custom: { name: 'f', input: '' } })],
+    [{}],
+  ])('%j', (delta) => {
+    expect(repairDeltas(delta)).toEqual([{ changed: false, delta }]);
+  });
+});
+
+describe('text:', () => {
+  const cases: Record<string, [object, object]> = {
+    'reasoning_content is offered as reasoning too': [
+      { reasoning_content: 'hm' },
+      { reasoning_content: 'hm', reasoning: 'hm' },
+    ],
+    'reasoning is found in its details': [
+      { reasoning_details: [{ text: 'h' }, { summary: 'm' }, { data: 'x' }] },
+      { reasoning_details: [{ text: 'h' }, { summary: 'm' }, { data: 'x' }], reasoning: 'hm' },
+    ],
+    'parts are split into content and reasoning': [
+      {
+        content: [
+          {
+            type: 'thinking',
+            thinking: [
+              { type: 'text', text: 'h' },
+              { type: 'text', text: 'm' },
+            ],
+          },
+          { type: 'thinking', thinking: '!' },
+          { type: 'text', text: 'a' },
+          { type: 'reference', reference_ids: [1] },
+          { type: 'text', text: 'b' },
+        ],
+      },
+      { content: 'ab', reasoning: 'hm!' },
+    ],
+    'a role of somebody else is dropped': [{ role: 'user', content: 'a' }, { content: 'a' }],
+    'an empty role is dropped': [{ role: '', content: 'a' }, { content: 'a' }],
+    'an empty list of tool calls is none': [{ content: 'a', tool_calls: [] }, { content: 'a' }],
+  };
+  test.each(Object.entries(cases))('%s', (_, [given, delta]) => {
+    expect(repairDeltas(given)).toEqual([{ changed: true, delta }]);
+  });
+});
+
+describe('tool calls:', () => {
+  const opening = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '' } };
+  const later = { index: 0, function: { arguments: '{}' } };
+
+  test('later deltas say neither id nor name again', () => {
+    const noisy = { ...opening, function: { name: '', arguments: '{}' } };
+    const loud = { ...opening, function: { name: 'f', arguments: '{}' } };
+    const otherId = { index: 0, id: 'b', type: 'function', function: { arguments: '{}' } };
+    const [, ...deltas] = repairDeltas(call(opening), call(noisy), call(loud), call(otherId));
+    const quiet = call({ index: 0, type: 'function', function: { arguments: '{}' } });
+    expect(deltas).toEqual([
+      { changed: true, delta: quiet },
+      { changed: true, delta: quiet },
+      { changed: true, delta: quiet },
+    ]);
+  });
+
+  test('fragments with an index pass untouched', () => {
+    expect(repairDeltas(call(opening), call(later))[1]).toEqual({
+      changed: false,
+      delta: call(later),
+    });
+  });
+
+  test('calls without index and type get them', () => {
+    const f = { id: 'a', function: { name: 'f', arguments: '{' } };
+    const g = { id: 'b', function: { name: 'g', arguments: '{}' } };
+    const [first, second, third] = repairDeltas(
+      call(f),
+      call({ function: { arguments: '}' } }),
+      call(g),
+    );
+    expect(first?.delta).toEqual(call({ ...f, index: 0, type: 'function' }));
+    expect(second?.delta).toEqual(call({ index: 0, function: { arguments: '}' } }));
+    expect(third?.delta).toEqual(call({ ...g, index: 1, type: 'function' }));
+  });
+
+  test('parallel calls that all have index 0 are told apart by their ids', () => {
+    const g = { ...opening, id: 'b', function: { name: 'f', arguments: '' } };
+    const [, second, third] = repairDeltas(call(opening), call(g), call(later));
+    expect(second).toEqual({ changed: true, delta: call({ ...g, index: 1 }) });
+    expect(third).toEqual({ changed: true, delta: call({ ...later, index: 1 }) });
+  });
+
+  test('interleaved fragments stay with their call', () => {
+    const g = { ...opening, index: 1, id: 'b' };
+    const deltas = repairDeltas(call(opening), call(g), call(later), call({ ...later, index: 1 }));
+    expect(deltas.map(({ changed }) => changed)).toEqual([false, false, false, false]);
+  });
+
+  test('an empty id is replaced, for each of several calls', () => {
+    const nameless = { ...opening, id: '', function: { name: 'f', arguments: '{}' } };
+    const [first, second] = repairDeltas({ tool_calls: [nameless, nameless] }, call(nameless));
+    const mended = (index: number) => ({ ...nameless, index, id: newId });
+    expect(first?.delta).toEqual({ tool_calls: [mended(0), mended(1)] });
+    expect(second?.delta).toEqual(call(mended(2)));
+    const ids = JSON.stringify([first, second]).match(/call_[0-9a-z]{24}/g);
+    expect(new Set(ids).size).toBe(3);
+  });
+
+  test('calls side by side in one delta are several, even without ids', () => {
+    const bare = { index: 0, type: 'function', function: { name: 'f', arguments: '{}' } };
+    expect(repairDeltas({ tool_calls: [bare, bare] })[0]?.delta).toEqual({
+      tool_calls: [
+        { ...bare, id: newId },
+        { ...bare, id: newId, index: 1 },
+      ],
+    });
+  });
+
+  test('a name that comes after its id is kept', () => {
+    const first = { index: 0, id: 'a', type: 'function', function: { arguments: '' } };
+    const second = { index: 0, function: { name: 'f', arguments: '' } };
+    expect(repairDeltas(call(first), call(second))[1]).toEqual({
+      changed: false,
+      delta: call(second),
+    });
+  });
+
+  test('arguments are text', () => {
+    const given = { ...opening, function: { name: 'f', arguments: { a: 1 } } };
+    const none = { index: 0, function: { arguments: null } };
+    const [first, second] = repairDeltas(call(given), call(none));
+    expect(first?.delta).toEqual(
+      call({ ...opening, function: { name: 'f', arguments: '{"a":1}' } }),
+    );
+    expect(second?.delta).toEqual(call({ index: 0, function: { arguments: '' } }));
+  });
+
+  test('an absurd index is replaced', () => {
+    const [first] = repairDeltas(call({ ...opening, index: 4_000_000_000 }));
+    expect(first).toEqual({ changed: true, delta: call(opening) });
+  });
+});
+
+describe('the finish reason', () => {
+  const finish = (reason: unknown, delta: object = {}) =>
+    repairAll({ choices: [{ index: 0, delta, finish_reason: reason }] }).map(
+      ({ changed, chunk }) => {
+        const [choice] = chunk.choices as [{ finish_reason: unknown }];
+        return { changed, reason: choice.finish_reason };
+      },
+    )[0];
+
+  test.each([
+    ['stop', 'stop'],
+    ['length', 'length'],
+    ['content_filter', 'content_filter'],
+    ['something_new', 'something_new'],
+    ['eos', 'stop'],
+    ['end_turn', 'stop'],
+    ['STOP_SEQUENCE', 'stop'],
+    ['model_length', 'length'],
+    ['max_tokens', 'length'],
+    ['function_call', 'tool_calls'],
+    ['', null],
+  ])('%j is shown as %j', (given, shown) => {
+    expect(finish(given)).toEqual({ changed: given !== shown, reason: shown });
+  });
+
+  test('stop is shown as tool_calls once the choice called a tool', () => {
+    const tools = call({ index: 0, id: 'a', type: 'function', function: { name: 'f' } });
+    expect(finish('stop', tools)?.reason).toBe('tool_calls');
+    expect(finish('length', tools)?.reason).toBe('length');
+    const [, other, own] = repairAll(
+      { choices: [{ index: 0, delta: tools }] },
+      { choices: [{ index: 1, delta: {}, finish_reason: 'stop' }] },
+      { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
+    );
+    expect(other?.chunk).toMatchObject({ choices: [{ finish_reason: 'stop' }] });
+    expect(own?.chunk).toMatchObject({ choices: [{ finish_reason: 'tool_calls' }] });
+  });
+});
+
+test('what a chunk lacks is filled in', () => {
+  const [repaired] = repairAll({ object: undefined, choices: [{ delta: { content: 'a' } }, {}] });
+  expect(repaired).toEqual({
+    changed: true,
+    chunk: {
+      object: 'chat.completion.chunk',
+      choices: [
+        { delta: { content: 'a' }, index: 0 },
+        { index: 1, delta: {} },
+      ],
+    },
+  });
+});
+
+test("the upstream's own request, account and prompt are taken out", () => {
+  const secret = { x_groq: { id: 'req_1' }, request_id: 'r', user_id: 'u', prompt: ['p'] };
+  const choices = [{ index: 0, delta: {} }];
+  expect(repairAll({ ...secret, service_tier: 'default', choices })).toEqual([
+    { changed: true, chunk: { object: 'chat.completion.chunk', service_tier: 'default', choices } },
+  ]);
+});

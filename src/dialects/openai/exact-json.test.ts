@@ -1,0 +1,28 @@
+import { expect, test } from 'bun:test';
+import { jsonDepthMax } from '../../core/bounds.ts';
+import { parseExact } from './exact-json.ts';
+
+const rewritten = (text: string) => JSON.stringify(parseExact(text));
+
+test('integers of any length are written back as they came', () => {
+  const text = '{"seed":12345678901234567890,"list":[-98765432109876543210,1.5,7],"n":null}';
+  expect(rewritten(text)).toBe(text);
+});
+
+test('long digits inside a text stay a text', () => {
+  expect(parseExact('{"a":"12345678901234567890","b":1}')).toEqual({
+    a: '12345678901234567890',
+    b: 1,
+  });
+});
+
+test('what is no JSON is undefined', () => {
+  for (const text of ['', '{', '<html>', '{"a":1}{']) expect(parseExact(text)).toBeUndefined();
+});
+
+test('a long text may nest as deep as allowed, and no deeper', () => {
+  const nested = (levels: number) =>
+    `${'['.repeat(levels)}"${'x'.repeat(10_000)}"${']'.repeat(levels)}`;
+  expect(parseExact(nested(jsonDepthMax))).toBeArray();
+  expect(parseExact(nested(jsonDepthMax + 1))).toBeUndefined();
+});

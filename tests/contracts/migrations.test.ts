@@ -1,0 +1,89 @@
+import { describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { sql } from 'kysely';
+import { migrate } from '../../src/store/migrate.ts';
+import { migrations } from '../../src/store/migrations/index.ts';
+import { openStore } from '../../src/store/open.ts';
+import { engines } from './engines.ts';
+import { failureOf } from './failure-of.ts';
+
+const script = join(import.meta.dir, 'open-when-told.ts');
+
+function startProcess(url: string) {
+  return Bun.spawn([process.execPath, script, url], {
+    stdin: 'pipe',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  });
+}
+
+describe.each([...engines])('migrations on $name', ({ empty }) => {
+  test('ten processes starting at once on an empty database migrate it once', async () => {
+    const { url, remove } = await empty();
+    const processes = Array.from({ length: 10 }, () => startProcess(url));
+    for (const { stdout } of processes) await stdout.getReader().read();
+    for (const { stdin } of processes) {
+      stdin.write('go\n');
+      stdin.end();
+    }
+    for (const { exited, stderr } of processes) {
+      expect(await new Response(stderr).text()).toBe('');
+      expect(await exited).toBe(0);
+    }
+
+    const store = await openStore(url);
+    const rows = await store.database.read.selectFrom('migrations').selectAll().execute();
+    await store.database.close();
+    remove();
+    expect(rows.map((row) => [row.number, row.name])).toEqual(
+      migrations.map((step) => [step.number, step.name]),
+    );
+  }, 60_000);
+
+  test('opening again keeps what is there', async () => {
+    const { url, remove } = await empty();
+    const first = await openStore(url);
+    await first.directory.setAdminTokenHash(new Uint8Array(32).fill(7));
+    await first.database.close();
+    const second = await openStore(url);
+    expect(await second.directory.adminTokenHash()).toEqual(new Uint8Array(32).fill(7));
+    expect(await second.directory.version()).toBe(1);
+    await second.database.close();
+    remove();
+  });
+
+  test('a database that is newer than the code is refused in one sentence', async () => {
+    const { url, remove } = await empty();
+    const store = await openStore(url);
+    const newer = { number: 9_999, name: 'from the future', applied_at: 1 };
+    await store.database.write.insertInto('migrations').values(newer).execute();
+    await store.database.close();
+    expect((await failureOf(openStore(url))).message).toMatch(
+      /^The database is at schema 9999, but this Tollgate only knows schemas up to \d+: [^.]+\.$/,
+    );
+    remove();
+  });
+
+  test('a step that fails leaves nothing behind, and the steps before it stay', async () => {
+    const { url, remove } = await empty();
+    const { database } = await openStore(url);
+    const step = (number: number, statements: string[]) => ({
+      number,
+      name: `step ${number}`,
+      statements: () => statements,
+    });
+    const good = step(migrations.length + 1, ['create table good (id bigint)']);
+    const bad = step(migrations.length + 2, ['create table half (id bigint)', 'not SQL']);
+    const attempt = migrate(database.write, database.engine, [...migrations, good, bad]);
+    expect((await failureOf(attempt)).message).toMatch(/syntax error/);
+
+    const numbers = await database.read.selectFrom('migrations').select('number').execute();
+    expect(Math.max(...numbers.map((row) => row.number))).toBe(good.number);
+    await sql`select * from good`.execute(database.read);
+    expect((await failureOf(sql`select * from half`.execute(database.read))).message).toMatch(
+      /half/,
+    );
+    await database.close();
+    remove();
+  });
+});
