@@ -54,7 +54,8 @@ async function run(order: LoadOrder): Promise<LoadResult> {
       const leaves = next++ % 100 < order.leavingPercent;
       const startedAt = performance.now();
       try {
-        reads += await ask(order, leaves);
+        const seen = await ask(order, leaves);
+        reads += seen;
       } catch (thrown) {
         if (failed++ === 0) process.stderr.write(`The first failed request: ${thrown}\n`);
       }

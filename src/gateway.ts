@@ -1,6 +1,8 @@
 import type { Caller } from './core/caller.ts';
 import { asGatewayError, type GatewayError } from './core/errors.ts';
 import type { Conversation, ReplyClosing, ReplyFacts } from './dialects/dialect.ts';
+import type { Hold } from './ledger/wallets.ts';
+import type { Reservation } from './reserve.ts';
 import type { Offer } from './route/catalogue.ts';
 import type { Opened, TrailEntry } from './upstream/fallback.ts';
 import { StreamAnswer, type StreamEnd } from './upstream/relay.ts';
@@ -19,6 +21,8 @@ export interface Call {
   readonly trail: TrailEntry[];
   /** Known once the body was read and found sound. */
   conversation: Conversation | undefined;
+  /** Credits set aside for it, once they are. */
+  hold: Hold | undefined;
 }
 
 /** What the client gets: a whole body, or words as they come. */
@@ -42,8 +46,15 @@ export interface Steps {
   enter(call: Call): () => void;
   /** Where it could go, best first. 400 403 404 */
   plan(call: Call, conversation: Conversation): readonly Offer[];
+  /** Sets credits aside and writes down that something is about to be sent. 402 503 */
+  reserve(call: Call, conversation: Conversation, plan: readonly Offer[]): Promise<Reservation>;
   /** The first offer that answers. 400 502 503 504 */
-  openFirst(call: Call, conversation: Conversation, plan: readonly Offer[]): Promise<Opened>;
+  openFirst(
+    call: Call,
+    conversation: Conversation,
+    plan: readonly Offer[],
+    reservation: Reservation,
+  ): Promise<Opened>;
   /** Charges what was used and writes it down. */
   settle(call: Call, ending: Ending): Promise<ReplyClosing>;
 }
@@ -61,7 +72,9 @@ export async function answer(
     call.conversation = conversation;
     leave = steps.enter(call);
     const plan = steps.plan(call, conversation);
-    const opened = await steps.openFirst(call, conversation, plan);
+    const reservation = await steps.reserve(call, conversation, plan);
+    call.hold = reservation.hold;
+    const opened = await steps.openFirst(call, conversation, plan, reservation);
     const { answer: found } = opened;
     const { facts } = found.relay;
     if (found.kind === 'reply') {
@@ -69,7 +82,7 @@ export async function answer(
       leave();
       return found.relay.write(closing);
     }
-    return new StreamAnswer(found, (end) => {
+    return new StreamAnswer(found, reservation.budgetFor(opened.offer), (end) => {
       leave();
       const error = end.how === 'cut' ? end.error : null;
       return steps.settle(call, { how: end.how, opened, facts: found.relay.facts, error });

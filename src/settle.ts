@@ -1,22 +1,39 @@
 import { noUsage, type Usage } from './core/usage.ts';
 import type { ReplyClosing } from './dialects/dialect.ts';
 import type { Call, Ending } from './gateway.ts';
+import type { Settlement } from './ledger/ledger-store.ts';
+import type { Hold } from './ledger/wallets.ts';
+import { lessen } from './ledger/write-off.ts';
 import { estimateUsage } from './meter/estimate.ts';
 import { modelCharge, tokenCost } from './meter/price.ts';
 import { noCharges, type RequestRecord, totalCharge } from './record/request-record.ts';
 
-/** The end of the story: what a request used, what that costs, and the row that says so. */
+/** The end of the story: what a request used, what that costs, and the line that says so. */
 
 export interface SettleParts {
   readonly creditsPerUsd: number;
-  record(record: RequestRecord): void;
+  /** Resolves once the settlement cannot be lost any more. */
+  keep(settlement: Settlement, wasDispatched: boolean): Promise<void> | void;
 }
 
-export function settle(call: Call, ending: Ending, parts: SettleParts): ReplyClosing {
-  const bill = ending.how === 'refused' ? freeOfCharge : priced(call, ending, parts.creditsPerUsd);
-  const costCredits = totalCharge(bill.charges);
-  parts.record(recordOf(call, ending, bill));
-  return { usage: bill.usage, costCredits };
+export async function settle(
+  call: Call,
+  ending: Ending,
+  hold: Hold | undefined,
+  parts: SettleParts,
+): Promise<ReplyClosing> {
+  const bill = ending.how === 'refused' ? freeOfCharge : priced(call, ending, hold, parts);
+  const owed = totalCharge(bill.charges);
+  const charged = hold ? await hold.settle(owed) : { wallet: 0, key: 0 };
+  const whole: Settlement = {
+    record: recordOf(call, ending, bill),
+    writtenOff: 0,
+    keyAccount: hold?.keyAccount ?? null,
+    keyCharge: charged.key,
+  };
+  const settlement = charged.wallet < owed ? lessen(whole, owed - charged.wallet) : whole;
+  await parts.keep(settlement, hold !== undefined);
+  return { usage: bill.usage, costCredits: charged.wallet };
 }
 
 type Bill = Pick<RequestRecord, 'usage' | 'usageEstimated' | 'charges' | 'prices' | 'note'>;
@@ -30,17 +47,26 @@ const freeOfCharge: Bill = {
   note: null,
 };
 
-function priced(call: Call, { facts, opened }: Answered, creditsPerUsd: number): Bill {
+function priced(
+  call: Call,
+  { facts, opened }: Answered,
+  hold: Hold | undefined,
+  { creditsPerUsd }: SettleParts,
+): Bill {
   const { offer } = opened;
   const ask = call.conversation?.ask;
   const usage: Usage = facts.usage ?? estimateUsage(ask?.inputBytes ?? 0, facts.outputCharacters);
   const cost = tokenCost(usage, offer.prices, ask?.images.length ?? 0);
+  const charge = modelCharge(cost, creditsPerUsd);
+  const isEstimate = facts.usage === undefined;
+  // A guess must never cost more than what was set aside for the request.
+  const capped = isEstimate ? Math.min(charge, hold?.credits ?? charge) : charge;
   return {
     usage,
-    usageEstimated: facts.usage === undefined,
-    charges: { ...noCharges, modelCharge: modelCharge(cost, creditsPerUsd) },
+    usageEstimated: isEstimate,
+    charges: { ...noCharges, modelCharge: capped },
     prices: offer.pricing,
-    note: facts.usage ? null : 'The provider reported no usage; the tokens are an estimate.',
+    note: isEstimate ? 'The provider reported no usage; the tokens are an estimate.' : null,
   };
 }
 

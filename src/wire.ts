@@ -2,8 +2,9 @@ import { Authenticator } from './auth/authenticate.ts';
 import { ChangeWatch } from './auth/change-watch.ts';
 import { type FreshSecrets, firstStart } from './auth/first-start.ts';
 import { nothingSpent } from './auth/key-spending.ts';
+import { Books } from './books.ts';
 import type { Config, Model, Provider } from './config/config.ts';
-import { completionId } from './core/ids.ts';
+import { completionId, randomText } from './core/ids.ts';
 import { demoModels, demoProvider } from './demo/demo-models.ts';
 import { startDemoUpstream } from './demo/demo-upstream.ts';
 import { supportedParameters, supportsParameter } from './dialects/parameters.ts';
@@ -19,7 +20,7 @@ import { HttpServer } from './http/server.ts';
 import { Admission } from './limits/admit.ts';
 import { ConcurrencyLimiter } from './limits/concurrency.ts';
 import { RateLimiter } from './limits/rate.ts';
-import { Recorder } from './record/recorder.ts';
+import { reserve } from './reserve.ts';
 import { chatMisfit, checkImages } from './route/capability.ts';
 import { Catalogue } from './route/catalogue.ts';
 import { Health } from './route/health.ts';
@@ -27,7 +28,7 @@ import { plan } from './route/plan.ts';
 import { settle } from './settle.ts';
 import { openStore, type Store } from './store/open.ts';
 import { readOverview } from './store/overview.ts';
-import { type Log, reason } from './telemetry/log.ts';
+import type { Log } from './telemetry/log.ts';
 import { attempt } from './upstream/attempt.ts';
 import { openFirst } from './upstream/fallback.ts';
 import { Watch } from './upstream/watch.ts';
@@ -54,17 +55,18 @@ export async function build(config: Config, log: Log): Promise<Tollgate> {
   });
   const demo = config.demo ? startDemoUpstream() : undefined;
   const catalogue = makeCatalogue(config, demo?.url);
-  const recorder = new Recorder(store.requestLog, (lost, thrown) =>
-    log.error('log_write_failed', { lost, reason: reason(thrown) }),
-  );
+  const books = await Books.open({
+    store: store.ledger,
+    dataDir: config.dataDir,
+    durability: config.billing.durability,
+    processId: randomText(16),
+    log,
+  });
   const authenticator = new Authenticator(store.directory);
   const changes = new ChangeWatch(store.directory, () => authenticator.forget());
-  const steps = makeSteps(config, catalogue, recorder);
+  const steps = makeSteps(config, catalogue, books);
   const server: HttpServer = new HttpServer({
-    routes: makeRoutes(
-      { config, store, catalogue, recorder, steps, changes },
-      () => server.draining,
-    ),
+    routes: makeRoutes({ config, store, catalogue, books, steps }, () => server.draining),
     authenticator,
     log,
   });
@@ -80,7 +82,7 @@ export async function build(config: Config, log: Log): Promise<Tollgate> {
     async drain(seconds) {
       await server.drain(seconds);
       changes.stop();
-      await recorder.flush();
+      await books.close();
       await authenticator.stop();
       await demo?.stop();
       await store.database.close();
@@ -120,7 +122,7 @@ function makeCatalogue(config: Config, demoUrl: string | undefined): Catalogue {
 function makeSteps(
   config: Config,
   catalogue: Catalogue,
-  recorder: Recorder,
+  books: Books,
 ): (headers: Record<string, string>) => Steps {
   const admission = new Admission(new RateLimiter(), new ConcurrencyLimiter(), config.limits);
   const health = new Health();
@@ -140,13 +142,19 @@ function makeSteps(
       for (const { model } of offers) checkImages(model, ask);
       return offers;
     },
-    openFirst(call, { ask, crossTo }, offers) {
+    reserve: (call, { ask }, offers) =>
+      reserve(call, ask, offers, {
+        creditsPerUsd,
+        hold: (held, order) => books.hold(held, order),
+        dispatched: (sent) => books.dispatched(sent),
+      }),
+    openFirst(call, { ask, crossTo }, offers, reservation) {
       const tryOffer = (offer: (typeof offers)[number]) => {
         const crossing = crossTo(offer.dialect);
         if (!crossing) throw new Error(`No crossing to ${offer.dialect} was planned.`);
         return attempt({
           provider: offer.provider,
-          request: crossing.write({ ...offer, outputTokensMax: null }),
+          request: crossing.write({ ...offer, outputTokensMax: reservation.capFor(offer) }),
           crossing,
           identity: {
             id: completionId(call.requestId),
@@ -161,8 +169,11 @@ function makeSteps(
       };
       return openFirst(offers, tryOffer, health, call.trail, call.client);
     },
-    settle: async (call, ending) =>
-      settle(call, ending, { creditsPerUsd, record: (row) => recorder.add(row) }),
+    settle: (call, ending) =>
+      settle(call, ending, call.hold, {
+        creditsPerUsd,
+        keep: (settlement, wasDispatched) => books.keep(settlement, wasDispatched),
+      }),
   });
 }
 
@@ -170,13 +181,12 @@ interface RouteParts {
   readonly config: Config;
   readonly store: Store;
   readonly catalogue: Catalogue;
-  readonly recorder: Recorder;
-  readonly changes: ChangeWatch;
+  readonly books: Books;
   steps(headers: Record<string, string>): Steps;
 }
 
 function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[] {
-  const { config, store, catalogue, recorder, steps } = parts;
+  const { config, store, catalogue, books, steps } = parts;
   const startedAt = Date.now();
   const desk = {
     directory: store.directory,
@@ -199,7 +209,12 @@ function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[] {
       catalogue: () => catalogue,
       supportedParameters: (model) => supportedParameters(catalogue.offers(model.id)),
     }),
-    ...generationRoutes({ find: (tenant, id) => recorder.find(tenant, id) }),
+    ...generationRoutes({
+      async find(tenantId, requestId) {
+        await books.flush();
+        return store.requestLog.find(tenantId, requestId);
+      },
+    }),
     ...keyRoutes(desk),
     ...adminRoutes({
       ...desk,

@@ -32,6 +32,7 @@ async function serveUntilStopped(context: Context): Promise<void> {
   // Installed before anything slow: a stop during the start must not be lost.
   const stop = stopSignal();
   const log = createLog((line) => process.stderr.write(line));
+  tryPort(config);
   const tollgate = await build(config, log);
   let port: number;
   try {
@@ -61,6 +62,16 @@ function stopSignal(): { asked: Promise<void>; again: Promise<void> } {
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
   return { asked: asked.promise, again: again.promise };
+}
+
+/** The first start shows its secrets once: one that cannot listen must not get so far. */
+function tryPort(config: Config): void {
+  const { host: hostname, port } = config.server;
+  try {
+    Bun.listen({ hostname, port, socket: { data() {} } }).stop(true);
+  } catch (thrown) {
+    throw new Error(cannotListen(config, thrown));
+  }
 }
 
 function cannotListen({ server }: Config, thrown: unknown): string {

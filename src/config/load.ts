@@ -19,7 +19,9 @@ const shape: object = configFileSchema;
  * people mend five mistakes in one go, not in five starts.
  */
 export function loadConfig(flags: Flags, environment: Environment): Config {
-  const { source, data } = readConfigFile(flags.config ?? environment.TOLLGATE_CONFIG);
+  const { source, data } = readConfigFile(
+    flags.config ?? (environment.TOLLGATE_CONFIG || undefined),
+  );
   const problems: Problem[] = [];
   const substituted = substitute(data, shape, environment, problems);
   const overrides = overridesOf(flags, environment);

@@ -63,6 +63,7 @@ export function mergeModels(
   meant: ReadonlySet<string>,
   problems: Problem[],
 ): readonly Model[] {
+  const known = new Set([...providers.keys(), ...meant]);
   const own = new Map<string, Model>();
   file.forEach((model, i) => {
     const path = `models[${i}]`;
@@ -71,8 +72,8 @@ export function mergeModels(
     }
     model.endpoints.forEach((endpoint, j) => {
       const at = `${path}.endpoints[${j}]`;
-      if (!providers.has(endpoint.provider) && !meant.has(endpoint.provider)) {
-        problems.push(unknownProvider(endpoint.provider, providers, at));
+      if (!known.has(endpoint.provider)) {
+        problems.push(unknownProvider(endpoint.provider, known, at));
       }
       problems.push(...priceProblems(model, endpoint, at));
     });
@@ -94,12 +95,8 @@ function complete(model: ModelFile, providers: ReadonlyMap<string, Provider>): M
   return { ...model, features: model.features ?? [], endpoints };
 }
 
-function unknownProvider(
-  name: string,
-  providers: ReadonlyMap<string, Provider>,
-  path: string,
-): Problem {
-  const close = nearest(name, providers.keys());
+function unknownProvider(name: string, known: ReadonlySet<string>, path: string): Problem {
+  const close = nearest(name, known);
   const hint = close ? `; did you mean "${close}"?` : '';
   const message = `names "${name}", which is not a configured provider${hint}`;
   return { path: `${path}.provider`, message };

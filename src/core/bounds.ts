@@ -36,3 +36,12 @@ export const changePollMs = 400;
 
 /** While the upstream is silent, a streaming client hears from us this often. */
 export const keepAliveMs = 15_000;
+
+/** Settled requests waiting for a database that is away. Past this, new work is refused. */
+export const undrainedMax = 100_000;
+
+/** Journal bytes on disk while the database is away. Past this, new work is refused. */
+export const journalBytesMax = 1024 * 1024 * 1024;
+
+/** How long an answer waits for its line to reach the journal before it is broken off. */
+export const journalWaitMs = 5_000;

@@ -209,7 +209,9 @@ function describe(schema: Schema): string {
 
 function describeRange(schema: Schema): string {
   const low = schema.minimum ?? schema.minLength;
-  const high = schema.maximum ?? schema.maxLength;
+  // The largest exact number is a fence of ours, not a limit that a person would meet.
+  const maximum = schema.maximum === Number.MAX_SAFE_INTEGER ? undefined : schema.maximum;
+  const high = maximum ?? schema.maxLength;
   const unit = schema.type === 'string' ? ' characters' : '';
   if (low !== undefined && high !== undefined) return ` from ${low} to ${high}${unit}`;
   if (low !== undefined) return ` of at least ${low}${unit}`;

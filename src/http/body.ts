@@ -61,7 +61,7 @@ function parse(bytes: Uint8Array): unknown {
 function refuseOtherTypes(request: Request, wanted: string): void {
   const type = request.headers.get('content-type');
   // Many small tools send JSON without saying so; only a contradicting type is refused.
-  if (type === null || type.startsWith(wanted) || type.startsWith('text/plain')) return;
+  if (type === null || type.startsWith(wanted)) return;
   if (type.startsWith('application/') && type.includes('+json')) return;
   const message = `Content-Type must be ${wanted}, not ${type.split(';')[0]}.`;
   throw new GatewayError('invalid_request_error', message, { status: 415 });

@@ -50,6 +50,7 @@ function ask(
     startedAt: performance.now(),
     trail: [],
     conversation: undefined,
+    hold: undefined,
   };
   return answer(call, read, parts.steps(exchange.headers));
 }

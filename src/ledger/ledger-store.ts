@@ -25,8 +25,9 @@ export interface Settlement {
   readonly record: RequestRecord;
   /** Credits that were owed but not there: the operator's loss, never the tenant's debt. */
   readonly writtenOff: number;
-  /** The account of the key's limit, if it has one. */
+  /** The account of the key's limit, if it has one, and what came out of it. */
   readonly keyAccount: string | null;
+  readonly keyCharge: number;
 }
 
 export interface Batch {
@@ -36,6 +37,14 @@ export interface Batch {
   /** Some of these may have been committed before: look first. Set after any doubt. */
   readonly mayRepeat: boolean;
   readonly now: number;
+}
+
+/** What a commit took from one account. */
+export interface Booked {
+  readonly account: string;
+  readonly charge: number;
+  /** The part that came out of the process's lease; the rest was free in the account. */
+  readonly fromLease: number;
 }
 
 /** The store behind wallets and drain. Every method is one transaction. */
@@ -52,5 +61,5 @@ export interface LedgerStore {
   /** Of the accounts on which the process has a lease: those recalled since. */
   recalled(processId: string, since: number): Promise<readonly string[]>;
   /** Log rows, ledger entries, balances, leases and roll-ups of a batch: all or nothing. */
-  commit(batch: Batch): Promise<void>;
+  commit(batch: Batch): Promise<readonly Booked[]>;
 }

@@ -8,6 +8,8 @@ export type Taken =
   /** The lease is used up and the store cannot be asked. */
   | { readonly kind: 'unavailable' };
 
+type Refill = (owner: Owner, credits: number, oneHold: number) => Promise<number>;
+
 interface Waiter {
   readonly wanted: number;
   readonly least: number;
@@ -21,8 +23,9 @@ interface Waiter {
  * free = leased − held − owed, where owed is settled but not yet drained.
  */
 export class Purse {
-  readonly owner: Owner;
-  readonly #refill: (credits: number, oneHold: number) => Promise<number>;
+  /** A key's limit may change while requests run; the store adjusts with the next lease. */
+  owner: Owner;
+  readonly #refill: Refill;
   readonly #waiting: Waiter[] = [];
   #leased = 0;
   #held = 0;
@@ -30,7 +33,7 @@ export class Purse {
   #serving = false;
 
   /** `refill` asks the store for credits and answers how many came; it rejects when it is away. */
-  constructor(owner: Owner, refill: (credits: number, oneHold: number) => Promise<number>) {
+  constructor(owner: Owner, refill: Refill) {
     this.owner = owner;
     this.#refill = refill;
   }
@@ -76,10 +79,10 @@ export class Purse {
     this.#owed += charge;
   }
 
-  /** The drain has booked a charge: it left the account and this lease. */
-  booked(charge: number): void {
+  /** The drain has booked a charge: it left the account, and usually this lease. */
+  booked(charge: number, fromLease: number): void {
     this.#owed -= charge;
-    this.#leased -= charge;
+    this.#leased -= fromLease;
   }
 
   /** Gives up what is free; answers how much, to be given back to the store. */
@@ -94,7 +97,7 @@ export class Purse {
     this.#leased += credits;
   }
 
-  /** The store ended our lease while we could not renew it. */
+  /** The store ended our lease while we could not renew it; what runs on must be leased anew. */
   lose(): void {
     this.#leased = 0;
   }
@@ -123,7 +126,7 @@ export class Purse {
   async #ask(credits: number, oneHold: number): Promise<boolean> {
     if (credits <= 0) return true;
     try {
-      this.#leased += await this.#refill(credits, oneHold);
+      this.#leased += await this.#refill(this.owner, credits, oneHold);
       return true;
     } catch {
       return false;

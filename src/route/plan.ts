@@ -82,8 +82,11 @@ function isWanted({ provider }: Offer, wishes: RoutePreferences): boolean {
 }
 
 function isAffordable({ prices }: Offer, { maxPrice }: RoutePreferences): boolean {
-  const within = (price: bigint, most: number | null) =>
-    most === null || price <= (parseUsd(most.toFixed(9)) ?? 0n);
+  const within = (price: bigint, most: number | null) => {
+    const bound = most === null ? undefined : parseUsd(most.toFixed(9));
+    // A bound too large to be a price rules nothing out.
+    return bound === undefined || price <= bound;
+  };
   return within(prices.prompt, maxPrice.prompt) && within(prices.completion, maxPrice.completion);
 }
 

@@ -43,7 +43,8 @@ export class SqlCreditBook implements CreditBook {
       if (!Number.isSafeInteger(balance)) {
         throw invalidRequest('The balance would be larger than credits are counted.', 'amount');
       }
-      const entry = await book(transaction, account.id, balance, change);
+      const granted = account.granted + change.amount;
+      const entry = await book(transaction, account.id, { balance, granted }, change);
       return { kind: 'booked', entry: entryOf(change.tenantId, entry) };
     });
   }
@@ -77,7 +78,7 @@ export class SqlCreditBook implements CreditBook {
   #lockWallet(transaction: StoreTransaction, tenantId: string) {
     return transaction
       .selectFrom('accounts')
-      .select(['id', 'balance', 'leased'])
+      .select(['id', 'balance', 'leased', 'granted'])
       .where('owner', '=', walletOwner(tenantId))
       .$if(this.#database.engine === 'postgres', (query) => query.forUpdate())
       .executeTakeFirst();
@@ -101,10 +102,10 @@ async function findEntry(
 async function book(
   transaction: StoreTransaction,
   accountId: number,
-  balance: number,
+  totals: { readonly balance: number; readonly granted: number },
   change: CreditChange,
 ): Promise<Selectable<LedgerEntriesTable>> {
-  await transaction.updateTable('accounts').set({ balance }).where('id', '=', accountId).execute();
+  await transaction.updateTable('accounts').set(totals).where('id', '=', accountId).execute();
   const kind: CreditEntryKind = change.amount > 0 ? 'grant' : 'correction';
   return transaction
     .insertInto('ledger_entries')
@@ -112,7 +113,7 @@ async function book(
       account_id: accountId,
       kind,
       amount: change.amount,
-      balance_after: balance,
+      balance_after: totals.balance,
       note: change.note,
       idempotency_key: change.idempotencyKey,
       created_at: change.now,

@@ -3,10 +3,12 @@ import { dirname, resolve } from 'node:path';
 import type { Directory } from '../auth/directory.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { CreditBook } from '../ledger/credits.ts';
-import type { RequestLog } from '../record/recorder.ts';
+import type { LedgerStore } from '../ledger/ledger-store.ts';
+import type { RequestLog } from '../record/request-log.ts';
 import { SqlCreditBook } from './credit-book.ts';
 import { type Database, failureCode } from './database.ts';
 import { SqlDirectory } from './directory.ts';
+import { SqlLedger } from './ledger.ts';
 import { migrate } from './migrate.ts';
 import { openPostgres, withMigrationConnection } from './postgres.ts';
 import { SqlRequestLog } from './request-log.ts';
@@ -17,6 +19,7 @@ export interface Store {
   readonly database: Database;
   readonly directory: Directory;
   readonly creditBook: CreditBook;
+  readonly ledger: LedgerStore;
   readonly requestLog: RequestLog;
 }
 
@@ -27,6 +30,7 @@ export async function openStore(url: string): Promise<Store> {
     database,
     directory: new SqlDirectory(database),
     creditBook: new SqlCreditBook(database),
+    ledger: new SqlLedger(database),
     requestLog: new SqlRequestLog(database),
   };
 }

@@ -5,27 +5,42 @@ import { type Database, failureCode, turnWaitMs } from './database.ts';
 import { watched } from './postgres-client.ts';
 import type { Schema } from './schema.ts';
 
-/** Enough for the drain, the management API and look-ups; a hundred processes still fit a server. */
-const connectionsMax = 10;
+export interface PostgresBounds {
+  readonly connectionsMax: number;
+  readonly statementTimeoutMs: number;
+  /** A frozen server cannot time out by itself: the client gives up, a little later. */
+  readonly answerTimeoutMs: number;
+}
 
-/** No statement of ours takes a second on a healthy server. */
-const statementTimeoutMs = 10_000;
+/**
+ * Enough connections for the drain, the management API and look-ups, and few enough that ten
+ * processes fit a server with its default of a hundred. No statement of ours takes a second.
+ */
+const usualBounds: PostgresBounds = {
+  connectionsMax: 9,
+  statementTimeoutMs: 10_000,
+  answerTimeoutMs: 12_000,
+};
 
-/** A frozen server cannot time out by itself: the client gives up a little later. */
-const answerTimeoutMs = 12_000;
+/** A schema step over a large table takes as long as it takes, within reason. */
+const migrationBounds: PostgresBounds = {
+  connectionsMax: 1,
+  statementTimeoutMs: 600_000,
+  answerTimeoutMs: 602_000,
+};
 
 /** A frozen gateway must not keep the row locks of a wallet. */
 const idleTransactionMs = 15_000;
 
-/** A schema step over a large table takes as long as it takes, within reason. */
-const migrationTimeoutMs = 600_000;
-
 const oldestServer = 150_000;
 
 /** Opens a pool and proves that a server answers. The password never appears in an error. */
-export async function openPostgres(url: string): Promise<Database> {
+export async function openPostgres(
+  url: string,
+  bounds: PostgresBounds = usualBounds,
+): Promise<Database> {
   const target = describe(url);
-  const pool = createPool(url, { statementTimeoutMs, answerTimeoutMs, connectionsMax });
+  const pool = createPool(url, bounds);
   const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool: watched(pool) }) });
   try {
     await requireServer(db, target);
@@ -49,11 +64,7 @@ export async function withMigrationConnection<T>(
   url: string,
   work: (db: Kysely<Schema>) => Promise<T>,
 ): Promise<T> {
-  const pool = createPool(url, {
-    statementTimeoutMs: migrationTimeoutMs,
-    answerTimeoutMs: migrationTimeoutMs,
-    connectionsMax: 1,
-  });
+  const pool = createPool(url, migrationBounds);
   try {
     return await work(new Kysely<Schema>({ dialect: new PostgresDialect({ pool }) }));
   } finally {
@@ -61,14 +72,7 @@ export async function withMigrationConnection<T>(
   }
 }
 
-function createPool(
-  url: string,
-  bounds: {
-    readonly statementTimeoutMs: number;
-    readonly answerTimeoutMs: number;
-    readonly connectionsMax: number;
-  },
-): pg.Pool {
+function createPool(url: string, bounds: PostgresBounds): pg.Pool {
   const pool = new pg.Pool({
     connectionString: url,
     application_name: 'tollgate',

@@ -10,8 +10,10 @@ export interface Schema {
   tenants: TenantsTable;
   api_keys: ApiKeysTable;
   accounts: AccountsTable;
+  leases: LeasesTable;
   ledger_entries: LedgerEntriesTable;
   request_log: RequestLogTable;
+  usage_daily: UsageDailyTable;
   settings: SettingsTable;
   changes: ChangesTable;
   migrations: MigrationsTable;
@@ -60,6 +62,18 @@ export interface AccountsTable {
   owner: string;
   balance: Generated<number>;
   leased: Generated<number>;
+  granted: Generated<number>;
+  spent: Generated<number>;
+  /** When a process last found too little here and asked others to give back. */
+  recalled_at: Generated<number>;
+}
+
+/** Credits of an account that one process may admit requests against. */
+export interface LeasesTable {
+  account_id: number;
+  process_id: string;
+  credits: number;
+  until: number;
 }
 
 export interface LedgerEntriesTable {
@@ -98,6 +112,7 @@ export interface RequestLogTable {
   byok_platform_fee: number;
   managed_tool_fee: number;
   agent_runtime_fee: number;
+  written_off: number;
   searches: number;
   note: string | null;
   finish_reason: string | null;
@@ -107,7 +122,30 @@ export interface RequestLogTable {
   first_byte_ms: number | null;
   duration_ms: number;
   details: string;
+  /** The ledger entry that this row's charge is part of; null when nothing was charged. */
+  entry_id: number | null;
   created_at: number;
+}
+
+/** Sums over the request log, kept in the same transaction. */
+export interface UsageDailyTable {
+  tenant_id: string;
+  day: number;
+  key_id: string;
+  model: string;
+  provider: string;
+  traffic_mode: TrafficMode;
+  requests: number;
+  failed_requests: number;
+  prompt_tokens: number;
+  completion_tokens: number;
+  model_charge: number;
+  byok_platform_fee: number;
+  managed_tool_fee: number;
+  agent_runtime_fee: number;
+  written_off: number;
+  searches: number;
+  duration_ms: number;
 }
 
 export interface SettingsTable {

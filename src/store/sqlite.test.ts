@@ -1,5 +1,5 @@
 import { Database as Connection } from 'bun:sqlite';
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -169,6 +169,7 @@ describe('a path that cannot be a SQLite database is refused in one sentence', (
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-sqlite-'));
   writeFileSync(join(folder, 'text.db'), 'This is no database. '.repeat(100));
   mkdirSync(join(folder, 'folder.db'));
+  afterAll(() => rmSync(folder, { recursive: true }));
 
   test.each([
     ['text.db', 'it is not a SQLite database'],

@@ -15,6 +15,9 @@ import { Line } from './line.ts';
 import { over, readAll, Source, silence } from './source.ts';
 import type { Watch } from './watch.ts';
 
+/** What opens an answer is one small chunk; whatever is longer than this is worth showing. */
+const openingLengthMax = 16 * 1024;
+
 /** A stream whose first words are in hand; from here on there is no other attempt. */
 export interface OpenStream {
   readonly kind: 'stream';
@@ -58,7 +61,7 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
   try {
     const response = await send(provider, order.request, line.signal);
     if (!response.body) return failed(line, malformed('The provider sent an empty answer.'));
-    source = new Source(response.body, line, watch, provider.idleTimeoutMs);
+    source = new Source(response.body, line, watch, { idleMs: provider.idleTimeoutMs });
     const result = await readResponse(response, source, line, order);
     if (result.kind !== 'stream') close(source, line, result.kind === 'failed');
     return result;
@@ -78,12 +81,14 @@ async function readResponse(
   line: Line,
   order: AttemptOrder,
 ): Promise<AttemptResult> {
-  if ((response.headers.get('content-encoding') ?? 'identity') !== 'identity') {
-    return failed(line, malformed('The provider sent a compressed answer that was not asked for.'));
-  }
+  const isPlain = (response.headers.get('content-encoding') ?? 'identity') === 'identity';
   if (response.status !== 200) {
-    const text = (await readAll(source, errorBytesMax)) ?? '';
+    // The status alone still tells a rate limit from a bad request.
+    const text = (isPlain && (await readAll(source, errorBytesMax))) || '';
     return { kind: 'failed', failure: readFailure(response.status, text, response.headers) };
+  }
+  if (!isPlain) {
+    return failed(line, malformed('The provider sent a compressed answer that was not asked for.'));
   }
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
   if (order.stream && isStream) return openStream(source, line, order);
@@ -95,28 +100,37 @@ async function readResponse(
   return 'kind' in reply ? { kind: 'failed', failure: reply } : { kind: 'reply', relay: reply };
 }
 
-/** Reads on until there is something to show, or the upstream failed before there was. */
+/**
+ * Reads on until the answer has its first words, or failed before it had. Chunks that only open
+ * the answer are held back: as long as nobody saw them, another provider can still take over.
+ */
 async function openStream(source: Source, line: Line, order: AttemptOrder): Promise<AttemptResult> {
   const relay = order.crossing.openStream(order.identity);
   const reader = new EventStreamReader();
   let opening = '';
   let ended = false;
-  while (!relay.started && !ended) {
+  while (!hasWords(relay) && !ended && opening.length < openingLengthMax) {
     const piece = await source.next();
-    if (piece === silence) continue;
+    if (piece === silence) {
+      // A model that thinks long behind its opening: now the client should hear from us.
+      if (relay.started) break;
+      continue;
+    }
     const messages = piece === over ? reader.end() : reader.push(piece);
     ended = piece === over;
     for (const message of messages) opening += relay.push(message);
     const { failure } = relay.facts;
-    if (failure && !relay.started) return { kind: 'failed', failure };
+    if (failure && !hasWords(relay)) return { kind: 'failed', failure };
   }
-  if (!relay.started) {
-    return {
-      kind: 'failed',
-      failure: malformed('The provider ended its stream without an answer.'),
-    };
+  if (!relay.started || (ended && !hasWords(relay))) {
+    const failure = malformed('The provider ended its stream without an answer.');
+    return { kind: 'failed', failure };
   }
   return { kind: 'stream', relay, reader, source, line, opening, ended };
+}
+
+function hasWords({ started, finished, facts }: StreamRelay): boolean {
+  return started && (finished || facts.outputCharacters > 0);
 }
 
 /** JSON where a stream was asked for, or the other way round: at best an error in disguise. */

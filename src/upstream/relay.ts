@@ -1,6 +1,7 @@
 import { GatewayError } from '../core/errors.ts';
 import type { ReplyClosing } from '../dialects/dialect.ts';
-import type { OpenStream } from './attempt.ts';
+import { publicReason } from './disclosure.ts';
+import type { OpenedStream } from './fallback.ts';
 import { over, silence } from './source.ts';
 
 /** How a stream ended. Exactly one of these settles the request. */
@@ -8,6 +9,13 @@ export type StreamEnd =
   | { readonly how: 'complete' }
   | { readonly how: 'cut'; readonly error: GatewayError }
   | { readonly how: 'left' };
+
+/** How much of an answer is paid for in advance. */
+export interface OutputBudget {
+  charactersMax: number;
+  /** Sets more aside; false when there is no more, and the answer ends here. */
+  extend(): Promise<boolean>;
+}
 
 /**
  * A stream on its way to the client. The runtime asks for the next piece only when the client has
@@ -18,13 +26,20 @@ export type StreamEnd =
  * that was not billed.
  */
 export class StreamAnswer implements AsyncIterableIterator<string> {
-  readonly #stream: OpenStream;
+  readonly #stream: OpenedStream;
+  readonly #budget: OutputBudget;
   readonly #settle: (end: StreamEnd) => Promise<ReplyClosing>;
   #stage: 'opening' | 'flowing' | 'closing' | 'closed' = 'opening';
   #settled: Promise<ReplyClosing> | undefined;
+  #outOfCredits = false;
 
-  constructor(stream: OpenStream, settle: (end: StreamEnd) => Promise<ReplyClosing>) {
+  constructor(
+    stream: OpenedStream,
+    budget: OutputBudget,
+    settle: (end: StreamEnd) => Promise<ReplyClosing>,
+  ) {
     this.#stream = stream;
+    this.#budget = budget;
     this.#settle = settle;
   }
 
@@ -60,14 +75,16 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
     const { relay, reader, source } = this.#stream;
     while (!relay.facts.failure) {
       try {
+        source.expectEnd(relay.finished);
         const piece = await source.next();
         if (piece === silence) return relay.keepAlive();
         let text = '';
         for (const message of piece === over ? reader.end() : reader.push(piece)) {
           text += relay.push(message);
         }
-        if (piece === over) this.#finish();
-        if (text !== '' || piece === over) return text;
+        const isLast = piece === over || !(await this.#affords());
+        if (isLast) this.#finish();
+        if (text !== '' || isLast) return text;
       } catch {
         // A broken connection and a hung-up line end alike; lastWords() finds out which it was.
         break;
@@ -82,6 +99,15 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
     if (this.#stage === 'flowing') this.#stage = 'closing';
   }
 
+  /** Rarely more than a comparison: only an answer that outgrew its hold asks for more. */
+  #affords(): boolean | Promise<boolean> {
+    if (this.#stream.relay.facts.outputCharacters <= this.#budget.charactersMax) return true;
+    return this.#budget.extend().then((extended) => {
+      this.#outOfCredits = !extended;
+      return extended;
+    });
+  }
+
   async #lastWords(): Promise<string> {
     const { relay, source, line } = this.#stream;
     source.close();
@@ -90,7 +116,7 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
       await this.#end({ how: 'left' });
       return '';
     }
-    const error = brokenBy(this.#stream);
+    const error = this.#outOfCredits ? outOfCredits() : brokenBy(this.#stream);
     if (error) {
       line.hangUp();
       await this.#end({ how: 'cut', error });
@@ -105,11 +131,17 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
   }
 }
 
+function outOfCredits(): GatewayError {
+  const message = 'The credits ran out in the middle of this answer.';
+  return new GatewayError('insufficient_credits', message);
+}
+
 /** Why an ended stream does not count as an answer; undefined when it does. */
-function brokenBy({ relay, line }: OpenStream): GatewayError | undefined {
+function brokenBy({ relay, line, scrub }: OpenedStream): GatewayError | undefined {
   const { failure } = relay.facts;
   if (failure) {
-    const message = `The provider failed in the middle of its answer: ${failure.message}`;
+    const why = scrub(publicReason(failure));
+    const message = `The provider failed in the middle of its answer: ${why}`;
     return new GatewayError('upstream_error', message);
   }
   if (relay.finished) return undefined;

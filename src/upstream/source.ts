@@ -8,6 +8,19 @@ export const silence: unique symbol = Symbol('silence');
 export const over: unique symbol = Symbol('over');
 export type Piece = string | typeof silence | typeof over;
 
+/** How long we wait for what, in milliseconds. */
+export interface Patience {
+  /** For the next byte. */
+  readonly idleMs: number;
+  /** Until a streaming client should hear from us. */
+  readonly quietMs?: number;
+  /** For all that may follow a finished answer: usage and the terminator. */
+  readonly lastWordsMs?: number;
+}
+
+/** They follow at once; an upstream that never closes must not keep the client waiting. */
+const lastWordsMs = 5_000;
+
 type Read = { readonly done: boolean; readonly value?: Uint8Array | undefined };
 
 /**
@@ -19,27 +32,30 @@ export class Source {
   readonly #decoder = new TextDecoder();
   readonly #line: Line;
   readonly #watch: Watch;
-  readonly #idleTimeoutMs: number;
+  readonly #patience: Required<Patience>;
   readonly #quiet: Waiting = { at: Number.POSITIVE_INFINITY, fire: () => this.#onQuiet() };
   #read: Promise<Read> | undefined;
+  #endAt = Number.POSITIVE_INFINITY;
   #wake: ((piece: typeof silence) => void) | undefined;
 
-  constructor(body: ReadableStream<Uint8Array>, line: Line, watch: Watch, idleTimeoutMs: number) {
+  constructor(body: ReadableStream<Uint8Array>, line: Line, watch: Watch, patience: Patience) {
     this.#reader = body.getReader();
     this.#line = line;
     this.#watch = watch;
-    this.#idleTimeoutMs = idleTimeoutMs;
+    this.#patience = { quietMs: keepAliveMs, lastWordsMs, ...patience };
     watch.add(this.#quiet);
   }
 
   /** Rejects when the connection breaks or the line hangs up. */
   async next(): Promise<Piece> {
+    if (performance.now() >= this.#endAt) return over;
     if (!this.#read) {
-      this.#line.expectWithin(this.#idleTimeoutMs);
+      const { idleMs } = this.#patience;
+      this.#line.expectWithin(Math.min(idleMs, this.#endAt - performance.now()));
       this.#read = this.#reader.read();
     }
     const read = this.#read;
-    this.#quiet.at = performance.now() + keepAliveMs;
+    this.#quiet.at = performance.now() + this.#patience.quietMs;
     const result = await new Promise<Read | typeof silence>((resolve, reject) => {
       this.#wake = resolve;
       read.then(resolve, reject);
@@ -50,6 +66,14 @@ export class Source {
     this.#line.relax();
     if (!result.done) return this.#decoder.decode(result.value, { stream: true });
     return this.#decoder.decode() || over;
+  }
+
+  /** The answer is whole, or goes on after all: bounds what is still waited for, or lifts that. */
+  expectEnd(isNear: boolean): void {
+    if (!isNear) this.#endAt = Number.POSITIVE_INFINITY;
+    else if (this.#endAt === Number.POSITIVE_INFINITY) {
+      this.#endAt = performance.now() + this.#patience.lastWordsMs;
+    }
   }
 
   close(): void {

@@ -292,16 +292,16 @@ describe.each([...engines])('the credit book on $name', ({ empty }) => {
       const { id } = entryIn(booked);
       const { write, engine } = stores.one.database;
       const columns = 'account_id, kind, amount, balance_after, note, idempotency_key, created_at';
-      const values = "account_id, kind, 1, 1, note, 'k', created_at";
+      const values = (key: string) => `account_id, kind, 1, 1, note, ${key}, created_at`;
       const source = `from ledger_entries where id = ${id}`;
       const texts =
         engine === 'sqlite'
           ? [
-              `replace into ledger_entries (${columns}) select ${values} ${source}`,
-              `replace into ledger_entries (id, ${columns}) select id, ${values} ${source}`,
+              `replace into ledger_entries (${columns}) select ${values("'k'")} ${source}`,
+              `replace into ledger_entries (id, ${columns}) select id, ${values('null')} ${source}`,
             ]
           : [
-              `insert into ledger_entries (${columns}) select ${values} ${source}
+              `insert into ledger_entries (${columns}) select ${values("'k'")} ${source}
                 on conflict (account_id, idempotency_key) do update set amount = 1`,
               'truncate ledger_entries',
             ];

@@ -2,15 +2,21 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import OpenAI from 'openai';
 import type { ChatCompletionChunk, ChatCompletionMessageParam } from 'openai/resources';
-import { callTools, echo, hangBeforeHeaders, hangMidStream, say } from '../support/fake-upstream.ts';
-import { clock, failure, hangUpMs, onePixel, Rig, upstreamModel, upstreamSecret } from './rig.ts';
+import {
+  callTools,
+  echo,
+  hangBeforeHeaders,
+  hangMidStream,
+  say,
+} from '../support/fake-upstream.ts';
+import { clock, failure, fieldOf, onePixel, Rig, upstreamModel, upstreamSecret } from './rig.ts';
 
 let rig: Rig;
 let client: OpenAI;
 
 beforeAll(async () => {
   rig = await Rig.start();
-  client = new OpenAI({ apiKey: rig.apiKey, baseURL: `${rig.origin}/v1`, maxRetries: 0 });
+  client = new OpenAI({ apiKey: rig.apiKey, baseURL: `${rig.gateway.url}/v1`, maxRetries: 0 });
 });
 afterAll(() => rig.stop());
 beforeEach(() => rig.upstream.reset());
@@ -32,11 +38,6 @@ async function allOf(stream: AsyncIterable<ChatCompletionChunk>): Promise<ChatCo
 
 function textOf(chunks: readonly ChatCompletionChunk[]): string {
   return chunks.map((chunk) => chunk.choices[0]?.delta.content ?? '').join('');
-}
-
-/** The SDK's types do not know what we add to OpenAI's answers. */
-function fieldOf(value: object | null | undefined, name: string): unknown {
-  return Object.entries(value ?? {}).find(([key]) => key === name)?.[1];
 }
 
 describe('a plain answer', () => {
@@ -180,14 +181,9 @@ describe('tools', () => {
       .stream({ model: rig.model, messages: hello, tools: [weatherTool] })
       .finalChatCompletion();
     expect(choices[0]?.finish_reason).toBe('tool_calls');
-    const made = choices[0]?.message.tool_calls?.map((one) => [
-      one.id,
-      one.function.name,
-      JSON.parse(one.function.arguments),
-    ]);
-    expect(made).toEqual([
-      ['call_1', 'get_weather', { city: 'Zürich' }],
-      ['call_2', 'get_weather', { city: 'Köln 😀' }],
+    expect(choices[0]?.message.tool_calls).toMatchObject([
+      { id: 'call_1', function: { name: 'get_weather', arguments: '{"city":"Zürich"}' } },
+      { id: 'call_2', function: { name: 'get_weather', arguments: '{"city":"Köln 😀"}' } },
     ]);
   });
 
@@ -196,18 +192,20 @@ describe('tools', () => {
       rig.upstream.script(upstreamModel, [callTools([call, { ...call, id: 'b' }]), echo()]);
       const cities: string[] = [];
       const getWeather = {
-        ...weatherTool.function,
+        name: 'get_weather',
+        description: 'Weather of a city',
+        parameters: { type: 'object', properties: { city: { type: 'string' } } },
         parse: (text: string): { city: string } => JSON.parse(text),
         function: ({ city }: { city: string }) => {
           cities.push(city);
           return `rain in ${city}`;
         },
       };
-      const tools = [{ type: 'function', function: getWeather }] as const;
-      const order = { model: rig.model, messages: hello, tools: [...tools] };
+      const tools = [{ type: 'function' as const, function: getWeather }];
+      const order = { model: rig.model, messages: hello, tools };
       const runner = stream
-        ? client.chat.completions.runTools({ ...order, stream })
-        : client.chat.completions.runTools({ ...order, stream });
+        ? client.chat.completions.runTools({ ...order, stream: true })
+        : client.chat.completions.runTools(order);
       expect(await runner.finalContent()).toBe('rain in Zürich');
       expect(cities).toEqual(['Zürich', 'Zürich']);
     }
@@ -273,14 +271,14 @@ describe('an application that stops listening', () => {
       stream.controller.abort();
     }
     expect(chunks).toHaveLength(4);
-    expect(await hangUpMs(rig, leftAt)).toBeLessThan(1_000);
+    expect(await rig.hangUpMs(leftAt)).toBeLessThan(1_000);
     expect(await rig.generation(chunks[0]?.id)).toMatchObject({ cancelled: true });
   });
 
   test('by leaving the loop stops the provider too', async () => {
     rig.upstream.script(upstreamModel, hangMidStream(2));
     for await (const _ of await client.chat.completions.create(order())) break;
-    expect(await hangUpMs(rig, clock())).toBeLessThan(1_000);
+    expect(await rig.hangUpMs(clock())).toBeLessThan(1_000);
   });
 
   test('before the first word stops the provider within a second', async () => {
@@ -292,13 +290,17 @@ describe('an application that stops listening', () => {
     const leftAt = clock();
     leaving.abort();
     expect(await failed).toBeInstanceOf(OpenAI.APIUserAbortError);
-    expect(await hangUpMs(rig, leftAt)).toBeLessThan(1_000);
+    expect(await rig.hangUpMs(leftAt)).toBeLessThan(1_000);
   });
 });
 
 test('any base URL that people type leads to the same answers', async () => {
   for (const base of ['', '/', '/v1', '/v1/', '/v1/v1', '/openai/v1', '/openai', '/api/v1']) {
-    const there = new OpenAI({ apiKey: rig.apiKey, baseURL: rig.origin + base, maxRetries: 0 });
+    const there = new OpenAI({
+      apiKey: rig.apiKey,
+      baseURL: rig.gateway.url + base,
+      maxRetries: 0,
+    });
     const completion = await there.chat.completions.create({ model: rig.model, messages: hello });
     expect(completion.choices[0]?.message.content).toBe('ok');
     expect((await there.models.list()).data.length).toBeGreaterThan(0);

@@ -1,90 +1,53 @@
-/**
- * A whole gateway on a real socket in front of the scripted upstream, for suites that speak to it
- * with the official SDKs.
- */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { loadConfig } from '../../src/config/load.ts';
+/** A gateway in front of the scripted upstream, as suites with the official SDKs need it. */
 import { isObject } from '../../src/core/json.ts';
-import { createLog } from '../../src/telemetry/log.ts';
-import { build, type Tollgate } from '../../src/wire.ts';
 import { type BookEntry, type FakeUpstream, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatModel, InProcessGateway } from '../support/in-process.ts';
+
+/** What the fake upstream calls the model `acme/large`. */
+export const upstreamModel = 'large-fp8';
+export const upstreamSecret = 'upstream-account-secret';
 
 /** One credit per prompt token and two per completion token: sums that a reader can check. */
 const pricing = { prompt: '1', completion: '2' };
 
-export const upstreamModel = 'large-fp8';
-export const upstreamSecret = 'upstream-account-secret';
-
-const apiKey = `sk-tg-${'a'.repeat(40)}`;
-const managementKey = `sk-mgmt-${'m'.repeat(40)}`;
-const adminToken = `sk-admin-${'o'.repeat(40)}`;
-
 export class Rig {
   readonly upstream: FakeUpstream;
-  /** Without a path. */
-  readonly origin: string;
-  readonly apiKey = apiKey;
-  readonly managementKey = managementKey;
-  /** What the fake answers to. */
+  readonly gateway: InProcessGateway;
   readonly model = 'acme/large';
-  readonly #tollgate: Tollgate;
-  readonly #folder: string;
 
   static async start(): Promise<Rig> {
     const upstream = startFakeUpstream();
-    const folder = await mkdtemp(join(tmpdir(), 'tollgate-sdk-'));
-    const file = join(folder, 'tollgate.yaml');
-    // JSON is YAML.
-    await Bun.write(file, JSON.stringify(settings(upstream, folder)));
-    const config = loadConfig(
-      { config: file },
-      {
-        TOLLGATE_BOOTSTRAP_API_KEY: apiKey,
-        TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: managementKey,
-        TOLLGATE_ADMIN_TOKEN: adminToken,
-      },
-    );
-    const silent = createLog((l) => process.stderr.write(l.slice(0,600)));
-    return new Rig(upstream, folder, await build(config, silent));
+    const base_url = `${upstream.url}/v1`;
+    const onlyText = { input_modalities: ['text'], features: [] };
+    const settings = {
+      demo: true,
+      providers: { fake: { dialect: 'openai', base_url, api_key: upstreamSecret } },
+      models: [
+        chatModel('acme/large', [{ provider: 'fake', model: upstreamModel, pricing }]),
+        chatModel('acme/plain', [{ provider: 'fake', model: 'plain', pricing }], onlyText),
+      ],
+    };
+    return new Rig(upstream, await InProcessGateway.start(settings));
   }
 
-  private constructor(upstream: FakeUpstream, folder: string, tollgate: Tollgate) {
+  private constructor(upstream: FakeUpstream, gateway: InProcessGateway) {
     this.upstream = upstream;
-    this.#folder = folder;
-    this.#tollgate = tollgate;
-    this.origin = `http://127.0.0.1:${tollgate.listen()}`;
+    this.gateway = gateway;
   }
 
   async stop(): Promise<void> {
-    await this.#tollgate.drain(1);
+    await this.gateway.stop();
     this.upstream.stop();
-    await rm(this.#folder, { recursive: true });
   }
 
-  /** A routing key with the wished limits. */
-  async makeKey(wishes: object): Promise<string> {
-    const body = { name: 'made for a test', ...wishes };
-    return secretIn(await this.#manage('/api/v1/keys', managementKey, body));
-  }
-
-  /** A key of a tenant of its own. */
-  async makeTenantKey(tenant: { id: string; concurrent_requests?: number }): Promise<string> {
-    await this.#manage('/admin/v1/tenants', adminToken, { name: tenant.id, ...tenant });
-    const credits = { amount: 1_000_000, note: 'test', idempotency_key: 'test' };
-    await this.#manage(`/admin/v1/tenants/${tenant.id}/credits`, adminToken, credits);
-    const keys = `/admin/v1/tenants/${tenant.id}/keys`;
-    return secretIn(await this.#manage(keys, adminToken, { name: 'app' }));
+  get apiKey(): string {
+    return this.gateway.keys.routing;
   }
 
   /** What `/v1/generation` says about a request, by either of its ids. */
   async generation(id: string | null | undefined): Promise<Record<string, unknown>> {
-    const response = await fetch(`${this.origin}/v1/generation?id=${id}`, {
-      headers: { authorization: `Bearer ${apiKey}` },
-    });
-    const body: unknown = await response.json();
-    return isObject(body) && isObject(body.data) ? body.data : {};
+    const { json } = await this.gateway.get(`/v1/generation?id=${id}`);
+    return isObject(json.data) ? json.data : {};
   }
 
   /** The last request that reached the upstream. */
@@ -101,56 +64,21 @@ export class Rig {
     return json;
   }
 
-  async #manage(path: string, key: string, body: object): Promise<unknown> {
-    const response = await fetch(this.origin + path, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
-    if (!response.ok) throw new Error(`${path}: ${await response.text()}`);
-    return response.json();
+  /** How long after `leftAt`, on `clock()`, the upstream saw its client go. */
+  async hangUpMs(leftAt: number): Promise<number> {
+    const gone = (entry: BookEntry) => entry.outcome === 'client-left';
+    const { finishedAt } = await this.upstream.until((book) => book.find(gone));
+    return (finishedAt ?? Number.POSITIVE_INFINITY) - leftAt;
   }
 }
 
-function settings(upstream: FakeUpstream, folder: string) {
-  return {
-    server: { port: 0 },
-    data_dir: folder,
-    catalogue: 'none',
-    demo: true,
-    providers: {
-      fake: { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: upstreamSecret },
-    },
-    models: [
-      {
-        id: 'acme/large',
-        name: 'Acme Large',
-        context_length: 128_000,
-        max_completion_tokens: 16_384,
-        input_modalities: ['text', 'image'],
-        output_modalities: ['text'],
-        features: ['tools', 'json_mode', 'json_schema', 'reasoning'],
-        endpoints: [{ provider: 'fake', model: upstreamModel, pricing }],
-      },
-      {
-        id: 'acme/plain',
-        name: 'Acme Plain',
-        input_modalities: ['text'],
-        output_modalities: ['text'],
-        features: [],
-        endpoints: [{ provider: 'fake', model: 'plain', pricing }],
-      },
-    ],
-  };
+/** The clock of the upstream's book. */
+export function clock(): number {
+  return performance.timeOrigin + performance.now();
 }
 
-function secretIn(answer: unknown): string {
-  if (!isObject(answer) || typeof answer.key !== 'string') throw new Error('no key was made');
-  return answer.key;
-}
-
-/** Runs what must fail and gives back its error. */
-export async function failure(of: Promise<unknown>): Promise<unknown> {
+/** Waits for what must fail and gives back its error. */
+export async function failure(of: PromiseLike<unknown>): Promise<unknown> {
   try {
     await of;
   } catch (thrown) {
@@ -159,17 +87,12 @@ export async function failure(of: Promise<unknown>): Promise<unknown> {
   throw new Error('this should have failed');
 }
 
-/** On the clock of the upstream's book. */
-export function clock(): number {
-  return performance.timeOrigin + performance.now();
-}
-
-/** How long after `leftAt` the upstream saw its client go. */
-export async function hangUpMs({ upstream }: Rig, leftAt: number): Promise<number> {
-  const entry = await upstream.until((book) => book.find((one) => one.outcome === 'client-left'));
-  return (entry.finishedAt ?? Number.POSITIVE_INFINITY) - leftAt;
+/** A field that an SDK hands on without knowing it. */
+export function fieldOf(value: object | null | undefined, name: string): unknown {
+  return Object.entries(value ?? {}).find(([key]) => key === name)?.[1];
 }
 
 /** A PNG of one pixel, as clients send images. */
 export const onePixel =
-  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==';
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk' +
+  'YPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==';

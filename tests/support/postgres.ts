@@ -78,7 +78,11 @@ export async function startOwnPostgres(options: {
     resume: () => server.signalAll('SIGCONT'),
     halt: (mode) => server.halt(mode),
     start: () => server.start(),
-    stop: leave,
+    stop: () => {
+      // Frozen processes would hold the shutdown up for seconds.
+      if (server.runs()) server.signalAll('SIGCONT');
+      return leave();
+    },
   };
 }
 
@@ -229,6 +233,10 @@ class Server {
       }
       await Bun.sleep(25);
     }
+  }
+
+  runs(): boolean {
+    return existsSync(join(this.#folder, 'data', 'postmaster.pid'));
   }
 
   pid(): number {

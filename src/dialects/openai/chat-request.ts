@@ -1,9 +1,10 @@
 import { Compile } from 'typebox/compile';
+import { chainModelsMax } from '../../core/bounds.ts';
 import type { ChatAsk, ImageInput, ModelNeeds, RoutePreferences } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { explain } from '../../core/explain.ts';
 import { type ChatBody, type ChatMessage, chatSchema } from './chat-schema.ts';
-import { inputToMessages } from './responses-input.ts';
+import { imagesOfInput, inputToMessages } from './responses-input.ts';
 
 const validator = Compile(chatSchema);
 
@@ -28,7 +29,7 @@ export function readChatRequest(value: Record<string, unknown>, bytes: Uint8Arra
   const models = readChain(value);
   const messages = readMessages(value);
   const fromInput = messages !== value.messages;
-  const images = imagesOf(messages);
+  const images = value.input ? imagesOfInput(value.input) : imagesOf(messages);
   const ask: ChatAsk = {
     models,
     preferences: readPreferences(value),
@@ -53,6 +54,10 @@ function readChain({ model, models }: ChatBody): readonly string[] {
   const chain = [...new Set([...(model ? [model] : []), ...(models ?? [])])];
   if (chain.length === 0) {
     throw invalidRequest('model is required: an alias such as "<brand>/<model>".', 'model');
+  }
+  if (chain.length > chainModelsMax) {
+    const message = `model and models name ${chain.length} models; at most ${chainModelsMax} are allowed.`;
+    throw invalidRequest(message, 'models');
   }
   return chain;
 }

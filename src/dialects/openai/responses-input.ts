@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import type { ImageInput } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { explain } from '../../core/explain.ts';
 import type { ChatMessage } from './chat-schema.ts';
@@ -18,6 +19,7 @@ const part = Type.Union([
       pattern: '^(https?://|data:)',
       expected: 'an http(s) address or a base64 data: URL',
     }),
+    detail: Type.Optional(Type.Union([Type.String(), Type.Null()])),
   }),
 ]);
 
@@ -43,7 +45,7 @@ const isMessage = Compile(messageItem);
 const isCall = Compile(callItem);
 const isOutput = Compile(outputItem);
 
-type Part = { type: string; text?: string; image_url?: string };
+type Part = { type: string; text?: string; image_url?: string; detail?: string | null };
 
 export function inputToMessages(
   input: string | readonly object[],
@@ -104,20 +106,32 @@ function toMessage(item: { role: string; content: string | Part[] }): ChatMessag
     case 'user':
       return {
         role: 'user',
-        content:
-          typeof content === 'string'
-            ? content
-            : content.map((p) =>
-                p.type === 'input_image'
-                  ? { type: 'image_url', image_url: { url: p.image_url ?? '' } }
-                  : { type: 'text', text: p.text ?? '' },
-              ),
+        content: typeof content === 'string' ? content : content.map(toPart),
       };
     case 'assistant':
       return { role: 'assistant', content: textOf(content) };
     default:
       return { role: 'system', content: textOf(content) };
   }
+}
+
+function toPart({ type, text = '', image_url: url = '', detail }: Part) {
+  if (type !== 'input_image') return { type: 'text' as const, text };
+  const image = detail === undefined ? { url } : { url, detail };
+  return { type: 'image_url' as const, image_url: image };
+}
+
+/** The images among items that `inputToMessages` has found sound, where the client wrote them. */
+export function imagesOfInput(input: string | readonly object[]): readonly ImageInput[] {
+  if (typeof input === 'string') return [];
+  return input.flatMap((item, i) => {
+    if (!isMessage.Check(item) || item.role !== 'user' || !Array.isArray(item.content)) return [];
+    return item.content.flatMap((p: Part, j) =>
+      p.type === 'input_image'
+        ? [{ param: `input[${i}].content[${j}].image_url`, url: p.image_url ?? '' }]
+        : [],
+    );
+  });
 }
 
 function textOf(content: string | Part[]): string {

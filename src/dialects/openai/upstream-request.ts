@@ -106,7 +106,9 @@ function apply(request: ChatRequest, edits: Edits): string | Uint8Array {
   const { model, ...rest } = edits;
   const onlyAdds = Object.keys(rest).every((name) => rest[name] !== undefined && !(name in body));
   const head = onlyAdds && request.bytes ? modelField(request.bytes, body.model) : undefined;
-  if (head === undefined || !request.bytes) return JSON.stringify({ ...body, ...edits });
+  if (head === undefined || !request.bytes || hasDoubles(request.bytes, body)) {
+    return JSON.stringify({ ...body, ...edits });
+  }
   const added = Object.entries(rest).map(([name, value]) => `,"${name}":${JSON.stringify(value)}`);
   const start = Buffer.from(`{"model":${JSON.stringify(model)}${added.join('')}`);
   const tail = request.bytes.subarray(head);
@@ -123,4 +125,26 @@ function modelField(bytes: Uint8Array, model: string | null | undefined): number
     beginning.toString('latin1'),
   );
   return match && match[1] === JSON.stringify(model) ? match[0].length : undefined;
+}
+
+/** Names that decide what is called and what it may cost. */
+const decisive = ['model', 'max_tokens', 'max_completion_tokens', 'n'];
+
+/** How a letter of such a name could be hidden; nobody escapes these in earnest. */
+const hiddenLetters = ['\\u005', '\\u006', '\\u007'];
+
+/**
+ * Whether a decisive name may stand twice. We read the last one; a server that reads the first, or
+ * finds a second `model` behind ours, would do what nobody checked or priced. A look-alike further
+ * inside counts too: it only costs the time to write the body again.
+ */
+function hasDoubles(bytes: Uint8Array, body: Body): boolean {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  const hasEscapes = text.includes('\\u00');
+  if (hasEscapes && hiddenLetters.some((letter) => text.includes(letter))) return true;
+  return decisive.some((name) => {
+    if (!(name in body)) return false;
+    const key = `"${name}"`;
+    return text.indexOf(key) !== text.lastIndexOf(key);
+  });
 }

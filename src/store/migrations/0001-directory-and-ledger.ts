@@ -66,9 +66,21 @@ function ledger({ id, rowId, whole, tableEnd }: SqlWords): string[] {
       balance ${whole} not null default 0
         check (balance between 0 and ${Number.MAX_SAFE_INTEGER}),
       leased ${whole} not null default 0,
-      check (leased between 0 and balance)
+      granted ${whole} not null default 0,
+      spent ${whole} not null default 0,
+      recalled_at ${whole} not null default 0,
+      check (leased between 0 and balance),
+      check (balance = granted - spent)
     )${tableEnd}`,
     'create index accounts_by_tenant on accounts (tenant_id)',
+    `create table leases (
+      account_id ${whole} not null references accounts (id),
+      process_id ${id} not null,
+      credits ${whole} not null check (credits >= 0),
+      until ${whole} not null,
+      primary key (account_id, process_id)
+    )${tableEnd}`,
+    'create index leases_by_process on leases (process_id)',
     `create table ledger_entries (
       id ${rowId},
       account_id ${whole} not null references accounts (id),

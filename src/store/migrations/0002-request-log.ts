@@ -2,7 +2,7 @@ import type { Migration } from './migration.ts';
 
 export const requestLog: Migration = {
   number: 2,
-  name: 'request log',
+  name: 'request log and daily sums',
   statements: ({ id, rowId, whole, flag, bytes, tableEnd }) => [
     // Integer keys in commit order and a 16-byte request id: half the cost of text keys per row.
     `create table request_log (
@@ -27,6 +27,7 @@ export const requestLog: Migration = {
       byok_platform_fee ${whole} not null check (byok_platform_fee >= 0),
       managed_tool_fee ${whole} not null check (managed_tool_fee >= 0),
       agent_runtime_fee ${whole} not null check (agent_runtime_fee >= 0),
+      written_off ${whole} not null check (written_off >= 0),
       searches ${whole} not null,
       note text,
       finish_reason text,
@@ -36,8 +37,32 @@ export const requestLog: Migration = {
       first_byte_ms ${whole},
       duration_ms ${whole} not null,
       details text not null,
+      entry_id ${whole},
       created_at ${whole} not null
     )${tableEnd}`,
     'create index request_log_by_tenant on request_log (tenant_id, created_at, id)',
+    // The sums that analytics, statements and key usage read, so that they cost the same with a
+    // thousand and with ten million rows. Days are counted since 1970, UTC, by time of arrival.
+    `create table usage_daily (
+      tenant_id ${id} not null,
+      day ${whole} not null,
+      key_id ${id} not null,
+      model text not null,
+      provider text not null,
+      traffic_mode text not null,
+      requests ${whole} not null,
+      failed_requests ${whole} not null,
+      prompt_tokens ${whole} not null,
+      completion_tokens ${whole} not null,
+      model_charge ${whole} not null,
+      byok_platform_fee ${whole} not null,
+      managed_tool_fee ${whole} not null,
+      agent_runtime_fee ${whole} not null,
+      written_off ${whole} not null,
+      searches ${whole} not null,
+      duration_ms ${whole} not null,
+      primary key (tenant_id, day, key_id, model, provider, traffic_mode)
+    )${tableEnd}`,
+    'create index usage_daily_by_key on usage_daily (key_id, day)',
   ],
 };

@@ -1,0 +1,88 @@
+import { join } from 'node:path';
+import { journalWaitMs } from './core/bounds.ts';
+import { GatewayError } from './core/errors.ts';
+import type { Call } from './gateway.ts';
+import { Drain } from './ledger/drain.ts';
+import { Journal } from './ledger/journal.ts';
+import type { Dispatched } from './ledger/journal-lines.ts';
+import type { LedgerStore, Settlement } from './ledger/ledger-store.ts';
+import { replayJournals } from './ledger/replay.ts';
+import { type Hold, type HoldOrder, Wallets } from './ledger/wallets.ts';
+import { type Log, reason } from './telemetry/log.ts';
+
+export interface BooksParts {
+  readonly store: LedgerStore;
+  readonly dataDir: string;
+  readonly durability: 'journal' | 'fsync';
+  readonly processId: string;
+  readonly log: Log;
+}
+
+/** Wallets, journal and drain as one: what a request needs of the money, from hold to ledger. */
+export class Books {
+  readonly #wallets: Wallets;
+  readonly #journal: Journal;
+  readonly #drain: Drain;
+
+  private constructor({ store, dataDir, durability, processId, log }: BooksParts) {
+    this.#wallets = new Wallets(store, processId);
+    this.#journal = new Journal(journalRoot(dataDir), processId, durability);
+    this.#drain = new Drain({
+      store,
+      processId,
+      onCommit: (booked, requestIds) => {
+        this.#wallets.booked(booked);
+        this.#journal.drained(requestIds);
+      },
+      onFailure: (waiting, thrown) =>
+        log.error('drain_failed', { waiting, reason: reason(thrown) }),
+    });
+  }
+
+  /** Books first what a predecessor left behind, then opens this process's own. */
+  static async open(parts: BooksParts): Promise<Books> {
+    const replayed = await replayJournals(journalRoot(parts.dataDir), parts.store, Date.now());
+    if (replayed > 0) parts.log.info('journal_replayed', { requests: replayed });
+    const books = new Books(parts);
+    books.#wallets.start();
+    return books;
+  }
+
+  hold({ caller }: Call, order: HoldOrder): Hold | Promise<Hold> {
+    if (this.#drain.isFull) {
+      const message = 'Too many finished requests wait for the database; try again shortly.';
+      throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
+    }
+    return this.#wallets.hold(caller, order);
+  }
+
+  dispatched(call: Dispatched): Promise<void> {
+    return this.#journal.dispatched(call);
+  }
+
+  /** A request that was never sent costs nothing and needs no journal. */
+  async keep(settlement: Settlement, wasDispatched: boolean): Promise<void> {
+    this.#drain.add(settlement);
+    if (!wasDispatched) return;
+    const written = this.#journal.settled(settlement).then(() => true);
+    if (await Promise.race([written, Bun.sleep(journalWaitMs)])) return;
+    const message = 'The journal cannot be written, so this answer cannot be completed.';
+    throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
+  }
+
+  /** Makes everything that has ended readable. */
+  flush(): Promise<void> {
+    return this.#drain.flush();
+  }
+
+  /** After the last request: books everything and gives the leases back. */
+  async close(): Promise<void> {
+    await this.#drain.flush();
+    await this.#wallets.stop();
+    this.#journal.close();
+  }
+}
+
+function journalRoot(dataDir: string): string {
+  return join(dataDir, 'journal');
+}

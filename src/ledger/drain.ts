@@ -1,0 +1,84 @@
+import { undrainedMax } from '../core/bounds.ts';
+import type { Booked, LedgerStore, Settlement } from './ledger-store.ts';
+
+/** Rows of one commit: larger batches save nothing more, and hold the accounts longer. */
+const batchMax = 500;
+/** A commit waits this long for company: an fsync costs the same for one row and for fifty. */
+const pauseMs = 50;
+const retryMsFirst = 100;
+const retryMsMax = 2_000;
+
+export interface DrainParts {
+  readonly store: Pick<LedgerStore, 'commit'>;
+  readonly processId: string;
+  /** Called with what each commit took from which account, and whose lines are not needed now. */
+  onCommit(booked: readonly Booked[], requestIds: readonly string[]): void;
+  onFailure(waiting: number, reason: unknown): void;
+}
+
+/** Moves settled requests into the books, in batches, off the path of any request. */
+export class Drain {
+  readonly #parts: DrainParts;
+  #waiting: Settlement[] = [];
+  #running: Promise<void> | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #retryMs = retryMsFirst;
+  /** After a failure nobody knows whether the last batch was committed. */
+  #inDoubt = false;
+
+  constructor(parts: DrainParts) {
+    this.#parts = parts;
+  }
+
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  get isFull(): boolean {
+    return this.#waiting.length >= undrainedMax;
+  }
+
+  add(settlement: Settlement): void {
+    this.#waiting.push(settlement);
+    this.#timer ??= setTimeout(() => void this.#run().catch(() => undefined), pauseMs);
+  }
+
+  /** Resolves when everything added before is in the books; rejects when they cannot be reached. */
+  async flush(): Promise<void> {
+    const last = this.#waiting.at(-1);
+    while (last !== undefined && this.#waiting.includes(last)) await this.#run();
+  }
+
+  #run(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#running ??= this.#commitAll().finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  async #commitAll(): Promise<void> {
+    const { store, processId, onCommit, onFailure } = this.#parts;
+    while (this.#waiting.length > 0) {
+      const settlements = this.#waiting.slice(0, batchMax);
+      const mayRepeat = this.#inDoubt;
+      try {
+        const booked = await store.commit({ processId, settlements, mayRepeat, now: Date.now() });
+        this.#waiting = this.#waiting.slice(settlements.length);
+        this.#inDoubt = false;
+        this.#retryMs = retryMsFirst;
+        onCommit(
+          booked,
+          settlements.map(({ record }) => record.requestId),
+        );
+      } catch (reason) {
+        this.#inDoubt = true;
+        onFailure(this.#waiting.length, reason);
+        this.#timer ??= setTimeout(() => void this.#run().catch(() => undefined), this.#retryMs);
+        this.#retryMs = Math.min(this.#retryMs * 2, retryMsMax);
+        throw reason;
+      }
+    }
+  }
+}

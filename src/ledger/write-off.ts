@@ -1,0 +1,50 @@
+import { type Charges, totalCharge } from '../record/request-record.ts';
+import type { Settlement } from './ledger-store.ts';
+
+/**
+ * Takes `credits` off the latest settlements of a wallet that cannot pay them: the balance never
+ * goes below zero, and the loss stands in the log where the operator can see it.
+ */
+export function writeOff(
+  settlements: readonly Settlement[],
+  wallet: string,
+  credits: number,
+): readonly Settlement[] {
+  let left = credits;
+  const reduced = settlements.toReversed().map((settlement) => {
+    if (left === 0 || `tenant:${settlement.record.tenantId}` !== wallet) return settlement;
+    const loss = Math.min(left, totalCharge(settlement.record.charges));
+    left -= loss;
+    return loss === 0 ? settlement : lessen(settlement, loss);
+  });
+  return reduced.toReversed();
+}
+
+export function lessen(settlement: Settlement, loss: number): Settlement {
+  const { record } = settlement;
+  const note = `${loss} credits were written off because the wallet was empty.`;
+  return {
+    ...settlement,
+    writtenOff: settlement.writtenOff + loss,
+    record: {
+      ...record,
+      charges: reduceCharges(record.charges, loss),
+      note: record.note ? `${record.note} ${note}` : note,
+    },
+  };
+}
+
+function reduceCharges(charges: Charges, loss: number): Charges {
+  let left = loss;
+  const less = (credits: number): number => {
+    const taken = Math.min(left, credits);
+    left -= taken;
+    return credits - taken;
+  };
+  return {
+    modelCharge: less(charges.modelCharge),
+    byokPlatformFee: less(charges.byokPlatformFee),
+    managedToolFee: less(charges.managedToolFee),
+    agentRuntimeFee: less(charges.agentRuntimeFee),
+  };
+}

@@ -1,0 +1,7 @@
+import type { RequestRecord } from './request-record.ts';
+
+/** The store that reads of the log need. */
+export interface RequestLog {
+  /** Another tenant's request is as absent as none. */
+  find(tenantId: string, requestId: string): Promise<RequestRecord | undefined>;
+}

@@ -1,0 +1,78 @@
+import { CompiledQuery, type Insertable, type Updateable } from 'kysely';
+import type { Engine, StoreTransaction } from './database.ts';
+import type { Schema } from './schema.ts';
+
+/**
+ * Many rows with one statement text, whatever their number: building and compiling a multi-row
+ * list costs several times the work itself. SQLite runs the prepared statement once per row in its
+ * thread; Postgres takes all rows as one JSON parameter and reads the types from the table.
+ */
+
+type Table = keyof Schema & string;
+type Column<T extends Table> = keyof Insertable<Schema[T]> & string;
+
+export async function insertRows<T extends Table>(
+  change: StoreTransaction,
+  engine: Engine,
+  table: T,
+  columns: readonly Column<T>[],
+  rows: readonly Insertable<Schema[T]>[],
+  /** What happens to a row that is there already: an `on conflict` clause. */
+  conflict = '',
+): Promise<void> {
+  if (rows.length === 0) return;
+  const names = columns.map((column) => `"${column}"`).join(', ');
+  const marks = columns.map(() => '?').join(', ');
+  await run(change, engine, rows, columns, {
+    sqlite: `insert into "${table}" (${names}) values (${marks}) ${conflict}`,
+    postgres:
+      `insert into "${table}" (${names}) ` +
+      `select ${names} from json_populate_recordset(null::"${table}", $1) ${conflict}`,
+  });
+}
+
+/** Sets `columns` in the rows that `keys` find; every row brings all of them. */
+export async function updateRows<T extends Table>(
+  change: StoreTransaction,
+  engine: Engine,
+  table: T,
+  keys: readonly Column<T>[],
+  columns: readonly Column<T>[],
+  rows: readonly Updateable<Schema[T]>[],
+): Promise<void> {
+  if (rows.length === 0) return;
+  const settings = (value: (name: string) => string) =>
+    columns.map((name) => `"${name}" = ${value(name)}`).join(', ');
+  const matching = (value: (name: string) => string) =>
+    keys.map((name) => `"${table}"."${name}" = ${value(name)}`).join(' and ');
+  const mark = () => '?';
+  const given = (name: string) => `given."${name}"`;
+  await run(change, engine, rows, [...columns, ...keys], {
+    sqlite: `update "${table}" set ${settings(mark)} where ${matching(mark)}`,
+    postgres:
+      `update "${table}" set ${settings(given)} ` +
+      `from json_populate_recordset(null::"${table}", $1) given where ${matching(given)}`,
+  });
+}
+
+async function run(
+  change: StoreTransaction,
+  engine: Engine,
+  rows: readonly object[],
+  columns: readonly string[],
+  texts: Readonly<Record<Engine, string>>,
+): Promise<void> {
+  const parameters = engine === 'sqlite' ? cells(rows, columns) : [JSON.stringify(rows, asText)];
+  await change.executeQuery(CompiledQuery.raw(texts[engine], parameters));
+}
+
+function cells(rows: readonly object[], columns: readonly string[]): unknown[][] {
+  return rows.map((row) => {
+    const values: Readonly<Record<string, unknown>> = { ...row };
+    return columns.map((column) => values[column] ?? null);
+  });
+}
+
+function asText(_name: string, value: unknown): unknown {
+  return value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : value;
+}

@@ -1,0 +1,55 @@
+import { afterAll, describe, expect, test } from 'bun:test';
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { failureOf } from '../../tests/contracts/failure-of.ts';
+import { openStore } from './open.ts';
+
+describe('opening a store', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-open-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test('creates the folders above a new file, closed to other users', async () => {
+    const store = await openStore(`sqlite:${folder}/new/deep/tollgate.db`);
+    expect(store.database.engine).toBe('sqlite');
+    await store.database.close();
+    expect(statSync(join(folder, 'new')).mode & 0o777).toBe(0o700);
+  });
+
+  test('says in one sentence that a file stands where a folder is needed', async () => {
+    writeFileSync(join(folder, 'file'), '');
+    const { message } = await failureOf(openStore(`sqlite:${folder}/file/tollgate.db`));
+    expect(message).toBe(
+      `The database file ${folder}/file/tollgate.db cannot be used: ` +
+        'a part of its path is a file, not a folder.',
+    );
+  });
+
+  test.each(['sqlite:', 'sqlite::memory:'])('%p names no file and is refused', async (url) => {
+    expect((await failureOf(openStore(url))).message).toBe('The sqlite: address must name a file.');
+  });
+
+  test('an unknown scheme is refused without repeating the address', async () => {
+    const { message } = await failureOf(openStore('mysql://me:hunter2@host/db'));
+    expect(message).toBe('The database address must start with sqlite: or postgres://.');
+  });
+
+  test('works inside a compiled executable', async () => {
+    const source = join(import.meta.dir, '..');
+    const entry = join(folder, 'entry.ts');
+    const program = join(folder, 'program');
+    writeFileSync(
+      entry,
+      `import { openStore } from '${join(source, 'store/open.ts')}';
+      const store = await openStore('sqlite:${folder}/compiled.db');
+      process.stdout.write('version ' + (await store.directory.version()));
+      await store.database.close();`,
+    );
+    const worker = join(source, 'store/sqlite-worker.ts');
+    const build = ['build', '--compile', '--root', source, entry, worker, '--outfile', program];
+    const built = Bun.spawnSync([process.execPath, ...build]);
+    expect(built.exitCode, String(built.stderr)).toBe(0);
+    const ran = Bun.spawnSync([program], { cwd: folder, timeout: 10_000 });
+    expect(String(ran.stdout) + String(ran.stderr)).toBe('version 0');
+  }, 60_000);
+});

@@ -1,0 +1,52 @@
+import { GatewayError } from '../core/errors.ts';
+import type { UpstreamFailure } from '../dialects/dialect.ts';
+import type { Offer } from '../route/catalogue.ts';
+
+/** What a client may hear about a failure of an upstream, and what stays with the operator. */
+
+/** What the client is told after every candidate failed: the failure it can do most about. */
+export function finalError(failures: readonly UpstreamFailure[]): GatewayError {
+  const refused = failures.find((failure) => failure.kind === 'request');
+  if (refused) {
+    return new GatewayError('invalid_request_error', refused.message, { status: 400 });
+  }
+  const waits = failures.filter(({ kind }) => kind === 'rate_limited' || kind === 'overloaded');
+  if (failures.length > 0 && waits.length === failures.length) {
+    const seconds = Math.min(...waits.map((failure) => failure.retryAfterSeconds ?? 5));
+    const message = 'Every provider of this model is rate limited right now; try again shortly.';
+    return new GatewayError('upstream_error', message, { status: 503, retryAfterSeconds: seconds });
+  }
+  const last = failures.at(-1);
+  const status = last?.kind === 'timeout' ? 504 : 502;
+  const counted = failures.length === 1 ? 'The provider' : `All ${failures.length} attempts`;
+  const why = last ? publicReason(last) : 'there was nothing to try.';
+  // We have tried every candidate already; an SDK's own retries would only multiply that.
+  return new GatewayError('upstream_error', `${counted} failed: ${why}`, {
+    status,
+    retryHelps: false,
+  });
+}
+
+/** Why a provider failed, in words for the client. The whole story is in the trail. */
+export function publicReason(failure: UpstreamFailure): string {
+  switch (failure.kind) {
+    case 'credential':
+    case 'quota':
+      // Credentials and quotas are between the operator and the provider.
+      return 'the provider refused our account.';
+    case 'malformed':
+      // The message quotes what came: a page of some proxy, or half of an answer.
+      return 'the provider sent an answer that cannot be used.';
+    default:
+      return failure.message;
+  }
+}
+
+/** An upstream's sentence without what must not leave: keys, and the upstream's model name. */
+export function scrub(message: string, offer: Offer): string {
+  const key = offer.provider.apiKey?.reveal();
+  const withoutKey = key ? message.replaceAll(key, '[key]') : message;
+  return withoutKey
+    .replaceAll(offer.upstreamModel, offer.model.id)
+    .replaceAll(/\b(sk|xai|gsk|key)-[\w*-]{6,}/g, '[key]');
+}

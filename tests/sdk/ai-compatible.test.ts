@@ -1,0 +1,242 @@
+/** What an application on the AI SDK sees with its provider for OpenAI-compatible servers. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { APICallError, generateText, isStepCount, jsonSchema, Output, streamText, tool } from 'ai';
+import {
+  callTools,
+  echo,
+  hangMidStream,
+  resetMidStream,
+  say,
+  status429,
+  status500,
+} from '../support/fake-upstream.ts';
+import { clock, failure, fieldOf, onePixel, Rig, upstreamModel } from './rig.ts';
+
+let rig: Rig;
+
+beforeAll(async () => {
+  rig = await Rig.start();
+});
+afterAll(() => rig.stop());
+beforeEach(() => rig.upstream.reset());
+
+function modelAt(id = rig.model, more: { apiKey?: string; includeUsage?: boolean } = {}) {
+  const provider = createOpenAICompatible({
+    name: 'tollgate',
+    baseURL: `${rig.gateway.url}/v1`,
+    apiKey: rig.apiKey,
+    supportsStructuredOutputs: true,
+    ...more,
+  });
+  return provider(id);
+}
+
+const prompt = 'how are you';
+const weatherInput = jsonSchema<{ city: string }>({
+  type: 'object',
+  properties: { city: { type: 'string' } },
+  required: ['city'],
+  additionalProperties: false,
+});
+const getWeather = tool({
+  description: 'Weather of a city',
+  inputSchema: weatherInput,
+  execute: async ({ city }) => `rain in ${city}`,
+});
+
+describe('a whole answer', () => {
+  test('has text, reasoning, usage and the cost in credits', async () => {
+    const usage = { prompt: 30, completion: 8 };
+    rig.upstream.script(upstreamModel, say('Fine, thanks', { reasoning: 'be polite', usage }));
+    const result = await generateText({ model: modelAt(), prompt, reasoning: 'high' });
+    expect([result.text, result.reasoningText]).toEqual(['Fine, thanks', 'be polite']);
+    expect(result.finishReason).toBe('stop');
+    expect(result.usage).toMatchObject({ inputTokens: 30, outputTokens: 8, totalTokens: 38 });
+    expect(result.usage.raw?.cost).toBe(30 * 1 + 8 * 2);
+    expect(result.response.modelId).toBe('acme/large');
+    expect(rig.lastBody.reasoning_effort).toBe('high');
+    const requestId = result.response.headers?.['x-request-id'];
+    expect(await rig.generation(requestId)).toMatchObject({ total_cost: 46 });
+  });
+
+  test('follows a JSON schema', async () => {
+    rig.upstream.script(upstreamModel, say('{"city":"Bern"}'));
+    const result = await generateText({
+      model: modelAt(),
+      prompt,
+      output: Output.object({ schema: weatherInput }),
+    });
+    expect(result.output).toEqual({ city: 'Bern' });
+    expect(rig.lastBody.response_format).toMatchObject({
+      type: 'json_schema',
+      json_schema: { strict: true, schema: { required: ['city'] } },
+    });
+  });
+
+  test('sees an image, which reaches the provider byte for byte', async () => {
+    const image = Buffer.from(onePixel, 'base64');
+    await generateText({
+      model: modelAt(),
+      messages: [
+        {
+          role: 'user',
+          content: [
+            { type: 'text', text: 'what is this' },
+            { type: 'file', mediaType: 'image/png', data: image },
+          ],
+        },
+      ],
+    });
+    expect(rig.lastBody.messages).toEqual([
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'what is this' },
+          { type: 'image_url', image_url: { url: `data:image/png;base64,${onePixel}` } },
+        ],
+      },
+    ]);
+  });
+
+  test('comes after one tool call or several at once were run', async () => {
+    const bern = { name: 'getWeather', arguments: { city: 'Bern' }, id: 'a' };
+    const ulm = { name: 'getWeather', arguments: { city: 'Ulm' }, id: 'b' };
+    for (const calls of [[bern], [bern, ulm]]) {
+      rig.upstream.script(upstreamModel, [callTools(calls), echo()]);
+      const result = await generateText({
+        model: modelAt(),
+        prompt,
+        tools: { getWeather },
+        stopWhen: isStepCount(2),
+      });
+      const inputs = result.steps[0]?.toolCalls.map(({ input }) => input);
+      expect(inputs).toEqual(calls.map((call) => call.arguments));
+      expect(result.text).toBe(`rain in ${calls.at(-1)?.arguments.city}`);
+      const results = calls.map(({ id, arguments: { city } }) => ({
+        role: 'tool',
+        tool_call_id: id,
+        content: `rain in ${city}`,
+      }));
+      const { messages } = rig.lastBody;
+      expect(Array.isArray(messages) ? messages.slice(2) : []).toEqual(results);
+    }
+  });
+});
+
+describe('a stream', () => {
+  test('brings text and reasoning as they come, and usage and cost when asked for', async () => {
+    const usage = { prompt: 9, completion: 5 };
+    rig.upstream.script(upstreamModel, say('one two three', { reasoning: 'count up', usage }));
+    const result = streamText({ model: modelAt(rig.model, { includeUsage: true }), prompt });
+    const pieces = await Array.fromAsync(result.textStream);
+    expect(pieces).toEqual(['one', ' two', ' three']);
+    expect(await result.reasoningText).toBe('count up');
+    expect(await result.finishReason).toBe('stop');
+    const counted = await result.usage;
+    expect(counted).toMatchObject({ inputTokens: 9, outputTokens: 5 });
+    expect(counted.raw?.cost).toBe(9 * 1 + 5 * 2);
+  });
+
+  test('has no usage when it was not asked for', async () => {
+    const result = streamText({ model: modelAt(), prompt });
+    expect(await result.text).toBe('ok');
+    expect((await result.usage).totalTokens).toBeUndefined();
+  });
+
+  test('runs parallel tools whose arguments come in pieces, and goes on', async () => {
+    const calls = ['Zürich', 'Köln 😀'].map((city, index) => ({
+      name: 'getWeather',
+      arguments: { city },
+      id: `call_${index}`,
+    }));
+    rig.upstream.script(upstreamModel, [callTools(calls), say('It rains in both.')]);
+    const result = streamText({
+      model: modelAt(),
+      prompt,
+      tools: { getWeather },
+      stopWhen: isStepCount(2),
+    });
+    expect(await result.text).toBe('It rains in both.');
+    const [first] = await result.steps;
+    expect(first?.toolResults.map(({ output }) => output)).toEqual([
+      'rain in Zürich',
+      'rain in Köln 😀',
+    ]);
+  });
+
+  test('stops the provider within a second when it is aborted', async () => {
+    rig.upstream.script(upstreamModel, hangMidStream(4));
+    const leaving = new AbortController();
+    const result = streamText({ model: modelAt(), prompt, abortSignal: leaving.signal });
+    let leftAt = 0;
+    let text = '';
+    for await (const piece of result.textStream) {
+      text += piece;
+      if (text !== 'w1 w2 w3') continue;
+      leftAt = clock();
+      leaving.abort();
+    }
+    expect(text).toBe('w1 w2 w3');
+    expect(await rig.hangUpMs(leftAt)).toBeLessThan(1_000);
+  });
+
+  test('that breaks off ends in an error, not in a finished answer', async () => {
+    rig.upstream.script(upstreamModel, resetMidStream(3));
+    const errors: unknown[] = [];
+    const onError = ({ error }: { error: unknown }) => void errors.push(error);
+    const result = streamText({ model: modelAt(), prompt, onError });
+    const text = (await Array.fromAsync(result.textStream)).join('');
+    expect(text).toBe('w1 w2');
+    expect(JSON.stringify(errors)).toContain('in the middle of its answer');
+    expect(await result.finishReason).toBe('error');
+  });
+});
+
+describe('an error', () => {
+  async function refusal(...where: Parameters<typeof modelAt>): Promise<APICallError> {
+    const model = modelAt(...where);
+    const error = await failure(generateText({ model, prompt, maxRetries: 0 }));
+    if (!APICallError.isInstance(error)) throw error;
+    return error;
+  }
+
+  test('says in its message what the gateway said, with the status and the request id', async () => {
+    const wrongKey = await refusal(rig.model, { apiKey: 'sk-tg-nobody' });
+    expect([wrongKey.statusCode, wrongKey.isRetryable]).toEqual([401, false]);
+    const wrongModel = await refusal('acme/larg');
+    expect([wrongModel.statusCode, wrongModel.isRetryable]).toEqual([404, false]);
+    expect(wrongModel.message).toContain('acme/large');
+    expect(fieldOf(wrongModel.responseHeaders, 'x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+    const forbidden = await refusal(rig.model, { apiKey: rig.gateway.keys.management });
+    expect([forbidden.statusCode, forbidden.isRetryable]).toEqual([403, false]);
+    rig.upstream.script(upstreamModel, status500());
+    const broken = await refusal();
+    expect([broken.statusCode, broken.message]).toEqual([502, expect.stringContaining('provider')]);
+  });
+
+  test('of a refused field names the field', async () => {
+    const order = { model: modelAt(), prompt, maxRetries: 0, temperature: 3 };
+    const error = await failure(generateText(order));
+    if (!APICallError.isInstance(error)) throw error;
+    expect(error.statusCode).toBe(400);
+    expect(error.responseBody).toContain('"param":"temperature"');
+  });
+
+  test('that will pass is repeated after the time that the answer named', async () => {
+    rig.upstream.script(upstreamModel, [status429('3'), say('at last')]);
+    const startedAt = clock();
+    const { text } = await generateText({ model: modelAt(), prompt, maxRetries: 1 });
+    expect(text).toBe('at last');
+    // Left to itself the SDK would be back after two seconds.
+    expect(clock() - startedAt).toBeGreaterThanOrEqual(3_000);
+    expect(rig.upstream.book).toHaveLength(2);
+  });
+});
+
+test('the built-in demo model answers and streams', async () => {
+  const { text, usage } = await generateText({ model: modelAt('demo/chat'), prompt });
+  expect(text).toContain(prompt);
+  expect(usage.raw?.cost).toBeGreaterThan(0);
+  expect(await streamText({ model: modelAt('demo/chat'), prompt }).text).toBe(text);
+});

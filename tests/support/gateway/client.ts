@@ -1,0 +1,100 @@
+/** The client's side of a test: requests, answers and streams as a person would look at them. */
+import { isObject, parseJson } from '../../../src/core/json.ts';
+
+export interface Call {
+  readonly key?: string | null;
+  /** An object is sent as JSON; a text or bytes as they are. */
+  readonly body?: object | string | Uint8Array;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The body as an object; empty when it is something else. */
+  readonly body: Record<string, unknown>;
+  /** `error` of a refusal, else empty. */
+  readonly error: Record<string, unknown>;
+}
+
+export function send(
+  url: string,
+  method: string,
+  { key, body, headers, signal }: Call = {},
+): Promise<Response> {
+  const plain = typeof body === 'string' || body instanceof Uint8Array;
+  return fetch(url, {
+    method,
+    headers: {
+      ...(key ? { authorization: `Bearer ${key}` } : {}),
+      ...(body === undefined || plain ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: plain ? body : JSON.stringify(body) }),
+    ...(signal ? { signal } : {}),
+  });
+}
+
+export async function readAnswer(response: Response): Promise<Answer> {
+  const text = await response.text();
+  const parsed = parseJson(text);
+  const body = isObject(parsed) ? parsed : {};
+  const { status, headers } = response;
+  return { status, headers, text, body, error: isObject(body.error) ? body.error : {} };
+}
+
+/** A running stream, event by event. */
+export class ChatStream implements AsyncIterableIterator<string> {
+  readonly response: Response;
+  /** The words said so far. */
+  text = '';
+  readonly #events: AsyncGenerator<string>;
+
+  constructor(response: Response) {
+    this.response = response;
+    this.#events = eventsOf(response);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  /** The `data` of the next event; comments are passed over. */
+  async next(): Promise<IteratorResult<string>> {
+    const step = await this.#events.next();
+    if (!step.done) this.text += wordsOf(step.value);
+    return step;
+  }
+
+  /** Reads until so many characters of text have come, or everything. */
+  async read(characters = Number.POSITIVE_INFINITY): Promise<string> {
+    while (this.text.length < characters && !(await this.next()).done);
+    return this.text;
+  }
+
+  /** Hangs up. */
+  async leave(): Promise<void> {
+    await this.#events.return(undefined);
+  }
+}
+
+async function* eventsOf(response: Response): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  for await (const bytes of response.body ?? []) {
+    rest += decoder.decode(bytes, { stream: true });
+    const parts = rest.split('\n\n');
+    rest = parts.pop() ?? '';
+    for (const part of parts) if (part.startsWith('data: ')) yield part.slice('data: '.length);
+  }
+}
+
+function wordsOf(data: string): string {
+  const chunk = parseJson(data);
+  const choices = isObject(chunk) && Array.isArray(chunk.choices) ? chunk.choices : [];
+  const [choice] = choices.filter(isObject);
+  const delta = isObject(choice?.delta) ? choice.delta : {};
+  return typeof delta.content === 'string' ? delta.content : '';
+}

@@ -1,0 +1,54 @@
+/**
+ * One small shell per test process that outlives it, however it goes (even by SIGKILL): then it
+ * ends the gateways still running and removes their folders.
+ */
+import { spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, realpathSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+interface Keeper {
+  readonly root: string;
+  tell(line: string): void;
+}
+
+let keeper: Keeper | undefined;
+let folders = 0;
+
+/** A folder of its own, kept until this process ends so that a later start can use it again. */
+export function newFolder(): string {
+  keeper ??= startKeeper();
+  const folder = join(keeper.root, String(++folders));
+  mkdirSync(folder);
+  return folder;
+}
+
+export function keepTrack(pid: number, exited: Promise<unknown>): void {
+  keeper ??= startKeeper();
+  const { tell } = keeper;
+  tell(`started ${pid}`);
+  // A number that is free again may soon belong to somebody else.
+  void exited.then(() => tell(`ended ${pid}`));
+}
+
+function startKeeper(): Keeper {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), 'tollgate-gateways-')));
+  const script = `
+    while read -r what pid; do
+      rest=
+      for one in $running; do [ "$one" = "$pid" ] || rest="$rest $one"; done
+      running=$rest
+      [ "$what" = started ] && running="$running $pid"
+    done
+    [ -z "$running" ] || kill -9 $running
+    rm -rf "$0"`;
+  const child = spawn('sh', ['-c', script, root], {
+    cwd: '/',
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  });
+  child.unref();
+  // A pipe keeps the event loop busy, and a test process must be able to end.
+  if ('unref' in child.stdin && typeof child.stdin.unref === 'function') child.stdin.unref();
+  return { root, tell: (line) => void child.stdin.write(`${line}\n`) };
+}

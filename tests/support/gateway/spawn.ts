@@ -1,0 +1,146 @@
+/** The command as a process of its own, with nothing of this machine's environment. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { type UpstreamConfig, upstreamConfig } from './config.ts';
+import { keepTrack, newFolder } from './keeper.ts';
+
+const program = new URL('../../../src/main.ts', import.meta.url).pathname;
+
+export interface Keys {
+  readonly api: string;
+  readonly management: string;
+  readonly admin: string;
+}
+
+export interface RunOptions {
+  /** Written as `tollgate.yaml` into the working folder; a text is written as it is. */
+  readonly config?: object | string;
+  /** Providers and models at fake upstreams, laid under `config`. */
+  readonly upstreams?: Readonly<Record<string, UpstreamConfig>>;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Another run's data; without it a fresh `./data`. */
+  readonly dataDir?: string;
+  /** More words for the command line. */
+  readonly args?: readonly string[];
+}
+
+/** A started command; what it prints is collected from its first byte on. */
+export interface Spawned {
+  readonly process: Bun.Subprocess<'ignore', 'pipe', 'pipe'>;
+  readonly folder: string;
+  readonly dataDir: string;
+  readonly stdout: Collected;
+  readonly stderr: Collected;
+  /** Resolves when the pipes are read to their end, too. */
+  readonly finished: Promise<Finished>;
+  /** Waits until `look` finds something in what was printed; rejects when it never can. */
+  until<Found>(
+    where: 'stdout' | 'stderr',
+    look: (text: string) => Found | undefined,
+  ): Promise<Found>;
+}
+
+export interface Finished {
+  /** 128 + n when a signal ended it, as shells say it. */
+  readonly exitCode: number;
+  readonly signal: NodeJS.Signals | number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export function spawnTollgate(words: readonly string[], options: RunOptions = {}): Spawned {
+  const folder = newFolder();
+  writeConfig(folder, options);
+  const dataDir = options.dataDir ?? join(folder, 'data');
+  const flags = options.dataDir === undefined ? [] : ['--data-dir', options.dataDir];
+  const child = Bun.spawn(
+    [process.execPath, program, ...words, ...flags, ...(options.args ?? [])],
+    {
+      cwd: folder,
+      env: { PATH: process.env.PATH ?? '', HOME: folder, ...options.env },
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'pipe',
+    },
+  );
+  keepTrack(child.pid, child.exited);
+  const stdout = new Collected(child.stdout);
+  const stderr = new Collected(child.stderr);
+  const finished = Promise.all([child.exited, stdout.ended, stderr.ended]).then(([exitCode]) => ({
+    exitCode,
+    signal: child.signalCode,
+    stdout: stdout.text,
+    stderr: stderr.text,
+  }));
+  return {
+    process: child,
+    folder,
+    dataDir,
+    stdout,
+    stderr,
+    finished,
+    async until(where, look) {
+      const found = await (where === 'stdout' ? stdout : stderr).until(look);
+      if (found !== undefined) return found;
+      throw new Error(`It ended early: ${describe(await finished)}`);
+    },
+  };
+}
+
+/** Runs a command to its end. */
+export function run(words: readonly string[], options: RunOptions = {}): Promise<Finished> {
+  return spawnTollgate(words, options).finished;
+}
+
+export function describe({ exitCode, signal, stdout, stderr }: Finished): string {
+  return `exit code ${exitCode}, signal ${signal}\n${stdout}\n${stderr}`;
+}
+
+function writeConfig(folder: string, { config, upstreams }: RunOptions): void {
+  if (config === undefined && upstreams === undefined) return;
+  const text =
+    typeof config === 'string'
+      ? config
+      : stringify({ ...(upstreams ? upstreamConfig(upstreams) : {}), ...config });
+  writeFileSync(join(folder, 'tollgate.yaml'), text);
+}
+
+/** A pipe's text so far, for those who wait for a part of it. */
+class Collected {
+  text = '';
+  readonly ended: Promise<void>;
+  #over = false;
+  #next = Promise.withResolvers<void>();
+
+  constructor(stream: ReadableStream<Uint8Array>) {
+    this.ended = this.#collect(stream);
+  }
+
+  /** What `look` finds in the text, or undefined when the pipe ends first. */
+  async until<Found>(look: (text: string) => Found | undefined): Promise<Found | undefined> {
+    for (;;) {
+      const over = this.#over;
+      const { promise } = this.#next;
+      const found = look(this.text);
+      if (found !== undefined || over) return found;
+      await promise;
+    }
+  }
+
+  async #collect(stream: ReadableStream<Uint8Array>): Promise<void> {
+    const decoder = new TextDecoder();
+    for await (const bytes of stream) {
+      this.text += decoder.decode(bytes, { stream: true });
+      this.#wake();
+    }
+    this.#over = true;
+    this.#wake();
+  }
+
+  #wake(): void {
+    const { resolve } = this.#next;
+    this.#next = Promise.withResolvers();
+    resolve();
+  }
+}

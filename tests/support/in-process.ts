@@ -1,0 +1,188 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { loadConfig } from '../../src/config/load.ts';
+import { isObject, parseJson } from '../../src/core/json.ts';
+import type { RequestRecord } from '../../src/record/request-record.ts';
+import { openStore, type Store } from '../../src/store/open.ts';
+import { createLog } from '../../src/telemetry/log.ts';
+import { build, type Tollgate } from '../../src/wire.ts';
+import { readSse, type SseReading } from './sse-client.ts';
+
+/** The whole gateway inside the test's own process, on a real socket over a real SQLite file. */
+
+export interface GatewaySettings {
+  readonly providers: Readonly<Record<string, object>>;
+  readonly models: readonly object[];
+  readonly limits?: object;
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The body, or an empty object when it is no JSON object. */
+  readonly json: Record<string, unknown>;
+  /** `error` of a refusal; empty for a good answer. */
+  readonly error: Record<string, unknown>;
+  readonly requestId: string;
+}
+
+export interface SendOptions {
+  readonly path?: string;
+  readonly key?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+const keys = {
+  routing: 'sk-tg-inprocess-0123456789abcdef0123456789',
+  management: 'sk-mgmt-inprocess-0123456789abcdef01234567',
+  admin: 'sk-admin-inprocess-0123456789abcdef0123456',
+};
+
+export class InProcessGateway {
+  readonly url: string;
+  readonly keys = keys;
+  readonly #tollgate: Tollgate;
+  readonly #store: Store;
+  readonly #folder: string;
+
+  static async start(settings: GatewaySettings): Promise<InProcessGateway> {
+    const folder = await mkdtemp(join(tmpdir(), 'tollgate-in-process-'));
+    const file = join(folder, 'tollgate.json');
+    const base = { catalogue: 'none', demo: false, server: { drain_seconds: 1 } };
+    await writeFile(file, JSON.stringify({ ...base, ...settings }));
+    const config = loadConfig(
+      { config: file, port: '0', dataDir: folder },
+      {
+        TOLLGATE_BOOTSTRAP_API_KEY: keys.routing,
+        TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: keys.management,
+        TOLLGATE_ADMIN_TOKEN: keys.admin,
+        TOLLGATE_BOOTSTRAP_CREDITS: '1000000000000',
+      },
+    );
+    const log = createLog(() => undefined);
+    const tollgate = await build(config, log);
+    const store = await openStore(config.database.reveal());
+    return new InProcessGateway(tollgate, store, folder);
+  }
+
+  private constructor(tollgate: Tollgate, store: Store, folder: string) {
+    this.#tollgate = tollgate;
+    this.#store = store;
+    this.#folder = folder;
+    this.url = `http://127.0.0.1:${tollgate.listen()}`;
+  }
+
+  get port(): number {
+    return Number(new URL(this.url).port);
+  }
+
+  async stop(): Promise<void> {
+    await this.#tollgate.drain(1);
+    await this.#store.database.close();
+    await rm(this.#folder, { recursive: true });
+  }
+
+  /** A body that is no plain object is sent as it is. */
+  fetch(body: unknown, options: SendOptions = {}): Promise<Response> {
+    return fetch(this.url + (options.path ?? '/v1/chat/completions'), {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${options.key ?? keys.routing}`,
+        'content-type': 'application/json',
+        ...options.headers,
+      },
+      body: typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body),
+      ...(options.signal ? { signal: options.signal } : {}),
+    });
+  }
+
+  async post(body: unknown, options: SendOptions = {}): Promise<Reply> {
+    return readReply(await this.fetch(body, options));
+  }
+
+  async get(path: string, options: SendOptions = {}): Promise<Reply> {
+    const authorization = `Bearer ${options.key ?? keys.routing}`;
+    const headers = { authorization, ...options.headers };
+    return readReply(await fetch(this.url + path, { headers }));
+  }
+
+  /** A stream read to its end, whatever that end is. */
+  async stream(body: object, options: SendOptions = {}): Promise<SseReading> {
+    return readSse(await this.fetch({ stream: true, ...body }, options));
+  }
+
+  /** The log row of a request that has ended. */
+  async record(requestId: string): Promise<RequestRecord> {
+    // Asking the gateway first makes it write down what is still waiting.
+    await this.get(`/v1/generation?id=${requestId}`);
+    const record = await this.#store.requestLog.find('default', requestId);
+    if (!record) throw new Error(`There is no log row for the request ${requestId}.`);
+    return record;
+  }
+
+  /** A key made the way a tenant's manager makes one. */
+  async makeKey(fields: object): Promise<string> {
+    const path = '/api/v1/keys';
+    const made = await this.post({ name: 'test', ...fields }, { path, key: keys.management });
+    return issuedKey(made);
+  }
+
+  /** A second tenant and a routing key of it. */
+  async makeTenant(fields: object): Promise<string> {
+    const asAdmin = { key: keys.admin };
+    const made = await this.post(fields, { path: '/admin/v1/tenants', ...asAdmin });
+    const tenant = isObject(made.json.data) ? String(made.json.data.id) : '';
+    await this.post(
+      { amount: 1_000_000_000, note: 'test', idempotency_key: 'test' },
+      { path: `/admin/v1/tenants/${tenant}/credits`, ...asAdmin },
+    );
+    const path = `/admin/v1/tenants/${tenant}/keys`;
+    return issuedKey(await this.post({ name: 'test' }, { path, ...asAdmin }));
+  }
+}
+
+function issuedKey(made: Reply): string {
+  if (typeof made.json.key !== 'string') throw new Error(`No key was made: ${made.text}`);
+  return made.json.key;
+}
+
+export async function readReply(response: Response): Promise<Reply> {
+  const text = await response.text();
+  const parsed = parseJson(text);
+  const json = isObject(parsed) ? parsed : {};
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    json,
+    error: isObject(json.error) ? json.error : {},
+    requestId: response.headers.get('x-request-id') ?? '',
+  };
+}
+
+/** A text-and-image chat model with every feature, at one endpoint per given provider. */
+export function chatModel(id: string, endpoints: readonly object[], more: object = {}): object {
+  return {
+    id,
+    name: id,
+    context_length: 128_000,
+    input_modalities: ['text', 'image', 'audio', 'file'],
+    output_modalities: ['text'],
+    features: ['tools', 'json_mode', 'json_schema', 'reasoning'],
+    endpoints: endpoints.map((endpoint) => ({ pricing: cheap, ...endpoint })),
+    ...more,
+  };
+}
+
+const cheap = { prompt: '1', completion: '2' };
+
+/** The words of a whole reply. */
+export function contentOf(reply: Reply): unknown {
+  const choices = Array.isArray(reply.json.choices) ? reply.json.choices : [];
+  const [choice] = choices;
+  const message: unknown = isObject(choice) ? choice.message : undefined;
+  return isObject(message) ? message.content : undefined;
+}

@@ -1,0 +1,91 @@
+import { isObject, parseJson } from '../../src/core/json.ts';
+
+/**
+ * A strict reader of what the gateway streams. It knows exactly one spelling of events, the one
+ * the gateway writes, so that any other is noticed.
+ */
+
+export type Chunk = Readonly<Record<string, unknown>>;
+
+export interface SseReading {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly requestId: string;
+  /** Every byte of the body, as text. */
+  readonly text: string;
+  readonly chunks: readonly Chunk[];
+  readonly comments: readonly string[];
+  /** How often `[DONE]` came. */
+  readonly dones: number;
+  /** The text of choice 0. */
+  readonly content: string;
+  readonly finishReasons: readonly string[];
+  readonly usage: Record<string, unknown> | undefined;
+  /** `error` of the chunk that has one. */
+  readonly error: Record<string, unknown> | undefined;
+}
+
+export async function readSse(response: Response): Promise<SseReading> {
+  const bytes = await response.bytes();
+  return parseSse(new TextDecoder('utf-8', { fatal: true }).decode(bytes), response);
+}
+
+export function parseSse(text: string, response: Response): SseReading {
+  const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
+  const blocks = isStream ? text.split('\n\n') : [''];
+  if (blocks.pop() !== '') throw new Error(`The stream ends inside an event: ${text.slice(-100)}`);
+  const comments = blocks.filter((block) => block.startsWith(':'));
+  const events = blocks.filter((block) => !block.startsWith(':')).map(dataOf);
+  const chunks = events.filter((data) => data !== '[DONE]').map(chunkOf);
+  const choices = chunks.flatMap(({ choices }) => (Array.isArray(choices) ? choices : []));
+  const first = choices.filter(isObject).filter(({ index }) => index === 0);
+  return {
+    status: response.status,
+    headers: response.headers,
+    requestId: response.headers.get('x-request-id') ?? '',
+    text,
+    chunks,
+    comments,
+    dones: events.length - chunks.length,
+    content: first.map(({ delta }) => textIn(delta)).join(''),
+    finishReasons: first.map((choice) => choice.finish_reason).filter((r) => typeof r === 'string'),
+    usage: chunks.map(({ usage }) => usage).find(isObject),
+    error: chunks.map(({ error }) => error).find(isObject),
+  };
+}
+
+function dataOf(block: string): string {
+  if (!/^data: [^\r\n]+$/.test(block)) throw new Error(`Not one line of data: ${block}`);
+  return block.slice('data: '.length);
+}
+
+function chunkOf(data: string): Chunk {
+  const chunk = parseJson(data);
+  if (!isObject(chunk)) throw new Error(`Not a JSON object: ${data}`);
+  return chunk;
+}
+
+function textIn(delta: unknown): string {
+  return isObject(delta) && typeof delta.content === 'string' ? delta.content : '';
+}
+
+/** A client that reads as far as it likes and may leave at any time. */
+export class SlowReader {
+  readonly #reader: { read(): Promise<{ done: boolean; value?: Uint8Array | undefined }> };
+  readonly #decoder = new TextDecoder();
+  text = '';
+
+  constructor(response: Response) {
+    if (!response.body) throw new Error('The answer has no body.');
+    this.#reader = response.body.getReader();
+  }
+
+  /** Reads on until the wanted words have come; throws when the stream ends before. */
+  async readUntil(words: string): Promise<void> {
+    while (!this.text.includes(words)) {
+      const { done, value } = await this.#reader.read();
+      if (done) throw new Error(`The stream ended without "${words}": ${this.text.slice(-200)}`);
+      this.text += this.#decoder.decode(value, { stream: true });
+    }
+  }
+}
