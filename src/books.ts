@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { journalWaitMs } from './core/bounds.ts';
+import type { Chore } from './core/chore.ts';
 import { GatewayError } from './core/errors.ts';
 import type { Call } from './gateway.ts';
 import { Drain } from './ledger/drain.ts';
@@ -43,9 +44,11 @@ export class Books {
   static async open(parts: BooksParts): Promise<Books> {
     const replayed = await replayJournals(journalRoot(parts.dataDir), parts.store, Date.now());
     if (replayed > 0) parts.log.info('journal_replayed', { requests: replayed });
-    const books = new Books(parts);
-    books.#wallets.start();
-    return books;
+    return new Books(parts);
+  }
+
+  chores(): Chore[] {
+    return this.#wallets.chores();
   }
 
   hold({ caller }: Call, order: HoldOrder): Hold | Promise<Hold> {

@@ -3,7 +3,9 @@ import { ChangeWatch } from './auth/change-watch.ts';
 import { type FreshSecrets, firstStart } from './auth/first-start.ts';
 import { nothingSpent } from './auth/key-spending.ts';
 import { Books } from './books.ts';
+import { repeatAll } from './chores.ts';
 import type { Config, Model, Provider } from './config/config.ts';
+import { version } from './config/version.ts';
 import { completionId, randomText } from './core/ids.ts';
 import { demoModels, demoProvider } from './demo/demo-models.ts';
 import { startDemoUpstream } from './demo/demo-upstream.ts';
@@ -29,10 +31,10 @@ import { settle } from './settle.ts';
 import { openStore, type Store } from './store/open.ts';
 import { readOverview } from './store/overview.ts';
 import type { Log } from './telemetry/log.ts';
-import { attempt } from './upstream/attempt.ts';
 import { openFirst } from './upstream/fallback.ts';
+import { createGuardedFetch } from './upstream/guarded-fetch.ts';
+import { tryOffer } from './upstream/try-offer.ts';
 import { Watch } from './upstream/watch.ts';
-import { version } from './version.ts';
 
 /** A built Tollgate, not yet listening. */
 export interface Tollgate {
@@ -70,20 +72,19 @@ export async function build(config: Config, log: Log): Promise<Tollgate> {
     authenticator,
     log,
   });
+  const chores = repeatAll([...authenticator.chores(), ...changes.chores(), ...books.chores()]);
   return {
     firstSecrets,
     models: catalogue.live(),
     engine: store.database.engine,
     listen() {
-      authenticator.startMarking();
-      changes.start();
       return server.listen(config.server.host, config.server.port);
     },
     async drain(seconds) {
       await server.drain(seconds);
-      changes.stop();
+      chores.stop();
       await books.close();
-      await authenticator.stop();
+      await authenticator.markUsed();
       await demo?.stop();
       await store.database.close();
     },
@@ -127,6 +128,7 @@ function makeSteps(
   const admission = new Admission(new RateLimiter(), new ConcurrencyLimiter(), config.limits);
   const health = new Health();
   const watch = new Watch();
+  const fetchGuarded = createGuardedFetch({});
   const { creditsPerUsd } = config;
   return (headers) => ({
     countRequest: ({ caller }) => admission.countRequest(caller, headers),
@@ -148,26 +150,23 @@ function makeSteps(
         hold: (held, order) => books.hold(held, order),
         dispatched: (sent) => books.dispatched(sent),
       }),
-    openFirst(call, { ask, crossTo }, offers, reservation) {
-      const tryOffer = (offer: (typeof offers)[number]) => {
-        const crossing = crossTo(offer.dialect);
-        if (!crossing) throw new Error(`No crossing to ${offer.dialect} was planned.`);
-        return attempt({
-          provider: offer.provider,
-          request: crossing.write({ ...offer, outputTokensMax: reservation.capFor(offer) }),
-          crossing,
+    openFirst(call, conversation, offers, reservation) {
+      const attemptAt = (offer: (typeof offers)[number]) =>
+        tryOffer({
+          conversation,
+          offer,
           identity: {
             id: completionId(call.requestId),
             model: offer.model.id,
             provider: offer.provider.name,
             created: Math.floor(call.receivedAt / 1000),
           },
-          stream: ask.stream,
+          outputTokensMax: reservation.capFor(offer),
           client: call.client,
           watch,
+          fetchGuarded,
         });
-      };
-      return openFirst(offers, tryOffer, health, call.trail, call.client);
+      return openFirst(offers, attemptAt, health, call.trail, call.client);
     },
     settle: (call, ending) =>
       settle(call, ending, call.hold, {

@@ -154,7 +154,7 @@ describe('the configuration', () => {
     const documented = rowsOf(section(page, 'Environment variables')).map(({ name }) => name);
     // The one variable that is not a setting of ours but of the runtime.
     const runtime = 'BUN_CONFIG_MAX_HTTP_REQUESTS';
-    expect(read('src/raise-connection-limit.ts')).toContain(`'${runtime}'`);
+    expect(read('src/cli/raise-connection-limit.ts')).toContain(`'${runtime}'`);
     expect(sorted(documented)).toEqual(sorted([...asked, runtime]));
   });
 
@@ -205,7 +205,7 @@ describe('the errors', () => {
     const error = new GatewayError(symbol as keyof typeof errorTable, String(told.message), {
       ...(typeof told.param === 'string' ? { param: told.param } : {}),
     });
-    const shapes = ['openai', 'images', 'anthropic'] as const;
+    const shapes = ['plain', 'images', 'messages'] as const;
     expect(shown).toEqual(shapes.map((shape) => errorBody(shape, error, '…')));
   });
 });

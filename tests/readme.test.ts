@@ -25,6 +25,8 @@ const commands = [...readme.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, text 
 
 /** A start on two busy cores; the promise to people is measured elsewhere. */
 const startMsMax = 10_000;
+/** For tests that start programs. */
+const timeoutMs = 15_000;
 
 /** Nothing of this machine but the way to its programs: no provider key may change the outcome. */
 const bareEnvironment = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '' };
@@ -61,10 +63,13 @@ async function start(folder: string): Promise<Started> {
   if (url === undefined) {
     throw new Error(`npm start did not get ready: ${await new Response(child.stderr).text()}`);
   }
+  let isStopped = false;
   return {
     url,
     greeting,
     async stop() {
+      if (isStopped) return;
+      isStopped = true;
       signal('SIGTERM');
       // The output ends with the last process that could still write to it.
       while (!(await output.read()).done);
@@ -116,12 +121,12 @@ beforeAll(async () => {
   folder = copyTree();
   gateway = await start(folder);
   key = /\bsk-tg-\S+/.exec(gateway.greeting)?.[0] ?? '';
-});
+}, timeoutMs);
 
 afterAll(async () => {
   await gateway?.stop();
   rmSync(folder, { recursive: true, force: true });
-});
+}, timeoutMs);
 
 describe('the README', () => {
   test('shows four commands: start, ask, make a key, test', () => {
@@ -138,17 +143,21 @@ describe('the README', () => {
     expect(chatText(await shell(commands[1] ?? ''))).toContain('Hello!');
   });
 
-  test('makes a key that works at once', async () => {
-    const printed = await shell(commands[2] ?? '');
-    const made = /\bsk-tg-\S+/.exec(printed)?.[0] ?? '';
-    expect(made).not.toBe(key);
-    const answer = await fetch(`${gateway.url}/v1/key`, {
-      headers: { authorization: `Bearer ${made}` },
-    });
-    expect(await answer.json()).toMatchObject({
-      data: { name: 'my app', models: ['demo/*'], scopes: ['chat'] },
-    });
-  });
+  test(
+    'makes a key that works at once',
+    async () => {
+      const printed = await shell(commands[2] ?? '');
+      const made = /\bsk-tg-\S+/.exec(printed)?.[0] ?? '';
+      expect(made).not.toBe(key);
+      const answer = await fetch(`${gateway.url}/v1/key`, {
+        headers: { authorization: `Bearer ${made}` },
+      });
+      expect(await answer.json()).toMatchObject({
+        data: { name: 'my app', models: ['demo/*'], scopes: ['chat'] },
+      });
+    },
+    timeoutMs,
+  );
 });
 
 describe('the first start', () => {
@@ -167,20 +176,28 @@ describe('every example', () => {
     expect(linked.toSorted()).toEqual(examples.toSorted());
   });
 
-  test.each(examples)('%s prints the answer and what it used', async (name) => {
-    const program = name.endsWith('.sh') ? 'sh' : join('node_modules', '.bin', 'bun');
-    const printed = await run([program, join('examples', name)]);
-    expect(printed).toContain('Tollgate');
-    expect(printed).toMatch(/\b[1-9]\d* tokens|"total_tokens":[1-9]/);
-  });
+  test.each(examples)(
+    '%s prints the answer and what it used',
+    async (name) => {
+      const program = name.endsWith('.sh') ? 'sh' : join('node_modules', '.bin', 'bun');
+      const printed = await run([program, join('examples', name)]);
+      expect(printed).toContain('Tollgate');
+      expect(printed).toMatch(/\b[1-9]\d* tokens|"total_tokens":[1-9]/);
+    },
+    timeoutMs,
+  );
 });
 
 describe('a second start', () => {
-  test('keeps the keys and the data and prints no secret', async () => {
-    await gateway.stop();
-    gateway = await start(folder);
-    expect(gateway.greeting).not.toContain('sk-');
-    expect(gateway.greeting).toContain('npm run tollgate keys create');
-    expect(chatText(await shell(commands[1] ?? ''))).toContain('Hello!');
-  });
+  test(
+    'keeps the keys and the data and prints no secret',
+    async () => {
+      await gateway.stop();
+      gateway = await start(folder);
+      expect(gateway.greeting).not.toContain('sk-');
+      expect(gateway.greeting).toContain('npm run tollgate keys create');
+      expect(chatText(await shell(commands[1] ?? ''))).toContain('Hello!');
+    },
+    timeoutMs,
+  );
 });

@@ -311,7 +311,7 @@ describe('size', () => {
   test('very many tiny events pass one by one', async () => {
     play(manyTinyEvents(50_000));
     const reading = await gateway.stream(chat);
-    expect(reading.content).toBe('x '.repeat(50_000).trimEnd());
+    expect(reading.content).toBe('x '.repeat(50_000));
     expect(reading.dones).toBe(1);
   });
 });

@@ -2,7 +2,7 @@ import { timingSafeEqual } from 'node:crypto';
 import type { KeyKind } from '../core/caller.ts';
 import { randomText } from '../core/ids.ts';
 
-/** How keys look: `sk-tg-<public id>-<secret>`. The whole text is the secret; its hash is stored. */
+/** How keys look: `sk-tg-<public id>-<secret>`. The whole text is secret; its hash is stored. */
 const prefixes: Readonly<Record<KeyKind | 'admin', string>> = {
   routing: 'sk-tg-',
   management: 'sk-mgmt-',

@@ -1,5 +1,6 @@
 import { negativeKeyMs, negativeKeysMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
+import type { Chore } from '../core/chore.ts';
 import { GatewayError } from '../core/errors.ts';
 import { claimedKind, hashKey, sameHash } from './api-key.ts';
 import type { Directory, KeyMatch } from './directory.ts';
@@ -28,7 +29,6 @@ export class Authenticator {
   readonly #lastUsed = new Map<string, number>();
   #adminHash: Uint8Array | null | undefined;
   #generation = 0;
-  #marker: ReturnType<typeof setInterval> | undefined;
 
   constructor(directory: Directory, now: () => number = Date.now) {
     this.#directory = directory;
@@ -64,14 +64,8 @@ export class Authenticator {
     this.#adminHash = undefined;
   }
 
-  startMarking(): void {
-    this.#marker = setInterval(() => void this.markUsed(), markUsedMs);
-    this.#marker.unref();
-  }
-
-  async stop(): Promise<void> {
-    clearInterval(this.#marker);
-    await this.markUsed();
+  chores(): Chore[] {
+    return [{ everyMs: markUsedMs, run: () => this.markUsed() }];
   }
 
   async markUsed(): Promise<void> {
@@ -128,7 +122,7 @@ function toKnown({ key, tenant, secretExpiresAt }: KeyMatch): Known {
     kind: key.kind,
     scopes: key.scopes,
     models: key.models,
-    requestsPerMinute: key.requestsPerMinute ?? tenant.requestsPerMinute,
+    requestsPerMinute: lowest(key.requestsPerMinute, tenant.requestsPerMinute),
     concurrentRequests: tenant.concurrentRequests,
     cacheMode: key.cacheMode,
     limitCredits: key.limitCredits,
@@ -138,6 +132,11 @@ function toKnown({ key, tenant, secretExpiresAt }: KeyMatch): Known {
   if (tenant.disabled) return { caller, refusal: 'This account is disabled.' };
   if (key.disabled) return { caller, refusal: 'This API key is disabled.' };
   return { caller, refusal: null };
+}
+
+/** A tenant that was slowed down slows all its keys down. */
+function lowest(a: number | null, b: number | null): number | null {
+  return a === null || b === null ? (a ?? b) : Math.min(a, b);
 }
 
 function unknownKey(): GatewayError {

@@ -1,29 +1,24 @@
 import { changePollMs } from '../core/bounds.ts';
+import type { Chore } from '../core/chore.ts';
 import type { Directory } from './directory.ts';
 
 /**
  * Notices within half a second that keys or tenants changed, in this process or another, through
  * HTTP or the command line. One cheap read per poll; nothing is pushed, so nothing can get lost.
+ * While the store is away nobody can change a key either; what is known stays in force.
  */
 export class ChangeWatch {
   readonly #directory: Pick<Directory, 'version'>;
   readonly #onChange: () => void;
   #seen: number | undefined;
-  #stopped = false;
-  #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(directory: Pick<Directory, 'version'>, onChange: () => void) {
     this.#directory = directory;
     this.#onChange = onChange;
   }
 
-  start(): void {
-    this.#timer = setTimeout(() => void this.#poll(), changePollMs);
-  }
-
-  stop(): void {
-    this.#stopped = true;
-    clearTimeout(this.#timer);
+  chores(): Chore[] {
+    return [{ everyMs: changePollMs, run: () => this.check() }];
   }
 
   /** Looks now; used by those who just made a change and must not wait for the next poll. */
@@ -32,11 +27,5 @@ export class ChangeWatch {
     if (version === this.#seen) return;
     this.#seen = version;
     this.#onChange();
-  }
-
-  async #poll(): Promise<void> {
-    // While the store is away nobody can change a key either; what is known stays in force.
-    await this.check().catch(() => undefined);
-    if (!this.#stopped) this.start();
   }
 }

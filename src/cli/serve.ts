@@ -2,8 +2,8 @@ import type { Config } from '../config/config.ts';
 import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Flags } from '../config/overrides.ts';
+import { version } from '../config/version.ts';
 import { createLog } from '../telemetry/log.ts';
-import { version } from '../version.ts';
 import { build, type Tollgate } from '../wire.ts';
 import type { Context, Topic } from './command.ts';
 

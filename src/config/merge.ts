@@ -54,7 +54,7 @@ export function mergeProviders(
   return providers;
 }
 
-/** Models of the file replace shipped ones of the same id. Endpoints without a provider fall away. */
+/** Models of the file replace shipped ones of the same id; endpoints nobody serves fall away. */
 export function mergeModels(
   builtin: readonly ModelFile[],
   file: readonly ModelFile[],

@@ -16,7 +16,7 @@ export type DialectName = (typeof dialectNames)[number];
  * no code asks for a vendor's name. An endpoint's quirks are laid over its provider's.
  */
 export const quirksSchema = closed({
-  /** Where the output cap goes. OpenAI's reasoning models refuse `max_tokens`; others know no other. */
+  /** Where the output cap goes. OpenAI's newer models refuse `max_tokens`; others know no other. */
   output_limit: oneOf('max_tokens', 'max_completion_tokens'),
   /** Parameters the vendor answers with 400: left out. Groq: logprobs, logit_bias. */
   drop_params: Type.Array(Type.String()),

@@ -95,7 +95,7 @@ function unlistedRule(schema: Schema, name: string): Schema | false | undefined 
   return isObject(schema.additionalProperties) ? schema.additionalProperties : undefined;
 }
 
-/** Picks the branch the writer meant: the one whose fixed fields match, else the one of its type. */
+/** Picks the branch the writer meant: whose fixed fields match, else the one of its type. */
 function explainUnion(branches: readonly Schema[], value: unknown, path: string): Problem[] {
   const sameType = branches.filter((branch) => fitsType(branch, value));
   if (sameType.length === 0) {

@@ -1,6 +1,7 @@
 /** What the demo says: an answer that repeats what arrived, so that people see it got through. */
-import type { ChatRequest, Message } from './chat-request.ts';
+
 import { readDataUrlImageSize } from '../core/image-size.ts';
+import type { ChatRequest, Message } from './chat-request.ts';
 import { sampleSchema } from './schema-sample.ts';
 import { excerpt, TokenBudget } from './tokens.ts';
 import { callTool, pickTools, type ToolCall } from './tool-calls.ts';

@@ -101,6 +101,8 @@ export interface Target {
   readonly quirks: Quirks;
   /** The output cap to send; null leaves the client's own (or none) in place. */
   readonly outputTokensMax: number | null;
+  /** Image addresses that were fetched for this upstream, and the `data:` URLs to send instead. */
+  readonly images: ReadonlyMap<string, string>;
 }
 
 /** A request in the upstream's words. */

@@ -4,7 +4,7 @@ import { normalisePath, type RoutePath } from './paths.ts';
 import type { Match } from './router.ts';
 
 /** How an error body looks to the client at hand. */
-export type ErrorShape = 'openai' | 'images' | 'anthropic';
+export type ErrorShape = 'plain' | 'images' | 'messages';
 
 /** One HTTP request on its way through. Handlers see this and nothing of the web framework. */
 export class Exchange {
@@ -19,7 +19,7 @@ export class Exchange {
   constructor(request: Request) {
     this.request = request;
     this.route = normalisePath(pathOf(request.url));
-    this.errorShape = this.route.anthropicStyle ? 'anthropic' : 'openai';
+    this.errorShape = this.route.anthropicStyle ? 'messages' : 'plain';
     this.headers = {
       'x-request-id': this.requestId,
       // SDKs of the two families each read their own request-id header.

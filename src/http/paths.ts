@@ -22,7 +22,14 @@ const resources = new Set([
   'customer',
 ]);
 
-/** What lives below `/api/v1` in its own right; the rest there is OpenRouter's spelling of `/v1`. */
+/** What clients put in front of an endpoint's name, and what it says about them. */
+const prefixes: Readonly<Record<string, { readonly anthropicStyle: boolean }>> = {
+  v1: { anthropicStyle: false },
+  openai: { anthropicStyle: false },
+  anthropic: { anthropicStyle: true },
+};
+
+/** What lives below `/api/v1` by right; the rest there is OpenRouter's spelling of `/v1`. */
 const managed = new Set(['keys', 'credits', 'byok']);
 
 export interface RoutePath {
@@ -40,10 +47,10 @@ export function normalisePath(pathname: string): RoutePath {
   let openRouterStyle = false;
   let anthropicStyle = false;
   for (; at < segments.length; at++) {
-    const segment = segments[at];
-    if (segment === 'anthropic') anthropicStyle = true;
-    else if (segment === 'api' && isOpenRouterBase(segments, at)) openRouterStyle = true;
-    else if (segment !== 'v1' && segment !== 'openai') break;
+    const segment = segments[at] ?? '';
+    if (segment === 'api' && isOpenRouterBase(segments, at)) openRouterStyle = true;
+    else if (!(segment in prefixes)) break;
+    anthropicStyle ||= prefixes[segment]?.anthropicStyle === true;
   }
   const rest = undouble(segments.slice(at));
   const [first] = rest;

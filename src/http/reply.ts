@@ -27,13 +27,13 @@ export function errorBody(shape: ErrorShape, error: GatewayError, requestId: str
   switch (shape) {
     case 'images':
       return { error: { message, type: errorTable[symbol].imageType, code: symbol } };
-    case 'anthropic':
+    case 'messages':
       return {
         type: 'error',
         error: { type: anthropicType(error), message },
         request_id: requestId,
       };
-    case 'openai':
+    case 'plain':
       return { error: { message, type: symbol, code: status, param } };
   }
 }

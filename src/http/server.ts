@@ -128,7 +128,7 @@ export class HttpServer {
   }
 }
 
-/** Browsers ask first; SDKs send many headers of their own, so whatever was asked for is allowed. */
+/** Browsers ask first; SDKs send many headers of their own, so whatever they ask for is allowed. */
 function preflight({ request, headers }: Exchange): Response {
   return new Response(null, {
     status: 204,

@@ -1,4 +1,5 @@
 import type { Caller } from '../core/caller.ts';
+import type { Chore } from '../core/chore.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { Booked, LedgerStore } from './ledger-store.ts';
 import { keyOwner, type Owner, walletOwner } from './owner.ts';
@@ -46,7 +47,6 @@ export class Wallets {
   readonly #purses = new Map<string, { readonly purse: Purse; usedAt: number }>();
   #leaseUntil: number;
   #recallSeen: number;
-  readonly #timers: ReturnType<typeof setInterval>[] = [];
 
   constructor(store: LedgerStore, processId: string, now: () => number = Date.now) {
     this.#store = store;
@@ -56,16 +56,12 @@ export class Wallets {
     this.#recallSeen = now();
   }
 
-  start(): void {
-    const every = (ms: number, act: () => Promise<void>) => {
-      // A store that is away is found again by the next round; requests go on within the lease.
-      const timer = setInterval(() => void act().catch(() => undefined), ms);
-      timer.unref();
-      this.#timers.push(timer);
-    };
-    every(renewMs, () => this.renew());
-    every(recallPollMs, () => this.answerRecalls());
-    every(idleMs, () => this.returnIdle());
+  chores(): Chore[] {
+    return [
+      { everyMs: renewMs, run: () => this.renew() },
+      { everyMs: recallPollMs, run: () => this.answerRecalls() },
+      { everyMs: idleMs, run: () => this.returnIdle() },
+    ];
   }
 
   /** Sets credits aside, usually without leaving memory. Throws 402, or 503 without the store. */
@@ -137,7 +133,6 @@ export class Wallets {
 
   /** Gives everything back. Called when the last request has ended and the drain is empty. */
   async stop(): Promise<void> {
-    for (const timer of this.#timers) clearInterval(timer);
     for (const { purse } of this.#purses.values()) await this.#giveBack(purse);
   }
 
@@ -237,7 +232,8 @@ function refusal(
   who: string,
 ): GatewayError {
   if (taken.kind === 'unavailable') return unavailable();
-  const message = `${who} has ${taken.available} credits left and this request needs at least ${order.least}.`;
+  const has = `${who} has ${taken.available} credits left`;
+  const message = `${has} and this request needs at least ${order.least}.`;
   return new GatewayError('insufficient_credits', message);
 }
 

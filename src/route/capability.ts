@@ -32,7 +32,8 @@ export function checkImages(model: Model, { images }: ChatAsk): void {
     if (!size) continue;
     const found = `${size.width}x${size.height}`;
     if (longEdge !== undefined && Math.max(size.width, size.height) > longEdge) {
-      const message = `This image is ${found}; ${model.id} takes at most ${longEdge} px on the long edge.`;
+      const most = `${model.id} takes at most ${longEdge} px on the long edge`;
+      const message = `This image is ${found}; ${most}.`;
       throw invalidRequest(message, param);
     }
     if (megapixels !== undefined && size.width * size.height > megapixels * 1_000_000) {

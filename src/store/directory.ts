@@ -31,7 +31,9 @@ export class SqlDirectory implements Directory {
       .where('deleted_at', 'is', null)
       .where((of) => of.or([of('secret_hash', '=', hash), of('previous_hash', '=', hash)]))
       .execute();
-    const current = rows.find((row) => row.secret_hash && sameBytes(row.secret_hash, hash));
+    const current = rows.find(
+      ({ secret_hash }) => secret_hash && Buffer.compare(secret_hash, hash) === 0,
+    );
     const row = current ?? rows[0];
     const stored = current ? row?.secret_hash : row?.previous_hash;
     if (!row || !stored) return undefined;
@@ -295,8 +297,4 @@ async function bumpVersion(change: StoreTransaction): Promise<void> {
     .updateTable('changes')
     .set((of) => ({ version: of('version', '+', 1) }))
     .execute();
-}
-
-function sameBytes(one: Uint8Array, other: Uint8Array): boolean {
-  return Buffer.compare(one, other) === 0;
 }

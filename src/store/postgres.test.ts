@@ -26,7 +26,7 @@ describe('Postgres', () => {
     }
   }
 
-  describe('at an address that does not work is refused in one sentence, without its password', () => {
+  describe('at a wrong address is refused in one sentence, without its password', () => {
     const wrong: [string, (url: URL) => void, RegExp][] = [
       ['nobody listens', (url) => (url.port = '1'), /:1\/postgres .*: connection refused\.$/],
       ['a wrong password', (url) => (url.password = 'hunter2'), /: user or password refused\.$/],
@@ -77,7 +77,7 @@ describe('Postgres', () => {
     });
   });
 
-  test('that crashes under idle connections and open transactions comes back by itself', async () => {
+  test('that crashes is used again once it is back', async () => {
     await withDatabase(async (database) => {
       await Promise.all([database.ping(), database.ping()]);
       const cut = database.write.transaction().execute(async (change) => {
@@ -92,7 +92,7 @@ describe('Postgres', () => {
     });
   }, 30_000);
 
-  test('that freezes is given up in time, and its stuck connections are not used again', async () => {
+  test('that freezes is given up in time, and its stuck connections are dropped', async () => {
     await withDatabase(async (database) => {
       const stuck: number[] = [];
       let pausedAt = 0;

@@ -1,4 +1,4 @@
-/** What crosses between the main thread and a SQLite worker. Each question has one answer, in order. */
+/** What crosses to a SQLite worker and back. Each question has one answer, in order. */
 
 export type SqlValue = null | number | bigint | string | Uint8Array;
 

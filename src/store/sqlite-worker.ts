@@ -1,6 +1,6 @@
 /**
  * A thread that owns one SQLite connection, because `bun:sqlite` is synchronous: an fsync here
- * blocks nobody else. It answers one message at a time, in order, and never throws out of a message.
+ * blocks nobody else. It answers one message at a time, in order; failures are answers too.
  */
 import { Database, type Statement } from 'bun:sqlite';
 import assert from 'node:assert/strict';
@@ -44,7 +44,7 @@ function perform(question: Question): Outcome {
       assertTransaction(connection, question.inTransaction);
       return runMany(connection, question.sql, question.rows);
     case 'rollback':
-      // A full disk or a lost lock makes SQLite roll back by itself, and then refuse to do it again.
+      // A full disk makes SQLite roll back by itself, and then refuse to do it again.
       if (connection.inTransaction) connection.run('rollback');
       return nothing;
     case 'close':

@@ -33,7 +33,7 @@ describe('a SQLite database', () => {
     return (await run('select count(*) as n from notes', database.read)).rows[0]?.n;
   }
 
-  test('survives power loss: write-ahead log, synced at each commit, references checked', async () => {
+  test('is durable: write-ahead log, synced at each commit, references checked', async () => {
     const settings = ['journal_mode', 'synchronous', 'foreign_keys'];
     const values = settings.map(async (name) => (await run(`pragma ${name}`)).rows[0]?.[name]);
     expect(await Promise.all(values)).toEqual(['wal', 2, 1]);

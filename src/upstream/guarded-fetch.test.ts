@@ -1,7 +1,7 @@
 /** What arrives, what comes back, and the bounds in bytes and time. */
 import { afterEach, expect, test } from 'bun:test';
 import { brotliCompressSync } from 'node:zlib';
-import type { Answer } from './guarded-test-peer.ts';
+import type { Answer } from '../../tests/support/guarded-peer.ts';
 import {
   bounds,
   closePeers,
@@ -11,7 +11,7 @@ import {
   outside,
   reasonOf,
   text,
-} from './guarded-test-peer.ts';
+} from '../../tests/support/guarded-peer.ts';
 
 afterEach(closePeers);
 

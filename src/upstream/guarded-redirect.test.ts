@@ -1,7 +1,5 @@
 /** SE-17, SE-18, SE-21: names that change their mind, and redirects. */
 import { afterEach, expect, test } from 'bun:test';
-import { createGuardedFetch, type GuardedFetchOptions } from './guarded-fetch.ts';
-import type { ResolveHost } from './guarded-target.ts';
 import {
   bounds,
   closePeers,
@@ -12,7 +10,9 @@ import {
   reasonOf,
   redirect,
   text,
-} from './guarded-test-peer.ts';
+} from '../../tests/support/guarded-peer.ts';
+import { createGuardedFetch, type GuardedFetchOptions } from './guarded-fetch.ts';
+import type { ResolveHost } from './guarded-target.ts';
 
 afterEach(closePeers);
 

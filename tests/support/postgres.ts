@@ -191,7 +191,7 @@ class Server {
     this.url = `postgres://postgres:${this.#password}@127.0.0.1:${port}/postgres`;
   }
 
-  /** An English ICU order, as on many real servers, so that tests notice queries that depend on it. */
+  /** English order of text, as on many real servers, so that tests notice who depends on it. */
   initialise(): void {
     const passwordFile = join(this.#folder, 'password');
     writeFileSync(passwordFile, this.#password);

@@ -56,7 +56,8 @@ function readChain({ model, models }: ChatBody): readonly string[] {
     throw invalidRequest('model is required: an alias such as "<brand>/<model>".', 'model');
   }
   if (chain.length > chainModelsMax) {
-    const message = `model and models name ${chain.length} models; at most ${chainModelsMax} are allowed.`;
+    const named = `model and models name ${chain.length} models`;
+    const message = `${named}; at most ${chainModelsMax} are allowed.`;
     throw invalidRequest(message, 'models');
   }
   return chain;

@@ -11,9 +11,10 @@ export function adaptMessages(
   messages: readonly ChatMessage[],
   format: ChatBody['response_format'],
   quirks: Quirks,
+  images: ReadonlyMap<string, string>,
 ): readonly ChatMessage[] {
   let adapted = messages;
-  for (const change of changesFor(quirks)) {
+  for (const change of changesFor(quirks, images)) {
     if (adapted.some((message) => change(message) !== message)) adapted = adapted.map(change);
   }
   if (quirks.json_schema === 'instruct' && format?.type === 'json_schema') {
@@ -24,12 +25,29 @@ export function adaptMessages(
 
 type Change = (message: ChatMessage) => ChatMessage;
 
-function changesFor(quirks: Quirks): Change[] {
+function changesFor(quirks: Quirks, images: ReadonlyMap<string, string>): Change[] {
   const changes: Change[] = [replayReasoning(quirks.replay_reasoning ?? 'drop')];
   if (quirks.developer_role === 'system') changes.push(developerToSystem);
   if (quirks.message_names === 'drop') changes.push(dropName);
   if (quirks.tool_call_ids === 'nine_characters') changes.push(shortenCallIds);
+  if (images.size > 0) changes.push(putImages(images));
   return changes;
+}
+
+/** Puts the pictures themselves where their addresses stood. */
+function putImages(images: ReadonlyMap<string, string>): Change {
+  return (message) => {
+    if (message.role !== 'user' || typeof message.content === 'string') return message;
+    const content = message.content.map((part) => {
+      const url = part.type === 'image_url' ? images.get(part.image_url.url) : undefined;
+      return part.type === 'image_url' && url
+        ? { ...part, image_url: { ...part.image_url, url } }
+        : part;
+    });
+    return content.some((part, i) => part !== message.content[i])
+      ? { ...message, content }
+      : message;
+  };
 }
 
 const developerToSystem: Change = (message) =>

@@ -31,7 +31,7 @@ const sampling = [
   'top_logprobs',
 ];
 
-/** An OpenAI client's request for an OpenAI-style upstream: the same words with the needed edits. */
+/** An OpenAI client's request for an OpenAI-style upstream: the same words, edited as needed. */
 export function writeChat(request: ChatRequest, target: Target): UpstreamRequest {
   const { quirks } = target;
   const body: Body = request.body;
@@ -46,7 +46,7 @@ export function writeChat(request: ChatRequest, target: Target): UpstreamRequest
   if (body.tool_choice === 'required' && quirks.tool_choice_required === 'any') {
     edits.tool_choice = 'any';
   }
-  const messages = adaptMessages(body.messages, body.response_format, quirks);
+  const messages = adaptMessages(body.messages, body.response_format, quirks, target.images);
   if (messages !== body.messages) {
     edits.messages = messages;
     if (quirks.json_schema === 'instruct' && body.response_format?.type === 'json_schema') {

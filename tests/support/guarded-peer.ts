@@ -4,8 +4,12 @@
  */
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
-import { createGuardedFetch, type GuardedFetch, type GuardedResult } from './guarded-fetch.ts';
-import type { ResolveHost } from './guarded-target.ts';
+import {
+  createGuardedFetch,
+  type GuardedFetch,
+  type GuardedResult,
+} from '../../src/upstream/guarded-fetch.ts';
+import type { ResolveHost } from '../../src/upstream/guarded-target.ts';
 
 export const outside = '127.0.0.2';
 export const inside = '127.0.0.1';

@@ -1,4 +1,4 @@
-import type { Environment } from './config/read-file.ts';
+import type { Environment } from '../config/read-file.ts';
 
 const variable = 'BUN_CONFIG_MAX_HTTP_REQUESTS';
 
@@ -13,7 +13,7 @@ export function raiseConnectionLimit(words: readonly string[], environment: Envi
   const compiled = Bun.main.startsWith('/$bunfs') || Bun.main.startsWith('B:/~BUN');
   const program = compiled ? [] : [...process.execArgv, Bun.main];
   process.execve(process.execPath, [process.execPath, ...program, ...words], {
-    ...process.env,
+    ...environment,
     [variable]: '65336',
   });
 }

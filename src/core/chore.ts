@@ -1,0 +1,6 @@
+/** Something a part wants done again and again; wire.ts keeps the clock. */
+export interface Chore {
+  readonly everyMs: number;
+  /** May fail: the next round tries again. */
+  run(): Promise<void>;
+}

@@ -1,0 +1,106 @@
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { formatUsd, parseUsd, perMillion, perUnit, toCredits } from './money.ts';
+
+/** A number of dollars as a fraction, made by shifting the decimal point of its text. */
+function fraction(dollars: string): { over: bigint; under: bigint } {
+  const [whole = '', decimals = ''] = dollars.split('.');
+  return { over: BigInt(whole + decimals), under: 10n ** BigInt(decimals.length) };
+}
+
+const priceText = fc
+  .tuple(fc.nat(999_999_999), fc.option(fc.stringMatching(/^\d{1,9}$/), { nil: undefined }))
+  .map(([whole, decimals]) => (decimals === undefined ? `${whole}` : `${whole}.${decimals}`));
+const quantity = fc.integer({ min: 0, max: 10_000_000_000 });
+const scale = fc.constantFrom(1, 100, 1_000_000, 1_000_000_000);
+
+function nano(text: string): bigint {
+  const price = parseUsd(text);
+  if (price === undefined) throw new Error(`${text} is no price`);
+  return price;
+}
+
+describe('prices', () => {
+  test.each([
+    ['0', 0n],
+    ['1', 1_000_000_000n],
+    ['0.0375', 37_500_000n],
+    ['0.000000001', 1n],
+    ['999999999.999999999', 999_999_999_999_999_999n],
+  ])('%s is read exactly', (text, expected) => {
+    expect(parseUsd(text)).toBe(expected);
+  });
+
+  test.each(['', '.5', '1.', '-1', '+1', '1e3', '1,5', ' 1', '1 ', '0.0000000001', '0x1', '١'])(
+    '%p is no price',
+    (text) => {
+      expect(parseUsd(text)).toBeUndefined();
+    },
+  );
+
+  test('are written as people quote them', () => {
+    expect([0n, 1n, 37_500_000n, 2_000_000_000n, 10_500_000_000n].map(formatUsd)).toEqual([
+      '0',
+      '0.000000001',
+      '0.0375',
+      '2',
+      '10.5',
+    ]);
+  });
+
+  test('survive being written and read again', () => {
+    fc.assert(
+      fc.property(fc.bigInt({ min: 0n, max: 999_999_999_999_999_999n }), (price) => {
+        expect(parseUsd(formatUsd(price))).toBe(price);
+      }),
+    );
+  });
+});
+
+describe('a charge is the exact cost, rounded up once', () => {
+  /** The smallest whole number of credits that is not less than the fraction. */
+  const expectRoundedUp = (credits: number, over: bigint, under: bigint) => {
+    expect(BigInt(credits) * under >= over).toBe(true);
+    expect((BigInt(credits) - 1n) * under < over).toBe(true);
+  };
+
+  test('of anything priced per million', () => {
+    fc.assert(
+      fc.property(priceText, quantity, scale, (text, units, creditsPerUsd) => {
+        const { over, under } = fraction(text);
+        const exact = over * BigInt(units) * BigInt(creditsPerUsd);
+        fc.pre(exact / under / 1_000_000n < BigInt(Number.MAX_SAFE_INTEGER));
+        const credits = toCredits(perMillion(nano(text), units), creditsPerUsd);
+        expectRoundedUp(credits, exact, under * 1_000_000n);
+      }),
+    );
+  });
+
+  test('of anything priced each', () => {
+    fc.assert(
+      fc.property(priceText, fc.nat(100_000), scale, (text, units, creditsPerUsd) => {
+        const { over, under } = fraction(text);
+        const exact = over * BigInt(units) * BigInt(creditsPerUsd);
+        fc.pre(exact / under < BigInt(Number.MAX_SAFE_INTEGER));
+        expectRoundedUp(toCredits(perUnit(nano(text), units), creditsPerUsd), exact, under);
+      }),
+    );
+  });
+
+  test('of a sum, where rounding each part would cost more', () => {
+    const parts = [perMillion(nano('0.15'), 1), perMillion(nano('0.60'), 1)];
+    expect(parts.map((part) => toCredits(part, 1_000_000))).toEqual([1, 1]);
+    expect(
+      toCredits(
+        parts.reduce((sum, part) => sum + part, 0n),
+        1_000_000,
+      ),
+    ).toBe(1);
+  });
+
+  test('which is nothing for nothing, and one credit for the smallest something', () => {
+    expect(toCredits(0n, 1_000_000)).toBe(0);
+    expect(toCredits(1n, 1_000_000)).toBe(1);
+    expect(toCredits(perMillion(nano('1'), 3), 1_000_000)).toBe(3);
+  });
+});

@@ -1,0 +1,49 @@
+import { describe, expect, test } from 'bun:test';
+import { perEach, perToken, readPrices } from './prices.ts';
+
+describe('an endpoint’s prices', () => {
+  test('are zero where it names none', () => {
+    expect(new Set(Object.values(readPrices({})))).toEqual(new Set([0n]));
+  });
+
+  test('are read each from its own field', () => {
+    const names = ['prompt', 'completion', 'cache_read', 'cache_write', 'request', 'image'];
+    const more = ['output_image', 'minute', 'characters', 'bytes'];
+    const texts = Object.fromEntries([...names, ...more].map((name, i) => [name, `${i + 1}`]));
+    expect(readPrices(texts)).toEqual({
+      prompt: 1_000_000_000n,
+      completion: 2_000_000_000n,
+      cacheRead: 3_000_000_000n,
+      cacheWrite: 4_000_000_000n,
+      request: 5_000_000_000n,
+      image: 6_000_000_000n,
+      outputImage: 7_000_000_000n,
+      minute: 8_000_000_000n,
+      characters: 9_000_000_000n,
+      bytes: 10_000_000_000n,
+    });
+  });
+
+  test('take cached input for plain input unless they say otherwise', () => {
+    expect(readPrices({ prompt: '2', cache_read: '0' })).toMatchObject({
+      cacheRead: 0n,
+      cacheWrite: 2_000_000_000n,
+    });
+  });
+});
+
+describe('the model list quotes', () => {
+  test.each([
+    ['0', '0'],
+    ['0.50', '0.0000005'],
+    ['15', '0.000015'],
+    ['0.000000001', '0.000000000000001'],
+    ['2500000', '2.5'],
+  ])('%s dollars per million as %s each token', (perMillion, each) => {
+    expect(perToken(readPrices({ prompt: perMillion }).prompt)).toBe(each);
+  });
+
+  test('what is priced each as it is', () => {
+    expect(perEach(readPrices({ image: '0.0400' }).image)).toBe('0.04');
+  });
+});
