@@ -122,7 +122,7 @@ describe('the exact place of what is wrong', () => {
     [{ stream: 'yes' }, 'stream'],
     [{ stream_options: { include_usage: 1 } }, 'stream_options.include_usage'],
     [{ tools: {} }, 'tools'],
-    [{ tools: [{ type: 'magic' }] }, 'tools[0].type'],
+    [{ tools: [{ type: 'magic', function: { name: 'f' } }] }, 'tools[0].type'],
     [{ tools: [{ type: 'function' }] }, 'tools[0].function'],
     [{ tools: [{ type: 'function', function: {} }] }, 'tools[0].function.name'],
     [{ tools: [{ type: 'function', function: { name: 'a b' } }] }, 'tools[0].function.name'],

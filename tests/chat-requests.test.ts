@@ -183,7 +183,7 @@ describe('reasoning effort', () => {
     }
   });
 
-  test('a budget is fine on a model that takes one and 400 on one that thinks adaptively', async () => {
+  test('a budget is 400 on a model that thinks adaptively and fine elsewhere', async () => {
     const reasoning = { budget_tokens: 2048 };
     expect(await forwarded({ ...chat, reasoning })).toEqual({ model: 'chat-up', messages });
     upstream.reset();
@@ -222,9 +222,9 @@ describe('the model', () => {
     const tooLong = await gateway.post({ ...chat, models: chain });
     expect(tooLong.status).toBe(400);
     expect(tooLong.error.param).toBe('models');
-    const fits = await gateway.post({ ...chat, models: [...chain.slice(0, 15), 'acme/chat'] });
-    expect(fits.status).toBe(400);
-    expect((await gateway.post({ ...chat, models: chain.slice(0, 15) })).status).toBe(200);
+    // Sixteen different ones: the first is named twice.
+    const fits = { ...chat, models: [...chain.slice(0, 15), 'acme/chat'] };
+    expect((await gateway.post(fits)).status).toBe(200);
   });
 });
 

@@ -168,7 +168,7 @@ describe('the order of candidates', () => {
     expect(await firstTried(model, { provider: { sort: 'latency' } })).toBe(second);
   });
 
-  test('route fallback keeps the order of the chain, route sort mixes all models by price', async () => {
+  test('route fallback keeps the chain’s order, route sort mixes all by price', async () => {
     const chain = { models: ['acme/other'] };
     expect(await firstTried('acme/three', chain)).toBe('three-a');
     expect(await firstTried('acme/three', { ...chain, route: 'sort' })).toBe('three-c');
@@ -269,7 +269,7 @@ describe('moving on before the first byte', () => {
     expect(asked()).toEqual([one.first, two.first]);
   });
 
-  test('an unreachable provider leads to the next model and the log says where it went', async () => {
+  test('an unreachable provider leads to the next model, and the log says so', async () => {
     const reply = await gateway.post(ask('acme/lost', { models: ['acme/other'] }));
     expect(reply.status).toBe(200);
     expect(reply.json).toMatchObject({ model: 'acme/other', provider: 'beta' });

@@ -128,18 +128,24 @@ describe('the identity of an answer', () => {
     }
   });
 
-  const leaky = (model: string) =>
-    `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"${model}",` +
-    '"choices":[{"index":0,"delta":{"role":"assistant","content":"hi"},"finish_reason":null}]}\n\n' +
-    `data: {"error":{"message":"${model} broke with ${upstreamKey}","code":500}}\n\n`;
+  const leakyError = `data: ${JSON.stringify({
+    error: { message: `${upstreamModel} broke with ${upstreamKey}`, code: 500 },
+  })}\n\n`;
+  const leakyChunk = `data: ${JSON.stringify({
+    id: 'chatcmpl-fake-1',
+    object: 'chat.completion.chunk',
+    created: 1,
+    model: upstreamModel,
+    choices: [{ index: 0, delta: { content: 'hi' }, finish_reason: null }],
+  })}\n\n`;
 
   test.each([
     ['a good one', say(words(3))],
     ['one that breaks off', resetMidStream(3)],
     ['one with an error inside', errorInside200(3)],
     ['one with garbage inside', malformedSse(3)],
-    ['an error that names names', replay(leaky(upstreamModel), sse())],
-    ['an early error that names names', replay(leaky(upstreamModel).split('\n\n')[1] ?? '', sse())],
+    ['an error that names names', replay(leakyChunk + leakyError, sse())],
+    ['an early error that names names', replay(leakyError, sse())],
   ])('never tells the upstream model, its ids or our key to it: %s', async (_, behaviour) => {
     play(behaviour);
     const { text, headers } = await gateway.stream({ ...chat, ...withUsage });

@@ -204,7 +204,7 @@ describe('headers', () => {
     }
   });
 
-  test('of the client do not reach the upstream, and the credential is the provider’s', async () => {
+  test('of the client do not reach the upstream, nor does its key', async () => {
     play(say('ok'));
     await gateway.post(chat, {
       headers: {

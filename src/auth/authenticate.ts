@@ -17,12 +17,14 @@ interface Known {
   readonly refusal: string | null;
 }
 
+type KeyStore = Pick<Directory, 'findKey' | 'adminTokenHash' | 'markUsed'>;
+
 /**
  * Turns a presented key into a caller. Answers come from memory; `forget()` empties it when the
  * directory's version moved, so a revoked key dies on every process within one poll.
  */
 export class Authenticator {
-  readonly #directory: Directory;
+  readonly #directory: KeyStore;
   readonly #now: () => number;
   readonly #known = new Map<string, Known>();
   readonly #unknown = new Map<string, number>();
@@ -30,7 +32,7 @@ export class Authenticator {
   #adminHash: Uint8Array | null | undefined;
   #generation = 0;
 
-  constructor(directory: Directory, now: () => number = Date.now) {
+  constructor(directory: KeyStore, now: () => number = Date.now) {
     this.#directory = directory;
     this.#now = now;
   }
@@ -50,10 +52,8 @@ export class Authenticator {
 
   async isAdmin(token: string): Promise<boolean> {
     if (claimedKind(token) !== 'admin') return false;
-    if (this.#adminHash === undefined) {
-      this.#adminHash = (await this.#directory.adminTokenHash()) ?? null;
-    }
-    return this.#adminHash !== null && sameHash(hashKey(token), this.#adminHash);
+    const stored = this.#adminHash ?? (await this.#lookUpAdmin());
+    return stored !== null && sameHash(hashKey(token), stored);
   }
 
   /** Drops everything remembered; the next request of each key asks the store. */
@@ -76,14 +76,16 @@ export class Authenticator {
     await this.#directory.markUsed(batch).catch(() => undefined);
   }
 
+  async #lookUpAdmin(): Promise<Uint8Array | null> {
+    const generation = this.#generation;
+    const stored = (await this.#directory.adminTokenHash().catch(storeAway)) ?? null;
+    if (generation === this.#generation) this.#adminHash = stored;
+    return stored;
+  }
+
   async #lookUp(name: string, hash: Uint8Array): Promise<Caller> {
     const generation = this.#generation;
-    const match = await this.#directory.findKey(hash).catch((cause: unknown) => {
-      throw new GatewayError('service_unavailable', 'The key store cannot be reached right now.', {
-        retryAfterSeconds: 2,
-        cause,
-      });
-    });
+    const match = await this.#directory.findKey(hash).catch(storeAway);
     // A revocation that arrived meanwhile must not be undone by this older answer.
     const current = generation === this.#generation;
     if (!match || !sameHash(match.hash, hash)) {
@@ -137,6 +139,13 @@ function toKnown({ key, tenant, secretExpiresAt }: KeyMatch): Known {
 /** A tenant that was slowed down slows all its keys down. */
 function lowest(a: number | null, b: number | null): number | null {
   return a === null || b === null ? (a ?? b) : Math.min(a, b);
+}
+
+function storeAway(cause: unknown): never {
+  throw new GatewayError('service_unavailable', 'The key store cannot be reached right now.', {
+    retryAfterSeconds: 2,
+    cause,
+  });
 }
 
 function unknownKey(): GatewayError {

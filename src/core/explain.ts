@@ -66,13 +66,7 @@ function explainArray(schema: Schema, value: readonly unknown[], path: string): 
 function explainObject(schema: Schema, value: Record<string, unknown>, path: string): Problem[] {
   const problems: Problem[] = [];
   const known = schema.properties ?? {};
-  for (const name of schema.required ?? []) {
-    if (value[name] === undefined) {
-      const wanted = known[name];
-      const hint = wanted ? ` (${describe(wanted)})` : '';
-      problems.push({ path: join(path, name), message: `is required${hint}` });
-    }
-  }
+  // What is there and wrong comes first: a mistyped `type` explains what seems to be missing.
   for (const [name, field] of Object.entries(value)) {
     if (field === undefined) continue;
     const rule = Object.hasOwn(known, name) ? known[name] : unlistedRule(schema, name);
@@ -82,6 +76,13 @@ function explainObject(schema: Schema, value: Record<string, unknown>, path: str
       problems.push({ path: join(path, name), message: `is not a known field${hint}` });
     } else if (rule) {
       problems.push(...walk(rule, field, join(path, name)));
+    }
+  }
+  for (const name of schema.required ?? []) {
+    if (value[name] === undefined) {
+      const wanted = known[name];
+      const hint = wanted ? ` (${describe(wanted)})` : '';
+      problems.push({ path: join(path, name), message: `is required${hint}` });
     }
   }
   return problems;

@@ -12,10 +12,10 @@ describe('random text', () => {
 
   test('uses each of its 36 symbols about as often as any other', () => {
     const counts = new Map<string, number>();
-    const length = 72_000;
+    const length = 360_000;
     for (const symbol of randomText(length)) counts.set(symbol, (counts.get(symbol) ?? 0) + 1);
     expect(counts.size).toBe(36);
-    // Seven standard deviations of an even draw; taking every byte modulo 36 misses by far more.
+    // Seven standard deviations of an even draw; taking every byte modulo 36 misses by twelve.
     const allowed = 7 * Math.sqrt(length / 36);
     for (const count of counts.values()) {
       expect(Math.abs(count - length / 36)).toBeLessThan(allowed);

@@ -11,7 +11,7 @@ test('reveal() is the way to the value', () => {
 
 test.each([
   ['a template', () => `${secret}`],
-  ['a sum of texts', () => 'key ' + secret],
+  ['a joined list', () => ['key', secret].join(' ')],
   ['JSON', () => JSON.stringify({ secret, list: [secret] })],
   ['a debugger', () => inspect({ deep: { secret } }, { depth: 9, showHidden: true })],
   ['a format', () => format('%s %o %j', secret, secret, secret)],

@@ -59,7 +59,7 @@ function parse(bytes: Uint8Array): unknown {
 }
 
 function refuseOtherTypes(request: Request, wanted: string): void {
-  const type = request.headers.get('content-type');
+  const type = request.headers.get('content-type')?.toLowerCase() ?? null;
   // Many small tools send JSON without saying so; only a contradicting type is refused.
   if (type === null || type.startsWith(wanted)) return;
   if (type.startsWith('application/') && type.includes('+json')) return;

@@ -44,14 +44,16 @@ export class Router {
 
   /** «Did you mean»: the route whose path is closest to a mistyped one. */
   suggest(method: string, path: string): string | undefined {
-    const known = new Map(this.#routes.map((route) => [route.path, route.method]));
-    const sameMethod = this.#routes.filter((route) => route.method === method);
-    const close =
+    const pathsOf = (routes: readonly Route[]) =>
       nearest(
         path,
-        sameMethod.map((route) => route.path),
-      ) ?? nearest(path, known.keys());
-    return close === undefined ? undefined : `${known.get(close) ?? method} ${close}`;
+        routes.map((route) => route.path),
+      );
+    const close = pathsOf(this.#routes.filter((route) => route.method === method));
+    if (close !== undefined) return `${method} ${close}`;
+    const other = pathsOf(this.#routes);
+    const route = this.#routes.find((known) => known.path === other);
+    return route && `${route.method} ${route.path}`;
   }
 
   #matchPattern(method: string, path: string): Match | undefined {

@@ -1,0 +1,303 @@
+import { beforeEach, describe, expect, test } from 'bun:test';
+import { negativeKeyMs, negativeKeysMax } from '../core/bounds.ts';
+import { GatewayError } from '../core/errors.ts';
+import { hashKey, makeAdminToken, makeKey } from './api-key.ts';
+import { Authenticator } from './authenticate.ts';
+import type { ApiKey, KeyMatch, Tenant } from './directory.ts';
+
+const start = Date.UTC(2026, 10, 15, 12);
+
+const tenant: Tenant = {
+  id: 'acme',
+  name: 'Acme',
+  disabled: false,
+  requestsPerMinute: 60,
+  concurrentRequests: 4,
+  createdAt: start,
+  updatedAt: start,
+};
+
+function record(id: string): ApiKey {
+  return {
+    id,
+    tenantId: tenant.id,
+    kind: 'routing',
+    label: 'sk-tg-ab12…9f',
+    name: 'app',
+    disabled: false,
+    limitCredits: null,
+    limitReset: null,
+    models: null,
+    scopes: null,
+    requestsPerMinute: null,
+    cacheMode: null,
+    createdAt: start,
+    updatedAt: start,
+    expiresAt: null,
+    lastUsedAt: null,
+  };
+}
+
+/** A store whose answers a test can hold back, and which counts how often it was asked. */
+class Store {
+  readonly matches = new Map<string, KeyMatch>();
+  readonly marked: (readonly [string, number])[] = [];
+  adminHash: Uint8Array | undefined;
+  asked = 0;
+  /** Answers wait for it; what they say was decided before. */
+  gate: Promise<void> = Promise.resolve();
+  failure: Error | undefined;
+
+  async findKey(hash: Uint8Array): Promise<KeyMatch | undefined> {
+    return this.#answer(this.matches.get(hash.toHex()));
+  }
+
+  async adminTokenHash(): Promise<Uint8Array | undefined> {
+    return this.#answer(this.adminHash);
+  }
+
+  async markUsed(lastUsed: ReadonlyMap<string, number>): Promise<void> {
+    if (this.failure) throw this.failure;
+    this.marked.push(...lastUsed);
+  }
+
+  async #answer<T>(answer: T): Promise<T> {
+    this.asked++;
+    const { failure } = this;
+    await this.gate;
+    if (failure) throw failure;
+    return answer;
+  }
+}
+
+let store: Store;
+let time: number;
+let authenticator: Authenticator;
+beforeEach(() => {
+  store = new Store();
+  time = start;
+  authenticator = new Authenticator(store, () => time);
+});
+
+function addKey(change: Partial<ApiKey> = {}, match: Partial<KeyMatch> = {}): string {
+  const { id, text, hash } = makeKey('routing');
+  const key = { ...record(id), ...change };
+  store.matches.set(hash.toHex(), { key, tenant, hash, secretExpiresAt: null, ...match });
+  return text;
+}
+
+/** The caller's key id, or status and message of the refusal. */
+async function outcome(key: string): Promise<string> {
+  try {
+    return (await authenticator.authenticate(key)).keyId;
+  } catch (thrown) {
+    if (thrown instanceof GatewayError) return `${thrown.status} ${thrown.message}`;
+    throw thrown;
+  }
+}
+
+const unknown = '401 The API key is not valid; check that it was copied whole and was not deleted.';
+
+describe('a known key', () => {
+  test('becomes a caller with its tenant’s limits where it has none of its own', async () => {
+    const plain = await authenticator.authenticate(addKey());
+    expect(plain).toMatchObject({ tenantId: 'acme', kind: 'routing', requestsPerMinute: 60 });
+    expect(plain.concurrentRequests).toBe(4);
+    const own = await authenticator.authenticate(addKey({ requestsPerMinute: 5 }));
+    expect(own.requestsPerMinute).toBe(5);
+    expect(Object.isFrozen(own)).toBe(true);
+  });
+
+  test('is asked for once, and then answered without waiting', async () => {
+    const key = addKey();
+    const first = await authenticator.authenticate(key);
+    expect(authenticator.authenticate(key)).toBe(first);
+    expect(store.asked).toBe(1);
+  });
+
+  test.each([
+    ['disabled', { disabled: true }, {}, '401 This API key is disabled.'],
+    [
+      'of a disabled tenant',
+      {},
+      { tenant: { ...tenant, disabled: true } },
+      '401 This account is disabled.',
+    ],
+  ])('that is %s is refused, also from memory', async (_, change, match, refusal) => {
+    const key = addKey(change, match);
+    expect(await outcome(key)).toBe(refusal);
+    expect(await outcome(key)).toBe(refusal);
+    expect(store.asked).toBe(1);
+  });
+
+  test('is refused when the store answers for another secret', async () => {
+    const key = addKey({}, { hash: hashKey('something else') });
+    expect(await outcome(key)).toBe(unknown);
+  });
+});
+
+describe('expiry', () => {
+  test('takes effect at its moment, without asking the store again', async () => {
+    const key = addKey({ id: 'key_1', expiresAt: start + 1_000 });
+    expect(await outcome(key)).toBe('key_1');
+    time = start + 999;
+    expect(await outcome(key)).toBe('key_1');
+    time = start + 1_000;
+    expect(await outcome(key)).toBe('401 This API key expired at 2026-11-15T12:00:01.000Z.');
+    expect(store.asked).toBe(1);
+  });
+
+  test('of a rotated-out secret counts even when the key lives longer', async () => {
+    const key = addKey({ id: 'key_1', expiresAt: start + 9_000 }, { secretExpiresAt: start + 10 });
+    expect(await outcome(key)).toBe('key_1');
+    time = start + 10;
+    expect(await outcome(key)).toStartWith('401 This API key expired');
+  });
+
+  test('of the key counts even when the old secret would live longer', async () => {
+    const key = addKey({ expiresAt: start + 10 }, { secretExpiresAt: start + 9_000 });
+    time = start + 10;
+    expect(await outcome(key)).toStartWith('401 This API key expired');
+  });
+});
+
+describe('an unknown key', () => {
+  test('is remembered for a moment, so that a storm of retries does not reach the store', async () => {
+    const { text } = makeKey('routing');
+    for (let i = 0; i < 100; i++) expect(await outcome(text)).toBe(unknown);
+    expect(store.asked).toBe(1);
+    time = start + negativeKeyMs;
+    expect(await outcome(text)).toBe(unknown);
+    expect(store.asked).toBe(2);
+  });
+
+  test('that does not even look like one never reaches the store', async () => {
+    for (const text of ['', 'hello', 'sk-proj-123', 'Sk-tg-1']) {
+      expect(await outcome(text)).toBe(unknown);
+    }
+    expect(store.asked).toBe(0);
+  });
+
+  test('pushes the oldest out when too many are remembered', async () => {
+    const keys = Array.from({ length: negativeKeysMax + 1 }, (_, i) => `sk-tg-${i}`);
+    for (const key of keys) await outcome(key);
+    expect(store.asked).toBe(keys.length);
+    await outcome(keys.at(-1) ?? '');
+    expect(store.asked).toBe(keys.length);
+    await outcome(keys[0] ?? '');
+    expect(store.asked).toBe(keys.length + 1);
+  });
+});
+
+describe('after forget()', () => {
+  test('a revoked key is refused and a new one admitted', async () => {
+    const key = addKey({ id: 'key_1' });
+    const late = makeKey('routing');
+    expect(await outcome(key)).toBe('key_1');
+    expect(await outcome(late.text)).toBe(unknown);
+
+    store.matches.clear();
+    const { hash, text } = late;
+    const match = { key: record('key_2'), tenant, hash, secretExpiresAt: null };
+    store.matches.set(hash.toHex(), match);
+    authenticator.forget();
+    expect(await outcome(key)).toBe(unknown);
+    expect(await outcome(text)).toBe('key_2');
+  });
+
+  test('an answer from before the revocation is not remembered', async () => {
+    const key = addKey({ id: 'key_1' });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    store.gate = promise;
+    const early = outcome(key);
+    store.matches.clear();
+    authenticator.forget();
+    resolve();
+    // This request was there before the revocation; the next was not.
+    expect(await early).toBe('key_1');
+    expect(await outcome(key)).toBe(unknown);
+  });
+
+  test('neither is a refusal from before the key was made', async () => {
+    const { id, text, hash } = makeKey('routing');
+    const { promise, resolve } = Promise.withResolvers<void>();
+    store.gate = promise;
+    const early = outcome(text);
+    store.matches.set(hash.toHex(), { key: record(id), tenant, hash, secretExpiresAt: null });
+    authenticator.forget();
+    resolve();
+    expect(await early).toBe(unknown);
+    expect(await outcome(text)).toBe(id);
+  });
+});
+
+describe('the admin token', () => {
+  test('is recognised, and asked for once', async () => {
+    const token = makeAdminToken();
+    store.adminHash = hashKey(token);
+    expect(await authenticator.isAdmin(token)).toBe(true);
+    expect(await authenticator.isAdmin(makeAdminToken())).toBe(false);
+    expect(store.asked).toBe(1);
+  });
+
+  test('does not exist before somebody made one', async () => {
+    expect(await authenticator.isAdmin(makeAdminToken())).toBe(false);
+  });
+
+  test('is no tenant’s key, and a tenant’s key is no admin token', async () => {
+    const key = addKey();
+    store.adminHash = hashKey(key);
+    expect(await authenticator.isAdmin(key)).toBe(false);
+  });
+
+  test('that was replaced while it was looked up is not remembered', async () => {
+    const old = makeAdminToken();
+    store.adminHash = hashKey(old);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    store.gate = promise;
+    const early = authenticator.isAdmin(old);
+    store.adminHash = hashKey(makeAdminToken());
+    authenticator.forget();
+    resolve();
+    expect(await early).toBe(true);
+    expect(await authenticator.isAdmin(old)).toBe(false);
+  });
+});
+
+describe('while the store is away', () => {
+  test('known keys go on and others hear 503, not 401', async () => {
+    const known = addKey({ id: 'key_1' });
+    const other = addKey({ id: 'key_2' });
+    await outcome(known);
+    store.failure = new Error('password authentication failed');
+    expect(await outcome(known)).toBe('key_1');
+    expect(await outcome(other)).toBe('503 The key store cannot be reached right now.');
+    expect(authenticator.isAdmin(makeAdminToken())).rejects.toThrow('cannot be reached');
+    store.failure = undefined;
+    expect(await outcome(other)).toBe('key_2');
+  });
+
+  test('marks of use are let go without a word', async () => {
+    await outcome(addKey());
+    store.failure = new Error('away');
+    await authenticator.markUsed();
+  });
+});
+
+test('use is written down in one batch, with the latest time of each key', async () => {
+  const [one, two, refused] = [
+    addKey({ id: 'key_1' }),
+    addKey({ id: 'key_2' }),
+    addKey({ disabled: true }),
+  ];
+  for (const key of [one, two, refused]) await outcome(key);
+  time = start + 50;
+  await outcome(one);
+  await authenticator.markUsed();
+  expect(store.marked).toEqual([
+    ['key_1', start + 50],
+    ['key_2', start],
+  ]);
+  await authenticator.markUsed();
+  expect(store.marked).toHaveLength(2);
+});

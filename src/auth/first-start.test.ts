@@ -1,0 +1,97 @@
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Secret } from '../core/secret.ts';
+import { openStore, type Store } from '../store/open.ts';
+import { hashKey } from './api-key.ts';
+import { type Brought, type FreshSecrets, firstStart } from './first-start.ts';
+
+const nothing: Brought = { apiKey: null, managementKey: null, adminToken: null, credits: 500 };
+
+let folder: string;
+let store: Store;
+let grants: [string, number][];
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'tollgate-first-start-'));
+  store = await openStore(`sqlite:${join(folder, 'test.db')}`);
+  grants = [];
+});
+afterEach(async () => {
+  await store.database.close();
+  await rm(folder, { recursive: true });
+});
+
+function start(brought: Partial<Brought> = {}): Promise<FreshSecrets | undefined> {
+  return firstStart(
+    { ...nothing, ...brought },
+    {
+      directory: store.directory,
+      grantOnce: async (tenantId, credits) => void grants.push([tenantId, credits]),
+      now: 1_800_000_000_000,
+    },
+  );
+}
+
+async function kindOf(key: string): Promise<string | undefined> {
+  return (await store.directory.findKey(hashKey(key)))?.key.kind;
+}
+
+const countKeys = () => store.directory.countKeys('default');
+
+test('the first start makes a tenant, its grant and three secrets that work', async () => {
+  const secrets = await start();
+  expect(grants).toEqual([['default', 500]]);
+  expect(await kindOf(secrets?.apiKey ?? '')).toBe('routing');
+  expect(await kindOf(secrets?.managementKey ?? '')).toBe('management');
+  expect(await store.directory.adminTokenHash()).toEqual(hashKey(secrets?.adminToken ?? ''));
+});
+
+test('the second start makes nothing', async () => {
+  await start();
+  expect(await start()).toBeUndefined();
+  expect(grants).toHaveLength(1);
+  expect(await countKeys()).toBe(2);
+});
+
+test('of ten starts at once exactly one makes secrets', async () => {
+  const starts = await Promise.all(Array.from({ length: 10 }, () => start()));
+  expect(starts.filter((secrets) => secrets !== undefined)).toHaveLength(1);
+  expect(await countKeys()).toBe(2);
+});
+
+test('no credits means no grant, not a grant of nothing', async () => {
+  await start({ credits: 0 });
+  expect(grants).toEqual([]);
+});
+
+test('brought keys are adopted once, however often they are brought, and none is made', async () => {
+  const brought = {
+    apiKey: new Secret(`sk-tg-${'a'.repeat(40)}`),
+    managementKey: new Secret(`sk-mgmt-${'b'.repeat(40)}`),
+    adminToken: new Secret(`sk-admin-${'c'.repeat(40)}`),
+  };
+  for (let i = 0; i < 3; i++) expect(await start(brought)).toBeUndefined();
+  expect(await kindOf(brought.apiKey.reveal())).toBe('routing');
+  expect(await kindOf(brought.managementKey.reveal())).toBe('management');
+  expect(await store.directory.adminTokenHash()).toEqual(hashKey(brought.adminToken.reveal()));
+  expect(await countKeys()).toBe(2);
+  expect(grants).toHaveLength(1);
+});
+
+test('a brought admin token takes the place of an older one', async () => {
+  await start();
+  const adminToken = new Secret(`sk-admin-${'d'.repeat(40)}`);
+  await start({ adminToken });
+  expect(await store.directory.adminTokenHash()).toEqual(hashKey(adminToken.reveal()));
+});
+
+test('secrets are stored as hashes only', async () => {
+  const secrets = await start();
+  const rows = await store.database.read.selectFrom('api_keys').selectAll().execute();
+  const settings = await store.database.read.selectFrom('settings').selectAll().execute();
+  const stored = JSON.stringify([rows, settings]);
+  for (const secret of Object.values(secrets ?? {})) {
+    expect(stored).not.toContain(secret.split('-').at(-1) ?? secret);
+  }
+});

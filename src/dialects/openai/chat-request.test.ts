@@ -1,0 +1,88 @@
+import { describe, expect, test } from 'bun:test';
+import { readChatRequest } from './chat-request.ts';
+
+const chat = { model: 'acme/chat', messages: [{ role: 'user', content: 'hi' }] };
+
+function read(fields: Record<string, unknown> = {}) {
+  const value = { ...chat, ...fields };
+  return readChatRequest(value, new TextEncoder().encode(JSON.stringify(value)));
+}
+
+describe('what a request asks of the steps between', () => {
+  test('a plain one asks for nothing special', () => {
+    const { ask, bytes, includeUsage } = read();
+    expect(ask).toMatchObject({
+      models: ['acme/chat'],
+      stream: false,
+      outputTokensMax: null,
+      choices: 1,
+      needs: {
+        tools: false,
+        json: false,
+        images: false,
+        audio: false,
+        files: false,
+        thinkingBudget: false,
+      },
+      parameters: [],
+      images: [],
+      user: null,
+    });
+    expect(ask.inputBytes).toBe(bytes?.length ?? 0);
+    expect(includeUsage).toBe(false);
+  });
+
+  test('the chain is the model and then the others, each once', () => {
+    const { ask } = read({ models: ['b/b', 'acme/chat', 'b/b', 'c/c'] });
+    expect(ask.models).toEqual(['acme/chat', 'b/b', 'c/c']);
+  });
+
+  test('wishes about providers have their defaults, and prices may be texts', () => {
+    expect(read().ask.preferences).toEqual({
+      order: [],
+      only: null,
+      ignore: [],
+      allowFallbacks: true,
+      sort: null,
+      route: 'fallback',
+      maxPrice: { prompt: null, completion: null },
+      requireParameters: false,
+    });
+    const provider = { max_price: { prompt: '0.50', completion: 2 }, allow_fallbacks: false };
+    expect(read({ provider }).ask.preferences).toMatchObject({
+      maxPrice: { prompt: 0.5, completion: 2 },
+      allowFallbacks: false,
+    });
+  });
+
+  test('needs are read from tools, formats, parts and budgets', () => {
+    const needs = (fields: Record<string, unknown>) => read(fields).ask.needs;
+    const tool = { type: 'function', function: { name: 'f' } };
+    expect(needs({ tools: [tool] }).tools).toBe(true);
+    expect(needs({ tools: [] }).tools).toBe(false);
+    expect(needs({ response_format: { type: 'json_object' } }).json).toBe(true);
+    expect(needs({ response_format: { type: 'text' } }).json).toBe(false);
+    expect(needs({ reasoning: { budget_tokens: 5 } }).thinkingBudget).toBe(true);
+    expect(needs({ reasoning: { effort: 'low' } }).thinkingBudget).toBe(false);
+    const audio = { type: 'input_audio', input_audio: { data: '', format: 'wav' } };
+    const file = { type: 'file', file: { file_id: 'f' } };
+    const parts = { messages: [{ role: 'user', content: [audio, file] }] };
+    expect(needs(parts)).toMatchObject({ audio: true, files: true, images: false });
+  });
+
+  test('parameters are what a provider may lack, set and by name', () => {
+    const fields = { temperature: 1, seed: null, stream: true, user: 'u', top_k: 5, provider: {} };
+    expect(read(fields).ask.parameters).toEqual(['temperature', 'top_k']);
+  });
+
+  test('usage is shown to clients of either family that ask for it', () => {
+    expect(read({ stream_options: { include_usage: true } }).includeUsage).toBe(true);
+    expect(read({ usage: { include: true } }).includeUsage).toBe(true);
+    expect(read({ usage: { include: false } }).includeUsage).toBe(false);
+  });
+
+  test('the bytes are kept only as long as they say the same as the body', () => {
+    expect(read().bytes).not.toBeNull();
+    expect(read({ messages: undefined, input: 'hi' }).bytes).toBeNull();
+  });
+});

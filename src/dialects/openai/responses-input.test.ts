@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'bun:test';
+import { imagesOfInput, inputToMessages } from './responses-input.ts';
+
+describe('items become messages', () => {
+  test('a call behind a result opens a new turn, calls in a row share one', () => {
+    const call = (id: string) => ({
+      type: 'function_call',
+      call_id: id,
+      name: 'f',
+      arguments: '{}',
+    });
+    const output = { type: 'function_call_output', call_id: 'a', output: 'x' };
+    const roles = inputToMessages([call('a'), call('b'), output, call('c')], undefined).map((m) => [
+      m.role,
+      m.role === 'assistant' ? m.tool_calls?.length : 0,
+    ]);
+    expect(roles).toEqual([
+      ['assistant', 2],
+      ['tool', 0],
+      ['assistant', 1],
+    ]);
+  });
+
+  test('system and developer items are system messages', () => {
+    const input = [
+      { role: 'system', content: 's' },
+      { role: 'developer', content: [{ type: 'input_text', text: 'd' }] },
+    ];
+    expect(inputToMessages(input, 'first')).toEqual([
+      { role: 'system', content: 'first' },
+      { role: 'system', content: 's' },
+      { role: 'system', content: 'd' },
+    ]);
+  });
+
+  test('nothing but reasoning is no conversation', () => {
+    expect(() => inputToMessages([{ type: 'reasoning' }], undefined)).toThrow('at least one item');
+  });
+});
+
+test('images are found where the client wrote them, in user messages only', () => {
+  const image = (n: number) => ({ type: 'input_image', image_url: `https://a.test/${n}.png` });
+  const text = { type: 'input_text', text: 't' };
+  const input = [
+    { role: 'user', content: 'plain' },
+    { role: 'user', content: [text, image(1)] },
+    { role: 'system', content: [image(2)] },
+    { type: 'function_call_output', call_id: 'c', output: [image(3)] },
+  ];
+  expect(imagesOfInput(input)).toEqual([
+    { param: 'input[1].content[1].image_url', url: 'https://a.test/1.png' },
+  ]);
+  expect(imagesOfInput('text')).toEqual([]);
+});

@@ -1,0 +1,77 @@
+import { describe, expect, test } from 'bun:test';
+import { normalisePath } from './paths.ts';
+
+describe('one endpoint under every spelling', () => {
+  const plain = { openRouterStyle: false, anthropicStyle: false };
+  const openRouter = { ...plain, openRouterStyle: true };
+  const anthropic = { ...plain, anthropicStyle: true };
+
+  test.each([
+    ['/v1/chat/completions', '/v1/chat/completions', plain],
+    ['/chat/completions', '/v1/chat/completions', plain],
+    ['/v1/v1/chat/completions', '/v1/chat/completions', plain],
+    ['/v1/chat/completions/', '/v1/chat/completions', plain],
+    ['//v1//chat//completions//', '/v1/chat/completions', plain],
+    ['/openai/v1/chat/completions', '/v1/chat/completions', plain],
+    ['/openai/chat/completions', '/v1/chat/completions', plain],
+    ['/v1/chat/completions/chat/completions', '/v1/chat/completions', plain],
+    ['/api/v1/chat/completions', '/v1/chat/completions', openRouter],
+    ['/api/v1/embeddings', '/v1/embeddings', openRouter],
+    ['/api/v1/models', '/v1/models', openRouter],
+    ['/v1/messages', '/v1/messages', anthropic],
+    ['/messages', '/v1/messages', anthropic],
+    ['/v1/v1/messages', '/v1/messages', anthropic],
+    ['/anthropic/v1/messages', '/v1/messages', anthropic],
+    ['/anthropic/messages', '/v1/messages', anthropic],
+    ['/v1/anthropic/messages', '/v1/messages', anthropic],
+    ['/v1/anthropic/v1/messages', '/v1/messages', anthropic],
+    ['/v1/anthropic/v1/messages/count_tokens', '/v1/messages/count_tokens', anthropic],
+    ['/anthropic/v1/models', '/v1/models', anthropic],
+    ['/v1/models/acme/chat-large', '/v1/models/acme/chat-large', plain],
+    ['/v1/models/openai/gpt-x', '/v1/models/openai/gpt-x', plain],
+    ['/audio/speech', '/v1/audio/speech', plain],
+    ['/v1/customer/logs', '/v1/customer/logs', plain],
+  ])('%s', (written, path, style) => {
+    expect(normalisePath(written)).toEqual({ path, ...style });
+  });
+});
+
+describe('paths that are not a spelling of anything', () => {
+  test.each([
+    ['/', '/'],
+    ['', '/'],
+    ['/healthz/', '/healthz'],
+    ['/api/hello', '/api/hello'],
+    ['/api/v1/keys', '/api/v1/keys'],
+    ['/api/v1/keys/key_1/rotate', '/api/v1/keys/key_1/rotate'],
+    ['/api/v1/credits', '/api/v1/credits'],
+    ['/api/v1/byok/acme', '/api/v1/byok/acme'],
+    ['//api//v1//keys', '/api/v1/keys'],
+    ['/admin/v1/tenants', '/admin/v1/tenants'],
+    ['/admin/v1/chat/completions', '/admin/v1/chat/completions'],
+    ['/v1/nowhere', '/v1/nowhere'],
+    ['/v1', '/v1'],
+  ])('%s stays itself', (written, path) => {
+    expect(normalisePath(written)).toMatchObject({ path, openRouterStyle: false });
+  });
+
+  test('no prefix leads a public spelling into the management or the operator’s rooms', () => {
+    for (const prefix of ['/v1', '/openai', '/anthropic', '/v1/v1', '/api']) {
+      for (const room of ['/api/v1/keys', '/admin/v1/tenants']) {
+        expect(normalisePath(prefix + room).path).toBe(prefix + room);
+      }
+    }
+  });
+
+  test('what was normalised once is not changed by doing it again', () => {
+    for (const path of [
+      '/v1/v1/chat/completions',
+      '/api/v1/keys',
+      '/x//y',
+      '/anthropic/messages',
+    ]) {
+      const once = normalisePath(path).path;
+      expect(normalisePath(once).path).toBe(once);
+    }
+  });
+});

@@ -1,0 +1,76 @@
+import { describe, expect, test } from 'bun:test';
+import { Router } from './router.ts';
+import type { Method, Route } from './routes.ts';
+
+function route(method: Method, path: string): Route {
+  return { method, path, access: 'public', handle: () => new Response(path) };
+}
+
+const router = new Router([
+  route('GET', '/'),
+  route('POST', '/v1/chat/completions'),
+  route('GET', '/v1/models'),
+  route('GET', '/v1/models/:id{.+}'),
+  route('POST', '/api/v1/keys'),
+  route('GET', '/api/v1/keys'),
+  route('GET', '/api/v1/keys/:id'),
+  route('DELETE', '/api/v1/keys/:id'),
+  route('POST', '/api/v1/keys/:id/rotate'),
+]);
+
+const found = (method: string, path: string) => router.match(method, path)?.route.path;
+
+describe('a request finds its route', () => {
+  test('by method and path', () => {
+    expect(found('GET', '/')).toBe('/');
+    expect(found('POST', '/v1/chat/completions')).toBe('/v1/chat/completions');
+    expect(found('GET', '/v1/chat/completions')).toBeUndefined();
+    expect(found('GET', '/v1/chat')).toBeUndefined();
+    expect(found('GET', '/V1/models')).toBeUndefined();
+  });
+
+  test('with one variable segment', () => {
+    const match = router.match('DELETE', '/api/v1/keys/key_1');
+    expect(match?.route.path).toBe('/api/v1/keys/:id');
+    expect(match?.param('id')).toBe('key_1');
+    expect(found('GET', '/api/v1/keys/key_1/rotate')).toBeUndefined();
+    expect(router.match('POST', '/api/v1/keys/key_1/rotate')?.param('id')).toBe('key_1');
+  });
+
+  test('with a rest that has slashes in it', () => {
+    expect(router.match('GET', '/v1/models/acme/chat-large')?.param('id')).toBe('acme/chat-large');
+  });
+
+  test('and gets nothing for a name that its path does not have', () => {
+    expect(router.match('GET', '/v1/models')?.param('id')).toBe('');
+    expect(router.match('GET', '/api/v1/keys/key_1')?.param('other')).toBe('');
+  });
+
+  test('even where no route has a variable part', () => {
+    const fixed = new Router([route('GET', '/a')]);
+    expect(fixed.match('GET', '/a')?.route.path).toBe('/a');
+    expect(fixed.match('GET', '/b')).toBeUndefined();
+  });
+});
+
+test('a path knows its methods', () => {
+  expect(router.methodsOf('/api/v1/keys')).toEqual(['GET', 'POST']);
+  expect(router.methodsOf('/api/v1/keys/key_1')).toEqual(['GET', 'DELETE']);
+  expect(router.methodsOf('/nowhere')).toEqual([]);
+});
+
+describe('a mistyped path is told the nearest route', () => {
+  test.each([
+    ['POST', '/v1/chat/completion', 'POST /v1/chat/completions'],
+    ['POST', '/api/v1/kyes', 'POST /api/v1/keys'],
+    ['GET', '/api/v1/kyes', 'GET /api/v1/keys'],
+    ['PUT', '/v1/chat/completion', 'POST /v1/chat/completions'],
+    ['GET', '/v1/modles', 'GET /v1/models'],
+  ])('%s %s: %s', (method, path, near) => {
+    expect(router.suggest(method, path)).toBe(near);
+  });
+
+  test('or nothing when none is near', () => {
+    expect(router.suggest('GET', '/wp-admin/setup.php')).toBeUndefined();
+  });
+});
