@@ -7,6 +7,7 @@ import { lessen } from './ledger/write-off.ts';
 import { estimateUsage } from './meter/estimate.ts';
 import { modelCharge, tokenCost } from './meter/price.ts';
 import { noCharges, type RequestRecord, totalCharge } from './record/request-record.ts';
+import type { Offer } from './route/catalogue.ts';
 
 /** The end of the story: what a request used, what that costs, and the line that says so. */
 
@@ -14,6 +15,8 @@ export interface SettleParts {
   readonly creditsPerUsd: number;
   /** Resolves once the settlement cannot be lost any more. */
   keep(settlement: Settlement, wasDispatched: boolean): Promise<void> | void;
+  /** How fast an offer answered, for `provider.sort: throughput`. */
+  observeSpeed(offer: Offer, tokensPerSecond: number): void;
 }
 
 export async function settle(
@@ -32,8 +35,14 @@ export async function settle(
     keyCharge: charged.key,
   };
   const settlement = charged.wallet < owed ? lessen(whole, owed - charged.wallet) : whole;
+  if (ending.how === 'complete') observe(call, ending, bill.usage, parts);
   await parts.keep(settlement, hold !== undefined);
   return { usage: bill.usage, costCredits: charged.wallet };
+}
+
+function observe(call: Call, { opened }: Answered, usage: Usage, parts: SettleParts): void {
+  const seconds = (performance.now() - call.startedAt) / 1000;
+  if (usage.outputTokens > 0) parts.observeSpeed(opened.offer, usage.outputTokens / seconds);
 }
 
 type Bill = Pick<RequestRecord, 'usage' | 'usageEstimated' | 'charges' | 'prices' | 'note'>;

@@ -172,6 +172,7 @@ function makeSteps(
       settle(call, ending, call.hold, {
         creditsPerUsd,
         keep: (settlement, wasDispatched) => books.keep(settlement, wasDispatched),
+        observeSpeed: (offer, tokensPerSecond) => health.observeSpeed(offer, tokensPerSecond),
       }),
   });
 }

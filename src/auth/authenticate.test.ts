@@ -241,7 +241,10 @@ describe('the admin token', () => {
   });
 
   test('does not exist before somebody made one', async () => {
-    expect(await authenticator.isAdmin(makeAdminToken())).toBe(false);
+    for (let i = 0; i < 3; i++) {
+      expect(await authenticator.isAdmin(makeAdminToken())).toBe(false);
+    }
+    expect(store.asked).toBe(1);
   });
 
   test('is no tenant’s key, and a tenant’s key is no admin token', async () => {

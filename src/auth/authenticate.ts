@@ -52,7 +52,8 @@ export class Authenticator {
 
   async isAdmin(token: string): Promise<boolean> {
     if (claimedKind(token) !== 'admin') return false;
-    const stored = this.#adminHash ?? (await this.#lookUpAdmin());
+    const known = this.#adminHash;
+    const stored = known === undefined ? await this.#lookUpAdmin() : known;
     return stored !== null && sameHash(hashKey(token), stored);
   }
 

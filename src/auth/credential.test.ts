@@ -13,15 +13,16 @@ describe('the key is found', () => {
     { 'x-goog-api-key': key },
     { authorization: `Bearer ${key}`, 'x-api-key': key },
     { authorization: 'Bearer ', 'x-api-key': key },
+    { authorization: '', 'x-api-key': key },
     { authorization: 'Bearer', 'api-key': key, 'x-api-key': '' },
-  ])('in %p', (headers) => {
+  ])('in %j', (headers) => {
     expect(read(headers)).toBe(key);
   });
 });
 
 describe('401 is said to', () => {
   test.each([{}, { authorization: '' }, { authorization: 'Bearer ' }, { 'x-api-key': '' }])(
-    'no key: %p',
+    'no key: %j',
     (headers) => {
       expect(() => read(headers)).toThrow('No API key');
     },
@@ -33,7 +34,7 @@ describe('401 is said to', () => {
     { authorization: `Bearer ${key} ${key}` },
     // A scheme that is not understood is not passed over for another header.
     { authorization: `Basic ${key}`, 'x-api-key': key },
-  ])('another scheme: %p', (headers) => {
+  ])('another scheme: %j', (headers) => {
     expect(() => read(headers)).toThrow('must read "Bearer <key>"');
   });
 

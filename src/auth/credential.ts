@@ -28,7 +28,7 @@ function readBearer(value: string): string | null {
   const match = /^Bearer +(\S+)$/i.exec(value);
   if (match?.[1]) return match[1];
   // Tools that mean to send only x-api-key often leave an empty bearer behind.
-  if (/^Bearer *$/i.test(value)) return null;
+  if (/^(?:Bearer)? *$/i.test(value)) return null;
   const message = 'The Authorization header must read "Bearer <key>".';
   throw new GatewayError('invalid_api_key', message);
 }

@@ -58,43 +58,6 @@ const name = fc.oneof(
   fc.constantFrom('acme/chat', 'a', 'x/y.z:free'),
   fc.constantFrom('brand/mödel', 'x/"quoted"', 'back\\slash', '日本/語', 'a/b\u2028c'),
 );
-const text = typeof body === 'string' ? body : new TextDecoder().decode(body);
-  const value: unknown = JSON.parse(text);
-  if (!isObject(value)) throw new Error('The upstream would get no object.');
-  return value;
-}
-
-const messages = [{ role: 'user', content: 'hi' }];
-const chat = { model: 'acme/chat', messages };
-
-function isSpliced(text: string, quirks: Quirks = {}): boolean {
-  return typeof writeChat(read(text), target(quirks)).body !== 'string';
-}
-
-describe('the client’s own bytes', () => {
-  test('go on when the model stands first and nothing but fields is added', () => {
-    expect(isSpliced(JSON.stringify(chat))).toBe(true);
-    expect(isSpliced(JSON.stringify({ ...chat, stream: true }))).toBe(true);
-    expect(isSpliced(`  \n{ "model" : "acme/chat" , "messages":${JSON.stringify(messages)}}`)).toBe(
-      true,
-    );
-  });
-
-  test.each([
-    ['the model stands elsewhere', JSON.stringify({ messages, model: 'acme/chat' })],
-    ['a field must go', JSON.stringify({ ...chat, provider: {} })],
-    ['a field changes', JSON.stringify({ ...chat, max_tokens: 5, max_completion_tokens: 6 })],
-    ['the name is escaped', JSON.stringify(chat).replace('acme/chat', 'acme\\/chat')],
-    ['the key stands twice', JSON.stringify(chat).replace(/\}$/, ',"model":"acme/chat"}')],
-  ])('do not when %s', (_, text) => {
-    expect(isSpliced(text)).toBe(false);
-    expect(sent(read(text)).model).toBe(target().upstreamModel);
-  });
-});
-
-const name = fc.constantFrom(
-  ...['acme/chat', 'a', 'brand/mödel', 'x/"quoted"', 'back\\slash', '日本/語', 'a/b\u2028c'],
-);
 const text = fc.string({ unit: 'grapheme', maxLength: 20 });
 const anything = fc.jsonValue({ maxDepth: 3 });
 

@@ -1,0 +1,388 @@
+import { afterAll, describe, expect, test } from 'bun:test';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { inspect } from 'node:util';
+import { stringify } from 'yaml';
+import { loadConfig } from './load.ts';
+import type { Flags } from './overrides.ts';
+import { ConfigProblems } from './problems.ts';
+import type { Environment } from './read-file.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-config-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+let files = 0;
+
+/** A configuration file with this content; a text is written as it is. */
+function file(content: object | string): string {
+  const path = join(folder, `${++files}.yaml`);
+  writeFileSync(path, typeof content === 'string' ? content : stringify(content));
+  return path;
+}
+
+function load(content: object | string, env: Environment = {}, flags: Flags = {}) {
+  return loadConfig({ config: file(content), ...flags }, env);
+}
+
+/** Every problem of a configuration that is refused, without the file's name. */
+function problems(content: object | string, env: Environment = {}, flags: Flags = {}): string[] {
+  try {
+    load(content, env, flags);
+  } catch (thrown) {
+    if (!(thrown instanceof ConfigProblems)) throw thrown;
+    return thrown.message.split('\n').map((line) => line.replace(/^\S+\.yaml: /, ''));
+  }
+  throw new Error('The configuration was accepted.');
+}
+
+/** Written apart, because it is the file's syntax and not ours. */
+const variable = (name: string) => `\${${name}}`;
+
+const model = {
+  id: 'acme/chat',
+  name: 'Acme Chat',
+  input_modalities: ['text'],
+  output_modalities: ['text'],
+};
+const pricing = { prompt: '0.50', completion: '1.50' };
+const mine = { dialect: 'openai', base_url: 'http://gpu-1:8000/v1', api_key: null };
+
+describe('without any settings', () => {
+  const config = load({});
+
+  test('the documented defaults hold', () => {
+    expect(config.server).toEqual({
+      host: '127.0.0.1',
+      port: 8080,
+      publicUrl: null,
+      drainSeconds: 600,
+    });
+    expect(config.dataDir).toBe('./data');
+    expect(config.database.reveal()).toBe('sqlite:./data/tollgate.db');
+    expect(config.objects.reveal()).toBe('file:./data/objects');
+    expect(config.redis).toBeNull();
+    expect(config.creditsPerUsd).toBe(1_000_000);
+    expect(config.limits).toEqual({
+      requestsPerMinute: 600,
+      concurrentRequests: 256,
+      bodyBytes: 20_971_520,
+    });
+    expect(config.cache).toEqual({ mode: 'auto', ttlSeconds: 300, maxBytes: 268_435_456 });
+    expect(config.billing).toEqual({ byokFeeBasisPoints: 500, durability: 'journal' });
+    expect(config.bootstrap.credits).toBe(10_000_000);
+    expect(config.webSearch).toBeNull();
+  });
+
+  test('the demo is on and no vendor is callable', () => {
+    expect(config.demo).toBe(true);
+    expect(config.providers.size).toBe(0);
+    expect(config.models.every(({ endpoints }) => endpoints.length === 0)).toBe(true);
+  });
+
+  test('an empty file is as good as none', () => {
+    expect(load('').server.port).toBe(8080);
+    expect(load('# nothing yet\n').demo).toBe(true);
+  });
+});
+
+describe('where a setting comes from', () => {
+  const env = {
+    HOST: '0.0.0.0',
+    PORT: '9001',
+    TOLLGATE_DATA_DIR: '/var/env',
+    DATABASE_URL: 'postgres://env',
+    REDIS_URL: 'redis://env',
+    OBJECTS_URL: 's3://env/prefix',
+  };
+  const written = {
+    server: { host: '::1', port: 9000, drain_seconds: 5 },
+    data_dir: '/var/file',
+    database: 'sqlite:{data_dir}/file.db',
+  };
+
+  test('the file holds where nothing else is said', () => {
+    const config = load(written);
+    expect(config.server).toMatchObject({ host: '::1', port: 9000, drainSeconds: 5 });
+    expect(config.database.reveal()).toBe('sqlite:/var/file/file.db');
+    expect(config.objects.reveal()).toBe('file:/var/file/objects');
+  });
+
+  test('the environment wins over the file', () => {
+    const config = load(written, env);
+    expect(config.server).toMatchObject({ host: '0.0.0.0', port: 9001, drainSeconds: 5 });
+    expect(config.dataDir).toBe('/var/env');
+    expect(config.database.reveal()).toBe('postgres://env');
+    expect(config.redis?.reveal()).toBe('redis://env');
+    expect(config.objects.reveal()).toBe('s3://env/prefix');
+  });
+
+  test('the command line wins over both', () => {
+    const config = load(written, env, { host: 'localhost', port: '0', dataDir: '/var/flag' });
+    expect(config.server).toMatchObject({ host: 'localhost', port: 0 });
+    expect(config.dataDir).toBe('/var/flag');
+  });
+
+  test('an empty variable is as good as none', () => {
+    expect(load(written, { PORT: '', HOST: '' }).server).toMatchObject({ host: '::1', port: 9000 });
+  });
+
+  test('TOLLGATE_CONFIG names the file, --config another', () => {
+    const [one, two] = [file({ server: { port: 1 } }), file({ server: { port: 2 } })];
+    expect(loadConfig({}, { TOLLGATE_CONFIG: one }).server.port).toBe(1);
+    expect(loadConfig({ config: two }, { TOLLGATE_CONFIG: one }).server.port).toBe(2);
+  });
+
+  test('a wrong value is told by the name under which it was given', () => {
+    expect(problems({}, { PORT: 'eighty' })).toEqual([
+      'PORT (server.port) must be a whole number from 0 to 65535, not "eighty"',
+    ]);
+    expect(problems({}, { PORT: '80' }, { port: '70000' })).toEqual([
+      '--port (server.port) must be a whole number from 0 to 65535, not 70000',
+    ]);
+  });
+});
+
+describe('a variable in the file', () => {
+  test('is filled in anywhere, as the type that its place wants', () => {
+    const content = {
+      server: { port: variable('P'), public_url: `https://${variable('H')}/` },
+      demo: variable('D'),
+      redis: variable('R'),
+    };
+    const config = load(content, { P: '9', H: 'gw.example', D: 'false', R: 'redis://r' });
+    expect(config.server).toMatchObject({ port: 9, publicUrl: 'https://gw.example' });
+    expect(config.demo).toBe(false);
+    expect(config.redis?.reveal()).toBe('redis://r');
+  });
+
+  test('is never filled in twice', () => {
+    const env = { A: variable('B'), B: 'inner' };
+    expect(load({ data_dir: variable('A') }, env).dataDir).toBe(variable('B'));
+  });
+
+  test('that is not set is one problem, told once', () => {
+    const providers = { mine: { ...mine, api_key: variable('NOPE') } };
+    const endpoints = [{ provider: 'mine', model: 'x', pricing }];
+    expect(problems({ providers, models: [{ ...model, endpoints }] })).toEqual([
+      'providers.mine.api_key needs the environment variable NOPE, which is not set',
+    ]);
+    expect(problems({ providers }, { NOPE: '' })).toHaveLength(1);
+  });
+});
+
+describe('problems', () => {
+  test('are told all at once, of every kind and section', () => {
+    const content = {
+      server: { prot: 80 },
+      limits: { body_bytes: 1 },
+      cache: { mode: 'sometimes' },
+      providers: {
+        mine,
+        odd: { dialect: 'opnai', base_url: 'http://a' },
+        half: { dialect: 'openai' },
+      },
+      tools: { web_search: { engine: 'searxng' } },
+      models: [
+        { ...model, endpoints: [{ provider: 'mine', model: 'x' }] },
+        { ...model, endpoints: [{ provider: 'minne', model: 'x', pricing }] },
+        { ...model, id: 'no-slash', endpoints: [] },
+      ],
+    };
+    const env = { TOLLGATE_BOOTSTRAP_CREDITS: 'many', TOLLGATE_ADMIN_TOKEN: 'short' };
+    expect(problems(content, env).sort()).toEqual([
+      'TOLLGATE_ADMIN_TOKEN must start with sk-admin- and have at least 32 characters without spaces',
+      'TOLLGATE_BOOTSTRAP_CREDITS must be a whole number of credits',
+      'cache.mode must be one of "off", "auto", "always", not "sometimes"',
+      'limits.body_bytes must be a whole number from 1024 to 1073741824, not 1',
+      'models[0].endpoints[0].pricing needs prompt and completion; what costs nothing is written "0"',
+      'models[1].endpoints[0].provider names "minne", which is not a configured provider; ' +
+        'did you mean "mine"?',
+      'models[1].id repeats "acme/chat"',
+      'models[2].endpoints must have at least 1 item(s)',
+      'models[2].id must be <brand>/<model>, not "no-slash"',
+      'providers.half.base_url is required',
+      'providers.odd.dialect must be one of "openai", "openai-responses", "anthropic", "gemini", ' +
+        '"cohere", "siliconflow", not "opnai"',
+      'server.prot is not a known field; did you mean "port"?',
+      'tools.web_search.url is required',
+    ]);
+  });
+
+  test.each([
+    ['a list', '- a\n- b\n', 'must be an object'],
+    ['a text', 'just words', 'must be an object'],
+  ])('%s instead of settings is one', (_, text, problem) => {
+    expect(problems(text)).toEqual([problem]);
+  });
+
+  test('a file that is not there is one', () => {
+    const missing = () => loadConfig({ config: join(folder, 'missing.yaml') }, {});
+    expect(missing).toThrow('this file cannot be read');
+  });
+
+  test('broken YAML is told by its line', () => {
+    expect(problems('server:\n  port: [1\nx: y\n')[0]).toMatch(/^line \d+, column \d+: \S/);
+  });
+
+  test('a provider that is broken is not told again by every model that uses it', () => {
+    const providers = { mine: { base_url: 'http://gpu-1/v1' } };
+    const endpoints = [{ provider: 'mine', model: 'x', pricing }];
+    expect(problems({ providers, models: [{ ...model, endpoints }] })).toEqual([
+      'providers.mine.dialect is required',
+    ]);
+  });
+
+  test.each(['http://user:pw@gpu-1/v1', 'http://gpu-1/v1?key=a', 'http://gpu-1/v1#a'])(
+    'a base address may hold nothing but an address: %s',
+    (base_url) => {
+      expect(problems({ providers: { mine: { ...mine, base_url } } })).toEqual([
+        'providers.mine.base_url must be an http(s) address without user, query or fragment',
+      ]);
+    },
+  );
+});
+
+describe('providers and models', () => {
+  test('a key in the environment makes the vendor’s shipped models live and ends the demo', () => {
+    const config = load({}, { OPENAI_API_KEY: 'sk-live-0123456789' });
+    expect([...config.providers.keys()]).toEqual(['openai']);
+    expect(config.demo).toBe(false);
+    const live = config.models.filter(({ endpoints }) => endpoints.length > 0);
+    expect(live.length).toBeGreaterThan(0);
+    expect(
+      live.flatMap(({ endpoints }) => endpoints).every(({ provider }) => provider === 'openai'),
+    ).toBe(true);
+  });
+
+  test('catalogue: none starts from nothing', () => {
+    const config = load({ catalogue: 'none' }, { OPENAI_API_KEY: 'sk-live-0123456789' });
+    expect(config.models).toEqual([]);
+    expect(config.providers.size).toBe(0);
+  });
+
+  test('a shipped vendor can be changed field by field', () => {
+    const providers = { openai: { base_url: 'http://mirror.example/v1/' } };
+    const config = load({ providers }, { OPENAI_API_KEY: 'sk-live-0123456789' });
+    expect(config.providers.get('openai')).toMatchObject({
+      dialect: 'openai',
+      baseUrl: 'http://mirror.example/v1',
+    });
+    expect(config.providers.get('openai')?.apiKey?.reveal()).toBe('sk-live-0123456789');
+  });
+
+  test('a model of the file takes the place of a shipped one of its id', () => {
+    const [shipped] = load({}).models;
+    const endpoints = [{ provider: 'mine', model: 'x', pricing }];
+    const own = { ...model, id: shipped?.id, name: 'Mine now', endpoints };
+    const { models } = load({ providers: { mine }, models: [own] });
+    const found = models.filter(({ id }) => id === shipped?.id);
+    expect(found.map(({ name }) => name)).toEqual(['Mine now']);
+  });
+
+  test('endpoints are kept by priority', () => {
+    const endpoints = [3, 1, 2].map((priority) => ({
+      provider: 'mine',
+      model: `m${priority}`,
+      priority,
+      pricing,
+    }));
+    const config = load({
+      catalogue: 'none',
+      providers: { mine },
+      models: [{ ...model, endpoints }],
+    });
+    expect(config.models[0]?.endpoints.map((endpoint) => endpoint.model)).toEqual([
+      'm1',
+      'm2',
+      'm3',
+    ]);
+  });
+
+  test.each([
+    [['transcription'], { minute: '0' }, []],
+    [['transcription'], pricing, ['minute']],
+    [['embeddings'], { prompt: '0' }, []],
+    [['speech'], { characters: '15' }, []],
+    [['speech'], { minute: '1' }, ['characters or bytes']],
+    [['image_edit'], { output_image: '0.04' }, []],
+    [['image_generation'], { prompt: '1' }, ['output_image or completion']],
+    [['tools'], { prompt: '0' }, ['completion']],
+  ])('a model that does %p priced %p lacks %p', (features, prices, lacks) => {
+    const endpoints = [{ provider: 'mine', model: 'x', pricing: prices }];
+    const content = { providers: { mine }, models: [{ ...model, features, endpoints }] };
+    const found = lacks.length === 0 ? [] : problems(content);
+    expect(found).toEqual(
+      lacks.map(
+        (lack) => `models[0].endpoints[0].pricing needs ${lack}; what costs nothing is written "0"`,
+      ),
+    );
+    if (lacks.length === 0) expect(load(content).models.at(-1)?.id).toBe('acme/chat');
+  });
+
+  test('a price that a YAML reader would make a float of is refused', () => {
+    const endpoints = [{ provider: 'mine', model: 'x', pricing: { prompt: 0.5, completion: '1' } }];
+    expect(problems({ providers: { mine }, models: [{ ...model, endpoints }] })).toEqual([
+      'models[0].endpoints[0].pricing.prompt must be a decimal number of dollars in quotes, ' +
+        'such as "0.50", not 0.5',
+    ]);
+  });
+});
+
+describe('secrets', () => {
+  const secrets = {
+    api: 'sk-tg-hidden-0123456789abcdefghij',
+    manage: 'sk-mgmt-hidden-0123456789abcdefgh',
+    admin: 'sk-admin-hidden-0123456789abcdefg',
+  };
+  const config = load(
+    {
+      redis: 'redis://:hidden-redis@cache.example',
+      objects: 's3://bucket?secret=hidden-objects',
+      providers: {
+        mine: { ...mine, api_key: 'hidden-provider-key', headers: { 'x-key': 'hidden-header' } },
+      },
+      tools: { web_search: { engine: 'brave', url: 'http://b', api_key: 'hidden-search-key' } },
+    },
+    {
+      DATABASE_URL: 'postgres://me:hidden-database@db/x',
+      OPENAI_API_KEY: 'sk-hidden-openai-key',
+      TOLLGATE_BOOTSTRAP_API_KEY: secrets.api,
+      TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: secrets.manage,
+      TOLLGATE_ADMIN_TOKEN: secrets.admin,
+    },
+  );
+
+  test('are all there', () => {
+    expect(config.bootstrap.apiKey?.reveal()).toBe(secrets.api);
+    expect(config.providers.get('mine')?.headers['x-key']?.reveal()).toBe('hidden-header');
+    expect(config.providers.get('openai')?.apiKey?.reveal()).toBe('sk-hidden-openai-key');
+  });
+
+  test.each([
+    ['JSON', () => JSON.stringify({ ...config, providers: [...config.providers] })],
+    ['a debugger', () => inspect(config, { depth: 20, showHidden: true })],
+    ['Bun’s inspector', () => Bun.inspect(config, { depth: 20 })],
+    ['templates', () => `${config.database} ${config.redis} ${config.objects}`],
+    ['each provider', () => [...config.providers.values()].map((one) => `${one.apiKey}`).join()],
+  ])('are shown by none of them to %s', (_, print) => {
+    const text = print();
+    expect(text).toContain('•••');
+    expect(text).not.toContain('hidden');
+  });
+});
+
+test('the configuration cannot be changed by anybody who holds it', () => {
+  const config = load({ providers: { mine } });
+  const provider = config.providers.get('mine');
+  for (const part of [
+    config,
+    config.server,
+    config.limits,
+    config.models,
+    config.models[0],
+    provider,
+  ]) {
+    expect(Object.isFrozen(part)).toBe(true);
+  }
+  expect(() => Reflect.apply(Map.prototype.set, config.providers, ['evil', provider])).toThrow();
+});
