@@ -1,8 +1,9 @@
 /**
  * An upstream that costs as little as possible, so that the proxies in front of it have the machine
  * to themselves. It looks at one thing only: whether a stream was asked for.
+ * Run as `bun bench/cheap-upstream.ts <chunks of a stream> <milliseconds between them>`.
  */
-import { chunkSpacingMs, chunksPerStream } from './workloads.ts';
+const [chunks = 200, spacingMs = 4] = process.argv.slice(2).map(Number);
 
 const head = {
   id: 'chatcmpl-C2P2HtMJhPkWjQ2adKerkdVilXmRL',
@@ -11,8 +12,8 @@ const head = {
 };
 const usage = {
   prompt_tokens: 27,
-  completion_tokens: chunksPerStream,
-  total_tokens: 27 + chunksPerStream,
+  completion_tokens: chunks,
+  total_tokens: 27 + chunks,
   prompt_tokens_details: { cached_tokens: 0, audio_tokens: 0 },
   completion_tokens_details: { reasoning_tokens: 0, audio_tokens: 0 },
 };
@@ -53,11 +54,11 @@ const closing = Buffer.concat([
 
 async function* speak(): AsyncGenerator<Uint8Array> {
   yield opening;
-  for (let said = 2; said < chunksPerStream; said += 1) {
-    await Bun.sleep(chunkSpacingMs);
+  for (let said = 2; said < chunks; said += 1) {
+    await Bun.sleep(spacingMs);
     yield word;
   }
-  await Bun.sleep(chunkSpacingMs);
+  await Bun.sleep(spacingMs);
   yield closing;
 }
 
@@ -74,3 +75,6 @@ const server = Bun.serve({
   },
 });
 process.stdout.write(`ready at ${server.url.origin}\n`);
+
+// Makes the file a module, with names of its own.
+export {};

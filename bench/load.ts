@@ -69,5 +69,5 @@ async function run(order: LoadOrder): Promise<LoadResult> {
 }
 
 process.on('message', (order: LoadOrder) => {
-  run(order).then((result) => process.send?.(result));
+  void run(order).then((result) => process.send?.(result));
 });

@@ -5,9 +5,11 @@
  */
 import type { LoadOrder, LoadResult } from './load.ts';
 import { clientKey, cpuSeconds, Processes, type Server } from './processes.ts';
-import { type Workload, workloads } from './workloads.ts';
+import { chunkSpacingMs, chunksPerStream, type Workload, workloads } from './workloads.ts';
 
 const rounds = 7;
+/** The compiler needs tens of thousands of requests until it leaves a server alone. */
+const warmUpRounds = 3;
 /** What a request leaves to be written afterwards belongs to its round. */
 const afterworkMs = 300;
 
@@ -40,7 +42,9 @@ function median(values: readonly number[]): number {
 
 async function compare(workload: Workload, servers: readonly Server[], load: Load) {
   const played = new Map<Server, Round[]>(servers.map((server) => [server, []]));
-  for (const server of servers) await play(server, workload, load);
+  for (let round = 0; round < warmUpRounds; round += 1) {
+    for (const server of servers) await play(server, workload, load);
+  }
   for (let round = 0; round < rounds; round += 1) {
     // Whoever goes second finds a warmer machine, so the order alternates.
     for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
@@ -70,7 +74,7 @@ const print = (...cells: readonly string[]) => {
 
 const processes = new Processes();
 try {
-  const upstream = await processes.serve('upstream', 'bench/cheap-upstream.ts');
+  const upstream = await processes.upstream(chunksPerStream, chunkSpacingMs);
   const servers = [
     await processes.serve('bare proxy', 'bench/bare-proxy.ts', upstream.url),
     await processes.gateway(upstream),

@@ -49,12 +49,17 @@ export class Processes {
     }
   }
 
-  async gateway(upstream: Server, ...options: readonly string[]): Promise<Server> {
+  upstream(chunks: number, spacingMs: number): Promise<Server> {
+    const how = [String(chunks), String(spacingMs)];
+    return this.serve('upstream', 'bench/cheap-upstream.ts', ...how);
+  }
+
+  async gateway(upstream: Server): Promise<Server> {
     const path = join(this.#folder, 'tollgate.yaml');
     await Bun.write(path, JSON.stringify(settings(upstream.url)));
     const data = join(this.#folder, 'data');
     const serve = ['serve', '--config', path, '--data-dir', data, '--port', '0'];
-    return this.serve('tollgate', ...options, 'src/main.ts', ...serve);
+    return this.serve('tollgate', 'src/main.ts', ...serve);
   }
 
   /** A process that sends; answers with a function that runs one order in it. */

@@ -66,7 +66,7 @@ export const workloads: readonly Workload[] = [
       stream: true,
       stream_options: { include_usage: true },
     }),
-    requests: 192,
+    requests: 128,
     concurrency: 32,
     partsPerRequest: chunksPerStream,
     part: 'chunk',

@@ -3,12 +3,15 @@ import { journalWaitMs } from './core/bounds.ts';
 import type { Chore } from './core/chore.ts';
 import { GatewayError } from './core/errors.ts';
 import type { Call } from './gateway.ts';
+import { chargesOf } from './ledger/charges.ts';
 import { Drain } from './ledger/drain.ts';
+import type { Hold } from './ledger/hold.ts';
 import { Journal } from './ledger/journal.ts';
 import type { Dispatched } from './ledger/journal-lines.ts';
 import type { LedgerStore, Settlement } from './ledger/ledger-store.ts';
 import { replayJournals } from './ledger/replay.ts';
-import { type Hold, type HoldOrder, Wallets } from './ledger/wallets.ts';
+import { type HoldOrder, Wallets } from './ledger/wallets.ts';
+import { giveUp } from './ledger/write-off.ts';
 import { type Log, reason } from './telemetry/log.ts';
 
 export interface BooksParts {
@@ -18,6 +21,9 @@ export interface BooksParts {
   readonly processId: string;
   readonly log: Log;
 }
+
+/** A journal that stays untouched for minutes is taken for a dead process's. */
+const beatMs = 30_000;
 
 /** Wallets, journal and drain as one: what a request needs of the money, from hold to ledger. */
 export class Books {
@@ -48,7 +54,7 @@ export class Books {
   }
 
   chores(): Chore[] {
-    return this.#wallets.chores();
+    return [...this.#wallets.chores(), { everyMs: beatMs, run: () => this.#journal.beat() }];
   }
 
   hold({ caller }: Call, order: HoldOrder): Hold | Promise<Hold> {
@@ -63,12 +69,23 @@ export class Books {
     return this.#journal.dispatched(call);
   }
 
-  /** A request that was never sent costs nothing and needs no journal. */
+  /**
+   * Resolves once the settlement cannot be lost any more. One that cannot be written down is not
+   * charged: the client hears of a failure instead of the end of its answer.
+   */
   async keep(settlement: Settlement, wasDispatched: boolean): Promise<void> {
-    this.#drain.add(settlement);
-    if (!wasDispatched) return;
-    const written = this.#journal.settled(settlement).then(() => true);
-    if (await Promise.race([written, Bun.sleep(journalWaitMs)])) return;
+    // A request that was never sent costs nothing and needs no journal.
+    if (!wasDispatched) {
+      // Nor may refusals fill the memory while the database is away.
+      if (!this.#drain.isFull) this.#drain.add(settlement);
+      return;
+    }
+    if (await this.#journal.settled(settlement, journalWaitMs)) {
+      this.#drain.add(settlement);
+      return;
+    }
+    this.#wallets.forgive(chargesOf(settlement));
+    this.#drain.add(giveUp(settlement));
     const message = 'The journal cannot be written, so this answer cannot be completed.';
     throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
   }

@@ -1,10 +1,13 @@
+import { strict as assert } from 'node:assert';
 import type { Caller } from './core/caller.ts';
 import { asGatewayError, type GatewayError } from './core/errors.ts';
-import type { Conversation, ReplyClosing, ReplyFacts } from './dialects/dialect.ts';
-import type { Hold } from './ledger/wallets.ts';
+import { completionId } from './core/ids.ts';
+import type { Conversation, ReplyClosing, ReplyFacts, StreamIdentity } from './dialects/dialect.ts';
+import type { Hold } from './ledger/hold.ts';
 import type { Reservation } from './reserve.ts';
 import type { Offer } from './route/catalogue.ts';
 import type { Opened, TrailEntry } from './upstream/fallback.ts';
+import { patiently, type Stream } from './upstream/patience.ts';
 import { StreamAnswer, type StreamEnd } from './upstream/relay.ts';
 
 /** One request on its way through. */
@@ -26,7 +29,7 @@ export interface Call {
 }
 
 /** What the client gets: a whole body, or words as they come. */
-export type Answer = string | StreamAnswer;
+export type Answer = string | Stream;
 
 /** How a request ended. Exactly one of these is settled for each request. */
 export type Ending =
@@ -44,17 +47,12 @@ export interface Steps {
   countRequest(call: Call): void;
   /** A place among the tenant's running requests, given back by the answer. 429 */
   enter(call: Call): () => void;
-  /** Where it could go, best first. 400 403 404 */
-  plan(call: Call, conversation: Conversation): readonly Offer[];
+  /** Where it could go, best first. 400 403 404 503 */
+  plan(call: Call, conversation: Conversation): Promise<readonly Offer[]>;
   /** Sets credits aside and writes down that something is about to be sent. 402 503 */
   reserve(call: Call, conversation: Conversation, plan: readonly Offer[]): Promise<Reservation>;
   /** The first offer that answers. 400 502 503 504 */
-  openFirst(
-    call: Call,
-    conversation: Conversation,
-    plan: readonly Offer[],
-    reservation: Reservation,
-  ): Promise<Opened>;
+  openFirst(call: Call, conversation: Conversation, reservation: Reservation): Promise<Opened>;
   /** Charges what was used and writes it down. */
   settle(call: Call, ending: Ending): Promise<ReplyClosing>;
 }
@@ -66,31 +64,58 @@ export async function answer(
   steps: Steps,
 ): Promise<Answer> {
   let leave = () => {};
-  try {
-    steps.countRequest(call);
-    const conversation = await read();
-    call.conversation = conversation;
-    leave = steps.enter(call);
-    const plan = steps.plan(call, conversation);
-    const reservation = await steps.reserve(call, conversation, plan);
-    call.hold = reservation.hold;
-    const opened = await steps.openFirst(call, conversation, plan, reservation);
-    const { answer: found } = opened;
-    const { facts } = found.relay;
-    if (found.kind === 'reply') {
-      const closing = await steps.settle(call, { how: 'complete', opened, facts, error: null });
-      leave();
-      return found.relay.write(closing);
-    }
-    return new StreamAnswer(found, reservation.budgetFor(opened.offer), (end) => {
-      leave();
-      const error = end.how === 'cut' ? end.error : null;
-      return steps.settle(call, { how: end.how, opened, facts: found.relay.facts, error });
-    });
-  } catch (thrown) {
+  const refuse = async (thrown: unknown): Promise<never> => {
     leave();
     const error = asGatewayError(thrown);
     await steps.settle(call, { how: 'refused', error });
     throw error;
-  }
+  };
+  const prepare = async () => {
+    steps.countRequest(call);
+    const conversation = await read();
+    call.conversation = conversation;
+    leave = steps.enter(call);
+    const plan = await steps.plan(call, conversation);
+    const reservation = await steps.reserve(call, conversation, plan);
+    call.hold = reservation.hold;
+    return { conversation, reservation };
+  };
+  const { conversation, reservation } = await prepare().catch(refuse);
+  const { ask, words } = conversation;
+  const opening = steps.openFirst(call, conversation, reservation);
+  if (!ask.stream) return reply(call, await opening.catch(refuse), leave, steps);
+  const streaming = opening.then((opened) => stream(call, opened, reservation, leave, steps));
+  return patiently(streaming.catch(refuse), words, identityOf(call, ask.models[0] ?? ''));
+}
+
+/** The whole answer of an upstream as the client's body. */
+async function reply(call: Call, opened: Opened, leave: () => void, steps: Steps): Promise<string> {
+  const { answer: found } = opened;
+  assert(found.kind === 'reply', 'A stream was opened that nobody asked for.');
+  leave();
+  const { facts } = found.relay;
+  return found.relay.write(
+    await steps.settle(call, { how: 'complete', opened, facts, error: null }),
+  );
+}
+
+function stream(
+  call: Call,
+  opened: Opened,
+  reservation: Reservation,
+  leave: () => void,
+  steps: Steps,
+): StreamAnswer {
+  const { answer: found } = opened;
+  assert(found.kind === 'stream', 'A whole reply came where a stream was asked for.');
+  return new StreamAnswer(found, reservation.budgetFor(opened.offer), (end) => {
+    leave();
+    const error = end.how === 'cut' ? end.error : null;
+    return steps.settle(call, { how: end.how, opened, facts: found.relay.facts, error });
+  });
+}
+
+/** Under which names the client sees an answer; the upstream's own never appear. */
+export function identityOf({ requestId, receivedAt }: Call, model: string): StreamIdentity {
+  return { id: completionId(requestId), model, created: Math.floor(receivedAt / 1000) };
 }

@@ -1,18 +1,20 @@
 import { Authenticator } from './auth/authenticate.ts';
 import { ChangeWatch } from './auth/change-watch.ts';
 import { type FreshSecrets, firstStart } from './auth/first-start.ts';
-import { nothingSpent } from './auth/key-spending.ts';
+import { Vault } from './auth/vault.ts';
 import { Books } from './books.ts';
 import { repeatAll } from './chores.ts';
 import type { Config, Model, Provider } from './config/config.ts';
 import { version } from './config/version.ts';
-import { completionId, randomText } from './core/ids.ts';
+import { randomText } from './core/ids.ts';
 import { demoModels, demoProvider } from './demo/demo-models.ts';
 import { startDemoUpstream } from './demo/demo-upstream.ts';
 import { supportedParameters, supportsParameter } from './dialects/parameters.ts';
-import type { Steps } from './gateway.ts';
+import { identityOf, type Steps } from './gateway.ts';
 import { adminRoutes } from './http/admin.ts';
+import { byokRoutes } from './http/byok.ts';
 import { chatRoutes } from './http/chat.ts';
+import { customerRoutes } from './http/customer.ts';
 import { generationRoutes } from './http/generation.ts';
 import { healthRoutes } from './http/health.ts';
 import { keyRoutes } from './http/keys.ts';
@@ -23,17 +25,21 @@ import { Admission } from './limits/admit.ts';
 import { ConcurrencyLimiter } from './limits/concurrency.ts';
 import { RateLimiter } from './limits/rate.ts';
 import { reserve } from './reserve.ts';
-import { chatMisfit, checkImages } from './route/capability.ts';
-import { Catalogue } from './route/catalogue.ts';
+import { withOwnAccounts } from './route/byok.ts';
+import { chatMisfit, keepFittingImages } from './route/capability.ts';
+import { type CallableModels, Catalogue, type Offer } from './route/catalogue.ts';
 import { Health } from './route/health.ts';
 import { plan } from './route/plan.ts';
 import { settle } from './settle.ts';
 import { openStore, type Store } from './store/open.ts';
 import { readOverview } from './store/overview.ts';
-import type { Log } from './telemetry/log.ts';
+import { LogRetention } from './store/retention.ts';
+import { secretKeyOf } from './store/secret-key.ts';
+import { type Log, reason } from './telemetry/log.ts';
 import { openFirst } from './upstream/fallback.ts';
 import { createGuardedFetch } from './upstream/guarded-fetch.ts';
 import { tryOffer } from './upstream/try-offer.ts';
+import { checkPublicAddress, refusalOfAddress } from './upstream/user-address.ts';
 import { Watch } from './upstream/watch.ts';
 
 /** A built Tollgate, not yet listening. */
@@ -50,6 +56,12 @@ export interface Tollgate {
 /** Builds every part by hand. The only file that may import everything. */
 export async function build(config: Config, log: Log): Promise<Tollgate> {
   const store = await openStore(config.database.reveal());
+  const vault = await Vault.open({
+    store: store.credentials,
+    secret: secretKeyOf(config),
+    isStart: true,
+    onUnreadable: (tenant, provider) => log.error('credential_unreadable', { tenant, provider }),
+  });
   const firstSecrets = await firstStart(config.bootstrap, {
     directory: store.directory,
     grantOnce: (tenantId, credits) => grantOnce(store, tenantId, credits),
@@ -65,30 +77,60 @@ export async function build(config: Config, log: Log): Promise<Tollgate> {
     log,
   });
   const authenticator = new Authenticator(store.directory);
-  const changes = new ChangeWatch(store.directory, () => authenticator.forget());
-  const steps = makeSteps(config, catalogue, books);
+  const changes = new ChangeWatch(store.directory, () => {
+    authenticator.forget();
+    vault.forget();
+  });
+  const catalogueOf = async (tenantId: string) => {
+    const credentials = await vault.credentialsOf(tenantId);
+    return withOwnAccounts(catalogue, credentials, config.billing.byokFeeBasisPoints);
+  };
+  const steps = makeSteps(config, catalogueOf, books);
   const server: HttpServer = new HttpServer({
-    routes: makeRoutes({ config, store, catalogue, books, steps }, () => server.draining),
+    routes: makeRoutes(
+      { config, store, vault, catalogue, catalogueOf, books, steps },
+      () => server.draining,
+    ),
     authenticator,
     log,
   });
-  const chores = repeatAll([...authenticator.chores(), ...changes.chores(), ...books.chores()]);
+  const retention = makeRetention(config, store, log);
+  const chores = repeatAll([
+    ...authenticator.chores(),
+    ...changes.chores(),
+    ...books.chores(),
+    ...(retention?.chores() ?? []),
+  ]);
   return {
     firstSecrets,
     models: catalogue.live(),
     engine: store.database.engine,
     listen() {
+      void retention?.run();
       return server.listen(config.server.host, config.server.port);
     },
     async drain(seconds) {
       await server.drain(seconds);
       chores.stop();
+      await retention?.stop();
       await books.close();
       await authenticator.markUsed();
       await demo?.stop();
       await store.database.close();
     },
   };
+}
+
+function makeRetention(config: Config, store: Store, log: Log): LogRetention | undefined {
+  const { keepDays } = config.logs;
+  if (keepDays === null) return undefined;
+  return new LogRetention({
+    database: store.database,
+    keepDays,
+    now: Date.now,
+    onDone: (rows) => log.info('logs_removed', { rows, older_than_days: keepDays }),
+    onFailure: (thrown) => log.error('log_retention_failed', { reason: reason(thrown) }),
+  });
 }
 
 async function grantOnce(store: Store, tenantId: string, credits: number): Promise<void> {
@@ -111,6 +153,8 @@ function makeCatalogue(config: Config, demoUrl: string | undefined): Catalogue {
     headers: {},
     timeoutMs: 120_000,
     idleTimeoutMs: 120_000,
+    shared: true,
+    byokBaseUrl: false,
     quirks: {},
   };
   return new Catalogue(
@@ -122,7 +166,7 @@ function makeCatalogue(config: Config, demoUrl: string | undefined): Catalogue {
 /** The steps of gateway.ts, each tied to the parts it works on. */
 function makeSteps(
   config: Config,
-  catalogue: Catalogue,
+  catalogueOf: (tenantId: string) => Promise<CallableModels>,
   books: Books,
 ): (headers: Record<string, string>) => Steps {
   const admission = new Admission(new RateLimiter(), new ConcurrencyLimiter(), config.limits);
@@ -133,16 +177,15 @@ function makeSteps(
   return (headers) => ({
     countRequest: ({ caller }) => admission.countRequest(caller, headers),
     enter: ({ caller }) => admission.enter(caller),
-    plan({ caller }, { ask, crossTo }) {
+    async plan({ caller }, { ask, crossTo }) {
       const offers = plan(ask, caller, {
-        catalogue,
+        catalogue: await catalogueOf(caller.tenantId),
         health,
         misfit: (offer) =>
           crossTo(offer.dialect) ? chatMisfit(offer.model, ask) : 'cannot chat with this client',
         supports: (offer, name) => supportsParameter(offer, name),
       });
-      for (const { model } of offers) checkImages(model, ask);
-      return offers;
+      return keepFittingImages(offers, ask);
     },
     reserve: (call, { ask }, offers) =>
       reserve(call, ask, offers, {
@@ -150,29 +193,26 @@ function makeSteps(
         hold: (held, order) => books.hold(held, order),
         dispatched: (sent) => books.dispatched(sent),
       }),
-    openFirst(call, conversation, offers, reservation) {
-      const attemptAt = (offer: (typeof offers)[number]) =>
+    openFirst(call, conversation, reservation) {
+      const attemptAt = (offer: Offer) =>
         tryOffer({
           conversation,
           offer,
-          identity: {
-            id: completionId(call.requestId),
-            model: offer.model.id,
-            provider: offer.provider.name,
-            created: Math.floor(call.receivedAt / 1000),
-          },
+          identity: { ...identityOf(call, offer.model.id), provider: offer.provider.name },
           outputTokensMax: reservation.capFor(offer),
           client: call.client,
           watch,
           fetchGuarded,
+          checkAddress: checkPublicAddress,
         });
-      return openFirst(offers, attemptAt, health, call.trail, call.client);
+      return openFirst(reservation.offers, attemptAt, health, call.trail, call.client);
     },
     settle: (call, ending) =>
       settle(call, ending, call.hold, {
         creditsPerUsd,
         keep: (settlement, wasDispatched) => books.keep(settlement, wasDispatched),
         observeSpeed: (offer, tokensPerSecond) => health.observeSpeed(offer, tokensPerSecond),
+        observeBreak: (offer) => health.failed(offer),
       }),
   });
 }
@@ -180,20 +220,24 @@ function makeSteps(
 interface RouteParts {
   readonly config: Config;
   readonly store: Store;
+  readonly vault: Vault;
   readonly catalogue: Catalogue;
+  catalogueOf(tenantId: string): Promise<CallableModels>;
   readonly books: Books;
   steps(headers: Record<string, string>): Steps;
 }
 
 function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[] {
-  const { config, store, catalogue, books, steps } = parts;
+  const { config, store, vault, catalogue, catalogueOf, books, steps } = parts;
   const startedAt = Date.now();
   const desk = {
     directory: store.directory,
     credits: store.creditBook,
     spending: {
-      spent: async (_tenant: string, ids: readonly string[]) =>
-        new Map(ids.map((id) => [id, nothingSpent])),
+      async spent(tenantId: string, keyIds: readonly string[], now: number) {
+        await books.flush();
+        return store.keySpending.spent(tenantId, keyIds, now);
+      },
     },
     now: Date.now,
   };
@@ -202,20 +246,35 @@ function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[] {
       version,
       ping: () => store.database.ping(),
       isDraining,
-      modelCount: () => catalogue.live().length,
     }),
     ...chatRoutes({ bodyBytesMax: config.limits.bodyBytes, steps }),
-    ...modelRoutes({
-      catalogue: () => catalogue,
-      supportedParameters: (model) => supportedParameters(catalogue.offers(model.id)),
-    }),
+    ...modelRoutes({ catalogueOf, supportedParameters }),
     ...generationRoutes({
       async find(tenantId, requestId) {
         await books.flush();
         return store.requestLog.find(tenantId, requestId);
       },
     }),
+    ...customerRoutes({
+      logs: store.logs,
+      analytics: store.analytics,
+      wallets: store.analytics,
+      statements: store.statements,
+      spending: store.keySpending,
+      creditsPerUsd: config.creditsPerUsd,
+      limits: config.limits,
+      flush: () => books.flush(),
+      now: Date.now,
+    }),
     ...keyRoutes(desk),
+    ...byokRoutes({
+      ...desk,
+      credentials: store.credentials,
+      providers: config.providers,
+      vault: () => vault,
+      refusalOf: refusalOfAddress,
+      changed: () => vault.forget(),
+    }),
     ...adminRoutes({
       ...desk,
       overview: async () => ({

@@ -55,7 +55,7 @@ describe('a door opens only to its own kind of key:', () => {
     }
   });
 
-  test('the key may come in the headers of either SDK family, but not two keys at once', async () => {
+  test('the key may come in any SDK family’s header, but not two keys at once', async () => {
     const { api, management } = gateway.keys;
     for (const name of ['x-api-key', 'api-key', 'x-goog-api-key']) {
       const alone = await gateway.call('GET', '/v1/models', { headers: { [name]: api } });

@@ -36,7 +36,7 @@ beforeAll(async () => {
   const base = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: upstreamKey };
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
-    providers: { vendor: base, impatient: { ...base, idle_timeout_ms: 300, timeout_ms: 300 } },
+    providers: { vendor: base, impatient: { ...base, idle_timeout_ms: 600, timeout_ms: 600 } },
     models: [
       chatModel('acme/chat', [{ provider: 'vendor', model: upstreamModel }]),
       chatModel('acme/brisk', [{ provider: 'impatient', model: upstreamModel }]),
@@ -363,3 +363,22 @@ test('the connection to the upstream is used again', async () => {
   expect(upstream.book).toHaveLength(8);
   expect(connections.size).toBe(1);
 });
+
+test('a client hears from us every fifteen seconds while the upstream thinks', async () => {
+  const leaving = new AbortController();
+  const ask = () => gateway.fetch({ ...chat, stream: true }, { signal: leaving.signal });
+  const startedAt = performance.now();
+  play(hangMidStream(3, say('first words of many')));
+  const reader = new SlowReader(await ask());
+  play(hangMidStream(1));
+  // Only the opening has come here: it is held back until silence gives it away.
+  const opened = ask().then(() => performance.now());
+  await reader.readUntil(': keep-alive\n\n');
+  for (const heardAt of [performance.now(), await opened]) {
+    expect(heardAt - startedAt).toBeGreaterThan(14_900);
+    expect(heardAt - startedAt).toBeLessThan(16_500);
+  }
+  expect(reader.text).toContain('words');
+  leaving.abort();
+  await upstream.until((book) => book.every(({ outcome }) => outcome === 'client-left'));
+}, 20_000);

@@ -41,7 +41,7 @@ const mayImport: Readonly<Record<string, { values: string; types?: string }>> = 
     values: 'core dialects gateway.ts auth record telemetry',
     types: `${steps} config`,
   },
-  cli: { values: 'core config store auth ledger record telemetry wire.ts' },
+  cli: { values: 'core config store auth upstream ledger record telemetry wire.ts' },
   // The story of a request, read from top to bottom; the steps come in as values of `Steps`.
   'gateway.ts': { values: 'core upstream', types: `${steps} dialects ${story}` },
   'reserve.ts': { values: 'core meter', types: `${steps} ${story}` },

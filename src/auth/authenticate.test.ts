@@ -162,7 +162,7 @@ describe('expiry', () => {
 });
 
 describe('an unknown key', () => {
-  test('is remembered for a moment, so that a storm of retries does not reach the store', async () => {
+  test('is remembered for a moment, so that a storm of retries spares the store', async () => {
     const { text } = makeKey('routing');
     for (let i = 0; i < 100; i++) expect(await outcome(text)).toBe(unknown);
     expect(store.asked).toBe(1);

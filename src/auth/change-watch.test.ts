@@ -26,7 +26,7 @@ test('each move of the version is told once', async () => {
   expect(seen).toEqual([1, 1, 2, 2, 3]);
 });
 
-test('a store that is away changes nothing, and what changed meanwhile is noticed after', async () => {
+test('a store that is away changes nothing; what changed meanwhile is noticed after', async () => {
   const { watch, changes } = watching([7, new Error('away'), 8]);
   await watch.check();
   expect(watch.check()).rejects.toThrow('away');

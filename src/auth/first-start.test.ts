@@ -65,7 +65,7 @@ test('no credits means no grant, not a grant of nothing', async () => {
   expect(grants).toEqual([]);
 });
 
-test('brought keys are adopted once, however often they are brought, and none is made', async () => {
+test('brought keys are adopted once, however often they come, and none is made', async () => {
   const brought = {
     apiKey: new Secret(`sk-tg-${'a'.repeat(40)}`),
     managementKey: new Secret(`sk-mgmt-${'b'.repeat(40)}`),
@@ -77,6 +77,21 @@ test('brought keys are adopted once, however often they are brought, and none is
   expect(await store.directory.adminTokenHash()).toEqual(hashKey(brought.adminToken.reveal()));
   expect(await countKeys()).toBe(2);
   expect(grants).toHaveLength(1);
+});
+
+test('a changed variable replaces the key it brought before, under the same id', async () => {
+  const before = `sk-tg-${'a'.repeat(40)}`;
+  const after = `sk-tg-${'b'.repeat(40)}`;
+  await start({ apiKey: new Secret(before) });
+  const first = await store.directory.findKey(hashKey(before));
+  await start({ apiKey: new Secret(after) });
+  const second = await store.directory.findKey(hashKey(after));
+  expect(second?.key.id).toBe(first?.key.id ?? '');
+  expect(second?.secretExpiresAt).toBeNull();
+  const old = await store.directory.findKey(hashKey(before));
+  // The old secret ended with the start that brought the new one.
+  expect(old?.secretExpiresAt ?? 0).toBe(second?.key.updatedAt ?? 1);
+  expect(await countKeys()).toBe(1);
 });
 
 test('a brought admin token takes the place of an older one', async () => {

@@ -68,15 +68,28 @@ async function makeSecrets(directory: Directory, now: number): Promise<FreshSecr
   return { apiKey: routing.text, managementKey: management.text, adminToken };
 }
 
+/**
+ * The key from the environment is the one that works: a changed variable replaces the secret of
+ * the key it brought before, so that rotating a deployment's secret needs nothing else.
+ */
 async function adopt(
   directory: Directory,
   kind: KeyKind,
   secret: Secret,
   now: number,
 ): Promise<void> {
-  const key = adoptKey(secret.reveal());
-  await directory.addKey(record(key, kind, `Bootstrap ${kind} key`, now), key.hash);
+  const { hash, label, text } = adoptKey(secret.reveal());
+  if (await directory.findKey(hash)) return;
+  const key = { id: bootstrapIds[kind], text, hash, label };
+  const added = await directory.addKey(record(key, kind, `Bootstrap ${kind} key`, now), hash);
+  if (added === 'added') return;
+  await directory.rotateKey(defaultTenant, key.id, { hash, label, oldUntil: now }, now);
 }
+
+const bootstrapIds: Readonly<Record<KeyKind, string>> = {
+  routing: 'key_bootstraprouting',
+  management: 'key_bootstrapmanage',
+};
 
 function record({ id, label }: NewKey, kind: KeyKind, name: string, now: number): ApiKey {
   return {

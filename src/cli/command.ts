@@ -1,9 +1,12 @@
 import { parseArgs } from 'node:util';
+import type { ByokDesk } from '../auth/manage-byok.ts';
 import type { CreditDesk } from '../auth/manage-credits.ts';
 import type { KeyDesk } from '../auth/manage-keys.ts';
 import type { Model } from '../config/config.ts';
 import type { Flags } from '../config/overrides.ts';
 import { nearest } from '../core/nearest.ts';
+import type { StatementReads } from '../record/statement.ts';
+import type { Report, Verification } from '../store/verify.ts';
 
 /** What a command is, what it gets, and how its words on the command line are read. */
 
@@ -33,16 +36,26 @@ export interface Topic {
   readonly examples?: readonly string[];
 }
 
+/** What an accountant needs of the store. */
+export interface LedgerDesk {
+  readonly statements: StatementReads;
+  verify(report: Report): Promise<Verification>;
+}
+
 export interface Context {
   readonly args: Args;
   /** Settings that every command takes: which configuration, which data. */
   readonly flags: Flags;
   /** Opens the store on first use; it is closed when the command has ended. */
-  desk(): Promise<KeyDesk & CreditDesk>;
+  desk(): Promise<KeyDesk & CreditDesk & ByokDesk & LedgerDesk>;
   models(): Promise<readonly Model[]>;
   /** One or more lines for people or programs; the last line break is added. */
   out(text: string): void;
+  /** A piece of a long output, as it is; resolves when it was taken. */
+  write(piece: string): Promise<void>;
   err(text: string): void;
+  /** All of standard input: where secrets come from, so that no shell history keeps them. */
+  input(): Promise<string>;
   now(): number;
 }
 

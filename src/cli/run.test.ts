@@ -2,14 +2,20 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Vault } from '../auth/vault.ts';
 import type { Model } from '../config/config.ts';
 import { ConfigProblems } from '../config/problems.ts';
+import { Secret } from '../core/secret.ts';
 import { openStore } from '../store/open.ts';
+import { verifyBooks } from '../store/verify.ts';
 import { runCommand, type World } from './run.ts';
 import { topics } from './topics.ts';
 
 let folder: string;
 let opened = 0;
+let secretKey = 'the-secret-key-of-the-command-line-tests';
+/** What comes on standard input. */
+let typed = '';
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tollgate-cli-'));
@@ -35,18 +41,32 @@ async function tollgate(...words: string[]) {
   const world: World = {
     version: '1.2.3',
     out: (text) => void out.push(text),
+    write: async (piece) => void out.push(piece),
     err: (text) => void err.push(text),
+    input: async () => typed,
     now: () => Date.UTC(2026, 10, 15, 12),
     async openStore(flags) {
       if (flags.config === 'broken.yaml') {
         throw new ConfigProblems('broken.yaml', [{ path: 'port', message: 'must be a number' }]);
       }
-      const { database, directory, creditBook } = await openStore(`sqlite:${folder}/cli.db`);
+      const store = await openStore(`sqlite:${folder}/cli.db`);
+      const { database, directory, credentials, creditBook, keySpending, statements } = store;
       opened++;
       return {
         directory,
+        credentials,
+        providers: new Map([
+          ['openai', { byokBaseUrl: false }],
+          ['anthropic', { byokBaseUrl: true }],
+        ]),
+        vault: () =>
+          Vault.open({ store: credentials, secret: new Secret(secretKey), isStart: false }),
+        refusalOf: async (url) => (url.includes('public') ? null : 'The address is not public.'),
+        changed: () => undefined,
         credits: creditBook,
-        spending: { spent: async () => new Map() },
+        spending: keySpending,
+        statements,
+        verify: (report) => verifyBooks(database, report),
         async close() {
           await database.close();
           opened--;
@@ -213,6 +233,58 @@ describe('credits', () => {
     const shown = await tollgate('credits', 'show', '--tenant', 'rich');
     expect(shown.out).toMatch(/^total +4,999$/m);
     expect(shown.out).toMatch(/grant +5,000 +5,000 +Invoice 12$/m);
+  });
+});
+
+describe('byok', () => {
+  test('keeps a key from standard input, shows how it ends, and forgets it', async () => {
+    typed = '  sk-typed-0123456789abcd\n';
+    const set = await tollgate('byok', 'set', 'openai');
+    expect(set).toMatchObject({ code: 0, err: '' });
+    expect(set.out).toBe('The key •••abcd is kept for openai (byok_first).');
+    const shown = { provider: 'openai', label: '•••abcd', mode: 'byok_first', base_url: null };
+    expect((await json('byok', 'list')).data).toMatchObject([shown]);
+    expect((await tollgate('byok', 'list')).out).toMatch(/\nopenai +•••abcd +byok_first +– +2026-/);
+    expect((await tollgate('byok', 'delete', 'openai')).out).toBe(
+      'The key for openai was deleted.',
+    );
+    expect((await json('byok', 'list')).data).toEqual([]);
+    expect((await tollgate('byok', 'delete', 'openai')).err).toContain('There is no credential');
+  });
+
+  test('takes the key, the mode and an address as options, of any tenant', async () => {
+    await json('tenants', 'create', '--name', 'Own', '--id', 'own');
+    const options = ['--tenant', 'own', '--api-key', 'sk-option-0123456789', '--mode', 'byok_only'];
+    const words = ['byok', 'set', 'anthropic', ...options];
+    const { data } = await json(...words, '--base-url', 'https://public.example/v1/');
+    expect(data).toMatchObject({ mode: 'byok_only', base_url: 'https://public.example/v1' });
+    expect(await json('byok', 'delete', 'anthropic', '--tenant', 'own')).toEqual({ deleted: true });
+    const inside = await tollgate(...words, '--base-url', 'http://10.0.0.1');
+    expect(inside).toMatchObject({ code: 1, err: expect.stringContaining('not public') });
+  });
+
+  test.each([
+    [['set', 'opnai', '--api-key', 'a'], 'There is no provider "opnai"; did you mean "openai"?'],
+    [['set', 'openai', '--api-key', 'two words'], 'api_key must be 1 to 1000 visible characters'],
+    [['set', 'openai', '--api-key', 'a', '--mode', 'both'], 'mode must be one of "byok_first"'],
+    [['set', 'openai', '--api-key', 'a', '--base-url', 'https://public.example'], 'does not take'],
+    [['set', 'openai', '--api-key', 'a', '--tenant', 'nobody'], 'There is no tenant'],
+  ])('%j is refused', async (words, message) => {
+    const { code, err } = await tollgate('byok', ...words);
+    expect(code).toBe(1);
+    expect(err).toContain(message);
+    expect(err).not.toContain('two words');
+  });
+
+  test('lists and deletes without the secret key, and saves nothing beside another', async () => {
+    await json('byok', 'set', 'openai', '--api-key', 'sk-first-0123456789');
+    const right = secretKey;
+    secretKey = 'another-secret-key-of-the-command-line';
+    const refused = await tollgate('byok', 'set', 'anthropic', '--api-key', 'a');
+    expect(refused.err).toStartWith('The secret key is not the one');
+    expect((await json('byok', 'list')).data.length).toBe(1);
+    expect((await tollgate('byok', 'delete', 'openai')).code).toBe(0);
+    secretKey = right;
   });
 });
 

@@ -5,7 +5,7 @@ import { type Command, type Context, readArgs, type Topic } from './command.ts';
 import { commandHelp, overviewHelp, topicHelp } from './help.ts';
 
 /** What the commands need of the process around them. */
-export interface World extends Pick<Context, 'out' | 'err' | 'now'> {
+export interface World extends Pick<Context, 'out' | 'write' | 'err' | 'input' | 'now'> {
   readonly version: string;
   openStore(flags: Flags): Promise<OpenStore>;
   loadModels(flags: Flags): ReturnType<Context['models']>;
@@ -83,20 +83,21 @@ async function runOne(
     ...(config === undefined ? {} : { config }),
     ...(dataDir === undefined ? {} : { dataDir }),
   };
-  const { out, err, now } = world;
+  const { out, write, err, input, now } = world;
   let store: OpenStore | undefined;
   try {
     await command.run({
       args,
       flags,
       out,
+      write,
       err,
+      input,
       now,
       models: () => world.loadModels(flags),
       async desk() {
         store ??= await world.openStore(flags);
-        const { directory, credits, spending } = store;
-        return { directory, credits, spending, now };
+        return { ...store, now };
       },
     });
     return 0;

@@ -1,24 +1,38 @@
-import { nothingSpent } from '../auth/key-spending.ts';
+import { Vault } from '../auth/vault.ts';
 import { environment } from '../config/environment.ts';
+import { withLiveEndpoints } from '../config/live-endpoints.ts';
 import { loadConfig } from '../config/load.ts';
 import { version } from '../config/version.ts';
 import { openStore } from '../store/open.ts';
+import { secretKeyOf } from '../store/secret-key.ts';
+import { verifyBooks } from '../store/verify.ts';
+import { refusalOfAddress } from '../upstream/user-address.ts';
 import type { World } from './run.ts';
 
 /** The process around the commands: its streams, its clock, its configuration, its store. */
 export const world: World = {
   version,
   out: (text) => void process.stdout.write(`${text}\n`),
+  write: (piece) => new Promise((taken) => process.stdout.write(piece, () => taken())),
   err: (text) => void process.stderr.write(`${text}\n`),
+  input: () => Bun.stdin.text(),
   now: Date.now,
-  loadModels: async (flags) => loadConfig(flags, environment).models,
+  loadModels: async (flags) => withLiveEndpoints(loadConfig(flags, environment)),
   async openStore(flags) {
     const config = loadConfig(flags, environment);
-    const { database, directory, creditBook } = await openStore(config.database.reveal());
+    const store = await openStore(config.database.reveal());
+    const { database, directory, credentials, creditBook, keySpending, statements } = store;
     return {
       directory,
+      credentials,
+      providers: config.providers,
+      vault: () => Vault.open({ store: credentials, secret: secretKeyOf(config), isStart: false }),
+      refusalOf: refusalOfAddress,
+      changed: () => undefined,
       credits: creditBook,
-      spending: { spent: async (_tenant, ids) => new Map(ids.map((id) => [id, nothingSpent])) },
+      spending: keySpending,
+      statements,
+      verify: (report) => verifyBooks(database, report),
       close: () => database.close(),
     };
   },

@@ -25,6 +25,18 @@ export function readBootstrap(environment: Environment, problems: Problem[]): Bo
   };
 }
 
+const secretKeyLengthMin = 32;
+
+/** What tenants' credentials are encrypted with, when the operator keeps that key elsewhere. */
+export function readSecretKey(environment: Environment, problems: Problem[]): Secret | null {
+  const path = 'TOLLGATE_SECRET_KEY';
+  const value = environment[path];
+  if (!value) return null;
+  if (value.length >= secretKeyLengthMin) return new Secret(value);
+  problems.push({ path, message: `must have at least ${secretKeyLengthMin} characters` });
+  return null;
+}
+
 function readCredits(text: string | undefined, problems: Problem[]): number {
   if (!text) return defaultCredits;
   const credits = Number(text);

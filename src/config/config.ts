@@ -32,10 +32,16 @@ export interface Config {
     readonly byokFeeBasisPoints: number;
     readonly durability: 'journal' | 'fsync';
   };
+  readonly logs: {
+    /** `null`: forever. */
+    readonly keepDays: number | null;
+  };
   readonly webSearch: WebSearch | null;
   readonly providers: ReadonlyMap<string, Provider>;
   readonly models: readonly Model[];
   readonly bootstrap: Bootstrap;
+  /** Encrypts what must be kept secret in the store; `null`: a file in the data directory does. */
+  readonly secretKey: Secret | null;
   /** Where the settings came from, for the first line that a person reads. */
   readonly source: string;
 }
@@ -58,6 +64,10 @@ export interface Provider {
   readonly headers: Readonly<Record<string, Secret>>;
   readonly timeoutMs: number;
   readonly idleTimeoutMs: number;
+  /** The operator's account may be used; otherwise only by tenants who bring their own. */
+  readonly shared: boolean;
+  /** A tenant's credential may name an address of its own. */
+  readonly byokBaseUrl: boolean;
   readonly quirks: Quirks;
 }
 
@@ -68,7 +78,7 @@ export interface Endpoint extends Omit<EndpointFile, 'priority' | 'pricing'> {
 
 export interface Model extends Omit<ModelFile, 'endpoints' | 'features'> {
   readonly features: readonly Feature[];
-  /** By priority. Empty when no configured provider serves the model. */
+  /** By priority. Empty when no provider serves the model, not even with a tenant's own key. */
   readonly endpoints: readonly Endpoint[];
 }
 

@@ -2,9 +2,9 @@ import { Compile } from 'typebox/compile';
 import { explain, type Problem } from '../core/explain.ts';
 import { isObject } from '../core/json.ts';
 import { Secret } from '../core/secret.ts';
-import { readBootstrap } from './bootstrap.ts';
+import { readBootstrap, readSecretKey } from './bootstrap.ts';
 import { builtinCatalogue } from './catalogue/index.ts';
-import type { Config, WebSearch } from './config.ts';
+import type { Config, Provider, WebSearch } from './config.ts';
 import { mergeModels, mergeProviders } from './merge.ts';
 import { applyOverrides, type Flags, type Override, overridesOf } from './overrides.ts';
 import { ConfigProblems } from './problems.ts';
@@ -68,7 +68,7 @@ function assemble(
     database: inDataDir(file.database ?? 'sqlite:{data_dir}/tollgate.db'),
     redis: file.redis ? new Secret(file.redis) : null,
     objects: inDataDir(file.objects ?? 'file:{data_dir}/objects'),
-    demo: file.demo === true || (file.demo !== false && providers.size === 0),
+    demo: file.demo === true || (file.demo !== false && !hasSharedCapacity(providers)),
     creditsPerUsd: file.credits_per_usd ?? 1_000_000,
     limits: {
       requestsPerMinute: file.limits?.requests_per_minute ?? 600,
@@ -84,12 +84,18 @@ function assemble(
       byokFeeBasisPoints: file.billing?.byok_fee_basis_points ?? 500,
       durability: file.billing?.durability ?? 'journal',
     },
+    logs: { keepDays: file.logs?.keep_days ?? null },
     webSearch: readWebSearch(file, problems),
     providers,
     models,
     bootstrap: readBootstrap(environment, problems),
+    secretKey: readSecretKey(environment, problems),
     source,
   };
+}
+
+function hasSharedCapacity(providers: ReadonlyMap<string, Provider>): boolean {
+  return [...providers.values()].some(({ shared }) => shared);
 }
 
 function readWebSearch(file: ConfigFile, problems: Problem[]): WebSearch | null {

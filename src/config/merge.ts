@@ -11,7 +11,10 @@ import type { Environment } from './read-file.ts';
 
 const defaultTimeoutMs = 120_000;
 
-/** Providers that can be called: those of the file, and built-in ones whose key is at hand. */
+/**
+ * Those of the file and the built-in ones. A built-in one whose key is not at hand is there for
+ * tenants who bring theirs.
+ */
 export function mergeProviders(
   builtin: readonly BuiltinProvider[],
   file: Readonly<Record<string, ProviderFile>>,
@@ -26,7 +29,8 @@ export function mergeProviders(
     const apiKey = own.api_key ?? environment[shipped?.api_key_env ?? ''];
     if (dialect === undefined) problems.push({ path: `${path}.dialect`, message: 'is required' });
     if (baseUrl === undefined) problems.push({ path: `${path}.base_url`, message: 'is required' });
-    if (shipped && own.api_key === undefined && !apiKey) {
+    const shared = own.shared ?? true;
+    if (shipped && own.api_key === undefined && !apiKey && shared) {
       const message = `is required: write it here, set ${shipped.api_key_env}, or write null`;
       problems.push({ path: `${path}.api_key`, message });
     }
@@ -43,13 +47,16 @@ export function mergeProviders(
       headers: mapValues(own.headers ?? {}, (value) => new Secret(value)),
       timeoutMs: own.timeout_ms ?? defaultTimeoutMs,
       idleTimeoutMs: own.idle_timeout_ms ?? defaultTimeoutMs,
+      shared,
+      byokBaseUrl: own.byok_base_url ?? false,
       quirks: { ...shipped?.quirks, ...own.quirks },
     });
   };
   const shippedByName = new Map(builtin.map((provider) => [provider.name, provider]));
   for (const [name, own] of Object.entries(file)) add(name, own, shippedByName.get(name));
   for (const shipped of builtin) {
-    if (!(shipped.name in file) && environment[shipped.api_key_env]) add(shipped.name, {}, shipped);
+    const shared = Boolean(environment[shipped.api_key_env]);
+    if (!(shipped.name in file)) add(shipped.name, { shared }, shipped);
   }
   return providers;
 }
@@ -63,7 +70,8 @@ export function mergeModels(
   meant: ReadonlySet<string>,
   problems: Problem[],
 ): readonly Model[] {
-  const known = new Set([...providers.keys(), ...meant]);
+  const callable = [...providers.values()].filter(({ shared }) => shared);
+  const known = new Set([...callable.map(({ name }) => name), ...meant]);
   const own = new Map<string, Model>();
   file.forEach((model, i) => {
     const path = `models[${i}]`;

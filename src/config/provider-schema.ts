@@ -56,6 +56,10 @@ export const providerSchema = closed({
   timeout_ms: wholeNumber(1, 3_600_000),
   /** Between two bytes of the answer. */
   idle_timeout_ms: wholeNumber(1, 3_600_000),
+  /** False: only tenants who bring their own key may use it. */
+  shared: Type.Boolean(),
+  /** Whether a tenant's own key may come with an address of its own. */
+  byok_base_url: Type.Boolean(),
   quirks: quirksSchema,
 });
 export type ProviderFile = Static<typeof providerSchema>;

@@ -54,6 +54,9 @@ export const configFileSchema = closed({
     byok_fee_basis_points: wholeNumber(0, 100_000),
     durability: oneOf('journal', 'fsync'),
   }),
+  logs: closed({
+    keep_days: nullable(wholeNumber(7, 36_500)),
+  }),
   tools: closed({
     web_search: nullable(
       closed({

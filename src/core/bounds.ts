@@ -34,6 +34,12 @@ export const negativeKeyMs = 2_000;
 /** How often a process asks whether keys, tenants or prices changed elsewhere. */
 export const changePollMs = 400;
 
+/** One attempt from its first byte sent to its last received; the longest answers take minutes. */
+export const attemptMsMax = 3_600_000;
+
+/** A client that takes nothing for this long is gone without having said so. */
+export const clientStallMs = 600_000;
+
 /** While the upstream is silent, a streaming client hears from us this often. */
 export const keepAliveMs = 15_000;
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { formatUsd, parseUsd, perMillion, perUnit, toCredits } from './money.ts';
+import { formatUsd, parseUsd, perMillion, perUnit, shareToCredits, toCredits } from './money.ts';
 
 /** A number of dollars as a fraction, made by shifting the decimal point of its text. */
 function fraction(dollars: string): { over: bigint; under: bigint } {
@@ -102,5 +102,22 @@ describe('a charge is the exact cost, rounded up once', () => {
     expect(toCredits(0n, 1_000_000)).toBe(0);
     expect(toCredits(1n, 1_000_000)).toBe(1);
     expect(toCredits(perMillion(nano('1'), 3), 1_000_000)).toBe(3);
+  });
+});
+
+describe('a share of a price', () => {
+  test.each([
+    // 7,998 credits at 5 % are 399.9.
+    [7_998_000_000_000n, 500, 400],
+    [8_000_000_000_000n, 500, 400],
+    [8_000_000_000_001n, 500, 401],
+    [1_100_000_000n, 500, 1],
+    // 1.2 credits at 150 % are 1.8, so 2; rounded twice it would be 3.
+    [1_200_000_000n, 15_000, 2],
+    [1n, 10_000, 1],
+    [7_998_000_000_000n, 0, 0],
+    [0n, 500, 0],
+  ])('%d femto-dollars at %d basis points are %d credits', (amount, basisPoints, credits) => {
+    expect(shareToCredits(amount, basisPoints, 1_000_000)).toBe(credits);
   });
 });

@@ -11,6 +11,8 @@ export type FemtoUsd = bigint;
 
 const femtoPerNano = 1_000_000n;
 const femtoPerUsd = 1_000_000_000_000_000n;
+/** A basis point is a hundredth of a percent. */
+const basisPointsPerWhole = 10_000n;
 
 /** `"0.0375"` becomes 37,500,000n. More than nine decimals is finer than we count: undefined. */
 export function parseUsd(text: string): NanoUsd | undefined {
@@ -40,4 +42,18 @@ export function perUnit(price: NanoUsd, quantity: number): FemtoUsd {
 export function toCredits(amount: FemtoUsd, creditsPerUsd: number): number {
   const credits = (amount * BigInt(creditsPerUsd) + femtoPerUsd - 1n) / femtoPerUsd;
   return Number(credits);
+}
+
+/**
+ * The same for a fee that is a share of a price. Rounded once and of the exact price: a share of
+ * the rounded one would be rounded twice.
+ */
+export function shareToCredits(
+  amount: FemtoUsd,
+  basisPoints: number,
+  creditsPerUsd: number,
+): number {
+  const whole = femtoPerUsd * basisPointsPerWhole;
+  const share = amount * BigInt(basisPoints) * BigInt(creditsPerUsd);
+  return Number((share + whole - 1n) / whole);
 }

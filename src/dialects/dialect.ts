@@ -120,9 +120,21 @@ export interface Crossing {
   readReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure;
 }
 
+/** Under which names a stream goes on when no upstream has opened it. */
+export type StreamIdentity = Pick<ReplyIdentity, 'id' | 'model' | 'created'>;
+
+/** What a client hears of a stream apart from the upstream's words. */
+export interface ClientWords {
+  /** Said while nothing else is. */
+  keepAlive(): string;
+  /** Said instead of an answer; nothing comes after it. */
+  fail(error: GatewayError, identity: StreamIdentity): string;
+}
+
 /** One chat request as its client worded it, ready to be put to any upstream that can take it. */
 export interface Conversation {
   readonly ask: ChatAsk;
+  readonly words: ClientWords;
   /** Undefined when that dialect has no chat. */
   crossTo(dialect: DialectName): Crossing | undefined;
 }

@@ -8,8 +8,6 @@ export interface HealthParts {
   /** Rejects while the store does not answer. */
   ping(): Promise<void>;
   isDraining(): boolean;
-  /** Models that can be called. */
-  modelCount(): number;
 }
 
 export function healthRoutes(parts: HealthParts): Route[] {
@@ -42,7 +40,6 @@ export function healthRoutes(parts: HealthParts): Route[] {
 async function ready(exchange: Exchange, parts: HealthParts): Promise<Response> {
   const refuse = (why: string) => json(exchange, { status: 'unavailable', reason: why }, 503);
   if (parts.isDraining()) return refuse('This Tollgate is shutting down.');
-  if (parts.modelCount() === 0) return refuse('No model has a configured provider.');
   try {
     await parts.ping();
   } catch (thrown) {

@@ -2,7 +2,7 @@ import type { Model } from '../config/config.ts';
 import { type Caller, mayUseModel } from '../core/caller.ts';
 import { notFound } from '../core/errors.ts';
 import { perEach, perToken } from '../core/prices.ts';
-import type { Catalogue } from '../route/catalogue.ts';
+import type { CallableModels, Offer } from '../route/catalogue.ts';
 import type { Exchange } from './exchange.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
@@ -11,9 +11,10 @@ import type { Route } from './routes.ts';
 const unknownCreated = 0;
 
 export interface ModelParts {
-  catalogue(): Catalogue;
-  /** Parameters that an upstream of this model understands. */
-  supportedParameters(model: Model): readonly string[];
+  /** What a tenant can call. */
+  catalogueOf(tenantId: string): CallableModels | Promise<CallableModels>;
+  /** Parameters that an upstream of a model understands. */
+  supportedParameters(offers: readonly Offer[]): readonly string[];
 }
 
 export function modelRoutes(parts: ModelParts): Route[] {
@@ -34,12 +35,14 @@ export function modelRoutes(parts: ModelParts): Route[] {
 }
 
 /** Only models that this key could call right now. */
-function listModels(exchange: Exchange, caller: Caller, parts: ModelParts): Response {
-  const models = parts
-    .catalogue()
-    .live()
-    .filter((model) => mayUseModel(caller, model.id));
-  const data = models.map((model) => modelRecord(model, parts));
+async function listModels(
+  exchange: Exchange,
+  caller: Caller,
+  parts: ModelParts,
+): Promise<Response> {
+  const catalogue = await parts.catalogueOf(caller.tenantId);
+  const models = catalogue.live().filter((model) => mayUseModel(caller, model.id));
+  const data = models.map((model) => modelRecord(model, catalogue.offers(model.id), parts));
   if (isAnthropicClient(exchange)) {
     const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
     return json(exchange, { data, has_more: false, ...ids });
@@ -47,11 +50,11 @@ function listModels(exchange: Exchange, caller: Caller, parts: ModelParts): Resp
   return json(exchange, { object: 'list', data });
 }
 
-function showModel(exchange: Exchange, caller: Caller, parts: ModelParts): Response {
+async function showModel(exchange: Exchange, caller: Caller, parts: ModelParts): Promise<Response> {
   const id = exchange.param('id');
-  const catalogue = parts.catalogue();
+  const catalogue = await parts.catalogueOf(caller.tenantId);
   const model = catalogue.live().find((live) => live.id === id && mayUseModel(caller, id));
-  if (model) return json(exchange, modelRecord(model, parts));
+  if (model) return json(exchange, modelRecord(model, catalogue.offers(id), parts));
   const close = catalogue.suggest(id);
   const hint = close && mayUseModel(caller, close) ? `; did you mean "${close}"?` : '.';
   throw notFound(`There is no model "${id}"${hint}`, 'model');
@@ -61,9 +64,9 @@ function isAnthropicClient({ route, request }: Exchange): boolean {
   return route.anthropicStyle || request.headers.has('anthropic-version');
 }
 
-function modelRecord(model: Model, { catalogue, supportedParameters }: ModelParts) {
+function modelRecord(model: Model, offers: readonly Offer[], { supportedParameters }: ModelParts) {
   const [brand = ''] = model.id.split('/');
-  const prices = catalogue().offers(model.id)[0]?.prices;
+  const prices = offers[0]?.prices;
   const contextLength = model.context_length ?? 0;
   const outputMax = model.max_completion_tokens ?? contextLength;
   return {
@@ -93,7 +96,7 @@ function modelRecord(model: Model, { catalogue, supportedParameters }: ModelPart
       max_completion_tokens: outputMax,
       is_moderated: false,
     },
-    supported_parameters: supportedParameters(model),
+    supported_parameters: supportedParameters(offers),
     per_request_limits: null,
     // Anthropic's clients look for these two beside the fields above.
     type: 'model',

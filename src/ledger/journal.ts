@@ -1,8 +1,9 @@
-import { closeSync, fdatasync, mkdirSync, openSync, rmSync, unlinkSync, writeSync } from 'node:fs';
+import { fdatasync, mkdirSync, rmSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { journalBytesMax } from '../core/bounds.ts';
 import { type Dispatched, journalFolderName, writeLine } from './journal-lines.ts';
 import type { Settlement } from './ledger-store.ts';
+import { Segment } from './segment.ts';
 
 /** A segment is closed at this size, so that drained ones can be removed. */
 const segmentBytes = 4 * 1024 * 1024;
@@ -10,12 +11,14 @@ const segmentBytes = 4 * 1024 * 1024;
 const syncMs = 50;
 const retryMs = 250;
 
-interface Segment {
-  readonly path: string;
-  readonly file: number;
-  bytes: number;
-  /** Requests whose dispatch or end stands here and is not in the books yet. */
-  readonly open: Set<string>;
+interface Line {
+  readonly requestId: string;
+  readonly text: string;
+}
+
+interface LateLine extends Line {
+  readonly answer: (written: boolean) => void;
+  readonly giveUpAt: number;
 }
 
 /**
@@ -27,13 +30,13 @@ export class Journal {
   readonly #waitForDisk: boolean;
   readonly #segments: Segment[] = [];
   #count = 0;
-  #lines = '';
+  #lines: Line[] = [];
   #writing: PromiseWithResolvers<void> | undefined;
-  /** Ends of requests that could not be written yet; they are tried again until they are. */
-  #unwritten: { line: string; done: () => void }[] = [];
+  /** Ends of requests that could not be written yet; they are tried again for a while. */
+  #late: LateLine[] = [];
   #retry: ReturnType<typeof setTimeout> | undefined;
   #syncing = false;
-  #unsynced = false;
+  readonly #unsynced = new Set<Segment>();
   #closed = false;
 
   constructor(root: string, processId: string, durability: 'journal' | 'fsync') {
@@ -46,23 +49,35 @@ export class Journal {
     return this.#segments.reduce((sum, segment) => sum + segment.bytes, 0);
   }
 
+  /** Tells other hosts on a shared disk that this journal's process lives. */
+  async beat(): Promise<void> {
+    const now = new Date();
+    utimesSync(this.#folder, now, now);
+  }
+
   /** Before an upstream is called. Rejects when nothing can be written: then nothing is sent. */
   async dispatched(call: Dispatched): Promise<void> {
     if (this.bytes > journalBytesMax) throw new Error('The journal has reached its bound.');
-    if (this.#unwritten.length > 0) throw new Error('The journal cannot be written.');
-    this.#segment().open.add(call.requestId);
-    await this.#append(writeLine({ kind: 'dispatched', call }));
+    if (this.#late.length > 0) throw new Error('The journal cannot be written.');
+    const { requestId } = call;
+    try {
+      await this.#append({ requestId, text: writeLine({ kind: 'dispatched', call }) });
+    } catch (thrown) {
+      for (const { open } of this.#segments) open.delete(requestId);
+      throw thrown;
+    }
   }
 
-  /** When a call ended. Resolves once the line is written, however long the disk takes. */
-  async settled(settlement: Settlement): Promise<void> {
-    const line = writeLine({ kind: 'settled', settlement });
-    this.#segment().open.add(settlement.record.requestId);
+  /** When a call ended. Answers whether the line could be written within this time. */
+  async settled(settlement: Settlement, waitMs: number): Promise<boolean> {
+    const { requestId } = settlement.record;
+    const line = { requestId, text: writeLine({ kind: 'settled', settlement }) };
     try {
       await this.#append(line);
+      return true;
     } catch {
-      await new Promise<void>((done) => {
-        this.#unwritten.push({ line, done });
+      return new Promise((answer) => {
+        this.#late.push({ ...line, answer, giveUpAt: performance.now() + waitMs });
         this.#retry ??= setTimeout(() => this.#tryAgain(), retryMs);
       });
     }
@@ -79,31 +94,35 @@ export class Journal {
       this.#remove(current);
   }
 
-  /** Everything is drained: the files go. */
+  /** Whatever is not in the books stays for the next start to find. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#retry);
-    for (const segment of [...this.#segments]) this.#remove(segment);
-    rmSync(this.#folder, { recursive: true, force: true });
+    const isDrained = this.#segments.every((segment) => segment.open.size === 0);
+    for (const segment of this.#segments.splice(0)) segment.close();
+    if (isDrained) rmSync(this.#folder, { recursive: true, force: true });
   }
 
   #segment(): Segment {
     const last = this.#segments.at(-1);
     if (last && last.bytes < segmentBytes) return last;
+    // Another process may have taken us for dead and booked what we had.
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     const path = join(this.#folder, `${String(this.#count++).padStart(8, '0')}.jsonl`);
-    const segment = { path, file: openSync(path, 'a', 0o600), bytes: 0, open: new Set<string>() };
+    const segment = new Segment(path, this.#waitForDisk);
     this.#segments.push(segment);
     return segment;
   }
 
   #remove(segment: Segment): void {
     this.#segments.splice(this.#segments.indexOf(segment), 1);
-    closeSync(segment.file);
-    unlinkSync(segment.path);
+    this.#unsynced.delete(segment);
+    segment.remove();
   }
 
-  #append(line: string): Promise<void> {
-    this.#lines += line;
+  #append(line: Line): Promise<void> {
+    if (this.#closed) return Promise.reject(new Error('The journal is closed.'));
+    this.#lines.push(line);
     if (!this.#writing) {
       this.#writing = Promise.withResolvers();
       setImmediate(() => this.#flush());
@@ -115,58 +134,60 @@ export class Journal {
     const writing = this.#writing;
     const lines = this.#lines;
     this.#writing = undefined;
-    this.#lines = '';
+    this.#lines = [];
     if (!writing) return;
     try {
-      const segment = this.#segment();
-      write(segment, lines);
+      const { file } = this.#write(lines);
       if (this.#waitForDisk)
-        fdatasync(segment.file, (error) => (error ? writing.reject(error) : writing.resolve()));
+        fdatasync(file, (error) => (error ? writing.reject(error) : writing.resolve()));
       else writing.resolve();
     } catch (thrown) {
       writing.reject(thrown);
-      return;
     }
-    this.#syncSoon();
+  }
+
+  #write(lines: readonly Line[]): Segment {
+    const segment = this.#segment();
+    // Named before they are written: a line that stands in a segment must keep it.
+    for (const { requestId } of lines) segment.open.add(requestId);
+    segment.write(lines.map(({ text }) => text).join(''));
+    this.#syncSoon(segment);
+    return segment;
   }
 
   /** A loop of its own pace: never more than one sync under way, never more than 50 ms behind. */
-  #syncSoon(): void {
-    this.#unsynced = true;
+  #syncSoon(segment?: Segment): void {
+    if (segment) this.#unsynced.add(segment);
     if (this.#syncing || this.#waitForDisk) return;
     this.#syncing = true;
     setTimeout(() => {
-      const file = this.#segments.at(-1)?.file;
-      this.#unsynced = false;
+      const [first] = this.#unsynced;
       const next = () => {
         this.#syncing = false;
-        if (this.#unsynced && !this.#closed) this.#syncSoon();
+        if (this.#unsynced.size > 0 && !this.#closed) this.#syncSoon();
       };
-      if (file === undefined) next();
-      else fdatasync(file, next);
+      if (first === undefined || this.#closed) return next();
+      this.#unsynced.delete(first);
+      fdatasync(first.file, next);
     }, syncMs);
   }
 
+  /** One by one, so that little space is enough for some of them. */
   #tryAgain(): void {
     this.#retry = undefined;
-    const waiting = this.#unwritten;
     try {
-      write(this.#segment(), waiting.map(({ line }) => line).join(''));
+      for (let line = this.#late[0]; line; line = this.#late[0]) {
+        this.#write([line]);
+        this.#late.shift();
+        line.answer(true);
+      }
     } catch {
-      this.#retry = setTimeout(() => this.#tryAgain(), retryMs);
-      return;
+      const now = performance.now();
+      const isOver = ({ giveUpAt }: LateLine) => giveUpAt <= now;
+      const over = this.#late.filter(isOver);
+      this.#late = this.#late.filter((line) => !isOver(line));
+      for (const { answer } of over) answer(false);
+      if (this.#late.length > 0) this.#retry = setTimeout(() => this.#tryAgain(), retryMs);
     }
-    this.#unwritten = [];
-    for (const { done } of waiting) done();
   }
-}
-
-/** A full disk can take half a line. The next line starts fresh, so only the torn one is lost. */
-function write(segment: Segment, lines: string): void {
-  const bytes = Buffer.from(lines);
-  const written = writeSync(segment.file, bytes);
-  segment.bytes += written;
-  if (written === bytes.length) return;
-  writeSync(segment.file, '\n');
-  throw new Error('The disk took only a part of the line.');
 }

@@ -5,6 +5,13 @@ import type { Owner } from './owner.ts';
 export interface LeaseOrder {
   readonly owner: Owner;
   readonly processId: string;
+  /**
+   * Grows with every order of the process. A lease keeps the number of the order that began it, so
+   * that an answer about a lease that was lost meanwhile is not taken for one about its successor.
+   */
+  readonly number: number;
+  /** Begins a new lease; the credits of the old one go back first. Ends any doubt about it. */
+  readonly anew: boolean;
   /** Credits it needs now. It may get more, to save the next trip, or less, when there is less. */
   readonly credits: number;
   /** One request's hold: smaller extras than this would lie about unused. */
@@ -16,8 +23,20 @@ export interface LeaseOrder {
 
 export interface LeaseAnswer {
   readonly granted: number;
-  /** What other processes have on lease and might give back. */
+  /** The number of the lease that the credits belong to. */
+  readonly lease: number;
+  /** What other processes have on lease and might give back; 0 when it was not needed. */
   readonly leasedElsewhere: number;
+  /** The part of it whose processes have not answered the last recall. */
+  readonly unanswered: number;
+}
+
+/** Credits that go back to their account, out of one lease and no other. */
+export interface Return {
+  readonly processId: string;
+  readonly owner: string;
+  readonly lease: number;
+  readonly credits: number;
 }
 
 /** One request's end as the books see it. */
@@ -43,23 +62,27 @@ export interface Batch {
 export interface Booked {
   readonly account: string;
   readonly charge: number;
-  /** The part that came out of the process's lease; the rest was free in the account. */
-  readonly fromLease: number;
+  /**
+   * The part that came out of the process's lease; the rest was free in the account. Null for what
+   * an earlier commit had booked already: nobody knows any more where it took it from.
+   */
+  readonly fromLease: { readonly lease: number; readonly credits: number } | null;
 }
 
 /** The store behind wallets and drain. Every method is one transaction. */
 export interface LedgerStore {
   /** Moves credits from an account's free balance into a process's lease. */
   lease(order: LeaseOrder): Promise<LeaseAnswer>;
-  giveBack(processId: string, owner: string, credits: number): Promise<void>;
+  /** Gives back, nothing included: either way it answers a recall. */
+  giveBack(back: Return): Promise<void>;
   /** Prolongs all leases of a process; answers the accounts on which it still has one. */
   renew(processId: string, until: number): Promise<ReadonlySet<string>>;
   /** Frees the leases of processes that stopped renewing, and those of the named dead one. */
   expire(now: number, deadProcessId?: string): Promise<void>;
-  /** Says that somebody starves on this account. */
-  recall(owner: string, now: number): Promise<void>;
-  /** Of the accounts on which the process has a lease: those recalled since. */
-  recalled(processId: string, since: number): Promise<readonly string[]>;
+  /** Says that a process starves on this account. */
+  recall(owner: string, processId: string): Promise<void>;
+  /** The accounts on which the process has a lease and a recall to answer. */
+  recalled(processId: string): Promise<readonly string[]>;
   /** Log rows, ledger entries, balances, leases and roll-ups of a batch: all or nothing. */
   commit(batch: Batch): Promise<readonly Booked[]>;
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { Booked, LeaseAnswer } from './ledger-store.ts';
 import type { Owner } from './owner.ts';
 
 /** What a purse answers to a request for credits. */
@@ -8,7 +9,13 @@ export type Taken =
   /** The lease is used up and the store cannot be asked. */
   | { readonly kind: 'unavailable' };
 
-type Refill = (owner: Owner, credits: number, oneHold: number) => Promise<number>;
+/** What those who wait need; `missing` is looked at again as credits come and go. */
+export interface Need {
+  missing(): number;
+  readonly oneHold: number;
+}
+
+type Refill = (purse: Purse, need: Need) => Promise<void>;
 
 interface Waiter {
   readonly wanted: number;
@@ -27,12 +34,15 @@ export class Purse {
   owner: Owner;
   readonly #refill: Refill;
   readonly #waiting: Waiter[] = [];
+  /** The lease that is counted here; answers about earlier ones come too late to matter. */
+  #lease = 0;
   #leased = 0;
   #held = 0;
   #owed = 0;
   #serving = false;
+  #inDoubt = false;
 
-  /** `refill` asks the store for credits and answers how many came; it rejects when it is away. */
+  /** `refill` asks the store and tells the purse what came; it rejects when the store is away. */
   constructor(owner: Owner, refill: Refill) {
     this.owner = owner;
     this.#refill = refill;
@@ -42,12 +52,25 @@ export class Purse {
     return this.#leased - this.#held - this.#owed;
   }
 
+  get lease(): number {
+    return this.#lease;
+  }
+
   get leased(): number {
     return this.#leased;
   }
 
   get held(): number {
     return this.#held;
+  }
+
+  get owed(): number {
+    return this.#owed;
+  }
+
+  /** The store may count another lease than we do: one of its answers was lost. */
+  get inDoubt(): boolean {
+    return this.#inDoubt;
   }
 
   get idle(): boolean {
@@ -60,11 +83,15 @@ export class Purse {
    */
   take(wanted: number, least: number): Taken | Promise<Taken> {
     assert(wanted >= least && least >= 0, 'The least must not be more than what is wanted.');
+    // What costs nothing needs no credits, not even of a lost lease.
+    if (wanted === 0) return this.#hand(0);
     if (this.#waiting.length === 0 && this.free >= wanted) return this.#hand(wanted);
-    return new Promise((answer) => {
-      this.#waiting.push({ wanted, least, answer });
-      void this.#serve();
-    });
+    return this.#queue(wanted, least);
+  }
+
+  /** Leases anew what is in use, and nothing else, if the store may count another lease. */
+  async endDoubt(): Promise<void> {
+    if (this.#inDoubt) await this.#queue(0, 0);
   }
 
   /** A running request needs nothing of this any more. */
@@ -79,32 +106,65 @@ export class Purse {
     this.#owed += charge;
   }
 
-  /** The drain has booked a charge: it left the account, and usually this lease. */
-  booked(charge: number, fromLease: number): void {
+  /** A charge that will not be booked after all. */
+  forgive(charge: number): void {
     this.#owed -= charge;
-    this.#leased -= fromLease;
   }
 
-  /** Gives up what is free; answers how much, to be given back to the store. */
-  surrender(): number {
+  /** The drain has booked a charge: it left the account, and usually this lease. */
+  booked(charge: number, fromLease: Booked['fromLease']): void {
+    this.#owed -= charge;
+    if (fromLease === null) {
+      // At worst all of it came from here; until the doubt ends we count on no more than that.
+      this.#leased -= charge;
+      this.#inDoubt = true;
+    } else if (this.#counts(fromLease.lease)) {
+      this.#leased -= fromLease.credits;
+    }
+  }
+
+  /** The store has put credits into our lease. */
+  granted({ granted, lease }: LeaseAnswer, anew: boolean): void {
+    if (this.#counts(lease)) this.#leased += granted;
+    if (anew) this.#inDoubt = false;
+  }
+
+  /** Gives up what is free; answers how much of which lease, to be given back to the store. */
+  surrender(): { readonly lease: number; readonly credits: number } {
     const credits = Math.max(0, this.free);
     this.#leased -= credits;
-    return credits;
+    return { lease: this.#lease, credits };
   }
 
-  /** What was surrendered could not be given back after all. */
-  keep(credits: number): void {
-    this.#leased += credits;
+  /** The store did not answer: it may have done what it was asked, or not. */
+  doubt(lease: number): void {
+    if (lease === this.#lease) this.#inDoubt = true;
   }
 
   /** The store ended our lease while we could not renew it; what runs on must be leased anew. */
   lose(): void {
+    this.#lease += 1;
     this.#leased = 0;
+  }
+
+  #counts(lease: number): boolean {
+    if (lease > this.#lease) {
+      this.#lease = lease;
+      this.#leased = 0;
+    }
+    return lease === this.#lease;
   }
 
   #hand(credits: number): Taken {
     this.#held += credits;
     return { kind: 'taken', credits };
+  }
+
+  #queue(wanted: number, least: number): Promise<Taken> {
+    return new Promise((answer) => {
+      this.#waiting.push({ wanted, least, answer });
+      void this.#serve();
+    });
   }
 
   /** Serves waiters in the order they came; one trip to the store answers for all of them. */
@@ -115,7 +175,7 @@ export class Purse {
       const round = this.#waiting.length;
       const wanted = this.#waiting.reduce((sum, waiter) => sum + waiter.wanted, 0);
       const oneHold = this.#waiting[0]?.wanted ?? 0;
-      const asked = await this.#ask(wanted - this.free, oneHold);
+      const asked = await this.#ask({ missing: () => wanted - this.free, oneHold });
       // Later comers wait for the next round: the store was not asked for them.
       for (const waiter of this.#waiting.splice(0, round))
         waiter.answer(this.#verdict(waiter, asked));
@@ -123,10 +183,10 @@ export class Purse {
     this.#serving = false;
   }
 
-  async #ask(credits: number, oneHold: number): Promise<boolean> {
-    if (credits <= 0) return true;
+  async #ask(need: Need): Promise<boolean> {
+    if (need.missing() <= 0 && !this.#inDoubt) return true;
     try {
-      this.#leased += await this.#refill(this.owner, credits, oneHold);
+      await this.#refill(this, need);
       return true;
     } catch {
       return false;
@@ -135,7 +195,7 @@ export class Purse {
 
   #verdict({ wanted, least }: Waiter, asked: boolean): Taken {
     const { free } = this;
-    if (free >= wanted) return this.#hand(wanted);
+    if (free >= wanted || wanted === 0) return this.#hand(wanted);
     if (free >= least && free > 0) return this.#hand(free);
     return asked ? { kind: 'short', available: Math.max(0, free) } : { kind: 'unavailable' };
   }

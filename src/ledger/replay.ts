@@ -10,8 +10,8 @@ import {
 } from './journal-lines.ts';
 import type { LedgerStore, Settlement } from './ledger-store.ts';
 
-/** Journals of another host on a shared disk are left alone this long after their last line. */
-const foreignSilenceMs = 300_000;
+/** A living process touches its journal far more often, wherever on a shared disk it runs. */
+const silenceMs = 300_000;
 const batchMax = 1_000;
 
 /**
@@ -45,8 +45,8 @@ export async function replayJournals(
 function readFolder(folder: string): Settlement[] {
   const underWay = new Map<string, Dispatched>();
   const settlements: Settlement[] = [];
-  for (const name of readdirSync(folder).sort()) {
-    for (const line of readLines(readFileSync(join(folder, name), 'utf8'))) {
+  for (const name of ifThere(() => readdirSync(folder), []).toSorted()) {
+    for (const line of readLines(ifThere(() => readFileSync(join(folder, name), 'utf8'), ''))) {
       if (line.kind === 'dispatched') underWay.set(line.call.requestId, line.call);
       else settlements.push(line.settlement);
     }
@@ -55,9 +55,24 @@ function readFolder(folder: string): Settlement[] {
   return [...settlements, ...[...underWay.values()].map(diedOf)];
 }
 
-/** Our own number, met again, is a predecessor's: containers start everything as process 1. */
+/** Somebody who replays the same journal removes it only when all of it is in the books. */
+function ifThere<Found>(read: () => Found, otherwise: Found): Found {
+  try {
+    return read();
+  } catch (thrown) {
+    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return otherwise;
+    throw thrown;
+  }
+}
+
+/**
+ * A number alone proves nothing: our own, met again, is a predecessor's (containers start
+ * everything as process 1), and after a reboot any program may have it.
+ */
 function isAlive({ host, pid }: JournalOwner, folder: string, now: number): boolean {
-  if (host !== hostname()) return now - statSync(folder).mtimeMs < foreignSilenceMs;
+  const touchedAt = ifThere(() => statSync(folder).mtimeMs, 0);
+  const isSilent = now - touchedAt >= silenceMs;
+  if (isSilent || host !== hostname()) return !isSilent;
   if (pid === process.pid) return false;
   try {
     process.kill(pid, 0);

@@ -1,9 +1,10 @@
 import type { Caller } from '../core/caller.ts';
 import type { Chore } from '../core/chore.ts';
 import { GatewayError } from '../core/errors.ts';
+import { type Hold, OpenHold } from './hold.ts';
 import type { Booked, LedgerStore } from './ledger-store.ts';
 import { keyOwner, type Owner, walletOwner } from './owner.ts';
-import { Purse, type Taken } from './purse.ts';
+import { type Need, Purse, type Taken } from './purse.ts';
 
 /** A lease lives this long without renewal; nobody uses one that is about to end. */
 const leaseMs = 120_000;
@@ -11,8 +12,8 @@ const renewMs = 10_000;
 const leaseMarginMs = 10_000;
 /** How often a process looks whether others starve on an account it has credits of. */
 const recallPollMs = 250;
-/** How long a starving process waits for others to give back, and in which steps. */
-const recallTries = 5;
+/** How long a starving process waits for others to answer: dead ones never will. */
+const recallTries = 10;
 const recallPauseMs = 200;
 /** Credits that nobody has used for this long go back to the account. */
 const idleMs = 5_000;
@@ -23,76 +24,75 @@ export interface HoldOrder {
   readonly least: number;
 }
 
-/** Credits set aside for one running request, on its wallet and on its key's limit. */
-export interface Hold {
-  /** What is set aside now. */
-  readonly credits: number;
-  readonly keyAccount: string | null;
-  /** Sets more aside; false when there is no more. */
-  extend(credits: number): Promise<boolean>;
-  /** Ends the hold with a charge. Answers what could be charged: less when credits ran out. */
-  settle(charge: number): Promise<Charged>;
-}
-
-export interface Charged {
-  readonly wallet: number;
-  /** What counts against the key's limit. */
-  readonly key: number;
+interface KnownPurse {
+  readonly purse: Purse;
+  usedAt: number;
 }
 
 export class Wallets {
   readonly #store: LedgerStore;
   readonly #processId: string;
   readonly #now: () => number;
-  readonly #purses = new Map<string, { readonly purse: Purse; usedAt: number }>();
+  readonly #pause: (ms: number) => Promise<void>;
+  readonly #purses = new Map<string, KnownPurse>();
+  #orders = 0;
   #leaseUntil: number;
-  #recallSeen: number;
 
-  constructor(store: LedgerStore, processId: string, now: () => number = Date.now) {
+  constructor(
+    store: LedgerStore,
+    processId: string,
+    now: () => number = Date.now,
+    pause: (ms: number) => Promise<void> = Bun.sleep,
+  ) {
     this.#store = store;
     this.#processId = processId;
     this.#now = now;
+    this.#pause = pause;
     this.#leaseUntil = now() + leaseMs;
-    this.#recallSeen = now();
   }
 
   chores(): Chore[] {
     return [
       { everyMs: renewMs, run: () => this.renew() },
       { everyMs: recallPollMs, run: () => this.answerRecalls() },
-      { everyMs: idleMs, run: () => this.returnIdle() },
     ];
   }
 
   /** Sets credits aside, usually without leaving memory. Throws 402, or 503 without the store. */
   hold(caller: Caller, order: HoldOrder): Hold | Promise<Hold> {
-    const wallet = this.#purse(walletOwner(caller.tenantId));
-    const limited = keyOwner(caller, this.#now());
-    const key = limited && this.#purse(limited);
-    this.#refuseStale();
-    const taken = wallet.take(order.wanted, order.least);
-    if (key === undefined && !(taken instanceof Promise))
-      return holdOf(wallet, undefined, taken, order);
+    if (this.#isStale) throw unavailable();
+    const wallet = walletOwner(caller.tenantId);
+    const key = keyOwner(caller, this.#now());
+    const taken = this.#purse(wallet).take(order.wanted, order.least);
+    if (key === undefined && !(taken instanceof Promise)) return this.#open(wallet, taken, order);
     return this.#holdBoth(wallet, key, taken, order);
   }
 
   async #holdBoth(
-    wallet: Purse,
-    key: Purse | undefined,
+    wallet: Owner,
+    key: Owner | undefined,
     first: Taken | Promise<Taken>,
     order: HoldOrder,
   ): Promise<Hold> {
     const taken = await first;
-    if (!key || taken.kind !== 'taken') return holdOf(wallet, undefined, taken, order);
-    const limited = await key.take(taken.credits, order.least);
-    if (limited.kind !== 'taken') {
-      wallet.release(taken.credits);
-      throw refusal(limited, order, 'This API key');
-    }
+    if (!key || taken.kind !== 'taken') return this.#open(wallet, taken, order);
+    const limited = await this.#purse(key).take(taken.credits, order.least);
+    const spare = taken.credits - (limited.kind === 'taken' ? limited.credits : 0);
     // The two hold alike: the smaller of what each could give.
-    wallet.release(taken.credits - limited.credits);
-    return holdOf(wallet, key, limited, order);
+    this.#known(wallet).purse.release(spare);
+    if (limited.kind !== 'taken') throw refusal(limited, order, 'This API key');
+    return new OpenHold(this.#source, wallet, key, limited.credits);
   }
+
+  #open(wallet: Owner, taken: Taken, order: HoldOrder): Hold {
+    if (taken.kind !== 'taken') throw refusal(taken, order, 'This account');
+    return new OpenHold(this.#source, wallet, undefined, taken.credits);
+  }
+
+  readonly #source = {
+    purse: (owner: Owner): Purse => this.#known(owner).purse,
+    mayExtend: (): boolean => !this.#isStale,
+  };
 
   /** The drain has taken these charges out of their accounts. */
   booked(charges: readonly Booked[]): void {
@@ -101,33 +101,44 @@ export class Wallets {
     }
   }
 
+  /** These charges were given up before the drain had them. */
+  forgive(charges: readonly { readonly account: string; readonly charge: number }[]): void {
+    for (const { account, charge } of charges) this.#purses.get(account)?.purse.forgive(charge);
+  }
+
+  /** Keeps the leases alive; and, as the store answers, puts in order what it left in doubt. */
   async renew(): Promise<void> {
     const until = this.#now() + leaseMs;
+    const before = [...this.#purses].map(([name, { purse }]) => ({ name, lease: purse.lease }));
     const alive = await this.#store.renew(this.#processId, until);
     this.#leaseUntil = until;
-    for (const [name, { purse }] of this.#purses) {
-      if (purse.leased > 0 && !alive.has(name)) purse.lose();
+    for (const { name, lease } of before) {
+      const purse = this.#purses.get(name)?.purse;
+      // A lease that began while we asked may be missing in the answer.
+      if (purse && lease > 0 && purse.lease === lease && !alive.has(name)) purse.lose();
     }
     await this.#store.expire(this.#now());
+    for (const { purse } of [...this.#purses.values()]) await purse.endDoubt();
+    await this.returnIdle();
   }
 
   /** Gives back what is free on accounts where another process found nothing left. */
   async answerRecalls(): Promise<void> {
     if (this.#purses.size === 0) return;
-    const since = this.#recallSeen;
-    this.#recallSeen = this.#now() - recallPauseMs * recallTries;
-    for (const name of await this.#store.recalled(this.#processId, since)) {
+    for (const name of await this.#store.recalled(this.#processId)) {
       const known = this.#purses.get(name);
-      if (known) await this.#giveBack(known.purse);
+      await known?.purse.endDoubt();
+      if (known) await this.#giveBack(known.purse, 'answer');
     }
   }
 
   async returnIdle(): Promise<void> {
     const before = this.#now() - idleMs;
-    for (const [name, known] of this.#purses) {
-      if (!known.purse.idle || known.usedAt > before) continue;
-      await this.#giveBack(known.purse);
-      if (known.purse.idle && known.purse.leased === 0) this.#purses.delete(name);
+    for (const [name, known] of [...this.#purses]) {
+      const { purse } = known;
+      if (!purse.idle || known.usedAt > before) continue;
+      await this.#giveBack(purse);
+      if (purse.idle && purse.leased === 0 && !purse.inDoubt) this.#purses.delete(name);
     }
   }
 
@@ -136,94 +147,80 @@ export class Wallets {
     for (const { purse } of this.#purses.values()) await this.#giveBack(purse);
   }
 
-  async #giveBack(purse: Purse): Promise<void> {
-    const credits = purse.surrender();
-    if (credits === 0) return;
+  /**
+   * Only asked for when the store has just been heard of: credits whose return is in doubt cannot
+   * be used until it answers again.
+   */
+  async #giveBack(purse: Purse, why?: 'answer'): Promise<void> {
+    const { lease, credits } = purse.surrender();
+    if (credits === 0 && why !== 'answer') return;
+    const owner = purse.owner.name;
     try {
-      await this.#store.giveBack(this.#processId, purse.owner.name, credits);
+      await this.#store.giveBack({ processId: this.#processId, owner, lease, credits });
     } catch (thrown) {
-      purse.keep(credits);
+      purse.doubt(lease);
       throw thrown;
     }
   }
 
   #purse(owner: Owner): Purse {
+    const { purse } = this.#known(owner);
+    if (purse.owner.allowance !== owner.allowance) {
+      purse.owner = owner;
+      // A lowered limit can only take back what is not on lease.
+      void this.#giveBack(purse).catch(() => undefined);
+    }
+    return purse;
+  }
+
+  #known(owner: Owner): KnownPurse {
     let known = this.#purses.get(owner.name);
     if (!known) {
-      const purse = new Purse(owner, (from, credits, oneHold) =>
-        this.#refill(from, credits, oneHold),
-      );
+      const purse = new Purse(owner, (asking, need) => this.#refill(asking, need));
       known = { purse, usedAt: 0 };
       this.#purses.set(owner.name, known);
-    } else if (known.purse.owner.allowance !== owner.allowance) {
-      known.purse.owner = owner;
-      // A lowered limit can only take back what is not on lease.
-      void this.#giveBack(known.purse).catch(() => undefined);
     }
     known.usedAt = this.#now();
-    return known.purse;
+    return known;
   }
 
   /** Asks the store; when others have the rest on lease, lets them know and asks again. */
-  async #refill(owner: Owner, credits: number, oneHold: number): Promise<number> {
-    let granted = 0;
+  async #refill(purse: Purse, need: Need): Promise<void> {
     for (let tried = 0; ; tried++) {
+      const answer = await this.#lease(purse, need);
+      if (need.missing() <= 0 || answer.leasedElsewhere === 0) return;
+      if (tried > 0 && answer.unanswered === 0) return;
+      if (tried === recallTries) return;
+      if (tried === 0) await this.#store.recall(purse.owner.name, this.#processId);
+      await this.#pause(recallPauseMs);
+    }
+  }
+
+  async #lease(purse: Purse, { missing, oneHold }: Need) {
+    const anew = purse.inDoubt;
+    try {
       const answer = await this.#store.lease({
-        owner,
+        owner: purse.owner,
         processId: this.#processId,
-        credits: credits - granted,
+        number: ++this.#orders,
+        anew,
+        credits: Math.max(0, missing() + (anew ? purse.leased : 0)),
         oneHold,
         until: this.#leaseUntil,
         now: this.#now(),
       });
-      granted += answer.granted;
-      if (granted >= credits || answer.leasedElsewhere === 0 || tried === recallTries)
-        return granted;
-      await this.#store.recall(owner.name, this.#now());
-      await Bun.sleep(recallPauseMs);
+      purse.granted(answer, anew);
+      return answer;
+    } catch (thrown) {
+      purse.doubt(purse.lease);
+      throw thrown;
     }
   }
 
   /** Without renewal, others may already have our lease; we stop before that, not after. */
-  #refuseStale(): void {
-    if (this.#now() < this.#leaseUntil - leaseMarginMs) return;
-    throw unavailable();
+  get #isStale(): boolean {
+    return this.#now() >= this.#leaseUntil - leaseMarginMs;
   }
-}
-
-function holdOf(wallet: Purse, key: Purse | undefined, taken: Taken, order: HoldOrder): Hold {
-  if (taken.kind !== 'taken') throw refusal(taken, order, 'This account');
-  let held = taken.credits;
-  return {
-    get credits() {
-      return held;
-    },
-    keyAccount: key?.owner.name ?? null,
-    async extend(credits) {
-      const more = await wallet.take(credits, credits);
-      if (more.kind !== 'taken') return false;
-      const limited = key ? await key.take(credits, credits) : more;
-      if (limited.kind !== 'taken') wallet.release(credits);
-      else held += credits;
-      return limited.kind === 'taken';
-    },
-    async settle(charge) {
-      return {
-        wallet: await settlePurse(wallet, held, charge),
-        key: key ? await settlePurse(key, held, charge) : 0,
-      };
-    },
-  };
-}
-
-/** Charges a purse; what exceeds the hold is taken as far as there is something to take. */
-async function settlePurse(purse: Purse, held: number, charge: number): Promise<number> {
-  const missing = charge - held;
-  const more = missing > 0 ? await purse.take(missing, 0) : undefined;
-  const inHand = held + (more?.kind === 'taken' ? more.credits : 0);
-  const charged = Math.min(charge, inHand);
-  purse.settle(inHand, charged);
-  return charged;
 }
 
 function refusal(
@@ -232,8 +229,7 @@ function refusal(
   who: string,
 ): GatewayError {
   if (taken.kind === 'unavailable') return unavailable();
-  const has = `${who} has ${taken.available} credits left`;
-  const message = `${has} and this request needs at least ${order.least}.`;
+  const message = `${who} has ${taken.available} credits left and this request needs at least ${order.least}.`;
   return new GatewayError('insufficient_credits', message);
 }
 

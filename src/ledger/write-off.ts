@@ -1,4 +1,4 @@
-import { type Charges, totalCharge } from '../record/request-record.ts';
+import { type Charges, noCharges, totalCharge } from '../record/request-record.ts';
 import type { Settlement } from './ledger-store.ts';
 
 /**
@@ -46,5 +46,22 @@ function reduceCharges(charges: Charges, loss: number): Charges {
     byokPlatformFee: less(charges.byokPlatformFee),
     managedToolFee: less(charges.managedToolFee),
     agentRuntimeFee: less(charges.agentRuntimeFee),
+  };
+}
+
+/** The end of a request that could not be written down: then it is not charged either. */
+export function giveUp(settlement: Settlement): Settlement {
+  const { record } = settlement;
+  return {
+    ...settlement,
+    writtenOff: 0,
+    keyCharge: 0,
+    record: {
+      ...record,
+      status: 'error',
+      error: 'service_unavailable',
+      charges: noCharges,
+      note: 'The journal could not be written, so the answer was broken off and costs nothing.',
+    },
   };
 }

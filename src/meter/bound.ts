@@ -1,7 +1,7 @@
 import type { ChatAsk } from '../core/chat.ts';
 import type { Prices } from '../core/prices.ts';
 import { noUsage } from '../core/usage.ts';
-import { modelCharge, tokenCost } from './price.ts';
+import { chargeAt, type Payer, tokenCost } from './price.ts';
 
 /**
  * What a request may cost, before anybody knows. Not the worst case in theory: clients send output
@@ -18,7 +18,7 @@ const bytesPerToken = 3;
 /** What an image costs in tokens at most, with the models that count it in tokens. */
 const tokensPerImage = 2_000;
 
-export interface Priced {
+export interface Priced extends Payer {
   readonly prices: Prices;
   readonly model: { readonly max_completion_tokens?: number | undefined };
 }
@@ -67,11 +67,15 @@ function costOf(ask: ChatAsk, offer: Priced, outputTokens: number, creditsPerUsd
     inputTokens: inputBound(ask),
     outputTokens: outputTokens * ask.choices,
   };
-  return modelCharge(tokenCost(usage, offer.prices, ask.images.length), creditsPerUsd);
+  return chargeAt(offer, tokenCost(usage, offer.prices, ask.images.length), creditsPerUsd);
 }
 
-export function inputBound({ inputBytes, images }: ChatAsk): number {
+export function inputBound(ask: ChatAsk): number {
+  return Math.ceil(textBytes(ask) / bytesPerToken) + ask.images.length * tokensPerImage;
+}
+
+/** The request without its pictures, whose bytes say nothing about their tokens. */
+export function textBytes({ inputBytes, images }: ChatAsk): number {
   const pictures = images.reduce((sum, { url }) => sum + url.length, 0);
-  const text = Math.max(0, inputBytes - pictures);
-  return Math.ceil(text / bytesPerToken) + images.length * tokensPerImage;
+  return Math.max(0, inputBytes - pictures);
 }

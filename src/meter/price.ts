@@ -1,4 +1,4 @@
-import { type FemtoUsd, perMillion, perUnit, toCredits } from '../core/money.ts';
+import { type FemtoUsd, perMillion, perUnit, shareToCredits, toCredits } from '../core/money.ts';
 import type { Prices } from '../core/prices.ts';
 import type { Usage } from '../core/usage.ts';
 
@@ -14,7 +14,22 @@ export function tokenCost(usage: Usage, prices: Prices, inputImages = 0): FemtoU
   );
 }
 
+/** Nobody has so many credits; and hundreds of such charges can still be summed exactly. */
+const chargeMax = 10_000_000_000_000;
+
 /** The model charge of a request: its cost, rounded up once. */
 export function modelCharge(cost: FemtoUsd, creditsPerUsd: number): number {
-  return toCredits(cost, creditsPerUsd);
+  return Math.min(chargeMax, toCredits(cost, creditsPerUsd));
+}
+
+/** Who pays the provider. */
+export interface Payer {
+  /** Set when the caller does, from its own account: here it owes a share of the list price. */
+  readonly own?: { readonly feeBasisPoints: number } | null;
+}
+
+/** All that is charged for a cost there: the model charge, or the platform fee in place of it. */
+export function chargeAt({ own }: Payer, cost: FemtoUsd, creditsPerUsd: number): number {
+  if (!own) return modelCharge(cost, creditsPerUsd);
+  return Math.min(chargeMax, shareToCredits(cost, own.feeBasisPoints, creditsPerUsd));
 }

@@ -1,4 +1,7 @@
+import type { TrafficMode } from '../core/byok.ts';
 import type { Usage } from '../core/usage.ts';
+
+export type { TrafficMode };
 
 /** What one request was, cost and came to: one row of the log, written when it has ended. */
 export interface RequestRecord {
@@ -38,7 +41,6 @@ export interface RequestRecord {
 }
 
 export type Operation = 'chat' | 'embeddings' | 'speech' | 'transcription' | 'images' | 'job';
-export type TrafficMode = 'shared' | 'byok';
 
 /** Whole credits, one field per fee line. */
 export interface Charges {

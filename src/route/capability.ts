@@ -1,6 +1,6 @@
 import type { Model } from '../config/config.ts';
 import type { ChatAsk } from '../core/chat.ts';
-import { invalidRequest } from '../core/errors.ts';
+import { type GatewayError, invalidRequest } from '../core/errors.ts';
 import { readDataUrlImageSize } from '../core/image-size.ts';
 
 /** Why a model cannot serve a chat request, in words that follow its name; null when it can. */
@@ -23,22 +23,35 @@ function supportsJson(model: Model): boolean {
   return model.features.includes('json_mode') || model.features.includes('json_schema');
 }
 
-/** Refuses images that the model would refuse, before they cost anything. */
-export function checkImages(model: Model, { images }: ChatAsk): void {
+/** Why a model would refuse the images of a request, which then never reach it; null when not. */
+export function imageMisfit(model: Model, { images }: ChatAsk): GatewayError | null {
   const { long_edge_px: longEdge, megapixels } = model.image_limits ?? {};
-  if (longEdge === undefined && megapixels === undefined) return;
+  if (longEdge === undefined && megapixels === undefined) return null;
   for (const { url, param } of images) {
     const size = readDataUrlImageSize(url);
     if (!size) continue;
-    const found = `${size.width}x${size.height}`;
+    const refuse = (most: string) => {
+      const found = `This image is ${size.width}x${size.height}`;
+      return invalidRequest(`${found}; ${model.id} takes at most ${most}.`, param);
+    };
     if (longEdge !== undefined && Math.max(size.width, size.height) > longEdge) {
-      const most = `${model.id} takes at most ${longEdge} px on the long edge`;
-      const message = `This image is ${found}; ${most}.`;
-      throw invalidRequest(message, param);
+      return refuse(`${longEdge} px on the long edge`);
     }
     if (megapixels !== undefined && size.width * size.height > megapixels * 1_000_000) {
-      const message = `This image is ${found}; ${model.id} takes at most ${megapixels} megapixels.`;
-      throw invalidRequest(message, param);
+      return refuse(`${megapixels} megapixels`);
     }
   }
+  return null;
+}
+
+/** The offers whose model takes the images; refuses when none of them does. */
+export function keepFittingImages<O extends { readonly model: Model }>(
+  offers: readonly O[],
+  ask: ChatAsk,
+): readonly O[] {
+  const fitting = offers.filter(({ model }) => imageMisfit(model, ask) === null);
+  const [first] = offers;
+  const misfit = first && fitting.length === 0 ? imageMisfit(first.model, ask) : null;
+  if (misfit) throw misfit;
+  return fitting;
 }

@@ -15,12 +15,41 @@ export interface Offer {
   readonly prices: Prices;
   /** The same prices as the operator wrote them, to be kept with each bill. */
   readonly pricing: Endpoint['pricing'];
+  /** Set when the caller's own account is used; null on shared capacity. */
+  readonly own: OwnAccount | null;
 }
 
-/** The models this process can serve. Built once; a changed configuration builds a new one. */
-export class Catalogue {
+/** What differs when a tenant's own account at a provider is used. */
+export interface OwnAccount {
+  /** Names the credential: its failures say nothing about those of others. */
+  readonly scope: string;
+  /** Of the list price: all that is charged here. */
+  readonly feeBasisPoints: number;
+  /** The tenant gave the address, so it is checked at every use. */
+  readonly isUserAddress: boolean;
+  /** Shared capacity at the same endpoint, tried right behind it; null when that is not wanted. */
+  readonly sharedNext: Offer | null;
+}
+
+/** The models that a caller can use, and where. */
+export interface CallableModels {
+  /** By priority; empty when nobody serves the model to this caller, or nobody knows it. */
+  offers(alias: string): readonly Offer[];
+  model(alias: string): Model | undefined;
+  /** Models that can be called now. */
+  live(): readonly Model[];
+  /** The nearest one that can be called. */
+  suggest(alias: string): string | undefined;
+}
+
+/**
+ * The models this process can serve; by itself those of shared capacity. Built once; a changed
+ * configuration builds a new one.
+ */
+export class Catalogue implements CallableModels {
   readonly #models = new Map<string, Model>();
-  readonly #offers = new Map<string, readonly Offer[]>();
+  readonly #every = new Map<string, readonly Offer[]>();
+  readonly #shared = new Map<string, readonly Offer[]>();
 
   constructor(models: readonly Model[], providers: ReadonlyMap<string, Provider>) {
     for (const model of models) {
@@ -29,22 +58,33 @@ export class Catalogue {
         return provider ? [makeOffer(model, endpoint, provider)] : [];
       });
       this.#models.set(model.id, model);
-      this.#offers.set(model.id, offers);
+      this.#every.set(model.id, offers);
+      this.#shared.set(
+        model.id,
+        offers.filter(({ provider }) => provider.shared),
+      );
     }
   }
 
-  /** By priority; empty when no configured provider serves the model, or nobody knows it. */
   offers(alias: string): readonly Offer[] {
-    return this.#offers.get(alias) ?? [];
+    return this.#shared.get(alias) ?? [];
+  }
+
+  /** Those too that need an account of the caller's own. */
+  everyOffer(alias: string): readonly Offer[] {
+    return this.#every.get(alias) ?? [];
+  }
+
+  models(): readonly Model[] {
+    return [...this.#models.values()];
   }
 
   model(alias: string): Model | undefined {
     return this.#models.get(alias);
   }
 
-  /** Models that can be called now. */
   live(): readonly Model[] {
-    return [...this.#models.values()].filter((model) => this.offers(model.id).length > 0);
+    return this.models().filter((model) => this.offers(model.id).length > 0);
   }
 
   suggest(alias: string): string | undefined {
@@ -65,5 +105,6 @@ function makeOffer(model: Model, endpoint: Endpoint, provider: Provider): Offer 
     priority: endpoint.priority,
     prices: readPrices(endpoint.pricing),
     pricing: endpoint.pricing,
+    own: null,
   };
 }

@@ -1,6 +1,7 @@
 /**
  * How each offer has been doing: a circuit breaker, and the speeds that `provider.sort` asks for.
- * Kept per provider and upstream model, so that one broken model does not condemn its vendor.
+ * Kept per provider, credential and upstream model: one broken model does not condemn its vendor,
+ * nor one tenant's bad key the others.
  */
 
 /** Failures in a row that open a circuit: one bad minute, not one bad answer. */
@@ -9,6 +10,8 @@ const openMsFirst = 5_000;
 const openMsMax = 60_000;
 /** While one request probes a recovering offer, the others still keep away this long. */
 const probeMs = 5_000;
+/** Offers remembered: tenants' own credentials make many. The one unused for longest goes. */
+const conditionsMax = 10_000;
 /** Weight of the newest observation in a moving average. */
 const newest = 0.2;
 
@@ -23,6 +26,7 @@ interface Condition {
 export interface Offered {
   readonly provider: { readonly name: string };
   readonly upstreamModel: string;
+  readonly own?: { readonly scope: string } | null;
 }
 
 export type CircuitState = 'closed' | 'open' | 'half_open';
@@ -82,22 +86,25 @@ export class Health {
 
   #condition(offer: Offered): Condition {
     const name = nameOf(offer);
-    const known = this.#conditions.get(name);
-    if (known) return known;
-    const fresh: Condition = {
+    const condition = this.#conditions.get(name) ?? {
       failures: 0,
       openUntil: 0,
       openMs: openMsFirst,
       firstByteMs: null,
       tokensPerSecond: null,
     };
-    this.#conditions.set(name, fresh);
-    return fresh;
+    // Put in again, so that the first of the map is the one unused for longest.
+    this.#conditions.delete(name);
+    const oldest =
+      this.#conditions.size >= conditionsMax ? this.#conditions.keys().next().value : undefined;
+    if (oldest !== undefined) this.#conditions.delete(oldest);
+    this.#conditions.set(name, condition);
+    return condition;
   }
 }
 
 function nameOf(offer: Offered): string {
-  return `${offer.provider.name}\n${offer.upstreamModel}`;
+  return `${offer.provider.name}\n${offer.upstreamModel}\n${offer.own?.scope ?? ''}`;
 }
 
 function average(before: number | null, now: number): number {

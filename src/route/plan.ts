@@ -2,12 +2,12 @@ import { type Caller, mayUseModel } from '../core/caller.ts';
 import type { ChatAsk, RoutePreferences, SortKey } from '../core/chat.ts';
 import { GatewayError, notFound } from '../core/errors.ts';
 import { parseUsd } from '../core/money.ts';
-import type { Catalogue, Offer } from './catalogue.ts';
+import type { CallableModels, Offer } from './catalogue.ts';
 import type { Health } from './health.ts';
 
 /** What a plan is made from. Pure but for the health it consults. */
 export interface Surroundings {
-  readonly catalogue: Catalogue;
+  readonly catalogue: CallableModels;
   readonly health: Health;
   /** Why a model cannot serve this request, in words that follow its name; null when it can. */
   misfit(offer: Offer): string | null;
@@ -39,7 +39,11 @@ export function plan(ask: RoutedAsk, caller: Caller, around: Surroundings): read
   return preferences.allowFallbacks ? ordered : ordered.slice(0, 1);
 }
 
-function knownModels(ask: RoutedAsk, caller: Caller, catalogue: Catalogue): (readonly Offer[])[] {
+function knownModels(
+  ask: RoutedAsk,
+  caller: Caller,
+  catalogue: CallableModels,
+): (readonly Offer[])[] {
   const [first = ''] = ask.models;
   const known = ask.models.filter((alias) => catalogue.offers(alias).length > 0);
   if (known.length === 0) {
@@ -105,15 +109,21 @@ function order(
   return groups.flatMap((group) => arrange(group, wishes, health));
 }
 
-/** One group: by wish, then by the sort key, then by priority; open circuits at the end. */
+/**
+ * One group: by wish, then by the sort key, then by priority, and behind a tenant's own account the
+ * shared one at the same endpoint; open circuits at the end.
+ */
 function arrange(group: readonly Offer[], wishes: RoutePreferences, health: Health): Offer[] {
-  if (group.length < 2) return [...group];
+  const [only] = group;
+  if (group.length < 2 && !only?.own?.sharedNext) return [...group];
   const place = ({ provider }: Offer): number => {
     const at = wishes.order.indexOf(provider.name);
     return at === -1 ? wishes.order.length : at;
   };
   const compare = wishes.sort ? comparisons[wishes.sort] : byPriority;
-  const sorted = [...group].sort((a, b) => place(a) - place(b) || compare(a, b, health));
+  const sorted = [...group]
+    .sort((a, b) => place(a) - place(b) || compare(a, b, health))
+    .flatMap((offer) => (offer.own?.sharedNext ? [offer, offer.own.sharedNext] : [offer]));
   const admitted = new Set(sorted.filter((offer) => health.admits(offer)));
   return [...sorted].sort((a, b) => Number(admitted.has(b)) - Number(admitted.has(a)));
 }

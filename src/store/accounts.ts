@@ -8,6 +8,7 @@ export interface Account {
   readonly leased: number;
   readonly granted: number;
   readonly spent: number;
+  readonly recalls: number;
 }
 
 /**
@@ -22,7 +23,7 @@ export function lockAccounts(
 ): Promise<Account[]> {
   return change
     .selectFrom('accounts')
-    .select(['id', 'owner', 'balance', 'leased', 'granted', 'spent'])
+    .select(['id', 'owner', 'balance', 'leased', 'granted', 'spent', 'recalls'])
     .where(by, 'in', values)
     .orderBy('id')
     .$if(engine === 'postgres', (query) => query.forUpdate())

@@ -1,9 +1,11 @@
+import { chargesOf } from '../ledger/charges.ts';
 import type { Batch, Booked, Settlement } from '../ledger/ledger-store.ts';
+import { walletOwner } from '../ledger/owner.ts';
 import { writeOff } from '../ledger/write-off.ts';
-import { totalCharge } from '../record/request-record.ts';
 import { type Account, lockAccounts } from './accounts.ts';
 import { sumDaily } from './daily-sums.ts';
 import type { Engine, StoreTransaction } from './database.ts';
+import { lockLeases } from './leases.ts';
 import { insertRows, updateRows } from './many-rows.ts';
 import { idBytes, logColumns, rowOf } from './request-log-rows.ts';
 
@@ -16,14 +18,16 @@ export async function commitBatch(
   engine: Engine,
   batch: Batch,
 ): Promise<readonly Booked[]> {
+  const accounts = await lockAccounts(change, engine, 'owner', ownersOf(batch.settlements));
+  // Looked at under the locks: two processes may replay the same journal at the same time.
   const fresh = batch.mayRepeat
     ? await withoutRepeats(change, batch.settlements)
     : batch.settlements;
-  const repeats = batch.settlements.filter((settlement) => !fresh.includes(settlement));
-  const before = booked(repeats, () => undefined);
+  const isFresh = new Set(fresh);
+  const repeats = batch.settlements.filter((settlement) => !isFresh.has(settlement));
+  const before = booked(repeats, () => null);
   if (fresh.length === 0) return before;
-  const accounts = await lockAccounts(change, engine, 'owner', ownersOf(fresh));
-  const leases = await leasesOf(change, batch.processId, accounts);
+  const leases = await leasesOf(change, engine, batch.processId, accounts);
   const byOwner = new Map(accounts.map((account) => [account.owner, account]));
   const settlements = coverShortfalls(fresh, byOwner, leases);
   const charges = chargesByOwner(settlements);
@@ -37,36 +41,37 @@ export async function commitBatch(
     ['account_id', 'process_id'],
     ['credits'],
     due
-      .filter((payment) => payment.fromLease > 0)
+      .filter(({ fromLease }) => fromLease.credits > 0)
       .map(({ id, lease, fromLease }) => ({
         account_id: id,
         process_id: batch.processId,
-        credits: lease - fromLease,
+        credits: lease - fromLease.credits,
       })),
   );
   const entries = await bookEntries(change, due, batch.now);
   const rows = settlements.map((settlement) => ({
     ...rowOf(settlement),
-    entry_id: entries.get(walletOf(settlement)) ?? null,
+    entry_id: entries.get(walletOwner(settlement.record.tenantId).name) ?? null,
   }));
   await insertRows(change, engine, 'request_log', logColumns, rows);
   await sumDaily(change, engine, settlements);
   const paid = new Map(payments.map((payment) => [payment.owner, payment.fromLease]));
-  return [...before, ...booked(fresh, (owner) => paid.get(owner))];
+  return [...before, ...booked(fresh, (owner) => paid.get(owner) ?? nothing)];
 }
 
-/**
- * What the process may stop counting as owed. A repeat was paid by the first commit, out of the
- * lease as far as anybody can tell now.
- */
+type FromLease = NonNullable<Booked['fromLease']>;
+
+const nothing: FromLease = { lease: 0, credits: 0 };
+
+/** What the process may stop counting as owed. */
 function booked(
   settlements: readonly Settlement[],
-  fromLease: (owner: string) => number | undefined,
+  fromLease: (owner: string) => FromLease | null,
 ): Booked[] {
   return [...chargesByOwner(settlements)].map(([account, charge]) => ({
     account,
     charge,
-    fromLease: fromLease(account) ?? charge,
+    fromLease: fromLease(account),
   }));
 }
 
@@ -89,31 +94,25 @@ async function withoutRepeats(
 }
 
 function ownersOf(settlements: readonly Settlement[]): string[] {
-  const owners = settlements.flatMap((settlement) => [
-    walletOf(settlement),
-    ...(settlement.keyAccount === null ? [] : [settlement.keyAccount]),
-  ]);
-  return [...new Set(owners)];
+  return [...new Set(settlements.flatMap(chargesOf).map(({ account }) => account))];
 }
 
-function walletOf({ record }: Settlement): string {
-  return `tenant:${record.tenantId}`;
-}
+type LeaseById = ReadonlyMap<number, FromLease>;
 
 async function leasesOf(
   change: StoreTransaction,
+  engine: Engine,
   processId: string,
   accounts: readonly Account[],
-): Promise<ReadonlyMap<number, number>> {
+): Promise<LeaseById> {
   const ids = accounts.map(({ id }) => id);
   if (ids.length === 0) return new Map();
-  const rows = await change
-    .selectFrom('leases')
-    .select(['account_id', 'credits'])
-    .where('process_id', '=', processId)
-    .where('account_id', 'in', ids)
-    .execute();
-  return new Map(rows.map((row) => [row.account_id, row.credits]));
+  const rows = await lockLeases(change, engine, (of) =>
+    of.and([of('process_id', '=', processId), of('account_id', 'in', ids)]),
+  );
+  return new Map(
+    rows.map(({ account_id, number, credits }) => [account_id, { lease: number, credits }]),
+  );
 }
 
 /**
@@ -123,13 +122,13 @@ async function leasesOf(
 function coverShortfalls(
   settlements: readonly Settlement[],
   accounts: ReadonlyMap<string, Account>,
-  leases: ReadonlyMap<number, number>,
+  leases: LeaseById,
 ): readonly Settlement[] {
   let covered = settlements;
   for (const [owner, charge] of chargesByOwner(settlements)) {
+    if (!owner.startsWith('tenant:')) continue;
     const account = accounts.get(owner);
-    if (!account || !owner.startsWith('tenant:')) continue;
-    const within = account.balance - account.leased + (leases.get(account.id) ?? 0);
+    const within = account ? withinReach(account, leases) : 0;
     if (charge > within) covered = writeOff(covered, owner, charge - within);
   }
   return covered;
@@ -137,34 +136,35 @@ function coverShortfalls(
 
 function chargesByOwner(settlements: readonly Settlement[]): ReadonlyMap<string, number> {
   const charges = new Map<string, number>();
-  const add = (owner: string, credits: number) =>
-    charges.set(owner, (charges.get(owner) ?? 0) + credits);
-  for (const settlement of settlements) {
-    add(walletOf(settlement), totalCharge(settlement.record.charges));
-    if (settlement.keyAccount !== null) add(settlement.keyAccount, settlement.keyCharge);
+  for (const { account, charge } of settlements.flatMap(chargesOf)) {
+    charges.set(account, (charges.get(account) ?? 0) + charge);
   }
   return charges;
 }
 
+/** What a process may take of an account: what is free, and its own lease. */
+function withinReach({ id, balance, leased }: Account, leases: LeaseById): number {
+  return balance - leased + (leases.get(id)?.credits ?? 0);
+}
+
 interface Payment extends Account {
   readonly charge: number;
-  readonly fromLease: number;
+  readonly fromLease: FromLease;
   readonly lease: number;
 }
 
-function pay(account: Account, due: number, leases: ReadonlyMap<number, number>): Payment {
-  const lease = leases.get(account.id) ?? 0;
-  const within = account.balance - account.leased + lease;
-  const charge = Math.min(due, within);
-  const fromLease = Math.min(charge, lease);
+function pay(account: Account, due: number, leases: LeaseById): Payment {
+  const { lease, credits } = leases.get(account.id) ?? nothing;
+  const charge = Math.min(due, withinReach(account, leases));
+  const fromLease = { lease, credits: Math.min(charge, credits) };
   return {
     ...account,
     balance: account.balance - charge,
     spent: account.spent + charge,
-    leased: account.leased - fromLease,
+    leased: account.leased - fromLease.credits,
     charge,
     fromLease,
-    lease,
+    lease: credits,
   };
 }
 

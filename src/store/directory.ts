@@ -292,7 +292,7 @@ export class SqlDirectory implements Directory {
 }
 
 /** Last in its transaction: every change of the directory meets at this one row. */
-async function bumpVersion(change: StoreTransaction): Promise<void> {
+export async function bumpVersion(change: StoreTransaction): Promise<void> {
   await change
     .updateTable('changes')
     .set((of) => ({ version: of('version', '+', 1) }))

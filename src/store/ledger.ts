@@ -4,13 +4,18 @@ import type {
   LeaseAnswer,
   LeaseOrder,
   LedgerStore,
+  Return,
 } from '../ledger/ledger-store.ts';
 import { type Account, bookAllowance, findAccount, lockAccounts } from './accounts.ts';
 import { commitBatch } from './commit.ts';
 import type { Database, StoreTransaction } from './database.ts';
+import { type LeaseCondition, lockLeases } from './leases.ts';
 
 /** Beyond what was asked for, a process gets this part of the rest: the next trip is saved. */
 const shareOfRest = 8;
+
+/** Accounts that one transaction of `expire` keeps locked. */
+const accountsAtOnce = 200;
 
 export class SqlLedger implements LedgerStore {
   readonly #database: Database;
@@ -22,13 +27,16 @@ export class SqlLedger implements LedgerStore {
   lease(order: LeaseOrder): Promise<LeaseAnswer> {
     return this.#change(async (change) => {
       const account = await this.#openAccount(change, order);
-      if (!account) return { granted: 0, leasedElsewhere: 0 };
-      const granted = shareOf(account.balance - account.leased, order);
+      if (!account) return { granted: 0, lease: order.number, leasedElsewhere: 0, unanswered: 0 };
+      const returned = order.anew ? await dropLease(change, account.id, order.processId) : 0;
+      const free = account.balance - account.leased + returned;
+      const granted = shareOf(free, order);
       const own = await change
         .insertInto('leases')
         .values({
           account_id: account.id,
           process_id: order.processId,
+          number: order.number,
           credits: granted,
           until: order.until,
         })
@@ -37,24 +45,27 @@ export class SqlLedger implements LedgerStore {
             .columns(['account_id', 'process_id'])
             .doUpdateSet((of) => ({ credits: of('leases.credits', '+', granted) })),
         )
-        .returning('credits')
+        .returning('number')
         .executeTakeFirstOrThrow();
-      const leased = account.leased + granted;
-      await setLeased(change, account.id, leased);
-      return { granted, leasedElsewhere: leased - own.credits };
+      await setLeased(change, account.id, account.leased - returned + granted);
+      const others = granted < order.credits ? await leasedByOthers(change, account, order) : none;
+      return { granted, lease: own.number, ...others };
     });
   }
 
-  async giveBack(processId: string, owner: string, credits: number): Promise<void> {
+  async giveBack({ processId, owner, lease, credits }: Return): Promise<void> {
     await this.#change(async (change) => {
       const account = await findAccount(change, this.#database.engine, owner);
       if (!account) return;
       const returned = await change
         .updateTable('leases')
-        .set((of) => ({ credits: of('credits', '-', credits) }))
+        .set((of) => ({
+          credits: of('credits', '-', credits),
+          answered_recall: account.recalls,
+        }))
         .where('account_id', '=', account.id)
         .where('process_id', '=', processId)
-        .where('credits', '>=', credits)
+        .where('number', '=', lease)
         .returning('credits')
         .executeTakeFirst();
       // The lease may have ended meanwhile; then its credits are back already.
@@ -62,16 +73,22 @@ export class SqlLedger implements LedgerStore {
     });
   }
 
-  async renew(processId: string, until: number): Promise<ReadonlySet<string>> {
-    const { write } = this.#database;
-    await write.updateTable('leases').set({ until }).where('process_id', '=', processId).execute();
-    const rows = await write
-      .selectFrom('leases')
-      .innerJoin('accounts', 'accounts.id', 'leases.account_id')
-      .select('accounts.owner')
-      .where('leases.process_id', '=', processId)
-      .execute();
-    return new Set(rows.map(({ owner }) => owner));
+  renew(processId: string, until: number): Promise<ReadonlySet<string>> {
+    return this.#change(async (change) => {
+      await lockLeases(change, this.#database.engine, (of) => of('process_id', '=', processId));
+      await change
+        .updateTable('leases')
+        .set({ until })
+        .where('process_id', '=', processId)
+        .execute();
+      const rows = await change
+        .selectFrom('leases')
+        .innerJoin('accounts', 'accounts.id', 'leases.account_id')
+        .select('accounts.owner')
+        .where('leases.process_id', '=', processId)
+        .execute();
+      return new Set(rows.map(({ owner }) => owner));
+    });
   }
 
   async expire(now: number, deadProcessId?: string): Promise<void> {
@@ -83,15 +100,22 @@ export class SqlLedger implements LedgerStore {
       .execute();
     if (ended.length === 0) return;
     const ids = [...new Set(ended.map((lease) => lease.account_id))];
+    for (let at = 0; at < ids.length; at += accountsAtOnce) {
+      await this.#expireOn(ids.slice(at, at + accountsAtOnce), now, dead);
+    }
+  }
+
+  async #expireOn(ids: readonly number[], now: number, dead: string): Promise<void> {
     await this.#change(async (change) => {
       const accounts = await lockAccounts(change, this.#database.engine, 'id', ids);
       // Looked at again under the lock: a process that woke up may just have renewed.
-      const freed = await change
-        .deleteFrom('leases')
-        .where('account_id', 'in', ids)
-        .where((of) => of.or([of('until', '<', now), of('process_id', '=', dead)]))
-        .returning(['account_id', 'credits'])
-        .execute();
+      const isOver: LeaseCondition = (of) =>
+        of.and([
+          of('account_id', 'in', ids),
+          of.or([of('until', '<', now), of('process_id', '=', dead)]),
+        ]);
+      const freed = await lockLeases(change, this.#database.engine, isOver);
+      await change.deleteFrom('leases').where(isOver).execute();
       for (const account of accounts) {
         const credits = freed
           .filter((lease) => lease.account_id === account.id)
@@ -101,21 +125,30 @@ export class SqlLedger implements LedgerStore {
     });
   }
 
-  async recall(owner: string, now: number): Promise<void> {
-    await this.#database.write
-      .updateTable('accounts')
-      .set({ recalled_at: now })
-      .where('owner', '=', owner)
-      .execute();
+  async recall(owner: string, processId: string): Promise<void> {
+    await this.#change(async (change) => {
+      const account = await findAccount(change, this.#database.engine, owner);
+      if (!account) return;
+      const recalls = account.recalls + 1;
+      await change.updateTable('accounts').set({ recalls }).where('id', '=', account.id).execute();
+      // Whoever starves has nothing to give.
+      await change
+        .updateTable('leases')
+        .set({ answered_recall: recalls })
+        .where('account_id', '=', account.id)
+        .where('process_id', '=', processId)
+        .execute();
+    });
   }
 
-  async recalled(processId: string, since: number): Promise<readonly string[]> {
+  async recalled(processId: string): Promise<readonly string[]> {
     const rows = await this.#database.read
       .selectFrom('leases')
       .innerJoin('accounts', 'accounts.id', 'leases.account_id')
       .select('accounts.owner')
       .where('leases.process_id', '=', processId)
-      .where('accounts.recalled_at', '>', since)
+      .where('leases.credits', '>', 0)
+      .whereRef('leases.answered_recall', '<', 'accounts.recalls')
       .execute();
     return rows.map(({ owner }) => owner);
   }
@@ -149,7 +182,43 @@ export class SqlLedger implements LedgerStore {
 function shareOf(free: number, { credits, oneHold }: LeaseOrder): number {
   if (free <= credits) return Math.max(0, free);
   const extra = Math.floor((free - credits) / shareOfRest);
-  return extra >= oneHold ? credits + extra : credits;
+  return oneHold > 0 && extra >= oneHold ? credits + extra : credits;
+}
+
+const none = { leasedElsewhere: 0, unanswered: 0 };
+
+async function leasedByOthers(
+  change: StoreTransaction,
+  account: Account,
+  { processId }: LeaseOrder,
+): Promise<{ leasedElsewhere: number; unanswered: number }> {
+  const leases = await change
+    .selectFrom('leases')
+    .select(['credits', 'answered_recall'])
+    .where('account_id', '=', account.id)
+    .where('process_id', '<>', processId)
+    .where('credits', '>', 0)
+    .execute();
+  const sum = (of: typeof leases) => of.reduce((credits, lease) => credits + lease.credits, 0);
+  return {
+    leasedElsewhere: sum(leases),
+    unanswered: sum(leases.filter((lease) => lease.answered_recall < account.recalls)),
+  };
+}
+
+/** Answers the credits that it had. */
+async function dropLease(
+  change: StoreTransaction,
+  accountId: number,
+  processId: string,
+): Promise<number> {
+  const dropped = await change
+    .deleteFrom('leases')
+    .where('account_id', '=', accountId)
+    .where('process_id', '=', processId)
+    .returning('credits')
+    .executeTakeFirst();
+  return dropped?.credits ?? 0;
 }
 
 async function setLeased(change: StoreTransaction, id: number, leased: number): Promise<void> {

@@ -1,26 +1,42 @@
 import { mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Directory } from '../auth/directory.ts';
+import type { KeySpending } from '../auth/key-spending.ts';
+import type { VaultStore } from '../auth/vault.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { CreditBook } from '../ledger/credits.ts';
 import type { LedgerStore } from '../ledger/ledger-store.ts';
+import type { AnalyticsReads } from '../record/analytics.ts';
+import type { LogReads } from '../record/log-reads.ts';
 import type { RequestLog } from '../record/request-log.ts';
+import type { StatementReads } from '../record/statement.ts';
+import type { WalletReads } from '../record/wallet-totals.ts';
+import { SqlAnalytics } from './analytics.ts';
+import { SqlCredentials } from './credentials.ts';
 import { SqlCreditBook } from './credit-book.ts';
 import { type Database, failureCode } from './database.ts';
 import { SqlDirectory } from './directory.ts';
+import { SqlKeySpending } from './key-spending.ts';
 import { SqlLedger } from './ledger.ts';
+import { SqlLogReads } from './log-reads.ts';
 import { migrate } from './migrate.ts';
 import { openPostgres, withMigrationConnection } from './postgres.ts';
 import { SqlRequestLog } from './request-log.ts';
 import { fileFailure, openSqlite } from './sqlite.ts';
+import { SqlStatement } from './statement.ts';
 
 /** An open, up-to-date database and everything that is kept in it. */
 export interface Store {
   readonly database: Database;
   readonly directory: Directory;
+  readonly credentials: VaultStore;
   readonly creditBook: CreditBook;
   readonly ledger: LedgerStore;
   readonly requestLog: RequestLog;
+  readonly logs: LogReads;
+  readonly analytics: AnalyticsReads & WalletReads;
+  readonly statements: StatementReads;
+  readonly keySpending: KeySpending;
 }
 
 /** `sqlite:/path/file.db` or `postgres://user:password@host/name`. */
@@ -29,9 +45,14 @@ export async function openStore(url: string): Promise<Store> {
   return {
     database,
     directory: new SqlDirectory(database),
+    credentials: new SqlCredentials(database),
     creditBook: new SqlCreditBook(database),
     ledger: new SqlLedger(database),
     requestLog: new SqlRequestLog(database),
+    logs: new SqlLogReads(database),
+    analytics: new SqlAnalytics(database),
+    statements: new SqlStatement(database),
+    keySpending: new SqlKeySpending(database),
   };
 }
 

@@ -93,9 +93,13 @@ export const logColumns = [
   'created_at',
 ] as const satisfies readonly (keyof Row)[];
 
-export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
+export function detailsOf({ details }: Pick<RequestLogTable, 'details'>): Details {
   // Written by rowOf() above, into a column that nothing else writes.
-  const details = JSON.parse(row.details) as Details;
+  return JSON.parse(details) as Details;
+}
+
+export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
+  const details = detailsOf(row);
   return {
     requestId: idText(row.request_id),
     tenantId: row.tenant_id,
@@ -150,7 +154,7 @@ export function idBytes(requestId: string): Uint8Array {
   return Uint8Array.fromHex(requestId.replaceAll('-', ''));
 }
 
-function idText(bytes: Uint8Array): string {
+export function idText(bytes: Uint8Array): string {
   const hex = Buffer.from(bytes).toString('hex');
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }

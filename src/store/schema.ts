@@ -1,4 +1,5 @@
 import type { Generated } from 'kysely';
+import type { ByokMode } from '../core/byok.ts';
 import type { CacheMode, KeyKind, LimitReset } from '../core/caller.ts';
 import type { Operation, TrafficMode } from '../record/request-record.ts';
 
@@ -14,6 +15,7 @@ export interface Schema {
   ledger_entries: LedgerEntriesTable;
   request_log: RequestLogTable;
   usage_daily: UsageDailyTable;
+  byok_credentials: ByokCredentialsTable;
   settings: SettingsTable;
   changes: ChangesTable;
   migrations: MigrationsTable;
@@ -64,16 +66,20 @@ export interface AccountsTable {
   leased: Generated<number>;
   granted: Generated<number>;
   spent: Generated<number>;
-  /** When a process last found too little here and asked others to give back. */
-  recalled_at: Generated<number>;
+  /** How often a process found too little here and asked the others to give back. */
+  recalls: Generated<number>;
 }
 
 /** Credits of an account that one process may admit requests against. */
 export interface LeasesTable {
   account_id: number;
   process_id: string;
+  /** Tells the leases apart that a process had here one after the other. */
+  number: number;
   credits: number;
   until: number;
+  /** The last recall to which the process gave back what it had free. */
+  answered_recall: Generated<number>;
 }
 
 export interface LedgerEntriesTable {
@@ -146,6 +152,18 @@ export interface UsageDailyTable {
   written_off: number;
   searches: number;
   duration_ms: number;
+}
+
+/** A tenant's own accounts at providers; the key only as ciphertext. */
+export interface ByokCredentialsTable {
+  tenant_id: string;
+  provider: string;
+  ciphertext: Uint8Array;
+  base_url: string | null;
+  mode: ByokMode;
+  label: string;
+  created_at: number;
+  updated_at: number;
 }
 
 export interface SettingsTable {

@@ -13,6 +13,7 @@ import { readFailure } from '../dialects/openai/failure.ts';
 import { connectionFailure, send } from './client.ts';
 import { Line } from './line.ts';
 import { over, readAll, Source, silence } from './source.ts';
+import type { CheckAddress } from './user-address.ts';
 import type { Watch } from './watch.ts';
 
 /** What opens an answer is one small chunk; whatever is longer than this is worth showing. */
@@ -43,6 +44,8 @@ export type AttemptResult =
 
 export interface AttemptOrder {
   readonly provider: Provider;
+  /** Given when a tenant chose the provider's address. */
+  readonly check: CheckAddress | undefined;
   readonly request: UpstreamRequest;
   readonly crossing: Crossing;
   readonly identity: ReplyIdentity;
@@ -59,7 +62,7 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
   line.expectWithin(provider.timeoutMs);
   let source: Source | undefined;
   try {
-    const response = await send(provider, order.request, line.signal);
+    const response = await send(provider, order.request, line.signal, order.check);
     if (!response.body) return failed(line, malformed('The provider sent an empty answer.'));
     source = new Source(response.body, line, watch, { idleMs: provider.idleTimeoutMs });
     const result = await readResponse(response, source, line, order);

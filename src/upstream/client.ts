@@ -1,15 +1,19 @@
 import type { Provider } from '../config/config.ts';
 import type { DialectName } from '../config/provider-schema.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
+import { callPinned, codeOf } from './pinned-call.ts';
+import { type CheckAddress, RefusedAddress, targetOf } from './user-address.ts';
 
 /**
  * The one door to providers. A credential belongs to its provider's origin: the address is built
  * from that provider's own base URL here, and nothing a client sends can lead it elsewhere.
+ * `check` is given when a tenant chose that base URL: it is dialled only where the check allows.
  */
 export async function send(
   provider: Provider,
   request: UpstreamRequest,
   signal: AbortSignal,
+  check?: CheckAddress,
 ): Promise<Response> {
   const url = provider.baseUrl + request.path;
   const headers = {
@@ -21,16 +25,23 @@ export async function send(
     ...(provider.apiKey ? authorise[provider.dialect](provider.apiKey.reveal()) : {}),
     ...request.headers,
   };
-  return fetch(url, {
+  const call = {
     method: 'POST',
-    headers,
     body: request.body,
     signal,
+    // Our own deadlines apply; the runtime's would cut image edits short.
+    timeout: false,
+  } as RequestInit;
+  if (check) {
+    const target = await targetOf(url, check, signal);
+    return callPinned(target, { ...call, headers: new Headers(headers) });
+  }
+  return fetch(url, {
+    ...call,
+    headers,
     // A redirect would carry the credential to wherever the answer points.
     redirect: 'manual',
     decompress: false,
-    // Our own deadlines apply; the runtime's would cut image edits short.
-    timeout: false,
     // An environment variable must not be able to switch certificate checks off.
     tls: { rejectUnauthorized: true },
     ...(isLoopback(provider.baseUrl) ? { proxy: false } : {}),
@@ -65,7 +76,11 @@ export function connectionFailure(thrown: unknown, timedOut: boolean): UpstreamF
     const message = 'The provider did not answer in time.';
     return { kind: 'timeout', status: null, message, retryAfterSeconds: null };
   }
-  const code = thrown instanceof Error && 'code' in thrown ? String(thrown.code) : '';
+  if (thrown instanceof RefusedAddress) {
+    const message = `The base URL of your credential was refused: ${thrown.message}`;
+    return { kind: 'unreachable', status: null, message, retryAfterSeconds: null };
+  }
+  const code = codeOf(thrown);
   const message = `The provider could not be reached${code ? ` (${code})` : ''}.`;
   return { kind: 'unreachable', status: null, message, retryAfterSeconds: null };
 }

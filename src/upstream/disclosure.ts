@@ -4,8 +4,13 @@ import type { Offer } from '../route/catalogue.ts';
 
 /** What a client may hear about a failure of an upstream, and what stays with the operator. */
 
+/** A failure, and whether it befell the caller's own account at the provider. */
+export interface TriedFailure extends UpstreamFailure {
+  readonly isOwnAccount?: boolean;
+}
+
 /** What the client is told after every candidate failed: the failure it can do most about. */
-export function finalError(failures: readonly UpstreamFailure[]): GatewayError {
+export function finalError(failures: readonly TriedFailure[]): GatewayError {
   const refused = failures.find((failure) => failure.kind === 'request');
   if (refused) {
     return new GatewayError('invalid_request_error', refused.message, { status: 400 });
@@ -28,12 +33,12 @@ export function finalError(failures: readonly UpstreamFailure[]): GatewayError {
 }
 
 /** Why a provider failed, in words for the client. The whole story is in the trail. */
-export function publicReason(failure: UpstreamFailure): string {
+export function publicReason(failure: TriedFailure): string {
   switch (failure.kind) {
     case 'credential':
     case 'quota':
-      // Credentials and quotas are between the operator and the provider.
-      return 'the provider refused our account.';
+      // Credentials and quotas are between the account's owner and the provider.
+      return `the provider refused ${failure.isOwnAccount ? 'your own' : 'our'} account.`;
     case 'malformed':
       // The message quotes what came: a page of some proxy, or half of an answer.
       return 'the provider sent an answer that cannot be used.';

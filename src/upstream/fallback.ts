@@ -4,14 +4,14 @@ import type { FailureKind, UpstreamFailure } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import type { AttemptResult, OpenStream, WholeReply } from './attempt.ts';
-import { finalError, scrub } from './disclosure.ts';
+import { finalError, scrub, type TriedFailure } from './disclosure.ts';
 
 /** One line of a request's trail: where it went and what came of it. Kept for the log. */
 export interface TrailEntry {
   readonly provider: string;
   readonly model: string;
-  /** `answered`, or the kind of failure. */
-  readonly outcome: 'answered' | FailureKind;
+  /** `answered`, `left` when the client went meanwhile, or the kind of failure. */
+  readonly outcome: 'answered' | 'left' | FailureKind;
   readonly status: number | null;
   readonly message: string | null;
   readonly ms: number;
@@ -55,7 +55,7 @@ export async function openFirst(
   trail: TrailEntry[],
   client: AbortSignal,
 ): Promise<Opened> {
-  const failures: UpstreamFailure[] = [];
+  const failures: TriedFailure[] = [];
   // Several, because `route: sort` mixes the offers of all models.
   const refusedModels = new Set<string>();
   for (const offer of plan) {
@@ -75,15 +75,24 @@ export async function openFirst(
       return { offer, answer, firstByteMs: ms };
     }
     // A client that left makes every connection look broken; that is nobody's failure.
-    if (client.aborted) throw clientLeft();
+    if (client.aborted) {
+      trail.push({ ...place, outcome: 'left', status: null, message: null });
+      throw clientLeft();
+    }
     const { failure } = result;
     const message = scrub(failure.message, offer);
     trail.push({ ...place, outcome: failure.kind, status: failure.status, message });
     if (!blameless.has(failure.kind)) health.failed(offer);
-    failures.push({ ...failure, message });
-    if (moves[failure.kind] === 'model') refusedModels.add(offer.model.id);
+    failures.push({ ...failure, message, isOwnAccount: offer.own !== null });
+    if (isAboutTheModel(failure, offer)) refusedModels.add(offer.model.id);
   }
   throw finalError(failures);
+}
+
+function isAboutTheModel({ kind, status }: UpstreamFailure, { own }: Offer): boolean {
+  // An account without access to a model is told that there is none; another account may have it.
+  const isAboutAccess = own !== null && status === 404;
+  return moves[kind] === 'model' && !isAboutAccess;
 }
 
 export function clientLeft(): GatewayError {

@@ -2,11 +2,12 @@
  * The only way to call an address that a user gave us. Every hop is checked in full, dialled at
  * the checked address, and bounded in bytes and time; what goes wrong comes back as a sentence.
  */
-import { lookup } from 'node:dns/promises';
 import type { AddressPolicy } from './address-guard.ts';
 import { publicOnly } from './address-guard.ts';
 import type { GuardedTarget, ResolveHost } from './guarded-target.ts';
-import { guardTarget, pinnedOptions } from './guarded-target.ts';
+import { guardTarget } from './guarded-target.ts';
+import { callPinned, codeOf, connectFailures } from './pinned-call.ts';
+import { resolveBySystem } from './user-address.ts';
 
 export interface GuardedFetchSetup {
   readonly resolve?: ResolveHost;
@@ -45,14 +46,6 @@ export type GuardedFetch = (url: string, options: GuardedFetchOptions) => Promis
 const redirectsMax = 3;
 
 const redirectStatuses: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-
-/** Failures before a byte was sent, so that the next address may be tried even with a body. */
-const connectFailures: ReadonlySet<string> = new Set([
-  'ECONNREFUSED',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'EADDRNOTAVAIL',
-]);
 
 /** Ours to set or to leave out: with them a caller could reframe the request or wake a proxy. */
 const connectionHeaders = [
@@ -109,11 +102,6 @@ export function createGuardedFetch(setup: GuardedFetchSetup = {}): GuardedFetch 
   };
 }
 
-async function resolveBySystem(host: string): Promise<readonly string[]> {
-  const answers = await lookup(host, { all: true });
-  return answers.map((answer) => answer.address);
-}
-
 async function follow(firstUrl: string, call: Call): Promise<GuardedResult> {
   const { options } = call;
   const method = options.method ?? 'GET';
@@ -146,31 +134,24 @@ async function follow(firstUrl: string, call: Call): Promise<GuardedResult> {
   }
 }
 
-/** Tries the checked addresses in turn; the answer's head, or one sentence. */
+/** The answer's head, or one sentence. */
 async function send(
   target: GuardedTarget,
   headers: Headers,
   call: Call,
 ): Promise<Response | string> {
   const { method = 'GET', body } = call.options;
-  const sent = new Headers(headers);
-  sent.set('host', target.url.host);
-  let reason = 'The address could not be reached.';
-  for (const pinnedUrl of target.pinnedUrls) {
-    try {
-      return await fetch(pinnedUrl, {
-        ...pinnedOptions(target.url, call.trustedCertificates),
-        method,
-        headers: sent,
-        signal: call.over,
-        ...(body === undefined ? {} : { body }),
-      });
-    } catch (thrown) {
-      reason = failureSentence(thrown, call);
-      if (!connectFailures.has(codeOf(thrown))) return reason;
-    }
+  const init = {
+    method,
+    headers: new Headers(headers),
+    signal: call.over,
+    ...(body === undefined ? {} : { body }),
+  };
+  try {
+    return await callPinned(target, init, call.trustedCertificates);
+  } catch (thrown) {
+    return failureSentence(thrown, call);
   }
-  return reason;
 }
 
 async function readAnswer(response: Response, call: Call): Promise<GuardedResult> {
@@ -234,10 +215,6 @@ function failureSentence(thrown: unknown, call: Call): string {
     return 'The certificate of the address is not trusted or is for another name.';
   }
   return 'The address broke off or did not answer in valid HTTP.';
-}
-
-function codeOf(thrown: unknown): string {
-  return thrown instanceof Error && 'code' in thrown ? String(thrown.code) : '';
 }
 
 function requestHeaders(given: Readonly<Record<string, string>>): Headers | null {

@@ -1,8 +1,18 @@
+import { attemptMsMax, clientStallMs } from '../core/bounds.ts';
 import type { Waiting, Watch } from './watch.ts';
+
+/** How long things may take that no provider's own timeouts bound. */
+export interface LineLimits {
+  readonly attemptMs: number;
+  readonly stallMs: number;
+}
+
+const usualLimits: LineLimits = { attemptMs: attemptMsMax, stallMs: clientStallMs };
 
 /**
  * One connection to an upstream and our patience with it. Hangs up by itself when the client
- * leaves or the upstream stays silent too long, and remembers which of the two it was.
+ * leaves, the upstream stays silent too long or the whole takes too long, and remembers which of
+ * the two sides it was.
  */
 export class Line {
   readonly #controller = new AbortController();
@@ -10,11 +20,15 @@ export class Line {
   readonly #client: AbortSignal;
   readonly #patience: Waiting = { at: Number.POSITIVE_INFINITY, fire: () => this.#giveUp() };
   readonly #onLeave = () => this.#controller.abort();
+  readonly #endsAt: number;
+  readonly #stallMs: number;
   #timedOut = false;
 
-  constructor(watch: Watch, client: AbortSignal) {
+  constructor(watch: Watch, client: AbortSignal, limits: LineLimits = usualLimits) {
     this.#watch = watch;
     this.#client = client;
+    this.#endsAt = performance.now() + limits.attemptMs;
+    this.#stallMs = limits.stallMs;
     if (client.aborted) this.#controller.abort();
     else client.addEventListener('abort', this.#onLeave, { once: true });
     watch.add(this.#patience);
@@ -34,12 +48,12 @@ export class Line {
 
   /** Something must be heard within this time. */
   expectWithin(ms: number): void {
-    this.#patience.at = performance.now() + ms;
+    this.#patience.at = Math.min(performance.now() + ms, this.#endsAt);
   }
 
   /** Nothing is expected: we are waiting for the client, not for the upstream. */
   relax(): void {
-    this.#patience.at = Number.POSITIVE_INFINITY;
+    this.#patience.at = Math.min(performance.now() + this.#stallMs, this.#endsAt);
   }
 
   /** Ends the connection, whatever state it is in. Safe to call again. */

@@ -1,4 +1,4 @@
-import { GatewayError } from '../core/errors.ts';
+import { asGatewayError, GatewayError } from '../core/errors.ts';
 import type { ReplyClosing } from '../dialects/dialect.ts';
 import { publicReason } from './disclosure.ts';
 import type { OpenedStream } from './fallback.ts';
@@ -30,7 +30,7 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
   readonly #budget: OutputBudget;
   readonly #settle: (end: StreamEnd) => Promise<ReplyClosing>;
   #stage: 'opening' | 'flowing' | 'closing' | 'closed' = 'opening';
-  #settled: Promise<ReplyClosing> | undefined;
+  #settled: Promise<ReplyClosing | GatewayError> | undefined;
   #outOfCredits = false;
 
   constructor(
@@ -122,11 +122,13 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
       await this.#end({ how: 'cut', error });
       return relay.fail(error);
     }
-    return relay.close(await this.#end({ how: 'complete' }));
+    const closing = await this.#end({ how: 'complete' });
+    return closing instanceof GatewayError ? relay.fail(closing) : relay.close(closing);
   }
 
-  #end(end: StreamEnd): Promise<ReplyClosing> {
-    this.#settled ??= this.#settle(end);
+  /** An end that could not be written down must not count as one, nor tear the connection. */
+  #end(end: StreamEnd): Promise<ReplyClosing | GatewayError> {
+    this.#settled ??= this.#settle(end).catch(asGatewayError);
     return this.#settled;
   }
 }

@@ -4,6 +4,7 @@ import type { Offer } from '../route/catalogue.ts';
 import { type AttemptResult, attempt } from './attempt.ts';
 import type { GuardedFetch } from './guarded-fetch.ts';
 import { inlineImages } from './inline-images.ts';
+import type { CheckAddress } from './user-address.ts';
 import type { Watch } from './watch.ts';
 
 export interface Trying {
@@ -15,6 +16,8 @@ export interface Trying {
   readonly client: AbortSignal;
   readonly watch: Watch;
   readonly fetchGuarded: GuardedFetch;
+  /** For addresses that tenants chose. */
+  readonly checkAddress: CheckAddress;
 }
 
 const noImages: ReadonlyMap<string, string> = new Map();
@@ -31,5 +34,7 @@ export async function tryOffer(trying: Trying): Promise<AttemptResult> {
       : noImages;
   const { upstreamModel, quirks, provider } = offer;
   const request = crossing.write({ upstreamModel, quirks, outputTokensMax, images });
-  return attempt({ provider, request, crossing, identity, stream: ask.stream, client, watch });
+  const check = offer.own?.isUserAddress ? trying.checkAddress : undefined;
+  const { stream } = ask;
+  return attempt({ provider, check, request, crossing, identity, stream, client, watch });
 }

@@ -201,7 +201,7 @@ describe('an error', () => {
     return error;
   }
 
-  test('says in its message what the gateway said, with the status and the request id', async () => {
+  test('says what the gateway said, with the status and the request id', async () => {
     const wrongKey = await refusal(rig.model, { apiKey: 'sk-tg-nobody' });
     expect([wrongKey.statusCode, wrongKey.isRetryable]).toEqual([401, false]);
     const wrongModel = await refusal('acme/larg');

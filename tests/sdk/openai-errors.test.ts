@@ -51,7 +51,7 @@ describe('a refusal by the gateway', () => {
     expect([error.status, error.type, error.code]).toEqual([401, 'invalid_api_key', 401]);
   });
 
-  test('of the wrong kind of key, of a scope or of a model is a PermissionDeniedError', async () => {
+  test('of a kind of key, a scope or a model is a PermissionDeniedError', async () => {
     const otherModels = await rig.gateway.makeKey({ models: ['demo/*'] });
     const otherScope = await rig.gateway.makeKey({ scopes: ['embeddings'] });
     for (const apiKey of [rig.gateway.keys.management, otherModels, otherScope]) {
@@ -95,7 +95,7 @@ describe('a refusal by the gateway', () => {
     expect(await rig.generation(error.requestID)).toMatchObject({ id: error.requestID, usage: 0 });
   });
 
-  test('for too many requests a minute is a RateLimitError that says when to come back', async () => {
+  test('of too many requests is a RateLimitError that says when to come back', async () => {
     const apiKey = await rig.gateway.makeKey({ requests_per_minute: 1 });
     const client = clientWith({ apiKey });
     const ask = () => client.chat.completions.create({ model: rig.model, messages: hello });
@@ -114,7 +114,7 @@ describe('a refusal by the gateway', () => {
 });
 
 describe('a failure of the provider', () => {
-  test('about the request itself is a BadRequestError in its words, without its names', async () => {
+  test('about the request is a BadRequestError in its words, without its names', async () => {
     const sentence = `model ${upstreamModel} with key ${upstreamSecret} takes 4096 tokens`;
     rig.upstream.script(upstreamModel, status(422, sentence));
     const error = await refusal();

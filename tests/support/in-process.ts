@@ -15,6 +15,7 @@ export interface GatewaySettings {
   readonly providers: Readonly<Record<string, object>>;
   readonly models: readonly object[];
   readonly limits?: object;
+  readonly billing?: object;
 }
 
 export interface Reply {
@@ -44,9 +45,13 @@ const keys = {
 export class InProcessGateway {
   readonly url: string;
   readonly keys = keys;
+  /** Another door to the same database. */
+  readonly store: Store;
+  /** Where its data lives. */
+  readonly folder: string;
+  /** What the operator reads. */
+  readonly logged: readonly string[];
   readonly #tollgate: Tollgate;
-  readonly #store: Store;
-  readonly #folder: string;
 
   static async start(settings: GatewaySettings): Promise<InProcessGateway> {
     const folder = await mkdtemp(join(tmpdir(), 'tollgate-in-process-'));
@@ -62,16 +67,18 @@ export class InProcessGateway {
         TOLLGATE_BOOTSTRAP_CREDITS: '1000000000000',
       },
     );
-    const log = createLog(() => undefined);
+    const logged: string[] = [];
+    const log = createLog((line) => logged.push(line));
     const tollgate = await build(config, log);
     const store = await openStore(config.database.reveal());
-    return new InProcessGateway(tollgate, store, folder);
+    return new InProcessGateway(tollgate, store, folder, logged);
   }
 
-  private constructor(tollgate: Tollgate, store: Store, folder: string) {
+  private constructor(tollgate: Tollgate, store: Store, folder: string, logged: readonly string[]) {
     this.#tollgate = tollgate;
-    this.#store = store;
-    this.#folder = folder;
+    this.store = store;
+    this.folder = folder;
+    this.logged = logged;
     this.url = `http://127.0.0.1:${tollgate.listen()}`;
   }
 
@@ -81,8 +88,8 @@ export class InProcessGateway {
 
   async stop(): Promise<void> {
     await this.#tollgate.drain(1);
-    await this.#store.database.close();
-    await rm(this.#folder, { recursive: true });
+    await this.store.database.close();
+    await rm(this.folder, { recursive: true });
   }
 
   /** A body that is no plain object is sent as it is. */
@@ -115,10 +122,10 @@ export class InProcessGateway {
   }
 
   /** The log row of a request that has ended. */
-  async record(requestId: string): Promise<RequestRecord> {
+  async record(requestId: string, tenantId = 'default'): Promise<RequestRecord> {
     // Asking the gateway first makes it write down what is still waiting.
     await this.get(`/v1/generation?id=${requestId}`);
-    const record = await this.#store.requestLog.find('default', requestId);
+    const record = await this.store.requestLog.find(tenantId, requestId);
     if (!record) throw new Error(`There is no log row for the request ${requestId}.`);
     return record;
   }

@@ -7,7 +7,6 @@
 export interface StreamReport {
   /** Which of the clients it was; the upstream sees it as `user`. */
   readonly user: string;
-  readonly status: number;
   readonly requestId: string;
   /** Everything that came, as it came. */
   readonly body: string;
@@ -77,6 +76,7 @@ async function openStream(url: string, key: string, number: number) {
     }),
     signal: leaving.signal,
   });
+  if (response.status !== 200) throw new Error(`${user} was refused: ${await response.text()}`);
   const reader = response.body?.getReader();
   if (!reader) throw new Error(`${user} got no body`);
   const first = await reader.read();
@@ -98,7 +98,7 @@ async function openStream(url: string, key: string, number: number) {
       body += decoder.decode(value, { stream: true });
     }
     const requestId = response.headers.get('x-request-id') ?? '';
-    return { user, status: response.status, requestId, body, leftAt };
+    return { user, requestId, body, leftAt };
   };
   return { finished: finish() };
 }

@@ -2,7 +2,7 @@ import type { DialectName } from '../../config/provider-schema.ts';
 import type { Conversation, Crossing } from '../dialect.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { readReply } from './reply.ts';
-import { OpenAiPassThrough } from './stream.ts';
+import { OpenAiPassThrough, openAiWords } from './stream.ts';
 import { writeChat } from './upstream-request.ts';
 
 /** An OpenAI client's request, and the ways it can be put to an upstream. */
@@ -14,5 +14,5 @@ export function openAiConversation(request: ChatRequest): Conversation {
     readReply,
   };
   const crossings: Partial<Record<DialectName, Crossing>> = { openai: same, siliconflow: same };
-  return { ask: request.ask, crossTo: (dialect) => crossings[dialect] };
+  return { ask: request.ask, words: openAiWords, crossTo: (dialect) => crossings[dialect] };
 }

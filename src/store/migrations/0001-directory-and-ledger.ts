@@ -68,7 +68,7 @@ function ledger({ id, rowId, whole, tableEnd }: SqlWords): string[] {
       leased ${whole} not null default 0,
       granted ${whole} not null default 0,
       spent ${whole} not null default 0,
-      recalled_at ${whole} not null default 0,
+      recalls ${whole} not null default 0,
       check (leased between 0 and balance),
       check (balance = granted - spent)
     )${tableEnd}`,
@@ -76,8 +76,10 @@ function ledger({ id, rowId, whole, tableEnd }: SqlWords): string[] {
     `create table leases (
       account_id ${whole} not null references accounts (id),
       process_id ${id} not null,
+      number ${whole} not null,
       credits ${whole} not null check (credits >= 0),
       until ${whole} not null,
+      answered_recall ${whole} not null default 0,
       primary key (account_id, process_id)
     )${tableEnd}`,
     'create index leases_by_process on leases (process_id)',
@@ -93,6 +95,9 @@ function ledger({ id, rowId, whole, tableEnd }: SqlWords): string[] {
       unique (account_id, idempotency_key)
     )${tableEnd}`,
     'create index ledger_entries_by_account on ledger_entries (account_id, id)',
+    // Charges are nearly all entries; without this, finding a grant means reading all of them.
+    `create index ledger_entries_besides_charges on ledger_entries (account_id, id)
+      where kind <> 'charge'`,
   ];
 }
 

@@ -41,6 +41,11 @@ export const requestLog: Migration = {
       created_at ${whole} not null
     )${tableEnd}`,
     'create index request_log_by_tenant on request_log (tenant_id, created_at, id)',
+    // Failures are what people look for, and few: without this a rare one is a long search.
+    `create index request_log_failures on request_log (tenant_id, created_at, id)
+      where status = 'error'`,
+    // For statements, which list requests under their entry. It grows at its end only.
+    'create index request_log_by_entry on request_log (entry_id) where entry_id is not null',
     // The sums that analytics, statements and key usage read, so that they cost the same with a
     // thousand and with ten million rows. Days are counted since 1970, UTC, by time of arrival.
     `create table usage_daily (

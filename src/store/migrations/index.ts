@@ -1,6 +1,7 @@
 import { directoryAndLedger } from './0001-directory-and-ledger.ts';
 import { requestLog } from './0002-request-log.ts';
+import { byokCredentials } from './0003-byok-credentials.ts';
 import type { Migration } from './migration.ts';
 
 /** In order, without gaps. Modules, not files read at run time: they must fit in an executable. */
-export const migrations: readonly Migration[] = [directoryAndLedger, requestLog];
+export const migrations: readonly Migration[] = [directoryAndLedger, requestLog, byokCredentials];

@@ -23,6 +23,15 @@ export function newFolder(): string {
   return folder;
 }
 
+/**
+ * The home of every gateway of this process: nobody's, but one, because the runtime keeps its
+ * translated sources there and a home for each would make every start a cold one.
+ */
+export function sharedHome(): string {
+  keeper ??= startKeeper();
+  return keeper.root;
+}
+
 export function keepTrack(pid: number, exited: Promise<unknown>): void {
   keeper ??= startKeeper();
   const { tell } = keeper;
@@ -41,7 +50,8 @@ function startKeeper(): Keeper {
       [ "$what" = started ] && running="$running $pid"
     done
     [ -z "$running" ] || kill -9 $running
-    rm -rf "$0"`;
+    # What was killed may still be writing its last file.
+    for again in 1 2 3 4 5; do rm -rf "$0" && break; sleep 0.2; done`;
   const child = spawn('sh', ['-c', script, root], {
     cwd: '/',
     stdio: ['pipe', 'ignore', 'ignore'],

@@ -103,10 +103,10 @@ export class Gateway implements AsyncDisposable {
    * stack trace or a refusal to go are thrown, with everything that it printed.
    */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number> {
-    if (!this.#asked && this.process.exitCode !== null) {
+    if (!this.#asked && this.#ended) {
       throw new Error(`The gateway ended by itself: ${describe(await this.finished)}`);
     }
-    if (this.process.exitCode === null) this.signal(signal);
+    if (!this.#ended) this.signal(signal);
     return this.#leftWell(await this.#gone());
   }
 
@@ -120,6 +120,11 @@ export class Gateway implements AsyncDisposable {
   /** Stops it unless the test already did; either way it must have left well. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.#killed) await this.stop();
+  }
+
+  /** One of the two is set, by how it ended. */
+  get #ended(): boolean {
+    return this.process.exitCode !== null || this.process.signalCode !== null;
   }
 
   async #gone(): Promise<Finished> {

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { type UpstreamConfig, upstreamConfig } from './config.ts';
-import { keepTrack, newFolder } from './keeper.ts';
+import { keepTrack, newFolder, sharedHome } from './keeper.ts';
 
 const program = new URL('../../../src/main.ts', import.meta.url).pathname;
 
@@ -58,7 +58,7 @@ export function spawnTollgate(words: readonly string[], options: RunOptions = {}
     [process.execPath, program, ...words, ...flags, ...(options.args ?? [])],
     {
       cwd: folder,
-      env: { PATH: process.env.PATH ?? '', HOME: folder, ...options.env },
+      env: { PATH: process.env.PATH ?? '', HOME: sharedHome(), ...options.env },
       stdin: 'ignore',
       stdout: 'pipe',
       stderr: 'pipe',

@@ -1,0 +1,121 @@
+/** Millions of booked requests by set-based SQL, as the drain would have left them. */
+import { Database } from 'bun:sqlite';
+import pg from 'pg';
+
+export interface Filling {
+  readonly rows: number;
+  /** Epoch milliseconds: requests arrive evenly in between. */
+  readonly from: number;
+  readonly until: number;
+}
+
+/** A key that asks once a day, among others that ask all the time. */
+export const rareKey = 'key_rare';
+
+const rowsPerChunk = 100_000;
+const rowsPerEntry = 50;
+const chargePerRow = 10;
+const dayMs = 86_400_000;
+
+const details = JSON.stringify({
+  prices: { prompt: '0.5', completion: '1.5' },
+  skills: [],
+  user: 'user-4711',
+  attempts: [{ provider: 'acme', model: 'acme/chat-1', outcome: 'ok', status: 200, ms: 812 }],
+});
+
+/** The words in which the two engines differ. */
+interface Words {
+  /** A table `series (n)` from one number to another. */
+  series(first: number, last: number): string;
+  /** A request id that is spread over the index as random ones are. */
+  idOf(n: string): string;
+  readonly hash: string;
+}
+
+const sqlite: Words = {
+  series: (first, last) =>
+    `(with recursive series (n) as (
+      select ${first} union all select n + 1 from series where n < ${last}
+    ) select n from series) series`,
+  idOf: (n) => `unhex(printf('%016x%016x', ${n} * 2654435761 % 4294967296, ${n}))`,
+  hash: 'zeroblob(32)',
+};
+
+const postgres: Words = {
+  series: (first, last) => `generate_series(${first}::bigint, ${last}::bigint) as series (n)`,
+  idOf: (n) => `decode(lpad(to_hex(${n} * 2654435761 % 4294967296), 16, '0')
+    || lpad(to_hex(${n}), 16, '0'), 'hex')`,
+  hash: "decode(repeat('00', 32), 'hex')",
+};
+
+/** One statement after the other. Rows and entries are numbered in the order of arrival. */
+function* statements(words: Words, { rows, from, until }: Filling): Generator<string> {
+  const entries = Math.ceil(rows / rowsPerEntry);
+  const perRow = (until - from) / rows;
+  const arrival = (n: string) => `${from} + cast((${n} - 1) * ${perRow} as bigint)`;
+  const daily = Math.floor(rows / ((until - from) / dayMs));
+  const account = "(select id from accounts where owner = 'tenant:default')";
+  const first = '(select max(id) from ledger_entries)';
+  yield `insert into api_keys (id, tenant_id, kind, label, name, secret_hash, disabled,
+      created_at, updated_at)
+    select '${rareKey}', 'default', 'routing', '', 'rare', ${words.hash}, 0, 0, 0`;
+  yield `create table filling as select ${first} as entry, ${account} as account,
+    (select balance from accounts where owner = 'tenant:default') as balance,
+    (select min(id) from api_keys where kind = 'routing' and id <> '${rareKey}') as key_id`;
+  for (let at = 1; at <= entries; at += rowsPerChunk) {
+    yield `insert into ledger_entries (account_id, kind, amount, balance_after, note, created_at)
+      select account, 'charge', ${-rowsPerEntry * chargePerRow},
+        balance - n * ${rowsPerEntry * chargePerRow}, '',
+        ${arrival(`(n * ${rowsPerEntry})`)} + 1000
+      from ${words.series(at, Math.min(entries, at + rowsPerChunk - 1))}, filling order by n`;
+  }
+  for (let at = 1; at <= rows; at += rowsPerChunk) {
+    yield `insert into request_log (request_id, tenant_id, key_id, operation, requested_model,
+        model, provider, status, error, traffic_mode, input_tokens, cache_read_tokens,
+        cache_write_tokens, output_tokens, reasoning_tokens, usage_estimated, model_charge,
+        byok_platform_fee, managed_tool_fee, agent_runtime_fee, written_off, searches, note,
+        finish_reason, streamed, cancelled, cache_hit, first_byte_ms, duration_ms, details,
+        entry_id, created_at)
+      select ${words.idOf('n')}, 'default',
+        case when n % ${daily} = ${Math.floor(daily / 2)} then '${rareKey}'
+          when n % 3 = 0 then key_id else 'key_other' || (n % 7) end,
+        'chat', 'acme/chat-' || (n % 5), 'acme/chat-' || (n % 5), 'acme',
+        case when n % 100 = 0 then 'error' else 'success' end, null, 'shared',
+        100 + n % 900, 0, 0, n % 400, 0, 0, ${chargePerRow}, 0, 0, 0, 0, 0, null, 'stop', 1, 0, 0,
+        120, 300 + n % 4000, '${details}', entry + (n + ${rowsPerEntry - 1}) / ${rowsPerEntry},
+        ${arrival('n')}
+      from ${words.series(at, Math.min(rows, at + rowsPerChunk - 1))}, filling order by n`;
+  }
+  for (let day = Math.floor(from / dayMs); day * dayMs < until; day += 1) {
+    yield `insert into usage_daily
+      select tenant_id, ${day}, key_id, requested_model, provider, traffic_mode, count(*),
+        sum(case when status = 'error' then 1 else 0 end), sum(input_tokens), sum(output_tokens),
+        sum(model_charge), 0, 0, 0, 0, 0, sum(duration_ms)
+      from request_log
+      where tenant_id = 'default'
+        and created_at >= ${day * dayMs} and created_at < ${(day + 1) * dayMs}
+      group by tenant_id, key_id, requested_model, provider, traffic_mode`;
+  }
+  const spent = entries * rowsPerEntry * chargePerRow;
+  yield `update accounts set balance = balance - ${spent}, spent = spent + ${spent}
+    where owner = 'tenant:default'`;
+  yield 'drop table filling';
+}
+
+export async function fillSqlite(file: string, filling: Filling): Promise<void> {
+  const database = new Database(file);
+  database.run('pragma synchronous = off');
+  database.run('pragma cache_size = -200000');
+  for (const statement of statements(sqlite, filling)) database.run(statement);
+  database.close();
+}
+
+export async function fillPostgres(url: string, filling: Filling): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  for (const statement of statements(postgres, filling)) await client.query(statement);
+  // What autovacuum does on its own time.
+  await client.query('vacuum analyze');
+  await client.end();
+}

@@ -1,0 +1,165 @@
+import type { ByokMode, Credential } from '../core/byok.ts';
+import { GatewayError } from '../core/errors.ts';
+import { Secret } from '../core/secret.ts';
+import { SealingKey } from './sealing-key.ts';
+
+/** Tenants whose credentials are kept in memory; beyond this the oldest is asked for again. */
+const tenantsMax = 50_000;
+
+/** A credential as it is kept: the key encrypted, the rest readable. Times are epoch ms. */
+export interface StoredCredential {
+  readonly tenantId: string;
+  readonly provider: string;
+  readonly ciphertext: Uint8Array;
+  readonly baseUrl: string | null;
+  readonly mode: ByokMode;
+  /** `•••abcd`: enough to recognise a key, useless to guess it. */
+  readonly label: string;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+/** The store that the vault needs. Saving and removing move the directory's version. */
+export interface VaultStore {
+  /** All of one tenant, by provider. */
+  list(tenantId: string): Promise<readonly StoredCredential[]>;
+  /**
+   * Replaces what was there and keeps its `createdAt`. Undefined, and nothing saved, when another
+   * key than this fingerprint's is in use.
+   */
+  save(credential: StoredCredential, fingerprint: string): Promise<StoredCredential | undefined>;
+  remove(tenantId: string, provider: string): Promise<boolean>;
+  /**
+   * Whether this is the key in use; the first one to ask brings it. A start may bring another as
+   * long as nothing is encrypted with the former.
+   */
+  claimKey(fingerprint: string, isStart: boolean): Promise<boolean>;
+}
+
+export interface NewCredential {
+  readonly tenantId: string;
+  readonly provider: string;
+  readonly apiKey: string;
+  readonly baseUrl: string | null;
+  readonly mode: ByokMode;
+}
+
+export interface VaultParts {
+  readonly store: VaultStore;
+  readonly secret: Secret;
+  /** A gateway's start may bring a new key; a command beside a running gateway may not. */
+  readonly isStart: boolean;
+  /** Told once per reading: a row that was tampered with, or encrypted with another key. */
+  onUnreadable?(tenantId: string, provider: string): void;
+}
+
+type Known = readonly Credential[] | Promise<readonly Credential[]>;
+
+/**
+ * Keeps tenants' provider credentials: encrypted in the store, ready for use in memory. `forget()`
+ * empties the memory when the directory's version moved, so a change reaches every process within
+ * one poll.
+ */
+export class Vault {
+  readonly #store: VaultStore;
+  readonly #key: SealingKey;
+  readonly #onUnreadable: NonNullable<VaultParts['onUnreadable']>;
+  readonly #known = new Map<string, Known>();
+
+  private constructor({ store, onUnreadable }: VaultParts, key: SealingKey) {
+    this.#store = store;
+    this.#key = key;
+    this.#onUnreadable = onUnreadable ?? (() => undefined);
+  }
+
+  /** Refuses a key that cannot read what is kept: a start with it would quietly lose them all. */
+  static async open(parts: VaultParts): Promise<Vault> {
+    const key = new SealingKey(parts.secret);
+    if (!(await parts.store.claimKey(key.fingerprint, parts.isStart))) throw wrongKey();
+    return new Vault(parts, key);
+  }
+
+  /** Answers at once, without touching the store, for a tenant seen before. */
+  credentialsOf(tenantId: string): Known {
+    const known = this.#known.get(tenantId);
+    if (known !== undefined) return known;
+    // The promise itself is kept, so that a burst of requests asks the store once.
+    const reading = this.#read(tenantId);
+    const oldest = this.#known.size >= tenantsMax ? this.#known.keys().next().value : undefined;
+    if (oldest !== undefined) this.#known.delete(oldest);
+    this.#known.set(tenantId, reading);
+    const settle = (found: readonly Credential[] | undefined) => {
+      // After a `forget()` meanwhile, this older answer must not come back.
+      if (this.#known.get(tenantId) !== reading) return;
+      if (found) this.#known.set(tenantId, found);
+      else this.#known.delete(tenantId);
+    };
+    reading.then(settle, () => settle(undefined));
+    return reading;
+  }
+
+  async save(credential: NewCredential, now: number): Promise<StoredCredential> {
+    const { tenantId, provider, baseUrl, mode, apiKey } = credential;
+    const row: StoredCredential = {
+      tenantId,
+      provider,
+      ciphertext: this.#key.seal(apiKey, purposeOf(credential)),
+      baseUrl,
+      mode,
+      label: new Secret(apiKey).toString(),
+      createdAt: now,
+      updatedAt: now,
+    };
+    const saved = await this.#store.save(row, this.#key.fingerprint);
+    if (!saved) throw cannotKeep();
+    this.forget();
+    return saved;
+  }
+
+  /** Drops everything remembered; the next request of each tenant asks the store. */
+  forget(): void {
+    this.#known.clear();
+  }
+
+  async #read(tenantId: string): Promise<readonly Credential[]> {
+    const rows = await this.#store.list(tenantId).catch(storeAway);
+    return rows.map((row) => this.#open(row));
+  }
+
+  #open(row: StoredCredential): Credential {
+    const { tenantId, provider, baseUrl, mode, updatedAt } = row;
+    const key = this.#key.open(row.ciphertext, purposeOf(row));
+    if (key === undefined) this.#onUnreadable(tenantId, provider);
+    const apiKey = key === undefined ? null : new Secret(key);
+    return { provider, apiKey, baseUrl, mode, scope: `${tenantId} ${updatedAt}` };
+  }
+}
+
+/**
+ * What a ciphertext is good for: this tenant, at this provider, at this address. In any other row
+ * it does not open, and an address that was changed behind the tenant's back does not get the key.
+ */
+function purposeOf(of: Pick<StoredCredential, 'tenantId' | 'provider' | 'baseUrl'>): string {
+  return JSON.stringify(['byok credential', of.tenantId, of.provider, of.baseUrl]);
+}
+
+function storeAway(cause: unknown): never {
+  throw new GatewayError('service_unavailable', 'The credentials cannot be read right now.', {
+    retryAfterSeconds: 2,
+    cause,
+  });
+}
+
+/** Another process brought another key since our start; a tenant need not know which one errs. */
+function cannotKeep(): GatewayError {
+  const message = 'Credentials cannot be saved right now; the operator has to look after it.';
+  return new GatewayError('service_unavailable', message, { cause: wrongKey() });
+}
+
+function wrongKey(): GatewayError {
+  const message =
+    'The secret key is not the one that tenants’ provider credentials are encrypted with; ' +
+    'set TOLLGATE_SECRET_KEY to that one (or bring back its secret.key), the same for every ' +
+    'process, or remove the credentials with "tollgate byok delete".';
+  return new GatewayError('service_unavailable', message);
+}

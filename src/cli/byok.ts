@@ -1,0 +1,89 @@
+import * as manage from '../auth/manage-byok.ts';
+import { showTenant } from '../auth/manage-tenants.ts';
+import { byokModes } from '../core/byok.ts';
+import type { Command, Topic } from './command.ts';
+import { printJson, record, tenantOf, tenantOption } from './output.ts';
+import { minute, table } from './table.ts';
+
+const operand = '<provider>';
+
+const list: Command = {
+  name: 'list',
+  summary: 'List the providers that a tenant has brought a key for',
+  options: tenantOption,
+  async run(context) {
+    const { args } = context;
+    const desk = await context.desk();
+    const { id } = await showTenant(desk, tenantOf(args));
+    const data = await manage.listCredentials(desk, id);
+    if (args.has('json')) return printJson(context, { data });
+    const rows = data.map((credential) => [
+      credential.provider,
+      credential.label,
+      credential.mode,
+      credential.base_url,
+      minute(credential.updated_at),
+    ]);
+    context.out(table(['PROVIDER', 'KEY', 'MODE', 'BASE URL', 'UPDATED (UTC)'], rows));
+  },
+};
+
+const set: Command = {
+  name: 'set',
+  summary: 'Keep the key of a tenant for a provider, in place of the one before',
+  operand,
+  options: {
+    ...tenantOption,
+    'api-key': {
+      type: 'string',
+      hint: '<key>',
+      summary: 'The key; better left out and given on standard input, where no history keeps it',
+    },
+    mode: {
+      type: 'string',
+      hint: byokModes.join('|'),
+      summary: 'Whether shared capacity may follow (default: byok_first)',
+    },
+    'base-url': {
+      type: 'string',
+      hint: '<address>',
+      summary: 'An address of its own, where the provider allows one',
+    },
+  },
+  async run(context) {
+    const { args } = context;
+    const body = record({
+      api_key: args.text('api-key') ?? (await context.input()).trim(),
+      mode: args.text('mode'),
+      base_url: args.text('base-url'),
+    });
+    const desk = await context.desk();
+    const data = await manage.setCredential(desk, tenantOf(args), args.operand, body);
+    if (args.has('json')) return printJson(context, { data });
+    context.out(`The key ${data.label} is kept for ${data.provider} (${data.mode}).`);
+  },
+};
+
+const remove: Command = {
+  name: 'delete',
+  summary: 'Forget the key of a tenant for a provider',
+  operand,
+  options: tenantOption,
+  async run(context) {
+    const { args } = context;
+    await manage.deleteCredential(await context.desk(), tenantOf(args), args.operand);
+    if (args.has('json')) return printJson(context, { deleted: true });
+    context.out(`The key for ${args.operand} was deleted.`);
+  },
+};
+
+export const byok: Topic = {
+  name: 'byok',
+  summary: "Manage tenants' own keys at providers",
+  commands: [list, set, remove],
+  examples: [
+    'tollgate byok set openai --tenant acme < key.txt',
+    'tollgate byok set openai --tenant acme --mode byok_only < key.txt',
+    'tollgate byok delete openai --tenant acme',
+  ],
+};

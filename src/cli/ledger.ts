@@ -1,0 +1,66 @@
+import { showTenant } from '../auth/manage-tenants.ts';
+import { readMonth } from '../record/period.ts';
+import { statementCsv } from '../record/statement.ts';
+import type { Command, Topic } from './command.ts';
+import { printJson, tenantOf, tenantOption } from './output.ts';
+
+/** Lines in one JSON answer; whoever has more than this to mend begins with these. */
+const listedMax = 1_000;
+
+const verify: Command = {
+  name: 'verify',
+  summary: 'Hold balances, entries, requests and daily sums against each other',
+  options: {},
+  async run(context) {
+    const { args, out } = context;
+    const desk = await context.desk();
+    const listed: string[] = [];
+    const found = await desk.verify((line) => {
+      if (!args.has('json')) out(line);
+      else if (listed.length < listedMax) listed.push(line);
+    });
+    const { discrepancies, ...counts } = found;
+    if (args.has('json')) {
+      printJson(context, { ok: discrepancies === 0, ...counts, discrepancies, listed });
+    }
+    if (discrepancies > 0) {
+      const things = discrepancies === 1 ? 'discrepancy' : 'discrepancies';
+      throw new Error(`The books are wrong: ${number(discrepancies)} ${things}.`);
+    }
+    if (args.has('json')) return;
+    const { accounts, entries, requests } = counts;
+    out(
+      `The books are right: ${number(accounts)} accounts, ${number(entries)} entries, ` +
+        `${number(requests)} requests.`,
+    );
+  },
+};
+
+const statement: Command = {
+  name: 'statement',
+  summary: 'Print the statement of a month as CSV',
+  options: {
+    ...tenantOption,
+    month: { type: 'string', hint: '<YYYY-MM>', summary: 'Which month (default: this one)' },
+  },
+  async run({ args, desk, write, now }) {
+    const month = readMonth(args.text('month') ?? null, now());
+    const open = await desk();
+    const { id } = await showTenant(open, tenantOf(args));
+    for await (const lines of statementCsv(open.statements, id, month, now())) await write(lines);
+  },
+};
+
+export const ledger: Topic = {
+  name: 'ledger',
+  summary: 'Check the books and print statements',
+  commands: [verify, statement],
+  examples: [
+    'tollgate ledger verify',
+    'tollgate ledger statement --tenant acme --month 2026-02 > acme-2026-02.csv',
+  ],
+};
+
+function number(count: number): string {
+  return count.toLocaleString('en-US');
+}

@@ -1,0 +1,88 @@
+import { describe, expect, test } from 'bun:test';
+import { nothingSpent } from '../auth/key-spending.ts';
+import type { Caller } from '../core/caller.ts';
+import { GatewayError } from '../core/errors.ts';
+import { type CustomerParts, customerRoutes } from './customer.ts';
+import { Exchange } from './exchange.ts';
+
+/** The store goes away: before the first word, and in the middle of a table. */
+
+const caller: Caller = {
+  tenantId: 'acme',
+  keyId: 'key_a',
+  kind: 'management',
+  scopes: null,
+  models: null,
+  requestsPerMinute: null,
+  concurrentRequests: null,
+  cacheMode: null,
+  limitCredits: null,
+  limitReset: null,
+  expiresAt: null,
+};
+
+const cut = new Error('Connection terminated unexpectedly');
+const refuse = () => Promise.reject(cut);
+const row = { day: 1, model: 'm', provider: 'p', trafficMode: 'shared', keyId: 'key_a' };
+
+function parts(change: Partial<CustomerParts> = {}): CustomerParts {
+  return {
+    flush: () => Promise.resolve(),
+    logs: { ownsKey: refuse, page: refuse, all: () => failingAfter(0) },
+    analytics: { days: refuse, groups: () => failingAfter(1) },
+    wallets: { totals: refuse },
+    statements: { frame: refuse, lines: () => failingAfter(0) },
+    spending: { spent: async () => new Map([['key_a', nothingSpent]]) },
+    creditsPerUsd: 1_000_000,
+    limits: { requestsPerMinute: 60, concurrentRequests: 5 },
+    now: () => Date.UTC(2028, 1, 29),
+    ...change,
+  };
+}
+
+async function* failingAfter(pages: number) {
+  const sums = { requests: 1, failed: 0, promptTokens: 1, completionTokens: 1, modelCharge: 1 };
+  const fees = { byokPlatformFee: 0, managedToolFee: 0, agentRuntimeFee: 0 };
+  for (let page = 0; page < pages; page += 1) {
+    yield [{ ...row, ...sums, ...fees, searches: 0, durationMs: 1 }];
+  }
+  throw cut;
+}
+
+async function ask(path: string, given: CustomerParts): Promise<Response> {
+  const route = customerRoutes(given).find((one) => one.path === path);
+  if (route?.access !== 'either' && route?.access !== 'management') throw new Error(path);
+  return route.handle(new Exchange(new Request(`http://tollgate.test${path}`)), caller);
+}
+
+async function refusalOf(answer: Promise<Response>): Promise<GatewayError> {
+  const thrown: unknown = await answer.catch((reason: unknown) => reason);
+  if (thrown instanceof GatewayError) return thrown;
+  throw new Error(`Expected a refusal, got ${thrown}.`);
+}
+
+describe('a store that is away', () => {
+  const paths = customerRoutes(parts()).map(({ path }) => path);
+
+  test.each(paths)('is a 503 of %s when what has ended cannot be booked', async (path) => {
+    const refusal = await refusalOf(ask(path, parts({ flush: refuse })));
+    expect(refusal).toMatchObject({ status: 503, symbol: 'service_unavailable', cause: cut });
+    expect(refusal.retryAfterSeconds).toBe(2);
+    expect(refusal.message).not.toContain('terminated');
+  });
+
+  test.each(['logs', 'analytics', 'credits', 'billing/usage-statement.csv'])(
+    'is a 503 of %s when it cannot be read',
+    async (name) => {
+      const refusal = await refusalOf(ask(`/v1/customer/${name}`, parts()));
+      expect(refusal).toMatchObject({ status: 503, cause: cut });
+    },
+  );
+
+  test('breaks a table off instead of ending it', async () => {
+    const answer = await ask('/v1/customer/analytics/export.csv', parts());
+    expect(answer.status).toBe(200);
+    const failure: unknown = await answer.text().catch((reason: unknown) => reason);
+    expect(failure).toBe(cut);
+  });
+});

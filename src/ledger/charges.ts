@@ -1,0 +1,17 @@
+import { totalCharge } from '../record/request-record.ts';
+import type { Settlement } from './ledger-store.ts';
+import { walletOwner } from './owner.ts';
+
+export interface AccountCharge {
+  readonly account: string;
+  readonly charge: number;
+}
+
+/** What a settlement takes from which account: the wallet, then the key's limit if it has one. */
+export function chargesOf({ record, keyAccount, keyCharge }: Settlement): readonly AccountCharge[] {
+  const wallet = {
+    account: walletOwner(record.tenantId).name,
+    charge: totalCharge(record.charges),
+  };
+  return keyAccount === null ? [wallet] : [wallet, { account: keyAccount, charge: keyCharge }];
+}

@@ -1,0 +1,100 @@
+import type { Owner } from './owner.ts';
+import type { Purse, Taken } from './purse.ts';
+
+/** Credits set aside for one running request, on its wallet and on its key's limit. */
+export interface Hold {
+  /** What is set aside now. */
+  readonly credits: number;
+  readonly keyAccount: string | null;
+  /** True once the request has ended: a second end must not be billed. */
+  readonly settled: boolean;
+  /** Sets more aside; false when there is no more. */
+  extend(credits: number): Promise<boolean>;
+  /** Ends the hold with a charge, once. Answers what could be charged: less when credits ran out. */
+  settle(charge: number): Promise<Charged>;
+}
+
+export interface Charged {
+  readonly wallet: number;
+  /** What counts against the key's limit. */
+  readonly key: number;
+}
+
+/** Where a hold takes from. */
+export interface HoldSource {
+  /** The purse in use now: one that lay idle is forgotten and made again. */
+  purse(owner: Owner): Purse;
+  /** False when the lease may have ended without our knowing. */
+  mayExtend(): boolean;
+}
+
+export class OpenHold implements Hold {
+  readonly #source: HoldSource;
+  readonly #wallet: Owner;
+  readonly #key: Owner | undefined;
+  #credits: number;
+  #charged: Promise<Charged> | undefined;
+
+  constructor(source: HoldSource, wallet: Owner, key: Owner | undefined, credits: number) {
+    this.#source = source;
+    this.#wallet = wallet;
+    this.#key = key;
+    this.#credits = credits;
+  }
+
+  get credits(): number {
+    return this.#credits;
+  }
+
+  get keyAccount(): string | null {
+    return this.#key?.name ?? null;
+  }
+
+  get settled(): boolean {
+    return this.#charged !== undefined;
+  }
+
+  async extend(credits: number): Promise<boolean> {
+    if (this.settled || !this.#source.mayExtend()) return false;
+    const more = await this.#take(this.#wallet, credits);
+    if (more.kind !== 'taken') return false;
+    const limited = this.#key ? await this.#take(this.#key, credits) : more;
+    // The client may have left while we asked: what its hold had is given back already.
+    if (limited.kind === 'taken' && !this.settled) {
+      this.#credits += credits;
+      return true;
+    }
+    this.#purse(this.#wallet).release(credits);
+    if (this.#key && limited.kind === 'taken') this.#purse(this.#key).release(credits);
+    return false;
+  }
+
+  settle(charge: number): Promise<Charged> {
+    this.#charged ??= this.#settle(charge, this.#credits);
+    return this.#charged;
+  }
+
+  async #settle(charge: number, held: number): Promise<Charged> {
+    const wallet = await this.#charge(this.#wallet, held, charge);
+    return { wallet, key: this.#key ? await this.#charge(this.#key, held, charge) : 0 };
+  }
+
+  /** What exceeds the hold is taken as far as there is something to take. */
+  async #charge(owner: Owner, held: number, charge: number): Promise<number> {
+    const missing = charge - held;
+    const more = missing > 0 ? await this.#purse(owner).take(missing, 0) : undefined;
+    const inHand = held + (more?.kind === 'taken' ? more.credits : 0);
+    // Without the store nobody knows what the account has: the drain will find out.
+    const charged = more?.kind === 'unavailable' ? charge : Math.min(charge, inHand);
+    this.#purse(owner).settle(inHand, charged);
+    return charged;
+  }
+
+  #take(owner: Owner, credits: number): Taken | Promise<Taken> {
+    return this.#purse(owner).take(credits, credits);
+  }
+
+  #purse(owner: Owner): Purse {
+    return this.#source.purse(owner);
+  }
+}

@@ -1,0 +1,64 @@
+import { closeSync, fsyncSync, ftruncateSync, openSync, rmSync, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+/** One file of the journal: whole lines, one after the other. */
+export class Segment {
+  readonly file: number;
+  /** Requests whose dispatch or end stands here and is not in the books yet. */
+  readonly open = new Set<string>();
+  readonly #path: string;
+  #bytes = 0;
+  #torn = false;
+
+  /** `lasting`: also its name survives a power cut. */
+  constructor(path: string, lasting: boolean) {
+    this.#path = path;
+    this.file = openSync(path, 'a', 0o600);
+    if (lasting) syncFolder(dirname(path));
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Writes all of it or throws. A full disk can take half a line: that half is taken back. */
+  write(lines: string): void {
+    // Where taking back failed too, the next line starts fresh: only the torn one is lost.
+    const bytes = Buffer.from(this.#torn ? `\n${lines}` : lines);
+    let written = 0;
+    try {
+      written = writeSync(this.file, bytes);
+    } finally {
+      if (written < bytes.length) this.#takeBack();
+    }
+    if (written < bytes.length) throw new Error('The disk took only a part of the line.');
+    this.#bytes += written;
+    this.#torn = false;
+  }
+
+  remove(): void {
+    this.close();
+    rmSync(this.#path, { force: true });
+  }
+
+  close(): void {
+    closeSync(this.file);
+  }
+
+  #takeBack(): void {
+    try {
+      ftruncateSync(this.file, this.#bytes);
+    } catch {
+      this.#torn = true;
+    }
+  }
+}
+
+function syncFolder(path: string): void {
+  const folder = openSync(path, 'r');
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}

@@ -1,0 +1,172 @@
+import { type Cell, csvLine } from './csv.ts';
+import { type DayRange, dayMs, isoDay, isoTime } from './period.ts';
+
+/** What a tenant used and spent, day by day, out of the daily sums and never out of the log. */
+
+export interface AnalyticsFilter {
+  readonly tenantId: string;
+  readonly days: DayRange;
+  readonly keyId: string | null;
+}
+
+export interface UsageSums {
+  readonly requests: number;
+  readonly failed: number;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly modelCharge: number;
+  readonly byokPlatformFee: number;
+  readonly managedToolFee: number;
+  readonly agentRuntimeFee: number;
+  readonly searches: number;
+  readonly durationMs: number;
+}
+
+export interface DaySums extends UsageSums {
+  readonly day: number;
+}
+
+export interface GroupSums extends DaySums {
+  readonly model: string;
+  readonly provider: string;
+  readonly trafficMode: string;
+  readonly keyId: string;
+}
+
+export interface AnalyticsReads {
+  /** The days on which anything happened, in order. */
+  days(filter: AnalyticsFilter): Promise<readonly DaySums[]>;
+  /** The finest sums there are, day by day, in pages. */
+  groups(filter: AnalyticsFilter): AsyncIterable<readonly GroupSums[]>;
+}
+
+export const noSums: UsageSums = {
+  requests: 0,
+  failed: 0,
+  promptTokens: 0,
+  completionTokens: 0,
+  modelCharge: 0,
+  byokPlatformFee: 0,
+  managedToolFee: 0,
+  agentRuntimeFee: 0,
+  searches: 0,
+  durationMs: 0,
+};
+
+export function addSums(one: UsageSums, other: UsageSums): UsageSums {
+  return {
+    requests: one.requests + other.requests,
+    failed: one.failed + other.failed,
+    promptTokens: one.promptTokens + other.promptTokens,
+    completionTokens: one.completionTokens + other.completionTokens,
+    modelCharge: one.modelCharge + other.modelCharge,
+    byokPlatformFee: one.byokPlatformFee + other.byokPlatformFee,
+    managedToolFee: one.managedToolFee + other.managedToolFee,
+    agentRuntimeFee: one.agentRuntimeFee + other.agentRuntimeFee,
+    searches: one.searches + other.searches,
+    durationMs: one.durationMs + other.durationMs,
+  };
+}
+
+/** The fee lines under the names that every report gives them. */
+export function spendOf(sums: UsageSums) {
+  return {
+    shared_model_spend: sums.modelCharge,
+    byok_platform_fees: sums.byokPlatformFee,
+    managed_tool_fees: sums.managedToolFee,
+    agent_runtime_fees: sums.agentRuntimeFee,
+  };
+}
+
+export function totalSpend(sums: UsageSums): number {
+  return sums.modelCharge + sums.byokPlatformFee + sums.managedToolFee + sums.agentRuntimeFee;
+}
+
+export function analyticsObject({ first, last }: DayRange, busy: readonly DaySums[]) {
+  const byDay = new Map(busy.map((sums) => [sums.day, sums]));
+  const days = Array.from({ length: last - first + 1 }, (_, at) => first + at);
+  return {
+    period: {
+      start_date: isoTime(first * dayMs),
+      end_date: isoTime((last + 1) * dayMs - 1),
+    },
+    summary: summaryOf(busy.reduce<UsageSums>(addSums, noSums)),
+    timeseries: days.map((day) => dayObject(day, byDay.get(day) ?? noSums)),
+  };
+}
+
+function summaryOf(sums: UsageSums) {
+  return {
+    total_requests: sums.requests,
+    successful_requests: sums.requests - sums.failed,
+    failed_requests: sums.failed,
+    error_rate: ratio(sums.failed * 100, sums.requests),
+    total_tokens: sums.promptTokens + sums.completionTokens,
+    prompt_tokens: sums.promptTokens,
+    completion_tokens: sums.completionTokens,
+    ...spendOf(sums),
+    search_requests: sums.searches,
+    total_spend: totalSpend(sums),
+    avg_latency_ms: ratio(sums.durationMs, sums.requests),
+  };
+}
+
+function dayObject(day: number, sums: UsageSums) {
+  return {
+    date: isoDay(day),
+    requests: sums.requests,
+    prompt_tokens: sums.promptTokens,
+    completion_tokens: sums.completionTokens,
+    tokens: sums.promptTokens + sums.completionTokens,
+    ...spendOf(sums),
+    search_requests: sums.searches,
+    spend: totalSpend(sums),
+  };
+}
+
+/** Two decimals are as fine as anybody reads; nothing of nothing is 0. */
+function ratio(part: number, whole: number): number {
+  return whole === 0 ? 0 : Math.round((part / whole) * 100) / 100;
+}
+
+export async function* analyticsCsv(
+  pages: AsyncIterable<readonly GroupSums[]>,
+): AsyncGenerator<string> {
+  yield csvLine(columns);
+  for await (const groups of pages) {
+    yield groups.map((group) => csvLine(cellsOf(group))).join('');
+  }
+}
+
+const columns = [
+  'date',
+  'model',
+  'provider',
+  'traffic_mode',
+  'api_key_id',
+  'requests',
+  'successful_requests',
+  'failed_requests',
+  'prompt_tokens',
+  'completion_tokens',
+  'tokens',
+  'shared_model_spend',
+  'byok_platform_fees',
+  'managed_tool_fees',
+  'agent_runtime_fees',
+  'search_requests',
+  'total_spend',
+  'avg_latency_ms',
+] as const;
+
+function cellsOf(group: GroupSums): Cell[] {
+  const flat: Record<(typeof columns)[number], Cell> = {
+    ...dayObject(group.day, group),
+    ...summaryOf(group),
+    model: group.model,
+    provider: group.provider,
+    traffic_mode: group.trafficMode,
+    api_key_id: group.keyId,
+  };
+  return columns.map((name) => flat[name]);
+}

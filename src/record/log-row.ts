@@ -1,0 +1,77 @@
+import { promptTokens, totalTokens } from '../core/usage.ts';
+import { type Cell, csvLine } from './csv.ts';
+import type { LogRow } from './log-reads.ts';
+import { isoTime } from './period.ts';
+import { totalCharge } from './request-record.ts';
+
+/** One request as its tenant reads it, in JSON and as a line of a table. */
+
+export function logObject(row: LogRow) {
+  const { usage, charges } = row;
+  const cost = totalCharge(charges);
+  return {
+    id: `log_${row.id}`,
+    request_id: row.requestId,
+    model: row.requestedModel,
+    provider: row.provider ?? '',
+    status: row.status,
+    traffic_mode: row.trafficMode,
+    tokens: {
+      prompt: promptTokens(usage),
+      completion: usage.outputTokens,
+      total: totalTokens(usage),
+    },
+    cost,
+    cost_breakdown: {
+      model_charge: charges.modelCharge,
+      byok_platform_fee: charges.byokPlatformFee,
+      managed_tool_fee: charges.managedToolFee,
+      agent_runtime_fee: charges.agentRuntimeFee,
+      total_charge: cost,
+    },
+    skills_used: row.skills,
+    billing_note: row.note,
+    latency_ms: row.durationMs,
+    created_at: isoTime(row.createdAt),
+  };
+}
+
+export async function* logsCsv(pages: AsyncIterable<readonly LogRow[]>): AsyncGenerator<string> {
+  yield csvLine(columns);
+  for await (const rows of pages) yield rows.map((row) => csvLine(cellsOf(row))).join('');
+}
+
+const columns = [
+  'id',
+  'request_id',
+  'model',
+  'provider',
+  'status',
+  'traffic_mode',
+  'tokens_prompt',
+  'tokens_completion',
+  'tokens_total',
+  'cost',
+  'model_charge',
+  'byok_platform_fee',
+  'managed_tool_fee',
+  'agent_runtime_fee',
+  'total_charge',
+  'skills_used',
+  'billing_note',
+  'latency_ms',
+  'created_at',
+] as const;
+
+function cellsOf(row: LogRow): Cell[] {
+  const { tokens, cost_breakdown, skills_used, ...rest } = logObject(row);
+  const flat: Record<(typeof columns)[number], Cell> = {
+    ...rest,
+    ...cost_breakdown,
+    tokens_prompt: tokens.prompt,
+    tokens_completion: tokens.completion,
+    tokens_total: tokens.total,
+    skills_used: skills_used.join(';'),
+  };
+  return columns.map((name) => flat[name]);
+}

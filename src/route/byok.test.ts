@@ -1,0 +1,229 @@
+import { describe, expect, test } from 'bun:test';
+import type { Model, Provider } from '../config/config.ts';
+import type { Credential } from '../core/byok.ts';
+import type { Caller } from '../core/caller.ts';
+import type { RoutePreferences } from '../core/chat.ts';
+import { Secret } from '../core/secret.ts';
+import { withOwnAccounts } from './byok.ts';
+import { Catalogue, type Offer } from './catalogue.ts';
+import { Health } from './health.ts';
+import { plan } from './plan.ts';
+
+function provider(name: string, change: Partial<Provider> = {}): Provider {
+  return {
+    name,
+    dialect: 'openai',
+    baseUrl: `http://${name}.test/v1`,
+    apiKey: new Secret(`operator-${name}`),
+    headers: { 'x-account': new Secret('operator-header') },
+    timeoutMs: 1,
+    idleTimeoutMs: 1,
+    shared: true,
+    byokBaseUrl: false,
+    quirks: {},
+    ...change,
+  };
+}
+
+function model(id: string, providers: readonly string[]): Model {
+  return {
+    id,
+    name: id,
+    input_modalities: ['text'],
+    output_modalities: ['text'],
+    features: [],
+    endpoints: providers.map((name, priority) => ({
+      provider: name,
+      model: `${id}@${name}`,
+      priority,
+      pricing: { prompt: '1', completion: '1' },
+    })),
+  };
+}
+
+const providers = [
+  provider('north'),
+  provider('south'),
+  provider('closed', { shared: false }),
+  provider('open', { byokBaseUrl: true }),
+];
+const catalogue = new Catalogue(
+  [
+    model('acme/a', ['north', 'south']),
+    model('acme/closed', ['closed']),
+    model('acme/open', ['open']),
+  ],
+  new Map(providers.map((one) => [one.name, one])),
+);
+
+function credential(at: string, change: Partial<Credential> = {}): Credential {
+  const apiKey = new Secret(`own-${at}`);
+  const scope = `tenant ${at}`;
+  return { provider: at, apiKey, baseUrl: null, mode: 'byok_first', scope, ...change };
+}
+
+const caller: Caller = {
+  tenantId: 't',
+  keyId: 'k',
+  kind: 'routing',
+  scopes: null,
+  models: null,
+  requestsPerMinute: null,
+  concurrentRequests: null,
+  cacheMode: null,
+  limitCredits: null,
+  limitReset: null,
+  expiresAt: null,
+};
+
+const noWishes: RoutePreferences = {
+  order: [],
+  only: null,
+  ignore: [],
+  allowFallbacks: true,
+  sort: null,
+  route: 'fallback',
+  maxPrice: { prompt: null, completion: null },
+  requireParameters: false,
+};
+
+interface Setting {
+  readonly alias?: string;
+  readonly wishes?: Partial<RoutePreferences>;
+  readonly health?: Health;
+}
+
+function planOffers(credentials: readonly Credential[], setting: Setting = {}): readonly Offer[] {
+  const { alias = 'acme/a', wishes = {}, health = new Health() } = setting;
+  const ask = { models: [alias], preferences: { ...noWishes, ...wishes }, parameters: [] };
+  return plan(ask, caller, {
+    catalogue: withOwnAccounts(catalogue, credentials, 500),
+    health,
+    misfit: () => null,
+    supports: () => true,
+  });
+}
+
+/** Each planned offer by the key it would be called with. */
+function planned(credentials: readonly Credential[], setting?: Setting): string[] {
+  return planOffers(credentials, setting).map((offer) => offer.provider.apiKey?.reveal() ?? '');
+}
+
+describe('a tenant’s own account', () => {
+  test('is tried right before the shared one of the same endpoint', () => {
+    expect(planned([])).toEqual(['operator-north', 'operator-south']);
+    expect(planned([credential('south')])).toEqual([
+      'operator-north',
+      'own-south',
+      'operator-south',
+    ]);
+    expect(planned([credential('north')], { wishes: { ignore: ['south'] } })).toEqual([
+      'own-north',
+      'operator-north',
+    ]);
+  });
+
+  test('stands alone with byok_only', () => {
+    const only = credential('north', { mode: 'byok_only' });
+    expect(planned([only])).toEqual(['own-north']);
+    expect(planned([only, credential('south')])).toEqual(['own-north', 'own-south']);
+  });
+
+  test('stays in front of the shared one however candidates are sorted', () => {
+    const [own] = planOffers([credential('north')]);
+    const health = new Health();
+    if (own) health.succeeded(own, 900);
+    for (const offer of catalogue.offers('acme/a')) health.succeeded(offer, 10);
+    const wishes = { sort: 'latency' } as const;
+    expect(planned([credential('north')], { health, wishes })).toEqual([
+      'operator-south',
+      'own-north',
+      'operator-north',
+    ]);
+  });
+
+  test('is the one candidate when a request forbids others', () => {
+    expect(planned([credential('north')], { wishes: { allowFallbacks: false } })).toEqual([
+      'own-north',
+    ]);
+  });
+
+  test('opens models that have no shared capacity', () => {
+    expect(() => planned([], { alias: 'acme/closed' })).toThrow('No provider that serves');
+    expect(planned([credential('closed')], { alias: 'acme/closed' })).toEqual(['own-closed']);
+    const live = (credentials: readonly Credential[]) =>
+      withOwnAccounts(catalogue, credentials, 500)
+        .live()
+        .map(({ id }) => id);
+    expect(live([])).toEqual(['acme/a', 'acme/open']);
+    expect(live([credential('closed')])).toEqual(['acme/a', 'acme/closed', 'acme/open']);
+    const own = withOwnAccounts(catalogue, [credential('closed')], 500);
+    expect(own.suggest('acme/close')).toBe('acme/closed');
+    expect(catalogue.suggest('acme/close')).not.toBe('acme/closed');
+  });
+
+  test('gets nothing of the operator’s but the address, and pays the fee', () => {
+    const [own] = planOffers([credential('north')]);
+    expect(own?.provider.headers).toEqual({});
+    expect(own?.provider.baseUrl).toBe('http://north.test/v1');
+    expect(own?.own).toMatchObject({ feeBasisPoints: 500, isUserAddress: false });
+  });
+});
+
+describe('a credential with an address of its own', () => {
+  const baseUrl = 'https://proxy.example/v1';
+
+  test('is used there, where the provider allows it, and checked as a user’s', () => {
+    const [own] = planOffers([credential('open', { baseUrl })], { alias: 'acme/open' });
+    expect(own?.provider.baseUrl).toBe(baseUrl);
+    expect(own?.own?.isUserAddress).toBe(true);
+    expect(own?.own?.sharedNext?.provider.baseUrl).toBe('http://open.test/v1');
+  });
+
+  test('is not taken elsewhere once the operator forbids such addresses', () => {
+    expect(planned([credential('north', { baseUrl })])).toEqual([
+      'operator-north',
+      'operator-south',
+    ]);
+    const only = credential('north', { baseUrl, mode: 'byok_only' });
+    expect(() => planned([only])).toThrow('No provider');
+  });
+});
+
+test('a credential that cannot be read is not replaced by the operator’s in byok_only', () => {
+  expect(planned([credential('north', { apiKey: null })])).toEqual([
+    'operator-north',
+    'operator-south',
+  ]);
+  const only = credential('north', { apiKey: null, mode: 'byok_only' });
+  expect(() => planned([only])).toThrow('No provider');
+});
+
+test('failures of one credential open its own circuit and no other', () => {
+  const health = new Health();
+  const [bad] = planOffers([credential('north')]);
+  for (let i = 0; i < 5; i++) if (bad) health.failed(bad);
+  expect(planned([credential('north')], { health })).toEqual([
+    'operator-north',
+    'operator-south',
+    'own-north',
+  ]);
+  expect(planned([], { health })).toEqual(['operator-north', 'operator-south']);
+  const other = credential('north', { scope: 'another', apiKey: new Secret('own-other') });
+  expect(planned([other], { health })[0]).toBe('own-other');
+});
+
+test('health forgets the credentials unused for longest, never those in use', () => {
+  const health = new Health();
+  const [busy] = catalogue.offers('acme/a');
+  const [bad] = planOffers([credential('north')]);
+  if (!busy || !bad) throw new Error('The plan is empty.');
+  for (let i = 0; i < 5; i++) health.failed(bad);
+  for (let i = 0; i < 5; i++) health.failed(busy);
+  for (let i = 0; i < 10_000; i++) {
+    health.succeeded({ ...bad, own: { scope: `tenant ${i}` } }, 1);
+    if (i % 1_000 === 0) health.observeSpeed(busy, 1);
+  }
+  expect(health.state(bad)).toBe('closed');
+  expect(health.state(busy)).toBe('open');
+});

@@ -1,0 +1,106 @@
+import { describe, expect, test } from 'bun:test';
+import type { Model } from '../config/config.ts';
+import type { ChatAsk, ModelNeeds } from '../core/chat.ts';
+import { chatMisfit, imageMisfit, keepFittingImages } from './capability.ts';
+
+const able: Model = {
+  id: 'acme/all',
+  name: 'All',
+  input_modalities: ['text', 'image', 'audio', 'file'],
+  output_modalities: ['text'],
+  features: ['tools', 'json_mode', 'reasoning'],
+  endpoints: [],
+};
+
+const nothing: ModelNeeds = {
+  tools: false,
+  json: false,
+  images: false,
+  audio: false,
+  files: false,
+  thinkingBudget: false,
+};
+
+function ask(needs: Partial<ModelNeeds> = {}, images: ChatAsk['images'] = []): ChatAsk {
+  return {
+    models: ['acme/all'],
+    preferences: {
+      order: [],
+      only: null,
+      ignore: [],
+      allowFallbacks: true,
+      sort: null,
+      route: 'fallback',
+      maxPrice: { prompt: null, completion: null },
+      requireParameters: false,
+    },
+    stream: false,
+    outputTokensMax: null,
+    choices: 1,
+    needs: { ...nothing, ...needs },
+    parameters: [],
+    inputBytes: 10,
+    images,
+    user: null,
+  };
+}
+
+describe('a model fits', () => {
+  test('when it can do all that is needed', () => {
+    const everything = { tools: true, json: true, images: true, audio: true, files: true };
+    expect(chatMisfit(able, ask(everything))).toBeNull();
+    expect(chatMisfit(able, ask({ thinkingBudget: true }))).toBeNull();
+    const strict: Model = { ...able, features: ['json_schema'] };
+    expect(chatMisfit(strict, ask({ json: true }))).toBeNull();
+  });
+
+  test.each<[Partial<ModelNeeds>, string]>([
+    [{ tools: true }, 'tools'],
+    [{ json: true }, 'JSON'],
+    [{ images: true }, 'images'],
+    [{ audio: true }, 'audio'],
+    [{ files: true }, 'files'],
+  ])('not when it lacks %j', (needs, word) => {
+    const plain: Model = { ...able, input_modalities: ['text'], features: [] };
+    expect(chatMisfit(plain, ask(needs))).toContain(word);
+    expect(chatMisfit(plain, ask())).toBeNull();
+  });
+
+  test.each(['embeddings', 'speech', 'transcription'] as const)(
+    'not when it is for %s',
+    (feature) => {
+      expect(chatMisfit({ ...able, features: [feature] }, ask())).toContain('not a chat model');
+    },
+  );
+
+  test('not when it makes pictures only, or thinks adaptively and is given a budget', () => {
+    expect(chatMisfit({ ...able, output_modalities: ['image'] }, ask())).not.toBeNull();
+    const adaptive: Model = { ...able, thinking: 'adaptive' };
+    expect(chatMisfit(adaptive, ask({ thinkingBudget: true }))).toContain('reasoning.effort');
+  });
+});
+
+test('images whose size cannot be known here are left to the provider', () => {
+  const limited: Model = { ...able, image_limits: { long_edge_px: 1 } };
+  const images = ['https://example.test/huge.png', 'data:image/png;base64,AAAA'].map((url) => ({
+    param: 'messages[0].content[0].image_url.url',
+    url,
+  }));
+  expect(imageMisfit(limited, ask({}, images))).toBeNull();
+});
+
+test('of a chain, the models that take the images remain; none left is a refusal', () => {
+  // The header of a PNG of 100 by 50 pixels is all that is read.
+  const head = Buffer.alloc(33);
+  head.write('\x89PNG\r\n\x1a\n', 'latin1');
+  head.writeUInt32BE(13, 8);
+  head.write('IHDR', 12, 'latin1');
+  head.writeUInt32BE(100, 16);
+  head.writeUInt32BE(50, 20);
+  const url = `data:image/png;base64,${head.toString('base64')}`;
+  const images = [{ param: 'messages[0].content[1].image_url.url', url }];
+  const small = { model: { ...able, id: 'acme/small', image_limits: { long_edge_px: 99 } } };
+  const large = { model: { ...able, id: 'acme/large', image_limits: { long_edge_px: 100 } } };
+  expect(keepFittingImages([small, large], ask({}, images))).toEqual([large]);
+  expect(() => keepFittingImages([small], ask({}, images))).toThrow('100x50');
+});

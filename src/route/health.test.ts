@@ -1,0 +1,87 @@
+import { describe, expect, test } from 'bun:test';
+import { Health } from './health.ts';
+
+const offer = { provider: { name: 'vendor' }, upstreamModel: 'model' };
+const sibling = { provider: { name: 'vendor' }, upstreamModel: 'other' };
+
+function sick() {
+  const clock = { now: 1_000_000 };
+  const health = new Health(() => clock.now);
+  const fail = (times: number) => {
+    for (let i = 0; i < times; i++) health.failed(offer);
+  };
+  return { clock, health, fail };
+}
+
+describe('a circuit', () => {
+  test('opens with the fifth failure in a row and not before', () => {
+    const { health, fail } = sick();
+    fail(4);
+    expect([health.admits(offer), health.state(offer)]).toEqual([true, 'closed']);
+    fail(1);
+    expect([health.admits(offer), health.state(offer)]).toEqual([false, 'open']);
+    expect(health.admits(sibling)).toBe(true);
+  });
+
+  test('is forgiven by any success in between', () => {
+    const { health, fail } = sick();
+    fail(4);
+    health.succeeded(offer, 10);
+    fail(4);
+    expect(health.admits(offer)).toBe(true);
+  });
+
+  test('lets one probe through after five seconds and keeps the others away meanwhile', () => {
+    const { clock, health, fail } = sick();
+    fail(5);
+    clock.now += 4_999;
+    expect(health.admits(offer)).toBe(false);
+    clock.now += 1;
+    expect(health.state(offer)).toBe('half_open');
+    expect([health.admits(offer), health.admits(offer)]).toEqual([true, false]);
+    health.succeeded(offer, 10);
+    expect([health.admits(offer), health.admits(offer)]).toEqual([true, true]);
+    expect(health.state(offer)).toBe('closed');
+  });
+
+  test('offers another probe when the first was never heard of again', () => {
+    const { clock, health, fail } = sick();
+    fail(5);
+    clock.now += 5_000;
+    expect(health.admits(offer)).toBe(true);
+    clock.now += 5_000;
+    expect(health.admits(offer)).toBe(true);
+  });
+
+  test('stays open twice as long after each failed probe, up to a minute', () => {
+    const { clock, health, fail } = sick();
+    fail(5);
+    const waits = [5, 10, 20, 40, 60, 60].map((seconds) => {
+      clock.now += seconds * 1000 - 1;
+      const early = health.admits(offer);
+      clock.now += 1;
+      const late = health.admits(offer);
+      fail(1);
+      return [early, late];
+    });
+    expect(waits).toEqual(waits.map(() => [false, true]));
+  });
+});
+
+describe('speeds', () => {
+  test('are averages in which the newest counts a fifth', () => {
+    const { health } = sick();
+    health.succeeded(offer, 100);
+    health.succeeded(offer, 200);
+    expect(health.firstByteMs(offer)).toBe(120);
+    health.observeSpeed(offer, 50);
+    health.observeSpeed(offer, 100);
+    expect(health.tokensPerSecond(offer)).toBe(60);
+  });
+
+  test('of an unknown offer are the best there are, so that somebody tries it', () => {
+    const { health } = sick();
+    expect(health.firstByteMs(offer)).toBe(0);
+    expect(health.tokensPerSecond(offer)).toBe(Number.POSITIVE_INFINITY);
+  });
+});

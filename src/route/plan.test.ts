@@ -1,0 +1,236 @@
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import type { Model, Provider } from '../config/config.ts';
+import type { Caller } from '../core/caller.ts';
+import type { RoutePreferences } from '../core/chat.ts';
+import { GatewayError } from '../core/errors.ts';
+import { Catalogue, type Offer } from './catalogue.ts';
+import { Health } from './health.ts';
+import { plan } from './plan.ts';
+
+function provider(name: string): Provider {
+  return {
+    name,
+    dialect: 'openai',
+    baseUrl: 'http://vendor.test/v1',
+    apiKey: null,
+    headers: {},
+    timeoutMs: 1,
+    idleTimeoutMs: 1,
+    shared: true,
+    byokBaseUrl: false,
+    quirks: {},
+  };
+}
+
+interface At {
+  readonly provider: string;
+  readonly priority?: number;
+  readonly prompt?: string;
+}
+
+function model(id: string, endpoints: readonly At[]): Model {
+  return {
+    id,
+    name: id,
+    input_modalities: ['text'],
+    output_modalities: ['text'],
+    features: [],
+    endpoints: endpoints.map((at, i) => ({
+      provider: at.provider,
+      model: `${id}@${at.provider}`,
+      priority: at.priority ?? i,
+      pricing: { prompt: at.prompt ?? '1', completion: '1' },
+    })),
+  };
+}
+
+const names = ['north', 'east', 'south'];
+const catalogue = new Catalogue(
+  [
+    model('acme/a', [
+      { provider: 'north', prompt: '3' },
+      { provider: 'east', prompt: '1' },
+      { provider: 'south', prompt: '2' },
+    ]),
+    model('acme/b', [{ provider: 'east', prompt: '0.5' }]),
+    model('acme/idle', [{ provider: 'gone' }]),
+  ],
+  new Map(names.map((name) => [name, provider(name)])),
+);
+
+const caller: Caller = {
+  tenantId: 't',
+  keyId: 'k',
+  kind: 'routing',
+  scopes: null,
+  models: null,
+  requestsPerMinute: null,
+  concurrentRequests: null,
+  cacheMode: null,
+  limitCredits: null,
+  limitReset: null,
+  expiresAt: null,
+};
+
+const noWishes: RoutePreferences = {
+  order: [],
+  only: null,
+  ignore: [],
+  allowFallbacks: true,
+  sort: null,
+  route: 'fallback',
+  maxPrice: { prompt: null, completion: null },
+  requireParameters: false,
+};
+
+interface Setting {
+  readonly models?: readonly string[];
+  readonly wishes?: Partial<RoutePreferences>;
+  readonly health?: Health;
+  readonly caller?: Caller;
+  readonly parameters?: readonly string[];
+  misfit?(offer: Offer): string | null;
+  supports?(offer: Offer, name: string): boolean;
+}
+
+function planned(setting: Setting = {}): string[] {
+  const { models = ['acme/a'], wishes = {}, parameters = [] } = setting;
+  const offers = plan(
+    { models, preferences: { ...noWishes, ...wishes }, parameters },
+    setting.caller ?? caller,
+    {
+      catalogue,
+      health: setting.health ?? new Health(),
+      misfit: setting.misfit ?? (() => null),
+      supports: setting.supports ?? (() => true),
+    },
+  );
+  return offers.map((offer) => offer.upstreamModel);
+}
+
+function refusal(setting: Setting): GatewayError | undefined {
+  try {
+    planned(setting);
+  } catch (thrown) {
+    return thrown instanceof GatewayError ? thrown : undefined;
+  }
+  return undefined;
+}
+
+const inOrder = (...at: string[]) => at.map((name) => `acme/a@${name}`);
+
+describe('the plan', () => {
+  test('goes by priority, then by the chain', () => {
+    expect(planned({ models: ['acme/b', 'acme/a'] })).toEqual([
+      'acme/b@east',
+      ...inOrder('north', 'east', 'south'),
+    ]);
+  });
+
+  test('sorts by throughput, the unknown first and the slowest last', () => {
+    const health = new Health();
+    const [north, east] = catalogue.offers('acme/a');
+    if (!north || !east) throw new Error('The catalogue has lost its offers.');
+    health.observeSpeed(north, 10);
+    health.observeSpeed(east, 90);
+    expect(planned({ health, wishes: { sort: 'throughput' } })).toEqual(
+      inOrder('south', 'east', 'north'),
+    );
+  });
+
+  test('an order wins over a sort, and the sort arranges the rest', () => {
+    expect(planned({ wishes: { order: ['north'], sort: 'price' } })).toEqual(
+      inOrder('north', 'east', 'south'),
+    );
+  });
+
+  test('a candidate with an open circuit goes to the end of its model’s group', () => {
+    const health = new Health();
+    const [north] = catalogue.offers('acme/a');
+    for (let i = 0; north && i < 5; i++) health.failed(north);
+    expect(planned({ health, models: ['acme/a', 'acme/b'] })).toEqual([
+      ...inOrder('east', 'south', 'north'),
+      'acme/b@east',
+    ]);
+  });
+
+  test('one probe takes its usual place once the circuit may close', () => {
+    let now = 0;
+    const health = new Health(() => now);
+    const [north] = catalogue.offers('acme/a');
+    for (let i = 0; north && i < 5; i++) health.failed(north);
+    now = 5_000;
+    expect(planned({ health })[0]).toBe('acme/a@north');
+    expect(planned({ health })[0]).toBe('acme/a@east');
+  });
+
+  test('without fallbacks there is one candidate', () => {
+    expect(planned({ wishes: { allowFallbacks: false } })).toEqual(inOrder('north'));
+    const wishes = { allowFallbacks: false, order: ['south', 'east'] };
+    expect(planned({ wishes })).toEqual(inOrder('south'));
+  });
+
+  test('whatever the wishes, it holds each wanted offer once and no other', () => {
+    const provider = fc.constantFrom(...names, 'nobody');
+    const wishes = fc.record({
+      order: fc.array(provider, { maxLength: 3 }),
+      only: fc.option(fc.array(provider, { maxLength: 3 })),
+      ignore: fc.array(provider, { maxLength: 2 }),
+      sort: fc.constantFrom(null, 'price', 'latency', 'throughput'),
+      route: fc.constantFrom('fallback', 'sort'),
+    });
+    fc.assert(
+      fc.property(wishes, (some) => {
+        const wanted = ['acme/a@north', 'acme/a@east', 'acme/a@south', 'acme/b@east'].filter(
+          (at) => {
+            const name = at.split('@')[1] ?? '';
+            return (some.only?.includes(name) ?? true) && !some.ignore.includes(name);
+          },
+        );
+        const setting = { models: ['acme/a', 'acme/b'], wishes: some };
+        if (wanted.length === 0) expect(refusal(setting)?.status).toBe(404);
+        else expect(planned(setting).sort()).toEqual(wanted.sort());
+      }),
+    );
+  });
+});
+
+describe('no plan', () => {
+  test('an unknown model is 404, with the nearest name', () => {
+    const error = refusal({ models: ['acme/aa'] });
+    expect([error?.status, error?.param]).toEqual([404, 'model']);
+    expect(error?.message).toContain('"acme/a"');
+  });
+
+  test('a known model without a provider says so', () => {
+    const error = refusal({ models: ['acme/idle'] });
+    expect(error?.status).toBe(404);
+    expect(error?.message).toContain('configured');
+  });
+
+  test('a key that may use none of the models is 403', () => {
+    const error = refusal({ caller: { ...caller, models: ['acme/b', 'other/*'] } });
+    expect([error?.status, error?.symbol, error?.param]).toEqual([403, 'forbidden', 'model']);
+    const both = { models: ['acme/a', 'acme/b'], caller: { ...caller, models: ['acme/b'] } };
+    expect(planned(both)).toEqual(['acme/b@east']);
+  });
+
+  test('a misfit of all candidates is named, of some it is passed over', () => {
+    const misfit = (offer: Offer) => (offer.model.id === 'acme/a' ? 'cannot sing' : null);
+    expect(planned({ models: ['acme/a', 'acme/b'], misfit })).toEqual(['acme/b@east']);
+    const error = refusal({ misfit });
+    expect(error?.symbol).toBe('model_capability_mismatch');
+    expect(error?.message).toBe('The model "acme/a" cannot sing.');
+  });
+
+  test('parameters count only when the client insists', () => {
+    const supports = (offer: Offer, name: string) =>
+      name !== 'seed' || offer.provider.name === 'south';
+    const setting = { parameters: ['seed', 'top_p'], supports };
+    expect(planned(setting)).toHaveLength(3);
+    const wishes = { requireParameters: true };
+    expect(planned({ ...setting, wishes })).toEqual(inOrder('south'));
+    expect(refusal({ ...setting, supports: () => false, wishes })?.param).toBe('provider');
+  });
+});

@@ -1,0 +1,103 @@
+import { sql } from 'kysely';
+import type {
+  AnalyticsFilter,
+  AnalyticsReads,
+  DaySums,
+  GroupSums,
+  UsageSums,
+} from '../record/analytics.ts';
+import type { WalletReads, WalletTotals } from '../record/wallet-totals.ts';
+import { walletOwner } from './credit-book.ts';
+import type { Database } from './database.ts';
+
+const groupsPerPage = 500;
+
+const sumColumns = {
+  requests: 'requests',
+  failed: 'failed_requests',
+  promptTokens: 'prompt_tokens',
+  completionTokens: 'completion_tokens',
+  modelCharge: 'model_charge',
+  byokPlatformFee: 'byok_platform_fee',
+  managedToolFee: 'managed_tool_fee',
+  agentRuntimeFee: 'agent_runtime_fee',
+  searches: 'searches',
+  durationMs: 'duration_ms',
+} as const satisfies Record<keyof UsageSums, string>;
+
+const names = Object.keys(sumColumns) as (keyof UsageSums)[];
+
+/** Everything that is answered from the daily sums and the accounts, without touching the log. */
+export class SqlAnalytics implements AnalyticsReads, WalletReads {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  days(filter: AnalyticsFilter): Promise<DaySums[]> {
+    return this.#rows(filter)
+      .select('day')
+      .select(names.map((name) => sql<number>`sum(${sql.ref(sumColumns[name])})`.as(name)))
+      .groupBy('day')
+      .orderBy('day')
+      .execute();
+  }
+
+  /** In the order of the primary key, so that a page starts where the last one ended. */
+  async *groups(filter: AnalyticsFilter): AsyncGenerator<readonly GroupSums[]> {
+    let last: GroupSums | undefined;
+    do {
+      const page: GroupSums[] = await this.#rows(filter)
+        .select(['day', 'model', 'provider', 'traffic_mode as trafficMode', 'key_id as keyId'])
+        .select(names.map((name) => sql<number>`${sql.ref(sumColumns[name])}`.as(name)))
+        .$if(last !== undefined, (query) => query.where(behind(last)))
+        .orderBy('day')
+        .orderBy('key_id')
+        .orderBy('model')
+        .orderBy('provider')
+        .orderBy('traffic_mode')
+        .limit(groupsPerPage)
+        .execute();
+      if (page.length > 0) yield page;
+      last = page.length < groupsPerPage ? undefined : page.at(-1);
+    } while (last);
+  }
+
+  /** One statement, so that the numbers belong together while requests are being booked. */
+  async totals(tenantId: string): Promise<WalletTotals> {
+    const byHand = (kind: string) => sql<number>`(
+      select coalesce(sum(amount), 0) from ledger_entries
+      where account_id = accounts.id and kind <> 'charge' and kind = ${kind}
+    )`;
+    const requests = sql<number>`(
+      select coalesce(sum(requests), 0) from usage_daily where tenant_id = ${tenantId}
+    )`;
+    const row = await this.#database.read
+      .selectFrom('accounts')
+      .select(['balance', 'leased', 'spent'])
+      .select([
+        byHand('grant').as('granted'),
+        byHand('correction').as('adjusted'),
+        requests.as('requests'),
+      ])
+      .where('owner', '=', walletOwner(tenantId))
+      .executeTakeFirst();
+    return row ?? { balance: 0, leased: 0, spent: 0, granted: 0, adjusted: 0, requests: 0 };
+  }
+
+  #rows({ tenantId, days, keyId }: AnalyticsFilter) {
+    return this.#database.read
+      .selectFrom('usage_daily')
+      .where('tenant_id', '=', tenantId)
+      .where('day', '>=', days.first)
+      .where('day', '<=', days.last)
+      .$if(keyId !== null, (query) => query.where('key_id', '=', keyId));
+  }
+}
+
+function behind(last: GroupSums | undefined) {
+  const { day, keyId, model, provider, trafficMode } = last ?? {};
+  return sql<boolean>`(day, key_id, model, provider, traffic_mode)
+    > (${day}, ${keyId}, ${model}, ${provider}, ${trafficMode})`;
+}

@@ -1,0 +1,149 @@
+import { sql } from 'kysely';
+import type { Chore } from '../core/chore.ts';
+import { dayMs } from '../record/period.ts';
+import type { Database } from './database.ts';
+
+/** The setting that says from which day on the request log is whole. */
+const sinceName = 'request_log_since_day';
+
+/** Rows that one transaction removes: a drain that waits behind it hardly notices. */
+const batchRows = 500;
+/** The way is free for others between two batches. */
+const pauseMs = 20;
+
+/**
+ * Epoch milliseconds of the first day whose rows are all there; older rows count as gone. Inside a
+ * statement, so that it sees rows and setting at the same moment.
+ */
+export const wholeSince = sql<number>`(
+  select coalesce(max(cast(value as bigint)), 0) * ${sql.lit(dayMs)} from settings
+  where name = ${sql.lit(sinceName)}
+)`;
+
+export async function logsSince({ read }: Pick<Database, 'read'>): Promise<number> {
+  const row = await read.selectNoFrom(wholeSince.as('since')).executeTakeFirstOrThrow();
+  return row.since;
+}
+
+export interface RetentionParts {
+  readonly database: Database;
+  /** Rows stay for so many whole days. */
+  readonly keepDays: number;
+  readonly now: () => number;
+  onDone(rows: number): void;
+  onFailure(thrown: unknown): void;
+}
+
+/**
+ * Removes old rows of the request log, in small bites. Ledger and daily sums stay as they are:
+ * balances, statements and analytics of old months do not change, only their single requests go.
+ */
+export class LogRetention {
+  readonly #parts: RetentionParts;
+  #running: Promise<void> | undefined;
+  #stopped = false;
+
+  constructor(parts: RetentionParts) {
+    this.#parts = parts;
+  }
+
+  chores(): Chore[] {
+    return [{ everyMs: dayMs, run: () => this.run() }];
+  }
+
+  run(): Promise<void> {
+    this.#running ??= this.#removeOld().finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  /** Before the database closes: waits for the bite that is being taken. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#running;
+  }
+
+  async #removeOld(): Promise<void> {
+    const { database, keepDays, now, onDone, onFailure } = this.#parts;
+    const day = Math.floor(now() / dayMs) - keepDays;
+    let rows = 0;
+    try {
+      // Said before it is done: readers must not count on a day that is being emptied.
+      await setLogsSince(database, day);
+      for (const tenantId of await tenantsWithOld(database, day * dayMs)) {
+        for (let removed = batchRows; removed === batchRows && !this.#stopped; ) {
+          removed = await removeBatch(database, tenantId, day * dayMs);
+          rows += removed;
+          await Bun.sleep(pauseMs);
+        }
+      }
+      if (rows > 0) onDone(rows);
+    } catch (thrown) {
+      onFailure(thrown);
+    }
+  }
+}
+
+/** Never backwards: a longer retention does not bring rows back. */
+async function setLogsSince({ write }: Database, day: number): Promise<void> {
+  await write
+    .insertInto('settings')
+    .values({ name: sinceName, value: String(day) })
+    .onConflict((conflict) =>
+      conflict
+        .column('name')
+        .doUpdateSet({ value: String(day) })
+        .where(sql<boolean>`cast(settings.value as integer) < ${sql.lit(day)}`),
+    )
+    .execute();
+}
+
+async function tenantsWithOld({ read }: Database, before: number): Promise<string[]> {
+  const tenants = await read
+    .selectFrom('tenants')
+    .select('id')
+    .where((of) =>
+      of.exists(
+        of
+          .selectFrom('request_log')
+          .select('request_log.id')
+          .whereRef('request_log.tenant_id', '=', 'tenants.id')
+          .where('request_log.created_at', '<', before),
+      ),
+    )
+    .execute();
+  return tenants.map(({ id }) => id);
+}
+
+/**
+ * A request that was booked later than it arrived stays until its booking is old as well: so the
+ * entries that are young have all their requests, and the checker can rely on it.
+ */
+async function removeBatch(
+  { engine, write }: Database,
+  tenantId: string,
+  before: number,
+): Promise<number> {
+  const isBookedLater = sql<boolean>`exists (
+    select 1 from ledger_entries
+    where ledger_entries.id = request_log.entry_id and ledger_entries.created_at >= ${before}
+  )`;
+  const removed = await write
+    .deleteFrom('request_log')
+    .where('id', 'in', (of) =>
+      of
+        .selectFrom('request_log')
+        .select('id')
+        .where('tenant_id', '=', tenantId)
+        .where('created_at', '<', before)
+        .where((row) => row.not(isBookedLater))
+        .orderBy('created_at')
+        .orderBy('id')
+        .limit(batchRows)
+        // Another process may be at the same work.
+        .$if(engine === 'postgres', (query) => query.forUpdate().skipLocked()),
+    )
+    .executeTakeFirst();
+  return Number(removed.numDeletedRows);
+}

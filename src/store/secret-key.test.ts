@@ -1,0 +1,67 @@
+import { afterEach, expect, test } from 'bun:test';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Secret } from '../core/secret.ts';
+import { secretKeyOf } from './secret-key.ts';
+
+const folders: string[] = [];
+afterEach(() => {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
+});
+
+function newDataDir(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-secret-'));
+  folders.push(folder);
+  return join(folder, 'data');
+}
+
+test('a key is made once, for this user only, and found again', () => {
+  const dataDir = newDataDir();
+  const first = secretKeyOf({ secretKey: null, dataDir });
+  expect(first.reveal()).toMatch(/^[0-9a-f]{64}$/);
+  expect(secretKeyOf({ secretKey: null, dataDir }).reveal()).toBe(first.reveal());
+  expect(statSync(join(dataDir, 'secret.key')).mode & 0o777).toBe(0o600);
+  expect(readdirSync(dataDir)).toEqual(['secret.key']);
+});
+
+test('a configured key is used instead and leaves no file behind', () => {
+  const dataDir = newDataDir();
+  const configured = new Secret('configured-0123456789-0123456789');
+  expect(secretKeyOf({ secretKey: configured, dataDir })).toBe(configured);
+  expect(() => statSync(dataDir)).toThrow();
+});
+
+test('ten processes that start at once agree on one key', async () => {
+  const dataDir = newDataDir();
+  const module = join(import.meta.dir, 'secret-key.ts');
+  const script = `
+    const { secretKeyOf } = await import(${JSON.stringify(module)});
+    const settings = { secretKey: null, dataDir: ${JSON.stringify(dataDir)} };
+    process.stdout.write(secretKeyOf(settings).reveal());
+  `;
+  const children = Array.from({ length: 10 }, () =>
+    Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe' }),
+  );
+  const keys = await Promise.all(children.map((child) => child.stdout.text()));
+  expect(new Set(keys).size).toBe(1);
+  expect(keys[0]).toHaveLength(64);
+}, 20_000);
+
+test('a damaged key is refused in one sentence instead of being replaced', () => {
+  const dataDir = newDataDir();
+  mkdirSync(dataDir);
+  const file = join(dataDir, 'secret.key');
+  writeFileSync(file, 'short\n');
+  expect(() => secretKeyOf({ secretKey: null, dataDir })).toThrow(
+    `The secret key ${file} is damaged: it has fewer than 32 characters.`,
+  );
+});
+
+test('a data directory that cannot be written is told as such', () => {
+  const dataDir = newDataDir();
+  writeFileSync(dataDir, 'not a folder');
+  expect(() => secretKeyOf({ secretKey: null, dataDir })).toThrow(
+    /^The secret key .*secret\.key can neither be read nor made \(ENOTDIR\)\.$/,
+  );
+});

@@ -1,0 +1,64 @@
+import { randomBytes } from 'node:crypto';
+import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { GatewayError } from '../core/errors.ts';
+import { Secret } from '../core/secret.ts';
+import { failureCode } from './database.ts';
+
+const fileName = 'secret.key';
+const lengthMin = 32;
+
+/** What secrets in the store are encrypted with: as configured, or the data directory's own. */
+export function secretKeyOf(settings: {
+  readonly secretKey: Secret | null;
+  readonly dataDir: string;
+}): Secret {
+  return settings.secretKey ?? secretKeyIn(settings.dataDir);
+}
+
+/** Made at the first call, and the same ever after. */
+function secretKeyIn(dataDir: string): Secret {
+  const file = join(dataDir, fileName);
+  try {
+    return read(file) ?? make(dataDir, file);
+  } catch (thrown) {
+    if (thrown instanceof GatewayError) throw thrown;
+    const why = failureCode(thrown) ?? String(thrown);
+    const message = `The secret key ${file} can neither be read nor made (${why}).`;
+    throw new GatewayError('service_unavailable', message, { cause: thrown });
+  }
+}
+
+function read(file: string): Secret | undefined {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8').trim();
+  } catch (thrown) {
+    if (failureCode(thrown) === 'ENOENT') return undefined;
+    throw thrown;
+  }
+  if (text.length >= lengthMin) return new Secret(text);
+  const message = `The secret key ${file} is damaged: it has fewer than ${lengthMin} characters.`;
+  throw new GatewayError('service_unavailable', message);
+}
+
+/**
+ * Of ten processes that start at once exactly one makes the key: a link to a file that exists
+ * fails, and unlike a file opened with O_EXCL it never shows a key that is only half written.
+ */
+function make(dataDir: string, file: string): Secret {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const draft = `${file}.${randomBytes(8).toString('hex')}`;
+  const text = `${randomBytes(32).toString('hex')}\n`;
+  try {
+    writeFileSync(draft, text, { mode: 0o600, flag: 'wx', flush: true });
+    linkSync(draft, file);
+  } catch (thrown) {
+    if (failureCode(thrown) !== 'EEXIST') throw thrown;
+  } finally {
+    rmSync(draft, { force: true });
+  }
+  const made = read(file);
+  if (made) return made;
+  throw new GatewayError('service_unavailable', `The secret key ${file} vanished as it was made.`);
+}

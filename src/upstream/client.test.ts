@@ -1,0 +1,87 @@
+import { afterAll, describe, expect, test } from 'bun:test';
+import type { Provider } from '../config/config.ts';
+import { Secret } from '../core/secret.ts';
+import { connectionFailure, send } from './client.ts';
+
+const seen: { url: string; headers: Record<string, string>; body: string }[] = [];
+const server = Bun.serve({
+  port: 0,
+  hostname: '127.0.0.1',
+  async fetch(request) {
+    const headers = Object.fromEntries(request.headers);
+    seen.push({ url: new URL(request.url).pathname, headers, body: await request.text() });
+    return new Response('ok');
+  },
+});
+afterAll(() => server.stop(true));
+
+function provider(more: Partial<Provider> = {}): Provider {
+  return {
+    name: 'vendor',
+    dialect: 'openai',
+    baseUrl: `http://127.0.0.1:${server.port}/base/v1`,
+    apiKey: new Secret('the-key'),
+    headers: {},
+    timeoutMs: 1000,
+    idleTimeoutMs: 1000,
+    shared: true,
+    byokBaseUrl: false,
+    quirks: {},
+    ...more,
+  };
+}
+
+const request = { path: '/chat/completions', body: '{"a":1}', headers: {} };
+const never = new AbortController().signal;
+
+async function sentTo(to: Provider) {
+  await (await send(to, request, never)).text();
+  return seen.at(-1);
+}
+
+describe('the door to providers', () => {
+  test('builds the address from the provider alone', async () => {
+    const at = await sentTo(provider());
+    expect(at?.url).toBe('/base/v1/chat/completions');
+    expect(at?.body).toBe('{"a":1}');
+  });
+
+  test.each([
+    ['openai', 'authorization', 'Bearer the-key'],
+    ['openai-responses', 'authorization', 'Bearer the-key'],
+    ['cohere', 'authorization', 'Bearer the-key'],
+    ['siliconflow', 'authorization', 'Bearer the-key'],
+    ['anthropic', 'x-api-key', 'the-key'],
+    ['gemini', 'x-goog-api-key', 'the-key'],
+  ] as const)('shows the key where %s looks for it', async (dialect, header, value) => {
+    const headers = (await sentTo(provider({ dialect })))?.headers ?? {};
+    expect(headers[header]).toBe(value);
+    const keys = Object.values(headers).filter((text) => text.includes('the-key'));
+    expect(keys).toEqual([value]);
+  });
+
+  test('sends no credential where there is none', async () => {
+    const headers = (await sentTo(provider({ apiKey: null })))?.headers ?? {};
+    expect(headers).not.toHaveProperty('authorization');
+  });
+
+  test('adds the operator’s headers, and asks for nothing compressed', async () => {
+    const headers = { 'x-project': new Secret('p1') };
+    const at = await sentTo(provider({ headers }));
+    expect(at?.headers).toMatchObject({ 'x-project': 'p1', 'accept-encoding': 'identity' });
+  });
+});
+
+test('a broken connection is told without the host it broke to', () => {
+  const thrown = Object.assign(new Error('connect ECONNREFUSED 10.0.0.7:443'), {
+    code: 'ECONNREFUSED',
+  });
+  expect(connectionFailure(thrown, false)).toEqual({
+    kind: 'unreachable',
+    status: null,
+    message: 'The provider could not be reached (ECONNREFUSED).',
+    retryAfterSeconds: null,
+  });
+  expect(connectionFailure(thrown, true).kind).toBe('timeout');
+  expect(connectionFailure('odd', false).kind).toBe('unreachable');
+});

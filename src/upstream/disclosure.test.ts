@@ -1,0 +1,89 @@
+import { describe, expect, test } from 'bun:test';
+import { Secret } from '../core/secret.ts';
+import type { FailureKind, UpstreamFailure } from '../dialects/dialect.ts';
+import { Catalogue } from '../route/catalogue.ts';
+import { finalError, publicReason, scrub } from './disclosure.ts';
+
+function failure(kind: FailureKind, more: Partial<UpstreamFailure> = {}): UpstreamFailure {
+  return { kind, status: null, message: `it was ${kind}.`, retryAfterSeconds: null, ...more };
+}
+
+describe('after every candidate failed', () => {
+  test.each<[FailureKind[], number, string]>([
+    [['server'], 502, 'upstream_error'],
+    [['timeout'], 504, 'upstream_error'],
+    [['server', 'timeout'], 504, 'upstream_error'],
+    [['timeout', 'server'], 502, 'upstream_error'],
+    [['credential'], 502, 'upstream_error'],
+    [['quota'], 502, 'upstream_error'],
+    [['rate_limited', 'rate_limited'], 503, 'upstream_error'],
+    [['rate_limited', 'overloaded'], 503, 'upstream_error'],
+    [['rate_limited', 'server'], 502, 'upstream_error'],
+    [['server', 'request', 'timeout'], 400, 'invalid_request_error'],
+    [[], 502, 'upstream_error'],
+  ])('%j is %d', (kinds, status, symbol) => {
+    const error = finalError(kinds.map((kind) => failure(kind)));
+    expect(Number(error.status)).toBe(status);
+    expect(String(error.symbol)).toBe(symbol);
+    // Only waiting can mend it; all else was tried already.
+    expect(error.retryHelps).toBe(status === 503);
+  });
+
+  test('the wait is the shortest that a provider asked for, or a few seconds', () => {
+    const waits = [30, 7].map((seconds) => failure('rate_limited', { retryAfterSeconds: seconds }));
+    expect(finalError(waits).retryAfterSeconds).toBe(7);
+    expect(finalError([failure('rate_limited')]).retryAfterSeconds).toBe(5);
+  });
+
+  test('the message counts the attempts', () => {
+    expect(finalError([failure('server')]).message).toBe('The provider failed: it was server.');
+    const many = [failure('timeout'), failure('server')];
+    expect(finalError(many).message).toBe('All 2 attempts failed: it was server.');
+  });
+});
+
+test('accounts and broken answers are not quoted', () => {
+  for (const kind of ['credential', 'quota', 'malformed'] as const) {
+    expect(publicReason(failure(kind, { message: '<html> key' }))).not.toMatch(/html|key/);
+  }
+  expect(publicReason(failure('server', { message: 'Disk full.' }))).toBe('Disk full.');
+});
+
+describe('names that must not leave', () => {
+  const vendor = {
+    name: 'vendor',
+    dialect: 'openai',
+    baseUrl: 'http://vendor.test/v1',
+    apiKey: new Secret('very-private'),
+    headers: {},
+    timeoutMs: 1,
+    idleTimeoutMs: 1,
+    shared: true,
+    byokBaseUrl: false,
+    quirks: {},
+  } as const;
+  const catalogue = new Catalogue(
+    [
+      {
+        id: 'acme/chat',
+        name: 'Chat',
+        input_modalities: ['text'],
+        output_modalities: ['text'],
+        features: [],
+        endpoints: [{ provider: 'vendor', model: 'vendor/secret-$&-x', priority: 0, pricing: {} }],
+      },
+    ],
+    new Map([['vendor', vendor]]),
+  );
+  const [offer] = catalogue.offers('acme/chat');
+
+  test.each([
+    ['no vendor/secret-$&-x here, vendor/secret-$&-x', 'no acme/chat here, acme/chat'],
+    ['key very-private is bad', 'key [key] is bad'],
+    ['Incorrect key sk-proj-Ab12***********cd', 'Incorrect key [key]'],
+    ['nothing special', 'nothing special'],
+  ])('%s', (message, clean) => {
+    if (!offer) throw new Error('The catalogue has lost its offer.');
+    expect(scrub(message, offer)).toBe(clean);
+  });
+});

@@ -1,0 +1,109 @@
+import { describe, expect, test } from 'bun:test';
+import type { Model, Provider } from '../config/config.ts';
+import type { FailureKind } from '../dialects/dialect.ts';
+import { Catalogue, type Offer } from '../route/catalogue.ts';
+import { Health } from '../route/health.ts';
+import type { AttemptResult } from './attempt.ts';
+import { openFirst, type TrailEntry } from './fallback.ts';
+
+function provider(name: string): Provider {
+  return {
+    name,
+    dialect: 'openai',
+    baseUrl: 'http://vendor.test/v1',
+    apiKey: null,
+    headers: {},
+    timeoutMs: 1,
+    idleTimeoutMs: 1,
+    shared: true,
+    byokBaseUrl: false,
+    quirks: {},
+  };
+}
+
+function model(id: string): Model {
+  return {
+    id,
+    name: id,
+    input_modalities: ['text'],
+    output_modalities: ['text'],
+    features: [],
+    endpoints: ['north', 'south'].map((name, priority) => ({
+      provider: name,
+      model: `${id}@${name}`,
+      priority,
+      pricing: {},
+    })),
+  };
+}
+
+const catalogue = new Catalogue(
+  [model('a/a'), model('b/b')],
+  new Map(['north', 'south'].map((name) => [name, provider(name)])),
+);
+const plan = [...catalogue.offers('a/a'), ...catalogue.offers('b/b')];
+
+function failed(kind: FailureKind): AttemptResult {
+  const failure = { kind, status: null, message: 'no', retryAfterSeconds: null };
+  return { kind: 'failed', failure };
+}
+
+const facts = {
+  usage: undefined,
+  finishReason: 'stop',
+  outputCharacters: 1,
+  failure: undefined,
+};
+const answered: AttemptResult = { kind: 'reply', relay: { facts, write: () => '{}' } };
+
+/** Walks the plan with these results, one per try. */
+function walk(results: readonly AttemptResult[], client = new AbortController()) {
+  const tried: string[] = [];
+  const trail: TrailEntry[] = [];
+  const health = new Health();
+  const tryOffer = async (offer: Offer) => {
+    tried.push(offer.upstreamModel);
+    return results[tried.length - 1] ?? answered;
+  };
+  const opened = openFirst(plan, tryOffer, health, trail, client.signal);
+  return { opened, tried, trail, health };
+}
+
+describe('walking the plan', () => {
+  test('stops at the first answer', async () => {
+    const { opened, tried } = walk([failed('server')]);
+    expect((await opened).offer.upstreamModel).toBe('a/a@south');
+    expect(tried).toEqual(['a/a@north', 'a/a@south']);
+  });
+
+  test('skips the rest of a model that refused the request, without blame', async () => {
+    const { opened, tried, health } = walk([failed('request')]);
+    expect((await opened).offer.model.id).toBe('b/b');
+    expect(tried).toEqual(['a/a@north', 'b/b@north']);
+    const [north] = plan;
+    for (let i = 0; north && i < 4; i++) health.failed(north);
+    expect(north && health.state(north)).toBe('closed');
+  });
+
+  test('keeps a trail of where it went and why', async () => {
+    const { opened, trail } = walk([failed('timeout'), failed('credential')]);
+    await opened;
+    expect(trail.map(({ provider, model, outcome }) => [provider, model, outcome])).toEqual([
+      ['north', 'a/a', 'timeout'],
+      ['south', 'a/a', 'credential'],
+      ['north', 'b/b', 'answered'],
+    ]);
+  });
+
+  test('ends when the client has left, and nobody is blamed for it', async () => {
+    const client = new AbortController();
+    client.abort();
+    const { opened, tried, trail, health } = walk([failed('unreachable')], client);
+    await expect(opened).rejects.toThrow('The client closed the connection.');
+    expect(tried).toHaveLength(1);
+    expect(trail).toMatchObject([{ provider: 'north', outcome: 'left', message: null }]);
+    const [north] = plan;
+    for (let i = 0; north && i < 4; i++) health.failed(north);
+    expect(north && health.state(north)).toBe('closed');
+  });
+});

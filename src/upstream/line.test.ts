@@ -1,0 +1,72 @@
+import { describe, expect, test } from 'bun:test';
+import { Line } from './line.ts';
+import { Watch } from './watch.ts';
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
+describe('a line', () => {
+  test('hangs up when nothing was heard in time', async () => {
+    const line = new Line(new Watch(), new AbortController().signal);
+    line.expectWithin(50);
+    await aborted(line.signal);
+    expect([line.timedOut, line.clientLeft]).toEqual([true, false]);
+  });
+
+  test('waits as long as it takes while it is relaxed', async () => {
+    const line = new Line(new Watch(), new AbortController().signal);
+    line.expectWithin(50);
+    line.relax();
+    await Bun.sleep(250);
+    expect(line.signal.aborted).toBe(false);
+    line.hangUp();
+  });
+
+  test('hangs up when the whole takes too long, however lively it is', async () => {
+    const limits = { attemptMs: 50, stallMs: 60_000 };
+    const line = new Line(new Watch(), new AbortController().signal, limits);
+    line.expectWithin(60_000);
+    line.relax();
+    line.expectWithin(60_000);
+    await aborted(line.signal);
+    expect(line.timedOut).toBe(true);
+  });
+
+  test('hangs up on a client that takes nothing for too long', async () => {
+    const limits = { attemptMs: 60_000, stallMs: 50 };
+    const line = new Line(new Watch(), new AbortController().signal, limits);
+    line.relax();
+    await aborted(line.signal);
+    expect(line.timedOut).toBe(true);
+  });
+
+  test('hangs up when the client leaves, or has left before', () => {
+    const client = new AbortController();
+    const line = new Line(new Watch(), client.signal);
+    expect(line.signal.aborted).toBe(false);
+    client.abort();
+    expect([line.signal.aborted, line.timedOut]).toEqual([true, false]);
+    const late = new Line(new Watch(), client.signal);
+    expect(late.signal.aborted).toBe(true);
+    line.hangUp();
+    late.hangUp();
+  });
+
+  test('leaves the connection alone once it was released', () => {
+    const client = new AbortController();
+    const line = new Line(new Watch(), client.signal);
+    line.release();
+    client.abort();
+    expect(line.signal.aborted).toBe(false);
+  });
+
+  test('may be hung up twice', () => {
+    const line = new Line(new Watch(), new AbortController().signal);
+    line.hangUp();
+    line.hangUp();
+    expect([line.signal.aborted, line.timedOut]).toEqual([true, false]);
+  });
+});

@@ -1,0 +1,84 @@
+import { keepAliveMs } from '../core/bounds.ts';
+import { asGatewayError } from '../core/errors.ts';
+import type { ClientWords, StreamIdentity } from '../dialects/dialect.ts';
+
+export type Stream = AsyncIterableIterator<string>;
+
+/**
+ * A stream that may take long to begin. A refusal within the first seconds keeps its status; after
+ * that the client gets a stream at once, hears that we are still there, and learns of a failure
+ * inside it. Other providers are still tried meanwhile: nothing of an answer was said yet.
+ */
+export async function patiently(
+  opening: Promise<Stream>,
+  words: ClientWords,
+  identity: StreamIdentity,
+  silenceMs = keepAliveMs,
+): Promise<Stream> {
+  const opened = await within(opening, silenceMs);
+  return opened ?? new LateStream(opening, words, identity, silenceMs);
+}
+
+class LateStream implements Stream {
+  readonly #opening: Promise<Stream>;
+  readonly #words: ClientWords;
+  readonly #identity: StreamIdentity;
+  readonly #silenceMs: number;
+  #isFirst = true;
+  #stream: Stream | undefined;
+  #ended = false;
+
+  constructor(
+    opening: Promise<Stream>,
+    words: ClientWords,
+    identity: StreamIdentity,
+    silenceMs: number,
+  ) {
+    this.#opening = opening;
+    this.#words = words;
+    this.#identity = identity;
+    this.#silenceMs = silenceMs;
+    // Whoever asks for the next piece sees the failure; until then it is nobody's rejection.
+    opening.catch(() => undefined);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<string>> {
+    if (this.#stream) return this.#stream.next();
+    if (this.#ended) return { done: true, value: undefined };
+    if (this.#isFirst) {
+      this.#isFirst = false;
+      return { done: false, value: this.#words.keepAlive() };
+    }
+    try {
+      this.#stream = await within(this.#opening, this.#silenceMs);
+    } catch (thrown) {
+      this.#ended = true;
+      const value = this.#words.fail(asGatewayError(thrown), this.#identity);
+      return { done: false, value };
+    }
+    return this.#stream?.next() ?? { done: false, value: this.#words.keepAlive() };
+  }
+
+  /** A client that leaves before the beginning ends the attempts through its own signal. */
+  async return(): Promise<IteratorResult<string>> {
+    this.#ended = true;
+    const stream = this.#stream ?? (await this.#opening.catch(() => undefined));
+    await stream?.return?.();
+    return { done: true, value: undefined };
+  }
+}
+
+/** What a promise brings within a time; undefined when it takes longer. */
+async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
+  const late = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => late.resolve(undefined), ms);
+  try {
+    return await Promise.race([promise, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,166 @@
+import { afterEach, describe, expect, test } from 'bun:test';
+import { noUsage } from '../core/usage.ts';
+import { EventStreamReader } from '../dialects/event-stream.ts';
+import { OpenAiPassThrough } from '../dialects/openai/stream.ts';
+import { Line } from './line.ts';
+import { type OutputBudget, StreamAnswer, type StreamEnd } from './relay.ts';
+import { Source } from './source.ts';
+import { Watch } from './watch.ts';
+
+const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
+const ends: (() => void)[] = [];
+afterEach(() => {
+  for (const end of ends.splice(0)) end();
+});
+
+function chunk(content: string | null, finish: string | null = null): string {
+  const delta = content === null ? {} : { content };
+  const choices = [{ index: 0, delta, finish_reason: finish }];
+  const head = { id: 'x', object: 'chat.completion.chunk', created: 0, model: 'hidden' };
+  return `data: ${JSON.stringify({ ...head, choices })}\n\n`;
+}
+
+const boundless: OutputBudget = {
+  charactersMax: Number.POSITIVE_INFINITY,
+  extend: async () => true,
+};
+
+/** An answer that has begun, with an upstream in the test's hands. */
+function begun(budget: OutputBudget = boundless) {
+  let body: ReadableStreamDefaultController<Uint8Array> | undefined;
+  const stream = new ReadableStream<Uint8Array>({
+    start: (controller) => {
+      body = controller;
+    },
+  });
+  const watch = new Watch();
+  const client = new AbortController();
+  const line = new Line(watch, client.signal);
+  line.signal.addEventListener('abort', () => {
+    if (body !== undefined) body.error(new Error('aborted'));
+  });
+  const source = new Source(stream, line, watch, { idleMs: 1200, quietMs: 150 });
+  ends.push(
+    () => source.close(),
+    () => line.release(),
+  );
+  const relay = new OpenAiPassThrough(identity, { includeUsage: false });
+  const settled: StreamEnd[] = [];
+  const answer = new StreamAnswer(
+    {
+      kind: 'stream',
+      relay,
+      reader: new EventStreamReader(),
+      source,
+      line,
+      opening: 'opening\n\n',
+      ended: false,
+      scrub: (message) => message.replaceAll('hidden', 'acme/chat'),
+    },
+    budget,
+    async (end) => {
+      settled.push(end);
+      return { usage: noUsage, costCredits: 0 };
+    },
+  );
+  const send = (text: string) => body?.enqueue(Buffer.from(text));
+  return { answer, send, end: () => body?.close(), client, line, settled };
+}
+
+async function rest(answer: StreamAnswer): Promise<string> {
+  let text = '';
+  for (;;) {
+    const { done, value } = await answer.next();
+    if (done) return text;
+    text += value;
+  }
+}
+
+describe('an answer on its way', () => {
+  test('is settled before its last words and only once', async () => {
+    const { answer, send, end, settled } = begun();
+    expect(await answer.next()).toEqual({ done: false, value: 'opening\n\n' });
+    send(chunk('hi') + chunk(null, 'stop'));
+    const words = await answer.next();
+    expect(words.value).toContain('"content":"hi"');
+    expect(settled).toEqual([]);
+    end();
+    expect((await answer.next()).value).toBe('data: [DONE]\n\n');
+    expect(settled).toEqual([{ how: 'complete' }]);
+    expect(await answer.next()).toEqual({ done: true, value: undefined });
+    await answer.return();
+    expect(settled).toHaveLength(1);
+  });
+
+  test('says that it is alive while the upstream thinks', async () => {
+    const { answer, send, end } = begun();
+    await answer.next();
+    expect((await answer.next()).value).toBe(': keep-alive\n\n');
+    expect((await answer.next()).value).toBe(': keep-alive\n\n');
+    send(chunk('hi', 'stop'));
+    end();
+    expect(await rest(answer)).toContain('[DONE]');
+  });
+
+  test('ends as cut when the upstream falls silent for good', async () => {
+    const { answer, settled } = begun();
+    const text = await rest(answer);
+    expect(text).toContain('"finish_reason":"error"');
+    expect(text).not.toContain('[DONE]');
+    expect(settled).toMatchObject([{ how: 'cut', error: { status: 504 } }]);
+  });
+
+  test('does not tell the upstream’s names when it fails in the middle', async () => {
+    const { answer, send, settled } = begun();
+    send('data: {"error":{"message":"hidden is down","code":500}}\n\n');
+    const text = await rest(answer);
+    expect(text).toContain('acme/chat is down');
+    expect(text).not.toContain('hidden');
+    expect(settled).toMatchObject([{ how: 'cut', error: { symbol: 'upstream_error' } }]);
+  });
+
+  test('that was never begun is settled as left when the client goes', async () => {
+    const { answer, line, settled } = begun();
+    await answer.return();
+    expect(settled).toEqual([{ how: 'left' }]);
+    expect(line.signal.aborted).toBe(true);
+    expect((await answer.next()).done).toBe(true);
+  });
+
+  test('in whose middle the client goes is left, not broken', async () => {
+    const { answer, send, client, settled } = begun();
+    send(chunk('hi'));
+    await answer.next();
+    await answer.next();
+    const waiting = answer.next();
+    client.abort();
+    await waiting;
+    await answer.return();
+    expect(settled).toEqual([{ how: 'left' }]);
+  });
+});
+
+describe('credits on the way', () => {
+  test('are asked for as the answer grows, and end it when there are no more', async () => {
+    let extensions = 0;
+    const budget = {
+      charactersMax: 3,
+      async extend() {
+        extensions += 1;
+        budget.charactersMax += 3;
+        return extensions < 2;
+      },
+    };
+    const { answer, send, settled } = begun(budget);
+    await answer.next();
+    const seen: string[] = [];
+    for (const word of ['abc', 'de', 'fg']) {
+      send(chunk(word));
+      seen.push(String((await answer.next()).value));
+    }
+    expect(seen.map((text) => /"content":"(\w+)"/.exec(text)?.[1])).toEqual(['abc', 'de', 'fg']);
+    expect(extensions).toBe(2);
+    expect(await rest(answer)).toContain('insufficient_credits');
+    expect(settled).toMatchObject([{ how: 'cut', error: { status: 402 } }]);
+  });
+});

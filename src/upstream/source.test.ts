@@ -1,0 +1,154 @@
+import { afterEach, describe, expect, test } from 'bun:test';
+import { Line } from './line.ts';
+import { over, type Patience, readAll, Source, silence } from './source.ts';
+import { Watch } from './watch.ts';
+
+const ends: (() => void)[] = [];
+afterEach(() => {
+  for (const end of ends.splice(0)) end();
+});
+
+/** An upstream whose every byte the test sends itself. */
+function upstream(patience: Patience = { idleMs: 10_000 }) {
+  let body: ReadableStreamDefaultController<Uint8Array> | undefined;
+  const pulls: number[] = [];
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      start: (controller) => {
+        body = controller;
+      },
+      pull: () => {
+        pulls.push(performance.now());
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  const watch = new Watch();
+  const client = new AbortController();
+  const line = new Line(watch, client.signal);
+  line.signal.addEventListener('abort', () => body?.error(new Error('aborted')));
+  const source = new Source(stream, line, watch, patience);
+  ends.push(() => {
+    source.close();
+    line.hangUp();
+  });
+  const send = (bytes: string | Uint8Array) => body?.enqueue(Buffer.from(bytes));
+  return { source, line, client, send, end: () => body?.close(), pulls };
+}
+
+describe('a source', () => {
+  test('gives text as it comes, characters whole, and then the end', async () => {
+    const { source, send, end } = upstream();
+    const [first, rest] = [Buffer.from('é😀').subarray(0, 4), Buffer.from('é😀').subarray(4)];
+    send(first);
+    expect(await source.next()).toBe('é');
+    send(rest);
+    expect(await source.next()).toBe('😀');
+    end();
+    expect(await source.next()).toBe(over);
+  });
+
+  test('marks half a character at the end instead of losing it', async () => {
+    const { source, send, end } = upstream();
+    send(Buffer.from([0x61, 0xf0, 0x9f]));
+    expect(await source.next()).toBe('a');
+    end();
+    expect(await source.next()).toBe('\ufffd');
+    expect(await source.next()).toBe(over);
+  });
+
+  test('reads nothing before somebody asks', async () => {
+    const { source, send, pulls } = upstream();
+    await Promise.resolve();
+    expect(pulls).toHaveLength(0);
+    const next = source.next();
+    await Promise.resolve();
+    expect(pulls).toHaveLength(1);
+    send('x');
+    await next;
+    expect(pulls).toHaveLength(1);
+  });
+
+  test('says again and again that it is quiet, and loses nothing by it', async () => {
+    const { source, send } = upstream({ idleMs: 10_000, quietMs: 100 });
+    expect(await source.next()).toBe(silence);
+    expect(await source.next()).toBe(silence);
+    send('at last');
+    expect(await source.next()).toBe('at last');
+  });
+
+  test('breaks when the upstream is silent for too long, also across quiet moments', async () => {
+    const { source, line } = upstream({ idleMs: 300, quietMs: 100 });
+    const startedAt = performance.now();
+    const pieces: unknown[] = [];
+    const read = async () => {
+      for (;;) pieces.push(await source.next());
+    };
+    await expect(read()).rejects.toThrow('aborted');
+    expect(line.timedOut).toBe(true);
+    expect(pieces).toContain(silence);
+    expect(performance.now() - startedAt).toBeLessThan(800);
+  });
+
+  test('breaks when the client leaves, which is no timeout', async () => {
+    const { source, client, line } = upstream();
+    const next = source.next();
+    client.abort();
+    await expect(next).rejects.toThrow('aborted');
+    expect([line.timedOut, line.clientLeft]).toEqual([false, true]);
+  });
+});
+
+describe('behind a finished answer', () => {
+  const patience = { idleMs: 10_000, lastWordsMs: 150 };
+
+  test('silence is not waited out', async () => {
+    const { source, line } = upstream(patience);
+    source.expectEnd(true);
+    await expect(source.next()).rejects.toThrow('aborted');
+    expect(line.timedOut).toBe(true);
+  });
+
+  test('an upstream that talks on is not heard for ever', async () => {
+    const { source, send } = upstream(patience);
+    const talk = setInterval(() => send(': more\n\n'), 10);
+    let pieces = 0;
+    try {
+      for (;;) {
+        source.expectEnd(true);
+        if ((await source.next()) === over) break;
+        pieces += 1;
+      }
+    } finally {
+      clearInterval(talk);
+    }
+    expect(pieces).toBeGreaterThan(0);
+    expect(pieces).toBeLessThan(40);
+  });
+
+  test('an answer that goes on after all has its time again', async () => {
+    const { source, send } = upstream(patience);
+    source.expectEnd(true);
+    source.expectEnd(false);
+    const next = source.next();
+    setTimeout(() => send('second choice'), 400);
+    expect(await next).toBe('second choice');
+  });
+});
+
+describe('a whole answer', () => {
+  test('is all of its pieces', async () => {
+    const { source, send, end } = upstream();
+    send('one ');
+    send('two');
+    end();
+    expect(await readAll(source, 7)).toBe('one two');
+  });
+
+  test('is nothing when it is longer than the bound', async () => {
+    const { source, send, end } = upstream();
+    send('12345678');
+    end();
+    expect(await readAll(source, 7)).toBeUndefined();
+  });
+});

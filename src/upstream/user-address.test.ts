@@ -1,0 +1,122 @@
+import { afterEach, describe, expect, test } from 'bun:test';
+import {
+  closePeers,
+  inside,
+  listen,
+  outside,
+  redirect,
+  text,
+} from '../../tests/support/guarded-peer.ts';
+import type { Provider } from '../config/config.ts';
+import { Secret } from '../core/secret.ts';
+import { connectionFailure, send } from './client.ts';
+import { guardTarget, type ResolveHost } from './guarded-target.ts';
+import { type CheckAddress, refusalOfAddress } from './user-address.ts';
+
+afterEach(closePeers);
+
+const request = { path: '/chat/completions', body: '{"a":1}', headers: {} };
+const never = new AbortController().signal;
+
+function provider(baseUrl: string): Provider {
+  return {
+    name: 'vendor',
+    dialect: 'openai',
+    baseUrl,
+    apiKey: new Secret('the-key'),
+    headers: {},
+    timeoutMs: 1000,
+    idleTimeoutMs: 1000,
+    shared: true,
+    byokBaseUrl: true,
+    quirks: {},
+  };
+}
+
+function checking(resolve: ResolveHost): CheckAddress {
+  const policy = { isAllowedAddress: (ip: string) => ip === outside, allowHosts: [] };
+  return (url) => guardTarget(url, policy, resolve);
+}
+
+describe('a base URL that a tenant chose', () => {
+  test('is called at the checked address, under its own name', async () => {
+    const peer = await listen(outside, text('ok'));
+    const to = provider(`http://proxy.test:${peer.port}/base`);
+    const response = await send(
+      to,
+      request,
+      never,
+      checking(async () => [outside]),
+    );
+    expect(await response.text()).toBe('ok');
+    const [seen = ''] = peer.requests;
+    expect(seen).toStartWith('POST /base/chat/completions HTTP/1.1\r\n');
+    expect(seen.toLowerCase()).toContain(`\r\nhost: proxy.test:${peer.port}\r\n`);
+    expect(seen.toLowerCase()).toContain('\r\nauthorization: bearer the-key\r\n');
+    expect(seen).toEndWith('\r\n\r\n{"a":1}');
+  });
+
+  test('is resolved once, so that a second answer cannot lead inside', async () => {
+    const canary = await listen(inside, text('secret'));
+    const peer = await listen(outside, text('ok'), canary.port);
+    const answers = [[outside], [inside]];
+    const check = checking(async () => answers.shift() ?? []);
+    const to = provider(`http://rebind.test:${peer.port}`);
+    expect(await (await send(to, request, never, check)).text()).toBe('ok');
+    await expect(send(to, request, never, check)).rejects.toThrow('public address');
+    expect(canary.requests).toEqual([]);
+  });
+
+  test('is not followed to where it redirects', async () => {
+    const canary = await listen(inside, text('secret'));
+    const peer = await listen(outside, redirect(`http://${inside}:${canary.port}/`, 307));
+    const to = provider(`http://proxy.test:${peer.port}`);
+    const response = await send(
+      to,
+      request,
+      never,
+      checking(async () => [outside]),
+    );
+    expect(response.status).toBe(307);
+    expect(canary.requests).toEqual([]);
+  });
+
+  test('that is refused is told to the tenant, whose address it is', async () => {
+    const canary = await listen(inside, text('secret'));
+    const to = provider(`http://${inside}:${canary.port}`);
+    const check = checking(async () => [outside]);
+    const thrown = await send(to, request, never, check).catch((cause: unknown) => cause);
+    expect(connectionFailure(thrown, false)).toMatchObject({
+      kind: 'unreachable',
+      message: 'The base URL of your credential was refused: The address is not public.',
+    });
+    expect(canary.requests).toEqual([]);
+  });
+
+  test('whose name never resolves does not outlast our patience', async () => {
+    const patience = new AbortController();
+    const to = provider('http://slow.test');
+    const check = checking(() => new Promise(() => undefined));
+    const sending = send(to, request, patience.signal, check);
+    patience.abort(new Error('enough'));
+    await expect(sending).rejects.toThrow('enough');
+    await expect(send(to, request, patience.signal, check)).rejects.toThrow('enough');
+  });
+});
+
+test.each([
+  'http://127.0.0.1/v1',
+  'http://2130706433/v1',
+  'http://[::ffff:7f00:1]/v1',
+  'http://169.254.169.254/latest',
+  'http://localhost:8080',
+  'http://metadata.google.internal/',
+  'http://10.0.0.1:6379',
+  'ftp://example.com/',
+])('%s is refused with a sentence before anything is saved', async (url) => {
+  expect(await refusalOfAddress(url)).toMatch(/^The .*\.$/);
+});
+
+test('a public address is not refused', async () => {
+  expect(await refusalOfAddress('https://1.1.1.1/v1')).toBeNull();
+});

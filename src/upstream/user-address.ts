@@ -1,0 +1,47 @@
+import { lookup } from 'node:dns/promises';
+import { publicOnly } from './address-guard.ts';
+import { type GuardedTarget, guardTarget, type ResolveHost } from './guarded-target.ts';
+
+/** Checks an address that a user gave: where it may be dialled, or a sentence why nowhere. */
+export type CheckAddress = (url: string) => Promise<GuardedTarget | string>;
+
+/** Every address of a name, as the machine we run on resolves it. */
+export const resolveBySystem: ResolveHost = async (host) => {
+  const answers = await lookup(host, { all: true });
+  return answers.map((answer) => answer.address);
+};
+
+/** Only what is public; asked again at every use, since names may lead elsewhere by then. */
+export const checkPublicAddress: CheckAddress = (url) =>
+  guardTarget(url, publicOnly, resolveBySystem);
+
+/** Why a user's address is refused; null when it is not. */
+export async function refusalOfAddress(url: string): Promise<string | null> {
+  const found = await checkPublicAddress(url);
+  return typeof found === 'string' ? found : null;
+}
+
+/** A user's address that may not be dialled, or not any more. */
+export class RefusedAddress extends Error {
+  override readonly name = 'RefusedAddress';
+}
+
+/** The target; rejects with a sentence when it is refused, and when the signal fires first. */
+export function targetOf(
+  url: string,
+  check: CheckAddress,
+  signal: AbortSignal,
+): Promise<GuardedTarget> {
+  const { promise, resolve, reject } = Promise.withResolvers<GuardedTarget>();
+  // Resolving a name cannot be interrupted, so the wait for it is.
+  const giveUp = () => reject(signal.reason);
+  if (signal.aborted) giveUp();
+  signal.addEventListener('abort', giveUp, { once: true });
+  check(url)
+    .then((found) => {
+      if (typeof found === 'string') reject(new RefusedAddress(found));
+      else resolve(found);
+    }, reject)
+    .finally(() => signal.removeEventListener('abort', giveUp));
+  return promise;
+}

@@ -1,0 +1,129 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import type { StoredCredential, VaultStore } from '../../src/auth/vault.ts';
+import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
+import { failureOf } from './failure-of.ts';
+
+const first = 'first-fingerprint';
+const second = 'second-fingerprint';
+
+describe.each([...engines])('the credentials on $name', ({ empty }) => {
+  let stores: TwoStores;
+  let credentials: VaultStore;
+  let elsewhere: VaultStore;
+  let tenantId: string;
+
+  beforeAll(async () => {
+    stores = await openTwice(empty);
+    credentials = stores.one.credentials;
+    elsewhere = stores.other.credentials;
+  }, 60_000);
+
+  afterAll(() => stores.close());
+
+  beforeEach(async () => {
+    await stores.one.database.write.deleteFrom('byok_credentials').execute();
+    await credentials.claimKey(first, true);
+    tenantId = await newTenant();
+  });
+
+  async function newTenant(): Promise<string> {
+    const tenant = makeTenant();
+    await stores.one.directory.addTenant(tenant);
+    return tenant.id;
+  }
+
+  function credential(change: Partial<StoredCredential> = {}): StoredCredential {
+    return {
+      tenantId,
+      provider: 'openai',
+      ciphertext: Uint8Array.from({ length: 256 }, (_, byte) => byte),
+      baseUrl: null,
+      mode: 'byok_first',
+      label: '•••abcd',
+      createdAt: 1_700_000_000_000,
+      updatedAt: 1_700_000_000_000,
+      ...change,
+    };
+  }
+
+  const version = () => stores.other.directory.version();
+
+  test('come back byte by byte, by provider, and only to their tenant', async () => {
+    const own = { provider: 'anthropic', baseUrl: 'https://proxy.example/v1' };
+    const [openai, anthropic] = [credential(), credential({ ...own, mode: 'byok_only' })];
+    expect(await credentials.save(openai, first)).toEqual(openai);
+    expect(await credentials.save(anthropic, first)).toEqual(anthropic);
+    expect(await elsewhere.list(tenantId)).toEqual([anthropic, openai]);
+    expect(await elsewhere.list(await newTenant())).toEqual([]);
+  });
+
+  test('are replaced whole, but for the time of the first one', async () => {
+    await credentials.save(credential({ baseUrl: 'https://old.example' }), first);
+    const change = { ciphertext: new Uint8Array([1, 0, 2]), mode: 'byok_only' } as const;
+    const later = credential({ ...change, label: '•••', createdAt: 9, updatedAt: 9 });
+    const saved = await credentials.save(later, first);
+    expect(saved).toEqual({ ...later, createdAt: 1_700_000_000_000 });
+    expect(await elsewhere.list(tenantId)).toEqual(saved ? [saved] : []);
+  });
+
+  test('are removed once, without touching those of others', async () => {
+    const other = await newTenant();
+    await credentials.save(credential(), first);
+    await credentials.save(credential({ tenantId: other }), first);
+    expect(await elsewhere.remove(tenantId, 'groq')).toBe(false);
+    expect(await elsewhere.remove(tenantId, 'openai')).toBe(true);
+    expect(await elsewhere.remove(tenantId, 'openai')).toBe(false);
+    expect(await credentials.list(tenantId)).toEqual([]);
+    expect((await credentials.list(other)).length).toBe(1);
+  });
+
+  test('move the version that other processes watch, and nothing else does', async () => {
+    const before = await version();
+    await credentials.save(credential(), first);
+    expect(await version()).toBe(before + 1);
+    await credentials.save(credential(), first);
+    expect(await version()).toBe(before + 2);
+    await credentials.list(tenantId);
+    await credentials.claimKey(first, true);
+    await credentials.remove(tenantId, 'groq');
+    expect(await version()).toBe(before + 2);
+    await credentials.remove(tenantId, 'openai');
+    expect(await version()).toBe(before + 3);
+  });
+
+  test('of nobody cannot be saved', async () => {
+    const lost = credential({ tenantId: 'nobody' });
+    expect((await failureOf(credentials.save(lost, first))).message).toMatch(/foreign key/i);
+    expect(await credentials.list('nobody')).toEqual([]);
+  });
+
+  test('bind the key that encrypts them until the last one is gone', async () => {
+    await credentials.save(credential(), first);
+    for (const isStart of [true, false]) {
+      expect(await elsewhere.claimKey(second, isStart)).toBe(false);
+      expect(await elsewhere.claimKey(first, isStart)).toBe(true);
+    }
+    expect(await elsewhere.save(credential({ provider: 'groq' }), second)).toBeUndefined();
+    expect((await elsewhere.list(tenantId)).map(({ provider }) => provider)).toEqual(['openai']);
+    await credentials.remove(tenantId, 'openai');
+    expect(await elsewhere.claimKey(second, false)).toBe(false);
+    expect(await elsewhere.claimKey(second, true)).toBe(true);
+    // The first process still runs, with a key that is not in use any more.
+    expect(await credentials.save(credential(), first)).toBeUndefined();
+    expect(await credentials.list(tenantId)).toEqual([]);
+  });
+
+  test('are never encrypted with two keys, however starts and saves race', async () => {
+    const providers = Array.from({ length: 10 }, (_, i) => `p${i}`);
+    await Promise.all(
+      providers.map(async (provider, i) => {
+        const [store, key] = i % 2 === 0 ? [credentials, first] : [elsewhere, second];
+        await store.claimKey(key, true);
+        await store.save(credential({ provider, label: key }), key);
+      }),
+    );
+    const labels = (await credentials.list(tenantId)).map(({ label }) => label);
+    expect(labels.length).toBeGreaterThan(0);
+    expect(new Set(labels).size).toBe(1);
+  });
+});

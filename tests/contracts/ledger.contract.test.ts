@@ -1,0 +1,337 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { randomText } from '../../src/core/ids.ts';
+import { logText } from '../../src/core/log-text.ts';
+import type { LeaseOrder, Settlement } from '../../src/ledger/ledger-store.ts';
+import { type Owner, walletOwner } from '../../src/ledger/owner.ts';
+import { discrepancies } from '../support/book-check.ts';
+import { settlementOf } from '../support/money/settlements.ts';
+import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
+
+/** Long enough ago that nothing else expires with it. */
+const soon = 1_000;
+const later = 2_000_000_000_000;
+const newId = () => crypto.randomUUID();
+
+describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', ({ empty }) => {
+  let stores: TwoStores;
+  let orders = 0;
+
+  beforeAll(async () => {
+    stores = await openTwice(empty);
+  }, 60_000);
+  afterAll(async () => {
+    expect(await discrepancies(stores.one.database)).toEqual([]);
+    await stores.close();
+  });
+
+  async function tenantWith(credits: number): Promise<string> {
+    const { id } = await addTenant();
+    if (credits === 0) return id;
+    const grant = { tenantId: id, amount: credits, note: '', idempotencyKey: null, now: 1 };
+    await stores.one.creditBook.change(grant);
+    return id;
+  }
+
+  async function addTenant() {
+    const tenant = makeTenant();
+    await stores.one.directory.addTenant(tenant);
+    return tenant;
+  }
+
+  /** Exactly what is asked for, unless `oneHold` invites more. */
+  function order(owner: Owner, change: Partial<LeaseOrder> = {}): LeaseOrder {
+    const plain = { processId: 'p1', anew: false, credits: 10, oneHold: 0, until: later, now: 1 };
+    return { owner, number: ++orders, ...plain, ...change };
+  }
+
+  const lease = (owner: Owner, change: Partial<LeaseOrder> = {}) =>
+    stores.one.ledger.lease(order(owner, change));
+
+  async function account(owner: Owner) {
+    return stores.one.database.read
+      .selectFrom('accounts')
+      .select(['balance', 'leased', 'granted', 'spent'])
+      .where('owner', '=', owner.name)
+      .executeTakeFirst();
+  }
+
+  const commit = (settlements: readonly Settlement[], change = {}) =>
+    stores.one.ledger.commit({
+      processId: 'p1',
+      settlements,
+      mayRepeat: false,
+      now: 2,
+      ...change,
+    });
+
+  describe('leases', () => {
+    test('give what is asked for and a share of the rest that is worth a hold', async () => {
+      const wallet = walletOwner(await tenantWith(1_000));
+      expect(await lease(wallet, { credits: 100, oneHold: 100 })).toMatchObject({ granted: 212 });
+      // An eighth of what is left would be 86: less than one hold more.
+      expect(await lease(wallet, { credits: 100, oneHold: 100 })).toMatchObject({ granted: 100 });
+      expect(await account(wallet)).toMatchObject({ balance: 1_000, leased: 312 });
+    });
+
+    test('give the last credit and not one more', async () => {
+      const wallet = walletOwner(await tenantWith(25));
+      const granted = [];
+      for (let i = 0; i < 4; i++) granted.push((await lease(wallet)).granted);
+      expect(granted).toEqual([10, 10, 5, 0]);
+    });
+
+    test('of two processes at once never exceed the balance', async () => {
+      const wallet = walletOwner(await tenantWith(995));
+      const asking = Array.from({ length: 120 }, (_, i) => {
+        const { ledger } = i % 2 === 0 ? stores.one : stores.other;
+        return ledger.lease(order(wallet, { processId: i % 2 === 0 ? 'p1' : 'p2' }));
+      });
+      const answers = await Promise.all(asking);
+      expect(answers.reduce((sum, { granted }) => sum + granted, 0)).toBe(995);
+      expect(await account(wallet)).toMatchObject({ balance: 995, leased: 995 });
+    });
+
+    test('of a tenant that nobody knows are empty', async () => {
+      const answer = await lease(walletOwner('ten_nobody'));
+      expect(answer).toMatchObject({ granted: 0, leasedElsewhere: 0 });
+    });
+
+    test('keep the number of the order that began them', async () => {
+      const wallet = walletOwner(await tenantWith(100));
+      const first = await lease(wallet, { number: 71 });
+      const second = await lease(wallet, { number: 72 });
+      expect([first.lease, second.lease]).toEqual([71, 71]);
+    });
+
+    test('that begin anew replace what the process had', async () => {
+      const wallet = walletOwner(await tenantWith(100));
+      await lease(wallet, { credits: 90 });
+      const anew = await lease(wallet, { credits: 95, anew: true, number: 8_000 });
+      expect(anew).toMatchObject({ granted: 95, lease: 8_000 });
+      expect(await account(wallet)).toMatchObject({ leased: 95 });
+      await lease(wallet, { credits: 0, anew: true });
+      expect(await account(wallet)).toMatchObject({ leased: 0 });
+    });
+
+    test('take credits back, but not into a lease that has ended', async () => {
+      const wallet = walletOwner(await tenantWith(100));
+      const { lease: number } = await lease(wallet, { credits: 50 });
+      const back = { processId: 'p1', owner: wallet.name, lease: number, credits: 20 };
+      await stores.one.ledger.giveBack(back);
+      expect(await account(wallet)).toMatchObject({ leased: 30 });
+      await lease(wallet, { credits: 40, anew: true });
+      await stores.one.ledger.giveBack(back);
+      expect(await account(wallet)).toMatchObject({ leased: 40 });
+    });
+
+    test('end when they are not renewed, and those that are go on', async () => {
+      const wallet = walletOwner(await tenantWith(100));
+      await lease(wallet, { processId: 'quiet', until: soon });
+      await lease(wallet, { processId: 'lively', until: soon });
+      expect(await stores.one.ledger.renew('lively', later)).toEqual(new Set([wallet.name]));
+      await stores.other.ledger.expire(soon + 1);
+      expect(await account(wallet)).toMatchObject({ leased: 10 });
+      expect(await stores.one.ledger.renew('quiet', later)).toEqual(new Set());
+      expect(await stores.one.ledger.renew('lively', later)).toEqual(new Set([wallet.name]));
+    });
+
+    test('of a process known to be dead end at once', async () => {
+      const wallet = walletOwner(await tenantWith(100));
+      await lease(wallet, { processId: 'dead' });
+      await lease(wallet, { processId: 'alive' });
+      await stores.one.ledger.expire(1, 'dead');
+      expect(await account(wallet)).toMatchObject({ leased: 10 });
+    });
+  });
+
+  describe('recalls', () => {
+    test('are heard by everybody else who has credits, until they are answered', async () => {
+      const wallet = walletOwner(await tenantWith(30));
+      const [rich, poor] = [randomText(8), randomText(8)];
+      const { lease: number } = await lease(wallet, { processId: rich, credits: 30 });
+      const starved = await lease(wallet, { processId: poor });
+      expect(starved).toMatchObject({ granted: 0, leasedElsewhere: 30 });
+      expect(await stores.one.ledger.recalled(rich)).toEqual([]);
+
+      await stores.one.ledger.recall(wallet.name, poor);
+      expect(await stores.other.ledger.recalled(rich)).toEqual([wallet.name]);
+      expect(await stores.other.ledger.recalled(poor)).toEqual([]);
+      const waiting = await lease(wallet, { processId: poor });
+      expect(waiting).toMatchObject({ granted: 0, unanswered: 30 });
+
+      const back = { processId: rich, owner: wallet.name, lease: number, credits: 4 };
+      await stores.one.ledger.giveBack(back);
+      expect(await stores.other.ledger.recalled(rich)).toEqual([]);
+      const answered = await lease(wallet, { processId: poor });
+      expect(answered).toMatchObject({ granted: 4, leasedElsewhere: 26, unanswered: 0 });
+    });
+
+    test('are answered also by who has nothing to give', async () => {
+      const wallet = walletOwner(await tenantWith(10));
+      const process = randomText(8);
+      const { lease: number } = await lease(wallet, { processId: process });
+      await stores.one.ledger.recall(wallet.name, 'poor');
+      const nothing = { processId: process, owner: wallet.name, lease: number, credits: 0 };
+      await stores.one.ledger.giveBack(nothing);
+      expect(await lease(wallet, { processId: 'poor' })).toMatchObject({ unanswered: 0 });
+    });
+  });
+
+  describe('key limits', () => {
+    const limited = (tenantId: string, allowance: number, name = randomText(8)): Owner => ({
+      name: `key:${name}`,
+      tenantId,
+      allowance,
+    });
+
+    test('are granted with the first lease, once, also to two processes at once', async () => {
+      const key = limited(await tenantWith(0), 25);
+      const both = [stores.one, stores.other].map(({ ledger }, i) =>
+        ledger.lease(order(key, { processId: `p${i}`, credits: 20 })),
+      );
+      const granted = (await Promise.all(both)).map((answer) => answer.granted);
+      expect(granted.toSorted()).toEqual([20, 5]);
+      expect(await account(key)).toEqual({ balance: 25, leased: 25, granted: 25, spent: 0 });
+    });
+
+    test('that are raised give more; lowered, they take back only what is free', async () => {
+      const tenant = await tenantWith(0);
+      const key = limited(tenant, 50);
+      await lease(key, { credits: 30 });
+      await lease({ ...key, allowance: 80 }, { credits: 0 });
+      expect(await account(key)).toMatchObject({ balance: 80, leased: 30 });
+      const lowered = await lease({ ...key, allowance: 10 });
+      expect(lowered.granted).toBe(0);
+      expect(await account(key)).toMatchObject({ balance: 30, leased: 30, granted: 30 });
+    });
+
+    test('never fall below what was spent', async () => {
+      const tenant = await tenantWith(100);
+      const key = limited(tenant, 50);
+      await lease(key, { credits: 40 });
+      await lease(walletOwner(tenant), { credits: 40 });
+      const spent = { ...settlementOf(newId(), { tenantId: tenant, keyId: 'k' }, 40) };
+      await commit([{ ...spent, keyAccount: key.name, keyCharge: 40 }]);
+      await lease({ ...key, allowance: 5 });
+      expect(await account(key)).toEqual({ balance: 0, leased: 0, granted: 40, spent: 40 });
+      await lease({ ...key, allowance: 60 }, { credits: 0 });
+      expect(await account(key)).toMatchObject({ balance: 20, granted: 60 });
+    });
+  });
+
+  describe('commits', () => {
+    const settled = (tenantId: string, charge: number, id = newId()) =>
+      settlementOf(id, { tenantId, keyId: 'key_1' }, charge);
+
+    test('take charges out of the lease, one entry per account', async () => {
+      const tenant = await tenantWith(100);
+      const wallet = walletOwner(tenant);
+      const { lease: number } = await lease(wallet, { credits: 60 });
+      const booked = await commit([settled(tenant, 10), settled(tenant, 15), settled(tenant, 0)]);
+      expect(booked).toEqual([
+        { account: wallet.name, charge: 25, fromLease: { lease: number, credits: 25 } },
+      ]);
+      expect(await account(wallet)).toEqual({ balance: 75, leased: 35, granted: 100, spent: 25 });
+      const entries = await stores.one.database.read
+        .selectFrom('ledger_entries')
+        .innerJoin('accounts', 'accounts.id', 'account_id')
+        .select(['kind', 'amount', 'balance_after'])
+        .where('owner', '=', wallet.name)
+        .where('kind', '=', 'charge')
+        .execute();
+      expect(entries).toEqual([{ kind: 'charge', amount: -25, balance_after: 75 }]);
+    });
+
+    test('without a lease take what is free and write off the rest, visibly', async () => {
+      const tenant = await tenantWith(100);
+      await lease(walletOwner(tenant), { processId: 'other', credits: 70 });
+      const [first, last] = [settled(tenant, 20), settled(tenant, 25)];
+      const booked = await commit([first, last]);
+      expect(booked).toMatchObject([{ charge: 45, fromLease: { credits: 0 } }]);
+      // What the other process has on lease is not touched.
+      expect(await account(walletOwner(tenant))).toMatchObject({ balance: 70, leased: 70 });
+      const record = await stores.one.requestLog.find(tenant, last.record.requestId);
+      expect(record?.charges.modelCharge).toBe(10);
+      expect(record?.note).toBe('15 credits were written off because the wallet was empty.');
+      const intact = await stores.one.requestLog.find(tenant, first.record.requestId);
+      expect(intact).toMatchObject({ charges: { modelCharge: 20 }, note: null });
+    });
+
+    test('of a tenant without a wallet write everything off', async () => {
+      const settlement = settled('ten_without_wallet', 30);
+      await commit([settlement]);
+      const { requestId } = settlement.record;
+      const record = await stores.one.requestLog.find('ten_without_wallet', requestId);
+      expect(record?.charges.modelCharge).toBe(0);
+    });
+
+    test('that are repeated book what is new and nothing twice', async () => {
+      const tenant = await tenantWith(100);
+      const wallet = walletOwner(tenant);
+      await lease(wallet, { credits: 60 });
+      const [first, second] = [settled(tenant, 10), settled(tenant, 20)];
+      await commit([first]);
+      const again = await commit([first, second, second], { mayRepeat: true });
+      expect(await account(wallet)).toMatchObject({ balance: 70, leased: 30 });
+      // Nobody knows where the first commit took its credits from; the process must ask.
+      expect(again.filter(({ fromLease }) => fromLease === null)).toMatchObject([
+        { account: wallet.name, charge: 30 },
+      ]);
+    });
+
+    test('of one journal by two processes at the same time are one', async () => {
+      const tenant = await tenantWith(10_000);
+      await lease(walletOwner(tenant), { processId: 'dead', credits: 10_000 });
+      const settlements = Array.from({ length: 40 }, () => settled(tenant, 7));
+      const batch = { processId: 'dead', settlements, mayRepeat: true, now: 3 };
+      await Promise.all([stores.one.ledger.commit(batch), stores.other.ledger.commit(batch)]);
+      expect(await account(walletOwner(tenant))).toMatchObject({ balance: 10_000 - 280 });
+    });
+
+    test('are all or nothing', async () => {
+      const tenant = await tenantWith(100);
+      const wallet = walletOwner(tenant);
+      await lease(wallet, { credits: 60 });
+      const twice = settled(tenant, 10);
+      await commit([twice]);
+      await expect(commit([settled(tenant, 5), twice])).rejects.toThrow();
+      expect(await account(wallet)).toMatchObject({ balance: 90, leased: 50, spent: 10 });
+    });
+
+    test('keep whatever words clients and upstreams use', async () => {
+      const tenant = await tenantWith(100);
+      const wild = `a\0b\ud800${'\\u0000'}"${'x'.repeat(100_000)}`;
+      const settlement = settlementOf(newId(), { tenantId: tenant, keyId: 'k' }, 0, {
+        requestedModel: logText(wild),
+        finishReason: logText(wild),
+        endUser: wild,
+      });
+      await commit([settlement]);
+      const record = await stores.one.requestLog.find(tenant, settlement.record.requestId);
+      expect(record?.requestedModel).toStartWith('a\ufffdb\ufffd\\u0000"xxx');
+      expect(record?.requestedModel).toHaveLength(200);
+    });
+
+    test('on many accounts at once, with leases, renewals and expiries, all get through', async () => {
+      const tenants = await Promise.all(Array.from({ length: 6 }, () => tenantWith(10_000)));
+      const wallets = tenants.map(walletOwner);
+      const work = [stores.one, stores.other].flatMap(({ ledger }, i) => {
+        const processId = `busy${i}`;
+        const ordered = i === 0 ? tenants : tenants.toReversed();
+        return Array.from({ length: 12 }, async () => {
+          for (const wallet of wallets) await ledger.lease(order(wallet, { processId }));
+          const settlements = ordered.map((tenant) => settled(tenant, 5));
+          await Promise.all([
+            ledger.commit({ processId, settlements, mayRepeat: false, now: 4 }),
+            ledger.renew(processId, later),
+            ledger.expire(soon),
+          ]);
+        });
+      });
+      await Promise.all(work);
+      for (const wallet of wallets) {
+        expect(await account(wallet)).toMatchObject({ balance: 10_000 - 24 * 5, leased: 24 * 5 });
+      }
+    }, 30_000);
+  });
+});

@@ -1,0 +1,185 @@
+import { describe, expect, test } from 'bun:test';
+import { sql } from 'kysely';
+import type { Store } from '../../src/store/open.ts';
+import { openStore } from '../../src/store/open.ts';
+import { addCustomer, book, discrepancies, makeRecord } from './bookings.ts';
+import { engines } from './engines.ts';
+
+/** Makes the database forget its own rules, as whoever edits its file would. */
+async function unlock({ database }: Store): Promise<void> {
+  const texts =
+    database.engine === 'sqlite'
+      ? [
+          'pragma ignore_check_constraints = on',
+          'pragma foreign_keys = off',
+          'drop trigger ledger_entries_no_update',
+          'drop trigger ledger_entries_no_delete',
+        ]
+      : [
+          'drop trigger ledger_entries_no_change on ledger_entries',
+          'alter table accounts drop constraint accounts_check',
+          'alter table accounts drop constraint accounts_check1',
+          'alter table accounts drop constraint accounts_balance_check',
+        ];
+  for (const text of texts) await sql.raw(text).execute(database.write);
+}
+
+/** What is done to the books, and what the checker must say about it. */
+const tampering: [string, string[], RegExp[]][] = [
+  [
+    'a balance was edited',
+    ["update accounts set balance = balance + 5 where owner like 'tenant:%'"],
+    [
+      /^Account tenant:\S+: the balance is 9985, but 10000 granted less 20 spent is another\.$/,
+      /its entries add up to 9980, not 9985\.$/,
+    ],
+  ],
+  [
+    'a grant was made up',
+    ['update accounts set balance = balance + 5, granted = granted + 5'],
+    [/its entries add up to 9980, not 9985\.$/, /its grants add up to 10000, not 10005\.$/],
+  ],
+  [
+    'an amount was edited',
+    ["update ledger_entries set amount = -9 where kind = 'charge'"],
+    [
+      /: entry \d+ has the balance 9980 after it, but 10000 and -9 make another\.$/,
+      /: entry \d+ takes 9, but its requests 20\.$/,
+      /its entries add up to 9991, not 9980\.$/,
+      /its charges add up to 9, not 20\.$/,
+    ],
+  ],
+  [
+    'a running balance was edited',
+    ["update ledger_entries set balance_after = 10001 where kind = 'grant'"],
+    [
+      /: entry \d+ has the balance 10001 after it, but 0 and 10000 make another\.$/,
+      /: entry \d+ has the balance 9980 after it, but 10001 and -20 make another\.$/,
+    ],
+  ],
+  [
+    'an entry was deleted',
+    ["delete from ledger_entries where kind = 'charge'"],
+    [
+      /its entries add up to 10000, not 9980\.$/,
+      /its charges add up to 0, not 20\.$/,
+      /, 2026-02-10, request \S{36}: its charge is in no entry of the wallet\.$/,
+      /, 2026-02-10, request \S{36}: its charge is in no entry of the wallet\.$/,
+    ],
+  ],
+  [
+    'a lease vanished',
+    ['update accounts set leased = 7'],
+    [/: 7 credits are on lease, but its leases add up to 0\.$/],
+  ],
+  [
+    'more is on lease than there is',
+    ['update accounts set leased = -1'],
+    [/: -1 of 9980 credits are on lease\.$/, /leases add up to 0\.$/],
+  ],
+  [
+    'a request was made cheaper',
+    ['update request_log set model_charge = 1 where model_charge = 13'],
+    [
+      /: entry \d+ takes 20, but its requests 8\.$/,
+      /^Tenant \S+, 2026-02-10, .*: the daily sums differ .* in model_charge by 12\.$/,
+    ],
+  ],
+  [
+    'a request was deleted',
+    ['delete from request_log where model_charge = 13'],
+    [
+      /: entry \d+ takes 20, but its requests 7\.$/,
+      /the daily sums differ from the request log in requests by 1, .*model_charge by 13/,
+    ],
+  ],
+  [
+    'a daily sum was edited',
+    ['update usage_daily set requests = requests + 2, searches = 4'],
+    [/in requests by 2, searches by 4\.$/],
+  ],
+  [
+    'the daily sums were deleted',
+    ['delete from usage_daily'],
+    [/in requests by -2, prompt_tokens by -20, completion_tokens by -10, model_charge by -20/],
+  ],
+  [
+    'a charge was moved away from its entry',
+    ['update request_log set entry_id = null'],
+    [
+      /: entry \d+ takes 20, but its requests 0\.$/,
+      /its charge is in no entry of the wallet\.$/,
+      /its charge is in no entry of the wallet\.$/,
+    ],
+  ],
+  [
+    'a limit belongs to no key',
+    ["insert into accounts (tenant_id, owner) select id, 'key:key_ghost:2026-02-10' from tenants"],
+    [/^Account key:key_ghost:2026-02-10: it is neither the wallet of tenant \S+ nor the limit/],
+  ],
+];
+
+describe.each([...engines])('the checker on $name', ({ empty }) => {
+  async function withBooks(act: (store: Store) => Promise<void>): Promise<void> {
+    const { url, remove } = await empty();
+    const store = await openStore(url);
+    try {
+      const customer = await addCustomer(store, 10_000);
+      const charge = (modelCharge: number) => ({ ...makeRecord().charges, modelCharge });
+      await book(store, [
+        makeRecord({ ...customer, charges: charge(7) }),
+        makeRecord({ ...customer, charges: charge(13) }),
+      ]);
+      await act(store);
+    } finally {
+      await store.database.close();
+      remove();
+    }
+  }
+
+  test(
+    'finds nothing in sound books',
+    () => withBooks(async (store) => expect(await discrepancies(store)).toEqual([])),
+    60_000,
+  );
+
+  test.each(tampering)(
+    'notices that %s',
+    (_, statements, expected) =>
+      withBooks(async (store) => {
+        await unlock(store);
+        for (const text of statements) await sql.raw(text).execute(store.database.write);
+        const lines = await discrepancies(store);
+        expect(lines).toEqual(expected.map((line) => expect.stringMatching(line)));
+      }),
+    60_000,
+  );
+
+  test(
+    'notices a request that is in the log twice',
+    () =>
+      withBooks(async (store) => {
+        const { write, engine } = store.database;
+        // SQLite makes the rule part of the table, so there the table is made without it.
+        const texts =
+          engine === 'sqlite'
+            ? [
+                'create table copy as select * from request_log',
+                'drop table request_log',
+                'alter table copy rename to request_log',
+              ]
+            : ['alter table request_log drop constraint request_log_request_id_key'];
+        for (const text of texts) await sql.raw(text).execute(write);
+        const [first] = await write.selectFrom('request_log').select('request_id').execute();
+        await write
+          .updateTable('request_log')
+          .set({ request_id: first?.request_id ?? new Uint8Array(16) })
+          .execute();
+        const lines = await discrepancies(store);
+        expect(lines).toEqual([
+          expect.stringMatching(/^Request [0-9a-f-]{36} is in the log more than once\.$/),
+        ]);
+      }),
+    60_000,
+  );
+});

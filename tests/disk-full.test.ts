@@ -1,0 +1,143 @@
+/**
+ * The disk under the data directory fills up under load and is freed again. It is a real one, as
+ * small as a test can fill; mounting it takes the rights of root.
+ */
+import { Database } from 'bun:sqlite';
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { isObject } from '../src/core/json.ts';
+import { openStore } from '../src/store/open.ts';
+import { balanceOf, chargesById, discrepancies } from './support/book-check.ts';
+import {
+  type BookEntry,
+  type FakeUpstreamProcess,
+  say,
+  startFakeUpstreamProcess,
+  words,
+} from './support/fake-upstream.ts';
+import { type Gateway, newFolder, startGateway } from './support/gateway.ts';
+import { Traffic } from './support/money/traffic.ts';
+
+const testMs = 90_000;
+const credits = 1_000_000_000;
+const price = { prompt: '2', completion: '3' };
+const billOf = ({ tokens }: BookEntry) => 2 * tokens.prompt + 3 * tokens.completion;
+
+let upstream: FakeUpstreamProcess;
+let disk = '';
+
+beforeAll(async () => {
+  upstream = await startFakeUpstreamProcess();
+  await upstream.script('chat', say(words(30), { chunkDelayMs: 20 }));
+  await upstream.script('plain', say(words(7)));
+  disk = newFolder();
+  // SQLite's log of changes alone takes four megabytes before it starts over.
+  const mounting = ['mount', '-t', 'tmpfs', '-o', 'size=16m', 'tollgate-test', disk];
+  const { exitCode, stderr } = Bun.spawnSync(mounting);
+  if (exitCode !== 0) throw new Error(`A small disk cannot be mounted (root can): ${stderr}`);
+});
+
+afterAll(async () => {
+  Bun.spawnSync(['umount', '--lazy', disk]);
+  await upstream.stop();
+});
+
+/** Takes every free byte, and goes on taking while others free some. */
+function fillUp(path: string): { free(): void } {
+  const file = openSync(path, 'a');
+  const take = () => {
+    for (const bytes of [1024 * 1024, 4096, 1]) {
+      const block = Buffer.alloc(bytes);
+      try {
+        while (writeSync(file, block) === bytes);
+      } catch {
+        // Full for blocks of this size.
+      }
+    }
+  };
+  take();
+  const timer = setInterval(take, 20);
+  return {
+    free() {
+      clearInterval(timer);
+      closeSync(file);
+      rmSync(path);
+    },
+  };
+}
+
+async function untilServed(gateway: Gateway): Promise<void> {
+  const messages = [{ role: 'user', content: 'Is there room again?' }];
+  for (;;) {
+    const { status } = await gateway.chat({ model: 'test/plain', user: 'probe', messages });
+    if (status === 200) return;
+    await Bun.sleep(100);
+  }
+}
+
+test(
+  'new work gets 503, nothing breaks, and freed space is enough to go on with right books',
+  async () => {
+    const gateway = await startGateway({
+      dataDir: join(disk, 'data'),
+      upstreams: {
+        fake: { url: upstream.url, models: { 'test/chat': price, 'test/plain': price } },
+      },
+      config: { limits: { requests_per_minute: 1_000_000, concurrent_requests: 10_000 } },
+      env: { TOLLGATE_BOOTSTRAP_CREDITS: String(credits) },
+    });
+    const traffic = new Traffic();
+    const sending = traffic.send(gateway, 8, 'test/chat', 'test/plain');
+    await traffic.untilMore(20);
+    const full = fillUp(join(disk, 'ballast'));
+    await Bun.sleep(8_000);
+    expect((await gateway.call('GET', '/healthz')).status).toBe(200);
+    full.free();
+    await untilServed(gateway);
+    await traffic.untilMore(20);
+    traffic.stop();
+    await sending;
+
+    const { refusals, broken } = traffic;
+    expect(refusals.length).toBeGreaterThan(10);
+    const kinds = new Set(refusals.map(({ status, type }) => `${status} ${type}`));
+    expect([...kinds]).toEqual(['503 service_unavailable']);
+    // Streams that were under way when the disk filled up end with a sentence, not with a cut.
+    expect(broken.length).toBeGreaterThan(0);
+    for (const error of broken) {
+      expect(error).toMatchObject({ type: 'service_unavailable', code: 503 });
+    }
+    await gateway.stop();
+    await expectBooks(gateway, traffic);
+  },
+  testMs,
+);
+
+async function expectBooks({ dataDir }: Gateway, { ends }: Traffic): Promise<void> {
+  const path = join(dataDir, 'tollgate.db');
+  using file = new Database(path);
+  expect(file.query('pragma integrity_check').all()).toEqual([{ integrity_check: 'ok' }]);
+
+  const sent = Map.groupBy(await upstream.book(), userOf);
+  const { database } = await openStore(`sqlite:${path}`);
+  try {
+    const charges = await chargesById(database);
+    const wrongly = ends.flatMap(({ user, requestId }) => {
+      const [entry] = sent.get(user) ?? [];
+      const bill = entry ? billOf(entry) : undefined;
+      const charge = charges.get(requestId);
+      return charge === bill ? [] : [{ user, bill, charge }];
+    });
+    expect(wrongly).toEqual([]);
+    const spent = [...charges.values()].reduce((sum, charge) => sum + charge, 0);
+    expect(await balanceOf(database, 'tenant:default')).toBe(credits - spent);
+    expect(await discrepancies(database)).toEqual([]);
+  } finally {
+    await database.close();
+  }
+}
+
+function userOf({ json }: BookEntry): string {
+  return isObject(json) ? String(json.user) : '';
+}

@@ -1,0 +1,32 @@
+/** Reads RFC 4180 the strict way: what it does not know is a failure, not a guess. */
+export function parseCsv(text: string): string[][] {
+  const cell = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n)/y;
+  const rows: string[][] = [];
+  let row: string[] = [];
+  while (cell.lastIndex < text.length) {
+    const at = cell.lastIndex;
+    const match = cell.exec(text);
+    if (!match) throw new Error(`No CSV at ${at}: ${JSON.stringify(text.slice(at, at + 40))}`);
+    const [, quoted, plain = '', end] = match;
+    row.push(quoted === undefined ? plain : quoted.replaceAll('""', '"'));
+    if (end === ',') continue;
+    rows.push(row);
+    row = [];
+  }
+  if (row.length > 0) throw new Error('The last line has no end.');
+  return rows;
+}
+
+/** Rows by the names of the header. */
+export function readTable(text: string): Record<string, string>[] {
+  const [header = [], ...rows] = parseCsv(text);
+  return rows.map((row) => {
+    if (row.length !== header.length) throw new Error(`A row of ${row.length} cells.`);
+    return Object.fromEntries(header.map((name, at) => [name, row[at] ?? '']));
+  });
+}
+
+/** Takes away the apostrophe that keeps a spreadsheet from running a text. */
+export function unarmed(cell: string): string {
+  return /^'+(?:\s*[=+\-@＝＋－＠]|[\t\r\n])/u.test(cell) ? cell.slice(1) : cell;
+}

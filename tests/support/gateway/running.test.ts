@@ -1,0 +1,66 @@
+/** The gateway of the tests must itself notice what goes wrong. */
+import { expect, test } from 'bun:test';
+import { existsSync } from 'node:fs';
+import { newFolder, run, startGateway } from '../gateway.ts';
+
+const startMs = 30_000;
+
+test(
+  'a gateway that ended by itself fails the test that stops it',
+  async () => {
+    const gateway = await startGateway();
+    process.kill(gateway.process.pid, 'SIGKILL');
+    await gateway.finished;
+    await expect(gateway.stop()).rejects.toThrow('ended by itself');
+  },
+  startMs,
+);
+
+test(
+  'a gateway that cannot start says why',
+  async () => {
+    await expect(startGateway({ config: { demo: 'maybe' } })).rejects.toThrow('demo must be');
+  },
+  startMs,
+);
+
+test(
+  'a power cut is no failure, and the data can be used again',
+  async () => {
+    const gateway = await startGateway();
+    await gateway.kill9();
+    await using next = await gateway.another();
+    expect(await next.balance()).toBe(10_000_000);
+  },
+  startMs,
+);
+
+test(
+  'nothing of this machine’s environment reaches a gateway',
+  async () => {
+    process.env.OPENAI_API_KEY = 'sk-from-this-machine';
+    const { exitCode, stdout } = await run(['models', '--json']);
+    delete process.env.OPENAI_API_KEY;
+    expect(exitCode).toBe(0);
+    expect(JSON.parse(stdout)).toEqual({ data: [] });
+  },
+  startMs,
+);
+
+test(
+  'when the test process dies, its gateways and folders go with it',
+  async () => {
+    const script = `
+      const { startGateway } = await import('${import.meta.dir}/../gateway.ts');
+      const gateway = await startGateway();
+      process.stdout.write(gateway.url + ' ' + gateway.folder);
+      process.kill(process.pid, 'SIGKILL');`;
+    const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe', cwd: newFolder() });
+    const [url = '', folder = ''] = (await new Response(child.stdout).text()).split(' ');
+    expect(url).toStartWith('http://127.0.0.1:');
+    // Nobody tells us when a shell of another process is done; the test's deadline bounds this.
+    while (existsSync(folder)) await Bun.sleep(20);
+    await expect(fetch(url)).rejects.toThrow();
+  },
+  startMs,
+);

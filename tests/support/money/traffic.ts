@@ -1,0 +1,69 @@
+import { isObject, parseJson } from '../../../src/core/json.ts';
+import type { Gateway } from '../gateway.ts';
+
+/** A request whose end its client saw: the whole reply, or the last word of its stream. */
+export interface SeenEnd {
+  readonly user: string;
+  readonly requestId: string;
+}
+
+/** What a client got instead of a good answer. */
+export interface Refusal {
+  readonly status: number;
+  readonly type: unknown;
+  readonly at: number;
+}
+
+/** Clients that send one request after the other, streams and whole replies in turn. */
+export class Traffic {
+  readonly ends: SeenEnd[] = [];
+  readonly refusals: Refusal[] = [];
+  /** Streams that ended with an error event. */
+  readonly broken: unknown[] = [];
+  #stopped = false;
+  #count = 0;
+
+  /** Sends until it is stopped or the gateway is gone; `models` for streams and whole replies. */
+  async send(gateway: Gateway, clients: number, streamed: string, whole: string): Promise<void> {
+    this.#stopped = false;
+    const loops = Array.from({ length: clients }, async () => {
+      while (!this.#stopped) {
+        const user = `client-${++this.#count}`;
+        const stream = this.#count % 2 === 0;
+        try {
+          await this.#one(gateway, user, stream ? streamed : whole, stream);
+        } catch {
+          return;
+        }
+      }
+    });
+    await Promise.all(loops);
+  }
+
+  /** Waits until so many more clients have seen the end of an answer. */
+  async untilMore(count: number): Promise<void> {
+    const goal = this.ends.length + count;
+    while (this.ends.length < goal) await Bun.sleep(10);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  async #one(gateway: Gateway, user: string, model: string, stream: boolean): Promise<void> {
+    const messages = [{ role: 'user', content: `Words from ${user}` }];
+    const answer = await gateway.chat({ model, user, messages, stream });
+    const requestId = answer.headers.get('x-request-id') ?? '';
+    if (answer.status !== 200) {
+      const { status, error } = answer;
+      this.refusals.push({ status, type: error.type, at: performance.now() });
+      // Nobody hammers a gateway that is busy refusing.
+      await Bun.sleep(20);
+    } else if (stream ? answer.text.endsWith('data: [DONE]\n\n') : isObject(answer.body.usage)) {
+      this.ends.push({ user, requestId });
+    } else if (stream && answer.text.includes('"error"')) {
+      const last = parseJson(answer.text.trim().split('\n').at(-1)?.slice('data: '.length) ?? '');
+      this.broken.push(isObject(last) ? last.error : last);
+    }
+  }
+}
