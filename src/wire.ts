@@ -87,10 +87,7 @@ export async function build(config: Config, log: Log): Promise<Tollgate> {
   };
   const steps = makeSteps(config, catalogueOf, books);
   const server: HttpServer = new HttpServer({
-    routes: makeRoutes(
-      { config, store, vault, catalogue, catalogueOf, books, steps },
-      () => server.draining,
-    ),
+    routes: makeRoutes({ config, store, vault, catalogueOf, books, steps }, () => server.draining),
     authenticator,
     log,
   });
@@ -221,14 +218,13 @@ interface RouteParts {
   readonly config: Config;
   readonly store: Store;
   readonly vault: Vault;
-  readonly catalogue: Catalogue;
   catalogueOf(tenantId: string): Promise<CallableModels>;
   readonly books: Books;
   steps(headers: Record<string, string>): Steps;
 }
 
 function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[] {
-  const { config, store, vault, catalogue, catalogueOf, books, steps } = parts;
+  const { config, store, vault, catalogueOf, books, steps } = parts;
   const startedAt = Date.now();
   const desk = {
     directory: store.directory,

@@ -95,7 +95,7 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
     expect(rows.at(-1)?.time).toBe('2028-02-29T23:59:59.999Z');
   });
 
-  test('puts a charge into the month of its booking, and closes where the next one opens', async () => {
+  test('puts a charge into the month of its booking and closes where the next opens', async () => {
     const own = await addCustomer(store, 0);
     await grant(store, own.tenantId, 100, Date.UTC(2028, 0, 31, 23, 59, 59));
     const arrived = Date.UTC(2028, 1, 29, 23, 59, 59, 900);

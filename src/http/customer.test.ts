@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { nothingSpent } from '../auth/key-spending.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
+import { noSums } from '../record/analytics.ts';
 import { type CustomerParts, customerRoutes } from './customer.ts';
 import { Exchange } from './exchange.ts';
 
@@ -23,15 +24,15 @@ const caller: Caller = {
 
 const cut = new Error('Connection terminated unexpectedly');
 const refuse = () => Promise.reject(cut);
-const row = { day: 1, model: 'm', provider: 'p', trafficMode: 'shared', keyId: 'key_a' };
+const broken = () => ({ [Symbol.asyncIterator]: () => ({ next: refuse }) });
 
 function parts(change: Partial<CustomerParts> = {}): CustomerParts {
   return {
     flush: () => Promise.resolve(),
-    logs: { ownsKey: refuse, page: refuse, all: () => failingAfter(0) },
-    analytics: { days: refuse, groups: () => failingAfter(1) },
+    logs: { ownsKey: refuse, page: refuse, all: broken },
+    analytics: { days: refuse, groups: oneGroup },
     wallets: { totals: refuse },
-    statements: { frame: refuse, lines: () => failingAfter(0) },
+    statements: { frame: refuse, lines: broken },
     spending: { spent: async () => new Map([['key_a', nothingSpent]]) },
     creditsPerUsd: 1_000_000,
     limits: { requestsPerMinute: 60, concurrentRequests: 5 },
@@ -40,12 +41,9 @@ function parts(change: Partial<CustomerParts> = {}): CustomerParts {
   };
 }
 
-async function* failingAfter(pages: number) {
-  const sums = { requests: 1, failed: 0, promptTokens: 1, completionTokens: 1, modelCharge: 1 };
-  const fees = { byokPlatformFee: 0, managedToolFee: 0, agentRuntimeFee: 0 };
-  for (let page = 0; page < pages; page += 1) {
-    yield [{ ...row, ...sums, ...fees, searches: 0, durationMs: 1 }];
-  }
+/** One page, and then the connection is cut. */
+async function* oneGroup() {
+  yield [{ ...noSums, day: 1, model: 'm', provider: 'p', trafficMode: 'shared', keyId: 'key_a' }];
   throw cut;
 }
 

@@ -2,6 +2,7 @@ import { promptTokens } from '../core/usage.ts';
 import type { Settlement } from '../ledger/ledger-store.ts';
 import type { Engine, StoreTransaction } from './database.ts';
 import { insertRows } from './many-rows.ts';
+import { storable } from './request-log-rows.ts';
 import type { UsageDailyTable } from './schema.ts';
 
 export const dayMs = 86_400_000;
@@ -48,7 +49,7 @@ function dailyRow({ record, writtenOff }: Settlement): UsageDailyTable {
     tenant_id: record.tenantId,
     day: Math.floor(record.createdAt / dayMs),
     key_id: record.keyId,
-    model: record.requestedModel,
+    model: storable(record.requestedModel),
     provider: record.provider ?? '',
     traffic_mode: record.trafficMode,
     requests: 1,

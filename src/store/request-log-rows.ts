@@ -28,7 +28,7 @@ export function rowOf({ record, writtenOff }: Settlement) {
     tenant_id: record.tenantId,
     key_id: record.keyId,
     operation: record.operation,
-    requested_model: record.requestedModel,
+    requested_model: storable(record.requestedModel),
     model: record.model,
     provider: record.provider,
     status: record.status,
@@ -47,7 +47,7 @@ export function rowOf({ record, writtenOff }: Settlement) {
     written_off: writtenOff,
     searches: record.searches,
     note: record.note,
-    finish_reason: record.finishReason,
+    finish_reason: record.finishReason === null ? null : storable(record.finishReason),
     streamed: flag(record.streamed),
     cancelled: flag(record.cancelled),
     cache_hit: flag(record.cacheHit),
@@ -139,6 +139,14 @@ export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
     attempts: details.attempts,
     createdAt: row.created_at,
   };
+}
+
+/**
+ * Clients name models and providers name finish reasons as they like, but Postgres takes neither
+ * NUL nor half a surrogate pair: one such row would be refused with its whole batch, for ever.
+ */
+export function storable(text: string): string {
+  return text.toWellFormed().replaceAll('\0', '\uFFFD');
 }
 
 function flag(value: boolean): 0 | 1 {

@@ -87,7 +87,7 @@ export class SqlStatement implements StatementReads {
   async #lastBefore(accountId: number, time: number) {
     const halving = sql<{ found: number }>`
       with recursive halving (step, found) as (
-        select ${sql.lit(await this.#firstStep(accountId))}, 0
+        select cast(${await this.#firstStep(accountId)} as bigint), cast(0 as bigint)
         union all
         select step / 2, case when (
           select created_at from ledger_entries

@@ -1,3 +1,4 @@
+import { AssertionError } from 'node:assert';
 import type { Provider } from '../config/config.ts';
 import { errorBytesMax, replyBytesMax } from '../core/bounds.ts';
 import type {
@@ -63,6 +64,7 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
   let source: Source | undefined;
   try {
     const response = await send(provider, order.request, line.signal, order.check);
+    if (isShortReply(response, order)) return await readShortReply(response, line, order);
     if (!response.body) return failed(line, malformed('The provider sent an empty answer.'));
     source = new Source(response.body, line, watch, { idleMs: provider.idleTimeoutMs });
     const result = await readResponse(response, source, line, order);
@@ -70,6 +72,8 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
     return result;
   } catch (thrown) {
     source?.close();
+    line.hangUp();
+    if (isOurs(thrown)) throw thrown;
     const failure =
       thrown instanceof EventTooLarge
         ? malformed('The provider sent an event that is too large.')
@@ -78,29 +82,72 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
   }
 }
 
+/** A mistake of this program must not be reported as a provider that cannot be reached. */
+function isOurs(thrown: unknown): boolean {
+  const mistakes = [ReferenceError, RangeError, AssertionError];
+  if (mistakes.some((mistake) => thrown instanceof mistake)) return true;
+  return thrown instanceof TypeError && !('code' in thrown);
+}
+
+/** A whole answer of a known, bounded length: the runtime reads it faster than we could. */
+function isShortReply(response: Response, order: AttemptOrder): boolean {
+  const { headers, status } = response;
+  const length = headers.get('content-length');
+  return (
+    status === 200 &&
+    !order.stream &&
+    length !== null &&
+    Number(length) <= replyBytesMax &&
+    isPlain(response) &&
+    !isEventStream(response)
+  );
+}
+
+async function readShortReply(
+  response: Response,
+  line: Line,
+  order: AttemptOrder,
+): Promise<AttemptResult> {
+  line.expectWithin(order.provider.idleTimeoutMs);
+  const text = await response.text();
+  line.release();
+  return replyOf(text, order);
+}
+
+function isPlain({ headers }: Response): boolean {
+  return (headers.get('content-encoding') ?? 'identity') === 'identity';
+}
+
+function isEventStream({ headers }: Response): boolean {
+  return headers.get('content-type')?.startsWith('text/event-stream') === true;
+}
+
+function replyOf(text: string, order: AttemptOrder): AttemptResult {
+  const reply = order.crossing.readReply(text, order.identity);
+  return 'kind' in reply ? { kind: 'failed', failure: reply } : { kind: 'reply', relay: reply };
+}
+
 async function readResponse(
   response: Response,
   source: Source,
   line: Line,
   order: AttemptOrder,
 ): Promise<AttemptResult> {
-  const isPlain = (response.headers.get('content-encoding') ?? 'identity') === 'identity';
   if (response.status !== 200) {
     // The status alone still tells a rate limit from a bad request.
-    const text = (isPlain && (await readAll(source, errorBytesMax))) || '';
+    const text = (isPlain(response) && (await readAll(source, errorBytesMax))) || '';
     return { kind: 'failed', failure: readFailure(response.status, text, response.headers) };
   }
-  if (!isPlain) {
+  if (!isPlain(response)) {
     return failed(line, malformed('The provider sent a compressed answer that was not asked for.'));
   }
-  const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
+  const isStream = isEventStream(response);
   if (order.stream && isStream) return openStream(source, line, order);
   const text = await readAll(source, replyBytesMax);
   if (text === undefined)
     return failed(line, malformed('The provider sent an answer that is too long.'));
   if (order.stream || isStream) return unexpectedForm(text, response, order);
-  const reply = order.crossing.readReply(text, order.identity);
-  return 'kind' in reply ? { kind: 'failed', failure: reply } : { kind: 'reply', relay: reply };
+  return replyOf(text, order);
 }
 
 /**

@@ -9,43 +9,70 @@ import { type CheckAddress, RefusedAddress, targetOf } from './user-address.ts';
  * from that provider's own base URL here, and nothing a client sends can lead it elsewhere.
  * `check` is given when a tenant chose that base URL: it is dialled only where the check allows.
  */
-export async function send(
+export function send(
   provider: Provider,
   request: UpstreamRequest,
   signal: AbortSignal,
   check?: CheckAddress,
 ): Promise<Response> {
   const url = provider.baseUrl + request.path;
-  const headers = {
-    'content-type': 'application/json',
-    // Compressed answers would have to be unpacked before they could be bounded.
-    'accept-encoding': 'identity',
-    'user-agent': 'tollgate',
-    ...revealed(provider.headers),
-    ...(provider.apiKey ? authorise[provider.dialect](provider.apiKey.reveal()) : {}),
-    ...request.headers,
+  const { headers, options } = preparedFor(provider);
+  const own = Object.keys(request.headers).length > 0;
+  const all = own ? { ...headers, ...request.headers } : headers;
+  const call = { ...options, body: request.body, signal, headers: all };
+  return check ? sendChecked(url, call, check) : fetch(url, call);
+}
+
+async function sendChecked(url: string, call: Call, check: CheckAddress): Promise<Response> {
+  const target = await targetOf(url, check, call.signal);
+  return callPinned(target, { ...call, headers: new Headers(call.headers) });
+}
+
+interface Call extends BunFetchRequestInit {
+  readonly signal: AbortSignal;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+interface Prepared {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly options: BunFetchRequestInit;
+}
+
+const prepared = new WeakMap<Provider, Prepared>();
+
+/** What is the same in every call to a provider, put together once. */
+function preparedFor(provider: Provider): Prepared {
+  const known = prepared.get(provider);
+  if (known) return known;
+  const fresh: Prepared = {
+    headers: {
+      'content-type': 'application/json',
+      // Compressed answers would have to be unpacked before they could be bounded.
+      'accept-encoding': 'identity',
+      'user-agent': 'tollgate',
+      ...revealed(provider.headers),
+      ...(provider.apiKey ? authorise[provider.dialect](provider.apiKey.reveal()) : {}),
+    },
+    options: optionsFor(provider.baseUrl),
   };
-  const call = {
+  prepared.set(provider, fresh);
+  return fresh;
+}
+
+/** Some of these the runtime knows and its types do not. */
+function optionsFor(baseUrl: string): BunFetchRequestInit {
+  const options = {
     method: 'POST',
-    body: request.body,
-    signal,
     // Our own deadlines apply; the runtime's would cut image edits short.
     timeout: false,
-  } as RequestInit;
-  if (check) {
-    const target = await targetOf(url, check, signal);
-    return callPinned(target, { ...call, headers: new Headers(headers) });
-  }
-  return fetch(url, {
-    ...call,
-    headers,
     // A redirect would carry the credential to wherever the answer points.
     redirect: 'manual',
     decompress: false,
     // An environment variable must not be able to switch certificate checks off.
-    tls: { rejectUnauthorized: true },
-    ...(isLoopback(provider.baseUrl) ? { proxy: false } : {}),
-  } as RequestInit);
+    ...(baseUrl.startsWith('https:') ? { tls: { rejectUnauthorized: true } } : {}),
+    ...(isLoopback(baseUrl) ? { proxy: false } : {}),
+  };
+  return options as BunFetchRequestInit;
 }
 
 function revealed(headers: Provider['headers']): Record<string, string> {

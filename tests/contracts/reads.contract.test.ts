@@ -292,6 +292,17 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
     expect(await store.analytics.totals('ten_none')).toEqual(nobody);
   });
 
+  test('texts that Postgres cannot hold are kept as well as it can', async () => {
+    const own = await addCustomer(store);
+    const names = ['a\0b', 'a\uFFFDb', 'a\uD800b', 'a\nb'];
+    await book(
+      store,
+      names.map((name) => makeRecord({ ...own, requestedModel: name, finishReason: name })),
+    );
+    const wanted = filter({ tenantId: own.tenantId, model: 'a\uFFFDb' });
+    expect((await store.logs.page(wanted, 10, 0)).total).toBe(3);
+  });
+
   test('and the books are right, to the credit', async () => {
     expect(await discrepancies(store)).toEqual([]);
     const { spent } = await store.analytics.totals(tenantId);

@@ -143,6 +143,27 @@ describe.each([...engines])('the checker on $name', ({ empty }) => {
     60_000,
   );
 
+  test(
+    'finds nothing while requests are being booked',
+    () =>
+      withBooks(async (store) => {
+        const customer = await addCustomer(store, 10_000_000);
+        let isDone = false;
+        const booking = (async () => {
+          for (let round = 0; !isDone; round += 1) {
+            const records = Array.from({ length: 20 }, () => makeRecord({ ...customer }));
+            await book(store, records, Date.UTC(2026, 1, 10, 13) + round);
+          }
+        })();
+        for (let round = 0; round < 10; round += 1) {
+          expect(await discrepancies(store)).toEqual([]);
+        }
+        isDone = true;
+        await booking;
+      }),
+    60_000,
+  );
+
   test.each(tampering)(
     'notices that %s',
     (_, statements, expected) =>

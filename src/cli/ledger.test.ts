@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { sql } from 'kysely';
+import { addCustomer, book, makeRecord } from '../../tests/contracts/bookings.ts';
+import { readTable } from '../../tests/support/csv.ts';
+import { openStore, type Store } from '../store/open.ts';
+import { runCommand } from './run.ts';
+import { topics } from './topics.ts';
+import { world } from './world.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-ledger-'));
+let store: Store;
+let tenantId: string;
+
+beforeAll(async () => {
+  store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
+  const customer = await addCustomer(store, 1_000);
+  tenantId = customer.tenantId;
+  await book(store, [makeRecord({ ...customer }), makeRecord({ ...customer })]);
+});
+afterAll(async () => {
+  await store.database.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** One command line over the same file, as a process of its own would run it. */
+async function tollgate(...words: string[]) {
+  const [out, err]: [string[], string[]] = [[], []];
+  const code = await runCommand([...words, '--data-dir', folder], topics, {
+    ...world,
+    out: (text) => void out.push(`${text}\n`),
+    write: async (piece) => void out.push(piece),
+    err: (text) => void err.push(`${text}\n`),
+    now: () => Date.UTC(2026, 2, 15),
+  });
+  return { code, out: out.join(''), err: err.join('') };
+}
+
+describe('tollgate ledger statement', () => {
+  test('prints the month of a tenant as CSV', async () => {
+    const { code, out } = await tollgate(
+      ...['ledger', 'statement', '--tenant', tenantId, '--month', '2026-02'],
+    );
+    expect(code).toBe(0);
+    expect(readTable(out).map(({ type, amount, balance }) => [type, amount, balance])).toEqual([
+      ['opening_balance', '0', '1000'],
+      ['charge', '-7', '993'],
+      ['charge', '-7', '986'],
+      ['closing_balance', '0', '986'],
+    ]);
+  });
+
+  test('refuses a month that is none and a tenant that is none, in one sentence', async () => {
+    const month = await tollgate('ledger', 'statement', '--tenant', tenantId, '--month', 'May');
+    expect(month).toMatchObject({ code: 1, out: '' });
+    expect(month.err).toBe('month must be a month such as 2026-02, not "May".\n');
+    const nobody = await tollgate('ledger', 'statement', '--tenant', 'nobody');
+    expect(nobody).toEqual({ code: 1, out: '', err: 'There is no tenant with this id.\n' });
+  });
+});
+
+describe('tollgate ledger verify', () => {
+  test('says in one line that the books are right', async () => {
+    expect(await tollgate('ledger', 'verify')).toEqual({
+      code: 0,
+      out: 'The books are right: 1 accounts, 2 entries, 2 requests.\n',
+      err: '',
+    });
+    const { code, out } = await tollgate('ledger', 'verify', '--json');
+    expect(code).toBe(0);
+    expect(JSON.parse(out)).toEqual({
+      ok: true,
+      accounts: 1,
+      entries: 2,
+      requests: 2,
+      discrepancies: 0,
+      listed: [],
+    });
+  });
+
+  test('lists every discrepancy and ends with 1', async () => {
+    await sql`update usage_daily set searches = 3`.execute(store.database.write);
+    const { code, out, err } = await tollgate('ledger', 'verify');
+    expect(code).toBe(1);
+    expect(out).toMatch(/^Tenant .*: the daily sums differ .* in searches by 3\.\n$/);
+    expect(err).toBe('The books are wrong: 1 discrepancy.\n');
+    const json = await tollgate('ledger', 'verify', '--json');
+    expect(json.code).toBe(1);
+    expect(JSON.parse(json.out)).toMatchObject({ ok: false, listed: [out.trimEnd()] });
+  });
+});
