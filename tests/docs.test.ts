@@ -257,7 +257,7 @@ describe('the providers', () => {
 
   test('speak dialects of which the page says whether they chat', () => {
     const body = { model: 'a/b', messages: [{ role: 'user', content: 'Hello!' }] };
-    const chat = openAiConversation(readChatRequest(body, new Uint8Array()));
+    const chat = openAiConversation(readChatRequest(body, { text: '', bytes: new Uint8Array() }));
     const real = dialectNames.map(
       (dialect) => `${dialect}: ${chat.crossTo(dialect) ? 'yes' : 'not yet'}`,
     );

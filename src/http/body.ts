@@ -9,7 +9,8 @@ const decoder = new TextDecoder('utf-8', { fatal: true });
 
 export interface JsonBody {
   readonly value: Record<string, unknown>;
-  /** The very bytes, so that a pass-through need not write them again. */
+  /** As it came, so that a pass-through need not write it again. */
+  readonly text: string;
   readonly bytes: Uint8Array;
 }
 
@@ -18,10 +19,12 @@ export async function readJson(request: Request, bytesMax: number): Promise<Json
   refuseOtherTypes(request, 'application/json');
   const bytes = await readBytes(request, bytesMax);
   if (bytes.length > scanAboveBytes && nestsDeeper(bytes, jsonDepthMax)) throw tooDeep();
-  const value = parse(bytes);
+  const text = decode(bytes);
+  const value = parse(text);
   if (!isObject(value)) throw invalidRequest('The request body must be a JSON object.');
-  if (isDeeper(value, jsonDepthMax)) throw tooDeep();
-  return { value, bytes };
+  // A short text has no room for so many brackets.
+  if (text.length > jsonDepthMax && isDeeper(value, jsonDepthMax)) throw tooDeep();
+  return { value, text, bytes };
 }
 
 /** Reads at most `bytesMax` bytes; an honest Content-Length is refused before anything is read. */
@@ -42,14 +45,16 @@ export async function readBytes(request: Request, bytesMax: number): Promise<Uin
   return Buffer.concat(chunks, size);
 }
 
-function parse(bytes: Uint8Array): unknown {
+function decode(bytes: Uint8Array): string {
   if (bytes.length === 0) throw invalidRequest('The request body is empty; send a JSON object.');
-  let text: string;
   try {
-    text = decoder.decode(bytes);
+    return decoder.decode(bytes);
   } catch {
     throw invalidRequest('The request body is not valid UTF-8.');
   }
+}
+
+function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {

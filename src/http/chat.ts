@@ -29,8 +29,8 @@ export function chatRoutes(parts: ChatParts): Route[] {
 }
 
 async function readOpenAi(exchange: Exchange, bytesMax: number): Promise<Conversation> {
-  const { value, bytes } = await readJson(exchange.request, bytesMax);
-  const request = readChatRequest(value, bytes);
+  const { value, ...source } = await readJson(exchange.request, bytesMax);
+  const request = readChatRequest(value, source);
   // OpenRouter's clients never ask for usage and always expect it.
   const includeUsage = request.includeUsage || exchange.route.openRouterStyle;
   return openAiConversation({ ...request, includeUsage });

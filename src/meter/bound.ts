@@ -1,4 +1,5 @@
 import type { ChatAsk } from '../core/chat.ts';
+import type { NanoUsd } from '../core/money.ts';
 import type { Prices } from '../core/prices.ts';
 import { noUsage } from '../core/usage.ts';
 import { chargeAt, type Payer, tokenCost } from './price.ts';
@@ -67,7 +68,14 @@ function costOf(ask: ChatAsk, offer: Priced, outputTokens: number, creditsPerUsd
     inputTokens: inputBound(ask),
     outputTokens: outputTokens * ask.choices,
   };
-  return chargeAt(offer, tokenCost(usage, offer.prices, ask.images.length), creditsPerUsd);
+  // Nobody knows yet how much of the input a cache will read or write.
+  const { prompt, cacheRead, cacheWrite } = offer.prices;
+  const prices = { ...offer.prices, prompt: dearest(prompt, cacheRead, cacheWrite) };
+  return chargeAt(offer, tokenCost(usage, prices, ask.images.length), creditsPerUsd);
+}
+
+function dearest(...prices: readonly NanoUsd[]): NanoUsd {
+  return prices.reduce((most, price) => (price > most ? price : most), 0n);
 }
 
 export function inputBound(ask: ChatAsk): number {

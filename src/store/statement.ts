@@ -121,7 +121,12 @@ export class SqlStatement implements StatementReads {
     return this.#database.read
       .selectFrom('ledger_entries as entry')
       .leftJoin('request_log as log', (join) =>
-        join.onRef('log.entry_id', '=', 'entry.id').on(charge, '>', sql.lit(0)),
+        join
+          .onRef('log.entry_id', '=', 'entry.id')
+          .on(charge, '>', sql.lit(0))
+          // Said twice, or Postgres reads the index of the log from its very beginning.
+          .on('log.entry_id', '>=', last.entry)
+          .on('log.entry_id', '<=', frame.lastEntry),
       )
       .select(['entry.id', 'entry.kind', 'entry.amount', 'entry.created_at as booked_at'])
       .select(['log.id as log_id', ...requestColumns])

@@ -143,7 +143,13 @@ async function checkCharges(
     + log.managed_tool_fee + log.agent_runtime_fee), 0)`;
   const wrong = await read
     .selectFrom('ledger_entries as entry')
-    .leftJoin('request_log as log', 'log.entry_id', 'entry.id')
+    .leftJoin('request_log as log', (join) =>
+      join
+        .onRef('log.entry_id', '=', 'entry.id')
+        // Said twice, or Postgres reads the index of the log from its very beginning.
+        .on('log.entry_id', '>', after)
+        .on('log.entry_id', '<=', last),
+    )
     .select(['entry.id', 'entry.amount', charged.as('charged')])
     .where('entry.account_id', '=', account.id)
     .where('entry.id', '>', after)

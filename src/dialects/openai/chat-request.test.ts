@@ -5,12 +5,13 @@ const chat = { model: 'acme/chat', messages: [{ role: 'user', content: 'hi' }] }
 
 function read(fields: Record<string, unknown> = {}) {
   const value = { ...chat, ...fields };
-  return readChatRequest(value, new TextEncoder().encode(JSON.stringify(value)));
+  const text = JSON.stringify(value);
+  return readChatRequest(value, { text, bytes: new TextEncoder().encode(text) });
 }
 
 describe('what a request asks of the steps between', () => {
   test('a plain one asks for nothing special', () => {
-    const { ask, bytes, includeUsage } = read();
+    const { ask, source, includeUsage } = read();
     expect(ask).toMatchObject({
       models: ['acme/chat'],
       stream: false,
@@ -28,7 +29,7 @@ describe('what a request asks of the steps between', () => {
       images: [],
       user: null,
     });
-    expect(ask.inputBytes).toBe(bytes?.length ?? 0);
+    expect(ask.inputBytes).toBe(source?.bytes.length ?? 0);
     expect(includeUsage).toBe(false);
   });
 
@@ -81,8 +82,8 @@ describe('what a request asks of the steps between', () => {
     expect(read({ usage: { include: false } }).includeUsage).toBe(false);
   });
 
-  test('the bytes are kept only as long as they say the same as the body', () => {
-    expect(read().bytes).not.toBeNull();
-    expect(read({ messages: undefined, input: 'hi' }).bytes).toBeNull();
+  test('the text is kept only as long as it says the same as the body', () => {
+    expect(read().source).not.toBeNull();
+    expect(read({ messages: undefined, input: 'hi' }).source).toBeNull();
   });
 });

@@ -12,13 +12,19 @@ const validator = Compile(chatSchema);
 export interface ChatRequest {
   readonly ask: ChatAsk;
   readonly body: Omit<ChatBody, 'messages'> & { readonly messages: readonly ChatMessage[] };
-  /** The client's bytes, as long as they say the same as `body`. */
-  readonly bytes: Uint8Array | null;
+  /** What the client sent, as long as it says the same as `body`. */
+  readonly source: Source | null;
   /** `stream_options.include_usage`, or OpenRouter's `usage.include`. */
   readonly includeUsage: boolean;
 }
 
-export function readChatRequest(value: Record<string, unknown>, bytes: Uint8Array): ChatRequest {
+/** A body as it came over the wire. */
+export interface Source {
+  readonly text: string;
+  readonly bytes: Uint8Array;
+}
+
+export function readChatRequest(value: Record<string, unknown>, source: Source): ChatRequest {
   if (!validator.Check(value)) {
     const [problem] = explain(chatSchema, value);
     throw invalidRequest(
@@ -38,14 +44,14 @@ export function readChatRequest(value: Record<string, unknown>, bytes: Uint8Arra
     choices: value.n ?? 1,
     needs: readNeeds(value, messages, images),
     parameters: parametersOf(value),
-    inputBytes: bytes.length,
+    inputBytes: source.bytes.length,
     images,
     user: value.user ?? null,
   };
   return {
     ask,
     body: { ...value, messages },
-    bytes: fromInput ? null : bytes,
+    source: fromInput ? null : source,
     includeUsage: value.stream_options?.include_usage === true || value.usage?.include === true,
   };
 }

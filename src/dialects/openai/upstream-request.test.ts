@@ -15,13 +15,12 @@ function target(quirks: Quirks = {}, outputTokensMax: number | null = null) {
 function read(text: string) {
   const value: unknown = JSON.parse(text);
   if (!isObject(value)) throw new Error('The sample must be an object.');
-  return readChatRequest(value, encoder.encode(text));
+  return readChatRequest(value, { text, bytes: encoder.encode(text) });
 }
 
 function sent(request: ReturnType<typeof read>, to = target()): Record<string, unknown> {
   const { body } = writeChat(request, to);
-  const text = typeof body === 'string' ? body : new TextDecoder().decode(body);
-  const value: unknown = JSON.parse(text);
+  const value: unknown = JSON.parse(String(body));
   if (!isObject(value)) throw new Error('The upstream would get no object.');
   return value;
 }
@@ -29,11 +28,14 @@ function sent(request: ReturnType<typeof read>, to = target()): Record<string, u
 const messages = [{ role: 'user', content: 'hi' }];
 const chat = { model: 'acme/chat', messages };
 
+/** White space at the end goes on with the client's own text and is lost in a body written anew. */
+const mark = ' \n ';
+
 function isSpliced(text: string, quirks: Quirks = {}): boolean {
-  return typeof writeChat(read(text), target(quirks)).body !== 'string';
+  return String(writeChat(read(text + mark), target(quirks)).body).endsWith(mark);
 }
 
-describe('the client’s own bytes', () => {
+describe('the client’s own text', () => {
   test('go on when the model stands first and nothing but fields is added', () => {
     expect(isSpliced(JSON.stringify(chat))).toBe(true);
     expect(isSpliced(JSON.stringify({ ...chat, stream: true }))).toBe(true);
@@ -154,7 +156,7 @@ const bodies = fc.oneof(
 );
 const cap = fc.constantFrom(null, 100);
 
-test('however it is spelt and adapted, spliced bytes say what a body written anew says', () => {
+test('however it is spelt and adapted, a spliced text says what a body written anew says', () => {
   let spliced = 0;
   fc.assert(
     fc.property(
@@ -164,12 +166,12 @@ test('however it is spelt and adapted, spliced bytes say what a body written ane
       cap,
       (fields, how, oddities, most) => {
         const { extra: more, ...plain } = fields;
-        const text = spell({ ...plain, ...more }, how);
+        const text = spell({ ...plain, ...more }, how) + mark;
         const request = read(text);
         const to = target(oddities, most);
-        if (typeof writeChat(request, to).body !== 'string') spliced += 1;
+        if (String(writeChat(request, to).body).endsWith(mark)) spliced += 1;
         const direct = sent(request, to);
-        expect(direct).toStrictEqual(sent({ ...request, bytes: null }, to));
+        expect(direct).toStrictEqual(sent({ ...request, source: null }, to));
         expect(direct.model).toBe(to.upstreamModel);
         for (const ours of ['models', 'provider', 'reasoning'])
           expect(direct).not.toHaveProperty(ours);

@@ -1,6 +1,6 @@
 import type { Quirks } from '../../config/provider-schema.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import type { ChatRequest } from './chat-request.ts';
+import type { ChatRequest, Source } from './chat-request.ts';
 import { adaptMessages } from './upstream-messages.ts';
 
 type Body = ChatRequest['body'] & Record<string, unknown>;
@@ -101,30 +101,29 @@ function rename(body: Body, quirks: Quirks, edits: Edits): void {
  * are the model's name, standing first in the body as SDKs write it, and fields that were not
  * there before, the client's bytes go on behind a new beginning.
  */
-function apply(request: ChatRequest, edits: Edits): string | Uint8Array {
-  const body: Body = request.body;
+function apply({ body, source }: ChatRequest, edits: Edits): string {
   const { model, ...rest } = edits;
   const onlyAdds = Object.keys(rest).every((name) => rest[name] !== undefined && !(name in body));
-  const head = onlyAdds && request.bytes ? modelField(request.bytes, body.model) : undefined;
-  if (head === undefined || !request.bytes || hasDoubles(request.bytes, body)) {
+  const head = onlyAdds && source ? modelField(source.text, body.model) : undefined;
+  if (head === undefined || !source || hasDoubles(source, body)) {
     return JSON.stringify({ ...body, ...edits });
   }
-  const added = Object.entries(rest).map(([name, value]) => `,"${name}":${JSON.stringify(value)}`);
-  const start = Buffer.from(`{"model":${JSON.stringify(model)}${added.join('')}`);
-  const tail = request.bytes.subarray(head);
-  const spliced = new Uint8Array(start.length + tail.length);
-  spliced.set(start);
-  spliced.set(tail, start.length);
-  return spliced;
+  let start = `{"model":${JSON.stringify(model)}`;
+  for (const name of Object.keys(rest)) start += `,"${name}":${JSON.stringify(rest[name])}`;
+  return start + source.text.slice(head);
 }
 
 /** Where `{"model":"…"` ends, if the body starts with exactly that. */
-function modelField(bytes: Uint8Array, model: string | null | undefined): number | undefined {
-  const beginning = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.length, 300));
-  const match = /^\s*\{\s*"model"\s*:\s*("[\x20\x21\x23-\x5b\x5d-\x7e]*")/.exec(
-    beginning.toString('latin1'),
-  );
+function modelField(text: string, model: string | null | undefined): number | undefined {
+  const usual = `{"model":"${model}"`;
+  if (text.startsWith(usual) && isPlainName(model)) return usual.length;
+  const match = /^\s*\{\s*"model"\s*:\s*("[\x20\x21\x23-\x5b\x5d-\x7e]*")/.exec(text.slice(0, 300));
   return match && match[1] === JSON.stringify(model) ? match[0].length : undefined;
+}
+
+/** A name that JSON writes as it is. */
+function isPlainName(model: string | null | undefined): boolean {
+  return typeof model === 'string' && /^[\w./:@+-]+$/.test(model);
 }
 
 /** Names that decide what is called and what it may cost. */
@@ -138,7 +137,8 @@ const hiddenLetters = ['\\u005', '\\u006', '\\u007'];
  * finds a second `model` behind ours, would do what nobody checked or priced. A look-alike further
  * inside counts too: it only costs the time to write the body again.
  */
-function hasDoubles(bytes: Uint8Array, body: Body): boolean {
+function hasDoubles({ bytes }: Source, body: Body): boolean {
+  // Bytes are searched three times faster than text.
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   const hasEscapes = text.includes('\\u00');
   if (hasEscapes && hiddenLetters.some((letter) => text.includes(letter))) return true;

@@ -1,0 +1,91 @@
+import { describe, expect, test } from 'bun:test';
+import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
+import { undrainedMax } from '../core/bounds.ts';
+import { Drain } from './drain.ts';
+import type { Batch, Booked, LedgerStore } from './ledger-store.ts';
+
+const caller = callerOf('ten_1');
+const settlement = (charge = 1) => settlementOf(crypto.randomUUID(), caller, charge);
+
+/** A drain over a store that does with each batch what the next of these says. */
+function drainWith(...answers: ('books' | 'fails')[]) {
+  const batches: Batch[] = [];
+  const committed: string[] = [];
+  const failures: number[] = [];
+  const store: Pick<LedgerStore, 'commit'> = {
+    async commit(batch): Promise<readonly Booked[]> {
+      batches.push(batch);
+      if (answers.shift() === 'fails') throw new Error('away');
+      return [];
+    },
+  };
+  const drain = new Drain({
+    store,
+    processId: 'p',
+    onCommit: (_booked, ids) => committed.push(...ids),
+    onFailure: (waiting) => failures.push(waiting),
+  });
+  return { drain, batches, committed, failures };
+}
+
+describe('the drain', () => {
+  test('books by itself, all that came together in one batch', async () => {
+    const { drain, batches, committed } = drainWith();
+    const all = [settlement(), settlement(), settlement()];
+    for (const one of all) drain.add(one);
+    while (committed.length < 3) await Bun.sleep(5);
+    expect(batches).toHaveLength(1);
+    expect(batches[0]).toMatchObject({ processId: 'p', settlements: all, mayRepeat: false });
+    expect(drain.waiting).toBe(0);
+  });
+
+  test('a flush ends when everything added before is booked', async () => {
+    const { drain, committed } = drainWith();
+    const one = settlement();
+    drain.add(one);
+    await drain.flush();
+    expect(committed).toEqual([one.record.requestId]);
+    await drain.flush();
+  });
+
+  test('batches stay small', async () => {
+    const { drain, batches } = drainWith();
+    for (let i = 0; i < 1_201; i++) drain.add(settlement());
+    await drain.flush();
+    expect(batches.map(({ settlements }) => settlements.length)).toEqual([500, 500, 201]);
+  });
+
+  test('after a failure a flush rejects, and the same comes again as a possible repeat', async () => {
+    const { drain, batches, committed, failures } = drainWith('fails', 'books', 'books');
+    const first = settlement();
+    drain.add(first);
+    const failed = await drain.flush().catch((thrown: unknown) => thrown);
+    expect(String(failed)).toContain('away');
+    expect(failures).toEqual([1]);
+    const second = settlement();
+    drain.add(second);
+    while (committed.length < 2) await Bun.sleep(5);
+    expect(batches.map(({ mayRepeat }) => mayRepeat)).toEqual([false, true]);
+    expect(batches[1]?.settlements).toEqual([first, second]);
+    // The doubt is over: looking up every request costs.
+    drain.add(settlement());
+    await drain.flush();
+    expect(batches.at(-1)?.mayRepeat).toBe(false);
+  });
+
+  test('tries again by itself', async () => {
+    const { drain, committed, failures } = drainWith('fails', 'fails', 'books');
+    drain.add(settlement());
+    while (committed.length < 1) await Bun.sleep(5);
+    expect(failures).toEqual([1, 1]);
+  });
+
+  test('says when it is full', () => {
+    const { drain } = drainWith();
+    const one = settlement();
+    for (let i = 1; i < undrainedMax; i++) drain.add(one);
+    expect(drain.isFull).toBe(false);
+    drain.add(one);
+    expect(drain.isFull).toBe(true);
+  });
+});

@@ -1,0 +1,156 @@
+import { afterAll, describe, expect, test } from 'bun:test';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
+import { Journal } from './journal.ts';
+import { type Dispatched, readLines } from './journal-lines.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'tollgate-journal-'));
+afterAll(() => rmSync(root, { recursive: true }));
+const caller = callerOf('ten_1');
+let count = 0;
+
+function open(durability: 'journal' | 'fsync' = 'journal') {
+  const place = join(root, String(++count));
+  const journal = new Journal(place, `p${count}`, durability);
+  const folder = join(place, readdirSync(place)[0] ?? '');
+  const files = () => readdirSync(folder).toSorted();
+  const lines = () =>
+    files().flatMap((name) => [...readLines(readFileSync(join(folder, name), 'utf8'))]);
+  return { journal, place, folder, files, lines };
+}
+
+function dispatched(requestId: string, requestedModel = 'test/chat'): Dispatched {
+  const { tenantId, keyId } = caller;
+  const call = { requestId, tenantId, keyId, operation: 'chat', requestedModel } as const;
+  return { ...call, streamed: false, createdAt: 1 };
+}
+
+const id = () => crypto.randomUUID();
+
+describe('a journal', () => {
+  test.each(['journal', 'fsync'] as const)('with %s: what it wrote can be read', async (how) => {
+    const { journal, lines } = open(how);
+    const one = id();
+    const settlement = settlementOf(one, caller, 5);
+    await journal.dispatched(dispatched(one));
+    expect(await journal.settled(settlement, 1_000)).toBe(true);
+    expect(lines()).toEqual([
+      { kind: 'dispatched', call: dispatched(one) },
+      { kind: 'settled', settlement },
+    ]);
+    journal.close();
+  });
+
+  test('writes the lines of one turn at once, in order', async () => {
+    const { journal, lines } = open();
+    const ids = Array.from({ length: 50 }, id);
+    await Promise.all(ids.map((one) => journal.dispatched(dispatched(one))));
+    const written = lines().map((line) => (line.kind === 'dispatched' ? line.call.requestId : ''));
+    expect(written).toEqual(ids);
+    journal.close();
+  });
+
+  test('starts a new file at four megabytes and drops files when all in them is booked', async () => {
+    const { journal, files } = open();
+    const long = 'm'.repeat(1024 * 1024);
+    const ids = Array.from({ length: 6 }, id);
+    for (const one of ids) await journal.dispatched(dispatched(one, long));
+    expect(files()).toEqual(['00000000.jsonl', '00000001.jsonl']);
+    journal.drained(ids.slice(0, 3));
+    expect(files()).toHaveLength(2);
+    journal.drained(ids.slice(3, 4));
+    expect(files()).toEqual(['00000001.jsonl']);
+    journal.drained(ids.slice(4));
+    expect(files()).toEqual([]);
+    journal.close();
+  });
+
+  test('keeps a file for an end that stands in it, though its beginning stands elsewhere', async () => {
+    const { journal, files } = open();
+    const long = 'm'.repeat(5 * 1024 * 1024);
+    const [first, second] = [id(), id()];
+    await journal.dispatched(dispatched(first, long));
+    await journal.settled(settlementOf(first, caller, 1), 1_000);
+    await journal.dispatched(dispatched(second, long));
+    journal.drained([second]);
+    expect(files()).toEqual(['00000000.jsonl', '00000001.jsonl']);
+    journal.drained([first]);
+    expect(files()).toEqual([]);
+    journal.close();
+  });
+
+  test('when everything is booked, closing leaves nothing behind', async () => {
+    const { journal, place } = open();
+    const one = id();
+    await journal.dispatched(dispatched(one));
+    journal.drained([one]);
+    journal.close();
+    expect(readdirSync(place)).toEqual([]);
+  });
+
+  test('when something is not, closing leaves it for the next start', async () => {
+    const { journal, lines } = open();
+    await journal.dispatched(dispatched(id()));
+    journal.close();
+    expect(lines()).toHaveLength(1);
+  });
+
+  test('goes on when its folder was taken away', async () => {
+    const { journal, folder, lines } = open();
+    rmSync(folder, { recursive: true });
+    await journal.dispatched(dispatched(id()));
+    expect(lines()).toHaveLength(1);
+    journal.close();
+  });
+
+  test('that cannot be written refuses to begin anything, and says when an end is not written', async () => {
+    const { journal, folder } = open();
+    rmSync(folder, { recursive: true });
+    // A file where the folder should be: nothing can be opened in it.
+    await Bun.write(folder, '');
+    await expect(journal.dispatched(dispatched(id()))).rejects.toThrow();
+    expect(await journal.settled(settlementOf(id(), caller, 1), 1)).toBe(false);
+    rmSync(folder);
+    await journal.dispatched(dispatched(id()));
+    journal.close();
+  });
+
+  test('writes a late end as soon as it can, and begins nothing before', async () => {
+    const { journal, folder, lines } = open();
+    rmSync(folder, { recursive: true });
+    await Bun.write(folder, '');
+    const late = settlementOf(id(), caller, 1);
+    const written = journal.settled(late, 60_000);
+    await Bun.sleep(0);
+    await new Promise((resolve) => setImmediate(resolve));
+    await expect(journal.dispatched(dispatched(id()))).rejects.toThrow();
+    rmSync(folder);
+    expect(await written).toBe(true);
+    expect(lines()).toEqual([{ kind: 'settled', settlement: late }]);
+    journal.close();
+  });
+
+  test('shows that it lives', async () => {
+    const { journal, folder } = open();
+    utimesSync(folder, 1, 1);
+    await journal.beat();
+    expect(Date.now() - statSync(folder).mtimeMs).toBeLessThan(5_000);
+    journal.close();
+  });
+
+  test('that is closed takes nothing more', async () => {
+    const { journal } = open();
+    journal.close();
+    await expect(journal.dispatched(dispatched(id()))).rejects.toThrow('closed');
+  });
+});
+
+describe('reading lines', () => {
+  test('leaves out torn ones, wherever they are', () => {
+    const line = JSON.stringify({ kind: 'dispatched', call: dispatched('a') });
+    const text = `${line}\n${line.slice(0, 30)}\n\n${line}\n{"kind":"other"}\n${line.slice(0, -1)}`;
+    expect([...readLines(text)]).toHaveLength(2);
+  });
+});

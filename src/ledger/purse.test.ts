@@ -1,0 +1,150 @@
+import { describe, expect, test } from 'bun:test';
+import { walletOwner } from './owner.ts';
+import { Purse } from './purse.ts';
+
+/** A purse whose store answers each order with the next of these grants, or is away. */
+function purseWith(...grants: (number | 'away')[]) {
+  const asked: number[] = [];
+  const purse = new Purse(walletOwner('t'), async (asking, need) => {
+    const anew = asking.inDoubt;
+    asked.push(need.missing());
+    const granted = grants.shift() ?? 0;
+    if (granted === 'away') {
+      asking.doubt(asking.lease);
+      throw new Error('away');
+    }
+    const lease = anew ? asking.lease + 1 : asking.lease || 1;
+    asking.granted({ granted, lease, leasedElsewhere: 0, unanswered: 0 }, anew);
+  });
+  return { purse, asked };
+}
+
+const taken = (credits: number) => ({ kind: 'taken', credits }) as const;
+
+describe('a purse', () => {
+  test('asks the store once and then gives from its lease without waiting', async () => {
+    const { purse, asked } = purseWith(100);
+    expect(await purse.take(30, 30)).toEqual(taken(30));
+    expect(purse.take(70, 70)).toEqual(taken(70));
+    expect(asked).toEqual([30]);
+    expect(purse.free).toBe(0);
+  });
+
+  test('asks once for all who wait, and serves them in the order they came', async () => {
+    const { purse, asked } = purseWith(0, 25);
+    const first = purse.take(10, 10);
+    const rest = [purse.take(10, 10), purse.take(10, 10), purse.take(10, 10)];
+    expect(await first).toEqual({ kind: 'short', available: 0 });
+    expect(await Promise.all(rest)).toEqual([
+      taken(10),
+      taken(10),
+      { kind: 'short', available: 5 },
+    ]);
+    expect(asked).toEqual([10, 30]);
+  });
+
+  test('gives what there is when that is enough to be of use', async () => {
+    const { purse } = purseWith(6);
+    expect(await purse.take(10, 5)).toEqual(taken(6));
+  });
+
+  test('says that the store is away, and goes on within what it has', async () => {
+    const { purse } = purseWith(20, 'away');
+    await purse.take(10, 10);
+    expect(await purse.take(11, 11)).toEqual({ kind: 'unavailable' });
+    expect(purse.take(10, 10)).toEqual(taken(10));
+  });
+
+  test('needs no store for what costs nothing, even after its lease was lost', async () => {
+    const { purse, asked } = purseWith(10);
+    await purse.take(10, 10);
+    purse.lose();
+    expect(purse.take(0, 0)).toEqual(taken(0));
+    expect(asked).toEqual([10]);
+  });
+
+  test('keeps what is owed until it is booked', async () => {
+    const { purse } = purseWith(100);
+    await purse.take(60, 60);
+    purse.settle(60, 45);
+    expect([purse.free, purse.held, purse.idle]).toEqual([55, 0, false]);
+    purse.booked(45, { lease: purse.lease, credits: 45 });
+    expect([purse.free, purse.leased, purse.idle]).toEqual([55, 55, true]);
+  });
+
+  test('gives up only what nobody uses', async () => {
+    const { purse } = purseWith(100);
+    await purse.take(60, 60);
+    purse.settle(60, 45);
+    expect(purse.surrender()).toEqual({ lease: 1, credits: 55 });
+    expect(purse.surrender()).toEqual({ lease: 1, credits: 0 });
+    expect(purse.leased).toBe(45);
+  });
+
+  test('releasing more than is held is a programming error', async () => {
+    const { purse } = purseWith(10);
+    await purse.take(10, 10);
+    expect(() => purse.release(11)).toThrow('More was released than was held.');
+  });
+
+  test('wanting less than the least is a programming error', () => {
+    expect(() => purseWith().purse.take(1, 2)).toThrow();
+  });
+});
+
+describe('a purse that lost its lease', () => {
+  test('leases anew what runs on before it gives more', async () => {
+    const { purse, asked } = purseWith(100, 70);
+    await purse.take(60, 60);
+    purse.lose();
+    expect(await purse.take(10, 10)).toEqual(taken(10));
+    expect(asked).toEqual([60, 70]);
+  });
+
+  test('does not count a booking of the old lease against the new one', async () => {
+    const { purse } = purseWith(100);
+    await purse.take(60, 60);
+    purse.settle(60, 60);
+    purse.lose();
+    purse.granted({ granted: 80, lease: 9, leasedElsewhere: 0, unanswered: 0 }, false);
+    purse.booked(60, { lease: 1, credits: 60 });
+    expect([purse.leased, purse.owed, purse.free]).toEqual([80, 0, 80]);
+  });
+
+  test('counts a booking of a lease that it has not heard of yet', async () => {
+    const { purse } = purseWith(100);
+    await purse.take(60, 60);
+    purse.settle(60, 60);
+    purse.booked(60, { lease: 9, credits: 60 });
+    purse.granted({ granted: 80, lease: 9, leasedElsewhere: 0, unanswered: 0 }, false);
+    expect([purse.leased, purse.owed]).toEqual([20, 0]);
+  });
+});
+
+describe('a purse in doubt', () => {
+  test('asks for everything it uses, and is sure again', async () => {
+    const { purse, asked } = purseWith(100, 'away', 60);
+    await purse.take(60, 60);
+    await purse.take(50, 50);
+    expect(purse.inDoubt).toBe(true);
+    await purse.endDoubt();
+    expect(purse.inDoubt).toBe(false);
+    expect([purse.leased, purse.held]).toEqual([60, 60]);
+    expect(asked).toEqual([60, 10, -40]);
+  });
+
+  test('comes from a booking of which nobody knows where it was taken', async () => {
+    const { purse } = purseWith(100);
+    await purse.take(60, 60);
+    purse.settle(60, 30);
+    purse.booked(30, null);
+    expect([purse.leased, purse.inDoubt]).toEqual([70, true]);
+  });
+
+  test('does not come from an answer about a lease that is over', async () => {
+    const { purse } = purseWith(100);
+    await purse.take(60, 60);
+    purse.doubt(0);
+    expect(purse.inDoubt).toBe(false);
+  });
+});

@@ -1,0 +1,154 @@
+import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { hostname, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
+import { type JournalLine, writeLine } from './journal-lines.ts';
+import type { Batch, LedgerStore } from './ledger-store.ts';
+import { replayJournals } from './replay.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'tollgate-replay-'));
+afterAll(() => rmSync(root, { recursive: true }));
+beforeEach(() => {
+  rmSync(root, { recursive: true });
+  mkdirSync(root);
+});
+
+const caller = callerOf('ten_1');
+/** No process ever has this number. */
+const deadPid = 2 ** 30;
+
+function storeThatNotes() {
+  const batches: Batch[] = [];
+  const expired: (string | undefined)[] = [];
+  const never = () => Promise.reject(new Error('A replay does not do this.'));
+  const store: LedgerStore = {
+    lease: never,
+    giveBack: never,
+    renew: never,
+    recall: never,
+    recalled: never,
+    expire: async (_now, dead) => void expired.push(dead),
+    commit: async (batch) => {
+      batches.push(batch);
+      return [];
+    },
+  };
+  return { store, batches, expired };
+}
+
+function leave(name: string, ...segments: (JournalLine | string)[][]): string {
+  const folder = join(root, name);
+  mkdirSync(folder);
+  segments.forEach((lines, number) => {
+    const text = lines.map((line) => (typeof line === 'string' ? line : writeLine(line))).join('');
+    writeFileSync(join(folder, `0000000${number}.jsonl`), text);
+  });
+  return folder;
+}
+
+const folderOf = (pid: number, host = hostname()) => `${host}~${pid}~proc${pid}`;
+
+function request() {
+  const settlement = settlementOf(crypto.randomUUID(), caller, 7);
+  const { requestId, tenantId, keyId, operation, requestedModel, streamed, createdAt } =
+    settlement.record;
+  const call = { requestId, tenantId, keyId, operation, requestedModel, streamed, createdAt };
+  return {
+    id: requestId,
+    begun: { kind: 'dispatched', call } as const,
+    ended: { kind: 'settled', settlement } as const,
+  };
+}
+
+describe('a dead process’s journal', () => {
+  test('is booked on its own leases, its leases are freed, and it is gone', async () => {
+    const { store, batches, expired } = storeThatNotes();
+    const one = request();
+    const folder = leave(folderOf(deadPid), [one.begun, one.ended]);
+    expect(await replayJournals(root, store, Date.now())).toBe(1);
+    expect(batches).toMatchObject([
+      { processId: `proc${deadPid}`, mayRepeat: true, settlements: [one.ended.settlement] },
+    ]);
+    expect(expired).toEqual([`proc${deadPid}`]);
+    expect(existsSync(folder)).toBe(false);
+  });
+
+  test('what had begun and not ended is an error that costs nothing and says why', async () => {
+    const { store, batches } = storeThatNotes();
+    const [ended, open] = [request(), request()];
+    leave(folderOf(deadPid), [ended.begun, open.begun], [ended.ended]);
+    await replayJournals(root, store, Date.now());
+    const [first, second] = batches[0]?.settlements ?? [];
+    expect(first?.record.requestId).toBe(ended.id);
+    expect(second).toMatchObject({
+      keyAccount: null,
+      keyCharge: 0,
+      record: {
+        requestId: open.id,
+        status: 'error',
+        charges: { modelCharge: 0 },
+        note: 'The gateway stopped before this request ended.',
+      },
+    });
+  });
+
+  test('torn lines are left out, and those behind them are not', async () => {
+    const { store, batches } = storeThatNotes();
+    const [one, two, three] = [request(), request(), request()];
+    const torn = writeLine(two.ended).slice(0, 80);
+    leave(folderOf(deadPid), [one.begun, one.ended, two.begun, `${torn}\n`, three.ended, torn]);
+    await replayJournals(root, store, Date.now());
+    const booked = batches.flatMap(({ settlements }) => settlements);
+    expect(booked.map(({ record }) => [record.requestId, record.status])).toEqual([
+      [one.id, 'success'],
+      [three.id, 'success'],
+      [two.id, 'error'],
+    ]);
+  });
+
+  test('stays when it could not be booked', async () => {
+    const { store } = storeThatNotes();
+    const one = request();
+    const folder = leave(folderOf(deadPid), [one.ended]);
+    const away = { ...store, commit: () => Promise.reject(new Error('away')) };
+    const failed = await replayJournals(root, away, Date.now()).catch((thrown) => String(thrown));
+    expect(failed).toContain('away');
+    expect(existsSync(folder)).toBe(true);
+  });
+
+  test('comes in batches', async () => {
+    const { store, batches } = storeThatNotes();
+    const lines = Array.from({ length: 1_500 }, () => request().ended);
+    leave(folderOf(deadPid), lines);
+    expect(await replayJournals(root, store, Date.now())).toBe(1_500);
+    expect(batches.map(({ settlements }) => settlements.length)).toEqual([1_000, 500]);
+  });
+});
+
+describe('whose process is dead', () => {
+  const replayed = async (name: string, silentMs = 0) => {
+    const { store } = storeThatNotes();
+    const folder = leave(name, [request().ended]);
+    const touchedAt = (Date.now() - silentMs) / 1000;
+    utimesSync(folder, touchedAt, touchedAt);
+    return (await replayJournals(root, store, Date.now())) === 1;
+  };
+
+  test.each([
+    ['a number that nobody has', folderOf(deadPid), 0, true],
+    ['our own number: a predecessor had it', folderOf(process.pid), 0, true],
+    ['a process that lives', folderOf(process.ppid), 0, false],
+    ['a living process’s number, silent for long: it was used again', folderOf(1), 400_000, true],
+    ['another host, heard of lately', folderOf(deadPid, 'elsewhere'), 200_000, false],
+    ['another host, silent for long', folderOf(deadPid, 'elsewhere'), 400_000, true],
+    ['no journal of ours', 'lost+found', 400_000, false],
+  ])('%s', async (_, name, silentMs, isDead) => {
+    expect(await replayed(name, silentMs)).toBe(isDead);
+  });
+
+  test('without any journal there is nothing to do', async () => {
+    const { store } = storeThatNotes();
+    expect(await replayJournals(join(root, 'none'), store, Date.now())).toBe(0);
+  });
+});

@@ -1,0 +1,108 @@
+import { describe, expect, test } from 'bun:test';
+import type { ChatAsk } from '../core/chat.ts';
+import { readPrices } from '../core/prices.ts';
+import { affordableOutput, boundOf, inputBound, outputBound, textBytes } from './bound.ts';
+
+const creditsPerUsd = 1_000_000;
+
+function askOf(change: Partial<ChatAsk> = {}): ChatAsk {
+  return {
+    models: ['test/chat'],
+    preferences: {
+      order: [],
+      only: null,
+      ignore: [],
+      allowFallbacks: true,
+      sort: null,
+      route: 'fallback',
+      maxPrice: { prompt: null, completion: null },
+      requireParameters: false,
+    },
+    stream: false,
+    outputTokensMax: null,
+    choices: 1,
+    needs: {
+      tools: false,
+      json: false,
+      images: false,
+      audio: false,
+      files: false,
+      thinkingBudget: false,
+    },
+    parameters: [],
+    inputBytes: 300,
+    images: [],
+    user: null,
+    ...change,
+  };
+}
+
+/** Dollars per million, so credits per token. */
+function offer(
+  prompt: string,
+  completion: string,
+  more: Record<string, string> = {},
+  most = 16_384,
+) {
+  const prices = readPrices({ prompt, completion, ...more });
+  return { prices, model: { max_completion_tokens: most } };
+}
+
+describe('the bound of a request', () => {
+  test('is its input and the first 4,096 tokens out, or the smallest of the caps', () => {
+    const at = (ask: ChatAsk, most?: number) =>
+      boundOf(ask, [offer('1', '2', {}, most)], creditsPerUsd);
+    expect(at(askOf())).toEqual({ wanted: 100 + 4_096 * 2, least: 100 + 16 * 2 });
+    expect(at(askOf({ outputTokensMax: 64_000 })).wanted).toBe(100 + 4_096 * 2);
+    expect(at(askOf({ outputTokensMax: 10 }))).toEqual({ wanted: 120, least: 120 });
+    expect(at(askOf(), 50).wanted).toBe(100 + 50 * 2);
+    expect(at(askOf({ outputTokensMax: 10, choices: 3 })).wanted).toBe(100 + 3 * 10 * 2);
+  });
+
+  test('is that of the dearest offer, for each of the two', () => {
+    const ask = askOf({ outputTokensMax: 100 });
+    const offers = [offer('10', '1'), offer('1', '20')];
+    expect(boundOf(ask, offers, creditsPerUsd)).toEqual({
+      wanted: 100 + 100 * 20,
+      least: 1_000 + 16,
+    });
+  });
+
+  test('reckons with input at the dearest of its prices', () => {
+    const ask = askOf({ outputTokensMax: 1 });
+    const written = offer('2', '0', { cache_write: '2.5', cache_read: '0.2' });
+    expect(boundOf(ask, [written], creditsPerUsd).wanted).toBe(250);
+    const freeUntilWritten = offer('0', '0', { cache_write: '1' });
+    expect(boundOf(ask, [freeUntilWritten], creditsPerUsd).wanted).toBe(100);
+  });
+
+  test('is rounded up, and nothing for what is free', () => {
+    const ask = askOf({ outputTokensMax: 1, inputBytes: 3 });
+    expect(boundOf(ask, [offer('0.001', '0')], creditsPerUsd).wanted).toBe(1);
+    expect(boundOf(ask, [offer('0', '0')], creditsPerUsd)).toEqual({ wanted: 0, least: 0 });
+  });
+
+  test('counts a picture by itself and not by its bytes', () => {
+    const url = `data:image/png;base64,${'A'.repeat(9_000)}`;
+    const image = { param: 'messages[0]', url };
+    const ask = askOf({ inputBytes: 300 + url.length, images: [image] });
+    expect(textBytes(ask)).toBe(300);
+    expect(inputBound(ask)).toBe(100 + 2_000);
+    const priced = offer('0', '0', { image: '0.001' });
+    expect(boundOf(ask, [priced], creditsPerUsd).wanted).toBe(1_000);
+  });
+
+  test('includes the price of the request itself', () => {
+    const ask = askOf({ outputTokensMax: 1 });
+    expect(boundOf(ask, [offer('0', '0', { request: '0.01' })], creditsPerUsd).wanted).toBe(10_000);
+  });
+});
+
+describe('the affordable output', () => {
+  test('is the most that fits', () => {
+    const ask = askOf();
+    const at = (credits: number) => affordableOutput(ask, offer('1', '2'), credits, creditsPerUsd);
+    expect([at(99), at(100), at(101), at(102), at(500)]).toEqual([0, 0, 0, 1, 200]);
+    expect(at(1_000_000)).toBe(outputBound(ask, offer('1', '2')));
+  });
+});

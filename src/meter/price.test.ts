@@ -1,0 +1,68 @@
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { readPrices } from '../core/prices.ts';
+import { noUsage } from '../core/usage.ts';
+import { estimateUsage } from './estimate.ts';
+import { modelCharge, tokenCost } from './price.ts';
+
+const perMillion = { prompt: '3', completion: '15', cache_read: '0.3', cache_write: '3.75' };
+const usage = {
+  inputTokens: 1_000,
+  cacheReadTokens: 2_000,
+  cacheWriteTokens: 400,
+  outputTokens: 100,
+  reasoningTokens: 60,
+};
+
+describe('a price', () => {
+  test('has one term for each class; reasoning is output already', () => {
+    const cost = tokenCost(usage, readPrices(perMillion));
+    // 3,000 + 600 + 1,500 + 1,500 millionths of a dollar.
+    expect(modelCharge(cost, 1_000_000)).toBe(6_600);
+    expect(modelCharge(cost, 1_000)).toBe(7);
+  });
+
+  test('of cached tokens is that of plain ones unless it is given', () => {
+    const cost = tokenCost(usage, readPrices({ prompt: '3', completion: '0' }));
+    expect(modelCharge(cost, 1_000_000)).toBe(3_400 * 3);
+  });
+
+  test('includes pictures and the request', () => {
+    const cost = tokenCost(noUsage, readPrices({ image: '0.002', request: '0.0005' }), 3);
+    expect(modelCharge(cost, 1_000_000)).toBe(6_500);
+  });
+
+  test('is rounded up once, never down, never twice', () => {
+    const nano = fc.bigInt({ min: 0n, max: 1_000_000_000_000n });
+    const tokens = fc.nat(10_000_000);
+    const dollars = (price: bigint) =>
+      `${price / 10n ** 9n}.${String(price % 10n ** 9n).padStart(9, '0')}`;
+    fc.assert(
+      fc.property(nano, nano, tokens, tokens, (prompt, completion, inputTokens, outputTokens) => {
+        const prices = readPrices({ prompt: dollars(prompt), completion: dollars(completion) });
+        const cost = tokenCost({ ...noUsage, inputTokens, outputTokens }, prices);
+        const charge = BigInt(modelCharge(cost, 1_000_000));
+        // In femto-dollars, of which a credit has 10⁹.
+        const exact = prompt * BigInt(inputTokens) + completion * BigInt(outputTokens);
+        const over = charge * 10n ** 9n - exact;
+        expect(over >= 0n && over < 10n ** 9n).toBe(true);
+      }),
+    );
+  });
+
+  test('beyond all reason stays a number that can be counted with', () => {
+    const prices = readPrices({ completion: '999999999' });
+    const cost = tokenCost({ ...noUsage, outputTokens: 1_000_000_000 }, prices);
+    const charge = modelCharge(cost, 1_000_000);
+    expect(charge).toBe(10_000_000_000_000);
+    expect(Number.isSafeInteger(charge * 900)).toBe(true);
+  });
+});
+
+describe('an estimate', () => {
+  test('takes four characters for a token, and never less than what there is', () => {
+    expect(estimateUsage(400, 11)).toEqual({ ...noUsage, inputTokens: 100, outputTokens: 3 });
+    expect(estimateUsage(1, 1)).toEqual({ ...noUsage, inputTokens: 1, outputTokens: 1 });
+    expect(estimateUsage(0, 0)).toEqual(noUsage);
+  });
+});
