@@ -13,6 +13,11 @@ export function openAiConversation(request: ChatRequest): Conversation {
       new OpenAiPassThrough(identity, { includeUsage: request.includeUsage }),
     readReply,
   };
-  const crossings: Partial<Record<DialectName, Crossing>> = { openai: same, siliconflow: same };
+  const crossings: Partial<Record<DialectName, Crossing>> = {
+    openai: same,
+    siliconflow: same,
+    // Models that want the Responses endpoint for tools while they reason still chat here.
+    'openai-responses': same,
+  };
   return { ask: request.ask, words: openAiWords, crossTo: (dialect) => crossings[dialect] };
 }
