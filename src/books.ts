@@ -25,11 +25,16 @@ export interface BooksParts {
 /** A journal that stays untouched for minutes is taken for a dead process's. */
 const beatMs = 30_000;
 
+/** Who has not ended by then never will: the next start finds it in the journal. */
+const lastEndsMs = 2_000;
+
 /** Wallets, journal and drain as one: what a request needs of the money, from hold to ledger. */
 export class Books {
   readonly #wallets: Wallets;
   readonly #journal: Journal;
   readonly #drain: Drain;
+  /** Requests that were sent and have not ended. */
+  #underWay = 0;
 
   private constructor({ store, dataDir, durability, processId, log }: BooksParts) {
     this.#wallets = new Wallets(store, processId);
@@ -65,8 +70,9 @@ export class Books {
     return this.#wallets.hold(caller, order);
   }
 
-  dispatched(call: Dispatched): Promise<void> {
-    return this.#journal.dispatched(call);
+  async dispatched(call: Dispatched): Promise<void> {
+    await this.#journal.dispatched(call);
+    this.#underWay += 1;
   }
 
   /**
@@ -80,12 +86,11 @@ export class Books {
       if (!this.#drain.isFull) this.#drain.add(settlement);
       return;
     }
-    if (await this.#journal.settled(settlement, journalWaitMs)) {
-      this.#drain.add(settlement);
-      return;
-    }
+    const isWritten = await this.#journal.settled(settlement, journalWaitMs);
+    this.#underWay -= 1;
+    this.#drain.add(isWritten ? settlement : giveUp(settlement));
+    if (isWritten) return;
     this.#wallets.forgive(chargesOf(settlement));
-    this.#drain.add(giveUp(settlement));
     const message = 'The journal cannot be written, so this answer cannot be completed.';
     throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
   }
@@ -97,6 +102,9 @@ export class Books {
 
   /** After the last request: books everything and gives the leases back. */
   async close(): Promise<void> {
+    // Answers that were cut off settle a moment after their connections are gone.
+    const until = performance.now() + lastEndsMs;
+    while (this.#underWay > 0 && performance.now() < until) await Bun.sleep(10);
     await this.#drain.flush();
     await this.#wallets.stop();
     this.#journal.close();

@@ -4,9 +4,10 @@
  */
 import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { isObject } from '../src/core/json.ts';
+import { Segment } from '../src/ledger/segment.ts';
 import { openStore } from '../src/store/open.ts';
 import { balanceOf, chargesById, discrepancies } from './support/book-check.ts';
 import {
@@ -113,6 +114,20 @@ test(
   },
   testMs,
 );
+
+test('a line that fits only in part leaves nothing behind that could tear the next one', () => {
+  const path = join(disk, 'segment.jsonl');
+  const segment = new Segment(path, false);
+  segment.write('{"first":1}\n');
+  const full = fillUp(join(disk, 'ballast'));
+  // The page with the first line has room for a part of this one.
+  expect(() => segment.write(`{"long":"${'x'.repeat(100_000)}"}\n`)).toThrow();
+  expect(readFileSync(path, 'utf8')).toBe('{"first":1}\n');
+  full.free();
+  segment.write('{"second":2}\n');
+  expect(readFileSync(path, 'utf8')).toBe('{"first":1}\n{"second":2}\n');
+  segment.remove();
+});
 
 async function expectBooks({ dataDir }: Gateway, { ends }: Traffic): Promise<void> {
   const path = join(dataDir, 'tollgate.db');

@@ -261,7 +261,7 @@ describe('out of credits', () => {
     expect(next.status).toBe(402);
   });
 
-  test('at the end, in the wallet: what is there is taken and the rest is written off', async () => {
+  test('at the end, in the wallet: what is there is taken, the rest written off', async () => {
     const made = await gateway.post({ name: 'Small' }, admin('/admin/v1/tenants'));
     const tenant = isObject(made.json.data) ? String(made.json.data.id) : '';
     const path = `/admin/v1/tenants/${tenant}`;

@@ -11,7 +11,12 @@ import { type EmptyDatabase, engines, makeTenant } from './contracts/engines.ts'
 import { discrepancies } from './support/book-check.ts';
 import { newFolder } from './support/gateway.ts';
 import { callerOf } from './support/money/settlements.ts';
-import { type Fault, SimProcess, type SimRequest } from './support/money/sim-process.ts';
+import {
+  type Fault,
+  SimProcess,
+  type SimRequest,
+  type StoreCall,
+} from './support/money/sim-process.ts';
 
 const processes = 3;
 const minute = 60_000;
@@ -22,10 +27,12 @@ type Step =
   | { do: 'finish'; at: number; which: number; percent: number }
   | { do: 'grant'; amount: number }
   | { do: 'limit'; credits: number }
-  | { do: 'fault'; at: number; faults: Fault[] }
+  | { do: 'fault'; at: number; call: StoreCall; fault: Fault }
   | { do: 'crash' | 'flush' | 'renew' | 'recalls'; at: number }
+  | { do: 'extend and finish'; at: number; which: number; credits: number }
+  | { do: 'idle'; at: number; fault: Fault | null }
   | { do: 'wait'; ms: number }
-  | { do: 'settle down' };
+  | { do: 'settle down' | 'compare' };
 
 const at = fc.nat(processes - 1);
 const which = fc.nat(5);
@@ -36,12 +43,12 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       do: fc.constant('begin' as const),
       at,
       key: fc.nat(2),
-      wanted: fc.integer({ min: 0, max: 60 }),
+      wanted: fc.integer({ min: 0, max: 120 }),
       least: fc.integer({ min: 0, max: 60 }),
     }),
   },
   {
-    weight: 2,
+    weight: 4,
     arbitrary: fc.record({
       do: fc.constant('extend' as const),
       at,
@@ -70,11 +77,12 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({ do: fc.constant('limit' as const), credits: fc.nat(150) }),
   },
   {
-    weight: 2,
+    weight: 4,
     arbitrary: fc.record({
       do: fc.constant('fault' as const),
       at,
-      faults: fc.array(fc.constantFrom<Fault>('away', 'lost'), { minLength: 1, maxLength: 3 }),
+      call: fc.constantFrom<StoreCall>('lease', 'giveBack', 'renew', 'recall', 'commit', 'commit'),
+      fault: fc.constantFrom<Fault>('away', 'lost', 'late'),
     }),
   },
   {
@@ -87,12 +95,37 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 1,
     arbitrary: fc.record({
+      do: fc.constant('extend and finish' as const),
+      at,
+      which,
+      credits: fc.integer({ min: 40, max: 250 }),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('idle' as const),
+      at,
+      fault: fc.constantFrom<Fault | null>('away', 'lost', 'late', null),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
       do: fc.constant('wait' as const),
       ms: fc.constantFrom(6_000, minute / 2, 3 * minute, 26 * 60 * minute),
     }),
   },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('settle down' as const) }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('settle down' as const, 'compare') }) },
 );
+
+const awaited: ReadonlySet<Step['do']> = new Set([
+  'settle down',
+  'compare',
+  'crash',
+  'grant',
+  'idle',
+]);
 
 /** One run: the processes, the tenant they serve, and what the test knows about it. */
 class World {
@@ -124,7 +157,7 @@ class World {
     for (const one of steps) {
       const started = this.#perform(one);
       // Nearly everything goes on while the next steps begin: that is what interleaves them.
-      if (one.do === 'settle down' || one.do === 'crash' || one.do === 'grant') await started;
+      if (awaited.has(one.do)) await started;
       else this.#running.push(started);
       await Bun.sleep(0);
       await this.#checkAccounts();
@@ -157,6 +190,10 @@ class World {
       }
       case 'extend':
         return this.#at(one.at).open[one.which]?.hold.extend(one.credits);
+      case 'extend and finish':
+        return this.#extendAndFinish(one);
+      case 'idle':
+        return this.#idle(one.at, one.fault);
       case 'finish':
         return this.#at(one.at).finish(one.which, (held) => Math.ceil((held * one.percent) / 100));
       case 'grant':
@@ -165,7 +202,7 @@ class World {
         this.#limit = one.credits;
         return undefined;
       case 'fault':
-        return this.#at(one.at).fail(one.faults);
+        return this.#at(one.at).fail(one.call, one.fault);
       case 'crash':
         return this.#crash(one.at);
       case 'flush':
@@ -182,11 +219,40 @@ class World {
           .catch(() => undefined);
       case 'wait':
         this.#now += one.ms;
-        this.#overslept ||= this.#processes.some(({ renewedAt }) => this.#now > renewedAt + minute);
+        this.#noticeOversleeping();
         return undefined;
       case 'settle down':
         return Promise.all(this.#running.splice(0));
+      case 'compare':
+        return this.#compare();
     }
+  }
+
+  /** The client leaves while more is being set aside for it. */
+  async #extendAndFinish({
+    at,
+    which,
+    credits,
+  }: Extract<Step, { which: number; credits: number }>) {
+    const process = this.#at(at);
+    const extending = process.open[which]?.hold.extend(credits);
+    await process.finish(which, (held) => held);
+    await extending;
+  }
+
+  /** Whatever a process does not use, it gives back after a while; here that may go wrong. */
+  async #idle(position: number, fault: Fault | null): Promise<void> {
+    const process = this.#at(position);
+    await Promise.all(this.#running.splice(0));
+    await process.flush().catch(() => undefined);
+    this.#now += 6_000;
+    this.#noticeOversleeping();
+    if (fault) process.fail('giveBack', fault);
+    await process.renew().catch(() => undefined);
+  }
+
+  #noticeOversleeping(): void {
+    this.#overslept ||= this.#processes.some(({ renewedAt }) => this.#now > renewedAt + minute);
   }
 
   async #grant(amount: number): Promise<void> {
@@ -200,6 +266,31 @@ class World {
     await dying.crash(this.#now);
     this.#requests.push(...dying.requests);
     this.#processes[position] = this.#start();
+  }
+
+  /** Once everything has come to rest, every process must believe what the store knows. */
+  async #compare(): Promise<void> {
+    await Promise.all(this.#running.splice(0));
+    for (const process of this.#processes) {
+      process.heal();
+      // A commit that was under way may still fail in the way that it was told to.
+      await process.flush().catch(() => process.flush());
+    }
+    for (const process of this.#processes) await process.renew();
+    const leases = await this.#store.database.read
+      .selectFrom('leases')
+      .innerJoin('accounts', 'accounts.id', 'leases.account_id')
+      .select(['process_id', 'credits'])
+      .where('owner', '=', `tenant:${this.tenantId}`)
+      .execute();
+    for (const process of this.#processes) {
+      const leased = leases.find((lease) => lease.process_id === process.processId)?.credits ?? 0;
+      const believed = await process.believes(this.#caller(0));
+      // More may be held than is leased after a lost lease, or when a charge beyond its hold took
+      // from it; then nothing may be to spare.
+      const inUse = process.open.reduce((sum, { hold }) => sum + hold.credits, 0);
+      expect(believed).toBe(Math.max(leased, inUse));
+    }
   }
 
   /** In one statement, so that no step can fall in between. */
@@ -220,9 +311,8 @@ class World {
   }
 
   async #end(): Promise<void> {
-    await Promise.all(this.#running.splice(0));
+    await this.#compare();
     for (const process of this.#processes) {
-      process.heal();
       // The lease may be stale by now; a renewal makes the process fit to work again.
       await process.renew();
       while (process.open.length > 0) await process.finish(0, (held) => held);
@@ -291,7 +381,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('on $name', ({ name, emp
     database.remove();
   });
 
-  test('no interleaving of requests, crashes, lost leases and lost answers makes or loses a credit', async () => {
+  test('no order of requests, crashes and lost answers makes or loses a credit', async () => {
     const property = fc.asyncProperty(
       fc.array(step, { minLength: 10, maxLength: 70, size: 'max' }),
       async (steps) => {
@@ -302,7 +392,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('on $name', ({ name, emp
         clock = world.now + 24 * 60 * minute;
       },
     );
-    await fc.assert(property, { numRuns: runs[name] ?? 1, interruptAfterTimeLimit: 120_000 });
+    await fc.assert(property, { numRuns: runs[name] ?? 1, endOnFailure: true });
     expect(await discrepancies(store.database)).toEqual([]);
   }, 180_000);
 });

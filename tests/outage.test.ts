@@ -153,3 +153,35 @@ test(
   },
   testMs,
 );
+
+test(
+  'a gateway that has to go while Postgres is away leaves its journal to the next start',
+  async () => {
+    const DATABASE_URL = await postgres.createDatabase();
+    const gateway = await startGateway({
+      upstreams: { fake: { url: upstream.url, models: { 'test/plain': price } } },
+      env: { TOLLGATE_BOOTSTRAP_CREDITS: String(credits), DATABASE_URL },
+    });
+    const messages = [{ role: 'user', content: 'Two words' }];
+    const ask = () => gateway.chat({ model: 'test/plain', messages });
+    const ids = [await ask()];
+    await postgres.halt('fast');
+    ids.push(await ask(), await ask());
+    expect(ids.map(({ status }) => status)).toEqual([200, 200, 200]);
+    gateway.signal('SIGTERM');
+    const { stderr } = await gateway.finished;
+    expect(stderr).not.toMatch(/\.ts:\d/);
+    await postgres.start();
+    await using next = await gateway.another();
+
+    const { database } = await openStore(DATABASE_URL);
+    const charges = await chargesById(database);
+    const ours = ids.map(({ headers }) => charges.get(headers.get('x-request-id') ?? ''));
+    // Two words in, seven out.
+    expect(ours).toEqual([25, 25, 25]);
+    expect(await next.balance()).toBe(credits - 75);
+    expect(await discrepancies(database)).toEqual([]);
+    await database.close();
+  },
+  testMs,
+);

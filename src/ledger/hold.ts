@@ -10,7 +10,7 @@ export interface Hold {
   readonly settled: boolean;
   /** Sets more aside; false when there is no more. */
   extend(credits: number): Promise<boolean>;
-  /** Ends the hold with a charge, once. Answers what could be charged: less when credits ran out. */
+  /** Ends the hold with a charge, once. Answers what could be charged: credits may run out. */
   settle(charge: number): Promise<Charged>;
 }
 

@@ -52,7 +52,7 @@ describe('a journal', () => {
     journal.close();
   });
 
-  test('starts a new file at four megabytes and drops files when all in them is booked', async () => {
+  test('starts a new file at four megabytes and drops those that are booked', async () => {
     const { journal, files } = open();
     const long = 'm'.repeat(1024 * 1024);
     const ids = Array.from({ length: 6 }, id);
@@ -67,7 +67,7 @@ describe('a journal', () => {
     journal.close();
   });
 
-  test('keeps a file for an end that stands in it, though its beginning stands elsewhere', async () => {
+  test('keeps a file for an end whose beginning stands in another', async () => {
     const { journal, files } = open();
     const long = 'm'.repeat(5 * 1024 * 1024);
     const [first, second] = [id(), id()];
@@ -105,7 +105,7 @@ describe('a journal', () => {
     journal.close();
   });
 
-  test('that cannot be written refuses to begin anything, and says when an end is not written', async () => {
+  test('that cannot be written refuses beginnings and gives ends up', async () => {
     const { journal, folder } = open();
     rmSync(folder, { recursive: true });
     // A file where the folder should be: nothing can be opened in it.

@@ -229,7 +229,8 @@ function refusal(
   who: string,
 ): GatewayError {
   if (taken.kind === 'unavailable') return unavailable();
-  const message = `${who} has ${taken.available} credits left and this request needs at least ${order.least}.`;
+  const left = `${taken.available} credits left`;
+  const message = `${who} has ${left} and this request needs at least ${order.least}.`;
   return new GatewayError('insufficient_credits', message);
 }
 

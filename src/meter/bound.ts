@@ -75,7 +75,9 @@ function costOf(ask: ChatAsk, offer: Priced, outputTokens: number, creditsPerUsd
 }
 
 function dearest(...prices: readonly NanoUsd[]): NanoUsd {
-  return prices.reduce((most, price) => (price > most ? price : most), 0n);
+  let most = 0n;
+  for (const price of prices) if (price > most) most = price;
+  return most;
 }
 
 export function inputBound(ask: ChatAsk): number {

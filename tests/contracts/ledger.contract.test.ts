@@ -313,7 +313,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       expect(record?.requestedModel).toHaveLength(200);
     });
 
-    test('on many accounts at once, with leases, renewals and expiries, all get through', async () => {
+    test('on many accounts at once, beside leases and renewals, get through', async () => {
       const tenants = await Promise.all(Array.from({ length: 6 }, () => tenantWith(10_000)));
       const wallets = tenants.map(walletOwner);
       const work = [stores.one, stores.other].flatMap(({ ledger }, i) => {

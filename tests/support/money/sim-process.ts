@@ -13,8 +13,14 @@ import { replayJournals } from '../../../src/ledger/replay.ts';
 import { Wallets } from '../../../src/ledger/wallets.ts';
 import { settlementOf } from './settlements.ts';
 
-/** `away`: nothing happens. `lost`: it happens, and the answer is lost on the way. */
-export type Fault = 'away' | 'lost';
+/**
+ * `away`: nothing happens. `lost`: it happens, and the answer is lost on the way. `late`: the
+ * answer comes behind others that were asked for later.
+ */
+export type Fault = 'away' | 'lost' | 'late';
+export type StoreCall = keyof LedgerStore;
+
+const lateMs = 12;
 
 /** What the test itself writes down about a request, to compare the books with. */
 export interface SimRequest {
@@ -39,16 +45,19 @@ export class SimProcess {
   readonly #drain: Drain;
   readonly #journal: Journal;
   readonly #root: string;
+  readonly #processId: string;
   readonly #store: LedgerStore;
   readonly open: OpenRequest[] = [];
   readonly requests: SimRequest[] = [];
   readonly #now: () => number;
   renewedAt: number;
   dead = false;
-  #faults: Fault[] = [];
+  #isAway = false;
+  readonly #faults = new Map<StoreCall, Fault>();
 
   constructor(store: LedgerStore, folder: string, now: () => number) {
     const processId = randomText(16);
+    this.#processId = processId;
     this.#now = now;
     this.renewedAt = now();
     this.#store = store;
@@ -67,13 +76,28 @@ export class SimProcess {
     });
   }
 
-  /** The next calls of the store fail, one after the other, in these ways. */
-  fail(faults: readonly Fault[]): void {
-    this.#faults.push(...faults);
+  /** The next call of this kind goes wrong in this way. */
+  fail(call: StoreCall, fault: Fault): void {
+    this.#faults.set(call, fault);
   }
 
   heal(): void {
-    this.#faults = [];
+    this.#faults.clear();
+  }
+
+  /** The credits that it believes to have on lease: what runs, and what it would still give. */
+  async believes(caller: Caller): Promise<number> {
+    const inUse = this.open.reduce((sum, { hold }) => sum + hold.credits, 0);
+    this.#isAway = true;
+    try {
+      const spare = await this.wallets.hold(caller, { wanted: 1_000_000_000, least: 1 });
+      await spare.settle(0);
+      return inUse + spare.credits;
+    } catch {
+      return inUse;
+    } finally {
+      this.#isAway = false;
+    }
   }
 
   /** Answers false when it was refused. */
@@ -125,6 +149,10 @@ export class SimProcess {
     return this.#drain.flush();
   }
 
+  get processId(): string {
+    return this.#processId;
+  }
+
   /** Ends it as SIGKILL would: what is in memory is gone, the store and the journal stay. */
   async crash(now: number): Promise<void> {
     this.dead = true;
@@ -140,22 +168,25 @@ export class SimProcess {
   }
 
   #faulty(store: LedgerStore): LedgerStore {
-    const call = async <T>(act: () => Promise<T>): Promise<T> => {
-      const fault = this.dead ? 'away' : this.#faults.shift();
+    const call = async <T>(name: StoreCall, act: () => Promise<T>): Promise<T> => {
+      const fault = this.dead || this.#isAway ? 'away' : this.#faults.get(name);
+      this.#faults.delete(name);
       if (fault === 'away') throw new Error('The store is away.');
       const answer = await act();
+      if (fault === 'late') await Bun.sleep(lateMs);
       if (fault === 'lost' || this.dead) throw new Error('The answer was lost.');
       return answer;
     };
     return {
-      lease: (order) => call(() => store.lease(order)),
-      giveBack: (back) => call(() => store.giveBack(back)),
-      renew: (id, until) => call(() => store.renew(id, until)),
-      expire: (at, dead) => call(() => store.expire(at, dead)),
-      recall: (owner, id) => call(() => store.recall(owner, id)),
-      recalled: (id) => call(() => store.recalled(id)),
+      lease: (order) => call('lease', () => store.lease(order)),
+      giveBack: (back) => call('giveBack', () => store.giveBack(back)),
+      renew: (id, until) => call('renew', () => store.renew(id, until)),
+      expire: (at, dead) => call('expire', () => store.expire(at, dead)),
+      recall: (owner, id) => call('recall', () => store.recall(owner, id)),
+      recalled: (id) => call('recalled', () => store.recalled(id)),
       // A dead drain would try for ever.
-      commit: (batch) => (this.dead ? Promise.resolve([]) : call(() => store.commit(batch))),
+      commit: (batch) =>
+        this.dead ? Promise.resolve([]) : call('commit', () => store.commit(batch)),
     };
   }
 }

@@ -1,0 +1,40 @@
+import { describe, expect, test } from 'bun:test';
+import { callerOf } from '../../tests/support/money/settlements.ts';
+import { keyOwner, periodStart, walletOwner } from './owner.ts';
+
+const day = (text: string) => Date.parse(`${text}Z`);
+
+describe('a period', () => {
+  test.each([
+    ['daily', '2032-02-29T23:59:59.999', '2032-02-29T00:00'],
+    ['daily', '2032-03-01T00:00:00.000', '2032-03-01T00:00'],
+    // The 29th of February 2032 is a Sunday.
+    ['weekly', '2032-02-29T23:59:59.999', '2032-02-23T00:00'],
+    ['weekly', '2032-03-01T00:00:00.000', '2032-03-01T00:00'],
+    ['weekly', '2033-01-01T12:00', '2032-12-27T00:00'],
+    ['monthly', '2032-02-29T23:59:59.999', '2032-02-01T00:00'],
+    ['monthly', '2032-12-31T23:59:59.999', '2032-12-01T00:00'],
+  ] as const)('%s at %s began at %s', (reset, now, began) => {
+    expect(periodStart(reset, day(now))).toBe(day(began));
+  });
+});
+
+describe('an account', () => {
+  test('of a wallet bears its tenant’s name', () => {
+    expect(walletOwner('ten_1')).toEqual({
+      name: 'tenant:ten_1',
+      tenantId: 'ten_1',
+      allowance: null,
+    });
+  });
+
+  test('of a key exists with a limit only, and bears the day on which its period began', () => {
+    const now = day('2032-02-29T10:00');
+    const owner = (change: object) => keyOwner(callerOf('ten_1', { keyId: 'k', ...change }), now);
+    expect(owner({})).toBeUndefined();
+    expect(owner({ limitCredits: 0 })).toMatchObject({ name: 'key:k', allowance: 0 });
+    expect(owner({ limitCredits: 5, limitReset: 'weekly' })).toMatchObject({
+      name: 'key:k:2032-02-23',
+    });
+  });
+});

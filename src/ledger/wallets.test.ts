@@ -1,0 +1,263 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { makeTenant } from '../../tests/contracts/engines.ts';
+import { callerOf } from '../../tests/support/money/settlements.ts';
+import { openStore, type Store } from '../store/open.ts';
+import type { LedgerStore } from './ledger-store.ts';
+import { Wallets } from './wallets.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-wallets-'));
+let store: Store;
+let now = 0;
+let tenantId = '';
+let processes = 0;
+let isAway = false;
+
+beforeAll(async () => {
+  store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
+});
+afterAll(async () => {
+  await store.database.close();
+  rmSync(folder, { recursive: true });
+});
+beforeEach(async () => {
+  isAway = false;
+  // Far enough behind the last test that its leases have ended.
+  now = (now || Date.UTC(2030, 0, 15, 12)) + 86_400_000;
+  const tenant = makeTenant();
+  tenantId = tenant.id;
+  await store.directory.addTenant(tenant);
+  await grant(1_000);
+});
+
+async function grant(amount: number): Promise<void> {
+  await store.creditBook.change({ tenantId, amount, note: '', idempotencyKey: null, now });
+}
+
+function walletsWith(change: Partial<LedgerStore> = {}): Wallets {
+  const { ledger } = store;
+  const here = async <T>(act: () => Promise<T>): Promise<T> => {
+    if (isAway) throw new Error('away');
+    return act();
+  };
+  const whole: LedgerStore = {
+    lease: (order) => here(() => ledger.lease(order)),
+    giveBack: (back) => here(() => ledger.giveBack(back)),
+    renew: (id, until) => here(() => ledger.renew(id, until)),
+    expire: (at, dead) => here(() => ledger.expire(at, dead)),
+    recall: (owner, id) => here(() => ledger.recall(owner, id)),
+    recalled: (id) => here(() => ledger.recalled(id)),
+    commit: (batch) => here(() => ledger.commit(batch)),
+    ...change,
+  };
+  return new Wallets(
+    whole,
+    `wallets${++processes}`,
+    () => now,
+    () => Bun.sleep(1),
+  );
+}
+
+const exactly = (credits: number) => ({ wanted: credits, least: credits });
+const refusal = async (holding: () => unknown) => {
+  try {
+    await holding();
+  } catch (thrown) {
+    return thrown instanceof Error ? thrown.message : '';
+  }
+  throw new Error('It was not refused.');
+};
+const leased = async (owner = `tenant:${tenantId}`) => {
+  const found = await store.database.read
+    .selectFrom('accounts')
+    .select('leased')
+    .where('owner', '=', owner)
+    .executeTakeFirst();
+  return found?.leased ?? 0;
+};
+const empty = 'The credit store cannot be reached and the credits at hand are used up.';
+
+describe('a hold', () => {
+  test('on a wallet that is empty says what is there and what is needed', async () => {
+    const wallets = walletsWith();
+    await wallets.hold(callerOf(tenantId), exactly(990));
+    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(11)))).toBe(
+      'This account has 10 credits left and this request needs at least 11.',
+    );
+  });
+
+  test('on wallet and key is the smaller of the two, and leaves no rest behind', async () => {
+    const wallets = walletsWith();
+    const limited = callerOf(tenantId, { keyId: `k-${tenantId}`, limitCredits: 300 });
+    const hold = await wallets.hold(limited, { wanted: 400, least: 100 });
+    expect([hold.credits, hold.keyAccount]).toEqual([300, `key:k-${tenantId}`]);
+    const message = 'This API key has 0 credits left and this request needs at least 1.';
+    expect(await refusal(() => wallets.hold(limited, exactly(1)))).toBe(message);
+    // Everything the refused one had of the wallet is free again.
+    expect((await wallets.hold(callerOf(tenantId), exactly(700))).credits).toBe(700);
+  });
+
+  test('is ended once, however often it is settled', async () => {
+    const wallets = walletsWith();
+    const hold = await wallets.hold(callerOf(tenantId), exactly(600));
+    expect(hold.settled).toBe(false);
+    expect(await hold.settle(100)).toEqual({ wallet: 100, key: 0 });
+    expect(await hold.settle(0)).toEqual({ wallet: 100, key: 0 });
+    expect(hold.settled).toBe(true);
+    expect((await wallets.hold(callerOf(tenantId), exactly(900))).credits).toBe(900);
+  });
+
+  test('that is extended while it ends keeps nothing', async () => {
+    const wallets = walletsWith();
+    const hold = await wallets.hold(callerOf(tenantId), exactly(10));
+    const extending = hold.extend(500);
+    await hold.settle(10);
+    expect(await extending).toBe(false);
+    expect(await hold.extend(1)).toBe(false);
+    expect((await wallets.hold(callerOf(tenantId), exactly(990))).credits).toBe(990);
+  });
+
+  test('grows by what the key’s limit allows, or not at all', async () => {
+    const wallets = walletsWith();
+    const limited = callerOf(tenantId, { keyId: `g-${tenantId}`, limitCredits: 50 });
+    const hold = await wallets.hold(limited, exactly(20));
+    expect(await hold.extend(30)).toBe(true);
+    expect(await hold.extend(1)).toBe(false);
+    expect(hold.credits).toBe(50);
+    expect((await wallets.hold(callerOf(tenantId), exactly(950))).credits).toBe(950);
+  });
+
+  test('charges beyond itself what the wallet still has', async () => {
+    const wallets = walletsWith();
+    const hold = await wallets.hold(callerOf(tenantId), exactly(10));
+    expect(await hold.settle(1_300)).toEqual({ wallet: 1_000, key: 0 });
+  });
+
+  test('charges beyond itself in full when nobody knows what the wallet has', async () => {
+    const wallets = walletsWith();
+    const hold = await wallets.hold(callerOf(tenantId), exactly(900));
+    isAway = true;
+    expect(await hold.settle(950)).toEqual({ wallet: 950, key: 0 });
+  });
+});
+
+describe('without the store', () => {
+  test('requests go on within the lease, and no further', async () => {
+    const wallets = walletsWith();
+    const hold = await wallets.hold(callerOf(tenantId), exactly(100));
+    await hold.settle(0);
+    isAway = true;
+    // 100, and an eighth of the other 900.
+    expect((await wallets.hold(callerOf(tenantId), exactly(212))).credits).toBe(212);
+    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(empty);
+  });
+
+  test('nobody uses a lease that may have ended', async () => {
+    const wallets = walletsWith();
+    const hold = await wallets.hold(callerOf(tenantId), exactly(10));
+    now += 110_000;
+    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(empty);
+    expect(await hold.extend(1)).toBe(false);
+    await wallets.renew();
+    expect((await wallets.hold(callerOf(tenantId), exactly(1))).credits).toBe(1);
+  });
+
+  test('a lease that others were given is not used any more', async () => {
+    const [sleeper, other] = [walletsWith(), walletsWith()];
+    const hold = await sleeper.hold(callerOf(tenantId), exactly(100));
+    now += 121_000;
+    await other.renew();
+    const taken = await other.hold(callerOf(tenantId), exactly(950));
+    await sleeper.renew();
+    expect(await refusal(() => sleeper.hold(callerOf(tenantId), exactly(1)))).toContain(
+      'This account has 0 credits left',
+    );
+    await taken.settle(0);
+    await hold.settle(0);
+    await Promise.all([sleeper.stop(), other.stop()]);
+    expect(await leased()).toBe(0);
+  });
+
+  test('a lease whose answer was lost comes back with the next renewal', async () => {
+    let isLost = true;
+    const wallets = walletsWith({
+      lease: async (order) => {
+        const answer = await store.ledger.lease(order);
+        if (isLost) throw new Error('lost');
+        return answer;
+      },
+    });
+    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(800)))).toBe(empty);
+    expect(await leased()).toBeGreaterThanOrEqual(800);
+    isLost = false;
+    await wallets.renew();
+    expect(await leased()).toBe(0);
+  });
+});
+
+describe('credits that lie about', () => {
+  test('go back when nobody has used them for a while', async () => {
+    const wallets = walletsWith();
+    const hold = await wallets.hold(callerOf(tenantId), exactly(100));
+    await hold.settle(0);
+    await wallets.renew();
+    expect(await leased()).toBe(212);
+    now += 6_000;
+    await wallets.renew();
+    expect(await leased()).toBe(0);
+    expect((await wallets.hold(callerOf(tenantId), exactly(1_000))).credits).toBe(1_000);
+  });
+
+  test('go to another process that starves, and what is in use does not', async () => {
+    const [rich, poor] = [walletsWith(), walletsWith()];
+    const hold = await rich.hold(callerOf(tenantId), exactly(1_000));
+    await hold.settle(0);
+    const kept = await rich.hold(callerOf(tenantId), exactly(300));
+    const starving = poor.hold(callerOf(tenantId), exactly(700));
+    let isOver = false;
+    void Promise.resolve(starving).finally(() => {
+      isOver = true;
+    });
+    while (!isOver) {
+      await rich.answerRecalls();
+      await Bun.sleep(1);
+    }
+    expect((await starving).credits).toBe(700);
+    expect(kept.credits).toBe(300);
+  });
+});
+
+describe('a key’s limit', () => {
+  test('that is lowered while requests run lets them end, and nothing more begin', async () => {
+    const wallets = walletsWith();
+    const key = { keyId: `l-${tenantId}`, limitCredits: 500 };
+    const hold = await wallets.hold(callerOf(tenantId, key), exactly(100));
+    const lowered = callerOf(tenantId, { ...key, limitCredits: 120 });
+    expect((await wallets.hold(lowered, { wanted: 50, least: 1 })).credits).toBe(20);
+    expect(await hold.settle(100)).toEqual({ wallet: 100, key: 100 });
+    expect(await refusal(() => wallets.hold(lowered, exactly(1)))).toContain('This API key has 0');
+    const raised = callerOf(tenantId, { ...key, limitCredits: 200 });
+    expect((await wallets.hold(raised, exactly(80))).credits).toBe(80);
+  });
+
+  test('begins anew at midnight, and what began before counts for the day before', async () => {
+    now = Date.UTC(2031, 2, 31, 23, 59, 59, 999);
+    const wallets = walletsWith();
+    const caller = callerOf(tenantId, {
+      keyId: `d-${tenantId}`,
+      limitCredits: 100,
+      limitReset: 'daily',
+    });
+    const late = await wallets.hold(caller, exactly(100));
+    expect(await refusal(() => wallets.hold(caller, exactly(1)))).toContain('This API key has 0');
+    now += 1;
+    const early = await wallets.hold(caller, exactly(100));
+    expect([late.keyAccount, early.keyAccount]).toEqual([
+      `key:d-${tenantId}:2031-03-31`,
+      `key:d-${tenantId}:2031-04-01`,
+    ]);
+    expect(await late.settle(100)).toEqual({ wallet: 100, key: 100 });
+  });
+});
