@@ -95,9 +95,14 @@ export class Books {
     throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
   }
 
-  /** Makes everything that has ended readable. */
-  flush(): Promise<void> {
-    return this.#drain.flush();
+  /** Makes everything that has ended readable, or says that it cannot be read right now. */
+  async flush(): Promise<void> {
+    try {
+      await this.#drain.flush();
+    } catch (cause) {
+      const message = 'The store cannot be reached right now.';
+      throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause });
+    }
   }
 
   /** After the last request: books everything and gives the leases back. */

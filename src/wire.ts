@@ -21,6 +21,7 @@ import { keyRoutes } from './http/keys.ts';
 import { modelRoutes } from './http/models.ts';
 import type { Route } from './http/routes.ts';
 import { HttpServer } from './http/server.ts';
+import type { CreditBook } from './ledger/credits.ts';
 import { Admission } from './limits/admit.ts';
 import { ConcurrencyLimiter } from './limits/concurrency.ts';
 import { RateLimiter } from './limits/rate.ts';
@@ -226,9 +227,16 @@ interface RouteParts {
 function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[] {
   const { config, store, vault, catalogueOf, books, steps } = parts;
   const startedAt = Date.now();
+  // Whoever looks at credits sees every request that has ended.
+  const credits: CreditBook = {
+    change: async (change) => books.flush().then(() => store.creditBook.change(change)),
+    balance: async (tenantId) => books.flush().then(() => store.creditBook.balance(tenantId)),
+    entries: async (tenantId, page) =>
+      books.flush().then(() => store.creditBook.entries(tenantId, page)),
+  };
   const desk = {
     directory: store.directory,
-    credits: store.creditBook,
+    credits,
     spending: {
       async spent(tenantId: string, keyIds: readonly string[], now: number) {
         await books.flush();
