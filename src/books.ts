@@ -95,6 +95,12 @@ export class Books {
     throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
   }
 
+  /** A wallet as its owner sees it: only what running requests hold is not available. */
+  withoutSpare<W extends { readonly leased: number }>(tenantId: string, wallet: W): W {
+    const leased = Math.max(0, wallet.leased - this.#wallets.spare(tenantId));
+    return { ...wallet, leased };
+  }
+
   /** Makes everything that has ended readable, or says that it cannot be read right now. */
   async flush(): Promise<void> {
     try {

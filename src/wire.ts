@@ -227,16 +227,9 @@ interface RouteParts {
 function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[] {
   const { config, store, vault, catalogueOf, books, steps } = parts;
   const startedAt = Date.now();
-  // Whoever looks at credits sees every request that has ended.
-  const credits: CreditBook = {
-    change: async (change) => books.flush().then(() => store.creditBook.change(change)),
-    balance: async (tenantId) => books.flush().then(() => store.creditBook.balance(tenantId)),
-    entries: async (tenantId, page) =>
-      books.flush().then(() => store.creditBook.entries(tenantId, page)),
-  };
   const desk = {
     directory: store.directory,
-    credits,
+    credits: settledCredits(store, books),
     spending: {
       async spent(tenantId: string, keyIds: readonly string[], now: number) {
         await books.flush();
@@ -262,7 +255,10 @@ function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[] {
     ...customerRoutes({
       logs: store.logs,
       analytics: store.analytics,
-      wallets: store.analytics,
+      wallets: {
+        totals: async (tenantId) =>
+          books.withoutSpare(tenantId, await store.analytics.totals(tenantId)),
+      },
       statements: store.statements,
       spending: store.keySpending,
       creditsPerUsd: config.creditsPerUsd,
@@ -289,4 +285,23 @@ function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[] {
       }),
     }),
   ];
+}
+
+/** Whoever looks at credits sees every request that has ended, and only running ones as held. */
+function settledCredits({ creditBook }: Store, books: Books): CreditBook {
+  return {
+    async change(change) {
+      await books.flush();
+      return creditBook.change(change);
+    },
+    async balance(tenantId) {
+      await books.flush();
+      const wallet = await creditBook.balance(tenantId);
+      return wallet && books.withoutSpare(tenantId, wallet);
+    },
+    async entries(tenantId, page) {
+      await books.flush();
+      return creditBook.entries(tenantId, page);
+    },
+  };
 }

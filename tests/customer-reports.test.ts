@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { isObject } from '../src/core/json.ts';
 import { parseCsv, readTable, unarmed } from './support/csv.ts';
-import { say, startFakeUpstream } from './support/fake-upstream.ts';
+import { gated, say, startFakeUpstream } from './support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from './support/in-process.ts';
 
 /** Reports of a tenant, as JSON and as tables, against what the tenant was told when it paid. */
@@ -189,25 +189,43 @@ describe('tables', () => {
 });
 
 describe('credits', () => {
+  test('of a running request are held, and available again when it has ended', async () => {
+    upstream.script('up-2', gated('half-way', 2, say('one two three')));
+    const running = chat('acme/large');
+    await upstream.until((book) => book.find(({ outcome }) => outcome === 'open'));
+    const during = objectIn((await read('credits')).json, 'balance');
+    expect(Number(during.held)).toBeGreaterThan(0);
+    expect(Number(during.available) + Number(during.held)).toBe(Number(during.total));
+    upstream.open('half-way');
+    costs.push(Number(objectIn((await running).json, 'usage').cost));
+    upstream.script('up-2', say('one two three'));
+    expect(objectIn((await read('credits')).json, 'balance').held).toBe(0);
+  });
+
   test('show balance, month, lifetime and quotas', async () => {
     const { json } = await read('credits');
     const spent = sum(costs);
     const total = 1_000_000_000 - spent;
     expect(json.balance).toMatchObject({ total, usd: total / 1_000_000 });
-    const { available, held } = objectIn(json, 'balance');
-    expect(Number(available) + Number(held)).toBe(total);
+    // Nothing is running, so nothing is held, whatever this process has on lease.
+    expect(json.balance).toMatchObject({ available: total, held: 0 });
     const month = new Date().toISOString().slice(0, 7);
     expect(json.current_period).toMatchObject({
       start_date: `${month}-01T00:00:00.000Z`,
       end_date: expect.stringMatching(new RegExp(`^${month}-\\d\\dT23:59:59\\.999Z$`)),
-      requests: 4,
+      requests: costs.length + 1,
       shared_model_spend: spent,
       byok_platform_fees: 0,
       managed_tool_fees: 0,
       agent_runtime_fees: 0,
       total_spend: spent,
     });
-    expect(json.lifetime).toEqual({ granted: 1_000_000_000, spent, adjusted: 0, requests: 4 });
+    expect(json.lifetime).toEqual({
+      granted: 1_000_000_000,
+      spent,
+      adjusted: 0,
+      requests: costs.length + 1,
+    });
     expect(json.quotas).toEqual({
       requests_per_minute: 10_000,
       concurrent_requests: 64,

@@ -94,6 +94,11 @@ export class Wallets {
     mayExtend: (): boolean => !this.#isStale,
   };
 
+  /** Leased by this process and set aside for nobody: to a person, that is available. */
+  spare(tenantId: string): number {
+    return Math.max(0, this.#purses.get(walletOwner(tenantId).name)?.purse.free ?? 0);
+  }
+
   /** The drain has taken these charges out of their accounts. */
   booked(charges: readonly Booked[]): void {
     for (const { account, charge, fromLease } of charges) {
