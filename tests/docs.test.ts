@@ -215,7 +215,7 @@ describe('the routes', () => {
   async function routesInCode(): Promise<Route[]> {
     const folder = join(root, 'src/http');
     const files = readdirSync(folder).filter((name) => /(?<!\.test)\.ts$/.test(name));
-    const wiring = read('src/wire.ts');
+    const wiring = read('src/wire/routes.ts');
     const routes: Route[] = [];
     for (const file of files) {
       const exported: Record<string, unknown> = await import(join(folder, file));
