@@ -6,7 +6,7 @@ import { describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import type { FailureKind, SseMessage } from '../src/dialects/dialect.ts';
 import { EventStreamReader } from '../src/dialects/event-stream.ts';
-import { readFailure } from '../src/dialects/openai/failure.ts';
+import { readFailure } from '../src/dialects/failure.ts';
 import { readReply } from '../src/dialects/openai/reply.ts';
 import { OpenAiPassThrough } from '../src/dialects/openai/stream.ts';
 import { writeUsage } from '../src/dialects/openai/usage.ts';

@@ -51,3 +51,175 @@ export const journalBytesMax = 1024 * 1024 * 1024;
 
 /** How long an answer waits for its line to reach the journal before it is broken off. */
 export const journalWaitMs = 5_000;
+
+/** Models at providers that are counted apart; each makes 13 kB of metrics. The rest is `other`. */
+export const metricSeriesMax = 1_000;
+
+/** Log lines waiting for a reader that does not read; some 5 MB. Past this, lines are dropped. */
+export const requestLinesMax = 10_000;
+
+/** Ended requests waiting for a trace collector that is away. Past this, traces are dropped. */
+export const tracesWaitingMax = 2_000;
+
+/** Skills a tenant may keep: more than anybody looks through. */
+export const skillsPerTenantMax = 100;
+
+/** Skills in one request; with the next line they bound what a prompt can grow by. */
+export const skillsPerRequestMax = 10;
+export const skillInstructionsMax = 20_000;
+export const skillDescriptionMax = 500;
+
+/** Skills kept ready in memory; of the longest ones that is 40 MB. */
+export const skillsKeptMax = 1_000;
+
+/** A search engine's whole answer: 50 KB for each of the twenty results it can have. */
+export const searchAnswerBytesMax = 1024 * 1024;
+
+/** One search from question to answer: a model and its client are waiting meanwhile. */
+export const searchMsMax = 10_000;
+
+/** Characters and words of one query: Brave and Tavily refuse longer ones. */
+export const searchQueryMax = 400;
+export const searchWordsMax = 50;
+
+/** The most results that any of the engines gives for one query. */
+export const searchResultsMax = 20;
+
+/** Searches beside a client's own calls, kept until the client comes back; oldest go first. */
+export const searchNotesLengthMax = 32 * 1024 * 1024;
+
+/** What one search adds to a prompt: about six thousand tokens. */
+export const searchTextMax = 24_000;
+
+/** Turns whose searches are kept until their client comes back; of the longest that is 120 MB. */
+export const searchNotesMax = 1_000;
+
+/** Citations told about one answer. */
+export const citationsMax = 200;
+
+/** One command to Redis; past this a request goes on without it. */
+export const redisCommandMs = 100;
+
+/** How often a Redis that is away is looked for, and how rarely one that comes and goes. */
+export const redisRetryMs = 500;
+export const redisRetryMsMax = 5_000;
+
+/** A running request's place in Redis, unless its process renews it: what a killed one leaves. */
+export const placeTtlMs = 30_000;
+export const placeRenewMs = 10_000;
+
+/** How long others may not know of a place that was left, unless the next request tells them. */
+export const placeLeftMs = 20;
+
+/** Places named in one command: a few hundred keep Redis busy for less than a millisecond. */
+export const placesPerMessage = 500;
+
+/** Requests followed at the same time. Past this, new ones are not traced. */
+export const tracesOpenMax = 20_000;
+
+/** The text of one speech job, in characters. */
+export const jobTextLengthMax = 200_000;
+
+/** The audio file of one transcription job. */
+export const jobFileBytesMax = 500 * 1024 * 1024;
+
+/** The audio that one transcription call takes; longer files are cut. */
+export const transcriptionBytesMax = 25 * 1024 * 1024;
+
+/** Jobs of one tenant that are queued or running; the rest is refused until some have ended. */
+export const jobsWaitingMax = 10_000;
+
+/** What their inputs may take of the disk together. */
+export const jobInputBytesMax = 20 * 1024 * 1024 * 1024;
+
+/** How often a job is tried without any progress before it counts as poison. */
+export const jobAttemptsMax = 3;
+
+/** From the first start of a job to its end, whatever its provider does. */
+export const jobMsMax = 6 * 3_600_000;
+
+/** A finished output can be fetched for a day; its row stays for a month. */
+export const jobOutputMs = 24 * 3_600_000;
+export const jobRowMs = 30 * 24 * 3_600_000;
+
+/** Webhooks on their way at once, of all tenants and of one. */
+export const webhooksAtOnceMax = 16;
+export const webhooksOfTenantMax = 4;
+
+/** What a receiver of webhooks may take of our time, and of our memory. */
+export const webhookMsMax = 10_000;
+export const webhookAnswerBytesMax = 64 * 1024;
+
+/** A part of a form: its headers, its number, and the text of one that is no file. */
+export const formHeaderBytesMax = 16 * 1024;
+export const formPartsMax = 64;
+export const formFieldBytesMax = 1024 * 1024;
+
+/** A client that sends nothing of its body for this long has stalled. */
+export const bodyStallMs = 30_000;
+
+/** Arguments of tool calls that wait for the call before them; 1 MB is a whole file. */
+export const waitingArgumentsMax = 4 * 1024 * 1024;
+
+/** Blocks of one upstream answer that are open at the same time; honest ones have one. */
+export const openBlocksMax = 64;
+
+/** An answer longer than this is not kept in the response cache: it would push many others out. */
+export const cachedLengthMax = 4 * 1024 * 1024;
+
+/** Identical requests that wait for the answer of one; more go on their own. */
+export const cacheFollowersMax = 1_000;
+
+/** How long the first result of an idempotency key is given again. */
+export const idempotencyTtlMs = 86_400_000;
+
+/** A claim not extended for this long belongs to a process that died. */
+export const idempotencyLeaseMs = 30_000;
+
+/** What an answer waits for the store to remember it; then it goes out, and is remembered later. */
+export const idempotencyWriteMs = 2_000;
+
+/** Answers that wait for a store that is away, together; more are remembered without their text. */
+export const unwrittenLengthMax = 64 * 1024 * 1024;
+
+/** How often a repetition looks whether the first one is done. */
+export const idempotencyPollMs = 150;
+
+/** Images come as base64; a longer answer is remembered as given, but not kept. */
+export const idempotentLengthMax = 32 * 1024 * 1024;
+
+/** What a translation leaves out is told by name, in one header that every proxy takes. */
+export const foreignNamesMax = 32;
+
+/** Items of one answer that we keep in mind while it is streamed; real ones have a few dozen. */
+export const outputItemsMax = 4_096;
+
+/** Texts of one embeddings request: what OpenAI takes. */
+export const embeddingsInputsMax = 2_048;
+
+/** Calls that one embeddings request has under way, where a provider takes few texts at once. */
+export const embeddingCallsAtOnce = 4;
+
+/** A whole image edit with its files. */
+export const imageEditBytesMax = 100 * 1024 * 1024;
+
+/** Pictures of one edit: what OpenAI takes. */
+export const editImagesMax = 16;
+
+/** One attempt at an image, whatever the provider's timeouts: the slowest take three minutes. */
+export const imageAttemptMs = 300_000;
+
+/** Pixels of a mask: above what any model edits; a byte for each is held while it is converted. */
+export const maskPixelsMax = 32 * 1024 * 1024;
+
+/** A picture that a provider answers with as an address. */
+export const pictureBytesMax = 32 * 1024 * 1024;
+
+/** Files of running requests on the disk together: forty of the longest image edits. */
+export const uploadBytesMax = 4 * 1024 * 1024 * 1024;
+
+/** What looking for the length of a recording may take; without it more credits are held. */
+export const audioMeasureMs = 500;
+
+/** One attempt at a long recording: providers take a tenth of its length at worst. */
+export const transcriptionAttemptMsMax = 900_000;

@@ -1,22 +1,38 @@
+import type { Ask } from './ask.ts';
+
+export { type RoutePreferences, type SortKey, sortKeys } from './ask.ts';
+
 /**
  * What a chat request asks of the steps between the client's dialect and the upstream's: enough
  * to route, bound, hold and log it, and nothing of its words.
  */
-export interface ChatAsk {
-  /** The fallback chain: `model`, then `models`, duplicates dropped. */
-  readonly models: readonly string[];
-  readonly preferences: RoutePreferences;
-  readonly stream: boolean;
+export interface ChatAsk extends Ask {
+  readonly operation: 'chat';
   /** The most output the client asked for; null when it set no limit. */
   readonly outputTokensMax: number | null;
   readonly choices: number;
   readonly needs: ModelNeeds;
-  /** Optional parameters present, for `provider.require_parameters`. */
-  readonly parameters: readonly string[];
   /** Bounds the input tokens: no tokenizer makes more tokens than there are bytes. */
   readonly inputBytes: number;
   readonly images: readonly ImageInput[];
-  readonly user: string | null;
+  /** Set when the gateway shall search the web for the model. */
+  readonly search: SearchWish | null;
+  /** Names of the instructions to add, as the client wrote them. */
+  readonly skills: readonly string[];
+}
+
+/** What a client says about the searches of a request; null leaves it to the operator. */
+export interface SearchWish {
+  /** Where it was asked for, for error messages. */
+  readonly param: string;
+  /** Asked for by a vendor's own name: without an engine here it stays the vendor's business. */
+  readonly isVendors: boolean;
+  readonly callsMax: number | null;
+  readonly resultsMax: number | null;
+  readonly allowedDomains: readonly string[];
+  readonly excludedDomains: readonly string[];
+  /** What the client calls them, for error messages. */
+  readonly excludedName: 'excluded_domains' | 'blocked_domains';
 }
 
 /** What a model must be able to do for this request. */
@@ -34,21 +50,4 @@ export interface ImageInput {
   /** Where it stands in the request, for the error message. */
   readonly param: string;
   readonly url: string;
-}
-
-export const sortKeys = ['price', 'latency', 'throughput'] as const;
-export type SortKey = (typeof sortKeys)[number];
-
-/** The client's wishes about providers; see decisions on routing in docs. */
-export interface RoutePreferences {
-  readonly order: readonly string[];
-  readonly only: readonly string[] | null;
-  readonly ignore: readonly string[];
-  readonly allowFallbacks: boolean;
-  readonly sort: SortKey | null;
-  /** `sort`: order all candidates of all models together. */
-  readonly route: 'fallback' | 'sort';
-  /** Dollars per million tokens. */
-  readonly maxPrice: { readonly prompt: number | null; readonly completion: number | null };
-  readonly requireParameters: boolean;
 }

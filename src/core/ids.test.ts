@@ -28,6 +28,22 @@ test('ids do not repeat and have their prefix', () => {
   expect(newTenantId()).toMatch(/^ten_[0-9a-z]{16}$/);
 });
 
+describe('a request id', () => {
+  test('is a UUID of version 4, and none is like another', () => {
+    const ids = Array.from({ length: 1_000 }, () => newRequestId());
+    expect(new Set(ids.map((id) => id.slice(9))).size).toBe(1_000);
+    for (const id of ids) {
+      expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    }
+  });
+
+  test('begins with its second, so that later ones are sorted behind', () => {
+    expect(newRequestId(Date.UTC(2026, 0, 1))).toStartWith('6955b900-');
+    expect(newRequestId(1_999)).toStartWith('00000001-');
+    expect(newRequestId(Date.UTC(2106, 1, 7, 6, 28, 15))).toStartWith('ffffffff-');
+  });
+});
+
 test('a completion id leads back to its request', () => {
   const requestId = newRequestId();
   expect(completionId(requestId)).toMatch(/^chatcmpl-[0-9a-f]{32}$/);

@@ -16,9 +16,16 @@ export function randomText(length: number): string {
   return text;
 }
 
-/** The id of one request: in `x-request-id`, the log, the ledger and `GET /v1/generation`. */
-export function newRequestId(): string {
-  return crypto.randomUUID();
+/**
+ * The id of one request: in `x-request-id`, the log, the ledger and `GET /v1/generation`. A UUID of
+ * version 4 that begins with the second it was made in, before 90 random bits: so those that end
+ * together lie together in the index, where scattered ones would each cost a page of the disk.
+ */
+export function newRequestId(now = Date.now()): string {
+  const second = Math.floor(now / 1000)
+    .toString(16)
+    .padStart(8, '0');
+  return second + crypto.randomUUID().slice(8);
 }
 
 /** The id inside a chat completion body. Tied to the request, so that either finds the other. */

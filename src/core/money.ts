@@ -38,6 +38,16 @@ export function perUnit(price: NanoUsd, quantity: number): FemtoUsd {
   return price * BigInt(quantity) * femtoPerNano;
 }
 
+const msPerMinute = 60_000n;
+
+/**
+ * What audio costs at a price for each minute. A third of a millisecond's price is no whole number
+ * of femto-dollars: the remainder counts as one, which no credit ever notices.
+ */
+export function perMinute(price: NanoUsd, ms: number): FemtoUsd {
+  return (price * BigInt(ms) * femtoPerNano + msPerMinute - 1n) / msPerMinute;
+}
+
 /** The one rounding of a fee line: up, to the next whole credit. */
 export function toCredits(amount: FemtoUsd, creditsPerUsd: number): number {
   const credits = (amount * BigInt(creditsPerUsd) + femtoPerUsd - 1n) / femtoPerUsd;

@@ -28,3 +28,41 @@ export function promptTokens(usage: Usage): number {
 export function totalTokens(usage: Usage): number {
   return promptTokens(usage) + usage.outputTokens;
 }
+
+/** What is counted besides tokens, where an operation is priced by it. */
+export interface Units {
+  readonly inputImages?: number;
+  readonly outputImages?: number;
+  /** Of the text that is spoken. */
+  readonly characters?: number;
+  readonly bytes?: number;
+  readonly audioMs?: number;
+}
+
+export const noUnits: Units = {};
+
+/** What an answer used, as far as anybody knows. */
+export interface Measured {
+  readonly usage: Usage;
+  readonly units: Units;
+  /** True when we counted because the upstream did not. */
+  readonly isEstimate: boolean;
+  /** A sentence for the bill; null when it speaks for itself. */
+  readonly note: string | null;
+  /** Nothing is charged for it, not even a request's own price. */
+  readonly isFree?: boolean;
+  /** Successful searches, and their fee. */
+  readonly searches?: number;
+  readonly toolCredits?: number;
+}
+
+/** Of several calls for one request. */
+export function addUsage(a: Usage, b: Usage): Usage {
+  return {
+    inputTokens: a.inputTokens + b.inputTokens,
+    cacheReadTokens: a.cacheReadTokens + b.cacheReadTokens,
+    cacheWriteTokens: a.cacheWriteTokens + b.cacheWriteTokens,
+    outputTokens: a.outputTokens + b.outputTokens,
+    reasoningTokens: a.reasoningTokens + b.reasoningTokens,
+  };
+}

@@ -1,6 +1,9 @@
 import type { DialectName, Quirks } from '../config/provider-schema.ts';
+import type { AnswerListener } from '../core/answer.ts';
 import type { ChatAsk } from '../core/chat.ts';
+import type { Dialogue } from '../core/dialogue.ts';
 import type { GatewayError } from '../core/errors.ts';
+import type { LongBytes } from '../core/upload.ts';
 import type { Usage } from '../core/usage.ts';
 
 /**
@@ -103,14 +106,22 @@ export interface Target {
   readonly outputTokensMax: number | null;
   /** Image addresses that were fetched for this upstream, and the `data:` URLs to send instead. */
   readonly images: ReadonlyMap<string, string>;
+  /** The most output the model can give; null when nobody wrote it down. */
+  readonly modelOutputTokensMax: number | null;
+  /** How the model wants to be told about thinking; null when it does not think. */
+  readonly thinking: 'adaptive' | 'budget' | 'effort' | null;
+  /** What the model can answer with besides text; some make pictures only when asked. */
+  readonly outputModalities?: readonly string[] | undefined;
 }
 
 /** A request in the upstream's words. */
 export interface UpstreamRequest {
   /** Appended to the provider's base URL. */
   readonly path: string;
-  readonly body: string | Uint8Array;
+  readonly body: string | Uint8Array | LongBytes;
   readonly headers: Readonly<Record<string, string>>;
+  /** Parameters of the client's that this upstream has no words for, by the client's names. */
+  readonly dropped?: readonly string[];
 }
 
 /** The way from one client dialect to one upstream dialect and back, for one request. */
@@ -118,6 +129,44 @@ export interface Crossing {
   write(target: Target): UpstreamRequest;
   openStream(identity: ReplyIdentity): StreamRelay;
   readReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure;
+}
+
+/** An upstream's dialect: our words into its requests, its answers into our words. */
+export interface UpstreamDialect {
+  /** Longer names of tools are shortened on the way there and told in full on the way back. */
+  readonly toolNameLengthMax: number;
+  write(dialogue: Dialogue, target: Target): UpstreamRequest;
+  openStream(listener: AnswerListener): StreamReader;
+  /** Tells a whole answer; the failure that it is instead, if it is one. */
+  readReply(text: string, listener: AnswerListener): UpstreamFailure | undefined;
+}
+
+/** One stream of an upstream on its way into our words. */
+export interface StreamReader {
+  /** Tells what one message says; the failure that it carries, if it carries one. */
+  push(message: SseMessage): UpstreamFailure | undefined;
+  /** The upstream said that its answer is whole: what may follow is usage at most. */
+  readonly finished: boolean;
+}
+
+/** A client's dialect: our words into what it wants to hear. */
+export interface ClientDialect {
+  openStream(identity: ReplyIdentity): StreamWriter;
+  openReply(identity: ReplyIdentity): ReplyWriter;
+}
+
+/** One stream on its way into a client's words. */
+export interface StreamWriter extends AnswerListener {
+  /** What there is to send since the last time. */
+  take(): string;
+  close(closing: ReplyClosing): string;
+  fail(error: GatewayError): string;
+  keepAlive(): string;
+}
+
+/** One whole answer on its way into a client's words. */
+export interface ReplyWriter extends AnswerListener {
+  write(closing: ReplyClosing): string;
 }
 
 /** Under which names a stream goes on when no upstream has opened it. */
@@ -137,4 +186,14 @@ export interface Conversation {
   readonly words: ClientWords;
   /** Undefined when that dialect has no chat. */
   crossTo(dialect: DialectName): Crossing | undefined;
+  /** The whole request in our words. */
+  dialogue(): Dialogue;
+  /** The same conversation with more instructions behind the client's own. */
+  instruct(text: string): Conversation;
+  /** How the client hears an answer that was told in our words. */
+  readonly client: ClientDialect;
+  /** Everything that decides the answer, but for whether it is streamed. */
+  wording(): unknown;
+  /** At temperature 0 the same request is meant to get the same answer. */
+  readonly temperature: number | null;
 }

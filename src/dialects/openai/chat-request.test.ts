@@ -72,7 +72,14 @@ describe('what a request asks of the steps between', () => {
   });
 
   test('parameters are what a provider may lack, set and by name', () => {
-    const fields = { temperature: 1, seed: null, stream: true, user: 'u', top_k: 5, provider: {} };
+    const fields = {
+      temperature: 1,
+      seed: null,
+      stream: true,
+      user: 'u',
+      top_k: 5,
+      provider: { require_parameters: true },
+    };
     expect(read(fields).ask.parameters).toEqual(['temperature', 'top_k']);
   });
 

@@ -1,8 +1,11 @@
 import { Compile } from 'typebox/compile';
+import { noPreferences } from '../../core/ask.ts';
 import { chainModelsMax } from '../../core/bounds.ts';
 import type { ChatAsk, ImageInput, ModelNeeds, RoutePreferences } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { explain } from '../../core/explain.ts';
+import type { Source } from '../edit-body.ts';
+import { readSearchWish, withoutSuffix } from '../search-wish.ts';
 import { type ChatBody, type ChatMessage, chatSchema } from './chat-schema.ts';
 import { imagesOfInput, inputToMessages } from './responses-input.ts';
 
@@ -18,12 +21,6 @@ export interface ChatRequest {
   readonly includeUsage: boolean;
 }
 
-/** A body as it came over the wire. */
-export interface Source {
-  readonly text: string;
-  readonly bytes: Uint8Array;
-}
-
 export function readChatRequest(value: Record<string, unknown>, source: Source): ChatRequest {
   if (!validator.Check(value)) {
     const [problem] = explain(chatSchema, value);
@@ -36,17 +33,21 @@ export function readChatRequest(value: Record<string, unknown>, source: Source):
   const messages = readMessages(value);
   const fromInput = messages !== value.messages;
   const images = value.input ? imagesOfInput(value.input) : imagesOf(messages);
+  const search = readSearchWish(value);
   const ask: ChatAsk = {
+    operation: 'chat',
     models,
     preferences: readPreferences(value),
     stream: value.stream === true,
     outputTokensMax: value.max_completion_tokens ?? value.max_tokens ?? null,
     choices: value.n ?? 1,
-    needs: readNeeds(value, messages, images),
-    parameters: parametersOf(value),
+    needs: readNeeds(value, messages, images, search !== null),
+    parameters: value.provider?.require_parameters ? parametersOf(value) : none,
     inputBytes: source.bytes.length,
     images,
     user: value.user ?? null,
+    search,
+    skills: value.skills ?? none,
   };
   return {
     ask,
@@ -56,14 +57,21 @@ export function readChatRequest(value: Record<string, unknown>, source: Source):
   };
 }
 
-function readChain({ model, models }: ChatBody): readonly string[] {
-  const chain = [...new Set([...(model ? [model] : []), ...(models ?? [])])];
+const none: readonly never[] = [];
+
+export function readChain({
+  model,
+  models,
+}: Pick<ChatBody, 'model' | 'models'>): readonly string[] {
+  if (model && !models) return [withoutSuffix(model)];
+  const named = [...(model ? [model] : []), ...(models ?? [])];
+  const chain = [...new Set(named.map(withoutSuffix))];
   if (chain.length === 0) {
     throw invalidRequest('model is required: an alias such as "<brand>/<model>".', 'model');
   }
   if (chain.length > chainModelsMax) {
-    const named = `model and models name ${chain.length} models`;
-    const message = `${named}; at most ${chainModelsMax} are allowed.`;
+    const found = `model and models name ${chain.length} models`;
+    const message = `${found}; at most ${chainModelsMax} are allowed.`;
     throw invalidRequest(message, 'models');
   }
   return chain;
@@ -94,12 +102,13 @@ function readNeeds(
   body: ChatBody,
   messages: readonly ChatMessage[],
   images: readonly ImageInput[],
+  searches: boolean,
 ): ModelNeeds {
   const has = (type: string) =>
     messages.some(({ content }) => Array.isArray(content) && content.some((p) => p.type === type));
   const format = body.response_format?.type;
   return {
-    tools: (body.tools?.length ?? 0) > 0,
+    tools: (body.tools?.length ?? 0) > 0 || searches,
     json: format === 'json_object' || format === 'json_schema',
     images: images.length > 0,
     audio: has('input_audio'),
@@ -108,7 +117,8 @@ function readNeeds(
   };
 }
 
-function readPreferences(body: ChatBody): RoutePreferences {
+export function readPreferences(body: Pick<ChatBody, 'provider' | 'route'>): RoutePreferences {
+  if (!body.provider && !body.route) return noPreferences;
   const wishes = body.provider ?? {};
   return {
     order: wishes.order ?? [],
@@ -143,6 +153,8 @@ const always = new Set([
   'route',
   'user',
   'metadata',
+  'plugins',
+  'skills',
 ]);
 
 function parametersOf(body: ChatBody): readonly string[] {

@@ -1,6 +1,7 @@
 import { type Static, type TSchema, Type } from 'typebox';
 import { chainModelsMax } from '../../core/bounds.ts';
 import { sortKeys } from '../../core/chat.ts';
+import { pluginSchema, searchToolSchema, skillNames } from '../search-wish.ts';
 
 /**
  * What a client may send to `/v1/chat/completions`. Known fields are checked; unknown ones pass on
@@ -9,11 +10,11 @@ import { sortKeys } from '../../core/chat.ts';
 
 const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
 
-function optional<S extends TSchema>(schema: S) {
+export function optional<S extends TSchema>(schema: S) {
   return Type.Optional(Type.Union([schema, Type.Null()]));
 }
 
-function oneOf<const V extends string[]>(...values: V) {
+export function oneOf<const V extends string[]>(...values: V) {
   return Type.Unsafe<V[number]>(Type.Enum(values));
 }
 
@@ -71,7 +72,7 @@ export const messageSchema = Type.Union([
 ]);
 export type ChatMessage = Static<typeof messageSchema>;
 
-const toolSchema = Type.Object({
+const functionTool = Type.Object({
   type: Type.Literal('function'),
   function: Type.Object({
     name: Type.String({ pattern: '^[A-Za-z0-9_.:-]{1,128}$', expected: 'a function name' }),
@@ -80,6 +81,10 @@ const toolSchema = Type.Object({
     strict: optional(Type.Boolean()),
   }),
 });
+
+export type FunctionTool = Static<typeof functionTool>;
+
+const toolSchema = Type.Union([functionTool, searchToolSchema]);
 
 const toolChoiceSchema = Type.Union([
   oneOf('none', 'auto', 'required'),
@@ -120,7 +125,7 @@ export const preferencesSchema = Type.Object({
 });
 
 /** Far above any model's limit; it only keeps absurd numbers out of the arithmetic. */
-const outputLimit = Type.Integer({ minimum: 1, maximum: 100_000_000 });
+export const outputLimit = Type.Integer({ minimum: 1, maximum: 100_000_000 });
 
 const alias = Type.String({ minLength: 1, maxLength: 200 });
 
@@ -169,5 +174,7 @@ export const chatSchema = Type.Object({
   presence_penalty: optional(Type.Number({ minimum: -2, maximum: 2 })),
   seed: optional(Type.Integer()),
   user: optional(Type.String({ maxLength: 1000 })),
+  plugins: optional(Type.Array(pluginSchema, { maxItems: 10 })),
+  skills: optional(skillNames),
 });
 export type ChatBody = Static<typeof chatSchema>;

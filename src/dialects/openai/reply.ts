@@ -7,9 +7,9 @@ import type {
   ReplyRelay,
   UpstreamFailure,
 } from '../dialect.ts';
+import { parseExact } from '../exact-json.ts';
+import { failureInside, malformed } from '../failure.ts';
 import { isChoiceIndex, removePrivateFields } from './chunk.ts';
-import { parseExact } from './exact-json.ts';
-import { failureInside, malformed } from './failure.ts';
 import { charactersIn, readFinishReason, repairText } from './message.ts';
 import { repairToolCalls } from './tool-calls.ts';
 import { usageIn, writeUsage } from './usage.ts';
@@ -32,7 +32,7 @@ interface RepairedChoice {
   readonly finishReason: string | null;
 }
 
-function repairChoice(choice: Record<string, unknown>, position: number): RepairedChoice {
+export function repairChoice(choice: Record<string, unknown>, position: number): RepairedChoice {
   const message = repairMessage(choice.message);
   const index = isChoiceIndex(choice.index) ? choice.index : position;
   const finishReason = readFinishReason(choice.finish_reason, message.tool_calls !== undefined);

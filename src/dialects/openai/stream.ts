@@ -15,9 +15,9 @@ import type {
   StreamRelay,
   UpstreamFailure,
 } from '../dialect.ts';
+import { parseExact } from '../exact-json.ts';
+import { failureInside, malformed, readErrorObject } from '../failure.ts';
 import { ChunkRepair, isChoiceIndex } from './chunk.ts';
-import { parseExact } from './exact-json.ts';
-import { failureInside, malformed, readErrorObject } from './failure.ts';
 import { charactersIn } from './message.ts';
 import { mergeUsage, usageIn, writeUsage } from './usage.ts';
 
@@ -28,7 +28,7 @@ class StreamFacts implements ReplyFacts {
   failure: UpstreamFailure | undefined = undefined;
 }
 
-function isTerminator(data: string): boolean {
+export function isTerminator(data: string): boolean {
   return data === '[DONE]' || (data.length < 32 && data.trim() === '[DONE]');
 }
 

@@ -9,7 +9,8 @@ const encoder = new TextEncoder();
 
 function target(quirks: Quirks = {}, outputTokensMax: number | null = null) {
   const images: ReadonlyMap<string, string> = new Map();
-  return { upstreamModel: 'vendor/"model"-é', quirks, outputTokensMax, images };
+  const model = { modelOutputTokensMax: null, thinking: null };
+  return { upstreamModel: 'vendor/"model"-é', quirks, outputTokensMax, images, ...model };
 }
 
 function read(text: string) {

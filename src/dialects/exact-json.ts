@@ -2,13 +2,18 @@
  * JSON that is only passing through. Some servers send integers beyond 2^53 (a `seed`), which a
  * float would change: such numbers are carried as the text they came in.
  */
-import { jsonDepthMax } from '../../core/bounds.ts';
+import { jsonDepthMax } from '../core/bounds.ts';
 
 /** Also true for long digits inside a text, which then only costs time. */
 const longNumber = /\d{16}/;
 
 /** A text this short cannot nest deep enough to hurt. */
 const harmlessLength = 4_096;
+
+/** Numbers of a JSON text that a float may change, and harmless digits of its texts. */
+export function longNumbersIn(text: string): readonly string[] {
+  return text.match(/\d[\d.eE+-]{15,}/g) ?? [];
+}
 
 interface ParseContext {
   readonly source?: string;

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { jsonDepthMax } from '../../core/bounds.ts';
+import { jsonDepthMax } from '../core/bounds.ts';
 import { parseExact } from './exact-json.ts';
 
 const rewritten = (text: string) => JSON.stringify(parseExact(text));

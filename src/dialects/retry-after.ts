@@ -1,5 +1,5 @@
 /** How long an upstream asked us to stay away. */
-import { isObject } from '../../core/json.ts';
+import { isObject } from '../core/json.ts';
 
 /** A longer wait is no pause between requests any more; nobody should plan with it. */
 const waitSecondsMax = 86_400;

@@ -1,9 +1,9 @@
 /**
- * What went wrong at an OpenAI-style upstream, from whatever it sent: no two of them word or shape
+ * What went wrong at an upstream, from whatever it sent: no two of them word or shape
  * their errors alike. Codes are asked before the status, because the status often says less.
  */
-import { isObject } from '../../core/json.ts';
-import type { FailureKind, UpstreamFailure } from '../dialect.ts';
+import { isObject } from '../core/json.ts';
+import type { FailureKind, UpstreamFailure } from './dialect.ts';
 import { parseExact } from './exact-json.ts';
 import { readRetryAfter } from './retry-after.ts';
 

@@ -1,0 +1,87 @@
+/**
+ * What one chunk of a stream costs on its way to a client, passed through and translated. Run as
+ * `bun bench/translation.ts`; it fails when translating takes 15 µs more than passing through.
+ */
+
+import { anthropicClient } from '../src/dialects/anthropic/client.ts';
+import { AnthropicPassThrough } from '../src/dialects/anthropic/pass-through.ts';
+import { anthropicUpstream } from '../src/dialects/anthropic/upstream.ts';
+import type { SseMessage, StreamRelay } from '../src/dialects/dialect.ts';
+import { openAiClient } from '../src/dialects/openai/client.ts';
+import { OpenAiPassThrough } from '../src/dialects/openai/stream.ts';
+import { openAiUpstream } from '../src/dialects/openai/upstream.ts';
+import { translate } from '../src/dialects/translation.ts';
+import { question } from '../tests/support/question.ts';
+
+const chunks = 2_000;
+const rounds = 50;
+const extraMicrosMax = 15;
+
+const identity = { id: 'chatcmpl-feedface', model: 'acme/large', provider: 'acme', created: 1 };
+const words = Array.from({ length: chunks }, (_, index) => ` word${index}`);
+const messagesOf = (bodies: readonly object[]): SseMessage[] =>
+  bodies.map((body) => ({ event: null, data: JSON.stringify(body) }));
+
+const openAiStream = messagesOf(
+  words.map((content) => ({
+    id: 'chatcmpl-upstream',
+    object: 'chat.completion.chunk',
+    created: 1,
+    model: 'upstream',
+    choices: [{ index: 0, delta: { content }, finish_reason: null }],
+  })),
+);
+const usage = { input_tokens: 10, output_tokens: 1 };
+const anthropicStream = messagesOf([
+  { type: 'message_start', message: { id: 'msg_upstream', model: 'upstream', usage } },
+  { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+  ...words.map((text) => ({
+    type: 'content_block_delta',
+    index: 0,
+    delta: { type: 'text_delta', text },
+  })),
+]);
+
+const toOpenAi = openAiClient({ includeUsage: true });
+const toAnthropic = anthropicClient({ inputTokensEstimate: 9 });
+const ways: readonly [string, () => StreamRelay, readonly SseMessage[]][] = [
+  [
+    'OpenAI, passed through',
+    () => new OpenAiPassThrough(identity, { includeUsage: true }),
+    openAiStream,
+  ],
+  ['Anthropic, passed through', () => new AnthropicPassThrough(identity, 9), anthropicStream],
+  [
+    'OpenAI for an Anthropic client',
+    () => translate(question(), toAnthropic, openAiUpstream).openStream(identity),
+    openAiStream,
+  ],
+  [
+    'Anthropic for an OpenAI client',
+    () => translate(question(), toOpenAi, anthropicUpstream).openStream(identity),
+    anthropicStream,
+  ],
+];
+
+/** The best of many rounds: what the machine does besides is not what is measured. */
+function microsPerChunk(open: () => StreamRelay, messages: readonly SseMessage[]): number {
+  let best = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < rounds; round += 1) {
+    const relay = open();
+    let length = 0;
+    const start = performance.now();
+    for (const message of messages) length += relay.push(message).length;
+    const micros = ((performance.now() - start) * 1_000) / messages.length;
+    if (length === 0) throw new Error('Nothing was said.');
+    best = Math.min(best, micros);
+  }
+  return best;
+}
+
+const measured = ways.map(([name, open, messages]) => {
+  const micros = microsPerChunk(open, messages);
+  process.stdout.write(`${name.padEnd(32)} ${micros.toFixed(2)} µs per chunk\n`);
+  return micros;
+});
+const [openAi = 0, anthropic = 0, ...translated] = measured;
+if (Math.max(...translated) > Math.min(openAi, anthropic) + extraMicrosMax) process.exit(1);

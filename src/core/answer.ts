@@ -1,0 +1,52 @@
+import type { Usage } from './usage.ts';
+
+/**
+ * The words of an answer, as they come. Every upstream's dialect tells its answers in these words,
+ * whole or streamed, and every client's dialect listens to them: they are the one vocabulary in
+ * between. Methods and not objects, because a stream has thousands of them.
+ *
+ * Told in order. Parts do not interleave, but for tool calls, whose arguments may.
+ */
+export interface AnswerListener {
+  text(text: string): void;
+  /** A piece of the model's visible thinking. */
+  reasoning(text: string): void;
+  /**
+   * Ends the thought just told with the provider's proof of it, marked as in signature.ts. Perhaps
+   * there was no text: a proof that belongs to a tool call is told right before that call.
+   */
+  reasoningSignature(signature: string): void;
+  /** A whole encrypted thought. */
+  redactedReasoning(data: string): void;
+  /** Begins a call; `call` counts from 0 in the order of appearance. `id` is never empty. */
+  toolCall(call: number, id: string, name: string): void;
+  /** A piece of that call's JSON text. A call that gets none has no arguments. */
+  toolArguments(call: number, json: string): void;
+  refusal(text: string): void;
+  /** The source of something said in the text. */
+  citation(citation: Citation): void;
+  /** A picture the model made. */
+  image(mediaType: string, base64: string): void;
+  /** Why the answer ended. Once; usage may still follow. */
+  finish(reason: FinishReason, stopSequence: string | null): void;
+  /** All that was used so far; the last one counts. */
+  usage(usage: Usage): void;
+}
+
+export interface Citation {
+  readonly url: string;
+  readonly title: string;
+  /** The words of the source; '' when they were not given. */
+  readonly quote: string;
+  /** Which characters of the answer's text it is for; null when nobody said. */
+  readonly range: { readonly start: number; readonly end: number } | null;
+}
+
+/** `pause`: the provider stopped for a while and wants to be asked to go on. */
+export type FinishReason =
+  | 'stop'
+  | 'stop_sequence'
+  | 'length'
+  | 'tool_calls'
+  | 'content_filter'
+  | 'pause';

@@ -1,0 +1,44 @@
+/** What every request asks of the steps between its client and an upstream. */
+export interface Ask {
+  readonly operation: OperationName;
+  /** The fallback chain: `model`, then `models`, duplicates dropped. */
+  readonly models: readonly string[];
+  readonly preferences: RoutePreferences;
+  /** Whether the answer comes as a stream of events. */
+  readonly stream: boolean;
+  /** Optional parameters present; told only for `provider.require_parameters`. */
+  readonly parameters: readonly string[];
+  /** The end user, as the client names them. */
+  readonly user: string | null;
+}
+
+export type OperationName = 'chat' | 'embeddings' | 'speech' | 'transcription' | 'images' | 'job';
+
+export const sortKeys = ['price', 'latency', 'throughput'] as const;
+export type SortKey = (typeof sortKeys)[number];
+
+/** The client's wishes about providers; see decisions on routing in docs. */
+export interface RoutePreferences {
+  readonly order: readonly string[];
+  readonly only: readonly string[] | null;
+  readonly ignore: readonly string[];
+  readonly allowFallbacks: boolean;
+  readonly sort: SortKey | null;
+  /** `sort`: order all candidates of all models together. */
+  readonly route: 'fallback' | 'sort';
+  /** Dollars per million tokens. */
+  readonly maxPrice: { readonly prompt: number | null; readonly completion: number | null };
+  readonly requireParameters: boolean;
+}
+
+/** What a client wishes that says nothing about providers. */
+export const noPreferences: RoutePreferences = {
+  order: [],
+  only: null,
+  ignore: [],
+  allowFallbacks: true,
+  sort: null,
+  route: 'fallback',
+  maxPrice: { prompt: null, completion: null },
+  requireParameters: false,
+};

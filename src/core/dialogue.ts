@@ -1,0 +1,144 @@
+/**
+ * A chat request in our own words. A client's dialect is read into it and an upstream's is written
+ * from it, so that N clients and M upstreams need N + M translators. It is made only when the two
+ * sides speak differently; the same dialect on both sides passes text through.
+ */
+export interface Dialogue {
+  /** System texts stand where the client put them; those at the beginning are the instructions. */
+  readonly turns: readonly Turn[];
+  readonly tools: readonly Tool[];
+  /** Null: the client did not say. */
+  readonly toolChoice: ToolChoice | null;
+  readonly parallelTools: boolean | null;
+  readonly outputTokensMax: number | null;
+  readonly stop: readonly string[];
+  readonly json: JsonWish | null;
+  readonly reasoning: ReasoningWish | null;
+  readonly sampling: Sampling;
+  /** Names the end user to the provider. */
+  readonly user: string | null;
+  readonly stream: boolean;
+  /** Whether each choice is wanted more than once. */
+  readonly choices: number;
+  /** Fields that only the client's own dialect knows: told as dropped when it is left. */
+  readonly foreign: readonly string[];
+}
+
+/** All of it optional, and refused by some models: each absent one is undefined. */
+export interface Sampling {
+  readonly temperature?: number | undefined;
+  readonly topP?: number | undefined;
+  readonly topK?: number | undefined;
+  readonly seed?: number | undefined;
+  readonly presencePenalty?: number | undefined;
+  readonly frequencyPenalty?: number | undefined;
+  readonly logprobs?: boolean | undefined;
+  readonly topLogprobs?: number | undefined;
+  readonly logitBias?: Readonly<Record<string, number>> | undefined;
+}
+
+export type ToolChoice = 'auto' | 'none' | 'required' | { readonly name: string };
+
+export interface JsonWish {
+  /** Null: any JSON object will do. */
+  readonly schema: Readonly<Record<string, unknown>> | null;
+  readonly name: string;
+  readonly description?: string | undefined;
+  readonly strict?: boolean | undefined;
+}
+
+export const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
+export type Effort = (typeof efforts)[number];
+
+export interface ReasoningWish {
+  /** Null: the model's own default. `none` switches reasoning off where that is possible. */
+  readonly effort: Effort | null;
+  readonly budgetTokens: number | null;
+  /** False: the client does not want to see the reasoning's text. */
+  readonly visible: boolean;
+}
+
+export interface Tool {
+  readonly name: string;
+  readonly description?: string | undefined;
+  /** JSON Schema of its arguments; null for none. */
+  readonly parameters: Readonly<Record<string, unknown>> | null;
+  readonly strict?: boolean | undefined;
+  readonly cacheControl?: CacheControl | undefined;
+}
+
+/** Anthropic's mark for prompt caching, as the client wrote it. */
+export type CacheControl = Readonly<Record<string, unknown>>;
+
+export type Turn =
+  | { readonly role: 'system'; readonly parts: readonly TextPart[] }
+  /** Results of tools come first, then what the user says to them. */
+  | { readonly role: 'user'; readonly parts: readonly UserPart[] }
+  | { readonly role: 'assistant'; readonly parts: readonly AssistantPart[] };
+
+export type UserPart = TextPart | ImagePart | DocumentPart | AudioPart | ToolResultPart;
+export type AssistantPart = TextPart | ReasoningPart | ToolCallPart | RefusalPart;
+
+interface Cacheable {
+  readonly cacheControl?: CacheControl | undefined;
+}
+
+export interface TextPart extends Cacheable {
+  readonly kind: 'text';
+  readonly text: string;
+}
+
+export interface ImagePart extends Cacheable {
+  readonly kind: 'image';
+  /** http(s), or a `data:` URL with the picture itself. */
+  readonly url: string;
+  readonly detail?: string | undefined;
+}
+
+export interface DocumentPart extends Cacheable {
+  readonly kind: 'document';
+  readonly source:
+    | { readonly url: string }
+    | { readonly text: string }
+    | { readonly fileId: string };
+  readonly name?: string | undefined;
+}
+
+export interface AudioPart {
+  readonly kind: 'audio';
+  /** Base64. */
+  readonly data: string;
+  /** `wav`, `mp3`. */
+  readonly format: string;
+}
+
+export interface ToolResultPart extends Cacheable {
+  readonly kind: 'tool_result';
+  readonly callId: string;
+  readonly parts: readonly (TextPart | ImagePart | DocumentPart)[];
+  readonly isError: boolean;
+}
+
+export interface ToolCallPart extends Cacheable {
+  readonly kind: 'tool_call';
+  readonly id: string;
+  readonly name: string;
+  /** JSON text, as the model wrote it. */
+  readonly arguments: string;
+}
+
+/** A thought of an earlier turn. Right before a tool call it belongs to that call. */
+export interface ReasoningPart {
+  readonly kind: 'reasoning';
+  /** May be empty where there is a signature. */
+  readonly text: string;
+  /** The provider's proof that the thought is its own; see signature.ts for whose it is. */
+  readonly signature?: string | undefined;
+  /** A whole encrypted thought, in place of text; Anthropic's only. */
+  readonly redacted?: string | undefined;
+}
+
+export interface RefusalPart {
+  readonly kind: 'refusal';
+  readonly text: string;
+}

@@ -1,0 +1,60 @@
+/** What a whole answer and a streamed one to an Anthropic client have in common. */
+import type { Citation, FinishReason } from '../../core/answer.ts';
+import { isObject } from '../../core/json.ts';
+import { parseExact } from '../exact-json.ts';
+
+const stopReasons: Readonly<Record<FinishReason, string>> = {
+  stop: 'end_turn',
+  stop_sequence: 'stop_sequence',
+  length: 'max_tokens',
+  tool_calls: 'tool_use',
+  content_filter: 'refusal',
+  pause: 'pause_turn',
+};
+
+export interface Stopped {
+  readonly reason: FinishReason;
+  readonly sequence: string | null;
+  readonly hasTools: boolean;
+  readonly isRefused: boolean;
+}
+
+/** Clients run tools only when the reason says so, and then wait for ever if there are none. */
+export function stopFields({ reason, sequence, hasTools, isRefused }: Stopped) {
+  const plain = reason === 'stop' || reason === 'tool_calls';
+  const word = plain ? (hasTools ? 'tool_use' : 'end_turn') : stopReasons[reason];
+  return { stop_reason: isRefused ? 'refusal' : word, stop_sequence: sequence };
+}
+
+/** Tied to the request like the id of a chat completion, so that either finds the other. */
+export function messageId(completionId: string): string {
+  return `msg_${completionId.replace(/^chatcmpl-/, '')}`;
+}
+
+/** Puts the alias wherever a JSON text has the upstream's name of the model as a value. */
+export function renameModel(json: string, upstreamModel: unknown, alias: string): string {
+  if (typeof upstreamModel !== 'string' || upstreamModel === '') return json;
+  return json.replaceAll(JSON.stringify(upstreamModel), JSON.stringify(alias));
+}
+
+/** Anthropic takes nothing but an object as the input of a tool. */
+export function toolInput(json: string): Record<string, unknown> {
+  if (json.trim() === '') return {};
+  const value = parseExact(json);
+  if (isObject(value)) return value;
+  return value === undefined ? { arguments: json } : { value };
+}
+
+export function citationOf({ url, title, quote }: Citation) {
+  return {
+    type: 'web_search_result_location',
+    url,
+    title,
+    cited_text: quote,
+    encrypted_index: '',
+  };
+}
+
+export function imageBlock(mediaType: string, base64: string) {
+  return { type: 'image', source: { type: 'base64', media_type: mediaType, data: base64 } };
+}

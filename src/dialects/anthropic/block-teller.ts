@@ -1,0 +1,154 @@
+/** Tells the blocks of an answer in our words; the same for a whole one and for its pieces. */
+import type { AnswerListener, Citation } from '../../core/answer.ts';
+import { citationsMax, openBlocksMax } from '../../core/bounds.ts';
+import { randomText } from '../../core/ids.ts';
+import { isObject } from '../../core/json.ts';
+import { markSignature } from '../../core/signature.ts';
+
+interface OpenBlock {
+  readonly kind: 'text' | 'thinking' | 'tool' | 'silent';
+  /** Counts the calls of this answer; only for tools. */
+  readonly call: number;
+  /** The block came with its input, or had a piece of it since. */
+  input: 'none' | 'whole' | 'pieces';
+  signature: string;
+  /** Where its text begins in the text of the answer. */
+  readonly start: number;
+  readonly citations: Omit<Citation, 'range'>[];
+}
+
+export class BlockTeller {
+  readonly #to: AnswerListener;
+  readonly #open = new Map<unknown, OpenBlock>();
+  #calls = 0;
+  #textLength = 0;
+
+  constructor(to: AnswerListener) {
+    this.#to = to;
+  }
+
+  get hasCalls(): boolean {
+    return this.#calls > 0;
+  }
+
+  /** Answers the characters told; NaN when more blocks are open than any answer has. */
+  open(index: unknown, block: Record<string, unknown>): number {
+    if (this.#open.size >= openBlocksMax) return Number.NaN;
+    switch (block.type) {
+      case 'text': {
+        const { citations } = this.#enter(index, 'text');
+        if (Array.isArray(block.citations)) for (const one of block.citations) cite(citations, one);
+        return this.#tellText(block.text);
+      }
+      case 'thinking':
+        this.#enter(index, 'thinking').signature = textOf(block.signature);
+        return this.#tellThought(block.thinking);
+      case 'redacted_thinking':
+        this.#enter(index, 'silent');
+        return this.#tellRedacted(block.data);
+      case 'tool_use':
+        return this.#tellCall(this.#enter(index, 'tool'), block);
+      default:
+        // Tools that the provider runs itself, and whatever comes to its mind next.
+        this.#enter(index, 'silent');
+        return 0;
+    }
+  }
+
+  delta(index: unknown, delta: Record<string, unknown>): number {
+    const block = this.#open.get(index);
+    if (!block) return 0;
+    switch (delta.type) {
+      case 'text_delta':
+        return block.kind === 'text' ? this.#tellText(delta.text) : 0;
+      case 'thinking_delta':
+        return block.kind === 'thinking' ? this.#tellThought(delta.thinking) : 0;
+      case 'signature_delta':
+        block.signature += textOf(delta.signature);
+        return 0;
+      case 'citations_delta':
+        cite(block.citations, delta.citation);
+        return 0;
+      case 'input_json_delta':
+        return block.kind === 'tool' ? this.#tellInput(block, textOf(delta.partial_json)) : 0;
+      default:
+        return 0;
+    }
+  }
+
+  close(index: unknown): void {
+    const block = this.#open.get(index);
+    if (!block) return;
+    this.#open.delete(index);
+    if (block.kind === 'thinking' && block.signature !== '') {
+      this.#to.reasoningSignature(markSignature('anthropic', block.signature));
+    }
+    if (block.kind === 'tool' && block.input === 'none') this.#to.toolArguments(block.call, '{}');
+    const range = { start: block.start, end: this.#textLength };
+    for (const citation of block.citations) this.#to.citation({ ...citation, range });
+  }
+
+  #enter(index: unknown, kind: OpenBlock['kind']): OpenBlock {
+    const block: OpenBlock = {
+      kind,
+      call: this.#calls,
+      input: 'none',
+      signature: '',
+      start: this.#textLength,
+      citations: [],
+    };
+    this.#open.set(index, block);
+    return block;
+  }
+
+  #tellText(text: unknown): number {
+    const words = textOf(text);
+    if (words !== '') this.#to.text(words);
+    this.#textLength += words.length;
+    return words.length;
+  }
+
+  #tellThought(text: unknown): number {
+    const words = textOf(text);
+    if (words !== '') this.#to.reasoning(words);
+    return words.length;
+  }
+
+  #tellRedacted(data: unknown): number {
+    const words = textOf(data);
+    if (words !== '') this.#to.redactedReasoning(words);
+    return words.length;
+  }
+
+  #tellCall(block: OpenBlock, { id, name, input }: Record<string, unknown>): number {
+    this.#calls += 1;
+    this.#to.toolCall(block.call, textOf(id) || `toolu_${randomText(24)}`, textOf(name));
+    const given = isObject(input) && Object.keys(input).length > 0;
+    const json = given ? JSON.stringify(input) : textOf(input);
+    if (json !== '') {
+      block.input = 'whole';
+      this.#to.toolArguments(block.call, json);
+    }
+    return textOf(name).length + json.length;
+  }
+
+  /** Some proxies send the whole input at the start and then its pieces once more. */
+  #tellInput(block: OpenBlock, json: string): number {
+    if (json === '' || block.input === 'whole') return 0;
+    block.input = 'pieces';
+    this.#to.toolArguments(block.call, json);
+    return json.length;
+  }
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+/** Only sources with an address: what documents of the request were quoted, its client knows. */
+function cite(citations: Omit<Citation, 'range'>[], raw: unknown): void {
+  if (!isObject(raw) || citations.length >= citationsMax) return;
+  const url = textOf(raw.url) || textOf(raw.source);
+  if (!/^https?:\/\//.test(url)) return;
+  citations.push({ url, title: textOf(raw.title), quote: textOf(raw.cited_text) });
+}

@@ -1,0 +1,152 @@
+/**
+ * The content blocks of Anthropic's messages that we know. Others pass on to Anthropic itself as
+ * they are: it invents new ones all the time, and clients send back what they got from it.
+ */
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { CacheControl } from '../../core/dialogue.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { explain } from '../../core/explain.ts';
+import { optional } from '../openai/chat-schema.ts';
+
+const cacheFields = { cache_control: optional(Type.Object({})) };
+const webAddress = Type.String({ pattern: '^https?://', expected: 'an http(s) address' });
+/** A block inside another one, or one that nobody looked at yet. */
+export const anyBlock = Type.Object({ type: Type.String({ minLength: 1 }) });
+export type AnyBlock = Static<typeof anyBlock>;
+
+const base64 = Type.Object({
+  type: Type.Literal('base64'),
+  media_type: Type.String({ pattern: '^[\\w.+-]+/[\\w.+-]+$', expected: 'a media type' }),
+  data: Type.String({ minLength: 1 }),
+});
+const address = Type.Object({ type: Type.Literal('url'), url: webAddress });
+const file = Type.Object({ type: Type.Literal('file'), file_id: Type.String({ minLength: 1 }) });
+
+export const textBlock = Type.Object({
+  type: Type.Literal('text'),
+  text: Type.String(),
+  ...cacheFields,
+});
+
+const schemas = {
+  text: textBlock,
+  image: Type.Object({
+    type: Type.Literal('image'),
+    source: Type.Union([base64, address, file]),
+    ...cacheFields,
+  }),
+  document: Type.Object({
+    type: Type.Literal('document'),
+    source: Type.Union([
+      base64,
+      address,
+      file,
+      Type.Object({ type: Type.Literal('text'), data: Type.String() }),
+      Type.Object({
+        type: Type.Literal('content'),
+        content: Type.Union([Type.String(), Type.Array(anyBlock)]),
+      }),
+    ]),
+    title: optional(Type.String()),
+    context: optional(Type.String()),
+    citations: optional(Type.Object({ enabled: optional(Type.Boolean()) })),
+    ...cacheFields,
+  }),
+  tool_use: Type.Object({
+    type: Type.Literal('tool_use'),
+    id: Type.String({ minLength: 1 }),
+    name: Type.String({ minLength: 1 }),
+    input: Type.Object({}),
+    ...cacheFields,
+  }),
+  tool_result: Type.Object({
+    type: Type.Literal('tool_result'),
+    tool_use_id: Type.String({ minLength: 1 }),
+    content: optional(Type.Union([Type.String(), Type.Array(anyBlock)])),
+    is_error: optional(Type.Boolean()),
+    ...cacheFields,
+  }),
+  thinking: Type.Object({
+    type: Type.Literal('thinking'),
+    thinking: Type.String(),
+    signature: optional(Type.String()),
+  }),
+  redacted_thinking: Type.Object({
+    type: Type.Literal('redacted_thinking'),
+    data: Type.String(),
+  }),
+};
+
+type Schemas = typeof schemas;
+export type KnownBlock = { [T in keyof Schemas]: Static<Schemas[T]> }[keyof Schemas];
+export type BlockOf<T extends KnownBlock['type']> = Extract<KnownBlock, { type: T }>;
+
+const validators = new Map(
+  Object.entries(schemas).map(([type, schema]) => [type, { schema, ...compiled(schema) }]),
+);
+
+function compiled(schema: Schemas[keyof Schemas]): { fits(block: unknown): boolean } {
+  const validator = Compile(schema);
+  return { fits: (block) => validator.Check(block) };
+}
+
+export type Role = 'user' | 'assistant' | 'system';
+
+/** Whose message a block may stand in, where that is not everybody's. */
+const homes: Readonly<Record<string, Role>> = {
+  image: 'user',
+  document: 'user',
+  tool_result: 'user',
+  tool_use: 'assistant',
+  thinking: 'assistant',
+  redacted_thinking: 'assistant',
+};
+
+/** Refuses the first block that is not what its type says, or stands where it cannot. */
+export function checkBlocks(blocks: readonly AnyBlock[], role: Role, path: string): void {
+  for (const [at, block] of blocks.entries()) {
+    const known = validators.get(block.type);
+    if (!known) continue;
+    const place = `${path}[${at}]`;
+    if (!known.fits(block)) {
+      const [problem] = explain(known.schema, block);
+      const param = problem ? `${place}.${problem.path}` : place;
+      throw invalidRequest(`${param} ${problem?.message ?? 'is not valid'}.`, param);
+    }
+    const home = homes[block.type];
+    if (home !== undefined && home !== role) {
+      const article = home === 'user' ? 'a user' : 'an assistant';
+      const message = `${place}.type "${block.type}" belongs in ${article} message.`;
+      throw invalidRequest(message, `${place}.type`);
+    }
+    checkInside(block, place);
+  }
+}
+
+function checkInside(block: AnyBlock, place: string): void {
+  if (!isKnown(block)) return;
+  if (block.type === 'tool_result' && Array.isArray(block.content)) {
+    checkBlocks(block.content, 'user', `${place}.content`);
+  }
+  if (block.type !== 'document' || block.source.type !== 'content') return;
+  const { content } = block.source;
+  if (Array.isArray(content)) checkBlocks(content, 'user', `${place}.source.content`);
+}
+
+/** True for blocks that were checked by `checkBlocks` and are of a type we know. */
+export function isKnown(block: AnyBlock): block is KnownBlock {
+  return validators.has(block.type);
+}
+
+/** Where a picture is, as an address; undefined for one that only its provider knows. */
+export function imageUrl({ source }: BlockOf<'image'>): string | undefined {
+  if (source.type === 'url') return source.url;
+  return source.type === 'base64' ? `data:${source.media_type};base64,${source.data}` : undefined;
+}
+
+export function cacheMark(holder: { readonly cache_control?: object | null }): {
+  cacheControl?: CacheControl;
+} {
+  return holder.cache_control ? { cacheControl: { ...holder.cache_control } } : {};
+}

@@ -1,0 +1,77 @@
+/** JSON Schemas as Anthropic takes them, which is less than the whole language. */
+import { isObject } from '../../core/json.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Refused by structured output. What they ask for is left to the model's good will. */
+const refused = new Set([
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'multipleOf',
+  'minLength',
+  'maxLength',
+  'pattern',
+  'minItems',
+  'maxItems',
+  'uniqueItems',
+  'minProperties',
+  'maxProperties',
+  'patternProperties',
+  'propertyNames',
+  'contains',
+  'not',
+  'if',
+  'then',
+  'else',
+]);
+
+/** Keys whose value is a schema for each of its names. */
+const named = new Set(['properties', '$defs', 'definitions']);
+/** Keys whose value is a list of schemas. */
+const listed = new Set(['anyOf', 'allOf', 'prefixItems']);
+
+/** For `output_config.format`. */
+export function outputSchema(schema: unknown): unknown {
+  if (!isObject(schema)) return schema;
+  const cleaned: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(schema)) {
+    if (refused.has(key)) continue;
+    const name = key === 'oneOf' ? 'anyOf' : key;
+    cleaned[name] = cleanedValue(name, value);
+  }
+  if (isObjectType(cleaned)) cleaned.additionalProperties = false;
+  return cleaned;
+}
+
+function cleanedValue(key: string, value: unknown): unknown {
+  if (named.has(key) && isObject(value)) {
+    return Object.fromEntries(Object.entries(value).map(([name, of]) => [name, outputSchema(of)]));
+  }
+  if (listed.has(key) && Array.isArray(value)) return value.map(outputSchema);
+  return key === 'items' ? outputSchema(value) : value;
+}
+
+function isObjectType({ type, properties }: Json): boolean {
+  return type === 'object' || isObject(properties);
+}
+
+const unions = ['anyOf', 'oneOf', 'allOf'] as const;
+
+/** For `input_schema` of a tool: an object at its root, and no union there. */
+export function inputSchema(schema: Json | null): Json {
+  const { anyOf, oneOf, allOf, ...rest } = schema ?? {};
+  if (anyOf === undefined && oneOf === undefined && allOf === undefined) {
+    return rest.type === 'object' ? rest : { ...rest, type: 'object' };
+  }
+  // Every way of calling it becomes one object with all the properties of all of them.
+  const branches = unions.flatMap((name) => {
+    const branch = schema?.[name];
+    return Array.isArray(branch) ? branch.filter(isObject) : [];
+  });
+  const parts = [...branches, rest].map(({ properties }) => properties).filter(isObject);
+  return { ...rest, type: 'object', properties: Object.fromEntries(parts.flatMap(entriesOf)) };
+}
+
+const entriesOf = (part: Record<string, unknown>) => Object.entries(part);

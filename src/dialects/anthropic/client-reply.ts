@@ -1,0 +1,112 @@
+/** An answer told in our words, as one Anthropic message. */
+import type { Citation, FinishReason } from '../../core/answer.ts';
+import type { ReplyClosing, ReplyIdentity, ReplyWriter } from '../dialect.ts';
+import { citationOf, imageBlock, messageId, stopFields, toolInput } from './answer-words.ts';
+import { writeUsage } from './usage.ts';
+
+type Block =
+  | { readonly type: 'text'; text: string; citations?: object[] }
+  | { readonly type: 'thinking'; thinking: string; signature: string }
+  | { readonly type: 'tool_use'; readonly id: string; readonly name: string; json: string }
+  | { readonly type: 'whole'; readonly block: object };
+
+export class AnthropicReplyWriter implements ReplyWriter {
+  readonly #identity: ReplyIdentity;
+  readonly #blocks: Block[] = [];
+  readonly #calls = new Map<number, { json: string }>();
+  #isRefused = false;
+  #reason: FinishReason = 'stop';
+  #stopSequence: string | null = null;
+
+  constructor(identity: ReplyIdentity) {
+    this.#identity = identity;
+  }
+
+  text(text: string): void {
+    if (text === '') return;
+    const last = this.#blocks.at(-1);
+    if (last?.type === 'text') last.text += text;
+    else this.#blocks.push({ type: 'text', text });
+  }
+
+  reasoning(text: string): void {
+    this.#thought().thinking += text;
+  }
+
+  reasoningSignature(signature: string): void {
+    this.#thought().signature = signature;
+  }
+
+  redactedReasoning(data: string): void {
+    this.#blocks.push({ type: 'whole', block: { type: 'redacted_thinking', data } });
+  }
+
+  toolCall(call: number, id: string, name: string): void {
+    const block = { type: 'tool_use' as const, id, name, json: '' };
+    this.#calls.set(call, block);
+    this.#blocks.push(block);
+  }
+
+  toolArguments(call: number, json: string): void {
+    const block = this.#calls.get(call);
+    if (block) block.json += json;
+  }
+
+  refusal(text: string): void {
+    this.#isRefused = true;
+    this.text(text);
+  }
+
+  citation(citation: Citation): void {
+    const text = this.#blocks.findLast((block) => block.type === 'text');
+    if (!text) return;
+    text.citations ??= [];
+    text.citations.push(citationOf(citation));
+  }
+
+  image(mediaType: string, base64: string): void {
+    this.#blocks.push({ type: 'whole', block: imageBlock(mediaType, base64) });
+  }
+
+  finish(reason: FinishReason, stopSequence: string | null): void {
+    this.#reason = reason;
+    this.#stopSequence = stopSequence;
+  }
+
+  /** The settled numbers are told at the end. */
+  usage(): void {}
+
+  write({ usage }: ReplyClosing): string {
+    const { id, model } = this.#identity;
+    return JSON.stringify({
+      id: messageId(id),
+      type: 'message',
+      role: 'assistant',
+      model,
+      content: this.#blocks.map(writeBlock),
+      ...stopFields({
+        reason: this.#reason,
+        sequence: this.#stopSequence,
+        hasTools: this.#calls.size > 0,
+        isRefused: this.#isRefused,
+      }),
+      usage: writeUsage(usage),
+    });
+  }
+
+  /** The thought being told; one that has its signature is over. */
+  #thought(): { thinking: string; signature: string } {
+    const last = this.#blocks.at(-1);
+    if (last?.type === 'thinking' && last.signature === '') return last;
+    const fresh = { type: 'thinking' as const, thinking: '', signature: '' };
+    this.#blocks.push(fresh);
+    return fresh;
+  }
+}
+
+function writeBlock(block: Block): object {
+  if (block.type === 'whole') return block.block;
+  if (block.type !== 'tool_use') return block;
+  const { type, id, name, json } = block;
+  return { type, id, name, input: toolInput(json) };
+}

@@ -1,0 +1,255 @@
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { checkAnthropicStream } from '../../../tests/support/stream-checks.ts';
+import { waitingArgumentsMax } from '../../core/bounds.ts';
+import { GatewayError } from '../../core/errors.ts';
+import { noUsage } from '../../core/usage.ts';
+import type { StreamWriter } from '../dialect.ts';
+import { anthropicClient } from './client.ts';
+import { anthropicWords } from './client-stream.ts';
+
+const identity = {
+  id: 'chatcmpl-0123456789abcdef',
+  model: 'acme/large',
+  provider: 'acme',
+  created: 1,
+};
+const usage = {
+  ...noUsage,
+  inputTokens: 20,
+  cacheReadTokens: 7,
+  cacheWriteTokens: 3,
+  outputTokens: 5,
+};
+
+function open(): StreamWriter {
+  return anthropicClient({ inputTokensEstimate: 12 }).openStream(identity);
+}
+
+/** What a client sees of an answer that is told in some way. */
+function seen(tell: (to: StreamWriter) => void) {
+  const writer = open();
+  tell(writer);
+  return checkAnthropicStream(writer.take() + writer.close({ usage, costCredits: 9 }));
+}
+
+describe('a stream for an Anthropic client', () => {
+  test('has no block before there are words for it', () => {
+    const writer = open();
+    expect(writer.take()).toBe('');
+    writer.text('');
+    expect(writer.take()).toBe('');
+    const answer = seen((to) => to.finish('stop', null));
+    expect(answer).toMatchObject({ blocks: [], stopReason: 'end_turn', ended: 'whole' });
+  });
+
+  test('begins with an estimate of its prompt and ends with what was settled', () => {
+    const writer = open();
+    writer.text('Hi');
+    expect(writer.take()).toContain('"input_tokens":12,');
+    const answer = seen((to) => to.text('Hi'));
+    expect(answer.usage).toEqual({
+      input_tokens: 20,
+      cache_creation_input_tokens: 3,
+      cache_read_input_tokens: 7,
+      output_tokens: 5,
+    });
+  });
+
+  test('ends a thought with its signature, also one without words', () => {
+    const answer = seen((to) => {
+      to.reasoning('let me ');
+      to.reasoning('see');
+      to.reasoningSignature('sig-1');
+      to.reasoningSignature('gemini:sig-2');
+      to.redactedReasoning('secret');
+      to.text('Yes');
+    });
+    expect(answer).toMatchObject({
+      blocks: ['thinking', 'thinking', 'redacted_thinking', 'text'],
+      thinking: 'let me see',
+      signatures: ['sig-1', 'gemini:sig-2'],
+      redacted: ['secret'],
+    });
+  });
+
+  test('shows the second call while the first one is complete', () => {
+    const writer = open();
+    writer.toolCall(0, 'a', 'look');
+    writer.toolArguments(0, '{"x":"}"');
+    writer.toolArguments(0, '}');
+    writer.toolCall(1, 'b', 'find');
+    expect(writer.take()).toContain('"name":"find"');
+    writer.toolArguments(1, '{}');
+    expect(writer.take()).toContain('"partial_json":"{}"');
+  });
+
+  test('keeps calls apart whose arguments come by turns', () => {
+    const answer = seen((to) => {
+      to.text('Two at once');
+      to.toolCall(0, 'a', 'look');
+      to.toolCall(1, 'b', 'find');
+      to.toolCall(2, 'c', 'wait');
+      to.toolArguments(1, '{"y":');
+      to.toolArguments(0, '{"x":');
+      to.toolArguments(1, '2}');
+      to.toolArguments(0, '1}');
+      to.finish('tool_calls', null);
+    });
+    expect(answer).toMatchObject({
+      blocks: ['text', 'tool_use', 'tool_use', 'tool_use'],
+      tools: [
+        { id: 'a', name: 'look', input: { x: 1 } },
+        { id: 'b', name: 'find', input: { y: 2 } },
+        { id: 'c', name: 'wait', input: {} },
+      ],
+      stopReason: 'tool_use',
+    });
+  });
+
+  test('shows what waited as soon as the call before it is complete', () => {
+    const writer = open();
+    for (const call of [0, 1, 2, 3]) writer.toolCall(call, `id_${call}`, `tool_${call}`);
+    writer.toolArguments(1, '{"b":1}');
+    writer.toolArguments(2, '{"c":');
+    writer.take();
+    writer.toolArguments(0, '{}');
+    const shown = [...writer.take().matchAll(/"name":"(\w+)"/g)].map((match) => match[1]);
+    expect(shown).toEqual(['tool_1', 'tool_2']);
+  });
+
+  test('has calls without arguments before the text that follows them', () => {
+    const answer = seen((to) => {
+      to.toolCall(0, 'a', 'look');
+      to.toolCall(1, 'b', 'find');
+      to.text('Both.');
+    });
+    expect(answer.blocks).toEqual(['tool_use', 'tool_use', 'text']);
+  });
+
+  test('does not let waiting arguments grow without end', () => {
+    const writer = open();
+    writer.toolCall(0, 'a', 'look');
+    writer.toolCall(1, 'b', 'find');
+    writer.toolArguments(1, 'x'.repeat(waitingArgumentsMax));
+    expect(writer.take().length).toBeLessThan(2_000);
+    writer.toolArguments(1, 'x');
+    expect(writer.take().length).toBeGreaterThan(waitingArgumentsMax);
+  });
+
+  test('tells a refusal as text and by its reason', () => {
+    const answer = seen((to) => {
+      to.refusal('I cannot do that.');
+      to.finish('stop', null);
+    });
+    expect(answer).toMatchObject({ text: 'I cannot do that.', stopReason: 'refusal' });
+  });
+
+  test.each([
+    ['stop', 'end_turn'],
+    ['length', 'max_tokens'],
+    ['content_filter', 'refusal'],
+    ['pause', 'pause_turn'],
+    // There is nothing to run.
+    ['tool_calls', 'end_turn'],
+  ] as const)('says %s as %s', (reason, word) => {
+    expect(seen((to) => to.finish(reason, null)).stopReason).toBe(word);
+  });
+
+  test('says which stop sequence was met, and tool_use wherever there are tools', () => {
+    const stopped = seen((to) => to.finish('stop_sequence', 'END'));
+    expect(stopped).toMatchObject({ stopReason: 'stop_sequence', stopSequence: 'END' });
+    const called = seen((to) => {
+      to.toolCall(0, 'a', 'look');
+      to.finish('stop', null);
+    });
+    expect(called.stopReason).toBe('tool_use');
+  });
+
+  test('cites sources in their text, and has pictures as blocks', () => {
+    const answer = seen((to) => {
+      to.text('Ruby is at 4.0');
+      to.citation({ url: 'https://a.example', title: 'A', quote: 'q', range: null });
+      to.image('image/png', 'aGk=');
+    });
+    expect(answer.blocks).toEqual(['text', 'image']);
+    expect(answer.citations).toMatchObject([{ url: 'https://a.example', cited_text: 'q' }]);
+  });
+
+  test('keeps a connection alive by pings behind its beginning, and fails by an event', () => {
+    const writer = open();
+    const said = writer.keepAlive();
+    writer.text('Hi');
+    const broken = new GatewayError('upstream_error', 'It broke.', { status: 504 });
+    const answer = checkAnthropicStream(
+      said + writer.take() + writer.keepAlive() + writer.fail(broken),
+    );
+    expect(answer).toMatchObject({
+      ended: 'error',
+      pings: 2,
+      text: 'Hi',
+      error: { type: 'timeout_error', message: 'It broke.' },
+    });
+  });
+
+  test('has words of its own before anybody has answered', () => {
+    const late = anthropicWords.keepAlive() + open().keepAlive();
+    expect(checkAnthropicStream(late)).toMatchObject({ ended: 'cut', pings: 1 });
+    const poor = new GatewayError('insufficient_credits', 'Too poor.');
+    const seenError = checkAnthropicStream(anthropicWords.fail(poor, identity));
+    expect(seenError).toMatchObject({ ended: 'error', error: { type: 'billing_error' } });
+  });
+});
+
+/** Everything that can be told, in any order that the vocabulary allows. */
+const words = fc.oneof(
+  fc.record({ kind: fc.constantFrom('text', 'reasoning', 'refusal'), text: fc.string() }),
+  fc.record({ kind: fc.constantFrom('signature', 'redacted'), text: fc.string({ minLength: 1 }) }),
+  fc.record({
+    kind: fc.constant('tools'),
+    inputs: fc.array(fc.dictionary(fc.string(), fc.string()), { minLength: 1, maxLength: 3 }),
+    /** Which call gets the next piece of its arguments. */
+    order: fc.array(fc.nat(2), { maxLength: 40 }),
+  }),
+);
+
+test('whatever is told, in whatever pieces, obeys the rules and loses nothing', () => {
+  fc.assert(
+    fc.property(fc.array(words, { maxLength: 12 }), (told) => {
+      const inputs: object[] = [];
+      const answer = seen((to) => {
+        for (const word of told) {
+          if ('text' in word) {
+            if (word.kind === 'text') to.text(word.text);
+            else if (word.kind === 'reasoning') to.reasoning(word.text);
+            else if (word.kind === 'refusal') to.refusal(word.text);
+            else if (word.kind === 'signature') to.reasoningSignature(word.text);
+            else to.redactedReasoning(word.text);
+            continue;
+          }
+          const first = inputs.length;
+          const left = word.inputs.map((input) => JSON.stringify(input));
+          for (const at of left.keys()) to.toolCall(first + at, `id_${first + at}`, 'look');
+          for (const choice of [...word.order, ...left.keys()]) {
+            const at = choice % left.length;
+            const isLast = choice === at && word.order.length === 0;
+            const piece = isLast ? (left[at] ?? '') : (left[at] ?? '').slice(0, 3);
+            left[at] = (left[at] ?? '').slice(piece.length);
+            to.toolArguments(first + at, piece);
+          }
+          for (const [at, rest] of left.entries()) to.toolArguments(first + at, rest);
+          inputs.push(...word.inputs);
+        }
+        to.finish('stop', null);
+      });
+      const said = (kinds: readonly string[]) =>
+        told.flatMap((word) => ('text' in word && kinds.includes(word.kind) ? [word.text] : []));
+      expect(answer.ended).toBe('whole');
+      expect(answer.text).toBe(said(['text', 'refusal']).join(''));
+      expect(answer.thinking).toBe(said(['reasoning']).join(''));
+      expect(answer.signatures).toEqual(said(['signature']));
+      expect(answer.tools.map(({ input }) => input)).toEqual(inputs);
+    }),
+    { numRuns: 300 },
+  );
+});

@@ -1,0 +1,230 @@
+/** An answer told in our words, as the events of an Anthropic stream. */
+import type { Citation, FinishReason } from '../../core/answer.ts';
+import { waitingArgumentsMax } from '../../core/bounds.ts';
+import type { GatewayError } from '../../core/errors.ts';
+import type { ClientWords, ReplyClosing, ReplyIdentity, StreamWriter } from '../dialect.ts';
+import { citationOf, imageBlock, messageId, stopFields } from './answer-words.ts';
+import { anthropicErrorType } from './error-type.ts';
+import { JsonEnd } from './json-end.ts';
+import { openingUsage, writeUsage } from './usage.ts';
+
+/** A call whose block has to wait: only one block may be open at a time. */
+interface WaitingCall {
+  readonly call: number;
+  readonly id: string;
+  readonly name: string;
+  json: string;
+}
+
+type OpenBlock =
+  | { readonly kind: 'text' | 'thinking' }
+  | { readonly kind: 'tool'; readonly call: number; readonly end: JsonEnd };
+
+export class AnthropicStreamWriter implements StreamWriter {
+  readonly #identity: ReplyIdentity;
+  readonly #inputTokensEstimate: number;
+  #out = '';
+  #hasBegun = false;
+  /** The number of the block that is open, or was last. */
+  #index = -1;
+  #open: OpenBlock | undefined;
+  readonly #waiting = new Map<number, WaitingCall>();
+  #waitingLength = 0;
+  #hasTools = false;
+  #isRefused = false;
+  #reason: FinishReason = 'stop';
+  #stopSequence: string | null = null;
+
+  constructor(identity: ReplyIdentity, inputTokensEstimate: number) {
+    this.#identity = identity;
+    this.#inputTokensEstimate = inputTokensEstimate;
+  }
+
+  text(text: string): void {
+    if (text === '') return;
+    this.#enter('text');
+    this.#delta(`{"type":"text_delta","text":${JSON.stringify(text)}}`);
+  }
+
+  reasoning(text: string): void {
+    if (text === '') return;
+    this.#enter('thinking');
+    this.#delta(`{"type":"thinking_delta","thinking":${JSON.stringify(text)}}`);
+  }
+
+  reasoningSignature(signature: string): void {
+    this.#enter('thinking');
+    this.#delta(JSON.stringify({ type: 'signature_delta', signature }));
+    this.#close();
+  }
+
+  redactedReasoning(data: string): void {
+    this.#whole({ type: 'redacted_thinking', data });
+  }
+
+  toolCall(call: number, id: string, name: string): void {
+    this.#hasTools = true;
+    this.#waiting.set(call, { call, id, name, json: '' });
+    if (this.#open?.kind !== 'tool' || this.#open.end.isOver) this.#openNextTool();
+  }
+
+  toolArguments(call: number, json: string): void {
+    if (json === '') return;
+    const open = this.#open;
+    if (open?.kind === 'tool' && open.call === call) {
+      this.#argue(json, open.end);
+      if (open.end.isOver) this.#openNextTool();
+      return;
+    }
+    const waiting = this.#waiting.get(call);
+    if (!waiting) return;
+    waiting.json += json;
+    this.#waitingLength += json.length;
+    if (this.#waitingLength > waitingArgumentsMax) this.#openNextTool();
+  }
+
+  refusal(text: string): void {
+    this.#isRefused = true;
+    this.text(text);
+  }
+
+  citation(citation: Citation): void {
+    // Behind its text there is no place for it any more.
+    if (this.#open?.kind !== 'text') return;
+    this.#delta(JSON.stringify({ type: 'citations_delta', citation: citationOf(citation) }));
+  }
+
+  image(mediaType: string, base64: string): void {
+    this.#whole(imageBlock(mediaType, base64));
+  }
+
+  finish(reason: FinishReason, stopSequence: string | null): void {
+    this.#reason = reason;
+    this.#stopSequence = stopSequence;
+    this.#begin();
+    this.#closeAll();
+  }
+
+  /** The settled numbers are told at the end. */
+  usage(): void {}
+
+  take(): string {
+    const out = this.#out;
+    this.#out = '';
+    return out;
+  }
+
+  close({ usage }: ReplyClosing): string {
+    this.#begin();
+    this.#closeAll();
+    const delta = stopFields({
+      reason: this.#reason,
+      sequence: this.#stopSequence,
+      hasTools: this.#hasTools,
+      isRefused: this.#isRefused,
+    });
+    this.#event('message_delta', { delta, usage: writeUsage(usage) });
+    this.#event('message_stop', {});
+    return this.take();
+  }
+
+  fail(error: GatewayError): string {
+    return this.take() + anthropicWords.fail(error, this.#identity);
+  }
+
+  keepAlive(): string {
+    this.#begin();
+    this.#event('ping', {});
+    return this.take();
+  }
+
+  #begin(): void {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
+    const { id, model } = this.#identity;
+    const message = {
+      id: messageId(id),
+      type: 'message',
+      role: 'assistant',
+      model,
+      content: [],
+      stop_reason: null,
+      stop_sequence: null,
+      usage: openingUsage(this.#inputTokensEstimate),
+    };
+    this.#event('message_start', { message });
+  }
+
+  #event(type: string, fields: object): void {
+    this.#out += eventText(type, fields);
+  }
+
+  #enter(kind: 'text' | 'thinking'): void {
+    if (this.#open?.kind === kind) return;
+    this.#closeAll();
+    const empty = kind === 'text' ? { text: '' } : { thinking: '', signature: '' };
+    this.#start({ type: kind, ...empty }, { kind });
+  }
+
+  /** A block that is complete as it starts. */
+  #whole(block: object): void {
+    this.#closeAll();
+    this.#start(block, undefined);
+    this.#event('content_block_stop', { index: this.#index });
+  }
+
+  #start(block: object, open: OpenBlock | undefined): void {
+    this.#begin();
+    this.#index += 1;
+    this.#open = open;
+    this.#event('content_block_start', { index: this.#index, content_block: block });
+  }
+
+  #delta(delta: string): void {
+    const data = `{"type":"content_block_delta","index":${this.#index},"delta":${delta}}`;
+    this.#out += `event: content_block_delta\ndata: ${data}\n\n`;
+  }
+
+  #argue(json: string, end: JsonEnd): void {
+    end.push(json);
+    this.#delta(`{"type":"input_json_delta","partial_json":${JSON.stringify(json)}}`);
+  }
+
+  /** Goes on as long as the next call is complete already and another one waits behind it. */
+  #openNextTool(): void {
+    for (const { call, id, name, json } of this.#waiting.values()) {
+      this.#waiting.delete(call);
+      this.#waitingLength -= json.length;
+      this.#close();
+      const end = new JsonEnd();
+      this.#start({ type: 'tool_use', id, name, input: {} }, { kind: 'tool', call, end });
+      if (json !== '') this.#argue(json, end);
+      if (!end.isOver) return;
+    }
+  }
+
+  #closeAll(): void {
+    while (this.#waiting.size > 0) this.#openNextTool();
+    this.#close();
+  }
+
+  #close(): void {
+    if (!this.#open) return;
+    this.#open = undefined;
+    this.#event('content_block_stop', { index: this.#index });
+  }
+}
+
+export function eventText(type: string, fields: object): string {
+  return `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
+}
+
+/** What an Anthropic client hears from us outside of an upstream's answer. */
+export const anthropicWords: ClientWords = {
+  /** Before `message_start` no event has its place; a comment has. */
+  keepAlive: () => ': keep-alive\n\n',
+  fail(error) {
+    const { message } = error;
+    return eventText('error', { error: { type: anthropicErrorType(error), message } });
+  },
+};

@@ -1,0 +1,16 @@
+import type { ClientDialect } from '../dialect.ts';
+import { AnthropicReplyWriter } from './client-reply.ts';
+import { AnthropicStreamWriter } from './client-stream.ts';
+
+export interface AnthropicClientOptions {
+  /** A stream begins with the size of its prompt, which only its end really knows. */
+  readonly inputTokensEstimate: number;
+}
+
+/** What an Anthropic client hears of an answer that was told in our words. */
+export function anthropicClient({ inputTokensEstimate }: AnthropicClientOptions): ClientDialect {
+  return {
+    openStream: (identity) => new AnthropicStreamWriter(identity, inputTokensEstimate),
+    openReply: (identity) => new AnthropicReplyWriter(identity),
+  };
+}

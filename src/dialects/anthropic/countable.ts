@@ -1,0 +1,75 @@
+/** What of a request counts as input: its texts, one by one, and its pictures and files. */
+import { readDataUrlImageSize } from '../../core/image-size.ts';
+import { type AnyBlock, type BlockOf, imageUrl, isKnown } from './blocks.ts';
+import type { CountBody } from './messages-schema.ts';
+
+/** What Anthropic puts around each message and each tool. */
+const tokensPerMessage = 4;
+const tokensPerTool = 8;
+
+/** An image has a token for 750 pixels, and is made smaller above this many. */
+const pixelsPerToken = 750;
+const tokensPerImageMax = 1_600;
+
+/** A page of a PDF is some 50 KB and 2,000 tokens. */
+const base64PerToken = 32;
+
+export type Countable = string | { readonly tokens: number };
+
+export function* countable({ system, messages, tools }: CountBody): Generator<Countable> {
+  if (typeof system === 'string') yield system;
+  else for (const { text } of system ?? []) yield text;
+  for (const tool of tools ?? []) {
+    yield { tokens: tokensPerTool };
+    yield JSON.stringify(tool);
+  }
+  for (const { content } of messages) {
+    yield { tokens: tokensPerMessage };
+    if (typeof content === 'string') yield content;
+    else for (const block of content) yield* inBlock(block);
+  }
+}
+
+function* inBlock(block: AnyBlock): Generator<Countable> {
+  if (!isKnown(block)) {
+    yield JSON.stringify(block);
+    return;
+  }
+  switch (block.type) {
+    case 'text':
+      yield block.text;
+      return;
+    case 'image':
+      yield { tokens: imageTokens(imageUrl(block) ?? '') };
+      return;
+    case 'document':
+      yield* inDocument(block.source);
+      return;
+    case 'tool_use':
+      yield `${block.name} ${JSON.stringify(block.input)}`;
+      return;
+    case 'tool_result': {
+      const { content } = block;
+      if (typeof content === 'string') yield content;
+      else for (const inner of content ?? []) yield* inBlock(inner);
+      return;
+    }
+    // Thoughts of earlier turns are not read again.
+    default:
+  }
+}
+
+function imageTokens(url: string): number {
+  const size = readDataUrlImageSize(url);
+  if (!size) return tokensPerImageMax;
+  const tokens = Math.ceil((size.width * size.height) / pixelsPerToken);
+  return Math.min(tokens, tokensPerImageMax);
+}
+
+function* inDocument(source: BlockOf<'document'>['source']): Generator<Countable> {
+  if (source.type === 'text') yield source.data;
+  if (source.type === 'base64') yield { tokens: Math.ceil(source.data.length / base64PerToken) };
+  if (source.type !== 'content') return;
+  if (typeof source.content === 'string') yield source.content;
+  else for (const inner of source.content) yield* inBlock(inner);
+}

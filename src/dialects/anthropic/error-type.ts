@@ -1,0 +1,19 @@
+import type { GatewayError } from '../../core/errors.ts';
+
+const types: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  409: 'conflict_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+};
+
+/** What Anthropic's clients call an error, which they know by its status. */
+export function anthropicErrorType({ status }: GatewayError): string {
+  return types[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
+}

@@ -1,0 +1,27 @@
+import { expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { JsonEnd } from './json-end.ts';
+
+test('an object is over with its last letter and not before, in whatever pieces it comes', () => {
+  fc.assert(
+    fc.property(
+      fc.dictionary(fc.string(), fc.jsonValue()),
+      fc.integer({ min: 1, max: 9 }),
+      (value, size) => {
+        const json = JSON.stringify(value);
+        const end = new JsonEnd();
+        for (let at = 0; at < json.length; at += size) {
+          expect(end.isOver).toBe(false);
+          end.push(json.slice(at, at + size));
+        }
+        expect(end.isOver).toBe(true);
+      },
+    ),
+  );
+});
+
+test.each(['', '"{}"', 'null', '{"a":"}', '[{}', '{"a":"\\"}'])('%p is not over', (json) => {
+  const end = new JsonEnd();
+  end.push(json);
+  expect(end.isOver).toBe(false);
+});

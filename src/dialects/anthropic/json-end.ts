@@ -1,0 +1,34 @@
+const quote = 0x22;
+const backslash = 0x5c;
+
+function isOpening(code: number): boolean {
+  return code === 0x7b || code === 0x5b;
+}
+
+function isClosing(code: number): boolean {
+  return code === 0x7d || code === 0x5d;
+}
+
+/** Follows a JSON text that comes in pieces and knows when its object or list has closed. */
+export class JsonEnd {
+  #depth = 0;
+  #inString = false;
+  #isEscaped = false;
+  isOver = false;
+
+  push(piece: string): void {
+    for (let at = 0; at < piece.length; at += 1) {
+      const code = piece.charCodeAt(at);
+      if (this.#isEscaped) this.#isEscaped = false;
+      else if (this.#inString) {
+        if (code === backslash) this.#isEscaped = true;
+        else if (code === quote) this.#inString = false;
+      } else if (code === quote) this.#inString = true;
+      else if (isOpening(code)) this.#depth += 1;
+      else if (isClosing(code)) {
+        this.#depth -= 1;
+        if (this.#depth <= 0) this.isOver = true;
+      }
+    }
+  }
+}

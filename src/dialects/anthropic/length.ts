@@ -1,0 +1,23 @@
+/** Characters that a client receives: what a cut answer is billed by. */
+import { isObject } from '../../core/json.ts';
+
+function lengthOf(value: unknown): number {
+  return typeof value === 'string' ? value.length : 0;
+}
+
+/** Of a block as it starts, or of a whole one. */
+export function charactersOfBlock(block: Record<string, unknown>): number {
+  const { type, text, thinking, data, name, input } = block;
+  if (type === 'text') return lengthOf(text);
+  if (type === 'thinking') return lengthOf(thinking);
+  if (type === 'redacted_thinking') return lengthOf(data);
+  // What the provider's own tools are asked is written by the model too.
+  const asked = isObject(input) && Object.keys(input).length > 0 ? JSON.stringify(input) : '';
+  return lengthOf(name) + asked.length;
+}
+
+export function charactersOfDelta(delta: unknown): number {
+  if (!isObject(delta)) return 0;
+  const { text, thinking, partial_json: json } = delta;
+  return lengthOf(text) + lengthOf(thinking) + lengthOf(json);
+}

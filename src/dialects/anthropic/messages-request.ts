@@ -1,0 +1,151 @@
+import { Compile } from 'typebox/compile';
+import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { explain } from '../../core/explain.ts';
+import type { Source } from '../edit-body.ts';
+import { readChain, readPreferences } from '../openai/chat-request.ts';
+import { readSearchWish } from '../search-wish.ts';
+import { type AnyBlock, checkBlocks, imageUrl, isKnown } from './blocks.ts';
+import {
+  type CountBody,
+  type CustomTool,
+  countSchema,
+  customToolSchema,
+  type MessagesBody,
+  messagesSchema,
+} from './messages-schema.ts';
+
+const messagesValidator = Compile(messagesSchema);
+const countValidator = Compile(countSchema);
+const toolValidator = Compile(customToolSchema);
+
+/** A request in Anthropic's words, checked. */
+export interface MessagesRequest {
+  readonly ask: ChatAsk;
+  readonly body: MessagesBody;
+  /** What the client sent, as long as it says the same as `body`. */
+  readonly source: Source | null;
+}
+
+export function readMessagesRequest(
+  value: Record<string, unknown>,
+  source: Source,
+): MessagesRequest {
+  if (!messagesValidator.Check(value)) throw misfit(messagesSchema, value);
+  checkContent(value);
+  const images = imagesIn(value);
+  const ask: ChatAsk = {
+    operation: 'chat',
+    models: readChain(value),
+    preferences: readPreferences(value),
+    stream: value.stream === true,
+    outputTokensMax: value.max_tokens,
+    choices: 1,
+    needs: readNeeds(value, images),
+    parameters: parametersOf(value),
+    inputBytes: source.bytes.length,
+    images,
+    user: value.metadata?.user_id ?? null,
+    search: readSearchWish(value),
+    skills: value.skills ?? [],
+  };
+  return { ask, body: value, source };
+}
+
+/** The same without a limit for the output, to be counted only. */
+export function readCountRequest(value: Record<string, unknown>): CountBody {
+  if (!countValidator.Check(value)) throw misfit(countSchema, value);
+  readChain(value);
+  checkContent(value);
+  return value;
+}
+
+function misfit(schema: object, value: unknown, path = '') {
+  const [problem] = explain(schema, value);
+  const param = [path, problem?.path ?? ''].filter((part) => part !== '').join('.');
+  const message = `${param} ${problem?.message ?? 'is not valid'}.`;
+  return invalidRequest(param === '' ? 'The request body is not valid.' : message, param);
+}
+
+function checkContent({ messages, tools }: CountBody): void {
+  for (const [at, { role, content }] of messages.entries()) {
+    if (typeof content !== 'string') checkBlocks(content, role, `messages[${at}].content`);
+  }
+  for (const [at, tool] of (tools ?? []).entries()) {
+    if (isOwnTool(tool) && !toolValidator.Check(tool)) {
+      throw misfit(customToolSchema, tool, `tools[${at}]`);
+    }
+  }
+}
+
+type AnyTool = NonNullable<CountBody['tools']>[number];
+
+function isOwnTool({ type }: AnyTool): boolean {
+  return type === undefined || type === null || type === 'custom';
+}
+
+/** True for a tool that the client runs, as opposed to the provider's own. */
+export function isCustom(tool: AnyTool): tool is CustomTool {
+  return isOwnTool(tool) && toolValidator.Check(tool);
+}
+
+/** Every block of the conversation with its path, those inside of tool results included. */
+function* blocksOf({ messages }: CountBody): Generator<{ block: AnyBlock; path: string }> {
+  for (const [i, { content }] of messages.entries()) {
+    if (typeof content === 'string') continue;
+    for (const [j, block] of content.entries()) {
+      const path = `messages[${i}].content[${j}]`;
+      yield { block, path };
+      if (!isKnown(block) || block.type !== 'tool_result' || !Array.isArray(block.content))
+        continue;
+      for (const [k, inner] of block.content.entries()) {
+        yield { block: inner, path: `${path}.content[${k}]` };
+      }
+    }
+  }
+}
+
+export function imagesIn(body: CountBody): readonly ImageInput[] {
+  const images: ImageInput[] = [];
+  for (const { block, path } of blocksOf(body)) {
+    if (!isKnown(block) || block.type !== 'image') continue;
+    images.push({ param: `${path}.source`, url: imageUrl(block) ?? '' });
+  }
+  return images;
+}
+
+function readNeeds(body: MessagesBody, images: readonly ImageInput[]): ModelNeeds {
+  const isFile = (block: AnyBlock) =>
+    isKnown(block) &&
+    block.type === 'document' &&
+    ['base64', 'url', 'file'].includes(block.source.type);
+  return {
+    tools: (body.tools ?? []).some(isOwnTool),
+    json: formatOf(body) !== null,
+    images: images.length > 0,
+    audio: false,
+    files: [...blocksOf(body)].some(({ block }) => isFile(block)),
+    // Models that refuse a budget say so themselves; the first that think adaptively take one.
+    thinkingBudget: false,
+  };
+}
+
+export function formatOf({ output_config: config, output_format: older }: CountBody) {
+  return config?.format ?? older ?? null;
+}
+
+/** In the spelling of the model list, which is OpenAI's. */
+function parametersOf(body: MessagesBody): readonly string[] {
+  const given: Readonly<Record<string, unknown>> = {
+    max_tokens: body.max_tokens,
+    temperature: body.temperature,
+    top_p: body.top_p,
+    top_k: body.top_k,
+    stop: body.stop_sequences,
+    tools: body.tools,
+    tool_choice: body.tool_choice,
+    reasoning: body.thinking ?? body.output_config?.effort,
+    response_format: formatOf(body),
+  };
+  return Object.keys(given).filter((name) => given[name] !== undefined && given[name] !== null);
+}

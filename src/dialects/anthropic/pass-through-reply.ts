@@ -1,0 +1,35 @@
+/** A whole message of an Anthropic-style upstream on its way to an Anthropic client. */
+import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
+import { malformed } from '../failure.ts';
+import { finishWords } from '../translation.ts';
+import { messageId, renameModel } from './answer-words.ts';
+import { charactersOfBlock } from './length.ts';
+import { finishReasonOf, noStopReason, parseMessage } from './reader.ts';
+import { readUsage, writeUsage } from './usage.ts';
+
+export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure {
+  const message = parseMessage(text);
+  if ('kind' in message) return message;
+  const { content, fields } = message;
+  const { content: said, ...rest } = fields;
+  const { stop_reason: reason, model: upstreamModel } = rest;
+  if (typeof reason !== 'string') return malformed(noStopReason);
+  const hasTools = content.some(({ type }) => type === 'tool_use');
+  const facts: ReplyFacts = {
+    usage: readUsage(fields.usage),
+    finishReason: finishWords[finishReasonOf(reason, hasTools)],
+    outputCharacters: content.reduce((sum, block) => sum + charactersOfBlock(block), 0),
+    failure: undefined,
+  };
+  const { id, model } = identity;
+  return {
+    facts,
+    write({ usage }) {
+      const counted = facts.usage === undefined ? { usage: writeUsage(usage) } : {};
+      const own = { ...rest, ...counted, id: messageId(id), model };
+      // Fields beside the content may name the model that answered, or others it can recommend.
+      const named = renameModel(JSON.stringify(own), upstreamModel, model);
+      return `${named.slice(0, -1)},"content":${JSON.stringify(said)}}`;
+    },
+  };
+}

@@ -1,0 +1,113 @@
+import { describe, expect, test } from 'bun:test';
+import { targetOf } from '../../../tests/support/question.ts';
+import type { Target } from '../dialect.ts';
+import { readMessagesRequest } from './messages-request.ts';
+import { passMessages } from './pass-through-request.ts';
+
+const manners = { version: '2023-06-01', betas: '' };
+
+function pass(given: object, to: Partial<Target> = {}) {
+  const body = {
+    model: 'a/b',
+    max_tokens: 90,
+    messages: [{ role: 'user', content: 'Hi' }],
+    ...given,
+  };
+  const text = JSON.stringify(body);
+  const bytes = new TextEncoder().encode(text);
+  const request = readMessagesRequest(JSON.parse(text), { text, bytes });
+  const passed = passMessages(request, manners, targetOf(to));
+  return { ...passed, body: JSON.parse(String(passed.body)) as Record<string, unknown> };
+}
+
+const answer = (...content: object[]) => ({
+  messages: [
+    { role: 'user', content: 'Hi' },
+    { role: 'assistant', content },
+    { role: 'user', content: 'and' },
+  ],
+});
+const contentOf = ({ body }: ReturnType<typeof pass>) =>
+  (body.messages as { content: unknown }[])[1]?.content;
+
+describe('a conversation that began elsewhere', () => {
+  const call = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
+
+  test.each(['', 'gemini:abc', 'responses:rs_1:abc', undefined])(
+    'loses thoughts with the signature %p, and the budget for more of them',
+    (signature) => {
+      const thought = { type: 'thinking', thinking: 'hm', signature };
+      const thinking = { type: 'enabled', budget_tokens: 1_024 };
+      const passed = pass({ ...answer(thought, call), thinking });
+      expect(contentOf(passed)).toEqual([call]);
+      expect([passed.body.thinking, passed.dropped]).toEqual([undefined, ['thinking']]);
+    },
+  );
+
+  test("keeps Anthropic's own thoughts, also without words", () => {
+    const thoughts = [
+      { type: 'thinking', thinking: '', signature: 'EqYCCpMB' },
+      { type: 'redacted_thinking', data: 'EqYC' },
+    ];
+    const thinking = { type: 'enabled', budget_tokens: 1_024 };
+    const passed = pass({ ...answer(...thoughts, call), thinking });
+    expect(contentOf(passed)).toEqual([...thoughts, call]);
+    expect([passed.body.thinking, passed.dropped]).toEqual([thinking, []]);
+  });
+
+  test('loses texts without a letter, and an answer that had nothing else', () => {
+    expect(contentOf(pass(answer({ type: 'text', text: '\n' }, call)))).toEqual([call]);
+    expect(pass(answer({ type: 'text', text: '' })).body.messages).toHaveLength(2);
+  });
+
+  test('gets ids that Anthropic takes', () => {
+    const odd = { ...call, id: 'functions.look:0' };
+    const result = { type: 'tool_result', tool_use_id: 'functions.look:0', content: 'x' };
+    const { body } = pass({
+      messages: [
+        { role: 'user', content: 'Hi' },
+        { role: 'assistant', content: [odd] },
+        { role: 'user', content: [result] },
+      ],
+    });
+    const ids = [...JSON.stringify(body).matchAll(/"(?:id|tool_use_id)":"([\w-]+)"/g)];
+    expect(ids.map((match) => match[1])).toEqual([ids[0]?.[1], ids[0]?.[1]]);
+    expect(ids).toHaveLength(2);
+  });
+
+  test('has fetched pictures in the place of their addresses, also in results', () => {
+    const url = 'https://a.example/b.png';
+    const image = { type: 'image', source: { type: 'url', url } };
+    const inside = { type: 'tool_result', tool_use_id: 'a', content: [image] };
+    const images = new Map([[url, 'data:image/png;base64,aGk=']]);
+    const { body } = pass({ messages: [{ role: 'user', content: [inside, image] }] }, { images });
+    expect(JSON.stringify(body)).not.toContain(url);
+    expect(JSON.stringify(body).match(/"data":"aGk="/g)).toHaveLength(2);
+  });
+});
+
+test.each([
+  [{}, 90],
+  [{ outputTokensMax: 7 }, 7],
+  [{ modelOutputTokensMax: 50 }, 50],
+  [{ modelOutputTokensMax: 50, outputTokensMax: 60 }, 50],
+])('the limit of the output fits the target %j', (to, most) => {
+  expect(pass({}, to).body.max_tokens).toBe(most);
+});
+
+test('a budget for thinking goes with the room for it', () => {
+  const thinking = { type: 'enabled', budget_tokens: 2_000 };
+  const given = { thinking, max_tokens: 4_000 };
+  expect(pass(given, { outputTokensMax: 3_000 })).toMatchObject({
+    body: { thinking },
+    dropped: [],
+  });
+  const crowded = pass(given, { outputTokensMax: 2_000 });
+  expect([crowded.body.thinking, crowded.dropped]).toEqual([undefined, ['thinking']]);
+});
+
+test('parameters that the model refuses are left out and told', () => {
+  const quirks = { drop_params: ['temperature', 'top_p', 'top_k'] };
+  const { body, dropped } = pass({ temperature: 0.5, top_p: null }, { quirks });
+  expect([body.temperature, dropped]).toEqual([undefined, ['temperature']]);
+});

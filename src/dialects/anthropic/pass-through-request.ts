@@ -1,0 +1,73 @@
+/** An Anthropic client's request for an upstream of that kind: the same words, edited as needed. */
+import type { Target, UpstreamRequest } from '../dialect.ts';
+import { type Edits, editBody } from '../edit-body.ts';
+import { mendMessages } from './mend-messages.ts';
+import type { MessagesRequest } from './messages-request.ts';
+import { defaultVersion } from './write.ts';
+
+/** Words between the client and us; no upstream knows them. */
+const ours = ['models', 'provider', 'route', 'skills', 'plugins'];
+
+/** What the client said about the dialect itself, in headers. */
+export interface Manners {
+  readonly version: string;
+  /** Separated by commas; '' for none. */
+  readonly betas: string;
+}
+
+export function passMessages(
+  request: MessagesRequest,
+  manners: Manners,
+  target: Target,
+): UpstreamRequest {
+  const { source } = request;
+  const body: MessagesRequest['body'] & Record<string, unknown> = request.body;
+  const edits: Edits = { model: target.upstreamModel };
+  for (const name of ours) if (name in body) edits[name] = undefined;
+  const limit = outputLimit(body.max_tokens, target);
+  if (limit !== body.max_tokens) edits.max_tokens = limit;
+  const { messages, lostThoughts } = mendMessages(body.messages, target.images);
+  if (messages !== body.messages) edits.messages = messages;
+  const dropped = (target.quirks.drop_params ?? []).filter((name) => (body[name] ?? null) !== null);
+  for (const name of dropped) edits[name] = undefined;
+  const { thinking } = body;
+  // While it thinks by budget, Anthropic wants to see the thoughts behind its latest calls, and a
+  // limit above the budget.
+  const isCrowded = thinking?.type === 'enabled' && thinking.budget_tokens >= limit;
+  if (thinking?.type === 'enabled' && (lostThoughts || (isCrowded && limit < body.max_tokens))) {
+    edits.thinking = undefined;
+    dropped.push('thinking');
+  }
+  return {
+    path: '/messages',
+    headers: {
+      'anthropic-version': manners.version,
+      ...(manners.betas === '' ? {} : { 'anthropic-beta': manners.betas }),
+    },
+    body: editBody({ body, source }, edits),
+    dropped,
+  };
+}
+
+/** Clients ask for more than the model has when they do not know it, and would be refused. */
+function outputLimit(asked: number, target: Target): number {
+  const { outputTokensMax: affordable, modelOutputTokensMax: most } = target;
+  return Math.min(asked, affordable ?? asked, most ?? asked);
+}
+
+const isPlain = /^[\w.:-]{1,100}$/;
+/** Claude Code sends eight. */
+const betasMax = 64;
+
+/** Headers of a client, as far as they may go on to an upstream. */
+export function readManners(headers: Headers): Manners {
+  const version = headers.get('anthropic-version')?.trim() ?? '';
+  const betas = (headers.get('anthropic-beta') ?? '').split(',').map((beta) => beta.trim());
+  return {
+    version: isPlain.test(version) ? version : defaultVersion,
+    betas: betas
+      .filter((beta) => isPlain.test(beta))
+      .slice(0, betasMax)
+      .join(','),
+  };
+}

@@ -1,0 +1,118 @@
+import { describe, expect, test } from 'bun:test';
+import { checkAnthropicStream } from '../../../tests/support/stream-checks.ts';
+import { noUsage } from '../../core/usage.ts';
+import { AnthropicPassThrough } from './pass-through.ts';
+
+const identity = {
+  id: 'chatcmpl-0123456789abcdef',
+  model: 'acme/large',
+  provider: 'a',
+  created: 1,
+};
+const message = {
+  id: 'msg_upstream',
+  type: 'message',
+  role: 'assistant',
+  model: 'claude-x',
+  content: [],
+  stop_reason: null,
+  usage: { input_tokens: 3, output_tokens: 1 },
+};
+const begin = { type: 'message_start', message };
+const hello = [
+  { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+  { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hi' } },
+  { type: 'content_block_stop', index: 0 },
+];
+const usage = { input_tokens: 3, output_tokens: 2 };
+const end = (more: object = {}) => ({
+  type: 'message_delta',
+  delta: { stop_reason: 'end_turn', stop_sequence: null },
+  usage,
+  ...more,
+});
+const over = { type: 'message_stop' };
+
+function push(events: readonly (object | string)[], relay = new AnthropicPassThrough(identity, 9)) {
+  const parts = events.map((event) =>
+    relay.push({ event: null, data: typeof event === 'string' ? event : JSON.stringify(event) }),
+  );
+  return { relay, parts, said: parts.join('') };
+}
+
+const closing = { usage: { ...noUsage, inputTokens: 70, outputTokens: 8 }, costCredits: 1 };
+
+describe('an Anthropic stream that passes through', () => {
+  test('says its last words only when they are settled', () => {
+    const { relay, parts } = push([begin, ...hello, end(), over]);
+    expect(parts.slice(-2)).toEqual(['', '']);
+    expect(relay.facts).toMatchObject({ finishReason: 'stop', usage: { outputTokens: 2 } });
+    const last = relay.close(closing);
+    expect(last).toStartWith('event: message_delta\n');
+    expect(last).toContain('"usage":{"input_tokens":3,"output_tokens":2}');
+    expect(last).toEndWith('event: message_stop\ndata: {"type":"message_stop"}\n\n');
+  });
+
+  test('gets the settled numbers where it had none', () => {
+    const bare = { type: 'message_start', message: { ...message, usage: undefined } };
+    const { relay, said } = push([bare, ...hello, end({ usage: undefined }), over]);
+    expect(relay.facts.usage).toBeUndefined();
+    expect(relay.close(closing)).toContain('"input_tokens":70');
+    expect(said).toContain('Hi');
+  });
+
+  test('keeps events, blocks and fields that nobody knows, and long numbers', () => {
+    const block = '{"type":"new","n":12345678901234567890}';
+    const odd = `{"type":"content_block_start","index":1,"content_block":${block}}`;
+    const { said } = push([begin, ...hello, odd, { type: 'novelty', a: 1 }]);
+    expect(said).toContain(`event: content_block_start\ndata: ${odd}\n\n`);
+    expect(said).toContain('event: novelty\ndata: {"type":"novelty","a":1}\n\n');
+  });
+
+  test('shows nothing of the names that its upstream has', () => {
+    const tail = end({
+      delta: { stop_reason: 'refusal', stop_details: { recommended: 'claude-x' } },
+    });
+    const { relay, said } = push([begin, tail, over]);
+    const text = said + relay.close(closing);
+    expect(text).not.toContain('claude-x');
+    expect(text).not.toContain('msg_upstream');
+    expect(text).toContain('"recommended":"acme/large"');
+  });
+
+  test('is written anew where its data came in several lines', () => {
+    const { relay, said } = push([begin, ...hello, JSON.stringify(end(), null, 1), over]);
+    const seen = checkAnthropicStream(said + relay.close(closing));
+    expect(seen).toMatchObject({ ended: 'whole', text: 'Hi' });
+  });
+
+  test('lets nothing pass before its beginning, twice, or behind its end', () => {
+    const { relay, said } = push([{ type: 'ping' }, ...hello, begin, begin, end(), over, ...hello]);
+    const seen = checkAnthropicStream(said + relay.close(closing));
+    expect(seen).toMatchObject({ ended: 'whole', text: '' });
+  });
+
+  test('does not name an event by what an upstream likes', () => {
+    const { said } = push([begin, { type: 'a\nevent: message_stop' }, { type: 5 }]);
+    expect(checkAnthropicStream(said).ended).toBe('cut');
+  });
+
+  test.each([
+    ['no JSON', ['{']],
+    ['an error without a name', [{ error: { message: 'x' } }]],
+    ['a second beginning', [...hello, begin]],
+    ['no stop reason', [end({ delta: {} }), over]],
+  ] as const)('fails by %s', (_, events) => {
+    const { relay } = push([begin, ...events]);
+    expect(relay.facts.failure).toBeDefined();
+    expect(relay.finished).toBe(false);
+    expect(push([...hello], relay).said).toBe('');
+  });
+
+  test('pings only behind its beginning', () => {
+    const relay = new AnthropicPassThrough(identity, 9);
+    expect(relay.keepAlive()).toBe(': keep-alive\n\n');
+    push([begin], relay);
+    expect(relay.keepAlive()).toBe('event: ping\ndata: {"type":"ping"}\n\n');
+  });
+});

@@ -1,0 +1,195 @@
+/**
+ * An Anthropic stream on its way to an Anthropic client. Every event but the first and the last
+ * passes as the text it came in, so that blocks and fields nobody here has heard of survive.
+ */
+import type { GatewayError } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
+import type { Usage } from '../../core/usage.ts';
+import type {
+  ReplyClosing,
+  ReplyFacts,
+  ReplyIdentity,
+  SseMessage,
+  StreamRelay,
+  UpstreamFailure,
+} from '../dialect.ts';
+import { parseExact } from '../exact-json.ts';
+import { failureInside, malformed, readErrorObject } from '../failure.ts';
+import { finishWords } from '../translation.ts';
+import { messageId, renameModel } from './answer-words.ts';
+import { anthropicWords, eventText } from './client-stream.ts';
+import { charactersOfBlock, charactersOfDelta } from './length.ts';
+import { finishReasonOf, noStopReason, startedAgain, unreadable } from './reader.ts';
+import { openingUsage, StreamUsage, writeUsage } from './usage.ts';
+
+class StreamFacts implements ReplyFacts {
+  readonly reported = new StreamUsage();
+  finishReason: string | undefined = undefined;
+  failure: UpstreamFailure | undefined = undefined;
+
+  get usage(): Usage | undefined {
+    return this.reported.usage;
+  }
+
+  get outputCharacters(): number {
+    return this.reported.characters;
+  }
+}
+
+/** One event of an upstream, read and as it came. */
+interface Event {
+  readonly fields: Record<string, unknown>;
+  readonly data: string;
+}
+
+export class AnthropicPassThrough implements StreamRelay {
+  readonly #facts = new StreamFacts();
+  readonly #identity: ReplyIdentity;
+  readonly #inputTokensEstimate: number;
+  /** What the upstream calls its model, once it said so. */
+  #upstreamModel = '';
+  #started = false;
+  #finished = false;
+  /** Nothing more is forwarded: the end, a failure or last words. */
+  #ended = false;
+  #hasTools = false;
+  /** `message_delta` waits for the settled numbers, in case it has none of its own. */
+  #held: Event | undefined;
+
+  constructor(identity: ReplyIdentity, inputTokensEstimate: number) {
+    this.#identity = identity;
+    this.#inputTokensEstimate = inputTokensEstimate;
+  }
+
+  get facts(): ReplyFacts {
+    return this.#facts;
+  }
+
+  get started(): boolean {
+    return this.#started;
+  }
+
+  get finished(): boolean {
+    return this.#finished;
+  }
+
+  push({ event, data }: SseMessage): string {
+    if (this.#ended) return '';
+    const fields = parseExact(data);
+    if (event === 'error') return this.#break(readErrorObject(fields ?? data));
+    if (!isObject(fields)) return this.#break(unreadable(data));
+    if (fields.type === 'message_start') return this.#begin(fields);
+    return this.#started ? this.#take(fields, data) : this.#fail(fields);
+  }
+
+  #take(fields: Record<string, unknown>, data: string): string {
+    switch (fields.type) {
+      case 'content_block_start':
+        this.#takeBlock(fields.content_block);
+        return this.#forward(fields, data);
+      case 'content_block_delta':
+        this.#facts.reported.characters += charactersOfDelta(fields.delta);
+        return this.#forward(fields, data);
+      case 'message_delta':
+        return this.#takeEnd({ fields, data });
+      case 'message_stop':
+        return this.#stop();
+      case 'content_block_stop':
+      case 'ping':
+        return this.#forward(fields, data);
+      default:
+        this.#fail(fields);
+        return this.#ended ? '' : this.#forward(fields, data);
+    }
+  }
+
+  close({ usage }: ReplyClosing): string {
+    this.#ended = true;
+    return this.#release(usage) + eventText('message_stop', {});
+  }
+
+  fail(error: GatewayError): string {
+    this.#ended = true;
+    return anthropicWords.fail(error, this.#identity);
+  }
+
+  keepAlive(): string {
+    return this.#started ? eventText('ping', {}) : anthropicWords.keepAlive();
+  }
+
+  #begin(fields: Record<string, unknown>): string {
+    if (this.#facts.reported.characters > 0) return this.#break(malformed(startedAgain));
+    const message = isObject(fields.message) ? fields.message : {};
+    this.#facts.reported.begin(message.usage);
+    if (this.#started) return '';
+    this.#started = true;
+    if (typeof message.model === 'string') this.#upstreamModel = message.model;
+    const { id, model } = this.#identity;
+    // Clients read the numbers without looking whether there are any.
+    const usage = isObject(message.usage) ? message.usage : openingUsage(this.#inputTokensEstimate);
+    const own = { ...message, id: messageId(id), model, usage };
+    return eventText('message_start', { ...fields, message: own });
+  }
+
+  #takeBlock(block: unknown): void {
+    if (!isObject(block)) return;
+    if (block.type === 'tool_use') this.#hasTools = true;
+    this.#facts.reported.characters += charactersOfBlock(block);
+  }
+
+  #takeEnd(event: Event): string {
+    const earlier = this.#release(undefined);
+    const { delta, usage } = event.fields;
+    this.#facts.reported.end(usage);
+    const reason = isObject(delta) ? delta.stop_reason : undefined;
+    if (typeof reason === 'string') {
+      this.#facts.finishReason = finishWords[finishReasonOf(reason, this.#hasTools)];
+    }
+    this.#held = event;
+    return earlier;
+  }
+
+  #stop(): string {
+    if (this.#facts.finishReason === undefined) return this.#break(malformed(noStopReason));
+    this.#finished = true;
+    this.#ended = true;
+    return '';
+  }
+
+  /** An answer begins with its beginning: of what comes before, only a failure is of interest. */
+  #fail(fields: Record<string, unknown>): string {
+    const failure = failureInside(fields);
+    return failure ? this.#break(failure) : '';
+  }
+
+  #break(failure: UpstreamFailure): string {
+    this.#ended = true;
+    this.#facts.failure = failure;
+    return '';
+  }
+
+  /** The held event: as it came, or with the settled usage where the upstream told none. */
+  #release(settled: Usage | undefined): string {
+    const held = this.#held;
+    if (!held) return '';
+    this.#held = undefined;
+    const { fields, data } = held;
+    if (settled && this.#facts.usage === undefined) {
+      return eventText('message_delta', { ...fields, usage: writeUsage(settled) });
+    }
+    // A recommended model or an attempt at another one is named by the upstream's own words.
+    const text = data.includes('\n') ? JSON.stringify(fields) : data;
+    const own = renameModel(text, this.#upstreamModel, this.#identity.model);
+    return `event: message_delta\ndata: ${own}\n\n`;
+  }
+
+  #forward(fields: Record<string, unknown>, data: string): string {
+    const { type } = fields;
+    if (typeof type !== 'string' || !isPlainType.test(type)) return '';
+    const text = data.includes('\n') ? JSON.stringify(fields) : data;
+    const event = `event: ${type}\ndata: ${text}\n\n`;
+    return this.#held ? this.#release(undefined) + event : event;
+  }
+}
+
+const isPlainType = /^[\w.-]{1,64}$/;

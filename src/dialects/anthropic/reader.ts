@@ -1,0 +1,147 @@
+/** Answers of Anthropic-style upstreams in our own words. */
+import type { AnswerListener, FinishReason } from '../../core/answer.ts';
+import { isObject } from '../../core/json.ts';
+import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
+import { parseExact } from '../exact-json.ts';
+import { failureInside, malformed, readErrorObject } from '../failure.ts';
+import { BlockTeller } from './block-teller.ts';
+import { readUsage, StreamUsage } from './usage.ts';
+
+const finishReasons: Readonly<Record<string, FinishReason>> = {
+  end_turn: 'stop',
+  stop_sequence: 'stop_sequence',
+  max_tokens: 'length',
+  model_context_window_exceeded: 'length',
+  tool_use: 'tool_calls',
+  refusal: 'content_filter',
+  pause_turn: 'pause',
+};
+
+/** A reason not listed means that the answer is over, and clients know no better word for that. */
+export function finishReasonOf(raw: string, hasCalls: boolean): FinishReason {
+  const reason = finishReasons[raw] ?? 'stop';
+  return reason === 'stop' && hasCalls ? 'tool_calls' : reason;
+}
+
+function tellFinish(
+  listener: AnswerListener,
+  { stop_reason: reason, stop_sequence: sequence }: Record<string, unknown>,
+  hasCalls: boolean,
+): boolean {
+  if (typeof reason !== 'string') return false;
+  const stopSequence = typeof sequence === 'string' ? sequence : null;
+  listener.finish(finishReasonOf(reason, hasCalls), stopSequence);
+  return true;
+}
+
+export function unreadable(data: string): UpstreamFailure {
+  const start = data.slice(0, 200);
+  return malformed(`The upstream sent an event that is no readable JSON object: ${start}`);
+}
+
+export const startedAgain = 'The upstream began its answer a second time.';
+export const noStopReason = 'The upstream ended its answer without a stop reason.';
+
+export class AnthropicStreamReader implements StreamReader {
+  readonly #to: AnswerListener;
+  readonly #blocks: BlockTeller;
+  readonly #usage = new StreamUsage();
+  /** Why it ended; told once it is certain that it did. */
+  #end: Record<string, unknown> = {};
+  #finished = false;
+
+  constructor(to: AnswerListener) {
+    this.#to = to;
+    this.#blocks = new BlockTeller(to);
+  }
+
+  get finished(): boolean {
+    return this.#finished;
+  }
+
+  push({ event, data }: SseMessage): UpstreamFailure | undefined {
+    if (this.#finished) return undefined;
+    const message = parseExact(data);
+    if (event === 'error') return readErrorObject(message ?? data);
+    if (!isObject(message)) return unreadable(data);
+    switch (message.type) {
+      case 'message_start':
+        return this.#begin(message.message);
+      case 'content_block_start':
+        if (!isObject(message.content_block)) return undefined;
+        return this.#count(this.#blocks.open(message.index, message.content_block));
+      case 'content_block_delta':
+        if (!isObject(message.delta)) return undefined;
+        return this.#count(this.#blocks.delta(message.index, message.delta));
+      case 'content_block_stop':
+        this.#blocks.close(message.index);
+        return undefined;
+      case 'message_delta':
+        return this.#takeEnd(message);
+      case 'message_stop':
+        this.#finished = tellFinish(this.#to, this.#end, this.#blocks.hasCalls);
+        return this.#finished ? undefined : malformed(noStopReason);
+      default:
+        return failureInside(message);
+    }
+  }
+
+  /** A repeated opening is a stutter; behind the first words it would be another answer. */
+  #begin(message: unknown): UpstreamFailure | undefined {
+    if (this.#usage.characters > 0) return malformed(startedAgain);
+    this.#usage.begin(isObject(message) ? message.usage : undefined);
+    this.#tellUsage();
+    return undefined;
+  }
+
+  #takeEnd({ delta, usage }: Record<string, unknown>): UpstreamFailure | undefined {
+    this.#usage.end(usage);
+    this.#tellUsage();
+    if (isObject(delta)) this.#end = { ...this.#end, ...delta };
+    return undefined;
+  }
+
+  #count(characters: number): UpstreamFailure | undefined {
+    if (Number.isNaN(characters)) return malformed('The upstream opened too many blocks at once.');
+    if (characters === 0) return undefined;
+    this.#usage.characters += characters;
+    this.#tellUsage();
+    return undefined;
+  }
+
+  #tellUsage(): void {
+    const { usage } = this.#usage;
+    if (usage) this.#to.usage(usage);
+  }
+}
+
+/** Tells a whole answer; the failure that it is instead, if it is one. */
+export function tellReply(text: string, listener: AnswerListener): UpstreamFailure | undefined {
+  const body = parseMessage(text);
+  if ('kind' in body) return body;
+  const blocks = new BlockTeller(listener);
+  for (const [index, block] of body.content.entries()) {
+    blocks.open(index, block);
+    blocks.close(index);
+  }
+  const usage = readUsage(body.fields.usage);
+  if (usage) listener.usage(usage);
+  return tellFinish(listener, body.fields, blocks.hasCalls) ? undefined : malformed(noStopReason);
+}
+
+export interface MessageBody {
+  readonly fields: Record<string, unknown>;
+  readonly content: readonly Record<string, unknown>[];
+}
+
+export function parseMessage(text: string): MessageBody | UpstreamFailure {
+  const fields = parseExact(text);
+  if (!isObject(fields)) {
+    const start = text.trim().slice(0, 200);
+    return malformed(`The upstream's answer is no readable JSON object: ${start}`);
+  }
+  const failure = failureInside(fields);
+  if (failure) return failure;
+  if (!Array.isArray(fields.content)) return malformed('The upstream answered without content.');
+  return { fields, content: fields.content.filter(isObject) };
+}

@@ -1,0 +1,106 @@
+/** How a wish for reasoning is put to a model of Anthropic's; each generation has its own words. */
+import type { Dialogue, Effort, ReasoningWish, Turn } from '../../core/dialogue.ts';
+import { ownSignature } from '../../core/signature.ts';
+import type { Target } from '../dialect.ts';
+import { effortOf } from '../effort.ts';
+
+export interface ThinkingWords {
+  readonly thinking?: object;
+  readonly effort?: string;
+  /** The model will think, so that sampling parameters are refused. */
+  readonly isOn: boolean;
+  /** The wish could not be granted. */
+  readonly isDropped: boolean;
+}
+
+const silent: ThinkingWords = { isOn: false, isDropped: false };
+const dropped: ThinkingWords = { isOn: false, isDropped: true };
+
+/** Anthropic's lowest budget, and the least that should be left for the answer behind it. */
+const budgetTokensMin = 1_024;
+const answerTokensMin = 1_024;
+
+const budgets: Readonly<Record<Effort, number>> = {
+  none: 0,
+  minimal: 1_024,
+  low: 2_048,
+  medium: 10_000,
+  high: 16_000,
+  xhigh: 32_000,
+  max: Number.POSITIVE_INFINITY,
+};
+
+export function thinkingFor(
+  { reasoning, turns, tools, toolChoice }: Dialogue,
+  target: Target,
+  outputTokensMax: number,
+): ThinkingWords {
+  if (reasoning === null) return silent;
+  switch (target.thinking) {
+    case 'adaptive':
+      return adaptive(reasoning, target, lacksThought(turns));
+    case 'effort':
+      return effortOnly(reasoning, target);
+    case 'budget':
+      if (reasoning.effort === 'none') return silent;
+      // Both are refused together; the tool is what the client builds on.
+      if (tools.length > 0 && isForced(toolChoice)) return dropped;
+      return lacksThought(turns) ? dropped : budget(reasoning, outputTokensMax);
+    case null:
+      return reasoning.effort === 'none' ? silent : dropped;
+  }
+}
+
+export function isForced(choice: Dialogue['toolChoice']): boolean {
+  return choice === 'required' || (typeof choice === 'object' && choice !== null);
+}
+
+function adaptive(wish: ReasoningWish, target: Target, isWithoutThought: boolean): ThinkingWords {
+  const effort = effortWord(wish, target);
+  // Where thinking is always on, the catalogue has an effort for `none`.
+  const isOptional = target.quirks.efforts?.none === undefined;
+  if (isOptional && (wish.effort === 'none' || isWithoutThought)) {
+    const isDropped = wish.effort !== 'none';
+    return { thinking: { type: 'disabled' }, isOn: false, isDropped };
+  }
+  // Without it, newer models think without saying what.
+  const display = wish.visible ? 'summarized' : 'omitted';
+  const thinking = { type: 'adaptive', display };
+  return { thinking, ...(effort ? { effort } : {}), isOn: true, isDropped: false };
+}
+
+function effortOnly(wish: ReasoningWish, target: Target): ThinkingWords {
+  const effort = effortWord(wish, target);
+  return { ...(effort ? { effort } : {}), isOn: false, isDropped: effort === undefined };
+}
+
+function effortWord(wish: ReasoningWish, { quirks }: Target): string | undefined {
+  const effort = effortOf(wish);
+  if (effort === null) return undefined;
+  if (quirks.efforts) return quirks.efforts[effort];
+  if (effort === 'none') return undefined;
+  return effort === 'minimal' ? 'low' : effort;
+}
+
+function budget(wish: ReasoningWish, outputTokensMax: number): ThinkingWords {
+  const wanted = wish.budgetTokens ?? budgets[wish.effort ?? 'medium'];
+  const tokens = Math.min(Math.max(wanted, budgetTokensMin), outputTokensMax - answerTokensMin);
+  if (tokens < budgetTokensMin) return dropped;
+  const thinking = { type: 'enabled', budget_tokens: tokens };
+  return { thinking, isOn: true, isDropped: false };
+}
+
+/**
+ * Whether the model would be shown a tool call of its own without the thought that led to it, which
+ * it refuses while it thinks. Clients that drop what they do not know have lost it.
+ */
+function lacksThought(turns: readonly Turn[]): boolean {
+  const last = turns.findLast(({ role }) => role === 'assistant');
+  if (last?.role !== 'assistant') return false;
+  if (!last.parts.some(({ kind }) => kind === 'tool_call')) return false;
+  return !last.parts.some(
+    (part) =>
+      part.kind === 'reasoning' &&
+      (part.redacted !== undefined || ownSignature('anthropic', part.signature) !== undefined),
+  );
+}

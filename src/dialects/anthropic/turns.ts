@@ -1,0 +1,147 @@
+/** The messages of an Anthropic client as turns. */
+import type {
+  AssistantPart,
+  DocumentPart,
+  ImagePart,
+  ReasoningPart,
+  TextPart,
+  ToolResultPart,
+  Turn,
+  UserPart,
+} from '../../core/dialogue.ts';
+import { type AnyBlock, type BlockOf, cacheMark, imageUrl, isKnown } from './blocks.ts';
+import type { ForeignNames } from './foreign-names.ts';
+import type { MessagesBody } from './messages-schema.ts';
+
+export function readTurns({ system, messages }: MessagesBody, foreign: ForeignNames): Turn[] {
+  const turns: Turn[] = [];
+  if (system) turns.push({ role: 'system', parts: readSystem(system) });
+  for (const { role, content } of messages) {
+    const blocks = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+    if (role === 'assistant') {
+      turns.push({ role, parts: blocks.flatMap((block) => readAssistant(block, foreign)) });
+    } else if (role === 'user') {
+      turns.push({ role, parts: resultsFirst(blocks.flatMap((b) => readUser(b, foreign))) });
+    } else {
+      turns.push({ role, parts: blocks.flatMap((block) => readText(block)) });
+    }
+  }
+  return turns;
+}
+
+function readSystem(system: NonNullable<MessagesBody['system']>): readonly TextPart[] {
+  if (typeof system === 'string') return [{ kind: 'text', text: system }];
+  return system.map((block) => ({ kind: 'text', text: block.text, ...cacheMark(block) }));
+}
+
+function readText(block: AnyBlock): readonly TextPart[] {
+  if (!isKnown(block) || block.type !== 'text') return [];
+  return [{ kind: 'text', text: block.text, ...cacheMark(block) }];
+}
+
+function resultsFirst(parts: readonly UserPart[]): readonly UserPart[] {
+  const results = parts.filter((part) => part.kind === 'tool_result');
+  if (results.length === 0) return parts;
+  return [...results, ...parts.filter((part) => part.kind !== 'tool_result')];
+}
+
+function readAssistant(block: AnyBlock, foreign: ForeignNames): readonly AssistantPart[] {
+  if (!isKnown(block)) return unknown(block, foreign);
+  switch (block.type) {
+    case 'text':
+      return readText(block);
+    case 'thinking':
+      return [readThought(block)];
+    case 'redacted_thinking':
+      return [{ kind: 'reasoning', text: '', redacted: block.data }];
+    case 'tool_use': {
+      const { id, name, input } = block;
+      const json = JSON.stringify(input);
+      return [{ kind: 'tool_call', id, name, arguments: json, ...cacheMark(block) }];
+    }
+    default:
+      return unknown(block, foreign);
+  }
+}
+
+function readThought({ thinking, signature }: BlockOf<'thinking'>): ReasoningPart {
+  return { kind: 'reasoning', text: thinking, ...(signature ? { signature } : {}) };
+}
+
+function readUser(block: AnyBlock, foreign: ForeignNames): readonly UserPart[] {
+  if (isKnown(block) && block.type === 'tool_result') return [readResult(block, foreign)];
+  return readShown(block, foreign);
+}
+
+function readShown(
+  block: AnyBlock,
+  foreign: ForeignNames,
+): readonly (TextPart | ImagePart | DocumentPart)[] {
+  if (!isKnown(block)) return unknown(block, foreign);
+  switch (block.type) {
+    case 'text':
+      return readText(block);
+    case 'image': {
+      const url = imageUrl(block);
+      if (url === undefined) return unknown({ type: 'image.source.file' }, foreign);
+      return [{ kind: 'image', url, ...cacheMark(block) }];
+    }
+    case 'document':
+      return [readDocument(block, foreign)];
+    default:
+      return unknown(block, foreign);
+  }
+}
+
+function readResult(block: BlockOf<'tool_result'>, foreign: ForeignNames): ToolResultPart {
+  const { content, tool_use_id: callId, is_error: isError } = block;
+  const blocks = typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? []);
+  return {
+    kind: 'tool_result',
+    callId,
+    parts: blocks.flatMap((inner) => readShown(inner, foreign)),
+    isError: isError === true,
+    ...cacheMark(block),
+  };
+}
+
+function readDocument(block: BlockOf<'document'>, foreign: ForeignNames): DocumentPart {
+  if (block.citations?.enabled) foreign.add('document.citations');
+  if (block.context) foreign.add('document.context');
+  return {
+    kind: 'document',
+    source: readSource(block),
+    ...(block.title ? { name: block.title } : {}),
+    ...cacheMark(block),
+  };
+}
+
+function readSource({ source }: BlockOf<'document'>): DocumentPart['source'] {
+  switch (source.type) {
+    case 'base64':
+      return { url: `data:${source.media_type};base64,${source.data}` };
+    case 'url':
+      return { url: source.url };
+    case 'file':
+      return { fileId: source.file_id };
+    case 'text':
+      return { text: source.data };
+    case 'content': {
+      const { content } = source;
+      if (typeof content === 'string') return { text: content };
+      return {
+        text: content
+          .flatMap((block) => readText(block))
+          .map(textOf)
+          .join('\n\n'),
+      };
+    }
+  }
+}
+
+const textOf = ({ text }: TextPart) => text;
+
+function unknown({ type }: AnyBlock, foreign: ForeignNames): readonly [] {
+  foreign.add(`messages.${type}`);
+  return [];
+}

@@ -1,0 +1,11 @@
+import type { UpstreamDialect } from '../dialect.ts';
+import { AnthropicStreamReader, tellReply } from './reader.ts';
+import { writeMessages } from './write.ts';
+
+/** Anthropic-style upstreams, for clients that speak differently. */
+export const anthropicUpstream: UpstreamDialect = {
+  toolNameLengthMax: 128,
+  write: writeMessages,
+  openStream: (listener) => new AnthropicStreamReader(listener),
+  readReply: tellReply,
+};

@@ -1,0 +1,83 @@
+/** Token counts as Anthropic reports them, in and out. */
+import { isObject } from '../../core/json.ts';
+import type { Usage } from '../../core/usage.ts';
+import { readCount } from '../openai/usage.ts';
+
+/** Anthropic's classes do not overlap either. Undefined when the numbers cannot be trusted. */
+export function readUsage(raw: unknown): Usage | undefined {
+  if (!isObject(raw)) return undefined;
+  const details = isObject(raw.output_tokens_details) ? raw.output_tokens_details : {};
+  const usage = {
+    inputTokens: readCount(raw.input_tokens),
+    cacheReadTokens: readCount(raw.cache_read_input_tokens),
+    cacheWriteTokens: readCount(raw.cache_creation_input_tokens),
+    outputTokens: readCount(raw.output_tokens),
+    reasoningTokens: readCount(details.thinking_tokens),
+  };
+  const prompt = usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens;
+  if (Number.isNaN(prompt + usage.outputTokens + usage.reasoningTokens)) return undefined;
+  // No request has an empty prompt: a server that says so has not counted.
+  return prompt === 0 ? undefined : usage;
+}
+
+/** Of an answer that is cut, as many characters count as one token. */
+const charactersPerToken = 4;
+
+/**
+ * The usage of a stream while it comes. The first report knows the prompt and has a placeholder for
+ * the output; a client that leaves before the last one still pays for the words it got.
+ */
+export class StreamUsage {
+  #raw: Record<string, unknown> = {};
+  #read: Usage | undefined;
+  #isFinal = false;
+  characters = 0;
+
+  /** The report of `message_start`. */
+  begin(raw: unknown): void {
+    this.#lay(raw);
+  }
+
+  /** The report of `message_delta`: it corrects the first, and leaves out what did not change. */
+  end(raw: unknown): void {
+    this.#isFinal = isObject(raw) && typeof raw.output_tokens === 'number';
+    this.#lay(raw);
+  }
+
+  get usage(): Usage | undefined {
+    const read = this.#read;
+    if (read === undefined || this.#isFinal) return read;
+    const delivered = Math.floor(this.characters / charactersPerToken);
+    return delivered > read.outputTokens ? { ...read, outputTokens: delivered } : read;
+  }
+
+  #lay(raw: unknown): void {
+    if (!isObject(raw)) return;
+    const given = Object.entries(raw).filter(([, value]) => value !== null);
+    this.#raw = { ...this.#raw, ...Object.fromEntries(given) };
+    this.#read = readUsage(this.#raw);
+  }
+}
+
+/** The `usage` object that our clients see. */
+export function writeUsage(usage: Usage) {
+  return {
+    input_tokens: usage.inputTokens,
+    cache_creation_input_tokens: usage.cacheWriteTokens,
+    cache_read_input_tokens: usage.cacheReadTokens,
+    output_tokens: usage.outputTokens,
+    ...(usage.reasoningTokens > 0
+      ? { output_tokens_details: { thinking_tokens: usage.reasoningTokens } }
+      : {}),
+  };
+}
+
+/** What a stream begins with, when only its end will know better. */
+export function openingUsage(inputTokensEstimate: number) {
+  return {
+    input_tokens: inputTokensEstimate,
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: 0,
+    output_tokens: 0,
+  };
+}

@@ -1,0 +1,123 @@
+/** The parts of a dialogue as Anthropic's content blocks. */
+import type {
+  AssistantPart,
+  CacheControl,
+  DocumentPart,
+  ImagePart,
+  TextPart,
+  ToolResultPart,
+  UserPart,
+} from '../../core/dialogue.ts';
+import { ownSignature } from '../../core/signature.ts';
+import { readDataUrl } from '../data-url.ts';
+import { toolInput } from './answer-words.ts';
+
+export type Block = { readonly type: string } & Readonly<Record<string, unknown>>;
+
+/** Image addresses that were fetched, and the `data:` URLs to send instead. */
+export type Images = ReadonlyMap<string, string>;
+
+export function cacheField(part: { readonly cacheControl?: CacheControl | undefined }): object {
+  return part.cacheControl ? { cache_control: part.cacheControl } : {};
+}
+
+/** Anthropic refuses texts without a letter. */
+export function writeText(part: TextPart): readonly Block[] {
+  if (part.text.trim() === '') return [];
+  return [{ type: 'text', text: part.text, ...cacheField(part) }];
+}
+
+export function writeAssistantPart(part: AssistantPart): readonly Block[] {
+  switch (part.kind) {
+    case 'text':
+      return writeText(part);
+    case 'refusal':
+      return writeText({ kind: 'text', text: part.text });
+    case 'reasoning': {
+      if (part.redacted !== undefined) return [{ type: 'redacted_thinking', data: part.redacted }];
+      // A thought of somebody else's would be refused together with the whole request.
+      const signature = ownSignature('anthropic', part.signature);
+      return signature === undefined ? [] : [{ type: 'thinking', thinking: part.text, signature }];
+    }
+    case 'tool_call': {
+      const input = toolInput(part.arguments);
+      return [
+        { type: 'tool_use', id: callId(part.id), name: part.name, input, ...cacheField(part) },
+      ];
+    }
+  }
+}
+
+export function writeUserPart(
+  part: UserPart,
+  images: Images,
+  dropped: Set<string>,
+): readonly Block[] {
+  switch (part.kind) {
+    case 'tool_result':
+      return [writeResult(part, images)];
+    case 'audio':
+      dropped.add('input_audio');
+      return [];
+    default:
+      return writeShown(part, images);
+  }
+}
+
+function writeShown(part: TextPart | ImagePart | DocumentPart, images: Images): readonly Block[] {
+  switch (part.kind) {
+    case 'text':
+      return writeText(part);
+    case 'image':
+      return [{ type: 'image', source: imageSource(part.url, images), ...cacheField(part) }];
+    case 'document': {
+      const title = part.name === undefined ? {} : { title: part.name };
+      return [{ type: 'document', source: documentSource(part), ...title, ...cacheField(part) }];
+    }
+  }
+}
+
+function writeResult(part: ToolResultPart, images: Images): Block {
+  const blocks = part.parts.flatMap((inner) => writeShown(inner, images));
+  return {
+    type: 'tool_result',
+    tool_use_id: callId(part.callId),
+    ...(blocks.length > 0 ? { content: blocks } : {}),
+    ...(part.isError ? { is_error: true } : {}),
+    ...cacheField(part),
+  };
+}
+
+/** The bytes of a `data:` URL in Anthropic's words; undefined for any other address. */
+function base64Source(url: string) {
+  const inline = readDataUrl(url);
+  if (!inline) return undefined;
+  const mediaType = inline.mediaType === 'image/jpg' ? 'image/jpeg' : inline.mediaType;
+  return { type: 'base64', media_type: mediaType, data: inline.base64 };
+}
+
+export function imageSource(url: string, images: Images): object {
+  const shown = images.get(url) ?? url;
+  return base64Source(shown) ?? { type: 'url', url: shown };
+}
+
+function documentSource({ source }: DocumentPart): object {
+  if ('text' in source) return textSource(source.text);
+  if ('fileId' in source) return { type: 'file', file_id: source.fileId };
+  const bytes = base64Source(source.url);
+  if (!bytes) return { type: 'url', url: source.url };
+  // Documents are PDFs or text; the text is sent as what it is.
+  if (!bytes.media_type.startsWith('text/')) return bytes;
+  return textSource(Buffer.from(bytes.data, 'base64').toString('utf8'));
+}
+
+function textSource(data: string): object {
+  return { type: 'text', media_type: 'text/plain', data };
+}
+
+/** Other providers put dots and colons into their ids; the same id always becomes the same one. */
+export function callId(id: string): string {
+  if (/^[\w-]+$/.test(id)) return id;
+  const digest = new Bun.CryptoHasher('sha256').update(id).digest('hex');
+  return `${id.replace(/[^\w-]/g, '_')}_${digest.slice(0, 8)}`;
+}

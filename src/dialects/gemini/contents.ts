@@ -1,0 +1,247 @@
+/** The turns of a dialogue as Gemini's `contents`. */
+import type {
+  AssistantPart,
+  DocumentPart,
+  ImagePart,
+  ReasoningPart,
+  ToolCallPart,
+  ToolResultPart,
+  Turn,
+  UserPart,
+} from '../../core/dialogue.ts';
+import { ownSignature } from '../../core/signature.ts';
+import { readDataUrl } from '../data-url.ts';
+import type { Target } from '../dialect.ts';
+import { parseExact } from '../exact-json.ts';
+import { thinksInLevels } from './thinking.ts';
+
+export interface Content {
+  readonly role: 'user' | 'model';
+  readonly parts: object[];
+}
+
+/** Google's own word for a call whose signature is lost; without any the request is refused. */
+const lostSignature = 'skip_thought_signature_validator';
+
+/** Gemini wants the two sides in turns, and the user's first. */
+export function writeContents(turns: readonly Turn[], target: Target): readonly Content[] {
+  const contents: Content[] = [];
+  const calls = new Map<string, KnownCall>();
+  for (const { role, parts } of mergeNeighbours(turns)) {
+    const written =
+      role === 'user'
+        ? writeUserParts(parts, calls, target)
+        : writeModelParts(parts, thinksInLevels(target));
+    if (role === 'model')
+      for (const part of parts) if (part.kind === 'tool_call') note(calls, part);
+    if (written.length === 0) continue;
+    const last = contents.at(-1);
+    if (last?.role === role) last.parts.push(...written);
+    else contents.push({ role, parts: written });
+  }
+  if (contents[0]?.role === 'model') contents.unshift({ role: 'user', parts: [{ text: ' ' }] });
+  return contents;
+}
+
+type Side =
+  | { readonly role: 'user'; readonly parts: readonly UserPart[] }
+  | { readonly role: 'model'; readonly parts: readonly AssistantPart[] };
+
+function mergeNeighbours(turns: readonly Turn[]): readonly Side[] {
+  const sides: Side[] = [];
+  for (const turn of turns) {
+    if (turn.role === 'system') continue;
+    const last = sides.at(-1);
+    if (turn.role === 'user' && last?.role === 'user') {
+      sides[sides.length - 1] = { role: 'user', parts: [...last.parts, ...turn.parts] };
+    } else if (turn.role === 'user') sides.push({ role: 'user', parts: turn.parts });
+    else if (last?.role === 'model') {
+      sides[sides.length - 1] = { role: 'model', parts: [...last.parts, ...turn.parts] };
+    } else sides.push({ role: 'model', parts: turn.parts });
+  }
+  return sides;
+}
+
+interface KnownCall {
+  readonly name: string;
+  readonly place: number;
+}
+
+function note(calls: Map<string, KnownCall>, { id, name }: ToolCallPart): void {
+  calls.set(id, { name, place: calls.size });
+}
+
+/**
+ * The parts of the model's turn. A signature stands on the call that follows it; where a client
+ * brought all of them back in front, they stand on the calls in their order. One that no call takes
+ * goes on an empty text, which is how Gemini itself ends a signed answer.
+ */
+class ModelParts {
+  readonly written: object[] = [];
+  /** Signatures with nothing between them and here. */
+  #near: string[] = [];
+  /** Those behind which other words have come. */
+  #far: string[] = [];
+  #hasCalls = false;
+  readonly #needsSignature: boolean;
+
+  constructor(needsSignature: boolean) {
+    this.#needsSignature = needsSignature;
+  }
+
+  text(text: string): void {
+    if (text === '') return;
+    this.#step();
+    this.written.push({ text });
+  }
+
+  thought({ text, signature: marked }: ReasoningPart): void {
+    const signature = ownSignature('gemini', marked);
+    // Another provider's thoughts, and those of nobody, stay here.
+    if (signature === undefined) return;
+    if (text !== '') this.written.push({ text, thought: true });
+    this.#near.push(signature);
+  }
+
+  /** `group` is how many calls stand together from this one on. */
+  call(call: ToolCallPart, group: number): void {
+    const spare = Math.max(0, this.#near.length - group);
+    this.#far.push(...this.#near.splice(0, spare));
+    const signature = this.#near.shift() ?? (this.#hasCalls ? undefined : this.#firstSignature());
+    this.#signEmpty();
+    this.written.push({ ...writeCall(call), thoughtSignature: signature });
+    this.#hasCalls = true;
+  }
+
+  end(): object[] {
+    this.#step();
+    this.#signEmpty();
+    return this.written;
+  }
+
+  /** Of parallel calls only the first must have one. */
+  #firstSignature(): string | undefined {
+    return this.#far.pop() ?? (this.#needsSignature ? lostSignature : undefined);
+  }
+
+  #step(): void {
+    this.#far.push(...this.#near);
+    this.#near = [];
+  }
+
+  #signEmpty(): void {
+    for (const thoughtSignature of this.#far) this.written.push({ text: '', thoughtSignature });
+    this.#far = [];
+  }
+}
+
+function writeModelParts(parts: readonly AssistantPart[], needsSignature: boolean): object[] {
+  const model = new ModelParts(needsSignature);
+  for (const [at, part] of parts.entries()) {
+    if (part.kind === 'reasoning') model.thought(part);
+    else if (part.kind === 'tool_call') model.call(part, callsFrom(parts, at));
+    else model.text(part.text);
+  }
+  return model.end();
+}
+
+function callsFrom(parts: readonly AssistantPart[], start: number): number {
+  let end = start;
+  while (parts[end]?.kind === 'tool_call') end += 1;
+  return end - start;
+}
+
+/** Without ids: Vertex refuses them, and calls are matched by name and order. */
+function writeCall({ name, arguments: json }: ToolCallPart): object {
+  return { functionCall: { name, args: readArguments(json) } };
+}
+
+/** An object in any case: models cut short leave half of one behind. */
+function readArguments(json: string): unknown {
+  const text = json.trim();
+  if (text === '') return {};
+  const value = parseExact(text);
+  if (value === undefined) return { arguments: json };
+  return text.startsWith('{') ? value : { arguments: value };
+}
+
+/** All results first, in the order of their calls. */
+function writeUserParts(
+  parts: readonly UserPart[],
+  calls: ReadonlyMap<string, KnownCall>,
+  target: Target,
+): object[] {
+  const results = parts.filter((part) => part.kind === 'tool_result');
+  const placeOf = ({ callId }: ToolResultPart) => calls.get(callId)?.place ?? calls.size;
+  const inOrder = results.toSorted((a, b) => placeOf(a) - placeOf(b));
+  const written = inOrder.map((result) => writeResult(result, calls.get(result.callId), target));
+  return [
+    ...written.map(({ response }) => response),
+    ...written.flatMap(({ beside }) => beside),
+    ...parts.flatMap((part) => (part.kind === 'tool_result' ? [] : writeUserPart(part, target))),
+  ];
+}
+
+interface WrittenResult {
+  readonly response: object;
+  /** Pictures that cannot stand inside. */
+  readonly beside: readonly object[];
+}
+
+function writeResult(
+  { parts, isError }: ToolResultPart,
+  call: KnownCall | undefined,
+  target: Target,
+): WrittenResult {
+  const texts = parts.flatMap((part) => {
+    if (part.kind === 'text') return [part.text];
+    return part.kind === 'document' && 'text' in part.source ? [part.source.text] : [];
+  });
+  const media = parts.flatMap((part) => {
+    if (part.kind === 'text') return [];
+    return part.kind === 'image' ? writeImage(part, target) : writeFile(part);
+  });
+  const text = texts.join('\n\n');
+  // The call was cut off the conversation: Gemini would refuse a result without one.
+  if (call === undefined) return { response: { text: text || ' ' }, beside: media };
+  const response = isError ? { error: text } : { output: text };
+  const { name } = call;
+  const isInside = thinksInLevels(target) && media.length > 0 && media.every(isInline);
+  if (!isInside) return { response: { functionResponse: { name, response } }, beside: media };
+  return { response: { functionResponse: { name, response, parts: media } }, beside: [] };
+}
+
+function isInline(part: object): boolean {
+  return 'inlineData' in part;
+}
+
+function writeUserPart(part: Exclude<UserPart, ToolResultPart>, target: Target): object[] {
+  switch (part.kind) {
+    case 'text':
+      return part.text === '' ? [] : [{ text: part.text }];
+    case 'image':
+      return writeImage(part, target);
+    case 'audio':
+      return [{ inlineData: { mimeType: `audio/${part.format}`, data: part.data } }];
+    case 'document': {
+      if (!('text' in part.source)) return writeFile(part);
+      return part.source.text === '' ? [] : [{ text: part.source.text }];
+    }
+  }
+}
+
+function writeImage({ url }: ImagePart, { images }: Target): object[] {
+  return [writeAddress(images.get(url) ?? url)];
+}
+
+function writeFile({ source }: DocumentPart): object[] {
+  if ('text' in source) return [];
+  return [writeAddress('url' in source ? source.url : source.fileId)];
+}
+
+/** What is not here as bytes is left to Gemini to fetch, or to refuse. */
+function writeAddress(url: string): object {
+  const inline = readDataUrl(url);
+  if (inline === undefined) return { fileData: { fileUri: url } };
+  return { inlineData: { mimeType: inline.mediaType, data: inline.base64 } };
+}

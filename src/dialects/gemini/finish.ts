@@ -1,0 +1,46 @@
+import type { FinishReason } from '../../core/answer.ts';
+import type { UpstreamFailure } from '../dialect.ts';
+
+/** A reason not listed here is a new one for an answer that is there: `stop`. */
+const reasons: ReadonlyMap<string, FinishReason> = new Map([
+  ['STOP', 'stop'],
+  ['MAX_TOKENS', 'length'],
+  ['SAFETY', 'content_filter'],
+  ['RECITATION', 'content_filter'],
+  ['LANGUAGE', 'content_filter'],
+  // Blocked for reasons Google does not name; an empty answer with it must not look like success.
+  ['OTHER', 'content_filter'],
+  ['BLOCKLIST', 'content_filter'],
+  ['PROHIBITED_CONTENT', 'content_filter'],
+  ['SPII', 'content_filter'],
+  ['MODEL_ARMOR', 'content_filter'],
+  ['IMAGE_SAFETY', 'content_filter'],
+  ['IMAGE_PROHIBITED_CONTENT', 'content_filter'],
+  ['IMAGE_RECITATION', 'content_filter'],
+  ['IMAGE_OTHER', 'content_filter'],
+]);
+
+/** The model's own mistakes: there is no answer, and another attempt may well succeed. */
+const mistakes: ReadonlySet<string> = new Set([
+  'MALFORMED_FUNCTION_CALL',
+  'UNEXPECTED_TOOL_CALL',
+  'TOO_MANY_TOOL_CALLS',
+  'MALFORMED_RESPONSE',
+]);
+
+/** Gemini says `STOP` although it called tools, and clients would never run them. */
+export function finishReasonOf(word: string, hasCalls: boolean): FinishReason {
+  const reason = reasons.get(word) ?? 'stop';
+  return reason === 'stop' && hasCalls ? 'tool_calls' : reason;
+}
+
+export function mistakeIn(word: string, detail: unknown): UpstreamFailure | undefined {
+  if (!mistakes.has(word)) return undefined;
+  const more = typeof detail === 'string' && detail !== '' ? ` ${detail.slice(0, 300)}` : '';
+  return {
+    kind: 'server',
+    status: null,
+    message: `The upstream ended its answer with the finish reason ${word}.${more}`.toWellFormed(),
+    retryAfterSeconds: null,
+  };
+}

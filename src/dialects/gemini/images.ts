@@ -1,0 +1,98 @@
+/** Images of Google's Gemini, which draws them in the middle of a chat. */
+import { editImagesMax } from '../../core/bounds.ts';
+import { isObject } from '../../core/json.ts';
+import type { UpstreamFailure } from '../dialect.ts';
+import { malformed, readErrorObject } from '../failure.ts';
+import type { ImagesDialect } from '../images.ts';
+import { type Drawn, type DrawnImage, namesOf, type Picture } from '../images-wish.ts';
+import { inBase64, joined, type Piece } from '../long-body.ts';
+import { readAnswer } from '../read-answer.ts';
+import { finishReasonOf } from './finish.ts';
+import { readUsage } from './usage.ts';
+
+const maskInstruction =
+  'The last image is a mask of the first one: change only what is white in the mask, and leave ' +
+  'everything that is black in it exactly as it is.';
+
+export const geminiImages: ImagesDialect = {
+  mask: 'picture',
+  imagesMax: editImagesMax,
+  write(wish, { upstreamModel, outputModalities = [] }) {
+    const { prompt, images, mask, parameters } = wish;
+    const pictures = mask ? [...images, mask] : images;
+    const said = mask ? `${prompt}\n\n${maskInstruction}` : prompt;
+    const generationConfig = {
+      responseModalities: outputModalities.includes('text') ? ['TEXT', 'IMAGE'] : ['IMAGE'],
+      imageConfig: shapeOf(parameters.size),
+    };
+    const start = `{"contents":[{"role":"user","parts":[${JSON.stringify({ text: said })}`;
+    const end = `]}],"generationConfig":${JSON.stringify(generationConfig)}}`;
+    const name = upstreamModel.replace(/^models\//, '').toWellFormed();
+    return {
+      path: `/models/${encodeURIComponent(name)}:generateContent`,
+      headers: {},
+      body:
+        pictures.length === 0 ? start + end : joined([start, ...pictures.flatMap(inlined), end]),
+      dropped: namesOf(wish).filter((parameter) => parameter !== 'size'),
+    };
+  },
+  read: (text) => readAnswer(text, read),
+};
+
+function inlined({ mediaType, content }: Picture): readonly Piece[] {
+  const start = `,{"inlineData":{"mimeType":"${mediaType}","data":"`;
+  return [start, inBase64(content), '"}}'];
+}
+
+const ratios = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9'];
+
+/** Gemini knows no pixels: the nearest shape, and a larger class where one was asked for. */
+function shapeOf(size: string | null): object | undefined {
+  const [, width, height] = /^(\d+)x(\d+)$/.exec(size ?? '') ?? [];
+  if (width === undefined || height === undefined) return undefined;
+  const wanted = Math.log(Number(width) / Number(height));
+  const distance = (ratio: string) => {
+    const [across = 1, down = 1] = ratio.split(':').map(Number);
+    return Math.abs(Math.log(across / down) - wanted);
+  };
+  const aspectRatio = ratios.reduce((a, b) => (distance(b) < distance(a) ? b : a));
+  const longEdge = Math.max(Number(width), Number(height));
+  // Its older models refuse to be told about the size that they have anyway.
+  if (longEdge <= 1536) return { aspectRatio };
+  return { aspectRatio, imageSize: longEdge <= 2304 ? '2K' : '4K' };
+}
+
+function read(body: Record<string, unknown>): Drawn | UpstreamFailure {
+  const { error, candidates, promptFeedback, usageMetadata } = body;
+  if (error !== undefined && error !== null) return readErrorObject(body);
+  const [candidate]: unknown[] = Array.isArray(candidates) ? candidates : [];
+  const images = isObject(candidate) ? imagesIn(candidate.content) : [];
+  if (images.length === 0) return whyNone(candidate, promptFeedback);
+  return { images, usage: readUsage(usageMetadata), about: {}, usageDetails: {} };
+}
+
+function imagesIn(content: unknown): readonly DrawnImage[] {
+  const parts: unknown[] = isObject(content) && Array.isArray(content.parts) ? content.parts : [];
+  return parts.flatMap((part) => {
+    // What it drew while thinking is a draft.
+    if (!isObject(part) || part.thought === true) return [];
+    const data = isObject(part.inlineData) ? part.inlineData : {};
+    const isImage = typeof data.mimeType === 'string' && data.mimeType.startsWith('image/');
+    if (!isImage || typeof data.data !== 'string' || data.data === '') return [];
+    return [{ base64: data.data, url: null, revisedPrompt: null }];
+  });
+}
+
+/** A filter will say the same again; a model that only talked may draw the next time. */
+function whyNone(candidate: unknown, feedback: unknown): UpstreamFailure {
+  const finish = isObject(candidate) ? candidate.finishReason : undefined;
+  const block = isObject(feedback) ? feedback.blockReason : undefined;
+  const word = [block, finish].find((reason) => typeof reason === 'string');
+  const isFiltered =
+    block !== undefined || finishReasonOf(String(finish), false) === 'content_filter';
+  if (word === undefined || !isFiltered) {
+    return malformed('The upstream answered without a picture.');
+  }
+  const message = `The provider declined to make this picture (${String(word).slice(0, 60)}).`;
+  return { kind: 'request', status: 400, message, retryAfterSeconds: null };
+}

@@ -1,0 +1,251 @@
+import { describe, expect, test } from 'bun:test';
+import { ToldAnswer } from '../../../tests/support/told-answer.ts';
+import { eventBytesMax } from '../../core/bounds.ts';
+import { GeminiReader } from './reader.ts';
+import { readReply } from './reply.ts';
+
+function hear(...chunks: readonly unknown[]) {
+  const told = new ToldAnswer();
+  const reader = new GeminiReader(told);
+  for (const chunk of chunks) {
+    const data = typeof chunk === 'string' ? chunk : JSON.stringify(chunk);
+    const failure = reader.push({ event: null, data });
+    if (failure) return { told, reader, failure };
+  }
+  return { told, reader, failure: undefined };
+}
+
+const says = (parts: readonly object[], finishReason?: string) => ({
+  candidates: [{ content: { role: 'model', parts }, finishReason, index: 0 }],
+});
+const ends = (finishReason: string, more: object = {}) => ({
+  candidates: [{ content: {}, finishReason, ...more }],
+});
+
+describe('the end of an answer', () => {
+  test.each([
+    ['STOP', 'stop'],
+    ['MAX_TOKENS', 'length'],
+    ['SAFETY', 'content_filter'],
+    ['RECITATION', 'content_filter'],
+    ['LANGUAGE', 'content_filter'],
+    ['OTHER', 'content_filter'],
+    ['BLOCKLIST', 'content_filter'],
+    ['PROHIBITED_CONTENT', 'content_filter'],
+    ['SPII', 'content_filter'],
+    ['MODEL_ARMOR', 'content_filter'],
+    ['IMAGE_SAFETY', 'content_filter'],
+    ['IMAGE_RECITATION', 'content_filter'],
+    ['NO_IMAGE', 'stop'],
+    ['A_NEW_REASON', 'stop'],
+  ] as const)('%s is %s', (word, reason) => {
+    const { told, reader, failure } = hear(ends(word));
+    expect(failure).toBeUndefined();
+    expect(reader.finished).toBe(true);
+    expect(told.finishReason).toBe(reason);
+  });
+
+  test('STOP after a call is for the call; a cap is a cap all the same', () => {
+    const call = { functionCall: { name: 'now', args: {} } };
+    expect(hear(says([call]), ends('STOP')).told.finishReason).toBe('tool_calls');
+    expect(hear(says([call], 'STOP')).told.finishReason).toBe('tool_calls');
+    expect(hear(says([call]), ends('MAX_TOKENS')).told.finishReason).toBe('length');
+  });
+
+  test.each(['MALFORMED_FUNCTION_CALL', 'UNEXPECTED_TOOL_CALL', 'TOO_MANY_TOOL_CALLS'])(
+    '%s is a failure that another attempt may mend',
+    (word) => {
+      const { told, reader, failure } = hear(ends(word, { finishMessage: 'print(now(' }));
+      expect(failure).toMatchObject({ kind: 'server', status: null });
+      expect(failure?.message).toContain(`${word}. print(now(`);
+      expect(reader.finished).toBe(false);
+      expect(told.finishReason).toBeNull();
+    },
+  );
+
+  test('a prompt that was blocked ends the answer before it began', () => {
+    const { told, reader } = hear({ promptFeedback: { blockReason: 'SAFETY' } });
+    expect(reader.finished).toBe(true);
+    expect(told.finishReason).toBe('content_filter');
+    expect(hear({ promptFeedback: { safetyRatings: [] } }).reader.finished).toBe(false);
+  });
+
+  test('nothing is told after it but usage', () => {
+    const late = { ...says([{ text: 'more' }], 'STOP'), usageMetadata: { promptTokenCount: 3 } };
+    const { told, failure } = hear(ends('STOP'), late, 'half a {');
+    expect(failure).toBeUndefined();
+    expect(told.order).toEqual(['finish']);
+    expect(told.lastUsage?.inputTokens).toBe(3);
+  });
+
+  test('is not there before it is said', () => {
+    const unspecified = says([{ text: 'a' }], 'FINISH_REASON_UNSPECIFIED');
+    expect(hear(says([{ text: 'a' }]), unspecified, {}).reader.finished).toBe(false);
+  });
+});
+
+describe('failures', () => {
+  const error = { code: 503, message: 'The model is overloaded.', status: 'UNAVAILABLE' };
+
+  test.each([[{ error }], [[{ error }]]])('inside a stream: %j', (chunk) => {
+    const { failure } = hear(says([{ text: 'a' }]), chunk);
+    expect(failure).toEqual({
+      kind: 'overloaded',
+      status: 503,
+      message: 'The model is overloaded.',
+      retryAfterSeconds: null,
+    });
+  });
+
+  test.each(['', 'null', '3', '"a"', '[]', '{"candidates":'])('what is no object: %p', (chunk) => {
+    expect(hear(chunk).failure?.kind).toBe('malformed');
+  });
+
+  test.each([
+    [{ error }, 'overloaded'],
+    [[{ error }], 'overloaded'],
+    [{}, 'malformed'],
+    [says([{ text: 'a' }]), 'malformed'],
+    [[], 'malformed'],
+  ] as const)('of a whole answer: %j', (body, kind) => {
+    expect(readReply(JSON.stringify(body), new ToldAnswer())?.kind).toBe(kind);
+  });
+
+  test.each([
+    [{ candidates: 'none' }],
+    [{ candidates: [null] }],
+    [{ candidates: [{ content: { parts: 'none' } }] }],
+    [{ candidates: [{ content: { parts: [null, 3, {}, { text: 3 }, { functionCall: 'x' }] } }] }],
+    [
+      {
+        candidates: [{ content: { parts: [{ functionCall: {} }, { inlineData: { data: 'A' } }] } }],
+      },
+    ],
+    [{ usageMetadata: 'none', promptFeedback: 'none' }],
+    [{ candidates: [{ groundingMetadata: { groundingChunks: [null, { web: null }] } }] }],
+  ])('are not made of what nobody understands: %j', (chunk) => {
+    const { told, failure } = hear(chunk);
+    expect(failure).toBeUndefined();
+    expect(told.order).toEqual([]);
+  });
+});
+
+describe('the words', () => {
+  test('thoughts, text and pictures come in their order', () => {
+    const { told } = hear(
+      says([{ text: 'Hm. ', thought: true }]),
+      says([{ text: 'So.', thought: true }, { text: 'Here:' }]),
+      says([{ inlineData: { mimeType: 'image/png', data: 'AAAA' }, thoughtSignature: 'huge' }]),
+      says([{ inlineData: { mimeType: 'audio/wav', data: 'AAAA' } }, { text: '' }], 'STOP'),
+    );
+    expect(told.thought).toBe('Hm. So.');
+    expect(told.said).toBe('Here:');
+    expect(told.images).toEqual([{ mediaType: 'image/png', base64: 'AAAA' }]);
+    expect(told.order).toEqual(['reasoning', 'text', 'image', 'finish']);
+    expect(told.signatures).toEqual([]);
+  });
+
+  test('a signature behind a thought ends it, before the text it stands on', () => {
+    const { told } = hear(
+      says([
+        { text: 'Hm.', thought: true },
+        { text: 'Yes', thoughtSignature: 'S1' },
+      ]),
+      says([{ text: '.' }], 'STOP'),
+    );
+    expect(told.order).toEqual(['reasoning', 'signature', 'text', 'finish']);
+    expect(told.signatures).toEqual(['gemini:S1']);
+  });
+
+  test('a signature of a thought itself', () => {
+    const { told } = hear(says([{ text: 'Hm.', thought: true, thoughtSignature: 'S1' }], 'STOP'));
+    expect(told.order).toEqual(['reasoning', 'signature', 'finish']);
+  });
+
+  test('a signature of a text comes behind all of it, before the next call', () => {
+    const { told } = hear(
+      says([{ text: 'Let', thoughtSignature: 'S1' }]),
+      says([{ text: ' me see.' }]),
+      says([{ functionCall: { name: 'now', args: {} }, thoughtSignature: 'S2' }], 'STOP'),
+    );
+    expect(told.order).toEqual(['text', 'signature', 'call', 'arguments', 'finish']);
+    expect(told.signatures).toEqual(['gemini:S1', 'gemini:S2']);
+    expect(told.calls[0]?.signature).toBe('gemini:S2');
+  });
+
+  test('the sources of a text', () => {
+    const web = { uri: 'https://a.example/', title: 'a.example' };
+    const { told } = hear(
+      says([{ text: 'So it is.' }]),
+      ends('STOP', { groundingMetadata: { groundingChunks: [{ web }, { web: { uri: 'b:c' } }] } }),
+    );
+    expect(told.citations).toEqual([
+      { url: 'https://a.example/', title: 'a.example', quote: '', range: null },
+      { url: 'b:c', title: '', quote: '', range: null },
+    ]);
+  });
+});
+
+describe('calls', () => {
+  test('have the id that Gemini gave, or one of ours', () => {
+    const { told } = hear(
+      says([
+        { functionCall: { id: 'abc', name: 'now', args: {} } },
+        { functionCall: { name: 'now' } },
+      ]),
+      ends('STOP'),
+    );
+    expect(told.calls.map(({ name, arguments: json }) => [name, json])).toEqual([
+      ['now', '{}'],
+      ['now', '{}'],
+    ]);
+    expect(told.calls[0]?.id).toBe('abc');
+    expect(told.calls[1]?.id).toMatch(/^call_[0-9a-z]{24}$/);
+  });
+
+  test('keep numbers that no float can hold', () => {
+    const call = '{"functionCall":{"name":"a","args":{"id":12345678901234567890}}}';
+    const { told } = hear(`{"candidates":[{"content":{"parts":[${call}]}}]}`);
+    expect(told.calls[0]?.arguments).toBe('{"id":12345678901234567890}');
+  });
+
+  test('in pieces are whole when the next begins, or the answer ends', () => {
+    const piece = (jsonPath: string, stringValue: string) => ({
+      functionCall: {
+        partialArgs: [{ jsonPath, stringValue, willContinue: true }],
+        willContinue: true,
+      },
+    });
+    const { told } = hear(
+      says([{ functionCall: { name: 'a', willContinue: true } }]),
+      says([piece('$.x', 'one ')]),
+      says([piece('$.x', 'two')]),
+      says([{ functionCall: { name: 'b', willContinue: true } }, piece('$.y', 'three')]),
+      ends('STOP'),
+    );
+    expect(told.calls.map(({ arguments: json }) => json)).toEqual([
+      '{"x":"one two"}',
+      '{"y":"three"}',
+    ]);
+  });
+
+  test('in pieces end where no more are announced', () => {
+    const piece = { jsonPath: '$.x', numberValue: 1 };
+    const { told } = hear(
+      says([{ functionCall: { name: 'a', willContinue: true } }]),
+      says([{ functionCall: { partialArgs: [piece] } }, { text: 'So.' }]),
+    );
+    expect(told.order).toEqual(['call', 'arguments', 'text']);
+    expect(told.calls[0]?.arguments).toBe('{"x":1}');
+  });
+
+  test('in pieces that never end are a failure, not a full memory', () => {
+    const stringValue = 'a'.repeat(eventBytesMax / 4);
+    const chunk = says([
+      { functionCall: { partialArgs: [{ jsonPath: '$.x', stringValue }], willContinue: true } },
+    ]);
+    const open = says([{ functionCall: { name: 'a', willContinue: true } }]);
+    expect(hear(open, chunk, chunk, chunk).failure).toBeUndefined();
+    expect(hear(open, chunk, chunk, chunk, chunk).failure?.kind).toBe('malformed');
+  });
+});

@@ -1,0 +1,160 @@
+/** Answers of Gemini in our own words. Every chunk of a stream is shaped like a whole answer. */
+import type { AnswerListener } from '../../core/answer.ts';
+import { randomText } from '../../core/ids.ts';
+import { isObject } from '../../core/json.ts';
+import { markSignature } from '../../core/signature.ts';
+import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
+import { parseExact } from '../exact-json.ts';
+import { malformed, readErrorObject } from '../failure.ts';
+import { finishReasonOf, mistakeIn } from './finish.ts';
+import { PartialArguments } from './partial-arguments.ts';
+import { readUsage } from './usage.ts';
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
+export class GeminiReader implements StreamReader {
+  readonly #to: AnswerListener;
+  #calls = 0;
+  /** The last call, while pieces of its arguments may follow. */
+  #openCall: PartialArguments | undefined;
+  #isThinking = false;
+  /** The signature of a text, told behind it. */
+  #textSignature: string | undefined;
+  #finished = false;
+
+  constructor(to: AnswerListener) {
+    this.#to = to;
+  }
+
+  get finished(): boolean {
+    return this.#finished;
+  }
+
+  push({ data }: SseMessage): UpstreamFailure | undefined {
+    const body = parseExact(data);
+    // Errors come inside a list now and then.
+    const chunk: unknown = Array.isArray(body) ? body[0] : body;
+    if (isObject(chunk)) return this.take(chunk);
+    // A connection cut behind the finish reason loses at most the usage: the answer is whole.
+    if (this.#finished) return undefined;
+    const start = data.slice(0, 200);
+    return malformed(`The upstream sent an event that is no readable JSON object: ${start}`);
+  }
+
+  /** Tells what one chunk, or a whole answer, says. */
+  take(chunk: Record<string, unknown>): UpstreamFailure | undefined {
+    const { error, candidates, promptFeedback, usageMetadata } = chunk;
+    if (error !== undefined && error !== null) return readErrorObject(chunk);
+    const usage = usageMetadata === undefined ? undefined : readUsage(usageMetadata);
+    if (usage !== undefined) this.#to.usage(usage);
+    if (this.#finished) return undefined;
+    const [first]: unknown[] = Array.isArray(candidates) ? candidates : [];
+    if (isObject(first)) return this.#takeCandidate(first);
+    if (isObject(promptFeedback) && isText(promptFeedback.blockReason)) {
+      this.#finished = true;
+      this.#to.finish('content_filter', null);
+    }
+    return undefined;
+  }
+
+  #takeCandidate(candidate: Record<string, unknown>): UpstreamFailure | undefined {
+    const { content, finishReason, finishMessage, groundingMetadata } = candidate;
+    const parts = isObject(content) && Array.isArray(content.parts) ? content.parts : [];
+    for (const part of parts) if (isObject(part)) this.#takePart(part);
+    if (this.#openCall?.isTooLarge) {
+      return malformed('The upstream sent arguments of a tool that are too large.');
+    }
+    if (groundingMetadata !== undefined) this.#cite(groundingMetadata);
+    if (!isText(finishReason) || finishReason === 'FINISH_REASON_UNSPECIFIED') return undefined;
+    const mistake = mistakeIn(finishReason, finishMessage);
+    if (mistake !== undefined) return mistake;
+    this.#endCall();
+    this.#endText();
+    this.#finished = true;
+    this.#to.finish(finishReasonOf(finishReason, this.#calls > 0), null);
+    return undefined;
+  }
+
+  #takePart(part: Record<string, unknown>): void {
+    const { text, functionCall, inlineData } = part;
+    if (isObject(functionCall)) this.#takeCall(functionCall, part.thoughtSignature);
+    else if (typeof text === 'string') this.#takeText(text, part);
+    else if (isObject(inlineData)) this.#takeMedia(inlineData);
+  }
+
+  #takeText(text: string, { thought, thoughtSignature }: Record<string, unknown>): void {
+    const signature = isText(thoughtSignature) ? thoughtSignature : undefined;
+    if (thought === true) {
+      this.#endText();
+      this.#isThinking = true;
+      if (text !== '') this.#to.reasoning(text);
+      if (signature !== undefined) this.#sign(signature);
+      return;
+    }
+    // Right behind a thought it is that thought's. Otherwise it waits: a client that never asked
+    // for thoughts must find the text first.
+    if (signature !== undefined && this.#isThinking) this.#sign(signature);
+    else if (signature !== undefined) this.#textSignature = signature;
+    if (text === '') return;
+    this.#isThinking = false;
+    this.#to.text(text);
+  }
+
+  #takeCall(call: Record<string, unknown>, signature: unknown): void {
+    if (isText(call.name)) this.#openNext(call.name, call, signature);
+    const open = this.#openCall;
+    if (open === undefined) return;
+    open.add(call.partialArgs);
+    if (call.willContinue !== true) this.#endCall();
+  }
+
+  #openNext(name: string, call: Record<string, unknown>, signature: unknown): void {
+    this.#endCall();
+    this.#endText();
+    if (isText(signature)) this.#sign(signature);
+    this.#isThinking = false;
+    const number = this.#calls;
+    this.#calls += 1;
+    this.#to.toolCall(number, isText(call.id) ? call.id : `call_${randomText(24)}`, name);
+    if (isObject(call.args)) this.#to.toolArguments(number, JSON.stringify(call.args));
+    else this.#openCall = new PartialArguments();
+  }
+
+  #endCall(): void {
+    if (this.#openCall === undefined) return;
+    this.#to.toolArguments(this.#calls - 1, this.#openCall.toJson());
+    this.#openCall = undefined;
+  }
+
+  /** Signatures of pictures are left out: they run to megabytes and nothing could replay them. */
+  #takeMedia({ mimeType, data }: Record<string, unknown>): void {
+    if (!isText(data) || !isText(mimeType) || !mimeType.startsWith('image/')) return;
+    this.#endText();
+    this.#isThinking = false;
+    this.#to.image(mimeType, data);
+  }
+
+  #endText(): void {
+    if (this.#textSignature === undefined) return;
+    this.#sign(this.#textSignature);
+    this.#textSignature = undefined;
+  }
+
+  #sign(signature: string): void {
+    this.#isThinking = false;
+    this.#to.reasoningSignature(markSignature('gemini', signature));
+  }
+
+  /** Places are counted in bytes of a text that is gone: only the sources are told. */
+  #cite(grounding: unknown): void {
+    const chunks = isObject(grounding) ? grounding.groundingChunks : undefined;
+    for (const chunk of Array.isArray(chunks) ? chunks : []) {
+      const web = isObject(chunk) && isObject(chunk.web) ? chunk.web : {};
+      if (!isText(web.uri)) continue;
+      const title = isText(web.title) ? web.title : '';
+      this.#to.citation({ url: web.uri, title, quote: '', range: null });
+    }
+  }
+}

@@ -1,0 +1,58 @@
+import type { Effort, ReasoningWish } from '../../core/dialogue.ts';
+import type { Target } from '../dialect.ts';
+import { effortOf } from '../effort.ts';
+
+/** From Gemini 3 on a level, which is never off. Pro knows no `minimal`, the Flash models may. */
+const levels: Readonly<Record<Effort, string>> = {
+  none: 'low',
+  minimal: 'low',
+  low: 'low',
+  medium: 'medium',
+  high: 'high',
+  xhigh: 'high',
+  max: 'high',
+};
+
+/** Before that a number of tokens. Pro has other limits, which stand in its quirks. */
+const budgets: Readonly<Record<Effort, string>> = {
+  none: '0',
+  minimal: '512',
+  low: '1024',
+  medium: '8192',
+  high: '24576',
+  xhigh: '24576',
+  max: '24576',
+};
+
+/** The generation that thinks in levels: it checks signatures and takes pictures in results. */
+export function thinksInLevels({ thinking }: Target): boolean {
+  return thinking === 'effort' || thinking === 'adaptive';
+}
+
+/** `thinkingConfig`, with a level or a budget and never both. */
+export function writeThinking(
+  wish: ReasoningWish | null,
+  target: Target,
+): Record<string, unknown> | undefined {
+  if (wish === null || target.thinking === null) return undefined;
+  const effort = effortOf(wish);
+  const words: Readonly<Record<string, string>> =
+    target.quirks.efforts ?? (thinksInLevels(target) ? levels : budgets);
+  const word = effort === null ? undefined : words[effort];
+  return {
+    ...(thinksInLevels(target)
+      ? { thinkingLevel: word }
+      : { thinkingBudget: budgetOf(wish, word, words) }),
+    includeThoughts: wish.visible && effort !== 'none' ? true : undefined,
+  };
+}
+
+function budgetOf(
+  { effort, budgetTokens }: ReasoningWish,
+  word: string | undefined,
+  words: Readonly<Record<string, string>>,
+): number | undefined {
+  if (budgetTokens === null || effort === 'none') return word === undefined ? word : Number(word);
+  const known = Object.values(words).map(Number);
+  return Math.min(Math.max(budgetTokens, Math.min(...known)), Math.max(...known));
+}

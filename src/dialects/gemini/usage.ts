@@ -1,0 +1,30 @@
+import { isObject } from '../../core/json.ts';
+import type { Usage } from '../../core/usage.ts';
+import { readCount } from '../openai/usage.ts';
+
+/**
+ * Gemini's `usageMetadata` in classes that do not overlap. Undefined when the numbers cannot be
+ * trusted, or when there are none yet: most chunks of Vertex tell the traffic type only.
+ */
+export function readUsage(raw: unknown): Usage | undefined {
+  if (!isObject(raw)) return undefined;
+  const prompt = readCount(raw.promptTokenCount);
+  // What the provider's own tools found is input beside the prompt.
+  const toolUse = readCount(raw.toolUsePromptTokenCount);
+  const candidates = readCount(raw.candidatesTokenCount);
+  const thoughts = readCount(raw.thoughtsTokenCount);
+  const cached = readCount(raw.cachedContentTokenCount);
+  const total = readCount(raw.totalTokenCount);
+  const counted = prompt + toolUse + candidates + thoughts;
+  // No request has an empty prompt: a report that says so has not counted yet.
+  if (Number.isNaN(counted + cached + total) || prompt === 0) return undefined;
+  const cacheReadTokens = Math.min(cached, prompt);
+  return {
+    inputTokens: prompt - cacheReadTokens + toolUse,
+    cacheReadTokens,
+    cacheWriteTokens: 0,
+    // What only the total knows of was made by the model.
+    outputTokens: candidates + thoughts + Math.max(0, total - counted),
+    reasoningTokens: thoughts,
+  };
+}

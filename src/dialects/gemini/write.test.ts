@@ -1,0 +1,254 @@
+import { describe, expect, test } from 'bun:test';
+import { question, targetOf } from '../../../tests/support/question.ts';
+import type { Dialogue, Tool } from '../../core/dialogue.ts';
+import type { Target } from '../dialect.ts';
+import { writeRequest } from './write.ts';
+
+interface Body {
+  readonly systemInstruction?: unknown;
+  readonly contents: unknown;
+  readonly tools?: unknown;
+  readonly toolConfig?: { readonly functionCallingConfig: unknown };
+  readonly generationConfig: Record<string, unknown>;
+}
+
+function write(given: Partial<Dialogue>, target: Partial<Target> = {}) {
+  const request = writeRequest(question(given), targetOf(target));
+  return { ...request, body: JSON.parse(String(request.body)) as Body };
+}
+
+const tool: Tool = {
+  name: 'weather',
+  description: 'Tells the weather',
+  parameters: { type: 'object', properties: { city: { type: 'string' } } },
+};
+const hello = { role: 'user', parts: [{ text: 'Hello!' }] };
+
+describe('the address', () => {
+  test('names the model and the way of answering', () => {
+    const upstreamModel = 'gemini-2.5-flash';
+    expect(write({}, { upstreamModel }).path).toBe('/models/gemini-2.5-flash:generateContent');
+    expect(write({ stream: true }, { upstreamModel }).path).toBe(
+      '/models/gemini-2.5-flash:streamGenerateContent?alt=sse',
+    );
+  });
+
+  test.each([
+    ['models/gemini-2.5-flash', '/models/gemini-2.5-flash:generateContent'],
+    ['../../v1/files?key=a#', '/models/..%2F..%2Fv1%2Ffiles%3Fkey%3Da%23:generateContent'],
+    ['a b\ud800', '/models/a%20b%EF%BF%BD:generateContent'],
+  ])('is safe with the model %p', (upstreamModel, path) => {
+    expect(write({}, { upstreamModel }).path).toBe(path);
+  });
+});
+
+describe('the instructions', () => {
+  test('are all system texts, wherever they stood', () => {
+    const { body } = write({
+      turns: [
+        { role: 'system', parts: [{ kind: 'text', text: 'Be brief.' }] },
+        { role: 'user', parts: [{ kind: 'text', text: 'Hello!' }] },
+        {
+          role: 'system',
+          parts: [
+            { kind: 'text', text: 'Be kind.' },
+            { kind: 'text', text: '' },
+          ],
+        },
+      ],
+    });
+    expect(body.systemInstruction).toEqual({
+      parts: [{ text: 'Be brief.' }, { text: 'Be kind.' }],
+    });
+    expect(body.contents).toEqual([hello]);
+  });
+
+  test('alone are said by the user, because contents must not be empty', () => {
+    const { body } = write({
+      turns: [{ role: 'system', parts: [{ kind: 'text', text: 'Write a poem.' }] }],
+    });
+    expect(body.systemInstruction).toBeUndefined();
+    expect(body.contents).toEqual([{ role: 'user', parts: [{ text: 'Write a poem.' }] }]);
+    expect(write({ turns: [] }).body.contents).toEqual([{ role: 'user', parts: [{ text: ' ' }] }]);
+  });
+});
+
+describe('tools', () => {
+  test('keep their whole JSON Schema but for its version', () => {
+    const parameters = {
+      $schema: 'http://json-schema.org/draft-07/schema#',
+      type: 'object',
+      properties: { at: { $ref: '#/$defs/place' }, kind: { const: 'now' } },
+      $defs: { place: { type: ['string', 'null'], pattern: '^[a-z]+$', default: 'here' } },
+      required: ['at'],
+      additionalProperties: false,
+    };
+    const { $schema: _, ...rest } = parameters;
+    expect(write({ tools: [{ ...tool, parameters }] }).body.tools).toEqual([
+      {
+        functionDeclarations: [
+          { name: 'weather', description: 'Tells the weather', parametersJsonSchema: rest },
+        ],
+      },
+    ]);
+  });
+
+  test.each([
+    null,
+    {},
+    { type: 'object' },
+    { type: 'object', properties: {}, additionalProperties: false },
+  ])('that take nothing have no schema: %j', (parameters) => {
+    expect(write({ tools: [{ name: 'now', parameters }] }).body.tools).toEqual([
+      { functionDeclarations: [{ name: 'now' }] },
+    ]);
+  });
+
+  test.each([
+    { $ref: '#/$defs/a', $defs: { a: { type: 'object' } } },
+    { anyOf: [{ type: 'object' }] },
+    { type: 'object', additionalProperties: { type: 'string' } },
+  ])('that take something without naming it keep their schema: %j', (parameters) => {
+    expect(write({ tools: [{ name: 'now', parameters }] }).body.tools).toEqual([
+      { functionDeclarations: [{ name: 'now', parametersJsonSchema: parameters }] },
+    ]);
+  });
+
+  test.each([
+    [null, undefined],
+    ['auto', { mode: 'AUTO' }],
+    ['none', { mode: 'NONE' }],
+    ['required', { mode: 'ANY' }],
+    [{ name: 'weather' }, { mode: 'ANY', allowedFunctionNames: ['weather'] }],
+  ] as const)('are chosen as %j', (toolChoice, config) => {
+    const { body } = write({ tools: [tool], toolChoice });
+    expect(body.toolConfig?.functionCallingConfig).toEqual(config);
+    expect(write({ toolChoice }).body.toolConfig).toBeUndefined();
+  });
+
+  test('that are strict are held to their schemas while the model is free to choose', () => {
+    const tools = [tool, { ...tool, name: 'news', strict: true }];
+    const mode = (toolChoice: Dialogue['toolChoice']) =>
+      write({ tools, toolChoice }).body.toolConfig?.functionCallingConfig;
+    expect(mode(null)).toEqual({ mode: 'VALIDATED' });
+    expect(mode('auto')).toEqual({ mode: 'VALIDATED' });
+    expect(mode('required')).toEqual({ mode: 'ANY' });
+  });
+});
+
+describe('the settings', () => {
+  test('are in Gemini’s words', () => {
+    const { body, dropped } = write({
+      outputTokensMax: 100,
+      stop: ['a', 'b'],
+      sampling: {
+        temperature: 0.5,
+        topP: 0.9,
+        topK: 40,
+        seed: 7,
+        presencePenalty: 0.1,
+        frequencyPenalty: -0.2,
+      },
+    });
+    expect(body.generationConfig).toEqual({
+      maxOutputTokens: 100,
+      temperature: 0.5,
+      topP: 0.9,
+      topK: 40,
+      seed: 7,
+      presencePenalty: 0.1,
+      frequencyPenalty: -0.2,
+      stopSequences: ['a', 'b'],
+    });
+    expect(dropped).toEqual([]);
+  });
+
+  test('take our cap on the output before the client’s', () => {
+    const { body } = write({ outputTokensMax: 100 }, { outputTokensMax: 30 });
+    expect(body.generationConfig).toEqual({ maxOutputTokens: 30 });
+  });
+
+  test('that Gemini does not have are told as dropped', () => {
+    const { body, dropped } = write({
+      user: 'ann',
+      choices: 3,
+      parallelTools: false,
+      sampling: { logprobs: true, topLogprobs: 3, logitBias: { 1: 2 }, seed: 2 ** 31 },
+      stop: ['1', '2', '3', '4', '5', '6'],
+      tools: [{ ...tool, cacheControl: { type: 'ephemeral' } }],
+    });
+    expect(new Set(dropped)).toEqual(
+      new Set([
+        'user',
+        'n',
+        'parallel_tool_calls',
+        'logprobs',
+        'top_logprobs',
+        'logit_bias',
+        'seed',
+        'stop',
+        'cache_control',
+      ]),
+    );
+    expect(body.generationConfig).toEqual({ stopSequences: ['1', '2', '3', '4', '5'] });
+  });
+
+  test('that the vendor refuses are left out by its quirks', () => {
+    const quirks = { drop_params: ['temperature', 'stop'] };
+    const sampling = { temperature: 1, topP: 0.5 };
+    const { body, dropped } = write({ sampling, stop: ['a'] }, { quirks });
+    expect(body.generationConfig).toEqual({ topP: 0.5 });
+    expect(dropped).toEqual(['temperature', 'stop']);
+  });
+
+  test('about thinking are told as dropped where nobody thinks, unless it is not wanted', () => {
+    const said = (effort: 'none' | 'high') => {
+      const reasoning = { effort, budgetTokens: null, visible: true };
+      const { body, dropped } = write({ reasoning }, { thinking: null });
+      return [body.generationConfig, dropped];
+    };
+    expect(said('high')).toEqual([{}, ['reasoning']]);
+    expect(said('none')).toEqual([{}, []]);
+  });
+
+  test('ask for pictures where the model can make them', () => {
+    const modalities = (outputModalities: string[]) =>
+      write({}, { outputModalities }).body.generationConfig.responseModalities;
+    expect(modalities(['text'])).toBeUndefined();
+    expect(modalities(['text', 'image'])).toEqual(['TEXT', 'IMAGE']);
+    expect(modalities(['image'])).toEqual(['IMAGE']);
+  });
+});
+
+describe('JSON output', () => {
+  const schema = { $schema: 'x', type: 'array', items: { type: 'string' } };
+
+  test('is asked for with or without a schema', () => {
+    expect(write({ json: { schema: null, name: 'a' } }).body.generationConfig).toEqual({
+      responseMimeType: 'application/json',
+    });
+    expect(write({ json: { schema, name: 'a' } }).body.generationConfig).toEqual({
+      responseMimeType: 'application/json',
+      responseJsonSchema: { type: 'array', items: { type: 'string' } },
+    });
+  });
+
+  test.each([
+    ['budget', null, true],
+    [null, 'auto', true],
+    ['effort', 'auto', false],
+    ['effort', null, false],
+    ['effort', 'required', true],
+    ['effort', { name: 'weather' }, true],
+  ] as const)(
+    'beside tools, thinking %p, choice %j: by instruction %p',
+    (thinking, choice, isTold) => {
+      const { body } = write(
+        { tools: [tool], toolChoice: choice, json: { schema, name: 'a' } },
+        { thinking },
+      );
+      expect(body.generationConfig.responseMimeType === undefined).toBe(isTold);
+      expect(JSON.stringify(body.systemInstruction ?? '').includes('JSON Schema')).toBe(isTold);
+    },
+  );
+});

@@ -1,0 +1,143 @@
+/** A dialogue as a request to Gemini's `generateContent`. */
+import type { Dialogue, JsonWish, Tool, Turn } from '../../core/dialogue.ts';
+import { isObject } from '../../core/json.ts';
+import type { Target, UpstreamRequest } from '../dialect.ts';
+import { hasCacheMarks, leaveOut } from '../leave-out.ts';
+import { type Content, writeContents } from './contents.ts';
+import { thinksInLevels, writeThinking } from './thinking.ts';
+
+/** What Gemini has no words for, or answers in ways that our words cannot tell. */
+const unspoken = ['logprobs', 'top_logprobs', 'logit_bias', 'n', 'parallel_tool_calls', 'user'];
+
+const stopSequencesMax = 5;
+const seedMax = 2 ** 31 - 1;
+
+export function writeRequest(dialogue: Dialogue, target: Target): UpstreamRequest {
+  const { dialogue: kept, dropped } = leaveOut(dialogue, unspokenIn(dialogue, target));
+  const isInstructed = mustInstruct(kept, target);
+  const system = [...systemTexts(kept.turns), ...(isInstructed ? jsonInstruction(kept.json) : [])];
+  const contents = writeContents(kept.turns, target);
+  // Gemini refuses a request without contents; then the instructions are all there is to say.
+  const isOnlySystem = contents.length === 0;
+  const parts = system.map((text) => ({ text }));
+  const body = {
+    systemInstruction: parts.length === 0 || isOnlySystem ? undefined : { parts },
+    contents: isOnlySystem ? [onlySystem(parts)] : contents,
+    ...writeTools(kept),
+    generationConfig: writeConfig(kept, target, isInstructed ? null : kept.json),
+  };
+  const name = target.upstreamModel.replace(/^models\//, '').toWellFormed();
+  const verb = dialogue.stream ? 'streamGenerateContent?alt=sse' : 'generateContent';
+  return {
+    path: `/models/${encodeURIComponent(name)}:${verb}`,
+    headers: {},
+    body: JSON.stringify(body),
+    dropped: [
+      ...dropped,
+      ...(hasCacheMarks(dialogue) ? ['cache_control'] : []),
+      ...(kept.stop.length > stopSequencesMax ? ['stop'] : []),
+    ],
+  };
+}
+
+function* unspokenIn(
+  { sampling, reasoning }: Dialogue,
+  { quirks, thinking }: Target,
+): Iterable<string> {
+  yield* unspoken;
+  yield* quirks.drop_params ?? [];
+  // A model that does not think grants the wish that it should not.
+  if (thinking === null && reasoning?.effort !== 'none') yield 'reasoning';
+  // A larger number is refused.
+  if (sampling.seed !== undefined && Math.abs(sampling.seed) > seedMax) yield 'seed';
+}
+
+function systemTexts(turns: readonly Turn[]): readonly string[] {
+  const texts = turns.flatMap((turn) => (turn.role === 'system' ? turn.parts : []));
+  return texts.map(({ text }) => text).filter((text) => text !== '');
+}
+
+function onlySystem(parts: readonly { text: string }[]): Content {
+  return { role: 'user', parts: parts.length > 0 ? [...parts] : [{ text: ' ' }] };
+}
+
+/** JSON output is refused beside tools before Gemini 3, and beside forced calls by all. */
+function mustInstruct({ json, tools, toolChoice }: Dialogue, target: Target): boolean {
+  if (json === null || tools.length === 0) return false;
+  const isFree = toolChoice === null || toolChoice === 'auto' || toolChoice === 'none';
+  return !isFree || !thinksInLevels(target);
+}
+
+function jsonInstruction(json: JsonWish | null): readonly string[] {
+  const start = 'When you answer without calling a tool, answer only with a JSON object';
+  if (!json?.schema) return [`${start}, without any other text.`];
+  const schema = JSON.stringify(json.schema);
+  return [`${start} that satisfies this JSON Schema, without any other text:\n${schema}`];
+}
+
+function writeTools({ tools, toolChoice }: Dialogue) {
+  if (tools.length === 0) return {};
+  const config = writeToolChoice(tools, toolChoice);
+  return {
+    tools: [{ functionDeclarations: tools.map(writeTool) }],
+    toolConfig: config ? { functionCallingConfig: config } : undefined,
+  };
+}
+
+/** `parameters` knows a part of OpenAPI only and refuses the rest; this field takes JSON Schema. */
+function writeTool({ name, description, parameters }: Tool) {
+  const isEmpty = parameters === null || takesNothing(parameters);
+  return {
+    name,
+    description,
+    parametersJsonSchema: isEmpty ? undefined : plainSchema(parameters),
+  };
+}
+
+const shapes = ['$ref', 'anyOf', 'oneOf', 'allOf', 'patternProperties'];
+
+/** Gemini refuses an object without properties. */
+function takesNothing(schema: Readonly<Record<string, unknown>>): boolean {
+  const { properties, additionalProperties } = schema;
+  if (isObject(properties) && Object.keys(properties).length > 0) return false;
+  return !isObject(additionalProperties) && !shapes.some((name) => name in schema);
+}
+
+function plainSchema({ $schema: _, ...rest }: Readonly<Record<string, unknown>>) {
+  return rest;
+}
+
+function writeToolChoice(tools: readonly Tool[], choice: Dialogue['toolChoice']) {
+  if (choice === 'none') return { mode: 'NONE' };
+  if (choice === 'required') return { mode: 'ANY' };
+  if (choice !== null && choice !== 'auto') {
+    return { mode: 'ANY', allowedFunctionNames: [choice.name] };
+  }
+  // Free to call or not, with arguments held to their schemas.
+  if (tools.some(({ strict }) => strict === true)) return { mode: 'VALIDATED' };
+  return choice === 'auto' ? { mode: 'AUTO' } : undefined;
+}
+
+function writeConfig(dialogue: Dialogue, target: Target, json: JsonWish | null) {
+  const { sampling, stop } = dialogue;
+  return {
+    maxOutputTokens: target.outputTokensMax ?? dialogue.outputTokensMax ?? undefined,
+    temperature: sampling.temperature,
+    topP: sampling.topP,
+    topK: sampling.topK,
+    seed: sampling.seed,
+    presencePenalty: sampling.presencePenalty,
+    frequencyPenalty: sampling.frequencyPenalty,
+    stopSequences: stop.length > 0 ? stop.slice(0, stopSequencesMax) : undefined,
+    responseMimeType: json === null ? undefined : 'application/json',
+    responseJsonSchema: json?.schema ? plainSchema(json.schema) : undefined,
+    thinkingConfig: writeThinking(dialogue.reasoning, target),
+    responseModalities: writeModalities(target),
+  };
+}
+
+/** Models that make pictures do so only when asked. */
+function writeModalities({ outputModalities = [] }: Target): readonly string[] | undefined {
+  if (!outputModalities.includes('image')) return undefined;
+  return outputModalities.includes('text') ? ['TEXT', 'IMAGE'] : ['IMAGE'];
+}

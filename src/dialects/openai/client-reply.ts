@@ -1,0 +1,140 @@
+/** An answer told in our words, as one chat completion. */
+import type { Citation, FinishReason } from '../../core/answer.ts';
+import { ownSignature } from '../../core/signature.ts';
+import type { ReplyClosing, ReplyIdentity, ReplyWriter } from '../dialect.ts';
+import { finishWords } from '../translation.ts';
+import { writeUsage } from './usage.ts';
+
+interface Call {
+  readonly id: string;
+  readonly name: string;
+  readonly signed: object;
+  arguments: string;
+}
+
+/** One thought with its proof, in the words of OpenRouter, which most clients keep. */
+interface Thought {
+  readonly type: 'reasoning.text';
+  readonly index: number;
+  text: string;
+  signature?: string;
+}
+
+export class OpenAiReplyWriter implements ReplyWriter {
+  readonly #identity: ReplyIdentity;
+  readonly #calls: Call[] = [];
+  readonly #details: object[] = [];
+  readonly #annotations: object[] = [];
+  readonly #images: object[] = [];
+  #text = '';
+  #reasoning = '';
+  #refusal = '';
+  #thought: Thought | undefined;
+  /** The last proof told, until a call takes it. */
+  #signature = '';
+  #finishReason: string | null = null;
+
+  constructor(identity: ReplyIdentity) {
+    this.#identity = identity;
+  }
+
+  text(text: string): void {
+    this.#text += text;
+  }
+
+  reasoning(text: string): void {
+    this.#reasoning += text;
+    this.#openThought().text += text;
+  }
+
+  reasoningSignature(signature: string): void {
+    this.#signature = signature;
+    this.#openThought().signature = signature;
+    this.#thought = undefined;
+  }
+
+  redactedReasoning(data: string): void {
+    this.#thought = undefined;
+    this.#details.push({ type: 'reasoning.encrypted', data, index: this.#details.length });
+  }
+
+  toolCall(call: number, id: string, name: string): void {
+    this.#calls[call] = { id, name, arguments: '', signed: signedCall(this.#signature) };
+    this.#signature = '';
+  }
+
+  toolArguments(call: number, json: string): void {
+    const open = this.#calls[call];
+    if (open) open.arguments += json;
+  }
+
+  refusal(text: string): void {
+    this.#refusal += text;
+  }
+
+  citation(citation: Citation): void {
+    this.#annotations.push(annotationOf(citation));
+  }
+
+  image(mediaType: string, base64: string): void {
+    this.#images.push(imageOf(mediaType, base64, this.#images.length));
+  }
+
+  finish(reason: FinishReason): void {
+    this.#finishReason = finishWords[reason];
+  }
+
+  /** The settled numbers are told at the end. */
+  usage(): void {}
+
+  #openThought(): Thought {
+    if (this.#thought) return this.#thought;
+    this.#thought = { type: 'reasoning.text', index: this.#details.length, text: '' };
+    this.#details.push(this.#thought);
+    return this.#thought;
+  }
+
+  write(closing: ReplyClosing): string {
+    const { id, created, model, provider } = this.#identity;
+    const calls = this.#calls.map((call) => ({
+      id: call.id,
+      type: 'function',
+      function: { name: call.name, arguments: call.arguments || '{}' },
+      ...call.signed,
+    }));
+    const message = {
+      role: 'assistant',
+      content: this.#text === '' && (calls.length > 0 || this.#refusal !== '') ? null : this.#text,
+      ...(this.#refusal === '' ? {} : { refusal: this.#refusal }),
+      ...(this.#reasoning === '' ? {} : { reasoning: this.#reasoning }),
+      ...(this.#details.length === 0 ? {} : { reasoning_details: this.#details }),
+      ...(calls.length === 0 ? {} : { tool_calls: calls }),
+      ...(this.#annotations.length === 0 ? {} : { annotations: this.#annotations }),
+      ...(this.#images.length === 0 ? {} : { images: this.#images }),
+    };
+    const choice = { index: 0, message, finish_reason: this.#finishReason };
+    const usage = writeUsage(closing.usage, closing.costCredits);
+    const object = 'chat.completion';
+    return JSON.stringify({ id, object, created, model, provider, choices: [choice], usage });
+  }
+}
+
+export function annotationOf({ url, title, quote, range }: Citation): object {
+  const place = range ? { start_index: range.start, end_index: range.end } : {};
+  const content = quote === '' ? {} : { content: quote };
+  return { type: 'url_citation', url_citation: { url, title, ...content, ...place } };
+}
+
+export function imageOf(mediaType: string, base64: string, index: number): object {
+  const url = `data:${mediaType};base64,${base64}`;
+  return { type: 'image_url', image_url: { url }, index };
+}
+
+/**
+ * Where Google's own OpenAI-style endpoint puts the proof of a call, for clients that keep calls as
+ * they are and drop everything else.
+ */
+export function signedCall(signature: string): object {
+  const own = ownSignature('gemini', signature);
+  return own === undefined ? {} : { extra_content: { google: { thought_signature: own } } };
+}

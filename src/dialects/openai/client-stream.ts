@@ -1,0 +1,142 @@
+/** An answer told in our words, as the chunks of an OpenAI stream. */
+import type { Citation, FinishReason } from '../../core/answer.ts';
+import type { GatewayError } from '../../core/errors.ts';
+import type { ReplyClosing, ReplyIdentity, StreamWriter } from '../dialect.ts';
+import { finishWords } from '../translation.ts';
+import { annotationOf, imageOf, signedCall } from './client-reply.ts';
+import { openAiWords } from './stream.ts';
+import { writeUsage } from './usage.ts';
+
+export class OpenAiStreamWriter implements StreamWriter {
+  readonly #identity: ReplyIdentity;
+  readonly #includeUsage: boolean;
+  /** Every chunk begins alike, up to its delta. */
+  readonly #head: string;
+  #out = '';
+  #isOpen = false;
+  /** Number of the thought being told, and whether it is over. */
+  #thought = 0;
+  #thoughtEnded = false;
+  /** The last proof told, until a call takes it. */
+  #signature = '';
+  #images = 0;
+
+  constructor(identity: ReplyIdentity, includeUsage: boolean) {
+    this.#identity = identity;
+    this.#includeUsage = includeUsage;
+    const { id, created, model, provider } = identity;
+    const fields = JSON.stringify({
+      id,
+      object: 'chat.completion.chunk',
+      created,
+      model,
+      provider,
+    });
+    this.#head = `data: ${fields.slice(0, -1)},"choices":[{"index":0,"delta":`;
+  }
+
+  text(text: string): void {
+    this.#say(`{"content":${JSON.stringify(text)}}`);
+  }
+
+  reasoning(text: string): void {
+    this.#nextThought();
+    const words = JSON.stringify(text);
+    const detail = `{"type":"reasoning.text","text":${words},"index":${this.#thought}}`;
+    this.#say(`{"reasoning":${words},"reasoning_details":[${detail}]}`);
+  }
+
+  reasoningSignature(signature: string): void {
+    this.#nextThought();
+    this.#thoughtEnded = true;
+    this.#signature = signature;
+    this.#sayDetail({ type: 'reasoning.text', signature, index: this.#thought });
+  }
+
+  redactedReasoning(data: string): void {
+    this.#nextThought();
+    this.#thoughtEnded = true;
+    this.#sayDetail({ type: 'reasoning.encrypted', data, index: this.#thought });
+  }
+
+  toolCall(call: number, id: string, name: string): void {
+    const opening = {
+      index: call,
+      id,
+      type: 'function',
+      function: { name, arguments: '' },
+      ...signedCall(this.#signature),
+    };
+    this.#signature = '';
+    this.#say(`{"tool_calls":[${JSON.stringify(opening)}]}`);
+  }
+
+  toolArguments(call: number, json: string): void {
+    const words = JSON.stringify(json);
+    this.#say(`{"tool_calls":[{"index":${call},"function":{"arguments":${words}}}]}`);
+  }
+
+  refusal(text: string): void {
+    this.#say(`{"refusal":${JSON.stringify(text)}}`);
+  }
+
+  citation(citation: Citation): void {
+    this.#say(JSON.stringify({ annotations: [annotationOf(citation)] }));
+  }
+
+  image(mediaType: string, base64: string): void {
+    this.#say(JSON.stringify({ images: [imageOf(mediaType, base64, this.#images)] }));
+    this.#images += 1;
+  }
+
+  finish(reason: FinishReason): void {
+    this.#open();
+    this.#out += `${this.#head}{},"finish_reason":"${finishWords[reason]}"}]}\n\n`;
+  }
+
+  /** The settled numbers are told at the end. */
+  usage(): void {}
+
+  take(): string {
+    const out = this.#out;
+    this.#out = '';
+    return out;
+  }
+
+  close(closing: ReplyClosing): string {
+    const done = 'data: [DONE]\n\n';
+    if (!this.#includeUsage) return done;
+    const { id, created, model } = this.#identity;
+    const usage = writeUsage(closing.usage, closing.costCredits);
+    const chunk = { id, object: 'chat.completion.chunk', created, model, choices: [], usage };
+    return `data: ${JSON.stringify(chunk)}\n\n${done}`;
+  }
+
+  fail(error: GatewayError): string {
+    return openAiWords.fail(error, this.#identity);
+  }
+
+  keepAlive(): string {
+    return openAiWords.keepAlive();
+  }
+
+  #say(delta: string): void {
+    this.#open();
+    this.#out += `${this.#head}${delta},"finish_reason":null}]}\n\n`;
+  }
+
+  #sayDetail(detail: object): void {
+    this.#say(JSON.stringify({ reasoning_details: [detail] }));
+  }
+
+  #open(): void {
+    if (this.#isOpen) return;
+    this.#isOpen = true;
+    this.#out += `${this.#head}{"role":"assistant","content":""},"finish_reason":null}]}\n\n`;
+  }
+
+  #nextThought(): void {
+    if (this.#thoughtEnded) this.#thought += 1;
+    this.#thoughtEnded = false;
+  }
+}

@@ -1,0 +1,77 @@
+/** An embeddings request in OpenAI's words, as clients send it. */
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { Ask } from '../../core/ask.ts';
+import { embeddingsInputsMax } from '../../core/bounds.ts';
+import { type GatewayError, invalidRequest } from '../../core/errors.ts';
+import { explain } from '../../core/explain.ts';
+import type { EmbeddingsWish } from '../embeddings-wish.ts';
+import { readChain, readPreferences } from './chat-request.ts';
+import { oneOf, optional, routingFields } from './chat-schema.ts';
+import { isList, misfitOf, tokenMax } from './embeddings-input.ts';
+
+/** Some models have 4,096; this only keeps absurd numbers out. */
+const dimensionsMax = 65_536;
+
+const tokens = Type.Array(Type.Integer({ minimum: 0, maximum: tokenMax }), { minItems: 1 });
+
+export const embeddingsSchema = Type.Object({
+  ...routingFields,
+  input: Type.Union([
+    Type.String({ minLength: 1 }),
+    Type.Array(Type.String({ minLength: 1 }), { minItems: 1, maxItems: embeddingsInputsMax }),
+    tokens,
+    Type.Array(tokens, { minItems: 1, maxItems: embeddingsInputsMax }),
+  ]),
+  encoding_format: optional(oneOf('float', 'base64')),
+  dimensions: optional(Type.Integer({ minimum: 1, maximum: dimensionsMax })),
+  user: optional(Type.String({ maxLength: 1000 })),
+});
+type Body = Static<typeof embeddingsSchema>;
+
+const validator = Compile(embeddingsSchema);
+
+export interface EmbeddingsRequest {
+  readonly ask: Ask;
+  readonly wish: EmbeddingsWish;
+}
+
+export function readEmbeddingsRequest(value: Record<string, unknown>): EmbeddingsRequest {
+  if (!validator.Check(value)) throw complaint(value);
+  const { input, encoding_format, dimensions, user } = value;
+  const more = moreOf(value);
+  return {
+    ask: {
+      operation: 'embeddings',
+      models: readChain(value),
+      preferences: readPreferences(value),
+      stream: false,
+      parameters: Object.keys(more),
+      user: user ?? null,
+    },
+    wish: {
+      inputs: isList(input) ? input : [input],
+      isList: isList(input),
+      encoding: encoding_format === 'base64' ? 'base64' : 'float',
+      dimensions: dimensions ?? null,
+      user: user ?? null,
+      more,
+    },
+  };
+}
+
+function moreOf(body: Body): Readonly<Record<string, unknown>> {
+  const known = embeddingsSchema.properties;
+  const more = Object.entries(body).filter(
+    ([name, value]) => !Object.hasOwn(known, name) && value !== null,
+  );
+  return Object.fromEntries(more);
+}
+
+/** Four kinds of input at once are more than a schema can explain. */
+function complaint(value: Record<string, unknown>): GatewayError {
+  const { input, ...rest } = value;
+  const [problem] = explain(Type.Omit(embeddingsSchema, ['input']), rest);
+  const { path, message } = problem ?? misfitOf(input);
+  return invalidRequest(`${path} ${message}.`, path);
+}

@@ -1,0 +1,58 @@
+/** Embeddings of an OpenAI-style upstream. */
+import { isObject } from '../../core/json.ts';
+import type { UpstreamFailure } from '../dialect.ts';
+import type { Batch, EmbeddingsDialect } from '../embeddings.ts';
+import { readVector, type Vector } from '../embeddings-wish.ts';
+import { failureInside, malformed } from '../failure.ts';
+import { readAnswer } from '../read-answer.ts';
+import { spell } from '../spell.ts';
+import { readUsage } from './usage.ts';
+
+/** What OpenAI takes. */
+const inputsMax = 2_048;
+/** As decimals, more vectors of 3,072 numbers would be an answer longer than any is read. */
+const decimalInputsMax = 512;
+
+export const openAiEmbeddings: EmbeddingsDialect = {
+  takesTokens: true,
+  batchMax: ({ encoding }) => (encoding === 'base64' ? inputsMax : decimalInputsMax),
+  write({ inputs, isList, encoding, dimensions, user, more }, { upstreamModel, quirks }) {
+    const [only] = inputs;
+    const { fields, dropped } = spell(
+      { ...more, encoding_format: encoding, dimensions, user },
+      quirks,
+    );
+    const body = { ...fields, model: upstreamModel, input: isList ? inputs : only };
+    return {
+      path: '/embeddings',
+      headers: {},
+      body: JSON.stringify(body),
+      // Which encoding an upstream answers with is not the client's concern.
+      dropped: dropped.filter((name) => name !== 'encoding_format'),
+    };
+  },
+  read: (text) => readAnswer(text, read),
+};
+
+function read(body: Record<string, unknown>): Batch | UpstreamFailure {
+  const failure = failureInside(body);
+  if (failure !== undefined) return failure;
+  const data: readonly unknown[] = Array.isArray(body.data) ? body.data : [];
+  const vectors: Vector[] = [];
+  for (const [position, item] of data.entries()) {
+    if (!isObject(item)) return malformed('The upstream answered with an item that is none.');
+    const vector = readVector(item.embedding);
+    const index = Number.isInteger(item.index) ? Number(item.index) : position;
+    const isFree = index >= 0 && index < data.length && vectors[index] === undefined;
+    if (vector === undefined || !isFree) {
+      return malformed(`The upstream's item ${position} is no embedding in its place.`);
+    }
+    vectors[index] = vector;
+  }
+  return { vectors, promptTokens: promptTokensIn(body.usage) };
+}
+
+function promptTokensIn(raw: unknown): number | null {
+  const usage = readUsage(raw);
+  return usage ? usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens : null;
+}

@@ -1,0 +1,83 @@
+/** Requests for images in OpenAI's words, as clients send them. */
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { Ask } from '../../core/ask.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { explain } from '../../core/explain.ts';
+import type { ImageParameters } from '../images-wish.ts';
+import { readChain, readPreferences } from './chat-request.ts';
+import { oneOf, optional, routingFields } from './chat-schema.ts';
+
+/** Models take some thirty thousand; this only bounds what is held. */
+const promptLengthMax = 500_000;
+
+export const imagesSchema = Type.Object({
+  ...routingFields,
+  prompt: Type.String({ minLength: 1, maxLength: promptLengthMax }),
+  size: optional(
+    Type.String({
+      pattern: '^(?:auto|[1-9]\\d{1,4}x[1-9]\\d{1,4})$',
+      expected: '"auto" or WIDTHxHEIGHT in pixels, such as "1024x1024"',
+    }),
+  ),
+  quality: optional(oneOf('low', 'medium', 'high', 'auto')),
+  n: optional(Type.Integer({ minimum: 1 })),
+  background: optional(oneOf('transparent', 'opaque', 'auto')),
+  output_format: optional(oneOf('png', 'jpeg', 'webp')),
+  /** What every answer has; some clients ask for it. */
+  response_format: optional(oneOf('b64_json')),
+  stream: optional(Type.Boolean()),
+  user: optional(Type.String({ maxLength: 1000 })),
+});
+type Body = Static<typeof imagesSchema>;
+
+const validator = Compile(imagesSchema);
+
+export interface ImagesRequest {
+  readonly ask: Ask;
+  readonly prompt: string;
+  readonly parameters: ImageParameters;
+  readonly more: Readonly<Record<string, unknown>>;
+}
+
+export function readImagesRequest(value: Record<string, unknown>): ImagesRequest {
+  if (!validator.Check(value)) {
+    const [problem] = explain(imagesSchema, value);
+    const { path, message } = problem ?? { path: 'body', message: 'is not valid' };
+    throw invalidRequest(`${path} ${message}.`, path);
+  }
+  const { n, stream, user } = value;
+  if (n && n > 1) {
+    throw invalidRequest(`n is ${n}, and only one image can be made per request.`, 'n');
+  }
+  if (stream) {
+    throw invalidRequest('stream must be left out: images are answered whole.', 'stream');
+  }
+  const more = moreOf(value);
+  return {
+    ask: {
+      operation: 'images',
+      models: readChain(value),
+      preferences: readPreferences(value),
+      stream: false,
+      parameters: Object.keys(more),
+      user: user ?? null,
+    },
+    prompt: value.prompt,
+    parameters: {
+      size: value.size ?? null,
+      quality: value.quality ?? null,
+      background: value.background ?? null,
+      output_format: value.output_format ?? null,
+      user: user ?? null,
+    },
+    more,
+  };
+}
+
+function moreOf(body: Body): Readonly<Record<string, unknown>> {
+  const more = Object.entries(body).filter(
+    ([name, value]) => !Object.hasOwn(imagesSchema.properties, name) && value !== null,
+  );
+  return Object.fromEntries(more);
+}

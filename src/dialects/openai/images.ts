@@ -1,0 +1,97 @@
+/** Images of an OpenAI-style upstream. */
+import { editImagesMax } from '../../core/bounds.ts';
+import { isObject } from '../../core/json.ts';
+import type { Usage } from '../../core/usage.ts';
+import type { UpstreamFailure } from '../dialect.ts';
+import { failureInside, malformed } from '../failure.ts';
+import type { ImagesDialect } from '../images.ts';
+import type { Drawn, DrawnImage, Picture } from '../images-wish.ts';
+import { type FileField, writeForm } from '../long-body.ts';
+import { readAnswer } from '../read-answer.ts';
+import { spell } from '../spell.ts';
+import { readCount, readUsage } from './usage.ts';
+
+export const openAiImages: ImagesDialect = {
+  mask: 'alpha',
+  imagesMax: editImagesMax,
+  write({ prompt, images, mask, parameters, more }, { upstreamModel, quirks }) {
+    const { fields, dropped } = spell<unknown>({ ...more, ...parameters }, quirks);
+    const all = { model: upstreamModel, prompt, ...fields };
+    if (images.length === 0) {
+      const body = JSON.stringify(all);
+      return { path: '/images/generations', headers: {}, body, dropped };
+    }
+    const name = images.length === 1 ? 'image' : 'image[]';
+    const files = images.map((image) => fileOf(name, image));
+    if (mask) files.push(fileOf('mask', mask));
+    return { path: '/images/edits', ...writeForm(all, files), dropped };
+  },
+  read: (text) => readAnswer(text, readImages),
+};
+
+function fileOf(name: string, { mediaType, content }: Picture): FileField {
+  const extension = mediaType.replace('image/', '');
+  const filename = `${name.replace('[]', '')}.${extension}`;
+  return { name, filename, contentType: mediaType, content };
+}
+
+/** Also SiliconFlow's, which calls its pictures `images`. */
+export function readImages(body: Record<string, unknown>): Drawn | UpstreamFailure {
+  const failure = failureInside(body);
+  if (failure !== undefined) return failure;
+  const listed = [body.data, body.images].find((list) => Array.isArray(list) && list.length > 0);
+  const images = (Array.isArray(listed) ? listed : []).flatMap(readImage);
+  if (images.length === 0) return malformed('The upstream answered without a picture.');
+  const { size, quality, background, output_format } = body;
+  const about = Object.entries({ size, quality, background, output_format });
+  return {
+    images,
+    usage: readImageUsage(body.usage),
+    about: Object.fromEntries(about.filter(([, value]) => isWord(value))),
+    usageDetails: detailsIn(body.usage),
+  };
+}
+
+function readImage(raw: unknown): readonly DrawnImage[] {
+  if (!isObject(raw)) return [];
+  const base64 = typeof raw.b64_json === 'string' && raw.b64_json !== '' ? raw.b64_json : null;
+  const url = typeof raw.url === 'string' && /^https?:\/\//i.test(raw.url) ? raw.url : null;
+  if (base64 === null && url === null) return [];
+  const { revised_prompt: revised } = raw;
+  return [{ base64, url, revisedPrompt: typeof revised === 'string' ? revised : null }];
+}
+
+/** `1536x864`, `high`, `transparent`, `png`. */
+function isWord(value: unknown): boolean {
+  return typeof value === 'string' && /^[\w:-]{1,40}$/.test(value);
+}
+
+/** Undefined when the numbers cannot be trusted, or are all zero. */
+function readImageUsage(raw: unknown): Usage | undefined {
+  if (!isObject(raw)) return undefined;
+  if (raw.input_tokens === undefined) return readUsage(raw);
+  const details = isObject(raw.input_tokens_details) ? raw.input_tokens_details : {};
+  const [input, output] = [readCount(raw.input_tokens), readCount(raw.output_tokens)];
+  const cached = Math.min(readCount(details.cached_tokens), input);
+  if (Number.isNaN(input + output + cached) || input + output === 0) return undefined;
+  return {
+    inputTokens: input - cached,
+    cacheReadTokens: cached,
+    cacheWriteTokens: 0,
+    outputTokens: output,
+    reasoningTokens: 0,
+  };
+}
+
+const detailNames = ['input_tokens_details', 'output_tokens_details'];
+
+/** How many of the tokens were words and how many pictures. */
+function detailsIn(raw: unknown): Record<string, unknown> {
+  if (!isObject(raw)) return {};
+  const found = detailNames.map((name) => {
+    const details = raw[name];
+    const counts = Object.entries(isObject(details) ? details : {}).slice(0, 8);
+    return [name, Object.fromEntries(counts.filter(([, n]) => !Number.isNaN(readCount(n))))];
+  });
+  return Object.fromEntries(found.filter(([, counts]) => Object.keys(counts ?? {}).length > 0));
+}

@@ -1,0 +1,80 @@
+/** A request for speech in OpenAI's words, as clients send it. */
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { Ask } from '../../core/ask.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { explain } from '../../core/explain.ts';
+import { type SpeechFormat, speechFormats } from '../speech-wish.ts';
+import { readChain, readPreferences } from './chat-request.ts';
+import { oneOf, optional, routingFields } from './chat-schema.ts';
+
+export const speechSchema = Type.Object({
+  ...routingFields,
+  input: Type.String({ minLength: 1 }),
+  voice: Type.String({ minLength: 1, maxLength: 200 }),
+  response_format: optional(oneOf(...speechFormats)),
+  /** Bounded only where the model's style says so. */
+  speed: optional(Type.Number()),
+  instructions: optional(Type.String({ maxLength: 4_096 })),
+  stream_format: optional(oneOf('audio', 'sse')),
+  user: optional(Type.String({ maxLength: 1000 })),
+});
+type Body = Static<typeof speechSchema>;
+
+const validator = Compile(speechSchema);
+
+export interface SpeechRequest {
+  readonly ask: Ask;
+  readonly input: string;
+  /** As the client named it. */
+  readonly voice: string;
+  readonly format: SpeechFormat;
+  readonly speed: number | null;
+  readonly instructions: string | null;
+  readonly more: Readonly<Record<string, unknown>>;
+}
+
+export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest {
+  if (!validator.Check(value)) {
+    const [problem] = explain(speechSchema, value);
+    const { path, message } = problem ?? { path: 'body', message: 'is not valid' };
+    throw invalidRequest(`${path} ${message}.`, path);
+  }
+  const { input, speed, instructions, user } = value;
+  if (input.trim() === '') throw invalidRequest('input is empty.', 'input');
+  if (!input.isWellFormed()) {
+    throw invalidRequest('input has half of a character: an unpaired surrogate.', 'input');
+  }
+  if (value.stream_format === 'sse') {
+    throw invalidRequest(
+      'stream_format must be audio: speech is answered in bytes.',
+      'stream_format',
+    );
+  }
+  const more = moreOf(value);
+  return {
+    ask: {
+      operation: 'speech',
+      models: readChain(value),
+      preferences: readPreferences(value),
+      stream: false,
+      parameters: Object.keys(more),
+      user: user ?? null,
+    },
+    input,
+    voice: value.voice,
+    format: value.response_format ?? 'mp3',
+    speed: speed ?? null,
+    instructions: instructions ?? null,
+    more,
+  };
+}
+
+/** `stream` too: audio always comes as it is made. */
+function moreOf(body: Body): Readonly<Record<string, unknown>> {
+  const more = Object.entries(body).filter(
+    ([name, value]) =>
+      !Object.hasOwn(speechSchema.properties, name) && name !== 'stream' && value !== null,
+  );
+  return Object.fromEntries(more);
+}

@@ -1,0 +1,56 @@
+/** Speech of an OpenAI-style upstream. */
+import { isObject, parseJson } from '../../core/json.ts';
+import type { Usage } from '../../core/usage.ts';
+import type { SseMessage, UpstreamFailure } from '../dialect.ts';
+import { failureInside } from '../failure.ts';
+import type { AudioEvents, SpeechDialect } from '../speech.ts';
+import { speechFormats } from '../speech-wish.ts';
+import { spell } from '../spell.ts';
+import { readCount } from './usage.ts';
+
+export const openAiSpeech: SpeechDialect = {
+  formats: speechFormats,
+  write({ input, voice, format, speed, instructions, asEvents, more }, target) {
+    const { fields, dropped } = spell<unknown>({ ...more, speed, instructions }, target.quirks);
+    const body = JSON.stringify({
+      model: target.upstreamModel,
+      input,
+      voice,
+      response_format: format,
+      ...(asEvents ? { stream_format: 'sse' } : {}),
+      ...fields,
+    });
+    return { path: '/audio/speech', headers: {}, body, dropped };
+  },
+  openEvents: () => new SpeechEvents(),
+};
+
+/** `speech.audio.delta` with audio in base64, then `speech.audio.done` with usage. */
+class SpeechEvents implements AudioEvents {
+  finished = false;
+  usage: Usage | undefined;
+
+  push({ data }: SseMessage): Uint8Array | UpstreamFailure | undefined {
+    const event = parseJson(data);
+    if (!isObject(event)) return undefined;
+    const failure = failureInside(event);
+    if (failure) return failure;
+    if (event.type === 'speech.audio.done') {
+      this.finished = true;
+      this.usage = readTokens(event.usage);
+    }
+    const { audio } = event;
+    return typeof audio === 'string' && audio !== '' ? Buffer.from(audio, 'base64') : undefined;
+  }
+}
+
+/** Undefined when the numbers cannot be trusted. */
+function readTokens(raw: unknown): Usage | undefined {
+  if (!isObject(raw)) return undefined;
+  const [inputTokens, outputTokens] = [readCount(raw.input_tokens), readCount(raw.output_tokens)];
+  if (Number.isNaN(inputTokens + outputTokens) || inputTokens + outputTokens === 0) {
+    return undefined;
+  }
+  const none = { cacheReadTokens: 0, cacheWriteTokens: 0, reasoningTokens: 0 };
+  return { inputTokens, outputTokens, ...none };
+}

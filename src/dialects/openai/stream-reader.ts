@@ -1,0 +1,189 @@
+/** Answers of OpenAI-style upstreams in our own words. */
+import type { AnswerListener, FinishReason } from '../../core/answer.ts';
+import { isObject } from '../../core/json.ts';
+import { markSignature } from '../../core/signature.ts';
+import type { Usage } from '../../core/usage.ts';
+import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
+import { parseExact } from '../exact-json.ts';
+import { failureInside, malformed, readErrorObject } from '../failure.ts';
+import { ChunkRepair } from './chunk.ts';
+import { isTerminator } from './stream.ts';
+import { mergeUsage, usageIn } from './usage.ts';
+
+const finishReasons: Readonly<Record<string, FinishReason>> = {
+  stop: 'stop',
+  length: 'length',
+  tool_calls: 'tool_calls',
+  function_call: 'tool_calls',
+  content_filter: 'content_filter',
+};
+
+interface OpenCall {
+  readonly number: number;
+  /** Told already. A call can be told only once its name is known. */
+  isTold: boolean;
+  id: string;
+  name: string;
+  waiting: string;
+}
+
+/** Tells mended messages and deltas; the same for a whole answer and for the pieces of one. */
+export class AnswerTeller {
+  readonly #to: AnswerListener;
+  readonly #calls = new Map<unknown, OpenCall>();
+
+  constructor(to: AnswerListener) {
+    this.#to = to;
+  }
+
+  tell(words: Record<string, unknown>): void {
+    this.#tellReasoning(words);
+    if (isText(words.content)) this.#to.text(words.content);
+    if (isText(words.refusal)) this.#to.refusal(words.refusal);
+    if (Array.isArray(words.tool_calls)) {
+      for (const [at, call] of words.tool_calls.entries())
+        if (isObject(call)) this.#tellCall(call, at);
+    }
+    if (Array.isArray(words.annotations)) {
+      for (const annotation of words.annotations) this.#tellAnnotation(annotation);
+    }
+    if (Array.isArray(words.images)) for (const image of words.images) this.#tellImage(image);
+  }
+
+  finish(reason: string): void {
+    for (const call of this.#calls.values()) this.#open(call);
+    this.#to.finish(finishReasons[reason] ?? 'stop', null);
+  }
+
+  #tellReasoning({ reasoning, reasoning_details: details }: Record<string, unknown>): void {
+    if (isText(reasoning)) this.#to.reasoning(reasoning);
+    if (!Array.isArray(details)) return;
+    for (const detail of details) {
+      if (!isObject(detail)) continue;
+      if (isText(detail.signature)) this.#to.reasoningSignature(detail.signature);
+      if (detail.type === 'reasoning.encrypted' && isText(detail.data)) {
+        this.#to.redactedReasoning(detail.data);
+      }
+    }
+  }
+
+  #tellCall(call: Record<string, unknown>, at: number): void {
+    const body = isObject(call.function) ? call.function : {};
+    const key = call.index ?? at;
+    const known = this.#calls.get(key);
+    const open = known ?? {
+      number: this.#calls.size,
+      isTold: false,
+      id: isText(call.id) ? call.id : '',
+      name: '',
+      waiting: '',
+    };
+    if (!known) {
+      this.#calls.set(key, open);
+      const signature = googleSignature(call);
+      if (signature) this.#to.reasoningSignature(signature);
+    }
+    if (open.name === '' && isText(body.name)) open.name = body.name;
+    if (open.name !== '') this.#open(open);
+    if (!isText(body.arguments)) return;
+    if (open.isTold) this.#to.toolArguments(open.number, body.arguments);
+    else open.waiting += body.arguments;
+  }
+
+  #open(call: OpenCall): void {
+    if (call.isTold) return;
+    call.isTold = true;
+    this.#to.toolCall(call.number, call.id, call.name);
+    if (call.waiting !== '') this.#to.toolArguments(call.number, call.waiting);
+  }
+
+  #tellAnnotation(annotation: unknown): void {
+    const source = isObject(annotation) ? annotation.url_citation : undefined;
+    if (!isObject(source) || !isText(source.url)) return;
+    const { url, title, content, start_index: start, end_index: end } = source;
+    this.#to.citation({
+      url,
+      title: isText(title) ? title : '',
+      quote: isText(content) ? content : '',
+      range: typeof start === 'number' && typeof end === 'number' ? { start, end } : null,
+    });
+  }
+
+  #tellImage(image: unknown): void {
+    const source = isObject(image) ? image.image_url : undefined;
+    const url = isObject(source) && isText(source.url) ? source.url : '';
+    const [, mediaType, data] = /^data:([\w/+.-]+);base64,(.+)$/s.exec(url) ?? [];
+    if (mediaType && data) this.#to.image(mediaType, data);
+  }
+}
+
+/** Gemini's compatible endpoint signs its calls. */
+function googleSignature(call: Record<string, unknown>): string | undefined {
+  const google = isObject(call.extra_content) ? call.extra_content.google : undefined;
+  const signature = isObject(google) ? google.thought_signature : undefined;
+  return isText(signature) ? markSignature('gemini', signature) : undefined;
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
+export class OpenAiStreamReader implements StreamReader {
+  readonly #to: AnswerListener;
+  readonly #teller: AnswerTeller;
+  readonly #repair = new ChunkRepair();
+  #usage: Usage | undefined;
+  #finished = false;
+  #ended = false;
+
+  constructor(to: AnswerListener) {
+    this.#to = to;
+    this.#teller = new AnswerTeller(to);
+  }
+
+  get finished(): boolean {
+    return this.#finished;
+  }
+
+  push({ event, data }: SseMessage): UpstreamFailure | undefined {
+    if (this.#ended) return undefined;
+    if (isTerminator(data)) {
+      this.#ended = true;
+      return undefined;
+    }
+    const chunk = parseExact(data);
+    if (!isObject(chunk)) return this.#takeGarbage(event, data);
+    this.#takeUsage(chunk);
+    const failure = event === 'error' ? readErrorObject(chunk) : failureInside(chunk);
+    if (failure !== undefined) return failure;
+    const choices = Array.isArray(chunk.choices) ? chunk.choices.filter(isObject) : [];
+    this.#repair.repair(chunk, choices);
+    // Only OpenAI's own clients can hear of several answers at once.
+    const choice = choices.find(({ index }) => index === 0);
+    if (choice) this.#takeChoice(choice);
+    return undefined;
+  }
+
+  #takeChoice({ delta, finish_reason: reason }: Record<string, unknown>): void {
+    if (this.#finished) return;
+    if (isObject(delta)) this.#teller.tell(delta);
+    if (typeof reason !== 'string') return;
+    this.#finished = true;
+    this.#teller.finish(reason);
+  }
+
+  #takeUsage(chunk: Record<string, unknown>): void {
+    const usage = usageIn(chunk);
+    if (usage === undefined) return;
+    this.#usage = mergeUsage(this.#usage, usage);
+    this.#to.usage(this.#usage);
+  }
+
+  #takeGarbage(event: string | null, data: string): UpstreamFailure | undefined {
+    if (event === 'error') return readErrorObject(data);
+    // A connection cut behind the finish reason loses at most the usage: the answer is whole.
+    if (this.#finished) return undefined;
+    const start = data.slice(0, 200);
+    return malformed(`The upstream sent an event that is no readable JSON object: ${start}`);
+  }
+}

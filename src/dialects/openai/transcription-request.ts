@@ -1,0 +1,93 @@
+/** A request for a transcript in OpenAI's words, as the fields of a form. */
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { Ask } from '../../core/ask.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { explain } from '../../core/explain.ts';
+import { type TranscriptionWish, transcriptFormats } from '../transcription-wish.ts';
+import { readChain, readPreferences } from './chat-request.ts';
+import { oneOf, optional, routingFields } from './chat-schema.ts';
+
+export const transcriptionSchema = Type.Object({
+  model: routingFields.model,
+  language: optional(
+    Type.String({ pattern: '^[a-z]{2,3}$', expected: 'an ISO-639-1 code such as "en"' }),
+  ),
+  prompt: optional(Type.String({ maxLength: 4_096 })),
+  response_format: optional(oneOf(...transcriptFormats)),
+  temperature: optional(Type.Number({ minimum: 0, maximum: 1 })),
+  timestamp_granularities: optional(Type.Array(oneOf('word', 'segment'), { maxItems: 2 })),
+  stream: optional(Type.Boolean()),
+  user: optional(Type.String({ maxLength: 1000 })),
+});
+type Body = Static<typeof transcriptionSchema>;
+
+const validator = Compile(transcriptionSchema);
+
+export interface TranscriptionRequest {
+  readonly ask: Ask;
+  readonly wish: TranscriptionWish;
+}
+
+/** A form knows only texts, and a field may come several times. */
+export type FormFields = ReadonlyMap<string, readonly string[]>;
+
+export function readTranscriptionRequest(fields: FormFields): TranscriptionRequest {
+  const { value, more } = valuesOf(fields);
+  if (!validator.Check(value)) {
+    const [problem] = explain(transcriptionSchema, value);
+    const { path, message } = problem ?? { path: 'body', message: 'is not valid' };
+    throw invalidRequest(`${path} ${message}.`, path);
+  }
+  const granularities = value.timestamp_granularities ?? [];
+  refuse(value, granularities);
+  return {
+    ask: {
+      operation: 'transcription',
+      models: readChain(value),
+      preferences: readPreferences({}),
+      stream: false,
+      parameters: Object.keys(more),
+      user: value.user ?? null,
+    },
+    wish: {
+      format: value.response_format ?? 'json',
+      language: value.language ?? null,
+      prompt: value.prompt ?? null,
+      temperature: value.temperature ?? null,
+      granularities,
+      more,
+    },
+  };
+}
+
+function refuse({ response_format, stream }: Body, granularities: readonly string[]): void {
+  if (stream) {
+    throw invalidRequest('stream must be left out: transcripts are answered whole.', 'stream');
+  }
+  if (granularities.length > 0 && response_format !== 'verbose_json') {
+    const message = 'timestamp_granularities needs the response_format verbose_json.';
+    throw invalidRequest(message, 'timestamp_granularities');
+  }
+}
+
+function valuesOf(fields: FormFields) {
+  const value: Record<string, unknown> = {};
+  const more: Record<string, readonly string[]> = {};
+  for (const [name, texts] of fields) {
+    const known = name.replace(/\[\]$/, '');
+    if (known === 'timestamp_granularities') value[known] = texts;
+    else if (!Object.hasOwn(transcriptionSchema.properties, name)) more[name] = texts;
+    else if (texts.length > 1) throw invalidRequest(`${name} is given twice.`, name);
+    else value[name] = readValue(name, texts[0] ?? '');
+  }
+  return { value, more };
+}
+
+/** Forms send fields that were left blank. */
+function readValue(name: string, text: string): unknown {
+  if (text === '') return undefined;
+  if (name === 'temperature') return /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : text;
+  if (name === 'stream') return text === 'true' || (text === 'false' ? false : text);
+  return text;
+}

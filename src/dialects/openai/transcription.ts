@@ -1,0 +1,66 @@
+/** Transcription of an OpenAI-style upstream: it is asked for the very format that is wanted. */
+import { isObject, parseJson } from '../../core/json.ts';
+import type { UpstreamFailure } from '../dialect.ts';
+import { failureInside, malformed } from '../failure.ts';
+import { writeForm } from '../long-body.ts';
+import { readAnswer } from '../read-answer.ts';
+import { spell } from '../spell.ts';
+import type { TranscriptionDialect } from '../transcription.ts';
+import {
+  type Transcript,
+  type TranscriptFormat,
+  transcriptFormats,
+} from '../transcription-wish.ts';
+
+export const openAiTranscription: TranscriptionDialect = {
+  formats: transcriptFormats,
+  write({ format, language, prompt, temperature, granularities, more }, audio, target) {
+    const times = granularities.length > 0 ? granularities : null;
+    const { fields, dropped } = spell<unknown>(
+      { ...more, language, prompt, temperature, 'timestamp_granularities[]': times },
+      target.quirks,
+    );
+    const all = { model: target.upstreamModel, response_format: format, ...fields };
+    const form = writeForm(all, [{ name: 'file', ...audio }]);
+    return { path: '/audio/transcriptions', ...form, dropped };
+  },
+  read: readTranscript,
+};
+
+const isPage = /^\s*<(?:!doctype|html)/i;
+
+/** Text formats come as they are; but some servers know only JSON, whatever was asked for. */
+export function readTranscript(
+  text: string,
+  format: TranscriptFormat,
+): Transcript | UpstreamFailure {
+  if (format === 'json' || format === 'verbose_json') return readAnswer(text, readFields);
+  const body = text.trimStart().startsWith('{') ? parseJson(text) : undefined;
+  if (!isObject(body)) {
+    if (isPage.test(text)) return malformed('The provider answered with a web page.');
+    return { kind: 'text', text };
+  }
+  const read = readFields(body);
+  if (!('fields' in read) || format === 'text') return read;
+  return malformed(`The provider answered with JSON where ${format} was asked for.`);
+}
+
+function readFields(body: Record<string, unknown>): Transcript | UpstreamFailure {
+  const failure = failureInside(body);
+  if (failure) return failure;
+  const { text, ...fields } = body;
+  if (typeof text !== 'string') return malformed('The provider answered without a transcript.');
+  return { kind: 'fields', text, seconds: readSeconds(fields), fields };
+}
+
+/** `duration`, or what the usage says; null when neither is a length. */
+function readSeconds({ duration, usage }: Readonly<Record<string, unknown>>): number | null {
+  const told = [duration, isObject(usage) ? usage.seconds : undefined];
+  for (const value of told) {
+    // OpenAI wrote it in quotes for a while.
+    const isText = typeof value === 'string' && /^\d+(?:\.\d+)?$/.test(value);
+    const seconds = isText ? Number(value) : value;
+    if (typeof seconds === 'number' && Number.isFinite(seconds) && seconds >= 0) return seconds;
+  }
+  return null;
+}

@@ -1,0 +1,154 @@
+import type { AnswerListener } from '../../core/answer.ts';
+import { outputItemsMax } from '../../core/bounds.ts';
+import { randomText } from '../../core/ids.ts';
+import { isObject } from '../../core/json.ts';
+import { markSignature } from '../../core/signature.ts';
+
+/** What was told of one item of the output. */
+interface Told {
+  /** The number of its call; undefined until it is known to be one. */
+  call: number | undefined;
+  /** Its text, thought, refusal or arguments came in pieces. */
+  hasPieces: boolean;
+  isDone: boolean;
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
+/**
+ * Tells the items of an output, piece by piece or whole, each word once. They are known by their
+ * place: their ids change from event to event behind some gateways.
+ */
+export class ItemTeller {
+  readonly #to: AnswerListener;
+  readonly #told = new Map<unknown, Told>();
+  #calls = 0;
+
+  constructor(to: AnswerListener) {
+    this.#to = to;
+  }
+
+  get hasCalls(): boolean {
+    return this.#calls > 0;
+  }
+
+  /** What comes from here on cannot be told. */
+  get isFull(): boolean {
+    return this.#told.size === outputItemsMax;
+  }
+
+  take(type: string, message: Record<string, unknown>): void {
+    const { output_index: place, item, delta } = message;
+    switch (type) {
+      case 'response.output_item.added':
+        if (isObject(item)) this.#open(place, item);
+        return;
+      case 'response.output_item.done':
+        if (isObject(item)) this.tellItem(place, item);
+        return;
+      case 'response.reasoning_summary_part.added':
+        // The parts of a summary are paragraphs.
+        if (this.#told.get(place)?.hasPieces) this.#to.reasoning('\n\n');
+        return;
+      case 'response.output_text.annotation.added':
+        this.#cite(message.annotation);
+        return;
+      default:
+        if (isText(delta)) this.#takeDelta(type, place, delta);
+    }
+  }
+
+  /** A whole item: what has been told of it already is passed over. */
+  tellItem(place: unknown, item: Record<string, unknown>): void {
+    const told = this.#open(place, item);
+    if (told === undefined || told.isDone) return;
+    told.isDone = true;
+    if (item.type === 'message') this.#tellMessage(item, told);
+    if (item.type === 'reasoning') this.#tellReasoning(item, told);
+    if (told.call !== undefined && !told.hasPieces) {
+      this.#to.toolArguments(told.call, isText(item.arguments) ? item.arguments : '{}');
+    }
+  }
+
+  #open(place: unknown, item: Record<string, unknown>): Told | undefined {
+    const told = this.#toldAt(place);
+    if (told === undefined || told.call !== undefined || item.type !== 'function_call') return told;
+    if (!isText(item.name)) return told;
+    told.call = this.#calls;
+    this.#calls += 1;
+    const id = isText(item.call_id) ? item.call_id : `call_${randomText(24)}`;
+    this.#to.toolCall(told.call, id, item.name);
+    return told;
+  }
+
+  #toldAt(place: unknown): Told | undefined {
+    const known = this.#told.get(place);
+    if (known !== undefined || this.isFull) return known;
+    const told: Told = { call: undefined, hasPieces: false, isDone: false };
+    this.#told.set(place, told);
+    return told;
+  }
+
+  #takeDelta(type: string, place: unknown, delta: string): void {
+    const told = this.#toldAt(place);
+    if (told === undefined || told.isDone) return;
+    switch (type) {
+      case 'response.output_text.delta':
+        this.#to.text(delta);
+        break;
+      case 'response.refusal.delta':
+        this.#to.refusal(delta);
+        break;
+      case 'response.reasoning_summary_text.delta':
+      case 'response.reasoning_text.delta':
+        this.#to.reasoning(delta);
+        break;
+      case 'response.function_call_arguments.delta':
+        // Of a call that nobody announced the whole item will tell.
+        if (told.call === undefined) return;
+        this.#to.toolArguments(told.call, delta);
+        break;
+      default:
+        return;
+    }
+    told.hasPieces = true;
+  }
+
+  #tellMessage({ content }: Record<string, unknown>, told: Told): void {
+    for (const part of Array.isArray(content) ? content : []) {
+      if (!isObject(part) || told.hasPieces) continue;
+      if (isText(part.text)) this.#to.text(part.text);
+      if (isText(part.refusal)) this.#to.refusal(part.refusal);
+      for (const note of Array.isArray(part.annotations) ? part.annotations : []) this.#cite(note);
+    }
+  }
+
+  #tellReasoning(item: Record<string, unknown>, told: Told): void {
+    const { id, summary, content, encrypted_content: encrypted } = item;
+    if (!told.hasPieces) {
+      const text = textsIn(summary) || textsIn(content);
+      if (text !== '') this.#to.reasoning(text);
+    }
+    if (!isText(id) || !isText(encrypted)) return;
+    this.#to.reasoningSignature(markSignature('responses', `${id}:${encrypted}`));
+  }
+
+  #cite(annotation: unknown): void {
+    if (!isObject(annotation) || !isText(annotation.url)) return;
+    const { url, title, start_index: start, end_index: end } = annotation;
+    const hasRange = typeof start === 'number' && typeof end === 'number';
+    this.#to.citation({
+      url,
+      title: isText(title) ? title : '',
+      quote: '',
+      range: hasRange ? { start, end } : null,
+    });
+  }
+}
+
+function textsIn(parts: unknown): string {
+  const texts = Array.isArray(parts) ? parts.filter(isObject).map(({ text }) => text) : [];
+  return texts.filter(isText).join('\n\n');
+}

@@ -1,0 +1,135 @@
+/** The turns of a dialogue as the `input` items of a response. */
+import type {
+  AssistantPart,
+  DocumentPart,
+  ImagePart,
+  ReasoningPart,
+  TextPart,
+  ToolResultPart,
+  Turn,
+  UserPart,
+} from '../../core/dialogue.ts';
+import { ownSignature } from '../../core/signature.ts';
+import type { Target } from '../dialect.ts';
+
+type Images = Target['images'];
+
+export function writeItems(turns: readonly Turn[], images: Images): object[] {
+  return turns.flatMap((turn) => writeTurn(turn, images));
+}
+
+function writeTurn(turn: Turn, images: Images): object[] {
+  switch (turn.role) {
+    case 'system':
+      return writeSystem(turn.parts);
+    case 'user':
+      return writeUser(turn.parts, images);
+    case 'assistant':
+      return writeAssistant(turn.parts);
+  }
+}
+
+function writeSystem(parts: readonly TextPart[]): object[] {
+  const content = parts.flatMap(writeText);
+  return content.length > 0 ? [{ role: 'system', content }] : [];
+}
+
+function writeText({ text }: TextPart): object[] {
+  return text === '' ? [] : [{ type: 'input_text', text }];
+}
+
+function writeUser(parts: readonly UserPart[], images: Images): object[] {
+  const results = parts.filter((part) => part.kind === 'tool_result');
+  const content = parts.flatMap((part) =>
+    part.kind === 'tool_result' ? [] : writeUserPart(part, images),
+  );
+  const said = content.length > 0 ? [{ role: 'user', content }] : [];
+  return [...results.map((result) => writeResult(result, images)), ...said];
+}
+
+function writeUserPart(part: Exclude<UserPart, ToolResultPart>, images: Images): object[] {
+  switch (part.kind) {
+    case 'text':
+      return writeText(part);
+    case 'image':
+      return [writeImage(part, images)];
+    case 'audio': {
+      const { data, format } = part;
+      return [{ type: 'input_audio', input_audio: { data, format } }];
+    }
+    case 'document':
+      return writeDocument(part);
+  }
+}
+
+function writeImage({ url, detail = 'auto' }: ImagePart, images: Images): object {
+  return { type: 'input_image', image_url: images.get(url) ?? url, detail };
+}
+
+function writeDocument({ source, name }: DocumentPart): object[] {
+  if ('text' in source) {
+    const text = name ? `${name}\n\n${source.text}` : source.text;
+    return writeText({ kind: 'text', text });
+  }
+  if ('fileId' in source) return [{ type: 'input_file', file_id: source.fileId }];
+  // Bytes are refused without a name; an address is refused with one.
+  const isInline = source.url.startsWith('data:');
+  return isInline
+    ? [{ type: 'input_file', filename: name ?? 'document.pdf', file_data: source.url }]
+    : [{ type: 'input_file', file_url: source.url }];
+}
+
+/** There is no mark for a tool that failed: its words have to say so. */
+function writeResult({ callId, parts, isError }: ToolResultPart, images: Images): object {
+  const mark = isError ? 'Error: ' : '';
+  const head = { type: 'function_call_output', call_id: callId };
+  if (parts.every((part) => part.kind === 'text')) {
+    return { ...head, output: mark + parts.map(({ text }) => text).join('\n\n') };
+  }
+  const content = parts.flatMap((part) => writeUserPart(part, images));
+  return { ...head, output: isError ? [{ type: 'input_text', text: mark }, ...content] : content };
+}
+
+/** A reasoning item must be followed by what the model said or did after it. */
+function writeAssistant(parts: readonly AssistantPart[]): object[] {
+  const items: object[] = [];
+  let thoughts: object[] = [];
+  let content: object[] = [];
+  const endThoughts = () => {
+    items.push(...thoughts);
+    thoughts = [];
+  };
+  const endMessage = () => {
+    if (content.length > 0) items.push({ role: 'assistant', content });
+    content = [];
+  };
+  for (const part of parts) {
+    if (part.kind === 'reasoning') {
+      endMessage();
+      thoughts.push(...writeReasoning(part));
+    } else if (part.kind === 'tool_call') {
+      endMessage();
+      endThoughts();
+      const { id, name, arguments: json } = part;
+      items.push({ type: 'function_call', call_id: id, name, arguments: json || '{}' });
+    } else if (part.text !== '') {
+      endThoughts();
+      content.push(
+        part.kind === 'refusal'
+          ? { type: 'refusal', refusal: part.text }
+          : { type: 'output_text', text: part.text },
+      );
+    }
+  }
+  endMessage();
+  return items;
+}
+
+/** A signature is the item's id and its encrypted content; those of other makers stay here. */
+function writeReasoning({ text, signature }: ReasoningPart): object[] {
+  const [, id, encrypted] =
+    /^([^:]+):(.+)$/s.exec(ownSignature('responses', signature) ?? '') ?? [];
+  if (id === undefined) return [];
+  const summary = text === '' ? [] : [{ type: 'summary_text', text }];
+  return [{ type: 'reasoning', id, summary, encrypted_content: encrypted }];
+}

@@ -1,0 +1,263 @@
+import { describe, expect, test } from 'bun:test';
+import { ToldAnswer } from '../../../tests/support/told-answer.ts';
+import { outputItemsMax } from '../../core/bounds.ts';
+import { ResponsesReader } from './reader.ts';
+import { readReply } from './reply.ts';
+
+type Event = Readonly<Record<string, unknown>> & { readonly type: string };
+
+function hear(...events: readonly (Event | string)[]) {
+  const told = new ToldAnswer();
+  const reader = new ResponsesReader(told);
+  for (const event of events) {
+    const data = typeof event === 'string' ? event : JSON.stringify(event);
+    const failure = reader.push({ event: null, data });
+    if (failure) return { told, reader, failure };
+  }
+  return { told, reader, failure: undefined };
+}
+
+const usage = { input_tokens: 9, output_tokens: 4, total_tokens: 13 };
+const response = (more: object) => ({ status: 'completed', error: null, usage, ...more });
+const completed = (output: readonly object[] = []): Event => ({
+  type: 'response.completed',
+  response: response({ output }),
+});
+const added = (at: number, item: object): Event => ({
+  type: 'response.output_item.added',
+  output_index: at,
+  item,
+});
+const done = (at: number, item: object): Event => ({
+  type: 'response.output_item.done',
+  output_index: at,
+  item,
+});
+const delta = (kind: string, at: number, piece: string): Event => ({
+  type: `response.${kind}.delta`,
+  output_index: at,
+  delta: piece,
+});
+const call = (id: string, json: string) => ({
+  type: 'function_call',
+  id: `fc_${id}`,
+  call_id: `call_${id}`,
+  name: 'now',
+  arguments: json,
+});
+const message = (text: string) => ({
+  type: 'message',
+  role: 'assistant',
+  content: [{ type: 'output_text', text }],
+});
+const argumentsDelta = 'function_call_arguments';
+
+describe('the items of a stream', () => {
+  test('text comes as it is written, and once', () => {
+    const whole = message('Hello!');
+    const { told } = hear(
+      added(0, { type: 'message', content: [] }),
+      { type: 'response.content_part.added', output_index: 0 },
+      delta('output_text', 0, 'Hel'),
+      delta('output_text', 0, 'lo!'),
+      { type: 'response.output_text.done', output_index: 0, text: 'Hello!' },
+      done(0, whole),
+      completed([whole]),
+    );
+    expect(told.said).toBe('Hello!');
+    expect(told.finishReason).toBe('stop');
+    expect(told.lastUsage?.outputTokens).toBe(4);
+  });
+
+  test('thoughts are paragraphs and end with their proof', () => {
+    const part = { type: 'response.reasoning_summary_part.added', output_index: 0 };
+    const item = {
+      type: 'reasoning',
+      id: 'rs_1',
+      encrypted_content: 'gAAA=:x',
+      summary: [
+        { type: 'summary_text', text: 'One.' },
+        { type: 'summary_text', text: 'Two.' },
+      ],
+    };
+    const { told } = hear(
+      added(0, { type: 'reasoning', id: 'rs_0', encrypted_content: 'early', summary: [] }),
+      part,
+      delta('reasoning_summary_text', 0, 'One.'),
+      part,
+      delta('reasoning_summary_text', 0, 'Two.'),
+      done(0, item),
+      done(1, message('So.')),
+      completed([item, message('So.')]),
+    );
+    expect(told.thought).toBe('One.\n\nTwo.');
+    expect(told.signatures).toEqual(['responses:rs_1:gAAA=:x']);
+    expect(told.order).toEqual(['reasoning', 'signature', 'text', 'finish']);
+    const whole = hear(completed([item, message('So.')])).told;
+    expect(whole.thought).toBe('One.\n\nTwo.');
+    expect(whole.order).toEqual(told.order);
+  });
+
+  test('open models think aloud', () => {
+    const { told } = hear(
+      delta('reasoning_text', 0, 'Hm.'),
+      done(0, { type: 'reasoning', id: 'rs_1', content: [{ text: 'Hm.' }] }),
+      completed(),
+    );
+    expect(told.thought).toBe('Hm.');
+    expect(told.signatures).toEqual([]);
+    const whole = hear(completed([{ type: 'reasoning', summary: [], content: [{ text: 'Hm.' }] }]));
+    expect(whole.told.thought).toBe('Hm.');
+  });
+
+  test('calls that mix are kept apart by their places, whatever their ids', () => {
+    const { told } = hear(
+      added(1, { ...call('a', ''), id: 'x1' }),
+      added(2, { ...call('b', ''), id: 'x2' }),
+      { ...delta(argumentsDelta, 1, '{"x"'), item_id: 'x3' },
+      { ...delta(argumentsDelta, 2, '{"y"'), item_id: 'x4' },
+      delta(argumentsDelta, 1, ':1}'),
+      delta(argumentsDelta, 2, ':2}'),
+      done(1, call('a', '{"x":1}')),
+      done(2, call('b', '{"y":2}')),
+      completed(),
+    );
+    expect(told.calls.map(({ id, arguments: json }) => [id, json])).toEqual([
+      ['call_a', '{"x":1}'],
+      ['call_b', '{"y":2}'],
+    ]);
+    expect(told.finishReason).toBe('tool_calls');
+  });
+
+  test('a call is whole without pieces, without its beginning, and without arguments', () => {
+    const { told } = hear(
+      added(0, call('a', '')),
+      done(0, call('a', '{"x":1}')),
+      delta(argumentsDelta, 1, '{"y"'),
+      done(1, call('b', '{"y":2}')),
+      done(2, { ...call('c', ''), call_id: undefined }),
+      completed([{}, {}, {}, call('d', '{}')]),
+    );
+    expect(told.calls.map(({ arguments: json }) => json)).toEqual([
+      '{"x":1}',
+      '{"y":2}',
+      '{}',
+      '{}',
+    ]);
+    expect(told.calls[2]?.id).toMatch(/^call_[0-9a-z]{24}$/);
+    expect(told.calls[3]?.id).toBe('call_d');
+  });
+
+  test('refusals and sources are told', () => {
+    const note = { url: 'https://a.example/', title: 'A', start_index: 0, end_index: 5 };
+    const { told } = hear(
+      delta('output_text', 0, 'Hello'),
+      { type: 'response.output_text.annotation.added', output_index: 0, annotation: note },
+      delta('refusal', 1, 'No.'),
+      completed(),
+    );
+    expect(told.refused).toBe('No.');
+    expect(told.citations).toEqual([
+      { url: 'https://a.example/', title: 'A', quote: '', range: { start: 0, end: 5 } },
+    ]);
+    const parts = [
+      { type: 'output_text', text: 'Hello', annotations: [note, null] },
+      { type: 'refusal', refusal: 'No.' },
+    ];
+    const whole = hear(completed([{ type: 'message', content: parts }])).told;
+    expect([whole.said, whole.refused, whole.citations.length]).toEqual(['Hello', 'No.', 1]);
+  });
+
+  test('what nobody understands is passed over', () => {
+    const { told, failure } = hear(
+      { type: 'response.created', response: { status: 'in_progress' } },
+      { type: 'response.audio.delta', output_index: 0, delta: 'AAAA' },
+      { type: 'response.output_text.delta', output_index: 0, delta: 3 },
+      { type: 'response.output_item.done', output_index: 1, item: null },
+      done(2, { type: 'web_search_call' }),
+      done(3, { type: 'message', content: 'none' }),
+      done(4, { type: 'function_call', arguments: '{}' }),
+      { type: 'keepalive' },
+      completed(),
+      '[DONE]',
+      'more',
+    );
+    expect(failure).toBeUndefined();
+    expect(told.order).toEqual(['finish']);
+  });
+
+  test('without end are a failure, not a full memory', () => {
+    const items = Array.from({ length: outputItemsMax }, (_, at) => done(at, message('a')));
+    expect(hear(...items.slice(1), completed()).failure).toBeUndefined();
+    const { failure, reader } = hear(...items, completed());
+    expect(failure?.kind).toBe('malformed');
+    expect(reader.finished).toBe(false);
+  });
+});
+
+describe('the end', () => {
+  const incomplete = (reason: string | undefined): Event => ({
+    type: 'response.incomplete',
+    response: response({ status: 'incomplete', incomplete_details: { reason } }),
+  });
+
+  test.each([
+    ['max_output_tokens', 'length'],
+    ['content_filter', 'content_filter'],
+    [undefined, 'length'],
+  ] as const)('incomplete by %p is %s', (reason, finish) => {
+    const { told, reader } = hear(delta('output_text', 0, 'Hel'), incomplete(reason));
+    expect(told.finishReason).toBe(finish);
+    expect(reader.finished).toBe(true);
+  });
+
+  test('comes with the last event only', () => {
+    expect(hear(done(0, message('Hello!'))).reader.finished).toBe(false);
+    const bare: Event = { type: 'response.completed', response: { usage } };
+    expect(hear(bare).reader.finished).toBe(true);
+  });
+});
+
+describe('failures', () => {
+  const sentence = 'Rate limit reached.';
+
+  test.each<[string, Event]>([
+    ['flat', { type: 'error', code: 'rate_limit_exceeded', message: sentence, param: null }],
+    ['nested', { type: 'error', error: { code: 'rate_limit_exceeded', message: sentence } }],
+    [
+      'of the response',
+      {
+        type: 'response.failed',
+        response: { status: 'failed', error: { code: 'rate_limit_exceeded', message: sentence } },
+      },
+    ],
+  ])('%s', (_, event) => {
+    const { told, reader, failure } = hear(delta('output_text', 0, 'Hel'), event);
+    expect(failure).toMatchObject({ kind: 'rate_limited', message: sentence });
+    expect(reader.finished).toBe(false);
+    expect(told.finishReason).toBeNull();
+  });
+
+  test.each<[Event | string, string]>([
+    [{ type: 'response.failed', response: { status: 'failed', error: null } }, 'server'],
+    [{ type: 'response.failed' }, 'server'],
+    [{ type: 'response.cancelled', response: { status: 'cancelled' } }, 'server'],
+    ['{"error":{"code":"server_error","message":"Sorry."}}', 'server'],
+    ['{"type":"resp', 'malformed'],
+    ['null', 'malformed'],
+  ])('without a sentence: %j', (event, kind) => {
+    expect(hear(event).failure?.kind).toBe(kind as 'server');
+  });
+
+  test.each([
+    ['', 'malformed'],
+    ['[]', 'malformed'],
+    ['{}', 'malformed'],
+    ['{"status":"in_progress","output":[]}', 'malformed'],
+    ['{"status":"failed"}', 'server'],
+    ['{"error":{"message":"No.","code":"insufficient_quota"}}', 'quota'],
+    ['{"status":"failed","error":{"message":"No.","code":"rate_limit_exceeded"}}', 'rate_limited'],
+  ])('of a whole answer: %s', (body, kind) => {
+    expect(readReply(body, new ToldAnswer())?.kind).toBe(kind as 'server');
+  });
+});

@@ -1,0 +1,12 @@
+import type { UpstreamDialect } from '../dialect.ts';
+import { ResponsesReader } from './reader.ts';
+import { readReply } from './reply.ts';
+import { writeRequest } from './write.ts';
+
+/** OpenAI's Responses endpoint, for models that take tools only there while they reason. */
+export const responsesUpstream: UpstreamDialect = {
+  toolNameLengthMax: 64,
+  write: writeRequest,
+  openStream: (listener) => new ResponsesReader(listener),
+  readReply,
+};

@@ -1,0 +1,56 @@
+import { expect, test } from 'bun:test';
+import { readUsage } from './usage.ts';
+
+test('the classes do not overlap', () => {
+  expect(
+    readUsage({
+      input_tokens: 100,
+      input_tokens_details: { cached_tokens: 60, cache_write_tokens: 30 },
+      output_tokens: 20,
+      output_tokens_details: { reasoning_tokens: 5 },
+      total_tokens: 120,
+    }),
+  ).toEqual({
+    inputTokens: 10,
+    cacheReadTokens: 60,
+    cacheWriteTokens: 30,
+    outputTokens: 20,
+    reasoningTokens: 5,
+  });
+});
+
+test('parts are never more than the whole', () => {
+  expect(
+    readUsage({
+      input_tokens: 10,
+      input_tokens_details: { cached_tokens: 8, cache_write_tokens: 8 },
+      output_tokens: 2,
+      output_tokens_details: { reasoning_tokens: 9 },
+    }),
+  ).toEqual({
+    inputTokens: 0,
+    cacheReadTokens: 8,
+    cacheWriteTokens: 2,
+    outputTokens: 2,
+    reasoningTokens: 2,
+  });
+});
+
+test('output that only the total knows of is counted', () => {
+  const usage = readUsage({ input_tokens: 10, output_tokens: 2, total_tokens: 20 });
+  expect(usage).toMatchObject({ inputTokens: 10, outputTokens: 10 });
+});
+
+test.each([
+  undefined,
+  null,
+  {},
+  { input_tokens: 0, output_tokens: 0, total_tokens: 0 },
+  { input_tokens: 0, output_tokens: 5 },
+  { input_tokens: -1, output_tokens: 5 },
+  { input_tokens: '10', output_tokens: 5 },
+  { input_tokens: 10, output_tokens: 1e12 },
+  { input_tokens: 10, input_tokens_details: { cached_tokens: 0.5 } },
+])('numbers that cannot be trusted are none: %j', (raw) => {
+  expect(readUsage(raw)).toBeUndefined();
+});

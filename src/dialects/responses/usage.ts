@@ -1,0 +1,30 @@
+import { isObject } from '../../core/json.ts';
+import type { Usage } from '../../core/usage.ts';
+import { readCount } from '../openai/usage.ts';
+
+/** The usage of a response in classes that do not overlap; undefined when it cannot be trusted. */
+export function readUsage(raw: unknown): Usage | undefined {
+  if (!isObject(raw)) return undefined;
+  const inputDetails = isObject(raw.input_tokens_details) ? raw.input_tokens_details : {};
+  const outputDetails = isObject(raw.output_tokens_details) ? raw.output_tokens_details : {};
+  const input = readCount(raw.input_tokens);
+  const output = readCount(raw.output_tokens);
+  const total = readCount(raw.total_tokens);
+  const read = readCount(inputDetails.cached_tokens);
+  const written = readCount(inputDetails.cache_write_tokens);
+  const reasoning = readCount(outputDetails.reasoning_tokens);
+  if (Number.isNaN(input + output + total + read + written + reasoning)) return undefined;
+  // No request has an empty prompt: a server that says so has not counted.
+  if (input === 0) return undefined;
+  // Cached tokens are inside the input's: they cannot be more.
+  const cacheReadTokens = Math.min(read, input);
+  const cacheWriteTokens = Math.min(written, input - cacheReadTokens);
+  const outputTokens = output + Math.max(0, total - input - output);
+  return {
+    inputTokens: input - cacheReadTokens - cacheWriteTokens,
+    cacheReadTokens,
+    cacheWriteTokens,
+    outputTokens,
+    reasoningTokens: Math.min(reasoning, outputTokens),
+  };
+}

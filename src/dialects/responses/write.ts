@@ -1,0 +1,106 @@
+/** A dialogue as a request to OpenAI's Responses endpoint, which is told to keep nothing. */
+import type { Dialogue, JsonWish, Tool } from '../../core/dialogue.ts';
+import type { Target, UpstreamRequest } from '../dialect.ts';
+import { effortOf } from '../effort.ts';
+import { hasCacheMarks, leaveOut } from '../leave-out.ts';
+import { writeItems } from './items.ts';
+
+/** What this endpoint has no words for, or answers in ways that our words cannot tell. */
+const unspoken = [
+  'stop',
+  'n',
+  'seed',
+  'top_k',
+  'presence_penalty',
+  'frequency_penalty',
+  'logit_bias',
+  'logprobs',
+  'top_logprobs',
+];
+
+/** A lower cap is refused; clients that only probe send 1. */
+const outputTokensMin = 16;
+
+/** OpenAI takes no more; Claude Code sends a JSON text with ids in it. */
+const userLengthMax = 64;
+
+export function writeRequest(dialogue: Dialogue, target: Target): UpstreamRequest {
+  const effort = writeEffort(dialogue, target);
+  const { dialogue: kept, dropped } = leaveOut(dialogue, unspokenIn(dialogue, target, effort));
+  const cap = target.outputTokensMax ?? kept.outputTokensMax;
+  const body = {
+    model: target.upstreamModel,
+    input: writeItems(kept.turns, target.images),
+    ...writeTools(kept),
+    max_output_tokens: cap === null ? undefined : Math.max(cap, outputTokensMin),
+    temperature: kept.sampling.temperature,
+    top_p: kept.sampling.topP,
+    text: kept.json === null ? undefined : { format: writeFormat(kept.json) },
+    reasoning: target.thinking === null ? undefined : writeReasoning(kept, effort),
+    user: kept.user?.slice(0, userLengthMax) ?? undefined,
+    stream: kept.stream ? true : undefined,
+    store: false,
+    // Refused by models that do not think.
+    include: target.thinking === null ? undefined : ['reasoning.encrypted_content'],
+  };
+  return {
+    path: '/responses',
+    headers: {},
+    body: JSON.stringify(body),
+    dropped: hasCacheMarks(dialogue) ? [...dropped, 'cache_control'] : dropped,
+  };
+}
+
+/** In the vendor's words; undefined leaves the model's own. */
+function writeEffort({ reasoning }: Dialogue, { quirks, thinking }: Target): string | undefined {
+  const effort = effortOf(reasoning);
+  if (effort === null || thinking === null) return undefined;
+  return quirks.efforts ? quirks.efforts[effort] : effort;
+}
+
+function* unspokenIn(
+  { reasoning }: Dialogue,
+  { quirks, thinking }: Target,
+  effort: string | undefined,
+): Iterable<string> {
+  yield* unspoken;
+  yield* quirks.drop_params ?? [];
+  if (thinking === null) {
+    // A model that does not think grants the wish that it should not.
+    if (reasoning?.effort !== 'none') yield 'reasoning';
+    return;
+  }
+  // Without a word from the client, a model with effort levels reasons by default.
+  const reasons = effort === undefined ? quirks.efforts !== undefined : effort !== 'none';
+  if (reasons && quirks.sampling_while_reasoning === 'drop') yield* ['temperature', 'top_p'];
+}
+
+function writeReasoning({ reasoning }: Dialogue, effort: string | undefined) {
+  if (reasoning === null) return undefined;
+  const isSeen = reasoning.visible && effort !== 'none';
+  if (effort === undefined && !isSeen) return undefined;
+  return { effort, summary: isSeen ? 'auto' : undefined };
+}
+
+function writeTools({ tools, toolChoice, parallelTools }: Dialogue) {
+  if (tools.length === 0) return {};
+  return {
+    tools: tools.map(writeTool),
+    tool_choice:
+      toolChoice === null || typeof toolChoice === 'string'
+        ? (toolChoice ?? undefined)
+        : { type: 'function', name: toolChoice.name },
+    parallel_tool_calls: parallelTools ?? undefined,
+  };
+}
+
+/** `strict` is always said: without it this endpoint holds every schema to the strict rules. */
+function writeTool({ name, description, parameters, strict = false }: Tool) {
+  const schema = { type: 'object', properties: {}, ...parameters };
+  return { type: 'function', name, description, parameters: schema, strict };
+}
+
+function writeFormat({ name, description, schema, strict }: JsonWish) {
+  if (schema === null) return { type: 'json_object' };
+  return { type: 'json_schema', name, description, schema, strict };
+}

@@ -1,0 +1,25 @@
+/** Speech of SiliconFlow: OpenAI's request, with voices that are named after their model. */
+import type { SpeechDialect } from '../speech.ts';
+import { spell } from '../spell.ts';
+
+/** What OpenAI's raw samples have; here it would be 44,100 unless asked for. */
+const pcmSampleRate = 24_000;
+
+export const siliconFlowSpeech: SpeechDialect = {
+  formats: ['mp3', 'opus', 'wav', 'pcm'],
+  write({ input, voice, format, speed, instructions, more }, { upstreamModel, quirks }) {
+    const { fields, dropped } = spell<unknown>({ ...more, speed }, quirks);
+    const body = JSON.stringify({
+      model: upstreamModel,
+      input,
+      // A voice of one's own carries its whole name.
+      voice: voice.includes(':') ? voice : `${upstreamModel}:${voice}`,
+      response_format: format,
+      stream: true,
+      ...(format === 'pcm' ? { sample_rate: pcmSampleRate } : {}),
+      ...fields,
+    });
+    const unsaid = instructions === null ? dropped : [...dropped, 'instructions'];
+    return { path: '/audio/speech', headers: {}, body, dropped: unsaid };
+  },
+};

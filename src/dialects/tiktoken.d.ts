@@ -1,0 +1,5 @@
+/** A vocabulary: per line the bytes of a token in base64, and its number. */
+declare module '*.tiktoken' {
+  const lines: string;
+  export = lines;
+}

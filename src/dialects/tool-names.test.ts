@@ -1,0 +1,30 @@
+import { expect, test } from 'bun:test';
+import { question, says } from '../../tests/support/question.ts';
+import { ToolNames } from './tool-names.ts';
+
+const long = `mcp__${'x'.repeat(80)}`;
+const call = (name: string) => ({ kind: 'tool_call' as const, id: name, name, arguments: '{}' });
+const dialogue = question({
+  tools: ['look', long, 'db.read', 'db:read'].map((name) => ({ name, parameters: null })),
+  toolChoice: { name: 'db.read' },
+  turns: [says('Hi'), { role: 'assistant', parts: [call(long), call('gone.tool')] }],
+});
+
+test('names that an upstream does not take go there under others, and come back', () => {
+  const names = new ToolNames(dialogue, 64);
+  const { tools, toolChoice, turns } = names.shortenIn(dialogue);
+  const sent = tools.map(({ name }) => name);
+  for (const name of sent) expect(name).toMatch(/^[\w-]{1,64}$/);
+  expect(new Set(sent).size).toBe(4);
+  expect(sent[0]).toBe('look');
+  expect(sent.map((name) => names.restore(name))).toEqual(['look', long, 'db.read', 'db:read']);
+  expect(toolChoice).toEqual({ name: sent[2] ?? '' });
+  const called = turns[1]?.parts.map((part) => ('name' in part ? part.name : ''));
+  expect(called?.[0]).toBe(sent[1] ?? '');
+  expect(called?.[1]).toMatch(/^gone_tool_\w{8}$/);
+});
+
+test('a dialogue with nothing to change is answered as it is', () => {
+  const plain = question({ tools: [{ name: 'look', parameters: null }] });
+  expect(new ToolNames(plain, 64).shortenIn(plain)).toBe(plain);
+});

@@ -1,0 +1,64 @@
+/** Tools whose names an upstream does not take, under names that all of them do. */
+import type { Dialogue, Turn } from '../core/dialogue.ts';
+
+const digestLength = 8;
+
+export class ToolNames {
+  readonly #shortByLong = new Map<string, string>();
+  readonly #longByShort = new Map<string, string>();
+
+  constructor({ tools, turns }: Pick<Dialogue, 'tools' | 'turns'>, lengthMax: number) {
+    const called = turns.flatMap(({ parts }) =>
+      parts.flatMap((part) => (part.kind === 'tool_call' ? [part.name] : [])),
+    );
+    for (const name of [...tools.map((tool) => tool.name), ...called]) {
+      if (isTaken(name, lengthMax) || this.#shortByLong.has(name)) continue;
+      const short = shorten(name, lengthMax);
+      this.#shortByLong.set(name, short);
+      this.#longByShort.set(short, name);
+    }
+  }
+
+  shortenIn(dialogue: Dialogue): Dialogue {
+    if (this.#shortByLong.size === 0) return dialogue;
+    const { tools, turns, toolChoice } = dialogue;
+    return {
+      ...dialogue,
+      tools: tools.map((tool) => ({ ...tool, name: this.#short(tool.name) })),
+      turns: turns.map((turn) => this.#shortenTurn(turn)),
+      toolChoice:
+        toolChoice && typeof toolChoice === 'object'
+          ? { name: this.#short(toolChoice.name) }
+          : toolChoice,
+    };
+  }
+
+  /** The client's own name for a tool. */
+  restore(name: string): string {
+    return this.#longByShort.get(name) ?? name;
+  }
+
+  #shortenTurn(turn: Turn): Turn {
+    if (turn.role !== 'assistant') return turn;
+    const parts = turn.parts.map((part) =>
+      part.kind === 'tool_call' ? { ...part, name: this.#short(part.name) } : part,
+    );
+    return { ...turn, parts };
+  }
+
+  #short(name: string): string {
+    return this.#shortByLong.get(name) ?? name;
+  }
+}
+
+/** Dots and colons are for some of them only. */
+function isTaken(name: string, lengthMax: number): boolean {
+  return name.length <= lengthMax && /^[\w-]+$/.test(name);
+}
+
+/** The same name always becomes the same short one, so that earlier turns agree with later ones. */
+function shorten(name: string, lengthMax: number): string {
+  const digest = new Bun.CryptoHasher('sha256').update(name).digest('hex');
+  const start = name.slice(0, lengthMax - digestLength - 1).replace(/[^\w-]/g, '_');
+  return `${start}_${digest.slice(0, digestLength)}`;
+}

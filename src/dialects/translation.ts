@@ -1,0 +1,190 @@
+/**
+ * The way between two different dialects: an upstream's reader tells the answer in our words, a
+ * client's writer listens, and a tally in between keeps what the meter and the log need.
+ */
+import type { AnswerListener, Citation, FinishReason } from '../core/answer.ts';
+import type { Dialogue } from '../core/dialogue.ts';
+import type { GatewayError } from '../core/errors.ts';
+import type { Usage } from '../core/usage.ts';
+import type {
+  ClientDialect,
+  Crossing,
+  ReplyClosing,
+  ReplyFacts,
+  SseMessage,
+  StreamReader,
+  StreamRelay,
+  StreamWriter,
+  UpstreamDialect,
+  UpstreamFailure,
+} from './dialect.ts';
+import { ToolNames } from './tool-names.ts';
+
+/** In the words of the log, which are OpenAI's. */
+export const finishWords: Readonly<Record<FinishReason, string>> = {
+  stop: 'stop',
+  stop_sequence: 'stop',
+  length: 'length',
+  tool_calls: 'tool_calls',
+  content_filter: 'content_filter',
+  pause: 'stop',
+};
+
+const noLongNames = new ToolNames({ tools: [], turns: [] }, 0);
+
+class TalliedFacts implements ReplyFacts {
+  usage: Usage | undefined = undefined;
+  finishReason: string | undefined = undefined;
+  outputCharacters = 0;
+  failure: UpstreamFailure | undefined = undefined;
+}
+
+/** Passes everything on and remembers what it came to. */
+export class Tally implements AnswerListener {
+  readonly facts = new TalliedFacts();
+  /** Whether there is anything to hear. */
+  started = false;
+  readonly #to: AnswerListener;
+  readonly #names: ToolNames;
+
+  constructor(to: AnswerListener, names: ToolNames = noLongNames) {
+    this.#to = to;
+    this.#names = names;
+  }
+
+  text(text: string): void {
+    this.#count(text.length);
+    this.#to.text(text);
+  }
+
+  reasoning(text: string): void {
+    this.#count(text.length);
+    this.#to.reasoning(text);
+  }
+
+  reasoningSignature(signature: string): void {
+    this.started = true;
+    this.#to.reasoningSignature(signature);
+  }
+
+  redactedReasoning(data: string): void {
+    this.#count(data.length);
+    this.#to.redactedReasoning(data);
+  }
+
+  toolCall(call: number, id: string, name: string): void {
+    this.#count(name.length);
+    this.#to.toolCall(call, id, this.#names.restore(name));
+  }
+
+  toolArguments(call: number, json: string): void {
+    this.#count(json.length);
+    this.#to.toolArguments(call, json);
+  }
+
+  refusal(text: string): void {
+    this.#count(text.length);
+    this.#to.refusal(text);
+  }
+
+  citation(citation: Citation): void {
+    this.#to.citation(citation);
+  }
+
+  image(mediaType: string, base64: string): void {
+    this.#count(base64.length);
+    this.#to.image(mediaType, base64);
+  }
+
+  finish(reason: FinishReason, stopSequence: string | null): void {
+    this.started = true;
+    this.facts.finishReason = finishWords[reason];
+    this.#to.finish(reason, stopSequence);
+  }
+
+  usage(usage: Usage): void {
+    this.facts.usage = usage;
+    this.#to.usage(usage);
+  }
+
+  #count(characters: number): void {
+    this.started = true;
+    this.facts.outputCharacters += characters;
+  }
+}
+
+class TranslatedStream implements StreamRelay {
+  readonly #writer: StreamWriter;
+  readonly #tally: Tally;
+  readonly #reader: StreamReader;
+  #ended = false;
+
+  constructor(upstream: UpstreamDialect, writer: StreamWriter, names: ToolNames) {
+    this.#writer = writer;
+    this.#tally = new Tally(writer, names);
+    this.#reader = upstream.openStream(this.#tally);
+  }
+
+  get facts(): ReplyFacts {
+    return this.#tally.facts;
+  }
+
+  get started(): boolean {
+    return this.#tally.started;
+  }
+
+  get finished(): boolean {
+    return this.#reader.finished;
+  }
+
+  push(message: SseMessage): string {
+    if (this.#ended) return '';
+    const failure = this.#reader.push(message);
+    if (failure !== undefined) {
+      this.#ended = true;
+      this.#tally.facts.failure = failure;
+    }
+    return this.#writer.take();
+  }
+
+  close(closing: ReplyClosing): string {
+    this.#ended = true;
+    return this.#writer.close(closing);
+  }
+
+  fail(error: GatewayError): string {
+    this.#ended = true;
+    return this.#writer.fail(error);
+  }
+
+  keepAlive(): string {
+    return this.#writer.keepAlive();
+  }
+}
+
+/** Clients choose the names of their unknown fields; only harmless ones may stand in a header. */
+const isPlainName = /^[\w.[\]-]{1,64}$/;
+
+/** From a client that wrote `dialogue` to an upstream, and back. */
+export function translate(
+  dialogue: Dialogue,
+  client: ClientDialect,
+  upstream: UpstreamDialect,
+): Crossing {
+  const names = new ToolNames(dialogue, upstream.toolNameLengthMax);
+  return {
+    write(target) {
+      const request = upstream.write(names.shortenIn(dialogue), target);
+      const dropped = new Set([...dialogue.foreign, ...(request.dropped ?? [])]);
+      return { ...request, dropped: [...dropped].filter((name) => isPlainName.test(name)) };
+    },
+    openStream: (identity) => new TranslatedStream(upstream, client.openStream(identity), names),
+    readReply(text, identity) {
+      const writer = client.openReply(identity);
+      const tally = new Tally(writer, names);
+      const failure = upstream.readReply(text, tally);
+      if (failure !== undefined) return failure;
+      return { facts: tally.facts, write: (closing) => writer.write(closing) };
+    },
+  };
+}

@@ -1,0 +1,72 @@
+import { estimateTokens } from '../core/token-estimate.ts';
+import { anthropicConversation } from '../dialects/anthropic/conversation.ts';
+import { countable } from '../dialects/anthropic/countable.ts';
+import { readCountRequest, readMessagesRequest } from '../dialects/anthropic/messages-request.ts';
+import type { CountBody } from '../dialects/anthropic/messages-schema.ts';
+import type { Conversation } from '../dialects/dialect.ts';
+import { readJson } from './body.ts';
+import type { ChatParts } from './chat.ts';
+import type { Exchange } from './exchange.ts';
+import { messagesDocs } from './openapi-messages.ts';
+import { json } from './reply.ts';
+import { route } from './routed.ts';
+import type { Route } from './routes.ts';
+
+/** Anthropic's endpoints, for every model. */
+export function messagesRoutes(parts: ChatParts): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/v1/messages',
+      doc: messagesDocs.create,
+      errorShape: 'messages',
+      access: 'routing',
+      scope: 'chat',
+      handle(exchange, caller) {
+        const read = async () =>
+          parts.errandOf(await readMessages(exchange, parts.bodyBytesMax), caller);
+        return route(exchange, caller, 'chat', read, parts);
+      },
+    },
+    {
+      method: 'POST',
+      path: '/v1/messages/count_tokens',
+      doc: messagesDocs.count,
+      errorShape: 'messages',
+      access: 'routing',
+      scope: 'chat',
+      async handle(exchange) {
+        const { value } = await readJson(exchange.request, parts.bodyBytesMax);
+        return json(exchange, { input_tokens: await countTokens(readCountRequest(value)) });
+      },
+    },
+  ];
+}
+
+async function readMessages({ request }: Exchange, bytesMax: number): Promise<Conversation> {
+  const { value, ...source } = await readJson(request, bytesMax);
+  return anthropicConversation(readMessagesRequest(value, source), request.headers);
+}
+
+/** Some five milliseconds of counting: then everybody else has their turn. */
+const charactersAtOnce = 512 * 1024;
+
+async function countTokens(body: CountBody): Promise<number> {
+  let tokens = 0;
+  let counted = 0;
+  for (const part of countable(body)) {
+    if (typeof part !== 'string') {
+      tokens += part.tokens;
+      continue;
+    }
+    for (let at = 0; at < part.length; at += charactersAtOnce) {
+      const piece = part.slice(at, at + charactersAtOnce);
+      tokens += estimateTokens(piece);
+      counted += piece.length;
+      if (counted < charactersAtOnce) continue;
+      counted = 0;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+  return tokens;
+}

@@ -1,0 +1,141 @@
+/** The official openai library speaks and listens through the gateway. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test';
+import OpenAI, { toFile } from 'openai';
+import { wavFile } from '../support/audio-files.ts';
+import { AudioGateway } from '../support/audio-gateway.ts';
+import { json, replay, speech, status } from '../support/fake-upstream.ts';
+import { failure } from './rig.ts';
+
+let audio: AudioGateway;
+let client: OpenAI;
+
+beforeAll(async () => {
+  audio = await AudioGateway.start();
+  const { url, keys } = audio.gateway;
+  client = new OpenAI({ baseURL: `${url}/v1`, apiKey: keys.routing, maxRetries: 0 });
+});
+afterAll(() => audio.stop());
+afterEach(() => audio.reset());
+
+const recording = wavFile(5);
+const file = () => toFile(recording, 'talk.wav');
+const model = 'openai/stt-1';
+
+describe('speech', () => {
+  test('comes as bytes, in the wanted format', async () => {
+    audio.openai.script('tts-1', speech({ audioBytes: 5000, contentType: 'audio/flac' }));
+    const response = await client.audio.speech.create({
+      model: 'openai/tts-1',
+      voice: 'nova',
+      input: 'Good morning!',
+      response_format: 'flac',
+      speed: 0.5,
+    });
+    expect(response.headers.get('content-type')).toBe('audio/flac');
+    const bytes = new Uint8Array(await response.arrayBuffer());
+    expect([bytes.length, bytes[250], bytes[251]]).toEqual([5000, 250, 0]);
+    expect(audio.openai.book[0]?.json).toEqual({
+      model: 'tts-1',
+      voice: 'nova',
+      input: 'Good morning!',
+      response_format: 'flac',
+      speed: 0.5,
+    });
+    const requestId = response.headers.get('x-request-id') ?? '';
+    // 13 characters at 15 credits.
+    expect((await audio.bill({ requestId })).credits).toBe(195);
+  });
+
+  test('that cannot be is an error of the library’s own kind', async () => {
+    const wish = { model: 'openai/tts-1', voice: 'gandalf', input: 'a' };
+    const error = await failure(client.audio.speech.create(wish));
+    expect(error).toBeInstanceOf(OpenAI.BadRequestError);
+    expect(error).toMatchObject({ status: 400, param: 'voice' });
+  });
+
+  test('that failed everywhere is one, too', async () => {
+    audio.openai.script('tts-1-hd', status(500));
+    const wish = { model: 'openai/tts-1-hd', voice: 'alloy', input: 'a' };
+    const error = await failure(client.audio.speech.create(wish));
+    expect(error).toBeInstanceOf(OpenAI.InternalServerError);
+  });
+});
+
+describe('transcription', () => {
+  test('as JSON', async () => {
+    audio.openai.script('whisper-1', json(200, { text: 'Hallo', duration: 1.2 }));
+    const heard = await client.audio.transcriptions.create({ model, file: await file() });
+    expect(heard.text).toBe('Hallo');
+    expect(heard).toMatchObject({ duration: 1.2 });
+    const { form } = audio.openai.book[0] ?? {};
+    const [sent] = form?.files ?? [];
+    expect(Buffer.from(sent?.bytes ?? []).equals(recording)).toBe(true);
+    expect(form?.fields).toEqual({ model: ['whisper-1'], response_format: ['json'] });
+  });
+
+  test('with segments and words', async () => {
+    const told = {
+      task: 'transcribe',
+      language: 'german',
+      duration: 1.2,
+      text: 'Hallo',
+      segments: [{ id: 0, start: 0, end: 1.2, text: 'Hallo' }],
+      words: [{ word: 'Hallo', start: 0, end: 1.2 }],
+    };
+    audio.openai.script('whisper-1', json(200, told));
+    const heard = await client.audio.transcriptions.create({
+      model,
+      file: await file(),
+      response_format: 'verbose_json',
+      timestamp_granularities: ['word', 'segment'],
+      language: 'de',
+      prompt: 'Hallo',
+      temperature: 0.3,
+    });
+    expect(heard).toMatchObject(told);
+    expect(audio.openai.book[0]?.form?.fields).toEqual({
+      model: ['whisper-1'],
+      response_format: ['verbose_json'],
+      'timestamp_granularities[]': ['word', 'segment'],
+      language: ['de'],
+      prompt: ['Hallo'],
+      temperature: ['0.3'],
+    });
+  });
+
+  test.each([
+    ['text', 'Hallo\n'],
+    ['srt', '1\n00:00:00,000 --> 00:00:01,200\nHallo\n\n'],
+    ['vtt', 'WEBVTT\n\n00:00:00.000 --> 00:00:01.200\nHallo\n\n'],
+  ] as const)('as %s', async (format, text) => {
+    audio.openai.script('whisper-1', replay(text, { contentType: 'text/plain' }));
+    const wish = { model, file: await file(), response_format: format };
+    const heard: unknown = await client.audio.transcriptions.create(wish);
+    expect(heard).toBe(text);
+    expect(audio.openai.book[0]?.form?.fields.response_format).toEqual([format]);
+  });
+
+  test('of something else is an error of the library’s own kind', async () => {
+    const wish = { model, file: await toFile(Buffer.from('#!/bin/sh'), 'talk.mp3') };
+    const error = await failure(client.audio.transcriptions.create(wish));
+    expect(error).toBeInstanceOf(OpenAI.BadRequestError);
+    expect(error).toMatchObject({ status: 400, param: 'file' });
+  });
+
+  test('of the demo, end to end', async () => {
+    const spoken = await client.audio.speech.create({
+      model: 'demo/speech',
+      voice: 'alloy',
+      input: 'A sentence.',
+      response_format: 'wav',
+    });
+    const melody = await toFile(await spoken.arrayBuffer(), 'melody.wav');
+    const heard = await client.audio.transcriptions.create({
+      model: 'demo/transcribe',
+      file: melody,
+      response_format: 'verbose_json',
+    });
+    expect(heard.duration).toBeGreaterThan(0.2);
+    expect(heard.segments).toHaveLength(2);
+  });
+});

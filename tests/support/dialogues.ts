@@ -1,0 +1,324 @@
+/**
+ * Conversations for round trips: written in a dialect and read back they must be the same. Each
+ * dialect says what it can carry; what it cannot is tested where it is dropped.
+ */
+import fc from 'fast-check';
+import type {
+  AssistantPart,
+  Dialogue,
+  DocumentPart,
+  Effort,
+  ImagePart,
+  ReasoningPart,
+  Sampling,
+  Tool,
+  ToolCallPart,
+  ToolResultPart,
+  Turn,
+  UserPart,
+} from '../../src/core/dialogue.ts';
+import { markSignature, type SignatureMaker } from '../../src/core/signature.ts';
+
+export interface Carries {
+  /** Whose thoughts come back; null for none. */
+  readonly maker: SignatureMaker | null;
+  /** Thoughts before every call, or only at the beginning of a turn. */
+  readonly thoughts: 'anywhere' | 'front';
+  readonly redactedThoughts: boolean;
+  /** Whether a thought without words keeps its place before a text. */
+  readonly wordlessBeforeText: boolean;
+  readonly systemInside: boolean;
+  readonly remoteFiles: boolean;
+  readonly imageDetail: boolean;
+  readonly documentNames: boolean;
+  readonly audio: boolean;
+  readonly resultFiles: boolean;
+  readonly resultErrors: boolean;
+  readonly strictTools: boolean;
+  readonly jsonNames: boolean;
+  readonly forcedJson: boolean;
+  readonly parallelTools: boolean;
+  readonly stop: boolean;
+  readonly user: boolean;
+  readonly efforts: readonly Effort[];
+  readonly sampling: readonly (keyof Sampling)[];
+}
+
+const word = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 24 });
+/** With a letter in it: what is only white space may be trimmed away by some. */
+const text = word.map((said) => `${said}a`);
+const name = fc.stringMatching(/^[a-z][a-z0-9_]{0,20}$/);
+const base64 = fc
+  .uint8Array({ minLength: 1, maxLength: 24 })
+  .map((bytes) => Buffer.from(bytes).toString('base64'));
+const jsonObject = fc.dictionary(
+  fc.stringMatching(/^[a-z]{1,8}$/),
+  fc.oneof(fc.integer(), fc.boolean(), word, fc.array(word, { maxLength: 3 }), fc.constant(null)),
+  { maxKeys: 4 },
+);
+const schema = fc
+  .dictionary(name, fc.constantFrom({ type: 'string' }, { type: 'integer', minimum: 3 }), {
+    minKeys: 1,
+    maxKeys: 3,
+  })
+  .map((properties) => ({
+    type: 'object',
+    properties,
+    required: Object.keys(properties),
+    additionalProperties: false,
+  }));
+
+const optional = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
+  fc.option(value, { nil: undefined, freq: 2 });
+const isAllowed = (allowed: boolean) => (allowed ? fc.boolean() : fc.constant(false));
+
+/** Fields that are undefined are left out, as a reader of JSON leaves them out. */
+export function compact<T extends object>(value: T): T {
+  return Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined)) as T;
+}
+
+const textPart = text.map((said) => ({ kind: 'text' as const, text: said }));
+
+function address(mediaTypes: readonly string[], carries: Carries): fc.Arbitrary<string> {
+  const inline = fc
+    .tuple(fc.constantFrom(...mediaTypes), base64)
+    .map(([mediaType, data]) => `data:${mediaType};base64,${data}`);
+  if (!carries.remoteFiles) return inline;
+  return fc.oneof(
+    inline,
+    name.map((path) => `https://files.example/${path}`),
+  );
+}
+
+function imagePart(carries: Carries): fc.Arbitrary<ImagePart> {
+  const detail = carries.imageDetail
+    ? fc.constantFrom('low', 'high', 'auto')
+    : fc.constant(undefined);
+  return fc
+    .tuple(address(['image/png', 'image/jpeg', 'image/webp'], carries), detail)
+    .map(([url, how]) => compact({ kind: 'image' as const, url, detail: how }));
+}
+
+function documentPart(carries: Carries): fc.Arbitrary<DocumentPart> {
+  return fc.tuple(address(['application/pdf'], carries), name).map(([url, title]) =>
+    compact({
+      kind: 'document' as const,
+      source: { url },
+      name: carries.documentNames && url.startsWith('data:') ? `${title}.pdf` : undefined,
+    }),
+  );
+}
+
+function saidPart(carries: Carries): fc.Arbitrary<UserPart> {
+  const audio = fc
+    .tuple(base64, fc.constantFrom('wav', 'mp3'))
+    .map(([data, format]) => ({ kind: 'audio' as const, data, format }));
+  return fc.oneof(
+    { weight: 4, arbitrary: textPart },
+    { weight: 1, arbitrary: imagePart(carries) },
+    { weight: 1, arbitrary: documentPart(carries) },
+    ...(carries.audio ? [{ weight: 1, arbitrary: audio }] : []),
+  );
+}
+
+function thought(carries: Carries): fc.Arbitrary<ReasoningPart | undefined> {
+  const { maker } = carries;
+  if (maker === null) return fc.constant(undefined);
+  const signature = fc.tuple(name, base64).map(([id, proof]) =>
+    // OpenAI's encrypted thoughts come back with the id of their item.
+    markSignature(maker, maker === 'responses' ? `rs_${id}:${proof}` : proof),
+  );
+  const signed = fc
+    .tuple(fc.oneof(text, fc.constant('')), signature)
+    .map(([said, proof]) => ({ kind: 'reasoning' as const, text: said, signature: proof }));
+  const redacted = base64.map((data) => ({
+    kind: 'reasoning' as const,
+    text: '',
+    redacted: data,
+  }));
+  return optional(carries.redactedThoughts ? fc.oneof(signed, redacted) : signed);
+}
+
+interface PlannedCall {
+  readonly tool: number;
+  readonly arguments: object;
+  readonly thought: ReasoningPart | undefined;
+  readonly output: string;
+  readonly files: readonly (ImagePart | DocumentPart)[];
+  readonly isError: boolean;
+}
+
+interface Exchange {
+  readonly said: readonly UserPart[];
+  /** After results of tools the user may have nothing to add. */
+  readonly isSilent: boolean;
+  readonly system: string | undefined;
+  readonly thought: ReasoningPart | undefined;
+  readonly answer: string | undefined;
+  readonly calls: readonly PlannedCall[];
+}
+
+function exchange(carries: Carries): fc.Arbitrary<Exchange> {
+  const files = fc.array(fc.oneof(imagePart(carries), documentPart(carries)), { maxLength: 2 });
+  const call: fc.Arbitrary<PlannedCall> = fc.record({
+    tool: fc.nat(2),
+    arguments: jsonObject,
+    thought: carries.thoughts === 'anywhere' ? thought(carries) : fc.constant(undefined),
+    output: text,
+    files: carries.resultFiles ? files : fc.constant([]),
+    isError: isAllowed(carries.resultErrors),
+  });
+  return fc.record({
+    said: fc.array(saidPart(carries), { minLength: 1, maxLength: 3 }),
+    isSilent: fc.boolean(),
+    system: carries.systemInside ? optional(text) : fc.constant(undefined),
+    thought: thought(carries),
+    answer: optional(text),
+    calls: fc.array(call, { maxLength: 3 }),
+  });
+}
+
+/** Puts the exchanges in turns; calls are numbered in the order in which they were made. */
+function writeTurns(
+  exchanges: readonly Exchange[],
+  tools: readonly Tool[],
+  last: readonly UserPart[],
+  carries: Carries,
+): readonly Turn[] {
+  const turns: Turn[] = [];
+  let results: ToolResultPart[] = [];
+  let made = 0;
+  const say = (said: readonly UserPart[], isSilent: boolean) => {
+    turns.push({
+      role: 'user',
+      parts: [...results, ...(results.length > 0 && isSilent ? [] : said)],
+    });
+    results = [];
+  };
+  for (const { said, isSilent, system, thought: first, answer, calls } of exchanges) {
+    say(said, isSilent);
+    if (system !== undefined)
+      turns.push({ role: 'system', parts: [{ kind: 'text', text: system }] });
+    // A thought alone is no answer.
+    const spoken = answer ?? (calls.length === 0 ? 'Yes.' : undefined);
+    const isOutOfPlace = spoken !== undefined && first?.text === '' && !carries.wordlessBeforeText;
+    const isDoubled = spoken === undefined && calls[0]?.thought !== undefined;
+    const parts: AssistantPart[] = first && !isOutOfPlace && !isDoubled ? [first] : [];
+    if (spoken !== undefined) parts.push({ kind: 'text', text: spoken });
+    for (const call of calls) {
+      const id = `call_${made}`;
+      made += 1;
+      if (call.thought) parts.push(call.thought);
+      parts.push(writeCall(call, id, tools));
+      results.push(writeResult(call, id));
+    }
+    turns.push({ role: 'assistant', parts });
+  }
+  say(last, false);
+  return turns;
+}
+
+function writeCall(call: PlannedCall, id: string, tools: readonly Tool[]): ToolCallPart {
+  const tool = tools[call.tool % tools.length];
+  return {
+    kind: 'tool_call',
+    id,
+    name: tool?.name ?? 'missing',
+    arguments: JSON.stringify(call.arguments),
+  };
+}
+
+function writeResult({ output, files, isError }: PlannedCall, callId: string): ToolResultPart {
+  const parts = [{ kind: 'text' as const, text: output }, ...files];
+  return { kind: 'tool_result', callId, parts, isError };
+}
+
+function samplings({ sampling }: Carries): fc.Arbitrary<Sampling> {
+  const all = {
+    temperature: fc.integer({ min: 0, max: 20 }).map((tenths) => tenths / 10),
+    topP: fc.integer({ min: 1, max: 10 }).map((tenths) => tenths / 10),
+    topK: fc.integer({ min: 1, max: 100 }),
+    seed: fc.integer({ min: 0, max: 2 ** 31 - 1 }),
+    presencePenalty: fc.integer({ min: -20, max: 20 }).map((tenths) => tenths / 10),
+    frequencyPenalty: fc.integer({ min: -20, max: 20 }).map((tenths) => tenths / 10),
+    logprobs: fc.boolean(),
+    topLogprobs: fc.nat(20),
+    logitBias: fc.constant({ '50256': -100 }),
+  };
+  const chosen = Object.fromEntries(
+    sampling.map((field) => [field, optional<unknown>(all[field])]),
+  );
+  return fc.record(chosen).map((values) => compact(values as Sampling));
+}
+
+function toolList(carries: Carries): fc.Arbitrary<readonly Tool[]> {
+  const tool = fc.record({
+    name,
+    description: optional(text),
+    parameters: schema,
+    strict: carries.strictTools ? fc.boolean() : fc.constant(undefined),
+  });
+  const options = { minLength: 1, maxLength: 3, selector: (one: { name: string }) => one.name };
+  return fc.uniqueArray(tool, options).map((tools) => tools.map((one) => compact(one)));
+}
+
+function reasoningWish({ efforts }: Carries): fc.Arbitrary<Dialogue['reasoning']> {
+  if (efforts.length === 0) return fc.constant(null);
+  return fc.option(
+    fc.record({
+      effort: fc.constantFrom(...efforts),
+      budgetTokens: fc.constant(null),
+      visible: fc.boolean(),
+    }),
+  );
+}
+
+function jsonWish({ jsonNames, strictTools }: Carries): fc.Arbitrary<Dialogue['json']> {
+  return fc.option(
+    fc
+      .record({
+        schema,
+        name: jsonNames ? name : fc.constant('response'),
+        strict: jsonNames && strictTools ? fc.boolean() : fc.constant(undefined),
+      })
+      .map((wish) => compact(wish)),
+  );
+}
+
+/** Dialogues as a client could have written them, in the one form that reading gives back. */
+export function dialogues(carries: Carries): fc.Arbitrary<Dialogue> {
+  const numbers = fc.record({
+    outputTokensMax: fc.option(fc.integer({ min: 16, max: 100_000 })),
+    parallelTools: carries.parallelTools ? fc.option(fc.boolean()) : fc.constant(null),
+    stop: carries.stop ? fc.uniqueArray(text, { maxLength: 4 }) : fc.constant([]),
+    user: carries.user ? fc.option(name) : fc.constant(null),
+    stream: fc.boolean(),
+    sampling: samplings(carries),
+    reasoning: reasoningWish(carries),
+    json: jsonWish(carries),
+  });
+  const choices = fc.constantFrom(null, 'auto', 'none', 'required', 'named');
+  const parts = fc.tuple(
+    numbers,
+    toolList(carries),
+    choices,
+    optional(text),
+    fc.array(exchange(carries), { maxLength: 3 }),
+    fc.array(saidPart(carries), { minLength: 1, maxLength: 3 }),
+  );
+  return parts.map(([given, tools, choice, system, exchanges, last]) => {
+    const isForced = choice === 'required' || choice === 'named';
+    const turns = writeTurns(exchanges, tools, last, carries);
+    return {
+      ...given,
+      turns: system
+        ? [{ role: 'system', parts: [{ kind: 'text', text: system }] }, ...turns]
+        : turns,
+      tools,
+      toolChoice: choice === 'named' ? { name: tools[0]?.name ?? '' } : choice,
+      json: isForced && !carries.forcedJson ? null : given.json,
+      choices: 1,
+      foreign: [],
+    };
+  });
+}

@@ -1,0 +1,72 @@
+/**
+ * The events in which the Responses endpoint streams an answer, made from the whole of it as its
+ * documentation tells them: every item is announced, told in pieces and closed.
+ */
+export interface ResponseItem {
+  readonly type: string;
+  readonly id: string;
+  readonly summary?: readonly { readonly text: string }[];
+  readonly content?: readonly { readonly type: string; readonly text: string }[];
+  readonly arguments?: string;
+}
+
+export interface WholeResponse {
+  readonly status: string;
+  readonly output: readonly ResponseItem[];
+}
+
+type Event = Readonly<Record<string, unknown>> & { readonly type: string };
+
+/** Every event as one message of a stream, numbered, with pieces of three characters. */
+export function streamOf(response: WholeResponse): string {
+  const opening = { ...response, status: 'in_progress', output: [], usage: null };
+  const events: Event[] = [
+    { type: 'response.created', response: opening },
+    { type: 'response.in_progress', response: opening },
+    ...response.output.flatMap((item, place) => itemEvents(item, place)),
+    { type: `response.${response.status}`, response },
+  ];
+  const numbered = events.map((event, number) => ({ ...event, sequence_number: number }));
+  return numbered
+    .map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+    .join('');
+}
+
+function itemEvents(item: ResponseItem, place: number): Event[] {
+  const at = { output_index: place, item_id: item.id };
+  const empty = { ...item, summary: [], content: [], arguments: '', status: 'in_progress' };
+  return [
+    { type: 'response.output_item.added', output_index: place, item: empty },
+    ...contentEvents(item).map((event) => ({ ...at, ...event })),
+    { type: 'response.output_item.done', output_index: place, item },
+  ];
+}
+
+function contentEvents({
+  type,
+  summary = [],
+  content = [],
+  arguments: json = '',
+}: ResponseItem): Event[] {
+  if (type === 'function_call') return told('response.function_call_arguments', json, 'arguments');
+  if (type === 'reasoning') {
+    return summary.flatMap(({ text }, part) => [
+      { type: 'response.reasoning_summary_part.added', summary_index: part },
+      ...told('response.reasoning_summary_text', text, 'text'),
+      { type: 'response.reasoning_summary_part.done', summary_index: part },
+    ]);
+  }
+  return content.flatMap((part) => [
+    { type: 'response.content_part.added', part: { ...part, text: '' } },
+    ...told('response.output_text', part.text, 'text'),
+    { type: 'response.content_part.done', part },
+  ]);
+}
+
+function told(kind: string, text: string, name: string): Event[] {
+  const pieces = text.match(/.{1,3}/gsu) ?? [];
+  return [
+    ...pieces.map((delta) => ({ type: `${kind}.delta`, delta, obfuscation: 'x'.repeat(9) })),
+    { type: `${kind}.done`, [name]: text },
+  ];
+}

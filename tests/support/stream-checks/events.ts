@@ -1,0 +1,42 @@
+/** The frames of an event stream in the one spelling that the gateway writes. */
+
+export type Fields = Readonly<Record<string, unknown>>;
+
+export interface Frame {
+  readonly event: string | null;
+  readonly data: string;
+}
+
+export function must(isTrue: boolean, complaint: string): asserts isTrue {
+  if (!isTrue) throw new Error(`Not a good stream: ${complaint}`);
+}
+
+/** Comments are left out: they may stand between any two events. */
+export function framesOf(text: string): Frame[] {
+  if (text === '') return [];
+  must(text.endsWith('\n\n'), `it ends inside an event: ${text.slice(-80)}`);
+  const blocks = text.slice(0, -2).split('\n\n');
+  return blocks.flatMap((block) => {
+    if (/^:[^\n]*$/.test(block)) return [];
+    const match = /^(?:event: ([^\n]+)\n)?data: ([^\n]+)$/.exec(block);
+    must(match !== null, `this is no event: ${block.slice(0, 200)}`);
+    return [{ event: match[1] ?? null, data: match[2] ?? '' }];
+  });
+}
+
+export function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+export function fieldsOf(value: unknown, what: string): Fields {
+  must(isFields(value), `${what} is no object`);
+  return value;
+}
+
+export function parsed(data: string): Fields {
+  return fieldsOf(JSON.parse(data), `the data ${data.slice(0, 80)}`);
+}
+
+export function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}

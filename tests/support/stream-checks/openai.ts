@@ -1,0 +1,139 @@
+/** The state machine of OpenAI's chat streams, as its clients expect it. */
+import { type Fields, fieldsOf, framesOf, isFields, must, parsed, textOf } from './events.ts';
+
+export interface OpenAiSeen {
+  ended: 'whole' | 'error' | 'cut';
+  id: string;
+  model: string;
+  /** Of choice 0, as everything below. */
+  text: string;
+  reasoning: string;
+  refusal: string;
+  readonly tools: { id: string; name: string; json: string }[];
+  readonly details: Fields[];
+  readonly annotations: Fields[];
+  finishReason: string | null;
+  usage: Fields | null;
+  error: Fields | null;
+}
+
+class Machine {
+  readonly seen: OpenAiSeen = {
+    ended: 'cut',
+    id: '',
+    model: '',
+    text: '',
+    reasoning: '',
+    refusal: '',
+    tools: [],
+    details: [],
+    annotations: [],
+    finishReason: null,
+    usage: null,
+    error: null,
+  };
+  readonly #open = new Set<unknown>();
+  readonly #finished = new Set<unknown>();
+
+  done(): void {
+    must(this.seen.ended === 'cut', '[DONE] comes after the end');
+    must(this.#finished.size > 0 && this.#open.size === 0, '[DONE] comes before the finish');
+    for (const { json } of this.seen.tools) {
+      const isComplete = this.seen.finishReason === 'length' || isFields(JSON.parse(json));
+      must(isComplete, `these arguments are no object: ${json}`);
+    }
+    this.seen.ended = 'whole';
+  }
+
+  take(chunk: Fields): void {
+    const { seen } = this;
+    must(seen.ended === 'cut', 'a chunk comes after the end');
+    must(chunk.object === 'chat.completion.chunk', `a chunk is a ${String(chunk.object)}`);
+    const [id, model] = [textOf(chunk.id), textOf(chunk.model)];
+    must(seen.id === '' || (seen.id === id && seen.model === model), 'the names change');
+    [seen.id, seen.model] = [id, model];
+    must(id.startsWith('chatcmpl-') && model !== '', 'a chunk has no names');
+    must(Array.isArray(chunk.choices), 'a chunk has no choices');
+    const choices = chunk.choices.map((choice) => fieldsOf(choice, 'a choice'));
+    if (isFields(chunk.error)) this.#fail(chunk.error, choices);
+    else if (isFields(chunk.usage)) this.#count(chunk.usage, choices);
+    else {
+      must(choices.length > 0, 'a chunk without choices has no usage');
+      for (const choice of choices) this.#choose(choice);
+    }
+  }
+
+  #fail(error: Fields, choices: readonly Fields[]): void {
+    must(textOf(error.message) !== '', 'the error has no message');
+    must(choices[0]?.finish_reason === 'error', 'the error does not finish its choice');
+    this.seen.error = error;
+    this.seen.ended = 'error';
+  }
+
+  #count(usage: Fields, choices: readonly Fields[]): void {
+    must(choices.length === 0, 'usage comes beside choices');
+    must(this.#open.size === 0, 'usage comes before the finish');
+    must(this.seen.usage === null, 'usage comes twice');
+    for (const name of ['prompt_tokens', 'completion_tokens', 'total_tokens']) {
+      must(Number.isSafeInteger(usage[name]), `usage.${name} is ${usage[name]}`);
+    }
+    this.seen.usage = usage;
+  }
+
+  #choose({ index, delta, finish_reason: reason }: Fields): void {
+    must(Number.isSafeInteger(index), `the choice ${index} has no number`);
+    must(!this.#finished.has(index), `choice ${index} goes on behind its finish`);
+    this.#open.add(index);
+    if (index === 0) this.#read(fieldsOf(delta, 'delta'));
+    if (reason === null || reason === undefined) return;
+    must(textOf(reason) !== '', 'the finish reason is no word');
+    this.#open.delete(index);
+    this.#finished.add(index);
+    if (index === 0) this.seen.finishReason = textOf(reason);
+  }
+
+  #read(delta: Fields): void {
+    const { seen } = this;
+    const { role, tool_calls: calls, reasoning_details: details, annotations } = delta;
+    must(role === undefined || role === 'assistant', `the role is ${role}`);
+    for (const name of ['content', 'reasoning', 'refusal']) {
+      const words = delta[name];
+      must(
+        words === undefined || words === null || typeof words === 'string',
+        `${name} is no text`,
+      );
+    }
+    seen.text += textOf(delta.content);
+    seen.reasoning += textOf(delta.reasoning);
+    seen.refusal += textOf(delta.refusal);
+    if (Array.isArray(details)) seen.details.push(...details.filter(isFields));
+    if (Array.isArray(annotations)) seen.annotations.push(...annotations.filter(isFields));
+    if (Array.isArray(calls)) for (const call of calls) this.#call(fieldsOf(call, 'a tool call'));
+  }
+
+  #call({ index, id, type, function: named }: Fields): void {
+    const { tools } = this.seen;
+    must(typeof index === 'number' && index <= tools.length, `call ${index} is not the next`);
+    const body = fieldsOf(named, 'function');
+    const open = tools[index];
+    if (!open) {
+      must(textOf(id) !== '' && type === 'function', 'a call has no id or type');
+      must(textOf(body.name) !== '', 'a call has no name');
+      tools.push({ id: textOf(id), name: textOf(body.name), json: textOf(body.arguments) });
+      return;
+    }
+    must(textOf(id) === '' || id === open.id, 'the id of a call changes');
+    must(textOf(body.name) === '', 'the name of a call comes twice');
+    open.json += textOf(body.arguments);
+  }
+}
+
+export function checkOpenAiStream(text: string): OpenAiSeen {
+  const machine = new Machine();
+  for (const { event, data } of framesOf(text)) {
+    must(event === null, `an event is named ${event}`);
+    if (data === '[DONE]') machine.done();
+    else machine.take(parsed(data));
+  }
+  return machine.seen;
+}

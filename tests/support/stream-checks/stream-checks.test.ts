@@ -1,0 +1,130 @@
+import { describe, expect, test } from 'bun:test';
+import { checkAnthropicStream, checkOpenAiStream } from '../stream-checks.ts';
+
+const event = (type: string, fields: object = {}) =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
+const usage = { input_tokens: 3, output_tokens: 1 };
+const message = {
+  id: 'msg_1',
+  type: 'message',
+  role: 'assistant',
+  model: 'acme/large',
+  content: [],
+  stop_reason: null,
+  usage,
+};
+const begin = event('message_start', { message });
+const start = (index: number, content_block: object) =>
+  event('content_block_start', { index, content_block });
+const delta = (index: number, fields: object) =>
+  event('content_block_delta', { index, delta: fields });
+const stop = (index: number) => event('content_block_stop', { index });
+const end = (stop_reason = 'end_turn') =>
+  event('message_delta', { delta: { stop_reason, stop_sequence: null }, usage });
+const over = event('message_stop');
+const text = (index: number) =>
+  start(index, { type: 'text', text: '' }) + delta(index, { type: 'text_delta', text: 'Hi' });
+const tool = (index: number, json: string) =>
+  start(index, { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} }) +
+  delta(index, { type: 'input_json_delta', partial_json: json }) +
+  stop(index);
+
+describe("the checker of Anthropic's streams", () => {
+  test('reads a good one', () => {
+    const words = text(0) + stop(0) + tool(1, '{"a":1}');
+    const seen = checkAnthropicStream(
+      `: soon\n\n${begin}${event('ping')}${words}${end('tool_use')}${over}`,
+    );
+    expect(seen).toMatchObject({
+      ended: 'whole',
+      id: 'msg_1',
+      text: 'Hi',
+      tools: [{ id: 'toolu_1', name: 'look', input: { a: 1 } }],
+      stopReason: 'tool_use',
+      pings: 1,
+    });
+  });
+
+  test('tells a cut and a failed one from a whole one', () => {
+    expect(checkAnthropicStream(begin + text(0)).ended).toBe('cut');
+    const failed = begin + text(0) + event('error', { error: { type: 'api_error', message: 'x' } });
+    expect(checkAnthropicStream(failed).ended).toBe('error');
+  });
+
+  const bad: Readonly<Record<string, string>> = {
+    'an event before message_start': event('ping') + begin,
+    'message_start twice': begin + begin,
+    'a delta without a block': begin + delta(0, { type: 'text_delta', text: 'Hi' }),
+    'a block inside another': begin + text(0) + text(1),
+    'an index that skips': begin + text(1),
+    'an empty text block': begin + start(0, { type: 'text', text: '' }) + stop(0),
+    'thinking inside text': begin + text(0) + delta(0, { type: 'thinking_delta', thinking: 'h' }),
+    'a stop of another block': begin + text(0) + stop(1),
+    'an end while a block is open': begin + text(0) + end(),
+    'input that does not parse': begin + tool(0, '{"a":') + end('tool_use'),
+    'a tool reason without tools': begin + text(0) + stop(0) + end('tool_use'),
+    'a stop without message_delta': begin + over,
+    'anything after the end': begin + end() + over + event('ping'),
+    'anything after an error': `${event('error', { error: { type: 'a', message: 'b' } })}${begin}`,
+    'an unknown stop reason': begin + end('because'),
+    'a name that is not the type': begin.replace('event: message_start', 'event: ping'),
+    '[DONE]': `${begin}${end()}${over}data: [DONE]\n\n`,
+    'half an event': begin.slice(0, -1),
+  };
+  test.each(Object.entries(bad))('refuses %s', (_, stream) => {
+    expect(() => checkAnthropicStream(stream)).toThrow();
+  });
+});
+
+const chunk = (fields: object) =>
+  `data: ${JSON.stringify({
+    id: 'chatcmpl-1',
+    object: 'chat.completion.chunk',
+    model: 'acme/large',
+    ...fields,
+  })}\n\n`;
+const say = (fields: object, finish_reason: string | null = null) =>
+  chunk({ choices: [{ index: 0, delta: fields, finish_reason }] });
+const call = (fields: object) => say({ tool_calls: [fields] });
+const opening = { index: 0, id: 'c1', type: 'function', function: { name: 'look', arguments: '' } };
+const counted = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
+const done = 'data: [DONE]\n\n';
+const failed = { index: 0, delta: {}, finish_reason: 'error' };
+
+describe("the checker of OpenAI's streams", () => {
+  test('reads a good one', () => {
+    const seen = checkOpenAiStream(
+      say({ role: 'assistant', content: 'Hi' }) +
+        call(opening) +
+        call({ index: 0, function: { arguments: '{}' } }) +
+        say({}, 'tool_calls') +
+        chunk({ choices: [], usage: counted }) +
+        done,
+    );
+    expect(seen).toMatchObject({
+      ended: 'whole',
+      text: 'Hi',
+      tools: [{ id: 'c1', name: 'look', json: '{}' }],
+      finishReason: 'tool_calls',
+      usage: counted,
+    });
+  });
+
+  const bad: Readonly<Record<string, string>> = {
+    'an end without a finish': say({ content: 'Hi' }) + done,
+    'words behind the finish': say({}, 'stop') + say({ content: 'Hi' }),
+    'two ends': say({}, 'stop') + done + done,
+    'usage beside words': chunk({ choices: [{ index: 0, delta: {} }], usage: counted }),
+    'usage before the finish': say({ content: 'Hi' }) + chunk({ choices: [], usage: counted }),
+    'a call without a name': call({ ...opening, function: { arguments: '' } }),
+    'a call that skips': call({ ...opening, index: 1 }),
+    'arguments that do not parse': call(opening) + say({}, 'tool_calls') + done,
+    'names that change': say({ content: 'Hi' }) + chunk({ id: 'chatcmpl-2', choices: [] }),
+    'another role': say({ role: 'tool' }),
+    'a named event': `event: a\n${say({ content: 'Hi' })}`,
+    'an error that goes on': chunk({ error: { message: 'x' }, choices: [failed] }) + done,
+  };
+  test.each(Object.entries(bad))('refuses %s', (_, stream) => {
+    expect(() => checkOpenAiStream(stream)).toThrow();
+  });
+});

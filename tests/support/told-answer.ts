@@ -1,0 +1,96 @@
+/** A listener that keeps what it is told, and throws at words that may not come as they come. */
+import type { AnswerListener, Citation, FinishReason } from '../../src/core/answer.ts';
+import type { Usage } from '../../src/core/usage.ts';
+
+export interface ToldCall {
+  readonly id: string;
+  readonly name: string;
+  arguments: string;
+  /** The signature told right before the call. */
+  readonly signature: string | undefined;
+}
+
+export class ToldAnswer implements AnswerListener {
+  said = '';
+  thought = '';
+  refused = '';
+  readonly calls: ToldCall[] = [];
+  readonly signatures: string[] = [];
+  readonly images: { mediaType: string; base64: string }[] = [];
+  readonly citations: Citation[] = [];
+  readonly redacted: string[] = [];
+  /** The kinds of words in their order, each run of the same once. */
+  readonly order: string[] = [];
+  finishReason: FinishReason | null = null;
+  stopSequence: string | null = null;
+  lastUsage: Usage | undefined;
+  #signature: string | undefined;
+
+  text(text: string): void {
+    this.#hear('text', text);
+    this.said += text;
+  }
+
+  reasoning(text: string): void {
+    this.#hear('reasoning', text);
+    this.thought += text;
+  }
+
+  reasoningSignature(signature: string): void {
+    this.#hear('signature', signature);
+    this.#signature = signature;
+    this.signatures.push(signature);
+  }
+
+  redactedReasoning(data: string): void {
+    this.#hear('redacted', data);
+    this.redacted.push(data);
+  }
+
+  toolCall(call: number, id: string, name: string): void {
+    const signature = this.#signature;
+    this.#hear('call', id);
+    if (call !== this.calls.length) throw new Error(`call ${call} came as ${this.calls.length}`);
+    if (name === '') throw new Error('a call without a name');
+    this.calls.push({ id, name, arguments: '', signature });
+  }
+
+  toolArguments(call: number, json: string): void {
+    const open = this.calls[call];
+    if (!open) throw new Error(`arguments of call ${call}, which is not open`);
+    this.#hear('arguments', json);
+    open.arguments += json;
+  }
+
+  refusal(text: string): void {
+    this.#hear('refusal', text);
+    this.refused += text;
+  }
+
+  citation(citation: Citation): void {
+    this.#hear('citation', citation.url);
+    this.citations.push(citation);
+  }
+
+  image(mediaType: string, base64: string): void {
+    this.#hear('image', base64);
+    this.images.push({ mediaType, base64 });
+  }
+
+  finish(reason: FinishReason, stopSequence: string | null): void {
+    this.#hear('finish', reason);
+    this.stopSequence = stopSequence;
+    this.finishReason = reason;
+  }
+
+  usage(usage: Usage): void {
+    this.lastUsage = usage;
+  }
+
+  #hear(kind: string, word: string): void {
+    if (this.finishReason !== null) throw new Error(`${kind} after the finish`);
+    if (word === '') throw new Error(`an empty ${kind}`);
+    if (this.order.at(-1) !== kind) this.order.push(kind);
+    if (kind !== 'signature') this.#signature = undefined;
+  }
+}

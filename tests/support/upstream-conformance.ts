@@ -1,0 +1,321 @@
+/**
+ * Recorded answers of one upstream dialect: what they say in our words, and what clients of both
+ * kinds see of them. The expectations come from `fixtures/expect.json`; the readers of the clients'
+ * words are the test's own and share no code with the gateway.
+ */
+import { describe, expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import { noUsage, promptTokens, totalTokens, type Usage } from '../../src/core/usage.ts';
+import { anthropicClient } from '../../src/dialects/anthropic/client.ts';
+import type {
+  ClientDialect,
+  FailureKind,
+  SseMessage,
+  UpstreamDialect,
+} from '../../src/dialects/dialect.ts';
+import { EventStreamReader } from '../../src/dialects/event-stream.ts';
+import { readFailure } from '../../src/dialects/failure.ts';
+import { openAiClient } from '../../src/dialects/openai/client.ts';
+import { translate } from '../../src/dialects/translation.ts';
+import { question } from './question.ts';
+import { type SeenAnswer, seeAnthropic, seeOpenAi } from './seen-answer.ts';
+import { ToldAnswer } from './told-answer.ts';
+
+interface ExpectedUsage {
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly total_tokens: number;
+  readonly cached_tokens?: number;
+  readonly cache_write_tokens?: number;
+  readonly reasoning_tokens?: number;
+}
+
+interface ExpectedChat {
+  readonly dialect: string;
+  readonly kind: 'chat';
+  readonly stream: boolean;
+  readonly text: string;
+  readonly reasoning: string;
+  readonly tool_calls: readonly { readonly name: string; readonly arguments: object }[];
+  readonly openai: { readonly finish_reason: string | null; readonly usage: ExpectedUsage | null };
+  readonly anthropic: { readonly stop_reason: string | null };
+  readonly images?: number;
+  readonly error?: { readonly message: string };
+}
+
+interface ExpectedError {
+  readonly dialect: string;
+  readonly kind: 'error';
+  readonly upstream_status: number;
+  readonly class: string;
+}
+
+const fixtures = new URL('../../fixtures/', import.meta.url);
+export const readFixture = (path: string) => readFileSync(new URL(path, fixtures), 'utf8');
+
+const kindOfClass: Readonly<Record<string, FailureKind>> = {
+  invalid_request: 'request',
+  context_length: 'request',
+  model_not_found: 'request',
+  rate_limit: 'rate_limited',
+  quota: 'quota',
+  upstream_auth: 'credential',
+  overloaded: 'overloaded',
+};
+
+const identity = {
+  id: 'chatcmpl-feedfacefeedface',
+  model: 'acme/chat-large',
+  provider: 'acme',
+  created: 1_800_000_000,
+};
+
+interface Client {
+  readonly name: string;
+  readonly dialect: ClientDialect;
+  readonly see: (output: string, isStream: boolean) => SeenAnswer;
+  readonly finishOf: (expected: ExpectedChat) => string | null;
+}
+
+const clients: readonly Client[] = [
+  {
+    name: 'OpenAI',
+    dialect: openAiClient({ includeUsage: true }),
+    see: seeOpenAi,
+    finishOf: (expected) => expected.openai.finish_reason,
+  },
+  {
+    name: 'Anthropic',
+    dialect: anthropicClient({ inputTokensEstimate: 9 }),
+    see: seeAnthropic,
+    finishOf: (expected) => expected.anthropic.stop_reason,
+  },
+];
+
+export function messagesOf(raw: string): SseMessage[] {
+  const reader = new EventStreamReader();
+  return [...reader.push(raw), ...reader.end()];
+}
+
+function byteByByte(raw: string): SseMessage[] {
+  const decoder = new TextDecoder();
+  const reader = new EventStreamReader();
+  const messages: SseMessage[] = [];
+  for (const byte of new TextEncoder().encode(raw)) {
+    messages.push(...reader.push(decoder.decode(new Uint8Array([byte]), { stream: true })));
+  }
+  return [...messages, ...reader.push(decoder.decode()), ...reader.end()];
+}
+
+/** What a listener hears of a stream, up to the first failure. */
+export function hear(upstream: UpstreamDialect, messages: readonly SseMessage[]) {
+  const told = new ToldAnswer();
+  const reader = upstream.openStream(told);
+  for (const message of messages) {
+    const failure = reader.push(message);
+    if (failure) return { told, failure, finished: reader.finished };
+  }
+  return { told, failure: undefined, finished: reader.finished };
+}
+
+function expectUsage(usage: Usage | undefined, expected: ExpectedUsage | null): void {
+  if (expected === null) {
+    expect(usage).toBeUndefined();
+    return;
+  }
+  if (!usage) throw new Error('no usage was told');
+  expect({
+    prompt_tokens: promptTokens(usage),
+    completion_tokens: usage.outputTokens,
+    total_tokens: totalTokens(usage),
+    cached_tokens: usage.cacheReadTokens,
+    cache_write_tokens: usage.cacheWriteTokens,
+    reasoning_tokens: usage.reasoningTokens,
+  }).toEqual({ cached_tokens: 0, cache_write_tokens: 0, reasoning_tokens: 0, ...expected });
+}
+
+function expectCalls(
+  calls: readonly { id: string; name: string; arguments: string }[],
+  expected: ExpectedChat,
+) {
+  const read = calls.map(({ name, arguments: json }) => ({ name, arguments: JSON.parse(json) }));
+  expect(read).toEqual([...expected.tool_calls]);
+  for (const { id } of calls) expect(id).toMatch(/^\S{6,64}$/);
+  expect(new Set(calls.map(({ id }) => id)).size).toBe(calls.length);
+}
+
+function expectTold(told: ToldAnswer, expected: ExpectedChat): void {
+  // OpenAI has one word for an end and for the end that a stop sequence made.
+  const finish = told.finishReason === 'stop_sequence' ? 'stop' : told.finishReason;
+  expect({ text: told.said, reasoning: told.thought, finish }).toEqual({
+    text: expected.text,
+    reasoning: expected.reasoning,
+    finish: expected.openai.finish_reason as typeof finish,
+  });
+  expectCalls(told.calls, expected);
+  expect(told.images.length).toBe(expected.images ?? 0);
+  expectUsage(told.lastUsage, expected.openai.usage);
+}
+
+function expectSeen(seen: SeenAnswer, client: Client, expected: ExpectedChat): void {
+  const { text, reasoning, finish, images } = seen;
+  expect({ text, reasoning, finish, images }).toEqual({
+    text: expected.text,
+    reasoning: expected.reasoning,
+    finish: client.finishOf(expected),
+    images: expected.images ?? 0,
+  });
+  expectCalls(seen.calls, expected);
+}
+
+/** Names by which the upstream knows the answer; those of thoughts are part of their proofs. */
+function namesIn(raw: string): string[] {
+  const found = raw.matchAll(
+    /"(?:id|responseId|modelVersion|model)": ?"((?!call_|rs_|toolu_|srvtoolu_)[^"]{6,})"/g,
+  );
+  return [...new Set([...found].map((match) => match[1] ?? ''))];
+}
+
+type Case = { readonly path: string; readonly expected: ExpectedChat };
+type ErrorCase = { readonly path: string; readonly expected: ExpectedError };
+
+function readEntries(dialectName: string): [string, ExpectedChat | ExpectedError][] {
+  const all = JSON.parse(readFixture('expect.json')) as Record<
+    string,
+    ExpectedChat | ExpectedError
+  >;
+  return Object.entries(all).filter(([, { dialect }]) => dialect === dialectName);
+}
+
+export function readExpectations(dialectName: string): Case[] {
+  return readEntries(dialectName).flatMap(([path, expected]) =>
+    expected.kind === 'chat' ? [{ path, expected }] : [],
+  );
+}
+
+/** A stream is told whole and byte by byte alike, and is not complete before its last message. */
+export function expectStream(upstream: UpstreamDialect, raw: string, expected: ExpectedChat): void {
+  const messages = messagesOf(raw);
+  const { told: whole, failure, finished } = hear(upstream, messages);
+  expect({ failure, finished }).toEqual({ failure: undefined, finished: true });
+  expectTold(whole, expected);
+  expect(byteByByte(raw)).toEqual(messages);
+  expectTold(hear(upstream, byteByByte(raw)).told, expected);
+  for (let length = 0; length < messages.length; length += 1) {
+    const cut = hear(upstream, messages.slice(0, length));
+    expect({ length, finished: cut.finished, finish: cut.told.finishReason }).toEqual({
+      length,
+      finished: false,
+      finish: null,
+    });
+    expect(whole.said).toStartWith(cut.told.said);
+  }
+}
+
+/** What clients of both kinds see of a stream, which does not name its upstream. */
+export function expectCrossed(
+  upstream: UpstreamDialect,
+  raw: string,
+  expected: ExpectedChat,
+): void {
+  for (const client of clients) {
+    const relay = translate(question(), client.dialect, upstream).openStream(identity);
+    const output = messagesOf(raw).map((message) => relay.push(message));
+    expect(relay.finished).toBe(true);
+    expect(relay.facts.finishReason).toBe(expected.openai.finish_reason ?? undefined);
+    expectUsage(relay.facts.usage, expected.openai.usage);
+    const end = relay.close({ usage: relay.facts.usage ?? noUsage, costCredits: 7 });
+    const text = output.join('') + end;
+    expectSeen(client.see(text, true), client, expected);
+    expectNameless(raw, text);
+  }
+}
+
+function expectCrossedReply(upstream: UpstreamDialect, raw: string, expected: ExpectedChat): void {
+  for (const client of clients) {
+    const reply = translate(question(), client.dialect, upstream).readReply(raw, identity);
+    if (!('write' in reply)) throw new Error(reply.message);
+    expect(reply.facts.finishReason).toBe(expected.openai.finish_reason ?? undefined);
+    expectUsage(reply.facts.usage, expected.openai.usage);
+    const text = reply.write({ usage: reply.facts.usage ?? noUsage, costCredits: 7 });
+    expectSeen(client.see(text, false), client, expected);
+    expectNameless(raw, text);
+  }
+}
+
+function expectNameless(raw: string, output: string): void {
+  const names = namesIn(raw);
+  expect(names.length).toBeGreaterThan(0);
+  expect(names.filter((name) => output.includes(name))).toEqual([]);
+}
+
+/** `counts` are how many recordings there have to be of each kind. */
+export function conform(dialectName: string, upstream: UpstreamDialect, counts: object): void {
+  const chats = readExpectations(dialectName);
+  const streams = chats.filter(({ expected }) => expected.stream && !expected.error);
+  const broken = chats.filter(({ expected }) => expected.stream && expected.error);
+  const replies = chats.filter(({ expected }) => !expected.stream);
+  const errors = readEntries(dialectName).flatMap(([path, expected]): ErrorCase[] =>
+    expected.kind === 'error' ? [{ path, expected }] : [],
+  );
+
+  test('the recordings are all here', () => {
+    const found = { streams, broken, replies, errors };
+    const sizes = Object.entries(found).map(([kind, cases]) => [kind, cases.length]);
+    expect(Object.fromEntries(sizes)).toEqual(counts);
+  });
+
+  describe('a recorded stream', () => {
+    for (const { path, expected } of streams) {
+      test(`${path} is told whole, byte by byte, and never complete when cut`, () => {
+        expectStream(upstream, readFixture(path), expected);
+      });
+      test(`${path} reaches clients of both kinds`, () => {
+        expectCrossed(upstream, readFixture(path), expected);
+      });
+    }
+    for (const { path, expected } of broken) {
+      test(`${path} is told as a failure`, () => expectBroken(upstream, path, expected));
+    }
+  });
+
+  describe('a recorded reply', () => {
+    for (const { path, expected } of replies) {
+      test(`${path} is told whole, and is no answer when cut`, () => {
+        expectReply(upstream, readFixture(path).trimEnd(), expected);
+      });
+      test(`${path} reaches clients of both kinds`, () => {
+        expectCrossedReply(upstream, readFixture(path), expected);
+      });
+    }
+  });
+
+  for (const { path, expected } of errors) {
+    test(`the recorded error ${path} is of the class ${expected.class}`, () => {
+      const failure = readFailure(expected.upstream_status, readFixture(path), new Headers());
+      expect(failure.kind).toBe(kindOfClass[expected.class] ?? 'malformed');
+      expect(failure.status).toBe(expected.upstream_status);
+    });
+  }
+}
+
+function expectBroken(upstream: UpstreamDialect, path: string, expected: ExpectedChat): void {
+  for (const messages of [messagesOf(readFixture(path)), byteByByte(readFixture(path))]) {
+    const { told, failure, finished } = hear(upstream, messages);
+    expect(failure?.message).toBe(expected.error?.message ?? '');
+    expect(finished).toBe(false);
+    expect(told.finishReason).toBeNull();
+    expect(told.said).toBe(expected.text);
+  }
+}
+
+function expectReply(upstream: UpstreamDialect, raw: string, expected: ExpectedChat): void {
+  const whole = new ToldAnswer();
+  expect(upstream.readReply(raw, whole)).toBeUndefined();
+  expectTold(whole, expected);
+  for (const length of [0, 1, raw.length >> 1, raw.length - 1]) {
+    const told = new ToldAnswer();
+    expect(upstream.readReply(raw.slice(0, length), told)?.kind).toBe('malformed');
+    expect(told.order).toEqual([]);
+  }
+}
