@@ -54,12 +54,18 @@ export class Processes {
     return this.serve('upstream', 'bench/cheap-upstream.ts', ...how);
   }
 
-  async gateway(upstream: Server): Promise<Server> {
-    const path = join(this.#folder, 'tollgate.yaml');
-    await Bun.write(path, JSON.stringify(settings(upstream.url)));
-    const data = join(this.#folder, 'data');
-    const serve = ['serve', '--config', path, '--data-dir', data, '--port', '0'];
-    return this.serve('tollgate', 'src/main.ts', ...serve);
+  /** `words` go to its command line, `more` into its configuration. */
+  async gateway(
+    upstream: Server,
+    name = 'tollgate',
+    program = 'src/main.ts',
+    { words = [], more = {} }: { words?: readonly string[]; more?: object } = {},
+  ): Promise<Server> {
+    const path = join(this.#folder, `${name}.yaml`);
+    await Bun.write(path, JSON.stringify({ ...settings(upstream.url), ...more }));
+    const data = join(this.#folder, name);
+    const serve = ['serve', '--config', path, '--data-dir', data, '--port', '0', ...words];
+    return this.serve(name, program, ...serve);
   }
 
   /** A process that sends; answers with a function that runs one order in it. */

@@ -18,10 +18,14 @@ const chargePerRow = 10;
 const dayMs = 86_400_000;
 
 const details = JSON.stringify({
+  operation: 'chat',
+  model: 'acme/chat-1',
   prices: { prompt: '0.5', completion: '1.5' },
-  skills: [],
-  user: 'user-4711',
   attempts: [{ provider: 'acme', model: 'acme/chat-1', outcome: 'ok', status: 200, ms: 812 }],
+  finishReason: 'stop',
+  firstByteMs: 120,
+  user: 'user-4711',
+  streamed: true,
 });
 
 /** The words in which the two engines differ. */
@@ -71,19 +75,17 @@ function* statements(words: Words, { rows, from, until }: Filling): Generator<st
       from ${words.series(at, Math.min(entries, at + rowsPerChunk - 1))}, filling order by n`;
   }
   for (let at = 1; at <= rows; at += rowsPerChunk) {
-    yield `insert into request_log (request_id, tenant_id, key_id, operation, requested_model,
-        model, provider, status, error, traffic_mode, input_tokens, cache_read_tokens,
-        cache_write_tokens, output_tokens, reasoning_tokens, usage_estimated, model_charge,
-        byok_platform_fee, managed_tool_fee, agent_runtime_fee, written_off, searches, note,
-        finish_reason, streamed, cancelled, cache_hit, first_byte_ms, duration_ms, details,
-        entry_id, created_at)
+    yield `insert into request_log (request_id, tenant_id, key_id, requested_model, provider,
+        status, traffic_mode, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
+        reasoning_tokens, model_charge, byok_platform_fee, managed_tool_fee, agent_runtime_fee,
+        written_off, searches, duration_ms, details, entry_id, created_at)
       select ${words.idOf('n')}, 'default',
         case when n % ${daily} = ${Math.floor(daily / 2)} then '${rareKey}'
           when n % 3 = 0 then key_id else 'key_other' || (n % 7) end,
-        'chat', 'acme/chat-' || (n % 5), 'acme/chat-' || (n % 5), 'acme',
-        case when n % 100 = 0 then 'error' else 'success' end, null, 'shared',
-        100 + n % 900, 0, 0, n % 400, 0, 0, ${chargePerRow}, 0, 0, 0, 0, 0, null, 'stop', 1, 0, 0,
-        120, 300 + n % 4000, '${details}', entry + (n + ${rowsPerEntry - 1}) / ${rowsPerEntry},
+        'acme/chat-' || (n % 5), 'acme',
+        case when n % 100 = 0 then 'error' else 'success' end, 'shared',
+        100 + n % 900, 0, 0, n % 400, 0, ${chargePerRow}, 0, 0, 0, 0, 0,
+        300 + n % 4000, '${details}', entry + (n + ${rowsPerEntry - 1}) / ${rowsPerEntry},
         ${arrival('n')}
       from ${words.series(at, Math.min(rows, at + rowsPerChunk - 1))}, filling order by n`;
   }

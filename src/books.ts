@@ -12,6 +12,8 @@ import type { LedgerStore, Settlement } from './ledger/ledger-store.ts';
 import { replayJournals } from './ledger/replay.ts';
 import { type HoldOrder, Wallets } from './ledger/wallets.ts';
 import { giveUp } from './ledger/write-off.ts';
+import type { EndedRequest } from './telemetry/ended-request.ts';
+import type { BooksState } from './telemetry/gauges.ts';
 import { type Log, reason } from './telemetry/log.ts';
 
 export interface BooksParts {
@@ -20,6 +22,15 @@ export interface BooksParts {
   readonly durability: 'journal' | 'fsync';
   readonly processId: string;
   readonly log: Log;
+  /** Told of every request that has ended, as it will stand in the books. Must not throw. */
+  ended(request: EndedRequest): void;
+}
+
+/** Requests that were sent and run, settled ones not booked yet, and the journal on disk. */
+export interface Backlog {
+  readonly running: number;
+  readonly waiting: number;
+  readonly journalBytes: number;
 }
 
 /** A journal that stays untouched for minutes is taken for a dead process's. */
@@ -33,10 +44,12 @@ export class Books {
   readonly #wallets: Wallets;
   readonly #journal: Journal;
   readonly #drain: Drain;
+  readonly #ended: BooksParts['ended'];
   /** Requests that were sent and have not ended. */
   #underWay = 0;
 
-  private constructor({ store, dataDir, durability, processId, log }: BooksParts) {
+  private constructor({ store, dataDir, durability, processId, log, ended }: BooksParts) {
+    this.#ended = ended;
     this.#wallets = new Wallets(store, processId);
     this.#journal = new Journal(journalRoot(dataDir), processId, durability);
     this.#drain = new Drain({
@@ -82,17 +95,39 @@ export class Books {
   async keep(settlement: Settlement, wasDispatched: boolean): Promise<void> {
     // A request that was never sent costs nothing and needs no journal.
     if (!wasDispatched) {
+      this.#ended(settlement.record);
       // Nor may refusals fill the memory while the database is away.
       if (!this.#drain.isFull) this.#drain.add(settlement);
       return;
     }
     const isWritten = await this.#journal.settled(settlement, journalWaitMs);
     this.#underWay -= 1;
-    this.#drain.add(isWritten ? settlement : giveUp(settlement));
+    const kept = isWritten ? settlement : giveUp(settlement);
+    this.#drain.add(kept);
+    this.#ended(kept.record);
     if (isWritten) return;
     this.#wallets.forgive(chargesOf(settlement));
     const message = 'The journal cannot be written, so this answer cannot be completed.';
     throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
+  }
+
+  /** How far this process's books are behind its answers, for the operator to watch. */
+  get backlog(): Backlog {
+    const [running, waiting] = [this.#underWay, this.#drain.waiting];
+    return { running, waiting, journalBytes: this.#journal.bytes };
+  }
+
+  /** For the metrics. */
+  state(): BooksState {
+    const now = Date.now();
+    return {
+      ...this.#wallets.totals(),
+      requestsUnderWay: this.#underWay,
+      journalBytes: this.#journal.bytes,
+      journalAgeMs: this.#journal.ageMs(now),
+      drainWaiting: this.#drain.waiting,
+      drainLagMs: this.#drain.lagMs(now),
+    };
   }
 
   /** A wallet as its owner sees it: only what running requests hold is not available. */

@@ -68,7 +68,7 @@ beforeAll(async () => {
     user: JSON.parse(row.details).user,
     charge: row.model_charge,
     status: row.status,
-    note: row.note,
+    note: JSON.parse(row.details).note ?? null,
     requestId: Buffer.from(row.request_id).toString('hex'),
   }));
   wrong = await discrepancies(database);

@@ -1,6 +1,6 @@
 import { totalCharge } from '../record/request-record.ts';
 import type { Settlement } from './ledger-store.ts';
-import { walletOwner } from './owner.ts';
+import { walletName } from './owner.ts';
 
 export interface AccountCharge {
   readonly account: string;
@@ -10,7 +10,7 @@ export interface AccountCharge {
 /** What a settlement takes from which account: the wallet, then the key's limit if it has one. */
 export function chargesOf({ record, keyAccount, keyCharge }: Settlement): readonly AccountCharge[] {
   const wallet = {
-    account: walletOwner(record.tenantId).name,
+    account: walletName(record.tenantId),
     charge: totalCharge(record.charges),
   };
   return keyAccount === null ? [wallet] : [wallet, { account: keyAccount, charge: keyCharge }];

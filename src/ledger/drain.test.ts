@@ -39,6 +39,18 @@ describe('the drain', () => {
     expect(drain.waiting).toBe(0);
   });
 
+  test('lags by the time since its oldest request ended', async () => {
+    const { drain } = drainWith();
+    expect(drain.lagMs(1_000_000)).toBe(0);
+    const one = settlement();
+    const ended = { ...one, record: { ...one.record, createdAt: 1_000, durationMs: 250 } };
+    drain.add(ended);
+    drain.add(settlement());
+    expect(drain.lagMs(5_000)).toBe(3_750);
+    await drain.flush();
+    expect(drain.lagMs(5_000)).toBe(0);
+  });
+
   test('a flush ends when everything added before is booked', async () => {
     const { drain, committed } = drainWith();
     const one = settlement();
@@ -53,6 +65,27 @@ describe('the drain', () => {
     for (let i = 0; i < 1_201; i++) drain.add(settlement());
     await drain.flush();
     expect(batches.map(({ settlements }) => settlements.length)).toEqual([500, 500, 201]);
+  });
+
+  test('a whole batch does not wait for more', async () => {
+    const { drain, batches } = drainWith();
+    for (let i = 0; i < 499; i++) drain.add(settlement());
+    await Promise.resolve();
+    expect(batches).toHaveLength(0);
+    drain.add(settlement());
+    expect(batches.map(({ settlements }) => settlements.length)).toEqual([500]);
+  });
+
+  test('who comes while others are booked waits for company, and a flush is company', async () => {
+    const { drain, batches, committed } = drainWith();
+    drain.add(settlement());
+    const flushed = drain.flush();
+    for (let i = 0; i < 3; i++) drain.add(settlement());
+    await flushed;
+    expect(committed).toHaveLength(1);
+    expect(drain.waiting).toBe(3);
+    await drain.flush();
+    expect(batches.map(({ settlements }) => settlements.length)).toEqual([1, 3]);
   });
 
   test('after a failure the same comes again as a possible repeat', async () => {

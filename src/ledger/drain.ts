@@ -3,8 +3,8 @@ import type { Booked, LedgerStore, Settlement } from './ledger-store.ts';
 
 /** Rows of one commit: larger batches save nothing more, and hold the accounts longer. */
 const batchMax = 500;
-/** A commit waits this long for company: an fsync costs the same for one row and for fifty. */
-const pauseMs = 50;
+/** A commit waits this long for company: by itself it costs as much as fifty rows in one. */
+const pauseMs = 200;
 const retryMsFirst = 100;
 const retryMsMax = 2_000;
 
@@ -34,19 +34,35 @@ export class Drain {
     return this.#waiting.length;
   }
 
+  /** How long the oldest settlement has waited to be booked. */
+  lagMs(now: number): number {
+    const oldest = this.#waiting[0]?.record;
+    return oldest ? Math.max(0, now - oldest.createdAt - oldest.durationMs) : 0;
+  }
+
   get isFull(): boolean {
     return this.#waiting.length >= undrainedMax;
   }
 
   add(settlement: Settlement): void {
     this.#waiting.push(settlement);
-    this.#timer ??= setTimeout(() => void this.#run().catch(() => undefined), pauseMs);
+    if (this.#waiting.length === batchMax) this.#runAlone();
+    else this.#runWithin(pauseMs);
   }
 
   /** Resolves when everything added before is in the books; rejects when they cannot be reached. */
   async flush(): Promise<void> {
     const last = this.#waiting.at(-1);
     while (last !== undefined && this.#waiting.includes(last)) await this.#run();
+  }
+
+  #runWithin(ms: number): void {
+    this.#timer ??= setTimeout(() => this.#runAlone(), ms);
+  }
+
+  /** Nobody waits for this one; `onFailure` hears when it fails, and it is tried again. */
+  #runAlone(): void {
+    this.#run().catch(() => undefined);
   }
 
   #run(): Promise<void> {
@@ -58,27 +74,33 @@ export class Drain {
     return this.#running;
   }
 
+  /** All that wait now. Who comes meanwhile waits for company again, unless it is a batch. */
   async #commitAll(): Promise<void> {
+    let due = this.#waiting.length;
+    while (due > 0 || this.#waiting.length >= batchMax) due -= await this.#commitNext();
+    if (this.#waiting.length > 0) this.#runWithin(pauseMs);
+  }
+
+  async #commitNext(): Promise<number> {
     const { store, processId, onCommit, onFailure } = this.#parts;
-    while (this.#waiting.length > 0) {
-      const settlements = this.#waiting.slice(0, batchMax);
-      const mayRepeat = this.#inDoubt;
-      try {
-        const booked = await store.commit({ processId, settlements, mayRepeat, now: Date.now() });
-        this.#waiting = this.#waiting.slice(settlements.length);
-        this.#inDoubt = false;
-        this.#retryMs = retryMsFirst;
-        onCommit(
-          booked,
-          settlements.map(({ record }) => record.requestId),
-        );
-      } catch (reason) {
-        this.#inDoubt = true;
-        onFailure(this.#waiting.length, reason);
-        this.#timer ??= setTimeout(() => void this.#run().catch(() => undefined), this.#retryMs);
-        this.#retryMs = Math.min(this.#retryMs * 2, retryMsMax);
-        throw reason;
-      }
+    const settlements = this.#waiting.slice(0, batchMax);
+    const mayRepeat = this.#inDoubt;
+    try {
+      const booked = await store.commit({ processId, settlements, mayRepeat, now: Date.now() });
+      this.#waiting = this.#waiting.slice(settlements.length);
+      this.#inDoubt = false;
+      this.#retryMs = retryMsFirst;
+      onCommit(
+        booked,
+        settlements.map(({ record }) => record.requestId),
+      );
+      return settlements.length;
+    } catch (reason) {
+      this.#inDoubt = true;
+      onFailure(this.#waiting.length, reason);
+      this.#runWithin(this.#retryMs);
+      this.#retryMs = Math.min(this.#retryMs * 2, retryMsMax);
+      throw reason;
     }
   }
 }

@@ -43,6 +43,27 @@ describe('a journal', () => {
     journal.close();
   });
 
+  test('is as old as its oldest line that is not booked', async () => {
+    const { journal } = open();
+    expect(journal.ageMs(Date.now())).toBe(0);
+    const [first, second] = [id(), id()];
+    const begin = Date.now();
+    await journal.dispatched(dispatched(first));
+    const between = Date.now();
+    while (Date.now() === between) await Bun.sleep(1);
+    await journal.dispatched(dispatched(second));
+    // Its end does not make it younger.
+    await journal.settled(settlementOf(first, caller, 5), 1_000);
+    const later = Date.now() + 60_000;
+    expect(journal.ageMs(later)).toBeGreaterThanOrEqual(later - between);
+    expect(journal.ageMs(later)).toBeLessThanOrEqual(later - begin);
+    journal.drained([first]);
+    expect(journal.ageMs(later)).toBeLessThan(later - between);
+    journal.drained([second]);
+    expect(journal.ageMs(later)).toBe(0);
+    journal.close();
+  });
+
   test('writes the lines of one turn at once, in order', async () => {
     const { journal, lines } = open();
     const ids = Array.from({ length: 50 }, id);

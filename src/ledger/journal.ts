@@ -49,6 +49,13 @@ export class Journal {
     return this.#segments.reduce((sum, segment) => sum + segment.bytes, 0);
   }
 
+  /** Age of the oldest line whose request is not in the books; 0 when all are. */
+  ageMs(now: number): number {
+    // Entries stand in the order in which they came, so the first of a segment is its oldest.
+    const oldest = this.#segments.map(({ open }) => open.values().next().value ?? now);
+    return Math.max(0, ...oldest.map((since) => now - since));
+  }
+
   /** Tells other hosts on a shared disk that this journal's process lives. */
   async beat(): Promise<void> {
     const now = new Date();
@@ -149,7 +156,10 @@ export class Journal {
   #write(lines: readonly Line[]): Segment {
     const segment = this.#segment();
     // Named before they are written: a line that stands in a segment must keep it.
-    for (const { requestId } of lines) segment.open.add(requestId);
+    const now = Date.now();
+    for (const { requestId } of lines) {
+      if (!segment.open.has(requestId)) segment.open.set(requestId, now);
+    }
     segment.write(lines.map(({ text }) => text).join(''));
     this.#syncSoon(segment);
     return segment;

@@ -12,8 +12,12 @@ export interface Owner {
   readonly allowance: number | null;
 }
 
+export function walletName(tenantId: string): string {
+  return `tenant:${tenantId}`;
+}
+
 export function walletOwner(tenantId: string): Owner {
-  return { name: `tenant:${tenantId}`, tenantId, allowance: null };
+  return { name: walletName(tenantId), tenantId, allowance: null };
 }
 
 /** Undefined for a key without a limit. */

@@ -4,8 +4,8 @@ import { dirname } from 'node:path';
 /** One file of the journal: whole lines, one after the other. */
 export class Segment {
   readonly file: number;
-  /** Requests whose dispatch or end stands here and is not in the books yet. */
-  readonly open = new Set<string>();
+  /** Requests whose dispatch or end stands here and is not in the books yet, and since when. */
+  readonly open = new Map<string, number>();
   readonly #path: string;
   #bytes = 0;
   #torn = false;

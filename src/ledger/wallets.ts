@@ -24,6 +24,13 @@ export interface HoldOrder {
   readonly least: number;
 }
 
+export interface LeaseTotals {
+  readonly leases: number;
+  readonly leasedCredits: number;
+  readonly heldCredits: number;
+  readonly owedCredits: number;
+}
+
 interface KnownPurse {
   readonly purse: Purse;
   usedAt: number;
@@ -97,6 +104,19 @@ export class Wallets {
   /** Leased by this process and set aside for nobody: to a person, that is available. */
   spare(tenantId: string): number {
     return Math.max(0, this.#purses.get(walletOwner(tenantId).name)?.purse.free ?? 0);
+  }
+
+  /** What this process has on lease of all accounts together. */
+  totals(): LeaseTotals {
+    const purses = [...this.#purses.values()].map(({ purse }) => purse);
+    const sum = (pick: (purse: Purse) => number) =>
+      purses.reduce((total, purse) => total + pick(purse), 0);
+    return {
+      leases: purses.filter(({ leased }) => leased > 0).length,
+      leasedCredits: sum(({ leased }) => leased),
+      heldCredits: sum(({ held }) => held),
+      owedCredits: sum(({ owed }) => owed),
+    };
   }
 
   /** The drain has taken these charges out of their accounts. */

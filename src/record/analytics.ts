@@ -95,7 +95,7 @@ export function analyticsObject({ first, last }: DayRange, busy: readonly DaySum
   };
 }
 
-function summaryOf(sums: UsageSums) {
+export function summaryOf(sums: UsageSums) {
   return {
     total_requests: sums.requests,
     successful_requests: sums.requests - sums.failed,
@@ -111,16 +111,18 @@ function summaryOf(sums: UsageSums) {
   };
 }
 
-function dayObject(day: number, sums: UsageSums) {
+export function dayObject(day: number, sums: UsageSums) {
   return {
     date: isoDay(day),
     requests: sums.requests,
+    failed_requests: sums.failed,
     prompt_tokens: sums.promptTokens,
     completion_tokens: sums.completionTokens,
     tokens: sums.promptTokens + sums.completionTokens,
     ...spendOf(sums),
     search_requests: sums.searches,
     spend: totalSpend(sums),
+    avg_latency_ms: ratio(sums.durationMs, sums.requests),
   };
 }
 

@@ -1,5 +1,5 @@
 import type { TrafficMode } from '../core/byok.ts';
-import type { Usage } from '../core/usage.ts';
+import type { Units, Usage } from '../core/usage.ts';
 
 export type { TrafficMode };
 
@@ -19,6 +19,8 @@ export interface RequestRecord {
   readonly error: string | null;
   readonly trafficMode: TrafficMode;
   readonly usage: Usage;
+  /** What was counted besides tokens, where a price asks for it. */
+  readonly units?: Units;
   /** True when we counted because the upstream did not. */
   readonly usageEstimated: boolean;
   readonly charges: Charges;

@@ -1,6 +1,6 @@
 import { chargesOf } from '../ledger/charges.ts';
 import type { Batch, Booked, Settlement } from '../ledger/ledger-store.ts';
-import { walletOwner } from '../ledger/owner.ts';
+import { walletName } from '../ledger/owner.ts';
 import { writeOff } from '../ledger/write-off.ts';
 import { type Account, lockAccounts } from './accounts.ts';
 import { sumDaily } from './daily-sums.ts';
@@ -18,19 +18,18 @@ export async function commitBatch(
   engine: Engine,
   batch: Batch,
 ): Promise<readonly Booked[]> {
-  const accounts = await lockAccounts(change, engine, 'owner', ownersOf(batch.settlements));
+  const all = chargesByOwner(batch.settlements);
+  const accounts = await lockAccounts(change, engine, 'owner', [...all.keys()]);
   // Looked at under the locks: two processes may replay the same journal at the same time.
-  const fresh = batch.mayRepeat
-    ? await withoutRepeats(change, batch.settlements)
-    : batch.settlements;
-  const isFresh = new Set(fresh);
-  const repeats = batch.settlements.filter((settlement) => !isFresh.has(settlement));
-  const before = booked(repeats, () => null);
+  const { fresh, repeats } = batch.mayRepeat
+    ? await splitRepeats(change, batch.settlements)
+    : { fresh: batch.settlements, repeats: [] };
+  const before = booked(chargesByOwner(repeats), () => null);
   if (fresh.length === 0) return before;
+  const owed = repeats.length === 0 ? all : chargesByOwner(fresh);
   const leases = await leasesOf(change, engine, batch.processId, accounts);
-  const byOwner = new Map(accounts.map((account) => [account.owner, account]));
-  const settlements = coverShortfalls(fresh, byOwner, leases);
-  const charges = chargesByOwner(settlements);
+  const settlements = coverShortfalls(fresh, owed, accounts, leases);
+  const charges = settlements === fresh ? owed : chargesByOwner(settlements);
   const payments = accounts.map((account) => pay(account, charges.get(account.owner) ?? 0, leases));
   const due = payments.filter((payment) => payment.charge > 0);
   await updateRows(change, engine, 'accounts', ['id'], ['balance', 'leased', 'spent'], due);
@@ -49,14 +48,13 @@ export async function commitBatch(
       })),
   );
   const entries = await bookEntries(change, due, batch.now);
-  const rows = settlements.map((settlement) => ({
-    ...rowOf(settlement),
-    entry_id: entries.get(walletOwner(settlement.record.tenantId).name) ?? null,
-  }));
+  const rows = settlements.map((settlement) =>
+    rowOf(settlement, entries.get(walletName(settlement.record.tenantId)) ?? null),
+  );
   await insertRows(change, engine, 'request_log', logColumns, rows);
   await sumDaily(change, engine, settlements);
   const paid = new Map(payments.map((payment) => [payment.owner, payment.fromLease]));
-  return [...before, ...booked(fresh, (owner) => paid.get(owner) ?? nothing)];
+  return [...before, ...booked(owed, (owner) => paid.get(owner) ?? nothing)];
 }
 
 type FromLease = NonNullable<Booked['fromLease']>;
@@ -65,20 +63,20 @@ const nothing: FromLease = { lease: 0, credits: 0 };
 
 /** What the process may stop counting as owed. */
 function booked(
-  settlements: readonly Settlement[],
+  charges: ReadonlyMap<string, number>,
   fromLease: (owner: string) => FromLease | null,
 ): Booked[] {
-  return [...chargesByOwner(settlements)].map(([account, charge]) => ({
+  return [...charges].map(([account, charge]) => ({
     account,
     charge,
     fromLease: fromLease(account),
   }));
 }
 
-async function withoutRepeats(
+async function splitRepeats(
   change: StoreTransaction,
   settlements: readonly Settlement[],
-): Promise<readonly Settlement[]> {
+): Promise<{ fresh: readonly Settlement[]; repeats: readonly Settlement[] }> {
   const ids = settlements.map(({ record }) => idBytes(record.requestId));
   const known = await change
     .selectFrom('request_log')
@@ -86,15 +84,14 @@ async function withoutRepeats(
     .where('request_id', 'in', ids)
     .execute();
   const seen = new Set(known.map((row) => Buffer.from(row.request_id).toString('hex')));
-  return settlements.filter(({ record }) => {
-    const name = Buffer.from(idBytes(record.requestId)).toString('hex');
+  const [fresh, repeats]: [Settlement[], Settlement[]] = [[], []];
+  for (const settlement of settlements) {
+    const name = Buffer.from(idBytes(settlement.record.requestId)).toString('hex');
     // A journal may hold a line twice; the first one counts.
-    return !seen.has(name) && seen.add(name);
-  });
-}
-
-function ownersOf(settlements: readonly Settlement[]): string[] {
-  return [...new Set(settlements.flatMap(chargesOf).map(({ account }) => account))];
+    (seen.has(name) ? repeats : fresh).push(settlement);
+    seen.add(name);
+  }
+  return { fresh, repeats };
 }
 
 type LeaseById = ReadonlyMap<number, FromLease>;
@@ -121,13 +118,15 @@ async function leasesOf(
  */
 function coverShortfalls(
   settlements: readonly Settlement[],
-  accounts: ReadonlyMap<string, Account>,
+  owed: ReadonlyMap<string, number>,
+  accounts: readonly Account[],
   leases: LeaseById,
 ): readonly Settlement[] {
+  const byOwner = new Map(accounts.map((account) => [account.owner, account]));
   let covered = settlements;
-  for (const [owner, charge] of chargesByOwner(settlements)) {
+  for (const [owner, charge] of owed) {
     if (!owner.startsWith('tenant:')) continue;
-    const account = accounts.get(owner);
+    const account = byOwner.get(owner);
     const within = account ? withinReach(account, leases) : 0;
     if (charge > within) covered = writeOff(covered, owner, charge - within);
   }
@@ -136,8 +135,10 @@ function coverShortfalls(
 
 function chargesByOwner(settlements: readonly Settlement[]): ReadonlyMap<string, number> {
   const charges = new Map<string, number>();
-  for (const { account, charge } of settlements.flatMap(chargesOf)) {
-    charges.set(account, (charges.get(account) ?? 0) + charge);
+  for (const settlement of settlements) {
+    for (const { account, charge } of chargesOf(settlement)) {
+      charges.set(account, (charges.get(account) ?? 0) + charge);
+    }
   }
   return charges;
 }

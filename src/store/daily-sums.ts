@@ -1,5 +1,6 @@
 import { promptTokens } from '../core/usage.ts';
 import type { Settlement } from '../ledger/ledger-store.ts';
+import type { RequestRecord } from '../record/request-record.ts';
 import type { Engine, StoreTransaction } from './database.ts';
 import { insertRows } from './many-rows.ts';
 import { storable } from './request-log-rows.ts';
@@ -34,17 +35,19 @@ export async function sumDaily(
 ): Promise<void> {
   const rows = new Map<string, UsageDailyTable>();
   for (const settlement of settlements) {
-    const row = dailyRow(settlement);
-    const name = keys.map((key) => row[key]).join('\n');
-    const before = rows.get(name);
-    if (before) for (const column of sums) before[column] += row[column];
-    else rows.set(name, row);
+    const kind = kindOf(settlement.record);
+    const name = Object.values(kind).join('\n');
+    let row = rows.get(name);
+    if (!row) {
+      row = emptyRow(kind);
+      rows.set(name, row);
+    }
+    add(row, settlement);
   }
   await insertRows(change, engine, 'usage_daily', [...keys, ...sums], [...rows.values()], addUp);
 }
 
-function dailyRow({ record, writtenOff }: Settlement): UsageDailyTable {
-  const { charges, usage } = record;
+function kindOf(record: RequestRecord): Kind {
   return {
     tenant_id: record.tenantId,
     day: Math.floor(record.createdAt / dayMs),
@@ -52,16 +55,39 @@ function dailyRow({ record, writtenOff }: Settlement): UsageDailyTable {
     model: storable(record.requestedModel),
     provider: record.provider ?? '',
     traffic_mode: record.trafficMode,
-    requests: 1,
-    failed_requests: record.status === 'error' ? 1 : 0,
-    prompt_tokens: promptTokens(usage),
-    completion_tokens: usage.outputTokens,
-    model_charge: charges.modelCharge,
-    byok_platform_fee: charges.byokPlatformFee,
-    managed_tool_fee: charges.managedToolFee,
-    agent_runtime_fee: charges.agentRuntimeFee,
-    written_off: writtenOff,
-    searches: record.searches,
-    duration_ms: record.durationMs,
   };
+}
+
+type Kind = Pick<UsageDailyTable, (typeof keys)[number]>;
+
+function emptyRow(kind: Kind): UsageDailyTable {
+  return {
+    ...kind,
+    requests: 0,
+    failed_requests: 0,
+    prompt_tokens: 0,
+    completion_tokens: 0,
+    model_charge: 0,
+    byok_platform_fee: 0,
+    managed_tool_fee: 0,
+    agent_runtime_fee: 0,
+    written_off: 0,
+    searches: 0,
+    duration_ms: 0,
+  };
+}
+
+function add(row: UsageDailyTable, { record, writtenOff }: Settlement): void {
+  const { charges, usage } = record;
+  row.requests += 1;
+  row.failed_requests += record.status === 'error' ? 1 : 0;
+  row.prompt_tokens += promptTokens(usage);
+  row.completion_tokens += usage.outputTokens;
+  row.model_charge += charges.modelCharge;
+  row.byok_platform_fee += charges.byokPlatformFee;
+  row.managed_tool_fee += charges.managedToolFee;
+  row.agent_runtime_fee += charges.agentRuntimeFee;
+  row.written_off += writtenOff;
+  row.searches += record.searches;
+  row.duration_ms += record.durationMs;
 }

@@ -1,4 +1,5 @@
 import type { Kysely, Transaction } from 'kysely';
+import type { Batch, Booked } from '../ledger/ledger-store.ts';
 import type { Schema } from './schema.ts';
 
 export type Engine = 'sqlite' | 'postgres';
@@ -10,6 +11,8 @@ export interface Database {
   readonly read: Kysely<Schema>;
   /** Changes and transactions. */
   readonly write: Kysely<Schema>;
+  /** A batch of settlements in one transaction; on SQLite in the writer's thread. */
+  book(batch: Batch): Promise<readonly Booked[]>;
   /** Rejects while the database does not answer. */
   ping(): Promise<void>;
   close(): Promise<void>;

@@ -7,7 +7,6 @@ import type {
   Return,
 } from '../ledger/ledger-store.ts';
 import { type Account, bookAllowance, findAccount, lockAccounts } from './accounts.ts';
-import { commitBatch } from './commit.ts';
 import type { Database, StoreTransaction } from './database.ts';
 import { type LeaseCondition, lockLeases } from './leases.ts';
 
@@ -154,7 +153,7 @@ export class SqlLedger implements LedgerStore {
   }
 
   commit(batch: Batch): Promise<readonly Booked[]> {
-    return this.#change((change) => commitBatch(change, this.#database.engine, batch));
+    return this.#database.book(batch);
   }
 
   /** The account, with a key's allowance brought up to date. */

@@ -20,7 +20,6 @@ export const shownColumns = [
   'byok_platform_fee',
   'managed_tool_fee',
   'agent_runtime_fee',
-  'note',
   'duration_ms',
   'details',
   'created_at',
@@ -29,6 +28,7 @@ export const shownColumns = [
 export type ShownRow = Pick<Selectable<RequestLogTable>, (typeof shownColumns)[number]>;
 
 export function logRowOf(row: ShownRow): LogRow {
+  const { skills = [], note = null } = detailsOf(row);
   return {
     id: row.id,
     requestId: idText(row.request_id),
@@ -37,8 +37,8 @@ export function logRowOf(row: ShownRow): LogRow {
     status: row.status,
     trafficMode: row.traffic_mode,
     ...amountsOf(row),
-    skills: detailsOf(row).skills,
-    note: row.note,
+    skills,
+    note,
     durationMs: row.duration_ms,
     createdAt: row.created_at,
   };

@@ -8,6 +8,7 @@ import type { Schema } from './schema.ts';
  * thread; Postgres takes all rows as one JSON parameter and reads the types from the table.
  */
 
+type Row = Readonly<Record<string, unknown>>;
 type Table = keyof Schema & string;
 type Column<T extends Table> = keyof Insertable<Schema[T]> & string;
 
@@ -58,7 +59,7 @@ export async function updateRows<T extends Table>(
 async function run(
   change: StoreTransaction,
   engine: Engine,
-  rows: readonly object[],
+  rows: readonly Row[],
   columns: readonly string[],
   texts: Readonly<Record<Engine, string>>,
 ): Promise<void> {
@@ -66,11 +67,8 @@ async function run(
   await change.executeQuery(CompiledQuery.raw(texts[engine], parameters));
 }
 
-function cells(rows: readonly object[], columns: readonly string[]): unknown[][] {
-  return rows.map((row) => {
-    const values: Readonly<Record<string, unknown>> = { ...row };
-    return columns.map((column) => values[column] ?? null);
-  });
+function cells(rows: readonly Row[], columns: readonly string[]): unknown[][] {
+  return rows.map((row) => columns.map((column) => row[column] ?? null));
 }
 
 function asText(_name: string, value: unknown): unknown {

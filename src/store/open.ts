@@ -3,40 +3,54 @@ import { dirname, resolve } from 'node:path';
 import type { Directory } from '../auth/directory.ts';
 import type { KeySpending } from '../auth/key-spending.ts';
 import type { VaultStore } from '../auth/vault.ts';
+import type { ClaimStore } from '../cache/claim.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { CreditBook } from '../ledger/credits.ts';
 import type { LedgerStore } from '../ledger/ledger-store.ts';
 import type { AnalyticsReads } from '../record/analytics.ts';
+import type { SplitReads } from '../record/analytics-split.ts';
 import type { LogReads } from '../record/log-reads.ts';
 import type { RequestLog } from '../record/request-log.ts';
 import type { StatementReads } from '../record/statement.ts';
+import type { MonthReads } from '../record/statement-months.ts';
 import type { WalletReads } from '../record/wallet-totals.ts';
+import type { SkillBook } from '../tools/skills/skill.ts';
 import { SqlAnalytics } from './analytics.ts';
+import { SqlAnalyticsSplit } from './analytics-split.ts';
+import { SqlClaims } from './claims.ts';
 import { SqlCredentials } from './credentials.ts';
 import { SqlCreditBook } from './credit-book.ts';
 import { type Database, failureCode } from './database.ts';
 import { SqlDirectory } from './directory.ts';
+import { type JobStore, openJobs } from './jobs-open.ts';
 import { SqlKeySpending } from './key-spending.ts';
 import { SqlLedger } from './ledger.ts';
 import { SqlLogReads } from './log-reads.ts';
 import { migrate } from './migrate.ts';
 import { openPostgres, withMigrationConnection } from './postgres.ts';
 import { SqlRequestLog } from './request-log.ts';
+import { SqlSkills } from './skills.ts';
 import { fileFailure, openSqlite } from './sqlite.ts';
 import { SqlStatement } from './statement.ts';
+import { SqlStatementMonths } from './statement-months.ts';
 
 /** An open, up-to-date database and everything that is kept in it. */
 export interface Store {
   readonly database: Database;
   readonly directory: Directory;
   readonly credentials: VaultStore;
+  readonly skills: SkillBook;
   readonly creditBook: CreditBook;
   readonly ledger: LedgerStore;
   readonly requestLog: RequestLog;
   readonly logs: LogReads;
   readonly analytics: AnalyticsReads & WalletReads;
+  readonly splits: SplitReads;
   readonly statements: StatementReads;
+  readonly statementMonths: MonthReads;
   readonly keySpending: KeySpending;
+  readonly jobs: JobStore;
+  readonly claims: ClaimStore;
 }
 
 /** `sqlite:/path/file.db` or `postgres://user:password@host/name`. */
@@ -46,13 +60,18 @@ export async function openStore(url: string): Promise<Store> {
     database,
     directory: new SqlDirectory(database),
     credentials: new SqlCredentials(database),
+    skills: new SqlSkills(database),
     creditBook: new SqlCreditBook(database),
     ledger: new SqlLedger(database),
     requestLog: new SqlRequestLog(database),
     logs: new SqlLogReads(database),
     analytics: new SqlAnalytics(database),
+    splits: new SqlAnalyticsSplit(database),
     statements: new SqlStatement(database),
+    statementMonths: new SqlStatementMonths(database),
     keySpending: new SqlKeySpending(database),
+    jobs: openJobs(database),
+    claims: new SqlClaims(database),
   };
 }
 

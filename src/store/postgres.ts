@@ -1,6 +1,7 @@
 import { Kysely, PostgresDialect, sql } from 'kysely';
 import pg from 'pg';
 import { GatewayError } from '../core/errors.ts';
+import { commitBatch } from './commit.ts';
 import { type Database, failureCode, turnWaitMs } from './database.ts';
 import { watched } from './postgres-client.ts';
 import type { Schema } from './schema.ts';
@@ -52,6 +53,7 @@ export async function openPostgres(
     engine: 'postgres',
     read: db,
     write: db,
+    book: (batch) => db.transaction().execute((change) => commitBatch(change, 'postgres', batch)),
     ping: async () => {
       await sql`select 1`.execute(db);
     },

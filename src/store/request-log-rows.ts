@@ -1,92 +1,98 @@
 import assert from 'node:assert/strict';
 import type { Insertable, Selectable } from 'kysely';
+import type { Units } from '../core/usage.ts';
 import type { Settlement } from '../ledger/ledger-store.ts';
-import type { AttemptRecord, RequestRecord } from '../record/request-record.ts';
+import type { RequestRecord } from '../record/request-record.ts';
 import type { RequestLogTable } from './schema.ts';
 
 type Row = Insertable<RequestLogTable>;
 
-/** What is shown with one request but never searched: kept as JSON beside the columns. */
-interface Details {
-  readonly prices: Readonly<Record<string, string>> | null;
-  readonly skills: readonly string[];
-  readonly user: string | null;
-  readonly attempts: readonly AttemptRecord[];
+/** What is shown with one request but never searched or added up: kept as JSON in one column. */
+interface Details extends Pick<RequestRecord, 'operation' | 'model' | 'prices' | 'attempts'> {
+  readonly finishReason: string | null;
+  readonly firstByteMs: number | null;
+  /** Left out where there is nothing to say, as with most requests. */
+  readonly error?: string;
+  readonly note?: string;
+  readonly user?: string;
+  readonly skills?: readonly string[];
+  readonly units?: Units;
+  readonly estimated?: true;
+  readonly streamed?: true;
+  readonly cancelled?: true;
+  readonly cacheHit?: true;
 }
 
-/** The row without its ledger entry, which is known only when the batch is booked. */
-export function rowOf({ record, writtenOff }: Settlement) {
+export function rowOf({ record, writtenOff }: Settlement, entryId: number | null) {
   const { usage, charges } = record;
-  const details: Details = {
-    prices: record.prices,
-    skills: record.skills,
-    user: record.endUser,
-    attempts: record.attempts,
-  };
   return {
     request_id: idBytes(record.requestId),
     tenant_id: record.tenantId,
     key_id: record.keyId,
-    operation: record.operation,
     requested_model: storable(record.requestedModel),
-    model: record.model,
     provider: record.provider,
     status: record.status,
-    error: record.error,
     traffic_mode: record.trafficMode,
     input_tokens: usage.inputTokens,
     cache_read_tokens: usage.cacheReadTokens,
     cache_write_tokens: usage.cacheWriteTokens,
     output_tokens: usage.outputTokens,
     reasoning_tokens: usage.reasoningTokens,
-    usage_estimated: flag(record.usageEstimated),
     model_charge: charges.modelCharge,
     byok_platform_fee: charges.byokPlatformFee,
     managed_tool_fee: charges.managedToolFee,
     agent_runtime_fee: charges.agentRuntimeFee,
     written_off: writtenOff,
     searches: record.searches,
-    note: record.note,
-    finish_reason: record.finishReason === null ? null : storable(record.finishReason),
-    streamed: flag(record.streamed),
-    cancelled: flag(record.cancelled),
-    cache_hit: flag(record.cacheHit),
-    first_byte_ms: record.firstByteMs,
     duration_ms: record.durationMs,
-    details: JSON.stringify(details),
+    details: writeDetails(record),
+    entry_id: entryId,
     created_at: record.createdAt,
-  } satisfies Omit<Row, 'entry_id'>;
+  } satisfies Row;
+}
+
+function writeDetails(record: RequestRecord): string {
+  const { operation, model, prices, attempts, finishReason, firstByteMs } = record;
+  // JSON leaves out what is undefined.
+  const details: { readonly [Name in keyof Details]: Details[Name] | undefined } = {
+    operation,
+    model,
+    prices,
+    attempts,
+    finishReason: finishReason === null ? null : storable(finishReason),
+    firstByteMs,
+    error: record.error ?? undefined,
+    note: record.note ?? undefined,
+    user: record.endUser ?? undefined,
+    skills: record.skills.length > 0 ? record.skills : undefined,
+    units: record.units,
+    estimated: record.usageEstimated || undefined,
+    streamed: record.streamed || undefined,
+    cancelled: record.cancelled || undefined,
+    cacheHit: record.cacheHit || undefined,
+  };
+  return JSON.stringify(details);
 }
 
 export const logColumns = [
   'request_id',
   'tenant_id',
   'key_id',
-  'operation',
   'requested_model',
-  'model',
   'provider',
   'status',
-  'error',
   'traffic_mode',
   'input_tokens',
   'cache_read_tokens',
   'cache_write_tokens',
   'output_tokens',
   'reasoning_tokens',
-  'usage_estimated',
   'model_charge',
   'byok_platform_fee',
   'managed_tool_fee',
   'agent_runtime_fee',
   'written_off',
   'searches',
-  'note',
-  'finish_reason',
-  'streamed',
-  'cancelled',
-  'cache_hit',
-  'first_byte_ms',
   'duration_ms',
   'details',
   'entry_id',
@@ -94,7 +100,7 @@ export const logColumns = [
 ] as const satisfies readonly (keyof Row)[];
 
 export function detailsOf({ details }: Pick<RequestLogTable, 'details'>): Details {
-  // Written by rowOf() above, into a column that nothing else writes.
+  // Written by writeDetails() above, into a column that nothing else writes.
   return JSON.parse(details) as Details;
 }
 
@@ -104,12 +110,12 @@ export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
     requestId: idText(row.request_id),
     tenantId: row.tenant_id,
     keyId: row.key_id,
-    operation: row.operation,
+    operation: details.operation,
     requestedModel: row.requested_model,
-    model: row.model,
+    model: details.model,
     provider: row.provider,
     status: row.status,
-    error: row.error,
+    error: details.error ?? null,
     trafficMode: row.traffic_mode,
     usage: {
       inputTokens: row.input_tokens,
@@ -118,7 +124,8 @@ export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
       outputTokens: row.output_tokens,
       reasoningTokens: row.reasoning_tokens,
     },
-    usageEstimated: row.usage_estimated === 1,
+    ...(details.units ? { units: details.units } : {}),
+    usageEstimated: details.estimated === true,
     charges: {
       modelCharge: row.model_charge,
       byokPlatformFee: row.byok_platform_fee,
@@ -127,15 +134,15 @@ export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
     },
     prices: details.prices,
     searches: row.searches,
-    skills: details.skills,
-    note: row.note,
-    finishReason: row.finish_reason,
-    streamed: row.streamed === 1,
-    cancelled: row.cancelled === 1,
-    cacheHit: row.cache_hit === 1,
-    firstByteMs: row.first_byte_ms,
+    skills: details.skills ?? [],
+    note: details.note ?? null,
+    finishReason: details.finishReason,
+    streamed: details.streamed === true,
+    cancelled: details.cancelled === true,
+    cacheHit: details.cacheHit === true,
+    firstByteMs: details.firstByteMs,
     durationMs: row.duration_ms,
-    endUser: details.user,
+    endUser: details.user ?? null,
     attempts: details.attempts,
     createdAt: row.created_at,
   };
@@ -147,10 +154,6 @@ export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
  */
 export function storable(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\uFFFD');
-}
-
-function flag(value: boolean): 0 | 1 {
-  return value ? 1 : 0;
 }
 
 export function isRequestId(text: string): boolean {

@@ -1,7 +1,14 @@
 import type { Generated } from 'kysely';
 import type { ByokMode } from '../core/byok.ts';
 import type { CacheMode, KeyKind, LimitReset } from '../core/caller.ts';
-import type { Operation, TrafficMode } from '../record/request-record.ts';
+import type { TrafficMode } from '../record/request-record.ts';
+import type {
+  JobObjectsTable,
+  JobPiecesTable,
+  JobsTable,
+  JobTurnsTable,
+  WebhooksTable,
+} from './jobs-schema.ts';
 
 /**
  * The tables as queries see them, the same on both engines: times are epoch milliseconds, money is
@@ -16,7 +23,14 @@ export interface Schema {
   request_log: RequestLogTable;
   usage_daily: UsageDailyTable;
   byok_credentials: ByokCredentialsTable;
+  idempotency_claims: IdempotencyClaimsTable;
+  skills: SkillsTable;
   settings: SettingsTable;
+  jobs: JobsTable;
+  job_turns: JobTurnsTable;
+  job_pieces: JobPiecesTable;
+  job_objects: JobObjectsTable;
+  webhooks: WebhooksTable;
   changes: ChangesTable;
   migrations: MigrationsTable;
 }
@@ -101,32 +115,23 @@ export interface RequestLogTable {
   request_id: Uint8Array;
   tenant_id: string;
   key_id: string;
-  operation: Operation;
   requested_model: string;
-  model: string | null;
   provider: string | null;
   status: 'success' | 'error';
-  error: string | null;
   traffic_mode: TrafficMode;
   input_tokens: number;
   cache_read_tokens: number;
   cache_write_tokens: number;
   output_tokens: number;
   reasoning_tokens: number;
-  usage_estimated: Flag;
   model_charge: number;
   byok_platform_fee: number;
   managed_tool_fee: number;
   agent_runtime_fee: number;
   written_off: number;
   searches: number;
-  note: string | null;
-  finish_reason: string | null;
-  streamed: Flag;
-  cancelled: Flag;
-  cache_hit: Flag;
-  first_byte_ms: number | null;
   duration_ms: number;
+  /** JSON: all that is only shown with the request. */
   details: string;
   /** The ledger entry that this row's charge is part of; null when nothing was charged. */
   entry_id: number | null;
@@ -155,6 +160,17 @@ export interface UsageDailyTable {
 }
 
 /** A tenant's own accounts at providers; the key only as ciphertext. */
+export interface IdempotencyClaimsTable {
+  tenant_id: string;
+  key: string;
+  fingerprint: string;
+  request_id: string;
+  is_done: 0 | 1;
+  /** JSON; null while it runs, or when it was too long. */
+  recording: string | null;
+  expires_at: number;
+}
+
 export interface ByokCredentialsTable {
   tenant_id: string;
   provider: string;
@@ -162,6 +178,15 @@ export interface ByokCredentialsTable {
   base_url: string | null;
   mode: ByokMode;
   label: string;
+  created_at: number;
+  updated_at: number;
+}
+
+export interface SkillsTable {
+  tenant_id: string;
+  name: string;
+  description: string;
+  instructions: string;
   created_at: number;
   updated_at: number;
 }

@@ -10,12 +10,16 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely';
-import type { Outcome, Question, SqlValue } from './sqlite-messages.ts';
-import type { SqliteThread } from './sqlite-thread.ts';
+import type { Outcome, SqlValue, Step } from './sqlite-messages.ts';
 import type { Turns } from './turns.ts';
 
+/** Where questions go: to a thread, or, inside of it, straight to its connection. */
+export interface SqliteAnswerer {
+  ask(question: Step): Promise<Outcome>;
+}
+
 /** With `turns` the thread is a writer: whoever has the turn has the connection to themselves. */
-export function sqliteDialect(thread: SqliteThread, turns: Turns | undefined): Dialect {
+export function sqliteDialect(thread: SqliteAnswerer, turns: Turns | undefined): Dialect {
   return {
     createAdapter: () => new ThreadAdapter(),
     createDriver: () => new ThreadDriver(thread, turns),
@@ -35,7 +39,7 @@ class ThreadDriver implements Driver {
   readonly #connection: ThreadConnection;
   readonly #turns: Turns | undefined;
 
-  constructor(thread: SqliteThread, turns: Turns | undefined) {
+  constructor(thread: SqliteAnswerer, turns: Turns | undefined) {
     this.#connection = new ThreadConnection(thread);
     this.#turns = turns;
   }
@@ -69,10 +73,10 @@ class ThreadDriver implements Driver {
 }
 
 class ThreadConnection implements DatabaseConnection {
-  readonly #thread: SqliteThread;
+  readonly #thread: SqliteAnswerer;
   #inTransaction = false;
 
-  constructor(thread: SqliteThread) {
+  constructor(thread: SqliteAnswerer) {
     this.#thread = thread;
   }
 
@@ -113,7 +117,7 @@ class ThreadConnection implements DatabaseConnection {
     });
   }
 
-  #question(query: CompiledQuery): Question {
+  #question(query: CompiledQuery): Step {
     const inTransaction = this.#inTransaction;
     const { sql, parameters } = query;
     // No single value is a list, so a list of lists can only mean: once for each of these rows.

@@ -3,6 +3,11 @@
 export type SqlValue = null | number | bigint | string | Uint8Array;
 
 export type Question =
+  /** One batch of settlements, as JSON: a text crosses faster than the objects it tells of. */
+  { readonly kind: 'book'; readonly batch: string } | Step;
+
+/** What a connection does by itself. */
+export type Step =
   | { readonly kind: 'open'; readonly path: string; readonly role: 'writer' | 'reader' }
   | {
       readonly kind: 'run';

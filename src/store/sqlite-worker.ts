@@ -4,7 +4,8 @@
  */
 import { Database, type Statement } from 'bun:sqlite';
 import assert from 'node:assert/strict';
-import type { Answer, Outcome, Question, SqlValue } from './sqlite-messages.ts';
+import type { Batch, Booked } from '../ledger/ledger-store.ts';
+import type { Answer, Outcome, Question, SqlValue, Step } from './sqlite-messages.ts';
 
 declare const self: Worker;
 
@@ -18,13 +19,21 @@ const nothing: Outcome = { rows: [], changes: null };
 let database: Database | undefined;
 const statements = new Map<string, Statement<unknown, SqlValue[]>>();
 
-self.onmessage = (message: MessageEvent<Question>) => {
-  self.postMessage(answer(message.data));
+/** By then a start has its answers, and a command of the command line is over. */
+const loadBookingMs = 1_000;
+
+let booking: Promise<(batch: Batch) => Promise<readonly Booked[]>> | undefined;
+/** Questions are answered in order, also behind one that takes several steps. */
+let answered = Promise.resolve();
+
+self.onmessage = ({ data }: MessageEvent<Question>) => {
+  answered = answered.then(async () => self.postMessage(await answer(data)));
 };
 
-function answer(question: Question): Answer {
+async function answer(question: Question): Promise<Answer> {
   try {
-    return { ok: true, outcome: perform(question) };
+    const outcome = question.kind === 'book' ? await book(question.batch) : perform(question);
+    return { ok: true, outcome };
   } catch (thrown) {
     if (!(thrown instanceof Error)) return { ok: false, message: String(thrown), code: null };
     const code = 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : null;
@@ -32,7 +41,21 @@ function answer(question: Question): Answer {
   }
 }
 
-function perform(question: Question): Outcome {
+async function book(batch: string): Promise<Outcome> {
+  const commit = await loadBooking();
+  return { rows: [...(await commit(JSON.parse(batch) as Batch))], changes: null };
+}
+
+function loadBooking() {
+  booking ??= import('./sqlite-books.ts').then(({ booksOn }) => booksOn(step));
+  return booking;
+}
+
+async function step(question: Step): Promise<Outcome> {
+  return perform(question);
+}
+
+function perform(question: Step): Outcome {
   if (question.kind === 'open') return open(question.path, question.role);
   const connection = database;
   assert(connection, 'The database is not open.');
@@ -62,6 +85,7 @@ function open(path: string, role: 'writer' | 'reader'): Outcome {
   if (role === 'writer') enterWal(database);
   database.run('pragma synchronous = full');
   database.run('pragma foreign_keys = on');
+  if (role === 'writer') setTimeout(loadBooking, loadBookingMs);
   if (role === 'reader') database.run('pragma query_only = on');
   return nothing;
 }

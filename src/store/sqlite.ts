@@ -1,5 +1,6 @@
 import { Kysely } from 'kysely';
 import { GatewayError } from '../core/errors.ts';
+import type { Booked } from '../ledger/ledger-store.ts';
 import { type Database, failureCode, turnWaitMs, waitingCallsMax } from './database.ts';
 import type { Schema } from './schema.ts';
 import { sqliteDialect } from './sqlite-dialect.ts';
@@ -18,6 +19,15 @@ export async function openSqlite(path: string): Promise<Database> {
     engine: 'sqlite',
     read: new Kysely<Schema>({ dialect: sqliteDialect(reader, undefined) }),
     write: new Kysely<Schema>({ dialect: sqliteDialect(writer, turns) }),
+    book: async (batch) => {
+      await turns.take();
+      try {
+        const { rows } = await writer.ask({ kind: 'book', batch: JSON.stringify(batch) });
+        return rows as Booked[];
+      } finally {
+        turns.give();
+      }
+    },
     ping: async () => {
       await Promise.all([ask(reader), ask(writer)]);
     },

@@ -3,6 +3,7 @@ import { randomText } from '../../src/core/ids.ts';
 import { logText } from '../../src/core/log-text.ts';
 import type { LeaseOrder, Settlement } from '../../src/ledger/ledger-store.ts';
 import { type Owner, walletOwner } from '../../src/ledger/owner.ts';
+import type { RequestRecord } from '../../src/record/request-record.ts';
 import { discrepancies } from '../support/book-check.ts';
 import { settlementOf } from '../support/money/settlements.ts';
 import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
@@ -297,6 +298,54 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       await commit([twice]);
       expect(await failureOf(commit([settled(tenant, 5), twice]))).toBeInstanceOf(Error);
       expect(await account(wallet)).toMatchObject({ balance: 90, leased: 50, spent: 10 });
+    });
+
+    test.each<[string, Partial<RequestRecord>]>([
+      ['plain', {}],
+      [
+        'with nothing left out',
+        {
+          operation: 'speech',
+          model: 'acme/other',
+          status: 'error',
+          error: 'upstream_error',
+          trafficMode: 'byok',
+          usage: {
+            inputTokens: 1,
+            cacheReadTokens: 2,
+            cacheWriteTokens: 3,
+            outputTokens: 4,
+            reasoningTokens: 5,
+          },
+          usageEstimated: true,
+          charges: { modelCharge: 6, byokPlatformFee: 7, managedToolFee: 8, agentRuntimeFee: 9 },
+          prices: { prompt: '0.1' },
+          searches: 10,
+          skills: ['one', 'two'],
+          note: 'A “note”.',
+          finishReason: 'length',
+          streamed: true,
+          cancelled: true,
+          cacheHit: true,
+          firstByteMs: 0,
+          durationMs: 11,
+          endUser: 'user-1',
+          attempts: [
+            { provider: 'a', model: 'b', outcome: 'c', status: null, message: 'd', ms: 12 },
+          ],
+          createdAt: 1_800_000_000_001,
+        },
+      ],
+      [
+        'of a request that nobody answered',
+        { model: null, provider: null, prices: null, finishReason: null, firstByteMs: null },
+      ],
+    ])('leave the record as it was: %s', async (_name, change) => {
+      const tenantId = await tenantWith(100);
+      const settlement = settlementOf(newId(), { tenantId, keyId: 'k' }, 7, change);
+      await commit([settlement]);
+      const { record } = settlement;
+      expect(await stores.other.requestLog.find(tenantId, record.requestId)).toEqual(record);
     });
 
     test('keep whatever words clients and upstreams use', async () => {

@@ -1,0 +1,139 @@
+/**
+ * What the books cost behind the answers: CPU time from a settlement that is written down to its
+ * committed row, by the size of a commit, all threads included. Run it with
+ * `bun bench/drain.ts [--rows-before 2000000]`: rows that are in the log already make it dearer.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { newRequestId } from '../src/core/ids.ts';
+import { noUsage } from '../src/core/usage.ts';
+import { Drain } from '../src/ledger/drain.ts';
+import type { Settlement } from '../src/ledger/ledger-store.ts';
+import { noCharges } from '../src/record/request-record.ts';
+import { openStore, type Store } from '../src/store/open.ts';
+import { verifyBooks } from '../src/store/verify.ts';
+
+/** As many as come together in a lull, at a few hundred requests a second, and at the most. */
+const commitSizes = [10, 100, 500];
+const settlementsPerRound = 10_000;
+const rounds = 5;
+const chargeCredits = 125;
+
+const { values } = parseArgs({ options: { 'rows-before': { type: 'string', default: '0' } } });
+const rowsBefore = Number(values['rows-before']);
+
+function settlement(): Settlement {
+  return {
+    record: {
+      requestId: newRequestId(),
+      tenantId: 'default',
+      keyId: 'key_0123456789abcdef',
+      operation: 'chat',
+      requestedModel: 'bench/chat',
+      model: 'bench/chat',
+      provider: 'bench',
+      status: 'success',
+      error: null,
+      trafficMode: 'shared',
+      usage: { ...noUsage, inputTokens: 27, outputTokens: 200 },
+      usageEstimated: false,
+      charges: { ...noCharges, modelCharge: chargeCredits },
+      prices: { prompt: '0.15', completion: '0.60' },
+      searches: 0,
+      skills: [],
+      note: null,
+      finishReason: 'stop',
+      streamed: false,
+      cancelled: false,
+      cacheHit: false,
+      firstByteMs: 3,
+      durationMs: 4,
+      endUser: null,
+      attempts: [
+        {
+          provider: 'bench',
+          model: 'bench/chat',
+          outcome: 'ok',
+          status: 200,
+          message: null,
+          ms: 3,
+        },
+      ],
+      createdAt: Date.now(),
+    },
+    writtenOff: 0,
+    keyAccount: null,
+    keyCharge: 0,
+  };
+}
+
+async function drainAll(drain: Drain, settlements: number, commitSize: number): Promise<void> {
+  for (let done = 0; done < settlements; done += commitSize) {
+    for (let next = 0; next < commitSize; next += 1) drain.add(settlement());
+    await drain.flush();
+  }
+}
+
+async function measure(drain: Drain, commitSize: number): Promise<number> {
+  const before = process.cpuUsage();
+  await drainAll(drain, settlementsPerRound, commitSize);
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / settlementsPerRound;
+}
+
+/** What the bench itself costs: settlements made and thrown away. */
+function makingMicroseconds(): number {
+  const before = process.cpuUsage();
+  let kept = 0;
+  for (let next = 0; next < 10 * settlementsPerRound; next += 1) kept += settlement().writtenOff;
+  const { user, system } = process.cpuUsage(before);
+  return (user + system + kept) / (10 * settlementsPerRound);
+}
+
+async function openWallet(store: Store): Promise<void> {
+  const now = Date.now();
+  const limits = { requestsPerMinute: null, concurrentRequests: null };
+  const tenant = { id: 'default', name: 'Bench', disabled: false, ...limits };
+  await store.directory.addTenant({ ...tenant, createdAt: now, updatedAt: now });
+  const grant = { tenantId: 'default', amount: 10 ** 14, note: 'bench', idempotencyKey: null, now };
+  await store.creditBook.change(grant);
+}
+
+function median(numbers: readonly number[]): number {
+  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
+}
+
+async function main(store: Store): Promise<void> {
+  await openWallet(store);
+  const drain = new Drain({
+    store: store.ledger,
+    processId: 'bench',
+    onCommit: () => {},
+    onFailure: (_waiting, thrown) => {
+      throw thrown;
+    },
+  });
+  await drainAll(drain, Math.max(rowsBefore, 3 * settlementsPerRound), 500);
+  const own = median(commitSizes.map(makingMicroseconds));
+  const measured = new Map<number, number[]>(commitSizes.map((size) => [size, []]));
+  for (let round = 0; round < rounds; round += 1) {
+    for (const size of commitSizes) measured.get(size)?.push((await measure(drain, size)) - own);
+  }
+  for (const [size, microseconds] of measured) {
+    const cost = `${median(microseconds).toFixed(1).padStart(6)} µs of CPU a settlement`;
+    process.stdout.write(`${String(size).padStart(4)} in a commit: ${cost}\n`);
+  }
+  const { discrepancies } = await verifyBooks(store.database, (line) => process.stdout.write(line));
+  process.stdout.write(`discrepancies in the books afterwards: ${discrepancies}\n`);
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-drain-'));
+const store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
+try {
+  await main(store);
+} finally {
+  await store.database.close();
+  rmSync(folder, { recursive: true });
+}

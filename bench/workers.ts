@@ -1,0 +1,115 @@
+/**
+ * What a second worker brings on this machine, and what counting limits in Redis costs a request.
+ * Both against an idle upstream; load generator and upstream take their share of the same cores, so
+ * the gain of a second worker shows whole only on a machine with cores to spare.
+ * Run it with `bun bench/workers.ts`; it takes about two minutes and needs redis-server (Linux).
+ */
+import { readFileSync } from 'node:fs';
+import type { LoadOrder, LoadResult } from './load.ts';
+import { clientKey, cpuSeconds, Processes, type Server } from './processes.ts';
+import { workloads } from './workloads.ts';
+
+const rounds = 5;
+const warmUpRounds = 2;
+const requests = 6_000;
+/** What a request leaves to be written afterwards belongs to its round. */
+const afterworkMs = 300;
+
+type Load = (order: LoadOrder) => Promise<LoadResult>;
+
+interface Round {
+  readonly perSecond: number;
+  readonly microseconds: number;
+  readonly redisMicroseconds: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+/** The process itself and those it started. */
+function familyOf(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ');
+  return [pid, ...children.filter((text) => text !== '').map(Number)];
+}
+
+const cpuOf = (pids: readonly number[]) => pids.reduce((sum, pid) => sum + cpuSeconds(pid), 0);
+
+async function play(server: Server, loads: readonly Load[], redisPid: number): Promise<Round> {
+  const body = workloads[0]?.body ?? '';
+  const family = familyOf(server.pid);
+  const [before, redisBefore] = [cpuOf(family), cpuSeconds(redisPid)];
+  const startedAt = performance.now();
+  const share = requests / loads.length;
+  const order = { url: server.url, key: clientKey, body, requests: share };
+  const results = await Promise.all(
+    loads.map((load) => load({ ...order, concurrency: 32 / loads.length, leavingPercent: 0 })),
+  );
+  const seconds = (performance.now() - startedAt) / 1000;
+  const failed = results.reduce((sum, result) => sum + result.failed, 0);
+  if (failed > 0) throw new Error(`${server.name}: ${failed} requests failed.`);
+  await Bun.sleep(afterworkMs);
+  return {
+    perSecond: requests / seconds,
+    microseconds: ((cpuOf(family) - before) * 1e6) / requests,
+    redisMicroseconds: ((cpuSeconds(redisPid) - redisBefore) * 1e6) / requests,
+    p50Ms: Math.max(...results.map(({ p50Ms }) => p50Ms)),
+    p99Ms: Math.max(...results.map(({ p99Ms }) => p99Ms)),
+  };
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+}
+
+const print = (...cells: readonly string[]) =>
+  process.stdout.write(
+    `${cells.map((cell, at) => (at === 0 ? cell.padEnd(24) : cell.padStart(16))).join('')}\n`,
+  );
+
+function freePort(): number {
+  const probe = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } });
+  probe.stop(true);
+  return probe.port;
+}
+
+const processes = new Processes();
+const redisPort = freePort();
+const redis = Bun.spawn(
+  ['redis-server', '--port', String(redisPort), '--save', '', '--appendonly', 'no'],
+  { stdout: 'ignore', stderr: 'ignore' },
+);
+try {
+  const upstream = await processes.upstream(2, 0);
+  const shared = { redis: `redis://127.0.0.1:${redisPort}` };
+  const program = 'src/main.ts';
+  const two = ['--workers', '2'];
+  const servers = [
+    await processes.gateway(upstream, 'one process', program),
+    await processes.gateway(upstream, 'one with Redis', program, { more: shared }),
+    await processes.gateway(upstream, 'two workers', program, { words: two }),
+    await processes.gateway(upstream, 'two with Redis', program, { words: two, more: shared }),
+  ];
+  const loads = [processes.load(), processes.load()];
+  const played = new Map<Server, Round[]>(servers.map((server) => [server, []]));
+  for (let round = 0; round < warmUpRounds + rounds; round += 1) {
+    // Whoever goes later finds a warmer machine, so the order alternates.
+    for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
+      const result = await play(server, loads, redis.pid);
+      if (round >= warmUpRounds) played.get(server)?.push(result);
+    }
+  }
+  print('server', 'requests/s', 'CPU/request', 'Redis/request', 'p50', 'p99');
+  for (const [{ name }, results] of played) {
+    const of = (pick: (round: Round) => number) => median(results.map(pick));
+    print(
+      name,
+      of((round) => round.perSecond).toFixed(0),
+      `${of((round) => round.microseconds).toFixed(0)} µs`,
+      `${of((round) => round.redisMicroseconds).toFixed(0)} µs`,
+      `${of((round) => round.p50Ms).toFixed(1)} ms`,
+      `${of((round) => round.p99Ms).toFixed(1)} ms`,
+    );
+  }
+} finally {
+  await processes.stop();
+  redis.kill('SIGKILL');
+}

@@ -1,0 +1,69 @@
+import { isoTime, monthAround, type Period } from './period.ts';
+import type { StatementFrame, StatementReads } from './statement.ts';
+
+/** A wallet month by month: the first and last lines of its statements, without those between. */
+
+export interface EntryRange {
+  readonly accountId: number;
+  /** Entries with greater numbers than this, up to and including the last. */
+  readonly afterEntry: number;
+  readonly lastEntry: number;
+}
+
+export interface MonthReads {
+  /** What people booked by hand, whole credits: grants, and corrections in either direction. */
+  byHand(range: EntryRange): Promise<{ readonly granted: number; readonly corrected: number }>;
+}
+
+export interface MonthObject {
+  readonly month: string;
+  readonly opening_balance: number;
+  readonly granted: number;
+  readonly corrected: number;
+  readonly charged: number;
+  readonly closing_balance: number;
+}
+
+/** Newest first; opening balance, grants and corrections less charges is the closing balance. */
+export async function statementMonths(
+  reads: { readonly statements: Pick<StatementReads, 'frame'>; readonly months: MonthReads },
+  tenantId: string,
+  count: number,
+  now: number,
+): Promise<MonthObject[]> {
+  const months = [monthAround(now)];
+  for (let at = 1; at < count; at++) months.unshift(monthAround((months[0]?.from ?? now) - 1));
+  const openings: StatementFrame[] = [];
+  for (const month of months) openings.push(await reads.statements.frame(tenantId, month));
+  const last = months.at(-1) ?? monthAround(now);
+  openings.push(
+    await reads.statements.frame(tenantId, { from: last.until, until: last.until + 1 }),
+  );
+  const objects: MonthObject[] = [];
+  for (const [at, month] of months.entries()) {
+    const [begin, end] = [openings[at], openings[at + 1]];
+    if (begin && end) objects.unshift(await monthObject(reads.months, month, begin, end));
+  }
+  return objects;
+}
+
+async function monthObject(
+  reads: MonthReads,
+  month: Period,
+  begin: StatementFrame,
+  end: StatementFrame,
+): Promise<MonthObject> {
+  const { granted, corrected } = await reads.byHand({
+    accountId: end.accountId,
+    afterEntry: begin.afterEntry,
+    lastEntry: end.afterEntry,
+  });
+  return {
+    month: isoTime(month.from).slice(0, 7),
+    opening_balance: begin.opening,
+    granted,
+    corrected,
+    charged: begin.opening + granted + corrected - end.opening,
+    closing_balance: end.opening,
+  };
+}

@@ -1,0 +1,101 @@
+import type { Claim, Claimed, ClaimStore } from '../cache/claim.ts';
+import type { Recording } from '../core/recording.ts';
+import type { Database, StoreTransaction } from './database.ts';
+
+/** Uses of idempotency keys. A row is running until its lease ends, then done until it expires. */
+export class SqlClaims implements ClaimStore {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  claim(claim: Claim, now: number, leaseMs: number): Promise<Claimed> {
+    const row = {
+      tenant_id: claim.tenantId,
+      key: claim.key,
+      fingerprint: claim.fingerprint,
+      request_id: claim.requestId,
+      is_done: 0 as const,
+      recording: null,
+      expires_at: now + leaseMs,
+    };
+    return this.#database.write.transaction().execute(async (change) => {
+      const added = await change
+        .insertInto('idempotency_claims')
+        .values(row)
+        .onConflict((conflict) => conflict.columns(['tenant_id', 'key']).doNothing())
+        .returning('key')
+        .executeTakeFirst();
+      if (added) return { state: 'ours' };
+      const { tenant_id, key, ...fields } = row;
+      const known = await this.#lock(change, claim);
+      // Released since we tried: it is free for whoever asks next, which may well be us.
+      if (!known) return { state: 'running' };
+      // A lease that ran out belongs to a process that died; an old result is forgotten.
+      if (known.expires_at <= now) {
+        await change
+          .updateTable('idempotency_claims')
+          .set(fields)
+          .where('tenant_id', '=', tenant_id)
+          .where('key', '=', key)
+          .execute();
+        return { state: 'ours' };
+      }
+      if (known.fingerprint !== claim.fingerprint) return { state: 'other_request' };
+      if (known.is_done === 0) return { state: 'running' };
+      return { state: 'done', recording: readRecording(known.recording) };
+    });
+  }
+
+  async extend(claims: readonly Claim[], until: number): Promise<void> {
+    for (const claim of claims) {
+      await this.#own(claim).set({ expires_at: until }).where('is_done', '=', 0).execute();
+    }
+  }
+
+  async finish(claim: Claim, recording: Recording | null, expiresAt: number): Promise<void> {
+    const text = recording && JSON.stringify(recording);
+    await this.#own(claim).set({ is_done: 1, recording: text, expires_at: expiresAt }).execute();
+  }
+
+  async release({ tenantId, key, requestId }: Claim): Promise<void> {
+    await this.#database.write
+      .deleteFrom('idempotency_claims')
+      .where('tenant_id', '=', tenantId)
+      .where('key', '=', key)
+      .where('request_id', '=', requestId)
+      .execute();
+  }
+
+  async removeExpired(now: number): Promise<void> {
+    await this.#database.write
+      .deleteFrom('idempotency_claims')
+      .where('expires_at', '<=', now)
+      .execute();
+  }
+
+  /** Only whoever holds the claim may change it: another process may have taken it over. */
+  #own({ tenantId, key, requestId }: Claim) {
+    return this.#database.write
+      .updateTable('idempotency_claims')
+      .where('tenant_id', '=', tenantId)
+      .where('key', '=', key)
+      .where('request_id', '=', requestId);
+  }
+
+  #lock(change: StoreTransaction, { tenantId, key }: Claim) {
+    return change
+      .selectFrom('idempotency_claims')
+      .select(['fingerprint', 'is_done', 'recording', 'expires_at'])
+      .where('tenant_id', '=', tenantId)
+      .where('key', '=', key)
+      .$if(this.#database.engine === 'postgres', (query) => query.forUpdate())
+      .executeTakeFirst();
+  }
+}
+
+function readRecording(text: string | null): Recording | null {
+  // Written by finish() above, into a column that nothing else writes.
+  return text === null ? null : (JSON.parse(text) as Recording);
+}

@@ -1,0 +1,23 @@
+import type { JobBook, JobObjects, JobQueue, WebhookQueue } from '../jobs/queue.ts';
+import type { Database } from './database.ts';
+import { SqlJobBook } from './jobs.ts';
+import { SqlJobObjects } from './jobs-objects.ts';
+import { SqlJobQueue } from './jobs-queue.ts';
+import { SqlWebhooks } from './jobs-webhooks.ts';
+
+/** Everything about jobs that is kept in the database. */
+export interface JobStore {
+  readonly book: JobBook;
+  readonly queue: JobQueue;
+  readonly objects: JobObjects;
+  readonly webhooks: WebhookQueue;
+}
+
+export function openJobs(database: Database): JobStore {
+  return {
+    book: new SqlJobBook(database),
+    queue: new SqlJobQueue(database),
+    objects: new SqlJobObjects(database),
+    webhooks: new SqlWebhooks(database),
+  };
+}

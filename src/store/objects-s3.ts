@@ -1,0 +1,125 @@
+import { S3Client } from 'bun';
+import { GatewayError } from '../core/errors.ts';
+import { contentTypeOf } from '../core/object-key.ts';
+import type { Secret } from '../core/secret.ts';
+import type { Chunks, LinkWish, ObjectStore, StoredObject } from '../jobs/objects.ts';
+import { failureCode } from './database.ts';
+
+export interface S3Place {
+  readonly bucket: string;
+  /** Ends with a slash unless it is empty. */
+  readonly prefix: string;
+  readonly endpoint: string | null;
+  readonly region: string | null;
+}
+
+/** Who we are to the storage. */
+export interface S3Credentials {
+  readonly accessKeyId: Secret | null;
+  readonly secretAccessKey: Secret | null;
+  readonly sessionToken: Secret | null;
+}
+
+/** S3 takes no smaller parts; with two on their way an upload holds about 15 MiB. */
+const partBytes = 5 * 1024 * 1024;
+const partsAtOnce = 2;
+
+/** Browsers store what they are given instead of showing it. */
+const contentDisposition = 'attachment';
+
+/** `s3://bucket/prefix?endpoint=…&region=…` */
+export function readS3Place(address: string): S3Place {
+  const url = URL.canParse(address) ? new URL(address) : undefined;
+  const unknown = [...(url?.searchParams.keys() ?? [])].find(
+    (name) => name !== 'endpoint' && name !== 'region',
+  );
+  const endpoint = url?.searchParams.get('endpoint') || null;
+  if (!url?.hostname || url.username || unknown !== undefined || !isEndpoint(endpoint)) {
+    const message = 'The objects address must be s3://bucket/prefix?endpoint=…&region=….';
+    throw new GatewayError('service_unavailable', message);
+  }
+  const path = decodeURIComponent(url.pathname).replace(/^\/+|\/+$/g, '');
+  return {
+    bucket: url.hostname,
+    prefix: path === '' ? '' : `${path}/`,
+    endpoint,
+    region: url.searchParams.get('region') || null,
+  };
+}
+
+function isEndpoint(text: string | null): boolean {
+  return text === null || (/^https?:\/\//.test(text) && URL.canParse(text));
+}
+
+export class S3Objects implements ObjectStore {
+  readonly #client: S3Client;
+  readonly #prefix: string;
+
+  constructor(place: S3Place, credentials: S3Credentials) {
+    const { accessKeyId, secretAccessKey, sessionToken } = credentials;
+    if (accessKeyId === null || secretAccessKey === null) {
+      const message =
+        'Objects on S3 need credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.';
+      throw new GatewayError('service_unavailable', message);
+    }
+    this.#prefix = place.prefix;
+    this.#client = new S3Client({
+      bucket: place.bucket,
+      accessKeyId: accessKeyId.reveal(),
+      secretAccessKey: secretAccessKey.reveal(),
+      ...(sessionToken === null ? {} : { sessionToken: sessionToken.reveal() }),
+      ...(place.endpoint === null ? {} : { endpoint: place.endpoint }),
+      ...(place.region === null ? {} : { region: place.region }),
+    });
+  }
+
+  async put(key: string, chunks: Chunks): Promise<number> {
+    const upload = this.#client.file(this.#prefix + key).writer({
+      type: contentTypeOf(key),
+      contentDisposition,
+      partSize: partBytes,
+      queueSize: partsAtOnce,
+      retry: 2,
+    });
+    let bytes = 0;
+    try {
+      for await (const chunk of chunks) {
+        bytes += chunk.length;
+        await upload.write(chunk);
+        await upload.flush();
+      }
+      await upload.end();
+      return bytes;
+    } catch (thrown) {
+      await this.#abandon(upload, key);
+      throw thrown;
+    }
+  }
+
+  async open(key: string): Promise<StoredObject | undefined> {
+    const file = this.#client.file(this.#prefix + key);
+    try {
+      const { size } = await file.stat();
+      return { bytes: size, body: file };
+    } catch (thrown) {
+      const code = failureCode(thrown);
+      if (code === 'NoSuchKey' || code === 'NotFound') return undefined;
+      throw thrown;
+    }
+  }
+
+  async delete(key: string): Promise<void> {
+    await this.#client.delete(this.#prefix + key);
+  }
+
+  link(key: string, { now, expiresAt }: LinkWish): string {
+    const expiresIn = Math.max(1, Math.floor((expiresAt - now) / 1000));
+    return this.#client.presign(this.#prefix + key, { expiresIn, contentDisposition });
+  }
+
+  /** The client cannot break an upload off, only end it; so what came of it is removed. */
+  async #abandon(upload: Bun.NetworkSink, key: string): Promise<void> {
+    await Promise.resolve(upload.end()).catch(() => undefined);
+    await this.delete(key).catch(() => undefined);
+  }
+}

@@ -1,0 +1,190 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import type { Claim, ClaimStore } from '../../src/cache/claim.ts';
+import { randomText } from '../../src/core/ids.ts';
+import type { Recording } from '../../src/core/recording.ts';
+import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
+
+const leaseMs = 30_000;
+const dayMs = 86_400_000;
+const ours = { state: 'ours' } as const;
+const running = { state: 'running' } as const;
+
+describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) => {
+  let stores: TwoStores;
+  let claims: ClaimStore;
+  let elsewhere: ClaimStore;
+  let tenantId: string;
+  let requests = 0;
+
+  beforeAll(async () => {
+    stores = await openTwice(empty);
+    claims = stores.one.claims;
+    elsewhere = stores.other.claims;
+  }, 60_000);
+
+  afterAll(() => stores.close());
+
+  beforeEach(async () => {
+    tenantId = await newTenant();
+  });
+
+  async function newTenant(): Promise<string> {
+    const tenant = makeTenant();
+    await stores.one.directory.addTenant(tenant);
+    return tenant.id;
+  }
+
+  /** Another request with the same key. */
+  function claim(change: Partial<Claim> = {}): Claim {
+    requests += 1;
+    return { tenantId, key: 'k', fingerprint: 'f', requestId: `r${requests}`, ...change };
+  }
+
+  const recording: Recording = {
+    dialect: 'openai',
+    form: 'stream',
+    text: 'data: {"a":"\\u0000 \u0007 “ü” 😀 \ud800"}\n\n',
+    model: 'a/b',
+    provider: 'p',
+    recordedAt: 1_700_000_000_123,
+  };
+
+  test('one is made, runs, ends, and is told to everybody who repeats it', async () => {
+    const first = claim();
+    expect(await claims.claim(first, 1_000, leaseMs)).toEqual(ours);
+    expect(await elsewhere.claim(claim(), 1_001, leaseMs)).toEqual(running);
+    await claims.finish(first, recording, 2_000 + dayMs);
+    const done = { state: 'done', recording } as const;
+    expect(await elsewhere.claim(claim(), 2_000, leaseMs)).toEqual(done);
+    expect(await claims.claim(claim(), 1_999 + dayMs, leaseMs)).toEqual(done);
+  });
+
+  test('an answer too long to be kept is done all the same', async () => {
+    const first = claim();
+    await claims.claim(first, 0, leaseMs);
+    await claims.finish(first, null, dayMs);
+    const again = await elsewhere.claim(claim(), 1, leaseMs);
+    expect(again).toEqual({ state: 'done', recording: null });
+  });
+
+  test('keys are exact, and each tenant’s own', async () => {
+    await claims.claim(claim({ key: 'Key' }), 0, leaseMs);
+    expect(await elsewhere.claim(claim({ key: 'key' }), 0, leaseMs)).toEqual(ours);
+    const stranger = claim({ key: 'Key', tenantId: await newTenant() });
+    expect(await elsewhere.claim(stranger, 0, leaseMs)).toEqual(ours);
+  });
+
+  test('another request under the same key is told so, running or done', async () => {
+    const first = claim();
+    await claims.claim(first, 0, leaseMs);
+    const other = claim({ fingerprint: 'g' });
+    expect(await elsewhere.claim(other, 1, leaseMs)).toEqual({ state: 'other_request' });
+    await claims.finish(first, recording, dayMs);
+    expect(await elsewhere.claim(other, 1, leaseMs)).toEqual({ state: 'other_request' });
+    expect(await claims.claim(claim(), 1, leaseMs)).toMatchObject({ state: 'done' });
+  });
+
+  test('a released one is free at once, for any request', async () => {
+    const first = claim();
+    await claims.claim(first, 0, leaseMs);
+    await claims.release(first);
+    expect(await elsewhere.claim(claim({ fingerprint: 'g' }), 0, leaseMs)).toEqual(ours);
+  });
+
+  test('one whose process died is free when its lease ends, not before', async () => {
+    await claims.claim(claim(), 1_000, leaseMs);
+    expect(await elsewhere.claim(claim(), 1_000 + leaseMs - 1, leaseMs)).toEqual(running);
+    const next = claim({ fingerprint: 'g' });
+    expect(await elsewhere.claim(next, 1_000 + leaseMs, leaseMs)).toEqual(ours);
+    expect(await claims.claim(claim(), 1_000 + leaseMs, leaseMs)).toEqual({
+      state: 'other_request',
+    });
+  });
+
+  test('an extended one stays with its process; a done one lives no longer by it', async () => {
+    const [first, second] = [claim({ key: 'a' }), claim({ key: 'b' })];
+    for (const one of [first, second]) await claims.claim(one, 0, leaseMs);
+    await claims.finish(second, recording, 1_000);
+    await claims.extend([first, second], 100_000);
+    expect(await elsewhere.claim(claim({ key: 'a' }), 99_999, leaseMs)).toEqual(running);
+    expect(await elsewhere.claim(claim({ key: 'b' }), 1_000, leaseMs)).toEqual(ours);
+  });
+
+  test('who was too late can neither end, extend nor release what another took over', async () => {
+    const late = claim();
+    await claims.claim(late, 0, leaseMs);
+    const heir = claim();
+    expect(await elsewhere.claim(heir, leaseMs, leaseMs)).toEqual(ours);
+    await claims.finish(late, recording, dayMs);
+    await claims.release(late);
+    await claims.extend([late], 10 * leaseMs);
+    expect(await claims.claim(claim(), leaseMs + 1, leaseMs)).toEqual(running);
+    const other = { ...recording, text: 'the heir’s' };
+    await elsewhere.finish(heir, other, dayMs);
+    const told = await claims.claim(claim(), leaseMs + 1, leaseMs);
+    expect(told).toEqual({ state: 'done', recording: other });
+  });
+
+  test('results are forgotten after their time, and their rows removed', async () => {
+    const [first, second] = [claim({ key: 'a' }), claim({ key: 'b' })];
+    for (const one of [first, second]) await claims.claim(one, 0, leaseMs);
+    await claims.finish(first, recording, 5_000);
+    await claims.finish(second, recording, 5_001);
+    await elsewhere.removeExpired(5_000);
+    const rows = await stores.one.database.read
+      .selectFrom('idempotency_claims')
+      .select('key')
+      .where('tenant_id', '=', tenantId)
+      .execute();
+    expect(rows).toEqual([{ key: 'b' }]);
+    expect(await claims.claim(claim({ key: 'b' }), 5_001, leaseMs)).toEqual(ours);
+  });
+
+  test('of many rivals in two processes exactly one gets a key', async () => {
+    for (let round = 0; round < 20; round++) {
+      const rivals = Array.from({ length: 8 }, (_, at) =>
+        (at % 2 ? claims : elsewhere).claim(claim({ key: `race${round}` }), 0, leaseMs),
+      );
+      const states = (await Promise.all(rivals)).map(({ state }) => state);
+      expect(states.filter((state) => state === 'ours')).toHaveLength(1);
+      expect(states.filter((state) => state === 'running')).toHaveLength(7);
+    }
+  });
+
+  test('of many rivals for a lease that ended exactly one gets it', async () => {
+    for (let round = 0; round < 20; round++) {
+      const key = `heirs${round}`;
+      await claims.claim(claim({ key }), 0, leaseMs);
+      const rivals = Array.from({ length: 8 }, (_, at) =>
+        (at % 2 ? claims : elsewhere).claim(claim({ key }), leaseMs, leaseMs),
+      );
+      const states = (await Promise.all(rivals)).map(({ state }) => state);
+      expect(states.filter((state) => state === 'ours')).toHaveLength(1);
+    }
+  });
+
+  test('a key that is claimed and released all the time never has two holders', async () => {
+    let [holders, most, turns] = [0, 0, 0];
+    const compete = async (store: ClaimStore) => {
+      while (turns < 150) {
+        const one = claim({ key: `relay-${tenantId}` });
+        const { state } = await store.claim(one, 0, leaseMs);
+        if (state !== 'ours') continue;
+        holders += 1;
+        turns += 1;
+        most = Math.max(most, holders);
+        await Bun.sleep(0);
+        holders -= 1;
+        await store.release(one);
+      }
+    };
+    const rivals = [claims, elsewhere, claims, elsewhere, claims, elsewhere];
+    await Promise.all(rivals.map(compete));
+    expect(most).toBe(1);
+  }, 30_000);
+
+  test('of nobody cannot be made', async () => {
+    const lost = claims.claim(claim({ tenantId: `nobody-${randomText(8)}` }), 0, leaseMs);
+    expect(await lost.then(String, (thrown: Error) => thrown.message)).toMatch(/foreign key/i);
+  });
+});

@@ -1,0 +1,450 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { randomText } from '../../src/core/ids.ts';
+import { newObjectKey } from '../../src/core/object-key.ts';
+import type { Job, JobRequest, Piece } from '../../src/jobs/job.ts';
+import type { Lease, NewJob } from '../../src/jobs/queue.ts';
+import type { JobStore } from '../../src/store/jobs-open.ts';
+import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
+
+const start = 1_800_000_000_000;
+const minute = 60_000;
+const day = 24 * 60 * minute;
+const plenty = { waitingMax: 1_000_000, inputBytesMax: 1_000_000_000 };
+
+const speech: JobRequest = {
+  type: 'speech',
+  voice: 'alloy',
+  format: 'mp3',
+  speed: 1.5,
+  instructions: 'Gently, “ünïcode”.',
+  limit: { unit: 'characters', max: 4_096 },
+};
+
+describe.each([...engines])('the jobs on $name', ({ empty }) => {
+  let stores: TwoStores;
+  let jobs: JobStore;
+  let elsewhere: JobStore;
+  let tenantId: string;
+
+  beforeAll(async () => {
+    stores = await openTwice(empty);
+    jobs = stores.one.jobs;
+    elsewhere = stores.other.jobs;
+  }, 60_000);
+
+  afterAll(() => stores.close());
+
+  beforeEach(async () => {
+    const { write } = stores.one.database;
+    for (const table of ['webhooks', 'job_objects', 'job_pieces', 'jobs', 'job_turns'] as const) {
+      await write.deleteFrom(table).execute();
+    }
+    tenantId = await newTenant();
+  });
+
+  async function newTenant(): Promise<string> {
+    const tenant = makeTenant();
+    await stores.one.directory.addTenant(tenant);
+    return tenant.id;
+  }
+
+  function newJob(change: Partial<NewJob> = {}): NewJob {
+    return {
+      id: `job_${randomText(24)}`,
+      tenantId,
+      keyId: 'key_of_the_tenant',
+      model: 'demo/speech',
+      request: speech,
+      inputKey: newObjectKey('txt'),
+      inputBytes: 100,
+      metadata: { order: '№ 7' },
+      webhookUrl: null,
+      createdAt: start,
+      ...change,
+    };
+  }
+
+  async function queued(change: Partial<NewJob> = {}): Promise<NewJob> {
+    const job = newJob(change);
+    await jobs.objects.note(job.inputKey, job.id, start + day);
+    expect(await jobs.book.enqueue(job, plenty)).toBe('queued');
+    return job;
+  }
+
+  const claimAt = (now: number, by = jobs, except: readonly string[] = []) =>
+    by.queue.claim({ now, until: now + minute, except });
+
+  async function claimed(now = start): Promise<{ job: Job; lease: Lease }> {
+    const found = await claimAt(now);
+    if (!found) throw new Error('There was nothing to claim.');
+    return found;
+  }
+
+  const piece = (number: number, change: Partial<Piece> = {}): Piece => ({
+    number,
+    objectKey: newObjectKey('mp3'),
+    costCredits: 40,
+    units: 1_000,
+    provider: 'demo',
+    ...change,
+  });
+
+  const success = (now: number) => ({
+    status: 'succeeded' as const,
+    outputKey: newObjectKey('mp3'),
+    outputBytes: 77,
+    expiresAt: now + day,
+    now,
+  });
+  const failure = { message: 'No.', type: 'upstream_error', code: 502 };
+
+  test('come back as they were queued, and only to their tenant', async () => {
+    const job = await queued({ webhookUrl: 'https://hooks.example/a?b=c' });
+    const found = await elsewhere.book.find(tenantId, job.id);
+    expect(found).toEqual({
+      ...job,
+      status: 'queued',
+      attempts: 0,
+      piecesDone: 0,
+      piecesTotal: null,
+      costCredits: 0,
+      units: 0,
+      output: null,
+      failure: null,
+      startedAt: null,
+      completedAt: null,
+      expiresAt: null,
+    });
+    const other = await newTenant();
+    expect(await elsewhere.book.find(other, job.id)).toBeUndefined();
+    expect(await elsewhere.book.cancel(other, job.id, start)).toBeUndefined();
+    expect((await jobs.book.find(tenantId, job.id))?.status).toBe('queued');
+  });
+
+  test('are listed newest first, in pages, by status, for one tenant', async () => {
+    const made: string[] = [];
+    for (let at = 0; at < 5; at += 1) made.unshift((await queued({ createdAt: start + at })).id);
+    await queued({ tenantId: await newTenant(), createdAt: start - 1 });
+    const ids = async (limit: number, offset: number, status: Job['status'] | null = null) =>
+      (await elsewhere.book.list(tenantId, { limit, offset, status })).map(({ id }) => id);
+    expect(await ids(10, 0)).toEqual(made);
+    expect(await ids(2, 1)).toEqual(made.slice(1, 3));
+    expect(await ids(10, 5)).toEqual([]);
+    await jobs.book.cancel(tenantId, made[2] ?? '', start);
+    expect(await ids(10, 0, 'cancelled')).toEqual(made.slice(2, 3));
+    expect(await ids(10, 0, 'queued')).toEqual(made.filter((_, at) => at !== 2));
+    expect(await ids(10, 0, 'failed')).toEqual([]);
+  });
+
+  test('are claimed once, oldest first, however many workers ask', async () => {
+    const made = [];
+    for (let at = 0; at < 12; at += 1) made.push(await queued({ createdAt: start + at }));
+    const rounds = Array.from({ length: 20 }, (_, at) =>
+      claimAt(start + 100, at % 2 === 0 ? jobs : elsewhere),
+    );
+    const found = (await Promise.all(rounds)).flatMap((claim) => (claim ? [claim.job.id] : []));
+    expect(new Set(found).size).toBe(found.length);
+    while (found.length < 12) found.push((await claimed(start + 100)).job.id);
+    expect(found.toSorted()).toEqual(made.map(({ id }) => id).toSorted());
+    expect(await claimAt(start + 100)).toBeUndefined();
+    const [first] = made;
+    expect((await jobs.book.find(tenantId, first?.id ?? ''))?.startedAt).toBe(start + 100);
+  });
+
+  test('run as long as their lease is renewed, then belong to whoever comes', async () => {
+    const { id } = await queued();
+    const { job, lease } = await claimed();
+    expect(job).toMatchObject({ id, status: 'running', attempts: 1, startedAt: start });
+    expect(await claimAt(start + minute - 1, elsewhere)).toBeUndefined();
+    expect(await jobs.queue.renew(lease, start + 2 * minute)).toBe(true);
+    expect(await claimAt(start + minute, elsewhere)).toBeUndefined();
+    const taken = await claimAt(start + 2 * minute, elsewhere);
+    expect(taken?.job).toMatchObject({ id, attempts: 2, startedAt: start });
+    // Who has lost the lease changes nothing any more.
+    expect(await jobs.queue.renew(lease, start + day)).toBe(false);
+    expect(await jobs.queue.setPieces(lease, 9)).toBe(false);
+    expect(await jobs.queue.addPiece(lease, piece(0))).toBe(false);
+    expect(await jobs.queue.release(lease, { notBefore: start, isAttempt: true })).toBe(false);
+    expect(await jobs.queue.finish(lease, success(start))).toBe(false);
+    const now = await jobs.book.find(tenantId, id);
+    expect(now).toMatchObject({ status: 'running', piecesTotal: null, costCredits: 0 });
+    expect(await jobs.queue.pieces(id)).toEqual([]);
+  });
+
+  test('keep every finished piece, with its cost, across takeovers', async () => {
+    const { id } = await queued();
+    const { lease } = await claimed();
+    expect(await jobs.queue.setPieces(lease, 3)).toBe(true);
+    const [one, two] = [piece(2), piece(0, { costCredits: 2, units: 9, provider: 'other' })];
+    expect(await jobs.queue.addPiece(lease, one)).toBe(true);
+    const again = await claimAt(start + minute, elsewhere);
+    if (!again) throw new Error('The job was not taken over.');
+    // Progress makes the next attempt count anew.
+    expect(again.job).toMatchObject({ piecesDone: 1, piecesTotal: 3, attempts: 2 });
+    expect(await elsewhere.queue.addPiece(again.lease, two)).toBe(true);
+    expect(await jobs.queue.pieces(id)).toEqual([two, one]);
+    expect(await jobs.book.find(tenantId, id)).toMatchObject({
+      piecesDone: 2,
+      costCredits: 42,
+      units: 1_009,
+      attempts: 1,
+    });
+  });
+
+  test('have no piece twice', async () => {
+    await queued();
+    const { job, lease } = await claimed();
+    await jobs.queue.addPiece(lease, piece(0));
+    const outcome = await jobs.queue.addPiece(lease, piece(0)).catch(() => 'refused');
+    expect(outcome).toBe('refused');
+    expect(await jobs.book.find(tenantId, job.id)).toMatchObject({
+      piecesDone: 1,
+      costCredits: 40,
+    });
+  });
+
+  test('go back into the queue until their time, counted as an attempt or not', async () => {
+    await queued();
+    const first = await claimed();
+    await jobs.queue.release(first.lease, { notBefore: start + 5_000, isAttempt: true });
+    expect((await jobs.book.find(tenantId, first.job.id))?.status).toBe('queued');
+    expect(await claimAt(start + 4_999)).toBeUndefined();
+    const second = await claimed(start + 5_000);
+    expect(second.job.attempts).toBe(2);
+    await jobs.queue.release(second.lease, { notBefore: start + 5_000, isAttempt: false });
+    expect((await claimed(start + 5_000)).job.attempts).toBe(1);
+  });
+
+  test('end once: worker, successor and canceller at the same moment', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const { id } = await queued({ webhookUrl: 'https://hooks.example/' });
+      const { lease } = await claimed(start + round * day);
+      const ends = await Promise.all([
+        jobs.queue.finish(lease, success(start)),
+        elsewhere.queue.finish(lease, { status: 'failed', failure, now: start }),
+        ...Array.from({ length: 10 }, (_, at) =>
+          (at % 2 === 0 ? jobs : elsewhere).book
+            .cancel(tenantId, id, start)
+            .then((job) => job?.status),
+        ),
+      ]);
+      const [succeeded, failed, ...seen] = ends;
+      const statuses = new Set(seen);
+      expect(statuses.size).toBe(1);
+      const [status] = statuses;
+      expect([succeeded, failed]).toEqual([status === 'succeeded', status === 'failed']);
+      const rows = await stores.one.database.read
+        .selectFrom('webhooks')
+        .select('event')
+        .where('job_id', '=', id)
+        .execute();
+      expect(rows).toEqual([{ event: `job.${status}` }]);
+    }
+  });
+
+  test('remember how they ended', async () => {
+    const { id } = await queued();
+    const end = success(start + 7);
+    expect(await jobs.queue.finish((await claimed()).lease, end)).toBe(true);
+    expect(await elsewhere.book.find(tenantId, id)).toMatchObject({
+      status: 'succeeded',
+      output: { key: end.outputKey, bytes: 77 },
+      failure: null,
+      completedAt: start + 7,
+      expiresAt: start + 7 + day,
+    });
+    const { id: other } = await queued();
+    await jobs.queue.finish((await claimed()).lease, { status: 'failed', failure, now: start + 8 });
+    expect(await elsewhere.book.find(tenantId, other)).toMatchObject({
+      status: 'failed',
+      failure,
+      output: null,
+      completedAt: start + 8,
+    });
+    expect(await claimAt(start + day)).toBeUndefined();
+  });
+
+  test('are refused once too many wait, exactly, also when they come at once', async () => {
+    const bounds = { waitingMax: 5, inputBytesMax: 1_000_000 };
+    const outcomes = await Promise.all(
+      Array.from({ length: 12 }, (_, at) =>
+        (at % 2 === 0 ? jobs : elsewhere).book.enqueue(newJob(), bounds),
+      ),
+    );
+    expect(outcomes.filter((outcome) => outcome === 'queued').length).toBe(5);
+    expect(outcomes.filter((outcome) => outcome === 'too_many').length).toBe(7);
+    // Running ones count, ended ones do not, and other tenants have their own.
+    const { lease } = await claimed();
+    expect(await jobs.book.enqueue(newJob(), bounds)).toBe('too_many');
+    await jobs.queue.finish(lease, success(start));
+    expect(await jobs.book.enqueue(newJob(), bounds)).toBe('queued');
+    expect(await jobs.book.enqueue(newJob({ tenantId: await newTenant() }), bounds)).toBe('queued');
+  });
+
+  test('are refused once their inputs take too much', async () => {
+    const bounds = { waitingMax: 100, inputBytesMax: 1_000 };
+    expect(await jobs.book.enqueue(newJob({ inputBytes: 600 }), bounds)).toBe('queued');
+    expect(await jobs.book.enqueue(newJob({ inputBytes: 401 }), bounds)).toBe('too_large');
+    expect(await jobs.book.enqueue(newJob({ inputBytes: 400 }), bounds)).toBe('queued');
+  });
+
+  test('of a tenant with thousands in the queue do not keep another tenant waiting', async () => {
+    const rows = Array.from({ length: 10_000 }, (_, at) => newJob({ createdAt: start + at }));
+    await stores.one.database.write.transaction().execute(async (change) => {
+      for (let at = 0; at < rows.length; at += 500) {
+        const values = rows.slice(at, at + 500).map((job) => ({
+          id: job.id,
+          tenant_id: job.tenantId,
+          key_id: job.keyId,
+          model: job.model,
+          request: JSON.stringify(job.request),
+          input_key: job.inputKey,
+          input_bytes: job.inputBytes,
+          metadata: '{}',
+          status: 'queued' as const,
+          attempts: 0,
+          claimable_at: job.createdAt,
+          pieces_done: 0,
+          cost: 0,
+          units: 0,
+          created_at: job.createdAt,
+        }));
+        await change.insertInto('jobs').values(values).execute();
+      }
+    });
+    await queued({ createdAt: start });
+    for (let at = 0; at < 3; at += 1) await claimed(start + minute + at);
+    const other = await newTenant();
+    const { id } = await queued({ tenantId: other, createdAt: start + 2 * minute });
+    const { id: next } = await queued({ tenantId: other, createdAt: start + 2 * minute + 1 });
+    // The newcomer is next, and from then on they take turns.
+    const turns = [];
+    for (let at = 0; at < 4; at += 1) turns.push((await claimed(start + 3 * minute + at)).job);
+    expect(turns.map((job) => job.tenantId)).toEqual([other, tenantId, other, tenantId]);
+    expect([turns[0]?.id, turns[2]?.id]).toEqual([id, next]);
+    // A worker that has enough of one tenant leaves it to others.
+    expect(await claimAt(start + 3 * minute + 10, jobs, [tenantId])).toBeUndefined();
+  }, 60_000);
+
+  test('leave no object behind: those of an ended job are due, but for the output', async () => {
+    const { id, inputKey } = await queued();
+    expect(await jobs.objects.due(start + 10 * day, 10)).toEqual([]);
+    const { lease } = await claimed();
+    const done = piece(0);
+    const end = success(start + minute);
+    await jobs.objects.note(done.objectKey, id, start + day);
+    await jobs.queue.addPiece(lease, done);
+    await jobs.objects.note(end.outputKey, id, start + day);
+    await jobs.queue.finish(lease, end);
+    const due = async (now: number) => (await elsewhere.objects.due(now, 10)).toSorted();
+    expect(await due(start + minute - 1)).toEqual([]);
+    expect(await due(start + minute)).toEqual([inputKey, done.objectKey].toSorted());
+    await jobs.objects.forget(inputKey);
+    await jobs.objects.forget(done.objectKey);
+    expect(await due(end.expiresAt - 1)).toEqual([]);
+    expect(await due(end.expiresAt)).toEqual([end.outputKey]);
+  });
+
+  test('leave no object behind when they are cancelled, or never came to be', async () => {
+    const { id, inputKey } = await queued();
+    const orphan = newObjectKey('wav');
+    await jobs.objects.note(orphan, 'job_that_never_was', start + day);
+    await jobs.book.cancel(tenantId, id, start + 5);
+    expect(await jobs.objects.due(start + 5, 10)).toEqual([inputKey]);
+    expect((await jobs.objects.due(start + day, 10)).toSorted()).toEqual(
+      [inputKey, orphan].toSorted(),
+    );
+    expect(await jobs.objects.due(start + day, 1)).toEqual([inputKey]);
+  });
+
+  test('expire after their day and vanish after their month', async () => {
+    const { id } = await queued();
+    const { lease } = await claimed();
+    await jobs.queue.addPiece(lease, piece(0));
+    await jobs.queue.finish(lease, success(start));
+    await jobs.objects.expire(start + day - 1, start - 30 * day);
+    expect((await jobs.book.find(tenantId, id))?.status).toBe('succeeded');
+    await jobs.objects.expire(start + day, start - 29 * day);
+    expect((await jobs.book.find(tenantId, id))?.status).toBe('expired');
+    await jobs.objects.expire(start + 30 * day, start);
+    expect((await jobs.book.find(tenantId, id))?.status).toBe('expired');
+    await jobs.objects.expire(start + 31 * day, start + 1);
+    expect(await jobs.book.find(tenantId, id)).toBeUndefined();
+    expect(await jobs.queue.pieces(id)).toEqual([]);
+  });
+
+  test('that wait keep their turn however long they wait', async () => {
+    const { id } = await queued();
+    await jobs.objects.expire(start + 90 * day, start + 60 * day);
+    expect((await claimAt(start + 90 * day))?.job.id).toBe(id);
+  });
+
+  describe('tell their receivers', () => {
+    const hook = 'https://hooks.example/path';
+    const next = (now: number, except: readonly string[] = []) =>
+      jobs.webhooks.claim({ now, again: now + minute, except });
+
+    async function ended(change: Partial<NewJob> = {}): Promise<string> {
+      const { id } = await queued({ webhookUrl: hook, ...change });
+      await jobs.book.cancel(change.tenantId ?? tenantId, id, start);
+      return id;
+    }
+
+    test('once they have ended, and nobody when no address was given', async () => {
+      const { id } = await queued();
+      await jobs.book.cancel(tenantId, id, start);
+      expect(await next(start + day)).toBeUndefined();
+      const jobId = await ended();
+      expect(await next(start - 1)).toBeUndefined();
+      const found = await next(start);
+      expect(found).toEqual({
+        id: expect.stringMatching(/^msg_[0-9a-z]{24}$/),
+        jobId,
+        tenantId,
+        url: hook,
+        event: 'job.cancelled',
+        attempts: 1,
+        createdAt: start,
+      });
+    });
+
+    test('again after a death, and again when they are told to', async () => {
+      await ended();
+      const first = await next(start);
+      expect(await next(start + minute - 1)).toBeUndefined();
+      expect((await next(start + minute))?.attempts).toBe(2);
+      await jobs.webhooks.retry(first?.id ?? '', start + day);
+      expect(await next(start + day - 1)).toBeUndefined();
+      expect((await next(start + day))?.attempts).toBe(3);
+      await jobs.webhooks.remove(first?.id ?? '');
+      expect(await next(start + 2 * day)).toBeUndefined();
+    });
+
+    test('each once when several processes send', async () => {
+      for (let at = 0; at < 6; at += 1) await ended();
+      const claims = await Promise.all(
+        Array.from({ length: 12 }, (_, at) =>
+          (at % 2 === 0 ? jobs : elsewhere).webhooks.claim({
+            now: start,
+            again: start + minute,
+            except: [],
+          }),
+        ),
+      );
+      const ids = claims.flatMap((found) => (found ? [found.id] : []));
+      expect(new Set(ids).size).toBe(ids.length);
+      while (ids.length < 6) ids.push((await next(start))?.id ?? 'missing');
+      expect(new Set(ids).size).toBe(6);
+      expect(await next(start)).toBeUndefined();
+    });
+
+    test('of other tenants while one has enough under way', async () => {
+      await ended();
+      const other = await newTenant();
+      await ended({ tenantId: other });
+      expect((await next(start, [tenantId]))?.tenantId).toBe(other);
+      expect(await next(start, [tenantId])).toBeUndefined();
+      expect((await next(start))?.tenantId).toBe(tenantId);
+    });
+  });
+});
