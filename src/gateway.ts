@@ -1,14 +1,29 @@
 import { strict as assert } from 'node:assert';
+import type { Ask, OperationName } from './core/ask.ts';
 import type { Caller } from './core/caller.ts';
 import { asGatewayError, type GatewayError } from './core/errors.ts';
 import { completionId } from './core/ids.ts';
-import type { Conversation, ReplyClosing, ReplyFacts, StreamIdentity } from './dialects/dialect.ts';
+import type { Recording } from './core/recording.ts';
+import type { Measured } from './core/usage.ts';
+import type {
+  ClientWords,
+  ReplyClosing,
+  ReplyFacts,
+  ReplyIdentity,
+  ReplyRelay,
+  StreamIdentity,
+} from './dialects/dialect.ts';
 import type { Hold } from './ledger/hold.ts';
+import type { CostBounds } from './meter/bound.ts';
 import type { Reservation } from './reserve.ts';
 import type { Offer } from './route/catalogue.ts';
+import type { AttemptResult } from './upstream/attempt.ts';
+import { BytesAnswer } from './upstream/bytes.ts';
 import type { Opened, TrailEntry } from './upstream/fallback.ts';
+import type { Link } from './upstream/link.ts';
 import { patiently, type Stream } from './upstream/patience.ts';
 import { StreamAnswer, type StreamEnd } from './upstream/relay.ts';
+import type { Tape } from './upstream/tape.ts';
 
 /** One request on its way through. */
 export interface Call {
@@ -20,20 +35,87 @@ export interface Call {
   readonly receivedAt: number;
   /** On the monotonic clock, for durations. */
   readonly startedAt: number;
+  /** The client's own trace, to be gone on with. */
+  readonly traceparent?: string | null;
+  /** What its answer will carry: the steps write into them. */
+  readonly headers: Record<string, string>;
   /** Every attempt made for it, as they are made. */
   readonly trail: TrailEntry[];
+  readonly operation: OperationName;
   /** Known once the body was read and found sound. */
-  conversation: Conversation | undefined;
+  errand: Errand | undefined;
   /** Credits set aside for it, once they are. */
   hold: Hold | undefined;
+  /** Whether an earlier answer will do, and whether this one may be given again. */
+  readonly wishes: RecallWishes;
+  /** Set while somebody wants to hear its answer again. */
+  memory: Memory | undefined;
 }
 
-/** What the client gets: a whole body, or words as they come. */
-export type Answer = string | Stream;
+/** Headers by which a client speaks about repetitions. */
+export interface RecallWishes {
+  readonly cacheControl: string | null;
+  readonly idempotencyKey: string | null;
+}
+
+/** Listens to an answer, and is told how it ended. */
+export interface Memory {
+  readonly tape: Tape;
+  keep(): Promise<void>;
+  abandon(): Promise<void>;
+}
+
+/**
+ * One request as its client worded it: all that differs between chat, embeddings, speech,
+ * transcription and images. The steps below know nothing else of a request.
+ */
+export interface Errand {
+  readonly ask: Ask;
+  /** What it may cost. */
+  readonly bounds: CostBounds;
+  /** Names of the instructions that were added to it. */
+  readonly skills?: readonly string[];
+  /** What a client hears of a stream apart from the answer; left out where there are no streams. */
+  readonly words?: ClientWords;
+  /** Why an offer cannot serve it, in words that follow its model's name; null when it can. */
+  misfit(offer: Offer): string | null;
+  /** Those of the plan that what it carries is fit for; throws when none is left. */
+  refine(plan: readonly Offer[]): readonly Offer[];
+  /** One try at one offer. */
+  tryAt(offer: Offer, link: Link): Promise<AttemptResult>;
+  /** What an answer used. */
+  measure(facts: ReplyFacts, how: StreamEnd['how']): Measured;
+  /** What makes another request the same one; left out where no answer is ever given again. */
+  sameness?(): Sameness;
+  /** An earlier answer as if it came now; undefined when it cannot be given in this form. */
+  replay?(recording: Recording, identity: ReplyIdentity): ReplyRelay | undefined;
+}
+
+/** What the client gets: a whole body, or words or bytes as they come. */
+export type Answer = string | Stream | BytesAnswer;
+
+export interface Sameness {
+  /** Everything that decides the answer. */
+  wording(): unknown;
+  /** The same request surely gets the same answer, so that nobody need ask for the cache. */
+  readonly isRepeatable: boolean;
+}
+
+/** An answer of before, ready to be given again. */
+export interface Recalled {
+  readonly recording: Recording;
+  readonly relay: ReplyRelay;
+}
 
 /** How a request ended. Exactly one of these is settled for each request. */
 export type Ending =
   | { readonly how: 'refused'; readonly error: GatewayError }
+  | {
+      readonly how: 'recalled';
+      readonly recording: Recording;
+      readonly facts: ReplyFacts;
+      readonly error: null;
+    }
   | {
       readonly how: StreamEnd['how'];
       readonly opened: Opened;
@@ -44,15 +126,17 @@ export type Ending =
 /** The steps of the story, each built in wire.ts from its own room. */
 export interface Steps {
   /** May this key send one more request now? 429 */
-  countRequest(call: Call): void;
+  countRequest(call: Call): void | Promise<void>;
   /** A place among the tenant's running requests, given back by the answer. 429 */
-  enter(call: Call): () => void;
+  enter(call: Call): (() => void) | Promise<() => void>;
+  /** An answer that was given before and will do. 400 409 503 */
+  recall(call: Call, errand: Errand): Promise<Recalled | undefined> | undefined;
   /** Where it could go, best first. 400 403 404 503 */
-  plan(call: Call, conversation: Conversation): Promise<readonly Offer[]>;
+  plan(call: Call, errand: Errand): Promise<readonly Offer[]>;
   /** Sets credits aside and writes down that something is about to be sent. 402 503 */
-  reserve(call: Call, conversation: Conversation, plan: readonly Offer[]): Promise<Reservation>;
+  reserve(call: Call, errand: Errand, plan: readonly Offer[]): Promise<Reservation>;
   /** The first offer that answers. 400 502 503 504 */
-  openFirst(call: Call, conversation: Conversation, reservation: Reservation): Promise<Opened>;
+  openFirst(call: Call, errand: Errand, reservation: Reservation): Promise<Opened>;
   /** Charges what was used and writes it down. */
   settle(call: Call, ending: Ending): Promise<ReplyClosing>;
 }
@@ -60,7 +144,7 @@ export interface Steps {
 /** Answers one call. Read this first: every other file serves one of its lines. */
 export async function answer(
   call: Call,
-  read: () => Promise<Conversation>,
+  read: () => Promise<Errand>,
   steps: Steps,
 ): Promise<Answer> {
   let leave = () => {};
@@ -71,27 +155,65 @@ export async function answer(
     throw error;
   };
   const prepare = async () => {
-    steps.countRequest(call);
-    const conversation = await read();
-    call.conversation = conversation;
-    leave = steps.enter(call);
-    const plan = await steps.plan(call, conversation);
-    const reservation = await steps.reserve(call, conversation, plan);
-    call.hold = reservation.hold;
-    return { conversation, reservation };
+    await steps.countRequest(call);
+    call.errand = await read();
+    leave = await steps.enter(call);
+    return call.errand;
   };
-  const { conversation, reservation } = await prepare().catch(refuse);
-  const { ask, words } = conversation;
-  const opening = steps.openFirst(call, conversation, reservation);
-  if (!ask.stream) return reply(call, await opening.catch(refuse), leave, steps);
-  const streaming = opening.then((opened) => stream(call, opened, reservation, leave, steps));
-  return patiently(streaming.catch(refuse), words, identityOf(call, ask.models[0] ?? ''));
+  const errand = await prepare().catch(refuse);
+  const told = tell(call, errand, leave, steps).catch(refuse);
+  const { ask, words } = errand;
+  if (!words || !ask.stream) return told;
+  return patiently(told.then(asStream), words, identityOf(call, ask.models[0] ?? ''));
 }
 
-/** The whole answer of an upstream as the client's body. */
-async function reply(call: Call, opened: Opened, leave: () => void, steps: Steps): Promise<string> {
+function asStream(answered: Answer): Stream {
+  const isStream = typeof answered !== 'string' && !(answered instanceof BytesAnswer);
+  assert(isStream, 'A stream was asked for.');
+  return answered;
+}
+
+/** From what was given before, or from the first offer that answers. */
+async function tell(call: Call, errand: Errand, leave: () => void, steps: Steps): Promise<Answer> {
+  const recalled = await steps.recall(call, errand);
+  if (recalled) return replay(call, errand, recalled, leave, steps);
+  const plan = await steps.plan(call, errand);
+  const reservation = await steps.reserve(call, errand, plan);
+  call.hold = reservation.hold;
+  const opened = await steps.openFirst(call, errand, reservation);
+  if (!errand.ask.stream) return whole(call, opened, leave, steps);
+  return stream(call, opened, reservation, leave, steps);
+}
+
+/** An answer of before, under a new name and free of charge. */
+async function replay(
+  call: Call,
+  errand: Errand,
+  { recording, relay }: Recalled,
+  leave: () => void,
+  steps: Steps,
+): Promise<Answer> {
+  leave();
+  const { facts } = relay;
+  const closing = await steps.settle(call, { how: 'recalled', recording, facts, error: null });
+  const text = relay.write(closing);
+  return errand.ask.stream ? said(text) : text;
+}
+
+async function* said(text: string): Stream {
+  yield text;
+}
+
+/** The whole answer of an upstream as the client's body; a long one as its bytes come. */
+async function whole(
+  call: Call,
+  opened: Opened,
+  leave: () => void,
+  steps: Steps,
+): Promise<string | BytesAnswer> {
   const { answer: found } = opened;
-  assert(found.kind === 'reply', 'A stream was opened that nobody asked for.');
+  assert(found.kind !== 'stream', 'A stream was opened that nobody asked for.');
+  if (found.kind === 'bytes') return new BytesAnswer(found, ending(call, opened, leave, steps));
   leave();
   const { facts } = found.relay;
   return found.relay.write(
@@ -108,11 +230,19 @@ function stream(
 ): StreamAnswer {
   const { answer: found } = opened;
   assert(found.kind === 'stream', 'A whole reply came where a stream was asked for.');
-  return new StreamAnswer(found, reservation.budgetFor(opened.offer), (end) => {
+  const budget = reservation.budgetFor(opened.offer);
+  return new StreamAnswer(found, budget, ending(call, opened, leave, steps));
+}
+
+/** Settles an answer that ends later than the story does. */
+function ending(call: Call, opened: Opened, leave: () => void, steps: Steps) {
+  const { answer: found } = opened;
+  const { facts } = found.kind === 'bytes' ? found : found.relay;
+  return (end: StreamEnd) => {
     leave();
     const error = end.how === 'cut' ? end.error : null;
-    return steps.settle(call, { how: end.how, opened, facts: found.relay.facts, error });
-  });
+    return steps.settle(call, { how: end.how, opened, facts, error });
+  };
 }
 
 /** Under which names the client sees an answer; the upstream's own never appear. */

@@ -1,28 +1,15 @@
-import type { ChatAsk } from './core/chat.ts';
+import type { Ask } from './core/ask.ts';
 import { GatewayError } from './core/errors.ts';
 import { logText } from './core/log-text.ts';
-import { noUsage } from './core/usage.ts';
-import type { Call } from './gateway.ts';
+import type { Call, Errand } from './gateway.ts';
 import type { Hold } from './ledger/hold.ts';
 import type { Dispatched } from './ledger/journal-lines.ts';
 import type { HoldOrder } from './ledger/wallets.ts';
-import {
-  affordableOutput,
-  type Bound,
-  boundOf,
-  firstOutputTokens,
-  outputBound,
-} from './meter/bound.ts';
-import { chargeAt, tokenCost } from './meter/price.ts';
+import type { Bound, CostBounds, Growth } from './meter/bound.ts';
 import type { Offer } from './route/catalogue.ts';
 import type { OutputBudget } from './upstream/relay.ts';
 
 /** The beginning of the money's story: credits set aside before anything is sent anywhere. */
-
-/** Text that surely is more than its tokens: an upstream that sends this ignores its cap. */
-const charactersPerCappedToken = 8;
-/** Text that may well be more than its tokens: time to set more aside. */
-const charactersPerOpenToken = 3;
 
 export interface ReserveParts {
   readonly creditsPerUsd: number;
@@ -42,12 +29,12 @@ export interface Reservation {
 
 export async function reserve(
   call: Call,
-  ask: ChatAsk,
+  { ask, bounds }: Errand,
   plan: readonly Offer[],
   parts: ReserveParts,
 ): Promise<Reservation> {
   const { creditsPerUsd } = parts;
-  const { offers, bound, hold } = await holdFor(call, ask, plan, parts);
+  const { offers, bound, hold } = await holdFor(call, bounds, plan, parts);
   try {
     await parts.dispatched(dispatchedOf(call, ask));
   } catch (cause) {
@@ -57,14 +44,14 @@ export async function reserve(
   }
   // A hold that is too small for the dearest offer may well do for another.
   const isShortFor = (offer: Offer) =>
-    hold.credits < bound.wanted && hold.credits < boundOf(ask, [offer], creditsPerUsd).wanted;
+    hold.credits < bound.wanted && hold.credits < bounds.over([offer], creditsPerUsd).wanted;
   const capFor = (offer: Offer) =>
-    isShortFor(offer) ? affordableOutput(ask, offer, hold.credits, creditsPerUsd) : null;
+    isShortFor(offer) ? bounds.capWithin(hold.credits, offer, creditsPerUsd) : null;
   return {
     hold,
     offers,
     capFor,
-    budgetFor: (offer) => budgetOf(ask, offer, hold, capFor(offer), creditsPerUsd),
+    budgetFor: (offer) => budgetOf(bounds.growthAt(offer, capFor(offer), creditsPerUsd), hold),
   };
 }
 
@@ -74,53 +61,41 @@ export async function reserve(
  */
 async function holdFor(
   call: Call,
-  ask: ChatAsk,
+  bounds: CostBounds,
   plan: readonly Offer[],
   { creditsPerUsd, hold }: ReserveParts,
 ): Promise<{ offers: readonly Offer[]; bound: Bound; hold: Hold }> {
-  const bound = boundOf(ask, plan, creditsPerUsd);
+  const bound = bounds.over(plan, creditsPerUsd);
   try {
     return { offers: plan, bound, hold: await hold(call, bound) };
   } catch (refusal) {
     const offers = plan.filter(({ own }) => own !== null);
     if (offers.length === 0 || offers.length === plan.length) throw refusal;
-    const fees = boundOf(ask, offers, creditsPerUsd);
+    const fees = bounds.over(offers, creditsPerUsd);
     return { offers, bound: fees, hold: await hold(call, fees) };
   }
 }
 
-function dispatchedOf(call: Call, ask: ChatAsk): Dispatched {
+function dispatchedOf(call: Call, ask: Ask): Dispatched {
   return {
     requestId: call.requestId,
     tenantId: call.caller.tenantId,
     keyId: call.caller.keyId,
-    operation: 'chat',
+    operation: ask.operation,
     requestedModel: logText(ask.models[0] ?? ''),
     streamed: ask.stream,
     createdAt: call.receivedAt,
   };
 }
 
-/** How far a stream may go on its hold, and how it gets more. */
-function budgetOf(
-  ask: ChatAsk,
-  offer: Offer,
-  hold: Hold,
-  cap: number | null,
-  creditsPerUsd: number,
-): OutputBudget {
-  const held = cap ?? outputBound(ask, offer);
-  const isCapped = cap !== null || (ask.outputTokensMax ?? Number.POSITIVE_INFINITY) <= held;
-  const perToken = isCapped ? charactersPerCappedToken : charactersPerOpenToken;
-  const step = { ...noUsage, outputTokens: firstOutputTokens };
-  // A hold covers the request's fixed price already; an extension is output alone.
-  const stepCost = tokenCost(step, { ...offer.prices, request: 0n });
-  const stepCredits = chargeAt(offer, stepCost, creditsPerUsd);
+/** How far an answer may go on its hold, and how it gets more. */
+function budgetOf(growth: Growth | null, hold: Hold): OutputBudget {
+  if (!growth) return { charactersMax: Number.POSITIVE_INFINITY, extend: async () => true };
   const budget: OutputBudget = {
-    charactersMax: held * ask.choices * perToken,
+    charactersMax: growth.charactersMax,
     async extend() {
-      if (!(await hold.extend(stepCredits))) return false;
-      budget.charactersMax += firstOutputTokens * perToken;
+      if (!(await hold.extend(growth.stepCredits))) return false;
+      budget.charactersMax += growth.stepCharacters;
       return true;
     },
   };

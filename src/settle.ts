@@ -1,15 +1,14 @@
 import { logText } from './core/log-text.ts';
-import { noUsage, type Usage } from './core/usage.ts';
+import { type Measured, noUnits, noUsage, type Usage } from './core/usage.ts';
 import type { ReplyClosing } from './dialects/dialect.ts';
 import type { Call, Ending } from './gateway.ts';
 import type { Hold } from './ledger/hold.ts';
 import type { Settlement } from './ledger/ledger-store.ts';
 import { lessen } from './ledger/write-off.ts';
-import { textBytes } from './meter/bound.ts';
-import { estimateUsage } from './meter/estimate.ts';
-import { chargeAt, tokenCost } from './meter/price.ts';
+import { chargeAt, costOf } from './meter/price.ts';
 import { noCharges, type RequestRecord, totalCharge } from './record/request-record.ts';
 import type { Offer } from './route/catalogue.ts';
+import type { Opened } from './upstream/fallback.ts';
 
 /** The end of the story: what a request used, what that costs, and the line that says so. */
 
@@ -31,7 +30,7 @@ export async function settle(
 ): Promise<ReplyClosing> {
   // An answer whose end could not be written down fails after it was settled; once is enough.
   if (hold?.settled) return { usage: noUsage, costCredits: 0 };
-  const bill = ending.how === 'refused' ? freeOfCharge : priced(call, ending, hold, parts);
+  const bill = billOf(call, ending, hold, parts);
   const owed = totalCharge(bill.charges);
   const charged = hold ? await hold.settle(owed) : { wallet: 0, key: 0 };
   const whole: Settlement = {
@@ -41,8 +40,10 @@ export async function settle(
     keyCharge: charged.key,
   };
   const settlement = charged.wallet < owed ? lessen(whole, owed - charged.wallet) : whole;
-  if (ending.how !== 'refused') observe(call, ending, bill.usage, parts);
+  if ('opened' in ending) observe(call, ending, bill.usage, parts);
   await parts.keep(settlement, hold !== undefined);
+  // A client that gets an earlier answer sees what that one used.
+  if (ending.how === 'recalled') return { usage: ending.facts.usage ?? noUsage, costCredits: 0 };
   return { usage: bill.usage, costCredits: charged.wallet };
 }
 
@@ -54,8 +55,11 @@ function observe(call: Call, ending: Answered, usage: Usage, parts: SettleParts)
   if (usage.outputTokens > 0) parts.observeSpeed(opened.offer, usage.outputTokens / seconds);
 }
 
-type Bill = Pick<RequestRecord, 'usage' | 'usageEstimated' | 'charges' | 'prices' | 'note'>;
-type Answered = Exclude<Ending, { how: 'refused' }>;
+type Bill = Pick<
+  RequestRecord,
+  'usage' | 'units' | 'usageEstimated' | 'charges' | 'prices' | 'note' | 'searches'
+>;
+type Answered = Extract<Ending, { opened: Opened }>;
 
 const freeOfCharge: Bill = {
   usage: noUsage,
@@ -63,33 +67,45 @@ const freeOfCharge: Bill = {
   charges: noCharges,
   prices: null,
   note: null,
+  searches: 0,
 };
+
+function billOf(call: Call, ending: Ending, hold: Hold | undefined, parts: SettleParts): Bill {
+  if ('opened' in ending) return priced(call, ending, hold, parts);
+  return ending.how === 'recalled' ? { ...freeOfCharge, note: recalledNote } : freeOfCharge;
+}
+
+const recalledNote = 'An earlier answer was given again; nothing is charged for it.';
 
 function priced(
   call: Call,
-  { facts, opened }: Answered,
+  { facts, opened, how }: Answered,
   hold: Hold | undefined,
   { creditsPerUsd }: SettleParts,
 ): Bill {
   const { offer } = opened;
-  const ask = call.conversation?.ask;
-  const usage: Usage =
-    facts.usage ?? estimateUsage(ask ? textBytes(ask) : 0, facts.outputCharacters);
-  const cost = tokenCost(usage, offer.prices, ask?.images.length ?? 0);
+  const measured = call.errand?.measure(facts, how) ?? nothingUsed;
+  const { usage, units, isEstimate, note, searches = 0, toolCredits = 0 } = measured;
+  const cost = measured.isFree ? 0n : costOf(usage, offer.prices, units);
   const charge = chargeAt(offer, cost, creditsPerUsd);
-  const isEstimate = facts.usage === undefined;
   // A guess must never cost more than what was set aside for the request.
   const capped = isEstimate ? Math.min(charge, hold?.credits ?? charge) : charge;
   return {
     usage,
+    ...(units === noUnits ? {} : { units }),
     usageEstimated: isEstimate,
-    charges: offer.own
-      ? { ...noCharges, byokPlatformFee: capped }
-      : { ...noCharges, modelCharge: capped },
+    charges: {
+      ...noCharges,
+      [offer.own ? 'byokPlatformFee' : 'modelCharge']: capped,
+      managedToolFee: toolCredits,
+    },
+    searches,
     prices: pricesOf(offer),
-    note: noteOf(offer, isEstimate),
+    note: noteOf(offer, note),
   };
 }
+
+const nothingUsed: Measured = { usage: noUsage, units: noUnits, isEstimate: false, note: null };
 
 function pricesOf({ pricing, own }: Offer): RequestRecord['prices'] {
   return own ? { ...pricing, byok_fee_basis_points: String(own.feeBasisPoints) } : pricing;
@@ -97,39 +113,54 @@ function pricesOf({ pricing, own }: Offer): RequestRecord['prices'] {
 
 const ownAccountNote =
   'The provider bills this usage to your own account; only the platform fee is charged here.';
-const estimateNote = 'The provider reported no usage; the tokens are an estimate.';
 
-function noteOf({ own }: Offer, isEstimate: boolean): string | null {
-  const notes = [...(own ? [ownAccountNote] : []), ...(isEstimate ? [estimateNote] : [])];
-  return notes.length > 0 ? notes.join(' ') : null;
+function noteOf({ own }: Offer, note: string | null): string | null {
+  if (!own) return note;
+  return note === null ? ownAccountNote : `${ownAccountNote} ${note}`;
 }
 
 function recordOf(call: Call, ending: Ending, bill: Bill): RequestRecord {
-  const answered = ending.how === 'refused' ? undefined : ending;
-  const ask = call.conversation?.ask;
-  const finishReason = answered?.facts.finishReason;
+  const ask = call.errand?.ask;
+  const finishReason = ending.how === 'refused' ? undefined : ending.facts.finishReason;
   return {
     ...bill,
+    ...answererOf(ending),
     requestId: call.requestId,
     tenantId: call.caller.tenantId,
     keyId: call.caller.keyId,
-    operation: 'chat',
+    operation: ask?.operation ?? call.operation,
     requestedModel: logText(ask?.models[0] ?? ''),
-    model: answered?.opened.offer.model.id ?? null,
-    provider: answered?.opened.offer.provider.name ?? null,
-    status: ending.how === 'complete' || ending.how === 'left' ? 'success' : 'error',
+    status: succeeded.has(ending.how) ? 'success' : 'error',
     error: ending.error?.symbol ?? null,
-    trafficMode: answered?.opened.offer.own ? 'byok' : 'shared',
-    searches: 0,
-    skills: [],
+    skills: call.errand?.skills ?? [],
     finishReason: finishReason === undefined ? null : logText(finishReason),
     streamed: ask?.stream ?? false,
     cancelled: call.client.aborted && ending.how !== 'complete',
-    cacheHit: false,
-    firstByteMs: answered?.opened.firstByteMs ?? null,
+    cacheHit: ending.how === 'recalled',
     durationMs: Math.round(performance.now() - call.startedAt),
     endUser: ask?.user ?? null,
     attempts: call.trail,
     createdAt: call.receivedAt,
+  };
+}
+
+const succeeded: ReadonlySet<Ending['how']> = new Set(['complete', 'left', 'recalled']);
+
+type Answerer = Pick<RequestRecord, 'model' | 'provider' | 'trafficMode' | 'firstByteMs'>;
+
+const nobody: Answerer = { model: null, provider: null, trafficMode: 'shared', firstByteMs: null };
+
+function answererOf(ending: Ending): Answerer {
+  if (ending.how === 'refused') return nobody;
+  if (ending.how === 'recalled') {
+    const { model, provider } = ending.recording;
+    return { ...nobody, model, provider };
+  }
+  const { offer, firstByteMs } = ending.opened;
+  return {
+    model: offer.model.id,
+    provider: offer.provider.name,
+    trafficMode: offer.own ? 'byok' : 'shared',
+    firstByteMs,
   };
 }

@@ -7,6 +7,7 @@ const creditsPerUsd = 1_000_000;
 
 function askOf(change: Partial<ChatAsk> = {}): ChatAsk {
   return {
+    operation: 'chat',
     models: ['test/chat'],
     preferences: {
       order: [],
@@ -33,6 +34,8 @@ function askOf(change: Partial<ChatAsk> = {}): ChatAsk {
     inputBytes: 300,
     images: [],
     user: null,
+    search: null,
+    skills: [],
     ...change,
   };
 }

@@ -1,8 +1,8 @@
 import type { ChatAsk } from '../core/chat.ts';
 import type { NanoUsd } from '../core/money.ts';
 import type { Prices } from '../core/prices.ts';
-import { noUsage } from '../core/usage.ts';
-import { chargeAt, type Payer, tokenCost } from './price.ts';
+import { type Measured, noUnits, noUsage, type Units } from '../core/usage.ts';
+import { chargeAt, costOf, type Payer } from './price.ts';
 
 /**
  * What a request may cost, before anybody knows. Not the worst case in theory: clients send output
@@ -29,10 +29,89 @@ export interface Bound {
   readonly least: number;
 }
 
+/** What a request may cost at the offers it could go to. Each kind of operation has its own. */
+export interface CostBounds {
+  /** The hold over the dearest of them. */
+  over(offers: readonly Priced[], creditsPerUsd: number): Bound;
+  /** The output cap that keeps it within a hold; null where there is nothing to cap. */
+  capWithin(credits: number, offer: Priced, creditsPerUsd: number): number | null;
+  /** How far its answer may grow on that hold; null where its price is known beforehand. */
+  growthAt(offer: Priced, cap: number | null, creditsPerUsd: number): Growth | null;
+}
+
+/** An answer that is paid for as it grows. */
+export interface Growth {
+  readonly charactersMax: number;
+  readonly stepCharacters: number;
+  readonly stepCredits: number;
+}
+
+/** Text that surely is more than its tokens: an upstream that sends this ignores its cap. */
+const charactersPerCappedToken = 8;
+/** Text that may well be more than its tokens: time to set more aside. */
+const charactersPerOpenToken = 3;
+
+export class ChatBounds implements CostBounds {
+  readonly #ask: ChatAsk;
+
+  constructor(ask: ChatAsk) {
+    this.#ask = ask;
+  }
+
+  over(offers: readonly Priced[], creditsPerUsd: number): Bound {
+    return boundOf(this.#ask, offers, creditsPerUsd);
+  }
+
+  capWithin(credits: number, offer: Priced, creditsPerUsd: number): number {
+    return affordableOutput(this.#ask, offer, credits, creditsPerUsd);
+  }
+
+  growthAt(offer: Priced, cap: number | null, creditsPerUsd: number): Growth {
+    const { outputTokensMax, choices } = this.#ask;
+    const held = cap ?? outputBound(this.#ask, offer);
+    const isCapped = cap !== null || (outputTokensMax ?? Number.POSITIVE_INFINITY) <= held;
+    const perToken = isCapped ? charactersPerCappedToken : charactersPerOpenToken;
+    const step = { ...noUsage, outputTokens: firstOutputTokens };
+    // A hold covers the request's fixed price already; an extension is output alone.
+    const stepCost = costOf(step, { ...offer.prices, request: 0n });
+    return {
+      charactersMax: held * choices * perToken,
+      stepCharacters: firstOutputTokens * perToken,
+      stepCredits: chargeAt(offer, stepCost, creditsPerUsd),
+    };
+  }
+}
+
+/** For operations whose price is known before they are sent, or at least bounded. */
+export class FixedBounds implements CostBounds {
+  readonly #most: (offer: Priced) => Pick<Measured, 'usage' | 'units'>;
+
+  constructor(most: (offer: Priced) => Pick<Measured, 'usage' | 'units'>) {
+    this.#most = most;
+  }
+
+  over(offers: readonly Priced[], creditsPerUsd: number): Bound {
+    const costs = offers.map((offer) => {
+      const { usage, units } = this.#most(offer);
+      return chargeAt(offer, costOf(usage, offer.prices, units), creditsPerUsd);
+    });
+    const wanted = Math.max(0, ...costs);
+    return { wanted, least: wanted };
+  }
+
+  capWithin(): null {
+    return null;
+  }
+
+  growthAt(): null {
+    return null;
+  }
+}
+
 /** The hold for a request over its dearest candidate. */
 export function boundOf(ask: ChatAsk, offers: readonly Priced[], creditsPerUsd: number): Bound {
   const over = (outputTokens: (offer: Priced) => number) =>
-    Math.max(0, ...offers.map((offer) => costOf(ask, offer, outputTokens(offer), creditsPerUsd)));
+    Math.max(0, ...offers.map((offer) => chatCost(ask, offer, outputTokens(offer), creditsPerUsd)));
   return {
     wanted: over((offer) => outputBound(ask, offer)),
     least: over((offer) => Math.min(leastOutputTokens, outputBound(ask, offer))),
@@ -56,13 +135,18 @@ export function affordableOutput(
   let [low, high] = [0, outputBound(ask, offer)];
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
-    if (costOf(ask, offer, middle, creditsPerUsd) <= credits) low = middle;
+    if (chatCost(ask, offer, middle, creditsPerUsd) <= credits) low = middle;
     else high = middle - 1;
   }
   return low;
 }
 
-function costOf(ask: ChatAsk, offer: Priced, outputTokens: number, creditsPerUsd: number): number {
+function chatCost(
+  ask: ChatAsk,
+  offer: Priced,
+  outputTokens: number,
+  creditsPerUsd: number,
+): number {
   const usage = {
     ...noUsage,
     inputTokens: inputBound(ask),
@@ -71,7 +155,7 @@ function costOf(ask: ChatAsk, offer: Priced, outputTokens: number, creditsPerUsd
   // Nobody knows yet how much of the input a cache will read or write.
   const { prompt, cacheRead, cacheWrite } = offer.prices;
   const prices = { ...offer.prices, prompt: dearest(prompt, cacheRead, cacheWrite) };
-  return chargeAt(offer, tokenCost(usage, prices, ask.images.length), creditsPerUsd);
+  return chargeAt(offer, costOf(usage, prices, imageUnits(ask)), creditsPerUsd);
 }
 
 function dearest(...prices: readonly NanoUsd[]): NanoUsd {
@@ -80,8 +164,17 @@ function dearest(...prices: readonly NanoUsd[]): NanoUsd {
   return most;
 }
 
+/** The most tokens that a text of so many bytes is reckoned with. */
+export function tokensWithin(bytes: number): number {
+  return Math.ceil(bytes / bytesPerToken);
+}
+
 export function inputBound(ask: ChatAsk): number {
-  return Math.ceil(textBytes(ask) / bytesPerToken) + ask.images.length * tokensPerImage;
+  return tokensWithin(textBytes(ask)) + ask.images.length * tokensPerImage;
+}
+
+export function imageUnits({ images }: ChatAsk): Units {
+  return images.length > 0 ? { inputImages: images.length } : noUnits;
 }
 
 /** The request without its pictures, whose bytes say nothing about their tokens. */

@@ -16,3 +16,5 @@ export function estimateUsage(inputBytes: number, outputCharacters: number): Usa
     reasoningTokens: 0,
   };
 }
+
+export const estimateNote = 'The provider reported no usage; the tokens are an estimate.';

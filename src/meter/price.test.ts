@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { readPrices } from '../core/prices.ts';
 import { noUsage } from '../core/usage.ts';
 import { estimateUsage } from './estimate.ts';
-import { modelCharge, tokenCost } from './price.ts';
+import { costOf, modelCharge } from './price.ts';
 
 const perMillion = { prompt: '3', completion: '15', cache_read: '0.3', cache_write: '3.75' };
 const usage = {
@@ -16,19 +16,21 @@ const usage = {
 
 describe('a price', () => {
   test('has one term for each class; reasoning is output already', () => {
-    const cost = tokenCost(usage, readPrices(perMillion));
+    const cost = costOf(usage, readPrices(perMillion));
     // 3,000 + 600 + 1,500 + 1,500 millionths of a dollar.
     expect(modelCharge(cost, 1_000_000)).toBe(6_600);
     expect(modelCharge(cost, 1_000)).toBe(7);
   });
 
   test('of cached tokens is that of plain ones unless it is given', () => {
-    const cost = tokenCost(usage, readPrices({ prompt: '3', completion: '0' }));
+    const cost = costOf(usage, readPrices({ prompt: '3', completion: '0' }));
     expect(modelCharge(cost, 1_000_000)).toBe(3_400 * 3);
   });
 
   test('includes pictures and the request', () => {
-    const cost = tokenCost(noUsage, readPrices({ image: '0.002', request: '0.0005' }), 3);
+    const cost = costOf(noUsage, readPrices({ image: '0.002', request: '0.0005' }), {
+      inputImages: 3,
+    });
     expect(modelCharge(cost, 1_000_000)).toBe(6_500);
   });
 
@@ -40,7 +42,7 @@ describe('a price', () => {
     fc.assert(
       fc.property(nano, nano, tokens, tokens, (prompt, completion, inputTokens, outputTokens) => {
         const prices = readPrices({ prompt: dollars(prompt), completion: dollars(completion) });
-        const cost = tokenCost({ ...noUsage, inputTokens, outputTokens }, prices);
+        const cost = costOf({ ...noUsage, inputTokens, outputTokens }, prices);
         const charge = BigInt(modelCharge(cost, 1_000_000));
         // In femto-dollars, of which a credit has 10⁹.
         const exact = prompt * BigInt(inputTokens) + completion * BigInt(outputTokens);
@@ -52,7 +54,7 @@ describe('a price', () => {
 
   test('beyond all reason stays a number that can be counted with', () => {
     const prices = readPrices({ completion: '999999999' });
-    const cost = tokenCost({ ...noUsage, outputTokens: 1_000_000_000 }, prices);
+    const cost = costOf({ ...noUsage, outputTokens: 1_000_000_000 }, prices);
     const charge = modelCharge(cost, 1_000_000);
     expect(charge).toBe(10_000_000_000_000);
     expect(Number.isSafeInteger(charge * 900)).toBe(true);

@@ -1,16 +1,32 @@
-import { type FemtoUsd, perMillion, perUnit, shareToCredits, toCredits } from '../core/money.ts';
+import {
+  type FemtoUsd,
+  perMillion,
+  perMinute,
+  perUnit,
+  shareToCredits,
+  toCredits,
+} from '../core/money.ts';
 import type { Prices } from '../core/prices.ts';
-import type { Usage } from '../core/usage.ts';
+import { noUnits, type Units, type Usage } from '../core/usage.ts';
 
-/** What tokens and the request itself cost at an endpoint's prices. Exact; rounded nowhere. */
-export function tokenCost(usage: Usage, prices: Prices, inputImages = 0): FemtoUsd {
-  return (
+/** What a request costs at an endpoint's prices. Exact; rounded nowhere. */
+export function costOf(usage: Usage, prices: Prices, units: Units = noUnits): FemtoUsd {
+  const tokens =
     perMillion(prices.prompt, usage.inputTokens) +
     perMillion(prices.cacheRead, usage.cacheReadTokens) +
     perMillion(prices.cacheWrite, usage.cacheWriteTokens) +
     perMillion(prices.completion, usage.outputTokens) +
-    perUnit(prices.image, inputImages) +
-    perUnit(prices.request, 1)
+    perUnit(prices.request, 1);
+  return units === noUnits ? tokens : tokens + unitCost(units, prices);
+}
+
+function unitCost(units: Units, prices: Prices): FemtoUsd {
+  return (
+    perUnit(prices.image, units.inputImages ?? 0) +
+    perUnit(prices.outputImage, units.outputImages ?? 0) +
+    perMillion(prices.characters, units.characters ?? 0) +
+    perMillion(prices.bytes, units.bytes ?? 0) +
+    perMinute(prices.minute, units.audioMs ?? 0)
   );
 }
 

@@ -23,6 +23,7 @@ const nothing: ModelNeeds = {
 
 function ask(needs: Partial<ModelNeeds> = {}, images: ChatAsk['images'] = []): ChatAsk {
   return {
+    operation: 'chat',
     models: ['acme/all'],
     preferences: {
       order: [],
@@ -42,6 +43,8 @@ function ask(needs: Partial<ModelNeeds> = {}, images: ChatAsk['images'] = []): C
     inputBytes: 10,
     images,
     user: null,
+    search: null,
+    skills: [],
   };
 }
 

@@ -1,4 +1,5 @@
 import type { Endpoint, Model, Provider } from '../config/config.ts';
+import type { SpeechTerms } from '../config/model-schema.ts';
 import type { DialectName, Quirks } from '../config/provider-schema.ts';
 import { nearest } from '../core/nearest.ts';
 import { type Prices, readPrices } from '../core/prices.ts';
@@ -15,6 +16,8 @@ export interface Offer {
   readonly prices: Prices;
   /** The same prices as the operator wrote them, to be kept with each bill. */
   readonly pricing: Endpoint['pricing'];
+  /** Voices and limits there. */
+  readonly speech?: SpeechTerms | undefined;
   /** Set when the caller's own account is used; null on shared capacity. */
   readonly own: OwnAccount | null;
 }
@@ -105,6 +108,7 @@ function makeOffer(model: Model, endpoint: Endpoint, provider: Provider): Offer 
     priority: endpoint.priority,
     prices: readPrices(endpoint.pricing),
     pricing: endpoint.pricing,
+    speech: endpoint.speech ?? model.speech,
     own: null,
   };
 }

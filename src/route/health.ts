@@ -84,6 +84,16 @@ export class Health {
     return this.#conditions.get(nameOf(offer))?.tokensPerSecond ?? Number.POSITIVE_INFINITY;
   }
 
+  /** What was measured, for people to read; null where nothing was. */
+  observed(offer: Offered): Pick<Condition, 'firstByteMs' | 'tokensPerSecond' | 'failures'> {
+    const {
+      firstByteMs = null,
+      tokensPerSecond = null,
+      failures = 0,
+    } = this.#conditions.get(nameOf(offer)) ?? {};
+    return { firstByteMs, tokensPerSecond, failures };
+  }
+
   #condition(offer: Offered): Condition {
     const name = nameOf(offer);
     const condition = this.#conditions.get(name) ?? {

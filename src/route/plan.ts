@@ -1,3 +1,4 @@
+import { noPreferences } from '../core/ask.ts';
 import { type Caller, mayUseModel } from '../core/caller.ts';
 import type { ChatAsk, RoutePreferences, SortKey } from '../core/chat.ts';
 import { GatewayError, notFound } from '../core/errors.ts';
@@ -23,6 +24,8 @@ export function plan(ask: RoutedAsk, caller: Caller, around: Surroundings): read
   const { preferences } = ask;
   const groups = knownModels(ask, caller, around.catalogue);
   const able = keepAble(groups, around);
+  // Most requests say nothing about providers; then there is nothing to rule out.
+  if (preferences === noPreferences) return order(able, preferences, around.health);
   const wanted = able.map((group) => group.filter((offer) => isWanted(offer, preferences)));
   refuseEmpty(wanted, 'No provider of this model is left after provider.only and provider.ignore.');
   const affordable = wanted.map((group) =>

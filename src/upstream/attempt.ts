@@ -10,10 +10,12 @@ import type {
   UpstreamRequest,
 } from '../dialects/dialect.ts';
 import { EventStreamReader, EventTooLarge } from '../dialects/event-stream.ts';
-import { readFailure } from '../dialects/openai/failure.ts';
+import { readFailure } from '../dialects/failure.ts';
+import type { OpenBytes } from './bytes.ts';
 import { connectionFailure, send } from './client.ts';
-import { Line } from './line.ts';
+import { Line, type LineLimits, usualLimits } from './line.ts';
 import { over, readAll, Source, silence } from './source.ts';
+import type { Tape } from './tape.ts';
 import type { CheckAddress } from './user-address.ts';
 import type { Watch } from './watch.ts';
 
@@ -31,6 +33,8 @@ export interface OpenStream {
   readonly opening: string;
   /** The upstream closed before the first words were handed over. */
   readonly ended: boolean;
+  /** Called when the upstream has ended: another stream to go on with, or the last words. */
+  readonly goOn?: () => Promise<AttemptResult | string>;
 }
 
 export interface WholeReply {
@@ -40,6 +44,7 @@ export interface WholeReply {
 
 export type AttemptResult =
   | OpenStream
+  | OpenBytes
   | WholeReply
   | { readonly kind: 'failed'; readonly failure: UpstreamFailure };
 
@@ -54,19 +59,24 @@ export interface AttemptOrder {
   /** Aborts when the client leaves. */
   readonly client: AbortSignal;
   readonly watch: Watch;
+  /** Hears the answer too. */
+  readonly tape?: Tape | undefined;
+  /** For all of it, where the usual hour is not what was promised. */
+  readonly attemptMs?: number | undefined;
 }
 
 /** One try at one offer, up to the point where the client could see something of it. */
 export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
   const { provider, watch } = order;
-  const line = new Line(watch, order.client);
+  const { idleTimeoutMs: idleMs } = provider;
+  const line = new Line(watch, order.client, limitsOf(order));
   line.expectWithin(provider.timeoutMs);
   let source: Source | undefined;
   try {
     const response = await send(provider, order.request, line.signal, order.check);
     if (isShortReply(response, order)) return await readShortReply(response, line, order);
     if (!response.body) return failed(line, malformed('The provider sent an empty answer.'));
-    source = new Source(response.body, line, watch, { idleMs: provider.idleTimeoutMs });
+    source = new Source(response.body, line, watch, { idleMs }, order.tape);
     const result = await readResponse(response, source, line, order);
     if (result.kind !== 'stream') close(source, line, result.kind === 'failed');
     return result;
@@ -82,8 +92,12 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
   }
 }
 
+function limitsOf({ attemptMs }: AttemptOrder): LineLimits {
+  return attemptMs === undefined ? usualLimits : { ...usualLimits, attemptMs };
+}
+
 /** A mistake of this program must not be reported as a provider that cannot be reached. */
-function isOurs(thrown: unknown): boolean {
+export function isOurs(thrown: unknown): boolean {
   const mistakes = [ReferenceError, RangeError, AssertionError];
   if (mistakes.some((mistake) => thrown instanceof mistake)) return true;
   return thrown instanceof TypeError && !('code' in thrown);
@@ -110,11 +124,12 @@ async function readShortReply(
 ): Promise<AttemptResult> {
   line.expectWithin(order.provider.idleTimeoutMs);
   const text = await response.text();
+  order.tape?.add(text);
   line.release();
   return replyOf(text, order);
 }
 
-function isPlain({ headers }: Response): boolean {
+export function isPlain({ headers }: Response): boolean {
   return (headers.get('content-encoding') ?? 'identity') === 'identity';
 }
 

@@ -19,8 +19,15 @@ export function send(
   const { headers, options } = preparedFor(provider);
   const own = Object.keys(request.headers).length > 0;
   const all = own ? { ...headers, ...request.headers } : headers;
-  const call = { ...options, body: request.body, signal, headers: all };
+  const call = { ...options, ...bodyOf(request.body, all), signal };
   return check ? sendChecked(url, call, check) : fetch(url, call);
+}
+
+/** A long body is read while it is sent, on a connection of its own: it could not be sent again. */
+function bodyOf(body: UpstreamRequest['body'], headers: Readonly<Record<string, string>>) {
+  if (typeof body === 'string' || body instanceof Uint8Array) return { body, headers };
+  const length = { 'content-length': String(body.bytes) };
+  return { body: body.chunks(), headers: { ...headers, ...length }, keepalive: false };
 }
 
 async function sendChecked(url: string, call: Call, check: CheckAddress): Promise<Response> {

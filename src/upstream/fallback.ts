@@ -4,6 +4,7 @@ import type { FailureKind, UpstreamFailure } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import type { AttemptResult, OpenStream, WholeReply } from './attempt.ts';
+import type { OpenBytes } from './bytes.ts';
 import { finalError, scrub, type TriedFailure } from './disclosure.ts';
 
 /** One line of a request's trail: where it went and what came of it. Kept for the log. */
@@ -24,7 +25,7 @@ export interface OpenedStream extends OpenStream {
 
 export interface Opened {
   readonly offer: Offer;
-  readonly answer: OpenedStream | WholeReply;
+  readonly answer: OpenedStream | OpenBytes | WholeReply;
   readonly firstByteMs: number;
 }
 

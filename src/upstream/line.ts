@@ -7,7 +7,7 @@ export interface LineLimits {
   readonly stallMs: number;
 }
 
-const usualLimits: LineLimits = { attemptMs: attemptMsMax, stallMs: clientStallMs };
+export const usualLimits: LineLimits = { attemptMs: attemptMsMax, stallMs: clientStallMs };
 
 /**
  * One connection to an upstream and our patience with it. Hangs up by itself when the client

@@ -1,7 +1,10 @@
+import { keepAliveMs } from '../core/bounds.ts';
 import { asGatewayError, GatewayError } from '../core/errors.ts';
-import type { ReplyClosing } from '../dialects/dialect.ts';
+import type { ReplyClosing, UpstreamFailure } from '../dialects/dialect.ts';
+import type { AttemptResult } from './attempt.ts';
 import { publicReason } from './disclosure.ts';
 import type { OpenedStream } from './fallback.ts';
+import { within } from './patience.ts';
 import { over, silence } from './source.ts';
 
 /** How a stream ended. Exactly one of these settles the request. */
@@ -26,12 +29,16 @@ export interface OutputBudget {
  * that was not billed.
  */
 export class StreamAnswer implements AsyncIterableIterator<string> {
-  readonly #stream: OpenedStream;
+  #stream: OpenedStream;
   readonly #budget: OutputBudget;
   readonly #settle: (end: StreamEnd) => Promise<ReplyClosing>;
   #stage: 'opening' | 'flowing' | 'closing' | 'closed' = 'opening';
   #settled: Promise<ReplyClosing | GatewayError> | undefined;
   #outOfCredits = false;
+  /** How what came behind an ended stream failed. */
+  #broken: UpstreamFailure | undefined;
+  /** What comes behind an upstream stream that has ended, while it is waited for. */
+  #sequel: Promise<AttemptResult | string> | undefined;
 
   constructor(
     stream: OpenedStream,
@@ -49,8 +56,10 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
 
   async next(): Promise<IteratorResult<string>> {
     if (this.#stage === 'opening') {
-      this.#stage = this.#stream.ended ? 'closing' : 'flowing';
-      return { done: false, value: this.#stream.opening };
+      const { ended, opening, relay } = this.#stream;
+      if (ended && relay.finished) this.#goOn();
+      this.#stage = ended && !this.#sequel ? 'closing' : 'flowing';
+      return { done: false, value: opening };
     }
     if (this.#stage === 'flowing') {
       const value = await this.#flow();
@@ -66,15 +75,21 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
     this.#stage = 'closed';
     this.#stream.source.close();
     this.#stream.line.hangUp();
+    this.#sequel?.then(hangUpOn, () => undefined);
     await this.#end({ how: 'left' });
     return { done: true, value: undefined };
   }
 
   /** The next words for the client; '' once the upstream has ended or failed. */
   async #flow(): Promise<string> {
-    const { relay, reader, source } = this.#stream;
-    while (!relay.facts.failure) {
+    while (!this.#stream.relay.facts.failure) {
       try {
+        if (this.#sequel) {
+          const words = await this.#follow(this.#sequel);
+          if (words !== '' || this.#stage !== 'flowing') return words;
+          continue;
+        }
+        const { relay, reader, source } = this.#stream;
         source.expectEnd(relay.finished);
         const piece = await source.next();
         if (piece === silence) return relay.keepAlive();
@@ -82,7 +97,9 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
         for (const message of piece === over ? reader.end() : reader.push(piece)) {
           text += relay.push(message);
         }
-        const isLast = piece === over || !(await this.#affords());
+        const isOver = piece === over;
+        if (isOver && relay.finished) this.#goOn();
+        const isLast = (isOver && !this.#sequel) || !(await this.#affords());
         if (isLast) this.#finish();
         if (text !== '' || isLast) return text;
       } catch {
@@ -92,6 +109,44 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
     }
     this.#finish();
     return '';
+  }
+
+  #goOn(): void {
+    if (this.#stage === 'closed') return;
+    this.#sequel = this.#stream.goOn?.();
+    // Whoever waits for it sees its failure; a client that has left waits for nothing.
+    this.#sequel?.catch(() => undefined);
+  }
+
+  /**
+   * Goes on with another stream, or says the last words that were waited for. What was waited for
+   * in vain stays there: without it the answer is not whole.
+   */
+  async #follow(sequel: Promise<AttemptResult | string>): Promise<string> {
+    const { relay, source, line, scrub } = this.#stream;
+    const next = await within(sequel, keepAliveMs);
+    if (next === undefined) return relay.keepAlive();
+    if (typeof next === 'string') {
+      this.#sequel = undefined;
+      this.#finish();
+      return next;
+    }
+    if (next.kind === 'stream') {
+      source.close();
+      line.release();
+      this.#sequel = undefined;
+      this.#stream = { ...next, scrub };
+      if (next.ended && next.relay.finished) this.#goOn();
+      else if (next.ended) this.#finish();
+      return next.opening;
+    }
+    if (next.kind === 'failed') this.#broken = next.failure;
+    this.#finish();
+    return '';
+  }
+
+  get #isWhole(): boolean {
+    return this.#stream.relay.finished && !this.#sequel;
   }
 
   /** A client that left while we waited for the upstream has closed the answer already. */
@@ -112,11 +167,13 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
     const { relay, source, line } = this.#stream;
     source.close();
     // The line hangs up on the upstream by itself then, which looks like a broken upstream.
-    if (line.clientLeft && !relay.finished) {
+    if (line.clientLeft && !this.#isWhole) {
       await this.#end({ how: 'left' });
       return '';
     }
-    const error = this.#outOfCredits ? outOfCredits() : brokenBy(this.#stream);
+    const error = this.#outOfCredits
+      ? outOfCredits()
+      : brokenBy(this.#stream, this.#isWhole, this.#broken);
     if (error) {
       line.hangUp();
       await this.#end({ how: 'cut', error });
@@ -133,20 +190,31 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
   }
 }
 
+/** A stream that opened when nobody was there any more. */
+function hangUpOn(next: AttemptResult | string): void {
+  if (typeof next === 'string' || next.kind !== 'stream') return;
+  next.source.close();
+  next.line.hangUp();
+}
+
 function outOfCredits(): GatewayError {
   const message = 'The credits ran out in the middle of this answer.';
   return new GatewayError('insufficient_credits', message);
 }
 
 /** Why an ended stream does not count as an answer; undefined when it does. */
-function brokenBy({ relay, line, scrub }: OpenedStream): GatewayError | undefined {
-  const { failure } = relay.facts;
+function brokenBy(
+  { relay, line, scrub }: OpenedStream,
+  isWhole: boolean,
+  broken: UpstreamFailure | undefined,
+): GatewayError | undefined {
+  const failure = relay.facts.failure ?? broken;
   if (failure) {
     const why = scrub(publicReason(failure));
     const message = `The provider failed in the middle of its answer: ${why}`;
     return new GatewayError('upstream_error', message);
   }
-  if (relay.finished) return undefined;
+  if (isWhole) return undefined;
   if (line.timedOut) {
     const message = 'The provider fell silent in the middle of its answer.';
     return new GatewayError('upstream_error', message, { status: 504 });

@@ -1,5 +1,6 @@
 import { keepAliveMs } from '../core/bounds.ts';
 import type { Line } from './line.ts';
+import type { Tape } from './tape.ts';
 import type { Waiting, Watch } from './watch.ts';
 
 /** Nothing has come for a while: the client should hear from us. */
@@ -33,12 +34,20 @@ export class Source {
   readonly #line: Line;
   readonly #watch: Watch;
   readonly #patience: Required<Patience>;
+  readonly #tape: Tape | undefined;
   readonly #quiet: Waiting = { at: Number.POSITIVE_INFINITY, fire: () => this.#onQuiet() };
   #read: Promise<Read> | undefined;
   #endAt = Number.POSITIVE_INFINITY;
   #wake: ((piece: typeof silence) => void) | undefined;
 
-  constructor(body: ReadableStream<Uint8Array>, line: Line, watch: Watch, patience: Patience) {
+  constructor(
+    body: ReadableStream<Uint8Array>,
+    line: Line,
+    watch: Watch,
+    patience: Patience,
+    tape?: Tape,
+  ) {
+    this.#tape = tape;
     this.#reader = body.getReader();
     this.#line = line;
     this.#watch = watch;
@@ -64,8 +73,8 @@ export class Source {
     if (result === silence) return silence;
     this.#read = undefined;
     this.#line.relax();
-    if (!result.done) return this.#decoder.decode(result.value, { stream: true });
-    return this.#decoder.decode() || over;
+    if (result.done) return this.#heard(this.#decoder.decode()) || over;
+    return this.#heard(this.#decoder.decode(result.value, { stream: true }));
   }
 
   /** The answer is whole, or goes on after all: bounds what is still waited for, or lifts that. */
@@ -78,6 +87,11 @@ export class Source {
 
   close(): void {
     this.#watch.remove(this.#quiet);
+  }
+
+  #heard(text: string): string {
+    this.#tape?.add(text);
+    return text;
   }
 
   #onQuiet(): void {

@@ -1,40 +1,63 @@
 import assert from 'node:assert/strict';
-import type { Conversation, ReplyIdentity } from '../dialects/dialect.ts';
+import type { ChatAsk } from '../core/chat.ts';
+import type { Conversation, Crossing, UpstreamRequest } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { type AttemptResult, attempt } from './attempt.ts';
-import type { GuardedFetch } from './guarded-fetch.ts';
 import { inlineImages } from './inline-images.ts';
-import type { CheckAddress } from './user-address.ts';
-import type { Watch } from './watch.ts';
-
-export interface Trying {
-  readonly conversation: Conversation;
-  readonly offer: Offer;
-  readonly identity: ReplyIdentity;
-  /** The output cap to send; null leaves the client's own. */
-  readonly outputTokensMax: number | null;
-  readonly client: AbortSignal;
-  readonly watch: Watch;
-  readonly fetchGuarded: GuardedFetch;
-  /** For addresses that tenants chose. */
-  readonly checkAddress: CheckAddress;
-}
+import type { Link } from './link.ts';
 
 const noImages: ReadonlyMap<string, string> = new Map();
 
 /** Puts a conversation into an offer's words and tries it there. */
-export async function tryOffer(trying: Trying): Promise<AttemptResult> {
-  const { conversation, offer, identity, outputTokensMax, client, watch } = trying;
-  const { ask } = conversation;
+export function tryOffer(
+  conversation: Conversation,
+  offer: Offer,
+  link: Link,
+): Promise<AttemptResult> {
   const crossing = conversation.crossTo(offer.dialect);
   assert(crossing, `No crossing to ${offer.dialect} was planned.`);
+  return tryCrossing(crossing, conversation.ask, offer, link, link.tape);
+}
+
+/** Sends what a crossing makes of a request and reads what comes back over it. */
+export async function tryCrossing(
+  crossing: Crossing,
+  ask: ChatAsk,
+  offer: Offer,
+  link: Link,
+  tape: Link['tape'],
+): Promise<AttemptResult> {
   const images =
     offer.quirks.remote_images === 'inline' && ask.images.length > 0
-      ? await inlineImages(ask.images, trying.fetchGuarded, client)
+      ? await inlineImages(ask.images, link.fetchGuarded, link.client)
       : noImages;
-  const { upstreamModel, quirks, provider } = offer;
-  const request = crossing.write({ upstreamModel, quirks, outputTokensMax, images });
-  const check = offer.own?.isUserAddress ? trying.checkAddress : undefined;
-  const { stream } = ask;
-  return attempt({ provider, check, request, crossing, identity, stream, client, watch });
+  const { upstreamModel, quirks, provider, model } = offer;
+  const request = crossing.write({
+    upstreamModel,
+    quirks,
+    outputTokensMax: link.outputTokensMax,
+    images,
+    modelOutputTokensMax: model.max_completion_tokens ?? null,
+    thinking: model.thinking ?? null,
+    outputModalities: model.output_modalities,
+  });
+  link.tellDropped(request.dropped ?? []);
+  tape?.begin(offer, ask.stream ? 'stream' : 'whole');
+  return attempt({
+    provider,
+    check: offer.own?.isUserAddress ? link.checkAddress : undefined,
+    request: traced(request, link),
+    crossing,
+    identity: link.identity,
+    stream: ask.stream,
+    client: link.client,
+    watch: link.watch,
+    tape,
+  });
+}
+
+/** The same request, telling the provider which trace it belongs to. */
+export function traced(request: UpstreamRequest, { traceparent }: Link): UpstreamRequest {
+  if (traceparent === undefined) return request;
+  return { ...request, headers: { ...request.headers, traceparent } };
 }

@@ -1,0 +1,28 @@
+import type { Recording } from '../core/recording.ts';
+
+/** One use of an `Idempotency-Key`. */
+export interface Claim {
+  readonly tenantId: string;
+  readonly key: string;
+  /** Names the request it was first used with. */
+  readonly fingerprint: string;
+  readonly requestId: string;
+}
+
+export type Claimed =
+  /** Nobody used it before, or whoever did never finished: ours to answer. */
+  | { readonly state: 'ours' }
+  | { readonly state: 'other_request' }
+  | { readonly state: 'running' }
+  /** Null when the answer was too long to be kept. */
+  | { readonly state: 'done'; readonly recording: Recording | null };
+
+/** Where claims are kept: in the store, because they decide what is charged. */
+export interface ClaimStore {
+  claim(claim: Claim, now: number, leaseMs: number): Promise<Claimed>;
+  /** Those still being answered by this process stay its own. */
+  extend(claims: readonly Claim[], until: number): Promise<void>;
+  finish(claim: Claim, recording: Recording | null, expiresAt: number): Promise<void>;
+  release(claim: Claim): Promise<void>;
+  removeExpired(now: number): Promise<void>;
+}

@@ -1,0 +1,216 @@
+import { describe, expect, test } from 'bun:test';
+import { unwrittenLengthMax } from '../core/bounds.ts';
+import { GatewayError } from '../core/errors.ts';
+import type { Recording } from '../core/recording.ts';
+import type { Claim, Claimed, ClaimStore } from './claim.ts';
+import { type ClaimDuty, Idempotency } from './idempotency.ts';
+
+const staying = new AbortController().signal;
+
+function recording(text: string): Recording {
+  const made = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p', recordedAt: 0 };
+  return { ...made, text } as Recording;
+}
+
+let requests = 0;
+function claim(key: string, fingerprint = 'f', tenantId = 't'): Claim {
+  requests += 1;
+  return { tenantId, key, fingerprint, requestId: `r${requests}` };
+}
+
+/** Claims in memory, of a store that can be taken away. The contract suite knows the real ones. */
+class Claims implements ClaimStore {
+  isAway = false;
+  hangs = false;
+  asked = 0;
+  readonly rows = new Map<string, { claim: Claim; done?: Recording | null; until: number }>();
+
+  async claim(one: Claim, now: number, leaseMs: number): Promise<Claimed> {
+    this.asked += 1;
+    await this.#reach();
+    const row = this.rows.get(one.key);
+    if (!row || row.until <= now) {
+      this.rows.set(one.key, { claim: one, until: now + leaseMs });
+      return { state: 'ours' };
+    }
+    if (row.claim.fingerprint !== one.fingerprint) return { state: 'other_request' };
+    return row.done === undefined ? { state: 'running' } : { state: 'done', recording: row.done };
+  }
+
+  async extend(claims: readonly Claim[], until: number): Promise<void> {
+    await this.#reach();
+    for (const { key } of claims) {
+      const row = this.rows.get(key);
+      if (row && row.done === undefined) row.until = until;
+    }
+  }
+
+  async finish(one: Claim, done: Recording | null, until: number): Promise<void> {
+    await this.#reach();
+    this.rows.set(one.key, { claim: one, done, until });
+  }
+
+  async release({ key }: Claim): Promise<void> {
+    await this.#reach();
+    this.rows.delete(key);
+  }
+
+  async removeExpired(): Promise<void> {}
+
+  async #reach(): Promise<void> {
+    if (this.hangs) await new Promise(() => undefined);
+    if (this.isAway) throw new Error('the store is away');
+  }
+}
+
+function make(now = () => 0, writeMs = 20) {
+  const store = new Claims();
+  const idempotency = new Idempotency(store, now, writeMs);
+  const ask = (one: Claim, client = staying, isFit = true) =>
+    idempotency.recall(one, client, ({ text }) => (isFit ? text : undefined));
+  const [extend, writeLate] = idempotency.chores().map(({ run }) => run);
+  if (!extend || !writeLate) throw new Error('Chores are missing.');
+  return { store, ask, extend, writeLate, close: () => idempotency.close() };
+}
+
+type Asked = Awaited<ReturnType<ReturnType<typeof make>['ask']>>;
+
+function dutyOf(asked: Asked): ClaimDuty {
+  if ('duty' in asked) return asked.duty;
+  throw new Error(`No duty, but ${asked.found}.`);
+}
+
+async function refusalOf(asked: Promise<Asked>): Promise<GatewayError> {
+  const outcome = await asked.catch((thrown: unknown) => thrown);
+  if (outcome instanceof GatewayError) return outcome;
+  throw new Error(`Expected a refusal, got ${JSON.stringify(outcome)}.`);
+}
+
+describe('a key', () => {
+  test.each(['', ' ', 'a b', 'ä', 'tab\t', 'x'.repeat(256)])('%j is refused', async (key) => {
+    const { store, ask } = make();
+    const { status, param } = await refusalOf(ask(claim(key)));
+    expect([status, param, store.asked]).toEqual([400, 'Idempotency-Key', 0]);
+  });
+
+  test('of 255 signs is taken', async () => {
+    const { ask } = make();
+    dutyOf(await ask(claim('~'.repeat(255))));
+  });
+
+  test('brings the first answer again, and only to the same request', async () => {
+    const { ask } = make();
+    await dutyOf(await ask(claim('k'))).finish(recording('first'));
+    expect(await ask(claim('k'))).toEqual({ found: 'first' });
+    const other = await refusalOf(ask(claim('k', 'another request')));
+    expect([other.status, other.param]).toEqual([409, 'Idempotency-Key']);
+    expect(other.message).toContain('different request');
+  });
+
+  test('whose answer was not kept, or is of no use, is a conflict', async () => {
+    const { ask } = make();
+    await dutyOf(await ask(claim('long'))).finish(null);
+    expect((await refusalOf(ask(claim('long')))).message).toContain('too long to be kept');
+    await dutyOf(await ask(claim('odd'))).finish(recording('odd'));
+    expect((await refusalOf(ask(claim('odd'), staying, false))).message).toContain('this form');
+  });
+});
+
+describe('a repetition of a running request', () => {
+  test('waits, asks the store no second time, and gets what comes', async () => {
+    const { store, ask } = make();
+    const duty = dutyOf(await ask(claim('k')));
+    const repeated = [ask(claim('k')), ask(claim('k'))];
+    await Bun.sleep(5);
+    await duty.finish(recording('for all'));
+    expect(await Promise.all(repeated)).toEqual([{ found: 'for all' }, { found: 'for all' }]);
+    expect(store.asked).toBe(3);
+  });
+
+  test('takes over when the first brings nothing; one of several', async () => {
+    const { ask } = make();
+    const duty = dutyOf(await ask(claim('k')));
+    const repeated = [ask(claim('k')), ask(claim('k'))];
+    await Bun.sleep(5);
+    await duty.release();
+    const next = dutyOf(await Promise.race(repeated));
+    await next.finish(recording('second try'));
+    const all = await Promise.all(repeated);
+    expect(all.filter((one) => 'duty' in one)).toHaveLength(1);
+    expect(all.filter((one) => 'found' in one)).toEqual([{ found: 'second try' }]);
+  });
+
+  test('ends when its client leaves, and leaves the first alone', async () => {
+    const { ask } = make();
+    const duty = dutyOf(await ask(claim('k')));
+    const leaving = new AbortController();
+    const repeated = ask(claim('k'), leaving.signal);
+    await Bun.sleep(5);
+    leaving.abort();
+    expect((await refusalOf(repeated)).status).toBe(409);
+    await duty.finish(recording('undisturbed'));
+    expect(await ask(claim('k'))).toEqual({ found: 'undisturbed' });
+  });
+});
+
+describe('a store that is away', () => {
+  test('refuses new keys with 503: nobody knows whether they were used', async () => {
+    const { store, ask } = make();
+    store.isAway = true;
+    const { status, message } = await refusalOf(ask(claim('k')));
+    expect(status).toBe(503);
+    expect(message).not.toContain('the store is away');
+  });
+
+  test.each(['isAway', 'hangs'] as const)(
+    '(%s) holds up no answer, and hears of it later',
+    async (how) => {
+      let now = 0;
+      const { store, ask, extend, writeLate } = make(() => now);
+      const duty = dutyOf(await ask(claim('k')));
+      store[how] = true;
+      await duty.finish(recording('made meanwhile'));
+      await writeLate();
+      store[how] = false;
+      expect(store.rows.get('k')?.done).toBeUndefined();
+      expect(await ask(claim('k'))).toEqual({ found: 'made meanwhile' });
+      // Until it is written down the claim stays ours, however long that takes.
+      now = 29_000;
+      await extend();
+      now = 58_000;
+      expect(await ask(claim('k'))).toEqual({ found: 'made meanwhile' });
+      await writeLate();
+      expect(store.rows.get('k')?.done?.text).toBe('made meanwhile');
+    },
+  );
+
+  test('hears of it at the latest before it is closed', async () => {
+    const { store, ask, close } = make();
+    const duty = dutyOf(await ask(claim('k')));
+    store.isAway = true;
+    await duty.finish(recording('in time'));
+    await close();
+    store.isAway = false;
+    await close();
+    expect(store.rows.get('k')?.done?.text).toBe('in time');
+  });
+
+  test('is not waited for by more text than there is room for', async () => {
+    const { store, ask, writeLate } = make();
+    const [one, two] = [dutyOf(await ask(claim('one'))), dutyOf(await ask(claim('two')))];
+    store.isAway = true;
+    await one.finish(recording('x'.repeat(unwrittenLengthMax - 1)));
+    await two.finish(recording('xx'));
+    store.isAway = false;
+    await writeLate();
+    expect(store.rows.get('one')?.done?.text).toHaveLength(unwrittenLengthMax - 1);
+    expect(store.rows.get('two')?.done).toBeNull();
+  });
+
+  test('does not make a failed request fail twice', async () => {
+    const { store, ask } = make();
+    const duty = dutyOf(await ask(claim('k')));
+    store.isAway = true;
+    await duty.release();
+  });
+});

@@ -1,0 +1,174 @@
+import {
+  idempotencyLeaseMs,
+  idempotencyPollMs,
+  idempotencyTtlMs,
+  idempotencyWriteMs,
+  unwrittenLengthMax,
+} from '../core/bounds.ts';
+import type { Chore } from '../core/chore.ts';
+import { GatewayError, invalidRequest } from '../core/errors.ts';
+import type { Recording } from '../core/recording.ts';
+import type { Claim, ClaimStore } from './claim.ts';
+import { unlessAborted } from './unless-aborted.ts';
+
+/** Given to the request that has to make the answer; exactly one of the two is called. */
+export interface ClaimDuty {
+  /** Before the answer is charged: what was charged can then always be given again. */
+  finish(recording: Recording | null): Promise<void>;
+  release(): Promise<void>;
+}
+
+/** A claim that this process answers, and what comes of it; undefined: nothing. */
+interface Running {
+  readonly claim: Claim;
+  readonly ended: Promise<Recording | null | undefined>;
+}
+
+const keyPattern = /^[\x21-\x7e]{1,255}$/;
+
+/**
+ * The first result of a request that names itself, given again to its repetitions for a day. A
+ * repetition that comes while the first is still running waits for it.
+ */
+export class Idempotency {
+  readonly #store: ClaimStore;
+  readonly #now: () => number;
+  readonly #writeMs: number;
+  readonly #running = new Map<string, Running>();
+  /** Ended, but the store did not take it yet. */
+  readonly #unwritten = new Map<Claim, Recording | null>();
+
+  constructor(
+    store: ClaimStore,
+    now: () => number = Date.now,
+    writeMs: number = idempotencyWriteMs,
+  ) {
+    this.#store = store;
+    this.#now = now;
+    this.#writeMs = writeMs;
+  }
+
+  /** The first answer, or the duty to make it. 400 409 503 */
+  async recall<T>(
+    claim: Claim,
+    client: AbortSignal,
+    use: (recording: Recording) => T | undefined,
+  ): Promise<{ found: T } | { duty: ClaimDuty }> {
+    if (!keyPattern.test(claim.key)) {
+      const message = 'Idempotency-Key must be 1 to 255 visible ASCII characters.';
+      throw invalidRequest(message, 'Idempotency-Key');
+    }
+    for (;;) {
+      const claimed = await this.#store
+        .claim(claim, this.#now(), idempotencyLeaseMs)
+        .catch(storeAway);
+      if (claimed.state === 'ours') return { duty: this.#dutyFor(claim) };
+      if (claimed.state === 'other_request') {
+        throw conflict('was used before with a different request');
+      }
+      const done = claimed.state === 'done' ? claimed.recording : await this.#wait(claim, client);
+      if (done !== undefined) return { found: used(done, use) };
+    }
+  }
+
+  chores(): readonly Chore[] {
+    return [
+      { everyMs: idempotencyLeaseMs / 3, run: () => this.#extend() },
+      { everyMs: 1_000, run: () => this.#writeLate() },
+      { everyMs: 60_000, run: () => this.#store.removeExpired(this.#now()) },
+    ];
+  }
+
+  /** Before the store is closed: what it did not take yet would be forgotten. */
+  close(): Promise<void> {
+    return this.#writeLate();
+  }
+
+  /** What a running one brought; undefined when it is time to ask the store again. */
+  async #wait(claim: Claim, client: AbortSignal): Promise<Recording | null | undefined> {
+    if (client.aborted) throw conflict('is still being answered');
+    const here = this.#running.get(nameOf(claim));
+    if (here) return unlessAborted(here.ended, client);
+    await Bun.sleep(idempotencyPollMs);
+    return undefined;
+  }
+
+  /** Neither of the two rejects: an answer is not lost, nor its bill, because a store is away. */
+  #dutyFor(claim: Claim): ClaimDuty {
+    const { promise: ended, resolve: end } = Promise.withResolvers<Recording | null | undefined>();
+    const running: Running = { claim, ended };
+    this.#running.set(nameOf(claim), running);
+    return {
+      finish: async (recording) => {
+        if (await this.#write(claim, recording)) this.#forget(running);
+        else this.#unwritten.set(claim, this.#hasRoomFor(recording) ? recording : null);
+        end(recording);
+      },
+      release: async () => {
+        this.#forget(running);
+        end(undefined);
+        // Unless the store hears of it, the claim is free again when its lease ends.
+        await this.#store.release(claim).catch(() => undefined);
+      },
+    };
+  }
+
+  #forget(running: Running): void {
+    const name = nameOf(running.claim);
+    if (this.#running.get(name) === running) this.#running.delete(name);
+  }
+
+  /** False when the store failed or took too long; the same may be written again. */
+  #write(claim: Claim, recording: Recording | null): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const timer = setTimeout(() => resolve(false), this.#writeMs);
+    const written = this.#store.finish(claim, recording, this.#now() + idempotencyTtlMs);
+    written.then(
+      () => resolve(true),
+      () => resolve(false),
+    );
+    return promise.finally(() => clearTimeout(timer));
+  }
+
+  #hasRoomFor(recording: Recording | null): boolean {
+    let length = recording?.text.length ?? 0;
+    for (const waiting of this.#unwritten.values()) length += waiting?.text.length ?? 0;
+    return length <= unwrittenLengthMax;
+  }
+
+  async #writeLate(): Promise<void> {
+    for (const [claim, recording] of this.#unwritten) {
+      if (!(await this.#write(claim, recording))) return;
+      this.#unwritten.delete(claim);
+      this.#running.delete(nameOf(claim));
+    }
+  }
+
+  async #extend(): Promise<void> {
+    if (this.#running.size === 0) return;
+    const claims = [...this.#running.values()].map(({ claim }) => claim);
+    await this.#store.extend(claims, this.#now() + idempotencyLeaseMs);
+  }
+}
+
+function used<T>(recording: Recording | null, use: (recording: Recording) => T | undefined): T {
+  if (!recording) throw conflict('was answered before, and its answer was too long to be kept');
+  const found = use(recording);
+  if (found !== undefined) return found;
+  throw conflict('was answered before, and its answer cannot be given in this form');
+}
+
+/** A key has no spaces, so no two claims share a name. */
+function nameOf({ tenantId, key }: Claim): string {
+  return `${tenantId} ${key}`;
+}
+
+function conflict(why: string): GatewayError {
+  const message = `This Idempotency-Key ${why}.`;
+  return invalidRequest(message, 'Idempotency-Key', 409);
+}
+
+function storeAway(cause: unknown): never {
+  const message = 'An Idempotency-Key cannot be looked up right now; try again shortly.';
+  throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause });
+}

@@ -1,0 +1,61 @@
+import type { Recording } from '../core/recording.ts';
+import type { Shelf } from './shelf.ts';
+
+interface Place {
+  readonly recording: Recording;
+  readonly bytes: number;
+  readonly until: number;
+}
+
+/** Text is UTF-16 at worst, and a place costs something by itself. */
+const bytesPerCharacter = 2;
+const bytesPerPlace = 500;
+
+/** Recordings in this process; those not asked for longest go first when it is full. */
+export class MemoryShelf implements Shelf {
+  readonly #bytesMax: number;
+  readonly #now: () => number;
+  /** In the order of their last use. */
+  readonly #places = new Map<string, Place>();
+  #bytes = 0;
+
+  constructor(bytesMax: number, now: () => number = Date.now) {
+    this.#bytesMax = bytesMax;
+    this.#now = now;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  find(key: string): Recording | undefined {
+    const place = this.#places.get(key);
+    if (!place) return undefined;
+    this.#remove(key, place);
+    if (place.until <= this.#now()) return undefined;
+    this.#put(key, place);
+    return place.recording;
+  }
+
+  keep(key: string, recording: Recording, ttlSeconds: number): void {
+    const before = this.#places.get(key);
+    if (before) this.#remove(key, before);
+    const bytes = recording.text.length * bytesPerCharacter + bytesPerPlace;
+    if (bytes > this.#bytesMax) return;
+    this.#put(key, { recording, bytes, until: this.#now() + ttlSeconds * 1000 });
+    for (const [oldest, place] of this.#places) {
+      if (this.#bytes <= this.#bytesMax) break;
+      this.#remove(oldest, place);
+    }
+  }
+
+  #put(key: string, place: Place): void {
+    this.#places.set(key, place);
+    this.#bytes += place.bytes;
+  }
+
+  #remove(key: string, place: Place): void {
+    this.#places.delete(key);
+    this.#bytes -= place.bytes;
+  }
+}

@@ -1,0 +1,140 @@
+import { describe, expect, test } from 'bun:test';
+import { cacheFollowersMax } from '../core/bounds.ts';
+import type { Recording } from '../core/recording.ts';
+import { readDirectives } from './directives.ts';
+import { MemoryShelf } from './memory-shelf.ts';
+import { type Duty, type Recalled, ResponseCache } from './response-cache.ts';
+
+const staying = new AbortController().signal;
+
+function recording(text: string, recordedAt = Date.now()): Recording {
+  return { dialect: 'openai', form: 'whole', text, model: 'a/b', provider: 'p', recordedAt };
+}
+
+/** A cache, and requests to it that take any answer unless they say otherwise. */
+function make(now?: () => number) {
+  const cache = new ResponseCache(new MemoryShelf(1_000_000, now), 60, now);
+  const ask = (key: string, header: string | null = null, client = staying, isFit = true) =>
+    cache.recall(key, readDirectives(header), client, ({ text }) => (isFit ? text : undefined));
+  return { cache, ask };
+}
+
+function dutyOf(recalled: Recalled<string>): Duty {
+  if ('duty' in recalled && recalled.duty) return recalled.duty;
+  throw new Error(`No duty, but ${JSON.stringify(recalled)}.`);
+}
+
+/** What has come of a promise by now; 'waits' when nothing has. */
+async function soFar<T>(promise: Promise<T>): Promise<T | 'waits'> {
+  await Bun.sleep(1);
+  return Promise.race([promise, Promise.resolve('waits' as const)]);
+}
+
+describe('identical requests at the same time', () => {
+  test('wait for the first, and all get what it brings', async () => {
+    const { ask } = make();
+    const lead = dutyOf(await ask('q'));
+    const others = [ask('q'), ask('q'), ask('q')];
+    expect(await Promise.all(others.map(soFar))).toEqual(['waits', 'waits', 'waits']);
+    lead.keep(recording('once'));
+    for (const other of others) expect(await other).toEqual({ found: 'once' });
+    expect(await ask('q')).toEqual({ found: 'once' });
+  });
+
+  test('do not wait for another question', async () => {
+    const { ask } = make();
+    dutyOf(await ask('q'));
+    dutyOf(await ask('another'));
+  });
+
+  test('are sent one after the other while none brings anything', async () => {
+    const { ask } = make();
+    const first = dutyOf(await ask('q'));
+    const [second, third] = [ask('q'), ask('q')];
+    first.abandon();
+    const next = dutyOf(await second);
+    expect(await soFar(third)).toBe('waits');
+    next.keep(recording('at last'));
+    expect(await third).toEqual({ found: 'at last' });
+  });
+
+  test('go on without those whose client has left', async () => {
+    const { ask } = make();
+    const lead = dutyOf(await ask('q'));
+    const leaving = new AbortController();
+    const [gone, here] = [ask('q', null, leaving.signal), ask('q')];
+    expect(await soFar(gone)).toBe('waits');
+    leaving.abort();
+    // It has nobody to answer any more; what it does with its duty changes nothing.
+    dutyOf(await gone).abandon();
+    expect(await soFar(here)).toBe('waits');
+    lead.keep(recording('for the one that stayed'));
+    expect(await here).toEqual({ found: 'for the one that stayed' });
+  });
+
+  test('do not wait when the client has left before', async () => {
+    const { ask } = make();
+    dutyOf(await ask('q'));
+    dutyOf(await ask('q', null, AbortSignal.abort()));
+  });
+
+  test('do not wait when too many do already', async () => {
+    const { ask } = make();
+    const lead = dutyOf(await ask('q'));
+    const crowd = Array.from({ length: cacheFollowersMax }, () => ask('q'));
+    await Bun.sleep(1);
+    dutyOf(await ask('q')).abandon();
+    expect(await soFar(crowd.at(-1) ?? ask('q'))).toBe('waits');
+    lead.keep(recording('crowded'));
+    const answers = await Promise.all(crowd);
+    expect(answers.every((answer) => 'found' in answer && answer.found === 'crowded')).toBe(true);
+  });
+
+  test('of which one cannot use the answer: that one asks for itself', async () => {
+    const { ask } = make();
+    const lead = dutyOf(await ask('q'));
+    const picky = ask('q', null, staying, false);
+    lead.keep(recording('odd'));
+    dutyOf(await picky).keep(recording('fits'));
+    expect(await ask('q')).toEqual({ found: 'fits' });
+  });
+});
+
+describe('directives', () => {
+  test('no-store neither reads nor keeps, and does not wait', async () => {
+    const { ask } = make();
+    dutyOf(await ask('q')).keep(recording('kept'));
+    expect(await ask('q', 'no-store')).toEqual({ duty: undefined });
+    dutyOf(await ask('other'));
+    expect(await ask('other', 'no-store')).toEqual({ duty: undefined });
+  });
+
+  test('no-cache makes the answer anew, for those who come later too', async () => {
+    const { ask } = make();
+    dutyOf(await ask('q')).keep(recording('old'));
+    dutyOf(await ask('q', 'no-cache')).keep(recording('new'));
+    expect(await ask('q')).toEqual({ found: 'new' });
+  });
+
+  test('no-cache beside a running request does not end that one’s flight', async () => {
+    const { ask } = make();
+    const lead = dutyOf(await ask('q'));
+    const refresh = dutyOf(await ask('q', 'no-cache'));
+    refresh.abandon();
+    const follower = ask('q');
+    expect(await soFar(follower)).toBe('waits');
+    lead.keep(recording('lead'));
+    expect(await follower).toEqual({ found: 'lead' });
+  });
+
+  test('max-age wants an answer of that age at most', async () => {
+    let now = 100_000;
+    const { ask } = make(() => now);
+    dutyOf(await ask('q')).keep(recording('old', now));
+    now += 10_000;
+    expect(await ask('q', 'max-age=10')).toEqual({ found: 'old' });
+    now += 1;
+    dutyOf(await ask('q', 'max-age=10')).keep(recording('new', now));
+    expect(await ask('q', 'max-age=0')).toEqual({ found: 'new' });
+  });
+});

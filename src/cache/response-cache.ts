@@ -1,0 +1,84 @@
+import { cacheFollowersMax } from '../core/bounds.ts';
+import type { Recording } from '../core/recording.ts';
+import type { Directives } from './directives.ts';
+import type { Shelf } from './shelf.ts';
+import { unlessAborted } from './unless-aborted.ts';
+
+/** Given to the one who has to make the answer; exactly one of the two is called. */
+export interface Duty {
+  keep(recording: Recording): void;
+  abandon(): void;
+}
+
+/** `duty` is undefined for those who want nothing kept. */
+export type Recalled<T> = { readonly found: T } | { readonly duty: Duty | undefined };
+
+interface Flight {
+  readonly landed: Promise<Recording | undefined>;
+  followers: number;
+}
+
+/**
+ * Answers that may be given again. Of identical requests at the same time one is sent; the others
+ * wait for what it brings. If it brings nothing, the next of them is sent.
+ */
+export class ResponseCache {
+  readonly #shelf: Shelf;
+  readonly #ttlSeconds: number;
+  readonly #now: () => number;
+  readonly #flights = new Map<string, Flight>();
+
+  constructor(shelf: Shelf, ttlSeconds: number, now: () => number = Date.now) {
+    this.#shelf = shelf;
+    this.#ttlSeconds = ttlSeconds;
+    this.#now = now;
+  }
+
+  /** `use` says what a recording is good for; undefined: for nothing, and another must be made. */
+  async recall<T>(
+    key: string,
+    wish: Directives,
+    client: AbortSignal,
+    use: (recording: Recording) => T | undefined,
+  ): Promise<Recalled<T>> {
+    while (wish.mayRead) {
+      const recording = await this.#shelf.find(key);
+      const isFit = recording && this.#isYoungEnough(recording, wish);
+      const kept = isFit ? use(recording) : undefined;
+      if (kept !== undefined) return { found: kept };
+      const flight = this.#flights.get(key);
+      if (!flight || flight.followers >= cacheFollowersMax) break;
+      flight.followers += 1;
+      const landed = await unlessAborted(flight.landed, client);
+      if (client.aborted) break;
+      if (!landed) continue;
+      // It was made after we asked, so it is young enough for anybody.
+      const brought = use(landed);
+      if (brought !== undefined) return { found: brought };
+      break;
+    }
+    return { duty: wish.mayWrite ? this.#takeOff(key) : undefined };
+  }
+
+  #isYoungEnough({ recordedAt }: Recording, { maxAgeSeconds }: Directives): boolean {
+    return maxAgeSeconds === null || this.#now() - recordedAt <= maxAgeSeconds * 1000;
+  }
+
+  #takeOff(key: string): Duty {
+    const { promise, resolve } = Promise.withResolvers<Recording | undefined>();
+    const flight: Flight = { landed: promise, followers: 0 };
+    const isLead = !this.#flights.has(key);
+    if (isLead) this.#flights.set(key, flight);
+    const land = (recording: Recording | undefined) => {
+      if (isLead) this.#flights.delete(key);
+      resolve(recording);
+    };
+    return {
+      keep: (recording) => {
+        this.#shelf.keep(key, recording, this.#ttlSeconds);
+        land(recording);
+      },
+      abandon: () => land(undefined),
+    };
+  }
+}

@@ -1,0 +1,59 @@
+import { describe, expect, test } from 'bun:test';
+import { decoratedMp3, mp3File, opusFile, wavFile } from '../../tests/support/audio-files.ts';
+import { inMemory } from '../dialects/long-body.ts';
+import { likelySeconds, readSeconds, secondsMax } from './audio-length.ts';
+
+describe('the length that credits are held for', () => {
+  test('is what a file claims, as long as that is possible', () => {
+    expect(likelySeconds(1_000_000, 62.5)).toBe(62.5);
+    // A hundred bytes a second at least.
+    expect(likelySeconds(1_000_000, 1e12)).toBe(10_000);
+    expect(secondsMax(1_000_000)).toBe(10_000);
+  });
+
+  test('is long where a file claims nothing', () => {
+    expect(likelySeconds(1_000_000, null)).toBe(2_000);
+  });
+});
+
+describe('what a file says of itself', () => {
+  test.each([
+    ['wav', wavFile(10), 'audio/wav', 2.4],
+    ['mp3', mp3File(10), 'audio/mpeg', 2.4],
+    ['mp3 with tags', decoratedMp3(10), 'audio/mpeg', 2.4],
+    // 50 packets of 20 ms, less what players skip at the beginning.
+    ['ogg', opusFile(50), 'audio/ogg', 0.9935],
+  ])('%s', async (_, bytes, type, seconds) => {
+    const found = await readSeconds(inMemory(bytes), type);
+    expect(Math.abs((found ?? Number.NaN) - seconds)).toBeLessThan(0.03);
+  });
+
+  test.each([
+    ['nothing behind its first bytes', Buffer.from('\0\0\0\x18ftypM4A  and so on'), 'audio/mp4'],
+    ['rubbish', Buffer.alloc(100_000, 7), 'audio/webm'],
+  ])('%s is nothing', async (_, bytes, type) => {
+    expect(await readSeconds(inMemory(bytes), type)).toBeNull();
+  });
+
+  test('is not waited for when it takes too long', async () => {
+    expect(await readSeconds(inMemory(wavFile(10)), 'audio/wav', -1)).toBeNull();
+  });
+
+  test('is read from where the file lies, and its source is given back', async () => {
+    const bytes = wavFile(10);
+    let isOpen = false;
+    const content = {
+      bytes: bytes.length,
+      async *chunks() {
+        isOpen = true;
+        try {
+          for (let at = 0; at < bytes.length; at += 1000) yield bytes.subarray(at, at + 1000);
+        } finally {
+          isOpen = false;
+        }
+      },
+    };
+    expect(await readSeconds(content, 'audio/wav')).toBeCloseTo(2.4, 3);
+    expect(isOpen).toBe(false);
+  });
+});

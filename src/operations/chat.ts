@@ -1,0 +1,85 @@
+import type { ChatAsk } from '../core/chat.ts';
+import type { Recording } from '../core/recording.ts';
+import type { Measured } from '../core/usage.ts';
+import type {
+  ClientWords,
+  Conversation,
+  ReplyFacts,
+  ReplyIdentity,
+  ReplyRelay,
+  StreamRelay,
+} from '../dialects/dialect.ts';
+import { EventStreamReader } from '../dialects/event-stream.ts';
+import { retell } from '../dialects/retell.ts';
+import { isDialect } from '../dialects/upstreams.ts';
+import type { Errand, Sameness } from '../gateway.ts';
+import { ChatBounds, imageUnits, textBytes } from '../meter/bound.ts';
+import { estimateNote, estimateUsage } from '../meter/estimate.ts';
+import { chatMisfit, keepFittingImages } from '../route/capability.ts';
+import type { Offer } from '../route/catalogue.ts';
+import type { AttemptResult } from '../upstream/attempt.ts';
+import type { Link } from '../upstream/link.ts';
+import { tryOffer } from '../upstream/try-offer.ts';
+
+/** A conversation as an errand: chat, in whatever dialect its client speaks. */
+export class ChatErrand implements Errand {
+  readonly ask: ChatAsk;
+  readonly bounds: ChatBounds;
+  readonly words: ClientWords;
+  readonly skills: readonly string[];
+  readonly #conversation: Conversation;
+
+  constructor(conversation: Conversation) {
+    this.ask = conversation.ask;
+    this.bounds = new ChatBounds(conversation.ask);
+    this.words = conversation.words;
+    this.skills = [...new Set(conversation.ask.skills)];
+    this.#conversation = conversation;
+  }
+
+  misfit({ model, dialect }: Offer): string | null {
+    if (!this.#conversation.crossTo(dialect)) return 'cannot chat with this client';
+    return chatMisfit(model, this.ask);
+  }
+
+  refine(plan: readonly Offer[]): readonly Offer[] {
+    return keepFittingImages(plan, this.ask);
+  }
+
+  tryAt(offer: Offer, link: Link): Promise<AttemptResult> {
+    return tryOffer(this.#conversation, offer, link);
+  }
+
+  measure({ usage, outputCharacters }: ReplyFacts): Measured {
+    const units = imageUnits(this.ask);
+    if (usage) return { usage, units, isEstimate: false, note: null };
+    const estimate = estimateUsage(textBytes(this.ask), outputCharacters);
+    return { usage: estimate, units, isEstimate: true, note: estimateNote };
+  }
+
+  sameness(): Sameness {
+    const { wording, temperature } = this.#conversation;
+    return { wording, isRepeatable: temperature === 0 };
+  }
+
+  replay(recording: Recording, identity: ReplyIdentity): ReplyRelay | undefined {
+    const { dialect, text } = recording;
+    if (!isDialect(dialect)) return undefined;
+    const isStream = recording.form === 'stream';
+    const crossing = this.#conversation.crossTo(dialect);
+    if (!crossing) return undefined;
+    if (isStream !== this.ask.stream)
+      return retell(recording, dialect, identity, this.#conversation);
+    if (isStream) return streamAgain(crossing.openStream(identity), text);
+    const reply = crossing.readReply(text, identity);
+    return 'kind' in reply ? undefined : reply;
+  }
+}
+
+/** An upstream's stream of before, in the words of today's client. */
+function streamAgain(relay: StreamRelay, text: string): ReplyRelay {
+  const reader = new EventStreamReader();
+  let said = '';
+  for (const message of [...reader.push(text), ...reader.end()]) said += relay.push(message);
+  return { facts: relay.facts, write: (closing) => said + relay.close(closing) };
+}

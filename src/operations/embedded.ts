@@ -1,0 +1,93 @@
+import { idempotentLengthMax } from '../core/bounds.ts';
+import { isObject, parseJson } from '../core/json.ts';
+import { noUsage, type Usage } from '../core/usage.ts';
+import type { ReplyFacts, ReplyIdentity, ReplyRelay } from '../dialects/dialect.ts';
+import {
+  type EmbeddingsWish,
+  readVector,
+  toBase64,
+  toNumbers,
+  type Vector,
+} from '../dialects/embeddings-wish.ts';
+
+/** Vectors put into words before others have their turn: a few milliseconds. */
+const vectorsAtOnce = 32;
+
+type Encoding = EmbeddingsWish['encoding'];
+
+export interface Counted {
+  readonly tokens: number;
+  readonly isEstimate: boolean;
+}
+
+export type EmbeddedFacts = ReplyFacts & Partial<Pick<Counted, 'isEstimate'>>;
+
+/** An answer of vectors, in its client's words. */
+export class Embedded {
+  readonly #items: readonly string[];
+  readonly #counted: Counted;
+
+  private constructor(items: readonly string[], counted: Counted) {
+    this.#items = items;
+    this.#counted = counted;
+  }
+
+  static async make(
+    vectors: readonly Vector[],
+    counted: Counted,
+    encoding: Encoding,
+  ): Promise<Embedded> {
+    const items: string[] = [];
+    for (const [index, vector] of vectors.entries()) {
+      items.push(itemOf(vector, index, encoding));
+      if (index % vectorsAtOnce === vectorsAtOnce - 1) {
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    }
+    return new Embedded(items, counted);
+  }
+
+  /** One that was recorded, in either encoding. */
+  static replay(text: string, encoding: Encoding): Embedded | undefined {
+    const recorded = parseJson(text);
+    if (!isObject(recorded) || !Array.isArray(recorded.data)) return undefined;
+    const items: string[] = [];
+    for (const [index, item] of recorded.data.entries()) {
+      const vector = readVector(isObject(item) ? item.embedding : undefined);
+      if (vector === undefined) return undefined;
+      items.push(itemOf(vector, index, encoding));
+    }
+    return new Embedded(items, { tokens: Number(recorded.tokens), isEstimate: false });
+  }
+
+  /** Undefined when it is longer than anybody keeps: then it is not even put together. */
+  record(): string | undefined {
+    const length = this.#items.reduce((sum, item) => sum + item.length, 0);
+    if (length > idempotentLengthMax) return undefined;
+    return `{"tokens":${this.#counted.tokens},"data":[${this.#items.join(',')}]}`;
+  }
+
+  relay({ model }: ReplyIdentity): ReplyRelay {
+    const { tokens, isEstimate } = this.#counted;
+    const usage: Usage = { ...noUsage, inputTokens: tokens };
+    const facts: EmbeddedFacts = {
+      usage,
+      finishReason: undefined,
+      outputCharacters: 0,
+      failure: undefined,
+      isEstimate,
+    };
+    const told = JSON.stringify({ prompt_tokens: tokens, total_tokens: tokens });
+    return {
+      facts,
+      write: () =>
+        `{"object":"list","data":[${this.#items.join(',')}],` +
+        `"model":${JSON.stringify(model)},"usage":${told}}`,
+    };
+  }
+}
+
+function itemOf(vector: Vector, index: number, encoding: Encoding): string {
+  const embedding = encoding === 'base64' ? toBase64(vector) : toNumbers(vector);
+  return JSON.stringify({ object: 'embedding', index, embedding });
+}

@@ -1,0 +1,159 @@
+import { strict as assert } from 'node:assert';
+import type { Ask } from '../core/ask.ts';
+import { embeddingCallsAtOnce } from '../core/bounds.ts';
+import type { Recording } from '../core/recording.ts';
+import { type Measured, noUnits, noUsage } from '../core/usage.ts';
+import type { ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialects/dialect.ts';
+import { type Batch, type EmbeddingsDialect, embeddingsDialect } from '../dialects/embeddings.ts';
+import { countCharacters, type EmbeddingsWish } from '../dialects/embeddings-wish.ts';
+import { malformed } from '../dialects/failure.ts';
+import type { EmbeddingsRequest } from '../dialects/openai/embeddings-request.ts';
+import { toTexts } from '../dialects/token-text.ts';
+import type { Errand, Sameness } from '../gateway.ts';
+import { FixedBounds, tokensWithin } from '../meter/bound.ts';
+import { estimateNote } from '../meter/estimate.ts';
+import type { Offer } from '../route/catalogue.ts';
+import type { AttemptResult } from '../upstream/attempt.ts';
+import type { Link } from '../upstream/link.ts';
+import { isFailure, tryWhole } from '../upstream/try-whole.ts';
+import { type Counted, Embedded, type EmbeddedFacts } from './embedded.ts';
+
+/** Where nobody counted. */
+const charactersPerToken = 4;
+
+/** What a token may become once it is text again and another tokenizer has cut that. */
+const tokensPerToken = 2;
+
+/** The tokens that clients send are of this vocabulary. */
+const clientsTokenizer = 'cl100k_base';
+
+/** Texts to be turned into vectors: one errand and one bill, however many calls they take. */
+export class EmbeddingsErrand implements Errand {
+  readonly ask: Ask;
+  readonly bounds: FixedBounds;
+  readonly #wish: EmbeddingsWish;
+  #texts: Promise<readonly string[]> | undefined;
+
+  constructor({ ask, wish }: EmbeddingsRequest) {
+    this.ask = ask;
+    this.#wish = wish;
+    const usage = { ...noUsage, inputTokens: inputBound(wish) };
+    this.bounds = new FixedBounds(() => ({ usage, units: noUnits }));
+  }
+
+  misfit({ model, dialect }: Offer): string | null {
+    if (!model.features.includes('embeddings')) return 'is not an embedding model';
+    return embeddingsDialect(dialect) ? null : 'cannot be asked for embeddings where it is served';
+  }
+
+  refine(plan: readonly Offer[]): readonly Offer[] {
+    return plan;
+  }
+
+  async tryAt(offer: Offer, link: Link): Promise<AttemptResult> {
+    const dialect = embeddingsDialect(offer.dialect);
+    assert(dialect, `No embeddings at ${offer.dialect} were planned.`);
+    const wish = await this.#wordedFor(offer, dialect);
+    const batches = await embedAll(wish, dialect, offer, link);
+    if (isFailure(batches)) return { kind: 'failed', failure: batches };
+    const vectors = batches.flatMap((batch) => batch.vectors);
+    const embedded = await Embedded.make(vectors, countOf(wish, batches), wish.encoding);
+    link.tape?.begin(offer, 'whole');
+    link.tape?.add((link.tape && embedded.record()) ?? '');
+    return { kind: 'reply', relay: embedded.relay(link.identity) };
+  }
+
+  measure({ usage = noUsage, isEstimate = false }: EmbeddedFacts): Measured {
+    return { usage, units: noUnits, isEstimate, note: isEstimate ? estimateNote : null };
+  }
+
+  /** Not the encoding: vectors are kept in one form and told in the form that is wanted. */
+  sameness(): Sameness {
+    const { inputs, dimensions, user, more } = this.#wish;
+    return { wording: () => ({ inputs, dimensions, user, more }), isRepeatable: true };
+  }
+
+  replay(recording: Recording, identity: ReplyIdentity): ReplyRelay | undefined {
+    return Embedded.replay(recording.text, this.#wish.encoding)?.relay(identity);
+  }
+
+  /** With texts instead of tokens where the tokens would mean something else, or nothing. */
+  async #wordedFor({ model }: Offer, dialect: EmbeddingsDialect): Promise<EmbeddingsWish> {
+    const takesTheirs = (model.tokenizer ?? clientsTokenizer) === clientsTokenizer;
+    if (dialect.takesTokens && takesTheirs) return this.#wish;
+    if (this.#wish.inputs.every((input) => typeof input === 'string')) return this.#wish;
+    this.#texts ??= toTexts(this.#wish);
+    return { ...this.#wish, inputs: await this.#texts };
+  }
+}
+
+/** Sends the inputs in as many calls as they need, some of them at the same time. */
+async function embedAll(
+  wish: EmbeddingsWish,
+  dialect: EmbeddingsDialect,
+  offer: Offer,
+  link: Link,
+): Promise<readonly Batch[] | UpstreamFailure> {
+  const { inputs } = wish;
+  const size = Math.min(dialect.batchMax(wish), offer.quirks.embedding_batch ?? inputs.length);
+  const starts = Array.from({ length: Math.ceil(inputs.length / size) }, (_, i) => i * size);
+  const batches: Batch[] = [];
+  for (let at = 0; at < starts.length; at += embeddingCallsAtOnce) {
+    const calls = starts.slice(at, at + embeddingCallsAtOnce).map((start) => {
+      const part = starts.length === 1 ? wish : partOf(wish, start, size);
+      return embed(part, dialect, offer, link);
+    });
+    for (const batch of await Promise.all(calls)) {
+      if (isFailure(batch)) return batch;
+      batches.push(batch);
+    }
+  }
+  return batches;
+}
+
+function partOf(wish: EmbeddingsWish, start: number, size: number): EmbeddingsWish {
+  return { ...wish, inputs: wish.inputs.slice(start, start + size), isList: true };
+}
+
+async function embed(
+  wish: EmbeddingsWish,
+  dialect: EmbeddingsDialect,
+  offer: Offer,
+  link: Link,
+): Promise<Batch | UpstreamFailure> {
+  const request = dialect.write(wish, offer);
+  link.tellDropped(request.dropped ?? []);
+  return tryWhole({ request, read: (text) => readWhole(text, wish, dialect) }, offer, link);
+}
+
+function readWhole(
+  text: string,
+  { inputs }: EmbeddingsWish,
+  dialect: EmbeddingsDialect,
+): Batch | UpstreamFailure {
+  const batch = dialect.read(text);
+  if (isFailure(batch) || batch.vectors.length === inputs.length) return batch;
+  const found = `${batch.vectors.length} embeddings for ${inputs.length} inputs`;
+  return malformed(`The upstream answered with ${found}.`);
+}
+
+function countOf({ inputs }: EmbeddingsWish, batches: readonly Batch[]): Counted {
+  let told = 0;
+  for (const { promptTokens } of batches) told += promptTokens ?? Number.NaN;
+  if (!Number.isNaN(told)) return { tokens: told, isEstimate: false };
+  let [characters, tokens] = [0, 0];
+  for (const input of inputs) {
+    if (typeof input === 'string') characters += countCharacters(input);
+    else tokens += input.length;
+  }
+  return { tokens: tokens + Math.ceil(characters / charactersPerToken), isEstimate: true };
+}
+
+function inputBound({ inputs }: EmbeddingsWish): number {
+  let [bytes, tokens] = [0, 0];
+  for (const input of inputs) {
+    if (typeof input === 'string') bytes += Buffer.byteLength(input);
+    else tokens += input.length;
+  }
+  return tokensWithin(bytes) + tokens * tokensPerToken;
+}

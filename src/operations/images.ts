@@ -1,0 +1,148 @@
+import { strict as assert } from 'node:assert';
+import type { Ask } from '../core/ask.ts';
+import { imageAttemptMs } from '../core/bounds.ts';
+import type { Recording } from '../core/recording.ts';
+import type { Upload } from '../core/upload.ts';
+import { type Measured, noUsage, type Units } from '../core/usage.ts';
+import type { ReplyFacts, ReplyIdentity, ReplyRelay } from '../dialects/dialect.ts';
+import { type ImagesDialect, imagesDialect } from '../dialects/images.ts';
+import type { Drawn, Picture } from '../dialects/images-wish.ts';
+import type { ImagesRequest } from '../dialects/openai/images-request.ts';
+import type { Errand, Sameness } from '../gateway.ts';
+import { FixedBounds, tokensWithin } from '../meter/bound.ts';
+import { estimateNote, estimateUsage } from '../meter/estimate.ts';
+import type { Offer } from '../route/catalogue.ts';
+import type { AttemptResult } from '../upstream/attempt.ts';
+import type { Link } from '../upstream/link.ts';
+import { isFailure, tryWhole } from '../upstream/try-whole.ts';
+import { readRecorded, relayOf } from './drawn.ts';
+import type { Mask } from './mask.ts';
+import { readPicture } from './picture.ts';
+
+/** A picture that a client sent. */
+export interface SentPicture extends Picture {
+  readonly content: Upload;
+}
+
+export interface SentMask {
+  readonly mask: Mask;
+  readonly sha256: string;
+}
+
+/** What a picture that is read costs in tokens at most. */
+const inputImageTokens = 8_192;
+
+/** What a picture that is made costs in tokens: held before, and reckoned when nobody counted. */
+const outputTokens = {
+  low: { held: 2_048, typical: 272 },
+  medium: { held: 8_192, typical: 1_056 },
+  high: { held: 16_384, typical: 4_160 },
+  auto: { held: 16_384, typical: 1_056 },
+};
+
+/** A picture to be made from words, or an edit of pictures. */
+export class ImagesErrand implements Errand {
+  readonly ask: Ask;
+  readonly bounds: FixedBounds;
+  readonly #request: ImagesRequest;
+  readonly #images: readonly SentPicture[];
+  readonly #mask: SentMask | null;
+  readonly #units: Units;
+  readonly #attemptMs: number;
+  #isPricedByTokens = false;
+
+  constructor(
+    request: ImagesRequest,
+    images: readonly SentPicture[] = [],
+    mask: SentMask | null = null,
+    attemptMs = imageAttemptMs,
+  ) {
+    this.ask = request.ask;
+    this.#request = request;
+    this.#images = images;
+    this.#mask = mask;
+    this.#attemptMs = attemptMs;
+    this.#units = { inputImages: images.length, outputImages: 1 };
+    const words = tokensWithin(Buffer.byteLength(request.prompt));
+    const usage = {
+      ...noUsage,
+      inputTokens: words + (images.length + (mask ? 1 : 0)) * inputImageTokens,
+      outputTokens: this.#outputTokens.held,
+    };
+    this.bounds = new FixedBounds(() => ({ usage, units: this.#units }));
+  }
+
+  misfit({ model, dialect }: Offer): string | null {
+    const drawer = imagesDialect(dialect);
+    if (this.#images.length === 0) {
+      const isAble = drawer && model.features.includes('image_generation');
+      return isAble ? null : 'does not generate images';
+    }
+    const reads = model.input_modalities.includes('image');
+    if (!drawer || !reads || !model.features.includes('image_edit')) return 'does not edit images';
+    if (this.#images.length > drawer.imagesMax) return 'edits one image at a time';
+    return this.#mask && drawer.mask === 'none' ? 'takes no mask where it is served' : null;
+  }
+
+  refine(plan: readonly Offer[]): readonly Offer[] {
+    return plan;
+  }
+
+  async tryAt(offer: Offer, link: Link): Promise<AttemptResult> {
+    const dialect = imagesDialect(offer.dialect);
+    assert(dialect, `No images at ${offer.dialect} were planned.`);
+    const { upstreamModel, quirks, model, prices } = offer;
+    const { prompt, parameters, more } = this.#request;
+    const wish = {
+      prompt,
+      parameters,
+      more,
+      images: this.#images,
+      mask: await this.#maskFor(dialect),
+    };
+    const target = { upstreamModel, quirks, outputModalities: model.output_modalities };
+    const request = dialect.write(wish, target);
+    link.tellDropped(request.dropped ?? []);
+    const question = { request, read: dialect.read, attemptMs: this.#attemptMs };
+    const drawn = await tryWhole<Drawn>(question, offer, link);
+    if (isFailure(drawn)) return { kind: 'failed', failure: drawn };
+    this.#isPricedByTokens = prices.prompt > 0n || prices.completion > 0n;
+    const drawing = await readPicture(drawn, link);
+    link.tape?.begin(offer, 'whole');
+    link.tape?.add(JSON.stringify(drawing));
+    return { kind: 'reply', relay: relayOf(drawing, link.identity) };
+  }
+
+  measure({ usage }: ReplyFacts): Measured {
+    const units = this.#units;
+    if (usage) return { usage, units, isEstimate: false, note: null };
+    if (!this.#isPricedByTokens) return { usage: noUsage, units, isEstimate: false, note: null };
+    const estimate = {
+      ...estimateUsage(Buffer.byteLength(this.#request.prompt), 0),
+      outputTokens: this.#outputTokens.typical,
+    };
+    return { usage: estimate, units, isEstimate: true, note: estimateNote };
+  }
+
+  sameness(): Sameness {
+    const { prompt, parameters, more } = this.#request;
+    const images = this.#images.map(({ content }) => content.sha256);
+    const wording = () => ({ prompt, parameters, more, images, mask: this.#mask?.sha256 });
+    return { wording, isRepeatable: false };
+  }
+
+  replay(recording: Recording, identity: ReplyIdentity): ReplyRelay | undefined {
+    const drawing = readRecorded(recording.text);
+    return drawing && relayOf(drawing, identity);
+  }
+
+  get #outputTokens() {
+    return outputTokens[this.#request.parameters.quality ?? 'auto'];
+  }
+
+  async #maskFor(dialect: ImagesDialect): Promise<Picture | null> {
+    if (!this.#mask) return null;
+    const { mask } = this.#mask;
+    return dialect.mask === 'alpha' ? mask.inverted() : mask.blackAndWhite();
+  }
+}

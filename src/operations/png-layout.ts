@@ -1,0 +1,82 @@
+/** How a PNG lays its pixels out (https://www.w3.org/TR/png-3/). */
+
+export interface PngHeader {
+  readonly width: number;
+  readonly height: number;
+  readonly depth: number;
+  readonly colour: Colour;
+  readonly isInterlaced: boolean;
+}
+
+export type Colour = 'grey' | 'rgb' | 'indexed' | 'grey+alpha' | 'rgb+alpha';
+
+const colours: ReadonlyMap<
+  number,
+  { readonly colour: Colour; readonly depths: readonly number[] }
+> = new Map([
+  [0, { colour: 'grey', depths: [1, 2, 4, 8, 16] }],
+  [2, { colour: 'rgb', depths: [8, 16] }],
+  [3, { colour: 'indexed', depths: [1, 2, 4, 8] }],
+  [4, { colour: 'grey+alpha', depths: [8, 16] }],
+  [6, { colour: 'rgb+alpha', depths: [8, 16] }],
+]);
+
+const channels: Readonly<Record<Colour, number>> = {
+  grey: 1,
+  rgb: 3,
+  indexed: 1,
+  'grey+alpha': 2,
+  'rgb+alpha': 4,
+};
+
+/** Undefined when the thirteen bytes describe nothing that a PNG can be. */
+export function readHeader(ihdr: Buffer): PngHeader | undefined {
+  const [width, height, depth] = [ihdr.readUInt32BE(0), ihdr.readUInt32BE(4), ihdr.readUInt8(8)];
+  const kind = colours.get(ihdr.readUInt8(9));
+  const [compression, filter, interlace] = [ihdr[10], ihdr[11], ihdr[12] ?? 0];
+  const isKnown = compression === 0 && filter === 0 && interlace <= 1 && width > 0 && height > 0;
+  if (!kind?.depths.includes(depth) || !isKnown) return undefined;
+  return { width, height, depth, colour: kind.colour, isInterlaced: interlace === 1 };
+}
+
+export function bitsPerPixel({ colour, depth }: PngHeader): number {
+  return channels[colour] * depth;
+}
+
+/** One run over the picture: every `dx`th pixel of every `dy`th row, from a corner on. */
+export interface Pass {
+  readonly x: number;
+  readonly y: number;
+  readonly dx: number;
+  readonly dy: number;
+  readonly width: number;
+  readonly height: number;
+  readonly rowBytes: number;
+}
+
+const whole = [[0, 0, 1, 1]] as const;
+const adam7 = [
+  [0, 0, 8, 8],
+  [4, 0, 8, 8],
+  [0, 4, 4, 8],
+  [2, 0, 4, 4],
+  [0, 2, 2, 4],
+  [1, 0, 2, 2],
+  [0, 1, 1, 2],
+] as const;
+
+/** An interlaced picture comes in seven passes, those without pixels left out. */
+export function passesOf(header: PngHeader): readonly Pass[] {
+  const runs = header.isInterlaced ? adam7 : whole;
+  return runs
+    .map(([x, y, dx, dy]) => {
+      const width = Math.ceil((header.width - x) / dx);
+      const height = Math.ceil((header.height - y) / dy);
+      return { x, y, dx, dy, width, height, rowBytes: rowBytes(width, header) };
+    })
+    .filter(({ width, height }) => width > 0 && height > 0);
+}
+
+function rowBytes(width: number, header: PngHeader): number {
+  return Math.ceil((width * bitsPerPixel(header)) / 8);
+}

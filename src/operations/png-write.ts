@@ -1,0 +1,55 @@
+import { Readable } from 'node:stream';
+import { crc32, createDeflate } from 'node:zlib';
+
+/** Rows are packed in blocks of about this size. */
+const blockBytes = 256 * 1024;
+
+export interface PngRowsToWrite {
+  readonly width: number;
+  readonly height: number;
+  /** Eight bits a sample. */
+  readonly colour: 'grey' | 'rgb+alpha';
+  /** Fills in the samples of one row, which come as zeros. */
+  fill(row: Uint8Array, y: number): void;
+}
+
+/** A PNG of 8 bits a sample, not interlaced: what every reader reads. */
+export async function writePng(picture: PngRowsToWrite): Promise<Uint8Array> {
+  const { width, height, colour } = picture;
+  const header = Buffer.alloc(13);
+  header.writeUInt32BE(width, 0);
+  header.writeUInt32BE(height, 4);
+  header[8] = 8;
+  header[9] = colour === 'grey' ? 0 : 6;
+  const packed = Readable.from(blocksOf(picture)).pipe(createDeflate({ chunkSize: 64 * 1024 }));
+  const pixels = Buffer.concat(await Array.fromAsync(packed as AsyncIterable<Uint8Array>));
+  return Buffer.concat([
+    Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'),
+    chunk('IHDR', header),
+    chunk('IDAT', pixels),
+    chunk('IEND', Buffer.alloc(0)),
+  ]);
+}
+
+function* blocksOf({ width, height, colour, fill }: PngRowsToWrite): Generator<Uint8Array> {
+  // A filter in front of each row: none.
+  const rowBytes = 1 + width * (colour === 'grey' ? 1 : 4);
+  const rowsAtOnce = Math.max(1, Math.floor(blockBytes / rowBytes));
+  for (let y = 0; y < height; y += rowsAtOnce) {
+    const rows = Math.min(rowsAtOnce, height - y);
+    const block = new Uint8Array(rows * rowBytes);
+    for (let row = 0; row < rows; row += 1) {
+      fill(block.subarray(row * rowBytes + 1, (row + 1) * rowBytes), y + row);
+    }
+    yield block;
+  }
+}
+
+function chunk(type: string, data: Uint8Array): Buffer {
+  const body = Buffer.concat([Buffer.from(type, 'latin1'), data]);
+  const whole = Buffer.alloc(body.length + 8);
+  whole.writeUInt32BE(data.length, 0);
+  body.copy(whole, 4);
+  whole.writeUInt32BE(crc32(body), body.length + 4);
+  return whole;
+}

@@ -1,0 +1,105 @@
+import { strict as assert } from 'node:assert';
+import type { Ask } from '../core/ask.ts';
+import { type Measured, noUsage } from '../core/usage.ts';
+import type { ReplyFacts } from '../dialects/dialect.ts';
+import { countCharacters } from '../dialects/embeddings-wish.ts';
+import type { SpeechRequest } from '../dialects/openai/speech-request.ts';
+import { speechDialect } from '../dialects/speech.ts';
+import { speechTypes } from '../dialects/speech-wish.ts';
+import type { Errand } from '../gateway.ts';
+import { FixedBounds, tokensWithin } from '../meter/bound.ts';
+import { estimateNote, estimateUsage } from '../meter/estimate.ts';
+import type { Offer } from '../route/catalogue.ts';
+import type { AttemptResult } from '../upstream/attempt.ts';
+import { tryBytes } from '../upstream/bytes-attempt.ts';
+import type { Link } from '../upstream/link.ts';
+import { type End, partOf, typicalBytes } from './spoken-part.ts';
+import { refusalOf, speedAt, voiceAt } from './voice.ts';
+
+/** Audio tokens that a byte of text may become: twice what it usually does. */
+const audioTokensPerByte = 3;
+
+/** A text to be spoken, priced by what is in it, or by the tokens that it takes. */
+export class SpeechErrand implements Errand {
+  readonly ask: Ask;
+  readonly bounds: FixedBounds;
+  readonly #request: SpeechRequest;
+  readonly #units: { readonly characters: number; readonly bytes: number };
+  readonly #wordBytes: number;
+  /** Where it is spoken, and how long the audio is if anybody said so. */
+  #answered: { readonly isTokenPriced: boolean; readonly wholeBytes: number | null } | undefined;
+
+  constructor(request: SpeechRequest) {
+    const { input, instructions, speed } = request;
+    this.ask = request.ask;
+    this.#request = request;
+    const bytes = Buffer.byteLength(input);
+    this.#units = { characters: countCharacters(input), bytes };
+    this.#wordBytes = bytes + Buffer.byteLength(instructions ?? '');
+    const slowness = speed !== null && speed > 0 ? Math.max(1, 1 / speed) : 1;
+    const usage = {
+      ...noUsage,
+      inputTokens: tokensWithin(this.#wordBytes),
+      outputTokens: Math.ceil(bytes * audioTokensPerByte * Math.min(4, slowness)),
+    };
+    this.bounds = new FixedBounds(() => ({ usage, units: this.#units }));
+  }
+
+  misfit({ model, dialect }: Offer): string | null {
+    if (!model.features.includes('speech')) return 'is not a speech model';
+    return speechDialect(dialect) ? null : 'cannot be asked for speech where it is served';
+  }
+
+  /** A text that is too long for a fallback may still be spoken at the first place. */
+  refine(plan: readonly Offer[]): readonly Offer[] {
+    const looked = plan.map((offer) => ({
+      offer,
+      refusal: refusalOf(this.#request, this.#units, offer),
+    }));
+    const fitting = looked.filter(({ refusal }) => refusal === null);
+    // Health may have put a fallback first; what the model itself takes is said of its own place.
+    const [main] = looked.toSorted((a, b) => a.offer.priority - b.offer.priority);
+    if (fitting.length === 0 && main?.refusal) throw main.refusal;
+    return fitting.map(({ offer }) => offer);
+  }
+
+  async tryAt(offer: Offer, link: Link): Promise<AttemptResult> {
+    const dialect = speechDialect(offer.dialect);
+    assert(dialect, `No speech at ${offer.dialect} was planned.`);
+    const { input, format, instructions, more } = this.#request;
+    const { openEvents } = dialect;
+    const { prices, speech = {} } = offer;
+    const isTokenPriced = prices.prompt > 0n || prices.completion > 0n;
+    const speed = speedAt(this.#request, offer);
+    const follows = speech.instructions !== false;
+    const asEvents = isTokenPriced && speech.reports_usage === true && openEvents !== undefined;
+    const wish = { input, format, voice: voiceAt(this.#request.voice, speech), speed, asEvents };
+    const said = { ...wish, instructions: follows ? instructions : null, more };
+    const request = dialect.write(said, offer);
+    const unsaid = [
+      ...(this.#request.speed !== null && speed === null ? ['speed'] : []),
+      ...(instructions !== null && !follows ? ['instructions'] : []),
+    ];
+    link.tellDropped([...(request.dropped ?? []), ...unsaid]);
+    const contentType = speechTypes[format];
+    const result = await tryBytes({ request, contentType, openEvents }, offer, link);
+    if (result.kind === 'bytes') {
+      this.#answered = { isTokenPriced, wholeBytes: result.contentLength };
+    }
+    return result;
+  }
+
+  measure({ usage: told, outputCharacters: deliveredBytes }: ReplyFacts, how: End): Measured {
+    const { isTokenPriced = false, wholeBytes = null } = this.#answered ?? {};
+    const usage = isTokenPriced ? (told ?? estimateUsage(this.#wordBytes, 0)) : noUsage;
+    const isEstimate = isTokenPriced && !told;
+    const note = isEstimate ? estimateNote : null;
+    const all = { usage, units: this.#units, isEstimate, note };
+    if (how === 'complete') return all;
+    return partOf(all, { how, deliveredBytes, wholeBytes, typicalBytes: this.#typicalBytes });
+  }
+
+  get #typicalBytes(): number {
+    return typicalBytes(this.#request.format, this.#units.bytes, this.#request.speed ?? 1);
+  }
+}

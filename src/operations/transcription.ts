@@ -1,0 +1,129 @@
+import { strict as assert } from 'node:assert';
+import type { Ask } from '../core/ask.ts';
+import { transcriptionAttemptMsMax } from '../core/bounds.ts';
+import { invalidRequest } from '../core/errors.ts';
+import type { Recording } from '../core/recording.ts';
+import { type Measured, noUnits, noUsage } from '../core/usage.ts';
+import type { ReplyFacts, ReplyIdentity, ReplyRelay } from '../dialects/dialect.ts';
+import type { TranscriptionRequest } from '../dialects/openai/transcription-request.ts';
+import { transcriptionDialect } from '../dialects/transcription.ts';
+import type { Recorded, Transcript, TranscriptionWish } from '../dialects/transcription-wish.ts';
+import type { Errand, Sameness } from '../gateway.ts';
+import { FixedBounds } from '../meter/bound.ts';
+import type { Offer } from '../route/catalogue.ts';
+import type { AttemptResult } from '../upstream/attempt.ts';
+import type { Link } from '../upstream/link.ts';
+import { isFailure, tryWhole } from '../upstream/try-whole.ts';
+import { likelySeconds, secondsMax } from './audio-length.ts';
+
+/** A recording that a client sent. */
+export interface SentAudio extends Recorded {
+  readonly sha256: string;
+  /** As far as its own headers tell; null when they do not. */
+  readonly seconds: number | null;
+}
+
+const noFacts: ReplyFacts = {
+  usage: undefined,
+  finishReason: undefined,
+  outputCharacters: 0,
+  failure: undefined,
+};
+
+/** A recording to be written down; the provider says how long it is, and that is charged. */
+export class TranscriptionErrand implements Errand {
+  readonly ask: Ask;
+  readonly bounds: FixedBounds;
+  readonly #wish: TranscriptionWish;
+  readonly #audio: SentAudio;
+  /** A long recording may take longer than the provider's own timeout allows. */
+  readonly #patienceMs: number;
+  /** As the provider said; null when it did not. */
+  #seconds: number | null = null;
+
+  constructor({ ask, wish }: TranscriptionRequest, audio: SentAudio) {
+    this.ask = ask;
+    this.#wish = wish;
+    this.#audio = audio;
+    const audioMs = Math.ceil(likelySeconds(audio.content.bytes, audio.seconds) * 1000);
+    this.#patienceMs = Math.min(audioMs / 10, transcriptionAttemptMsMax);
+    this.bounds = new FixedBounds(() => ({ usage: noUsage, units: { audioMs } }));
+  }
+
+  misfit({ model, dialect }: Offer): string | null {
+    if (!model.features.includes('transcription')) return 'is not a transcription model';
+    if (transcriptionDialect(dialect)) return null;
+    return 'cannot be asked for transcripts where it is served';
+  }
+
+  refine(plan: readonly Offer[]): readonly Offer[] {
+    const { format } = this.#wish;
+    const formatsAt = ({ dialect }: Offer) => transcriptionDialect(dialect)?.formats ?? [];
+    const fitting = plan.filter((offer) => formatsAt(offer).includes(format));
+    const [first] = plan;
+    if (fitting.length > 0 || !first) return fitting;
+    const known = formatsAt(first).join(', ');
+    const message = `response_format must be one of ${known} with ${first.model.id}.`;
+    throw invalidRequest(message, 'response_format');
+  }
+
+  async tryAt(offer: Offer, link: Link): Promise<AttemptResult> {
+    const dialect = transcriptionDialect(offer.dialect);
+    assert(dialect, `No transcripts at ${offer.dialect} were planned.`);
+    const { format } = this.#wish;
+    const { filename, contentType, content } = this.#audio;
+    const request = dialect.write(this.#wish, { filename, contentType, content }, offer);
+    link.tellDropped(request.dropped ?? []);
+    const read = (text: string) => dialect.read(text, format);
+    const patience = this.#patienceMs > offer.provider.timeoutMs && { attemptMs: this.#patienceMs };
+    const transcript = await tryWhole<Transcript>({ request, read, ...patience }, offer, link);
+    if (isFailure(transcript)) return { kind: 'failed', failure: transcript };
+    this.#seconds = transcript.kind === 'fields' ? transcript.seconds : null;
+    const body = bodyOf(transcript, this.#wish, link.identity);
+    link.tape?.begin(offer, 'whole');
+    link.tape?.add(body);
+    return { kind: 'reply', relay: { facts: noFacts, write: () => body } };
+  }
+
+  measure(): Measured {
+    const told = this.#seconds;
+    const most = secondsMax(this.#audio.content.bytes);
+    if (told === null) {
+      const note = 'The provider did not tell how long the audio is, so nothing is charged.';
+      return { usage: noUsage, units: noUnits, isEstimate: false, isFree: true, note };
+    }
+    const audioMs = Math.round(Math.min(told, most) * 1000);
+    const isEstimate = told > most;
+    const note = isEstimate ? 'The provider told a length that this file cannot have.' : null;
+    return { usage: noUsage, units: { audioMs }, isEstimate, note };
+  }
+
+  sameness(): Sameness {
+    const { sha256 } = this.#audio;
+    const isRepeatable = this.#wish.temperature === 0;
+    return { wording: () => ({ ...this.#wish, sha256 }), isRepeatable };
+  }
+
+  replay({ text }: Recording): ReplyRelay {
+    return { facts: noFacts, write: () => text };
+  }
+}
+
+/** The body in the client's format; never with the upstream's own name of the model. */
+function bodyOf(
+  transcript: Transcript,
+  { format }: TranscriptionWish,
+  { model }: ReplyIdentity,
+): string {
+  const { text } = transcript;
+  if (transcript.kind === 'text') return text;
+  if (format === 'text') return `${text}\n`;
+  const { fields, seconds } = transcript;
+  return JSON.stringify({
+    ...(format === 'verbose_json' ? { task: 'transcribe' } : {}),
+    text,
+    ...fields,
+    ...('model' in fields ? { model } : {}),
+    ...(seconds === null ? {} : { duration: seconds }),
+  });
+}

@@ -1,0 +1,19 @@
+import type { SpeechTerms } from '../config/model-schema.ts';
+
+/** The longest text that one call takes. */
+export interface TextLimit {
+  readonly unit: 'characters' | 'bytes';
+  readonly max: number;
+}
+
+/** Where the catalogue is silent: characters at first-party-style models, bytes at the others. */
+const charactersUsual = 4_096;
+const bytesUsual = 1_000;
+
+export function textLimitOf(terms: SpeechTerms = {}): TextLimit {
+  const { style, input_characters_max: characters, input_bytes_max: bytes } = terms;
+  const isCounted = characters !== undefined || (bytes === undefined && style === 'first_party');
+  return isCounted
+    ? { unit: 'characters', max: characters ?? charactersUsual }
+    : { unit: 'bytes', max: bytes ?? bytesUsual };
+}

@@ -1,0 +1,178 @@
+import { errorBytesMax } from '../core/bounds.ts';
+import type { ReplyFacts, UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
+import { EventStreamReader, EventTooLarge } from '../dialects/event-stream.ts';
+import { failureInside, malformed, readFailure } from '../dialects/failure.ts';
+import { readAnswer } from '../dialects/read-answer.ts';
+import type { AudioEvents } from '../dialects/speech.ts';
+import type { Offer } from '../route/catalogue.ts';
+import { type AttemptResult, isOurs, isPlain } from './attempt.ts';
+import { type BytePieces, ByteSource } from './byte-source.ts';
+import type { OpenBytes } from './bytes.ts';
+import { connectionFailure, send } from './client.ts';
+import { Line } from './line.ts';
+import type { Link } from './link.ts';
+import { readAll, Source } from './source.ts';
+import { traced } from './try-offer.ts';
+import type { Watch } from './watch.ts';
+
+/** A question whose answer goes to the client as it comes. */
+export interface BytesQuestion {
+  readonly request: UpstreamRequest;
+  /** What the client is told that the bytes are. */
+  readonly contentType: string;
+  /** For answers that come as events. */
+  readonly openEvents?: (() => AudioEvents) | undefined;
+}
+
+/** One try, up to the point where the first bytes are in hand. */
+export async function tryBytes(
+  question: BytesQuestion,
+  { provider, own }: Offer,
+  link: Link,
+): Promise<AttemptResult> {
+  const line = new Line(link.watch, link.client);
+  line.expectWithin(provider.timeoutMs);
+  const check = own?.isUserAddress ? link.checkAddress : undefined;
+  try {
+    const request = traced(question.request, link);
+    const response = await send(provider, request, line.signal, check);
+    const peer = { line, watch: link.watch, idleMs: provider.idleTimeoutMs };
+    const result = await open(response, question, peer);
+    if (result.kind === 'failed') line.hangUp();
+    return result;
+  } catch (thrown) {
+    line.hangUp();
+    if (isOurs(thrown)) throw thrown;
+    const failure =
+      thrown instanceof EventTooLarge
+        ? malformed('The provider sent an event that is too large.')
+        : connectionFailure(thrown, line.timedOut);
+    return { kind: 'failed', failure };
+  }
+}
+
+/** Who is spoken to, and for how long its silence is borne. */
+interface Peer {
+  readonly line: Line;
+  readonly watch: Watch;
+  readonly idleMs: number;
+}
+
+/** The beginning of an answer that is no audio. */
+async function textOf({ body }: Response, { line, watch, idleMs }: Peer): Promise<string> {
+  if (!body) return '';
+  const source = new Source(body, line, watch, { idleMs });
+  try {
+    return (await readAll(source, errorBytesMax)) ?? '';
+  } finally {
+    source.close();
+  }
+}
+
+const audio = /^(?:audio\/|application\/ogg|(?:application|binary)\/octet-stream)/i;
+
+async function open(
+  response: Response,
+  question: BytesQuestion,
+  peer: Peer,
+): Promise<OpenBytes | { readonly kind: 'failed'; readonly failure: UpstreamFailure }> {
+  const { status, headers, body } = response;
+  const failed = (failure: UpstreamFailure) => ({ kind: 'failed', failure }) as const;
+  if (status !== 200) {
+    const text = isPlain(response) ? await textOf(response, peer) : '';
+    return failed(readFailure(status, text, headers));
+  }
+  if (!isPlain(response)) {
+    return failed(malformed('The provider sent a compressed answer that was not asked for.'));
+  }
+  const type = headers.get('content-type') ?? '';
+  const isEvents = type.startsWith('text/event-stream');
+  const events = isEvents ? question.openEvents?.() : undefined;
+  if (type !== '' && !audio.test(type) && !events) {
+    return failed(noAudio(type, await textOf(response, peer)));
+  }
+  if (!body) return failed(malformed('The provider sent an empty answer.'));
+  const length = events ? null : lengthIn(headers);
+  const source = new ByteSource(body, peer.line, peer.idleMs, length);
+  const pieces: BytePieces = events ? new EventPieces(source, events) : source;
+  const first = await pieces.next();
+  if (!first) return failed(malformed('The provider ended its answer before any audio.'));
+  return {
+    kind: 'bytes',
+    contentType: question.contentType,
+    contentLength: length,
+    first,
+    next: () => pieces.next(),
+    close: () => peer.line.release(),
+    line: peer.line,
+    facts: factsOf(events),
+  };
+}
+
+function lengthIn(headers: Headers): number | null {
+  const length = headers.get('content-length');
+  return length !== null && /^\d{1,15}$/.test(length) ? Number(length) : null;
+}
+
+/** At best an error in disguise. */
+function noAudio(type: string, text: string): UpstreamFailure {
+  const [plain = ''] = type.split(';');
+  const unasked = malformed(`The provider answered with ${plain}, which was not asked for.`);
+  const read = readAnswer(text, (body) => failureInside(body) ?? unasked);
+  return read.kind === 'malformed' ? unasked : read;
+}
+
+/** The usage is known only when the last event was read. */
+function factsOf(events: AudioEvents | undefined): OpenBytes['facts'] {
+  const facts: ReplyFacts & { outputCharacters: number } = {
+    get usage() {
+      return events?.usage;
+    },
+    finishReason: undefined,
+    outputCharacters: 0,
+    failure: undefined,
+  };
+  return facts;
+}
+
+/** The bytes that events carry. */
+class EventPieces implements BytePieces {
+  readonly #source: ByteSource;
+  readonly #events: AudioEvents;
+  readonly #reader = new EventStreamReader();
+  readonly #decoder = new TextDecoder();
+  #waiting: Uint8Array[] = [];
+
+  constructor(source: ByteSource, events: AudioEvents) {
+    this.#source = source;
+    this.#events = events;
+  }
+
+  async next(): Promise<Uint8Array | undefined> {
+    for (;;) {
+      const waiting = this.#waiting.shift();
+      if (waiting) return waiting;
+      if (this.#events.finished) return undefined;
+      const chunk = await this.#source.next();
+      const text = this.#decoder.decode(chunk ?? new Uint8Array(), { stream: chunk !== undefined });
+      const messages = this.#reader.push(text);
+      if (!chunk) messages.push(...this.#reader.end());
+      for (const message of messages) this.#take(this.#events.push(message));
+      if (!chunk && !this.#events.finished) throw new BrokenOff('before its last event');
+    }
+  }
+
+  #take(found: Uint8Array | UpstreamFailure | undefined): void {
+    if (found instanceof Uint8Array) this.#waiting.push(found);
+    else if (found) throw new BrokenOff(`with ${found.message}`);
+  }
+}
+
+/** An answer that ended where it could not be whole. */
+class BrokenOff extends Error {
+  override readonly name = 'BrokenOff';
+
+  constructor(how: string) {
+    super(`The provider broke off ${how}.`);
+  }
+}

@@ -1,0 +1,26 @@
+import type { ReplyIdentity } from '../dialects/dialect.ts';
+import type { GuardedFetch } from './guarded-fetch.ts';
+import type { Tape } from './tape.ts';
+import type { CheckAddress } from './user-address.ts';
+import type { Watch } from './watch.ts';
+
+/** What one try at one offer needs besides the request itself. */
+export interface Link {
+  readonly identity: ReplyIdentity;
+  /** The output cap to send; null leaves the client's own. */
+  readonly outputTokensMax: number | null;
+  /** Aborts when the client leaves. */
+  readonly client: AbortSignal;
+  readonly watch: Watch;
+  /** Hears the answer too, for those who may want to hear it again. */
+  readonly tape?: Tape | undefined;
+  /** Continues the client's trace at the provider; undefined when nobody traces. */
+  readonly traceparent?: string | undefined;
+  readonly fetchGuarded: GuardedFetch;
+  /** Called with the parameters that this offer has no words for; an empty list takes that back. */
+  tellDropped(parameters: readonly string[]): void;
+  /** Sets more credits aside for the request; false when there are no more. */
+  extendHold(credits: number): Promise<boolean>;
+  /** For addresses that tenants chose. */
+  readonly checkAddress: CheckAddress;
+}

@@ -1,0 +1,153 @@
+/** An answer that goes on behind the end of an upstream's stream: another stream, or last words. */
+import { afterEach, describe, expect, test } from 'bun:test';
+import { noUsage } from '../core/usage.ts';
+import { EventStreamReader } from '../dialects/event-stream.ts';
+import { OpenAiPassThrough } from '../dialects/openai/stream.ts';
+import type { AttemptResult } from './attempt.ts';
+import type { OpenedStream } from './fallback.ts';
+import { Line } from './line.ts';
+import { StreamAnswer, type StreamEnd } from './relay.ts';
+import { Source } from './source.ts';
+import { Watch } from './watch.ts';
+
+const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
+const boundless = { charactersMax: Number.POSITIVE_INFINITY, extend: async () => true };
+const watch = new Watch();
+const ends: (() => void)[] = [];
+afterEach(() => {
+  for (const end of ends.splice(0)) end();
+});
+
+function chunk(content: string, finish: string | null = null): string {
+  const choices = [{ index: 0, delta: { content }, finish_reason: finish }];
+  const head = { id: 'x', object: 'chat.completion.chunk', created: 0, model: 'hidden' };
+  return `data: ${JSON.stringify({ ...head, choices })}\n\n`;
+}
+
+type Sequel = () => Promise<AttemptResult | string>;
+const client = () => new AbortController();
+
+/** A stream that says this and ends; `ended` when its end was seen before its first words. */
+function opened(text: string, goOn: Sequel, left = client(), ended = false) {
+  const line = new Line(watch, left.signal);
+  const source = new Source(new Response(text).body ?? new ReadableStream(), line, watch, {
+    idleMs: 1_000,
+  });
+  ends.push(
+    () => source.close(),
+    () => line.release(),
+  );
+  const relay = new OpenAiPassThrough(identity, { includeUsage: false });
+  const stream: OpenedStream = {
+    kind: 'stream',
+    relay,
+    reader: new EventStreamReader(),
+    source,
+    line,
+    opening: '',
+    ended,
+    goOn,
+    scrub: (message) => message,
+  };
+  return stream;
+}
+
+function answering(stream: OpenedStream) {
+  const settled: StreamEnd[] = [];
+  const answer = new StreamAnswer(stream, boundless, async (end) => {
+    settled.push(end);
+    return { usage: noUsage, costCredits: 0 };
+  });
+  return { answer, settled };
+}
+
+async function hear(stream: OpenedStream) {
+  const { answer, settled } = answering(stream);
+  let text = '';
+  for await (const words of answer) text += words;
+  return { text, settled };
+}
+
+describe('behind the end of a stream', () => {
+  test('last words are said, and the answer is complete', async () => {
+    const { text, settled } = await hear(opened(chunk('a', 'stop'), async () => 'last\n\n'));
+    expect(text).toMatch(/"a".*last\n\ndata: \[DONE\]\n\n$/s);
+    expect(settled).toEqual([{ how: 'complete' }]);
+  });
+
+  test('another stream goes on, and one more, although nothing opens it', async () => {
+    const third = opened(chunk('c', 'stop'), async () => '');
+    const second = opened(chunk('b', 'stop'), async () => third);
+    const { text, settled } = await hear(opened(chunk('a', 'stop'), async () => second));
+    for (const letter of ['"a"', '"b"', '"c"']) expect(text).toContain(letter);
+    expect(text).toEndWith('data: [DONE]\n\n');
+    expect(settled).toEqual([{ how: 'complete' }]);
+  });
+
+  test('a stream that had ended before its first words is followed all the same', async () => {
+    const first = opened('', async () => 'behind\n\n', client(), true);
+    first.relay.push({ event: null, data: chunk('a', 'stop').slice('data: '.length).trim() });
+    expect((await hear(first)).text).toContain('behind');
+  });
+
+  test('a failure breaks the answer, however whole its first stream was', async () => {
+    const failure = { kind: 'server', status: 500, message: 'Oh.', retryAfterSeconds: null };
+    const broken = async () => ({ kind: 'failed', failure }) as AttemptResult;
+    const { text, settled } = await hear(opened(chunk('a', 'stop'), broken));
+    expect(settled).toMatchObject([{ how: 'cut', error: { symbol: 'upstream_error' } }]);
+    expect(text).not.toContain('[DONE]');
+  });
+
+  test('a mistake of ours breaks it too', async () => {
+    const mistaken = async () => Promise.reject(new Error('never told'));
+    const { text, settled } = await hear(opened(chunk('a', 'stop'), mistaken));
+    expect(settled).toMatchObject([{ how: 'cut' }]);
+    expect(text).not.toMatch(/\[DONE\]|never told/);
+  });
+
+  test('a client that has left is not an answer, nor a failure of the provider', async () => {
+    const leaving = client();
+    const failure = { kind: 'unreachable', status: null, message: '', retryAfterSeconds: null };
+    const goOn = async () => {
+      leaving.abort();
+      return { kind: 'failed', failure } as AttemptResult;
+    };
+    const { settled } = await hear(opened(chunk('a', 'stop'), goOn, leaving));
+    expect(settled).toEqual([{ how: 'left' }]);
+  });
+
+  test('a stream that opens when the client is gone is hung up on', async () => {
+    const late = Promise.withResolvers<AttemptResult>();
+    const asked = Promise.withResolvers<void>();
+    const first = opened(chunk('a', 'stop'), () => {
+      asked.resolve();
+      return late.promise;
+    });
+    const { answer, settled } = answering(first);
+    await answer.next();
+    await answer.next();
+    const waiting = answer.next();
+    await asked.promise;
+    await answer.return();
+    const second = opened(chunk('b'), async () => '');
+    late.resolve(second);
+    await waiting;
+    expect(second.line.signal.aborted).toBe(true);
+    expect(settled).toEqual([{ how: 'left' }]);
+  });
+
+  test('nothing is begun any more once the client is gone', async () => {
+    let begun = 0;
+    const first = opened(chunk('a', 'stop'), async () => {
+      begun += 1;
+      return '';
+    });
+    const { answer, settled } = answering(first);
+    await answer.next();
+    await answer.next();
+    const waiting = answer.next();
+    await answer.return();
+    await waiting;
+    expect([begun, settled]).toEqual([0, [{ how: 'left' }]]);
+  });
+});

@@ -1,0 +1,44 @@
+import type { Recording } from '../core/recording.ts';
+import type { Offer } from '../route/catalogue.ts';
+
+/** Listens to an answer as it comes, for those who may want to hear it again. */
+export class Tape {
+  readonly #lengthMax: number;
+  #offer: Offer | undefined;
+  #form: Recording['form'] = 'whole';
+  #pieces: string[] = [];
+  #length = 0;
+
+  constructor(lengthMax: number) {
+    this.#lengthMax = lengthMax;
+  }
+
+  /** An attempt begins; what an earlier one said is forgotten. */
+  begin(offer: Offer, form: Recording['form']): void {
+    this.#offer = offer;
+    this.#form = form;
+    this.#pieces = [];
+    this.#length = 0;
+  }
+
+  add(text: string): void {
+    this.#length += text.length;
+    // An answer too long to be kept must not be held in memory either.
+    if (this.#length <= this.#lengthMax) this.#pieces.push(text);
+    else this.#pieces = [];
+  }
+
+  /** Undefined when there is nothing worth keeping. */
+  recording(): Recording | undefined {
+    const offer = this.#offer;
+    if (!offer || this.#length === 0 || this.#length > this.#lengthMax) return undefined;
+    return {
+      dialect: offer.dialect,
+      form: this.#form,
+      text: this.#pieces.join(''),
+      model: offer.model.id,
+      provider: offer.provider.name,
+      recordedAt: Date.now(),
+    };
+  }
+}

@@ -1,0 +1,59 @@
+import { strict as assert } from 'node:assert';
+import type { ReplyFacts, UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
+import type { Offer } from '../route/catalogue.ts';
+import { attempt } from './attempt.ts';
+import type { Link } from './link.ts';
+import { traced } from './try-offer.ts';
+
+/** A question to an offer whose answer is read as a whole before any of it is told. */
+export interface Question<Read extends object> {
+  readonly request: UpstreamRequest;
+  read(text: string): Read | UpstreamFailure;
+  /** For all of it, whatever the provider's own timeouts say. */
+  readonly attemptMs?: number;
+}
+
+const noFacts: ReplyFacts = {
+  usage: undefined,
+  finishReason: undefined,
+  outputCharacters: 0,
+  failure: undefined,
+};
+
+/** Asks once: what was read in the answer, or why there is nothing. */
+export async function tryWhole<Read extends object>(
+  { request, read, attemptMs }: Question<Read>,
+  { provider, own }: Offer,
+  link: Link,
+): Promise<Read | UpstreamFailure> {
+  let found: Read | undefined;
+  const result = await attempt({
+    provider: attemptMs
+      ? { ...provider, timeoutMs: attemptMs, idleTimeoutMs: attemptMs }
+      : provider,
+    check: own?.isUserAddress ? link.checkAddress : undefined,
+    request: traced(request, link),
+    crossing: {
+      write: () => request,
+      openStream: () => assert.fail('Nobody asked for a stream.'),
+      readReply(text) {
+        const answer = read(text);
+        if (isFailure(answer)) return answer;
+        found = answer;
+        return { facts: noFacts, write: () => '' };
+      },
+    },
+    identity: link.identity,
+    stream: false,
+    client: link.client,
+    watch: link.watch,
+    attemptMs,
+  });
+  if (result.kind === 'failed') return result.failure;
+  assert(found, 'An answer was read and is not there.');
+  return found;
+}
+
+export function isFailure(read: object | UpstreamFailure): read is UpstreamFailure {
+  return 'kind' in read && 'retryAfterSeconds' in read;
+}
