@@ -7,6 +7,7 @@ import type { Flags } from '../config/overrides.ts';
 import { nearest } from '../core/nearest.ts';
 import type { StatementReads } from '../record/statement.ts';
 import type { Report, Verification } from '../store/verify.ts';
+import type { SkillDesk } from '../tools/skills/skill-desk.ts';
 
 /** What a command is, what it gets, and how its words on the command line are read. */
 
@@ -42,12 +43,17 @@ export interface LedgerDesk {
   verify(report: Report): Promise<Verification>;
 }
 
+/** What is done with tenants' skills. */
+export interface Skills {
+  readonly skills: SkillDesk;
+}
+
 export interface Context {
   readonly args: Args;
   /** Settings that every command takes: which configuration, which data. */
   readonly flags: Flags;
   /** Opens the store on first use; it is closed when the command has ended. */
-  desk(): Promise<KeyDesk & CreditDesk & ByokDesk & LedgerDesk>;
+  desk(): Promise<KeyDesk & CreditDesk & ByokDesk & LedgerDesk & Skills>;
   models(): Promise<readonly Model[]>;
   /** One or more lines for people or programs; the last line break is added. */
   out(text: string): void;

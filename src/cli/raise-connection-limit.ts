@@ -1,4 +1,5 @@
 import type { Environment } from '../config/read-file.ts';
+import { ownProgram } from './own-program.ts';
 
 const variable = 'BUN_CONFIG_MAX_HTTP_REQUESTS';
 
@@ -10,9 +11,7 @@ const variable = 'BUN_CONFIG_MAX_HTTP_REQUESTS';
 export function raiseConnectionLimit(words: readonly string[], environment: Environment): void {
   if (words[0] !== 'serve' || environment[variable] !== undefined) return;
   if (typeof process.execve !== 'function') return;
-  const compiled = Bun.main.startsWith('/$bunfs') || Bun.main.startsWith('B:/~BUN');
-  const program = compiled ? [] : [...process.execArgv, Bun.main];
-  process.execve(process.execPath, [process.execPath, ...program, ...words], {
+  process.execve(process.execPath, [...ownProgram(), ...words], {
     ...environment,
     [variable]: '65336',
   });

@@ -8,6 +8,8 @@ import { ConfigProblems } from '../config/problems.ts';
 import { Secret } from '../core/secret.ts';
 import { openStore } from '../store/open.ts';
 import { verifyBooks } from '../store/verify.ts';
+import { builtInSkills } from '../tools/skills/built-in.ts';
+import { SkillDesk } from '../tools/skills/skill-desk.ts';
 import { runCommand, type World } from './run.ts';
 import { topics } from './topics.ts';
 
@@ -63,6 +65,12 @@ async function tollgate(...words: string[]) {
           Vault.open({ store: credentials, secret: new Secret(secretKey), isStart: false }),
         refusalOf: async (url) => (url.includes('public') ? null : 'The address is not public.'),
         changed: () => undefined,
+        skills: new SkillDesk({
+          book: store.skills,
+          builtIn: builtInSkills,
+          now: () => Date.UTC(2026, 10, 15, 12),
+          changed: () => undefined,
+        }),
         credits: creditBook,
         spending: keySpending,
         statements,

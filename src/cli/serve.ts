@@ -2,10 +2,15 @@ import type { Config } from '../config/config.ts';
 import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Flags } from '../config/overrides.ts';
-import { version } from '../config/version.ts';
-import { createLog } from '../telemetry/log.ts';
-import { build, type Tollgate } from '../wire.ts';
-import type { Context, Topic } from './command.ts';
+import { ConfigProblems } from '../config/problems.ts';
+import { createLog, type Log, reason } from '../telemetry/log.ts';
+import { build } from '../wire.ts';
+import type { Args, Context, Topic } from './command.ts';
+import { greeting, type Ready, readyOf } from './greeting.ts';
+import { reloadSignal, type StopSignal, stopSignal } from './signals.ts';
+import { Crew } from './workers.ts';
+
+const workersMax = 64;
 
 export const serve: Topic = {
   name: 'serve',
@@ -21,6 +26,16 @@ export const serve: Topic = {
           hint: '<number>',
           summary: 'Port to listen on; 0 for any free one',
         },
+        workers: {
+          type: 'string',
+          hint: '<number>',
+          summary: 'Processes that share the port (Linux); 1 when left out',
+        },
+        worker: {
+          type: 'string',
+          hint: '<number>',
+          summary: 'Set by --workers for each process that it starts',
+        },
       },
       run: serveUntilStopped,
     },
@@ -28,23 +43,94 @@ export const serve: Topic = {
 };
 
 async function serveUntilStopped(context: Context): Promise<void> {
-  const config = loadConfig(flagsOf(context), environment);
+  const workers = readWorkers(context.args);
+  const flags = flagsOf(context);
+  const config = loadConfig(flags, environment);
   // Installed before anything slow: a stop during the start must not be lost.
   const stop = stopSignal();
-  const log = createLog((line) => process.stderr.write(line));
-  tryPort(config);
-  const tollgate = await build(config, log);
+  const hup = reloadSignal(stop);
+  const log = createLog(
+    (lines) => new Promise<void>((taken) => process.stderr.write(lines, () => taken())),
+  );
+  if (context.args.has('worker')) {
+    if (!process.send) throw new Error('--worker is set by --workers; start with that instead.');
+    // Nobody would restart or stop a worker whose parent is gone.
+    process.on('disconnect', stop.ask);
+    const worker = Number(context.args.number('worker'));
+    await serveOne(config, flags, log, stop, hup, worker, (ready) => void process.send?.(ready));
+    return;
+  }
+  const port = tryPort(config);
+  if (workers === 1) {
+    const greet = (ready: Ready) => context.out(greeting(ready, config));
+    await serveOne(config, flags, log, stop, hup, null, greet);
+    return;
+  }
+  if (process.platform !== 'linux') {
+    throw new Error('--workers needs Linux, where processes can share a port; start one without.');
+  }
+  const crew = new Crew(childWords(flags, port), log);
+  hup.call(() => {
+    if (readAgain(flags, log)) crew.reload();
+  });
+  const greet = (ready: Ready) => context.out(greeting(ready, config, workers));
+  await crew.run(workers, stop, greet);
+}
+
+/** One gateway in this process, from its start until its last request has ended. */
+async function serveOne(
+  config: Config,
+  flags: Flags,
+  log: Log,
+  stop: StopSignal,
+  hup: ReturnType<typeof reloadSignal>,
+  worker: number | null,
+  announce: (ready: Ready) => void,
+): Promise<void> {
+  let { drainSeconds } = config.server;
+  const tollgate = await build(config, log, worker);
   let port: number;
   try {
-    port = tollgate.listen();
+    port = tollgate.listen(worker !== null);
   } catch (thrown) {
     await tollgate.drain(0);
     throw new Error(cannotListen(config, thrown));
   }
-  context.out(greeting(tollgate, config, port));
+  hup.call(() => {
+    const wanted = readAgain(flags, log);
+    if (!wanted) return;
+    try {
+      const { config: next, needRestart, models } = tollgate.reload(wanted);
+      drainSeconds = next.server.drainSeconds;
+      const waits = needRestart.length > 0 ? needRestart.join(', ') : undefined;
+      log.info('config_reloaded', { source: next.source, models, needs_restart: waits });
+    } catch (thrown) {
+      log.error('config_refused', { problem: reason(thrown) });
+    }
+  });
+  announce(readyOf(tollgate, port));
   await stop.asked;
-  log.info('draining', { seconds: config.server.drainSeconds });
-  await Promise.race([tollgate.drain(config.server.drainSeconds), stop.again]);
+  log.info('draining', { seconds: drainSeconds });
+  await Promise.race([tollgate.drain(drainSeconds), stop.again]);
+}
+
+/** The configuration as it is now; undefined, with every problem in the log, when it is no good. */
+function readAgain(flags: Flags, log: Log): Config | undefined {
+  try {
+    return loadConfig(flags, environment);
+  } catch (thrown) {
+    const problems = thrown instanceof ConfigProblems ? thrown.message.split('\n') : [];
+    for (const problem of problems.length > 0 ? problems : [reason(thrown)]) {
+      log.error('config_refused', { problem });
+    }
+    return undefined;
+  }
+}
+
+function readWorkers(args: Args): number {
+  const workers = args.number('workers') ?? 1;
+  if (typeof workers === 'number' && workers >= 1 && workers <= workersMax) return workers;
+  throw new Error(`--workers must be a whole number from 1 to ${workersMax}.`);
 }
 
 function flagsOf({ args, flags }: Context): Flags {
@@ -53,22 +139,23 @@ function flagsOf({ args, flags }: Context): Flags {
   return { ...flags, ...(host ? { host } : {}), ...(port ? { port } : {}) };
 }
 
-/** The first signal asks to finish, the second not to wait. */
-function stopSignal(): { asked: Promise<void>; again: Promise<void> } {
-  const asked = Promise.withResolvers<void>();
-  const again = Promise.withResolvers<void>();
-  let count = 0;
-  const onSignal = () => (count++ === 0 ? asked : again).resolve();
-  process.on('SIGTERM', onSignal);
-  process.on('SIGINT', onSignal);
-  return { asked: asked.promise, again: again.promise };
+/** The port is named, so that all of them take the same one. */
+function childWords({ config, dataDir, host }: Flags, port: number): string[] {
+  return [
+    ...(config === undefined ? [] : ['--config', config]),
+    ...(dataDir === undefined ? [] : ['--data-dir', dataDir]),
+    ...(host === undefined ? [] : ['--host', host]),
+    ...['--port', String(port)],
+  ];
 }
 
 /** The first start shows its secrets once: one that cannot listen must not get so far. */
-function tryPort(config: Config): void {
+function tryPort(config: Config): number {
   const { host: hostname, port } = config.server;
   try {
-    Bun.listen({ hostname, port, socket: { data() {} } }).stop(true);
+    const probe = Bun.listen({ hostname, port, socket: { data() {} } });
+    probe.stop(true);
+    return probe.port;
   } catch (thrown) {
     throw new Error(cannotListen(config, thrown));
   }
@@ -83,40 +170,4 @@ function cannotListen({ server }: Config, thrown: unknown): string {
   if (code === 'EACCES') return `Listening on ${where} is not allowed for this user.`;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   return `Cannot listen on ${where}: ${message}`;
-}
-
-/** What a person reads first. Secrets appear on the first start only. */
-function greeting(
-  { firstSecrets, models, engine }: Tollgate,
-  config: Config,
-  port: number,
-): string {
-  const host = config.server.host.includes(':') ? `[${config.server.host}]` : config.server.host;
-  const url = config.server.publicUrl ?? `http://${host}:${port}`;
-  const data = engine === 'sqlite' ? `data in ${config.dataDir}` : `data in ${engine}`;
-  const demo = config.demo ? ', the demo among them' : '';
-  const lines = [
-    `Tollgate ${version} is ready at ${url}`,
-    `${models.length} models${demo}; ${data}; settings from ${config.source}.`,
-  ];
-  if (!firstSecrets) {
-    lines.push('New keys: npm run tollgate keys create -- --name "my app"');
-    return lines.join('\n');
-  }
-  const model =
-    models.find(({ id }) => id === 'demo/chat')?.id ?? models[0]?.id ?? '<brand>/<model>';
-  return [
-    ...lines,
-    '',
-    'These are shown once, keep them:',
-    `  Routing key     ${firstSecrets.apiKey}`,
-    `  Management key  ${firstSecrets.managementKey}`,
-    `  Admin token     ${firstSecrets.adminToken}`,
-    '',
-    'Try it:',
-    `  curl ${url}/v1/chat/completions \\`,
-    `    -H "Authorization: Bearer ${firstSecrets.apiKey}" \\`,
-    '    -H "Content-Type: application/json" \\',
-    `    -d '{"model":"${model}","messages":[{"role":"user","content":"Hello!"}]}'`,
-  ].join('\n');
 }

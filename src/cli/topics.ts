@@ -1,11 +1,23 @@
 import { byok } from './byok.ts';
 import type { Topic } from './command.ts';
 import { credits } from './credits.ts';
+import { health } from './health.ts';
 import { keys } from './keys.ts';
 import { ledger } from './ledger.ts';
 import { models } from './models.ts';
 import { serve } from './serve.ts';
+import { skills } from './skills.ts';
 import { tenants } from './tenants.ts';
 
 /** Every first word of the command line, in the order the help lists them. */
-export const topics: readonly Topic[] = [serve, tenants, keys, credits, byok, ledger, models];
+export const topics: readonly Topic[] = [
+  serve,
+  tenants,
+  keys,
+  credits,
+  byok,
+  skills,
+  ledger,
+  models,
+  health,
+];

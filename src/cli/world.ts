@@ -6,6 +6,8 @@ import { version } from '../config/version.ts';
 import { openStore } from '../store/open.ts';
 import { secretKeyOf } from '../store/secret-key.ts';
 import { verifyBooks } from '../store/verify.ts';
+import { builtInSkills } from '../tools/skills/built-in.ts';
+import { SkillDesk } from '../tools/skills/skill-desk.ts';
 import { refusalOfAddress } from '../upstream/user-address.ts';
 import type { World } from './run.ts';
 
@@ -29,6 +31,12 @@ export const world: World = {
       vault: () => Vault.open({ store: credentials, secret: secretKeyOf(config), isStart: false }),
       refusalOf: refusalOfAddress,
       changed: () => undefined,
+      skills: new SkillDesk({
+        book: store.skills,
+        builtIn: builtInSkills,
+        now: Date.now,
+        changed: () => undefined,
+      }),
       credits: creditBook,
       spending: keySpending,
       statements,

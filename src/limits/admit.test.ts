@@ -4,6 +4,8 @@ import { GatewayError } from '../core/errors.ts';
 import { Admission } from './admit.ts';
 import { ConcurrencyLimiter } from './concurrency.ts';
 import { RateLimiter } from './rate.ts';
+import type { Entering, SharedCounts, SharedTake } from './shared-counts.ts';
+import { SharedPlaces } from './shared-places.ts';
 
 const noon = Date.UTC(2026, 10, 15, 12);
 
@@ -29,9 +31,9 @@ function newAdmission(now = noon): Admission {
   return new Admission(new RateLimiter(), new ConcurrencyLimiter(), defaults, () => now);
 }
 
-function refusal(work: () => unknown): GatewayError {
+async function refusal(work: () => unknown): Promise<GatewayError> {
   try {
-    work();
+    await work();
   } catch (thrown) {
     if (thrown instanceof GatewayError) return thrown;
   }
@@ -39,18 +41,18 @@ function refusal(work: () => unknown): GatewayError {
 }
 
 describe('requests a minute', () => {
-  test('are counted in the headers of every answer, the refused one included', () => {
+  test('are counted in the headers of every answer, the refused one included', async () => {
     const admission = newAdmission(noon + 15_000);
     const remaining: (string | undefined)[] = [];
     for (let i = 0; i < 2; i++) {
       const headers: Record<string, string> = {};
-      admission.countRequest(caller(), headers);
+      await admission.countRequest(caller(), headers);
       remaining.push(headers['x-ratelimit-remaining']);
     }
     expect(remaining).toEqual(['1', '0']);
 
     const headers: Record<string, string> = {};
-    const error = refusal(() => admission.countRequest(caller(), headers));
+    const error = await refusal(() => admission.countRequest(caller(), headers));
     expect(headers).toEqual({
       'x-ratelimit-limit': '2',
       'x-ratelimit-remaining': '0',
@@ -61,32 +63,181 @@ describe('requests a minute', () => {
     expect(error.message).toBe('This API key may send 2 requests a minute; try again in 45 s.');
   });
 
-  test('follow the key’s own limit', () => {
+  test('follow the key’s own limit', async () => {
     const admission = newAdmission();
     const own = caller({ requestsPerMinute: 1 });
-    admission.countRequest(own, {});
-    expect(refusal(() => admission.countRequest(own, {})).message).toContain('1 requests a minute');
+    await admission.countRequest(own, {});
+    const { message } = await refusal(() => admission.countRequest(own, {}));
+    expect(message).toContain('1 requests a minute');
   });
 });
 
 describe('running requests', () => {
-  test('take a place until they leave, once', () => {
+  test('take a place until they leave, once', async () => {
     const admission = newAdmission();
-    const leave = admission.enter(caller());
-    const error = refusal(() => admission.enter(caller({ keyId: 'key_2' })));
+    const leave = await admission.enter(caller());
+    const error = await refusal(() => admission.enter(caller({ keyId: 'key_2' })));
     expect(error).toMatchObject({ status: 429, retryAfterSeconds: 1 });
     leave();
     leave();
-    admission.enter(caller());
+    await admission.enter(caller());
     // The second call of `leave` did not free the place of somebody else.
-    expect(refusal(() => admission.enter(caller())).status).toBe(429);
+    expect((await refusal(() => admission.enter(caller()))).status).toBe(429);
   });
 
-  test('follow the tenant’s own limit', () => {
+  test('follow the tenant’s own limit', async () => {
     const admission = newAdmission();
     const roomy = caller({ concurrentRequests: 2 });
-    admission.enter(roomy);
-    admission.enter(roomy);
-    expect(refusal(() => admission.enter(roomy)).message).toContain('2 requests running');
+    await admission.enter(roomy);
+    await admission.enter(roomy);
+    const { message } = await refusal(() => admission.enter(roomy));
+    expect(message).toContain('2 requests running');
+  });
+});
+
+describe('alone', () => {
+  test('a process answers at once, without a promise', () => {
+    const admission = newAdmission();
+    expect(admission.countRequest(caller(), {})).toBeUndefined();
+    expect(admission.enter(caller())).toBeFunction();
+    expect(admission.countTokens(caller(), 1_000_000)).toBeUndefined();
+  });
+});
+
+test('tokens a minute refuse the request after the one that used them up', async () => {
+  const limits = { requestsPerMinute: 9, tokensPerMinute: 50, concurrentRequests: 1 };
+  const now = () => noon + 20_000;
+  const admission = new Admission(new RateLimiter(), new ConcurrencyLimiter(), limits, now);
+  await admission.countRequest(caller(), {});
+  await admission.countTokens(caller(), 50);
+  const headers: Record<string, string> = {};
+  const error = await refusal(() => admission.countRequest(caller(), headers));
+  expect(error.message).toBe('This API key may use 50 tokens a minute; try again in 40 s.');
+  expect(headers['x-ratelimit-remaining']).toBe('8');
+});
+
+describe('together', () => {
+  /** Says what it is told to say, and notes what it was asked. */
+  class Elsewhere implements SharedCounts {
+    isUp = true;
+    takes: (SharedTake | undefined)[] = [];
+    entering: Entering | undefined = { isFree: true, taken: 2 };
+    readonly asked: string[] = [];
+
+    async take(_tenant: string, keyId: string, _limits: object, known: { requests: number }) {
+      this.asked.push(`take ${keyId} ${known.requests}`);
+      return this.takes.shift();
+    }
+    async addTokens(_tenant: string, keyId: string, tokens: number) {
+      this.asked.push(`tokens ${keyId} ${tokens}`);
+      return undefined;
+    }
+    async enter(tenantId: string, place: string, limit: number, left: readonly string[]) {
+      this.asked.push(['enter', tenantId, place, limit, ...left].join(' '));
+      return this.entering;
+    }
+    async leave(tenantId: string, places: readonly string[]) {
+      this.asked.push(`leave ${tenantId} ${places.join(' ')}`);
+    }
+    async renew(tenantId: string, places: readonly string[]) {
+      this.asked.push(`renew ${tenantId} ${places.join(' ')}`);
+    }
+  }
+
+  function newTogether() {
+    const elsewhere = new Elsewhere();
+    const places = new SharedPlaces(elsewhere, 'me');
+    const defaults = { requestsPerMinute: 5, tokensPerMinute: 90, concurrentRequests: 2 };
+    const together = { counts: elsewhere, places };
+    const [rate, concurrency] = [new RateLimiter(), new ConcurrencyLimiter()];
+    const admission = new Admission(rate, concurrency, defaults, () => noon, together);
+    return { elsewhere, places, admission };
+  }
+
+  const counted = (requests: number, allowed: boolean): SharedTake => {
+    // Ten seconds before the end of the minute, by the clock there.
+    return { window: noon / 60_000, requests, tokens: 0, allowed, now: noon + 50_000 };
+  };
+
+  test('the count there decides, by the clock there', async () => {
+    const { elsewhere, admission } = newTogether();
+    elsewhere.takes = [counted(4, true), counted(5, false)];
+    const headers: Record<string, string> = {};
+    await admission.countRequest(caller(), headers);
+    expect(headers['x-ratelimit-remaining']).toBe('1');
+    const error = await refusal(() => admission.countRequest(caller(), headers));
+    expect(error.retryAfterSeconds).toBe(10);
+    expect(headers['x-ratelimit-remaining']).toBe('0');
+    expect(elsewhere.asked).toEqual(['take key_1 0', 'take key_1 4']);
+  });
+
+  test('nobody answers: this process goes on from what it knows, and nobody is asked', async () => {
+    const { elsewhere, admission } = newTogether();
+    elsewhere.takes = [counted(3, true), undefined];
+    const headers: Record<string, string> = {};
+    await admission.countRequest(caller(), headers);
+    await admission.countRequest(caller(), headers);
+    expect(headers['x-ratelimit-remaining']).toBe('1');
+    elsewhere.isUp = false;
+    expect(admission.countRequest(caller(), headers)).toBeUndefined();
+    expect(headers['x-ratelimit-remaining']).toBe('0');
+    expect((await refusal(() => admission.countRequest(caller(), headers))).status).toBe(429);
+    expect(elsewhere.asked).toHaveLength(2);
+  });
+
+  test('a place is taken there too and given back once; a refused one leaves nothing', async () => {
+    const { elsewhere, places, admission } = newTogether();
+    const leave = await admission.enter(caller());
+    elsewhere.entering = { isFree: false, taken: 2 };
+    expect((await refusal(() => admission.enter(caller()))).status).toBe(429);
+    await places.renew();
+    leave();
+    leave();
+    await places.renew();
+    expect(elsewhere.asked).toEqual([
+      'enter acme me:1 2',
+      'enter acme me:2 2',
+      'renew acme me:1',
+      'leave acme me:1',
+    ]);
+  });
+
+  test('where there is room, the next request takes along who left', async () => {
+    const { elsewhere, places } = newTogether();
+    elsewhere.entering = { isFree: true, taken: 5 };
+    const first = await places.enter('acme', 10);
+    await places.enter('acme', 10);
+    places.leave('acme', first ?? '');
+    expect(elsewhere.asked).toHaveLength(2);
+    const third = await places.enter('acme', 10);
+    expect(elsewhere.asked.at(-1)).toBe('enter acme me:3 10 me:1');
+    places.leave('acme', third ?? '');
+    await places.tellLeft();
+    expect(elsewhere.asked.at(-1)).toBe('leave acme me:3');
+    await places.tellLeft();
+    expect(elsewhere.asked).toHaveLength(4);
+    // Half of the places are taken: somebody may be waiting for one.
+    elsewhere.entering = { isFree: true, taken: 6 };
+    places.leave('acme', (await places.enter('acme', 10)) ?? '');
+    expect(elsewhere.asked.at(-1)).toBe('leave acme me:4');
+  });
+
+  test('places taken while nobody answered are told later, in bites', async () => {
+    const { elsewhere, places } = newTogether();
+    elsewhere.isUp = false;
+    for (let i = 0; i < 501; i++) await places.enter('acme', 10_000);
+    await places.renew();
+    expect(elsewhere.asked).toEqual([]);
+    elsewhere.isUp = true;
+    await places.renew();
+    const sizes = elsewhere.asked.map((line) => line.split(' ').length - 2);
+    expect(sizes).toEqual([500, 1]);
+  });
+
+  test('tokens are told where processes count together', async () => {
+    const { elsewhere, admission } = newTogether();
+    await admission.countTokens(caller(), 12);
+    await admission.countTokens(caller(), 0);
+    expect(elsewhere.asked).toEqual(['tokens key_1 12']);
   });
 });

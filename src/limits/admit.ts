@@ -1,59 +1,142 @@
 import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { ConcurrencyLimiter } from './concurrency.ts';
-import type { RateLimiter } from './rate.ts';
+import { type RateLimiter, type RateVerdict, verdictOf } from './rate.ts';
+import type { RateLimits, SharedCounts } from './shared-counts.ts';
+import type { SharedPlaces } from './shared-places.ts';
 
 export interface LimitDefaults {
   readonly requestsPerMinute: number;
+  /** `null` or left out: as many as the credits allow. */
+  readonly tokensPerMinute?: number | null;
   readonly concurrentRequests: number;
 }
 
-/** May this caller send one more request, now? Every request of a key passes here. */
+/** What all processes count together, where there is something to count in. */
+export interface Together {
+  readonly counts: SharedCounts;
+  readonly places: SharedPlaces;
+}
+
+/**
+ * May this caller send one more request, now? Every request of a key passes here. Alone, a process
+ * answers at once; a promise comes only where processes count together.
+ */
 export class Admission {
   readonly #rate: RateLimiter;
   readonly #concurrency: ConcurrencyLimiter;
   readonly #defaults: LimitDefaults;
   readonly #now: () => number;
+  readonly #together: Together | undefined;
 
   constructor(
     rate: RateLimiter,
     concurrency: ConcurrencyLimiter,
     defaults: LimitDefaults,
     now: () => number = Date.now,
+    together?: Together,
   ) {
     this.#rate = rate;
     this.#concurrency = concurrency;
     this.#defaults = defaults;
     this.#now = now;
+    this.#together = together;
   }
 
   /** Counts the request, writes its rate headers, and throws 429 when the quota is used up. */
-  countRequest(caller: Caller, headers: Record<string, string>): void {
-    const limit = caller.requestsPerMinute ?? this.#defaults.requestsPerMinute;
-    const verdict = this.#rate.take(caller.keyId, limit, this.#now());
-    headers['x-ratelimit-limit'] = String(verdict.limit);
-    headers['x-ratelimit-remaining'] = String(verdict.remaining);
-    headers['x-ratelimit-reset'] = String(verdict.resetAt);
-    if (verdict.allowed) return;
-    const seconds = Math.ceil(verdict.retryAfterSeconds);
-    const message = `This API key may send ${limit} requests a minute; try again in ${seconds} s.`;
-    throw new GatewayError('rate_limit_exceeded', message, {
-      retryAfterSeconds: verdict.retryAfterSeconds,
-    });
+  countRequest(caller: Caller, headers: Record<string, string>): void | Promise<void> {
+    const limits: RateLimits = {
+      requests: caller.requestsPerMinute ?? this.#defaults.requestsPerMinute,
+      tokens: this.#defaults.tokensPerMinute ?? null,
+    };
+    const counts = this.#together?.counts;
+    if (counts?.isUp) return this.#countTogether(counts, caller, limits, headers);
+    obey(this.#rate.take(caller.keyId, limits, this.#now()), limits, headers);
+  }
+
+  /** Tokens are known when a request has ended; those after it wait for the next minute. */
+  countTokens(caller: Caller, tokens: number): void | Promise<void> {
+    if ((this.#defaults.tokensPerMinute ?? null) === null || tokens === 0) return;
+    this.#rate.addTokens(caller.keyId, tokens, this.#now());
+    const counts = this.#together?.counts;
+    if (counts?.isUp) return this.#countTokensTogether(counts, caller, tokens);
   }
 
   /** Takes a place among the tenant's running requests; the answer gives it back, once. */
-  enter(caller: Caller): () => void {
+  enter(caller: Caller): (() => void) | Promise<() => void> {
+    const { tenantId } = caller;
     const limit = caller.concurrentRequests ?? this.#defaults.concurrentRequests;
-    if (!this.#concurrency.enter(caller.tenantId, limit)) {
-      const message = `This account already has ${limit} requests running, which is its limit.`;
-      throw new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 1 });
-    }
-    let left = false;
-    return () => {
-      if (left) return;
-      left = true;
-      this.#concurrency.leave(caller.tenantId);
-    };
+    if (!this.#concurrency.enter(tenantId, limit)) throw allTaken(limit);
+    const leave = once(() => this.#concurrency.leave(tenantId));
+    const places = this.#together?.places;
+    return places ? enterTogether(places, tenantId, limit, leave) : leave;
   }
+
+  async #countTogether(
+    counts: SharedCounts,
+    { tenantId, keyId }: Caller,
+    limits: RateLimits,
+    headers: Record<string, string>,
+  ): Promise<void> {
+    const taken = await counts.take(tenantId, keyId, limits, this.#rate.known(keyId));
+    if (taken) this.#rate.learn(keyId, taken);
+    const verdict = taken
+      ? verdictOf(taken, taken.allowed, limits, taken.now)
+      : this.#rate.take(keyId, limits, this.#now());
+    obey(verdict, limits, headers);
+  }
+
+  async #countTokensTogether(
+    counts: SharedCounts,
+    { tenantId, keyId }: Caller,
+    tokens: number,
+  ): Promise<void> {
+    const counted = await counts.addTokens(tenantId, keyId, tokens);
+    if (counted) this.#rate.learn(keyId, counted);
+  }
+}
+
+async function enterTogether(
+  places: SharedPlaces,
+  tenantId: string,
+  limit: number,
+  leaveHere: () => void,
+): Promise<() => void> {
+  const place = await places.enter(tenantId, limit);
+  if (place === undefined) {
+    leaveHere();
+    throw allTaken(limit);
+  }
+  return once(() => {
+    leaveHere();
+    places.leave(tenantId, place);
+  });
+}
+
+function obey(verdict: RateVerdict, limits: RateLimits, headers: Record<string, string>): void {
+  headers['x-ratelimit-limit'] = String(verdict.limit);
+  headers['x-ratelimit-remaining'] = String(verdict.remaining);
+  headers['x-ratelimit-reset'] = String(verdict.resetAt);
+  if (verdict.allowed) return;
+  const { retryAfterSeconds } = verdict;
+  const quota =
+    verdict.spent === 'tokens'
+      ? `use ${limits.tokens} tokens a minute`
+      : `send ${limits.requests} requests a minute`;
+  const message = `This API key may ${quota}; try again in ${Math.ceil(retryAfterSeconds)} s.`;
+  throw new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds });
+}
+
+function allTaken(limit: number): GatewayError {
+  const message = `This account already has ${limit} requests running, which is its limit.`;
+  return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 1 });
+}
+
+function once(leave: () => void): () => void {
+  let left = false;
+  return () => {
+    if (left) return;
+    left = true;
+    leave();
+  };
 }

@@ -4,11 +4,12 @@ import { RateLimiter } from './rate.ts';
 
 /** Noon, so on the minute. */
 const noon = Date.UTC(2026, 10, 15, 12);
+const requests = (count: number) => ({ requests: count, tokens: null });
 
 describe('a window', () => {
   test('lets exactly the limit through and says what is left', () => {
     const limiter = new RateLimiter();
-    const verdicts = Array.from({ length: 4 }, () => limiter.take('a', 3, noon + 10_000));
+    const verdicts = Array.from({ length: 4 }, () => limiter.take('a', requests(3), noon + 10_000));
     expect(verdicts.map(({ allowed }) => allowed)).toEqual([true, true, true, false]);
     expect(verdicts.map(({ remaining }) => remaining)).toEqual([2, 1, 0, 0]);
     expect(verdicts[3]).toMatchObject({
@@ -20,44 +21,44 @@ describe('a window', () => {
 
   test('ends with the minute, not a minute after the first request', () => {
     const limiter = new RateLimiter();
-    limiter.take('a', 1, noon + 59_999);
-    expect(limiter.take('a', 1, noon + 59_999)).toMatchObject({
+    limiter.take('a', requests(1), noon + 59_999);
+    expect(limiter.take('a', requests(1), noon + 59_999)).toMatchObject({
       allowed: false,
       retryAfterSeconds: 0.001,
     });
-    expect(limiter.take('a', 1, noon + 60_000).allowed).toBe(true);
+    expect(limiter.take('a', requests(1), noon + 60_000).allowed).toBe(true);
   });
 
   test('belongs to one key', () => {
     const limiter = new RateLimiter();
-    limiter.take('a', 1, noon);
-    expect(limiter.take('b', 1, noon).allowed).toBe(true);
-    expect(limiter.take('a', 1, noon).allowed).toBe(false);
+    limiter.take('a', requests(1), noon);
+    expect(limiter.take('b', requests(1), noon).allowed).toBe(true);
+    expect(limiter.take('a', requests(1), noon).allowed).toBe(false);
   });
 
   test('of a refused request costs nothing', () => {
     const limiter = new RateLimiter();
-    for (let i = 0; i < 5; i++) limiter.take('a', 2, noon);
-    expect(limiter.take('a', 3, noon).allowed).toBe(true);
+    for (let i = 0; i < 5; i++) limiter.take('a', requests(2), noon);
+    expect(limiter.take('a', requests(3), noon).allowed).toBe(true);
   });
 
   test('whose limit was lowered below what was used has nothing left, not less', () => {
     const limiter = new RateLimiter();
-    for (let i = 0; i < 5; i++) limiter.take('a', 10, noon);
-    expect(limiter.take('a', 2, noon)).toMatchObject({ allowed: false, remaining: 0 });
+    for (let i = 0; i < 5; i++) limiter.take('a', requests(10), noon);
+    expect(limiter.take('a', requests(2), noon)).toMatchObject({ allowed: false, remaining: 0 });
   });
 });
 
 describe('a clock that steps back', () => {
   test('opens no fresh window and gives nothing back', () => {
     const limiter = new RateLimiter();
-    limiter.take('a', 1, noon);
-    const back = limiter.take('a', 1, noon - 90_000);
+    limiter.take('a', requests(1), noon);
+    const back = limiter.take('a', requests(1), noon - 90_000);
     expect(back.allowed).toBe(false);
     expect(back.resetAt).toBe((noon + 60_000) / 1000);
     expect(back.retryAfterSeconds).toBe(150);
-    expect(limiter.take('a', 1, noon).allowed).toBe(false);
-    expect(limiter.take('a', 1, noon + 60_000).allowed).toBe(true);
+    expect(limiter.take('a', requests(1), noon).allowed).toBe(false);
+    expect(limiter.take('a', requests(1), noon + 60_000).allowed).toBe(true);
   });
 
   test('never lets more through in one minute than the limit, however it jumps', () => {
@@ -69,12 +70,55 @@ describe('a clock that steps back', () => {
         let now = noon;
         for (const step of steps) {
           now += step;
-          const { allowed, resetAt } = limiter.take('a', limit, now);
+          const { allowed, resetAt } = limiter.take('a', requests(limit), now);
           if (allowed) allowedIn.set(resetAt, (allowedIn.get(resetAt) ?? 0) + 1);
           expect(resetAt * 1000).toBeGreaterThan(now);
         }
         for (const count of allowedIn.values()) expect(count).toBeLessThanOrEqual(limit);
       }),
     );
+  });
+});
+
+describe('tokens', () => {
+  test('refuse what comes after the last one, until the minute ends', () => {
+    const limiter = new RateLimiter();
+    const limits = { requests: 10, tokens: 100 };
+    limiter.take('a', limits, noon);
+    limiter.addTokens('a', 99, noon + 1_000);
+    expect(limiter.take('a', limits, noon + 1_000)).toMatchObject({ allowed: true, spent: null });
+    limiter.addTokens('a', 1, noon + 2_000);
+    expect(limiter.take('a', limits, noon + 2_000)).toMatchObject({
+      allowed: false,
+      spent: 'tokens',
+      limit: 10,
+      remaining: 8,
+      retryAfterSeconds: 58,
+    });
+    expect(limiter.take('b', limits, noon + 2_000).allowed).toBe(true);
+    expect(limiter.take('a', limits, noon + 60_000).allowed).toBe(true);
+  });
+});
+
+describe('what was counted elsewhere', () => {
+  const window = noon / 60_000;
+
+  test('is gone on from, and never counted down', () => {
+    const limiter = new RateLimiter();
+    limiter.learn('a', { window, requests: 7, tokens: 20 });
+    limiter.learn('a', { window, requests: 5, tokens: 30 });
+    expect(limiter.known('a')).toEqual({ window, requests: 7, tokens: 30 });
+    expect(limiter.take('a', requests(9), noon).remaining).toBe(1);
+    expect(limiter.take('a', requests(9), noon).remaining).toBe(0);
+    expect(limiter.take('a', requests(9), noon).allowed).toBe(false);
+  });
+
+  test('in a later minute begins that minute here, and in an earlier one is forgotten', () => {
+    const limiter = new RateLimiter();
+    limiter.take('a', requests(5), noon);
+    limiter.learn('a', { window: window + 1, requests: 1, tokens: 0 });
+    expect(limiter.known('a')).toEqual({ window: window + 1, requests: 1, tokens: 0 });
+    limiter.learn('a', { window, requests: 5, tokens: 0 });
+    expect(limiter.known('a')).toEqual({ window: window + 1, requests: 1, tokens: 0 });
   });
 });

@@ -1,9 +1,13 @@
-/** Requests per minute, in fixed windows that start with the minute. */
+import type { RateLimits, WindowCount } from './shared-counts.ts';
+
+/** Requests and tokens per minute, in fixed windows that start with the minute. */
 
 const windowMs = 60_000;
 
 export interface RateVerdict {
   readonly allowed: boolean;
+  /** What was used up; null when it was allowed. */
+  readonly spent: 'requests' | 'tokens' | null;
   readonly limit: number;
   readonly remaining: number;
   /** Unix seconds at which the window ends. */
@@ -13,27 +17,79 @@ export interface RateVerdict {
 
 /** Counts in this process's memory: exact for one process. */
 export class RateLimiter {
-  readonly #counts = new Map<string, number>();
+  readonly #counts = new Map<string, Used>();
   #window = -1;
 
   /** Takes one request out of the window if there is one left. */
-  take(keyId: string, limit: number, now: number): RateVerdict {
-    const window = Math.floor(now / windowMs);
-    if (window !== this.#window) {
-      // A clock that steps back must not open a fresh window: the later one stays in force.
-      if (window > this.#window) this.#counts.clear();
-      this.#window = Math.max(window, this.#window);
-    }
-    const used = this.#counts.get(keyId) ?? 0;
-    const allowed = used < limit;
-    if (allowed) this.#counts.set(keyId, used + 1);
-    const endsAt = (this.#window + 1) * windowMs;
-    return {
-      allowed,
-      limit,
-      remaining: Math.max(0, limit - used - (allowed ? 1 : 0)),
-      resetAt: endsAt / 1000,
-      retryAfterSeconds: Math.max(0.001, (endsAt - now) / 1000),
-    };
+  take(keyId: string, limits: RateLimits, now: number): RateVerdict {
+    this.#moveTo(Math.floor(now / windowMs));
+    const used = this.#usedBy(keyId);
+    const allowed = spentOf(used, limits) === null;
+    if (allowed) used.requests += 1;
+    return verdictOf({ ...used, window: this.#window }, allowed, limits, now);
   }
+
+  /** Tokens count in the minute in which they are known: at the end of their request. */
+  addTokens(keyId: string, tokens: number, now: number): void {
+    this.#moveTo(Math.floor(now / windowMs));
+    this.#usedBy(keyId).tokens += tokens;
+  }
+
+  /** What was counted elsewhere too: from there this process goes on if it is left alone. */
+  learn(keyId: string, { window, requests, tokens }: WindowCount): void {
+    this.#moveTo(window);
+    if (window < this.#window) return;
+    const used = this.#usedBy(keyId);
+    used.requests = Math.max(used.requests, requests);
+    used.tokens = Math.max(used.tokens, tokens);
+  }
+
+  known(keyId: string): WindowCount {
+    const { requests = 0, tokens = 0 } = this.#counts.get(keyId) ?? {};
+    return { window: this.#window, requests, tokens };
+  }
+
+  #moveTo(window: number): void {
+    // A clock that steps back must not open a fresh window: the later one stays in force.
+    if (window <= this.#window) return;
+    this.#counts.clear();
+    this.#window = window;
+  }
+
+  #usedBy(keyId: string): Used {
+    let used = this.#counts.get(keyId);
+    if (!used) {
+      used = { requests: 0, tokens: 0 };
+      this.#counts.set(keyId, used);
+    }
+    return used;
+  }
+}
+
+interface Used {
+  requests: number;
+  tokens: number;
+}
+
+/** `counted` includes the request itself when it was allowed. */
+export function verdictOf(
+  counted: WindowCount,
+  allowed: boolean,
+  limits: RateLimits,
+  now: number,
+): RateVerdict {
+  const endsAt = (counted.window + 1) * windowMs;
+  return {
+    allowed,
+    spent: allowed ? null : (spentOf(counted, limits) ?? 'requests'),
+    limit: limits.requests,
+    remaining: Math.max(0, limits.requests - counted.requests),
+    resetAt: endsAt / 1000,
+    retryAfterSeconds: Math.max(0.001, (endsAt - now) / 1000),
+  };
+}
+
+function spentOf({ requests, tokens }: Used, limits: RateLimits): RateVerdict['spent'] {
+  if (requests >= limits.requests) return 'requests';
+  return limits.tokens !== null && tokens >= limits.tokens ? 'tokens' : null;
 }

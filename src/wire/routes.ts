@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { Vault } from '../auth/vault.ts';
 import type { Books } from '../books.ts';
 import type { Config } from '../config/config.ts';
@@ -5,32 +6,54 @@ import { version } from '../config/version.ts';
 import { supportedParameters } from '../dialects/parameters.ts';
 import type { Steps } from '../gateway.ts';
 import { adminRoutes } from '../http/admin.ts';
+import { operationRoutes } from '../http/admin-operations.ts';
+import { audioRoutes } from '../http/audio.ts';
 import { byokRoutes } from '../http/byok.ts';
 import { chatRoutes } from '../http/chat.ts';
 import { customerRoutes } from '../http/customer.ts';
+import { detailRoutes } from '../http/customer-details.ts';
+import { dashboardRoutes } from '../http/dashboard.ts';
+import { embeddingsRoutes } from '../http/embeddings.ts';
 import { generationRoutes } from '../http/generation.ts';
 import { healthRoutes } from '../http/health.ts';
+import { imagesRoutes } from '../http/images.ts';
+import { jobRoutes } from '../http/jobs.ts';
 import { keyRoutes } from '../http/keys.ts';
+import { messagesRoutes } from '../http/messages.ts';
+import { metricsRoutes } from '../http/metrics.ts';
 import { modelRoutes } from '../http/models.ts';
+import { objectRoutes } from '../http/objects.ts';
+import { referenceRoutes } from '../http/openapi.ts';
 import type { Route } from '../http/routes.ts';
+import { skillRoutes } from '../http/skills.ts';
 import type { CreditBook } from '../ledger/credits.ts';
-import type { CallableModels } from '../route/catalogue.ts';
+import type { CallableModels, Catalogue } from '../route/catalogue.ts';
+import type { Health } from '../route/health.ts';
 import type { Store } from '../store/open.ts';
 import { readOverview } from '../store/overview.ts';
+import { UploadFolder } from '../store/uploads.ts';
 import { refusalOfAddress } from '../upstream/user-address.ts';
+import { makeErrandOf } from './errands.ts';
+import type { Jobs } from './jobs.ts';
+import type { Telemetry } from './telemetry.ts';
+import type { Skills } from './tools.ts';
 
 export interface RouteParts {
   readonly config: Config;
   readonly store: Store;
   readonly vault: Vault;
+  readonly skills: Skills;
+  readonly jobs: Jobs;
+  readonly catalogue: Catalogue;
   catalogueOf(tenantId: string): Promise<CallableModels>;
   readonly books: Books;
-  steps(headers: Record<string, string>): Steps;
+  readonly steps: Steps;
+  readonly health: Health;
+  readonly telemetry: Telemetry;
 }
 
 export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[] {
-  const { config, store, vault, catalogueOf, books, steps } = parts;
-  const startedAt = Date.now();
+  const { config, store, vault, catalogue, catalogueOf, books, steps, health } = parts;
   const desk = {
     directory: store.directory,
     credits: settledCredits(store, books),
@@ -42,13 +65,22 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     },
     now: Date.now,
   };
-  return [
+  const errandOf = makeErrandOf(config, parts.skills);
+  const chat = { bodyBytesMax: config.limits.bodyBytes, steps, errandOf };
+  const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
+  const media = { ...chat, tray: () => uploads.tray() };
+  const routes: Route[] = [
     ...healthRoutes({
       version,
       ping: () => store.database.ping(),
       isDraining,
     }),
-    ...chatRoutes({ bodyBytesMax: config.limits.bodyBytes, steps }),
+    ...metricsRoutes({ metrics: parts.telemetry.metrics }),
+    ...chatRoutes(chat),
+    ...messagesRoutes(chat),
+    ...embeddingsRoutes(media),
+    ...imagesRoutes(media),
+    ...audioRoutes(media),
     ...modelRoutes({ catalogueOf, supportedParameters }),
     ...generationRoutes({
       async find(tenantId, requestId) {
@@ -56,20 +88,10 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
         return store.requestLog.find(tenantId, requestId);
       },
     }),
-    ...customerRoutes({
-      logs: store.logs,
-      analytics: store.analytics,
-      wallets: {
-        totals: async (tenantId) =>
-          books.withoutSpare(tenantId, await store.analytics.totals(tenantId)),
-      },
-      statements: store.statements,
-      spending: store.keySpending,
-      creditsPerUsd: config.creditsPerUsd,
-      limits: config.limits,
-      flush: () => books.flush(),
-      now: Date.now,
-    }),
+    ...customerReads(parts),
+    ...skillRoutes(parts.skills.desk),
+    ...jobRoutes(parts.jobs.routeParts({ config, catalogueOf, steps })),
+    ...objectRoutes(parts.jobs.objectParts),
     ...keyRoutes(desk),
     ...byokRoutes({
       ...desk,
@@ -84,11 +106,53 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
       overview: async () => ({
         ...(await readOverview(store.database)),
         version,
-        uptimeSeconds: Math.round((Date.now() - startedAt) / 1000),
+        uptimeSeconds: Math.round(process.uptime()),
         database: store.database.engine,
       }),
     }),
+    ...operationRoutes({ catalogue, health, backlog: () => books.backlog }),
+    ...dashboardRoutes(),
+    ...referenceRoutes({ version, ...addressOf(config), routes: () => routes }),
   ];
+  return routes;
+}
+
+/** What tenants may know of their own. */
+function customerReads({ config, store, catalogueOf, books, health }: RouteParts): Route[] {
+  return [
+    ...customerRoutes({
+      logs: store.logs,
+      analytics: store.analytics,
+      splits: store.splits,
+      wallets: {
+        totals: async (tenantId) =>
+          books.withoutSpare(tenantId, await store.analytics.totals(tenantId)),
+      },
+      statements: store.statements,
+      spending: store.keySpending,
+      creditsPerUsd: config.creditsPerUsd,
+      limits: config.limits,
+      flush: () => books.flush(),
+      now: Date.now,
+    }),
+    ...detailRoutes({
+      requests: store.requestLog,
+      statements: store.statements,
+      months: store.statementMonths,
+      catalogueOf,
+      health,
+      creditsPerUsd: config.creditsPerUsd,
+      flush: () => books.flush(),
+      now: Date.now,
+    }),
+  ];
+}
+
+/** Programs take what they ask as it is; an example for people must name a whole address. */
+function addressOf({ server }: Config): { readonly url: string; readonly exampleUrl: string } {
+  const { publicUrl, host, port } = server;
+  const local = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  return { url: publicUrl ?? '/', exampleUrl: publicUrl ?? local };
 }
 
 /** Whoever looks at credits sees every request that has ended, and only running ones as held. */

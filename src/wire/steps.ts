@@ -1,72 +1,118 @@
 import type { Books } from '../books.ts';
 import type { Config } from '../config/config.ts';
+import { totalTokens } from '../core/usage.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
-import { identityOf, type Steps } from '../gateway.ts';
+import { type Call, type Ending, identityOf, type Steps } from '../gateway.ts';
+import type { HoldOrder } from '../ledger/wallets.ts';
 import { Admission } from '../limits/admit.ts';
-import { ConcurrencyLimiter } from '../limits/concurrency.ts';
-import { RateLimiter } from '../limits/rate.ts';
-import { reserve } from '../reserve.ts';
-import { chatMisfit, keepFittingImages } from '../route/capability.ts';
+import { type Reservation, reserve } from '../reserve.ts';
 import type { CallableModels, Offer } from '../route/catalogue.ts';
-import { Health } from '../route/health.ts';
+import type { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
 import { settle } from '../settle.ts';
 import { openFirst } from '../upstream/fallback.ts';
-import { createGuardedFetch } from '../upstream/guarded-fetch.ts';
-import { tryOffer } from '../upstream/try-offer.ts';
+import { createGuardedFetch, type GuardedFetch } from '../upstream/guarded-fetch.ts';
+import type { Link } from '../upstream/link.ts';
 import { checkPublicAddress } from '../upstream/user-address.ts';
 import { Watch } from '../upstream/watch.ts';
+import type { Counters } from './counters.ts';
+import { type Recollection, recall } from './memory.ts';
+import type { Telemetry } from './telemetry.ts';
 
-/** The steps of gateway.ts, each tied to the parts it works on. */
+/**
+ * The steps of gateway.ts, each tied to the parts it works on. A reload of the configuration makes
+ * them again: what must be remembered comes in from outside.
+ */
 export function makeSteps(
-  config: Config,
+  { limits, creditsPerUsd }: Config,
   catalogueOf: (tenantId: string) => Promise<CallableModels>,
   books: Books,
-): (headers: Record<string, string>) => Steps {
-  const admission = new Admission(new RateLimiter(), new ConcurrencyLimiter(), config.limits);
-  const health = new Health();
-  const watch = new Watch();
-  const fetchGuarded = createGuardedFetch({});
-  const { creditsPerUsd } = config;
-  return (headers) => ({
-    countRequest: ({ caller }) => admission.countRequest(caller, headers),
+  health: Health,
+  { rate, concurrency, together }: Counters,
+  telemetry: Telemetry,
+  recollection: Recollection,
+): Steps {
+  const admission = new Admission(rate, concurrency, limits, Date.now, together);
+  const surroundings = { watch: new Watch(), fetchGuarded: createGuardedFetch({}), telemetry };
+  const money = {
+    creditsPerUsd,
+    hold: (call: Call, order: HoldOrder) => books.hold(call, order),
+    dispatched: books.dispatched.bind(books),
+    keep: books.keep.bind(books),
+    observeSpeed: health.observeSpeed.bind(health),
+    observeBreak: health.failed.bind(health),
+  };
+  return {
+    countRequest(call) {
+      telemetry.begun(call);
+      return admission.countRequest(call.caller, call.headers);
+    },
     enter: ({ caller }) => admission.enter(caller),
-    async plan({ caller }, { ask, crossTo }) {
-      const offers = plan(ask, caller, {
-        catalogue: await catalogueOf(caller.tenantId),
-        health,
-        misfit: (offer) =>
-          crossTo(offer.dialect) ? chatMisfit(offer.model, ask) : 'cannot chat with this client',
-        supports: (offer, name) => supportsParameter(offer, name),
-      });
-      return keepFittingImages(offers, ask);
+    recall: (call, errand) => recall(call, errand, recollection),
+    async plan({ caller }, errand) {
+      const catalogue = await catalogueOf(caller.tenantId);
+      const misfit = (offer: Offer) => errand.misfit(offer);
+      const around = { catalogue, health, misfit, supports: supportsParameter };
+      return errand.refine(plan(errand.ask, caller, around));
     },
-    reserve: (call, { ask }, offers) =>
-      reserve(call, ask, offers, {
-        creditsPerUsd,
-        hold: (held, order) => books.hold(held, order),
-        dispatched: (sent) => books.dispatched(sent),
-      }),
-    openFirst(call, conversation, reservation) {
-      const attemptAt = (offer: Offer) =>
-        tryOffer({
-          conversation,
-          offer,
-          identity: { ...identityOf(call, offer.model.id), provider: offer.provider.name },
-          outputTokensMax: reservation.capFor(offer),
-          client: call.client,
-          watch,
-          fetchGuarded,
-          checkAddress: checkPublicAddress,
-        });
-      return openFirst(reservation.offers, attemptAt, health, call.trail, call.client);
+    reserve: (call, errand, offers) => reserve(call, errand, offers, money),
+    openFirst(call, errand, reservation) {
+      const tryAt = (offer: Offer) =>
+        errand.tryAt(offer, new CallLink(call, offer, reservation, surroundings));
+      return openFirst(reservation.offers, tryAt, health, call.trail, call.client);
     },
-    settle: (call, ending) =>
-      settle(call, ending, call.hold, {
-        creditsPerUsd,
-        keep: (settlement, wasDispatched) => books.keep(settlement, wasDispatched),
-        observeSpeed: (offer, tokensPerSecond) => health.observeSpeed(offer, tokensPerSecond),
-        observeBreak: (offer) => health.failed(offer),
-      }),
-  });
+    async settle(call, ending) {
+      if (call.memory) await remember(call, ending);
+      const closing = await settle(call, ending, call.hold, money);
+      // An earlier answer that is given again uses nothing.
+      const tokens = ending.how === 'recalled' ? 0 : totalTokens(closing.usage);
+      await admission.countTokens(call.caller, tokens);
+      return closing;
+    },
+  };
+}
+
+/** Before the charge: what was charged can then always be given again. */
+async function remember({ memory }: Call, { how }: Ending): Promise<void> {
+  await (how === 'complete' ? memory?.keep() : memory?.abandon());
+}
+
+interface LinkSurroundings {
+  readonly watch: Watch;
+  readonly fetchGuarded: GuardedFetch;
+  readonly telemetry: Telemetry;
+}
+
+/** One try at one offer, tied to the call it is made for. */
+class CallLink implements Link {
+  readonly identity: Link['identity'];
+  readonly outputTokensMax: number | null;
+  readonly client: AbortSignal;
+  readonly watch: Watch;
+  readonly tape: Link['tape'];
+  readonly fetchGuarded: GuardedFetch;
+  readonly traceparent: string | undefined;
+  readonly checkAddress = checkPublicAddress;
+  readonly #call: Call;
+
+  constructor(call: Call, offer: Offer, reservation: Reservation, around: LinkSurroundings) {
+    this.#call = call;
+    this.identity = { ...identityOf(call, offer.model.id), provider: offer.provider.name };
+    this.outputTokensMax = reservation.capFor(offer);
+    this.client = call.client;
+    this.watch = around.watch;
+    this.tape = call.memory?.tape;
+    this.fetchGuarded = around.fetchGuarded;
+    this.traceparent = around.telemetry.attempting(call);
+  }
+
+  readonly tellDropped = (parameters: readonly string[]): void => {
+    const { headers } = this.#call;
+    const name = 'x-tollgate-dropped-params';
+    if (parameters.length > 0) headers[name] = parameters.join(', ');
+    else if (name in headers) delete headers[name];
+  };
+
+  readonly extendHold = async (credits: number): Promise<boolean> =>
+    (await this.#call.hold?.extend(credits)) ?? false;
 }

@@ -1,0 +1,67 @@
+import type { FreshSecrets } from '../auth/first-start.ts';
+import type { Config } from '../config/config.ts';
+import { version } from '../config/version.ts';
+import type { Tollgate } from '../wire.ts';
+
+/** What the first lines say of a process that is ready; a worker sends it to whoever started it. */
+export interface Ready {
+  readonly port: number;
+  readonly engine: string;
+  readonly models: number;
+  /** One to try. */
+  readonly model: string;
+  readonly firstSecrets: FreshSecrets | null;
+}
+
+export function readyOf({ models, engine, firstSecrets }: Tollgate, port: number): Ready {
+  const demo = models.find(({ id }) => id === 'demo/chat') ?? models[0];
+  return {
+    port,
+    engine,
+    models: models.length,
+    model: demo?.id ?? '<brand>/<model>',
+    firstSecrets: firstSecrets ?? null,
+  };
+}
+
+/** What a person reads first. Secrets appear on the first start only. */
+export function greeting(ready: Ready, config: Config, workers = 1): string {
+  const { firstSecrets, engine } = ready;
+  const host = config.server.host.includes(':') ? `[${config.server.host}]` : config.server.host;
+  const url = config.server.publicUrl ?? `http://${host}:${ready.port}`;
+  const data = engine === 'sqlite' ? `data in ${config.dataDir}` : `data in ${engine}`;
+  const demo = config.demo ? ', the demo among them' : '';
+  const lines = [
+    `Tollgate ${version} is ready at ${url}`,
+    `${ready.models} models${demo}; ${data}; settings from ${config.source}.`,
+    ...(workers > 1 ? [aboutWorkers(workers, config)] : []),
+    `Dashboard: ${url}/dashboard`,
+  ];
+  if (!firstSecrets) {
+    lines.push('New keys: npm run tollgate keys create -- --name "my app"');
+    return lines.join('\n');
+  }
+  return [
+    ...lines,
+    '',
+    'These are shown once, keep them:',
+    `  Routing key     ${firstSecrets.apiKey}`,
+    `  Management key  ${firstSecrets.managementKey}`,
+    `  Admin token     ${firstSecrets.adminToken}`,
+    '',
+    'Try it:',
+    `  curl ${url}/v1/chat/completions \\`,
+    `    -H "Authorization: Bearer ${firstSecrets.apiKey}" \\`,
+    '    -H "Content-Type: application/json" \\',
+    `    -d '{"model":"${ready.model}","messages":[{"role":"user","content":"Hello!"}]}'`,
+  ].join('\n');
+}
+
+/** Limits that hold less than they say must not be found out by a bill. */
+function aboutWorkers(workers: number, { redis }: Config): string {
+  if (redis !== null) return `${workers} workers; they count limits together in Redis.`;
+  return (
+    `${workers} workers; each counts limits for itself, so up to ${workers} times as much ` +
+    'passes. Set REDIS_URL to count them together.'
+  );
+}

@@ -1,0 +1,40 @@
+import { environment } from '../config/environment.ts';
+import { loadConfig } from '../config/load.ts';
+import { callOperatorServer } from '../upstream/operator-call.ts';
+import type { Context, Topic } from './command.ts';
+
+const patienceMs = 5_000;
+
+/** For containers, which have no other program to ask with. */
+export const health: Topic = {
+  name: 'health',
+  summary: 'Ask a running gateway whether it can serve',
+  commands: [
+    {
+      name: '',
+      summary: 'Ask a running gateway whether it can serve; exits with 1 when it cannot',
+      options: {
+        url: { type: 'string', hint: '<address>', summary: 'Where it runs, if not as configured' },
+      },
+      run: ask,
+    },
+  ],
+};
+
+async function ask({ args, flags, out }: Context): Promise<void> {
+  const url = `${args.text('url') ?? ownAddress(loadConfig(flags, environment).server)}/readyz`;
+  const call = { method: 'GET', url, headers: {} } as const;
+  const response = await callOperatorServer(call, AbortSignal.timeout(patienceMs)).catch(() => {
+    throw new Error(`Nothing answers at ${url}.`);
+  });
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(`Not ready: ${text.slice(0, 500)}`);
+  out(text);
+}
+
+/** A gateway that listens on every address is asked on the one that every machine has. */
+function ownAddress({ host, port }: { readonly host: string; readonly port: number }): string {
+  if (host === '0.0.0.0') return `http://127.0.0.1:${port}`;
+  if (host === '::') return `http://[::1]:${port}`;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}

@@ -1,0 +1,100 @@
+import { showTenant } from '../auth/manage-tenants.ts';
+import { invalidRequest } from '../core/errors.ts';
+import { readSkillFile } from '../tools/skills/front-matter.ts';
+import type { Command, Context, Topic } from './command.ts';
+import { printJson, record, tenantOf, tenantOption } from './output.ts';
+import { fields, minute, table } from './table.ts';
+
+const operand = '<name>';
+
+/** The desk and the tenant of a command; an unknown tenant is refused before anything happens. */
+async function open({ args, desk }: Context) {
+  const opened = await desk();
+  const { id } = await showTenant(opened, tenantOf(args));
+  return { skills: opened.skills, tenantId: id };
+}
+
+const list: Command = {
+  name: 'list',
+  summary: 'List the skills that requests of a tenant may name',
+  options: tenantOption,
+  async run(context) {
+    const { skills, tenantId } = await open(context);
+    const data = await skills.list(tenantId);
+    if (context.args.has('json')) return printJson(context, { data });
+    const rows = data.map((skill) => [
+      skill.name,
+      skill.source,
+      minute(skill.updated_at),
+      skill.description,
+    ]);
+    context.out(table(['NAME', 'SOURCE', 'UPDATED (UTC)', 'DESCRIPTION'], rows));
+  },
+};
+
+const show: Command = {
+  name: 'show',
+  summary: 'Show one skill with its instructions',
+  operand,
+  options: tenantOption,
+  async run(context) {
+    const { skills, tenantId } = await open(context);
+    const data = await skills.show(tenantId, context.args.operand);
+    if (context.args.has('json')) return printJson(context, { data });
+    const { instructions, ...rest } = data;
+    context.out(`${fields({ ...rest })}\n\n${instructions}`);
+  },
+};
+
+const put: Command = {
+  name: 'put',
+  summary: 'Save a skill of a tenant from a Markdown file on standard input',
+  operand,
+  options: {
+    ...tenantOption,
+    description: {
+      type: 'string',
+      hint: '<text>',
+      summary: 'One line about it (default: the description in the front matter of the file)',
+    },
+  },
+  async run(context) {
+    const { args } = context;
+    const file = readSkillFile(await context.input());
+    if (file.name !== undefined && file.name !== args.operand) {
+      const message = `The file calls the skill "${file.name}", not "${args.operand}".`;
+      throw invalidRequest(message, 'name');
+    }
+    const description = args.text('description') ?? file.description;
+    const body = record({ description, instructions: file.instructions });
+    const { skills, tenantId } = await open(context);
+    const data = await skills.put(tenantId, args.operand, body);
+    if (args.has('json')) return printJson(context, { data });
+    context.out(`The skill ${data.name} is saved (${data.instructions.length} characters).`);
+  },
+};
+
+const remove: Command = {
+  name: 'delete',
+  summary: 'Delete a skill of a tenant; a built-in one of its name is back then',
+  operand,
+  options: tenantOption,
+  async run(context) {
+    const { args } = context;
+    const { skills, tenantId } = await open(context);
+    await skills.delete(tenantId, args.operand);
+    if (args.has('json')) return printJson(context, { deleted: true });
+    context.out(`The skill ${args.operand} was deleted.`);
+  },
+};
+
+export const skills: Topic = {
+  name: 'skills',
+  summary: "Manage tenants' skills: named instructions that requests can ask for",
+  commands: [list, show, put, remove],
+  examples: [
+    'tollgate skills list --tenant acme',
+    'tollgate skills put house-style --tenant acme < house-style.md',
+    'tollgate skills show translate',
+  ],
+};

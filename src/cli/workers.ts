@@ -1,0 +1,136 @@
+import type { Log } from '../telemetry/log.ts';
+import type { Ready } from './greeting.ts';
+import { ownProgram } from './own-program.ts';
+import type { StopSignal } from './signals.ts';
+
+/** Between the death of a worker and its successor; a worker that keeps dying waits longer. */
+const restartMsFirst = 200;
+const restartMsMax = 30_000;
+/** Who lived this long did not die of its start. */
+const steadyMs = 60_000;
+
+interface Worker {
+  readonly child: Bun.Subprocess;
+  /** Undefined when it ended before it was ready. */
+  readonly ready: Promise<Ready | undefined>;
+}
+
+/** Processes that share one port. Keeps their number, and ends when all of them have. */
+export class Crew {
+  readonly #words: readonly string[];
+  readonly #log: Log;
+  readonly #workers = new Map<number, Worker>();
+  #stopping = false;
+  #failed = false;
+
+  constructor(words: readonly string[], log: Log) {
+    this.#words = words;
+    this.#log = log;
+  }
+
+  /** The first one alone: it migrates the store and makes what only a first start makes. */
+  async run(count: number, stop: StopSignal, greet: (ready: Ready) => void): Promise<void> {
+    const numbers = Array.from({ length: count }, (_, i) => i + 1);
+    const starting = this.#start(numbers).then((ready) => ready && greet(ready));
+    const started = await Promise.race([starting.then(() => true), stop.asked.then(() => false)]);
+    if (started && this.#failed) {
+      this.#stop();
+      await this.#ended();
+      throw new Error('The workers could not be started.');
+    }
+    if (started) for (const number of numbers) void this.#keep(number);
+    await stop.asked;
+    const alive = [...this.#workers].filter(([, { child }]) => !hasEnded(child));
+    this.#stop();
+    // Another signal than the first: two of the same kind may arrive as one.
+    void stop.again.then(() => this.#signal('SIGINT'));
+    await this.#ended();
+    for (const [number, { child }] of alive) {
+      // One that had only just begun does not know the signal yet, and ends by it.
+      if (child.exitCode === 0 || child.signalCode === 'SIGTERM') continue;
+      throw new Error(`Worker ${number} did not end well; the log says why.`);
+    }
+  }
+
+  /** Those that are still starting hear of it when they are ready: before, it would end them. */
+  reload(): void {
+    for (const { child, ready } of this.#workers.values()) {
+      void ready.then((isReady) => isReady && child.kill('SIGHUP'));
+    }
+  }
+
+  #signal(signal: NodeJS.Signals): void {
+    for (const { child } of this.#workers.values()) child.kill(signal);
+  }
+
+  async #start([first = 1, ...rest]: readonly number[]): Promise<Ready | undefined> {
+    const ready = await this.#spawn(first).ready;
+    if (!ready || this.#stopping) {
+      this.#failed ||= !ready;
+      return undefined;
+    }
+    const others = await Promise.all(rest.map((number) => this.#spawn(number).ready));
+    this.#failed ||= others.includes(undefined);
+    return this.#failed ? undefined : ready;
+  }
+
+  #spawn(number: number): Worker {
+    const { promise: ready, resolve } = Promise.withResolvers<Ready | undefined>();
+    const child = Bun.spawn(
+      [...ownProgram(), 'serve', ...this.#words, '--worker', String(number)],
+      {
+        stdin: 'ignore',
+        stdout: 'inherit',
+        stderr: 'inherit',
+        // A group of its own: Ctrl-C reaches us only, and a worker hears of it once.
+        detached: true,
+        ipc: (message: Ready) => resolve(message),
+      },
+    );
+    void child.exited.then(() => resolve(undefined));
+    const worker = { child, ready };
+    this.#workers.set(number, worker);
+    return worker;
+  }
+
+  /** A successor for each one that ends before it was asked to. */
+  async #keep(number: number): Promise<void> {
+    let restartMs = restartMsFirst;
+    let startedAt = performance.now();
+    let worker = this.#workers.get(number) ?? this.#spawn(number);
+    for (;;) {
+      const { child } = worker;
+      await child.exited;
+      if (this.#stopping) return;
+      restartMs =
+        performance.now() - startedAt >= steadyMs
+          ? restartMsFirst
+          : Math.min(restartMs * 2, restartMsMax);
+      const { exitCode, signalCode } = child;
+      this.#log.error('worker_ended', {
+        worker: number,
+        exit_code: exitCode,
+        signal: signalCode,
+        restart_ms: restartMs,
+      });
+      await Bun.sleep(restartMs);
+      if (this.#stopping) return;
+      startedAt = performance.now();
+      worker = this.#spawn(number);
+    }
+  }
+
+  #stop(): void {
+    this.#stopping = true;
+    this.#signal('SIGTERM');
+  }
+
+  async #ended(): Promise<void> {
+    await Promise.all([...this.#workers.values()].map(({ child }) => child.exited));
+  }
+}
+
+/** One of the two is set, by how it ended. */
+function hasEnded({ exitCode, signalCode }: Bun.Subprocess): boolean {
+  return exitCode !== null || signalCode !== null;
+}

@@ -1,0 +1,52 @@
+/** What one key has used of one minute. */
+export interface WindowCount {
+  /** Minutes since 1970. */
+  readonly window: number;
+  readonly requests: number;
+  readonly tokens: number;
+}
+
+export interface RateLimits {
+  readonly requests: number;
+  /** `null`: as many as the credits allow. */
+  readonly tokens: number | null;
+}
+
+export interface SharedTake extends WindowCount {
+  /** Whether this request is among those counted. */
+  readonly allowed: boolean;
+  /** By the clock that all processes share; epoch milliseconds. */
+  readonly now: number;
+}
+
+export interface Entering {
+  readonly isFree: boolean;
+  /** By all processes together, this one included. */
+  readonly taken: number;
+}
+
+/**
+ * Counts that all processes share. Every answer may be `undefined`: nobody answered in time, and
+ * this process counts by itself.
+ */
+export interface SharedCounts {
+  /** While false, asking is a waste of time. */
+  readonly isUp: boolean;
+  /** `known` is the least that was counted before, in case the shared memory has lost it. */
+  take(
+    tenantId: string,
+    keyId: string,
+    limits: RateLimits,
+    known: WindowCount,
+  ): Promise<SharedTake | undefined>;
+  addTokens(tenantId: string, keyId: string, tokens: number): Promise<WindowCount | undefined>;
+  /** Takes a place, after those `left` were given back; it ends by itself unless renewed. */
+  enter(
+    tenantId: string,
+    place: string,
+    limit: number,
+    left: readonly string[],
+  ): Promise<Entering | undefined>;
+  leave(tenantId: string, places: readonly string[]): Promise<void>;
+  renew(tenantId: string, places: readonly string[]): Promise<void>;
+}

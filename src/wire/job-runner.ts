@@ -1,0 +1,121 @@
+import { strict as assert } from 'node:assert';
+import { callerOfKey } from '../auth/key-caller.ts';
+import type { Books } from '../books.ts';
+import { type Answer, answer, type Call, type Errand, type Steps } from '../gateway.ts';
+import type {
+  JobRunner,
+  PieceLedger,
+  SpeechPiece,
+  SynthesisedPiece,
+  TranscribedPiece,
+  TranscriptionPiece,
+} from '../jobs/runner.ts';
+import { totalCharge } from '../record/request-record.ts';
+import type { Store } from '../store/open.ts';
+
+/** Pieces of jobs as errands of the gateway's story. */
+export interface JobErrands {
+  speech(piece: SpeechPiece): Promise<Errand>;
+  transcription(piece: TranscriptionPiece): Promise<Errand>;
+}
+
+export interface RunnerParts {
+  readonly store: Pick<Store, 'directory' | 'requestLog'>;
+  readonly books: Pick<Books, 'flush'>;
+  readonly errands: JobErrands;
+  /** Those of the settings at hand. */
+  steps(): Steps;
+}
+
+type AnyPiece = SpeechPiece | TranscriptionPiece;
+
+interface Told {
+  readonly answer: Answer;
+  readonly bill: Bill;
+}
+
+/** What the settlement says; filled in when the story has come to its end. */
+interface Bill {
+  costCredits: number;
+  provider: string;
+  seconds: number | null;
+}
+
+/** Runs each piece of a job as one call of the gateway's story. */
+export class StoryRunner implements JobRunner {
+  readonly #parts: RunnerParts;
+
+  constructor(parts: RunnerParts) {
+    this.#parts = parts;
+  }
+
+  async synthesise(piece: SpeechPiece): Promise<SynthesisedPiece> {
+    const { errands } = this.#parts;
+    const { answer: told, bill } = await this.#tell(piece, () => errands.speech(piece));
+    assert(typeof told !== 'string', 'Speech was answered in words.');
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of told) {
+      assert(typeof chunk !== 'string', 'Speech was answered in events.');
+      chunks.push(chunk);
+    }
+    return { audio: Buffer.concat(chunks), ...bill };
+  }
+
+  async transcribe(piece: TranscriptionPiece): Promise<TranscribedPiece> {
+    const { errands } = this.#parts;
+    const { answer: told, bill } = await this.#tell(piece, () => errands.transcription(piece));
+    assert(typeof told === 'string', 'A transcription was answered in pieces.');
+    return { body: told, ...bill };
+  }
+
+  async ledgerOf(tenantId: string, requestId: string): Promise<PieceLedger> {
+    const { books, store } = this.#parts;
+    await books.flush();
+    const record = await store.requestLog.find(tenantId, requestId);
+    if (!record) return 'unknown';
+    return totalCharge(record.charges) > 0 ? 'charged' : 'failed';
+  }
+
+  async #tell(piece: AnyPiece, read: () => Promise<Errand>): Promise<Told> {
+    const { store, steps } = this.#parts;
+    const caller = await callerOfKey(store.directory, piece.tenantId, piece.keyId, Date.now());
+    const bill: Bill = { costCredits: 0, provider: '', seconds: null };
+    const call: Call = {
+      requestId: piece.requestId,
+      caller,
+      client: piece.signal,
+      receivedAt: Date.now(),
+      startedAt: performance.now(),
+      headers: {},
+      trail: [],
+      operation: 'input' in piece ? 'speech' : 'transcription',
+      errand: undefined,
+      hold: undefined,
+      wishes: { cacheControl: 'no-store', idempotencyKey: null },
+      memory: undefined,
+    };
+    return { answer: await answer(call, read, billed(steps(), bill)), bill };
+  }
+}
+
+/**
+ * The job was counted when it was created, and the worker has bounds of its own: its pieces take
+ * nothing of what the tenant's other requests may do at once.
+ */
+function billed(steps: Steps, bill: Bill): Steps {
+  return {
+    ...steps,
+    countRequest: () => undefined,
+    enter: () => () => undefined,
+    async settle(call, ending) {
+      const closing = await steps.settle(call, ending);
+      if ('opened' in ending) {
+        bill.provider = ending.opened.offer.provider.name;
+        const audioMs = call.errand?.measure(ending.facts, ending.how).units.audioMs;
+        bill.seconds = audioMs === undefined ? null : audioMs / 1000;
+      }
+      bill.costCredits = closing.costCredits;
+      return closing;
+    },
+  };
+}

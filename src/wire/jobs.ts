@@ -1,0 +1,205 @@
+import type { Books } from '../books.ts';
+import { fingerprint } from '../cache/fingerprint.ts';
+import type { Idempotency } from '../cache/idempotency.ts';
+import type { Config } from '../config/config.ts';
+import type { Feature } from '../config/model-schema.ts';
+import { noPreferences } from '../core/ask.ts';
+import type { Caller } from '../core/caller.ts';
+import type { Chore } from '../core/chore.ts';
+import type { Secret } from '../core/secret.ts';
+import type { Steps } from '../gateway.ts';
+import type { JobMade, OnceUse } from '../http/jobs.ts';
+import { JobDesk, type SpeechModel } from '../jobs/desk.ts';
+import { ObjectLinks } from '../jobs/object-links.ts';
+import type { ObjectStore } from '../jobs/objects.ts';
+import { JobSweep } from '../jobs/sweep.ts';
+import { WebhookSigner } from '../jobs/webhook-signature.ts';
+import { WebhookSender } from '../jobs/webhooks.ts';
+import { JobWorker } from '../jobs/worker.ts';
+import { Admission } from '../limits/admit.ts';
+import type { CallableModels, Offer } from '../route/catalogue.ts';
+import type { Health } from '../route/health.ts';
+import { plan } from '../route/plan.ts';
+import { textLimitOf } from '../route/speech-limit.ts';
+import { openObjects } from '../store/objects-open.ts';
+import type { Store } from '../store/open.ts';
+import { type Log, reason } from '../telemetry/log.ts';
+import { createGuardedFetch } from '../upstream/guarded-fetch.ts';
+import { refusalOfAddress } from '../upstream/user-address.ts';
+import type { Counters } from './counters.ts';
+import { type JobErrands, StoryRunner } from './job-runner.ts';
+
+export interface JobsParts {
+  readonly config: Config;
+  readonly store: Store;
+  readonly books: Books;
+  readonly health: Health;
+  readonly counters: Counters;
+  readonly idempotency: Idempotency;
+  readonly errands: JobErrands;
+  readonly secret: Secret;
+  readonly log: Log;
+}
+
+/** What depends on settings that may change while it runs. */
+export interface JobSurroundings {
+  readonly config: Config;
+  catalogueOf(tenantId: string): Promise<CallableModels>;
+  readonly steps: Steps;
+}
+
+/** Everything about jobs: the desk for clients, the worker, the webhooks, the sweep. */
+export class Jobs {
+  readonly #parts: JobsParts;
+  readonly #objects: ObjectStore;
+  readonly #links: ObjectLinks;
+  readonly #signer: WebhookSigner;
+  readonly #worker: JobWorker;
+  readonly #webhooks: WebhookSender;
+  readonly #sweep: JobSweep;
+  #around: JobSurroundings | undefined;
+  #port: number;
+
+  constructor(parts: JobsParts) {
+    const { config, store, books, errands, secret, log } = parts;
+    this.#parts = parts;
+    this.#port = config.server.port;
+    this.#links = new ObjectLinks(secret);
+    this.#signer = new WebhookSigner(secret);
+    this.#objects = openObjects(config.objects.reveal(), config.objectStorage, this.#links);
+    const shared = { objects: store.jobs.objects, store: this.#objects, now: Date.now };
+    const steps = () => this.#surroundings().steps;
+    this.#worker = new JobWorker({
+      ...shared,
+      queue: store.jobs.queue,
+      runner: new StoryRunner({ store, books, errands, steps }),
+      onFailure: (job, thrown) => log.error('job_failed', { job, reason: reason(thrown) }),
+    });
+    this.#webhooks = new WebhookSender({
+      ...shared,
+      queue: store.jobs.webhooks,
+      book: store.jobs.book,
+      signer: this.#signer,
+      post: createGuardedFetch({}),
+      baseUrl: () => this.#baseUrl(),
+      onGivenUp: ({ jobId }) => log.warn('webhook_given_up', { job: jobId }),
+    });
+    this.#sweep = new JobSweep(shared);
+  }
+
+  /** From now on by these settings. */
+  furnish(around: JobSurroundings): void {
+    this.#around = around;
+  }
+
+  listening(port: number): void {
+    this.#port = port;
+  }
+
+  chores(): Chore[] {
+    return [this.#worker, this.#webhooks, this.#sweep].flatMap((part) => part.chores());
+  }
+
+  async stop(seconds: number): Promise<void> {
+    await Promise.all([this.#worker.stop(seconds * 1000), this.#webhooks.stop()]);
+  }
+
+  /** What the routes of jobs need. */
+  routeParts({ config, catalogueOf }: JobSurroundings) {
+    const { store, counters, health, idempotency } = this.#parts;
+    const { rate, concurrency, together } = counters;
+    const admission = new Admission(rate, concurrency, config.limits, Date.now, together);
+    const models = { catalogueOf, health };
+    const desk = new JobDesk({
+      book: store.jobs.book,
+      objects: store.jobs.objects,
+      store: this.#objects,
+      speechModel: async (caller, alias) =>
+        speechModelOf(await offerFor(caller, alias, 'speech', models)),
+      transcriptionModel: async (caller, alias) => {
+        await offerFor(caller, alias, 'transcription', models);
+      },
+      refusalOfAddress,
+      now: Date.now,
+    });
+    return {
+      desk,
+      publicUrl: config.server.publicUrl,
+      countRequest: (caller: Caller, headers: Record<string, string>) =>
+        admission.countRequest(caller, headers),
+      webhookSecretOf: (tenantId: string) => this.#signer.secretOf(tenantId),
+      once: (use: OnceUse, make: () => Promise<JobMade>) => once(use, make, idempotency),
+    };
+  }
+
+  /** What the route to objects needs. */
+  get objectParts() {
+    return {
+      open: (key: string) => this.#objects.open(key),
+      isValidLink: (key: string, query: string, now: number) =>
+        this.#links.isValid(key, query, now),
+      now: Date.now,
+    };
+  }
+
+  #surroundings(): JobSurroundings {
+    if (!this.#around) throw new Error('Jobs were started before they were furnished.');
+    return this.#around;
+  }
+
+  #baseUrl(): string {
+    const { publicUrl, host } = this.#surroundings().config.server;
+    const named = host.includes(':') ? `[${host}]` : host;
+    return publicUrl ?? `http://${named}:${this.#port}`;
+  }
+}
+
+/** The claim remembers the job's id; the job itself is read afresh. */
+async function once(
+  { caller, key, body, requestId, client }: OnceUse,
+  make: () => Promise<JobMade>,
+  idempotency: Idempotency,
+): Promise<JobMade> {
+  const { tenantId } = caller;
+  const claim = { tenantId, key, requestId, fingerprint: fingerprint(['job', body]) };
+  const recalled = await idempotency.recall(claim, client, ({ text }) => ({ id: text }));
+  if ('found' in recalled) return recalled.found;
+  const { duty } = recalled;
+  try {
+    const made = await make();
+    const nobody = { dialect: '', form: 'whole', model: '', provider: '' } as const;
+    await duty.finish({ ...nobody, text: made.id, recordedAt: Date.now() });
+    return made;
+  } catch (thrown) {
+    await duty.release();
+    throw thrown;
+  }
+}
+
+/** Refuses a model in the same words as a call of it would be refused. */
+async function offerFor(
+  caller: Caller,
+  alias: string,
+  feature: Feature,
+  { catalogueOf, health }: Pick<JobSurroundings, 'catalogueOf'> & { readonly health: Health },
+): Promise<Offer | undefined> {
+  const catalogue = await catalogueOf(caller.tenantId);
+  const ask = { models: [alias], preferences: noPreferences, parameters: [] };
+  const [offer] = plan(ask, caller, {
+    catalogue,
+    health,
+    misfit: ({ model }) => (model.features.includes(feature) ? null : `is not a ${feature} model`),
+    supports: () => true,
+  });
+  return offer;
+}
+
+function speechModelOf(offer: Offer | undefined): SpeechModel {
+  const { style, voices } = offer?.model.speech ?? {};
+  const isStrict = style === 'first_party';
+  return {
+    limit: textLimitOf(offer?.speech),
+    isStrict,
+    voices: isStrict && voices ? Object.keys(voices) : null,
+  };
+}

@@ -1,0 +1,117 @@
+import { Authenticator } from '../auth/authenticate.ts';
+import { ChangeWatch } from '../auth/change-watch.ts';
+import { Vault } from '../auth/vault.ts';
+import { Books } from '../books.ts';
+import type { Config } from '../config/config.ts';
+import type { Chore } from '../core/chore.ts';
+import { randomText } from '../core/ids.ts';
+import { type DemoUpstream, startDemoUpstream } from '../demo/demo-upstream.ts';
+import { Health } from '../route/health.ts';
+import type { Store } from '../store/open.ts';
+import type { Redis } from '../store/redis.ts';
+import { LogRetention } from '../store/retention.ts';
+import { secretKeyOf } from '../store/secret-key.ts';
+import { type Log, reason } from '../telemetry/log.ts';
+import { type Counters, makeCounters, openRedis } from './counters.ts';
+import { jobErrands } from './job-errands.ts';
+import { Jobs } from './jobs.ts';
+import { makeRecollection, type Recollection } from './memory.ts';
+import { Telemetry } from './telemetry.ts';
+import { makeSkills, type Skills } from './tools.ts';
+
+/** Everything that remembers something: made once, and left alone by a reload. */
+export interface Lasting {
+  readonly store: Store;
+  readonly vault: Vault;
+  readonly telemetry: Telemetry;
+  readonly redis: Redis | undefined;
+  readonly counters: Counters;
+  readonly books: Books;
+  readonly authenticator: Authenticator;
+  readonly skills: Skills;
+  readonly health: Health;
+  readonly recollection: Recollection;
+  readonly retention: LogRetention | undefined;
+  readonly demo: Demo;
+  readonly jobs: Jobs;
+  chores(): Chore[];
+}
+
+export async function openLasting(
+  config: Config,
+  store: Store,
+  log: Log,
+  worker: number | null,
+): Promise<Lasting> {
+  const vault = await Vault.open({
+    store: store.credentials,
+    secret: secretKeyOf(config),
+    isStart: true,
+    onUnreadable: (tenant, provider) => log.error('credential_unreadable', { tenant, provider }),
+  });
+  const processId = randomText(16);
+  const telemetry = new Telemetry(config, log, processId, worker);
+  const redis = await openRedis(config, log);
+  const counters = makeCounters(redis, processId);
+  const books = await Books.open({
+    store: store.ledger,
+    dataDir: config.dataDir,
+    durability: config.billing.durability,
+    processId,
+    log,
+    ended: (request) => telemetry.ended(request),
+  });
+  const authenticator = new Authenticator(store.directory);
+  const skills = makeSkills(store);
+  const recollection = makeRecollection(config, store, redis);
+  const retention = makeRetention(config, store, log);
+  const changes = new ChangeWatch(store.directory, () => {
+    authenticator.forget();
+    vault.forget();
+    skills.shelf.forget();
+  });
+  const health = new Health();
+  const secret = secretKeyOf(config);
+  const { idempotency } = recollection;
+  const around = { config, store, books, health, counters, idempotency, secret, log };
+  const jobs = new Jobs({ ...around, errands: jobErrands });
+  return {
+    ...{ store, vault, telemetry, redis, counters, books, authenticator, skills },
+    ...{ health, recollection, retention, demo: new Demo(), jobs },
+    chores: () => [
+      ...authenticator.chores(),
+      ...changes.chores(),
+      ...books.chores(),
+      ...recollection.idempotency.chores(),
+      ...(counters.together?.places.chores() ?? []),
+      ...(retention?.chores() ?? []),
+      ...jobs.chores(),
+    ],
+  };
+}
+
+function makeRetention(config: Config, store: Store, log: Log): LogRetention | undefined {
+  const { keepDays } = config.logs;
+  if (keepDays === null) return undefined;
+  return new LogRetention({
+    database: store.database,
+    keepDays,
+    now: Date.now,
+    onDone: (rows) => log.info('logs_removed', { rows, older_than_days: keepDays }),
+    onFailure: (thrown) => log.error('log_retention_failed', { reason: reason(thrown) }),
+  });
+}
+
+/** The offline provider, started by the first configuration that wants it. */
+class Demo {
+  #upstream: DemoUpstream | undefined;
+
+  url(): string {
+    this.#upstream ??= startDemoUpstream();
+    return this.#upstream.url;
+  }
+
+  async stop(): Promise<void> {
+    await this.#upstream?.stop();
+  }
+}

@@ -1,0 +1,121 @@
+import type { Claim } from '../cache/claim.ts';
+import { readDirectives } from '../cache/directives.ts';
+import { fingerprint } from '../cache/fingerprint.ts';
+import { type ClaimDuty, Idempotency } from '../cache/idempotency.ts';
+import { MemoryShelf } from '../cache/memory-shelf.ts';
+import { type Duty, ResponseCache } from '../cache/response-cache.ts';
+import type { Config } from '../config/config.ts';
+import { cachedLengthMax, idempotentLengthMax } from '../core/bounds.ts';
+import type { CacheMode } from '../core/caller.ts';
+import type { Recording } from '../core/recording.ts';
+import { type Call, type Errand, identityOf, type Memory, type Recalled } from '../gateway.ts';
+import type { Store } from '../store/open.ts';
+import type { Redis } from '../store/redis.ts';
+import { RedisShelf } from '../store/redis-shelf.ts';
+import { Tape } from '../upstream/tape.ts';
+
+/** Whether a request was answered before: by the name it gives itself, or by what it asks. */
+export interface Recollection {
+  readonly cache: ResponseCache;
+  readonly idempotency: Idempotency;
+  readonly cacheMode: CacheMode;
+}
+
+export function makeRecollection(
+  { cache }: Config,
+  store: Store,
+  redis: Redis | undefined,
+): Recollection {
+  const shelf = redis ? new RedisShelf(redis) : new MemoryShelf(cache.maxBytes);
+  return {
+    cache: new ResponseCache(shelf, cache.ttlSeconds),
+    idempotency: new Idempotency(store.claims),
+    cacheMode: cache.mode,
+  };
+}
+
+type Use = (recording: Recording) => Recalled | undefined;
+
+/** An answer that will do, if there is one; else remembers this one where that is wanted. */
+export function recall(
+  call: Call,
+  errand: Errand,
+  { cache, idempotency, cacheMode }: Recollection,
+): Promise<Recalled | undefined> | undefined {
+  if (!errand.sameness || !errand.replay) return undefined;
+  const { headers } = call;
+  headers['x-cache'] = 'MISS';
+  const { idempotencyKey } = call.wishes;
+  const mode = call.caller.cacheMode ?? cacheMode;
+  if (idempotencyKey === null && mode === 'off') return undefined;
+  const { wording, isRepeatable } = errand.sameness();
+  const isCached = mode === 'always' || (mode === 'auto' && isRepeatable);
+  if (idempotencyKey === null && !isCached) return undefined;
+  const name = nameOf(call, errand, wording());
+  const use: Use = (recording) => {
+    const { model, provider } = recording;
+    const relay = errand.replay?.(recording, { ...identityOf(call, model), provider });
+    return relay && { recording, relay };
+  };
+  const told = (recalled: Recalled | undefined, header: string) => {
+    if (!recalled) return undefined;
+    headers['x-cache'] = 'HIT';
+    headers[header] = header === replayed ? 'true' : recalled.recording.model;
+    return recalled;
+  };
+  if (idempotencyKey !== null) {
+    const { requestId, caller } = call;
+    const { tenantId } = caller;
+    const claim = { tenantId, key: idempotencyKey, fingerprint: name, requestId };
+    return recallClaim(call, claim, idempotency, use).then((it) => told(it, replayed));
+  }
+  return recallCached(call, name, cache, use).then((it) => told(it, 'x-cache-model'));
+}
+
+const replayed = 'idempotent-replayed';
+
+/** The tenant first: no answer ever crosses to another. What a key may use decides answers too. */
+function nameOf({ caller }: Call, { ask }: Errand, wording: unknown): string {
+  const { models, preferences, operation } = ask;
+  return fingerprint([caller.tenantId, operation, caller.models, models, preferences, wording]);
+}
+
+async function recallCached(
+  call: Call,
+  name: string,
+  cache: ResponseCache,
+  use: Use,
+): Promise<Recalled | undefined> {
+  const wish = readDirectives(call.wishes.cacheControl);
+  const recalled = await cache.recall(name, wish, call.client, use);
+  if ('found' in recalled) return recalled.found;
+  if (recalled.duty) call.memory = memoryOf(new Tape(cachedLengthMax), cachingBy(recalled.duty));
+  return undefined;
+}
+
+async function recallClaim(
+  call: Call,
+  claim: Claim,
+  idempotency: Idempotency,
+  use: Use,
+): Promise<Recalled | undefined> {
+  const recalled = await idempotency.recall(claim, call.client, use);
+  if ('found' in recalled) return recalled.found;
+  call.memory = memoryOf(new Tape(idempotentLengthMax), recalled.duty);
+  return undefined;
+}
+
+function cachingBy(duty: Duty): ClaimDuty {
+  return {
+    finish: async (recording) => (recording ? duty.keep(recording) : duty.abandon()),
+    release: async () => duty.abandon(),
+  };
+}
+
+function memoryOf(tape: Tape, duty: ClaimDuty): Memory {
+  return {
+    tape,
+    keep: () => duty.finish(tape.recording() ?? null),
+    abandon: () => duty.release(),
+  };
+}

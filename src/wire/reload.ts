@@ -1,0 +1,50 @@
+import type { Config } from '../config/config.ts';
+
+/** What a running process cannot change under its feet, by the names that people know. */
+const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
+  'server.host': ({ server }) => server.host,
+  'server.port': ({ server }) => server.port,
+  data_dir: ({ dataDir }) => dataDir,
+  database: ({ database }) => database.reveal(),
+  redis: ({ redis }) => redis?.reveal(),
+  objects: ({ objects }) => objects.reveal(),
+  credits_per_usd: ({ creditsPerUsd }) => creditsPerUsd,
+  'cache.ttl_seconds': ({ cache }) => cache.ttlSeconds,
+  'cache.max_bytes': ({ cache }) => cache.maxBytes,
+  'billing.durability': ({ billing }) => billing.durability,
+  'logs.keep_days': ({ logs }) => logs.keepDays,
+  'logs.requests': ({ logs }) => logs.requests,
+};
+
+export interface Reloading {
+  /** In force from now on. */
+  readonly config: Config;
+  /** Options that were changed and stay as they were until the next start. */
+  readonly needRestart: readonly string[];
+}
+
+export function reloading(running: Config, wanted: Config): Reloading {
+  const needRestart = Object.entries(fixed)
+    .filter(([, read]) => read(running) !== read(wanted))
+    .map(([name]) => name);
+  const { host, port } = running.server;
+  return {
+    needRestart,
+    config: {
+      ...wanted,
+      server: { ...wanted.server, host, port },
+      dataDir: running.dataDir,
+      database: running.database,
+      redis: running.redis,
+      objects: running.objects,
+      objectStorage: running.objectStorage,
+      creditsPerUsd: running.creditsPerUsd,
+      cache: { ...running.cache, mode: wanted.cache.mode },
+      billing: { ...wanted.billing, durability: running.billing.durability },
+      logs: running.logs,
+      tracing: running.tracing,
+      bootstrap: running.bootstrap,
+      secretKey: running.secretKey,
+    },
+  };
+}

@@ -1,0 +1,110 @@
+import type { Books } from '../books.ts';
+import type { Config } from '../config/config.ts';
+import type { Tracing } from '../config/tracing.ts';
+import { version } from '../config/version.ts';
+import type { Catalogue } from '../route/catalogue.ts';
+import type { Health } from '../route/health.ts';
+import { Answers } from '../telemetry/answers.ts';
+import type { EndedRequest } from '../telemetry/ended-request.ts';
+import { booksFamilies, type CircuitState, circuitFamily, gauge } from '../telemetry/gauges.ts';
+import type { Log } from '../telemetry/log.ts';
+import { type MetricSource, Metrics } from '../telemetry/metrics.ts';
+import { ProcessGauges } from '../telemetry/process-gauges.ts';
+import { RequestLines } from '../telemetry/request-lines.ts';
+import { TraceExport } from '../telemetry/trace-export.ts';
+import { type TracedCall, Tracer } from '../telemetry/tracer.ts';
+import { Traffic } from '../telemetry/traffic.ts';
+import { postToCollector } from '../upstream/collector.ts';
+
+/** Nobody reads the log any more: then a stop must not wait for it. */
+const lastLinesMs = 1_000;
+
+/** Metrics, log lines and traces as one: what the other parts tell about themselves. */
+export class Telemetry {
+  readonly answers = new Answers();
+  readonly metrics: Metrics;
+  readonly #sources: MetricSource[];
+  readonly #process = new ProcessGauges();
+  readonly #traffic = new Traffic((alias) => this.#catalogue?.model(alias) !== undefined);
+  readonly #lines: RequestLines | undefined;
+  readonly #export: TraceExport | undefined;
+  readonly #tracer: Tracer | undefined;
+  #catalogue: Catalogue | undefined;
+
+  constructor({ logs, tracing }: Config, log: Log, processId: string, worker: number | null) {
+    this.#lines = logs.requests ? new RequestLines((lines) => log.write(lines)) : undefined;
+    this.#export = tracing ? makeExport(tracing, log, processId) : undefined;
+    this.#tracer = this.#export && new Tracer((spans) => this.#export?.add(spans));
+    this.#sources = [
+      () => this.#traffic.families(),
+      () => this.answers.families(),
+      () => this.#lines?.families() ?? [],
+      () => this.#export?.families() ?? [],
+      () => this.#process.families(),
+    ];
+    // Workers share a port, so whoever reads meets now one and now another.
+    this.metrics = new Metrics(this.#sources, worker === null ? {} : { worker: String(worker) });
+  }
+
+  /** The parts that metrics are read from when somebody asks. */
+  measure(books: Books, health: Health, openRequests: () => number): void {
+    this.#sources.push(
+      () => booksFamilies(books.state()),
+      () => [circuitFamily(this.#catalogue ? circuitsOf(this.#catalogue, health) : [])],
+      () => [gauge('tollgate_open_requests', 'HTTP requests being answered.', openRequests())],
+    );
+  }
+
+  /** The models that labels may name from now on. */
+  know(catalogue: Catalogue): void {
+    this.#catalogue = catalogue;
+  }
+
+  begun(call: TracedCall): void {
+    this.#tracer?.begun(call);
+  }
+
+  /** Answers the `traceparent` of the attempt, when there is a trace. */
+  attempting(call: TracedCall): string | undefined {
+    return this.#tracer?.attempting(call);
+  }
+
+  /** Whatever goes wrong in here is counted, and is no concern of the request. */
+  ended(request: EndedRequest): void {
+    try {
+      this.#traffic.ended(request);
+      this.#lines?.ended(request);
+      this.#tracer?.ended(request);
+    } catch {
+      this.metrics.failed();
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#process.stop();
+    await Promise.race([this.#lines?.flush(), Bun.sleep(lastLinesMs)]);
+    await this.#export?.stop();
+  }
+}
+
+function makeExport({ url, headers, serviceName }: Tracing, log: Log, instanceId: string) {
+  const revealed = Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name, value.reveal()]),
+  );
+  return new TraceExport({
+    resource: { serviceName, version, instanceId },
+    send: (body) => postToCollector(url, revealed, body),
+    log,
+  });
+}
+
+/** Of shared capacity only: tenants' own accounts are theirs, and without number. */
+function circuitsOf(catalogue: Catalogue, health: Health): CircuitState[] {
+  return catalogue.live().flatMap(({ id }) =>
+    catalogue.offers(id).map((offer) => ({
+      provider: offer.provider.name,
+      model: id,
+      state: health.state(offer),
+    })),
+  );
+}

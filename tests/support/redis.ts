@@ -1,0 +1,99 @@
+/**
+ * A real Redis (or Valkey) for tests, from the machine's own packages, on a free port and with no
+ * file of its own. Where there is none, the tests that need it say so and pass, except in CI.
+ */
+import { keepTrack } from './gateway/keeper.ts';
+
+const program = Bun.which('redis-server') ?? Bun.which('valkey-server');
+const startDeadlineMs = 10_000;
+let warned = false;
+
+/** Undefined where no server is installed. */
+export async function startRedis(): Promise<TestRedis | undefined> {
+  if (program === null) {
+    const message = 'redis-server is not installed, so what needs it is NOT TESTED here.';
+    if (process.env.CI === 'true') throw new Error(message);
+    if (!warned) process.stderr.write(`\n*** ${message} ***\n\n`);
+    warned = true;
+    return undefined;
+  }
+  const redis = new TestRedis(program, freePort());
+  await redis.start();
+  return redis;
+}
+
+export class TestRedis implements AsyncDisposable {
+  readonly url: string;
+  readonly #program: string;
+  readonly #port: number;
+  #server: Bun.Subprocess | undefined;
+
+  constructor(server: string, port: number) {
+    this.#program = server;
+    this.#port = port;
+    this.url = `redis://127.0.0.1:${port}`;
+  }
+
+  /** Starts it, empty, on the same port as before. */
+  async start(): Promise<void> {
+    const settings = ['--port', String(this.#port), '--bind', '127.0.0.1', '--save', ''];
+    const server = Bun.spawn([this.#program, ...settings, '--appendonly', 'no', '--dir', '/tmp'], {
+      stdin: 'ignore',
+      stdout: 'ignore',
+      stderr: 'ignore',
+    });
+    keepTrack(server.pid, server.exited);
+    this.#server = server;
+    const deadline = performance.now() + startDeadlineMs;
+    while (!(await this.#answers())) {
+      if (server.exitCode !== null || performance.now() > deadline) {
+        throw new Error(`${this.#program} did not start (exit code ${server.exitCode}).`);
+      }
+      await Bun.sleep(10);
+    }
+  }
+
+  /** Ends it as a power cut would: everything in it is gone. */
+  async kill(): Promise<void> {
+    this.#server?.kill('SIGKILL');
+    await this.#server?.exited;
+  }
+
+  /** Sockets stay open and nothing answers. */
+  pause(): void {
+    this.#server?.kill('SIGSTOP');
+  }
+
+  resume(): void {
+    this.#server?.kill('SIGCONT');
+  }
+
+  /** One command on a connection of its own. */
+  async command(name: string, ...args: string[]): Promise<unknown> {
+    const client = new Bun.RedisClient(this.url, { autoReconnect: false });
+    try {
+      return await client.send(name, args);
+    } finally {
+      client.close();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill();
+  }
+
+  async #answers(): Promise<boolean> {
+    try {
+      return (await this.command('PING')) === 'PONG';
+    } catch {
+      return false;
+    }
+  }
+}
+
+function freePort(): number {
+  const probe = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } });
+  const { port } = probe;
+  probe.stop(true);
+  return port;
+}
