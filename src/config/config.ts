@@ -1,7 +1,9 @@
 import type { CacheMode } from '../core/caller.ts';
 import type { Secret } from '../core/secret.ts';
 import type { EndpointFile, Feature, ModelFile, PricingFile } from './model-schema.ts';
+import type { ObjectStorage } from './object-storage.ts';
 import type { DialectName, Quirks } from './provider-schema.ts';
+import type { Tracing } from './tracing.ts';
 
 /** The configuration as every part gets it: complete, checked, frozen, secrets wrapped. */
 export interface Config {
@@ -16,10 +18,13 @@ export interface Config {
   readonly database: Secret;
   readonly redis: Secret | null;
   readonly objects: Secret;
+  readonly objectStorage: ObjectStorage;
   readonly demo: boolean;
   readonly creditsPerUsd: number;
   readonly limits: {
     readonly requestsPerMinute: number;
+    /** `null`: as many as the credits allow. */
+    readonly tokensPerMinute: number | null;
     readonly concurrentRequests: number;
     readonly bodyBytes: number;
   };
@@ -35,7 +40,10 @@ export interface Config {
   readonly logs: {
     /** `null`: forever. */
     readonly keepDays: number | null;
+    /** A line of the operator's log for each request. */
+    readonly requests: boolean;
   };
+  readonly tracing: Tracing | null;
   readonly webSearch: WebSearch | null;
   readonly providers: ReadonlyMap<string, Provider>;
   readonly models: readonly Model[];
@@ -51,7 +59,10 @@ export interface WebSearch {
   readonly url: string;
   readonly apiKey: Secret | null;
   readonly usdPerSearch: string;
-  readonly callsPerRequest: number;
+  /** Of one request. */
+  readonly callsMax: number;
+  /** Of one search. */
+  readonly resultsMax: number;
 }
 
 /** A vendor is data: where it is, which dialect it speaks, how it deviates. */

@@ -65,6 +65,7 @@ describe('without any settings', () => {
     expect(config.creditsPerUsd).toBe(1_000_000);
     expect(config.limits).toEqual({
       requestsPerMinute: 600,
+      tokensPerMinute: null,
       concurrentRequests: 256,
       bodyBytes: 20_971_520,
     });
@@ -209,7 +210,7 @@ describe('problems', () => {
       'providers.odd.dialect must be one of "openai", "openai-responses", "anthropic", "gemini", ' +
         '"cohere", "siliconflow", not "opnai"',
       'server.prot is not a known field; did you mean "port"?',
-      'tools.web_search.url is required',
+      'tools.web_search.url is required for searxng',
     ]);
   });
 

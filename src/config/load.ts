@@ -4,12 +4,15 @@ import { isObject } from '../core/json.ts';
 import { Secret } from '../core/secret.ts';
 import { readBootstrap, readSecretKey } from './bootstrap.ts';
 import { builtinCatalogue } from './catalogue/index.ts';
-import type { Config, Provider, WebSearch } from './config.ts';
+import type { Config, Provider } from './config.ts';
 import { mergeModels, mergeProviders } from './merge.ts';
+import { readObjectStorage } from './object-storage.ts';
 import { applyOverrides, type Flags, type Override, overridesOf } from './overrides.ts';
 import { ConfigProblems } from './problems.ts';
 import { type Environment, readConfigFile, substitute } from './read-file.ts';
 import { type ConfigFile, configFileSchema } from './schema.ts';
+import { readTracing } from './tracing.ts';
+import { readWebSearch } from './web-search.ts';
 
 const validator = Compile(configFileSchema);
 const shape: object = configFileSchema;
@@ -68,10 +71,12 @@ function assemble(
     database: inDataDir(file.database ?? 'sqlite:{data_dir}/tollgate.db'),
     redis: file.redis ? new Secret(file.redis) : null,
     objects: inDataDir(file.objects ?? 'file:{data_dir}/objects'),
+    objectStorage: readObjectStorage(environment),
     demo: file.demo === true || (file.demo !== false && !hasSharedCapacity(providers)),
     creditsPerUsd: file.credits_per_usd ?? 1_000_000,
     limits: {
       requestsPerMinute: file.limits?.requests_per_minute ?? 600,
+      tokensPerMinute: file.limits?.tokens_per_minute ?? null,
       concurrentRequests: file.limits?.concurrent_requests ?? 256,
       bodyBytes: file.limits?.body_bytes ?? 20 * 1024 * 1024,
     },
@@ -84,7 +89,8 @@ function assemble(
       byokFeeBasisPoints: file.billing?.byok_fee_basis_points ?? 500,
       durability: file.billing?.durability ?? 'journal',
     },
-    logs: { keepDays: file.logs?.keep_days ?? null },
+    logs: { keepDays: file.logs?.keep_days ?? null, requests: file.logs?.requests ?? true },
+    tracing: readTracing(environment, problems),
     webSearch: readWebSearch(file, problems),
     providers,
     models,
@@ -96,24 +102,6 @@ function assemble(
 
 function hasSharedCapacity(providers: ReadonlyMap<string, Provider>): boolean {
   return [...providers.values()].some(({ shared }) => shared);
-}
-
-function readWebSearch(file: ConfigFile, problems: Problem[]): WebSearch | null {
-  const search = file.tools?.web_search;
-  if (!search) return null;
-  const { engine, url } = search;
-  if (engine === undefined || url === undefined) {
-    const path = `tools.web_search.${engine === undefined ? 'engine' : 'url'}`;
-    problems.push({ path, message: 'is required' });
-    return null;
-  }
-  return {
-    engine,
-    url: url.replace(/\/+$/, ''),
-    apiKey: search.api_key ? new Secret(search.api_key) : null,
-    usdPerSearch: search.usd_per_search ?? '0.005',
-    callsPerRequest: search.calls_per_request ?? 5,
-  };
 }
 
 function nameOverride(problem: Problem, overrides: readonly Override[]): Problem {

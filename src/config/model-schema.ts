@@ -32,6 +32,19 @@ export const pricingSchema = closed({
 });
 export type PricingFile = Static<typeof pricingSchema>;
 
+export const speechSchema = closed({
+  /** First-party-style models check voices and speed; the others map and ignore. */
+  style: oneOf('first_party', 'mapped'),
+  voices: Type.Record(Type.String(), Type.String()),
+  default_voice: Type.String(),
+  input_characters_max: wholeNumber(1),
+  input_bytes_max: wholeNumber(1),
+  instructions: Type.Boolean(),
+  /** Can answer with events that tell the tokens used; without them they are estimated. */
+  reports_usage: Type.Boolean(),
+});
+export type SpeechTerms = Static<typeof speechSchema>;
+
 /** One place where a model can be had. */
 export const endpointSchema = Type.Object(
   {
@@ -44,6 +57,8 @@ export const endpointSchema = Type.Object(
     quirks: Type.Optional(quirksSchema),
     /** Speaks another dialect than its provider, at the same address and with the same key. */
     dialect: Type.Optional(oneOf('openai', 'openai-responses')),
+    /** How it speaks, where that differs from what its model promises. */
+    speech: Type.Optional(speechSchema),
   },
   { additionalProperties: false },
 );
@@ -71,17 +86,7 @@ export const modelSchema = Type.Object(
     ),
     /** `adaptive`: the model decides how long to think, and a token budget is an error. */
     thinking: Type.Optional(oneOf('adaptive', 'budget', 'effort')),
-    speech: Type.Optional(
-      closed({
-        /** First-party-style models check voices and speed; the others map and ignore. */
-        style: oneOf('first_party', 'mapped'),
-        voices: Type.Record(Type.String(), Type.String()),
-        default_voice: Type.String(),
-        input_characters_max: wholeNumber(1),
-        input_bytes_max: wholeNumber(1),
-        instructions: Type.Boolean(),
-      }),
-    ),
+    speech: Type.Optional(speechSchema),
     endpoints: Type.Array(endpointSchema, { minItems: 1 }),
   },
   { additionalProperties: false },

@@ -44,6 +44,8 @@ export const quirksSchema = closed({
   json_schema: oneOf('native', 'instruct'),
   /** Ollama and Gemini's cousins take image bytes only: http image URLs are fetched and inlined. */
   remote_images: oneOf('pass', 'inline'),
+  /** Text Embeddings Inference takes 32 texts at once unless it was started otherwise. */
+  embedding_batch: wholeNumber(1, 2048),
 });
 export type Quirks = Static<typeof quirksSchema>;
 

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { searchResultsMax } from '../core/bounds.ts';
 import { cacheModes } from '../core/caller.ts';
 import { modelSchema } from './model-schema.ts';
 import { providerSchema } from './provider-schema.ts';
@@ -42,6 +43,7 @@ export const configFileSchema = closed({
   credits_per_usd: wholeNumber(1, 1_000_000_000),
   limits: closed({
     requests_per_minute: wholeNumber(1),
+    tokens_per_minute: nullable(wholeNumber(1)),
     concurrent_requests: wholeNumber(1),
     body_bytes: wholeNumber(1024, 1_073_741_824),
   }),
@@ -58,6 +60,7 @@ export const configFileSchema = closed({
     // A journal left behind by a crash is told from what was booked by the rows of the log: they
     // must outlive the time until its gateway starts again.
     keep_days: nullable(wholeNumber(7, 36_500)),
+    requests: Type.Boolean(),
   }),
   tools: closed({
     web_search: nullable(
@@ -66,7 +69,8 @@ export const configFileSchema = closed({
         url: httpAddress(),
         api_key: nullable(secretText()),
         usd_per_search: usd(),
-        calls_per_request: wholeNumber(1, 20),
+        calls_max: wholeNumber(1, 20),
+        results_max: wholeNumber(1, searchResultsMax),
       }),
     ),
   }),

@@ -14,6 +14,7 @@ import {
   showTenant,
   type TenantObject,
 } from '../auth/manage-tenants.ts';
+import { adminDocs } from './openapi-admin.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
 import { readManagementBody, readOffset } from './validate.ts';
@@ -46,6 +47,7 @@ function tenantRoutes(parts: AdminParts): Route[] {
     {
       method: 'POST',
       path: '/admin/v1/tenants',
+      doc: adminDocs.createTenant,
       access: 'admin',
       async handle(exchange) {
         const tenant = await createTenant(parts, await readManagementBody(exchange));
@@ -55,6 +57,7 @@ function tenantRoutes(parts: AdminParts): Route[] {
     {
       method: 'GET',
       path: '/admin/v1/tenants',
+      doc: adminDocs.listTenants,
       access: 'admin',
       async handle(exchange) {
         const tenants = await listTenants(parts, readOffset(exchange.query));
@@ -64,6 +67,7 @@ function tenantRoutes(parts: AdminParts): Route[] {
     {
       method: 'GET',
       path: '/admin/v1/tenants/:id',
+      doc: adminDocs.showTenant,
       access: 'admin',
       async handle(exchange) {
         const tenant = await showTenant(parts, exchange.param('id'));
@@ -73,6 +77,7 @@ function tenantRoutes(parts: AdminParts): Route[] {
     {
       method: 'PATCH',
       path: '/admin/v1/tenants/:id',
+      doc: adminDocs.changeTenant,
       access: 'admin',
       async handle(exchange) {
         const body = await readManagementBody(exchange);
@@ -88,6 +93,7 @@ function creditRoutes(parts: AdminParts): Route[] {
     {
       method: 'POST',
       path: '/admin/v1/tenants/:id/credits',
+      doc: adminDocs.changeCredits,
       access: 'admin',
       async handle(exchange) {
         const body = await readManagementBody(exchange);
@@ -98,6 +104,7 @@ function creditRoutes(parts: AdminParts): Route[] {
     {
       method: 'GET',
       path: '/admin/v1/tenants/:id/credits',
+      doc: adminDocs.listCredits,
       access: 'admin',
       async handle(exchange) {
         const { id } = await showTenant(parts, exchange.param('id'));
@@ -113,6 +120,7 @@ function otherRoutes(parts: AdminParts): Route[] {
     {
       method: 'POST',
       path: '/admin/v1/tenants/:id/keys',
+      doc: adminDocs.createKey,
       access: 'admin',
       async handle(exchange) {
         const body = await readManagementBody(exchange);
@@ -123,6 +131,7 @@ function otherRoutes(parts: AdminParts): Route[] {
     {
       method: 'GET',
       path: '/admin/v1/overview',
+      doc: adminDocs.overview,
       access: 'admin',
       async handle(exchange) {
         const { tenants, keys, balance, version, uptimeSeconds, database } = await parts.overview();

@@ -6,16 +6,29 @@ import { GatewayError } from '../core/errors.ts';
 import type { KeyedRoute } from './routes.ts';
 
 /** Who is calling and whether this route is for them. The one place where a route is opened. */
-export async function admitKey(
+export function admitKey(
   route: KeyedRoute,
   request: Request,
   authenticator: Authenticator,
-): Promise<Caller> {
+): Caller | Promise<Caller> {
   const key = readCredential(request.headers);
-  if (claimedKind(key) === 'admin' && (await authenticator.isAdmin(key))) {
+  if (claimedKind(key) === 'admin') return refuseAdmin(key, route, authenticator);
+  const caller = authenticator.authenticate(key);
+  return caller instanceof Promise ? caller.then((it) => admit(it, route)) : admit(caller, route);
+}
+
+async function refuseAdmin(
+  key: string,
+  route: KeyedRoute,
+  authenticator: Authenticator,
+): Promise<Caller> {
+  if (await authenticator.isAdmin(key)) {
     throw forbidden('The admin token is for /admin/v1 only; use a tenant key here.');
   }
-  const caller = await authenticator.authenticate(key);
+  return admit(await authenticator.authenticate(key), route);
+}
+
+function admit(caller: Caller, route: KeyedRoute): Caller {
   if (route.access === 'routing' && caller.kind === 'management') {
     throw forbidden('A management key cannot call models; use a routing key (sk-tg-…).');
   }

@@ -1,4 +1,5 @@
 import * as manage from '../auth/manage-byok.ts';
+import { byokDocs } from './openapi-keys.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
 import { readManagementBody } from './validate.ts';
@@ -9,14 +10,21 @@ export function byokRoutes(desk: manage.ByokDesk): Route[] {
     {
       method: 'GET',
       path: '/api/v1/byok',
+      doc: byokDocs.list,
       access: 'management',
       async handle(exchange, { tenantId }) {
-        return json(exchange, { data: await manage.listCredentials(desk, tenantId) });
+        const data = await manage.listCredentials(desk, tenantId);
+        const providers = [...desk.providers].map(([name, { byokBaseUrl }]) => ({
+          name,
+          takes_base_url: byokBaseUrl,
+        }));
+        return json(exchange, { data, providers });
       },
     },
     {
       method: 'GET',
       path: '/api/v1/byok/:provider',
+      doc: byokDocs.show,
       access: 'management',
       async handle(exchange, { tenantId }) {
         const data = await manage.showCredential(desk, tenantId, exchange.param('provider'));
@@ -26,6 +34,7 @@ export function byokRoutes(desk: manage.ByokDesk): Route[] {
     {
       method: 'PUT',
       path: '/api/v1/byok/:provider',
+      doc: byokDocs.set,
       access: 'management',
       async handle(exchange, { tenantId }) {
         const body = await readManagementBody(exchange);
@@ -36,6 +45,7 @@ export function byokRoutes(desk: manage.ByokDesk): Route[] {
     {
       method: 'DELETE',
       path: '/api/v1/byok/:provider',
+      doc: byokDocs.delete,
       access: 'management',
       async handle(exchange, { tenantId }) {
         await manage.deleteCredential(desk, tenantId, exchange.param('provider'));

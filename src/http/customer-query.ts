@@ -1,12 +1,47 @@
+import { Type } from 'typebox';
 import type { Caller } from '../core/caller.ts';
 import { invalidRequest, notFound } from '../core/errors.ts';
+import { type Split, splits } from '../record/analytics-split.ts';
 import type { LogFilter, LogReads } from '../record/log-reads.ts';
 import { type PeriodQuery, readPeriod } from '../record/period.ts';
+import { readParameter } from './query.ts';
 
 /** What customers write behind the question mark of their reads. */
 
 const limitUsual = 50;
 const limitMax = 100;
+
+const limitSchema = Type.Integer({
+  minimum: 1,
+  maximum: Number.MAX_SAFE_INTEGER,
+  default: limitUsual,
+  description: `More than ${limitMax} is answered with ${limitMax}.`,
+});
+const monthsUsual = 12;
+/** Ten years: each month costs the store a few lookups. */
+const monthsMax = 120;
+
+export const monthsSchema = Type.Integer({
+  minimum: 1,
+  maximum: Number.MAX_SAFE_INTEGER,
+  default: monthsUsual,
+  description: `More than ${monthsMax} is answered with ${monthsMax}.`,
+});
+const statusSchema = Type.Enum(['success', 'error']);
+export const groupBySchema = Type.Enum([...splits], { description: 'Divide the sums by this.' });
+
+export const keyQuery = { api_key_id: Type.String({ description: 'Of one key only.' }) };
+export const datesQuery = {
+  start_date: Type.String({ description: 'YYYY-MM-DD or ISO 8601, UTC, inclusive.' }),
+  end_date: Type.String({ description: 'YYYY-MM-DD or ISO 8601, UTC, inclusive.' }),
+};
+export const logQuery = {
+  status: statusSchema,
+  model: Type.String({ description: 'The alias that was asked for.' }),
+  ...datesQuery,
+  ...keyQuery,
+};
+export const logPageQuery = { limit: limitSchema, ...logQuery };
 
 type Keys = Pick<LogReads, 'ownsKey'>;
 
@@ -30,10 +65,11 @@ export function datesOf(query: URLSearchParams): PeriodQuery {
 
 /** More than the most is answered with the most. */
 export function readLimit(query: URLSearchParams): number {
-  const text = query.get('limit') ?? String(limitUsual);
-  const limit = /^\d+$/.test(text) ? Number(text) : 0;
-  if (limit < 1) throw invalidRequest('limit must be a whole number of at least 1.', 'limit');
-  return Math.min(limit, limitMax);
+  return Math.min(readParameter(query, 'limit', limitSchema) ?? limitUsual, limitMax);
+}
+
+export function readMonths(query: URLSearchParams): number {
+  return Math.min(readParameter(query, 'months', monthsSchema) ?? monthsUsual, monthsMax);
 }
 
 /** Another tenant's key is as absent as one that never was. */
@@ -50,10 +86,12 @@ export async function readKeyId(
   return id;
 }
 
+export function readSplit(query: URLSearchParams): Split | null {
+  return readParameter(query, 'group_by', groupBySchema) ?? null;
+}
+
 function readStatus(query: URLSearchParams): LogFilter['status'] {
-  const status = query.get('status');
-  if (status === null || status === 'success' || status === 'error') return status;
-  throw invalidRequest('status must be "success" or "error".', 'status');
+  return readParameter(query, 'status', statusSchema) ?? null;
 }
 
 function readModel(query: URLSearchParams): string | null {

@@ -32,6 +32,7 @@ function parts(change: Partial<CustomerParts> = {}): CustomerParts {
     logs: { ownsKey: refuse, page: refuse, all: broken },
     analytics: { days: refuse, groups: oneGroup },
     wallets: { totals: refuse },
+    splits: { parts: refuse },
     statements: { frame: refuse, lines: broken },
     spending: { spent: async () => new Map([['key_a', nothingSpent]]) },
     creditsPerUsd: 1_000_000,

@@ -1,14 +1,17 @@
 import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import { type AnalyticsReads, analyticsCsv, analyticsObject } from '../record/analytics.ts';
+import { groupObjects, type SplitReads } from '../record/analytics-split.ts';
 import type { LogReads } from '../record/log-reads.ts';
 import { logObject, logsCsv } from '../record/log-row.ts';
 import { isoTime, readDays, readMonth } from '../record/period.ts';
 import { type StatementReads, statementCsv } from '../record/statement.ts';
 import { csvReply } from './csv.ts';
 import { type CreditsParts, creditsObject } from './customer-credits.ts';
-import { datesOf, readKeyId, readLimit, readLogFilter } from './customer-query.ts';
+import { datesOf, readKeyId, readLimit, readLogFilter, readSplit } from './customer-query.ts';
 import type { Exchange } from './exchange.ts';
+import { customerDocs } from './openapi-customer.ts';
+import type { RouteDoc } from './openapi-doc.ts';
 import { json } from './reply.ts';
 import type { KeyedRoute, Route } from './routes.ts';
 import { readOffset } from './validate.ts';
@@ -16,40 +19,50 @@ import { readOffset } from './validate.ts';
 export interface CustomerParts extends CreditsParts {
   readonly logs: LogReads;
   readonly analytics: AnalyticsReads;
+  readonly splits: SplitReads;
   readonly statements: StatementReads;
   /** Makes every request that has ended readable: a client finds what it just did. */
   flush(): Promise<void>;
 }
 
-type Read = (exchange: Exchange, caller: Caller) => Promise<Response>;
+export type Read = (exchange: Exchange, caller: Caller) => Promise<Response>;
 
 /** What a tenant may know of its own requests and credits. */
 export function customerRoutes(parts: CustomerParts): Route[] {
-  const customer = (path: string, read: Read): Route => ({
+  const customer = (path: string, doc: RouteDoc, read: Read): Route => ({
     ...reading(parts, read),
     path: `/v1/customer/${path}`,
+    doc,
     access: 'either',
     scope: 'customer',
   });
   return [
-    customer('logs', (...call) => showLogs(parts, ...call)),
-    customer('logs/export.csv', (...call) => exportLogs(parts, ...call)),
-    customer('analytics', (...call) => showAnalytics(parts, ...call)),
-    customer('analytics/export.csv', (...call) => exportAnalytics(parts, ...call)),
-    customer('billing/usage-statement.csv', (...call) => exportStatement(parts, ...call)),
-    customer('credits', async (exchange, caller) =>
+    customer('logs', customerDocs.logs, (...call) => showLogs(parts, ...call)),
+    customer('logs/export.csv', customerDocs.logsCsv, (...call) => exportLogs(parts, ...call)),
+    customer('analytics', customerDocs.analytics, (...call) => showAnalytics(parts, ...call)),
+    customer('analytics/export.csv', customerDocs.analyticsCsv, (...call) =>
+      exportAnalytics(parts, ...call),
+    ),
+    customer('billing/usage-statement.csv', customerDocs.statementCsv, (...call) =>
+      exportStatement(parts, ...call),
+    ),
+    customer('credits', customerDocs.credits, async (exchange, caller) =>
       json(exchange, await creditsObject(parts, caller)),
     ),
     {
       ...reading(parts, (...call) => showTotals(parts, ...call)),
       path: '/api/v1/credits',
+      doc: customerDocs.totals,
       access: 'management',
     },
   ];
 }
 
 /** Whatever goes wrong in here goes wrong in the store: a 503, and not the caller's fault. */
-function reading(parts: CustomerParts, read: Read): Pick<KeyedRoute, 'method' | 'handle'> {
+export function reading(
+  parts: Pick<CustomerParts, 'flush'>,
+  read: Read,
+): Pick<KeyedRoute, 'method' | 'handle'> {
   return {
     method: 'GET',
     async handle(exchange, caller) {
@@ -84,7 +97,12 @@ async function exportLogs({ logs }: CustomerParts, exchange: Exchange, caller: C
 
 async function showAnalytics(parts: CustomerParts, exchange: Exchange, caller: Caller) {
   const filter = await analyticsFilter(parts, exchange, caller);
-  return json(exchange, analyticsObject(filter.days, await parts.analytics.days(filter)));
+  const split = readSplit(exchange.query);
+  const days = await parts.analytics.days(filter);
+  const whole = analyticsObject(filter.days, days);
+  if (split === null) return json(exchange, whole);
+  const groups = groupObjects(days, await parts.splits.parts(filter, split));
+  return json(exchange, { ...whole, group_by: split, groups });
 }
 
 async function exportAnalytics(parts: CustomerParts, exchange: Exchange, caller: Caller) {

@@ -35,6 +35,12 @@ export class Exchange {
     this.errorShape = match.route.errorShape ?? this.errorShape;
   }
 
+  /** The route as its table spells it, for counting: never what the client wrote. */
+  get pattern(): string {
+    const route = this.#match?.route;
+    return route ? `${route.method} ${route.path}` : 'none none';
+  }
+
   /** A variable part of the path, decoded. */
   param(name: string): string {
     try {

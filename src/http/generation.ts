@@ -1,6 +1,7 @@
 import { invalidRequest, notFound } from '../core/errors.ts';
 import { promptTokens } from '../core/usage.ts';
 import { type RequestRecord, totalCharge } from '../record/request-record.ts';
+import { customerDocs } from './openapi-customer.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
 
@@ -14,6 +15,7 @@ export function generationRoutes(parts: GenerationParts): Route[] {
     {
       method: 'GET',
       path: '/v1/generation',
+      doc: customerDocs.generation,
       access: 'either',
       handle: async (exchange, caller) => {
         const id = exchange.query.get('id');
@@ -26,9 +28,9 @@ export function generationRoutes(parts: GenerationParts): Route[] {
   ];
 }
 
-/** Some tools keep only the id inside the body: `chatcmpl-` and the request id without dashes. */
+/** Some tools keep only the id inside the body, which is the request id without its dashes. */
 function toRequestId(id: string): string {
-  const match = /^chatcmpl-(.{8})(.{4})(.{4})(.{4})(.{12})$/.exec(id);
+  const match = /^(?:chatcmpl-|msg_)(.{8})(.{4})(.{4})(.{4})(.{12})$/.exec(id);
   return match ? match.slice(1).join('-') : id;
 }
 

@@ -1,5 +1,7 @@
 import { reason } from '../telemetry/log.ts';
 import type { Exchange } from './exchange.ts';
+import type { RouteDoc } from './openapi-doc.ts';
+import { serviceDocs } from './openapi-service.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
 
@@ -13,10 +15,12 @@ export interface HealthParts {
 export function healthRoutes(parts: HealthParts): Route[] {
   const open = (
     path: string,
+    doc: RouteDoc,
     handle: (exchange: Exchange) => Response | Promise<Response>,
   ): Route => ({
     method: 'GET',
     path,
+    doc,
     access: 'public',
     handle,
   });
@@ -28,11 +32,13 @@ export function healthRoutes(parts: HealthParts): Route[] {
       models: '/v1/models',
     });
   return [
-    open('/', hello),
+    open('/', serviceDocs.hello, hello),
     // Coding agents probe this path to see whether anybody is there.
-    open('/api/hello', hello),
-    open('/healthz', (exchange) => json(exchange, { status: 'ok', version: parts.version })),
-    open('/readyz', (exchange) => ready(exchange, parts)),
+    open('/api/hello', serviceDocs.hello, hello),
+    open('/healthz', serviceDocs.alive, (exchange) =>
+      json(exchange, { status: 'ok', version: parts.version }),
+    ),
+    open('/readyz', serviceDocs.ready, (exchange) => ready(exchange, parts)),
   ];
 }
 

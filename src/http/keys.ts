@@ -1,4 +1,5 @@
 import * as manage from '../auth/manage-keys.ts';
+import { keyDocs } from './openapi-keys.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
 import { readFlag, readManagementBody, readOffset } from './validate.ts';
@@ -13,6 +14,7 @@ function collectionRoutes(desk: manage.KeyDesk): Route[] {
     {
       method: 'POST',
       path: '/api/v1/keys',
+      doc: keyDocs.create,
       access: 'management',
       async handle(exchange, { tenantId }) {
         const body = await readManagementBody(exchange);
@@ -23,6 +25,7 @@ function collectionRoutes(desk: manage.KeyDesk): Route[] {
     {
       method: 'GET',
       path: '/api/v1/keys',
+      doc: keyDocs.list,
       access: 'management',
       async handle(exchange, { tenantId }) {
         const { query } = exchange;
@@ -40,6 +43,7 @@ function recordRoutes(desk: manage.KeyDesk): Route[] {
     {
       method: 'GET',
       path: '/api/v1/keys/:id',
+      doc: keyDocs.show,
       access: 'management',
       async handle(exchange, { tenantId }) {
         const data = await manage.showKey(desk, tenantId, exchange.param('id'));
@@ -49,6 +53,7 @@ function recordRoutes(desk: manage.KeyDesk): Route[] {
     {
       method: 'PATCH',
       path: '/api/v1/keys/:id',
+      doc: keyDocs.change,
       access: 'management',
       async handle(exchange, { tenantId }) {
         const body = await readManagementBody(exchange);
@@ -59,6 +64,7 @@ function recordRoutes(desk: manage.KeyDesk): Route[] {
     {
       method: 'DELETE',
       path: '/api/v1/keys/:id',
+      doc: keyDocs.delete,
       access: 'management',
       async handle(exchange, { tenantId }) {
         await manage.deleteKey(desk, tenantId, exchange.param('id'));
@@ -68,6 +74,7 @@ function recordRoutes(desk: manage.KeyDesk): Route[] {
     {
       method: 'POST',
       path: '/api/v1/keys/:id/rotate',
+      doc: keyDocs.rotate,
       access: 'management',
       async handle(exchange, { tenantId }) {
         const body = await readManagementBody(exchange);
@@ -83,6 +90,7 @@ function aboutItself(desk: manage.KeyDesk): Route {
   return {
     method: 'GET',
     path: '/v1/key',
+    doc: keyDocs.itself,
     access: 'either',
     async handle(exchange, { tenantId, keyId }) {
       return json(exchange, { data: await manage.showKey(desk, tenantId, keyId) });

@@ -4,6 +4,7 @@ import { notFound } from '../core/errors.ts';
 import { perEach, perToken } from '../core/prices.ts';
 import type { CallableModels, Offer } from '../route/catalogue.ts';
 import type { Exchange } from './exchange.ts';
+import { modelDocs } from './openapi-models.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
 
@@ -22,12 +23,14 @@ export function modelRoutes(parts: ModelParts): Route[] {
     {
       method: 'GET',
       path: '/v1/models',
+      doc: modelDocs.list,
       access: 'either',
       handle: (exchange, caller) => listModels(exchange, caller, parts),
     },
     {
       method: 'GET',
       path: '/v1/models/:id{.+}',
+      doc: modelDocs.show,
       access: 'either',
       handle: (exchange, caller) => showModel(exchange, caller, parts),
     },
@@ -98,8 +101,11 @@ function modelRecord(model: Model, offers: readonly Offer[], { supportedParamete
     },
     supported_parameters: supportedParameters(offers),
     per_request_limits: null,
-    // Anthropic's clients look for these two beside the fields above.
+    // Anthropic's clients look for these beside the fields above.
     type: 'model',
     display_name: model.name,
+    created_at: new Date((model.created ?? unknownCreated) * 1000).toISOString(),
+    max_input_tokens: contextLength,
+    max_tokens: outputMax,
   };
 }

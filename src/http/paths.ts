@@ -41,7 +41,19 @@ export interface RoutePath {
   readonly anthropicStyle: boolean;
 }
 
+/** Clients write the same few paths over and over; others are worked out each time. */
+const knownPathsMax = 200;
+const known = new Map<string, RoutePath>();
+
 export function normalisePath(pathname: string): RoutePath {
+  const found = known.get(pathname);
+  if (found) return found;
+  const route = readPath(pathname);
+  if (known.size < knownPathsMax && pathname.length <= 100) known.set(pathname, route);
+  return route;
+}
+
+function readPath(pathname: string): RoutePath {
   const segments = pathname.split('/').filter((segment) => segment !== '');
   let at = 0;
   let openRouterStyle = false;

@@ -1,4 +1,5 @@
 import { errorTable, type GatewayError } from '../core/errors.ts';
+import { anthropicErrorType } from '../dialects/anthropic/error-type.ts';
 import type { ErrorShape, Exchange } from './exchange.ts';
 
 export function json(exchange: Exchange, body: unknown, status = 200): Response {
@@ -30,29 +31,10 @@ export function errorBody(shape: ErrorShape, error: GatewayError, requestId: str
     case 'messages':
       return {
         type: 'error',
-        error: { type: anthropicType(error), message },
+        error: { type: anthropicErrorType(error), message },
         request_id: requestId,
       };
     case 'plain':
       return { error: { message, type: symbol, code: status, param } };
   }
-}
-
-const anthropicTypes: Readonly<Record<number, string>> = {
-  400: 'invalid_request_error',
-  401: 'authentication_error',
-  402: 'billing_error',
-  403: 'permission_error',
-  404: 'not_found_error',
-  409: 'conflict_error',
-  413: 'request_too_large',
-  429: 'rate_limit_error',
-  503: 'overloaded_error',
-  504: 'timeout_error',
-};
-
-function anthropicType(error: GatewayError): string {
-  return (
-    anthropicTypes[error.status] ?? (error.status < 500 ? 'invalid_request_error' : 'api_error')
-  );
 }

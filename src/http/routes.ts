@@ -1,5 +1,6 @@
 import type { Caller, Scope } from '../core/caller.ts';
 import type { ErrorShape, Exchange } from './exchange.ts';
+import type { RouteDoc } from './openapi-doc.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
@@ -8,6 +9,8 @@ interface RouteShape {
   /** As normalised by paths.ts; `:name` is one segment, a final `:name{.+}` takes the rest. */
   readonly path: string;
   readonly errorShape?: ErrorShape;
+  /** For the reference; a test misses it where it is missing. */
+  readonly doc?: RouteDoc;
 }
 
 /** Open to anybody: health, the front page. The list is short on purpose. */
@@ -24,7 +27,7 @@ export interface AdminRoute extends RouteShape {
 
 /**
  * Open to a tenant's key. `routing`: an application's key with the scope. `management`: the
- * tenant's manager. `either`: reads that both may do.
+ * tenant's manager. `either`: what both may do.
  */
 export interface KeyedRoute extends RouteShape {
   readonly access: 'routing' | 'management' | 'either';

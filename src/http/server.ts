@@ -1,5 +1,6 @@
 import type { Authenticator } from '../auth/authenticate.ts';
 import { asGatewayError, GatewayError, invalidRequest } from '../core/errors.ts';
+import type { Answers } from '../telemetry/answers.ts';
 import { type Log, reason } from '../telemetry/log.ts';
 import { admitAdmin, admitKey } from './admission.ts';
 import { Exchange } from './exchange.ts';
@@ -17,20 +18,32 @@ export interface ServerParts {
   readonly routes: readonly Route[];
   readonly authenticator: Authenticator;
   readonly log: Log;
+  readonly answers?: Answers;
 }
 
 /** Accepts requests, opens routes to those who may, and turns what is thrown into answers. */
 export class HttpServer {
-  readonly #router: Router;
+  #router: Router;
   readonly #authenticator: Authenticator;
   readonly #log: Log;
+  readonly #answers: Answers | undefined;
   #server: Bun.Server<undefined> | undefined;
   #draining = false;
 
-  constructor({ routes, authenticator, log }: ServerParts) {
+  constructor({ routes, authenticator, log, answers }: ServerParts) {
     this.#router = new Router(routes);
     this.#authenticator = authenticator;
     this.#log = log;
+    this.#answers = answers;
+  }
+
+  /** From the next request on; those under way keep the handlers they have. */
+  replaceRoutes(routes: readonly Route[]): void {
+    this.#router = new Router(routes);
+  }
+
+  get openRequests(): number {
+    return this.#server?.pendingRequests ?? 0;
   }
 
   get draining(): boolean {
@@ -38,10 +51,11 @@ export class HttpServer {
   }
 
   /** Starts listening; answers the port in use, which matters when 0 was asked for. */
-  listen(host: string, port: number): number {
+  listen(host: string, port: number, reusePort = false): number {
     this.#server = Bun.serve({
       hostname: host,
       port,
+      reusePort,
       // Streams may be silent for minutes while a model thinks; our own deadlines cut them.
       idleTimeout: 0,
       maxRequestBodySize: bodyBytesCeiling,
@@ -63,16 +77,19 @@ export class HttpServer {
 
   async #serve(request: Request): Promise<Response> {
     const exchange = new Exchange(request);
+    let response: Response;
     try {
-      if (request.method === 'OPTIONS') return preflight(exchange);
-      return await this.#dispatch(exchange);
+      response = await this.#dispatch(exchange);
     } catch (thrown) {
-      return this.#refuse(exchange, thrown);
+      response = this.#refuse(exchange, thrown);
     }
+    this.#answers?.count(exchange.pattern, response.status);
+    return response;
   }
 
-  async #dispatch(exchange: Exchange): Promise<Response> {
+  #dispatch(exchange: Exchange): Response | Promise<Response> {
     const { request } = exchange;
+    if (request.method === 'OPTIONS') return preflight(exchange);
     const method = request.method === 'HEAD' ? 'GET' : request.method;
     const match = this.#router.match(method, exchange.route.path);
     if (!match) throw this.#unknownRoute(method, exchange);
@@ -85,10 +102,11 @@ export class HttpServer {
       throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 1 });
     }
     if (route.access === 'admin') {
-      await admitAdmin(request, this.#authenticator);
-      return route.handle(exchange);
+      return admitAdmin(request, this.#authenticator).then(() => route.handle(exchange));
     }
-    return route.handle(exchange, await admitKey(route, request, this.#authenticator));
+    const caller = admitKey(route, request, this.#authenticator);
+    if (caller instanceof Promise) return caller.then((it) => route.handle(exchange, it));
+    return route.handle(exchange, caller);
   }
 
   #unknownRoute(method: string, exchange: Exchange): GatewayError {

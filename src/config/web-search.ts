@@ -1,0 +1,41 @@
+import type { Problem } from '../core/explain.ts';
+import { Secret } from '../core/secret.ts';
+import type { WebSearch } from './config.ts';
+import type { ConfigFile } from './schema.ts';
+
+/** What is known of each engine without asking the operator. */
+const engines: Readonly<
+  Record<WebSearch['engine'], { readonly url: string | null; readonly needsKey: boolean }>
+> = {
+  // Self-hosted: only its operator knows where.
+  searxng: { url: null, needsKey: false },
+  brave: { url: 'https://api.search.brave.com', needsKey: true },
+  tavily: { url: 'https://api.tavily.com', needsKey: true },
+};
+
+/** `tools.web_search` of the file; null when there is none, or when it does not hold together. */
+export function readWebSearch(file: ConfigFile, problems: Problem[]): WebSearch | null {
+  const search = file.tools?.web_search;
+  if (!search) return null;
+  const refuse = (field: string, message: string) => {
+    problems.push({ path: `tools.web_search.${field}`, message });
+    return null;
+  };
+  const { engine } = search;
+  if (engine === undefined) return refuse('engine', 'is required');
+  const url = search.url ?? engines[engine].url;
+  if (url === null) return refuse('url', `is required for ${engine}`);
+  // Paths and parameters are appended to it; and a password belongs into api_key.
+  if (/[?#]|\/\/[^/]*@/.test(url)) return refuse('url', 'must have no user, query or fragment');
+  if (engines[engine].needsKey && !search.api_key) {
+    return refuse('api_key', `is required for ${engine}`);
+  }
+  return {
+    engine,
+    url: url.replace(/\/+$/, ''),
+    apiKey: search.api_key ? new Secret(search.api_key) : null,
+    usdPerSearch: search.usd_per_search ?? '0.005',
+    callsMax: search.calls_max ?? 5,
+    resultsMax: search.results_max ?? 5,
+  };
+}

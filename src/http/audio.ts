@@ -1,0 +1,65 @@
+import type { UploadTray } from '../core/upload.ts';
+import { readSpeechRequest } from '../dialects/openai/speech-request.ts';
+import type { TranscriptFormat } from '../dialects/transcription-wish.ts';
+import { SpeechErrand } from '../operations/speech.ts';
+import { TranscriptionErrand } from '../operations/transcription.ts';
+import { readJson } from './body.ts';
+import { audioDocs } from './openapi-audio.ts';
+import { type RoutedParts, route } from './routed.ts';
+import type { Route } from './routes.ts';
+import { readTranscription } from './transcription-form.ts';
+
+export interface AudioParts extends RoutedParts {
+  /** Where the file of one request lies until it has ended. */
+  tray(): UploadTray;
+}
+
+const transcriptTypes: Readonly<Record<TranscriptFormat, string>> = {
+  json: 'application/json',
+  verbose_json: 'application/json',
+  text: 'text/plain; charset=utf-8',
+  srt: 'text/plain; charset=utf-8',
+  vtt: 'text/vtt; charset=utf-8',
+};
+
+export function audioRoutes(parts: AudioParts): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/v1/audio/speech',
+      doc: audioDocs.speak,
+      access: 'routing',
+      scope: 'audio',
+      handle(exchange, caller) {
+        const read = async () => {
+          const { value } = await readJson(exchange.request, parts.bodyBytesMax);
+          return new SpeechErrand(readSpeechRequest(value));
+        };
+        return route(exchange, caller, 'speech', read, parts);
+      },
+    },
+    {
+      method: 'POST',
+      path: '/v1/audio/transcriptions',
+      doc: audioDocs.transcribe,
+      access: 'routing',
+      scope: 'audio',
+      async handle(exchange, caller) {
+        const tray = parts.tray();
+        let format: TranscriptFormat = 'json';
+        const read = async () => {
+          const { request, audio } = await readTranscription(exchange.request, tray);
+          format = request.wish.format;
+          return new TranscriptionErrand(request, audio);
+        };
+        try {
+          const response = await route(exchange, caller, 'transcription', read, parts);
+          response.headers.set('content-type', transcriptTypes[format]);
+          return response;
+        } finally {
+          await tray.clear();
+        }
+      },
+    },
+  ];
+}

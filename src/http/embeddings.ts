@@ -1,0 +1,25 @@
+import { readEmbeddingsRequest } from '../dialects/openai/embeddings-request.ts';
+import { EmbeddingsErrand } from '../operations/embeddings.ts';
+import { readJson } from './body.ts';
+import { embeddingsDocs } from './openapi-embeddings.ts';
+import { type RoutedParts, route } from './routed.ts';
+import type { Route } from './routes.ts';
+
+export function embeddingsRoutes(parts: RoutedParts): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/v1/embeddings',
+      doc: embeddingsDocs.create,
+      access: 'routing',
+      scope: 'embeddings',
+      handle(exchange, caller) {
+        const read = async () => {
+          const { value } = await readJson(exchange.request, parts.bodyBytesMax);
+          return new EmbeddingsErrand(readEmbeddingsRequest(value));
+        };
+        return route(exchange, caller, 'embeddings', read, parts);
+      },
+    },
+  ];
+}

@@ -1,0 +1,106 @@
+import { editImagesMax, imageEditBytesMax } from '../core/bounds.ts';
+import { GatewayError, invalidRequest } from '../core/errors.ts';
+import type { FormFile } from '../core/form.ts';
+import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../core/image-size.ts';
+import type { Upload, UploadTray } from '../core/upload.ts';
+import { type ImagesRequest, readImagesRequest } from '../dialects/openai/images-request.ts';
+import type { SentMask, SentPicture } from '../operations/images.ts';
+import { Mask } from '../operations/mask.ts';
+import { readForm } from './multipart.ts';
+
+export interface ImageEdit {
+  readonly request: ImagesRequest;
+  readonly images: readonly SentPicture[];
+  readonly mask: SentMask | null;
+}
+
+/** Reads the form of an image edit; its files lie in the tray, looked at and found sound. */
+export async function readEdit(request: Request, tray: UploadTray): Promise<ImageEdit> {
+  const declared = Number(request.headers.get('content-length') ?? 0);
+  if (declared > imageEditBytesMax) throw tooLarge();
+  const fields = new Map<string, string>();
+  const images: Upload[] = [];
+  const masks: Upload[] = [];
+  let bytes = 0;
+  const count = (more: number) => {
+    bytes += more;
+    if (bytes > imageEditBytesMax) throw tooLarge();
+  };
+  for await (const part of readForm(request, { fileBytesMax: imageEditBytesMax })) {
+    if (part.kind === 'file') {
+      const kind = readKind(part, images.length, masks.length);
+      const upload = await tray.keep(counted(part.chunks, count));
+      (kind === 'mask' ? masks : images).push(upload);
+      continue;
+    }
+    count(Buffer.byteLength(part.value));
+    if (fields.has(part.name)) throw invalidRequest(`${part.name} is given twice.`, part.name);
+    fields.set(part.name, part.value);
+  }
+  const wanted = readImagesRequest(valuesOf(fields));
+  if (images.length === 0) throw invalidRequest('image is required: a file.', 'image');
+  const looked = await Promise.all(images.map((image) => look(image, 'image')));
+  const mask = masks[0] ? await readMask(masks[0], looked[0]?.size) : null;
+  return { request: wanted, images: looked.map(({ picture }) => picture), mask };
+}
+
+/** Several pictures come as `image[]`, or as `image` again and again. */
+function readKind({ name }: FormFile, images: number, masks: number): 'image' | 'mask' {
+  const kind = name.replace(/\[\]$/, '');
+  if (kind !== 'image' && kind !== 'mask') {
+    throw invalidRequest(`${name} must be a text, not a file.`, name);
+  }
+  if (kind === 'mask' && masks > 0) throw invalidRequest('mask is given twice.', 'mask');
+  if (kind === 'image' && images === editImagesMax) {
+    throw invalidRequest(`image is given more than ${editImagesMax} times.`, 'image');
+  }
+  return kind;
+}
+
+async function* counted(
+  chunks: AsyncIterable<Uint8Array>,
+  count: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    count(chunk.length);
+    yield chunk;
+  }
+}
+
+/** A form knows only texts. */
+function valuesOf(fields: ReadonlyMap<string, string>): Record<string, unknown> {
+  for (const name of ['image', 'image[]', 'mask']) {
+    if (fields.has(name)) throw invalidRequest(`${name} must be a file, not a text.`, name);
+  }
+  const values: Record<string, unknown> = Object.fromEntries(fields);
+  const n = fields.get('n');
+  if (n !== undefined && /^-?\d+$/.test(n)) values.n = Number(n);
+  const stream = fields.get('stream');
+  if (stream === 'true' || stream === 'false') values.stream = stream === 'true';
+  return values;
+}
+
+const mediaTypes = { PNG: 'image/png', JPEG: 'image/jpeg', WebP: 'image/webp' } as const;
+
+async function look(content: Upload, param: string) {
+  if (content.bytes === 0) throw invalidRequest(`${param} is empty.`, param);
+  const size = readImageSize(await content.start(imageHeaderBytesMax));
+  if (!size) throw invalidRequest(`${param} is not a PNG, JPEG or WebP image.`, param);
+  const picture: SentPicture = { mediaType: mediaTypes[size.kind], content };
+  return { size, picture };
+}
+
+async function readMask(upload: Upload, image: ImageSize | undefined): Promise<SentMask> {
+  const { size } = await look(upload, 'mask');
+  if (image && (size.width !== image.width || size.height !== image.height)) {
+    const sizes = [size, image].map(({ width, height }) => `${width}x${height}`);
+    const found = `mask is ${sizes[0]} and image is ${sizes[1]}`;
+    throw invalidRequest(`${found}; they must have the same size.`, 'mask');
+  }
+  return { mask: await Mask.read(upload), sha256: upload.sha256 };
+}
+
+function tooLarge(): GatewayError {
+  const message = `The request body is larger than the ${imageEditBytesMax} bytes allowed here.`;
+  return new GatewayError('invalid_request_error', message, { status: 413 });
+}

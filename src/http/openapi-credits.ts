@@ -1,0 +1,31 @@
+import { Type } from 'typebox';
+import { wallet } from './openapi-admin.ts';
+import { periodSpend } from './openapi-analytics.ts';
+import { count, credits, nullable, record, time } from './openapi-doc.ts';
+
+/** A wallet as its owner reads it. */
+export const creditsRecord = record('Credits', {
+  balance: Type.Object({ ...wallet.properties, usd: Type.Number() }),
+  current_period: Type.Object({
+    start_date: time(),
+    end_date: time(),
+    requests: count(),
+    ...periodSpend,
+  }),
+  lifetime: Type.Object({
+    granted: credits(),
+    spent: credits(),
+    adjusted: credits(),
+    requests: count(),
+  }),
+  quotas: Type.Object({
+    requests_per_minute: count(),
+    concurrent_requests: count(),
+    key: Type.Object({
+      limit: nullable(credits()),
+      used: credits(),
+      remaining: nullable(credits()),
+      resets_at: nullable(time()),
+    }),
+  }),
+});

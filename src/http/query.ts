@@ -1,0 +1,38 @@
+import { type Static, type TProperties, type TSchema, Type } from 'typebox';
+import { Check } from 'typebox/value';
+import { invalidRequest } from '../core/errors.ts';
+import { explain } from '../core/explain.ts';
+
+/** One parameter behind the question mark; the schema is the one that /openapi.json shows. */
+export function readParameter<S extends TSchema>(
+  query: URLSearchParams,
+  name: string,
+  schema: S,
+): Static<S> | undefined {
+  const text = query.get(name);
+  if (text === null) return undefined;
+  const value = meant(text, schema);
+  if (Check(schema, value)) return value as Static<S>;
+  const [problem] = explain(schema, value);
+  throw invalidRequest(`${name} ${problem?.message ?? 'is not valid'}.`, name);
+}
+
+/** A number or a truth value, where the schema wants one and the text is one. */
+function meant(text: string, { type }: TSchema & { readonly type?: string }): unknown {
+  if (type === 'integer') return /^\d{1,16}$/.test(text) ? Number(text) : text;
+  if (type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text;
+  return text;
+}
+
+const largest = Number.MAX_SAFE_INTEGER;
+
+export const offsetSchema = Type.Integer({
+  minimum: 0,
+  maximum: largest,
+  default: 0,
+  description: 'Leave out this many, counted from the newest.',
+});
+
+export const flagSchema = (description: string) => Type.Boolean({ default: false, description });
+
+export const offsetQuery = { offset: offsetSchema } satisfies TProperties;

@@ -1,0 +1,142 @@
+import { describe, expect, test } from 'bun:test';
+import { endedRequest } from '../../tests/support/ended-request.ts';
+import { Scrape } from '../../tests/support/exposition.ts';
+import { metricSeriesMax } from '../core/bounds.ts';
+import { labels, writeFamilies } from './exposition.ts';
+import { Metrics } from './metrics.ts';
+import { Traffic } from './traffic.ts';
+
+const scrapeOf = (traffic: Traffic) => new Scrape(writeFamilies(traffic.families()));
+
+describe('traffic', () => {
+  test('past the bound of combinations is counted as other, and stays counted', () => {
+    const traffic = new Traffic(() => true);
+    const extra = 50;
+    for (let at = 0; at < metricSeriesMax + extra; at += 1) {
+      const model = `test/${at}`;
+      const attempt = { provider: 'first', model, outcome: 'answered', status: 200, ms: 1 };
+      traffic.ended(endedRequest({ model, attempts: [attempt] }));
+    }
+    const seen = scrapeOf(traffic);
+    expect(seen.series('tollgate_requests_total').length).toBe(metricSeriesMax + 1);
+    const other = { operation: 'chat', model: 'other', provider: 'other' };
+    const one = { ...other, traffic_mode: 'shared', outcome: 'success' };
+    expect(seen.value('tollgate_requests_total', one)).toBe(extra);
+    expect(seen.value('tollgate_credits_charged_total', { ...other, fee: 'model' })).toBe(
+      18 * extra,
+    );
+    const attempts = { provider: 'other', model: 'other', outcome: 'answered' };
+    expect(seen.value('tollgate_upstream_attempts_total', attempts)).toBe(extra);
+  });
+
+  test('counts the time of failed attempts before the first words', () => {
+    const traffic = new Traffic(() => true);
+    const failed = { provider: 'a', model: 'test/chat', outcome: 'server', status: 500, ms: 1900 };
+    const answered = {
+      provider: 'b',
+      model: 'test/chat',
+      outcome: 'answered',
+      status: 200,
+      ms: 200,
+    };
+    traffic.ended(endedRequest({ streamed: true, firstByteMs: 200, attempts: [failed, answered] }));
+    const theirs = {
+      gen_ai_operation_name: 'chat',
+      gen_ai_request_model: 'test/chat',
+      gen_ai_provider_name: 'first',
+    };
+    const seen = scrapeOf(traffic);
+    const name = 'gen_ai_server_time_to_first_token_seconds';
+    expect(seen.value(`${name}_sum`, theirs)).toBe(2.1);
+    expect(seen.value(`${name}_bucket`, { ...theirs, le: '1' })).toBe(0);
+    expect(seen.value(`${name}_bucket`, { ...theirs, le: '2.5' })).toBe(1);
+  });
+
+  test('tells remembered answers from others, which alone use tokens', () => {
+    const traffic = new Traffic(() => true);
+    const charges = { modelCharge: 0, byokPlatformFee: 0, managedToolFee: 0, agentRuntimeFee: 0 };
+    traffic.ended(endedRequest());
+    traffic.ended(endedRequest({ cacheHit: true, attempts: [], firstByteMs: null, charges }));
+    const seen = scrapeOf(traffic);
+    const ours = { operation: 'chat', model: 'test/chat', provider: 'first' };
+    expect(seen.value('tollgate_cache_answers_total', { ...ours, result: 'hit' })).toBe(1);
+    expect(seen.value('tollgate_cache_answers_total', { ...ours, result: 'miss' })).toBe(1);
+    const input = {
+      gen_ai_operation_name: 'chat',
+      gen_ai_request_model: 'test/chat',
+      gen_ai_provider_name: 'first',
+      gen_ai_token_type: 'input',
+    };
+    expect(seen.value('gen_ai_client_token_usage_count', input)).toBe(1);
+  });
+
+  test('keeps modes and fees apart', () => {
+    const traffic = new Traffic(() => true);
+    const charges = { modelCharge: 0, byokPlatformFee: 3, managedToolFee: 0, agentRuntimeFee: 0 };
+    traffic.ended(endedRequest());
+    traffic.ended(endedRequest({ trafficMode: 'byok', charges, usageEstimated: true }));
+    const seen = scrapeOf(traffic);
+    const ours = { operation: 'chat', model: 'test/chat', provider: 'first' };
+    for (const traffic_mode of ['shared', 'byok']) {
+      const one = { ...ours, traffic_mode, outcome: 'success' };
+      expect(seen.value('tollgate_requests_total', one)).toBe(1);
+    }
+    expect(seen.value('tollgate_credits_charged_total', { ...ours, fee: 'model' })).toBe(18);
+    const fee = { ...ours, fee: 'byok_platform' };
+    expect(seen.value('tollgate_credits_charged_total', fee)).toBe(3);
+    expect(seen.value('tollgate_estimated_usage_total', ours)).toBe(1);
+  });
+});
+
+describe('the page of metrics', () => {
+  test('loses a source that throws and nothing else', () => {
+    const one = { name: 'one', help: 'a\nb\\c', type: 'gauge', samples: [{ value: 1 }] } as const;
+    const metrics = new Metrics([
+      () => [one],
+      () => {
+        throw new Error('broken');
+      },
+    ]);
+    const text = metrics.write();
+    expect(text).toContain('# HELP one a\\nb\\\\c\n');
+    const seen = new Scrape(text);
+    expect(seen.value('one')).toBe(1);
+    expect(seen.value('tollgate_telemetry_failures_total')).toBe(1);
+  });
+
+  test('has the common labels on every sample', () => {
+    const labelled = { name: 'one', help: '', type: 'gauge', samples: [{ value: 1 }] } as const;
+    const more = { ...labelled, name: 'two', samples: [{ labels: 'a="b"', value: 2 }] };
+    const seen = new Scrape(new Metrics([() => [labelled, more]], { worker: '3' }).write());
+    expect(seen.value('one', { worker: '3' })).toBe(1);
+    expect(seen.value('two', { worker: '3', a: 'b' })).toBe(2);
+    expect(seen.value('tollgate_telemetry_failures_total', { worker: '3' })).toBe(0);
+  });
+
+  test('is not written again and again for whoever asks again and again', () => {
+    let written = 0;
+    const slow = () => {
+      written += 1;
+      const until = performance.now() + 5;
+      while (performance.now() < until);
+      return [];
+    };
+    const metrics = new Metrics([slow]);
+    const pages = Array.from({ length: 1_000 }, () => metrics.write());
+    expect(new Set(pages).size).toBe(1);
+    expect(written).toBeLessThan(20);
+  });
+
+  test('keeps hostile label values inside their quotes', () => {
+    const value = 'a"} 1\n# \\';
+    const family = {
+      name: 'one',
+      help: '',
+      type: 'gauge',
+      samples: [{ labels: labels({ value }), value: 2 }],
+    };
+    const text = writeFamilies([family as never]);
+    expect(text.trimEnd().split('\n').length).toBe(3);
+    expect(new Scrape(text).value('one', { value })).toBe(2);
+  });
+});

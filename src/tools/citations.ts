@@ -1,0 +1,69 @@
+import { citationsMax } from '../core/bounds.ts';
+import type { SearchResult } from './search.ts';
+
+/** As in OpenAI's chat completions. Positions count characters (code points); the end is open. */
+export interface UrlCitation {
+  readonly type: 'url_citation';
+  readonly url_citation: {
+    readonly start_index: number;
+    readonly end_index: number;
+    readonly url: string;
+    readonly title: string;
+  };
+}
+
+/** Code is shown, not said: `list[1]` cites nobody. */
+const code = /```[\s\S]*?(?:```|$)|`[^`\n]*`/g;
+/** `[title](address)`; addresses may have brackets in pairs, as Wikipedia's do. */
+const link =
+  /\[([^[\]\n]{0,500})\]\(<?(https?:\/\/(?:[^\s()<>]|\([^\s()<>]*\)){1,2000})>?[^)\n]*\)/g;
+/** `[1]`, `[1, 2]`, `【1】` and `【1†source】`; not the text of a link. */
+const marker = /\[(\d{1,3}(?:\s?[,;]\s?\d{1,3})*)\](?!\()|【(\d{1,3})(?:†[^】\n]{0,100})?】/g;
+
+/**
+ * Where an answer cites the results of its searches. `results` are those that the model was shown,
+ * in the order of their numbers. Numbers and addresses that were not among them are ignored: a
+ * model may not give its inventions our seal.
+ */
+export function citationsIn(text: string, results: readonly SearchResult[]): UrlCitation[] {
+  if (results.length === 0) return [];
+  const said = text.replace(code, (span) => ' '.repeat(span.length));
+  const byAddress = new Map(results.map((result) => [addressKey(result.url), result]));
+  const found: { at: number; end: number; result: SearchResult }[] = [];
+  const add = (match: RegExpExecArray, result: SearchResult | undefined) => {
+    if (result) found.push({ at: match.index, end: match.index + match[0].length, result });
+  };
+  for (const match of said.matchAll(link)) add(match, byAddress.get(addressKey(match[2] ?? '')));
+  for (const match of said.matchAll(marker)) {
+    const numbers = (match[1] ?? match[2] ?? '').split(/[,;]/).map(Number);
+    for (const number of new Set(numbers)) add(match, results[number - 1]);
+  }
+  const inOrder = found.sort((a, b) => a.at - b.at).slice(0, citationsMax);
+  const positionOf = countingPoints(text);
+  return inOrder.map(({ at, end, result: { url, title } }) => ({
+    type: 'url_citation',
+    url_citation: { start_index: positionOf(at), end_index: positionOf(end), url, title },
+  }));
+}
+
+/** Models drop the slash at the end, and the fragment, and some add where they found the page. */
+function addressKey(address: string): string {
+  if (!URL.canParse(address)) return address;
+  const url = new URL(address);
+  url.hash = '';
+  url.searchParams.delete('utm_source');
+  return url.href.replace(/\/$/, '');
+}
+
+/** Positions in UTF-16, asked for in nearly growing order, as positions in code points. */
+function countingPoints(text: string): (at: number) => number {
+  let [units, points] = [0, 0];
+  return (at) => {
+    if (at < units) [units, points] = [0, 0];
+    while (units < at) {
+      units += (text.codePointAt(units) ?? 0) > 0xffff ? 2 : 1;
+      points += 1;
+    }
+    return points;
+  };
+}

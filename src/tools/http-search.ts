@@ -1,0 +1,133 @@
+import type { WebSearch } from '../config/config.ts';
+import {
+  searchAnswerBytesMax,
+  searchMsMax,
+  searchQueryMax,
+  searchResultsMax,
+  searchWordsMax,
+} from '../core/bounds.ts';
+import { parseJson } from '../core/json.ts';
+import { brave } from './brave.ts';
+import { isWithin } from './domains.ts';
+import type {
+  EngineFormat,
+  EngineRequest,
+  RawResult,
+  SearchEngine,
+  SearchOutcome,
+  SearchQuery,
+  SearchResult,
+} from './search.ts';
+import { cleanResult, cleanText } from './search-text.ts';
+import { searxng } from './searxng.ts';
+import { tavily } from './tavily.ts';
+
+const formats: Readonly<Record<WebSearch['engine'], EngineFormat>> = { searxng, brave, tavily };
+
+/** Sends one call to an address of the operator's choice, and follows no redirect. */
+export type SendToEngine = (request: EngineRequest, signal: AbortSignal) => Promise<Response>;
+
+/** An engine behind HTTP: asks in its format, believes nothing of what it answers. */
+export class HttpSearch implements SearchEngine {
+  readonly #settings: WebSearch;
+  readonly #send: SendToEngine;
+  readonly #patienceMs: number;
+
+  constructor(settings: WebSearch, send: SendToEngine, patienceMs = searchMsMax) {
+    this.#settings = settings;
+    this.#send = send;
+    this.#patienceMs = patienceMs;
+  }
+
+  async search(search: SearchQuery): Promise<SearchOutcome> {
+    const { allowedDomains = [], excludedDomains = [], signal } = search;
+    const { engine, url, apiKey } = this.#settings;
+    const words = cleanText(search.query, searchQueryMax).split(' ');
+    const query = words.slice(0, searchWordsMax).join(' ');
+    if (query === '') return failed('The query is empty.');
+    const resultsMax = Math.min(search.resultsMax, searchResultsMax);
+    // What a filter takes away afterwards should leave enough.
+    const isFiltered = allowedDomains.length + excludedDomains.length > 0;
+    const request = formats[engine].write({
+      url,
+      apiKey: apiKey?.reveal() ?? null,
+      query,
+      count: isFiltered ? searchResultsMax : resultsMax,
+      allowedDomains,
+      excludedDomains,
+    });
+    const text = await this.#ask(request, signal);
+    if (typeof text !== 'string') return text;
+    const raw = formats[engine].read(parseJson(text));
+    if (!raw) return failed('The search engine gave an answer that makes no sense.');
+    const fits = (result: SearchResult) => isWithin(result.url, allowedDomains, excludedDomains);
+    return { kind: 'found', results: chooseResults(raw, fits, resultsMax) };
+  }
+
+  async #ask(request: EngineRequest, client: AbortSignal): Promise<string | SearchOutcome> {
+    const line = new AbortController();
+    const hangUp = () => line.abort();
+    const timer = setTimeout(hangUp, this.#patienceMs);
+    client.addEventListener('abort', hangUp, { once: true });
+    if (client.aborted) hangUp();
+    try {
+      const response = await this.#send(request, line.signal);
+      const misfit = misfitOf(response);
+      if (misfit !== undefined) return failed(misfit);
+      const text = await readBounded(response);
+      return text ?? failed('The search engine gave an answer that is too long.');
+    } catch {
+      if (client.aborted) return failed('The search was stopped.');
+      return failed(
+        line.signal.aborted
+          ? 'The search engine did not answer in time.'
+          : 'The search engine could not be reached.',
+      );
+    } finally {
+      clearTimeout(timer);
+      client.removeEventListener('abort', hangUp);
+      // Also ends what was not read of an answer that does not fit.
+      line.abort();
+    }
+  }
+}
+
+function misfitOf({ status, headers }: Response): string | undefined {
+  if (status === 401 || status === 403) return 'The search engine refused the gateway.';
+  if (status === 429) return 'The search engine is asked too often right now.';
+  if (status !== 200) return `The search engine failed with status ${status}.`;
+  const type = headers.get('content-type')?.toLowerCase() ?? '';
+  const isJson = /^application\/(?:[\w.+-]+\+)?json\b/.test(type);
+  const isPlain = ['', 'identity'].includes(headers.get('content-encoding') ?? '');
+  return isJson && isPlain ? undefined : 'The search engine gave an answer that is not JSON.';
+}
+
+async function readBounded(response: Response): Promise<string | undefined> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length;
+    if (size > searchAnswerBytesMax) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, size).toString('utf8');
+}
+
+/** The first of each address, in the engine's order. */
+function chooseResults(
+  raw: readonly RawResult[],
+  fits: (result: SearchResult) => boolean,
+  resultsMax: number,
+): readonly SearchResult[] {
+  const chosen = new Map<string, SearchResult>();
+  for (const one of raw) {
+    if (chosen.size >= resultsMax) break;
+    const result = cleanResult(one);
+    if (result && fits(result) && !chosen.has(result.url)) chosen.set(result.url, result);
+  }
+  return [...chosen.values()];
+}
+
+function failed(message: string): SearchOutcome {
+  return { kind: 'failed', message };
+}

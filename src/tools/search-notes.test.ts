@@ -1,0 +1,59 @@
+import { describe, expect, test } from 'bun:test';
+import type { AssistantPart, Dialogue, Turn } from '../core/dialogue.ts';
+import { type SearchNote, SearchNotes } from './search-notes.ts';
+
+function noteOf(text: string): SearchNote {
+  const parts = [{ kind: 'text' as const, text }];
+  return {
+    toolName: 'web_search',
+    calls: [{ id: 'ours', arguments: '{"query":"q"}' }],
+    results: [{ kind: 'tool_result', callId: 'ours', parts, isError: false }],
+  };
+}
+
+/** A client that comes back with the result of its own call. */
+function returning(callId: string): Dialogue {
+  const call: AssistantPart = { kind: 'tool_call', id: callId, name: 'lookup', arguments: '{}' };
+  const turns: Turn[] = [
+    { role: 'assistant', parts: [call] },
+    { role: 'user', parts: [{ kind: 'tool_result', callId, parts: [], isError: false }] },
+  ];
+  return { turns } as unknown as Dialogue;
+}
+
+const isRestored = (notes: SearchNotes, callId: string, tenantId = 't') =>
+  JSON.stringify(notes.restore(tenantId, returning(callId))).includes('"ours"');
+
+describe('notes of searches', () => {
+  test('are put back beside the client’s own call and in front of its result', () => {
+    const notes = new SearchNotes();
+    notes.keep('t', [{ id: 'theirs' }], noteOf('found'));
+    const [assistant, user] = notes.restore('t', returning('theirs')).turns;
+    expect(assistant?.parts.map((part) => 'id' in part && part.id)).toEqual(['theirs', 'ours']);
+    expect(user?.parts.map((part) => 'callId' in part && part.callId)).toEqual(['ours', 'theirs']);
+  });
+
+  test('of one tenant are not another’s', () => {
+    const notes = new SearchNotes();
+    notes.keep('t', [{ id: 'theirs' }], noteOf('secret'));
+    const stranger = returning('theirs');
+    expect(notes.restore('u', stranger)).toBe(stranger);
+  });
+
+  test('take no more room than they are given; the oldest go first', () => {
+    const notes = new SearchNotes(3_000);
+    for (const id of ['1', '2', '3', '4']) notes.keep('t', [{ id }], noteOf('x'.repeat(800)));
+    expect(['1', '2', '3', '4'].filter((id) => isRestored(notes, id))).toEqual(['2', '3', '4']);
+    expect(notes.length).toBeLessThanOrEqual(3_000);
+    notes.keep('t', [{ id: 'huge' }], noteOf('x'.repeat(3_000)));
+    expect([isRestored(notes, 'huge'), notes.length]).toEqual([false, 0]);
+  });
+
+  test('kept again are counted once', () => {
+    const notes = new SearchNotes();
+    for (let time = 0; time < 5; time++) notes.keep('t', [{ id: 'a' }], noteOf('same'));
+    const once = new SearchNotes();
+    once.keep('t', [{ id: 'a' }], noteOf('same'));
+    expect(notes.length).toBe(once.length);
+  });
+});

@@ -1,0 +1,91 @@
+import { searchNotesLengthMax } from '../core/bounds.ts';
+import type { AssistantPart, Dialogue, ToolResultPart, Turn } from '../core/dialogue.ts';
+
+/** Searches of a turn that also called tools of the client's, which sees its own calls only. */
+export interface SearchNote {
+  /** What the model knows our tool as. */
+  readonly toolName: string;
+  readonly calls: readonly { readonly id: string; readonly arguments: string }[];
+  readonly results: readonly ToolResultPart[];
+}
+
+interface Kept {
+  readonly note: SearchNote;
+  readonly length: number;
+}
+
+/**
+ * What the gateway searched beside a client's own calls, put back when the client comes with its
+ * results. Kept in this process and for as long as there is room: without it the model only has to
+ * search once more.
+ */
+export class SearchNotes {
+  readonly #lengthMax: number;
+  /** Oldest first. */
+  readonly #notes = new Map<string, Kept>();
+  #length = 0;
+
+  constructor(lengthMax = searchNotesLengthMax) {
+    this.#lengthMax = lengthMax;
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  keep(tenantId: string, clientCalls: readonly { readonly id: string }[], note: SearchNote): void {
+    const [first] = clientCalls;
+    if (!first) return;
+    const name = nameOf(tenantId, first.id);
+    this.#remove(name);
+    const length = name.length + JSON.stringify(note).length;
+    this.#notes.set(name, { note, length });
+    this.#length += length;
+    for (const oldest of this.#notes.keys()) {
+      if (this.#length <= this.#lengthMax) break;
+      this.#remove(oldest);
+    }
+  }
+
+  restore(tenantId: string, dialogue: Dialogue): Dialogue {
+    if (this.#notes.size === 0) return dialogue;
+    let waiting: readonly ToolResultPart[] = [];
+    let isKnown = false;
+    const turns = dialogue.turns.map((turn): Turn => {
+      if (turn.role === 'assistant') {
+        const note = this.#find(tenantId, turn.parts);
+        waiting = note?.results ?? [];
+        isKnown ||= note !== undefined;
+        return note ? { ...turn, parts: [...turn.parts, ...callsOf(note)] } : turn;
+      }
+      if (turn.role !== 'user' || waiting.length === 0) return turn;
+      const parts = [...waiting, ...turn.parts];
+      waiting = [];
+      return { ...turn, parts };
+    });
+    return isKnown ? { ...dialogue, turns } : dialogue;
+  }
+
+  #find(tenantId: string, parts: readonly AssistantPart[]): SearchNote | undefined {
+    const call = parts.find((part) => part.kind === 'tool_call');
+    return call && this.#notes.get(nameOf(tenantId, call.id))?.note;
+  }
+
+  #remove(name: string): void {
+    this.#length -= this.#notes.get(name)?.length ?? 0;
+    this.#notes.delete(name);
+  }
+}
+
+function nameOf(tenantId: string, callId: string): string {
+  return `${tenantId} ${callId}`;
+}
+
+function callsOf({ calls, toolName }: SearchNote): AssistantPart[] {
+  return calls.map(({ id, arguments: json }) => ({
+    kind: 'tool_call',
+    id,
+    name: toolName,
+    arguments: json === '' ? '{}' : json,
+  }));
+}

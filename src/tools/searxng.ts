@@ -1,0 +1,27 @@
+import { isObject } from '../core/json.ts';
+import { withSiteWords } from './domains.ts';
+import type { EngineFormat } from './search.ts';
+
+/**
+ * SearXNG, self-hosted: https://docs.searxng.org/dev/search_api.html. It has no keys of its own;
+ * one that is configured is for the proxy in front of it. How many results come is its choice.
+ */
+export const searxng: EngineFormat = {
+  write({ url, apiKey, query, allowedDomains, excludedDomains }) {
+    const q = withSiteWords(query, allowedDomains, excludedDomains);
+    return {
+      method: 'GET',
+      url: `${url}/search?${new URLSearchParams({ q, format: 'json' })}`,
+      headers: apiKey === null ? {} : { authorization: `Bearer ${apiKey}` },
+    };
+  },
+  read(answer) {
+    if (!isObject(answer) || !Array.isArray(answer.results)) return undefined;
+    return answer.results.filter(isObject).map(({ title, url, content, publishedDate }) => ({
+      title,
+      url,
+      snippet: content,
+      date: publishedDate,
+    }));
+  },
+};

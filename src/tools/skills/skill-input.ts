@@ -1,0 +1,56 @@
+import { skillDescriptionMax, skillInstructionsMax } from '../../core/bounds.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
+import { nearest } from '../../core/nearest.ts';
+import { isSkillName, type Skill } from './skill.ts';
+
+/** What a tenant sends to save a skill, checked. */
+
+const fields = ['description', 'instructions'] as const;
+
+/** Turn the reading direction or hide: whoever reviews a skill must see what the model sees. */
+const deceptive = /[\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/u;
+const controls = /(?![\n\t])\p{Cc}/u;
+const breaks = /[\n\t\u2028\u2029]/;
+
+export function readSkill(name: string, body: unknown): Skill {
+  if (!isSkillName(name)) {
+    const message =
+      'The name of a skill must be 1 to 64 lower-case letters, digits and hyphens, such as ' +
+      '"house-style".';
+    throw invalidRequest(message, 'name');
+  }
+  const input = isObject(body) ? body : {};
+  const unknown = Object.keys(input).find((key) => !fields.some((field) => field === key));
+  if (unknown !== undefined) {
+    const close = nearest(unknown, fields);
+    const hint = close ? `; did you mean "${close}"?` : '.';
+    throw invalidRequest(`${unknown.slice(0, 100)} is not a known field${hint}`, unknown);
+  }
+  const description = readText(input, 'description', skillDescriptionMax);
+  if (breaks.test(description)) {
+    throw invalidRequest('description must be one line.', 'description');
+  }
+  return { name, description, instructions: readText(input, 'instructions', skillInstructionsMax) };
+}
+
+function readText(
+  input: Record<string, unknown>,
+  field: (typeof fields)[number],
+  lengthMax: number,
+): string {
+  const value = input[field];
+  if (value === undefined) throw invalidRequest(`${field} is required.`, field);
+  if (typeof value !== 'string') throw invalidRequest(`${field} must be a string.`, field);
+  const text = value.replaceAll('\r\n', '\n').trim();
+  if (text === '') throw invalidRequest(`${field} must not be empty.`, field);
+  if (text.length > lengthMax) {
+    const message = `${field} has ${text.length} characters; at most ${lengthMax} are allowed.`;
+    throw invalidRequest(message, field);
+  }
+  if (!text.isWellFormed() || controls.test(text) || deceptive.test(text)) {
+    const message = `${field} must not have control characters or characters that hide text.`;
+    throw invalidRequest(message, field);
+  }
+  return text;
+}

@@ -1,0 +1,75 @@
+import { skillsKeptMax, skillsPerRequestMax } from '../../core/bounds.ts';
+import { type GatewayError, invalidRequest } from '../../core/errors.ts';
+import { nearest } from '../../core/nearest.ts';
+import { isSkillName, type Skill, type SkillBook, skillsAway } from './skill.ts';
+
+type Known = Skill | Promise<Skill | undefined>;
+
+/**
+ * The skills that requests ask for, ready in memory. `forget()` empties it when the directory's
+ * version moved, so a change reaches every process within one poll.
+ */
+export class SkillShelf {
+  readonly #book: Pick<SkillBook, 'get' | 'list'>;
+  readonly #builtIn: ReadonlyMap<string, Skill>;
+  readonly #known = new Map<string, Known>();
+
+  constructor(book: Pick<SkillBook, 'get' | 'list'>, builtIn: ReadonlyMap<string, Skill>) {
+    this.#book = book;
+    this.#builtIn = builtIn;
+  }
+
+  /**
+   * The skills of these names as this tenant has them, in the order of their first mention. A
+   * tenant's own stands before a built-in one of the same name; nobody else's is ever looked at.
+   */
+  async resolve(tenantId: string, names: readonly string[]): Promise<readonly Skill[]> {
+    if (names.length > skillsPerRequestMax) {
+      const most = `at most ${skillsPerRequestMax} are allowed`;
+      throw invalidRequest(`skills has ${names.length} items; ${most}.`, 'skills');
+    }
+    const once = [...new Set(names)];
+    const found = await Promise.all(once.map((name) => this.#find(tenantId, name)));
+    const missing = once.find((_, at) => found[at] === undefined);
+    if (missing !== undefined) throw await this.#unknown(tenantId, missing, names.indexOf(missing));
+    return found.filter((skill) => skill !== undefined);
+  }
+
+  /** Drops everything remembered; the next request for each skill asks the store. */
+  forget(): void {
+    this.#known.clear();
+  }
+
+  #find(tenantId: string, name: string): Known | undefined {
+    if (!isSkillName(name)) return undefined;
+    const key = `${tenantId} ${name}`;
+    const known = this.#known.get(key);
+    if (known !== undefined) return known;
+    // The promise itself is kept, so that a burst of requests asks the store once.
+    const reading = this.#read(tenantId, name);
+    const oldest = this.#known.size >= skillsKeptMax ? this.#known.keys().next().value : undefined;
+    if (oldest !== undefined) this.#known.delete(oldest);
+    this.#known.set(key, reading);
+    const settle = (found: Skill | undefined) => {
+      // After a `forget()` meanwhile, this older answer must not come back.
+      if (this.#known.get(key) !== reading) return;
+      if (found) this.#known.set(key, found);
+      else this.#known.delete(key);
+    };
+    reading.then(settle, () => settle(undefined));
+    return reading;
+  }
+
+  async #read(tenantId: string, name: string): Promise<Skill | undefined> {
+    const own = await this.#book.get(tenantId, name).catch(skillsAway);
+    if (!own) return this.#builtIn.get(name);
+    return { name, description: own.description, instructions: own.instructions };
+  }
+
+  async #unknown(tenantId: string, name: string, at: number): Promise<GatewayError> {
+    const own = await this.#book.list(tenantId).catch(skillsAway);
+    const close = nearest(name, [...own.map((skill) => skill.name), ...this.#builtIn.keys()]);
+    const hint = close ? `; did you mean "${close}"?` : '.';
+    return invalidRequest(`There is no skill "${name.slice(0, 100)}"${hint}`, `skills[${at}]`);
+  }
+}
