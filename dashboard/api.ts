@@ -1,0 +1,98 @@
+/** The way to the gateway's API. What goes wrong comes back as a sentence. */
+
+export class ApiError extends Error {
+  readonly status: number;
+
+  constructor(message: string, status: number) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export interface Call {
+  readonly key: string;
+  readonly method?: string;
+  readonly body?: object | FormData;
+  readonly signal?: AbortSignal;
+}
+
+/** Called when the gateway no longer takes the key that is signed in. */
+let onRejected: (key: string, message: string) => void = () => undefined;
+
+export function whenRejected(handle: typeof onRejected): void {
+  onRejected = handle;
+}
+
+export async function send(path: string, call: Call): Promise<Response> {
+  const { key, method = 'GET', body, signal } = call;
+  const isForm = body instanceof FormData;
+  const headers = {
+    authorization: `Bearer ${key}`,
+    ...(body && !isForm ? { 'content-type': 'application/json' } : {}),
+  };
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      method,
+      headers,
+      cache: 'no-store',
+      ...(body ? { body: isForm ? body : JSON.stringify(body) } : {}),
+      ...(signal ? { signal } : {}),
+    });
+  } catch (thrown) {
+    if (signal?.aborted) throw thrown;
+    throw new ApiError('The gateway cannot be reached. Check that it is running.', 0);
+  }
+  if (response.ok) return response;
+  const message = await sentenceOf(response);
+  if (response.status === 401) onRejected(key, message);
+  throw new ApiError(message, response.status);
+}
+
+/** Our own API answers with the shapes of shapes.ts; they are not checked a second time here. */
+export async function ask<T>(path: string, call: Call): Promise<T> {
+  return (await (await send(path, call)).json()) as T;
+}
+
+async function sentenceOf(response: Response): Promise<string> {
+  const text = await response.text();
+  try {
+    const body = JSON.parse(text) as { error?: { message?: unknown } };
+    if (typeof body.error?.message === 'string') return body.error.message;
+  } catch {
+    // A proxy in front of the gateway answered with a page of its own.
+  }
+  return `The gateway answered with status ${response.status} and gave no reason.`;
+}
+
+/** Saves an answer as a file; a plain link could not carry the key. Says how far it is. */
+export async function download(
+  path: string,
+  key: string,
+  name: string,
+  onBytes: (bytes: number) => void,
+): Promise<void> {
+  const response = await send(path, { key });
+  const type = response.headers.get('content-type') ?? '';
+  let bytes = 0;
+  const counted = response.body?.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(piece, controller) {
+        bytes += piece.length;
+        onBytes(bytes);
+        controller.enqueue(piece);
+      },
+    }),
+  );
+  // The browser keeps a large blob on its disk, so this holds for exports of any length.
+  const blob = await new Response(counted ?? null, { headers: { 'content-type': type } }).blob();
+  const url = URL.createObjectURL(blob);
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), linkMs);
+}
+
+/** By then the browser has taken what it needs. */
+const linkMs = 60_000;

@@ -1,0 +1,117 @@
+import { send } from './api.ts';
+import type { ChatBody, ToolCall } from './snippets.ts';
+
+/** What one answer came to. */
+export interface Answer {
+  readonly text: string;
+  readonly reasoning: string;
+  readonly toolCalls: readonly ToolCall[];
+  readonly finishReason: string | null;
+  readonly requestId: string;
+  readonly firstWordMs: number | null;
+  readonly wholeMs: number;
+  readonly usage: Usage | null;
+}
+
+export interface Usage {
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly cost?: number;
+}
+
+interface Chunk {
+  readonly choices?: readonly {
+    readonly delta?: {
+      readonly content?: string | null;
+      readonly reasoning?: string | null;
+      readonly tool_calls?: readonly {
+        readonly index?: number;
+        readonly id?: string;
+        readonly function?: { readonly name?: string; readonly arguments?: string };
+      }[];
+    };
+    readonly finish_reason?: string | null;
+  }[];
+  readonly usage?: Usage | null;
+  readonly error?: { readonly message?: string };
+}
+
+interface Growing {
+  text: string;
+  reasoning: string;
+  toolCalls: ToolCall[];
+  finishReason: string | null;
+  firstWordMs: number | null;
+  usage: Usage | null;
+}
+
+interface Order {
+  readonly key: string;
+  readonly body: ChatBody;
+  readonly signal: AbortSignal;
+  /** Called with the answer as it grows. */
+  readonly onGrowth: (answer: Answer) => void;
+}
+
+/** Streams one chat completion. A stream that breaks off rejects with the gateway's sentence. */
+export async function chat({ key, body, signal, onGrowth }: Order): Promise<Answer> {
+  const startedAt = performance.now();
+  const response = await send('/v1/chat/completions', {
+    key,
+    method: 'POST',
+    body: { ...body, stream: true, stream_options: { include_usage: true } },
+    signal,
+  });
+  const requestId = response.headers.get('x-request-id') ?? '';
+  const growing: Growing = {
+    text: '',
+    reasoning: '',
+    toolCalls: [],
+    finishReason: null,
+    firstWordMs: null,
+    usage: null,
+  };
+  const now = (): Answer => ({ ...growing, requestId, wholeMs: performance.now() - startedAt });
+  for await (const data of eventsOf(response)) {
+    if (data === '[DONE]') return now();
+    const chunk = JSON.parse(data) as Chunk;
+    if (chunk.error) throw new Error(chunk.error.message ?? 'The answer broke off.');
+    growing.firstWordMs ??= performance.now() - startedAt;
+    grow(growing, chunk);
+    onGrowth(now());
+  }
+  throw new Error('The answer broke off before its end.');
+}
+
+function grow(answer: Growing, { choices, usage }: Chunk): void {
+  if (usage) answer.usage = usage;
+  const [choice] = choices ?? [];
+  if (!choice) return;
+  answer.finishReason = choice.finish_reason ?? answer.finishReason;
+  answer.text += choice.delta?.content ?? '';
+  answer.reasoning += choice.delta?.reasoning ?? '';
+  for (const { index = 0, id, function: called } of choice.delta?.tool_calls ?? []) {
+    const before = answer.toolCalls[index];
+    answer.toolCalls[index] = {
+      id: id || before?.id || '',
+      type: 'function',
+      function: {
+        name: called?.name || before?.function.name || '',
+        arguments: (before?.function.arguments ?? '') + (called?.arguments ?? ''),
+      },
+    };
+  }
+}
+
+async function* eventsOf(response: Response): AsyncGenerator<string> {
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (;;) {
+    const step = await reader?.read();
+    if (!step || step.done) return;
+    rest += step.value;
+    const parts = rest.split('\n\n');
+    rest = parts.pop() ?? '';
+    for (const part of parts) if (part.startsWith('data: ')) yield part.slice('data: '.length);
+  }
+}

@@ -1,0 +1,37 @@
+import { choose, type Place } from './place.ts';
+
+/** Ranges of UTC days, both ends included, as the address holds them. */
+export interface Range {
+  readonly from: string;
+  readonly to: string;
+}
+
+const dayMs = 86_400_000;
+const isDay = /^\d{4}-\d{2}-\d{2}$/;
+
+export const dayText = (time: number): string => new Date(time).toISOString().slice(0, 10);
+
+export function lastDays(count: number, now = Date.now()): Range {
+  return { from: dayText(now - (count - 1) * dayMs), to: dayText(now) };
+}
+
+export function rangeOf({ query }: Place, usualDays: number): Range {
+  const usual = lastDays(usualDays);
+  const [from, to] = [query.get('from') ?? '', query.get('to') ?? ''];
+  if (!isDay.test(from) || !isDay.test(to) || from > to) return usual;
+  return { from, to };
+}
+
+export function daysIn({ from, to }: Range): number {
+  return Math.round((Date.parse(to) - Date.parse(from)) / dayMs) + 1;
+}
+
+/** The same number of days, right before. */
+export function before(range: Range): Range {
+  const end = Date.parse(range.from) - dayMs;
+  return { from: dayText(end - (daysIn(range) - 1) * dayMs), to: dayText(end) };
+}
+
+export function chooseRange({ from, to }: Range): void {
+  choose({ from, to, offset: null });
+}

@@ -1,0 +1,105 @@
+/** Numbers and times as people read them. Days and months are UTC, as the money's are. */
+
+const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat('en-US', {
+  notation: 'compact',
+  maximumSignificantDigits: 3,
+});
+
+export function count(value: number): string {
+  return whole.format(value).replace('-', '−');
+}
+
+/** `1.24M`: where there is no room; the full number belongs into a title. */
+export function brief(value: number): string {
+  return Math.abs(value) < 10_000 ? whole.format(value) : short.format(value);
+}
+
+export function usd(value: number): string {
+  const digits = Math.abs(value) >= 1 || value === 0 ? 2 : 4;
+  return `$${value.toLocaleString('en-US', {
+    minimumFractionDigits: 2,
+    maximumFractionDigits: digits,
+  })}`;
+}
+
+/** `0.50` stays as quoted; `0.5` becomes `0.50`. */
+export function price(text: string): string {
+  const [head = '0', tail = ''] = text.split('.');
+  return `$${head}.${tail.padEnd(2, '0')}`;
+}
+
+export function milliseconds(value: number): string {
+  if (value < 1_000) return `${whole.format(value)} ms`;
+  const seconds = value / 1_000;
+  return seconds < 60 ? `${seconds.toFixed(2)} s` : `${whole.format(seconds)} s`;
+}
+
+export function percent(value: number): string {
+  return `${value.toLocaleString('en-US', { maximumFractionDigits: 2 })}%`;
+}
+
+export function bytes(value: number): string {
+  const units = ['bytes', 'KB', 'MB', 'GB'];
+  const step = value < 1_024 ? 0 : Math.min(3, Math.floor(Math.log2(value) / 10));
+  const scaled = value / 1_024 ** step;
+  return `${step === 0 ? scaled : scaled.toFixed(1)} ${units[step] ?? ''}`;
+}
+
+const timeFormat = new Intl.DateTimeFormat('en-GB', {
+  timeZone: 'UTC',
+  day: '2-digit',
+  month: 'short',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+});
+const dayFormat = new Intl.DateTimeFormat('en-GB', {
+  timeZone: 'UTC',
+  day: 'numeric',
+  month: 'short',
+});
+const dateFormat = new Intl.DateTimeFormat('en-GB', {
+  timeZone: 'UTC',
+  day: 'numeric',
+  month: 'short',
+  year: 'numeric',
+});
+const monthFormat = new Intl.DateTimeFormat('en-GB', {
+  timeZone: 'UTC',
+  month: 'long',
+  year: 'numeric',
+});
+
+export const time = (iso: string): string => timeFormat.format(new Date(iso));
+export const dayName = (seconds: number): string => dayFormat.format(new Date(seconds * 1_000));
+export const date = (iso: string): string => dateFormat.format(new Date(iso));
+export const monthName = (month: string): string =>
+  monthFormat.format(new Date(`${month}-01T00:00:00Z`));
+
+export function ago(iso: string | null, now = Date.now()): string {
+  if (iso === null) return 'never';
+  const seconds = Math.max(0, (now - Date.parse(iso)) / 1_000);
+  const steps: [number, string][] = [
+    [86_400, 'day'],
+    [3_600, 'hour'],
+    [60, 'minute'],
+  ];
+  for (const [size, unit] of steps) {
+    const number = Math.floor(seconds / size);
+    if (number >= 1) return `${number} ${unit}${number === 1 ? '' : 's'} ago`;
+  }
+  return 'just now';
+}
+
+export function span(seconds: number): string {
+  const [days, hours] = [Math.floor(seconds / 86_400), Math.floor(seconds / 3_600) % 24];
+  const minutes = Math.floor(seconds / 60) % 60;
+  if (days > 0) return `${days} d ${hours} h`;
+  return hours > 0 ? `${hours} h ${minutes} min` : `${minutes} min`;
+}
+
+/** Against the period before; undefined when there is nothing to compare with. */
+export function change(now: number, before: number): number | undefined {
+  return before === 0 ? undefined : ((now - before) / before) * 100;
+}

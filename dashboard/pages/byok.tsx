@@ -1,0 +1,209 @@
+import { useState } from 'preact/hooks';
+import { ask } from '../api.ts';
+import { date } from '../format.ts';
+import { useAction, useLoad } from '../load.ts';
+import { Confirm, Dialog } from '../parts/dialog.tsx';
+import { Form, SelectField, TextField } from '../parts/field.tsx';
+import { Icon } from '../parts/icon.tsx';
+import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Card, Page } from '../parts/page.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { choose, usePlace } from '../place.ts';
+import { useSession } from '../session.ts';
+import type { Credential } from '../shapes.ts';
+import { curl } from '../snippets.ts';
+
+interface Provider {
+  readonly name: string;
+  readonly takes_base_url: boolean;
+}
+
+interface Accounts {
+  readonly data: readonly Credential[];
+  readonly providers: readonly Provider[];
+}
+
+export function Byok() {
+  const { key } = useSession();
+  const { query } = usePlace();
+  const { data, error, busy, reload } = useLoad('byok', (signal) =>
+    ask<Accounts>('/api/v1/byok', { key, signal }),
+  );
+  const [gone, setGone] = useState<Credential>();
+  const provider = query.get('provider');
+  const close = () => choose({ provider: null });
+  return (
+    <Page
+      title="Own accounts"
+      lead="Your keys at providers. They bill you themselves; here only a platform fee is charged."
+      actions={
+        <button type="button" class="primary" onClick={() => choose({ provider: 'new' })}>
+          <Icon name="plus" />
+          Add an account
+        </button>
+      }
+    >
+      <ErrorNote message={error} />
+      {!data && busy && <Busy what="Fetching your accounts…" />}
+      {data && <List accounts={data} onDelete={setGone} />}
+      {data && provider !== null && (
+        <AccountForm
+          accounts={data}
+          chosen={provider}
+          onDone={() => {
+            close();
+            reload();
+          }}
+          onClose={close}
+        />
+      )}
+      {gone && (
+        <Confirm
+          title={`Remove your account at ${gone.provider}?`}
+          verb="Remove"
+          onClose={() => setGone(undefined)}
+          work={async () => {
+            await ask(`/api/v1/byok/${gone.provider}`, { key, method: 'DELETE' });
+            setGone(undefined);
+            reload();
+          }}
+        >
+          <p>Its key is erased. Requests go to shared capacity from then on.</p>
+        </Confirm>
+      )}
+    </Page>
+  );
+}
+
+interface ListProps {
+  readonly accounts: Accounts;
+  readonly onDelete: (credential: Credential) => void;
+}
+
+function List({ accounts, onDelete }: ListProps) {
+  const [first] = accounts.providers;
+  if (accounts.data.length === 0) {
+    const path = `/api/v1/byok/${first?.name ?? 'openai'}`;
+    const line = curl('PUT', path, { api_key: 'sk-…' }, '$TOLLGATE_MANAGEMENT_KEY');
+    return (
+      <Empty title="No accounts of your own" curl={line}>
+        <p>Bring the key of a provider, and your requests there run on your own contract.</p>
+      </Empty>
+    );
+  }
+  const columns: Column<Credential>[] = [
+    { title: 'Provider', isHead: true, cell: ({ provider }) => <b>{provider}</b> },
+    { title: 'Key', cell: ({ label }) => <code>{label}</code> },
+    {
+      title: 'Use',
+      cell: ({ mode }) => (
+        <Badge>{mode === 'byok_only' ? 'only this account' : 'first, then shared'}</Badge>
+      ),
+    },
+    { title: 'Address', cell: ({ base_url }) => base_url ?? 'the usual' },
+    { title: 'Changed', cell: ({ updated_at }) => date(updated_at) },
+    {
+      title: 'Actions',
+      cell: (credential) => (
+        <span class="verbs">
+          <button
+            type="button"
+            class="link"
+            aria-label={`Replace the key at ${credential.provider}`}
+            onClick={() => choose({ provider: credential.provider })}
+          >
+            Replace
+          </button>
+          <button
+            type="button"
+            class="link"
+            aria-label={`Remove the account at ${credential.provider}`}
+            onClick={() => onDelete(credential)}
+          >
+            Remove
+          </button>
+        </span>
+      ),
+    },
+  ];
+  return (
+    <Card>
+      <Table
+        label="Own accounts"
+        columns={columns}
+        rows={accounts.data}
+        rowKey={({ provider }) => provider}
+      />
+    </Card>
+  );
+}
+
+interface AccountFormProps {
+  readonly accounts: Accounts;
+  readonly chosen: string;
+  readonly onDone: () => void;
+  readonly onClose: () => void;
+}
+
+const modes = [
+  ['byok_first', 'first, then shared capacity'],
+  ['byok_only', 'only this account'],
+] as const;
+
+function AccountForm({ accounts, chosen, onDone, onClose }: AccountFormProps) {
+  const { key } = useSession();
+  const { providers, data } = accounts;
+  const known = data.find(({ provider }) => provider === chosen);
+  const [name, setName] = useState(known ? chosen : (providers[0]?.name ?? ''));
+  const [secret, setSecret] = useState('');
+  const [mode, setMode] = useState(known?.mode ?? 'byok_first');
+  const [address, setAddress] = useState(known?.base_url ?? '');
+  const action = useAction();
+  const takesAddress = providers.find((one) => one.name === name)?.takes_base_url === true;
+  const submit = () =>
+    action.run(async () => {
+      const base_url = takesAddress && address.trim() !== '' ? address.trim() : null;
+      const body = { api_key: secret.trim(), mode, ...(base_url === null ? {} : { base_url }) };
+      await ask(`/api/v1/byok/${encodeURIComponent(name)}`, { key, method: 'PUT', body });
+      onDone();
+    });
+  return (
+    <Dialog title={known ? `Replace the key at ${chosen}` : 'Add an account'} onClose={onClose}>
+      <Form onSubmit={submit}>
+        <SelectField
+          label="Provider"
+          value={name}
+          onValue={setName}
+          options={providers.map((one) => [one.name, one.name] as const)}
+        />
+        <TextField
+          label="Your key at this provider"
+          type="password"
+          hint="Kept encrypted and never shown again."
+          value={secret}
+          onValue={setSecret}
+          required
+        />
+        <SelectField label="Use it" value={mode} onValue={setMode} options={modes} />
+        {takesAddress && (
+          <TextField
+            label="Address"
+            type="url"
+            placeholder="the usual"
+            value={address}
+            onValue={setAddress}
+          />
+        )}
+        <ErrorNote message={action.error} />
+        <footer class="buttons">
+          <button type="button" class="quiet" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="submit" class="primary" disabled={action.busy}>
+            Save
+          </button>
+        </footer>
+      </Form>
+    </Dialog>
+  );
+}

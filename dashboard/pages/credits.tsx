@@ -1,0 +1,174 @@
+import { ask } from '../api.ts';
+import { brief, count, monthName, usd } from '../format.ts';
+import { useLoad } from '../load.ts';
+import { Chart } from '../parts/chart.tsx';
+import { Download } from '../parts/download.tsx';
+import { Icon } from '../parts/icon.tsx';
+import { Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Card, Page, Tile, Tiles } from '../parts/page.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { useSession } from '../session.ts';
+import type { Analytics, Credits, StatementMonth } from '../shapes.ts';
+import { chatCurl } from '../snippets.ts';
+
+interface Money {
+  readonly credits: Credits;
+  readonly month: Analytics;
+  readonly statements: readonly StatementMonth[];
+}
+
+async function loadMoney(key: string, signal: AbortSignal): Promise<Money> {
+  const call = { key, signal };
+  const today = new Date().toISOString().slice(0, 10);
+  const first = `${today.slice(0, 8)}01`;
+  const [credits, month, { data }] = await Promise.all([
+    ask<Credits>('/v1/customer/credits', call),
+    ask<Analytics>(`/v1/customer/analytics?start_date=${first}&end_date=${today}`, call),
+    ask<{ data: StatementMonth[] }>('/v1/customer/billing/statements', call),
+  ]);
+  return { credits, month, statements: data };
+}
+
+export function CreditsPage() {
+  const { key } = useSession();
+  const { data, error, busy, reload } = useLoad('credits', (signal) => loadMoney(key, signal));
+  return (
+    <Page
+      title="Credits"
+      lead="What there is, what is set aside, and where it went. Months are UTC."
+      actions={
+        <button type="button" class="quiet" disabled={busy} onClick={reload}>
+          <Icon name="refresh" />
+          Refresh
+        </button>
+      }
+    >
+      <ErrorNote message={error} />
+      {!data && busy && <Busy what="Counting credits…" />}
+      {data && <Balance {...data} />}
+      {data && <ThisMonth {...data} />}
+      {data && <Statements months={data.statements} />}
+    </Page>
+  );
+}
+
+/** How long the balance lasts at the pace of this month's days so far. */
+function daysLeft({ credits, month }: Money): string | undefined {
+  const days = month.timeseries.length;
+  const perDay = month.summary.total_spend / Math.max(1, days);
+  if (perDay === 0) return undefined;
+  const left = Math.floor(credits.balance.available / perDay);
+  return left > 3_650 ? 'enough for years' : `about ${count(left)} days at this month’s pace`;
+}
+
+function Balance(money: Money) {
+  const { balance, current_period, lifetime } = money.credits;
+  return (
+    <Tiles>
+      <Tile
+        name="Available"
+        value={count(balance.available)}
+        below={daysLeft(money) ?? `${usd(balance.usd)} in all`}
+      />
+      <Tile
+        name="Held by running requests"
+        value={count(balance.held)}
+        below={`${count(balance.total)} in all, ${usd(balance.usd)}`}
+      />
+      <Tile
+        name="Spent this month"
+        value={count(current_period.total_spend)}
+        below={`${count(current_period.requests)} requests`}
+      />
+      <Tile
+        name="Spent since the beginning"
+        value={count(lifetime.spent)}
+        below={`of ${count(lifetime.granted + lifetime.adjusted)} granted`}
+      />
+    </Tiles>
+  );
+}
+
+const fees = [
+  ['Shared models', 'shared_model_spend'],
+  ['Own accounts', 'byok_platform_fees'],
+  ['Managed tools', 'managed_tool_fees'],
+  ['Agent runtime', 'agent_runtime_fees'],
+] as const;
+
+function ThisMonth({ month, credits }: Money) {
+  const { current_period } = credits;
+  const name = monthName(current_period.start_date.slice(0, 7));
+  if (month.summary.total_requests === 0) {
+    return (
+      <Empty title={`Nothing spent in ${name}`} curl={chatCurl()}>
+        <p>The first request of the month shows up here.</p>
+      </Empty>
+    );
+  }
+  return (
+    <Card title={name}>
+      <Chart
+        label={`Credits spent in ${name}, day by day`}
+        days={month.timeseries.map(({ date }) => date)}
+        series={[{ name: 'Credits', values: month.timeseries.map(({ spend }) => spend) }]}
+        kind="stack"
+        format={brief}
+      />
+      <dl class="facts">
+        {fees.map(([title, field]) => (
+          <div key={field}>
+            <dt>{title}</dt>
+            <dd class="number">{count(current_period[field])}</dd>
+          </div>
+        ))}
+      </dl>
+    </Card>
+  );
+}
+
+function isUsed(month: StatementMonth): boolean {
+  return month.opening_balance + month.granted + Math.abs(month.corrected) + month.charged > 0;
+}
+
+function Statements({ months }: { readonly months: readonly StatementMonth[] }) {
+  const columns: Column<StatementMonth>[] = [
+    { title: 'Month', isHead: true, cell: ({ month }) => monthName(month) },
+    amount('Opening', ({ opening_balance }) => count(opening_balance)),
+    amount('Granted', ({ granted }) => count(granted)),
+    amount('Corrected', ({ corrected }) => count(corrected)),
+    amount('Charged', ({ charged }) => <b>{count(-charged)}</b>),
+    amount('Closing', ({ closing_balance }) => count(closing_balance)),
+    { title: 'Statement', cell: ({ month }) => <Statement month={month} /> },
+  ];
+  return (
+    <Card title="Statements">
+      <Table
+        label="Statements by month"
+        columns={columns}
+        rows={months.filter(isUsed)}
+        rowKey={({ month }) => month}
+      />
+      <p class="hint">
+        Opening, grants, corrections and charges always make the closing balance. A month that is
+        over never changes.
+      </p>
+    </Card>
+  );
+}
+
+function amount(title: string, cell: Column<StatementMonth>['cell']): Column<StatementMonth> {
+  return { title, cell, isNumber: true };
+}
+
+function Statement({ month }: { readonly month: string }) {
+  return (
+    <Download
+      path={`/v1/customer/billing/usage-statement.csv?month=${month}`}
+      name={`tollgate-statement-${month}.csv`}
+      text="Download CSV"
+      of={`of ${monthName(month)}`}
+      form="link"
+    />
+  );
+}

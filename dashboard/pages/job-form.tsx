@@ -1,0 +1,115 @@
+import { useState } from 'preact/hooks';
+import { ask } from '../api.ts';
+import { bytes, count } from '../format.ts';
+import { useAction, useLoad } from '../load.ts';
+import { Dialog } from '../parts/dialog.tsx';
+import { AreaField, Form, SelectField, TextField } from '../parts/field.tsx';
+import { Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import type { Model } from '../shapes.ts';
+
+interface JobFormProps {
+  readonly callKey: string;
+  readonly onDone: () => void;
+  readonly onClose: () => void;
+}
+
+/** The gateway's own limit on the text of a job. */
+const charactersMax = 200_000;
+
+export function JobForm({ callKey, onDone, onClose }: JobFormProps) {
+  const { data, error, busy } = useLoad('job models', async (signal) => {
+    const { data: models } = await ask<{ data: Model[] }>('/v1/models', { key: callKey, signal });
+    return models.filter(({ architecture }) => isAudio(architecture.features));
+  });
+  return (
+    <Dialog title="Start a job" onClose={onClose}>
+      <ErrorNote message={error} />
+      {!data && busy && <Busy what="Fetching the models…" />}
+      {data?.length === 0 && <Empty title="No audio model can be called with this key" />}
+      {data && data.length > 0 && (
+        <Fields models={data} callKey={callKey} onDone={onDone} onClose={onClose} />
+      )}
+    </Dialog>
+  );
+}
+
+const isAudio = (features: readonly string[]) =>
+  features.includes('speech') || features.includes('transcription');
+
+function Fields({ models, callKey, onDone, onClose }: JobFormProps & { models: readonly Model[] }) {
+  const [id, setId] = useState(models[0]?.id ?? '');
+  const [input, setInput] = useState('');
+  const [voice, setVoice] = useState('alloy');
+  const [file, setFile] = useState<File>();
+  const action = useAction();
+  const model = models.find((one) => one.id === id);
+  const isSpeech = model?.architecture.features.includes('speech') === true;
+  const submit = () =>
+    action.run(async () => {
+      const body = isSpeech ? { model: id, input, voice } : formOf(id, file);
+      await ask('/v1/jobs', { key: callKey, method: 'POST', body });
+      onDone();
+    });
+  return (
+    <Form onSubmit={submit}>
+      <SelectField
+        label="Model"
+        value={id}
+        onValue={setId}
+        options={models.map((one) => [one.id, one.id] as const)}
+      />
+      {isSpeech ? (
+        <>
+          <AreaField
+            label="Text to speak"
+            rows={8}
+            value={input}
+            onValue={setInput}
+            hint={`${count(input.length)} of ${count(charactersMax)} characters`}
+          />
+          <TextField label="Voice" value={voice} onValue={setVoice} required />
+        </>
+      ) : (
+        <FileField file={file} onFile={setFile} />
+      )}
+      <ErrorNote message={action.error} />
+      {action.busy && <Busy what={isSpeech ? 'Sending the text…' : 'Sending the recording…'} />}
+      <footer class="buttons">
+        <button type="button" class="quiet" onClick={onClose}>
+          Cancel
+        </button>
+        <button type="submit" class="primary" disabled={action.busy}>
+          Start
+        </button>
+      </footer>
+    </Form>
+  );
+}
+
+function formOf(model: string, file: File | undefined): FormData {
+  if (!file) throw new Error('Choose a recording first.');
+  const form = new FormData();
+  form.set('model', model);
+  form.set('file', file);
+  return form;
+}
+
+interface FileFieldProps {
+  readonly file: File | undefined;
+  readonly onFile: (file: File | undefined) => void;
+}
+
+function FileField({ file, onFile }: FileFieldProps) {
+  return (
+    <div class="field">
+      <label for="recording">Recording</label>
+      <input
+        id="recording"
+        type="file"
+        accept="audio/*,video/mp4,video/webm"
+        onChange={(event) => onFile(event.currentTarget.files?.[0])}
+      />
+      {file && <small class="hint">{bytes(file.size)}</small>}
+    </div>
+  );
+}

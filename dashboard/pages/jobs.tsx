@@ -1,0 +1,222 @@
+import { useState } from 'preact/hooks';
+import { ask } from '../api.ts';
+import { ago, bytes, count } from '../format.ts';
+import { useAction, useEvery, useLoad } from '../load.ts';
+import { BringCallKey } from '../parts/call-key.tsx';
+import { SelectField } from '../parts/field.tsx';
+import { Icon } from '../parts/icon.tsx';
+import { Badge, Busy, Empty, ErrorNote, type Tone } from '../parts/notes.tsx';
+import { Card, Page } from '../parts/page.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { choose, usePlace } from '../place.ts';
+import { useSession } from '../session.ts';
+import type { Job } from '../shapes.ts';
+import { curl } from '../snippets.ts';
+import { JobForm } from './job-form.tsx';
+
+const jobsPerPage = 50;
+const pollMs = 1_500;
+
+const statuses = ['queued', 'running', 'succeeded', 'failed', 'cancelled', 'expired'] as const;
+
+const tones: Readonly<Record<string, Tone>> = {
+  succeeded: 'good',
+  failed: 'bad',
+  running: 'accent',
+  cancelled: 'warn',
+};
+
+const isUnderWay = ({ status }: Job) => status === 'queued' || status === 'running';
+
+export function Jobs() {
+  const { callKey } = useSession();
+  return (
+    <Page
+      title="Jobs"
+      lead="Long speech and long recordings, worked on while you do something else."
+      actions={
+        callKey && (
+          <button type="button" class="primary" onClick={() => choose({ create: '1' })}>
+            <Icon name="plus" />
+            Start a job
+          </button>
+        )
+      }
+    >
+      {callKey ? <JobRoom callKey={callKey} /> : <BringCallKey what="run jobs" />}
+    </Page>
+  );
+}
+
+function JobRoom({ callKey }: { readonly callKey: string }) {
+  const { query } = usePlace();
+  const status = query.get('status') ?? '';
+  const offset = Number(query.get('offset') ?? 0) || 0;
+  const filter = status === '' ? '' : `&status=${encodeURIComponent(status)}`;
+  const path = `/v1/jobs?limit=${jobsPerPage}&offset=${offset}${filter}`;
+  const { data, error, busy, reload } = useLoad(path, (signal) => {
+    return ask<{ data: Job[]; has_more: boolean }>(path, { key: callKey, signal });
+  });
+  useEvery(pollMs, (data?.data ?? []).some(isUnderWay), reload);
+  return (
+    <>
+      <div class="toolbar">
+        <SelectField
+          label="Status"
+          value={status}
+          onValue={(value) => choose({ status: value, offset: null })}
+          options={[['', 'All'], ...statuses.map((name) => [name, name] as const)]}
+        />
+      </div>
+      <ErrorNote message={error} />
+      {!data && busy && <Busy what="Fetching the jobs…" />}
+      {data && <JobList jobs={data.data} callKey={callKey} onChange={reload} />}
+      {(offset > 0 || data?.has_more) && (
+        <nav class="pager buttons" aria-label="Pages of jobs">
+          <button
+            type="button"
+            class="quiet"
+            disabled={offset === 0}
+            onClick={() => choose({ offset: String(Math.max(0, offset - jobsPerPage)) })}
+          >
+            Newer
+          </button>
+          <button
+            type="button"
+            class="quiet"
+            disabled={!data?.has_more}
+            onClick={() => choose({ offset: String(offset + jobsPerPage) })}
+          >
+            Older
+          </button>
+        </nav>
+      )}
+      {query.get('create') === '1' && (
+        <JobForm
+          callKey={callKey}
+          onDone={() => {
+            choose({ create: null }, 'replace');
+            reload();
+          }}
+          onClose={() => choose({ create: null })}
+        />
+      )}
+    </>
+  );
+}
+
+interface JobListProps {
+  readonly jobs: readonly Job[];
+  readonly callKey: string;
+  readonly onChange: () => void;
+}
+
+function JobList({ jobs, callKey, onChange }: JobListProps) {
+  if (jobs.length === 0) {
+    const body = { model: 'demo/speech', input: 'A long text …', voice: 'alloy' };
+    return <Empty title="No jobs here" curl={curl('POST', '/v1/jobs', body)} />;
+  }
+  const columns: Column<Job>[] = [
+    {
+      title: 'Job',
+      isHead: true,
+      cell: (job) => (
+        <span class="two-lines">
+          <b>{job.type}</b>
+          <small>
+            <code>{job.id}</code>
+          </small>
+        </span>
+      ),
+    },
+    { title: 'Model', cell: ({ model }) => <code>{model}</code> },
+    { title: 'Status', cell: (job) => <Status job={job} /> },
+    { title: 'Result', cell: (job) => <Result job={job} /> },
+    { title: 'Started', cell: ({ created_at }) => ago(created_at) },
+    { title: 'Credits', isNumber: true, cell: ({ cost }) => count(cost) },
+    {
+      title: 'Actions',
+      cell: (job) =>
+        isUnderWay(job) ? <Cancel job={job} callKey={callKey} onChange={onChange} /> : '',
+    },
+  ];
+  return (
+    <Card>
+      <Table label="Jobs" columns={columns} rows={jobs} rowKey={({ id }) => id} />
+    </Card>
+  );
+}
+
+function Status({ job }: { readonly job: Job }) {
+  const { status, progress, error } = job;
+  return (
+    <span class="two-lines">
+      <span>
+        <Badge tone={tones[status] ?? 'plain'}>{status}</Badge>
+      </span>
+      {status === 'running' && (
+        <>
+          <progress
+            class="bar good"
+            max={1}
+            value={progress}
+            aria-label={`Progress of ${job.id}`}
+          />
+          <small>{Math.round(progress * 100)}% done</small>
+        </>
+      )}
+      {error && <small class="bad">{error.message}</small>}
+    </span>
+  );
+}
+
+/** Signed links carry the address under which the gateway is known; here it may have another. */
+function nearAddress(url: string): string {
+  const at = url.indexOf('/v1/objects/');
+  return at === -1 ? url : url.slice(at);
+}
+
+function Result({ job }: { readonly job: Job }) {
+  const { output } = job;
+  if (!output) return <>–</>;
+  const url = nearAddress(output.url);
+  const isOurs = url.startsWith('/');
+  return (
+    <span class="two-lines">
+      {isOurs && output.content_type.startsWith('audio/') && (
+        // What is spoken is what the job was given as text.
+        <audio controls preload="none" src={url} aria-label={`Result of ${job.id}`}>
+          <track kind="captions" />
+        </audio>
+      )}
+      <a href={url} target="_blank" rel="noreferrer">
+        Open ({bytes(output.bytes)})
+      </a>
+    </span>
+  );
+}
+
+function Cancel({ job, callKey, onChange }: Omit<JobListProps, 'jobs'> & { readonly job: Job }) {
+  const action = useAction();
+  const [isAsked, setAsked] = useState(false);
+  const cancel = () =>
+    action.run(async () => {
+      setAsked(true);
+      await ask(`/v1/jobs/${job.id}`, { key: callKey, method: 'DELETE' });
+      onChange();
+    });
+  return (
+    <>
+      <button
+        type="button"
+        class="link"
+        aria-label={`Cancel ${job.id}`}
+        disabled={isAsked && action.error === undefined}
+        onClick={cancel}
+      >
+        Cancel
+      </button>
+      <ErrorNote message={action.error} />
+    </>
+  );
+}

@@ -1,0 +1,107 @@
+import { useState } from 'preact/hooks';
+import { ask } from '../api.ts';
+import { useAction } from '../load.ts';
+import { Confirm, Dialog } from '../parts/dialog.tsx';
+import { Form, SelectField } from '../parts/field.tsx';
+import { ErrorNote } from '../parts/notes.tsx';
+import { useSession } from '../session.ts';
+import type { IssuedKey, Key } from '../shapes.ts';
+import { KeyForm } from './key-form.tsx';
+
+export type KeyVerb = 'edit' | 'rotate' | 'disable' | 'enable' | 'delete';
+
+interface VerbProps {
+  readonly subject: Key;
+  readonly onDone: (issued?: IssuedKey) => void;
+  readonly onClose: () => void;
+}
+
+const overlaps = [
+  ['0', 'stops at once'],
+  ['3600', 'works for one more hour'],
+  ['86400', 'works for one more day'],
+  ['604800', 'works for one more week'],
+] as const;
+
+function Rotate({ subject, onDone, onClose }: VerbProps) {
+  const { key } = useSession();
+  const [overlap, setOverlap] = useState('3600');
+  const action = useAction();
+  const submit = () =>
+    action.run(async () => {
+      const path = `/api/v1/keys/${subject.id}/rotate`;
+      const body = { overlap_seconds: Number(overlap) };
+      onDone(await ask<IssuedKey>(path, { key, method: 'POST', body }));
+    });
+  return (
+    <Dialog title={`Rotate ${subject.name || subject.label}`} onClose={onClose}>
+      <Form onSubmit={submit}>
+        <p>The key gets a new secret and keeps its id, its limits and its use.</p>
+        <SelectField
+          label="The old secret"
+          value={overlap}
+          onValue={setOverlap}
+          options={overlaps}
+        />
+        <ErrorNote message={action.error} />
+        <footer class="buttons">
+          <button type="button" class="quiet" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="submit" class="primary" disabled={action.busy}>
+            Rotate
+          </button>
+        </footer>
+      </Form>
+    </Dialog>
+  );
+}
+
+function Switch({ subject, onDone, onClose }: VerbProps) {
+  const { key } = useSession();
+  const turn = async () => {
+    const body = { disabled: !subject.disabled };
+    await ask(`/api/v1/keys/${subject.id}`, { key, method: 'PATCH', body });
+    onDone();
+  };
+  const verb = subject.disabled ? 'Enable' : 'Disable';
+  return (
+    <Confirm
+      title={`${verb} ${subject.name || subject.label}?`}
+      verb={verb}
+      work={turn}
+      onClose={onClose}
+    >
+      <p>
+        {subject.disabled
+          ? 'Its secret works again within a second, on every process.'
+          : 'Calls with it are refused within a second, on every process. It can be enabled again.'}
+      </p>
+    </Confirm>
+  );
+}
+
+function Delete({ subject, onDone, onClose }: VerbProps) {
+  const { key } = useSession();
+  const remove = async () => {
+    await ask(`/api/v1/keys/${subject.id}`, { key, method: 'DELETE' });
+    onDone();
+  };
+  return (
+    <Confirm
+      title={`Delete ${subject.name || subject.label}?`}
+      verb="Delete"
+      work={remove}
+      onClose={onClose}
+    >
+      <p>Its secret stops working for good. Its requests and charges stay in the records.</p>
+    </Confirm>
+  );
+}
+
+export function KeyVerbs({ verb, ...common }: VerbProps & { readonly verb: KeyVerb }) {
+  const { subject, onDone, onClose } = common;
+  if (verb === 'edit') return <KeyForm keyObject={subject} onDone={onDone} onClose={onClose} />;
+  if (verb === 'rotate') return <Rotate {...common} />;
+  return verb === 'delete' ? <Delete {...common} /> : <Switch {...common} />;
+}

@@ -1,0 +1,186 @@
+import { useState } from 'preact/hooks';
+import { ask } from '../api.ts';
+import { useAction } from '../load.ts';
+import { Dialog } from '../parts/dialog.tsx';
+import { Form, SelectField, TextField, Tick } from '../parts/field.tsx';
+import { ErrorNote } from '../parts/notes.tsx';
+import { useSession } from '../session.ts';
+import type { IssuedKey, Key } from '../shapes.ts';
+
+interface KeyFormProps {
+  /** The key to change; without one, a new one is made. */
+  readonly keyObject?: Key;
+  /** For the operator, whose keys belong to somebody else. */
+  readonly path?: string;
+  readonly onDone: (issued?: IssuedKey) => void;
+  readonly onClose: () => void;
+}
+
+const resets = [
+  ['', 'never'],
+  ['daily', 'every day'],
+  ['weekly', 'every Monday'],
+  ['monthly', 'every month'],
+] as const;
+
+const scopes = ['chat', 'embeddings', 'audio', 'images', 'jobs', 'customer'] as const;
+
+interface Values {
+  readonly name: string;
+  readonly limit: string;
+  readonly limit_reset: string;
+  readonly expires: string;
+  readonly models: string;
+  readonly scopes: readonly string[];
+  readonly requests_per_minute: string;
+  readonly management: boolean;
+}
+
+function valuesOf(key: Key | undefined): Values {
+  return {
+    name: key?.name ?? '',
+    limit: key?.limit == null ? '' : String(key.limit),
+    limit_reset: key?.limit_reset ?? '',
+    expires: key?.expires_at?.slice(0, 10) ?? '',
+    models: key?.models?.join(', ') ?? '',
+    scopes: key?.scopes ?? scopes,
+    requests_per_minute: key?.requests_per_minute == null ? '' : String(key.requests_per_minute),
+    management: false,
+  };
+}
+
+/** What is left empty is said as null, so that a change can also take something away. */
+function bodyOf(values: Values, before: Key | undefined): object {
+  const models = values.models.split(/[\s,]+/).filter((text) => text !== '');
+  const number = (text: string) => (text === '' ? null : Number(text));
+  // The day one picks is the last on which the key works. An unchanged day keeps its exact time.
+  const isSameDay = values.expires === before?.expires_at?.slice(0, 10);
+  const expires = values.expires === '' ? null : `${values.expires}T23:59:59Z`;
+  const isEvery = values.scopes.length === scopes.length;
+  return {
+    name: values.name.trim(),
+    limit: number(values.limit),
+    limit_reset: values.limit === '' || values.limit_reset === '' ? null : values.limit_reset,
+    expires_at: isSameDay ? (before?.expires_at ?? null) : expires,
+    models: models.length === 0 ? null : models,
+    scopes: isEvery ? null : values.scopes,
+    requests_per_minute: number(values.requests_per_minute),
+    ...(before === undefined && values.management ? { management: true } : {}),
+  };
+}
+
+export function KeyForm({ keyObject, path, onDone, onClose }: KeyFormProps) {
+  const { key } = useSession();
+  const [values, setValues] = useState(() => valuesOf(keyObject));
+  const action = useAction();
+  const set = (change: Partial<Values>) => setValues({ ...values, ...change });
+  const submit = () =>
+    action.run(async () => {
+      const body = bodyOf(values, keyObject);
+      const to = path ?? '/api/v1/keys';
+      if (keyObject) await ask(`${to}/${keyObject.id}`, { key, method: 'PATCH', body });
+      onDone(keyObject ? undefined : await ask<IssuedKey>(to, { key, method: 'POST', body }));
+    });
+  return (
+    <Dialog title={keyObject ? 'Edit key' : 'Create a key'} onClose={onClose}>
+      <Form onSubmit={submit}>
+        <TextField
+          label="Name"
+          placeholder="Which application is it for?"
+          value={values.name}
+          onValue={(name) => set({ name })}
+          required
+        />
+        <Spending values={values} set={set} />
+        <details>
+          <summary>More limits</summary>
+          <Rights values={values} set={set} isNew={keyObject === undefined} />
+        </details>
+        <ErrorNote message={action.error} />
+        <footer class="buttons">
+          <button type="button" class="quiet" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="submit" class="primary" disabled={action.busy}>
+            {keyObject ? 'Save' : 'Create'}
+          </button>
+        </footer>
+      </Form>
+    </Dialog>
+  );
+}
+
+interface PartProps {
+  readonly values: Values;
+  readonly set: (change: Partial<Values>) => void;
+}
+
+function Spending({ values, set }: PartProps) {
+  return (
+    <div class="pair">
+      <TextField
+        label="Limit in credits"
+        type="number"
+        min="0"
+        step="1"
+        placeholder="none"
+        value={values.limit}
+        onValue={(limit) => set({ limit })}
+      />
+      <SelectField
+        label="Limit starts again"
+        value={values.limit_reset}
+        onValue={(limit_reset) => set({ limit_reset })}
+        options={resets}
+      />
+      <TextField
+        label="Last day of use"
+        type="date"
+        value={values.expires}
+        onValue={(expires) => set({ expires })}
+      />
+    </div>
+  );
+}
+
+function Rights({ values, set, isNew }: PartProps & { readonly isNew: boolean }) {
+  const tick = (scope: string) => (isOn: boolean) =>
+    set({ scopes: scopes.filter((one) => (one === scope ? isOn : values.scopes.includes(one))) });
+  return (
+    <>
+      <TextField
+        label="Models it may call"
+        placeholder="all of them"
+        hint="Aliases with commas between; a final * stands for any rest."
+        value={values.models}
+        onValue={(models) => set({ models })}
+      />
+      <TextField
+        label="Requests per minute"
+        type="number"
+        min="1"
+        placeholder="the usual"
+        value={values.requests_per_minute}
+        onValue={(requests_per_minute) => set({ requests_per_minute })}
+      />
+      <fieldset class="ticks">
+        <legend>Scopes</legend>
+        {scopes.map((scope) => (
+          <Tick
+            key={scope}
+            label={scope}
+            checked={values.scopes.includes(scope)}
+            onTick={tick(scope)}
+          />
+        ))}
+      </fieldset>
+      {isNew && (
+        <Tick
+          label="A management key: manages keys, calls no models"
+          checked={values.management}
+          onTick={(management) => set({ management })}
+        />
+      )}
+    </>
+  );
+}

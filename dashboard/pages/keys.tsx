@@ -1,0 +1,203 @@
+import { useState } from 'preact/hooks';
+import { ask } from '../api.ts';
+import { ago, count, date } from '../format.ts';
+import { useLoad } from '../load.ts';
+import { Tick } from '../parts/field.tsx';
+import { Icon } from '../parts/icon.tsx';
+import { Badge, Busy, Empty, ErrorNote, Progress } from '../parts/notes.tsx';
+import { Card, Page } from '../parts/page.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { addressOf, choose, usePlace } from '../place.ts';
+import { useSession } from '../session.ts';
+import type { IssuedKey, Key } from '../shapes.ts';
+import { curl } from '../snippets.ts';
+import { type KeyVerb, KeyVerbs } from './key-actions.tsx';
+import { KeyForm } from './key-form.tsx';
+import { SecretBox } from './key-secret.tsx';
+
+const keysPerPage = 100;
+
+/** What is open above the list. */
+type Doing = { readonly verb: KeyVerb; readonly subject: Key } | undefined;
+
+function useKeyPage() {
+  const { key } = useSession();
+  const { query } = usePlace();
+  const all = query.get('disabled') === '1';
+  const offset = Number(query.get('offset') ?? 0) || 0;
+  const path = `/api/v1/keys?offset=${offset}&include_disabled=${all}`;
+  const loaded = useLoad(path, async (signal) => {
+    return (await ask<{ data: Key[] }>(path, { key, signal })).data;
+  });
+  return { ...loaded, all, offset, isCreating: query.get('create') === '1' };
+}
+
+export function Keys() {
+  const { data, error, busy, reload, all, offset, isCreating } = useKeyPage();
+  const [doing, setDoing] = useState<Doing>();
+  const [issued, setIssued] = useState<IssuedKey>();
+  const done = (key?: IssuedKey) => {
+    choose({ create: null }, 'replace');
+    setDoing(undefined);
+    if (key) setIssued(key);
+    reload();
+  };
+  return (
+    <Page
+      title="Keys"
+      lead="What applications call with, what they may spend, and what they did."
+      actions={
+        <button type="button" class="primary" onClick={() => choose({ create: '1' })}>
+          <Icon name="plus" />
+          Create a key
+        </button>
+      }
+    >
+      <div class="toolbar">
+        <Tick
+          label="Show disabled keys"
+          checked={all}
+          onTick={(on) => choose({ disabled: on ? '1' : null, offset: null })}
+        />
+      </div>
+      <ErrorNote message={error} />
+      {!data && busy && <Busy what="Fetching the keys…" />}
+      {data && <KeyList keys={data} onVerb={(verb, subject) => setDoing({ verb, subject })} />}
+      {data && (data.length === keysPerPage || offset > 0) && <Pager offset={offset} keys={data} />}
+      {isCreating && <KeyForm onDone={done} onClose={() => choose({ create: null })} />}
+      {doing && <KeyVerbs {...doing} onDone={done} onClose={() => setDoing(undefined)} />}
+      {issued && <SecretBox issued={issued} onClose={() => setIssued(undefined)} />}
+    </Page>
+  );
+}
+
+function Pager({ offset, keys }: { readonly offset: number; readonly keys: readonly Key[] }) {
+  const turn = (to: number) => choose({ offset: to > 0 ? String(to) : null });
+  return (
+    <nav class="pager buttons" aria-label="Pages of keys">
+      <button
+        type="button"
+        class="quiet"
+        disabled={offset === 0}
+        onClick={() => turn(offset - keysPerPage)}
+      >
+        Back
+      </button>
+      <button
+        type="button"
+        class="quiet"
+        disabled={keys.length < keysPerPage}
+        onClick={() => turn(offset + keysPerPage)}
+      >
+        More
+      </button>
+    </nav>
+  );
+}
+
+interface KeyListProps {
+  readonly keys: readonly Key[];
+  readonly onVerb: (verb: KeyVerb, key: Key) => void;
+}
+
+function KeyList({ keys, onVerb }: KeyListProps) {
+  const { about } = useSession();
+  if (keys.length === 0) {
+    const line = curl('POST', '/api/v1/keys', { name: 'my app' }, '$TOLLGATE_MANAGEMENT_KEY');
+    return <Empty title="No keys yet" curl={line} />;
+  }
+  const columns: Column<Key>[] = [
+    {
+      title: 'Key',
+      isHead: true,
+      cell: (key) => <Name keyObject={key} isOwn={key.id === about?.id} />,
+    },
+    { title: 'Limit', cell: (key) => <Limit keyObject={key} /> },
+    { title: 'Today', isNumber: true, cell: (key) => count(key.usage_daily) },
+    { title: 'Month', isNumber: true, cell: (key) => count(key.usage_monthly) },
+    { title: 'In all', isNumber: true, cell: (key) => <b>{count(key.usage)}</b> },
+    { title: 'Last used', cell: (key) => <LastUse keyObject={key} /> },
+    {
+      title: 'Actions',
+      cell: (key) => <Verbs keyObject={key} onVerb={(verb) => onVerb(verb, key)} />,
+    },
+  ];
+  return (
+    <Card>
+      <Table label="Keys" columns={columns} rows={keys} rowKey={({ id }) => id} />
+    </Card>
+  );
+}
+
+function Name({ keyObject, isOwn }: { readonly keyObject: Key; readonly isOwn: boolean }) {
+  const { id, name, label, disabled, expires_at } = keyObject;
+  const isOver = expires_at !== null && Date.parse(expires_at) < Date.now();
+  return (
+    <span class="two-lines">
+      <span>
+        <a href={addressOf('logs', { key: id })}>{name || id}</a>{' '}
+        {label.startsWith('sk-mgmt-') && <Badge tone="accent">management</Badge>}{' '}
+        {isOwn && <Badge>this one</Badge>} {disabled && <Badge tone="warn">disabled</Badge>}{' '}
+        {isOver && <Badge tone="warn">expired</Badge>}
+      </span>
+      <small>
+        <code>{label}</code>
+      </small>
+    </span>
+  );
+}
+
+function LastUse({ keyObject }: { readonly keyObject: Key }) {
+  const { last_used_at, expires_at } = keyObject;
+  return (
+    <span class="two-lines">
+      <span class="one-line">{ago(last_used_at)}</span>
+      {expires_at !== null && <small class="one-line">expires {date(expires_at)}</small>}
+    </span>
+  );
+}
+
+function Limit({ keyObject }: { readonly keyObject: Key }) {
+  const { limit, limit_remaining, limit_reset, limit_resets_at } = keyObject;
+  if (limit === null) return <span class="hint">none</span>;
+  const used = limit - (limit_remaining ?? 0);
+  const text = `${count(used)} of ${count(limit)}${limit_reset ? ` ${limit_reset}` : ''}`;
+  return (
+    <span class="two-lines">
+      <Progress share={limit === 0 ? 1 : used / limit} label={`${text} credits used`} />
+      <small {...(limit_resets_at ? { title: `starts again ${date(limit_resets_at)}` } : {})}>
+        {text}
+      </small>
+    </span>
+  );
+}
+
+interface VerbsProps {
+  readonly keyObject: Key;
+  readonly onVerb: (verb: KeyVerb) => void;
+}
+
+function Verbs({ keyObject, onVerb }: VerbsProps) {
+  const verbs: [KeyVerb, string][] = [
+    ['edit', 'Edit'],
+    ['rotate', 'Rotate'],
+    keyObject.disabled ? ['enable', 'Enable'] : ['disable', 'Disable'],
+    ['delete', 'Delete'],
+  ];
+  const of = keyObject.name || keyObject.label;
+  return (
+    <span class="verbs">
+      {verbs.map(([verb, text]) => (
+        <button
+          key={verb}
+          type="button"
+          class="link"
+          aria-label={`${text} ${of}`}
+          onClick={() => onVerb(verb)}
+        >
+          {text}
+        </button>
+      ))}
+    </span>
+  );
+}

@@ -1,0 +1,222 @@
+import { useState } from 'preact/hooks';
+import { ask } from '../api.ts';
+import { rangeOf } from '../days.ts';
+import { count, milliseconds, time } from '../format.ts';
+import { useLoad } from '../load.ts';
+import { Download } from '../parts/download.tsx';
+import { SelectField, TextField } from '../parts/field.tsx';
+import { Icon } from '../parts/icon.tsx';
+import { KeyChoice } from '../parts/key-choice.tsx';
+import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Card, Page } from '../parts/page.tsx';
+import { RangePicker } from '../parts/range.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { choose, usePlace } from '../place.ts';
+import { useSession } from '../session.ts';
+import type { LogPage, LogRow } from '../shapes.ts';
+import { chatCurl } from '../snippets.ts';
+import { ReceiptSheet } from './receipt.tsx';
+
+const rowsPerPage = 50;
+
+function useFilter() {
+  const place = usePlace();
+  const text = (name: string) => place.query.get(name) ?? '';
+  const offset = Number(text('offset'));
+  return {
+    range: rangeOf(place, 30),
+    status: text('status'),
+    model: text('model'),
+    keyId: text('key'),
+    offset: Number.isSafeInteger(offset) && offset > 0 ? offset : 0,
+    request: text('request'),
+  };
+}
+
+type Filter = ReturnType<typeof useFilter>;
+
+function queryOf({ range, status, model, keyId }: Filter): URLSearchParams {
+  const query = new URLSearchParams({ start_date: range.from, end_date: range.to });
+  if (status !== '') query.set('status', status);
+  if (model !== '') query.set('model', model);
+  if (keyId !== '') query.set('api_key_id', keyId);
+  return query;
+}
+
+export function Logs() {
+  const { key } = useSession();
+  const filter = useFilter();
+  const query = queryOf(filter);
+  query.set('limit', String(rowsPerPage));
+  query.set('offset', String(filter.offset));
+  const path = `/v1/customer/logs?${query}`;
+  const { data, error, busy, reload } = useLoad(path, (signal) =>
+    ask<LogPage>(path, { key, signal }),
+  );
+  const csv = `/v1/customer/logs/export.csv?${queryOf(filter)}`;
+  return (
+    <Page
+      title="Logs"
+      lead="Every request, newest first. Open one to see its receipt."
+      actions={
+        <>
+          <Download path={csv} name="tollgate-logs.csv" text="CSV" />
+          <button type="button" class="quiet" disabled={busy} onClick={reload}>
+            <Icon name="refresh" />
+            Refresh
+          </button>
+        </>
+      }
+    >
+      <Filters filter={filter} />
+      <ErrorNote message={error} />
+      {!data && busy && <Busy what="Reading the log…" />}
+      {data && <Rows page={data} reload={reload} />}
+      {filter.request !== '' && <ReceiptSheet id={filter.request} />}
+    </Page>
+  );
+}
+
+const statuses = [
+  ['', 'All'],
+  ['success', 'Success'],
+  ['error', 'Error'],
+] as const;
+
+function Filters({ filter }: { readonly filter: Filter }) {
+  const set = (name: string) => (value: string) =>
+    choose({ [name]: value, offset: null }, 'replace');
+  return (
+    <div class="toolbar">
+      <RangePicker range={filter.range} />
+      <SelectField
+        label="Status"
+        value={filter.status}
+        onValue={set('status')}
+        options={statuses}
+      />
+      <TextField
+        label="Model"
+        type="search"
+        placeholder="All models"
+        value={filter.model}
+        onValue={set('model')}
+      />
+      <KeyChoice value={filter.keyId} onValue={set('key')} />
+      <FindById />
+    </div>
+  );
+}
+
+function FindById() {
+  const [text, setText] = useState('');
+  return (
+    <TextField
+      label="Request id"
+      type="search"
+      placeholder="Opens its receipt"
+      value={text}
+      onValue={(typed) => {
+        setText(typed);
+        openById(typed);
+      }}
+    />
+  );
+}
+
+/** Some tools show only the id inside the body: `chatcmpl-` and the request id without dashes. */
+function openById(text: string): void {
+  const hex = text
+    .trim()
+    .replace(/^chatcmpl-/, '')
+    .replaceAll('-', '')
+    .toLowerCase();
+  const parts = /^([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})$/.exec(hex);
+  if (parts) choose({ request: parts.slice(1).join('-') });
+}
+
+const open = (row: LogRow) => choose({ request: row.request_id });
+
+const columns: readonly Column<LogRow>[] = [
+  {
+    title: 'Time (UTC)',
+    isHead: true,
+    cell: (row) => (
+      <button type="button" class="link" onClick={() => open(row)}>
+        {time(row.created_at)}
+      </button>
+    ),
+  },
+  { title: 'Model', cell: (row) => <code>{row.model || '–'}</code> },
+  {
+    title: 'Provider',
+    cell: (row) => (
+      <>
+        {row.provider || '–'} {row.traffic_mode === 'byok' && <Badge>own account</Badge>}
+      </>
+    ),
+  },
+  {
+    title: 'Status',
+    cell: ({ status }) => <Badge tone={status === 'success' ? 'good' : 'bad'}>{status}</Badge>,
+  },
+  {
+    title: 'Tokens in → out',
+    isNumber: true,
+    cell: ({ tokens }) => `${count(tokens.prompt)} → ${count(tokens.completion)}`,
+  },
+  { title: 'Time taken', isNumber: true, cell: (row) => milliseconds(row.latency_ms) },
+  { title: 'Credits', isNumber: true, cell: (row) => <b>{count(row.cost)}</b> },
+];
+
+interface RowsProps {
+  readonly page: LogPage;
+  readonly reload: () => void;
+}
+
+function Rows({ page, reload }: RowsProps) {
+  const { total, offset, has_more } = page.pagination;
+  if (total === 0) {
+    return (
+      <Empty title="No request matches" curl={chatCurl()} reload={reload}>
+        <p>Widen the filter, or send a request: it appears here the moment it is answered.</p>
+      </Empty>
+    );
+  }
+  const last = offset + page.logs.length;
+  const turn = (to: number) => choose({ offset: to > 0 ? String(to) : null });
+  return (
+    <Card>
+      <Table
+        label="Requests"
+        columns={columns}
+        rows={page.logs}
+        rowKey={(row) => row.request_id}
+        onRow={open}
+      />
+      <nav class="pager" aria-label="Pages of the log">
+        <span>
+          {count(offset + 1)} to {count(last)} of {count(total)}
+        </span>
+        <div class="buttons">
+          <button
+            type="button"
+            class="quiet"
+            disabled={offset === 0}
+            onClick={() => turn(Math.max(0, offset - rowsPerPage))}
+          >
+            Newer
+          </button>
+          <button
+            type="button"
+            class="quiet"
+            disabled={!has_more}
+            onClick={() => turn(offset + rowsPerPage)}
+          >
+            Older
+          </button>
+        </div>
+      </nav>
+    </Card>
+  );
+}

@@ -1,0 +1,118 @@
+import { count, milliseconds, price } from '../format.ts';
+import { CodeLine } from '../parts/copy.tsx';
+import { Dialog } from '../parts/dialog.tsx';
+import { Badge, Condition } from '../parts/notes.tsx';
+import { addressOf, choose } from '../place.ts';
+import type { Endpoint } from '../shapes.ts';
+import { chatCurl } from '../snippets.ts';
+import type { CatalogueModel } from './models.tsx';
+
+const priceNames: Readonly<Record<string, string>> = {
+  prompt: 'input, per million tokens',
+  completion: 'output, per million tokens',
+  cache_read: 'cached input, per million tokens',
+  cache_write: 'cache writes, per million tokens',
+  request: 'per request',
+  image: 'per input image',
+  output_image: 'per image',
+  characters: 'per million characters',
+  bytes: 'per million bytes',
+  minute: 'per minute',
+};
+
+/** One line for a list: what the model is mostly paid by. */
+export function shortPrice(endpoint: Endpoint | undefined): string {
+  const pricing = endpoint?.pricing ?? {};
+  const { prompt, completion, minute, characters, bytes, output_image } = pricing;
+  if (output_image !== undefined) return `${price(output_image)} per image`;
+  if (minute !== undefined) return `${price(minute)} per minute`;
+  if (characters !== undefined) return `${price(characters)} per 1M characters`;
+  if (bytes !== undefined) return `${price(bytes)} per 1M bytes`;
+  if (completion === undefined || completion === '0') return `${price(prompt ?? '0')} per 1M`;
+  return `${price(prompt ?? '0')} in · ${price(completion)} out`;
+}
+
+export function canChat({ architecture }: CatalogueModel): boolean {
+  const others = ['embeddings', 'speech', 'transcription', 'image_generation', 'image_edit'];
+  const isOther = architecture.features.some((feature) => others.includes(feature));
+  return architecture.output_modalities.includes('text') && !isOther;
+}
+
+export function ModelSheet({ model }: { readonly model: CatalogueModel }) {
+  const { architecture } = model;
+  const facts: [string, string][] = [
+    ['Context', model.context_length === 0 ? '–' : `${count(model.context_length)} tokens`],
+    [
+      'Longest answer',
+      model.context_length === 0 ? '–' : `${count(model.max_output_tokens)} tokens`,
+    ],
+    ['Takes', architecture.input_modalities.join(', ')],
+    ['Gives', architecture.output_modalities.join(', ')],
+  ];
+  return (
+    <Dialog title={model.name} form="sheet" onClose={() => choose({ model: null })}>
+      <p>
+        <code>{model.id}</code>
+      </p>
+      {model.description && <p>{model.description}</p>}
+      <p class="badges">
+        {architecture.features.map((feature) => (
+          <Badge key={feature}>{feature.replaceAll('_', ' ')}</Badge>
+        ))}
+      </p>
+      <dl class="facts">
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <h3>Providers, in the order they are tried</h3>
+      <ol class="endpoints">
+        {model.endpoints.map((endpoint) => (
+          <li key={`${endpoint.provider}-${endpoint.traffic_mode}-${endpoint.priority}`}>
+            <Place endpoint={endpoint} />
+          </li>
+        ))}
+      </ol>
+      {canChat(model) && (
+        <>
+          <p class="buttons">
+            <a class="button primary" href={addressOf('playground', { model: model.id })}>
+              Try it in the playground
+            </a>
+            <a class="button quiet" href={addressOf('logs', { model: model.id })}>
+              Its requests
+            </a>
+          </p>
+          <CodeLine text={chatCurl(model.id)} label="command" />
+        </>
+      )}
+    </Dialog>
+  );
+}
+
+function Place({ endpoint }: { readonly endpoint: Endpoint }) {
+  const { provider, circuit, traffic_mode, first_byte_ms, tokens_per_second } = endpoint;
+  const speeds = [
+    first_byte_ms === null ? null : `first byte ${milliseconds(Math.round(first_byte_ms))}`,
+    tokens_per_second === null ? null : `${count(tokens_per_second)} tokens a second`,
+  ].filter((text) => text !== null);
+  return (
+    <>
+      <p>
+        <b>{provider}</b> <Condition circuit={circuit} />
+        {traffic_mode === 'byok' && <Badge tone="accent">your own account</Badge>}
+      </p>
+      <ul class="prices">
+        {Object.entries(endpoint.pricing).map(([name, text]) => (
+          <li key={name}>
+            <b>{price(text)}</b> {priceNames[name] ?? name}
+          </li>
+        ))}
+      </ul>
+      {speeds.length > 0 && <p class="hint">{speeds.join(' · ')}</p>}
+    </>
+  );
+}

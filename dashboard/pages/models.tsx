@@ -1,0 +1,185 @@
+import { ask } from '../api.ts';
+import { count } from '../format.ts';
+import { useLoad } from '../load.ts';
+import { SelectField, TextField } from '../parts/field.tsx';
+import { Badge, Busy, Condition, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Card, Page } from '../parts/page.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { choose, usePlace } from '../place.ts';
+import { useSession } from '../session.ts';
+import type { Endpoint, Model } from '../shapes.ts';
+import { curl } from '../snippets.ts';
+import { ModelSheet, shortPrice } from './model-sheet.tsx';
+
+export interface CatalogueModel extends Model {
+  readonly endpoints: readonly Endpoint[];
+}
+
+export async function loadCatalogue(key: string, signal: AbortSignal): Promise<CatalogueModel[]> {
+  const [models, places] = await Promise.all([
+    ask<{ data: Model[] }>('/v1/models', { key, signal }),
+    ask<{ data: { id: string; endpoints: Endpoint[] }[] }>('/v1/customer/models', { key, signal }),
+  ]);
+  const byId = new Map(places.data.map(({ id, endpoints }) => [id, endpoints]));
+  return models.data.map((model) => ({ ...model, endpoints: byId.get(model.id) ?? [] }));
+}
+
+const priceOf = (name: string) => (model: CatalogueModel) =>
+  Number(model.endpoints[0]?.pricing[name] ?? Number.POSITIVE_INFINITY);
+
+const orders = {
+  name: { text: 'Name', by: (a, b) => a.id.localeCompare(b.id) },
+  prompt: { text: 'Input price', by: (a, b) => priceOf('prompt')(a) - priceOf('prompt')(b) },
+  completion: {
+    text: 'Output price',
+    by: (a, b) => priceOf('completion')(a) - priceOf('completion')(b),
+  },
+  context: { text: 'Context', by: (a, b) => b.context_length - a.context_length },
+} as const satisfies Record<
+  string,
+  { text: string; by: (a: CatalogueModel, b: CatalogueModel) => number }
+>;
+
+type Order = keyof typeof orders;
+const isOrder = (text: string): text is Order => text in orders;
+
+function matches(model: CatalogueModel, search: string, feature: string): boolean {
+  const providers = model.endpoints.map(({ provider }) => provider);
+  const text = [model.id, model.name, model.description, ...providers].join(' ').toLowerCase();
+  const words = search.toLowerCase().split(/\s+/);
+  return words.every((word) => text.includes(word)) && (feature === '' || has(model, feature));
+}
+
+function has({ architecture }: CatalogueModel, feature: string): boolean {
+  return feature === 'vision'
+    ? architecture.input_modalities.includes('image')
+    : architecture.features.includes(feature);
+}
+
+const features = [
+  ['', 'Any'],
+  ['vision', 'Image input'],
+  ['tools', 'Tools'],
+  ['json_schema', 'JSON schema'],
+  ['reasoning', 'Reasoning'],
+  ['embeddings', 'Embeddings'],
+  ['speech', 'Speech'],
+  ['transcription', 'Transcription'],
+  ['image_generation', 'Image generation'],
+  ['image_edit', 'Image edits'],
+] as const;
+
+export function Models() {
+  const { key } = useSession();
+  const { query } = usePlace();
+  const { data, error, busy } = useLoad('models', (signal) => loadCatalogue(key, signal));
+  const [search, feature] = [query.get('search') ?? '', query.get('feature') ?? ''];
+  const sort = query.get('sort') ?? '';
+  const order = orders[isOrder(sort) ? sort : 'name'];
+  const shown = (data ?? []).filter((model) => matches(model, search, feature)).toSorted(order.by);
+  const open = data?.find(({ id }) => id === query.get('model'));
+  return (
+    <Page
+      title="Models"
+      lead={data ? `${count(data.length)} models can be called with this key.` : 'The catalogue.'}
+    >
+      <div class="toolbar">
+        <TextField
+          label="Search"
+          type="search"
+          placeholder="Name, brand or provider"
+          value={search}
+          onValue={(text) => choose({ search: text }, 'replace')}
+        />
+        <SelectField
+          label="Can do"
+          value={feature}
+          onValue={(value) => choose({ feature: value })}
+          options={features}
+        />
+        <SelectField
+          label="Sort by"
+          value={isOrder(sort) ? sort : 'name'}
+          onValue={(value) => choose({ sort: value })}
+          options={Object.entries(orders).map(([name, { text }]) => [name, text] as const)}
+        />
+      </div>
+      <ErrorNote message={error} />
+      {!data && busy && <Busy what="Fetching the catalogue…" />}
+      {data && <List models={shown} />}
+      {open && <ModelSheet model={open} />}
+    </Page>
+  );
+}
+
+const openModel = ({ id }: CatalogueModel) => choose({ model: id });
+
+const columns: readonly Column<CatalogueModel>[] = [
+  {
+    title: 'Model',
+    isHead: true,
+    cell: (model) => (
+      <span class="two-lines">
+        <button type="button" class="link strong" onClick={() => openModel(model)}>
+          {model.name}
+        </button>
+        <small>
+          <code>{model.id}</code>
+        </small>
+      </span>
+    ),
+  },
+  {
+    title: 'Price',
+    cell: ({ endpoints }) => <span class="price">{shortPrice(endpoints[0])}</span>,
+  },
+  {
+    title: 'Context',
+    isNumber: true,
+    cell: ({ context_length }) => (context_length === 0 ? '–' : count(context_length)),
+  },
+  {
+    title: 'Capabilities',
+    cell: ({ architecture }) => (
+      <span class="badges">
+        {architecture.input_modalities.includes('image') && <Badge>image input</Badge>}
+        {architecture.features.map((feature) => (
+          <Badge key={feature}>{feature.replaceAll('_', ' ')}</Badge>
+        ))}
+      </span>
+    ),
+  },
+  {
+    title: 'Providers',
+    cell: ({ endpoints }) => (
+      <ul class="providers">
+        {endpoints.map(({ provider, circuit, traffic_mode, priority }) => (
+          <li key={`${provider}-${traffic_mode}-${priority}`}>
+            {provider} <Condition circuit={circuit} />
+          </li>
+        ))}
+      </ul>
+    ),
+  },
+];
+
+function List({ models }: { readonly models: readonly CatalogueModel[] }) {
+  if (models.length === 0) {
+    return (
+      <Empty title="No model matches" curl={curl('GET', '/v1/models')}>
+        <p>Try fewer words, or ask for the whole list.</p>
+      </Empty>
+    );
+  }
+  return (
+    <Card>
+      <Table
+        label="Models"
+        columns={columns}
+        rows={models}
+        rowKey={({ id }) => id}
+        onRow={openModel}
+      />
+    </Card>
+  );
+}

@@ -1,0 +1,165 @@
+import { useState } from 'preact/hooks';
+import { ask } from '../api.ts';
+import { count, time } from '../format.ts';
+import { useAction, useLoad } from '../load.ts';
+import { Confirm, Dialog } from '../parts/dialog.tsx';
+import { Form, TextField } from '../parts/field.tsx';
+import { Busy, ErrorNote } from '../parts/notes.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { useSession } from '../session.ts';
+import type { Entry, Tenant } from '../shapes.ts';
+
+interface FormProps {
+  readonly onDone: () => void;
+  readonly onClose: () => void;
+}
+
+const orNull = (text: string) => (text === '' ? null : Number(text));
+
+export function TenantForm({ tenant, onDone, onClose }: FormProps & { tenant?: Tenant }) {
+  const { key } = useSession();
+  const [name, setName] = useState(tenant?.name ?? '');
+  const [id, setId] = useState('');
+  const [perMinute, setPerMinute] = useState(String(tenant?.requests_per_minute ?? ''));
+  const [atOnce, setAtOnce] = useState(String(tenant?.concurrent_requests ?? ''));
+  const action = useAction();
+  const submit = () =>
+    action.run(async () => {
+      const limits = {
+        requests_per_minute: orNull(perMinute),
+        concurrent_requests: orNull(atOnce),
+      };
+      const body = { name: name.trim(), ...limits, ...(id === '' ? {} : { id }) };
+      const path = tenant ? `/admin/v1/tenants/${tenant.id}` : '/admin/v1/tenants';
+      await ask(path, { key, method: tenant ? 'PATCH' : 'POST', body });
+      onDone();
+    });
+  return (
+    <Dialog title={tenant ? `Edit ${tenant.name}` : 'Create a tenant'} onClose={onClose}>
+      <Form onSubmit={submit}>
+        <TextField label="Name" value={name} onValue={setName} required />
+        {!tenant && <TextField label="Id" placeholder="made up" value={id} onValue={setId} />}
+        <div class="pair">
+          <TextField
+            label="Requests per minute"
+            type="number"
+            min="1"
+            placeholder="the usual"
+            value={perMinute}
+            onValue={setPerMinute}
+          />
+          <TextField
+            label="Requests at once"
+            type="number"
+            min="1"
+            placeholder="the usual"
+            value={atOnce}
+            onValue={setAtOnce}
+          />
+        </div>
+        <ErrorNote message={action.error} />
+        <Buttons verb={tenant ? 'Save' : 'Create'} isBusy={action.busy} onClose={onClose} />
+      </Form>
+    </Dialog>
+  );
+}
+
+interface ButtonsProps {
+  readonly verb: string;
+  readonly isBusy: boolean;
+  readonly onClose: () => void;
+}
+
+function Buttons({ verb, isBusy, onClose }: ButtonsProps) {
+  return (
+    <footer class="buttons">
+      <button type="button" class="quiet" onClick={onClose}>
+        Cancel
+      </button>
+      <button type="submit" class="primary" disabled={isBusy}>
+        {verb}
+      </button>
+    </footer>
+  );
+}
+
+export function TenantSwitch({ tenant, onDone, onClose }: FormProps & { tenant: Tenant }) {
+  const { key } = useSession();
+  const verb = tenant.disabled ? 'Enable' : 'Disable';
+  const turn = async () => {
+    const body = { disabled: !tenant.disabled };
+    await ask(`/admin/v1/tenants/${tenant.id}`, { key, method: 'PATCH', body });
+    onDone();
+  };
+  return (
+    <Confirm title={`${verb} ${tenant.name}?`} verb={verb} work={turn} onClose={onClose}>
+      <p>
+        {tenant.disabled
+          ? 'All of its keys work again within a second.'
+          : 'All of its keys are refused within a second. Its credits and records stay.'}
+      </p>
+    </Confirm>
+  );
+}
+
+const columns: readonly Column<Entry>[] = [
+  { title: 'Time (UTC)', isHead: true, cell: ({ created_at }) => time(created_at) },
+  { title: 'Kind', cell: ({ type }) => type },
+  { title: 'Note', cell: ({ note }) => note || '–' },
+  { title: 'Amount', isNumber: true, cell: ({ amount }) => count(amount) },
+  { title: 'Balance', isNumber: true, cell: ({ balance }) => count(balance) },
+];
+
+/** Credits given or corrected, below it what was booked by hand before. */
+export function GrantForm({ tenant, onDone, onClose }: FormProps & { tenant: Tenant }) {
+  const { key } = useSession();
+  const [amount, setAmount] = useState('');
+  const [note, setNote] = useState('');
+  // Made when the form opens: pressing twice, or again after a lost answer, books once.
+  const [idempotencyKey] = useState(
+    () => `dashboard-${crypto.getRandomValues(new Uint32Array(4)).join('-')}`,
+  );
+  const action = useAction();
+  const path = `/admin/v1/tenants/${tenant.id}/credits`;
+  const { data, error, busy } = useLoad(path, async (signal) => {
+    return (await ask<{ data: { entries: Entry[] } }>(path, { key, signal })).data.entries;
+  });
+  const submit = () =>
+    action.run(async () => {
+      const body = { amount: Number(amount), note, idempotency_key: idempotencyKey };
+      await ask(path, { key, method: 'POST', body });
+      onDone();
+    });
+  return (
+    <Dialog title={`Credits of ${tenant.name}`} form="sheet" onClose={onClose}>
+      <Form onSubmit={submit}>
+        <p>
+          <b>{count(tenant.credits.available)}</b> available, {count(tenant.credits.held)} held.
+        </p>
+        <TextField
+          label="Credits to add"
+          type="number"
+          step="1"
+          hint="Whole credits; below zero takes back, never more than is available."
+          value={amount}
+          onValue={setAmount}
+          required
+        />
+        <TextField label="Note" value={note} onValue={setNote} />
+        <ErrorNote message={action.error} />
+        <Buttons verb="Book" isBusy={action.busy} onClose={onClose} />
+      </Form>
+      <h3>Grants and corrections</h3>
+      <ErrorNote message={error} />
+      {!data && busy && <Busy what="Fetching the entries…" />}
+      {data && (
+        <Table
+          label="Grants and corrections"
+          columns={columns}
+          rows={data}
+          rowKey={({ id }) => String(id)}
+        />
+      )}
+    </Dialog>
+  );
+}

@@ -1,0 +1,122 @@
+import { ask } from '../api.ts';
+import { brief, bytes, count, milliseconds, span } from '../format.ts';
+import { useEvery, useLoad } from '../load.ts';
+import { Busy, Condition, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Card, Page, Tile, Tiles } from '../parts/page.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { useSession } from '../session.ts';
+import type { Books, Installation, ProviderHealth } from '../shapes.ts';
+import { TenantSection } from './operator-tenants.tsx';
+
+const pollMs = 5_000;
+
+export function Operator() {
+  const { key } = useSession();
+  const { data, error, busy, reload } = useLoad('operator', async (signal) => {
+    const call = { key, signal };
+    const [overview, books, providers] = await Promise.all([
+      ask<{ data: Installation }>('/admin/v1/overview', call),
+      ask<{ data: Books }>('/admin/v1/books', call),
+      ask<{ data: ProviderHealth[] }>('/admin/v1/providers', call),
+    ]);
+    return { overview: overview.data, books: books.data, providers: providers.data };
+  });
+  useEvery(pollMs, true, reload);
+  return (
+    <Page title="Operator" lead="This installation: tenants, credits, providers and the books.">
+      <ErrorNote message={error} />
+      {!data && busy && <Busy what="Looking around…" />}
+      {data && <Numbers overview={data.overview} books={data.books} />}
+      <TenantSection onChange={reload} />
+      {data && <Providers providers={data.providers} />}
+    </Page>
+  );
+}
+
+interface NumbersProps {
+  readonly overview: Installation;
+  readonly books: Books;
+}
+
+function Numbers({ overview, books }: NumbersProps) {
+  const { credits, uptime_seconds, version, database } = overview;
+  return (
+    <Tiles>
+      <Tile name="Tenants" value={count(overview.tenants)} below={`${count(overview.keys)} keys`} />
+      <Tile
+        name="Credits in all wallets"
+        value={brief(credits.total)}
+        exact={`${count(credits.total)} credits`}
+        below={`${count(credits.held)} on lease to processes`}
+      />
+      <Tile name="Running now" value={count(books.running)} below="requests in this process" />
+      <Tile
+        name="Waiting for the books"
+        value={count(books.waiting)}
+        below={`settled requests · journal ${bytes(books.journal_bytes)}`}
+      />
+      <Tile name="Version" value={version} below={`up ${span(uptime_seconds)} · ${database}`} />
+    </Tiles>
+  );
+}
+
+interface EndpointRow {
+  readonly provider: ProviderHealth;
+  readonly endpoint: ProviderHealth['endpoints'][number];
+}
+
+const columns: readonly Column<EndpointRow>[] = [
+  { title: 'Provider', isHead: true, cell: ({ provider }) => <b>{provider.name}</b> },
+  { title: 'Model', cell: ({ endpoint }) => <code>{endpoint.model}</code> },
+  { title: 'There it is', cell: ({ endpoint }) => <code>{endpoint.upstream_model}</code> },
+  { title: 'Condition', cell: ({ endpoint }) => <Condition circuit={endpoint.circuit} /> },
+  {
+    title: 'Failures in a row',
+    isNumber: true,
+    cell: ({ endpoint }) => count(endpoint.failures_in_a_row),
+  },
+  {
+    title: 'First byte',
+    isNumber: true,
+    cell: ({ endpoint: { first_byte_ms } }) =>
+      first_byte_ms === null ? '–' : milliseconds(Math.round(first_byte_ms)),
+  },
+  {
+    title: 'Tokens a second',
+    isNumber: true,
+    cell: ({ endpoint: { tokens_per_second } }) =>
+      tokens_per_second === null ? '–' : count(tokens_per_second),
+  },
+];
+
+const severity = { open: 0, half_open: 1, closed: 2 } as const;
+
+function Providers({ providers }: { readonly providers: readonly ProviderHealth[] }) {
+  const rows = providers
+    .flatMap((provider) => provider.endpoints.map((endpoint) => ({ provider, endpoint })))
+    .toSorted((a, b) => severity[a.endpoint.circuit] - severity[b.endpoint.circuit]);
+  const failing = rows.filter(({ endpoint }) => endpoint.circuit !== 'closed').length;
+  if (rows.length === 0) {
+    return (
+      <Empty title="No provider is configured" curl="export OPENAI_API_KEY=sk-…; npm start">
+        <p>Give the gateway a provider’s key and its models become live.</p>
+      </Empty>
+    );
+  }
+  return (
+    <Card title="Providers">
+      <p class="hint">
+        {failing === 0 ? 'Every endpoint is healthy' : `${failing} of ${rows.length} are failing`},
+        as this process sees it.
+      </p>
+      <Table
+        label="Providers and their endpoints"
+        columns={columns}
+        rows={rows}
+        rowKey={({ provider, endpoint }) =>
+          `${provider.name} ${endpoint.model} ${endpoint.upstream_model}`
+        }
+      />
+    </Card>
+  );
+}

@@ -1,0 +1,41 @@
+import { Chart, type Series } from '../parts/chart.tsx';
+import { useKeys } from '../parts/key-choice.tsx';
+import type { Analytics, Day } from '../shapes.ts';
+import { nameOfGroup, type SplitName, splitNames } from './overview-groups.tsx';
+import { type Metric, type MetricName, metrics } from './overview-metrics.tsx';
+
+interface OverviewChartProps {
+  readonly analytics: Analytics;
+  readonly metric: MetricName;
+  readonly split: SplitName;
+}
+
+export function OverviewChart({ analytics, metric, split }: OverviewChartProps) {
+  const keys = useKeys();
+  const { name, ofDay, format, addsUp }: Metric = metrics[metric];
+  const days = analytics.timeseries.map(({ date }) => date);
+  const valuesOf = (series: readonly Day[]) => {
+    const byDate = new Map(series.map((day) => [day.date, day]));
+    return days.map((date) => {
+      const day = byDate.get(date);
+      return day ? ofDay(day) : addsUp ? 0 : null;
+    });
+  };
+  const groups = (analytics.groups ?? []).map(
+    (group): Series => ({
+      name: nameOfGroup(group.value, split, keys),
+      values: valuesOf(group.timeseries),
+    }),
+  );
+  const whole: Series = { name: 'All', values: valuesOf(analytics.timeseries) };
+  const series = addsUp && groups.length > 0 ? groups : [...groups, whole];
+  return (
+    <Chart
+      label={`${name} by day and ${splitNames[split].toLowerCase()}`}
+      days={days}
+      series={series}
+      kind={addsUp ? 'stack' : 'line'}
+      format={format}
+    />
+  );
+}

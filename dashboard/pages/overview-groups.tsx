@@ -1,0 +1,85 @@
+import type { Range } from '../days.ts';
+import { count, milliseconds, percent } from '../format.ts';
+import { colourClass } from '../parts/chart.tsx';
+import { useKeys } from '../parts/key-choice.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { addressOf } from '../place.ts';
+import type { Group, Key } from '../shapes.ts';
+
+export const splitNames = {
+  model: 'Model',
+  provider: 'Provider',
+  api_key_id: 'Key',
+  traffic_mode: 'Traffic mode',
+} as const;
+
+export type SplitName = keyof typeof splitNames;
+
+export function isSplit(text: string): text is SplitName {
+  return text in splitNames;
+}
+
+export function nameOfGroup(
+  value: string | null,
+  split: SplitName,
+  keys: ReadonlyMap<string, Key>,
+): string {
+  if (value === null) return 'All others';
+  if (value === '') return split === 'provider' ? 'nobody answered' : 'unnamed';
+  return split === 'api_key_id' ? keys.get(value)?.name || value : value;
+}
+
+/** The log can be filtered by these two; the others lead to the rows of the period. */
+function rowsBehind(value: string, split: SplitName, { from, to }: Range): string {
+  const filter = split === 'model' ? { model: value } : { key: value };
+  return addressOf('logs', { ...filter, from, to });
+}
+
+interface GroupTableProps {
+  readonly groups: readonly Group[];
+  readonly split: SplitName;
+  readonly range: Range;
+}
+
+export function GroupTable({ groups, split, range }: GroupTableProps) {
+  const keys = useKeys();
+  const spent = groups.reduce((sum, { summary }) => sum + summary.total_spend, 0);
+  const isLinked = split === 'model' || split === 'api_key_id';
+  const columns: Column<Group>[] = [
+    {
+      title: splitNames[split],
+      isHead: true,
+      cell: (group) => {
+        const { value } = group;
+        const name = nameOfGroup(value, split, keys);
+        const isLink = isLinked && value !== null && value !== '';
+        return (
+          <span class="group-name">
+            <i class={colourClass(groups.indexOf(group))} aria-hidden="true" />
+            {isLink ? <a href={rowsBehind(value, split, range)}>{name}</a> : name}
+          </span>
+        );
+      },
+    },
+    number('Requests', (group) => count(group.summary.total_requests)),
+    number('Errors', (group) => percent(group.summary.error_rate)),
+    number('Tokens', (group) => count(group.summary.total_tokens)),
+    number('Latency', (group) => milliseconds(group.summary.avg_latency_ms)),
+    number('Spend', (group) => <b>{count(group.summary.total_spend)}</b>),
+    number('Share', (group) =>
+      spent === 0 ? '–' : percent(Math.round((group.summary.total_spend / spent) * 1000) / 10),
+    ),
+  ];
+  return (
+    <Table
+      label={`Sums by ${splitNames[split].toLowerCase()}`}
+      columns={columns}
+      rows={groups}
+      rowKey={({ value }) => String(value)}
+    />
+  );
+}
+
+function number(title: string, cell: Column<Group>['cell']): Column<Group> {
+  return { title, cell, isNumber: true };
+}

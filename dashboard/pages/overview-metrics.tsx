@@ -1,0 +1,124 @@
+import { brief, change, count, milliseconds, percent } from '../format.ts';
+import { choose } from '../place.ts';
+import type { Day, Summary } from '../shapes.ts';
+
+/** What a period is measured by; each fills a tile and can be drawn. */
+export interface Metric {
+  readonly name: string;
+  readonly total: (summary: Summary) => number;
+  readonly ofDay: (day: Day) => number | null;
+  readonly format: (value: number) => string;
+  readonly exact: (value: number) => string;
+  /** Amounts of parts add up to the whole; rates and times do not. */
+  readonly addsUp: boolean;
+  /** Whether more of it is good news, bad news, or neither. */
+  readonly moreIs: 'good' | 'bad' | 'neither';
+}
+
+const amount = { format: brief, addsUp: true } as const;
+
+export const metrics = {
+  spend: {
+    ...amount,
+    name: 'Spend',
+    total: (summary) => summary.total_spend,
+    ofDay: (day) => day.spend,
+    exact: (value) => `${count(value)} credits`,
+    moreIs: 'neither',
+  },
+  requests: {
+    ...amount,
+    name: 'Requests',
+    total: (summary) => summary.total_requests,
+    ofDay: (day) => day.requests,
+    exact: (value) => `${count(value)} requests`,
+    moreIs: 'neither',
+  },
+  tokens: {
+    ...amount,
+    name: 'Tokens',
+    total: (summary) => summary.total_tokens,
+    ofDay: (day) => day.tokens,
+    exact: (value) => `${count(value)} tokens`,
+    moreIs: 'neither',
+  },
+  errors: {
+    name: 'Error rate',
+    total: (summary) => summary.error_rate,
+    ofDay: (day) => (day.requests === 0 ? null : (day.failed_requests / day.requests) * 100),
+    format: percent,
+    exact: percent,
+    addsUp: false,
+    moreIs: 'bad',
+  },
+  latency: {
+    name: 'Latency',
+    total: (summary) => summary.avg_latency_ms,
+    ofDay: (day) => (day.requests === 0 ? null : day.avg_latency_ms),
+    format: milliseconds,
+    exact: (value) => `${milliseconds(value)} on average`,
+    addsUp: false,
+    moreIs: 'bad',
+  },
+} as const satisfies Record<string, Metric>;
+
+export type MetricName = keyof typeof metrics;
+
+export function isMetric(text: string): text is MetricName {
+  return text in metrics;
+}
+
+interface TilesProps {
+  readonly now: Summary;
+  readonly then: Summary;
+  readonly metric: MetricName;
+}
+
+/** Each tile is a switch: it shows a number and puts it into the chart. */
+export function MetricTiles({ now, then, metric }: TilesProps) {
+  const names = Object.keys(metrics).filter(isMetric);
+  return (
+    <fieldset class="tiles pick">
+      <legend class="unseen">What the chart shows</legend>
+      {names.map((name) => {
+        const { total, format, exact, moreIs, name: title }: Metric = metrics[name];
+        const [value, past] = [total(now), total(then)];
+        return (
+          <button
+            key={name}
+            type="button"
+            class="tile"
+            aria-pressed={name === metric}
+            onClick={() => choose({ metric: name })}
+          >
+            <span class="tile-name">{title}</span>
+            <strong title={exact(value)}>{format(value)}</strong>
+            <Change now={value} then={past} moreIs={moreIs} text={format(past)} />
+          </button>
+        );
+      })}
+    </fieldset>
+  );
+}
+
+interface ChangeProps {
+  readonly now: number;
+  readonly then: number;
+  readonly moreIs: Metric['moreIs'];
+  readonly text: string;
+}
+
+function Change({ now, then, moreIs, text }: ChangeProps) {
+  const share = change(now, then);
+  if (share === undefined)
+    return <span class="below">{now === 0 ? '–' : 'new in this period'}</span>;
+  const isMore = share > 0;
+  const isGood = moreIs === 'neither' ? null : isMore === (moreIs === 'good');
+  const tone = share === 0 || isGood === null ? '' : isGood ? 'good' : 'bad';
+  const arrow = share === 0 ? '=' : isMore ? '▲' : '▼';
+  return (
+    <span class={`below ${tone}`}>
+      {arrow} {percent(Math.abs(Math.round(share * 10) / 10))} from {text}
+    </span>
+  );
+}

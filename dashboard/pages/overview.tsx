@@ -1,0 +1,124 @@
+import { ask } from '../api.ts';
+import { before, daysIn, type Range, rangeOf } from '../days.ts';
+import { count } from '../format.ts';
+import { useLoad } from '../load.ts';
+import { Download } from '../parts/download.tsx';
+import { SelectField } from '../parts/field.tsx';
+import { Icon } from '../parts/icon.tsx';
+import { KeyChoice } from '../parts/key-choice.tsx';
+import { Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Card, Page } from '../parts/page.tsx';
+import { RangePicker } from '../parts/range.tsx';
+import { choose, usePlace } from '../place.ts';
+import { useSession } from '../session.ts';
+import type { Analytics } from '../shapes.ts';
+import { chatCurl } from '../snippets.ts';
+import { OverviewChart } from './overview-chart.tsx';
+import { GroupTable, isSplit, type SplitName, splitNames } from './overview-groups.tsx';
+import { isMetric, type MetricName, MetricTiles } from './overview-metrics.tsx';
+
+function analyticsPath({ from, to }: Range, keyId: string, groupBy?: string): string {
+  const query = new URLSearchParams({ start_date: from, end_date: to });
+  if (keyId !== '') query.set('api_key_id', keyId);
+  if (groupBy) query.set('group_by', groupBy);
+  return `/v1/customer/analytics?${query}`;
+}
+
+function useChoices() {
+  const place = usePlace();
+  const [metric, split] = [place.query.get('metric') ?? '', place.query.get('split') ?? ''];
+  return {
+    range: rangeOf(place, 30),
+    metric: (isMetric(metric) ? metric : 'spend') satisfies MetricName,
+    split: (isSplit(split) ? split : 'model') satisfies SplitName,
+    keyId: place.query.get('key') ?? '',
+  };
+}
+
+export function Overview() {
+  const { key } = useSession();
+  const { range, metric, split, keyId } = useChoices();
+  const name = JSON.stringify([range, split, keyId]);
+  const { data, error, busy, reload } = useLoad(name, async (signal) => {
+    const call = { key, signal };
+    const [now, then] = await Promise.all([
+      ask<Analytics>(analyticsPath(range, keyId, split), call),
+      ask<Analytics>(analyticsPath(before(range), keyId), call),
+    ]);
+    return { now, then };
+  });
+  return (
+    <Page
+      title="Overview"
+      lead={`${daysIn(range)} days, compared with the ${daysIn(range)} before. Days are UTC.`}
+      actions={<Actions path={analyticsPath(range, keyId)} isBusy={busy} reload={reload} />}
+    >
+      <div class="toolbar">
+        <RangePicker range={range} />
+        <KeyChoice value={keyId} onValue={(id) => choose({ key: id }, 'replace')} />
+        <SelectField
+          label="Split by"
+          value={split}
+          onValue={(value) => choose({ split: value })}
+          options={Object.entries(splitNames)}
+        />
+      </div>
+      <ErrorNote message={error} />
+      {!data && busy && <Busy what="Adding up…" />}
+      {data && <Numbers {...data} metric={metric} split={split} range={range} reload={reload} />}
+    </Page>
+  );
+}
+
+interface NumbersProps {
+  readonly now: Analytics;
+  readonly then: Analytics;
+  readonly metric: MetricName;
+  readonly split: SplitName;
+  readonly range: Range;
+  readonly reload: () => void;
+}
+
+function Numbers({ now, then, metric, split, range, reload }: NumbersProps) {
+  if (now.summary.total_requests === 0 && then.summary.total_requests === 0) {
+    return (
+      <Empty title="No requests in this period" curl={chatCurl()} reload={reload}>
+        <p>Send one from a terminal; it is counted here the moment it is answered.</p>
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <MetricTiles now={now.summary} then={then.summary} metric={metric} />
+      <Card>
+        <OverviewChart analytics={now} metric={metric} split={split} />
+      </Card>
+      <Card title={`By ${splitNames[split].toLowerCase()}`}>
+        <GroupTable groups={now.groups ?? []} split={split} range={range} />
+        <p class="hint">
+          {count(now.summary.total_requests)} requests in all, {count(now.summary.total_spend)}{' '}
+          credits.
+        </p>
+      </Card>
+    </>
+  );
+}
+
+interface ActionsProps {
+  readonly path: string;
+  readonly isBusy: boolean;
+  readonly reload: () => void;
+}
+
+function Actions({ path, isBusy, reload }: ActionsProps) {
+  const csv = path.replace('/analytics?', '/analytics/export.csv?');
+  return (
+    <>
+      <Download path={csv} name="tollgate-analytics.csv" text="CSV" />
+      <button type="button" class="quiet" disabled={isBusy} onClick={reload}>
+        <Icon name="refresh" />
+        Refresh
+      </button>
+    </>
+  );
+}

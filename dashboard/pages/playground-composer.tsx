@@ -1,0 +1,154 @@
+import { useRef, useState } from 'preact/hooks';
+import { Icon } from '../parts/icon.tsx';
+import { ErrorNote } from '../parts/notes.tsx';
+import type { ImagePart, Message } from '../snippets.ts';
+
+/** A request may be 20 MB; a picture grows by a third on its way into JSON. */
+const imageBytesMax = 5 * 1024 * 1024;
+const imagesMax = 4;
+
+interface ComposerProps {
+  readonly draft: string;
+  readonly setDraft: (text: string) => void;
+  readonly talk: {
+    readonly running: boolean;
+    say(message: Message): void;
+    stop(): void;
+  };
+  readonly takesImages: boolean;
+}
+
+interface Picture {
+  readonly name: string;
+  readonly dataUrl: string;
+  readonly preview: string;
+}
+
+async function readPicture(file: File): Promise<Picture> {
+  if (file.size > imageBytesMax) throw new Error(`${file.name} is larger than 5 MB.`);
+  const dataUrl = await new Promise<string>((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(String(reader.result));
+    reader.onerror = () => reject(new Error(`${file.name} cannot be read.`));
+    reader.readAsDataURL(file);
+  });
+  return { name: file.name, dataUrl, preview: URL.createObjectURL(file) };
+}
+
+function messageOf(text: string, pictures: readonly Picture[]): Message {
+  if (pictures.length === 0) return { role: 'user', content: text };
+  const images = pictures.map(
+    ({ dataUrl }): ImagePart => ({ type: 'image_url', image_url: { url: dataUrl } }),
+  );
+  return { role: 'user', content: [{ type: 'text', text }, ...images] };
+}
+
+export function Composer({ draft, setDraft, talk, takesImages }: ComposerProps) {
+  const [pictures, setPictures] = useState<readonly Picture[]>([]);
+  const [problem, setProblem] = useState<string>();
+  const submit = () => {
+    if (draft.trim() === '' || talk.running) return;
+    talk.say(messageOf(draft, takesImages ? pictures : []));
+    setDraft('');
+    setPictures([]);
+  };
+  const add = (files: readonly File[]) => {
+    setProblem(undefined);
+    Promise.all(files.slice(0, imagesMax - pictures.length).map(readPicture)).then(
+      (more) => setPictures([...pictures, ...more]),
+      (thrown: Error) => setProblem(thrown.message),
+    );
+  };
+  return (
+    <form
+      class="composer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      <Pictures
+        pictures={pictures}
+        onRemove={(gone) => setPictures(pictures.filter((p) => p !== gone))}
+      />
+      <ErrorNote message={problem} />
+      <textarea
+        aria-label="Your message"
+        rows={3}
+        value={draft}
+        placeholder="Ask something. Enter sends, Shift and Enter start a new line."
+        onInput={(event) => setDraft(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+          event.preventDefault();
+          submit();
+        }}
+      />
+      <div class="buttons">
+        {takesImages && <Attach onFiles={add} />}
+        {talk.running ? (
+          <button type="button" class="danger" onClick={talk.stop}>
+            <Icon name="stop" />
+            Stop
+          </button>
+        ) : (
+          <button type="submit" class="primary" disabled={draft.trim() === ''}>
+            <Icon name="send" />
+            Send
+          </button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+function Attach({ onFiles }: { readonly onFiles: (files: readonly File[]) => void }) {
+  const input = useRef<HTMLInputElement>(null);
+  return (
+    <>
+      <input
+        ref={input}
+        class="unseen"
+        type="file"
+        accept="image/png,image/jpeg,image/webp,image/gif"
+        multiple
+        tabIndex={-1}
+        aria-label="Images to attach"
+        onChange={(event) => {
+          onFiles([...(event.currentTarget.files ?? [])]);
+          event.currentTarget.value = '';
+        }}
+      />
+      <button type="button" class="quiet" onClick={() => input.current?.click()}>
+        <Icon name="image" />
+        Attach images
+      </button>
+    </>
+  );
+}
+
+interface PicturesProps {
+  readonly pictures: readonly Picture[];
+  readonly onRemove: (picture: Picture) => void;
+}
+
+function Pictures({ pictures, onRemove }: PicturesProps) {
+  if (pictures.length === 0) return null;
+  return (
+    <ul class="pictures">
+      {pictures.map((picture) => (
+        <li key={picture.preview}>
+          <img src={picture.preview} alt={picture.name} />
+          <button
+            type="button"
+            class="quiet leave-out"
+            aria-label={`Leave out ${picture.name}`}
+            onClick={() => onRemove(picture)}
+          >
+            <Icon name="close" />
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,152 @@
+import { useState } from 'preact/hooks';
+import type { Answer } from '../chat.ts';
+import { count, milliseconds } from '../format.ts';
+import { TextField } from '../parts/field.tsx';
+import { Busy } from '../parts/notes.tsx';
+import { addressOf } from '../place.ts';
+import { mayDo, useSession } from '../session.ts';
+import type { Message, ToolCall } from '../snippets.ts';
+
+export interface Turn {
+  readonly message: Message;
+  /** Set on what a model said. */
+  readonly answer?: Answer;
+  readonly model?: string;
+}
+
+interface TurnsProps {
+  readonly turns: readonly Turn[];
+  readonly running: boolean;
+  readonly onResults: (first: Message, more: readonly Message[]) => void;
+}
+
+export function Turns({ turns, running, onResults }: TurnsProps) {
+  const last = turns.at(-1);
+  const open = running ? [] : (last?.answer?.toolCalls ?? []);
+  if (turns.length === 0) {
+    return (
+      <p class="talk-empty">
+        Nothing said yet. Each answer shows its tokens, its times and its price in credits.
+      </p>
+    );
+  }
+  return (
+    <div class="turns" role="log" aria-label="Messages">
+      {turns.map((turn, at) => (
+        <TurnView key={`${at}-${turn.message.role}`} turn={turn} />
+      ))}
+      {running && !last?.answer && <Busy what="Waiting for the first word…" />}
+      {open.length > 0 && <ToolResults calls={open} onResults={onResults} />}
+    </div>
+  );
+}
+
+const speakers = {
+  system: 'System',
+  user: 'You',
+  assistant: 'Model',
+  tool: 'Tool result',
+} as const;
+
+function TurnView({ turn }: { readonly turn: Turn }) {
+  const { message, answer, model } = turn;
+  return (
+    <article class={`turn ${message.role}`}>
+      <h3 class="speaker">{message.role === 'assistant' ? model : speakers[message.role]}</h3>
+      {answer?.reasoning && (
+        <details>
+          <summary>Reasoning</summary>
+          <p class="said">{answer.reasoning}</p>
+        </details>
+      )}
+      <Content message={message} />
+      {message.role === 'assistant' &&
+        message.tool_calls?.map((call) => (
+          <p key={call.id} class="tool-call">
+            calls <code>{call.function.name}</code>
+            <code class="arguments">{call.function.arguments}</code>
+          </p>
+        ))}
+      {answer && <Costs answer={answer} />}
+    </article>
+  );
+}
+
+/** Whatever a model says is shown as text: none of it is ever taken for markup. */
+function Content({ message }: { readonly message: Message }) {
+  const { content } = message;
+  if (content === null || content === '') return null;
+  if (typeof content === 'string') return <p class="said">{content}</p>;
+  return (
+    <>
+      {content.map((part) =>
+        part.type === 'text' ? (
+          <p key="text" class="said">
+            {part.text}
+          </p>
+        ) : null,
+      )}
+      <p class="hint">with {content.length - 1} image(s)</p>
+    </>
+  );
+}
+
+function Costs({ answer }: { readonly answer: Answer }) {
+  const session = useSession();
+  const { usage, firstWordMs, wholeMs, finishReason, requestId } = answer;
+  const facts = [
+    usage && `${count(usage.prompt_tokens)} → ${count(usage.completion_tokens)} tokens`,
+    firstWordMs !== null && `first word ${milliseconds(Math.round(firstWordMs))}`,
+    `${milliseconds(Math.round(wholeMs))} in all`,
+    finishReason && finishReason !== 'stop' && finishReason.replaceAll('_', ' '),
+  ].filter((text) => typeof text === 'string');
+  return (
+    <p class="costs">
+      {usage?.cost !== undefined && <b>{count(usage.cost)} credits</b>}
+      {facts.map((text) => (
+        <span key={text}>{text}</span>
+      ))}
+      {mayDo(session, 'customer') && usage && (
+        <a href={addressOf('logs', { request: requestId })}>receipt</a>
+      )}
+    </p>
+  );
+}
+
+interface ToolResultsProps {
+  readonly calls: readonly ToolCall[];
+  readonly onResults: TurnsProps['onResults'];
+}
+
+/** Nobody runs the tools here, so whoever plays says what they would have answered. */
+function ToolResults({ calls, onResults }: ToolResultsProps) {
+  const [results, setResults] = useState<Readonly<Record<string, string>>>({});
+  const send = () => {
+    const [first, ...more] = calls.map(
+      ({ id }): Message => ({ role: 'tool', tool_call_id: id, content: results[id] ?? '' }),
+    );
+    if (first) onResults(first, more);
+  };
+  return (
+    <form
+      class="form tool-results"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+    >
+      {calls.map(({ id, function: { name } }) => (
+        <TextField
+          key={id}
+          label={`Result of ${name}`}
+          value={results[id] ?? ''}
+          onValue={(text) => setResults({ ...results, [id]: text })}
+          required
+        />
+      ))}
+      <button type="submit" class="primary">
+        Send the result
+      </button>
+    </form>
+  );
+}

@@ -1,0 +1,140 @@
+import { useRef, useState } from 'preact/hooks';
+import { type Answer, chat } from '../chat.ts';
+import { sentence, useLoad } from '../load.ts';
+import { BringCallKey } from '../parts/call-key.tsx';
+import { Icon } from '../parts/icon.tsx';
+import { Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Page } from '../parts/page.tsx';
+import { useSession } from '../session.ts';
+import type { ChatBody, Message } from '../snippets.ts';
+import { canChat } from './model-sheet.tsx';
+import { type CatalogueModel, loadCatalogue } from './models.tsx';
+import { Composer } from './playground-composer.tsx';
+import { CopyAs } from './playground-copy.tsx';
+import { Settings, useSettings } from './playground-settings.tsx';
+import { type Turn, Turns } from './playground-turns.tsx';
+
+export function Playground() {
+  const { callKey } = useSession();
+  const { data, error, busy } = useLoad(`catalogue ${callKey}`, async (signal) => {
+    return callKey ? (await loadCatalogue(callKey, signal)).filter(canChat) : undefined;
+  });
+  return (
+    <Page title="Playground" lead="Ask any model, and see what each answer took and cost.">
+      {!callKey && <BringCallKey what="call models" />}
+      <ErrorNote message={error} />
+      {callKey && !data && busy && <Busy what="Fetching the models…" />}
+      {callKey && data && <Room models={data} callKey={callKey} />}
+    </Page>
+  );
+}
+
+interface RoomProps {
+  readonly models: readonly CatalogueModel[];
+  readonly callKey: string;
+}
+
+interface Talk {
+  readonly turns: readonly Turn[];
+  readonly running: boolean;
+  readonly error: string | undefined;
+  say(message: Message, more?: readonly Message[]): void;
+  /** Asks for an answer to what was said last. */
+  again(): void;
+  stop(): void;
+  clear(): void;
+}
+
+function toMessages(turns: readonly Turn[]): Message[] {
+  return turns.map(({ message }) => message);
+}
+
+/** The conversation is not in the address: what people say to models is not to be shared by it. */
+function useTalk(callKey: string, settings: Omit<ChatBody, 'messages'>, system: string): Talk {
+  const [turns, setTurns] = useState<readonly Turn[]>([]);
+  const [state, setState] = useState({ running: false, error: undefined as string | undefined });
+  const controller = useRef<AbortController>(null);
+  const answer = async (asked: readonly Turn[]) => {
+    controller.current = new AbortController();
+    const { signal } = controller.current;
+    const show = (got: Answer) => setTurns([...asked, turnOf(got, settings.model)]);
+    const opening: Message[] = system === '' ? [] : [{ role: 'system', content: system }];
+    const body = { ...settings, messages: [...opening, ...toMessages(asked)] };
+    setState({ running: true, error: undefined });
+    try {
+      show(await chat({ key: callKey, body, signal, onGrowth: show }));
+      setState({ running: false, error: undefined });
+    } catch (thrown) {
+      setState({ running: false, error: signal.aborted ? undefined : sentence(thrown) });
+    }
+  };
+  return {
+    turns,
+    ...state,
+    say(message, more = []) {
+      const asked = [...turns, ...[message, ...more].map((one) => ({ message: one }))];
+      setTurns(asked);
+      void answer(asked);
+    },
+    again: () => void answer(turns.filter((turn, at) => !(turn.answer && at === turns.length - 1))),
+    stop: () => controller.current?.abort(),
+    clear() {
+      setTurns([]);
+      setState({ running: false, error: undefined });
+    },
+  };
+}
+
+function turnOf(answer: Answer, model: string): Turn {
+  const { text, toolCalls } = answer;
+  const message: Message = {
+    role: 'assistant',
+    content: text === '' && toolCalls.length > 0 ? null : text,
+    ...(toolCalls.length > 0 ? { tool_calls: toolCalls } : {}),
+  };
+  return { message, answer, model };
+}
+
+function Room({ models, callKey }: RoomProps) {
+  const settings = useSettings(models);
+  const talk = useTalk(callKey, settings.body, settings.system);
+  const [draft, setDraft] = useState('Hello!');
+  const opening: Message[] =
+    settings.system === '' ? [] : [{ role: 'system', content: settings.system }];
+  const next: Message[] =
+    draft.trim() === '' || talk.running ? [] : [{ role: 'user', content: draft }];
+  const messages = [...opening, ...toMessages(talk.turns), ...next];
+  if (models.length === 0) return <Empty title="No chat model can be called with this key" />;
+  return (
+    <div class="playground">
+      <section class="talk" aria-label="Conversation">
+        <Turns turns={talk.turns} running={talk.running} onResults={talk.say} />
+        <ErrorNote message={talk.error} />
+        {talk.error && (
+          <p class="buttons">
+            <button type="button" class="quiet" onClick={talk.again}>
+              <Icon name="refresh" />
+              Try again
+            </button>
+          </p>
+        )}
+        <Composer
+          draft={draft}
+          setDraft={setDraft}
+          talk={talk}
+          takesImages={settings.takesImages}
+        />
+      </section>
+      <aside class="settings" aria-label="Settings">
+        <Settings models={models} settings={settings} />
+        <CopyAs body={{ ...settings.body, messages }} />
+        {talk.turns.length > 0 && (
+          <button type="button" class="quiet" onClick={talk.clear} disabled={talk.running}>
+            <Icon name="close" />
+            Clear the conversation
+          </button>
+        )}
+      </aside>
+    </div>
+  );
+}

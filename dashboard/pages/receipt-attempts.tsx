@@ -1,0 +1,83 @@
+import { milliseconds } from '../format.ts';
+import { Badge } from '../parts/notes.tsx';
+import type { Attempt, Receipt } from '../shapes.ts';
+
+/** Why an attempt was not the last, in words; the gateway's own word where there is no better. */
+const outcomes: Readonly<Record<string, string>> = {
+  answered: 'answered',
+  request: 'refused the request',
+  credential: 'refused the credential',
+  rate_limited: 'rate limited',
+  quota: 'out of quota',
+  overloaded: 'overloaded',
+  timeout: 'too slow',
+  server: 'failed',
+  unreachable: 'unreachable',
+  malformed: 'answered nonsense',
+  left: 'client left',
+};
+
+/** Where the request went, one bar below the other, on one scale of time. */
+export function Attempts({ receipt }: { readonly receipt: Receipt }) {
+  const { attempts, latency_ms } = receipt;
+  if (attempts.length === 0) {
+    return (
+      <section>
+        <h3>Attempts</h3>
+        <p class="hint">It was answered here and sent to no provider.</p>
+      </section>
+    );
+  }
+  const tried = attempts.reduce((sum, { ms }) => sum + ms, 0);
+  const whole = Math.max(latency_ms, tried, 1);
+  return (
+    <section>
+      <h3>Attempts</h3>
+      <ol class="attempts">
+        {attempts.map((attempt, at) => {
+          const startMs = attempts.slice(0, at).reduce((sum, { ms }) => sum + ms, 0);
+          return (
+            <li key={`${attempt.provider}-${startMs}-${attempt.outcome}`}>
+              <Waterfall attempt={attempt} startMs={startMs} wholeMs={whole} />
+            </li>
+          );
+        })}
+      </ol>
+      <p class="hint">
+        A bar ends at the first byte of an answer. The whole request took {milliseconds(latency_ms)}
+        .
+      </p>
+    </section>
+  );
+}
+
+interface WaterfallProps {
+  readonly attempt: Attempt;
+  readonly startMs: number;
+  readonly wholeMs: number;
+}
+
+function Waterfall({ attempt, startMs, wholeMs }: WaterfallProps) {
+  const { provider, model, outcome, status, message, ms } = attempt;
+  const isGood = outcome === 'answered';
+  const share = (value: number) => `${((value / wholeMs) * 100).toFixed(2)}%`;
+  return (
+    <>
+      <p>
+        <b>{provider}</b> <code>{model}</code>
+        <Badge tone={isGood ? 'good' : 'bad'}>
+          {outcomes[outcome] ?? outcome}
+          {!isGood && status !== null ? ` (${status})` : ''}
+        </Badge>
+        <span class="attempt-time">{milliseconds(ms)}</span>
+      </p>
+      <div class="waterfall" aria-hidden="true">
+        <i
+          class={isGood ? 'good' : 'bad'}
+          style={{ marginLeft: share(startMs), width: `max(3px, ${share(ms)})` }}
+        />
+      </div>
+      {message && <p class="hint">{message}</p>}
+    </>
+  );
+}

@@ -1,0 +1,204 @@
+import { useState } from 'preact/hooks';
+import { ask } from '../api.ts';
+import { count, milliseconds, price, time } from '../format.ts';
+import { useAction, useLoad } from '../load.ts';
+import { CodeLine, CopyButton } from '../parts/copy.tsx';
+import { Dialog } from '../parts/dialog.tsx';
+import { Badge, Busy, ErrorNote } from '../parts/notes.tsx';
+import { addressOf, choose } from '../place.ts';
+import { useSession } from '../session.ts';
+import type { Receipt } from '../shapes.ts';
+import { Attempts } from './receipt-attempts.tsx';
+
+/** One request, told to the last credit. */
+export function ReceiptSheet({ id }: { readonly id: string }) {
+  const { key } = useSession();
+  const path = `/v1/customer/logs/${encodeURIComponent(id)}`;
+  const { data, error, busy } = useLoad(path, async (signal) => {
+    return (await ask<{ data: Receipt }>(path, { key, signal })).data;
+  });
+  return (
+    <Dialog title="Receipt" form="sheet" onClose={() => choose({ request: null })}>
+      <ErrorNote message={error} />
+      {!data && busy && <Busy what="Fetching the receipt…" />}
+      {data && <Content receipt={data} />}
+    </Dialog>
+  );
+}
+
+function Content({ receipt }: { readonly receipt: Receipt }) {
+  const { status, error, cost, model, created_at } = receipt;
+  return (
+    <>
+      <div class="receipt-head">
+        <p>
+          <code>{model || 'no model named'}</code>
+          <Badge tone={status === 'success' ? 'good' : 'bad'}>{error ?? status}</Badge>
+        </p>
+        <p class="receipt-total">
+          <strong>{count(cost)}</strong> credits
+        </p>
+        <p class="hint">{time(created_at)} UTC</p>
+      </div>
+      <Bill receipt={receipt} />
+      {receipt.billing_note && <p class="note">{receipt.billing_note}</p>}
+      <Tokens receipt={receipt} />
+      <Attempts receipt={receipt} />
+      <Facts receipt={receipt} />
+      <Generation receipt={receipt} />
+    </>
+  );
+}
+
+const lineNames: Readonly<Record<string, string>> = {
+  prompt: 'Input',
+  cache_read: 'Input read from the cache',
+  cache_write: 'Input written to the cache',
+  completion: 'Output',
+  image: 'Input images',
+  output_image: 'Images',
+  characters: 'Characters',
+  bytes: 'Bytes of text',
+  minute: 'Seconds of audio',
+  request: 'The request itself',
+};
+
+const perNames: Readonly<Record<number, string>> = { 1: 'each', 60: 'per minute' };
+
+const feeNames: Readonly<Record<string, string>> = {
+  model_charge: 'Model charge',
+  byok_platform_fee: 'Platform fee for your own account',
+  managed_tool_fee: 'Managed tools',
+  agent_runtime_fee: 'Agent runtime',
+};
+
+function Bill({ receipt }: { readonly receipt: Receipt }) {
+  const { lines, cost_breakdown, cost, prices } = receipt;
+  const fees = Object.entries(feeNames).filter(([name]) => (cost_breakdown[name] ?? 0) > 0);
+  const points = prices?.byok_fee_basis_points;
+  return (
+    <section>
+      <h3>Charge</h3>
+      <table class="bill" aria-label="Charge, line by line">
+        <tbody>
+          {lines.map((line) => (
+            <tr key={line.price}>
+              <th scope="row">
+                {lineNames[line.price] ?? line.price}
+                <small>
+                  {line.quantity.toLocaleString('en-US')} × {price(line.usd)}{' '}
+                  {perNames[line.per] ?? 'per million'}
+                </small>
+              </th>
+              <td class="number">{line.credits}</td>
+            </tr>
+          ))}
+          {fees.map(([name, text]) => (
+            <tr key={name} class="fee">
+              <th scope="row">
+                {text}
+                {name === 'byok_platform_fee' && points && (
+                  <small>{Number(points) / 100}% of the list price above</small>
+                )}
+                {name === 'model_charge' && lines.length > 0 && <small>rounded up once</small>}
+              </th>
+              <td class="number">{count(cost_breakdown[name] ?? 0)}</td>
+            </tr>
+          ))}
+          <tr class="total">
+            <th scope="row">Charged, in credits</th>
+            <td class="number">{count(cost)}</td>
+          </tr>
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Tokens({ receipt }: { readonly receipt: Receipt }) {
+  const { tokens, usage_estimated } = receipt;
+  const classes = [
+    ['Input', tokens.input],
+    ['Cache read', tokens.cache_read],
+    ['Cache write', tokens.cache_write],
+    ['Output', tokens.completion],
+    ['of it reasoning', tokens.reasoning],
+  ] as const;
+  return (
+    <section>
+      <h3>Tokens {usage_estimated && <Badge tone="warn">estimated</Badge>}</h3>
+      <dl class="facts">
+        {classes.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd class="number">{count(value)}</dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+function Facts({ receipt }: { readonly receipt: Receipt }) {
+  const facts: [string, string][] = [
+    ['Endpoint', receipt.operation],
+    ['Streamed', receipt.streamed ? 'yes' : 'no'],
+    ['Finish reason', receipt.finish_reason ?? '–'],
+    ['Traffic', receipt.traffic_mode === 'byok' ? 'your own account' : 'shared capacity'],
+    ['From the cache', receipt.cache_hit ? 'yes' : 'no'],
+    ['Client left early', receipt.cancelled ? 'yes' : 'no'],
+    ['First byte', receipt.first_byte_ms === null ? '–' : milliseconds(receipt.first_byte_ms)],
+    ['Whole answer', milliseconds(receipt.latency_ms)],
+    ['Web searches', count(receipt.search_requests)],
+    ['Skills', receipt.skills_used.join(', ') || '–'],
+    ['End user', receipt.user ?? '–'],
+  ];
+  return (
+    <section>
+      <h3>Details</h3>
+      <dl class="facts">
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+        <div>
+          <dt>Key</dt>
+          <dd>
+            <a href={addressOf('logs', { key: receipt.api_key_id })}>{receipt.api_key_id}</a>
+          </dd>
+        </div>
+      </dl>
+    </section>
+  );
+}
+
+/** The public record of the same request, as an application would fetch it. */
+function Generation({ receipt }: { readonly receipt: Receipt }) {
+  const { key } = useSession();
+  const [record, setRecord] = useState<string>();
+  const action = useAction();
+  const { request_id, generation_url } = receipt;
+  const show = () =>
+    action.run(async () => {
+      setRecord(JSON.stringify(await ask(generation_url, { key }), null, 2));
+    });
+  return (
+    <section>
+      <h3>Request id</h3>
+      <p class="id-line">
+        <code>{request_id}</code>
+        <CopyButton text={request_id} label="request id" />
+      </p>
+      {record === undefined ? (
+        <button type="button" class="quiet small" onClick={show} disabled={action.busy}>
+          Show the generation record
+        </button>
+      ) : (
+        <CodeLine text={record} label="generation record" />
+      )}
+      <ErrorNote message={action.error} />
+    </section>
+  );
+}

@@ -1,0 +1,191 @@
+import { useState } from 'preact/hooks';
+import { ask } from '../api.ts';
+import { useAction, useLoad } from '../load.ts';
+import { Confirm, Dialog } from '../parts/dialog.tsx';
+import { AreaField, Form, TextField } from '../parts/field.tsx';
+import { Icon } from '../parts/icon.tsx';
+import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Card, Page } from '../parts/page.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { choose, usePlace } from '../place.ts';
+import { useSession } from '../session.ts';
+import type { Skill } from '../shapes.ts';
+import { curl } from '../snippets.ts';
+
+const pathOf = (name: string) => `/v1/customer/skills/${encodeURIComponent(name)}`;
+
+export function Skills() {
+  const { key } = useSession();
+  const { query } = usePlace();
+  const { data, error, busy, reload } = useLoad('skills', async (signal) => {
+    return (await ask<{ data: Skill[] }>('/v1/customer/skills', { key, signal })).data;
+  });
+  const [gone, setGone] = useState<Skill>();
+  const open = query.get('skill');
+  const close = () => choose({ skill: null });
+  return (
+    <Page
+      title="Skills"
+      lead="Named instructions that a request can ask for; the gateway adds them to the prompt."
+      actions={
+        <button type="button" class="primary" onClick={() => choose({ skill: ' ' })}>
+          <Icon name="plus" />
+          Write a skill
+        </button>
+      }
+    >
+      <ErrorNote message={error} />
+      {!data && busy && <Busy what="Fetching the skills…" />}
+      {data && <List skills={data} onDelete={setGone} />}
+      {open !== null && (
+        <Editor
+          name={open.trim()}
+          onDone={() => {
+            close();
+            reload();
+          }}
+          onClose={close}
+        />
+      )}
+      {gone && (
+        <Confirm
+          title={`Delete the skill ${gone.name}?`}
+          verb="Delete"
+          onClose={() => setGone(undefined)}
+          work={async () => {
+            await ask(pathOf(gone.name), { key, method: 'DELETE' });
+            setGone(undefined);
+            reload();
+          }}
+        >
+          <p>Requests that name it are refused from then on, unless a built-in one has its name.</p>
+        </Confirm>
+      )}
+    </Page>
+  );
+}
+
+interface ListProps {
+  readonly skills: readonly Skill[];
+  readonly onDelete: (skill: Skill) => void;
+}
+
+function List({ skills, onDelete }: ListProps) {
+  if (skills.length === 0) {
+    const body = { description: 'Answers briefly', instructions: 'Answer in one sentence.' };
+    return <Empty title="No skills yet" curl={curl('PUT', pathOf('brief'), body)} />;
+  }
+  const columns: Column<Skill>[] = [
+    {
+      title: 'Skill',
+      isHead: true,
+      cell: ({ name, source }) => (
+        <>
+          <button type="button" class="link strong" onClick={() => choose({ skill: name })}>
+            {name}
+          </button>{' '}
+          {source === 'built_in' && <Badge>built in</Badge>}
+        </>
+      ),
+    },
+    { title: 'What it does', cell: ({ description }) => description },
+    {
+      title: 'Actions',
+      cell: (skill) => (
+        <span class="verbs">
+          <button
+            type="button"
+            class="link"
+            aria-label={`${skill.source === 'built_in' ? 'Replace' : 'Edit'} ${skill.name}`}
+            onClick={() => choose({ skill: skill.name })}
+          >
+            {skill.source === 'built_in' ? 'Replace' : 'Edit'}
+          </button>
+          {skill.source === 'customer' && (
+            <button
+              type="button"
+              class="link"
+              aria-label={`Delete ${skill.name}`}
+              onClick={() => onDelete(skill)}
+            >
+              Delete
+            </button>
+          )}
+        </span>
+      ),
+    },
+  ];
+  return (
+    <Card>
+      <Table label="Skills" columns={columns} rows={skills} rowKey={({ name }) => name} />
+    </Card>
+  );
+}
+
+interface EditorProps {
+  /** Empty for a new one. */
+  readonly name: string;
+  readonly onDone: () => void;
+  readonly onClose: () => void;
+}
+
+function Editor(props: EditorProps) {
+  const { key } = useSession();
+  const { name, onClose } = props;
+  const { data, error, busy } = useLoad(`skill ${name}`, async (signal) => {
+    if (name === '') return { description: '', instructions: '' };
+    return (await ask<{ data: Skill }>(pathOf(name), { key, signal })).data;
+  });
+  return (
+    <Dialog title={name === '' ? 'Write a skill' : `Skill ${name}`} onClose={onClose}>
+      <ErrorNote message={error} />
+      {!data && busy && <Busy what="Fetching its text…" />}
+      {data && <Fields {...props} before={data} />}
+    </Dialog>
+  );
+}
+
+type FieldsProps = EditorProps & { before: Pick<Skill, 'description' | 'instructions'> };
+
+function Fields({ name, before, onDone, onClose }: FieldsProps) {
+  const { key } = useSession();
+  const [title, setTitle] = useState(name);
+  const [description, setDescription] = useState(before.description);
+  const [instructions, setInstructions] = useState(before.instructions ?? '');
+  const action = useAction();
+  const submit = () =>
+    action.run(async () => {
+      const body = { description, instructions };
+      await ask(pathOf(title.trim()), { key, method: 'PUT', body });
+      onDone();
+    });
+  return (
+    <Form onSubmit={submit}>
+      {name === '' && (
+        <TextField
+          label="Name"
+          placeholder="brief-answers"
+          value={title}
+          onValue={setTitle}
+          required
+        />
+      )}
+      <TextField label="What it does" value={description} onValue={setDescription} required />
+      <AreaField
+        label="Instructions, in Markdown"
+        rows={10}
+        value={instructions}
+        onValue={setInstructions}
+      />
+      <ErrorNote message={action.error} />
+      <footer class="buttons">
+        <button type="button" class="quiet" onClick={onClose}>
+          Cancel
+        </button>
+        <button type="submit" class="primary" disabled={action.busy}>
+          Save
+        </button>
+      </footer>
+    </Form>
+  );
+}

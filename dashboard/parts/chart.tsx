@@ -1,0 +1,158 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import uPlot from 'uplot';
+import 'uplot/dist/uPlot.min.css';
+import { dayName } from '../format.ts';
+import { useTheme } from '../theme.ts';
+
+export interface Series {
+  readonly name: string;
+  /** One per day, in the order of `days`; null where there is nothing to say. */
+  readonly values: readonly (number | null)[];
+}
+
+interface ChartProps {
+  /** What the picture shows, for those who cannot see it. */
+  readonly label: string;
+  /** UTC days as `YYYY-MM-DD`. */
+  readonly days: readonly string[];
+  readonly series: readonly Series[];
+  readonly kind: 'stack' | 'line';
+  readonly format: (value: number) => string;
+}
+
+const height = 260;
+const colours = 11;
+
+/** The same colour for the same place in the list, in the chart and in every legend beside it. */
+export function colourClass(index: number): string {
+  return `colour-${index % colours}`;
+}
+
+function variable(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/** Stacked bars are drawn tallest first: each hides the part of the last that is not its own. */
+function stacked(series: readonly Series[]): (number | null)[][] {
+  const sums: number[] = [];
+  const layers = series.map(({ values }) =>
+    values.map((value, at) => {
+      sums[at] = (sums[at] ?? 0) + (value ?? 0);
+      return sums[at];
+    }),
+  );
+  return layers.reverse();
+}
+
+function optionsOf({ series, kind, format }: ChartProps, width: number): uPlot.Options {
+  const text = variable('--muted');
+  const axis = {
+    stroke: text,
+    font: '12px system-ui, sans-serif',
+    grid: { stroke: variable('--line'), width: 1 },
+    ticks: { show: false },
+  };
+  const isStack = kind === 'stack';
+  const bars = uPlot.paths.bars?.({ size: [0.72, 44], radius: 0.12 });
+  const drawn = series.map((_, at): uPlot.Series => {
+    const colour = variable(`--chart-${(isStack ? series.length - 1 - at : at) % colours}`);
+    if (isStack && bars) return { fill: colour, paths: bars, points: { show: false } };
+    return { stroke: colour, width: 2, points: { show: true, size: 5, fill: colour } };
+  });
+  return {
+    width,
+    height,
+    padding: [12, 8, 0, 0],
+    legend: { show: false },
+    cursor: { y: false, points: { show: !isStack }, drag: { x: false, y: false } },
+    scales: {
+      x: { time: true, range: (_, min, max) => [min - 43_200, max + 43_200] },
+      y: { range: (_, _min, max) => [0, max > 0 ? max * 1.08 : 1] },
+    },
+    axes: [
+      {
+        ...axis,
+        size: 34,
+        grid: { show: false },
+        values: (_, splits) => splits.map(dayLabel),
+        space: 64,
+      },
+      { ...axis, size: 64, values: (_, splits) => splits.map(format) },
+    ],
+    series: [{}, ...drawn],
+  };
+}
+
+/** Ticks may fall between days; only midnights have a name. */
+function dayLabel(seconds: number): string {
+  return seconds % 86_400 === 0 ? dayName(seconds) : '';
+}
+
+function draw(frame: HTMLElement, props: ChartProps, onDay: (at: number | null) => void): uPlot {
+  const seconds = props.days.map((day) => Date.parse(`${day}T00:00:00Z`) / 1_000);
+  const layers =
+    props.kind === 'stack' ? stacked(props.series) : props.series.map(({ values }) => [...values]);
+  const options = optionsOf(props, frame.clientWidth);
+  const follow = (plot: uPlot) => onDay(plot.cursor.idx ?? null);
+  return new uPlot(
+    { ...options, tzDate: utc, hooks: { setCursor: [follow] } },
+    [seconds, ...layers],
+    frame,
+  );
+}
+
+const utc = (seconds: number) => uPlot.tzDate(new Date(seconds * 1_000), 'Etc/UTC');
+
+export function Chart(props: ChartProps) {
+  const frame = useRef<HTMLDivElement>(null);
+  const [day, setDay] = useState<number | null>(null);
+  const { theme } = useTheme();
+  const { label, days, series, kind } = props;
+  const shown = JSON.stringify([days, series, kind, theme]);
+  useEffect(() => {
+    const element = frame.current;
+    if (!element) return;
+    const plot = draw(element, props, setDay);
+    const follow = new ResizeObserver(() => {
+      plot.setSize({ width: element.clientWidth, height });
+    });
+    follow.observe(element);
+    return () => {
+      follow.disconnect();
+      plot.destroy();
+    };
+  }, [shown]);
+  return (
+    <figure class="chart">
+      <div ref={frame} class="chart-frame" role="img" aria-label={label} />
+      <Legend {...props} day={day} />
+    </figure>
+  );
+}
+
+/** The names, and the numbers of the day under the pointer; otherwise of the whole period. */
+function Legend({ days, series, kind, format, day }: ChartProps & { day: number | null }) {
+  const at = day !== null && day < days.length ? day : null;
+  const amountOf = ({ values }: Series) => {
+    if (at !== null) return values[at] ?? null;
+    return kind === 'stack' ? values.reduce<number>((sum, value) => sum + (value ?? 0), 0) : null;
+  };
+  const when = at === null ? 'Whole period' : dayName(Date.parse(days[at] ?? '') / 1_000);
+  return (
+    <figcaption class="legend">
+      <b>{when}</b>
+      <ul>
+        {series.map((one, index) => {
+          const value = amountOf(one);
+          return (
+            <li key={one.name}>
+              <i class={colourClass(index)} aria-hidden="true" />
+              <span class="legend-name">{one.name}</span>
+              {value !== null && <span class="legend-value">{format(value)}</span>}
+            </li>
+          );
+        })}
+      </ul>
+    </figcaption>
+  );
+}

@@ -1,0 +1,58 @@
+import { useState } from 'preact/hooks';
+import { Icon } from './icon.tsx';
+
+async function toClipboard(text: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    copyTheOldWay(text);
+  }
+}
+
+/** Pages served without TLS have no clipboard of the new kind. */
+function copyTheOldWay(text: string): void {
+  const area = document.createElement('textarea');
+  area.value = text;
+  // While a dialog is open, nothing outside of it can be selected.
+  (document.querySelector('dialog[open]') ?? document.body).append(area);
+  area.select();
+  document.execCommand('copy');
+  area.remove();
+}
+
+export function CopyButton({ text, label }: { readonly text: string; readonly label: string }) {
+  const [isDone, setDone] = useState(false);
+  const copy = () => {
+    void toClipboard(text).then(() => {
+      setDone(true);
+      setTimeout(() => setDone(false), 1_600);
+    });
+  };
+  return (
+    <button type="button" class="quiet small" onClick={copy}>
+      <Icon name={isDone ? 'check' : 'copy'} />
+      <span aria-live="polite">{isDone ? 'Copied' : 'Copy'}</span>
+      <span class="unseen">{label}</span>
+    </button>
+  );
+}
+
+const rowsMax = 18;
+
+/** Something to paste elsewhere. A text field scrolls inside itself, by keyboard too. */
+export function CodeLine({ text, label }: { readonly text: string; readonly label: string }) {
+  const rows = Math.min(rowsMax, text.split('\n').length);
+  return (
+    <div class="code">
+      <textarea
+        readOnly
+        wrap="off"
+        rows={rows}
+        spellcheck={false}
+        aria-label={label}
+        value={text}
+      />
+      <CopyButton text={text} label={label} />
+    </div>
+  );
+}

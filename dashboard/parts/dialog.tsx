@@ -1,0 +1,74 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useId, useRef } from 'preact/hooks';
+import { useAction } from '../load.ts';
+import { Icon } from './icon.tsx';
+import { ErrorNote } from './notes.tsx';
+
+interface DialogProps {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+  /** A sheet lies along the right side and is as high as the window. */
+  readonly form?: 'box' | 'sheet';
+}
+
+/** The browser's own dialog: it keeps the focus inside and closes on Escape. */
+export function Dialog({ title, onClose, children, form = 'box' }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    dialog.current?.showModal();
+    return () => dialog.current?.close();
+  }, []);
+  return (
+    <dialog
+      ref={dialog}
+      class={form}
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+    >
+      <header>
+        <h2 id={id}>{title}</h2>
+        <button type="button" class="quiet small" onClick={onClose} aria-label="Close">
+          <Icon name="close" />
+        </button>
+      </header>
+      <div class="dialog-body">{children}</div>
+    </dialog>
+  );
+}
+
+interface ConfirmProps {
+  readonly title: string;
+  readonly children: ComponentChildren;
+  readonly verb: string;
+  readonly work: () => Promise<void>;
+  readonly onClose: () => void;
+}
+
+/** For what cannot be taken back. */
+export function Confirm({ title, children, verb, work, onClose }: ConfirmProps) {
+  const action = useAction();
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <div>{children}</div>
+      <ErrorNote message={action.error} />
+      <footer class="buttons">
+        <button type="button" class="quiet" onClick={onClose}>
+          Cancel
+        </button>
+        <button
+          type="button"
+          class="danger"
+          disabled={action.busy}
+          onClick={() => action.run(work)}
+        >
+          {verb}
+        </button>
+      </footer>
+    </Dialog>
+  );
+}

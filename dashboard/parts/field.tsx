@@ -1,0 +1,138 @@
+import type { ComponentChildren } from 'preact';
+import { useId } from 'preact/hooks';
+
+interface FieldProps {
+  readonly label: string;
+  readonly hint?: string;
+  readonly value: string;
+  readonly onValue: (value: string) => void;
+}
+
+interface TextProps extends FieldProps {
+  readonly type?: 'text' | 'password' | 'number' | 'date' | 'month' | 'search' | 'url';
+  readonly placeholder?: string;
+  readonly required?: boolean;
+  readonly min?: string;
+  readonly max?: string;
+  readonly step?: string;
+  readonly suggestions?: readonly string[];
+}
+
+export function TextField(props: TextProps) {
+  const { label, hint, value, onValue, suggestions, ...rest } = props;
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <input
+        // One element for seven types, which the types of JSX tell apart by what each may carry.
+        type="text"
+        {...(rest as object)}
+        id={id}
+        value={value}
+        autocomplete="off"
+        spellcheck={false}
+        onInput={(event) => onValue(event.currentTarget.value)}
+        {...(suggestions ? { list: `${id}-list` } : {})}
+        {...(hint ? { 'aria-describedby': `${id}-hint` } : {})}
+      />
+      {suggestions && (
+        <datalist id={`${id}-list`}>
+          {suggestions.map((text) => (
+            <option key={text} value={text} />
+          ))}
+        </datalist>
+      )}
+      {hint && (
+        <small id={`${id}-hint`} class="hint">
+          {hint}
+        </small>
+      )}
+    </div>
+  );
+}
+
+export function AreaField(
+  props: FieldProps & { readonly rows?: number; readonly placeholder?: string },
+) {
+  const { label, hint, value, onValue, rows = 4, placeholder = '' } = props;
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <textarea
+        id={id}
+        rows={rows}
+        value={value}
+        placeholder={placeholder}
+        spellcheck={false}
+        onInput={(event) => onValue(event.currentTarget.value)}
+        {...(hint ? { 'aria-describedby': `${id}-hint` } : {})}
+      />
+      {hint && (
+        <small id={`${id}-hint`} class="hint">
+          {hint}
+        </small>
+      )}
+    </div>
+  );
+}
+
+export type Option = readonly [value: string, text: string];
+
+export function SelectField(props: FieldProps & { readonly options: readonly Option[] }) {
+  const { label, hint, value, onValue, options } = props;
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <select id={id} value={value} onChange={(event) => onValue(event.currentTarget.value)}>
+        {options.map(([name, text]) => (
+          <option key={name} value={name} selected={name === value}>
+            {text}
+          </option>
+        ))}
+      </select>
+      {hint && <small class="hint">{hint}</small>}
+    </div>
+  );
+}
+
+interface TickProps {
+  readonly label: string;
+  readonly checked: boolean;
+  readonly onTick: (checked: boolean) => void;
+}
+
+export function Tick({ label, checked, onTick }: TickProps) {
+  return (
+    <label class="tick">
+      <input
+        type="checkbox"
+        checked={checked}
+        onChange={(event) => onTick(event.currentTarget.checked)}
+      />
+      {label}
+    </label>
+  );
+}
+
+interface FormProps {
+  readonly onSubmit: () => void;
+  readonly children: ComponentChildren;
+  readonly class?: string;
+}
+
+export function Form({ onSubmit, children, class: name = 'form' }: FormProps) {
+  return (
+    <form
+      class={name}
+      onSubmit={(event) => {
+        event.preventDefault();
+        onSubmit();
+      }}
+    >
+      {children}
+    </form>
+  );
+}

@@ -1,0 +1,90 @@
+import type { ComponentChildren } from 'preact';
+import { useEvery } from '../load.ts';
+import { CodeLine } from './copy.tsx';
+
+export function ErrorNote({ message }: { readonly message: string | undefined }) {
+  if (message === undefined) return null;
+  return (
+    <p class="note bad" role="alert">
+      {message}
+    </p>
+  );
+}
+
+const waitMs = 3_000;
+
+/** Looks again and again, so that whoever sends the first request sees it arrive. */
+export function Waiting({ reload }: { readonly reload: () => void }) {
+  useEvery(waitMs, true, reload);
+  return (
+    <p class="waiting">
+      <span class="spinner" aria-hidden="true" />
+      Waiting for it…
+    </p>
+  );
+}
+
+interface EmptyProps {
+  readonly title: string;
+  readonly children?: ComponentChildren;
+  /** What one pastes into a terminal to have something here. */
+  readonly curl?: string;
+  /** Looks whether that has happened. */
+  readonly reload?: () => void;
+}
+
+/** Nothing there yet, and the line that changes it. */
+export function Empty({ title, children, curl, reload }: EmptyProps) {
+  return (
+    <div class="empty">
+      <h3>{title}</h3>
+      {children}
+      {curl !== undefined && <CodeLine text={curl} label="command" />}
+      {reload && <Waiting reload={reload} />}
+    </div>
+  );
+}
+
+export function Busy({ what }: { readonly what: string }) {
+  return (
+    <p class="busy" role="status">
+      <span class="spinner" aria-hidden="true" />
+      {what}
+    </p>
+  );
+}
+
+export type Tone = 'good' | 'bad' | 'warn' | 'plain' | 'accent';
+
+export function Badge({
+  tone = 'plain',
+  children,
+}: {
+  readonly tone?: Tone;
+  readonly children: ComponentChildren;
+}) {
+  return <span class={`badge ${tone}`}>{children}</span>;
+}
+
+const circuits = {
+  closed: { tone: 'good', text: 'healthy' },
+  half_open: { tone: 'warn', text: 'recovering' },
+  open: { tone: 'bad', text: 'failing' },
+} as const;
+
+/** A circuit breaker in words: closed lets calls through, which sounds wrong to most people. */
+export function Condition({ circuit }: { readonly circuit: keyof typeof circuits }) {
+  const { tone, text } = circuits[circuit];
+  return (
+    <span class={`condition ${tone}`}>
+      <i aria-hidden="true" />
+      {text}
+    </span>
+  );
+}
+
+export function Progress({ share, label }: { readonly share: number; readonly label: string }) {
+  const value = Math.max(0, Math.min(1, share));
+  const tone = value >= 0.95 ? 'bad' : value >= 0.8 ? 'warn' : 'good';
+  return <progress class={`bar ${tone}`} max={1} value={value} aria-label={label} />;
+}

@@ -1,0 +1,72 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
+
+interface PageProps {
+  readonly title: string;
+  readonly lead?: string;
+  readonly actions?: ComponentChildren;
+  readonly children: ComponentChildren;
+}
+
+export function Page({ title, lead, actions, children }: PageProps) {
+  useEffect(() => {
+    document.title = `${title} · Tollgate`;
+  }, [title]);
+  return (
+    <main id="content" tabIndex={-1}>
+      <header class="page-head">
+        <div>
+          <h1>{title}</h1>
+          {lead && <p class="lead">{lead}</p>}
+        </div>
+        {actions && <div class="buttons">{actions}</div>}
+      </header>
+      {children}
+    </main>
+  );
+}
+
+interface CardProps {
+  readonly title?: string;
+  readonly actions?: ComponentChildren;
+  readonly children: ComponentChildren;
+  readonly class?: string;
+}
+
+export function Card({ title, actions, children, class: name = '' }: CardProps) {
+  return (
+    <section class={`card ${name}`}>
+      {(title || actions) && (
+        <header class="card-head">
+          {title && <h2>{title}</h2>}
+          {actions && <div class="buttons">{actions}</div>}
+        </header>
+      )}
+      {children}
+    </section>
+  );
+}
+
+interface TileProps {
+  readonly name: string;
+  readonly value: string;
+  /** The number in full, where `value` is shortened. */
+  readonly exact?: string;
+  readonly below?: ComponentChildren;
+}
+
+export function Tile({ name, value, exact, below }: TileProps) {
+  return (
+    <div class="tile">
+      <dt>{name}</dt>
+      <dd>
+        <strong {...(exact ? { title: exact } : {})}>{value}</strong>
+        {below && <span class="below">{below}</span>}
+      </dd>
+    </div>
+  );
+}
+
+export function Tiles({ children }: { readonly children: ComponentChildren }) {
+  return <dl class="tiles">{children}</dl>;
+}

@@ -1,0 +1,48 @@
+import { chooseRange, daysIn, lastDays, type Range } from '../days.ts';
+import { TextField } from './field.tsx';
+
+const presets = [
+  [1, 'Today'],
+  [7, '7 days'],
+  [30, '30 days'],
+  [90, '90 days'],
+] as const;
+
+export function RangePicker({ range }: { readonly range: Range }) {
+  const isLast = (days: number) => range.to === lastDays(1).to && daysIn(range) === days;
+  const set = (change: Partial<Range>) => {
+    const next = { ...range, ...change };
+    if (next.from !== '' && next.to !== '' && next.from <= next.to) chooseRange(next);
+  };
+  return (
+    <fieldset class="range">
+      <legend class="unseen">Period, in UTC days</legend>
+      <div class="segments">
+        {presets.map(([days, text]) => (
+          <button
+            key={days}
+            type="button"
+            aria-pressed={isLast(days)}
+            onClick={() => chooseRange(lastDays(days))}
+          >
+            {text}
+          </button>
+        ))}
+      </div>
+      <TextField
+        label="From"
+        type="date"
+        max={range.to}
+        value={range.from}
+        onValue={(from) => set({ from })}
+      />
+      <TextField
+        label="To"
+        type="date"
+        min={range.from}
+        value={range.to}
+        onValue={(to) => set({ to })}
+      />
+    </fieldset>
+  );
+}

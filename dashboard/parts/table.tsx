@@ -1,0 +1,66 @@
+import type { ComponentChildren } from 'preact';
+
+export interface Column<Row> {
+  readonly title: string;
+  readonly cell: (row: Row) => ComponentChildren;
+  readonly isNumber?: boolean;
+  /** The column that names the row; on a phone it becomes the card's head. */
+  readonly isHead?: boolean;
+}
+
+interface TableProps<Row> {
+  readonly label: string;
+  readonly columns: readonly Column<Row>[];
+  readonly rows: readonly Row[];
+  readonly rowKey: (row: Row) => string;
+  readonly onRow?: (row: Row) => void;
+}
+
+/** A table on a desk, a stack of cards on a phone. */
+export function Table<Row>({ label, columns, rows, rowKey, onRow }: TableProps<Row>) {
+  return (
+    <div class="table-frame">
+      <table aria-label={label}>
+        <thead>
+          <tr>
+            {columns.map(({ title, isNumber }) => (
+              <th key={title} scope="col" class={isNumber ? 'number' : ''}>
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <Row key={rowKey(row)} row={row} columns={columns} {...(onRow ? { onRow } : {})} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** A click anywhere opens the row; the keyboard has the link or button inside it. */
+function Row<Data>({
+  row,
+  columns,
+  onRow,
+}: Pick<TableProps<Data>, 'columns' | 'onRow'> & { row: Data }) {
+  const open = (event: MouseEvent) => {
+    const isOnControl = event.target instanceof Element && event.target.closest('a, button');
+    if (!isOnControl && getSelection()?.isCollapsed !== false) onRow?.(row);
+  };
+  return (
+    <tr class={onRow ? 'openable' : ''} {...(onRow ? { onClick: open } : {})}>
+      {columns.map(({ title, cell, isNumber, isHead }) => (
+        <td
+          key={title}
+          data-label={title}
+          class={`${isNumber ? 'number' : ''} ${isHead ? 'head' : ''}`}
+        >
+          {cell(row)}
+        </td>
+      ))}
+    </tr>
+  );
+}

@@ -1,0 +1,75 @@
+import { createContext } from 'preact';
+import { useContext } from 'preact/hooks';
+import { ask } from './api.ts';
+import type { Key, Kind } from './shapes.ts';
+
+/** Who looks. The keys are kept for this tab only and go nowhere but to this gateway. */
+export interface Session {
+  readonly key: string;
+  readonly kind: Kind;
+  /** The key about itself; the admin token has nothing to say. */
+  readonly about: Key | null;
+  /** What calls models: the key itself, or one that a manager brought along. */
+  readonly callKey: string | null;
+  bringCallKey(key: string | null): void;
+  signOut(): void;
+}
+
+const keyItem = 'tollgate.key';
+const callKeyItem = 'tollgate.call-key';
+
+export const SessionContext = createContext<Session | null>(null);
+
+export function useSession(): Session {
+  const session = useContext(SessionContext);
+  if (!session) throw new Error('A page was shown to nobody.');
+  return session;
+}
+
+export function kindOf(key: string): Kind | null {
+  if (key.startsWith('sk-tg-')) return 'routing';
+  if (key.startsWith('sk-mgmt-')) return 'management';
+  return key.startsWith('sk-admin-') ? 'admin' : null;
+}
+
+export interface Proven {
+  readonly key: string;
+  readonly kind: Kind;
+  readonly about: Key | null;
+}
+
+/** Asks the gateway whether the key is good. Rejects with a sentence when it is not. */
+export async function prove(key: string): Promise<Proven> {
+  const kind = kindOf(key);
+  if (kind === null) {
+    throw new Error('A key starts with sk-tg-, sk-mgmt- or sk-admin-.');
+  }
+  if (kind === 'admin') {
+    await ask('/admin/v1/overview', { key });
+    return { key, kind, about: null };
+  }
+  const { data } = await ask<{ data: Key }>('/v1/key', { key });
+  return { key, kind, about: data };
+}
+
+export const kept = {
+  key: (): string | null => sessionStorage.getItem(keyItem),
+  callKey: (): string | null => sessionStorage.getItem(callKeyItem),
+  keep(key: string): void {
+    sessionStorage.setItem(keyItem, key);
+  },
+  keepCallKey(key: string | null): void {
+    if (key === null) sessionStorage.removeItem(callKeyItem);
+    else sessionStorage.setItem(callKeyItem, key);
+  },
+  forget(): void {
+    sessionStorage.removeItem(keyItem);
+    sessionStorage.removeItem(callKeyItem);
+  },
+};
+
+/** A key without scopes has all of them. */
+export function mayDo({ kind, about }: Pick<Session, 'kind' | 'about'>, scope: string): boolean {
+  if (kind === 'admin') return false;
+  return kind === 'management' || about?.scopes == null || about.scopes.includes(scope);
+}

@@ -1,0 +1,182 @@
+import type { VNode } from 'preact';
+import { useState } from 'preact/hooks';
+import { Byok } from './pages/byok.tsx';
+import { CreditsPage } from './pages/credits.tsx';
+import { Jobs } from './pages/jobs.tsx';
+import { Keys } from './pages/keys.tsx';
+import { Logs } from './pages/logs.tsx';
+import { Models } from './pages/models.tsx';
+import { Operator } from './pages/operator.tsx';
+import { Overview } from './pages/overview.tsx';
+import { Playground } from './pages/playground.tsx';
+import { Skills } from './pages/skills.tsx';
+import { Icon, type IconName, Mark } from './parts/icon.tsx';
+import { Page } from './parts/page.tsx';
+import { addressOf, usePlace } from './place.ts';
+import { mayDo, type Session, useSession } from './session.ts';
+import { useTheme } from './theme.ts';
+
+interface Item {
+  readonly page: string;
+  readonly title: string;
+  readonly icon: IconName;
+  readonly group: string;
+  readonly show: () => VNode;
+  readonly isFor: (session: Session) => boolean;
+}
+
+const isTenant = ({ kind }: Session) => kind !== 'admin';
+const isManager = ({ kind }: Session) => kind === 'management';
+const withScope = (scope: string) => (session: Session) => mayDo(session, scope);
+
+function item(
+  page: string,
+  title: string,
+  icon: IconName,
+  show: Item['show'],
+  isFor: Item['isFor'],
+): Omit<Item, 'group'> {
+  return { page, title, icon, show, isFor };
+}
+
+const menu: Readonly<Record<string, readonly Omit<Item, 'group'>[]>> = {
+  'Money and traffic': [
+    item('', 'Overview', 'overview', Overview, withScope('customer')),
+    item('logs', 'Logs', 'logs', Logs, withScope('customer')),
+    item('credits', 'Credits', 'credits', CreditsPage, withScope('customer')),
+  ],
+  Build: [
+    item('models', 'Models', 'models', Models, isTenant),
+    item('playground', 'Playground', 'playground', Playground, withScope('chat')),
+    item('jobs', 'Jobs', 'jobs', Jobs, withScope('jobs')),
+    item('skills', 'Skills', 'skills', Skills, withScope('customer')),
+  ],
+  Manage: [
+    item('keys', 'Keys', 'keys', Keys, isManager),
+    item('byok', 'Own accounts', 'byok', Byok, isManager),
+  ],
+  Installation: [
+    item('operator', 'Operator', 'operator', Operator, ({ kind }) => kind === 'admin'),
+  ],
+};
+
+const items: readonly Item[] = Object.entries(menu).flatMap(([group, list]) =>
+  list.map((one) => ({ ...one, group })),
+);
+
+export function Shell() {
+  const session = useSession();
+  const { page } = usePlace();
+  const mine = items.filter((one) => one.isFor(session));
+  const wanted = items.find((one) => one.page === page);
+  // Whoever cannot see the front page lands on the first one that is theirs.
+  const shown = page === '' ? (mine.find((one) => one.page === '') ?? mine[0]) : wanted;
+  const isMine = shown !== undefined && mine.includes(shown);
+  return (
+    <div class="shell">
+      <a class="skip" href="#content">
+        Skip to the content
+      </a>
+      <Navigation items={mine} current={shown?.page ?? page} />
+      {isMine ? <shown.show key={shown.page} /> : <Closed isKnown={wanted !== undefined} />}
+    </div>
+  );
+}
+
+function Closed({ isKnown }: { readonly isKnown: boolean }) {
+  const why = isKnown
+    ? 'The key you signed in with does not open this page.'
+    : 'There is no such page here.';
+  return (
+    <Page title={isKnown ? 'Not for this key' : 'Not found'}>
+      <p class="note">
+        {why} <a href={addressOf('')}>Go to the first page</a>.
+      </p>
+    </Page>
+  );
+}
+
+interface NavigationProps {
+  readonly items: readonly Item[];
+  readonly current: string;
+}
+
+function Navigation({ items: mine, current }: NavigationProps) {
+  const [isOpen, setOpen] = useState(false);
+  const groups = [...new Set(mine.map(({ group }) => group))];
+  return (
+    <div class={`side ${isOpen ? 'open' : ''}`}>
+      <div class="side-head">
+        <a class="brand" href={addressOf('')}>
+          <Mark />
+          <span>Tollgate</span>
+        </a>
+        <button
+          type="button"
+          class="quiet small menu-button"
+          aria-expanded={isOpen}
+          aria-controls="navigation"
+          aria-label="Menu"
+          onClick={() => setOpen(!isOpen)}
+        >
+          <Icon name={isOpen ? 'close' : 'menu'} />
+        </button>
+      </div>
+      <nav id="navigation" aria-label="Pages">
+        {groups.map((group) => (
+          <div key={group} class="nav-group">
+            <h2>{group}</h2>
+            {mine
+              .filter((one) => one.group === group)
+              .map(({ page, title, icon }) => (
+                <a
+                  key={page}
+                  href={addressOf(page)}
+                  onClick={() => setOpen(false)}
+                  {...(page === current ? { 'aria-current': 'page' as const } : {})}
+                >
+                  <Icon name={icon} />
+                  {title}
+                </a>
+              ))}
+          </div>
+        ))}
+        <Whoami />
+      </nav>
+    </div>
+  );
+}
+
+const kindNames = {
+  routing: 'Routing key',
+  management: 'Management key',
+  admin: 'Admin token',
+} as const;
+
+function Whoami() {
+  const { kind, about, signOut } = useSession();
+  const { theme, toggle } = useTheme();
+  const other = theme === 'dark' ? 'light' : 'dark';
+  return (
+    <div class="whoami">
+      <p>
+        <b>{about?.name || kindNames[kind]}</b>
+        <span>{about ? `${kindNames[kind]} · ${about.label}` : 'Operator of this Tollgate'}</span>
+      </p>
+      <div class="buttons">
+        <button
+          type="button"
+          class="quiet small"
+          onClick={toggle}
+          aria-label={`Use ${other} colours`}
+        >
+          <Icon name={theme === 'dark' ? 'sun' : 'moon'} />
+        </button>
+        <button type="button" class="quiet small" onClick={signOut}>
+          <Icon name="out" />
+          Sign out
+        </button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,65 @@
+import { useEffect, useState } from 'preact/hooks';
+import { useAction } from './load.ts';
+import { Form, TextField } from './parts/field.tsx';
+import { Mark } from './parts/icon.tsx';
+import { ErrorNote } from './parts/notes.tsx';
+import { type Proven, prove } from './session.ts';
+
+interface SignInProps {
+  readonly message: string | undefined;
+  readonly onProven: (proven: Proven) => void;
+}
+
+const kinds = [
+  ['sk-tg-…', 'Routing key', 'traffic, spend and the playground'],
+  ['sk-mgmt-…', 'Management key', 'all of that, and the keys'],
+  ['sk-admin-…', 'Admin token', 'the operator’s view'],
+] as const;
+
+export function SignIn({ message, onProven }: SignInProps) {
+  const [key, setKey] = useState('');
+  const action = useAction();
+  useEffect(() => {
+    document.title = 'Sign in · Tollgate';
+  }, []);
+  const submit = () => action.run(async () => onProven(await prove(key.trim())));
+  return (
+    <main class="sign-in">
+      <div class="sign-in-card">
+        <div class="brand large">
+          <Mark />
+          <h1>Tollgate</h1>
+        </div>
+        <p class="lead">See the money, the traffic and the keys.</p>
+        <Form onSubmit={submit}>
+          <TextField
+            label="Key or admin token"
+            type="password"
+            placeholder="sk-…"
+            hint="Kept in this tab until you close it, and sent to this gateway only."
+            value={key}
+            onValue={setKey}
+            required
+          />
+          <ErrorNote message={action.error ?? message} />
+          <button type="submit" class="primary wide" disabled={action.busy}>
+            {action.busy ? 'Checking…' : 'Sign in'}
+          </button>
+        </Form>
+        <dl class="kinds">
+          {kinds.map(([prefix, name, shows]) => (
+            <div key={prefix}>
+              <dt>
+                <code>{prefix}</code> {name}
+              </dt>
+              <dd>{shows}</dd>
+            </div>
+          ))}
+        </dl>
+        <p class="hint">
+          The first start printed one of each. <code>tollgate keys create</code> makes more.
+        </p>
+      </div>
+    </main>
+  );
+}

@@ -1,0 +1,164 @@
+/** Requests as people paste them: into a terminal, or into a program. */
+
+export interface ImagePart {
+  readonly type: 'image_url';
+  readonly image_url: { readonly url: string };
+}
+export interface TextPart {
+  readonly type: 'text';
+  readonly text: string;
+}
+export interface ToolCall {
+  readonly id: string;
+  readonly type: 'function';
+  readonly function: { readonly name: string; readonly arguments: string };
+}
+export type Message =
+  | { readonly role: 'system'; readonly content: string }
+  | { readonly role: 'user'; readonly content: string | readonly (TextPart | ImagePart)[] }
+  | {
+      readonly role: 'assistant';
+      readonly content: string | null;
+      readonly tool_calls?: readonly ToolCall[];
+    }
+  | { readonly role: 'tool'; readonly tool_call_id: string; readonly content: string };
+
+export interface ChatBody {
+  readonly model: string;
+  readonly messages: readonly Message[];
+  readonly tools?: readonly unknown[];
+  readonly temperature?: number;
+  readonly max_tokens?: number;
+  readonly reasoning?: { readonly effort: string };
+}
+
+const variable = 'TOLLGATE_KEY';
+
+/** A single quote ends the word, comes escaped, and opens it again. */
+function shellWord(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+export function curl(method: string, path: string, body?: object, key = `$${variable}`): string {
+  // A body alone makes it a POST.
+  const isImplied = method === (body ? 'POST' : 'GET');
+  const lines = [
+    `curl ${isImplied ? '' : `-X ${method} `}${location.origin}${path}`,
+    `  -H "Authorization: Bearer ${key}"`,
+  ];
+  if (body) {
+    lines.push('  -H "Content-Type: application/json"', `  -d ${shellWord(JSON.stringify(body))}`);
+  }
+  return lines.join(' \\\n');
+}
+
+export function chatCurl(model = 'demo/chat', key?: string): string {
+  const body = { model, messages: [{ role: 'user', content: 'Hello!' }] };
+  return curl('POST', '/v1/chat/completions', body, key);
+}
+
+export function openAiSnippet(body: ChatBody): string {
+  return `import OpenAI from 'openai';
+
+const client = new OpenAI({
+  baseURL: '${location.origin}/v1',
+  apiKey: process.env.${variable},
+});
+
+const stream = await client.chat.completions.create(${indented({ ...body, stream: true })});
+for await (const chunk of stream) {
+  process.stdout.write(chunk.choices[0]?.delta?.content ?? '');
+}`;
+}
+
+export function anthropicSnippet(body: ChatBody): string {
+  return `import Anthropic from '@anthropic-ai/sdk';
+
+const client = new Anthropic({
+  baseURL: '${location.origin}/v1/anthropic',
+  apiKey: process.env.${variable},
+});
+
+const stream = client.messages.stream(${indented(anthropicBody(body))});
+stream.on('text', (text) => process.stdout.write(text));
+await stream.finalMessage();`;
+}
+
+function indented(value: object): string {
+  return JSON.stringify(value, null, 2);
+}
+
+/** The Messages format wants a limit; this one is roomy for a chat. */
+const outputTokensUsual = 1_024;
+
+function anthropicBody({ model, messages, tools, temperature, max_tokens }: ChatBody): object {
+  const system = messages.flatMap((one) => (one.role === 'system' ? [one.content] : []));
+  return {
+    model,
+    max_tokens: max_tokens ?? outputTokensUsual,
+    ...(system.length > 0 ? { system: system.join('\n\n') } : {}),
+    ...(temperature === undefined ? {} : { temperature: Math.min(1, temperature) }),
+    messages: messages.flatMap(anthropicMessage),
+    ...(tools ? { tools: tools.map(anthropicTool) } : {}),
+  };
+}
+
+function anthropicMessage(message: Message): object[] {
+  switch (message.role) {
+    case 'system':
+      return [];
+    case 'user':
+      return [{ role: 'user', content: userContent(message.content) }];
+    case 'assistant':
+      return [{ role: 'assistant', content: assistantContent(message) }];
+    case 'tool': {
+      const { tool_call_id, content } = message;
+      return [
+        { role: 'user', content: [{ type: 'tool_result', tool_use_id: tool_call_id, content }] },
+      ];
+    }
+  }
+}
+
+function userContent(content: string | readonly (TextPart | ImagePart)[]): unknown {
+  if (typeof content === 'string') return content;
+  return content.map((part) => {
+    if (part.type === 'text') return part;
+    const { url } = part.image_url;
+    const [, media_type, data] = /^data:([^;,]+);base64,(.*)$/s.exec(url) ?? [];
+    const source = data ? { type: 'base64', media_type, data } : { type: 'url', url };
+    return { type: 'image', source };
+  });
+}
+
+function assistantContent({
+  content,
+  tool_calls = [],
+}: Extract<Message, { role: 'assistant' }>): object[] {
+  return [
+    ...(content ? [{ type: 'text', text: content }] : []),
+    ...tool_calls.map(({ id, function: { name, arguments: text } }) => ({
+      type: 'tool_use',
+      id,
+      name,
+      input: parsed(text),
+    })),
+  ];
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}
+
+function anthropicTool(tool: unknown): unknown {
+  const { function: described } = tool as {
+    function?: { name?: unknown; description?: unknown; parameters?: unknown };
+  };
+  if (!described) return tool;
+  const { name, description, parameters } = described;
+  return { name, description, input_schema: parameters ?? { type: 'object' } };
+}
