@@ -97,12 +97,12 @@ describe('a credential', () => {
     };
     expect(put.json).toEqual({ data: object });
     expect((await tenant.manage('GET', path)).json).toEqual({ data: object });
-    expect((await tenant.manage('GET', '/api/v1/byok')).json).toEqual({ data: [object] });
+    expect((await tenant.manage('GET', '/api/v1/byok')).json.data).toEqual([object]);
     const only = await tenant.bring('north', { api_key: 'short', mode: 'byok_only' });
     expect(only.json.data).toMatchObject({ label: '•••', mode: 'byok_only' });
     expect((await tenant.manage('DELETE', path)).json).toEqual({ deleted: true });
     expect((await tenant.manage('DELETE', path)).status).toBe(404);
-    expect((await tenant.manage('GET', '/api/v1/byok')).json).toEqual({ data: [] });
+    expect((await tenant.manage('GET', '/api/v1/byok')).json.data).toEqual([]);
   });
 
   test('is a matter of management keys', async () => {
@@ -377,7 +377,7 @@ describe('an address of one’s own', () => {
     const reply = await tenant.bring('anywhere', { api_key: 'sk-own-0123456789', base_url });
     expect(reply.status).toBe(400);
     expect(reply.error).toMatchObject({ param: 'base_url', type: 'invalid_request_error' });
-    expect((await tenant.manage('GET', '/api/v1/byok')).json).toEqual({ data: [] });
+    expect((await tenant.manage('GET', '/api/v1/byok')).json.data).toEqual([]);
     expect(north.book.length).toBe(0);
   });
 

@@ -81,6 +81,8 @@ describe('analytics', () => {
     expect(series[0]).toEqual({
       date: series[0]?.date,
       requests: 0,
+      failed_requests: 0,
+      avg_latency_ms: 0,
       prompt_tokens: 0,
       completion_tokens: 0,
       tokens: 0,

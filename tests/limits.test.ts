@@ -111,7 +111,7 @@ describe('requests per minute', () => {
     expect((await gateway.post(chat, { key: two })).status).toBe(200);
   });
 
-  test('a new window starts with the minute, and a clock that steps back opens none', () => {
+  test('a new window starts with the minute, and a clock that steps back opens none', async () => {
     let now = Date.UTC(2026, 0, 1, 12, 0, 59, 900);
     const admission = new Admission(
       new RateLimiter(),
@@ -121,24 +121,24 @@ describe('requests per minute', () => {
     );
     const headers: Record<string, string> = {};
     const count = () => admission.countRequest(caller, headers);
-    const refusal = () => {
+    const refusal = async () => {
       try {
-        count();
+        await count();
       } catch (thrown) {
         return thrown instanceof GatewayError ? thrown : undefined;
       }
       return undefined;
     };
-    count();
-    count();
-    expect(refusal()?.retryAfterSeconds).toBeCloseTo(0.1);
+    await count();
+    await count();
+    expect((await refusal())?.retryAfterSeconds).toBeCloseTo(0.1);
     expect(headers['x-ratelimit-reset']).toBe(String(Date.UTC(2026, 0, 1, 12, 1) / 1000));
     now += 100;
-    count();
+    await count();
     expect(headers['x-ratelimit-remaining']).toBe('1');
     now -= 5_000;
-    count();
-    expect(refusal()?.status).toBe(429);
+    await count();
+    expect((await refusal())?.status).toBe(429);
   });
 });
 

@@ -32,7 +32,9 @@ export function makeAdminToken(): string {
 }
 
 export function hashKey(text: string): Uint8Array {
-  return new Bun.CryptoHasher('sha256').update(text).digest();
+  const hash = new Uint8Array(32);
+  Bun.SHA256.hash(text, hash);
+  return hash;
 }
 
 /** Compares secrets by hash, in time that does not depend on where they differ. */

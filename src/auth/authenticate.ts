@@ -117,7 +117,8 @@ export class Authenticator {
   }
 }
 
-function toKnown({ key, tenant, secretExpiresAt }: KeyMatch): Known {
+/** The caller that a key and its tenant make, and why it is not admitted, if so. */
+export function toKnown({ key, tenant, secretExpiresAt }: Omit<KeyMatch, 'hash'>): Known {
   const ends = [key.expiresAt, secretExpiresAt].filter((time) => time !== null);
   const caller: Caller = Object.freeze({
     tenantId: tenant.id,

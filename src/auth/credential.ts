@@ -6,12 +6,13 @@ import { GatewayError } from '../core/errors.ts';
  */
 export function readCredential(headers: Headers): string {
   const authorization = headers.get('authorization');
-  const candidates = [
-    authorization === null ? null : readBearer(authorization),
-    headers.get('x-api-key'),
-    headers.get('api-key'),
-    headers.get('x-goog-api-key'),
-  ].filter((text) => text !== null && text !== '');
+  const bearer = authorization === null ? null : readBearer(authorization);
+  const own = headers.get('x-api-key');
+  const azure = headers.get('api-key');
+  const google = headers.get('x-goog-api-key');
+  // Nearly every request has a bearer token and nothing else.
+  if (bearer !== null && own === null && azure === null && google === null) return bearer;
+  const candidates = [bearer, own, azure, google].filter((text) => text !== null && text !== '');
   const [first] = candidates;
   if (!first) {
     const message = 'No API key: send it as "Authorization: Bearer <key>".';

@@ -16,6 +16,11 @@ export interface GatewaySettings {
   readonly models: readonly object[];
   readonly limits?: object;
   readonly billing?: object;
+  readonly tools?: object;
+  readonly cache?: object;
+  readonly logs?: object;
+  /** More variables; they are no part of the file. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 export interface Reply {
@@ -53,7 +58,10 @@ export class InProcessGateway {
   readonly logged: readonly string[];
   readonly #tollgate: Tollgate;
 
-  static async start(settings: GatewaySettings): Promise<InProcessGateway> {
+  static async start({
+    environment = {},
+    ...settings
+  }: GatewaySettings): Promise<InProcessGateway> {
     const folder = await mkdtemp(join(tmpdir(), 'tollgate-in-process-'));
     const file = join(folder, 'tollgate.json');
     const base = { catalogue: 'none', demo: false, server: { drain_seconds: 1 } };
@@ -65,10 +73,11 @@ export class InProcessGateway {
         TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: keys.management,
         TOLLGATE_ADMIN_TOKEN: keys.admin,
         TOLLGATE_BOOTSTRAP_CREDITS: '1000000000000',
+        ...environment,
       },
     );
     const logged: string[] = [];
-    const log = createLog((line) => logged.push(line));
+    const log = createLog((lines) => logged.push(...lines.split(/(?<=\n)/)));
     const tollgate = await build(config, log);
     const store = await openStore(config.database.reveal());
     return new InProcessGateway(tollgate, store, folder, logged);

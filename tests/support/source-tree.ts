@@ -150,11 +150,14 @@ function listFiles(root: string): string[] {
   return globSync(['**/*', '.*', '.ci/*'], { cwd: root, exclude });
 }
 
-/** Every text file of the repository; binary ones hold a zero byte and are left out. */
+/** Every file of the repository; binary ones, which hold a zero byte, without their content. */
 export function readTree(root: string): Tree {
   const paths = listFiles(root).filter((path) =>
     statSync(posix.join(root, path), { throwIfNoEntry: false })?.isFile(),
   );
-  const texts = paths.map((path) => [path, readFileSync(posix.join(root, path), 'utf8')] as const);
-  return treeOf(Object.fromEntries(texts.filter(([, text]) => !text.includes('\0'))));
+  const texts = paths.map((path) => {
+    const text = readFileSync(posix.join(root, path), 'utf8');
+    return [path, text.includes('\0') ? '' : text] as const;
+  });
+  return treeOf(Object.fromEntries(texts));
 }

@@ -1,4 +1,5 @@
 import { isObject, parseJson } from '../../src/core/json.ts';
+import { checkOpenAiStream } from './stream-checks.ts';
 
 /**
  * A strict reader of what the gateway streams. It knows exactly one spelling of events, the one
@@ -32,6 +33,7 @@ export async function readSse(response: Response): Promise<SseReading> {
 
 export function parseSse(text: string, response: Response): SseReading {
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
+  if (isStream) checkOpenAiStream(text);
   const blocks = isStream ? text.split('\n\n') : [''];
   if (blocks.pop() !== '') throw new Error(`The stream ends inside an event: ${text.slice(-100)}`);
   const comments = blocks.filter((block) => block.startsWith(':'));

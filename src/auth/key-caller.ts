@@ -1,0 +1,29 @@
+import type { Caller } from '../core/caller.ts';
+import { GatewayError } from '../core/errors.ts';
+import { toKnown } from './authenticate.ts';
+import type { Directory } from './directory.ts';
+
+/**
+ * The caller behind a key that was admitted before, for work that it left with us. A key that has
+ * been deleted, disabled or has expired since does no more work.
+ */
+export async function callerOfKey(
+  directory: Pick<Directory, 'getKey' | 'getTenant'>,
+  tenantId: string,
+  keyId: string,
+  now: number,
+): Promise<Caller> {
+  const key = await directory.getKey(tenantId, keyId);
+  const tenant = await directory.getTenant(tenantId);
+  if (!key || !tenant) throw refused('The API key of this job has been deleted.');
+  const { caller, refusal } = toKnown({ key, tenant, secretExpiresAt: null });
+  if (refusal !== null) throw refused(refusal);
+  if (caller.expiresAt !== null && caller.expiresAt <= now) {
+    throw refused('The API key of this job has expired.');
+  }
+  return caller;
+}
+
+function refused(message: string): GatewayError {
+  return new GatewayError('invalid_api_key', message);
+}

@@ -1,0 +1,223 @@
+import { jobInputBytesMax, jobsWaitingMax } from '../core/bounds.ts';
+import type { Caller } from '../core/caller.ts';
+import { GatewayError, invalidRequest, notFound } from '../core/errors.ts';
+import type { FormPart } from '../core/form.ts';
+import { randomText } from '../core/ids.ts';
+import type { Job, JobRequest, SpeechFormat, TextLimit } from './job.ts';
+import {
+  readSpeechInput,
+  readTranscriptionInput,
+  type SpeechInput,
+  type TranscriptionInput,
+} from './job-input.ts';
+import { jobObject, newJobObject } from './job-object.ts';
+import { canJoin } from './join-speech.ts';
+import type { ObjectStore } from './objects.ts';
+import type { JobBook, JobObjects, JobPage, NewJob } from './queue.ts';
+import { splitText } from './split-text.ts';
+import { storeAudio, storeText, type Upload } from './upload.ts';
+
+export interface DeskParts {
+  readonly book: JobBook;
+  readonly objects: JobObjects;
+  readonly store: ObjectStore;
+  /** The model, when this caller may use it for speech. 400 403 404 */
+  speechModel(caller: Caller, alias: string): Promise<SpeechModel>;
+  /** Resolves when this caller may use the model for transcriptions. 400 403 404 */
+  transcriptionModel(caller: Caller, alias: string): Promise<void>;
+  /** Why a user's address is refused; null when it is not. */
+  refusalOfAddress(url: string): Promise<string | null>;
+  now(): number;
+}
+
+export interface SpeechModel {
+  readonly limit: TextLimit;
+  /** Checks voices and speed; the others map the one and ignore the other. */
+  readonly isStrict: boolean;
+  /** Null where an unknown voice is replaced by the default one. */
+  readonly voices: readonly string[] | null;
+}
+
+/** What clients do with jobs: create, look at, list, cancel. */
+export class JobDesk {
+  readonly #parts: DeskParts;
+
+  constructor(parts: DeskParts) {
+    this.#parts = parts;
+  }
+
+  async createSpeech(caller: Caller, body: unknown, baseUrl: string) {
+    const input = readSpeechInput(body);
+    const model = await this.#parts.speechModel(caller, input.model);
+    const request = speechRequest(input, model);
+    await this.#checkWebhook(input);
+    const id = newJobId();
+    const upload = await storeText(input.input, id, this.#parts.now(), this.#parts);
+    return this.#enqueue({ id, caller, input, request, upload }, baseUrl);
+  }
+
+  /** Takes the file as it arrives; the fields may come before or behind it. */
+  async createTranscription(caller: Caller, form: AsyncIterable<FormPart>, baseUrl: string) {
+    const id = newJobId();
+    const fields = new Map<string, string[]>();
+    let upload: Upload | undefined;
+    try {
+      for await (const part of form) {
+        if (part.kind === 'field') {
+          fields.set(part.name, [...(fields.get(part.name) ?? []), part.value]);
+          continue;
+        }
+        if (part.name !== 'file' || upload) throw wrongFile(part.name);
+        upload = await storeAudio(part, id, this.#parts.now(), this.#parts);
+      }
+      if (fields.has('file')) throw invalidRequest('file must be a file with a name.', 'file');
+      const input = readTranscriptionInput(fields);
+      if (!upload) throw invalidRequest('file is required: the audio to transcribe.', 'file');
+      await this.#parts.transcriptionModel(caller, input.model);
+      await this.#checkWebhook(input);
+      const request = transcriptionRequest(input);
+      return await this.#enqueue({ id, caller, input, request, upload }, baseUrl);
+    } catch (thrown) {
+      if (upload) await this.#discard(upload.key);
+      throw thrown;
+    }
+  }
+
+  async show(tenantId: string, id: string, baseUrl: string) {
+    return this.#view(await this.#find(tenantId, id), baseUrl);
+  }
+
+  /** One more is read than shown, to know whether there are more. */
+  async list(tenantId: string, page: JobPage, baseUrl: string) {
+    const found = await this.#parts.book.list(tenantId, { ...page, limit: page.limit + 1 });
+    return {
+      object: 'list',
+      data: found.slice(0, page.limit).map((job) => this.#view(job, baseUrl)),
+      has_more: found.length > page.limit,
+    };
+  }
+
+  async cancel(tenantId: string, id: string, baseUrl: string) {
+    await this.#find(tenantId, id);
+    const job = await this.#parts.book.cancel(tenantId, id, this.#parts.now());
+    if (!job) throw unknownJob();
+    if (job.status === 'cancelled') return this.#view(job, baseUrl);
+    const message = `This job has ended already: it is ${job.status}.`;
+    throw new GatewayError('invalid_request_error', message, { status: 409, param: 'id' });
+  }
+
+  async #find(tenantId: string, id: string): Promise<Job> {
+    // An id that no job can have is not taken to the store, which may not even hold its bytes.
+    const isPossible = /^job_[0-9a-z]{24}$/.test(id);
+    const job = isPossible ? await this.#parts.book.find(tenantId, id) : undefined;
+    if (!job) throw unknownJob();
+    return job;
+  }
+
+  #view(job: Job, baseUrl: string) {
+    const { store, now } = this.#parts;
+    const link: ObjectStore['link'] = (key, wish) => store.link(key, wish);
+    return jobObject(job, { now: now(), baseUrl, link });
+  }
+
+  async #checkWebhook({ webhook_url: url }: SpeechInput | TranscriptionInput): Promise<void> {
+    const refusal = url ? await this.#parts.refusalOfAddress(url) : null;
+    if (refusal !== null) throw invalidRequest(refusal, 'webhook_url');
+  }
+
+  async #enqueue(order: Order, baseUrl: string) {
+    const { book, now } = this.#parts;
+    const job = newJob(order, now());
+    const bounds = { waitingMax: jobsWaitingMax, inputBytesMax: jobInputBytesMax };
+    const outcome = await book.enqueue(job, bounds).catch(async (thrown: unknown) => {
+      await this.#discard(order.upload.key);
+      throw thrown;
+    });
+    if (outcome === 'queued') return newJobObject({ ...job, status: 'queued' }, baseUrl);
+    await this.#discard(order.upload.key);
+    const much = outcome === 'too_many' ? `${jobsWaitingMax} jobs` : `${jobInputBytesMax} bytes`;
+    const message = `No more than ${much} may wait at once; send this job when some have ended.`;
+    throw new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 60 });
+  }
+
+  /** Should this fail, the sweep finds it. */
+  async #discard(key: string): Promise<void> {
+    const { store, objects } = this.#parts;
+    await store
+      .delete(key)
+      .then(() => objects.forget(key))
+      .catch(() => undefined);
+  }
+}
+
+interface Order {
+  readonly id: string;
+  readonly caller: Caller;
+  readonly input: SpeechInput | TranscriptionInput;
+  readonly request: JobRequest;
+  readonly upload: Upload;
+}
+
+function newJob({ id, caller, input, request, upload }: Order, now: number): NewJob {
+  return {
+    id,
+    tenantId: caller.tenantId,
+    keyId: caller.keyId,
+    model: input.model,
+    request,
+    inputKey: upload.key,
+    inputBytes: upload.bytes,
+    metadata: input.metadata ?? {},
+    webhookUrl: input.webhook_url ?? null,
+    createdAt: now,
+  };
+}
+
+const [slowest, fastest] = [0.25, 4];
+
+function speechRequest(input: SpeechInput, model: SpeechModel): JobRequest {
+  const { limit, voices, isStrict } = model;
+  const { voice } = input;
+  if (voices && !voices.includes(voice)) {
+    throw invalidRequest(`voice must be one of ${voices.join(', ')}.`, 'voice');
+  }
+  const { speed = null, instructions = null } = input;
+  if (isStrict && speed !== null && (speed < slowest || speed > fastest)) {
+    const message = `speed must be a number from ${slowest} to ${fastest}, not ${speed}.`;
+    throw invalidRequest(message, 'speed');
+  }
+  const format: SpeechFormat = input.response_format ?? 'mp3';
+  if (!canJoin(format) && splitText(input.input, limit).length > 1) {
+    const longest = `${limit.max} ${limit.unit}`;
+    const message =
+      `A text of more than ${longest} is spoken in pieces, and pieces of ${format} cannot be ` +
+      'joined; use wav, which is lossless too.';
+    throw invalidRequest(message, 'response_format');
+  }
+  return { type: 'speech', voice, format, speed, instructions, limit };
+}
+
+function transcriptionRequest(input: TranscriptionInput): JobRequest {
+  return {
+    type: 'transcription',
+    format: input.response_format ?? 'json',
+    language: input.language ?? null,
+    prompt: input.prompt ?? null,
+    temperature: input.temperature ?? null,
+    granularities: input.timestamp_granularities ?? [],
+  };
+}
+
+function newJobId(): string {
+  return `job_${randomText(24)}`;
+}
+
+function wrongFile(name: string): GatewayError {
+  const message =
+    name === 'file' ? 'file is given more than once.' : `${name} may not be a file; send file.`;
+  return invalidRequest(message, name);
+}
+
+function unknownJob(): GatewayError {
+  return notFound('There is no job with this id.', 'id');
+}

@@ -1,0 +1,118 @@
+import { type Static, type TSchema, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { jobTextLengthMax } from '../core/bounds.ts';
+import { type GatewayError, invalidRequest } from '../core/errors.ts';
+import { explain } from '../core/explain.ts';
+import { isObject, parseJson } from '../core/json.ts';
+import { speechFormats, transcriptFormats } from './job.ts';
+
+/** What may be asked of a job, and every rule about it that needs no other part. */
+
+const optional = <S extends TSchema>(schema: S) => Type.Optional(Type.Union([schema, Type.Null()]));
+const oneOf = <const V extends readonly string[]>(values: V) =>
+  Type.Unsafe<V[number]>(Type.Enum([...values]));
+
+/** As OpenAI bounds it, so that what works there works here. */
+const metadata = Type.Record(
+  Type.String({ pattern: '^[\\s\\S]{1,64}$' }),
+  Type.String({ maxLength: 512 }),
+  { additionalProperties: false },
+);
+const metadataEntriesMax = 16;
+
+const alias = Type.String({ minLength: 1, maxLength: 200 });
+const webhookUrl = Type.String({
+  pattern: '^https?://[\\x21-\\x7e]{1,2000}$',
+  expected: 'an http(s) address of at most 2000 characters',
+});
+
+export const speechSchema = Type.Object({
+  model: alias,
+  input: Type.String(),
+  voice: Type.String({ minLength: 1, maxLength: 200 }),
+  response_format: optional(oneOf(speechFormats)),
+  /** Bounded only where the model's style says so. */
+  speed: optional(Type.Number()),
+  instructions: optional(Type.String({ maxLength: 4_096 })),
+  webhook_url: optional(webhookUrl),
+  metadata: optional(metadata),
+});
+
+export const transcriptionSchema = Type.Object({
+  model: alias,
+  language: optional(
+    Type.String({ pattern: '^[a-z]{2,3}$', expected: 'an ISO-639-1 code such as "en"' }),
+  ),
+  prompt: optional(Type.String({ maxLength: 4_096 })),
+  response_format: optional(oneOf(transcriptFormats)),
+  temperature: optional(Type.Number({ minimum: 0, maximum: 1 })),
+  timestamp_granularities: optional(Type.Array(oneOf(['word', 'segment']), { maxItems: 2 })),
+  webhook_url: optional(webhookUrl),
+  metadata: optional(metadata),
+});
+
+const speechCheck = Compile(speechSchema);
+const transcriptionCheck = Compile(transcriptionSchema);
+
+export type SpeechInput = Static<typeof speechSchema>;
+export type TranscriptionInput = Static<typeof transcriptionSchema>;
+
+export function readSpeechInput(body: unknown): SpeechInput {
+  const input = fit(speechCheck, speechSchema, body);
+  refuseMetadata(input.metadata);
+  const { length } = input.input;
+  // Characters that take two places in memory count once.
+  if (length > jobTextLengthMax && Array.from(input.input).length > jobTextLengthMax) {
+    const message = `input is longer than the ${jobTextLengthMax} characters that a job takes.`;
+    throw invalidRequest(message, 'input');
+  }
+  if (!input.input.isWellFormed()) {
+    throw invalidRequest('input has half of a character: an unpaired surrogate.', 'input');
+  }
+  if (input.input.trim() === '') throw invalidRequest('input is empty.', 'input');
+  return input;
+}
+
+/** The fields of a form; each value is text until it is known what it should be. */
+export function readTranscriptionInput(fields: ReadonlyMap<string, readonly string[]>) {
+  const body: Record<string, unknown> = {};
+  for (const [name, values] of fields) {
+    const field = name.replace(/\[\]$/, '');
+    if (field === 'timestamp_granularities') body[field] = values;
+    else if (values.length > 1) throw invalidRequest(`${name} is given more than once.`, name);
+    else body[field] = readField(field, values[0] ?? '');
+  }
+  const input = fit(transcriptionCheck, transcriptionSchema, body);
+  refuseMetadata(input.metadata);
+  return input;
+}
+
+function readField(name: string, text: string): unknown {
+  if (name === 'temperature') return /^\d+(\.\d+)?$/.test(text) ? Number(text) : text;
+  if (name === 'metadata') return parseJson(text) ?? text;
+  // Forms send a field that was left blank.
+  return text === '' && name !== 'model' ? undefined : text;
+}
+
+function refuseMetadata(given: unknown): void {
+  if (!isObject(given) || Object.keys(given).length <= metadataEntriesMax) return;
+  throw invalidRequest(`metadata has more than ${metadataEntriesMax} entries.`, 'metadata');
+}
+
+function fit<T>(
+  compiled: { Check(value: unknown): value is T },
+  schema: object,
+  value: unknown,
+): T {
+  if (compiled.Check(value)) return value;
+  throw misfit(schema, value);
+}
+
+function misfit(schema: object, value: unknown): GatewayError {
+  const [problem] = explain(schema, value);
+  if (!problem) return invalidRequest('The request does not have the expected shape.');
+  const { path, message } = problem;
+  return path === ''
+    ? invalidRequest(`The request ${message}.`)
+    : invalidRequest(`${path} ${message}.`, path);
+}

@@ -1,0 +1,96 @@
+/** A piece of audio work that outlives the request that asked for it. */
+export interface Job {
+  readonly id: string;
+  readonly tenantId: string;
+  /** The key that asked for it, and pays. */
+  readonly keyId: string;
+  readonly model: string;
+  readonly request: JobRequest;
+  readonly inputKey: string;
+  readonly inputBytes: number;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly webhookUrl: string | null;
+  readonly status: JobStatus;
+  /** Claims since the last piece was finished. */
+  readonly attempts: number;
+  readonly piecesDone: number;
+  /** Null until the input has been looked at. */
+  readonly piecesTotal: number | null;
+  readonly costCredits: number;
+  /** Characters of speech, or milliseconds of audio. */
+  readonly units: number;
+  readonly output: JobOutput | null;
+  readonly failure: JobFailure | null;
+  readonly createdAt: number;
+  readonly startedAt: number | null;
+  readonly completedAt: number | null;
+  /** When a finished output is removed. */
+  readonly expiresAt: number | null;
+}
+
+export const jobStatuses = [
+  'queued',
+  'running',
+  'succeeded',
+  'failed',
+  'cancelled',
+  'expired',
+] as const;
+export type JobStatus = (typeof jobStatuses)[number];
+
+export interface JobOutput {
+  readonly key: string;
+  readonly bytes: number;
+}
+
+export interface JobFailure {
+  readonly message: string;
+  /** Symbol and status of the error table. */
+  readonly type: string;
+  readonly code: number;
+}
+
+export const speechFormats = ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm'] as const;
+export type SpeechFormat = (typeof speechFormats)[number];
+
+export const transcriptFormats = ['json', 'text', 'srt', 'verbose_json', 'vtt'] as const;
+export type TranscriptFormat = (typeof transcriptFormats)[number];
+
+/** The longest text that one call takes. */
+export interface TextLimit {
+  readonly unit: 'characters' | 'bytes';
+  readonly max: number;
+}
+
+export interface SpeechRequest {
+  readonly type: 'speech';
+  readonly voice: string;
+  readonly format: SpeechFormat;
+  readonly speed: number | null;
+  readonly instructions: string | null;
+  /** Kept with the job: whoever takes it over must cut the text at the same places. */
+  readonly limit: TextLimit;
+}
+
+export interface TranscriptionRequest {
+  readonly type: 'transcription';
+  readonly format: TranscriptFormat;
+  readonly language: string | null;
+  readonly prompt: string | null;
+  readonly temperature: number | null;
+  /** Of `timestamp_granularities`: which times `verbose_json` carries. */
+  readonly granularities: readonly string[];
+}
+
+export type JobRequest = SpeechRequest | TranscriptionRequest;
+
+/** One finished part of a job. */
+export interface Piece {
+  readonly number: number;
+  /** What came of it, in the object store. */
+  readonly objectKey: string;
+  readonly costCredits: number;
+  readonly units: number;
+  /** Who served it. */
+  readonly provider: string;
+}

@@ -1,0 +1,139 @@
+import { GatewayError } from '../core/errors.ts';
+import type { SpeechFormat } from './job.ts';
+import { soundOf } from './mp3-frames.ts';
+import { writeOggPage } from './ogg-pages.ts';
+import { type OpusFile, readOpus } from './opus.ts';
+import { readWavHead, wavDataBytesMax, writeWavHead } from './wav.ts';
+
+/** Reads the audio of piece 0, 1, … again; asked more than once, one at a time. */
+export type ReadPiece = (number: number) => Promise<Uint8Array>;
+
+/**
+ * One valid file out of the pieces, as it is written, with one piece in memory at a time. A format
+ * that cannot be joined without decoding is missing here, and refused when a job is created.
+ */
+const joins: Partial<Record<SpeechFormat, Join>> = {
+  mp3: joinMp3,
+  wav: joinWav,
+  opus: joinOpus,
+  aac: joinAac,
+  // Bare samples need nothing between them.
+  pcm: joinBare,
+};
+
+type Join = (count: number, read: ReadPiece) => AsyncGenerator<Uint8Array>;
+
+export function canJoin(format: SpeechFormat): boolean {
+  return joins[format] !== undefined;
+}
+
+export function joinSpeech(
+  format: SpeechFormat,
+  count: number,
+  read: ReadPiece,
+): AsyncGenerator<Uint8Array> {
+  const join = count === 1 ? joinBare : joins[format];
+  if (!join) throw new Error(`${format} was accepted for a text that needs several pieces.`);
+  return join(count, read);
+}
+
+async function* joinBare(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
+  for (let number = 0; number < count; number += 1) yield await read(number);
+}
+
+/** Frames of all pieces, without the tags and seek tables that would lie about the whole. */
+async function* joinMp3(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
+  const same = sameKind('MP3');
+  for (let number = 0; number < count; number += 1) {
+    const found = soundOf(await read(number));
+    if (!found) throw unreadable('MP3', number);
+    same(found.kind, number);
+    yield found.sound;
+  }
+}
+
+/** The header comes first and holds the sum, so the pieces are measured before they are read. */
+async function* joinWav(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
+  const same = sameKind('WAV');
+  const samplesOf = async (number: number) => {
+    const file = await read(number);
+    const head = readWavHead(file);
+    if (!head) throw unreadable('WAV', number);
+    same(Buffer.from(head.format.subarray(0, 16)).toString('hex'), number);
+    const present = Math.min(head.dataBytes, file.length - head.dataStart);
+    const whole = present - (present % head.blockBytes);
+    return { head, samples: file.subarray(head.dataStart, head.dataStart + whole) };
+  };
+  let dataBytes = 0;
+  let format: Uint8Array = new Uint8Array();
+  for (let number = 0; number < count; number += 1) {
+    const { head, samples } = await samplesOf(number);
+    if (number === 0) format = new Uint8Array(head.format);
+    dataBytes += samples.length;
+  }
+  if (dataBytes > wavDataBytesMax) {
+    throw new GatewayError('invalid_request_error', 'The speech is too long for one WAV file.');
+  }
+  yield writeWavHead(format, dataBytes);
+  for (let number = 0; number < count; number += 1) yield (await samplesOf(number)).samples;
+  if (dataBytes % 2 === 1) yield new Uint8Array(1);
+}
+
+/** ADTS frames carry all that a player needs and may follow each other; a tag in front may not. */
+async function* joinAac(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
+  const same = sameKind('AAC');
+  for (let number = 0; number < count; number += 1) {
+    const file = await read(number);
+    const [a = 0, b = 0, c = 0, d = 0] = file;
+    if (a !== 0xff || (b & 0xf6) !== 0xf0) throw unreadable('AAC', number);
+    // Profile, sample rate and channels.
+    same(`${c & 0xfd}/${d & 0xc0}`, number);
+    yield file;
+  }
+}
+
+/**
+ * Pages are numbered through, under one serial, and their times go on where the piece before ended
+ * by its packets: what a last page trims away can only be trimmed at the very end.
+ */
+async function* joinOpus(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
+  const same = sameKind('Opus');
+  let sequence = 0;
+  let before = 0n;
+  for (let number = 0; number < count; number += 1) {
+    const file: OpusFile | undefined = readOpus(await read(number));
+    if (!file) throw unreadable('Opus', number);
+    same(file.kind, number);
+    const isEnd = number === count - 1;
+    const pages = number === 0 ? [...file.headers, ...file.pages] : file.pages;
+    for (const [at, page] of pages.entries()) {
+      const isLast = at === pages.length - 1;
+      const isHeader = sequence < file.headers.length && number === 0;
+      const end = isLast && !isEnd ? file.samples : page.granule;
+      const granule = isHeader || end < 0n ? page.granule : before + end;
+      const place = { serial: 1, sequence, isFirst: sequence === 0, isLast: isLast && isEnd };
+      yield writeOggPage({ ...page, granule }, place);
+      sequence += 1;
+    }
+    before += file.samples;
+  }
+}
+
+/** Pieces of another sample rate or number of channels would play too fast or not at all. */
+function sameKind(name: string): (kind: string, number: number) => void {
+  let first: string | undefined;
+  return (kind, number) => {
+    first ??= kind;
+    if (kind === first) return;
+    throw brokenAudio(`Piece ${number + 1} came as another kind of ${name} than the first`);
+  };
+}
+
+function unreadable(name: string, number: number): GatewayError {
+  return brokenAudio(`Piece ${number + 1} came back as something else than ${name}`);
+}
+
+function brokenAudio(what: string): GatewayError {
+  const message = `${what}, so the pieces cannot be joined.`;
+  return new GatewayError('upstream_error', message);
+}

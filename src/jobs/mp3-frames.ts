@@ -1,0 +1,84 @@
+/** MPEG audio, Layer III, as far as cutting and joining needs it: where its frames are. */
+
+export interface Mp3Frame {
+  readonly bytes: number;
+  readonly samples: number;
+  readonly sampleRate: number;
+  /** Version, sample rate and channels: frames that differ here cannot follow each other. */
+  readonly kind: string;
+}
+
+const kbitsMpeg1 = [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320];
+const kbitsMpeg2 = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160];
+const sampleRatesMpeg1 = [44_100, 48_000, 32_000];
+
+/** The frame that starts here, if one does. */
+export function mp3FrameAt(bytes: Uint8Array, at: number): Mp3Frame | undefined {
+  if (at + 4 > bytes.length || bytes[at] !== 0xff) return undefined;
+  const [b = 0, c = 0, d = 0] = bytes.subarray(at + 1, at + 4);
+  const version = (b >> 3) & 3;
+  if ((b & 0xe0) !== 0xe0 || ((b >> 1) & 3) !== 1 || version === 1) return undefined;
+  const isMpeg1 = version === 3;
+  const kbits = (isMpeg1 ? kbitsMpeg1 : kbitsMpeg2)[c >> 4] ?? 0;
+  const fullRate = sampleRatesMpeg1[(c >> 2) & 3];
+  if (kbits === 0 || fullRate === undefined) return undefined;
+  // MPEG-2 halves the sample rates of MPEG-1, MPEG-2.5 halves them again.
+  const sampleRate = isMpeg1 ? fullRate : version === 2 ? fullRate / 2 : fullRate / 4;
+  const samples = isMpeg1 ? 1_152 : 576;
+  return {
+    bytes: Math.floor((samples / 8) * ((kbits * 1_000) / sampleRate)) + ((c >> 1) & 1),
+    samples,
+    sampleRate,
+    kind: `${version}/${sampleRate}/${d >> 6 === 3 ? 'mono' : 'stereo'}`,
+  };
+}
+
+/** The size of an ID3v2 tag at the start, written in four bytes of seven bits. */
+export function id3Bytes(bytes: Uint8Array): number {
+  const isTag = bytes.length >= 10 && bytes[0] === 0x49 && bytes[1] === 0x44 && bytes[2] === 0x33;
+  if (!isTag) return 0;
+  const [a = 0, b = 0, c = 0, d = 0] = bytes.subarray(6, 10);
+  const footer = ((bytes[5] ?? 0) & 0x10) === 0 ? 0 : 10;
+  const size = ((a & 0x7f) << 21) | ((b & 0x7f) << 14) | ((c & 0x7f) << 7) | (d & 0x7f);
+  return 10 + size + footer;
+}
+
+/**
+ * A first frame that holds no sound but the length and seek table of its file. Behind other frames,
+ * or in front of more than its own file, what it says is wrong.
+ */
+export function isTableFrame(frame: Uint8Array): boolean {
+  const text = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength);
+  return ['Xing', 'Info', 'VBRI'].some((mark) => {
+    const at = text.indexOf(mark, 0, 'latin1');
+    return at >= 4 && at <= 40;
+  });
+}
+
+/** Only the sounding frames of a file, and what kind they are. Undefined when there is none. */
+export function soundOf(
+  file: Uint8Array,
+): { readonly sound: Uint8Array; readonly kind: string } | undefined {
+  let at = id3Bytes(file);
+  // Rubbish between tag and sound is passed over; two frames in a row prove that it has ended.
+  while (at < file.length && !startsHere(file, at)) at += 1;
+  let end = at;
+  let kind = '';
+  for (let frame = mp3FrameAt(file, at); frame; frame = mp3FrameAt(file, end)) {
+    if (end === at && isTableFrame(file.subarray(at, at + frame.bytes))) {
+      at += frame.bytes;
+      end = at;
+      continue;
+    }
+    if (end + frame.bytes > file.length) break;
+    kind ||= frame.kind;
+    end += frame.bytes;
+  }
+  return end > at ? { sound: file.subarray(at, end), kind } : undefined;
+}
+
+function startsHere(file: Uint8Array, at: number): boolean {
+  const first = mp3FrameAt(file, at);
+  if (first === undefined) return false;
+  return at + first.bytes >= file.length || mp3FrameAt(file, at + first.bytes) !== undefined;
+}

@@ -1,0 +1,33 @@
+import { createHash } from 'node:crypto';
+import type { JobRunner } from './runner.ts';
+
+/** More failed tries of one piece than a job can make; a bound all the same. */
+const triesMax = 100;
+
+/**
+ * The request id under which a piece is run. It is the same for everybody who runs the piece: a
+ * worker that dies after the charge and before it has written the result down is followed by one
+ * that runs the piece again under the same id, and the books take an id once. Only an id whose row
+ * says that nothing was charged is left behind for the next.
+ */
+export async function pieceRequestId(
+  job: { readonly id: string; readonly tenantId: string },
+  piece: number,
+  ledgerOf: JobRunner['ledgerOf'],
+): Promise<string> {
+  for (let tries = 0; tries < triesMax; tries += 1) {
+    const id = idOf(job.id, piece, tries);
+    if ((await ledgerOf(job.tenantId, id)) !== 'failed') return id;
+  }
+  throw new Error('A piece of a job failed more often than jobs try.');
+}
+
+/** A UUID whose random bits are a hash. */
+function idOf(jobId: string, piece: number, tries: number): string {
+  const hash = createHash('sha256').update(`${jobId}/${piece}/${tries}`).digest();
+  hash[6] = ((hash[6] ?? 0) & 0x0f) | 0x40;
+  hash[8] = ((hash[8] ?? 0) & 0x3f) | 0x80;
+  const hex = hash.toString('hex');
+  const parts = [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20)];
+  return [...parts, hex.slice(20, 32)].join('-');
+}

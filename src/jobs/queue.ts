@@ -1,0 +1,110 @@
+import type { Job, JobFailure, JobStatus, Piece } from './job.ts';
+
+/** What clients do with jobs. Everything is asked on behalf of one tenant. */
+export interface JobBook {
+  /** Queues it, unless the tenant has too much waiting already. */
+  enqueue(job: NewJob, bounds: QueueBounds): Promise<'queued' | 'too_many' | 'too_large'>;
+  find(tenantId: string, id: string): Promise<Job | undefined>;
+  /** Newest first. */
+  list(tenantId: string, page: JobPage): Promise<readonly Job[]>;
+  /** The job as it is then: cancelled, or as it had ended before. */
+  cancel(tenantId: string, id: string, now: number): Promise<Job | undefined>;
+}
+
+export type NewJob = Pick<
+  Job,
+  | 'id'
+  | 'tenantId'
+  | 'keyId'
+  | 'model'
+  | 'request'
+  | 'inputKey'
+  | 'inputBytes'
+  | 'metadata'
+  | 'webhookUrl'
+  | 'createdAt'
+>;
+
+export interface QueueBounds {
+  readonly waitingMax: number;
+  readonly inputBytesMax: number;
+}
+
+export interface JobPage {
+  readonly limit: number;
+  readonly offset: number;
+  readonly status: JobStatus | null;
+}
+
+/** A claim of one job. Whoever has lost it, to a cancellation or a successor, changes nothing. */
+export interface Lease {
+  readonly jobId: string;
+  readonly token: string;
+}
+
+/** What workers do with jobs. Changes answer false when the lease is lost. */
+export interface JobQueue {
+  /** The next job of the tenant that was served longest ago; also one whose worker has died. */
+  claim(claim: Claim): Promise<{ readonly job: Job; readonly lease: Lease } | undefined>;
+  renew(lease: Lease, until: number): Promise<boolean>;
+  /** Back into the queue. A worker that stops in good order does not count as an attempt. */
+  release(lease: Lease, back: { notBefore: number; isAttempt: boolean }): Promise<boolean>;
+  setPieces(lease: Lease, total: number): Promise<boolean>;
+  /** Writes a finished piece down, with its cost, and forgets earlier attempts. */
+  addPiece(lease: Lease, piece: Piece): Promise<boolean>;
+  pieces(jobId: string): Promise<readonly Piece[]>;
+  /** The one way to an end; a second one changes nothing. */
+  finish(lease: Lease, end: JobEnd): Promise<boolean>;
+}
+
+export interface Claim {
+  readonly now: number;
+  /** Until when the job is ours unless it is renewed. */
+  readonly until: number;
+  /** Tenants that have enough of this worker already. */
+  readonly except: readonly string[];
+}
+
+export type JobEnd =
+  | {
+      readonly status: 'succeeded';
+      readonly outputKey: string;
+      readonly outputBytes: number;
+      readonly expiresAt: number;
+      readonly now: number;
+    }
+  | { readonly status: 'failed'; readonly failure: JobFailure; readonly now: number };
+
+/** Every object that jobs have, from before its first byte until it is deleted. */
+export interface JobObjects {
+  note(key: string, jobId: string, deleteAt: number): Promise<void>;
+  due(now: number, limit: number): Promise<readonly string[]>;
+  forget(key: string): Promise<void>;
+  /** Turns outputs whose time is over into expired ones, and removes old rows. */
+  expire(now: number, rowsBefore: number): Promise<void>;
+}
+
+/** Messages that wait for their receiver. */
+export interface WebhookQueue {
+  /** The next one that is due; it is due again at `again` unless something is said before. */
+  claim(claim: {
+    readonly now: number;
+    readonly again: number;
+    readonly except: readonly string[];
+  }): Promise<Webhook | undefined>;
+  retry(id: string, dueAt: number): Promise<void>;
+  remove(id: string): Promise<void>;
+}
+
+export interface Webhook {
+  readonly id: string;
+  readonly jobId: string;
+  readonly tenantId: string;
+  readonly url: string;
+  /** `job.succeeded` and its like. */
+  readonly event: string;
+  /** Deliveries tried, this one included. */
+  readonly attempts: number;
+  /** When it happened. */
+  readonly createdAt: number;
+}

@@ -1,0 +1,73 @@
+import type { SpeechFormat, TranscriptFormat } from './job.ts';
+
+/**
+ * How a job gets one piece of its work done: as one ordinary call of the gateway's story, with its
+ * routing, fallback, limits, log row and charge. Built in wire/ from the speech and transcription
+ * operations.
+ *
+ * What an implementation promises:
+ * - `requestId` is the id of the call: in the journal, the log and the ledger. The books take each
+ *   id once, so a piece that is run twice under one id is charged once.
+ * - It resolves only when the call is settled, that is when its charge can no longer be lost.
+ * - It rejects with a `GatewayError`. What is not the caller's fault may pass: the job tries again
+ *   later, whatever `retryHelps` says to clients who wait.
+ * - It ends soon after `signal` aborts.
+ */
+export interface JobRunner {
+  synthesise(piece: SpeechPiece): Promise<SynthesisedPiece>;
+  transcribe(piece: TranscriptionPiece): Promise<TranscribedPiece>;
+  /** What the books know about a call: asked before a piece is run again. */
+  ledgerOf(tenantId: string, requestId: string): Promise<PieceLedger>;
+}
+
+/**
+ * `unknown`: no row, or none yet. `failed`: a row that charged nothing, so the id is used up.
+ * `charged`: paid for, though its result may be lost.
+ */
+export type PieceLedger = 'unknown' | 'failed' | 'charged';
+
+interface PieceCall {
+  readonly requestId: string;
+  readonly tenantId: string;
+  /** The key that asked for the job. It may have been revoked since: `invalid_api_key`. */
+  readonly keyId: string;
+  readonly model: string;
+  /** Set from the second piece on: a voice must not change in the middle of a text. */
+  readonly provider: string | null;
+  readonly signal: AbortSignal;
+}
+
+export interface SpeechPiece extends PieceCall {
+  readonly input: string;
+  readonly voice: string;
+  readonly format: SpeechFormat;
+  readonly speed: number | null;
+  readonly instructions: string | null;
+}
+
+export interface SynthesisedPiece {
+  readonly audio: Uint8Array;
+  readonly costCredits: number;
+  readonly provider: string;
+}
+
+export interface TranscriptionPiece extends PieceCall {
+  /** At most 25 MiB, in one of the formats that transcription takes. */
+  readonly audio: Uint8Array;
+  /** `audio.<extension>`: what the file really is, not what the client called it. */
+  readonly filename: string;
+  readonly format: TranscriptFormat;
+  readonly language: string | null;
+  readonly prompt: string | null;
+  readonly temperature: number | null;
+  readonly granularities: readonly string[];
+}
+
+export interface TranscribedPiece {
+  /** The body as a client of /v1/audio/transcriptions gets it in this format. */
+  readonly body: string;
+  /** How long the audio was, as billed; null when nobody knows. */
+  readonly seconds: number | null;
+  readonly costCredits: number;
+  readonly provider: string;
+}

@@ -1,0 +1,81 @@
+import type { TextLimit } from './job.ts';
+
+/**
+ * Cuts a text into pieces that one call takes each, where a reader would breathe: after a paragraph
+ * or sentence, else after a clause, else between words, and only then inside one. Nothing but the
+ * white space around the cuts is lost.
+ */
+export function splitText(text: string, limit: TextLimit): string[] {
+  const pieces: string[] = [];
+  for (let at = afterSpace(text, 0); at < text.length; ) {
+    const end = reach(text, at, limit);
+    // Whether a full stop ends a sentence shows in the character behind it.
+    const cut = end === text.length ? end : at + bestCut(text.slice(at, end + 1), end - at);
+    pieces.push(text.slice(at, cut).trimEnd());
+    at = afterSpace(text, cut);
+  }
+  return pieces;
+}
+
+function afterSpace(text: string, at: number): number {
+  nextWord.lastIndex = at;
+  return nextWord.exec(text)?.index ?? text.length;
+}
+
+const nextWord = /\S/gu;
+
+const closers = '["\'”’»)\\]}」』）】》〉]*';
+const cuts = [
+  // A full stop inside «3.5» ends nothing; CJK marks need no space behind them. A run of marks is
+  // tried from its first only: a text of nothing but full stops must not take quadratic time.
+  new RegExp(`\\n+|(?<![.!?…])[.!?…]+${closers}(?=\\s)|[。！？｡]+${closers}`, 'gu'),
+  new RegExp(`[,;:—–]${closers}(?=\\s)|[，、；：]${closers}`, 'gu'),
+  /(?<=\S)(?=\s)/gu,
+];
+
+/** The last good place to cut within `room`. */
+function bestCut(window: string, room: number): number {
+  for (const rule of cuts) {
+    let last = 0;
+    for (const match of window.matchAll(rule)) {
+      const cut = match.index + match[0].length;
+      if (cut > room) break;
+      last = cut;
+    }
+    if (last > 0) return last;
+  }
+  return lastWholeCharacter(window, room);
+}
+
+/** The index behind the last character that still fits; always one further at least. */
+function reach(text: string, at: number, { unit, max }: TextLimit): number {
+  // In UTF-16 units, which are never fewer than anybody's idea of characters.
+  if (unit === 'characters') return Math.min(text.length, at + Math.max(2, max));
+  let bytes = 0;
+  let end = at;
+  while (end < text.length) {
+    const point = text.codePointAt(end) ?? 0;
+    bytes += point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    if (bytes > max && end > at) break;
+    end += point > 0xffff ? 2 : 1;
+  }
+  return end;
+}
+
+const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
+
+/** A longer cluster than this is no character of any language. */
+const clusterLength = 64;
+
+/** Inside a word without end: at least letters stay with their accents, emoji with their parts. */
+function lastWholeCharacter(window: string, room: number): number {
+  const from = Math.max(0, room - clusterLength);
+  let last = from;
+  for (const { index } of graphemes.segment(window.slice(from))) {
+    if (from + index > room) break;
+    last = from + index;
+  }
+  if (last > from) return last;
+  const isInsidePair = room > 1 && /[\uD800-\uDBFF]$/.test(window.slice(0, room));
+  return isInsidePair ? room - 1 : room;
+}

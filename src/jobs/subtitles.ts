@@ -1,0 +1,66 @@
+/** SRT and WebVTT, as far as joining needs them: cues with times. */
+
+interface Cue {
+  readonly startMs: number;
+  readonly endMs: number;
+  /** Behind the times of a WebVTT cue: where it stands on the screen. */
+  readonly settings: string;
+  readonly text: string;
+}
+
+export interface TimedText {
+  readonly body: string;
+  /** Added to every time in it. */
+  readonly startMs: number;
+}
+
+const clock = '((?:\\d+:)?\\d{1,2}:\\d{2}[.,]\\d{3})';
+const timing = new RegExp(`^\\s*${clock}\\s+-->\\s+${clock}([^\\n]*)$`, 'm');
+
+export function joinSubtitles(format: 'srt' | 'vtt', parts: readonly TimedText[]): string {
+  const cues = parts.flatMap(({ body, startMs }) =>
+    readCues(body).map((cue) => ({
+      ...cue,
+      startMs: cue.startMs + startMs,
+      endMs: cue.endMs + startMs,
+    })),
+  );
+  const beforeMs = format === 'srt' ? ',' : '.';
+  const blocks = cues.map((cue, index) => {
+    const number = format === 'srt' ? `${index + 1}\n` : '';
+    const times = `${writeClock(cue.startMs, beforeMs)} --> ${writeClock(cue.endMs, beforeMs)}`;
+    return `${number}${times}${cue.settings}\n${cue.text}\n\n`;
+  });
+  return `${format === 'vtt' ? 'WEBVTT\n\n' : ''}${blocks.join('')}`;
+}
+
+/** Blocks without times are headers and notes; they are left out. */
+function readCues(body: string): Cue[] {
+  const blocks = body.replaceAll('\r\n', '\n').split(/\n{2,}/);
+  return blocks.flatMap((block) => {
+    const found = timing.exec(block);
+    if (!found) return [];
+    const [line, start = '', end = '', settings = ''] = found;
+    return [
+      {
+        startMs: readClock(start),
+        endMs: readClock(end),
+        settings: settings.trimEnd(),
+        text: block.slice(found.index + line.length).trim(),
+      },
+    ];
+  });
+}
+
+/** `00:01:02,345`, or without hours. */
+function readClock(text: string): number {
+  const [ms = 0, seconds = 0, minutes = 0, hours = 0] = text.split(/[:.,]/).reverse().map(Number);
+  return ((hours * 60 + minutes) * 60 + seconds) * 1000 + ms;
+}
+
+function writeClock(ms: number, beforeMs: ',' | '.'): string {
+  const two = (value: number) => String(Math.floor(value)).padStart(2, '0');
+  const [hours, minutes, seconds] = [ms / 3_600_000, (ms / 60_000) % 60, (ms / 1000) % 60];
+  const rest = String(ms % 1000).padStart(3, '0');
+  return `${two(hours)}:${two(minutes)}:${two(seconds)}${beforeMs}${rest}`;
+}

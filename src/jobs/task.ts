@@ -1,0 +1,109 @@
+import type { Job, Piece, SpeechRequest, TranscriptionRequest } from './job.ts';
+import { joinSpeech } from './join-speech.ts';
+import { joinTranscripts } from './join-transcripts.ts';
+import type { Chunks, ObjectStore, StoredObject } from './objects.ts';
+import type { JobRunner } from './runner.ts';
+import { planCuts, readCut } from './split-audio.ts';
+import { splitText } from './split-text.ts';
+
+/** A job as the pieces it falls into. The same job always falls into the same ones. */
+export interface Task {
+  readonly count: number;
+  /** Pieces that may run at once, after the first has shown who serves the job. */
+  readonly atOnce: number;
+  run(call: PieceCall): Promise<PieceResult>;
+  /** What the extension of a piece and of the output is. */
+  readonly pieceExtension: string;
+  readonly outputExtension: string;
+  join(read: (number: number) => Promise<Uint8Array>): Chunks;
+}
+
+export interface PieceCall {
+  readonly number: number;
+  readonly requestId: string;
+  readonly provider: string | null;
+  readonly signal: AbortSignal;
+}
+
+export interface PieceResult extends Pick<Piece, 'costCredits' | 'units' | 'provider'> {
+  readonly bytes: Uint8Array;
+}
+
+export async function taskOf(
+  job: Job,
+  runner: JobRunner,
+  store: Pick<ObjectStore, 'open'>,
+): Promise<Task> {
+  const input = await store.open(job.inputKey);
+  if (!input) throw new Error('The input of a job is gone.');
+  const { request } = job;
+  return request.type === 'speech'
+    ? speechTask(job, request, await input.body.text(), runner)
+    : transcriptionTask(job, request, input, runner);
+}
+
+function speechTask(job: Job, request: SpeechRequest, text: string, runner: JobRunner): Task {
+  const { format, voice, speed, instructions, limit } = request;
+  const texts = splitText(text, limit);
+  const { tenantId, keyId, model } = job;
+  return {
+    count: texts.length,
+    atOnce: 3,
+    pieceExtension: format,
+    outputExtension: format,
+    async run({ number, ...call }) {
+      const input = texts[number] ?? '';
+      const words = { input, voice, format, speed, instructions };
+      const made = await runner.synthesise({ tenantId, keyId, model, ...words, ...call });
+      return { ...made, bytes: made.audio, units: Array.from(input).length };
+    },
+    join: (read) => joinSpeech(format, texts.length, read),
+  };
+}
+
+const transcriptExtensions = {
+  json: 'json',
+  verbose_json: 'json',
+  text: 'txt',
+  srt: 'srt',
+  vtt: 'vtt',
+} as const;
+
+async function transcriptionTask(
+  job: Job,
+  request: TranscriptionRequest,
+  file: StoredObject,
+  runner: JobRunner,
+): Promise<Task> {
+  const cuts = await planCuts(file);
+  const { tenantId, keyId, model, inputKey } = job;
+  const { type: _, ...wishes } = request;
+  const extension = transcriptExtensions[request.format];
+  return {
+    count: cuts.length,
+    // Each holds its 24 MB while it is sent.
+    atOnce: 1,
+    pieceExtension: extension,
+    outputExtension: extension,
+    async run({ number, ...call }) {
+      const cut = cuts[number] ?? { from: 0, to: 0, startMs: 0 };
+      // The key names the kind of audio by its first bytes, whatever the client called it.
+      const filename = `audio.${inputKey.split('.')[1]}`;
+      const audio = await readCut(file, cut);
+      const made = await runner.transcribe({
+        ...{ tenantId, keyId, model, filename, audio },
+        ...wishes,
+        ...call,
+      });
+      const units = Math.round((made.seconds ?? 0) * 1000);
+      return { ...made, bytes: new TextEncoder().encode(made.body), units };
+    },
+    async *join(read) {
+      const parts: { body: string; startMs: number }[] = [];
+      for (const [number, { startMs }] of cuts.entries()) {
+        parts.push({ body: new TextDecoder().decode(await read(number)), startMs });
+      }
+      yield new TextEncoder().encode(joinTranscripts(request.format, parts));
+    },
+  };
+}

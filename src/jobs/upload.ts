@@ -1,0 +1,73 @@
+import { invalidRequest } from '../core/errors.ts';
+import type { FormFile } from '../core/form.ts';
+import { newObjectKey } from '../core/object-key.ts';
+import { audioExtensions, extensionOf, sniffAudio, sniffBytes } from './audio-type.ts';
+import type { ObjectStore } from './objects.ts';
+import type { JobObjects } from './queue.ts';
+
+export interface UploadParts {
+  readonly store: ObjectStore;
+  readonly objects: Pick<JobObjects, 'note'>;
+}
+
+export interface Upload {
+  readonly key: string;
+  readonly bytes: number;
+}
+
+/** An upload that no job came of is swept away after so long, should all else fail. */
+const orphanMs = 24 * 3_600_000;
+
+/** Stores an audio file as it arrives. Its first bytes decide what it is, before any is kept. */
+export async function storeAudio(
+  file: FormFile,
+  jobId: string,
+  now: number,
+  { store, objects }: UploadParts,
+): Promise<Upload> {
+  const extension = extensionOf(file.filename);
+  const listed = audioExtensions.join(', ');
+  if (extension !== undefined && !audioExtensions.includes(extension)) {
+    throw invalidRequest(`file has the extension .${extension}; use one of ${listed}.`, 'file');
+  }
+  const source = file.chunks[Symbol.asyncIterator]();
+  const start = await firstBytes(source);
+  if (start.length === 0) throw invalidRequest('file is empty.', 'file');
+  const kind = sniffAudio(start);
+  if (kind === undefined) {
+    throw invalidRequest(`file is no audio that is known here; use one of ${listed}.`, 'file');
+  }
+  const key = newObjectKey(kind);
+  await objects.note(key, jobId, now + orphanMs);
+  return { key, bytes: await store.put(key, rest(start, source)) };
+}
+
+export async function storeText(
+  text: string,
+  jobId: string,
+  now: number,
+  { store, objects }: UploadParts,
+): Promise<Upload> {
+  const key = newObjectKey('txt');
+  await objects.note(key, jobId, now + orphanMs);
+  return { key, bytes: await store.put(key, [new TextEncoder().encode(text)]) };
+}
+
+/** Chunks may be of one byte. */
+async function firstBytes(source: AsyncIterator<Uint8Array>): Promise<Uint8Array> {
+  let start: Uint8Array = new Uint8Array();
+  while (start.length < sniffBytes) {
+    const next = await source.next();
+    if (next.done) break;
+    start = start.length === 0 ? next.value : Buffer.concat([start, next.value]);
+  }
+  return start;
+}
+
+async function* rest(
+  start: Uint8Array,
+  source: AsyncIterator<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  yield start;
+  for (let next = await source.next(); !next.done; next = await source.next()) yield next.value;
+}

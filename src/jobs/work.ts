@@ -1,0 +1,141 @@
+import { jobOutputMs } from '../core/bounds.ts';
+import { GatewayError } from '../core/errors.ts';
+import { newObjectKey } from '../core/object-key.ts';
+import type { Job, Piece } from './job.ts';
+import type { ObjectStore } from './objects.ts';
+import { pieceRequestId } from './piece-id.ts';
+import type { JobObjects, JobQueue, Lease } from './queue.ts';
+import type { JobRunner } from './runner.ts';
+import { type Task, taskOf } from './task.ts';
+
+export interface WorkParts {
+  readonly queue: JobQueue;
+  readonly objects: JobObjects;
+  readonly store: ObjectStore;
+  readonly runner: JobRunner;
+  now(): number;
+}
+
+/** The job belongs to somebody else now, or to nobody: nothing more may be done for it. */
+export class LeaseLost extends Error {
+  override readonly name = 'LeaseLost';
+}
+
+/** The process stops: what runs is finished, and the rest is left to another. */
+export class Interrupted extends Error {
+  override readonly name = 'Interrupted';
+}
+
+/** Nothing that a repetition could mend. */
+export class Hopeless extends Error {
+  override readonly name = 'Hopeless';
+  readonly error: GatewayError;
+
+  constructor(error: GatewayError) {
+    super(error.message);
+    this.error = error;
+  }
+}
+
+/** Objects of a running job outlive any job; they are swept sooner when it ends. */
+const workingMs = jobOutputMs;
+
+/**
+ * Does a job from where it stands: every piece that is written down already is kept, the others
+ * are run, then all are joined. Rejects when a piece fails; those that ran beside it are finished
+ * and written down first, since they are paid for.
+ */
+export async function work(
+  job: Job,
+  lease: Lease,
+  signal: AbortSignal,
+  parts: WorkParts & { isStopping(): boolean },
+): Promise<void> {
+  const { queue, store, runner, now } = parts;
+  const mayStart = () => !signal.aborted && !parts.isStopping();
+  const task = await taskOf(job, runner, store);
+  held(await queue.setPieces(lease, task.count));
+  const done = new Map((await queue.pieces(job.id)).map((piece) => [piece.number, piece]));
+  const missing = Array.from({ length: task.count }, (_, number) => number).filter(
+    (number) => !done.has(number),
+  );
+  const runOne = async (number: number) => {
+    const provider = done.values().next().value?.provider ?? null;
+    done.set(number, await runPiece({ job, lease, task, number, provider, signal }, parts));
+  };
+  if (done.size === 0) await runOne(missing.shift() ?? 0);
+  await runAll(missing, task.atOnce, runOne, mayStart);
+  signal.throwIfAborted();
+  if (done.size < task.count) throw new Interrupted('The worker stops.');
+  const outputKey = newObjectKey(task.outputExtension);
+  await parts.objects.note(outputKey, job.id, now() + workingMs);
+  const read = async (number: number) => readPiece(done.get(number), store);
+  const outputBytes = await store.put(outputKey, task.join(read)).catch(hopelessIfTold);
+  const end = { outputKey, outputBytes, expiresAt: now() + jobOutputMs, now: now() };
+  held(await queue.finish(lease, { status: 'succeeded', ...end }));
+}
+
+interface PieceWork {
+  readonly job: Job;
+  readonly lease: Lease;
+  readonly task: Task;
+  readonly number: number;
+  readonly provider: string | null;
+  readonly signal: AbortSignal;
+}
+
+/** Runs one piece and writes down what came of it; only then is it done. */
+async function runPiece(
+  { job, lease, task, number, provider, signal }: PieceWork,
+  { queue, objects, store, runner, now }: WorkParts,
+): Promise<Piece> {
+  const ledgerOf: JobRunner['ledgerOf'] = (tenant, id) => runner.ledgerOf(tenant, id);
+  const requestId = await pieceRequestId(job, number, ledgerOf);
+  const { bytes, costCredits, units, ...made } = await task.run({
+    number,
+    requestId,
+    provider,
+    signal,
+  });
+  const objectKey = newObjectKey(task.pieceExtension);
+  await objects.note(objectKey, job.id, now() + workingMs);
+  await store.put(objectKey, [bytes]);
+  const piece: Piece = { number, objectKey, costCredits, units, provider: made.provider };
+  held(await queue.addPiece(lease, piece));
+  return piece;
+}
+
+/** A few at a time; after a failure no further one starts, and the failure is passed on. */
+async function runAll(
+  numbers: readonly number[],
+  atOnce: number,
+  runOne: (number: number) => Promise<void>,
+  mayStart: () => boolean,
+): Promise<void> {
+  const waiting = [...numbers];
+  const failures: unknown[] = [];
+  const lane = async () => {
+    while (mayStart() && failures.length === 0) {
+      const number = waiting.shift();
+      if (number === undefined) return;
+      await runOne(number).catch((thrown: unknown) => failures.push(thrown));
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, lane));
+  if (failures.length > 0) throw failures[0];
+}
+
+async function readPiece(piece: Piece | undefined, store: ObjectStore): Promise<Uint8Array> {
+  const object = piece && (await store.open(piece.objectKey));
+  if (!object) throw new Error('A finished piece of a job is gone.');
+  return new Uint8Array(await object.body.arrayBuffer());
+}
+
+/** Pieces that do not fit together never will; a full disk may be emptied. */
+function hopelessIfTold(thrown: unknown): never {
+  throw thrown instanceof GatewayError ? new Hopeless(thrown) : thrown;
+}
+
+function held(isHeld: boolean): void {
+  if (!isHeld) throw new LeaseLost('The job was cancelled or taken over.');
+}

@@ -1,0 +1,81 @@
+/** Small real audio files of known length, made from nothing. */
+import { mp3Note, pcmNote, wavHeader } from '../../src/demo/melody.ts';
+import { type OggPage, writeOggPage } from '../../src/jobs/ogg-pages.ts';
+
+/** Each note of the demo lasts 240 ms at 24 kHz, mono. */
+export const noteSeconds = 0.24;
+
+export function wavFile(notes: number): Uint8Array {
+  return Buffer.concat([wavHeader(notes), ...notesOf(notes, pcmNote)]);
+}
+
+/** Bare frames. */
+export function mp3File(notes: number): Uint8Array {
+  return Buffer.concat(notesOf(notes, mp3Note));
+}
+
+/** With everything that encoders put around the frames: tags at both ends, and a seek table. */
+export function decoratedMp3(notes: number): Uint8Array {
+  const title = Buffer.from('\x00\x00\x00\x00A title', 'latin1');
+  const frame = Buffer.concat([Buffer.from('TIT2\x00\x00\x00\x07', 'latin1'), title.subarray(2)]);
+  const id3 = Buffer.concat([
+    Buffer.from([0x49, 0x44, 0x33, 4, 0, 0, 0, 0, 0, frame.length]),
+    frame,
+  ]);
+  // A frame like the first, whose side information is followed by a table instead of sound.
+  const [first = new Uint8Array()] = notesOf(1, mp3Note);
+  const table = Buffer.alloc(96);
+  table.set(first.subarray(0, 4));
+  table.write('Xing', 13, 'latin1');
+  table.writeUInt32BE(1, 17);
+  table.writeUInt32BE(notes * 10, 21);
+  const id3v1 = Buffer.alloc(128);
+  id3v1.write('TAG', 0, 'latin1');
+  return Buffer.concat([id3, table, mp3File(notes), id3v1]);
+}
+
+function notesOf(notes: number, encode: (note: number) => Uint8Array): Uint8Array[] {
+  return Array.from({ length: notes }, (_, index) => encode(index % 5));
+}
+
+export const opusPreSkip = 312;
+
+/** Silence of 20 ms packets, ten to a page; `trimSamples` are cut off its end. */
+export function opusFile(packets: number, trimSamples = 0, serial = 77): Uint8Array {
+  const head = Buffer.alloc(19);
+  head.write('OpusHead', 0, 'latin1');
+  head.set([1, 1], 8);
+  head.writeUInt16LE(opusPreSkip, 10);
+  head.writeUInt32LE(24_000, 12);
+  const tags = Buffer.from('OpusTags\x00\x00\x00\x00\x00\x00\x00\x00', 'latin1');
+  const pages: OggPage[] = [pageOf([head], 0n), pageOf([tags], 0n)];
+  const silence = Uint8Array.of(0xf8, 0xff, 0xfe);
+  for (let at = 0; at < packets; at += 10) {
+    const here = Math.min(10, packets - at);
+    const isLast = at + here === packets;
+    const end = BigInt((at + here) * 960 - (isLast ? trimSamples : 0));
+    pages.push(pageOf(Array(here).fill(silence), end));
+  }
+  return Buffer.concat(
+    pages.map((page, sequence) => {
+      const [isFirst, isLast] = [sequence === 0, sequence === pages.length - 1];
+      return writeOggPage(page, { serial, sequence, isFirst, isLast });
+    }),
+  );
+}
+
+function pageOf(packets: readonly Uint8Array[], granule: bigint): OggPage {
+  return {
+    isContinued: false,
+    granule,
+    lacing: Uint8Array.from(packets, ({ length }) => length),
+    body: Buffer.concat(packets),
+  };
+}
+
+/** AAC in ADTS: the headers are real, what they carry is not. Frames of 1024 samples, 24 kHz. */
+export function aacFile(frames: number): Uint8Array {
+  const frame = Buffer.alloc(64, 0x21);
+  frame.set([0xff, 0xf1, 0x58, 0x40, 64 >> 3, ((64 & 7) << 5) | 0x1f, 0xfc]);
+  return Buffer.concat(Array(frames).fill(frame));
+}

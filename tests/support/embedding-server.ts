@@ -1,0 +1,70 @@
+/**
+ * Cohere's and Gemini's embeddings on loopback: the text "… 17" becomes the vector [17, its
+ * length], so that a test sees which text ended up where.
+ */
+
+export interface EmbeddingCall {
+  readonly path: string;
+  readonly headers: Headers;
+  readonly body: Record<string, unknown>;
+  readonly texts: readonly string[];
+}
+
+export class EmbeddingServer {
+  readonly calls: EmbeddingCall[] = [];
+  /** Cohere's `meta.billed_units.input_tokens` for each text; null leaves `meta` out. */
+  tokensPerText: number | null = null;
+  /** Answered instead, once. */
+  refusal: Response | null = null;
+  callsAtOnceMost = 0;
+  #callsAtOnce = 0;
+  readonly #server = Bun.serve({ port: 0, fetch: (request) => this.#answer(request) });
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#server.port}`;
+  }
+
+  async stop(): Promise<void> {
+    await this.#server.stop(true);
+  }
+
+  reset(): void {
+    this.calls.length = 0;
+    this.tokensPerText = null;
+    this.refusal = null;
+    this.callsAtOnceMost = 0;
+  }
+
+  async #answer(request: Request): Promise<Response> {
+    this.#callsAtOnce += 1;
+    this.callsAtOnceMost = Math.max(this.callsAtOnceMost, this.#callsAtOnce);
+    try {
+      const { pathname: path } = new URL(request.url);
+      const body = (await request.json()) as Record<string, unknown>;
+      const isCohere = path.endsWith('/embed');
+      const texts = isCohere ? (body.texts as string[]) : geminiTexts(body);
+      this.calls.push({ path, headers: request.headers, body, texts });
+      // Long enough for calls sent together to meet here.
+      await Bun.sleep(20);
+      const { refusal } = this;
+      this.refusal = null;
+      if (refusal) return refusal;
+      const vectors = texts.map((text) => [Number(/\d+$/.exec(text)?.[0] ?? -1), text.length]);
+      if (!isCohere) return Response.json({ embeddings: vectors.map((values) => ({ values })) });
+      const meta = { billed_units: { input_tokens: texts.length * (this.tokensPerText ?? 0) } };
+      return Response.json({
+        id: 'e1',
+        embeddings: { float: vectors },
+        response_type: 'embeddings_by_type',
+        ...(this.tokensPerText === null ? {} : { meta }),
+      });
+    } finally {
+      this.#callsAtOnce -= 1;
+    }
+  }
+}
+
+function geminiTexts({ requests }: Record<string, unknown>): string[] {
+  const all = requests as { content: { parts: { text: string }[] } }[];
+  return all.map(({ content }) => content.parts.map(({ text }) => text).join(''));
+}

@@ -1,0 +1,203 @@
+/** A worker on a real store and real files, with a provider and books that the test plays. */
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Caller } from '../../src/core/caller.ts';
+import { GatewayError } from '../../src/core/errors.ts';
+import type { FormPart } from '../../src/core/form.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { JobDesk, type SpeechModel } from '../../src/jobs/desk.ts';
+import type { Job } from '../../src/jobs/job.ts';
+import { ObjectLinks } from '../../src/jobs/object-links.ts';
+import type { ObjectStore } from '../../src/jobs/objects.ts';
+import type {
+  JobRunner,
+  PieceLedger,
+  SpeechPiece,
+  SynthesisedPiece,
+  TranscribedPiece,
+  TranscriptionPiece,
+} from '../../src/jobs/runner.ts';
+import { JobSweep } from '../../src/jobs/sweep.ts';
+import { JobWorker, type WorkerParts } from '../../src/jobs/worker.ts';
+import { FileObjects } from '../../src/store/objects-files.ts';
+import { openStore, type Store } from '../../src/store/open.ts';
+import { makeTenant } from '../contracts/engines.ts';
+import { wavFile } from './audio-files.ts';
+
+/** Two credits a character; the books take every request id once, like the real ones. */
+export class PlayedRunner implements JobRunner {
+  readonly spoken: SpeechPiece[] = [];
+  readonly heard: TranscriptionPiece[] = [];
+  readonly #rows = new Map<string, number>();
+  /** What becomes of a call, when it is not simply answered. */
+  onCall: (piece: SpeechPiece | TranscriptionPiece) => Promise<void> = async () => {};
+  /** One note of sound for each character, unless a test wants another answer. */
+  speak: (piece: SpeechPiece) => Uint8Array = ({ input }) => wavFile(input.length);
+  hear: (piece: TranscriptionPiece) => string = () => JSON.stringify({ text: 'Heard.' });
+
+  /** Everything that was charged, once for each id. */
+  get charged(): number {
+    return [...this.#rows.values()].reduce((sum, credits) => sum + credits, 0);
+  }
+
+  get requestIds(): string[] {
+    return [...this.#rows.keys()];
+  }
+
+  /** What the journal of a dead process leaves of a call that it had begun. */
+  died(requestId: string): void {
+    this.#book(requestId, 0);
+  }
+
+  async synthesise(piece: SpeechPiece): Promise<SynthesisedPiece> {
+    this.spoken.push(piece);
+    await this.onCall(piece);
+    const costCredits = piece.input.length * 2;
+    this.#book(piece.requestId, costCredits);
+    return { audio: this.speak(piece), costCredits, provider: 'played' };
+  }
+
+  async transcribe(piece: TranscriptionPiece): Promise<TranscribedPiece> {
+    this.heard.push(piece);
+    await this.onCall(piece);
+    this.#book(piece.requestId, 50);
+    return { body: this.hear(piece), seconds: 1.5, costCredits: 50, provider: 'played' };
+  }
+
+  async ledgerOf(_tenantId: string, requestId: string): Promise<PieceLedger> {
+    const charge = this.#rows.get(requestId);
+    if (charge === undefined) return 'unknown';
+    return charge > 0 ? 'charged' : 'failed';
+  }
+
+  #book(requestId: string, credits: number): void {
+    if (!this.#rows.has(requestId)) this.#rows.set(requestId, credits);
+  }
+}
+
+export class JobBench {
+  readonly runner = new PlayedRunner();
+  readonly desk: JobDesk;
+  readonly failures: unknown[] = [];
+  readonly store: Store;
+  readonly objects: ObjectStore;
+  readonly links = new ObjectLinks(new Secret('a secret of the operator, long enough'));
+  readonly #folder: string;
+  now = 1_800_000_000_000;
+  speechModel: SpeechModel = {
+    limit: { unit: 'characters', max: 20 },
+    isStrict: true,
+    voices: null,
+  };
+
+  static async open(): Promise<JobBench> {
+    const folder = mkdtempSync(join(tmpdir(), 'tollgate-jobs-'));
+    return new JobBench(folder, await openStore(`sqlite:${join(folder, 'tollgate.db')}`));
+  }
+
+  private constructor(folder: string, store: Store) {
+    this.#folder = folder;
+    this.store = store;
+    this.objects = new FileObjects(join(folder, 'objects'), this.links);
+    this.desk = new JobDesk({
+      book: store.jobs.book,
+      objects: store.jobs.objects,
+      store: this.objects,
+      speechModel: async () => this.speechModel,
+      transcriptionModel: async (_caller, alias) => {
+        if (alias === 'played/hear') return;
+        throw new GatewayError('invalid_request_error', 'No such model.', { status: 404 });
+      },
+      refusalOfAddress: async (url) => (url.includes('127.0.0.1') ? 'Not there.' : null),
+      now: () => this.now,
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.store.database.close();
+    rmSync(this.#folder, { recursive: true });
+  }
+
+  /** A worker as another process would have it. */
+  worker(change: Partial<WorkerParts> = {}): JobWorker {
+    return new JobWorker({
+      queue: this.store.jobs.queue,
+      objects: this.store.jobs.objects,
+      store: this.objects,
+      runner: this.runner,
+      now: () => this.now,
+      onFailure: (_id, thrown) => this.failures.push(thrown),
+      ...change,
+    });
+  }
+
+  sweep(): Promise<void> {
+    const { objects } = this.store.jobs;
+    return new JobSweep({ objects, store: this.objects, now: () => this.now }).run();
+  }
+
+  async newCaller(): Promise<Caller> {
+    const tenant = makeTenant();
+    await this.store.directory.addTenant(tenant);
+    return {
+      tenantId: tenant.id,
+      keyId: 'key_of_the_caller',
+      kind: 'routing',
+      scopes: null,
+      models: null,
+      requestsPerMinute: null,
+      concurrentRequests: null,
+      cacheMode: null,
+      limitCredits: null,
+      limitReset: null,
+      expiresAt: null,
+    };
+  }
+
+  async speech(caller: Caller, input: string, more: object = {}): Promise<string> {
+    const body = { model: 'played/speak', input, voice: 'v', response_format: 'wav', ...more };
+    return (await this.desk.createSpeech(caller, body, 'http://g.test')).id;
+  }
+
+  async transcription(
+    caller: Caller,
+    audio: Uint8Array,
+    fields: Readonly<Record<string, string>> = {},
+  ): Promise<string> {
+    const form = formOf(audio, { model: 'played/hear', ...fields });
+    return (await this.desk.createTranscription(caller, form, 'http://g.test')).id;
+  }
+
+  async job({ tenantId }: Caller, id: string): Promise<Job> {
+    const job = await this.store.jobs.book.find(tenantId, id);
+    if (!job) throw new Error(`There is no job ${id}.`);
+    return job;
+  }
+
+  async output(caller: Caller, id: string): Promise<Buffer> {
+    const { output, status, failure } = await this.job(caller, id);
+    const object = output && (await this.objects.open(output.key));
+    if (!object) throw new Error(`The job is ${status}: ${failure?.message}`);
+    return Buffer.from(await object.body.arrayBuffer());
+  }
+
+  /** Names of all stored objects. */
+  stored(): string[] {
+    return readdirSync(join(this.#folder, 'objects')).toSorted();
+  }
+}
+
+export async function* formOf(
+  audio: Uint8Array | null,
+  fields: Readonly<Record<string, string>>,
+  filename = 'a.wav',
+): AsyncGenerator<FormPart> {
+  if (audio) {
+    const chunks = (async function* () {
+      for (let at = 0; at < audio.length; at += 65_536) yield audio.slice(at, at + 65_536);
+    })();
+    yield { kind: 'file', name: 'file', filename, contentType: 'audio/wav', chunks };
+  }
+  for (const [name, value] of Object.entries(fields)) yield { kind: 'field', name, value };
+}

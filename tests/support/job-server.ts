@@ -1,0 +1,103 @@
+/** The routes of jobs on a real socket, before a bench whose worker the test moves by hand. */
+
+import { hashKey } from '../../src/auth/api-key.ts';
+import { Authenticator } from '../../src/auth/authenticate.ts';
+import { firstStart } from '../../src/auth/first-start.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { jobRoutes } from '../../src/http/jobs.ts';
+import { objectRoutes } from '../../src/http/objects.ts';
+import { HttpServer } from '../../src/http/server.ts';
+import { WebhookSigner } from '../../src/jobs/webhook-signature.ts';
+import { createLog } from '../../src/telemetry/log.ts';
+import { makeKey } from '../contracts/engines.ts';
+import { type Reply, readReply } from './in-process.ts';
+import { JobBench } from './job-bench.ts';
+
+const routing = 'sk-tg-jobs-0123456789abcdef0123456789abcd';
+const management = 'sk-mgmt-jobs-0123456789abcdef0123456789';
+/** A second tenant, and a key without the scope. */
+const stranger = 'sk-tg-stranger-0123456789abcdef012345678';
+const chatOnly = 'sk-tg-chatonly-0123456789abcdef012345678';
+
+export class JobServer {
+  readonly keys = { routing, management, stranger, chatOnly };
+  readonly bench: JobBench;
+  readonly url: string;
+  readonly logged: string[] = [];
+  /** Keys whose requests were counted for the limits. */
+  readonly counted: string[] = [];
+  readonly #server: HttpServer;
+
+  static async start(): Promise<JobServer> {
+    const bench = await JobBench.open();
+    const { directory } = bench.store;
+    await firstStart(
+      {
+        apiKey: new Secret(routing),
+        managementKey: new Secret(management),
+        adminToken: null,
+        credits: 0,
+      },
+      { directory, grantOnce: async () => {}, now: bench.now },
+    );
+    const other = await bench.newCaller();
+    const open = { scopes: null, models: null, expiresAt: null };
+    await directory.addKey(makeKey(other.tenantId, open), hashKey(stranger));
+    const narrow = makeKey('default', { ...open, scopes: ['chat'] });
+    await directory.addKey(narrow, hashKey(chatOnly));
+    return new JobServer(bench);
+  }
+
+  private constructor(bench: JobBench) {
+    this.bench = bench;
+    const signer = new WebhookSigner(new Secret('a secret of the operator, long enough'));
+    this.#server = new HttpServer({
+      routes: [
+        ...jobRoutes({
+          desk: bench.desk,
+          publicUrl: null,
+          countRequest: ({ keyId }, headers) => {
+            this.counted.push(keyId);
+            headers['x-ratelimit-limit'] = '600';
+          },
+          webhookSecretOf: (tenantId) => signer.secretOf(tenantId),
+          once: (_, make) => make(),
+        }),
+        ...objectRoutes({
+          open: (key) => bench.objects.open(key),
+          isValidLink: (key, query, now) => bench.links.isValid(key, query, now),
+          now: () => bench.now,
+        }),
+      ],
+      authenticator: new Authenticator(bench.store.directory),
+      log: createLog((line) => this.logged.push(line)),
+    });
+    this.url = `http://127.0.0.1:${this.#server.listen('127.0.0.1', 0)}`;
+  }
+
+  async stop(): Promise<void> {
+    await this.#server.drain(1);
+    await this.bench.close();
+  }
+
+  async send(method: string, path: string, init: RequestInit = {}, key = routing): Promise<Reply> {
+    const headers = { authorization: `Bearer ${key}`, ...init.headers };
+    return readReply(await fetch(this.url + path, { ...init, method, headers }));
+  }
+
+  post(body: unknown, key?: string): Promise<Reply> {
+    const headers = { 'content-type': 'application/json' };
+    return this.send('POST', '/v1/jobs', { body: JSON.stringify(body), headers }, key);
+  }
+
+  postForm(form: FormData, key?: string): Promise<Reply> {
+    return this.send('POST', '/v1/jobs', { body: form }, key);
+  }
+
+  /** Does everything that waits. */
+  async work(): Promise<void> {
+    const worker = this.bench.worker();
+    await worker.claim();
+    await worker.idle();
+  }
+}

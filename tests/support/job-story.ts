@@ -1,0 +1,152 @@
+/** A gateway whose transcription jobs ask a chat model: another operation takes the same way. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { firstStart } from '../../src/auth/first-start.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { readChatRequest } from '../../src/dialects/openai/chat-request.ts';
+import { openAiConversation } from '../../src/dialects/openai/conversation.ts';
+import { HttpServer } from '../../src/http/server.ts';
+import type { JobQueue } from '../../src/jobs/queue.ts';
+import type { TranscriptionPiece } from '../../src/jobs/runner.ts';
+import { ChatErrand } from '../../src/operations/chat.ts';
+import { openStore, type Store } from '../../src/store/open.ts';
+import { secretKeyOf } from '../../src/store/secret-key.ts';
+import { createLog } from '../../src/telemetry/log.ts';
+import { furnish } from '../../src/wire/furnish.ts';
+import { Jobs } from '../../src/wire/jobs.ts';
+import { openLasting } from '../../src/wire/lasting.ts';
+import { wavFile } from './audio-files.ts';
+import { chatModel, type Reply, readReply } from './in-process.ts';
+
+export const storyKeys = {
+  routing: 'sk-tg-jobstory-0123456789abcdef012345678',
+  management: 'sk-mgmt-jobstory-0123456789abcdef0123456',
+};
+
+class Asking extends ChatErrand {
+  override misfit(): null {
+    return null;
+  }
+}
+
+async function askAbout({ model, audio }: TranscriptionPiece): Promise<Asking> {
+  const messages = [{ role: 'user', content: `A recording of ${audio.length} bytes` }];
+  const body = { model, messages };
+  const source = { text: JSON.stringify(body), bytes: Buffer.from(JSON.stringify(body)) };
+  return new Asking(openAiConversation(readChatRequest(body, source)));
+}
+
+/** 10 tokens at $1 and 5 at $2 the million: 20 millionths of a dollar, 20 credits. */
+export const storyReply = () =>
+  Response.json({
+    id: 'chatcmpl-1',
+    object: 'chat.completion',
+    created: 1,
+    model: 'upstream-name',
+    choices: [
+      { index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'Heard.' } },
+    ],
+    usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 },
+  });
+
+export interface JobStory {
+  readonly url: string;
+  readonly store: Store;
+  readonly jobs: Jobs;
+  stop(): Promise<void>;
+}
+
+/** `stallAt`: a step of the queue that never ends, for a process that will be killed there. */
+export async function startJobStory(
+  folder: string,
+  upstreamUrl: string,
+  stallAt?: keyof JobQueue,
+  onStall = () => {},
+): Promise<JobStory> {
+  const config = configIn(folder, upstreamUrl);
+  const opened = await openStore(config.database.reveal());
+  const queue = stallAt ? stalling(opened.jobs.queue, stallAt, onStall) : opened.jobs.queue;
+  const store: Store = { ...opened, jobs: { ...opened.jobs, queue } };
+  const grantOnce = async (tenantId: string, amount: number) => {
+    const change = { tenantId, amount, note: '', idempotencyKey: 'first', now: Date.now() };
+    await store.creditBook.change(change);
+  };
+  await firstStart(config.bootstrap, { directory: store.directory, grantOnce, now: Date.now() });
+  const log = createLog(() => undefined);
+  const lasting = await openLasting(config, store, log, null);
+  const jobs = new Jobs({
+    ...lasting,
+    ...{ config, secret: secretKeyOf(config), log },
+    idempotency: lasting.recollection.idempotency,
+    errands: { speech: () => Promise.reject(new Error('Not here.')), transcription: askAbout },
+  });
+  const { routes } = furnish(config, { ...lasting, jobs }, () => false);
+  const server = new HttpServer({ routes, authenticator: lasting.authenticator, log });
+  return {
+    url: `http://127.0.0.1:${server.listen('127.0.0.1', 0)}`,
+    store,
+    jobs,
+    async stop() {
+      await server.drain(1);
+      await jobs.stop(1);
+      await lasting.books.close();
+      await lasting.telemetry.stop();
+      await store.database.close();
+    },
+  };
+}
+
+function configIn(folder: string, upstreamUrl: string) {
+  const file = join(folder, 'tollgate.json');
+  const provider = { dialect: 'openai', base_url: `${upstreamUrl}v1`, api_key: 'sk-upstream' };
+  const pricing = { prompt: '1', completion: '2', minute: '0' };
+  const endpoint = { provider: 'acme', model: 'upstream-name', pricing };
+  const model = chatModel('acme/hear', [endpoint], { features: ['transcription'] });
+  const settings = { catalogue: 'none', demo: false, providers: { acme: provider } };
+  writeFileSync(file, JSON.stringify({ ...settings, models: [model] }));
+  return loadConfig(
+    { config: file, port: '0', dataDir: folder },
+    {
+      TOLLGATE_BOOTSTRAP_API_KEY: storyKeys.routing,
+      TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: storyKeys.management,
+    },
+  );
+}
+
+function stalling(queue: JobQueue, stallAt: keyof JobQueue, onStall: () => void): JobQueue {
+  const stalled = () => {
+    onStall();
+    return new Promise<never>(() => {});
+  };
+  return {
+    claim: (claim) => queue.claim(claim),
+    renew: (lease, until) => queue.renew(lease, until),
+    release: (lease, back) => queue.release(lease, back),
+    pieces: (jobId) => queue.pieces(jobId),
+    setPieces: (lease, total) => queue.setPieces(lease, total),
+    addPiece: (lease, piece) => queue.addPiece(lease, piece),
+    finish: (lease, end) => queue.finish(lease, end),
+    [stallAt]: stalled,
+  };
+}
+
+export async function sendStory(
+  { url }: Pick<JobStory, 'url'>,
+  method: string,
+  path: string,
+  body?: FormData,
+  key = storyKeys.routing,
+): Promise<Reply> {
+  const headers = { authorization: `Bearer ${key}` };
+  return readReply(await fetch(url + path, { method, headers, ...(body ? { body } : {}) }));
+}
+
+/** Creates a job about a short recording; answers its id. */
+export async function createStoryJob(story: Pick<JobStory, 'url'>): Promise<string> {
+  const form = new FormData();
+  form.set('model', 'acme/hear');
+  form.set('file', new File([wavFile(2).slice()], 'a.wav'));
+  const made = await sendStory(story, 'POST', '/v1/jobs', form);
+  if (made.status !== 202) throw new Error(`No job was made: ${made.text}`);
+  return String(made.json.id);
+}

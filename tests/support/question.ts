@@ -1,0 +1,40 @@
+import type { Dialogue, Turn } from '../../src/core/dialogue.ts';
+import type { Target } from '../../src/dialects/dialect.ts';
+
+const plainQuestion: Dialogue = {
+  turns: [{ role: 'user', parts: [{ kind: 'text', text: 'Hello!' }] }],
+  tools: [],
+  toolChoice: null,
+  parallelTools: null,
+  outputTokensMax: null,
+  stop: [],
+  json: null,
+  reasoning: null,
+  sampling: {},
+  user: null,
+  stream: false,
+  choices: 1,
+  foreign: [],
+};
+
+/** A short dialogue that differs from the plainest one in what is given. */
+export function question(given: Partial<Dialogue> = {}): Dialogue {
+  return { ...plainQuestion, ...given };
+}
+
+/** A user's turn of one text. */
+export function says(text: string): Turn {
+  return { role: 'user', parts: [{ kind: 'text', text }] };
+}
+
+export function targetOf(given: Partial<Target> = {}): Target {
+  return {
+    upstreamModel: 'chat-large',
+    quirks: {},
+    outputTokensMax: null,
+    images: new Map(),
+    modelOutputTokensMax: null,
+    thinking: 'effort',
+    ...given,
+  };
+}

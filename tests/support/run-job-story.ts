@@ -1,0 +1,12 @@
+/** A process of its own for `startJobStory`: prints its address, then when it stalls. */
+import { repeatAll } from '../../src/chores.ts';
+import type { JobQueue } from '../../src/jobs/queue.ts';
+import { startJobStory } from './job-story.ts';
+
+const [, , folder = '', upstreamUrl = '', stallAt = ''] = process.argv;
+const say = (line: string) => process.stdout.write(`${line}\n`);
+const steps = ['addPiece', 'finish'] as const satisfies (keyof JobQueue)[];
+const step = steps.find((name) => name === stallAt);
+const story = await startJobStory(folder, upstreamUrl, step, () => say('stalled'));
+repeatAll(story.jobs.chores());
+say(story.url);
