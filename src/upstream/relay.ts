@@ -5,7 +5,7 @@ import type { AttemptResult } from './attempt.ts';
 import { publicReason } from './disclosure.ts';
 import type { OpenedStream } from './fallback.ts';
 import { within } from './patience.ts';
-import { over, silence } from './source.ts';
+import { over, type Piece, silence } from './source.ts';
 
 /** How a stream ended. Exactly one of these settles the request. */
 export type StreamEnd =
@@ -54,17 +54,20 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
     return this;
   }
 
-  async next(): Promise<IteratorResult<string>> {
-    if (this.#stage === 'opening') {
-      const { ended, opening, relay } = this.#stream;
-      if (ended && relay.finished) this.#goOn();
-      this.#stage = ended && !this.#sequel ? 'closing' : 'flowing';
-      return { done: false, value: opening };
-    }
-    if (this.#stage === 'flowing') {
-      const value = await this.#flow();
-      if (value !== '') return { done: false, value };
-    }
+  next(): Promise<IteratorResult<string>> {
+    if (this.#stage === 'flowing') return this.#flow();
+    return this.#stage === 'opening' ? this.#open() : this.#close();
+  }
+
+  async #open(): Promise<IteratorResult<string>> {
+    const { ended, opening, relay, source } = this.#stream;
+    source.expectEnd(relay.finished);
+    if (ended && relay.finished) this.#goOn();
+    this.#stage = ended && !this.#sequel ? 'closing' : 'flowing';
+    return { done: false, value: opening };
+  }
+
+  async #close(): Promise<IteratorResult<string>> {
     if (this.#stage === 'closed') return { done: true, value: undefined };
     this.#stage = 'closed';
     return { done: false, value: await this.#lastWords() };
@@ -80,35 +83,38 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
     return { done: true, value: undefined };
   }
 
-  /** The next words for the client; '' once the upstream has ended or failed. */
-  async #flow(): Promise<string> {
-    while (!this.#stream.relay.facts.failure) {
+  /** The next words for the client. One await for each: there are thousands of them. */
+  async #flow(): Promise<IteratorResult<string>> {
+    while (this.#stage === 'flowing' && !this.#stream.relay.facts.failure) {
       try {
-        if (this.#sequel) {
-          const words = await this.#follow(this.#sequel);
-          if (words !== '' || this.#stage !== 'flowing') return words;
-          continue;
-        }
-        const { relay, reader, source } = this.#stream;
-        source.expectEnd(relay.finished);
-        const piece = await source.next();
-        if (piece === silence) return relay.keepAlive();
-        let text = '';
-        for (const message of piece === over ? reader.end() : reader.push(piece)) {
-          text += relay.push(message);
-        }
-        const isOver = piece === over;
-        if (isOver && relay.finished) this.#goOn();
-        const isLast = (isOver && !this.#sequel) || !(await this.#affords());
-        if (isLast) this.#finish();
-        if (text !== '' || isLast) return text;
+        const value = this.#sequel
+          ? await this.#follow(this.#sequel)
+          : this.#take(await this.#stream.source.next());
+        if (!this.#affords) await this.#extend();
+        if (value !== '') return { done: false, value };
       } catch {
         // A broken connection and a hung-up line end alike; lastWords() finds out which it was.
         break;
       }
     }
     this.#finish();
-    return '';
+    return this.#close();
+  }
+
+  /** What one piece of the upstream's says to the client. */
+  #take(piece: Piece): string {
+    const { relay, reader, source } = this.#stream;
+    if (piece === silence) return relay.keepAlive();
+    let text = '';
+    for (const message of piece === over ? reader.end() : reader.push(piece)) {
+      text += relay.push(message);
+    }
+    if (piece === over) {
+      if (relay.finished) this.#goOn();
+      if (!this.#sequel) this.#finish();
+    }
+    source.expectEnd(relay.finished);
+    return text;
   }
 
   #goOn(): void {
@@ -136,6 +142,7 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
       line.release();
       this.#sequel = undefined;
       this.#stream = { ...next, scrub };
+      next.source.expectEnd(next.relay.finished);
       if (next.ended && next.relay.finished) this.#goOn();
       else if (next.ended) this.#finish();
       return next.opening;
@@ -154,13 +161,15 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
     if (this.#stage === 'flowing') this.#stage = 'closing';
   }
 
-  /** Rarely more than a comparison: only an answer that outgrew its hold asks for more. */
-  #affords(): boolean | Promise<boolean> {
-    if (this.#stream.relay.facts.outputCharacters <= this.#budget.charactersMax) return true;
-    return this.#budget.extend().then((extended) => {
-      this.#outOfCredits = !extended;
-      return extended;
-    });
+  get #affords(): boolean {
+    return this.#stream.relay.facts.outputCharacters <= this.#budget.charactersMax;
+  }
+
+  /** Only an answer that outgrew its hold asks for more. */
+  async #extend(): Promise<void> {
+    if (await this.#budget.extend()) return;
+    this.#outOfCredits = true;
+    this.#finish();
   }
 
   async #lastWords(): Promise<string> {

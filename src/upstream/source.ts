@@ -56,25 +56,31 @@ export class Source {
   }
 
   /** Rejects when the connection breaks or the line hangs up. */
-  async next(): Promise<Piece> {
-    if (performance.now() >= this.#endAt) return over;
+  next(): Promise<Piece> {
+    const now = performance.now();
+    if (now >= this.#endAt) return Promise.resolve(over);
     if (!this.#read) {
-      const { idleMs } = this.#patience;
-      this.#line.expectWithin(Math.min(idleMs, this.#endAt - performance.now()));
+      this.#line.expectWithin(Math.min(this.#patience.idleMs, this.#endAt - now));
       this.#read = this.#reader.read();
     }
     const read = this.#read;
-    this.#quiet.at = performance.now() + this.#patience.quietMs;
-    const result = await new Promise<Read | typeof silence>((resolve, reject) => {
+    this.#quiet.at = now + this.#patience.quietMs;
+    return new Promise<Piece>((resolve, reject) => {
       this.#wake = resolve;
-      read.then(resolve, reject);
+      read.then((result) => {
+        // Somebody who was told of the silence meanwhile asks again, and gets it then.
+        if (this.#wake === resolve) resolve(this.#take(result));
+      }, reject);
     });
+  }
+
+  #take({ done, value }: Read): Piece {
     this.#quiet.at = Number.POSITIVE_INFINITY;
-    if (result === silence) return silence;
+    this.#wake = undefined;
     this.#read = undefined;
     this.#line.relax();
-    if (result.done) return this.#heard(this.#decoder.decode()) || over;
-    return this.#heard(this.#decoder.decode(result.value, { stream: true }));
+    if (done) return this.#heard(this.#decoder.decode()) || over;
+    return this.#heard(this.#decoder.decode(value, { stream: true }));
   }
 
   /** The answer is whole, or goes on after all: bounds what is still waited for, or lifts that. */
@@ -96,7 +102,9 @@ export class Source {
 
   #onQuiet(): void {
     this.#quiet.at = Number.POSITIVE_INFINITY;
-    this.#wake?.(silence);
+    const wake = this.#wake;
+    this.#wake = undefined;
+    wake?.(silence);
   }
 }
 
