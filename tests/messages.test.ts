@@ -1,5 +1,6 @@
 /** The Messages endpoint over real sockets: what reaches a provider, and what it costs. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import claudeCodeRecording from '../fixtures/requests/claude-code.json';
 import { AnthropicRig, served } from './sdk/anthropic-rig.ts';
 import { claudeCodeHeaders, claudeCodeRequest } from './support/claude-code-request.ts';
 import {
@@ -13,6 +14,12 @@ import {
 } from './support/fake-upstream.ts';
 import { SlowReader } from './support/sse-client.ts';
 import { checkAnthropicStream } from './support/stream-checks.ts';
+
+/** What Claude Code really sent to a gateway; `(n characters)` stands for its longer texts. */
+const recorded = claudeCodeRecording as {
+  readonly headers: Record<string, string>;
+  readonly body: { readonly tools: readonly { readonly name: string }[] };
+};
 
 let rig: AnthropicRig;
 
@@ -40,6 +47,18 @@ async function stream(body: object, headers: Record<string, string> = {}) {
 }
 
 describe("Claude Code's request", () => {
+  test('as it was recorded, but for its texts, answers through another provider', async () => {
+    const { headers, body } = recorded;
+    rig.upstream.script('open-fp8', say('Hello.'));
+    const { seen } = await stream({ ...body, model: 'acme/open' }, headers);
+    expect(seen).toMatchObject({ ended: 'whole', text: 'Hello.', stopReason: 'end_turn' });
+    const roles = rig.lastBody.messages as { role: string }[];
+    // The last one stands behind the user's words in the recording, and stays there.
+    expect(roles.map(({ role }) => role)).toEqual(['system', 'user', 'system']);
+    const tools = rig.lastBody.tools as { function: { name: string } }[];
+    expect(tools.map((tool) => tool.function.name)).toEqual(body.tools.map(({ name }) => name));
+  });
+
   test('answers through an OpenAI-style provider, and what is lost is told', async () => {
     const call = { name: 'Bash', arguments: { command: 'ls -a' }, id: 'call_1' };
     rig.upstream.script('open-fp8', callTools([call], { text: 'Again', reasoning: 'hm' }));
