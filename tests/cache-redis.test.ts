@@ -13,6 +13,8 @@ let redis: TestRedis | undefined;
 let upstream: FakeUpstream;
 let one: Gateway;
 let two: Gateway;
+/** All but the first. */
+let others: readonly Gateway[];
 
 beforeAll(async () => {
   redis = await startRedis();
@@ -23,15 +25,17 @@ beforeAll(async () => {
     env: {
       DATABASE_URL: await (await startPostgres()).createDatabase(),
       REDIS_URL: redis.url,
-      TOLLGATE_SECRET_KEY: 'the same secret on both of the machines',
+      TOLLGATE_SECRET_KEY: 'the same secret on all of the machines',
     },
   };
   one = await startGateway(options);
-  two = await startGateway({ ...options, keys: one.keys });
+  const again = { ...options, keys: one.keys };
+  two = await startGateway(again);
+  others = [two, await startGateway(again), await startGateway(again)];
 }, testMs);
 afterAll(async () => {
   if (!redis) return;
-  await Promise.all([one.stop(), two.stop()]);
+  await Promise.all([one, ...others].map((gateway) => gateway.stop()));
   upstream.stop();
   await redis.kill();
 }, testMs);
@@ -54,14 +58,16 @@ async function untilKept(count: number): Promise<void> {
 }
 
 test(
-  'an answer made by one is a HIT on the other, and never for another tenant',
+  'an answer made by one of four is a HIT on the others, and never for another tenant',
   async () => {
     if (!redis) return;
     upstream.script('chat', [say('Made by one'), say('For the stranger')]);
     expect(cacheOf(await one.chat(ask('shared')))).toBe('MISS');
     await untilKept(1);
-    const hit = await two.chat(ask('shared'));
-    expect([cacheOf(hit), hit.text.includes('Made by one')]).toEqual(['HIT', true]);
+    for (const other of others) {
+      const hit = await other.chat(ask('shared'));
+      expect([cacheOf(hit), hit.text.includes('Made by one')]).toEqual(['HIT', true]);
+    }
     const stream = await two.stream(ask('shared'));
     expect([await stream.read(), stream.response.headers.get('x-cache')]).toEqual([
       'Made by one',
@@ -75,6 +81,19 @@ test(
     const key = String(isObject(made.body) ? made.body.key : '');
     const theirs = await two.chat(ask('shared'), { key });
     expect([cacheOf(theirs), theirs.text.includes('For the stranger')]).toEqual(['MISS', true]);
+    // Theirs is kept beside ours, and on every process each tenant gets its own.
+    await untilKept(2);
+    for (const gateway of [one, ...others]) {
+      const [ours, stranger] = [
+        await gateway.chat(ask('shared')),
+        await gateway.chat(ask('shared'), { key }),
+      ];
+      expect([cacheOf(ours), ours.text.includes('Made by one')]).toEqual(['HIT', true]);
+      expect([cacheOf(stranger), stranger.text.includes('For the stranger')]).toEqual([
+        'HIT',
+        true,
+      ]);
+    }
   },
   testMs,
 );
