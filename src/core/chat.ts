@@ -1,7 +1,5 @@
 import type { Ask } from './ask.ts';
 
-export { type RoutePreferences, type SortKey, sortKeys } from './ask.ts';
-
 /**
  * What a chat request asks of the steps between the client's dialect and the upstream's: enough
  * to route, bound, hold and log it, and nothing of its words.

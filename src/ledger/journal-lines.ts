@@ -1,7 +1,8 @@
 import { hostname } from 'node:os';
+import type { OperationName } from '../core/ask.ts';
 import { isObject, parseJson } from '../core/json.ts';
 import { noUsage } from '../core/usage.ts';
-import { noCharges, type Operation, type RequestRecord } from '../record/request-record.ts';
+import { noCharges, type RequestRecord } from '../record/request-record.ts';
 import type { Settlement } from './ledger-store.ts';
 
 /** What is known of a request when it is sent to an upstream. */
@@ -9,7 +10,7 @@ export interface Dispatched {
   readonly requestId: string;
   readonly tenantId: string;
   readonly keyId: string;
-  readonly operation: Operation;
+  readonly operation: OperationName;
   readonly requestedModel: string;
   readonly streamed: boolean;
   readonly createdAt: number;

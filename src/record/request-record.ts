@@ -1,3 +1,4 @@
+import type { OperationName } from '../core/ask.ts';
 import type { TrafficMode } from '../core/byok.ts';
 import type { Units, Usage } from '../core/usage.ts';
 
@@ -8,7 +9,7 @@ export interface RequestRecord {
   readonly requestId: string;
   readonly tenantId: string;
   readonly keyId: string;
-  readonly operation: Operation;
+  readonly operation: OperationName;
   /** The alias the client asked for first. */
   readonly requestedModel: string;
   /** The alias and provider that answered; null when nobody did. */
@@ -41,8 +42,6 @@ export interface RequestRecord {
   /** Epoch milliseconds of arrival. */
   readonly createdAt: number;
 }
-
-export type Operation = 'chat' | 'embeddings' | 'speech' | 'transcription' | 'images' | 'job';
 
 /** Whole credits, one field per fee line. */
 export interface Charges {

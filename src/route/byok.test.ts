@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import type { Model, Provider } from '../config/config.ts';
+import type { RoutePreferences } from '../core/ask.ts';
 import type { Credential } from '../core/byok.ts';
 import type { Caller } from '../core/caller.ts';
-import type { RoutePreferences } from '../core/chat.ts';
 import { Secret } from '../core/secret.ts';
 import { withOwnAccounts } from './byok.ts';
 import { Catalogue, type Offer } from './catalogue.ts';

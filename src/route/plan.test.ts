@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import type { Model, Provider } from '../config/config.ts';
+import type { RoutePreferences } from '../core/ask.ts';
 import type { Caller } from '../core/caller.ts';
-import type { RoutePreferences } from '../core/chat.ts';
 import { GatewayError } from '../core/errors.ts';
 import { Catalogue, type Offer } from './catalogue.ts';
 import { Health } from './health.ts';

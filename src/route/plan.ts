@@ -1,6 +1,7 @@
+import type { RoutePreferences, SortKey } from '../core/ask.ts';
 import { noPreferences } from '../core/ask.ts';
 import { type Caller, mayUseModel } from '../core/caller.ts';
-import type { ChatAsk, RoutePreferences, SortKey } from '../core/chat.ts';
+import type { ChatAsk } from '../core/chat.ts';
 import { GatewayError, notFound } from '../core/errors.ts';
 import { parseUsd } from '../core/money.ts';
 import type { CallableModels, Offer } from './catalogue.ts';

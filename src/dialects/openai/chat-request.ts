@@ -1,7 +1,8 @@
 import { Compile } from 'typebox/compile';
+import type { RoutePreferences } from '../../core/ask.ts';
 import { noPreferences } from '../../core/ask.ts';
 import { chainModelsMax } from '../../core/bounds.ts';
-import type { ChatAsk, ImageInput, ModelNeeds, RoutePreferences } from '../../core/chat.ts';
+import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { explain } from '../../core/explain.ts';
 import type { Source } from '../edit-body.ts';

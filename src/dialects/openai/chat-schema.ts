@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox';
+import { sortKeys } from '../../core/ask.ts';
 import { chainModelsMax } from '../../core/bounds.ts';
-import { sortKeys } from '../../core/chat.ts';
 import { pluginSchema, searchToolSchema, skillNames } from '../search-wish.ts';
 
 /**
