@@ -185,6 +185,35 @@ describe('an OpenAI-style provider', () => {
     expect(reply.json.usage).toEqual({ prompt_tokens: 4, total_tokens: 4 });
   });
 
+  test('that says more than OpenAI does is read, and hides behind our names', async () => {
+    upstream.script('their-embed', replay(fixture('openrouter/embeddings-dims.json')));
+    const input = "Ruby is a programmer's best friend";
+    const reply = await embed({ model: 'test/embed', input, dimensions: 768 });
+    expect(sent().dimensions).toBe(768);
+    const [vector] = vectorsOf(reply);
+    expect(vector).toHaveLength(768);
+    expect(Array.isArray(vector) && vector[0]).toBe(-0.0606689453125);
+    expect(reply.json).toMatchObject({
+      model: 'test/embed',
+      usage: { prompt_tokens: 7, total_tokens: 7 },
+    });
+    expect(reply.text).not.toMatch(/gen-emb-|text-embedding-3-small/);
+    expect((await charged(reply)).credits).toBe(7);
+  });
+
+  test('without the model makes way for the next model, or the client hears why', async () => {
+    const missing = replay(fixture('openai/embeddings-error-404.json'), { status: 404 });
+    upstream.script('their-embed', missing);
+    const reply = await embed({ model: 'test/embed', input: 'Hello, world!' });
+    expect([reply.status, reply.error.type]).toEqual([400, 'invalid_request_error']);
+    expect(reply.error.message).toStartWith('The model `nonexistent` does not exist');
+    expect((await charged(reply)).credits).toBe(0);
+    upstream.script('cheap', embeddings());
+    const next = await embed({ model: 'test/embed', models: ['test/cheap'], input: 'Hello!' });
+    expect(vectorsOf(next)).toHaveLength(1);
+    expect(next.json.model).toBe('test/cheap');
+  });
+
   test('that answers in the other encoding is put right, both ways', async () => {
     upstream.script('their-embed', replay(fixture('openai/embeddings-base64.json')));
     const numbers = await embed({ model: 'test/embed', input: 'Hello, world!' });
@@ -192,7 +221,9 @@ describe('an OpenAI-style provider', () => {
     expect(vectorsOf(numbers)[0]).toEqual(floatsIn(data[0].embedding));
     upstream.script('their-embed', replay(fixture('openai/embeddings-two.json')));
     const wish = { model: 'test/embed', input: ['a', 'b'], encoding_format: 'base64' };
-    const packed = vectorsOf(await embed(wish)).map(floatsIn);
+    const two = await embed(wish);
+    expect(two.json.usage).toEqual({ prompt_tokens: 12, total_tokens: 12 });
+    const packed = vectorsOf(two).map(floatsIn);
     const recorded: { embedding: number[] }[] = JSON.parse(
       fixture('openai/embeddings-two.json'),
     ).data;
@@ -354,6 +385,16 @@ describe('Cohere', () => {
       [-0.04660034, 0.00037765503, -0.061157227, -0.08239746, -0.010360718],
     ]);
     expect(reply.json.usage).toEqual({ prompt_tokens: 10, total_tokens: 10 });
+  });
+
+  test('that refuses our key says so to the operator, not to the client', async () => {
+    upstream.script('embed-v4.0', replay(fixture('cohere/error-401.json'), { status: 401 }));
+    const reply = await embed({ model: 'test/recorded', input: 'a' });
+    expect([reply.status, reply.error.type]).toEqual([502, 'upstream_error']);
+    expect(reply.error.message).toBe('The provider failed: the provider refused our account.');
+    const { attempts, charges } = await gateway.record(reply.requestId);
+    expect(attempts).toMatchObject([{ outcome: 'credential', status: 401 }]);
+    expect(charges.modelCharge).toBe(0);
   });
 
   test('without the model says so, but not what the model is called there', async () => {

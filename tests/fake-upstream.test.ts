@@ -189,6 +189,17 @@ test('the Anthropic variant sends thinking, text and tools as blocks', async () 
   expect(whole.entry.tokens).toEqual(entry.tokens);
 });
 
+test('the Anthropic variant counts words; its book keeps the number but no tokens', async () => {
+  const path = '/v1/messages/count_tokens';
+  const counted = await ask({ path, extra: { system: 'speak plainly' } });
+  expect(JSON.parse(counted.text)).toEqual({ input_tokens: 7 });
+  expect(counted.entry).toMatchObject({ path, text: '7', tokens: { prompt: 0, completion: 0 } });
+  const told = await ask({ path, behaviour: say('unsaid', { usage: { prompt: 99 } }) });
+  expect(JSON.parse(told.text)).toEqual({ input_tokens: 99 });
+  const refused = await ask({ path, behaviour: status(400, 'no') });
+  expect(JSON.parse(refused.text)).toMatchObject({ type: 'error', error: { message: 'no' } });
+});
+
 test('the end of a stream can be missing, doubled or followed by more', async () => {
   const missing = await ask({ behaviour: noDone(), extra: streamed });
   expect(missing.text).toContain('"finish_reason":"stop"');

@@ -223,3 +223,12 @@ export const audioMeasureMs = 500;
 
 /** One attempt at a long recording: providers take a tenth of its length at worst. */
 export const transcriptionAttemptMsMax = 900_000;
+
+/** A provider's count from question to answer: then an estimate is the better answer. */
+export const countMsMax = 5_000;
+
+/** A provider's count is one number, its refusal one sentence. */
+export const countAnswerLengthMax = 16 * 1024;
+
+/** Counts that one tenant has under way at providers, free as they are; more are estimated. */
+export const countsAtOnceMax = 32;

@@ -1,8 +1,11 @@
+import type { Caller } from '../core/caller.ts';
 import { estimateTokens } from '../core/token-estimate.ts';
 import { anthropicConversation } from '../dialects/anthropic/conversation.ts';
+import { anthropicCount } from '../dialects/anthropic/count.ts';
 import { countable } from '../dialects/anthropic/countable.ts';
 import { readCountRequest, readMessagesRequest } from '../dialects/anthropic/messages-request.ts';
 import type { CountBody } from '../dialects/anthropic/messages-schema.ts';
+import type { Count } from '../dialects/count.ts';
 import type { Conversation } from '../dialects/dialect.ts';
 import { readJson } from './body.ts';
 import type { ChatParts } from './chat.ts';
@@ -12,8 +15,13 @@ import { json } from './reply.ts';
 import { route } from './routed.ts';
 import type { Route } from './routes.ts';
 
+export interface MessagesParts extends ChatParts {
+  /** What the provider counts that would answer; undefined when none of them says. 400 */
+  countUpstream(count: Count, caller: Caller, client: AbortSignal): Promise<number | undefined>;
+}
+
 /** Anthropic's endpoints, for every model. */
-export function messagesRoutes(parts: ChatParts): Route[] {
+export function messagesRoutes(parts: MessagesParts): Route[] {
   return [
     {
       method: 'POST',
@@ -35,9 +43,13 @@ export function messagesRoutes(parts: ChatParts): Route[] {
       errorShape: 'messages',
       access: 'routing',
       scope: 'chat',
-      async handle(exchange) {
-        const { value } = await readJson(exchange.request, parts.bodyBytesMax);
-        return json(exchange, { input_tokens: await countTokens(readCountRequest(value)) });
+      async handle(exchange, caller) {
+        const { request } = exchange;
+        const { value, ...source } = await readJson(request, parts.bodyBytesMax);
+        const asked = readCountRequest(value, source);
+        const count = anthropicCount(asked, request.headers);
+        const counted = await parts.countUpstream(count, caller, request.signal);
+        return json(exchange, { input_tokens: counted ?? (await estimate(asked.body)) });
       },
     },
   ];
@@ -51,7 +63,7 @@ async function readMessages({ request }: Exchange, bytesMax: number): Promise<Co
 /** Some five milliseconds of counting: then everybody else has their turn. */
 const charactersAtOnce = 512 * 1024;
 
-async function countTokens(body: CountBody): Promise<number> {
+async function estimate(body: CountBody): Promise<number> {
   let tokens = 0;
   let counted = 0;
   for (const part of countable(body)) {

@@ -59,8 +59,10 @@ export const messagesDocs = {
     answers: { 200: { types: { 'application/json': message, 'text/event-stream': event } } },
   },
   count: {
-    summary: 'Estimate the input tokens of a message',
-    details: 'Counted here, near enough to plan with. Nothing is sent anywhere or charged.',
+    summary: 'Count the input tokens of a message',
+    details:
+      'By the provider where it is Anthropic-style, which then gets the request; else, and where ' +
+      'it does not answer, an estimate made here. Nothing is charged.',
     body: Type.Object(countSchema.properties, {
       title: 'CountTokensRequest',
       required: countSchema.required,

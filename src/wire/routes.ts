@@ -33,6 +33,7 @@ import type { Store } from '../store/open.ts';
 import { readOverview } from '../store/overview.ts';
 import { UploadFolder } from '../store/uploads.ts';
 import { refusalOfAddress } from '../upstream/user-address.ts';
+import { makeCountUpstream } from './counting.ts';
 import { makeErrandOf } from './errands.ts';
 import type { Jobs } from './jobs.ts';
 import type { Telemetry } from './telemetry.ts';
@@ -77,7 +78,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     }),
     ...metricsRoutes({ metrics: parts.telemetry.metrics }),
     ...chatRoutes(chat),
-    ...messagesRoutes(chat),
+    ...messagesRoutes({ ...chat, countUpstream: makeCountUpstream(catalogueOf, health) }),
     ...embeddingsRoutes(media),
     ...imagesRoutes(media),
     ...audioRoutes(media),

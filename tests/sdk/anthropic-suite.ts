@@ -204,20 +204,46 @@ export function anthropicSuite(name: string, makeClient: MakeClient): void {
     });
   });
 
-  describe(`${name}, whatever the provider,`, () => {
-    test('counts tokens without calling anybody', async () => {
-      const { messages, model } = ask(served[0]);
-      const short = await client.messages.countTokens({ model, messages });
-      const long = await client.messages.countTokens({
-        model,
-        messages: [{ role: 'user', content: 'how are you '.repeat(1_000) }],
-        tools: [weather],
-      });
-      expect(short.input_tokens).toBeWithin(3, 20);
-      expect(long.input_tokens).toBeWithin(2_500, 3_800);
+  const count = async (at: Served) => {
+    const { messages, model } = ask(at);
+    const short = await client.messages.countTokens({ model, messages });
+    const long = await client.messages.countTokens({
+      model,
+      messages: [{ role: 'user', content: 'how are you '.repeat(1_000) }],
+      tools: [weather],
+    });
+    return [short.input_tokens, long.input_tokens];
+  };
+
+  describe(`${name}, counting tokens,`, () => {
+    test('gets an estimate where the provider cannot be asked', async () => {
+      const [short, long] = await count(served[0]);
+      expect(short).toBeWithin(3, 20);
+      expect(long).toBeWithin(2_500, 3_800);
       expect(rig.upstream.book).toHaveLength(0);
     });
 
+    test('gets what an Anthropic-style provider counts, which here are words', async () => {
+      expect(await count(served[1])).toEqual([3, 3_000]);
+      expect(rig.upstream.book.map(({ path, text }) => [path, text])).toEqual([
+        ['/v1/messages/count_tokens', '3'],
+        ['/v1/messages/count_tokens', '3000'],
+      ]);
+      expect(rig.lastBody).toMatchObject({ model: 'claude-x', tools: [weather] });
+    });
+
+    test('learns what is wrong with its request', async () => {
+      const { messages, model } = ask(served[1]);
+      rig.upstream.script('claude-x', status(400, 'prompt is too long'));
+      const error = (await failure(client.messages.countTokens({ model, messages }))) as object;
+      expect(fieldOf(error, 'status')).toBe(400);
+      expect(fieldOf(error, 'error')).toMatchObject({
+        error: { type: 'invalid_request_error', message: 'prompt is too long' },
+      });
+    });
+  });
+
+  describe(`${name}, whatever the provider,`, () => {
     test('lists models with what it asks about them', async () => {
       const models = await Array.fromAsync(client.models.list());
       expect(models.map(({ id }) => id)).toEqual(['acme/open', 'acme/claude']);

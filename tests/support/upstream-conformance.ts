@@ -255,9 +255,7 @@ export function conform(dialectName: string, upstream: UpstreamDialect, counts: 
   const streams = chats.filter(({ expected }) => expected.stream && !expected.error);
   const broken = chats.filter(({ expected }) => expected.stream && expected.error);
   const replies = chats.filter(({ expected }) => !expected.stream);
-  const errors = readEntries(dialectName).flatMap(([path, expected]): ErrorCase[] =>
-    expected.kind === 'error' ? [{ path, expected }] : [],
-  );
+  const errors = readErrors(dialectName);
 
   test('the recordings are all here', () => {
     const found = { streams, broken, replies, errors };
@@ -290,13 +288,24 @@ export function conform(dialectName: string, upstream: UpstreamDialect, counts: 
     }
   });
 
-  for (const { path, expected } of errors) {
-    test(`the recorded error ${path} is of the class ${expected.class}`, () => {
+  conformErrors(dialectName);
+}
+
+function readErrors(dialectName: string): ErrorCase[] {
+  return readEntries(dialectName).flatMap(([path, expected]) =>
+    expected.kind === 'error' ? [{ path, expected }] : [],
+  );
+}
+
+export function conformErrors(dialectName: string): void {
+  test.each(readErrors(dialectName))(
+    'the recorded error $path is of the class $expected.class',
+    ({ path, expected }) => {
       const failure = readFailure(expected.upstream_status, readFixture(path), new Headers());
       expect(failure.kind).toBe(kindOfClass[expected.class] ?? 'malformed');
       expect(failure.status).toBe(expected.upstream_status);
-    });
-  }
+    },
+  );
 }
 
 function expectBroken(upstream: UpstreamDialect, path: string, expected: ExpectedChat): void {

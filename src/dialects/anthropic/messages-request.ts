@@ -1,4 +1,5 @@
 import { Compile } from 'typebox/compile';
+import type { Ask } from '../../core/ask.ts';
 import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { explain } from '../../core/explain.ts';
@@ -52,12 +53,20 @@ export function readMessagesRequest(
   return { ask, body: value, source };
 }
 
+/** A request whose tokens are to be counted, checked. */
+export interface CountRequest {
+  readonly ask: Pick<Ask, 'models' | 'preferences' | 'parameters'>;
+  readonly body: CountBody;
+  readonly source: Source;
+}
+
 /** The same without a limit for the output, to be counted only. */
-export function readCountRequest(value: Record<string, unknown>): CountBody {
+export function readCountRequest(value: Record<string, unknown>, source: Source): CountRequest {
   if (!countValidator.Check(value)) throw misfit(countSchema, value);
-  readChain(value);
+  const models = readChain(value);
   checkContent(value);
-  return value;
+  const ask = { models, preferences: readPreferences(value), parameters: parametersOf(value) };
+  return { ask, body: value, source };
 }
 
 function misfit(schema: object, value: unknown, path = '') {
@@ -135,7 +144,7 @@ export function formatOf({ output_config: config, output_format: older }: CountB
 }
 
 /** In the spelling of the model list, which is OpenAI's. */
-function parametersOf(body: MessagesBody): readonly string[] {
+function parametersOf(body: CountBody): readonly string[] {
   const given: Readonly<Record<string, unknown>> = {
     max_tokens: body.max_tokens,
     temperature: body.temperature,

@@ -7,6 +7,7 @@ import { dialectNames } from '../../config/provider-schema.ts';
 import { GatewayError } from '../../core/errors.ts';
 import { noUsage } from '../../core/usage.ts';
 import { anthropicConversation } from './conversation.ts';
+import { anthropicCount } from './count.ts';
 import { countable } from './countable.ts';
 import { readCountRequest, readMessagesRequest } from './messages-request.ts';
 import { AnthropicPassThrough } from './pass-through.ts';
@@ -172,7 +173,11 @@ test(
               ?.write(targetOf());
             if (written) JSON.parse(String(written.body));
           }
-          expect([...countable(readCountRequest(JSON.parse(text)))]).not.toEqual([]);
+          const count = readCountRequest(JSON.parse(text), source);
+          const asked = anthropicCount(count, new Headers()).crossTo('anthropic');
+          const question = asked?.write({ upstreamModel: 'up', quirks: {} });
+          if (question) expect(JSON.parse(String(question.body)).model).toBe('up');
+          expect([...countable(count.body)]).not.toEqual([]);
           taken += 1;
         } catch (thrown) {
           if (!(thrown instanceof GatewayError)) throw thrown;

@@ -6,7 +6,7 @@ import type { MessagesRequest } from './messages-request.ts';
 import { defaultVersion } from './write.ts';
 
 /** Words between the client and us; no upstream knows them. */
-const ours = ['models', 'provider', 'route', 'skills', 'plugins'];
+export const ours = ['models', 'provider', 'route', 'skills', 'plugins'];
 
 /** What the client said about the dialect itself, in headers. */
 export interface Manners {
@@ -40,13 +40,14 @@ export function passMessages(
   }
   return {
     path: '/messages',
-    headers: {
-      'anthropic-version': manners.version,
-      ...(manners.betas === '' ? {} : { 'anthropic-beta': manners.betas }),
-    },
+    headers: headersOf(manners),
     body: editBody({ body, source }, edits),
     dropped,
   };
+}
+
+export function headersOf({ version, betas }: Manners): Record<string, string> {
+  return { 'anthropic-version': version, ...(betas === '' ? {} : { 'anthropic-beta': betas }) };
 }
 
 /** Clients ask for more than the model has when they do not know it, and would be refused. */

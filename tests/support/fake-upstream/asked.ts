@@ -5,6 +5,7 @@ import type { RequestHead } from './request-reader.ts';
 export type Endpoint =
   | 'openai-chat'
   | 'anthropic-messages'
+  | 'anthropic-count'
   | 'embeddings'
   | 'speech'
   | 'transcription'
@@ -43,6 +44,7 @@ export function endpointOf(path: string): Endpoint {
   const [plain = ''] = path.split('?');
   if (plain.endsWith('/chat/completions')) return 'openai-chat';
   if (plain.endsWith('/messages')) return 'anthropic-messages';
+  if (plain.endsWith('/messages/count_tokens')) return 'anthropic-count';
   if (plain.endsWith('/embeddings')) return 'embeddings';
   if (plain.endsWith('/audio/speech')) return 'speech';
   if (/\/audio\/(transcriptions|translations)$/.test(plain)) return 'transcription';
@@ -89,17 +91,23 @@ function promptTokens(endpoint: Endpoint, json: unknown, form: Form | undefined)
   switch (endpoint) {
     case 'openai-chat':
     case 'anthropic-messages':
-      return countWords(`${textOf(field(json, 'system'))} ${textOf(field(json, 'messages'))}`);
+      return conversationTokens(json);
     case 'embeddings':
       return inputTokens(field(json, 'input'));
     case 'speech':
       return countWords(textOf(field(json, 'input')));
     case 'images':
       return countWords(textOf(field(json, 'prompt') ?? form?.fields.prompt?.[0]));
+    // Nothing is used by counting, so nothing of it may end up in the totals.
+    case 'anthropic-count':
     case 'transcription':
     case 'other':
       return 0;
   }
+}
+
+export function conversationTokens(json: unknown): number {
+  return countWords(`${textOf(field(json, 'system'))} ${textOf(field(json, 'messages'))}`);
 }
 
 /** Embedding inputs may be texts or arrays of token numbers. */

@@ -2,7 +2,7 @@
 
 import { embeddings, images, speech, transcription } from './answers.ts';
 import { anthropicError, anthropicEvents, anthropicWhole } from './anthropic-chat.ts';
-import type { Asked } from './asked.ts';
+import { type Asked, conversationTokens } from './asked.ts';
 import type { Answer, ChatAnswer, HugeLineAnswer, RawAnswer } from './behaviour.ts';
 import { type Body, embeddingsBody, imagesBody, speechBody, transcriptionBody } from './media.ts';
 import { openAiError, openAiEvents, openAiWhole } from './openai-chat.ts';
@@ -21,7 +21,9 @@ export function replyTo(asked: Asked, scripted: Answer, id: number): Reply {
   const answer = scripted.kind === 'chat' ? suited(scripted, asked) : scripted;
   switch (answer.kind) {
     case 'chat':
-      return ok(chatBody(answer, asked, id));
+      return ok(
+        asked.endpoint === 'anthropic-count' ? count(answer, asked) : chatBody(answer, asked, id),
+      );
     case 'embeddings':
       return ok(embeddingsBody(answer, asked));
     case 'speech':
@@ -46,6 +48,7 @@ function suited(answer: ChatAnswer, asked: Asked): Answer {
   switch (asked.endpoint) {
     case 'openai-chat':
     case 'anthropic-messages':
+    case 'anthropic-count':
       return answer;
     case 'embeddings':
       return embeddings(answer.usage === undefined ? {} : { usage: answer.usage }).answer;
@@ -81,8 +84,14 @@ function eventStream(parts: Iterable<Part>, partDelayMs: number): Body {
 }
 
 function errorJson(asked: Asked, status: number, message: string): string {
-  const shape = asked.endpoint === 'anthropic-messages' ? anthropicError : openAiError;
+  const shape = asked.endpoint.startsWith('anthropic-') ? anthropicError : openAiError;
   return JSON.stringify(shape(status, message));
+}
+
+/** The book keeps the number as the words that were said. */
+function count(answer: ChatAnswer, asked: Asked): Body {
+  const tokens = answer.usage?.prompt ?? conversationTokens(asked.json);
+  return jsonBody(JSON.stringify({ input_tokens: tokens }), { text: String(tokens) });
 }
 
 function chatBody(answer: ChatAnswer, asked: Asked, id: number): Body {

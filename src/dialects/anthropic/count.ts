@@ -1,0 +1,74 @@
+/** A count for an upstream that speaks as the client does: the same words, edited as needed. */
+import { isObject, parseJson } from '../../core/json.ts';
+import type { Count, Counted, CountTarget } from '../count.ts';
+import type { UpstreamRequest } from '../dialect.ts';
+import { type Edits, editBody } from '../edit-body.ts';
+import { readErrorObject } from '../failure.ts';
+import { readSearchWish } from '../search-wish.ts';
+import { upstreamDialect } from '../upstreams.ts';
+import { mendMessages } from './mend-messages.ts';
+import { type CountRequest, imagesIn } from './messages-request.ts';
+import { headersOf, type Manners, ours, readManners } from './pass-through-request.ts';
+import { anthropicUpstream } from './upstream.ts';
+
+/**
+ * Words about an answer, which nobody wants here: clients send the whole request, and Anthropic
+ * refuses a count that has one of them. They are what its SDK takes for a message only.
+ */
+const aboutTheAnswer = [
+  ...['max_tokens', 'stream', 'temperature', 'top_p', 'top_k', 'stop_sequences', 'metadata'],
+  ...['service_tier', 'container', 'inference_geo', 'diagnostics'],
+  ...['fallbacks', 'fallback_credit_token', 'thread'],
+];
+
+/** Anthropic blames the request for an account without money; that is not the caller's fault. */
+const emptyAccount = /^your credit balance is too low/i;
+
+export function anthropicCount(request: CountRequest, headers: Headers): Count {
+  const manners = readManners(headers);
+  const same = { write: (target: CountTarget) => writeCount(request, manners, target), read };
+  return {
+    ask: request.ask,
+    crossTo: (dialect) => (upstreamDialect(dialect) === anthropicUpstream ? same : undefined),
+  };
+}
+
+function writeCount(
+  { body: checked, source }: CountRequest,
+  manners: Manners,
+  { upstreamModel, quirks }: CountTarget,
+): UpstreamRequest | undefined {
+  const body: CountRequest['body'] & Record<string, unknown> = checked;
+  // A search that is done here goes to no upstream in these words.
+  if (readSearchWish(body)?.isVendors === false) return undefined;
+  const isRemote = ({ url }: { readonly url: string }) => /^https?:/i.test(url);
+  if (quirks.remote_images === 'inline' && imagesIn(body).some(isRemote)) return undefined;
+  const edits: Edits = { model: upstreamModel };
+  for (const name of [...ours, ...aboutTheAnswer, ...(quirks.drop_params ?? [])]) {
+    if (name in body) edits[name] = undefined;
+  }
+  const { messages, lostThoughts } = mendMessages(body.messages, new Map());
+  if (messages !== body.messages) edits.messages = messages;
+  if (lostThoughts && body.thinking?.type === 'enabled') edits.thinking = undefined;
+  return {
+    path: '/messages/count_tokens',
+    headers: headersOf(manners),
+    body: editBody({ body, source }, edits),
+  };
+}
+
+function read(status: number, text: string): Counted | undefined {
+  const answer = parseJson(text);
+  if (!isObject(answer)) return undefined;
+  if (status === 200) return tokensIn(answer);
+  // Other refusals speak of an account, or of a server that does not count.
+  if (status !== 400) return undefined;
+  const { kind, message } = readErrorObject(answer);
+  return kind === 'request' && !emptyAccount.test(message) ? { fault: message } : undefined;
+}
+
+function tokensIn({ input_tokens: tokens }: Record<string, unknown>): number | undefined {
+  return typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0
+    ? tokens
+    : undefined;
+}

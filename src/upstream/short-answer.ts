@@ -1,0 +1,54 @@
+import type { UpstreamRequest } from '../dialects/dialect.ts';
+import type { Offer } from '../route/catalogue.ts';
+import { isOurs, isPlain } from './attempt.ts';
+import { send } from './client.ts';
+import { Line, usualLimits } from './line.ts';
+import { readAll, Source } from './source.ts';
+import type { CheckAddress } from './user-address.ts';
+import type { Watch } from './watch.ts';
+
+export interface ShortAnswer {
+  readonly status: number;
+  readonly text: string;
+}
+
+export interface ShortPatience {
+  /** For all of it, if the provider's own timeout is not shorter. */
+  readonly ms: number;
+  readonly lengthMax: number;
+  /** Aborts when the client leaves. */
+  readonly client: AbortSignal;
+  readonly watch: Watch;
+  /** For addresses that tenants chose. */
+  readonly checkAddress: CheckAddress;
+}
+
+/**
+ * Asks a provider something small beside the story: no other attempt is made, and its health is
+ * not told of it. Undefined when there was no answer in time, or a longer one.
+ */
+export async function askShortly(
+  { provider, own }: Offer,
+  request: UpstreamRequest,
+  { ms, lengthMax, client, watch, checkAddress }: ShortPatience,
+): Promise<ShortAnswer | undefined> {
+  const line = new Line(watch, client, { ...usualLimits, attemptMs: ms });
+  line.expectWithin(provider.timeoutMs);
+  let source: Source | undefined;
+  let text: string | undefined;
+  try {
+    const check = own?.isUserAddress ? checkAddress : undefined;
+    const response = await send(provider, request, line.signal, check);
+    if (!response.body || !isPlain(response)) return undefined;
+    source = new Source(response.body, line, watch, { idleMs: provider.idleTimeoutMs });
+    text = await readAll(source, lengthMax);
+    return text === undefined ? undefined : { status: response.status, text };
+  } catch (thrown) {
+    if (isOurs(thrown)) throw thrown;
+    return undefined;
+  } finally {
+    source?.close();
+    if (text === undefined) line.hangUp();
+    else line.release();
+  }
+}

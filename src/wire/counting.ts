@@ -1,0 +1,62 @@
+import { countsAtOnceMax } from '../core/bounds.ts';
+import type { Caller } from '../core/caller.ts';
+import { GatewayError } from '../core/errors.ts';
+import type { Count } from '../dialects/count.ts';
+import { supportsParameter } from '../dialects/parameters.ts';
+import { ConcurrencyLimiter } from '../limits/concurrency.ts';
+import { countAt } from '../operations/counting.ts';
+import type { CallableModels, Offer } from '../route/catalogue.ts';
+import { Health } from '../route/health.ts';
+import { plan } from '../route/plan.ts';
+import { checkPublicAddress } from '../upstream/user-address.ts';
+import { Watch } from '../upstream/watch.ts';
+
+/** Undefined when nobody was asked, or nobody said. 400 */
+export type CountUpstream = (
+  count: Count,
+  caller: Caller,
+  client: AbortSignal,
+) => Promise<number | undefined>;
+
+/** Counts where the request would go, beside the story: nothing is held, charged or kept. */
+export function makeCountUpstream(
+  catalogueOf: (tenantId: string) => Promise<CallableModels>,
+  health: Health,
+): CountUpstream {
+  const watch = new Watch();
+  const places = new ConcurrencyLimiter();
+  return async (count, caller, client) => {
+    const offers = await plannedFor(count, caller, catalogueOf);
+    const isAble = (offer: Offer) =>
+      count.crossTo(offer.dialect) !== undefined && health.state(offer) !== 'open';
+    const offer = offers.find(isAble);
+    const crossing = offer && count.crossTo(offer.dialect);
+    if (!crossing || !places.enter(caller.tenantId, countsAtOnceMax)) return undefined;
+    try {
+      return await countAt(offer, crossing, { client, watch, checkAddress: checkPublicAddress });
+    } finally {
+      places.leave(caller.tenantId);
+    }
+  };
+}
+
+/** Whoever asks the running one whether it admits an offer takes the place of its next probe. */
+const nothingObserved = new Health();
+
+/** The offers of the model that would answer first: another one's tokens are not the same. */
+async function plannedFor(
+  { ask }: Count,
+  caller: Caller,
+  catalogueOf: (tenantId: string) => Promise<CallableModels>,
+): Promise<readonly Offer[]> {
+  try {
+    const catalogue = await catalogueOf(caller.tenantId);
+    const around = { catalogue, health: nothingObserved, misfit: () => null };
+    const offers = plan(ask, caller, { ...around, supports: supportsParameter });
+    return offers.filter(({ model }) => model.id === offers[0]?.model.id);
+  } catch (thrown) {
+    // A request that can go nowhere can still be estimated.
+    if (thrown instanceof GatewayError) return [];
+    throw thrown;
+  }
+}
