@@ -205,15 +205,84 @@ describe('links to objects in S3', () => {
     expect(server.unfinished()).toEqual([]);
   }, 30_000);
 
-  test('end when they say', async () => {
+  test('end when they say, and no client can make that later', async () => {
     const key = newObjectKey('mp3');
     await store.put(key, [Buffer.from('sound')]);
     const link = store.link(key, wish(1));
     await Bun.sleep(2_100);
-    expect((await fetch(link)).status).toBe(403);
+    expect(await refusalOf(link)).toBe('403 AccessDenied');
+    const later = link.replace('X-Amz-Expires=1&', 'X-Amz-Expires=3600&');
+    expect(later).not.toBe(link);
+    expect(await refusalOf(later)).toBe('403 SignatureDoesNotMatch');
   });
 
-  // The test server does not compare these signatures, so this works it out as AWS describes it.
+  test('are refused when any character of them is another', async () => {
+    const [key, other] = [newObjectKey('mp3'), newObjectKey('mp3')];
+    await store.put(key, [Buffer.from('sound')]);
+    await store.put(other, [Buffer.from('somebody else’s')]);
+    const link = store.link(key, wish(600));
+    const refusals = new Map<string, string>();
+    for (let at = server.endpoint.length + 1; at < link.length; at += 1) {
+      const changed = `${link.slice(0, at)}${link[at] === '1' ? '2' : '1'}${link.slice(at + 1)}`;
+      refusals.set(changed, await refusalOf(changed));
+    }
+    expect(refusals.size).toBeGreaterThan(300);
+    const codes = new Set(refusals.values());
+    expect([...codes].filter((code) => !/^40[03] \w+$/.test(code))).toEqual([]);
+    const changes = [
+      link.replace(key, other),
+      `${link}&a=1`,
+      `${link}0`,
+      link.slice(0, -1),
+      link.slice(0, link.indexOf('?')),
+      link.replace(/X-Amz-Signature=\w+/, (signature) => signature.toUpperCase()),
+      ...[...new URL(link).searchParams.keys()].map((name) => without(link, name)),
+    ];
+    for (const changed of changes) {
+      expect([changed, await refusalOf(changed)]).toEqual([
+        changed,
+        expect.stringMatching(/^40[03] /),
+      ]);
+    }
+    expect(await (await fetch(link)).text()).toBe('sound');
+  }, 30_000);
+
+  test('open nothing to any other method', async () => {
+    const key = newObjectKey('mp3');
+    await store.put(key, [Buffer.from('sound')]);
+    const link = store.link(key, wish(600));
+    for (const method of ['PUT', 'POST', 'DELETE']) {
+      const body = method === 'DELETE' ? null : 'noise';
+      expect([method, (await fetch(link, { method, body })).status]).toEqual([method, 403]);
+    }
+    expect(await (await fetch(link)).text()).toBe('sound');
+  });
+
+  test('of somebody with another secret are refused, and so is what they would store', async () => {
+    const key = newObjectKey('mp3');
+    await store.put(key, [Buffer.from('sound')]);
+    const forger = s3StoreOf({ ...server, secretKey: 'guessed' });
+    expect(await refusalOf(forger.link(key, wish(600)))).toBe('403 SignatureDoesNotMatch');
+    await failureOf(forger.put(newObjectKey('mp3'), [Buffer.from('noise')]));
+    await failureOf(forger.open(key));
+    await failureOf(forger.delete(key));
+    expect(await (await fetch(store.link(key, wish(600)))).text()).toBe('sound');
+  });
+
+  /** Status and error code of an answer that must not be the object. */
+  async function refusalOf(link: string): Promise<string> {
+    const response = await fetch(link);
+    const text = await response.text();
+    return `${response.status} ${/<Code>(\w+)<\/Code>/.exec(text)?.[1] ?? text}`;
+  }
+
+  function without(link: string, name: string): string {
+    const [path, query = ''] = link.split('?');
+    const kept = query.split('&').filter((part) => !part.startsWith(`${name}=`));
+    return `${path}?${kept.join('&')}`;
+  }
+
+  // The server has its own idea of a signature; this one is worked out as AWS describes it.
   test('are signed for this object, this method and this time', () => {
     const key = newObjectKey('mp3');
     const url = new URL(store.link(key, wish(3_600)));

@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import S3rver from 's3rver';
+import S3rver from '@20minutes/s3rver';
 
 export interface S3Server {
   readonly endpoint: string;
@@ -13,7 +13,7 @@ export interface S3Server {
   stop(): Promise<void>;
 }
 
-/** A real S3-speaking server with one bucket. It checks expiry, but not every signature. */
+/** A real S3-speaking server with one bucket, closed to whoever has no valid signature. */
 export async function startS3(): Promise<S3Server> {
   const directory = mkdtempSync(join(tmpdir(), 'tollgate-s3-'));
   const bucket = 'tollgate-test';
@@ -24,6 +24,7 @@ export async function startS3(): Promise<S3Server> {
     directory,
     configureBuckets: [{ name: bucket, configs: [] }],
   });
+  server.middleware.unshift(refuseStrangers);
   const { port } = await server.run();
   return {
     endpoint: `http://127.0.0.1:${port}`,
@@ -39,4 +40,12 @@ export async function startS3(): Promise<S3Server> {
       rmSync(directory, { recursive: true });
     },
   };
+}
+
+/** The server checks the signatures it sees, but lets in who has none; real buckets are private. */
+async function refuseStrangers(request: S3rver.Context, next: () => Promise<void>): Promise<void> {
+  if ('X-Amz-Algorithm' in request.query || request.get('authorization') !== '') return next();
+  request.status = 403;
+  request.type = 'application/xml';
+  request.body = '<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>';
 }
