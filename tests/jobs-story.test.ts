@@ -1,9 +1,25 @@
 /** Jobs through the gateway's own story: pieces are routed, charged and logged like any request. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import { mkdtempSync, rmSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isObject } from '../src/core/json.ts';
+import {
+  type Dispatched,
+  diedOf,
+  type JournalLine,
+  readLines,
+  writeLine,
+} from '../src/ledger/journal-lines.ts';
+import { replayJournals } from '../src/ledger/replay.ts';
 import { wavFile } from './support/audio-files.ts';
 import { discrepancies } from './support/book-check.ts';
 import { type Reply, readReply } from './support/in-process.ts';
@@ -18,14 +34,18 @@ import {
 
 let folder: string;
 let story: JobStory;
-let answers: (() => Response)[];
+let answers: (() => Response | Promise<Response>)[];
+let asked = 0;
 let upstream: Bun.Server<undefined>;
 
 beforeAll(async () => {
   upstream = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
-    fetch: () => (answers.shift() ?? storyReply)(),
+    fetch: () => {
+      asked += 1;
+      return (answers.shift() ?? storyReply)();
+    },
   });
   folder = mkdtempSync(join(tmpdir(), 'tollgate-job-story-'));
   story = await startJobStory(folder, String(upstream.url));
@@ -39,6 +59,7 @@ afterAll(async () => {
 
 beforeEach(() => {
   answers = [];
+  asked = 0;
 });
 
 const send = (method: string, path: string, body?: FormData, key?: string) =>
@@ -144,5 +165,64 @@ describe('a job in the gateway', () => {
     const path = '/api/v1/webhook-secret';
     const { status, json } = await send('GET', path, undefined, keys.management);
     expect([status, json.data]).toEqual([200, { secret: expect.stringMatching(/^whsec_.{44}$/) }]);
+  });
+});
+
+describe('a piece that a worker died in, while its successor runs it again', () => {
+  /** The machine of the dead one comes back, and its journal is told to the books. */
+  async function replay(ofPiece: (call: Dispatched) => JournalLine[]): Promise<void> {
+    const root = join(folder, 'journal');
+    const own = readdirSync(root, { recursive: true, encoding: 'utf8' });
+    const files = own.filter((name) => name.endsWith('.jsonl')).toSorted();
+    const lines = files.flatMap((name) => [...readLines(readFileSync(join(root, name), 'utf8'))]);
+    const begun = lines.flatMap((line) => (line.kind === 'dispatched' ? [line.call] : [])).at(-1);
+    if (!begun) throw new Error('The piece was never sent.');
+    const call = { ...begun, createdAt: begun.createdAt - 90_000 };
+    const elsewhere = join(folder, 'elsewhere');
+    const gone = join(elsewhere, 'gone~1~gone-process');
+    mkdirSync(gone, { recursive: true });
+    writeFileSync(join(gone, '00000000.jsonl'), ofPiece(call).map(writeLine).join(''));
+    utimesSync(gone, 1, 1);
+    expect(await replayJournals(elsewhere, story.store.ledger, Date.now())).toBe(1);
+  }
+
+  const unended = (call: Dispatched): JournalLine[] => [{ kind: 'dispatched', call }];
+
+  /** What the dead one had been charged, but could not book: 20 credits, like its successor. */
+  const ended = (call: Dispatched): JournalLine[] => {
+    const { record, ...rest } = diedOf(call);
+    const charges = { ...record.charges, modelCharge: 20 };
+    const paid = { ...record, status: 'success', error: null, charges, note: null } as const;
+    return [...unended(call), { kind: 'settled', settlement: { ...rest, record: paid } }];
+  };
+
+  async function ranWhile(ofPiece: (call: Dispatched) => JournalLine[]) {
+    const before = await balance();
+    answers = [() => replay(ofPiece).then(storyReply)];
+    const { json } = await worked(await create());
+    expect(json).toMatchObject({ status: 'succeeded', cost: 20 });
+    expect(await discrepancies(story.store.database)).toEqual([]);
+    return { spent: before - (await balance()), asked };
+  }
+
+  test('is charged although the books heard that nothing came of it', async () => {
+    // Its id is used up by then, so it is asked for once more under the next.
+    expect(await ranWhile(unended)).toEqual({ spent: 20, asked: 2 });
+    const { json } = await send('GET', '/v1/customer/logs?limit=2');
+    const [charged, died] = Array.isArray(json.logs) ? json.logs : [];
+    expect(charged).toMatchObject({ status: 'success', cost: 20 });
+    expect(died).toMatchObject({ status: 'error', cost: 0 });
+  });
+
+  test('is charged once when the books heard that it was paid for', async () => {
+    expect(await ranWhile(ended)).toEqual({ spent: 20, asked: 1 });
+  });
+
+  test('and told of only afterwards changes nothing', async () => {
+    const before = await balance();
+    expect((await worked(await create())).json).toMatchObject({ status: 'succeeded', cost: 20 });
+    expect(await balance()).toBe(before - 20);
+    await replay(unended);
+    expect(await balance()).toBe(before - 20);
   });
 });

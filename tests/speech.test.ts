@@ -1,5 +1,6 @@
 /** POST /v1/audio/speech: what clients hear, what providers get, what it costs, what is refused. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
 import { AudioGateway, type Spoken } from './support/audio-gateway.ts';
 import {
   cutMidStream,
@@ -75,6 +76,20 @@ function eventsOf(audioBytes: Uint8Array, usage: unknown): string {
 }
 
 const eventStream = { contentType: 'text/event-stream', piece: 100 } as const;
+
+test('audio as it was recorded reaches the client byte for byte', async () => {
+  const file = new URL('../fixtures/openai/speech-gpt-4o-mini-tts.mp3', import.meta.url);
+  const recorded = readFileSync(file);
+  audio.openai.script(
+    'gpt-4o-mini-tts',
+    replay(recorded, { contentType: 'audio/mpeg', piece: 999 }),
+  );
+  const input = 'Ruby is a programming language designed for developer happiness.';
+  const reply = await speak({ model: 'openai/mini-tts', input });
+  expect([reply.status, reply.bytes.length]).toEqual([200, 85_632]);
+  expect(recorded.equals(reply.bytes)).toBe(true);
+  expect(reply.headers.get('content-type')).toBe('audio/mpeg');
+});
 
 describe('every row of the price table', () => {
   test('tts-1: 15 dollars per million characters', async () => {

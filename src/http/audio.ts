@@ -1,7 +1,9 @@
 import type { UploadTray } from '../core/upload.ts';
 import { readSpeechRequest } from '../dialects/openai/speech-request.ts';
+import { type SpeechFormat, speechTypes } from '../dialects/speech-wish.ts';
 import type { TranscriptFormat } from '../dialects/transcription-wish.ts';
 import { SpeechErrand } from '../operations/speech.ts';
+import { audioIn } from '../operations/spoken-again.ts';
 import { TranscriptionErrand } from '../operations/transcription.ts';
 import { readJson } from './body.ts';
 import { audioDocs } from './openapi-audio.ts';
@@ -30,12 +32,17 @@ export function audioRoutes(parts: AudioParts): Route[] {
       doc: audioDocs.speak,
       access: 'routing',
       scope: 'audio',
-      handle(exchange, caller) {
+      async handle(exchange, caller) {
+        let format: SpeechFormat = 'mp3';
         const read = async () => {
           const { value } = await readJson(exchange.request, parts.bodyBytesMax);
-          return new SpeechErrand(readSpeechRequest(value));
+          const request = readSpeechRequest(value);
+          format = request.format;
+          return new SpeechErrand(request);
         };
-        return route(exchange, caller, 'speech', read, parts);
+        const response = await route(exchange, caller, 'speech', read, parts);
+        const isReplayed = response.headers.has('idempotent-replayed');
+        return isReplayed ? heardAgain(response, format) : response;
       },
     },
     {
@@ -62,4 +69,10 @@ export function audioRoutes(parts: AudioParts): Route[] {
       },
     },
   ];
+}
+
+async function heardAgain(recorded: Response, format: SpeechFormat): Promise<Response> {
+  const { headers } = recorded;
+  headers.set('content-type', speechTypes[format]);
+  return new Response(audioIn(await recorded.text()), { headers });
 }

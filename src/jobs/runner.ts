@@ -9,8 +9,10 @@ import type { SpeechFormat, TranscriptFormat } from './job.ts';
  * - `requestId` is the id of the call: in the journal, the log and the ledger. The books take each
  *   id once, so a piece that is run twice under one id is charged once.
  * - It resolves only when the call is settled, that is when its charge can no longer be lost.
- * - It rejects with a `GatewayError`. What is not the caller's fault may pass: the job tries again
- *   later, whatever `retryHelps` says to clients who wait.
+ * - It rejects with `IdUsedUp` when the books took the id without our charge while the piece ran:
+ *   it has to be run again under the next.
+ * - Else it rejects with a `GatewayError`. What is not the caller's fault may pass: the job tries
+ *   again later, whatever `retryHelps` says to clients who wait.
  * - It ends soon after `signal` aborts.
  */
 export interface JobRunner {
@@ -18,6 +20,11 @@ export interface JobRunner {
   transcribe(piece: TranscriptionPiece): Promise<TranscribedPiece>;
   /** What the books know about a call: asked before a piece is run again. */
   ledgerOf(tenantId: string, requestId: string): Promise<PieceLedger>;
+}
+
+/** Somebody who ran the piece before us, and died in it, was heard of before we were. */
+export class IdUsedUp extends Error {
+  override readonly name = 'IdUsedUp';
 }
 
 /**

@@ -5,7 +5,7 @@ import type { Job, Piece } from './job.ts';
 import type { ObjectStore } from './objects.ts';
 import { pieceRequestId } from './piece-id.ts';
 import type { JobObjects, JobQueue, Lease } from './queue.ts';
-import type { JobRunner } from './runner.ts';
+import { IdUsedUp, type JobRunner } from './runner.ts';
 import { type Task, taskOf } from './task.ts';
 
 export interface WorkParts {
@@ -90,12 +90,13 @@ async function runPiece(
   { queue, objects, store, runner, now }: WorkParts,
 ): Promise<Piece> {
   const ledgerOf: JobRunner['ledgerOf'] = (tenant, id) => runner.ledgerOf(tenant, id);
-  const requestId = await pieceRequestId(job, number, ledgerOf);
-  const { bytes, costCredits, units, ...made } = await task.run({
-    number,
-    requestId,
-    provider,
-    signal,
+  const run = async () => {
+    const requestId = await pieceRequestId(job, number, ledgerOf);
+    return task.run({ number, requestId, provider, signal });
+  };
+  const { bytes, costCredits, units, ...made } = await run().catch((thrown: unknown) => {
+    if (thrown instanceof IdUsedUp) return run();
+    throw thrown;
   });
   const objectKey = newObjectKey(task.pieceExtension);
   await objects.note(objectKey, job.id, now() + workingMs);

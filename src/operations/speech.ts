@@ -1,18 +1,20 @@
 import { strict as assert } from 'node:assert';
 import type { Ask } from '../core/ask.ts';
+import type { Recording } from '../core/recording.ts';
 import { type Measured, noUsage } from '../core/usage.ts';
-import type { ReplyFacts } from '../dialects/dialect.ts';
+import type { ReplyFacts, ReplyRelay } from '../dialects/dialect.ts';
 import { countCharacters } from '../dialects/embeddings-wish.ts';
 import type { SpeechRequest } from '../dialects/openai/speech-request.ts';
 import { speechDialect } from '../dialects/speech.ts';
 import { speechTypes } from '../dialects/speech-wish.ts';
-import type { Errand } from '../gateway.ts';
+import type { Errand, Sameness } from '../gateway.ts';
 import { FixedBounds, tokensWithin } from '../meter/bound.ts';
 import { estimateNote, estimateUsage } from '../meter/estimate.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import { tryBytes } from '../upstream/bytes-attempt.ts';
 import type { Link } from '../upstream/link.ts';
+import { taped } from './spoken-again.ts';
 import { type End, partOf, typicalBytes } from './spoken-part.ts';
 import { refusalOf, speedAt, voiceAt } from './voice.ts';
 
@@ -83,10 +85,10 @@ export class SpeechErrand implements Errand {
     link.tellDropped([...(request.dropped ?? []), ...unsaid]);
     const contentType = speechTypes[format];
     const result = await tryBytes({ request, contentType, openEvents }, offer, link);
-    if (result.kind === 'bytes') {
-      this.#answered = { isTokenPriced, wholeBytes: result.contentLength };
-    }
-    return result;
+    if (result.kind !== 'bytes') return result;
+    this.#answered = { isTokenPriced, wholeBytes: result.contentLength };
+    link.tape?.begin(offer, 'whole');
+    return link.tape ? taped(result, link.tape) : result;
   }
 
   measure({ usage: told, outputCharacters: deliveredBytes }: ReplyFacts, how: End): Measured {
@@ -97,6 +99,17 @@ export class SpeechErrand implements Errand {
     const all = { usage, units: this.#units, isEstimate, note };
     if (how === 'complete') return all;
     return partOf(all, { how, deliveredBytes, wholeBytes, typicalBytes: this.#typicalBytes });
+  }
+
+  sameness(): Sameness {
+    const { ask: _, ...wording } = this.#request;
+    return { wording: () => wording, isRepeatable: false };
+  }
+
+  /** Its body is the text of the tape; only http knows how to give bytes. */
+  replay({ text }: Recording): ReplyRelay {
+    const facts = { usage: undefined, finishReason: undefined, failure: undefined };
+    return { facts: { ...facts, outputCharacters: 0 }, write: () => text };
   }
 
   get #typicalBytes(): number {

@@ -2,15 +2,16 @@ import { strict as assert } from 'node:assert';
 import { callerOfKey } from '../auth/key-caller.ts';
 import type { Books } from '../books.ts';
 import { type Answer, answer, type Call, type Errand, type Steps } from '../gateway.ts';
-import type {
-  JobRunner,
-  PieceLedger,
-  SpeechPiece,
-  SynthesisedPiece,
-  TranscribedPiece,
-  TranscriptionPiece,
+import {
+  IdUsedUp,
+  type JobRunner,
+  type PieceLedger,
+  type SpeechPiece,
+  type SynthesisedPiece,
+  type TranscribedPiece,
+  type TranscriptionPiece,
 } from '../jobs/runner.ts';
-import { totalCharge } from '../record/request-record.ts';
+import { type RequestRecord, totalCharge } from '../record/request-record.ts';
 import type { Store } from '../store/open.ts';
 
 /** Pieces of jobs as errands of the gateway's story. */
@@ -30,6 +31,7 @@ export interface RunnerParts {
 type AnyPiece = SpeechPiece | TranscriptionPiece;
 
 interface Told {
+  readonly call: Call;
   readonly answer: Answer;
   readonly bill: Bill;
 }
@@ -51,29 +53,45 @@ export class StoryRunner implements JobRunner {
 
   async synthesise(piece: SpeechPiece): Promise<SynthesisedPiece> {
     const { errands } = this.#parts;
-    const { answer: told, bill } = await this.#tell(piece, () => errands.speech(piece));
+    const { answer: told, call, bill } = await this.#tell(piece, () => errands.speech(piece));
     assert(typeof told !== 'string', 'Speech was answered in words.');
     const chunks: Uint8Array[] = [];
     for await (const chunk of told) {
       assert(typeof chunk !== 'string', 'Speech was answered in events.');
       chunks.push(chunk);
     }
+    await this.#checkCharge(call, bill);
     return { audio: Buffer.concat(chunks), ...bill };
   }
 
   async transcribe(piece: TranscriptionPiece): Promise<TranscribedPiece> {
     const { errands } = this.#parts;
-    const { answer: told, bill } = await this.#tell(piece, () => errands.transcription(piece));
+    const read = () => errands.transcription(piece);
+    const { answer: told, call, bill } = await this.#tell(piece, read);
     assert(typeof told === 'string', 'A transcription was answered in pieces.');
+    await this.#checkCharge(call, bill);
     return { body: told, ...bill };
   }
 
   async ledgerOf(tenantId: string, requestId: string): Promise<PieceLedger> {
-    const { books, store } = this.#parts;
-    await books.flush();
-    const record = await store.requestLog.find(tenantId, requestId);
+    const record = await this.#booked(tenantId, requestId);
     if (!record) return 'unknown';
     return totalCharge(record.charges) > 0 ? 'charged' : 'failed';
+  }
+
+  /** The books take an id once, and may have taken it from somebody else while the piece ran. */
+  async #checkCharge({ caller, requestId, receivedAt }: Call, { costCredits }: Bill) {
+    if (costCredits === 0) return;
+    const record = await this.#booked(caller.tenantId, requestId);
+    if (!record || totalCharge(record.charges) > 0 || record.createdAt === receivedAt) return;
+    throw new IdUsedUp('The books took this piece from a worker that died in it.');
+  }
+
+  async #booked(tenantId: string, requestId: string): Promise<RequestRecord | undefined> {
+    const { books, store } = this.#parts;
+    // An id that is there already makes the first try fail; the second one looks for such.
+    await books.flush().catch(() => books.flush());
+    return store.requestLog.find(tenantId, requestId);
   }
 
   async #tell(piece: AnyPiece, read: () => Promise<Errand>): Promise<Told> {
@@ -94,7 +112,7 @@ export class StoryRunner implements JobRunner {
       wishes: { cacheControl: 'no-store', idempotencyKey: null },
       memory: undefined,
     };
-    return { answer: await answer(call, read, billed(steps(), bill)), bill };
+    return { call, answer: await answer(call, read, billed(steps(), bill)), bill };
   }
 }
 

@@ -44,8 +44,10 @@ export function recall(
 ): Promise<Recalled | undefined> | undefined {
   if (!errand.sameness || !errand.replay) return undefined;
   const { headers } = call;
-  headers['x-cache'] = 'MISS';
   const { idempotencyKey } = call.wishes;
+  // Audio goes out as it comes and fills any cache: it is kept for whoever names the request.
+  if (errand.ask.operation === 'speech' && idempotencyKey === null) return undefined;
+  headers['x-cache'] = 'MISS';
   const mode = call.caller.cacheMode ?? cacheMode;
   if (idempotencyKey === null && mode === 'off') return undefined;
   const { wording, isRepeatable } = errand.sameness();
