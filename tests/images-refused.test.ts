@@ -1,8 +1,11 @@
 /** What image requests are refused, with nothing sent, charged or left behind. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test';
+import { images, replay } from './support/fake-upstream.ts';
 import {
   charged,
   edit,
+  fixture,
+  form,
   formOf,
   gateway,
   generate,
@@ -10,6 +13,7 @@ import {
   leftOnDisk,
   type Parts,
   send,
+  sent,
   source,
   startImageRig,
   stopImageRig,
@@ -199,5 +203,31 @@ describe('is refused, nothing is sent, charged or left on disk:', () => {
     ]);
     expect(upstream.book).toHaveLength(0);
     expect(leftOnDisk()).toEqual([]);
+  });
+});
+
+describe('a provider’s refusal as it was recorded', () => {
+  test.each([
+    [
+      'openai/image-edit-error-url-404.json',
+      'Error while downloading file. Upstream status code: 404.',
+    ],
+    ['openai/image-error-response-format.json', "Unknown parameter: 'response_format'."],
+  ])('%s reaches the client, and is free', async (name, message) => {
+    upstream.script('gpt-image', replay(fixture(name), { status: 400 }));
+    const reply = await edit({});
+    expect([reply.status, reply.error.type]).toEqual([400, 'invalid_request_error']);
+    expect(reply.error.message).toBe(message);
+    expect((await charged(reply)).credits).toBe(0);
+    expect(leftOnDisk()).toEqual([]);
+  });
+
+  test('of `response_format` is not provoked: nobody is sent it', async () => {
+    const wish = { model: 'test/image', prompt: 'a', response_format: 'b64_json' };
+    upstream.script('gpt-image', images());
+    expect((await generate(wish)).status).toBe(200);
+    expect((await edit({ response_format: 'b64_json' })).status).toBe(200);
+    expect(Object.keys(sent(0))).not.toContain('response_format');
+    expect(Object.keys(form(1).fields)).not.toContain('response_format');
   });
 });

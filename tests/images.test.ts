@@ -366,20 +366,53 @@ describe('an edit at SiliconFlow', () => {
     const reply = await edit({ model: alias, size: '1024x1024' });
     const body = sent();
     expect(body.prompt).toBe('make it green');
-    const [head, data = ''] = String(body[field]).split(',');
-    expect(head).toBe('data:image/png;base64');
-    expect(Buffer.from(data, 'base64').equals(source)).toBe(true);
+    expect(bytesIn(body[field]).equals(source)).toBe(true);
     expect(imageOf(reply)).toEqual({ url });
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe('size');
     // 0.04 dollars, whatever it took.
     expect((await charged(reply)).credits).toBe(40_000);
   });
 
-  test('with a mask is refused: it takes one picture and no more', async () => {
-    const reply = await edit({ model: 'test/kontext', mask: mask(half) });
+  test.each([
+    ['test/kontext', 'image', 'image2'],
+    ['test/kontext-pro', 'input_image', 'input_image_2'],
+  ])('of %s shows the mask as a second picture in %s and %s, and says so', async (alias, ...at) => {
+    const [field, second] = at;
+    upstream.script('/v1/images/generations', json(200, { images: [{ b64_json: onePixel }] }));
+    const wish = { image2: 'https://pictures.invalid/other.png', seed: '7' };
+    const reply = await edit({ model: alias, mask: mask(half), ...wish });
+    const { [field]: shown, [second]: white, ...rest } = sent();
+    expect(rest).toEqual({
+      model: expect.stringMatching(/^kontext-/),
+      prompt:
+        'make it green\n\nThe last image is a mask of the first one: change only what is white ' +
+        'in the mask, and leave everything that is black in it exactly as it is.',
+      seed: '7',
+    });
+    expect(bytesIn(shown).equals(source)).toBe(true);
+    expect(formatOf(bytesIn(white))).toBe('4x3, 1 channels of 8 bits');
+    expect(channelOf(bytesIn(white), 0)).toEqual([
+      [255, 255, 0, 0],
+      [255, 255, 0, 0],
+      [255, 255, 255, 255],
+    ]);
+    expect(imageOf(reply)).toEqual({ b64_json: onePixel });
+    // The mask has the place that the client wanted for another picture.
+    expect(reply.headers.get('x-tollgate-dropped-params')).toBe('image2');
+    expect((await charged(reply)).credits).toBe(40_000);
+  });
+
+  test('takes one picture beside the mask, not two', async () => {
+    const reply = await edit({ model: 'test/kontext', image: [source, source], mask: mask(half) });
     expect([reply.status, reply.error.code]).toEqual([400, 'model_capability_mismatch']);
     expect(upstream.book).toHaveLength(0);
   });
+
+  function bytesIn(dataUrl: unknown): Buffer {
+    const [head, data = ''] = String(dataUrl).split(',');
+    expect(head).toBe('data:image/png;base64');
+    return Buffer.from(data, 'base64');
+  }
 });
 
 describe('an image from words', () => {

@@ -13,6 +13,7 @@ import {
   transcription,
 } from './support/fake-upstream.ts';
 import { readReply } from './support/in-process.ts';
+import { readFixture } from './support/upstream-conformance.ts';
 
 let audio: AudioGateway;
 
@@ -229,6 +230,24 @@ describe('the formats', () => {
     const reply = await transcribe({ response_format: 'verbose_json' });
     expect(reply.json).toEqual({ task: 'transcribe', ...told, model: 'openai/stt-1' });
     expect((await audio.bill(reply)).credits).toBe(50);
+  });
+
+  test('verbose_json as it was recorded is kept, word for word', async () => {
+    const recorded = readFixture('openai/transcription-verbose-words.json');
+    audio.openai.script('whisper-1', replay(recorded));
+    const times = { 'timestamp_granularities[]': ['word'] };
+    const reply = await transcribe({ response_format: 'verbose_json', ...times });
+    expect(reply.json).toEqual(JSON.parse(recorded));
+    // 36.71 seconds at 100 credits.
+    expect((await audio.bill(reply)).credits).toBe(3_671);
+  });
+
+  test('text as it was recorded is kept, the space before it included', async () => {
+    const { headers, body } = JSON.parse(readFixture('groq/transcription-text.json'));
+    audio.openai.script('whisper-1', replay(body, { contentType: headers['content-type'] }));
+    const reply = await transcribe({ response_format: 'text' });
+    expect([reply.status, reply.text]).toEqual([200, ' Hello from the Versal AISDK.']);
+    expect(reply.headers.get('content-type')).toBe('text/plain; charset=utf-8');
   });
 
   test('a provider that knows only JSON still answers in text, and tells the length', async () => {

@@ -26,6 +26,19 @@ export interface ImagesWish {
   readonly more: Readonly<Record<string, unknown>>;
 }
 
+const maskInstruction =
+  'The last image is a mask of the first one: change only what is white in the mask, and leave ' +
+  'everything that is black in it exactly as it is.';
+
+/** For upstreams that know no masks: it is the last of the pictures, and the words explain it. */
+export function shownMask({ prompt, images, mask }: ImagesWish): {
+  readonly prompt: string;
+  readonly pictures: readonly Picture[];
+} {
+  if (!mask) return { prompt, pictures: images };
+  return { prompt: `${prompt}\n\n${maskInstruction}`, pictures: [...images, mask] };
+}
+
 /** One picture of an answer: its bytes, or where they are. */
 export interface DrawnImage {
   readonly base64: string | null;

@@ -11,9 +11,9 @@ export type ImagesTarget = Pick<Target, 'upstreamModel' | 'quirks' | 'outputModa
 export interface ImagesDialect {
   /**
    * How it is told where to edit. `alpha`: by a PNG that is transparent there. `picture`: by one
-   * more picture, white there and black elsewhere. `none`: not at all.
+   * more picture, white there and black elsewhere, and in words.
    */
-  readonly mask: 'alpha' | 'picture' | 'none';
+  readonly mask: 'alpha' | 'picture';
   /** Pictures that it edits at once. */
   readonly imagesMax: number;
   write(wish: ImagesWish, target: ImagesTarget): UpstreamRequest;

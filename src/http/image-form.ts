@@ -3,6 +3,7 @@ import { GatewayError, invalidRequest } from '../core/errors.ts';
 import type { FormFile } from '../core/form.ts';
 import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../core/image-size.ts';
 import type { Upload, UploadTray } from '../core/upload.ts';
+import { type FormFields, sortForm } from '../dialects/openai/form-routing.ts';
 import { type ImagesRequest, readImagesRequest } from '../dialects/openai/images-request.ts';
 import type { SentMask, SentPicture } from '../operations/images.ts';
 import { Mask } from '../operations/mask.ts';
@@ -18,7 +19,7 @@ export interface ImageEdit {
 export async function readEdit(request: Request, tray: UploadTray): Promise<ImageEdit> {
   const declared = Number(request.headers.get('content-length') ?? 0);
   if (declared > imageEditBytesMax) throw tooLarge();
-  const fields = new Map<string, string>();
+  const fields = new Map<string, string[]>();
   const images: Upload[] = [];
   const masks: Upload[] = [];
   let bytes = 0;
@@ -34,8 +35,7 @@ export async function readEdit(request: Request, tray: UploadTray): Promise<Imag
       continue;
     }
     count(Buffer.byteLength(part.value));
-    if (fields.has(part.name)) throw invalidRequest(`${part.name} is given twice.`, part.name);
-    fields.set(part.name, part.value);
+    fields.set(part.name, [...(fields.get(part.name) ?? []), part.value]);
   }
   const wanted = readImagesRequest(valuesOf(fields));
   if (images.length === 0) throw invalidRequest('image is required: a file.', 'image');
@@ -68,16 +68,22 @@ async function* counted(
 }
 
 /** A form knows only texts. */
-function valuesOf(fields: ReadonlyMap<string, string>): Record<string, unknown> {
+function valuesOf(fields: FormFields): Record<string, unknown> {
   for (const name of ['image', 'image[]', 'mask']) {
     if (fields.has(name)) throw invalidRequest(`${name} must be a file, not a text.`, name);
   }
-  const values: Record<string, unknown> = Object.fromEntries(fields);
-  const n = fields.get('n');
-  if (n !== undefined && /^-?\d+$/.test(n)) values.n = Number(n);
-  const stream = fields.get('stream');
-  if (stream === 'true' || stream === 'false') values.stream = stream === 'true';
-  return values;
+  const { routing, rest } = sortForm(fields);
+  const values = [...rest].map(([name, [text = '', ...more]]) => {
+    if (more.length > 0) throw invalidRequest(`${name} is given twice.`, name);
+    return [name, readValue(name, text)] as const;
+  });
+  return { ...routing, ...Object.fromEntries(values) };
+}
+
+function readValue(name: string, text: string): unknown {
+  if (name === 'n' && /^-?\d+$/.test(text)) return Number(text);
+  if (name === 'stream' && (text === 'true' || text === 'false')) return text === 'true';
+  return text;
 }
 
 const mediaTypes = { PNG: 'image/png', JPEG: 'image/jpeg', WebP: 'image/webp' } as const;

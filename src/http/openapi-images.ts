@@ -29,7 +29,6 @@ const images = Type.Object(
 );
 
 const file = (description: string) => Type.String({ format: 'binary', description });
-const { models: _models, provider: _provider, route: _route, ...fields } = imagesSchema.properties;
 
 export const imagesDocs = {
   edit: {
@@ -41,7 +40,7 @@ export const imagesDocs = {
       types: {
         'multipart/form-data': Type.Object(
           {
-            ...fields,
+            ...imagesSchema.properties,
             image: file('PNG, JPEG or WebP; as `image[]` up to 16 of them.'),
             mask: Type.Optional(file('A PNG with an alpha channel, as large as the first image.')),
           },

@@ -80,8 +80,7 @@ export class ImagesErrand implements Errand {
     }
     const reads = model.input_modalities.includes('image');
     if (!drawer || !reads || !model.features.includes('image_edit')) return 'does not edit images';
-    if (this.#images.length > drawer.imagesMax) return 'edits one image at a time';
-    return this.#mask && drawer.mask === 'none' ? 'takes no mask where it is served' : null;
+    return this.#images.length > drawer.imagesMax ? 'edits one image at a time' : null;
   }
 
   refine(plan: readonly Offer[]): readonly Offer[] {

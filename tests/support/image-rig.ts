@@ -3,15 +3,16 @@ import { expect } from 'bun:test';
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { isObject } from '../../src/core/json.ts';
-import { startFakeUpstream } from './fake-upstream.ts';
+import { type FakeUpstream, startFakeUpstream } from './fake-upstream.ts';
 import { InProcessGateway, type Reply, readReply } from './in-process.ts';
 import { picture } from './pictures.ts';
 
-export const upstream = startFakeUpstream();
+export let upstream: FakeUpstream;
 export let gateway: InProcessGateway;
 
-/** To be called before all tests of a file. */
+/** To be called before all tests of a file; several files of one run each have their own. */
 export async function startImageRig(): Promise<void> {
+  upstream = startFakeUpstream();
   const at = (dialect: string, base: string, more: object = {}) => ({
     dialect,
     base_url: upstream.url + base,
@@ -47,7 +48,7 @@ export async function startImageRig(): Promise<void> {
       model('test/kontext-pro', [
         {
           ...endpoint('silicon', 'kontext-pro', flatPrices),
-          quirks: { rename_params: { image: 'input_image' } },
+          quirks: { rename_params: { image: 'input_image', image2: 'input_image_2' } },
         },
       ]),
       model('test/words', [endpoint('first', 'words', tokenPrices)], {

@@ -4,28 +4,22 @@ import { isObject } from '../../core/json.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { malformed, readErrorObject } from '../failure.ts';
 import type { ImagesDialect } from '../images.ts';
-import { type Drawn, type DrawnImage, namesOf, type Picture } from '../images-wish.ts';
+import { type Drawn, type DrawnImage, namesOf, type Picture, shownMask } from '../images-wish.ts';
 import { inBase64, joined, type Piece } from '../long-body.ts';
 import { readAnswer } from '../read-answer.ts';
 import { finishReasonOf } from './finish.ts';
 import { readUsage } from './usage.ts';
 
-const maskInstruction =
-  'The last image is a mask of the first one: change only what is white in the mask, and leave ' +
-  'everything that is black in it exactly as it is.';
-
 export const geminiImages: ImagesDialect = {
   mask: 'picture',
   imagesMax: editImagesMax,
   write(wish, { upstreamModel, outputModalities = [] }) {
-    const { prompt, images, mask, parameters } = wish;
-    const pictures = mask ? [...images, mask] : images;
-    const said = mask ? `${prompt}\n\n${maskInstruction}` : prompt;
+    const { prompt, pictures } = shownMask(wish);
     const generationConfig = {
       responseModalities: outputModalities.includes('text') ? ['TEXT', 'IMAGE'] : ['IMAGE'],
-      imageConfig: shapeOf(parameters.size),
+      imageConfig: shapeOf(wish.parameters.size),
     };
-    const start = `{"contents":[{"role":"user","parts":[${JSON.stringify({ text: said })}`;
+    const start = `{"contents":[{"role":"user","parts":[${JSON.stringify({ text: prompt })}`;
     const end = `]}],"generationConfig":${JSON.stringify(generationConfig)}}`;
     const name = upstreamModel.replace(/^models\//, '').toWellFormed();
     return {

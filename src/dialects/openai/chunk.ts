@@ -56,7 +56,7 @@ export class ChunkRepair {
     }
     if (this.#repairDelta(delta, index)) changed = true;
     const { finish_reason: raw } = choice;
-    if (raw === null || raw === undefined) return changed;
+    if (raw === null) return changed;
     const reason = readFinishReason(raw, this.#tools.get(index)?.hasCalls ?? false);
     if (reason === raw) return changed;
     choice.finish_reason = reason;

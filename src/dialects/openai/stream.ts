@@ -18,6 +18,7 @@ import type {
 import { parseExact } from '../exact-json.ts';
 import { failureInside, malformed, readErrorObject } from '../failure.ts';
 import { ChunkRepair, isChoiceIndex } from './chunk.ts';
+import { type Closing, closingOf } from './closing.ts';
 import { charactersIn } from './message.ts';
 import { mergeUsage, usageIn, writeUsage } from './usage.ts';
 
@@ -27,6 +28,9 @@ class StreamFacts implements ReplyFacts {
   outputCharacters = 0;
   failure: UpstreamFailure | undefined = undefined;
 }
+
+/** No text can hold this: there its quotes would be escaped. */
+const noUsageYet = ',"usage":null';
 
 export function isTerminator(data: string): boolean {
   return data === '[DONE]' || (data.length < 32 && data.trim() === '[DONE]');
@@ -78,8 +82,10 @@ export class OpenAiPassThrough implements StreamRelay {
     // Azure's leading chunk and those with nothing but usage.
     if (choices.length === 0) return '';
     const isRepaired = this.#repair.repair(chunk, choices);
+    const closing = closingOf(choices, this.#isFinished);
     for (const choice of choices) this.#takeChoice(choice);
     this.#started = true;
+    if (closing) return this.#rewriteApart(chunk, closing);
     return isRepaired || hasUsage ? this.#rewrite(chunk) : this.#forward(data, chunk);
   }
 
@@ -142,13 +148,22 @@ export class OpenAiPassThrough implements StreamRelay {
     }
   }
 
+  readonly #isFinished = (index: unknown): boolean =>
+    typeof index === 'number' && this.#finishedChoices.has(index);
+
   #forward(data: string, chunk: Record<string, unknown>): string {
     const isKnown = this.#upstreamHead !== '' && data.startsWith(this.#upstreamHead);
     // Data of several lines would need several `data:` lines; the reader has no other line ends.
     if ((!isKnown && !this.#learnHead(data, chunk)) || data.includes('\n')) {
       return this.#rewrite(chunk);
     }
-    return `data: ${this.#ownHead}${data.slice(this.#upstreamHead.length)}\n\n`;
+    const start = this.#upstreamHead.length;
+    if (chunk.usage === undefined) return `data: ${this.#ownHead}${data.slice(start)}\n\n`;
+    // Because we ask for usage, OpenAI writes `null` into every chunk; clients see it at the end.
+    const at = data.lastIndexOf(noUsageYet);
+    if (at < start) return this.#rewrite(chunk);
+    const rest = data.slice(start, at) + data.slice(at + noUsageYet.length);
+    return `data: ${this.#ownHead}${rest}\n\n`;
   }
 
   /**
@@ -177,6 +192,13 @@ export class OpenAiPassThrough implements StreamRelay {
     chunk.created = this.#identity.created;
     if (chunk.provider !== undefined) chunk.provider = this.#identity.provider;
     return chunk;
+  }
+
+  #rewriteApart(chunk: Record<string, unknown>, { said, closed }: Closing): string {
+    const [first, last] = [said, closed].map((choices) =>
+      choices.length === 0 ? '' : this.#rewrite({ ...chunk, choices }),
+    );
+    return `${first}${last}`;
   }
 
   #rewrite(chunk: Record<string, unknown>): string {

@@ -7,9 +7,10 @@ import { explain } from '../../core/explain.ts';
 import { type TranscriptionWish, transcriptFormats } from '../transcription-wish.ts';
 import { readChain, readPreferences } from './chat-request.ts';
 import { oneOf, optional, routingFields } from './chat-schema.ts';
+import { type FormFields, sortForm } from './form-routing.ts';
 
 export const transcriptionSchema = Type.Object({
-  model: routingFields.model,
+  ...routingFields,
   language: optional(
     Type.String({ pattern: '^[a-z]{2,3}$', expected: 'an ISO-639-1 code such as "en"' }),
   ),
@@ -29,9 +30,6 @@ export interface TranscriptionRequest {
   readonly wish: TranscriptionWish;
 }
 
-/** A form knows only texts, and a field may come several times. */
-export type FormFields = ReadonlyMap<string, readonly string[]>;
-
 export function readTranscriptionRequest(fields: FormFields): TranscriptionRequest {
   const { value, more } = valuesOf(fields);
   if (!validator.Check(value)) {
@@ -45,7 +43,7 @@ export function readTranscriptionRequest(fields: FormFields): TranscriptionReque
     ask: {
       operation: 'transcription',
       models: readChain(value),
-      preferences: readPreferences({}),
+      preferences: readPreferences(value),
       stream: false,
       parameters: Object.keys(more),
       user: value.user ?? null,
@@ -72,9 +70,10 @@ function refuse({ response_format, stream }: Body, granularities: readonly strin
 }
 
 function valuesOf(fields: FormFields) {
-  const value: Record<string, unknown> = {};
+  const { routing, rest } = sortForm(fields);
+  const value: Record<string, unknown> = { ...routing };
   const more: Record<string, readonly string[]> = {};
-  for (const [name, texts] of fields) {
+  for (const [name, texts] of rest) {
     const known = name.replace(/\[\]$/, '');
     if (known === 'timestamp_granularities') value[known] = texts;
     else if (!Object.hasOwn(transcriptionSchema.properties, name)) more[name] = texts;

@@ -1,34 +1,39 @@
 /** Images of SiliconFlow: edits too go to the place where pictures are made from words. */
 import type { ImagesDialect } from '../images.ts';
-import { namesOf } from '../images-wish.ts';
-import { inBase64, joined } from '../long-body.ts';
+import { namesOf, type Picture, shownMask } from '../images-wish.ts';
+import { inBase64, joined, type Piece } from '../long-body.ts';
 import { readImages } from '../openai/images.ts';
 import { readAnswer } from '../read-answer.ts';
 import { spell } from '../spell.ts';
 
 const path = '/images/generations';
 
+/** Where the picture goes, and where its mask; some of its models have other names for them. */
+const pictureFields = ['image', 'image2'];
+
 export const siliconFlowImages: ImagesDialect = {
-  mask: 'none',
+  mask: 'picture',
   imagesMax: 1,
   write(wish, { upstreamModel, quirks }) {
-    const { prompt, images, parameters, more } = wish;
-    const [image] = images;
-    const size = image || parameters.size === 'auto' ? null : parameters.size;
-    const { fields } = spell<unknown>({ ...more, image_size: size }, quirks);
+    const { prompt, pictures } = shownMask(wish);
+    const { parameters, more } = wish;
+    const isEdit = pictures.length > 0;
+    const size = isEdit || parameters.size === 'auto' ? null : parameters.size;
+    const taken = Object.fromEntries(pictureFields.slice(0, pictures.length).map((n) => [n, null]));
+    const { fields } = spell<unknown>({ ...more, ...taken, image_size: size }, quirks);
     const said = new Set([...Object.keys(fields), ...(size === null ? [] : ['size'])]);
     const dropped = namesOf(wish).filter((name) => !said.has(name));
-    const all = { model: upstreamModel, prompt, ...fields };
-    if (!image) return { path, headers: {}, body: JSON.stringify(all), dropped };
-    // Some of its models have another name for the field.
-    const name = quirks.rename_params?.image ?? 'image';
-    const body = joined([
-      `${JSON.stringify(all).slice(0, -1)},${JSON.stringify(name)}:`,
-      `"data:${image.mediaType};base64,`,
-      inBase64(image.content),
-      '"}',
-    ]);
-    return { path, headers: {}, body, dropped };
+    const start = JSON.stringify({ model: upstreamModel, prompt, ...fields });
+    if (!isEdit) return { path, headers: {}, body: start, dropped };
+    const placed = pictures.flatMap((picture, at) => {
+      const field = pictureFields[at] ?? '';
+      return inlined(quirks.rename_params?.[field] ?? field, picture);
+    });
+    return { path, headers: {}, body: joined([start.slice(0, -1), ...placed, '}']), dropped };
   },
   read: (text) => readAnswer(text, readImages),
 };
+
+function inlined(field: string, { mediaType, content }: Picture): readonly Piece[] {
+  return [`,${JSON.stringify(field)}:"data:${mediaType};base64,`, inBase64(content), '"'];
+}
