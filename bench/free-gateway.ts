@@ -27,7 +27,8 @@ Books.open = async (parts) => {
   const books = await open(parts);
   books.hold = (_call, { wanted }) => new FreeHold(wanted);
   books.dispatched = async () => {};
-  books.keep = async () => {};
+  // What a request leaves in metrics and log lines is no part of the bill.
+  books.keep = async ({ record }) => parts.ended(record);
   return books;
 };
 

@@ -4,6 +4,7 @@ import { isObject, parseJson } from '../core/json.ts';
 import { noUsage } from '../core/usage.ts';
 import { noCharges, type RequestRecord } from '../record/request-record.ts';
 import type { Settlement } from './ledger-store.ts';
+import { textOf } from './settlement-text.ts';
 
 /** What is known of a request when it is sent to an upstream. */
 export interface Dispatched {
@@ -21,7 +22,8 @@ export type JournalLine =
   | { readonly kind: 'settled'; readonly settlement: Settlement };
 
 export function writeLine(line: JournalLine): string {
-  return `${JSON.stringify(line)}\n`;
+  if (line.kind === 'dispatched') return `${JSON.stringify(line)}\n`;
+  return `{"kind":"settled","settlement":${textOf(line.settlement)}}\n`;
 }
 
 /** The whole lines of a segment. A torn one, at the end or where the disk was full, is left out. */

@@ -1,6 +1,7 @@
 import { Kysely } from 'kysely';
 import { GatewayError } from '../core/errors.ts';
 import type { Booked } from '../ledger/ledger-store.ts';
+import { batchText } from '../ledger/settlement-text.ts';
 import { type Database, failureCode, turnWaitMs, waitingCallsMax } from './database.ts';
 import type { Schema } from './schema.ts';
 import { sqliteDialect } from './sqlite-dialect.ts';
@@ -22,7 +23,7 @@ export async function openSqlite(path: string): Promise<Database> {
     book: async (batch) => {
       await turns.take();
       try {
-        const { rows } = await writer.ask({ kind: 'book', batch: JSON.stringify(batch) });
+        const { rows } = await writer.ask({ kind: 'book', batch: batchText(batch) });
         return rows as Booked[];
       } finally {
         turns.give();
