@@ -27,7 +27,6 @@ import { SqlKeySpending } from './key-spending.ts';
 import { SqlLedger } from './ledger.ts';
 import { SqlLogReads } from './log-reads.ts';
 import { migrate } from './migrate.ts';
-import { openPostgres, withMigrationConnection } from './postgres.ts';
 import { SqlRequestLog } from './request-log.ts';
 import { SqlSkills } from './skills.ts';
 import { fileFailure, openSqlite } from './sqlite.ts';
@@ -107,6 +106,8 @@ async function openFile(name: string): Promise<Database> {
 }
 
 async function openServer(url: string): Promise<Database> {
+  // Most run on a file and need no driver in memory.
+  const { openPostgres, withMigrationConnection } = await import('./postgres.ts');
   const database = await openPostgres(url);
   try {
     await withMigrationConnection(url, (db) => migrate(db, 'postgres'));

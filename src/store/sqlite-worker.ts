@@ -19,9 +19,7 @@ const nothing: Outcome = { rows: [], changes: null };
 let database: Database | undefined;
 const statements = new Map<string, Statement<unknown, SqlValue[]>>();
 
-/** By then a start has its answers, and a command of the command line is over. */
-const loadBookingMs = 1_000;
-
+/** Loaded for the first batch: a command of the command line brings none. */
 let booking: Promise<(batch: Batch) => Promise<readonly Booked[]>> | undefined;
 /** Questions are answered in order, also behind one that takes several steps. */
 let answered = Promise.resolve();
@@ -42,13 +40,9 @@ async function answer(question: Question): Promise<Answer> {
 }
 
 async function book(batch: string): Promise<Outcome> {
-  const commit = await loadBooking();
-  return { rows: [...(await commit(JSON.parse(batch) as Batch))], changes: null };
-}
-
-function loadBooking() {
   booking ??= import('./sqlite-books.ts').then(({ booksOn }) => booksOn(step));
-  return booking;
+  const commit = await booking;
+  return { rows: [...(await commit(JSON.parse(batch) as Batch))], changes: null };
 }
 
 async function step(question: Step): Promise<Outcome> {
@@ -85,7 +79,6 @@ function open(path: string, role: 'writer' | 'reader'): Outcome {
   if (role === 'writer') enterWal(database);
   database.run('pragma synchronous = full');
   database.run('pragma foreign_keys = on');
-  if (role === 'writer') setTimeout(loadBooking, loadBookingMs);
   if (role === 'reader') database.run('pragma query_only = on');
   return nothing;
 }
