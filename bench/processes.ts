@@ -8,12 +8,16 @@ import { modelAlias } from './workloads.ts';
 const root = join(import.meta.dir, '..');
 /** Any text of the right form: the gateway under test adopts it on its first start. */
 export const clientKey = 'sk-tg-bench-0123456789abcdef0123456789abcdef';
+export const managerKey = 'sk-mgmt-bench-0123456789abcdef0123456789abcdef';
+export const adminToken = 'sk-admin-bench-0123456789abcdef0123456789abcdef';
 
 const environment = {
   PATH: process.env.PATH ?? '',
   // Both proxies may hold as many upstream connections as they like.
   BUN_CONFIG_MAX_HTTP_REQUESTS: '65336',
   TOLLGATE_BOOTSTRAP_API_KEY: clientKey,
+  TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: managerKey,
+  TOLLGATE_ADMIN_TOKEN: adminToken,
   TOLLGATE_BOOTSTRAP_CREDITS: String(10 ** 15),
 };
 
@@ -63,9 +67,22 @@ export class Processes {
   ): Promise<Server> {
     const path = join(this.#folder, `${name}.yaml`);
     await Bun.write(path, JSON.stringify({ ...settings(upstream.url), ...more }));
-    const data = join(this.#folder, name);
+    const data = this.dataOf(name);
     const serve = ['serve', '--config', path, '--data-dir', data, '--port', '0', ...words];
     return this.serve(name, program, ...serve);
+  }
+
+  /** Where the gateway of that name keeps its data, from one start to the next. */
+  dataOf(name: string): string {
+    return join(this.#folder, name);
+  }
+
+  /** Ends one of them in good order, so that what it kept can be opened by others. */
+  async end({ pid }: Server): Promise<void> {
+    const at = this.#running.findIndex((child) => child.pid === pid);
+    const [child] = this.#running.splice(at, 1);
+    child?.kill('SIGTERM');
+    await child?.exited;
   }
 
   /** A process that sends; answers with a function that runs one order in it. */

@@ -105,11 +105,20 @@ function* statements(words: Words, { rows, from, until }: Filling): Generator<st
   yield 'drop table filling';
 }
 
-export async function fillSqlite(file: string, filling: Filling): Promise<void> {
+/** `onStep` hears after each statement how much of the work is done, from 0 to 1. */
+export async function fillSqlite(
+  file: string,
+  filling: Filling,
+  onStep: (share: number) => void = () => {},
+): Promise<void> {
   const database = new Database(file);
   database.run('pragma synchronous = off');
   database.run('pragma cache_size = -200000');
-  for (const statement of statements(sqlite, filling)) database.run(statement);
+  const all = [...statements(sqlite, filling)];
+  for (const [at, statement] of all.entries()) {
+    database.run(statement);
+    onStep((at + 1) / all.length);
+  }
   database.close();
 }
 

@@ -1,0 +1,66 @@
+/**
+ * A clock inside a page of the dashboard: when the API's answers had come in, and when the last
+ * change they made was painted. It runs where the browser's own timestamps are, so that the way
+ * to the browser's control socket and back counts for nothing.
+ */
+import type { Page } from 'playwright-core';
+
+export interface PageTimes {
+  /** How many times the API was asked. */
+  readonly answers: number;
+  readonly slowestAnswerMs: number;
+  /** From the last byte of the last answer to the frame that shows it. */
+  readonly paintedAfterMs: number;
+}
+
+/** Without a change or a request for so long, a page shows all it has. */
+const quietMs = 700;
+
+/** Every change of the document, and the frame that shows it. */
+const clock = `
+  (() => {
+    const clock = { asked: 0, changedAt: 0, paintedAt: 0 };
+    window.pageClock = clock;
+    const fetch = window.fetch;
+    window.fetch = (...words) => { clock.asked += 1; return fetch(...words); };
+    const channel = new MessageChannel();
+    channel.port1.onmessage = () => { clock.paintedAt = performance.now(); };
+    let isAsked = false;
+    new MutationObserver(() => {
+      clock.changedAt = performance.now();
+      if (isAsked) return;
+      isAsked = true;
+      // A message sent before a frame arrives once the frame is drawn.
+      requestAnimationFrame(() => { isAsked = false; channel.port2.postMessage(0); });
+    }).observe(document, { subtree: true, childList: true, characterData: true, attributes: true });
+  })();
+`;
+
+export async function watchPage(page: Page): Promise<void> {
+  await page.addInitScript(clock);
+}
+
+const read = `
+  new Promise((resolve) => {
+    const isApi = ({ initiatorType }) => initiatorType === 'fetch';
+    const calls = () => performance.getEntriesByType('resource').filter(isApi);
+    const look = () => {
+      const { asked, changedAt, paintedAt } = window.pageClock;
+      const ends = calls().map(({ responseEnd }) => responseEnd);
+      const isQuiet = performance.now() - Math.max(changedAt, paintedAt, ...ends) >= ${quietMs};
+      if (!isQuiet || ends.length < asked) return setTimeout(look, 100);
+      const before = calls().filter(({ responseEnd }) => responseEnd <= changedAt);
+      resolve({
+        answers: before.length,
+        slowestAnswerMs: Math.max(...before.map(({ duration }) => duration)),
+        paintedAfterMs: paintedAt - Math.max(...before.map(({ responseEnd }) => responseEnd)),
+      });
+    };
+    look();
+  })
+`;
+
+/** Waits until the page is quiet. */
+export async function readTimes(page: Page): Promise<PageTimes> {
+  return (await page.evaluate(read)) as PageTimes;
+}

@@ -1,0 +1,146 @@
+/**
+ * How soon the dashboard shows what the API answered, with millions of requests in the log: fills a
+ * SQLite file with the last 30 days, starts the gateway on it and opens every page in a Chromium.
+ * `bun bench/pages.ts [rows]`, 5,000,000 unless told; needs 4 GB of disk and some minutes.
+ */
+import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
+import { desk, openBrowser, Tab } from '../tests/support/browser.ts';
+import { type PageTimes, readTimes, watchPage } from './page-clock.ts';
+import { adminToken, clientKey, managerKey, Processes, type Server } from './processes.ts';
+import { fillSqlite } from './reads-filling.ts';
+import { modelAlias } from './workloads.ts';
+
+const rows = Number((process.argv[2] ?? '5000000').replace(/[_,]/g, ''));
+if (!Number.isSafeInteger(rows) || rows < 100) {
+  process.stderr.write('The number of rows must be a whole number of at least 100.\n');
+  process.exit(2);
+}
+
+const days = 30;
+const dayMs = 86_400_000;
+const msMax = 300;
+const rounds = 5;
+const name = 'pages';
+const today = Math.floor(Date.now() / dayMs) * dayMs;
+
+interface View {
+  readonly name: string;
+  readonly path: string;
+  readonly key: string;
+  /** What is on the page only when its data is. */
+  readonly shows: string;
+}
+
+function viewsOf(requestId: string): readonly View[] {
+  const view = (title: string, path: string, shows: string, key = managerKey): View => ({
+    name: title,
+    path,
+    key,
+    shows,
+  });
+  const deep = Math.floor(rows / 2);
+  const date = (back: number) => new Date(today - back * dayMs).toISOString().slice(0, 10);
+  const quarter = `from=${date(89)}&to=${date(0)}`;
+  return [
+    view('overview, by model', '', 'canvas'),
+    view(
+      'overview, latency by key, 90 days',
+      `?metric=latency&split=api_key_id&${quarter}`,
+      'canvas',
+    ),
+    view('logs, newest', '/logs', 'tbody tr:nth-child(50)'),
+    view('logs, in the middle', `/logs?offset=${deep}`, 'tbody tr:nth-child(50)'),
+    view('logs, failures', '/logs?status=error', 'tbody tr'),
+    view('logs, one model', '/logs?model=acme/chat-1', 'tbody tr:nth-child(50)'),
+    view('receipt', `/logs?request=${requestId}`, 'text=Charged, in credits'),
+    view('credits', '/credits', 'tbody tr'),
+    view('keys', '/keys', 'tbody tr'),
+    view('models', '/models', `text=${modelAlias}`),
+    view('model', `/models?model=${modelAlias}`, 'text=per million tokens'),
+    view('playground', `/playground?model=${modelAlias}`, 'text=Nothing said yet', clientKey),
+    view('jobs', '/jobs', 'text=No jobs here', clientKey),
+    view('skills', '/skills', 'text=built in'),
+    view('own accounts', '/byok', '.empty'),
+    view('operator', '/operator', 'tbody tr', adminToken),
+  ];
+}
+
+/** Makes the tables with a first start, then fills them. */
+async function fill(processes: Processes, upstream: Server): Promise<void> {
+  await processes.end(await processes.gateway(upstream, name));
+  const filling = { rows, from: today - (days - 1) * dayMs, until: today + dayMs };
+  const file = join(processes.dataOf(name), 'tollgate.db');
+  const start = performance.now();
+  const isScreen = process.stdout.isTTY;
+  let told = 0;
+  await fillSqlite(file, filling, (share) => {
+    const percent = Math.floor(share * 100);
+    // A file that keeps the output needs ten lines, not a hundred.
+    if (percent < told + (isScreen ? 1 : 10)) return;
+    told = percent;
+    process.stdout.write(`${isScreen ? '\r' : ''}filling: ${percent} %${isScreen ? '' : '\n'}`);
+  });
+  const seconds = Math.round((performance.now() - start) / 1000);
+  process.stdout.write(
+    `${isScreen ? '\r' : ''}${rows.toLocaleString('en-US')} rows in ${seconds} s\n\n`,
+  );
+}
+
+async function newestRequest({ url }: Server): Promise<string> {
+  const headers = { authorization: `Bearer ${clientKey}` };
+  const response = await fetch(`${url}/v1/customer/logs?limit=1`, { headers });
+  const { logs } = (await response.json()) as { logs: { request_id: string }[] };
+  return logs[0]?.request_id ?? '';
+}
+
+/** The same page again and again, each time from an empty tab but for the key. */
+async function visit(browser: Browser, { url }: Server, view: View): Promise<PageTimes[]> {
+  await using tab = await Tab.open(browser, { theme: 'light', size: desk });
+  await tab.signIn(url, view.key);
+  await watchPage(tab.page);
+  const times: PageTimes[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    await tab.page.goto(`${url}/dashboard${view.path}`);
+    await tab.page.locator(view.shows).first().waitFor();
+    await tab.settled();
+    times.push(await readTimes(tab.page));
+  }
+  if (tab.problems.length > 0) throw new Error(`${view.name}: ${tab.problems.join('; ')}`);
+  return times;
+}
+
+const median = (numbers: readonly number[]) =>
+  numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
+
+function print(title: string, ...cells: readonly string[]): void {
+  process.stdout.write(`${title.padEnd(36)}${cells.map((cell) => cell.padStart(18)).join('')}\n`);
+}
+
+async function measure(browser: Browser, server: Server): Promise<void> {
+  process.stdout.write(`Median and slowest of ${rounds} visits; the slowest decides.\n\n`);
+  print('page', 'answers', 'slowest answer', 'then painted', `at most ${msMax} ms`);
+  for (const view of viewsOf(await newestRequest(server))) {
+    const times = await visit(browser, server, view);
+    const answers = times.map(({ slowestAnswerMs }) => slowestAnswerMs);
+    const paints = times.map(({ paintedAfterMs }) => paintedAfterMs);
+    const pair = (all: readonly number[]) =>
+      `${median(all).toFixed(0)} / ${Math.max(...all).toFixed(0)} ms`;
+    const verdict = Math.max(...paints) <= msMax ? 'reached' : 'missed';
+    print(view.name, String(times[0]?.answers ?? 0), pair(answers), pair(paints), verdict);
+  }
+}
+
+const processes = new Processes();
+let browser: Browser | undefined;
+try {
+  const upstream = await processes.upstream(1, 0);
+  await fill(processes, upstream);
+  const server = await processes.gateway(upstream, name);
+  browser = await openBrowser();
+  await measure(browser, server);
+} finally {
+  await browser?.close();
+  await processes.stop();
+}
+process.exit();
