@@ -161,7 +161,8 @@ function Whoami() {
     <div class="whoami">
       <p>
         <b>{about?.name || kindNames[kind]}</b>
-        <span>{about ? `${kindNames[kind]} · ${about.label}` : 'Operator of this Tollgate'}</span>
+        <span>{about ? kindNames[kind] : 'Operator of this Tollgate'}</span>
+        {about && <span class="one-line">{about.label}</span>}
       </p>
       <div class="buttons">
         <button

@@ -27,6 +27,8 @@ export interface ChatBody {
   readonly model: string;
   readonly messages: readonly Message[];
   readonly tools?: readonly unknown[];
+  /** Names of instructions that the gateway adds to the prompt. */
+  readonly skills?: readonly string[];
   readonly temperature?: number;
   readonly max_tokens?: number;
   readonly reasoning?: { readonly effort: string };
@@ -91,7 +93,8 @@ function indented(value: object): string {
 /** The Messages format wants a limit; this one is roomy for a chat. */
 const outputTokensUsual = 1_024;
 
-function anthropicBody({ model, messages, tools, temperature, max_tokens }: ChatBody): object {
+function anthropicBody(body: ChatBody): object {
+  const { model, messages, tools, skills, temperature, max_tokens } = body;
   const system = messages.flatMap((one) => (one.role === 'system' ? [one.content] : []));
   return {
     model,
@@ -100,6 +103,7 @@ function anthropicBody({ model, messages, tools, temperature, max_tokens }: Chat
     ...(temperature === undefined ? {} : { temperature: Math.min(1, temperature) }),
     messages: messages.flatMap(anthropicMessage),
     ...(tools ? { tools: tools.map(anthropicTool) } : {}),
+    ...(skills ? { skills } : {}),
   };
 }
 

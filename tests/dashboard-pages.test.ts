@@ -172,6 +172,36 @@ const onePixel =
   'gg==';
 
 test(
+  'the playground asks with the skills that are ticked, and the address keeps them',
+  async () => {
+    await using tab = await Tab.open(browser, { theme: 'light', size: phone });
+    const { page } = tab;
+    await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=demo/chat');
+    await page.locator('summary', { hasText: 'Skills' }).click();
+    await page.getByLabel('json-only').check();
+    await page.getByLabel('translate').check();
+    await page.getByLabel('json-only').uncheck();
+    expect(new URL(page.url()).searchParams.get('skills')).toBe('translate');
+    await page.reload();
+    expect(await page.getByLabel('translate').isChecked()).toBe(true);
+    expect(await page.getByLabel('json-only').isChecked()).toBe(false);
+    expect(await tab.barriers()).toEqual([]);
+    expect(await tab.overhang()).toBe(0);
+    await page.getByText('Copy as code').click();
+    for (const form of ['curl', 'openai SDK', 'Anthropic SDK']) {
+      await page.getByRole('button', { name: form, exact: true }).click();
+      const code = await page.getByLabel(form, { exact: true }).inputValue();
+      expect(code.replaceAll(/\s/g, '')).toContain('"skills":["translate"]');
+    }
+    await talk(tab);
+    await page.getByRole('link', { name: 'receipt' }).click();
+    await page.getByRole('dialog').getByText('translate', { exact: true }).waitFor();
+    expect(tab.problems).toEqual([]);
+  },
+  patienceMs,
+);
+
+test(
   'a skill is written, changed and deleted; an own account is removed',
   async () => {
     await using tab = await Tab.open(browser, { theme: 'light', size: desk });

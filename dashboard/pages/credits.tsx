@@ -107,7 +107,7 @@ function ThisMonth({ month, credits }: Money) {
     );
   }
   return (
-    <Card title={name}>
+    <Card title={`Credits spent in ${name}, by day`}>
       <Chart
         label={`Credits spent in ${name}, day by day`}
         days={month.timeseries.map(({ date }) => date)}

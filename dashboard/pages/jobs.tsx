@@ -132,17 +132,25 @@ function JobList({ jobs, callKey, onChange }: JobListProps) {
     { title: 'Model', cell: ({ model }) => <code>{model}</code> },
     { title: 'Status', cell: (job) => <Status job={job} /> },
     { title: 'Result', cell: (job) => <Result job={job} /> },
-    { title: 'Started', cell: ({ created_at }) => ago(created_at) },
-    { title: 'Credits', isNumber: true, cell: ({ cost }) => count(cost) },
     {
-      title: 'Actions',
-      cell: (job) =>
-        isUnderWay(job) ? <Cancel job={job} callKey={callKey} onChange={onChange} /> : '',
+      title: 'Started',
+      cell: ({ created_at }) => <span class="one-line">{ago(created_at)}</span>,
     },
+    { title: 'Credits', isNumber: true, cell: ({ cost }) => count(cost) },
   ];
+  const actions: Column<Job> = {
+    title: 'Actions',
+    cell: (job) =>
+      isUnderWay(job) ? <Cancel job={job} callKey={callKey} onChange={onChange} /> : '',
+  };
   return (
     <Card>
-      <Table label="Jobs" columns={columns} rows={jobs} rowKey={({ id }) => id} />
+      <Table
+        label="Jobs"
+        columns={jobs.some(isUnderWay) ? [...columns, actions] : columns}
+        rows={jobs}
+        rowKey={({ id }) => id}
+      />
     </Card>
   );
 }

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import { ask } from '../api.ts';
 import { useAction } from '../load.ts';
+import { CopyButton } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Form, SelectField, TextField, Tick } from '../parts/field.tsx';
 import { ErrorNote } from '../parts/notes.tsx';
@@ -92,6 +93,7 @@ export function KeyForm({ keyObject, path, onDone, onClose }: KeyFormProps) {
           required
         />
         <Spending values={values} set={set} />
+        {keyObject && <KeyId id={keyObject.id} />}
         <details>
           <summary>More limits</summary>
           <Rights values={values} set={set} isNew={keyObject === undefined} />
@@ -107,6 +109,19 @@ export function KeyForm({ keyObject, path, onDone, onClose }: KeyFormProps) {
         </footer>
       </Form>
     </Dialog>
+  );
+}
+
+/** What the API and the filters of the log know the key by; it is no secret. */
+function KeyId({ id }: { readonly id: string }) {
+  return (
+    <div class="field">
+      <span class="hint">Key id</span>
+      <span class="id-line">
+        <code>{id}</code>
+        <CopyButton text={id} label="key id" />
+      </span>
+    </div>
   );
 }
 

@@ -1,5 +1,5 @@
 import { count, milliseconds, price } from '../format.ts';
-import { CodeLine } from '../parts/copy.tsx';
+import { CodeLine, CopyButton } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Badge, Condition } from '../parts/notes.tsx';
 import { addressOf, choose } from '../place.ts';
@@ -51,8 +51,9 @@ export function ModelSheet({ model }: { readonly model: CatalogueModel }) {
   ];
   return (
     <Dialog title={model.name} form="sheet" onClose={() => choose({ model: null })}>
-      <p>
+      <p class="id-line">
         <code>{model.id}</code>
+        <CopyButton text={model.id} label="alias of the model" />
       </p>
       {model.description && <p>{model.description}</p>}
       <p class="badges">

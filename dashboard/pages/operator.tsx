@@ -68,7 +68,7 @@ interface EndpointRow {
 const columns: readonly Column<EndpointRow>[] = [
   { title: 'Provider', isHead: true, cell: ({ provider }) => <b>{provider.name}</b> },
   { title: 'Model', cell: ({ endpoint }) => <code>{endpoint.model}</code> },
-  { title: 'There it is', cell: ({ endpoint }) => <code>{endpoint.upstream_model}</code> },
+  { title: 'Its name there', cell: ({ endpoint }) => <code>{endpoint.upstream_model}</code> },
   { title: 'Condition', cell: ({ endpoint }) => <Condition circuit={endpoint.circuit} /> },
   {
     title: 'Failures in a row',

@@ -5,6 +5,10 @@ import type { Day, Summary } from '../shapes.ts';
 /** What a period is measured by; each fills a tile and can be drawn. */
 export interface Metric {
   readonly name: string;
+  /** What the number counts, where its name leaves that open. */
+  readonly unit?: string;
+  /** Above the chart: what its bars or lines are. */
+  readonly byDay: string;
   readonly total: (summary: Summary) => number;
   readonly ofDay: (day: Day) => number | null;
   readonly format: (value: number) => string;
@@ -21,6 +25,8 @@ export const metrics = {
   spend: {
     ...amount,
     name: 'Spend',
+    unit: 'credits',
+    byDay: 'Credits spent by day',
     total: (summary) => summary.total_spend,
     ofDay: (day) => day.spend,
     exact: (value) => `${count(value)} credits`,
@@ -29,6 +35,7 @@ export const metrics = {
   requests: {
     ...amount,
     name: 'Requests',
+    byDay: 'Requests by day',
     total: (summary) => summary.total_requests,
     ofDay: (day) => day.requests,
     exact: (value) => `${count(value)} requests`,
@@ -37,6 +44,7 @@ export const metrics = {
   tokens: {
     ...amount,
     name: 'Tokens',
+    byDay: 'Tokens by day, in and out',
     total: (summary) => summary.total_tokens,
     ofDay: (day) => day.tokens,
     exact: (value) => `${count(value)} tokens`,
@@ -44,6 +52,7 @@ export const metrics = {
   },
   errors: {
     name: 'Error rate',
+    byDay: 'Share of requests that failed, by day',
     total: (summary) => summary.error_rate,
     ofDay: (day) => (day.requests === 0 ? null : (day.failed_requests / day.requests) * 100),
     format: percent,
@@ -53,6 +62,7 @@ export const metrics = {
   },
   latency: {
     name: 'Latency',
+    byDay: 'Average time to the whole answer, by day',
     total: (summary) => summary.avg_latency_ms,
     ofDay: (day) => (day.requests === 0 ? null : day.avg_latency_ms),
     format: milliseconds,
@@ -81,7 +91,7 @@ export function MetricTiles({ now, then, metric }: TilesProps) {
     <fieldset class="tiles pick">
       <legend class="unseen">What the chart shows</legend>
       {names.map((name) => {
-        const { total, format, exact, moreIs, name: title }: Metric = metrics[name];
+        const { total, format, exact, moreIs, name: title, unit }: Metric = metrics[name];
         const [value, past] = [total(now), total(then)];
         return (
           <button
@@ -91,7 +101,7 @@ export function MetricTiles({ now, then, metric }: TilesProps) {
             aria-pressed={name === metric}
             onClick={() => choose({ metric: name })}
           >
-            <span class="tile-name">{title}</span>
+            <span class="tile-name">{unit ? `${title}, in ${unit}` : title}</span>
             <strong title={exact(value)}>{format(value)}</strong>
             <Change now={value} then={past} moreIs={moreIs} text={format(past)} />
           </button>

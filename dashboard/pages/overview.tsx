@@ -15,7 +15,7 @@ import type { Analytics } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
 import { OverviewChart } from './overview-chart.tsx';
 import { GroupTable, isSplit, type SplitName, splitNames } from './overview-groups.tsx';
-import { isMetric, type MetricName, MetricTiles } from './overview-metrics.tsx';
+import { isMetric, type MetricName, MetricTiles, metrics } from './overview-metrics.tsx';
 
 function analyticsPath({ from, to }: Range, keyId: string, groupBy?: string): string {
   const query = new URLSearchParams({ start_date: from, end_date: to });
@@ -35,6 +35,11 @@ function useChoices() {
   };
 }
 
+function periodOf(range: Range): string {
+  const days = daysIn(range);
+  return days === 1 ? 'One day, compared with the one' : `${days} days, compared with the ${days}`;
+}
+
 export function Overview() {
   const { key } = useSession();
   const { range, metric, split, keyId } = useChoices();
@@ -50,7 +55,7 @@ export function Overview() {
   return (
     <Page
       title="Overview"
-      lead={`${daysIn(range)} days, compared with the ${daysIn(range)} before. Days are UTC.`}
+      lead={`${periodOf(range)} before. Days are UTC.`}
       actions={<Actions path={analyticsPath(range, keyId)} isBusy={busy} reload={reload} />}
     >
       <div class="toolbar">
@@ -90,7 +95,7 @@ function Numbers({ now, then, metric, split, range, reload }: NumbersProps) {
   return (
     <>
       <MetricTiles now={now.summary} then={then.summary} metric={metric} />
-      <Card>
+      <Card title={metrics[metric].byDay}>
         <OverviewChart analytics={now} metric={metric} split={split} />
       </Card>
       <Card title={`By ${splitNames[split].toLowerCase()}`}>

@@ -3,6 +3,7 @@ import { choose, usePlace } from '../place.ts';
 import type { ChatBody } from '../snippets.ts';
 import { shortPrice } from './model-sheet.tsx';
 import type { CatalogueModel } from './models.tsx';
+import { SkillChoice } from './playground-skills.tsx';
 
 /** What is asked for beside the words, all of it in the address. */
 export interface SettingsState {
@@ -11,6 +12,7 @@ export interface SettingsState {
   readonly temperature: string;
   readonly maxTokens: string;
   readonly effort: string;
+  readonly skills: readonly string[];
   readonly hasTools: boolean;
   readonly tools: string;
   readonly toolsProblem: string | undefined;
@@ -50,6 +52,9 @@ export function useSettings(models: readonly CatalogueModel[]): SettingsState {
   const { query } = usePlace();
   const text = (name: string) => query.get(name) ?? '';
   const model = models.find(({ id }) => id === text('model')) ?? models[0];
+  const skills = text('skills')
+    .split(',')
+    .filter((name) => name !== '');
   const hasTools = query.has('tools');
   const toolsText = text('tools') === '1' ? sampleTools : text('tools');
   const { tools, problem } = hasTools ? readTools(toolsText) : {};
@@ -62,11 +67,13 @@ export function useSettings(models: readonly CatalogueModel[]): SettingsState {
       ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
       ...(text('effort') === '' ? {} : { reasoning: { effort: text('effort') } }),
       ...(tools ? { tools } : {}),
+      ...(skills.length > 0 ? { skills } : {}),
     },
     system: text('system'),
     temperature: text('temperature'),
     maxTokens: text('max_tokens'),
     effort: text('effort'),
+    skills,
     hasTools,
     tools: toolsText,
     toolsProblem: problem,
@@ -133,6 +140,7 @@ export function Settings({ models, settings }: SettingsProps) {
           options={efforts}
         />
       )}
+      <SkillChoice chosen={settings.skills} />
       <Tools settings={settings} />
     </>
   );

@@ -80,12 +80,12 @@ function List({ skills, onDelete }: ListProps) {
       title: 'Skill',
       isHead: true,
       cell: ({ name, source }) => (
-        <>
+        <span class="two-lines">
           <button type="button" class="link strong" onClick={() => choose({ skill: name })}>
             {name}
-          </button>{' '}
+          </button>
           {source === 'built_in' && <Badge>built in</Badge>}
-        </>
+        </span>
       ),
     },
     { title: 'What it does', cell: ({ description }) => description },

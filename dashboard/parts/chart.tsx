@@ -77,11 +77,14 @@ function optionsOf({ series, kind, format }: ChartProps, width: number): uPlot.O
         values: (_, splits) => splits.map(dayLabel),
         space: 64,
       },
-      { ...axis, size: 64, values: (_, splits) => splits.map(format) },
+      { ...axis, size: 64, values: (_, splits) => splits.map((value) => tick(format(value))) },
     ],
     series: [{}, ...drawn],
   };
 }
+
+/** Round numbers need no decimals; `2.00 s` is for a number that was measured. */
+const tick = (text: string) => text.replace(/\.0+(?= )/, '');
 
 /** Ticks may fall between days; only midnights have a name. */
 function dayLabel(seconds: number): string {

@@ -1,0 +1,49 @@
+import { useState } from 'preact/hooks';
+import { ask } from '../api.ts';
+import { useLoad } from '../load.ts';
+import { Tick } from '../parts/field.tsx';
+import { ErrorNote } from '../parts/notes.tsx';
+import { addressOf, choose } from '../place.ts';
+import { mayDo, useSession } from '../session.ts';
+import type { Skill } from '../shapes.ts';
+
+/** Which skills go along with the question. A key that may not list them sees no choice. */
+export function SkillChoice({ chosen }: { readonly chosen: readonly string[] }) {
+  const session = useSession();
+  // Where it began; from then on the reader opens and closes it.
+  const [isShown] = useState(chosen.length > 0);
+  const isOpen = mayDo(session, 'customer');
+  const { data, error } = useLoad('skills of the playground', async (signal) => {
+    if (!isOpen) return [];
+    const { key } = session;
+    return (await ask<{ data: Skill[] }>('/v1/customer/skills', { key, signal })).data;
+  });
+  const known = data ?? [];
+  // One that was deleted since the address was written can still be taken out of it.
+  const gone = chosen.filter((name) => data && !known.some((skill) => skill.name === name));
+  const names = [...known.map(({ name }) => name), ...gone];
+  const describe = (name: string) => known.find((skill) => skill.name === name)?.description;
+  const tick = (name: string) => (isOn: boolean) => {
+    const others = chosen.filter((one) => one !== name);
+    choose({ skills: (isOn ? [...others, name] : others).join(',') }, 'replace');
+  };
+  if (names.length === 0) return <ErrorNote message={error} />;
+  return (
+    <details open={isShown}>
+      <summary>{chosen.length === 0 ? 'Skills' : `Skills (${chosen.length})`}</summary>
+      <fieldset class="choices">
+        <legend class="unseen">Skills to apply</legend>
+        {names.map((name) => (
+          <div key={name}>
+            <Tick label={name} checked={chosen.includes(name)} onTick={tick(name)} />
+            <small class="hint">{describe(name) ?? 'There is no such skill any more.'}</small>
+          </div>
+        ))}
+      </fieldset>
+      <p class="hint">
+        The gateway adds their instructions to the prompt.{' '}
+        <a href={addressOf('skills')}>Read or write them</a>
+      </p>
+    </details>
+  );
+}
