@@ -104,14 +104,22 @@ function requestBody({ example }: RouteDoc, body: ContentDoc, components: Compon
   return { required: true, content: Object.fromEntries(content) };
 }
 
+const outcomes: Readonly<Record<string, string>> = {
+  206: 'The part that was asked for.',
+  416: 'There are no such bytes.',
+  503: 'Not now.',
+};
+
 function responses(route: Route, { answers }: RouteDoc, components: Components): Json {
   const good = Object.entries(answers).map(([status, answer]) => {
     const content = Object.entries(typesOf(answer)).map(([type, schema]) => [
       type,
       { schema: components.write(schema) },
     ]);
-    const description = Number(status) < 300 ? 'Done.' : 'Not now.';
-    return [status, { description, content: Object.fromEntries(content) }];
+    return [
+      status,
+      { description: outcomes[status] ?? 'Done.', content: Object.fromEntries(content) },
+    ];
   });
   const shape = route.errorShape ?? (groupOf(route) === 'messages' ? 'messages' : 'plain');
   const schema = components.write(errorSchemas[shape]);

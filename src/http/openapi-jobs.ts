@@ -3,6 +3,7 @@ import { jobStatuses, transcriptFormats } from '../jobs/job.ts';
 import { speechSchema, transcriptionSchema } from '../jobs/job-input.ts';
 import { jobsQuery } from './jobs-query.ts';
 import {
+  type ContentDoc,
   count,
   credits,
   data,
@@ -48,6 +49,17 @@ const job = record('Job', {
   cost: credits('Whole credits, of the pieces that are done.'),
   metadata: Type.Record(Type.String(), Type.String()),
 });
+
+const bytes = Type.String({ format: 'binary' });
+/** Speech, or a transcript in the format that was asked for. */
+const outputs: ContentDoc = {
+  types: {
+    'audio/*': bytes,
+    'application/json': bytes,
+    'text/plain': bytes,
+    'text/vtt': bytes,
+  },
+};
 
 const identified = { id: 'The `job_…` of its creation.' };
 
@@ -101,9 +113,6 @@ export const jobDocs = {
     path: { key: 'The name of the object.' },
     query: { expires: Type.Integer({ minimum: 0 }), signature: Type.String() },
     queryRequired: ['expires', 'signature'],
-    answers: {
-      200: { types: { 'application/octet-stream': Type.String({ format: 'binary' }) } },
-      206: { types: { 'application/octet-stream': Type.String({ format: 'binary' }) } },
-    },
+    answers: { 200: outputs, 206: outputs, 416: { types: {} } },
   },
 } satisfies Record<string, RouteDoc>;

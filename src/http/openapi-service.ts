@@ -13,6 +13,15 @@ const alive = record('Alive', { status: Type.Literal('ok'), version: text() });
 const notReady = record('NotReady', { status: Type.Literal('unavailable'), reason: text() });
 const plainText: ContentDoc = { types: { 'text/plain': Type.String() } };
 
+const dashboardFiles: ContentDoc = {
+  types: {
+    'text/html': Type.String(),
+    'text/javascript': Type.String(),
+    'text/css': Type.String(),
+    'image/svg+xml': Type.String(),
+  },
+};
+
 const open = (summary: string, answers: RouteDoc['answers'], details?: string): RouteDoc => ({
   summary,
   answers,
@@ -35,7 +44,7 @@ export const serviceDocs = {
   ),
   dashboard: open('The dashboard', { 200: page }),
   dashboardFile: {
-    ...open('A page or a file of the dashboard', { 200: page }),
+    ...open('A page or a file of the dashboard', { 200: dashboardFiles }),
     path: { path: 'Where in the dashboard.' },
   },
   reference: open('This reference as a page', { 200: page }),

@@ -120,8 +120,7 @@ export class HttpServer {
         405,
       );
     }
-    const close = this.#router.suggest(method, path);
-    const hint = close ? ` Did you mean ${close}?` : '';
+    const hint = this.#router.hint(method, path);
     return invalidRequest(`There is no ${method} ${path}.${hint}`, undefined, 404);
   }
 

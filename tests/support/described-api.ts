@@ -1,0 +1,109 @@
+/** What `/openapi.json` says of an answer, ready to be held against a real one. */
+import { Compile } from 'typebox/compile';
+import { isObject } from '../../src/core/json.ts';
+
+export type Json = Record<string, unknown>;
+
+export const object = (value: unknown): Json => (isObject(value) ? value : {});
+
+export interface Operation {
+  /** `GET /v1/jobs/{id}` */
+  readonly name: string;
+  readonly operation: Json;
+}
+
+/** A real answer that was found to be as described. */
+export interface Held {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The body, or an empty object when it is no JSON object. */
+  readonly json: Json;
+}
+
+/** Why a value does not fit; nothing when it does. */
+export function misfits(schema: object, value: unknown): unknown[] {
+  const compiled = Compile(schema as Parameters<typeof Compile>[0]);
+  return compiled.Check(value) ? [] : [...compiled.Errors(value)];
+}
+
+export class DescribedApi {
+  readonly operations: readonly Operation[];
+  /** `GET /v1/jobs/{id} 200 application/json`: what real answers have been held against. */
+  readonly seen = new Set<string>();
+  readonly #document: Json;
+
+  constructor(document: Json) {
+    this.#document = document;
+    this.operations = Object.entries(object(document.paths)).flatMap(([path, methods]) =>
+      Object.entries(object(methods)).map(([method, operation]) => ({
+        name: `${method.toUpperCase()} ${path}`,
+        operation: object(operation),
+      })),
+    );
+  }
+
+  /** Every status and content type of every route, refusals as `default`. */
+  promises(): string[] {
+    return this.operations.flatMap(({ name, operation }) =>
+      Object.entries(object(operation.responses)).flatMap(([status, answer]) => {
+        const types = Object.keys(object(object(answer).content));
+        return (types.length > 0 ? types : ['nothing']).map((type) => `${name} ${status} ${type}`);
+      }),
+    );
+  }
+
+  /** A schema without references, as a validator of its own. */
+  whole(schema: unknown): unknown {
+    if (Array.isArray(schema)) return schema.map((inner) => this.whole(inner));
+    if (!isObject(schema)) return schema;
+    const { $ref } = schema;
+    if (typeof $ref === 'string') {
+      const name = $ref.replace('#/components/schemas/', '');
+      return this.whole(object(object(this.#document.components).schemas)[name]);
+    }
+    const fields = Object.entries(schema).map(([key, inner]) => [key, this.whole(inner)]);
+    return Object.fromEntries(fields);
+  }
+
+  /** Fails unless the answer has a status, a type and a body that the document speaks of. */
+  async hold(name: string, response: Response): Promise<Held> {
+    const { status, headers } = response;
+    const text = await response.text();
+    const [type = ''] = (headers.get('content-type') ?? '').split(';');
+    const told = object(this.#operation(name).responses);
+    const where = status >= 400 && !(status in told) ? 'default' : String(status);
+    const answer = `${name} ${where}`;
+    if (!(where in told)) throw new Error(`Nothing is said of ${name} ${status}: ${text}`);
+    const contents = object(object(told[where]).content);
+    if (Object.keys(contents).length === 0) {
+      if (text !== '') throw new Error(`${answer} should have no body, and has: ${text}`);
+      this.seen.add(`${answer} nothing`);
+      return { status, headers, text, json: {} };
+    }
+    const spoken = [type, type.replace(/\/.*/, '/*')].find((one) => one in contents);
+    if (spoken === undefined) throw new Error(`Nothing is said of ${answer} ${type}: ${text}`);
+    const schema = object(this.whole(object(contents[spoken]).schema));
+    const isBytes = schema.format === 'binary';
+    const values = isBytes ? [text] : valuesOf(type, text);
+    const wrong = values.flatMap((value) => misfits(schema, value));
+    if (wrong.length > 0) throw new Error(`${answer}: ${JSON.stringify(wrong)} in ${text}`);
+    this.seen.add(`${answer} ${spoken}`);
+    return { status, headers, text, json: object(values[0]) };
+  }
+
+  #operation(name: string): Json {
+    const found = this.operations.find((one) => one.name === name);
+    if (!found) throw new Error(`The document does not have ${name}.`);
+    return found.operation;
+  }
+}
+
+/** One value, or one for each event of a stream. */
+function valuesOf(type: string, text: string): unknown[] {
+  if (type === 'application/json') return [JSON.parse(text)];
+  if (type !== 'text/event-stream') return [text];
+  const events = [...text.matchAll(/^data: (?!\[DONE\])(.*)$/gm)].map(([, data = '']) => data);
+  if (events.length === 0) throw new Error(`A stream without an event: ${text}`);
+  return events.map((data) => JSON.parse(data) as unknown);
+}
