@@ -120,6 +120,7 @@ export interface Receipt {
   readonly usage_estimated: boolean;
   readonly lines: readonly ReceiptLine[];
   readonly prices: Readonly<Record<string, string>> | null;
+  readonly prices_above_tokens: number | null;
   readonly cost: number;
   readonly cost_breakdown: Readonly<Record<string, number>>;
   readonly search_requests: number;
@@ -188,6 +189,9 @@ export interface Endpoint {
   readonly priority: number;
   readonly traffic_mode: string;
   readonly pricing: Readonly<Record<string, string>>;
+  readonly long_prompts?: readonly (Readonly<Record<string, string | number>> & {
+    readonly above_tokens: number;
+  })[];
   readonly circuit: Circuit;
   readonly first_byte_ms: number | null;
   readonly tokens_per_second: number | null;

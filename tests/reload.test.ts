@@ -56,6 +56,36 @@ test(
 );
 
 test(
+  'steps for long prompts come with a reload, and a running request goes on without them',
+  async () => {
+    upstream.script('chat', gated('go', 3, say(words(6))));
+    await using gateway = await startGateway({ config: settings({ 'test/chat': {} }) });
+    const running = await gateway.stream(asking('test/chat'));
+    await running.read(2);
+    const step = (above_tokens: number) => ({ above_tokens, prompt: '100', completion: '1000' });
+    const stepped = (above: number) =>
+      settings({ 'test/chat': { pricing: { long_prompts: [step(above)] } } });
+    await reload(gateway, stepped(1), 'config_reloaded');
+    upstream.open('go');
+    expect(await running.read()).toBe(words(6));
+    expect(await gateway.balance()).toBe(credits - (2 * 1 + 6 * 1));
+
+    // Two words in are above one, and not above two.
+    expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
+    expect(await gateway.balance()).toBe(credits - 8 - (2 * 100 + 6 * 1000));
+    await reload(gateway, stepped(2), 'config_reloaded');
+    expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
+    expect(await gateway.balance()).toBe(credits - 8 - 6_200 - 8);
+
+    const wrong = settings({ 'test/chat': { pricing: { long_prompts: [step(9), step(9)] } } });
+    await reload(gateway, wrong, 'config_refused');
+    expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
+    expect(await gateway.balance()).toBe(credits - 8 - 6_200 - 8 - 8);
+  },
+  testMs,
+);
+
+test(
   'models come and go, and what was counted goes on under the new limits',
   async () => {
     const leftMs = 60_000 - (Date.now() % 60_000);

@@ -113,6 +113,18 @@ function Place({ endpoint }: { readonly endpoint: Endpoint }) {
           </li>
         ))}
       </ul>
+      {endpoint.long_prompts?.map(({ above_tokens, ...changed }) => (
+        <div key={above_tokens}>
+          <p class="hint">The whole request, with a prompt above {count(above_tokens)} tokens:</p>
+          <ul class="prices">
+            {Object.entries(changed).map(([name, text]) => (
+              <li key={name}>
+                <b>{price(String(text))}</b> {priceNames[name] ?? name}
+              </li>
+            ))}
+          </ul>
+        </div>
+      ))}
       {speeds.length > 0 && <p class="hint">{speeds.join(' · ')}</p>}
     </>
   );

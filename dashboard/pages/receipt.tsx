@@ -73,7 +73,7 @@ const feeNames: Readonly<Record<string, string>> = {
 };
 
 function Bill({ receipt }: { readonly receipt: Receipt }) {
-  const { lines, cost_breakdown, cost, prices } = receipt;
+  const { lines, cost_breakdown, cost, prices, prices_above_tokens: above } = receipt;
   const fees = Object.entries(feeNames).filter(([name]) => (cost_breakdown[name] ?? 0) > 0);
   const points = prices?.byok_fee_basis_points;
   return (
@@ -82,7 +82,7 @@ function Bill({ receipt }: { readonly receipt: Receipt }) {
       <table class="bill" aria-label="Charge, line by line">
         <tbody>
           {lines.map((line) => (
-            <tr key={line.price}>
+            <tr key={`${line.price} ${line.usd}`}>
               <th scope="row">
                 {lineNames[line.price] ?? line.price}
                 <small>
@@ -111,6 +111,9 @@ function Bill({ receipt }: { readonly receipt: Receipt }) {
           </tr>
         </tbody>
       </table>
+      {above !== null && (
+        <p class="hint">Prices of prompts above {count(above)} tokens, for the whole request.</p>
+      )}
     </section>
   );
 }

@@ -369,6 +369,78 @@ describe('providers and models', () => {
         'such as "0.50", not 0.5',
     ]);
   });
+
+  const stepped = (long_prompts: unknown, prices: object = pricing, more: object = {}) => {
+    const endpoints = [{ provider: 'mine', model: 'x', pricing: { ...prices, long_prompts } }];
+    return { providers: { mine }, models: [{ ...model, ...more, endpoints }] };
+  };
+
+  test('prices may step with the length of the prompt, and a variable may say where', () => {
+    const steps = [
+      { above_tokens: variable('LONG'), prompt: '1' },
+      { above_tokens: 2_000, completion: '3', cache_read: '0', cache_write: '9' },
+    ];
+    const loaded = load(stepped(steps), { LONG: '1000' }).models.at(-1)?.endpoints[0]?.pricing;
+    expect<unknown>(loaded).toEqual({
+      ...pricing,
+      long_prompts: [{ ...steps[0], above_tokens: 1_000 }, steps[1]],
+    });
+  });
+
+  const dollars = 'must be a decimal number of dollars in quotes, such as "0.50"';
+  test.each([
+    ['', [], ' must have at least 1 item(s)'],
+    ['', { above_tokens: 5, prompt: '1' }, ' must be a list, not an object'],
+    ['', Array(11).fill({}), ' has 11 items; at most 10 are allowed'],
+    ['[0]', [{ prompt: '1' }], '.above_tokens is required (a whole number of at least 1)'],
+    [
+      '[0]',
+      [{ above_tokens: 0, prompt: '1' }],
+      '.above_tokens must be a whole number of at least 1, not 0',
+    ],
+    [
+      '[0]',
+      [{ above_tokens: '200k', prompt: '1' }],
+      '.above_tokens must be a whole number of at least 1, not "200k"',
+    ],
+    ['[0]', [{ above_tokens: 5, prompt: 4 }], `.prompt ${dollars}, not 4`],
+    ['[0]', [{ above_tokens: 5, prompt: '-1' }], `.prompt ${dollars}, not "-1"`],
+    [
+      '[0]',
+      [{ above_tokens: 5, promt: '1' }],
+      '.promt is not a known field; did you mean "prompt"?',
+    ],
+    ['[0]', [{ above_tokens: 5 }], ' changes nothing; name the prices that are others there'],
+    [
+      '[1]',
+      [
+        { above_tokens: 5, prompt: '1' },
+        { above_tokens: 5, prompt: '2' },
+      ],
+      '.above_tokens must be more than 5, where the step before it begins, not 5',
+    ],
+    [
+      '[2]',
+      [
+        { above_tokens: 5, prompt: '1' },
+        { above_tokens: 9, prompt: '2' },
+        { above_tokens: 8, prompt: '3' },
+      ],
+      '.above_tokens must be more than 9, where the step before it begins, not 8',
+    ],
+  ])('a step that cannot be is told by its place: long_prompts%s of %j', (at, steps, problem) => {
+    const path = `models[0].endpoints[0].pricing.long_prompts${at}`;
+    expect(problems(stepped(steps))).toEqual([`${path}${problem}`]);
+  });
+
+  test('only token prices have steps', () => {
+    const steps = [{ above_tokens: 5, prompt: '1' }];
+    const listening = { features: ['transcription'] };
+    expect(problems(stepped(steps, { minute: '0.006' }, listening))).toEqual([
+      'models[0].endpoints[0].pricing.long_prompts needs prompt or completion beside it: ' +
+        'only token prices have steps',
+    ]);
+  });
 });
 
 describe('secrets', () => {

@@ -111,10 +111,30 @@ function unknownProvider(name: string, known: ReadonlySet<string>, path: string)
 }
 
 function priceProblems(model: ModelFile, endpoint: EndpointFile, path: string): Problem[] {
-  const missing = missingPrices(model, endpoint.pricing ?? {});
-  if (missing.length === 0) return [];
+  const pricing = endpoint.pricing ?? {};
+  const missing = missingPrices(model, pricing);
+  if (missing.length === 0) return stepProblems(pricing, `${path}.pricing.long_prompts`);
   const message = `needs ${missing.join(' and ')}; what costs nothing is written "0"`;
   return [{ path: `${path}.pricing`, message }];
+}
+
+/** Why prices cannot go up these steps; empty when they can. */
+export function stepProblems(pricing: PricingFile, path: string): Problem[] {
+  const { long_prompts: steps = [], prompt, completion } = pricing;
+  if (steps.length > 0 && prompt === undefined && completion === undefined) {
+    const message = 'needs prompt or completion beside it: only token prices have steps';
+    return [{ path, message }];
+  }
+  return steps.flatMap(({ above_tokens: above, ...changed }, i): Problem[] => {
+    const before = steps[i - 1]?.above_tokens ?? 0;
+    if (above <= before) {
+      const message = `must be more than ${before}, where the step before it begins, not ${above}`;
+      return [{ path: `${path}[${i}].above_tokens`, message }];
+    }
+    if (Object.keys(changed).length > 0) return [];
+    const message = 'changes nothing; name the prices that are others there';
+    return [{ path: `${path}[${i}]`, message }];
+  });
 }
 
 /** The prices without which a model of this kind could be used for nothing. */

@@ -17,6 +17,21 @@ export type Feature = (typeof features)[number];
 
 const modality = oneOf('text', 'image', 'audio', 'file', 'video');
 
+/** What changes from a length of the prompt on. */
+const longPromptSchema = Type.Object(
+  {
+    above_tokens: wholeNumber(1),
+    prompt: Type.Optional(usd()),
+    completion: Type.Optional(usd()),
+    cache_read: Type.Optional(usd()),
+    cache_write: Type.Optional(usd()),
+  },
+  { additionalProperties: false },
+);
+
+/** Vendors have one step or two; every request at such an endpoint goes through all of them. */
+const longPromptsMax = 10;
+
 /** Decimal dollars. Tokens, characters and bytes per million; the rest each. */
 export const pricingSchema = closed({
   prompt: usd(),
@@ -29,6 +44,7 @@ export const pricingSchema = closed({
   characters: usd(),
   bytes: usd(),
   minute: usd(),
+  long_prompts: Type.Array(longPromptSchema, { minItems: 1, maxItems: longPromptsMax }),
 });
 export type PricingFile = Static<typeof pricingSchema>;
 

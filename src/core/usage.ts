@@ -37,6 +37,8 @@ export interface Units {
   readonly characters?: number;
   readonly bytes?: number;
   readonly audioMs?: number;
+  /** Of a request that took several calls, each by itself: prices may go by a prompt's length. */
+  readonly calls?: readonly Usage[];
 }
 
 export const noUnits: Units = {};

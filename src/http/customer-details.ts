@@ -83,11 +83,13 @@ async function listEndpoints(parts: DetailParts, exchange: Exchange, caller: Cal
 /** Never what the provider calls the model. */
 function endpointObject(offer: Offer, { health }: DetailParts) {
   const { firstByteMs, tokensPerSecond } = health.observed(offer);
+  const { long_prompts, ...pricing } = offer.pricing;
   return {
     provider: offer.provider.name,
     priority: offer.priority,
     traffic_mode: offer.own ? 'byok' : 'shared',
-    pricing: offer.pricing,
+    pricing,
+    ...(long_prompts ? { long_prompts } : {}),
     circuit: health.state(offer),
     first_byte_ms: firstByteMs,
     tokens_per_second: tokensPerSecond,

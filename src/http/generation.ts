@@ -30,7 +30,7 @@ export function generationRoutes(parts: GenerationParts): Route[] {
 
 /** Some tools keep only the id inside the body, which is the request id without its dashes. */
 function toRequestId(id: string): string {
-  const match = /^(?:chatcmpl-|msg_)(.{8})(.{4})(.{4})(.{4})(.{12})$/.exec(id);
+  const match = /^(?:chatcmpl-|msg_|resp_)(.{8})(.{4})(.{4})(.{4})(.{12})$/.exec(id);
   return match ? match.slice(1).join('-') : id;
 }
 

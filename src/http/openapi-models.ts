@@ -1,8 +1,15 @@
-import { Type } from 'typebox';
+import { type TProperties, Type } from 'typebox';
 import { count, data, nullable, type RouteDoc, record, text, time, words } from './openapi-doc.ts';
 
 const usd = text('US dollars, a decimal number.');
 const names = Type.Array(Type.String());
+
+const longPrompts = <P extends TProperties>(prices: P, description: string) =>
+  Type.Optional(
+    Type.Array(Type.Object({ above_tokens: count(), ...prices }), {
+      description: `${description} Left out where a token costs the same in every prompt.`,
+    }),
+  );
 
 const model = record('Model', {
   id: text('The alias that requests name.'),
@@ -14,6 +21,10 @@ const model = record('Model', {
   context_length: count(),
   max_output_tokens: count(),
   pricing: Type.Object({ prompt: usd, completion: usd, request: usd, image: usd }),
+  long_prompts: longPrompts(
+    { prompt: usd, completion: usd },
+    'What a token costs instead in requests whose prompt is longer than so many tokens.',
+  ),
   architecture: Type.Object({
     modality: text(),
     input_modalities: names,
@@ -52,6 +63,15 @@ const endpoint = record('ModelEndpoint', {
   pricing: Type.Record(Type.String(), Type.String(), {
     description: 'US dollars; tokens, characters and bytes per million, the rest each.',
   }),
+  long_prompts: longPrompts(
+    {
+      prompt: Type.Optional(usd),
+      completion: Type.Optional(usd),
+      cache_read: Type.Optional(usd),
+      cache_write: Type.Optional(usd),
+    },
+    'What changes in requests whose prompt is longer than so many tokens; the rest stays.',
+  ),
   circuit,
   first_byte_ms: nullable(Type.Number()),
   tokens_per_second: nullable(Type.Number()),

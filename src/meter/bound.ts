@@ -1,8 +1,8 @@
 import type { ChatAsk } from '../core/chat.ts';
-import type { NanoUsd } from '../core/money.ts';
-import type { Prices } from '../core/prices.ts';
-import { type Measured, noUnits, noUsage, type Units } from '../core/usage.ts';
-import { chargeAt, costOf, type Payer } from './price.ts';
+import type { PriceList } from '../core/long-prompts.ts';
+import { type NanoUsd, perMillion } from '../core/money.ts';
+import { type Measured, noUnits, noUsage, promptTokens, type Units } from '../core/usage.ts';
+import { chargeAt, costAt, mostCost, type Payer } from './price.ts';
 
 /**
  * What a request may cost, before anybody knows. Not the worst case in theory: clients send output
@@ -20,7 +20,7 @@ const bytesPerToken = 3;
 const tokensPerImage = 2_000;
 
 export interface Priced extends Payer {
-  readonly prices: Prices;
+  readonly prices: PriceList;
   readonly model: { readonly max_completion_tokens?: number | undefined };
 }
 
@@ -71,9 +71,10 @@ export class ChatBounds implements CostBounds {
     const held = cap ?? outputBound(this.#ask, offer);
     const isCapped = cap !== null || (outputTokensMax ?? Number.POSITIVE_INFINITY) <= held;
     const perToken = isCapped ? charactersPerCappedToken : charactersPerOpenToken;
-    const step = { ...noUsage, outputTokens: firstOutputTokens };
     // A hold covers the request's fixed price already; an extension is output alone.
-    const stepCost = costOf(step, { ...offer.prices, request: 0n });
+    const stepCost = mostCost(offer.prices, inputBound(this.#ask), ({ completion }) =>
+      perMillion(completion, firstOutputTokens),
+    );
     return {
       charactersMax: held * choices * perToken,
       stepCharacters: firstOutputTokens * perToken,
@@ -93,7 +94,10 @@ export class FixedBounds implements CostBounds {
   over(offers: readonly Priced[], creditsPerUsd: number): Bound {
     const costs = offers.map((offer) => {
       const { usage, units } = this.#most(offer);
-      return chargeAt(offer, costOf(usage, offer.prices, units), creditsPerUsd);
+      const cost = mostCost(offer.prices, promptTokens(usage), (prices) =>
+        costAt(usage, prices, units),
+      );
+      return chargeAt(offer, cost, creditsPerUsd);
     });
     const wanted = Math.max(0, ...costs);
     return { wanted, least: wanted };
@@ -152,10 +156,13 @@ function chatCost(
     inputTokens: inputBound(ask),
     outputTokens: outputTokens * ask.choices,
   };
-  // Nobody knows yet how much of the input a cache will read or write.
-  const { prompt, cacheRead, cacheWrite } = offer.prices;
-  const prices = { ...offer.prices, prompt: dearest(prompt, cacheRead, cacheWrite) };
-  return chargeAt(offer, costOf(usage, prices, imageUnits(ask)), creditsPerUsd);
+  const units = imageUnits(ask);
+  const cost = mostCost(offer.prices, usage.inputTokens, (prices) => {
+    // Nobody knows yet how much of the input a cache will read or write.
+    const { prompt, cacheRead, cacheWrite } = prices;
+    return costAt(usage, { ...prices, prompt: dearest(prompt, cacheRead, cacheWrite) }, units);
+  });
+  return chargeAt(offer, cost, creditsPerUsd);
 }
 
 function dearest(...prices: readonly NanoUsd[]): NanoUsd {

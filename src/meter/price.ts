@@ -1,3 +1,4 @@
+import { type PriceList, pricesFor } from '../core/long-prompts.ts';
 import {
   type FemtoUsd,
   perMillion,
@@ -7,17 +8,51 @@ import {
   toCredits,
 } from '../core/money.ts';
 import type { Prices } from '../core/prices.ts';
-import { noUnits, type Units, type Usage } from '../core/usage.ts';
+import { noUnits, promptTokens, type Units, type Usage } from '../core/usage.ts';
 
-/** What a request costs at an endpoint's prices. Exact; rounded nowhere. */
-export function costOf(usage: Usage, prices: Prices, units: Units = noUnits): FemtoUsd {
-  const tokens =
+/**
+ * What a request costs at an endpoint's prices. Exact; rounded nowhere. Cached or not, every token
+ * of a prompt counts towards its length, and the length decides on the prices of the whole.
+ */
+export function costOf(usage: Usage, list: PriceList, units: Units = noUnits): FemtoUsd {
+  if (!list.longPrompts) return costAt(usage, list, units);
+  const { calls = [usage] } = units;
+  return calls.reduce(
+    (sum, call) => sum + tokenCost(call, pricesFor(list, promptTokens(call))),
+    perUnit(list.request, 1) + unitCost(units, list),
+  );
+}
+
+/** The same at prices that no length changes. */
+export function costAt(usage: Usage, prices: Prices, units: Units = noUnits): FemtoUsd {
+  const cost = tokenCost(usage, prices) + perUnit(prices.request, 1);
+  return units === noUnits ? cost : cost + unitCost(units, prices);
+}
+
+/** The most that something can cost as long as nobody knows more of a prompt than its bound. */
+export function mostCost(
+  list: PriceList,
+  promptTokensMax: number,
+  costAtPrices: (prices: Prices) => FemtoUsd,
+): FemtoUsd {
+  let most = costAtPrices(list);
+  if (!list.longPrompts) return most;
+  // Every step within reach, not just the last: what is dear below it need not be dearer above.
+  for (const { aboveTokens, prices } of list.longPrompts) {
+    if (promptTokensMax <= aboveTokens) break;
+    const cost = costAtPrices(prices);
+    if (cost > most) most = cost;
+  }
+  return most;
+}
+
+function tokenCost(usage: Usage, prices: Prices): FemtoUsd {
+  return (
     perMillion(prices.prompt, usage.inputTokens) +
     perMillion(prices.cacheRead, usage.cacheReadTokens) +
     perMillion(prices.cacheWrite, usage.cacheWriteTokens) +
-    perMillion(prices.completion, usage.outputTokens) +
-    perUnit(prices.request, 1);
-  return units === noUnits ? tokens : tokens + unitCost(units, prices);
+    perMillion(prices.completion, usage.outputTokens)
+  );
 }
 
 function unitCost(units: Units, prices: Prices): FemtoUsd {

@@ -22,8 +22,11 @@ export interface SearchSurroundings {
   readonly limits: SearchLimits;
   /** What the prompt of the first round has, in bytes. */
   readonly promptBytes: number;
-  /** Sets another round aside, whose prompt has so many bytes; false: there are no credits. */
-  affordRound(promptBytes: number): Promise<boolean>;
+  /**
+   * Sets another round aside, whose prompt has so many bytes and gets the results of so many
+   * searches; false: there are no credits.
+   */
+  affordRound(promptBytes: number, searches: number): Promise<boolean>;
   /** The same for the fee of one search and what its results add to the prompt. */
   affordSearch(): Promise<boolean>;
   /** What a round used that nobody counted. */
@@ -48,8 +51,8 @@ export class SearchSession {
   #dialogue: Dialogue;
   #round: SearchRound;
   #promptBytes: number;
-  /** Of all rounds that are over. */
-  #usage: Usage | undefined;
+  /** Of each round that is over. */
+  readonly #used: Usage[] = [];
   #isEstimate = false;
   #calls = 0;
   #clientCalls = 0;
@@ -76,8 +79,14 @@ export class SearchSession {
 
   /** Of all rounds; those that nobody counted are estimated. Undefined before anything was said. */
   get usage(): Usage | undefined {
+    const [first, ...others] = this.usageOfRounds;
+    return first && others.reduce(addUsage, first);
+  }
+
+  /** The same, round by round. */
+  get usageOfRounds(): readonly Usage[] {
     const now = this.#roundUsage();
-    return now && this.#usage ? addUsage(this.#usage, now) : (now ?? this.#usage);
+    return now ? [...this.#used, now] : this.#used;
   }
 
   get isEstimate(): boolean {
@@ -111,7 +120,8 @@ export class SearchSession {
       const range = { start: cited.start_index, end: cited.end_index };
       this.#to.citation({ url: cited.url, title: cited.title, quote: '', range });
     }
-    if (this.#usage) this.#to.usage(this.#usage);
+    const { usage } = this;
+    if (usage) this.#to.usage(usage);
     if (!finished) return;
     const reason = this.#reasonOf(finished.reason, clientCalls.length > 0);
     this.finishReason = finishWords[reason];
@@ -122,7 +132,7 @@ export class SearchSession {
   async next(): Promise<boolean> {
     const { searches, parts, clientCalls } = this.#round;
     const promptBytes = this.#promptBytes + bytesOf(parts);
-    if (!(await this.#around.affordRound(promptBytes))) {
+    if (!(await this.#around.affordRound(promptBytes, searches.length))) {
       this.#isBroke = true;
       return false;
     }
@@ -156,7 +166,7 @@ export class SearchSession {
     const { usageSoFar, characters, said, finished } = this.#round;
     const used = usageSoFar ?? this.#around.estimate(this.#promptBytes, characters);
     if (!usageSoFar) this.#isEstimate = true;
-    this.#usage = this.#usage ? addUsage(this.#usage, used) : used;
+    this.#used.push(used);
     this.#said += said;
     this.#round = new SearchRound(this.#toolName, this.#to);
     return finished;

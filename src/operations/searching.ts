@@ -6,7 +6,7 @@ import type { Dialogue } from '../core/dialogue.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { type NanoUsd, perUnit, toCredits } from '../core/money.ts';
 import type { Recording } from '../core/recording.ts';
-import { type Measured, noUsage } from '../core/usage.ts';
+import { type Measured, noUsage, type Units } from '../core/usage.ts';
 import type {
   ClientDialect,
   ClientWords,
@@ -21,7 +21,7 @@ import { upstreamDialect } from '../dialects/upstreams.ts';
 import type { Errand, Sameness } from '../gateway.ts';
 import { ChatBounds, inputBound, outputBound, textBytes, tokensWithin } from '../meter/bound.ts';
 import { estimateNote, estimateUsage } from '../meter/estimate.ts';
-import { chargeAt, costOf } from '../meter/price.ts';
+import { chargeAt, costAt, mostCost } from '../meter/price.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { readDomain } from '../tools/domains.ts';
 import type { SearchEngine } from '../tools/search.ts';
@@ -58,6 +58,8 @@ export class SearchingErrand implements Errand {
   readonly #tenantId: string;
   readonly #dialogue: Dialogue;
   #session: SearchSession | undefined;
+  /** Whether the offer in use charges long prompts by other prices. */
+  #hasSteps = false;
 
   constructor(
     conversation: Conversation,
@@ -99,7 +101,8 @@ export class SearchingErrand implements Errand {
     const { searches = 0, isEstimate = false } = this.#session ?? {};
     const measured = this.#chat.measure(facts);
     const guessed = isEstimate ? { isEstimate, note: estimateNote } : {};
-    return { ...measured, ...guessed, searches, toolCredits: this.#feeOf(searches) };
+    const units = this.#unitsOf(measured);
+    return { ...measured, ...guessed, units, searches, toolCredits: this.#feeOf(searches) };
   }
 
   /** The web is another one tomorrow, so nobody gets an earlier answer who did not ask for it. */
@@ -166,10 +169,14 @@ export class SearchingErrand implements Errand {
   #open(writer: AnswerListener, offer: Offer, link: Link): SearchSession {
     const { engine, creditsPerUsd } = this.#parts;
     const { tape, client } = link;
-    // The request's own price is held already.
-    const prices = { ...offer.prices, request: 0n };
+    this.#hasSteps = offer.prices.longPrompts !== undefined;
+    /** The most that the prompt of the next round can have, results of searches included. */
+    let promptTokensMax = 0;
     const extend = (inputTokens: number, outputTokens: number, feeCredits: number) => {
-      const cost = costOf({ ...noUsage, inputTokens, outputTokens }, prices);
+      // The request's own price is held already.
+      const cost = mostCost(offer.prices, promptTokensMax, (prices) =>
+        costAt({ ...noUsage, inputTokens, outputTokens }, { ...prices, request: 0n }),
+      );
       return link.extendHold(chargeAt(offer, cost, creditsPerUsd) + feeCredits);
     };
     tape?.begin(offer, 'whole');
@@ -179,8 +186,9 @@ export class SearchingErrand implements Errand {
       engine,
       limits: this.#limits,
       promptBytes,
-      affordRound: (bytes) => {
+      affordRound: (bytes, searches) => {
         const inputTokens = inputBound(this.ask) + tokensWithin(bytes - promptBytes);
+        promptTokensMax = inputTokens + searches * tokensWithin(searchTextMax);
         return extend(inputTokens, outputBound(this.ask, offer), 0);
       },
       affordSearch: () => extend(tokensWithin(searchTextMax), 0, this.#feeOf(1)),
@@ -188,6 +196,12 @@ export class SearchingErrand implements Errand {
       client,
     });
     return this.#session;
+  }
+
+  /** A provider sees each round as a request, so each has a prompt of its own length. */
+  #unitsOf({ units }: Measured): Units {
+    const calls = this.#session?.usageOfRounds ?? [];
+    return this.#hasSteps && calls.length > 1 ? { ...units, calls } : units;
   }
 
   /** Rounded once, for all searches together. */

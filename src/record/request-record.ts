@@ -1,5 +1,6 @@
 import type { OperationName } from '../core/ask.ts';
 import type { TrafficMode } from '../core/byok.ts';
+import type { PriceTexts } from '../core/long-prompts.ts';
 import type { Units, Usage } from '../core/usage.ts';
 
 export type { TrafficMode };
@@ -25,8 +26,11 @@ export interface RequestRecord {
   /** True when we counted because the upstream did not. */
   readonly usageEstimated: boolean;
   readonly charges: Charges;
-  /** The prices the charge was made with, so that it can be explained after they change. */
-  readonly prices: Readonly<Record<string, string>> | null;
+  /**
+   * The prices the charge was made with, so that it can be explained after they change. Where they
+   * have steps, the usage beside them says which one it was.
+   */
+  readonly prices: PriceTexts | null;
   readonly searches: number;
   readonly skills: readonly string[];
   readonly note: string | null;

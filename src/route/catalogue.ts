@@ -1,8 +1,8 @@
 import type { Endpoint, Model, Provider } from '../config/config.ts';
 import type { SpeechTerms } from '../config/model-schema.ts';
 import type { DialectName, Quirks } from '../config/provider-schema.ts';
+import { type PriceList, readPriceList } from '../core/long-prompts.ts';
 import { nearest } from '../core/nearest.ts';
-import { type Prices, readPrices } from '../core/prices.ts';
 
 /** One way to get a model answered: a model at a provider, with everything an attempt needs. */
 export interface Offer {
@@ -13,7 +13,7 @@ export interface Offer {
   readonly dialect: DialectName;
   readonly quirks: Quirks;
   readonly priority: number;
-  readonly prices: Prices;
+  readonly prices: PriceList;
   /** The same prices as the operator wrote them, to be kept with each bill. */
   readonly pricing: Endpoint['pricing'];
   /** Voices and limits there. */
@@ -106,7 +106,7 @@ function makeOffer(model: Model, endpoint: Endpoint, provider: Provider): Offer 
     dialect: endpoint.dialect ?? provider.dialect,
     quirks: { ...provider.quirks, ...endpoint.quirks },
     priority: endpoint.priority,
-    prices: readPrices(endpoint.pricing),
+    prices: readPriceList(endpoint.pricing),
     pricing: endpoint.pricing,
     speech: endpoint.speech ?? model.speech,
     own: null,

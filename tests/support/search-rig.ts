@@ -27,11 +27,11 @@ export function chat(fields: object = {}) {
   return { model: 'test/chat', messages: weather, tools: [{ type: 'web_search' }], ...fields };
 }
 
-export async function startSearchRig(search: object = {}) {
+export async function startSearchRig(search: object = {}, prices: object = {}) {
   const upstream = startFakeUpstream();
   const engine = startSearchServer();
   const fake = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-theirs-012345' };
-  const pricing = { prompt: '1', completion: '2' };
+  const pricing = { prompt: '1', completion: '2', ...prices };
   const gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
     billing: { byok_fee_basis_points: 1_000 },

@@ -5,6 +5,7 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { parseDocument } from 'yaml';
 import { explain } from '../../core/explain.ts';
+import { stepProblems } from '../merge.ts';
 import { type ModelFile, modelSchema, type PricingFile } from '../model-schema.ts';
 import { dialectNames, quirksSchema } from '../provider-schema.ts';
 import { httpAddress, oneOf } from '../schema-parts.ts';
@@ -128,6 +129,44 @@ test('a token read from a cache never costs more than a fresh one', () => {
       });
     }
   }
+});
+
+test('long prompts cost more where the vendor says so, and nowhere else', () => {
+  // [above, input, output, cached input, cache writes], in dollars per million tokens.
+  type Step = [above: number, prompt: string, completion: string, ...cache: string[]];
+  const grok: Step = [200_000, '4.00', '12.00', '1.00'];
+  const table: Record<string, Step> = {
+    'google/gemini-3.1-pro-preview': [200_000, '4.00', '18.00'],
+    'google/gemini-2.5-pro': [200_000, '2.50', '15.00'],
+    'x-ai/grok-4.7': grok,
+    'x-ai/grok-4.6': grok,
+    'x-ai/grok-4.5': grok,
+    'x-ai/grok-4.3': [200_000, '2.50', '5.00', '0.40'],
+    'anthropic/claude-haiku-5.5': [100_000, '0.50', '2.50', '0.05', '0.625'],
+    'openai/gpt-6-astra': [272_000, '20.00', '75.00', '2.00', '25.00'],
+    'openai/gpt-6.1-sol': [272_000, '4.00', '15.00', '0.20', '5.00'],
+    'openai/gpt-6-luna': [272_000, '0.20', '0.75', '0.02', '0.25'],
+    'openai/gpt-5.6-sol': [272_000, '8.00', '30.00', '0.80', '10.00'],
+    'openai/gpt-5.4-mini': [272_000, '1.50', '6.75', '0.15'],
+  };
+  const found = models.flatMap(({ id, endpoints }) =>
+    endpoints.flatMap(({ pricing }) =>
+      (pricing?.long_prompts ?? []).map((step) => {
+        const { above_tokens, prompt, completion, cache_read, cache_write } = step;
+        const prices = [above_tokens, prompt, completion, cache_read, cache_write];
+        return [id, prices.filter((price) => price !== undefined)];
+      }),
+    ),
+  );
+  expect(Object.fromEntries(found)).toEqual(table);
+  expect(found).toHaveLength(Object.keys(table).length);
+});
+
+test('every step of the catalogue is one that a file could have', () => {
+  const problems = models.flatMap(({ id, endpoints }) =>
+    endpoints.flatMap(({ pricing = {} }) => stepProblems(pricing, id)),
+  );
+  expect(problems).toEqual([]);
 });
 
 test('speech models have the prices and fallbacks of the published table', () => {

@@ -22,7 +22,7 @@ export interface ModelConfig {
   readonly prompt?: string;
   readonly completion?: string;
   /** Other prices: `cache_read`, `request`, … */
-  readonly pricing?: Readonly<Record<string, string>>;
+  readonly pricing?: object;
   /** Fields of the model itself: `context_length`, `features`, … */
   readonly model?: Readonly<Record<string, unknown>>;
 }

@@ -1,0 +1,149 @@
+import { type FlatTexts, type PriceTexts, textsFor } from '../core/long-prompts.ts';
+import { type FemtoUsd, perMillion, perMinute, perUnit } from '../core/money.ts';
+import { type Prices, readPrices } from '../core/prices.ts';
+import { addUsage, noUnits, promptTokens, type Units, type Usage } from '../core/usage.ts';
+import type { RequestRecord } from './request-record.ts';
+
+/** The lines of a receipt: what was used, at the prices that it was charged by. */
+
+const femtoPerUsd = 1_000_000_000_000_000n;
+
+interface Line {
+  /** The name of the price, as in the configuration. */
+  readonly price: string;
+  /** Tokens, characters, bytes, images or seconds. */
+  readonly quantity: number;
+  /** How many of them one price buys. */
+  readonly per: number;
+  readonly usd: string;
+  /** Exact and therefore with decimals; only the sum of a fee is rounded, up. */
+  readonly credits: string;
+}
+
+interface Rate {
+  readonly price: keyof FlatTexts;
+  /** The price that counts where this one is not set. */
+  readonly instead?: keyof FlatTexts;
+  readonly per: number;
+  amount(usage: Usage, units: Units): number;
+  cost(prices: Prices, amount: number): FemtoUsd;
+}
+
+const million = 1_000_000;
+
+const tokenRates: readonly Rate[] = [
+  {
+    price: 'prompt',
+    per: million,
+    amount: (usage) => usage.inputTokens,
+    cost: (prices, tokens) => perMillion(prices.prompt, tokens),
+  },
+  {
+    price: 'cache_read',
+    instead: 'prompt',
+    per: million,
+    amount: (usage) => usage.cacheReadTokens,
+    cost: (prices, tokens) => perMillion(prices.cacheRead, tokens),
+  },
+  {
+    price: 'cache_write',
+    instead: 'prompt',
+    per: million,
+    amount: (usage) => usage.cacheWriteTokens,
+    cost: (prices, tokens) => perMillion(prices.cacheWrite, tokens),
+  },
+  {
+    price: 'completion',
+    per: million,
+    amount: (usage) => usage.outputTokens,
+    cost: (prices, tokens) => perMillion(prices.completion, tokens),
+  },
+];
+
+/** The same whatever the length of a prompt. */
+const unitRates: readonly Rate[] = [
+  {
+    price: 'image',
+    per: 1,
+    amount: (_, { inputImages = 0 }) => inputImages,
+    cost: (prices, images) => perUnit(prices.image, images),
+  },
+  {
+    price: 'output_image',
+    per: 1,
+    amount: (_, { outputImages = 0 }) => outputImages,
+    cost: (prices, images) => perUnit(prices.outputImage, images),
+  },
+  {
+    price: 'characters',
+    per: million,
+    amount: (_, { characters = 0 }) => characters,
+    cost: (prices, characters) => perMillion(prices.characters, characters),
+  },
+  {
+    price: 'bytes',
+    per: million,
+    amount: (_, { bytes = 0 }) => bytes,
+    cost: (prices, bytes) => perMillion(prices.bytes, bytes),
+  },
+  {
+    price: 'minute',
+    per: 60,
+    amount: (_, { audioMs = 0 }) => audioMs / 1_000,
+    cost: (prices, seconds) => perMinute(prices.minute, Math.round(seconds * 1_000)),
+  },
+  {
+    price: 'request',
+    per: 1,
+    amount: () => 1,
+    cost: (prices, requests) => perUnit(prices.request, requests),
+  },
+];
+
+/** The prices of a bill; of the longest call, where several were charged by different ones. */
+export function pricesUsed({ prices: list, usage, units = noUnits }: RequestRecord): {
+  readonly texts: FlatTexts | null;
+  readonly aboveTokens: number | null;
+} {
+  if (list === null) return { texts: null, aboveTokens: null };
+  const { calls = [usage] } = units;
+  return textsFor(list, Math.max(...calls.map(promptTokens)));
+}
+
+/** Quantities times prices at the list price. What was not used, or has no price, is no line. */
+export function linesOf(record: RequestRecord, creditsPerUsd: number): Line[] {
+  const { prices: list, usage, units = noUnits } = record;
+  if (list === null) return [];
+  const lines = (rates: readonly Rate[], texts: FlatTexts, used: Usage): Line[] => {
+    const prices = readPrices(texts);
+    return rates.flatMap(({ price, instead = price, per, amount, cost }) => {
+      const usd = texts[price] ?? texts[instead];
+      const quantity = amount(used, units);
+      if (usd === undefined || quantity === 0) return [];
+      const credits = exactCredits(cost(prices, quantity), creditsPerUsd);
+      return [{ price, quantity, per, usd, credits }];
+    });
+  };
+  const tokenLines = shares(list, usage, units).flatMap(({ texts, used }) =>
+    lines(tokenRates, texts, used),
+  );
+  return [...tokenLines, ...lines(unitRates, textsFor(list, 0).texts, usage)];
+}
+
+/** What was used at each of the prices, shortest prompts first. */
+function shares(list: PriceTexts, usage: Usage, { calls = [usage] }: Units) {
+  const byStep = new Map<number, { texts: FlatTexts; used: Usage }>();
+  for (const call of calls) {
+    const { texts, aboveTokens } = textsFor(list, promptTokens(call));
+    const step = aboveTokens ?? 0;
+    const share = byStep.get(step);
+    byStep.set(step, { texts, used: share ? addUsage(share.used, call) : call });
+  }
+  return [...byStep].sort(([a], [b]) => a - b).map(([, share]) => share);
+}
+
+function exactCredits(cost: FemtoUsd, creditsPerUsd: number): string {
+  const scaled = cost * BigInt(creditsPerUsd);
+  const decimals = (scaled % femtoPerUsd).toString().padStart(15, '0').replace(/0+$/, '');
+  return `${scaled / femtoPerUsd}${decimals === '' ? '' : `.${decimals}`}`;
+}
