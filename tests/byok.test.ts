@@ -104,6 +104,8 @@ describe('a credential', () => {
     expect((await tenant.manage('GET', '/api/v1/byok')).json.data).toEqual([object]);
     const only = await tenant.bring('north', { api_key: 'short', mode: 'byok_only' });
     expect(only.json.data).toMatchObject({ label: '•••', mode: 'byok_only' });
+    const usual = await tenant.bring('north', { api_key: 'short', mode: null, base_url: null });
+    expect(usual.json.data).toMatchObject({ label: '•••', mode: 'byok_first' });
     expect((await tenant.manage('DELETE', path)).json).toEqual({ deleted: true });
     expect((await tenant.manage('DELETE', path)).status).toBe(404);
     expect((await tenant.manage('GET', '/api/v1/byok')).json.data).toEqual([]);

@@ -176,6 +176,22 @@ describe('credits', () => {
     expect(tenant.credits).toEqual({ total: 600, held: 0, available: 600 });
   });
 
+  test('may come with nothing to say about them, left out or null', async () => {
+    await rig.addTenant('silent');
+    const body = { amount: 10, note: null, idempotency_key: null };
+    const grants = [
+      await admin('POST', '/tenants/silent/credits', body),
+      await admin('POST', '/tenants/silent/credits', body),
+    ];
+    expect(grants.map(({ status }) => status)).toEqual([201, 201]);
+    expect(grants.map(({ data }) => [data.note, data.balance])).toEqual([
+      ['', 10],
+      ['', 20],
+    ]);
+    const named = await admin('POST', '/tenants', { id: null, name: 'Any' });
+    expect(named.data.id).toMatch(/^ten_[0-9a-z]{16}$/);
+  });
+
   test('never go below zero, and the refusal says what is there', async () => {
     await rig.addTenant('poor');
     await admin('POST', '/tenants/poor/credits', { amount: 50 });

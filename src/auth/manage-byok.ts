@@ -21,7 +21,7 @@ export const credentialSchema = Type.Object(
       expected: `1 to ${apiKeyLengthMax} visible characters without spaces`,
       hidden: true,
     }),
-    mode: Type.Optional(oneOf(byokModes)),
+    mode: optional(oneOf(byokModes)),
     base_url: optional(
       Type.String({ pattern: '^https?://[^\\s]+$', expected: 'an http(s) address', hidden: true }),
     ),

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { invalidRequest } from '../core/errors.ts';
 import type { Page } from './directory.ts';
-import { line, validate } from './manage-input.ts';
+import { line, optional, validate } from './manage-input.ts';
 import { findTenant, type TenantDesk, unknownTenant } from './manage-tenants.ts';
 
 /** What an operator does with a tenant's credits, by HTTP or by the command line. */
@@ -16,8 +16,8 @@ export const creditChangeSchema = Type.Object(
       maximum: Number.MAX_SAFE_INTEGER,
       expected: 'a whole number of credits',
     }),
-    note: Type.Optional(line(0, 500)),
-    idempotency_key: Type.Optional(line(1, 200)),
+    note: optional(line(0, 500)),
+    idempotency_key: optional(line(1, 200)),
   },
   { additionalProperties: false },
 );

@@ -28,6 +28,8 @@ export interface KeyDesk {
   readonly directory: KeyDirectory;
   readonly spending: KeySpending;
   readonly now: () => number;
+  /** Tells the store which keys were used lately; a gateway remembers that for a while. */
+  markUsed?(): Promise<void>;
 }
 
 /** `text` is the secret: shown now, and never again. */
@@ -68,11 +70,13 @@ export async function listKeys(
   tenantId: string,
   page: { readonly offset: number; readonly includeDisabled: boolean },
 ): Promise<readonly KeyObject[]> {
+  await desk.markUsed?.();
   const keys = await desk.directory.listKeys(tenantId, { ...page, limit: keysPerPage });
   return describe(desk, tenantId, keys);
 }
 
 export async function showKey(desk: KeyDesk, tenantId: string, id: string): Promise<KeyObject> {
+  await desk.markUsed?.();
   return describeOne(desk, await findKey(desk.directory, tenantId, id));
 }
 

@@ -19,7 +19,7 @@ const limits = {
 
 export const newTenantSchema = Type.Object(
   {
-    id: Type.Optional(
+    id: optional(
       Type.String({
         pattern: tenantId,
         expected:

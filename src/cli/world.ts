@@ -1,8 +1,10 @@
+import { changeOrRecall } from '../auth/recall-credits.ts';
 import { Vault } from '../auth/vault.ts';
 import { environment } from '../config/environment.ts';
 import { withLiveEndpoints } from '../config/live-endpoints.ts';
 import { loadConfig } from '../config/load.ts';
 import { version } from '../config/version.ts';
+import { walletName } from '../ledger/owner.ts';
 import { openStore } from '../store/open.ts';
 import { secretKeyOf } from '../store/secret-key.ts';
 import { verifyBooks } from '../store/verify.ts';
@@ -37,7 +39,12 @@ export const world: World = {
         now: Date.now,
         changed: () => undefined,
       }),
-      credits: creditBook,
+      credits: {
+        change: (order) =>
+          changeOrRecall(creditBook, order, (id) => store.ledger.recall(walletName(id), '')),
+        balance: (id) => creditBook.balance(id),
+        entries: (id, page) => creditBook.entries(id, page),
+      },
       spending: keySpending,
       statements,
       verify: (report) => verifyBooks(database, report),
