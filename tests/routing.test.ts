@@ -71,8 +71,11 @@ beforeAll(async () => {
         { provider: 'beta', model: 'picky-b', priority: 1 },
       ]),
       chatModel('acme/many', [
-        ...Array.from({ length: 12 }, (_, i) => ({ provider: 'beta', model: `many-${i}` })),
+        ...Array.from({ length: 20 }, (_, i) => ({ provider: 'beta', model: `many-${i}` })),
       ]),
+      ...Array.from({ length: 16 }, (_, i) =>
+        chatModel(`acme/link-${i}`, [{ provider: 'beta', model: `link-${i}` }]),
+      ),
       chatModel('acme/plain', [{ provider: 'beta', model: 'plain-b' }], { features: [] }),
     ],
   });
@@ -140,9 +143,13 @@ describe('the order of candidates', () => {
     ['none of those wanted', { only: ['beta'], ignore: ['beta'] }],
     ['all ignored', { ignore: ['alpha', 'beta', 'gamma'] }],
     ['none cheap enough', { max_price: { prompt: 0.01 } }],
+    ['nobody listed', { order: ['nobody'], allow_fallbacks: false }],
   ])('nothing left (%s) is 404 with the param provider', async (_, provider) => {
     const reply = await gateway.post(ask('acme/three', { provider }));
     expect(reply.status).toBe(404);
+    for (const wish of ['only', 'ignore', 'max_price', 'order']) {
+      expect(String(reply.error.message).includes(`provider.${wish}`)).toBe(wish in provider);
+    }
     expect(reply.error).toMatchObject({ type: 'invalid_request_error', param: 'provider' });
     expect(upstream.book).toHaveLength(0);
   });
@@ -305,12 +312,21 @@ describe('moving on before the first byte', () => {
     expect(none.error.param).toBe('provider');
   });
 
-  test('a request makes at most eight attempts, however many endpoints there are', async () => {
+  test('a request makes at most sixteen attempts, however many endpoints there are', async () => {
     upstream.script('*', status500());
     const reply = await gateway.post(ask('acme/many'));
     expect(reply.status).toBe(502);
-    expect(upstream.book).toHaveLength(8);
-    expect((await gateway.record(reply.requestId)).attempts).toHaveLength(8);
+    expect(upstream.book).toHaveLength(16);
+    expect((await gateway.record(reply.requestId)).attempts).toHaveLength(16);
+  });
+
+  test('the longest chain that is allowed is tried to its end', async () => {
+    upstream.script('*', status(400));
+    upstream.script('link-15', say('at last'));
+    const chain = Array.from({ length: 16 }, (_, i) => `acme/link-${i}`);
+    const reply = await gateway.post({ ...ask(''), model: undefined, models: chain });
+    expect(reply.status).toBe(200);
+    expect(asked()).toEqual(chain.map((alias) => alias.slice('acme/'.length)));
   });
 
   test('a model named twice in the chain is tried once', async () => {
@@ -349,13 +365,13 @@ describe('what the client hears when everybody failed', () => {
     expect(reply.headers.get('retry-after-ms')).toBe('7000');
   });
 
-  test('one rate limited and one broken is 502 that a retry will not mend', async () => {
+  test('one rate limited and one broken is 502, and worth another try', async () => {
     const { model, first, second } = freshCase();
     upstream.script(first, status429('30'));
     upstream.script(second, status500());
     const reply = await gateway.post(ask(model));
     expect(reply.status).toBe(502);
-    expect(reply.headers.get('x-should-retry')).toBe('false');
+    expect(reply.headers.has('x-should-retry')).toBe(false);
     expect(reply.headers.has('retry-after')).toBe(false);
   });
 

@@ -5,9 +5,7 @@ import { readDataUrlImageSize } from '../core/image-size.ts';
 
 /** Why a model cannot serve a chat request, in words that follow its name; null when it can. */
 export function chatMisfit(model: Model, { needs }: ChatAsk): string | null {
-  const special = ['embeddings', 'speech', 'transcription'] as const;
-  if (special.some((feature) => model.features.includes(feature))) return 'is not a chat model';
-  if (!model.output_modalities.includes('text')) return 'is not a chat model';
+  if (!isChatModel(model)) return 'is not a chat model';
   if (needs.tools && !model.features.includes('tools')) return 'does not support tools';
   if (needs.json && !supportsJson(model)) return 'does not support structured JSON output';
   if (needs.images && !model.input_modalities.includes('image')) return 'does not accept images';
@@ -17,6 +15,12 @@ export function chatMisfit(model: Model, { needs }: ChatAsk): string | null {
     return 'thinks adaptively: use reasoning.effort instead of reasoning.budget_tokens';
   }
   return null;
+}
+
+const special = ['embeddings', 'speech', 'transcription'] as const;
+
+export function isChatModel({ features, output_modalities: output }: Model): boolean {
+  return output.includes('text') && !special.some((feature) => features.includes(feature));
 }
 
 function supportsJson(model: Model): boolean {

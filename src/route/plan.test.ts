@@ -234,3 +234,11 @@ describe('no plan', () => {
     expect(refusal({ ...setting, supports: () => false, wishes })?.param).toBe('provider');
   });
 });
+
+test('a misspelt model is told the nearest that the key may use, and no other', () => {
+  expect(() => planned({ models: ['acme/aa'] })).toThrow('did you mean "acme/a"?');
+  const elsewhere = { ...caller, models: ['acme/zzz'] };
+  expect(() => planned({ models: ['acme/aa'], caller: elsewhere })).toThrow(
+    'There is no model "acme/aa"; GET /v1/models lists those that exist.',
+  );
+});

@@ -28,7 +28,7 @@ export function plan(ask: RoutedAsk, caller: Caller, around: Surroundings): read
   // Most requests say nothing about providers; then there is nothing to rule out.
   if (preferences === noPreferences) return order(able, preferences, around.health);
   const wanted = able.map((group) => group.filter((offer) => isWanted(offer, preferences)));
-  refuseEmpty(wanted, 'No provider of this model is left after provider.only and provider.ignore.');
+  refuseEmpty(wanted, nobodyWanted(preferences));
   const affordable = wanted.map((group) =>
     group.filter((offer) => isAffordable(offer, preferences)),
   );
@@ -55,7 +55,10 @@ function knownModels(
       throw notFound(`No provider that serves the model "${first}" is configured here.`, 'model');
     }
     const close = catalogue.suggest(first);
-    const hint = close ? `did you mean "${close}"?` : 'GET /v1/models lists those that exist.';
+    const hint =
+      close && mayUseModel(caller, close)
+        ? `did you mean "${close}"?`
+        : 'GET /v1/models lists those that exist.';
     throw notFound(`There is no model "${first}"; ${hint}`, 'model');
   }
   const allowed = known.filter((alias) => mayUseModel(caller, alias));
@@ -89,6 +92,22 @@ function isWanted({ provider }: Offer, wishes: RoutePreferences): boolean {
   return !mustBeListed || wishes.order.includes(provider.name);
 }
 
+/** Names the wishes that left nobody. */
+function nobodyWanted({ only, ignore, order: listed, allowFallbacks }: RoutePreferences): string {
+  const wishes = [
+    ...(only ? ['provider.only'] : []),
+    ...(ignore.length > 0 ? ['provider.ignore'] : []),
+    ...(listed.length > 0 && !allowFallbacks ? ['provider.order without fallbacks'] : []),
+  ];
+  return `No provider of this model is left after ${wishes.join(' and ')}.`;
+}
+
+/**
+ * By the prices of short prompts, and so is the order by price: they are what the model list
+ * quotes, and a prompt's length in tokens is a guess until a provider has counted it. A plan that
+ * turned on the guess would refuse or reorder what the same words got a moment ago. The hold covers
+ * the steps.
+ */
 function isAffordable({ prices }: Offer, { maxPrice }: RoutePreferences): boolean {
   const within = (price: bigint, most: number | null) => {
     const bound = most === null ? undefined : parseUsd(most.toFixed(9));

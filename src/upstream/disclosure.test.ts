@@ -9,24 +9,24 @@ function failure(kind: FailureKind, more: Partial<UpstreamFailure> = {}): Upstre
 }
 
 describe('after every candidate failed', () => {
-  test.each<[FailureKind[], number, string]>([
-    [['server'], 502, 'upstream_error'],
-    [['timeout'], 504, 'upstream_error'],
-    [['server', 'timeout'], 504, 'upstream_error'],
-    [['timeout', 'server'], 502, 'upstream_error'],
-    [['credential'], 502, 'upstream_error'],
-    [['quota'], 502, 'upstream_error'],
-    [['rate_limited', 'rate_limited'], 503, 'upstream_error'],
-    [['rate_limited', 'overloaded'], 503, 'upstream_error'],
-    [['rate_limited', 'server'], 502, 'upstream_error'],
-    [['server', 'request', 'timeout'], 400, 'invalid_request_error'],
-    [[], 502, 'upstream_error'],
-  ])('%j is %d', (kinds, status, symbol) => {
+  test.each<[FailureKind[], number, string, boolean]>([
+    [['server'], 502, 'upstream_error', true],
+    [['timeout'], 504, 'upstream_error', true],
+    [['server', 'timeout'], 504, 'upstream_error', true],
+    [['timeout', 'server'], 502, 'upstream_error', true],
+    [['credential'], 502, 'upstream_error', false],
+    [['quota', 'credential'], 502, 'upstream_error', false],
+    [['quota', 'server'], 502, 'upstream_error', true],
+    [['rate_limited', 'rate_limited'], 503, 'upstream_error', true],
+    [['rate_limited', 'overloaded'], 503, 'upstream_error', true],
+    [['rate_limited', 'server'], 502, 'upstream_error', true],
+    [['server', 'request', 'timeout'], 400, 'invalid_request_error', false],
+    [[], 502, 'upstream_error', false],
+  ])('%j is %d', (kinds, status, symbol, retryHelps) => {
     const error = finalError(kinds.map((kind) => failure(kind)));
     expect(Number(error.status)).toBe(status);
     expect(String(error.symbol)).toBe(symbol);
-    // Only waiting can mend it; all else was tried already.
-    expect(error.retryHelps).toBe(status === 503);
+    expect(error.retryHelps).toBe(retryHelps);
   });
 
   test('the wait is the shortest that a provider asked for, or a few seconds', () => {

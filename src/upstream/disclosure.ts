@@ -18,18 +18,17 @@ export function finalError(failures: readonly TriedFailure[]): GatewayError {
   const waits = failures.filter(({ kind }) => kind === 'rate_limited' || kind === 'overloaded');
   if (failures.length > 0 && waits.length === failures.length) {
     const seconds = Math.min(...waits.map((failure) => failure.retryAfterSeconds ?? 5));
-    const message = 'Every provider of this model is rate limited right now; try again shortly.';
+    const busy = waits.some(({ kind }) => kind === 'overloaded') ? 'overloaded' : 'rate limited';
+    const message = `Every provider of this model is ${busy} right now; try again shortly.`;
     return new GatewayError('upstream_error', message, { status: 503, retryAfterSeconds: seconds });
   }
   const last = failures.at(-1);
   const status = last?.kind === 'timeout' ? 504 : 502;
   const counted = failures.length === 1 ? 'The provider' : `All ${failures.length} attempts`;
   const why = last ? publicReason(last) : 'there was nothing to try.';
-  // We have tried every candidate already; an SDK's own retries would only multiply that.
-  return new GatewayError('upstream_error', `${counted} failed: ${why}`, {
-    status,
-    retryHelps: false,
-  });
+  // An account that is refused now will be refused again; a server that failed may recover.
+  const retryHelps = failures.some(({ kind }) => kind !== 'credential' && kind !== 'quota');
+  return new GatewayError('upstream_error', `${counted} failed: ${why}`, { status, retryHelps });
 }
 
 /** Why a provider failed, in words for the client. The whole story is in the trail. */
