@@ -75,7 +75,7 @@ export class Books {
     return [...this.#wallets.chores(), { everyMs: beatMs, run: () => this.#journal.beat() }];
   }
 
-  hold({ caller }: Call, order: HoldOrder): Hold | Promise<Hold> {
+  hold({ caller }: Pick<Call, 'caller'>, order: HoldOrder): Hold | Promise<Hold> {
     if (this.#drain.isFull) {
       const message = 'Too many finished requests wait for the database; try again shortly.';
       throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });

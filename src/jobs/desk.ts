@@ -21,9 +21,9 @@ export interface DeskParts {
   readonly book: JobBook;
   readonly objects: JobObjects;
   readonly store: ObjectStore;
-  /** The model, when this caller may use it for speech. 400 403 404 */
+  /** The model, when this caller may use it for speech and has credits. 400 402 403 404 */
   speechModel(caller: Caller, alias: string): Promise<SpeechModel>;
-  /** Resolves when this caller may use the model for transcriptions. 400 403 404 */
+  /** Resolves when this caller may use the model for transcriptions. 400 402 403 404 */
   transcriptionModel(caller: Caller, alias: string): Promise<void>;
   /** Why a user's address is refused; null when it is not. */
   refusalOfAddress(url: string): Promise<string | null>;

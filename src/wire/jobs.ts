@@ -106,10 +106,10 @@ export class Jobs {
 
   /** What the routes of jobs need. */
   routeParts({ config, catalogueOf }: JobSurroundings) {
-    const { store, counters, health, idempotency } = this.#parts;
+    const { store, books, counters, health, idempotency } = this.#parts;
     const { rate, concurrency, together } = counters;
     const admission = new Admission(rate, concurrency, config.limits, Date.now, together);
-    const models = { catalogueOf, health };
+    const models = { catalogueOf, health, books };
     const desk = new JobDesk({
       book: store.jobs.book,
       objects: store.jobs.objects,
@@ -176,12 +176,17 @@ async function once(
   }
 }
 
-/** Refuses a model in the same words as a call of it would be refused. */
+interface OfferParts extends Pick<JobSurroundings, 'catalogueOf'> {
+  readonly health: Health;
+  readonly books: Books;
+}
+
+/** Refuses a model in the same words as a call of it would be refused. 400 402 403 404 */
 async function offerFor(
   caller: Caller,
   alias: string,
   feature: Feature,
-  { catalogueOf, health }: Pick<JobSurroundings, 'catalogueOf'> & { readonly health: Health },
+  { catalogueOf, health, books }: OfferParts,
 ): Promise<Offer | undefined> {
   const catalogue = await catalogueOf(caller.tenantId);
   const ask = { models: [alias], preferences: noPreferences, parameters: [] };
@@ -191,7 +196,18 @@ async function offerFor(
     misfit: ({ model }) => (model.features.includes(feature) ? null : `is not a ${feature} model`),
     supports: () => true,
   });
+  if (offer && !isFree(offer)) await checkCredits(caller, books);
   return offer;
+}
+
+/** A job sets credits aside piece by piece; who has none at all need not wait to hear of it. */
+async function checkCredits(caller: Caller, books: Books): Promise<void> {
+  const hold = await books.hold({ caller }, { wanted: 1, least: 1 });
+  await hold.settle(0);
+}
+
+function isFree({ pricing, own }: Offer): boolean {
+  return own?.feeBasisPoints === 0 || Object.values(pricing).every((price) => Number(price) === 0);
 }
 
 function speechModelOf(offer: Offer | undefined): SpeechModel {
