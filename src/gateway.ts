@@ -42,6 +42,8 @@ export interface Call {
   /** Every attempt made for it, as they are made. */
   readonly trail: TrailEntry[];
   readonly operation: OperationName;
+  /** What its body calls the model, known before anybody knows whether the body is sound. */
+  readonly modelNamed: string;
   /** Known once the body was read and found sound. */
   errand: Errand | undefined;
   /** Credits set aside for it, once they are. */

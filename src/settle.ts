@@ -129,7 +129,7 @@ function recordOf(call: Call, ending: Ending, bill: Bill): RequestRecord {
     tenantId: call.caller.tenantId,
     keyId: call.caller.keyId,
     operation: ask?.operation ?? call.operation,
-    requestedModel: logText(ask?.models[0] ?? ''),
+    requestedModel: logText(ask?.models[0] ?? call.modelNamed),
     status: succeeded.has(ending.how) ? 'success' : 'error',
     error: ending.error?.symbol ?? null,
     skills: call.errand?.skills ?? [],

@@ -43,6 +43,13 @@ async function expectRefused(body: unknown, param: string | null, status = 400) 
   return reply;
 }
 
+test('the log of a refused request has the model that its body named', async () => {
+  const { requestId } = await expectRefused({ model: 'acme/chat', messages: 'none' }, 'messages');
+  const { json } = await gateway.get(`/v1/customer/logs?model=${encodeURIComponent('acme/chat')}`);
+  const row = { request_id: requestId, model: 'acme/chat' };
+  expect(json.logs).toContainEqual(expect.objectContaining(row));
+});
+
 describe('numbers', () => {
   const notCounts = ['-1', '0', '1.5', '1e999', '-1e999', '"5"', 'true', '[]', '{}', '1e300'];
 
@@ -130,6 +137,7 @@ describe('the exact place of what is wrong', () => {
       { tools: [{ type: 'function', function: { name: 'f', parameters: 'x' } }] },
       'tools[0].function.parameters',
     ],
+    [{ tools: [{ type: 'function', function: { name: 'f' } }] }, 'tools[0].function.parameters'],
     [{ tool_choice: 'maybe' }, 'tool_choice'],
     [{ tool_choice: { type: 'function' } }, 'tool_choice.function'],
     [{ response_format: 'json' }, 'response_format'],
@@ -253,7 +261,7 @@ describe('images', () => {
 
   test.each<[string, object]>([
     ['images', { messages: [{ role: 'user', content: [image('https://example.test/x.png')] }] }],
-    ['tools', { tools: [{ type: 'function', function: { name: 'f' } }] }],
+    ['tools', { tools: [{ type: 'function', function: { name: 'f', parameters: {} } }] }],
     ['structured JSON', { response_format: { type: 'json_object' } }],
   ])('%s on a model without them are a capability mismatch', async (_, fields) => {
     const reply = await gateway.post({ ...chat, ...fields, model: 'acme/text-only' });

@@ -274,6 +274,17 @@ describe('input in place of messages', () => {
     });
   });
 
+  test('instructions come before messages too, and places are counted without them', async () => {
+    const messages = [{ role: 'user', content: 'What is it?' }];
+    const asked = { model: 'acme/chat', messages, instructions: 'Be brief.' };
+    expect((await forwarded(asked)).messages).toEqual([
+      { role: 'system', content: 'Be brief.' },
+      ...messages,
+    ]);
+    const wrong = await gateway.post({ ...asked, messages: [{ role: 'user', content: 4 }] });
+    expect([wrong.status, wrong.error.param]).toEqual([400, 'messages[0].content']);
+  });
+
   test('items become the conversation they spell', async () => {
     const image = { type: 'input_image', image_url: 'https://example.test/a.png', detail: 'high' };
     const seen = await forwarded({

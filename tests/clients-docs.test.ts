@@ -110,6 +110,7 @@ describe('the quick starts', () => {
     expect(tried.map(({ name }) => name)).toEqual([
       'curl',
       'openai',
+      'openai Responses',
       '@anthropic-ai/sdk',
       '@ai-sdk/openai-compatible',
       '@ai-sdk/anthropic',
@@ -128,7 +129,12 @@ describe('the quick starts', () => {
     timeoutMs,
   );
 
-  test.each(['openai', '@ai-sdk/openai-compatible', '@openrouter/ai-sdk-provider'])(
+  test.each([
+    'openai',
+    'openai Responses',
+    '@ai-sdk/openai-compatible',
+    '@openrouter/ai-sdk-provider',
+  ])(
     '%s says what the answer cost',
     async (name) => {
       // 2 tokens at 0.1 and 35 at 0.4 credits, rounded up.
@@ -157,7 +163,8 @@ describe('the table of base URLs', () => {
   });
 
   test.each(rows)('$base with $path answers $clients', async ({ base, path }) => {
-    const body = { model: 'demo/chat', max_tokens: 100, messages };
+    const asked = path === '/responses' ? { input: messages } : { max_tokens: 100, messages };
+    const body = { model: 'demo/chat', ...asked };
     const call = { key: gateway.keys.api, body };
     const { status, text } = await gateway.call('POST', base.replace(pageUrl, '') + path, call);
     expect(status).toBe(200);
@@ -186,6 +193,23 @@ describe('the settings that are described', () => {
     expect(unnamed).toEqual([]);
   });
 
+  test('of Codex CLI name a provider that they describe', () => {
+    const [toml = ''] = blocksOf(text, 'toml');
+    expect(Bun.TOML.parse(toml)).toEqual({
+      model: 'demo/chat',
+      model_provider: 'tollgate',
+      model_context_window: 128_000,
+      model_providers: {
+        tollgate: {
+          name: 'Tollgate',
+          base_url: `${pageUrl}/v1`,
+          env_key: 'TOLLGATE_KEY',
+          wire_api: 'responses',
+        },
+      },
+    });
+  });
+
   test('have the limits of the demo model', async () => {
     const { body } = await gateway.call('GET', '/v1/models/demo/chat', { key: gateway.keys.api });
     expect(body).toMatchObject({ context_length: 128_000, max_output_tokens: 4096 });
@@ -200,24 +224,26 @@ describe('what is not served', () => {
     .flatMap((line) => codeIn(/^\| ([^|]+)\|/.exec(line)?.[1] ?? ''));
 
   test('is a list that can be tried', () => {
-    expect(routes).toContain('POST /v1/responses');
+    expect(routes).toContain('GET /v1/responses/resp_1');
     expect(routes.length).toBe(6);
   });
 
   test.each(routes)('%s is answered with 404 and a sentence', async (route) => {
     const [method = '', path = ''] = route.split(' ');
-    const call = { key: gateway.keys.api, body: { model: 'demo/chat', input: 'Hello!' } };
+    const asked = { body: { model: 'demo/chat', input: 'Hello!' } };
+    const call = { key: gateway.keys.api, ...(method === 'GET' ? {} : asked) };
     const { status, body } = await gateway.call(method, path, call);
     expect(status).toBe(404);
     expect(isObject(body.error) && body.error.message).toStartWith(`There is no ${route}.`);
   });
 
-  test('makes client.responses fail and says why', async () => {
+  test('makes client.responses.retrieve fail and says why', async () => {
     const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: gateway.keys.api });
-    const asked = client.responses.create({ model: 'demo/chat', input: 'Hello!' });
-    expect(await failureOf(asked)).toMatchObject({
+    expect(await failureOf(client.responses.retrieve('resp_1'))).toMatchObject({
       status: 404,
-      message: '404 There is no POST /v1/responses.',
+      message: expect.stringMatching(
+        /^404 There is no GET \/v1\/responses\/resp_1\. POST \/v1\/responses answers at once /,
+      ),
     });
   });
 });

@@ -136,6 +136,7 @@ describe('GET /v1/customer/logs', () => {
     expect(await limitOf('')).toBe(50);
     expect(await limitOf('limit=7')).toBe(7);
     expect(await limitOf('limit=1000000000')).toBe(100);
+    expect(await limitOf('limit=99999999999999999999')).toBe(100);
   });
 
   test('shows a tenant nothing of another, and knows no key of another', async () => {

@@ -93,6 +93,16 @@ describe('two tenants', () => {
     expect(ours.filter((id) => theirs.includes(id))).toEqual([]);
   });
 
+  test('see at once when a key was last used', async () => {
+    const before = Date.now();
+    await gateway.call('GET', '/v1/models', { key: app.key });
+    const { body } = await gateway.call('GET', `/api/v1/keys/${app.id}`, { key: manager });
+    const { last_used_at } = isObject(body.data) ? body.data : {};
+    expect(Date.parse(String(last_used_at))).toBeWithin(before, Date.now() + 1);
+    const list = await gateway.call('GET', '/api/v1/keys', { key: manager });
+    expect(list.text).toContain(`"last_used_at":"${last_used_at}"`);
+  });
+
   test('cannot look at, change, rotate or delete each other’s keys', async () => {
     const path = `/api/v1/keys/${app.id}`;
     for (const answer of [
@@ -151,6 +161,42 @@ describe('every spelling of the chat endpoint that clients use reaches it:', () 
   });
 });
 
+/** One request as it is written; health checks of load balancers leave the host out. */
+async function written(...lines: string[]): Promise<string> {
+  const { hostname, port } = new URL(gateway.url);
+  const answer = Promise.withResolvers<string>();
+  let text = '';
+  await Bun.connect({
+    hostname,
+    port: Number(port),
+    socket: {
+      open: (socket) => void socket.write(`${lines.join('\r\n')}\r\n\r\n`),
+      data(_, bytes) {
+        text += bytes.toString();
+      },
+      close: () => answer.resolve(text),
+      error: (_, error) => answer.reject(error),
+    },
+  });
+  return answer.promise;
+}
+
+describe('a request that names no host reaches what it asks for:', () => {
+  test.each([
+    ['HTTP/1.0', []],
+    ['HTTP/1.1', ['Host:', 'Connection: close']],
+  ])('%s', async (version, lines) => {
+    expect(await written(`GET /readyz ${version}`, ...lines)).toContain('"status":"ok"');
+    const key = `Authorization: Bearer ${gateway.keys.api}`;
+    const logs = await written(`GET /v1/customer/logs?limit=7 ${version}`, key, ...lines);
+    expect(logs).toContain('"limit":7');
+    expect(await written(`GET /v1/jobs ${version}`, key, ...lines)).toContain('"data":[]');
+    const admin = `Authorization: Bearer ${gateway.keys.admin}`;
+    const overview = await written(`GET /admin/v1/overview ${version}`, admin, ...lines);
+    expect(overview).toContain('"tenants":');
+  });
+});
+
 describe('the front of the house:', () => {
   test.each([
     ['GET', '/'],
@@ -192,11 +238,40 @@ describe('the front of the house:', () => {
     expect(answer.error.message).toBe(`There is no ${method} ${path}. Did you mean ${near}?`);
   });
 
+  test.each(['/v1/responses', '/responses', '/openai/v1/responses', '/v1/v1/responses/'])(
+    '%s answers a client of the Responses API',
+    async (path) => {
+      const body = { model: ask.model, input: 'Hi!', instructions: 'Be kind.' };
+      const answer = await gateway.call('POST', path, { key: gateway.keys.api, body });
+      expect([answer.status, answer.body.object]).toEqual([200, 'response']);
+    },
+  );
+
+  test.each([
+    ['GET', '/v1/responses/resp_1'],
+    ['DELETE', '/v1/responses/resp_1'],
+    ['POST', '/v1/responses/resp_1/cancel'],
+  ])('%s %s says that nothing is kept', async (method, path) => {
+    const answer = await gateway.call(method, path, { key: gateway.keys.api });
+    expectRefusal(answer, 404, 'invalid_request_error');
+    expect(answer.error.message).toContain('POST /v1/responses answers at once and keeps nothing');
+  });
+
   test('the wrong method is told the right one', async () => {
     const answer = await gateway.call('GET', '/v1/chat/completions');
     expectRefusal(answer, 405, 'invalid_request_error');
     expect(answer.headers.get('allow')).toBe('POST');
   });
+
+  test.each(['edits', 'generations'])(
+    'a wrong method on images/%s is told in the words of images',
+    async (name) => {
+      const answer = await gateway.call('GET', `/v1/images/${name}`);
+      expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'POST']);
+      const type = 'invalid_request_error';
+      expect(answer.error).toEqual({ message: expect.any(String), type, code: type });
+    },
+  );
 
   test('every answer carries its own request id, in both families’ headers', async () => {
     const { api } = gateway.keys;

@@ -161,6 +161,25 @@ describe('an OpenAI-style provider', () => {
     expect((await charged(reply)).credits).toBe(2);
   });
 
+  test('that tells the total of its tokens alone has told all of them', async () => {
+    const data = [{ object: 'embedding', index: 0, embedding: [0.5, 0.25] }];
+    upstream.script('their-embed', json(200, { object: 'list', data, usage: { total_tokens: 9 } }));
+    const reply = await embed({ model: 'test/embed', input: 'one' });
+    expect(reply.json.usage).toEqual({ prompt_tokens: 9, total_tokens: 9 });
+    expect(await charged(reply)).toEqual({ credits: 9, tokens: 9, estimated: false, operation });
+  });
+
+  test('gets fields that nobody knows under the names they came with', async () => {
+    upstream.script('their-embed', embeddings());
+    const extras = '"constructor":{"a":1},"toString":"b","__proto__":{"c":2}';
+    await embed(JSON.parse(`{"model":"test/embed","input":"one",${extras}}`));
+    const [entry] = upstream.book;
+    expect(Object.entries(sent())).toContainEqual(['constructor', { a: 1 }]);
+    expect(Object.entries(sent())).toContainEqual(['toString', 'b']);
+    expect(Buffer.from(entry?.raw ?? []).toString()).toContain('"__proto__":{"c":2}');
+    expect(Object.keys(sent())).toHaveLength(6);
+  });
+
   test('is asked for other dimensions in its own words, and for nothing it refuses', async () => {
     upstream.script('their-embed', embeddings());
     const plain = await embed({ model: 'test/embed', input: 'one', dimensions: 5 });

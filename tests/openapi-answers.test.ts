@@ -66,6 +66,16 @@ test('a message, whole and streamed', async () => {
   expect(counted.input_tokens).toBeGreaterThan(0);
 });
 
+test('a response, whole and streamed', async () => {
+  const path = '/v1/responses';
+  rig.upstream.script('chat', say(words(3)));
+  const body = { model: 'test/chat', input: 'Hello!' };
+  const { json } = await rig.done(`POST ${path}`, path, { body });
+  expect(json.output).toEqual([expect.objectContaining({ type: 'message' })]);
+  const { text } = await rig.done(`POST ${path}`, path, { body: { ...body, stream: true } });
+  expect(text).toContain('response.completed');
+});
+
 test.each(['float', 'base64'])('embeddings as %s', async (format) => {
   const body = { model: 'test/embed', input: ['one', 'two'], encoding_format: format };
   const { json } = await rig.done('POST /v1/embeddings', '/v1/embeddings', { body });

@@ -79,6 +79,20 @@ describe('Gemini', () => {
   const stream = () => readFixture('gemini/tool-stream-gemini3.sse');
   const [, signature] = /"thoughtSignature":"([^"]+)"/.exec(stream()) ?? [];
 
+  test('names what is lost on the way, but not without end', async () => {
+    upstream.script('gem-up', replay(readFixture('gemini/tool-signature-followup.json')));
+    const odd = Array.from({ length: 3_000 }, (_, i) => [`odd_${i}`, 1] as const);
+    const reply = await gateway.post({
+      model: 'acme/gemini',
+      messages: [question],
+      ...Object.fromEntries(odd),
+      logprobs: true,
+    });
+    const lost = reply.headers.get('x-tollgate-dropped-params')?.split(', ') ?? [];
+    expect(lost).toHaveLength(50);
+    expect(lost.slice(0, 2)).toEqual(['logprobs', 'odd_0']);
+  });
+
   test('is asked in its own words, with its own key', async () => {
     upstream.script('gem-up', replay(readFixture('gemini/tool-signature-followup.json')));
     const reply = await gateway.post({

@@ -6,8 +6,11 @@ export const jsonDepthMax = 128;
 /** Aliases in one fallback chain; more would only multiply waiting. */
 export const chainModelsMax = 16;
 
-/** Upstream calls for one request, however long the plan is. */
-export const attemptsMax = 8;
+/** Upstream calls for one request, however long the plan is: a whole chain can be tried. */
+export const attemptsMax = 16;
+
+/** Lost parameters named in a header; longer headers break clients and proxies. */
+export const droppedNamesMax = 50;
 
 /** One event of an upstream stream. Real ones stay below 2 MB (a signature with an image). */
 export const eventBytesMax = 4 * 1024 * 1024;
@@ -158,6 +161,12 @@ export const formFieldBytesMax = 1024 * 1024;
 /** A client that sends nothing of its body for this long has stalled. */
 export const bodyStallMs = 30_000;
 
+/** The slowest pace of a long body: 128 kbit/s, a phone at the edge of its cell. */
+export const bodyBytesPerSecondMin = 16 * 1024;
+
+/** A new connection that has not said what it wants by then is nobody's client. */
+export const headersWaitSeconds = 10;
+
 /** Arguments of tool calls that wait for the call before them; 1 MB is a whole file. */
 export const waitingArgumentsMax = 4 * 1024 * 1024;
 
@@ -193,6 +202,9 @@ export const foreignNamesMax = 32;
 
 /** Items of one answer that we keep in mind while it is streamed; real ones have a few dozen. */
 export const outputItemsMax = 4_096;
+
+/** The last event of a streamed response repeats it whole; pictures in it come as base64. */
+export const streamedResponseLengthMax = 32 * 1024 * 1024;
 
 /** Texts of one embeddings request: what OpenAI takes. */
 export const embeddingsInputsMax = 2_048;

@@ -181,6 +181,21 @@ describe('a choice of shapes', () => {
     expect(told({ anyOf: [one, other] }, { c: 'x' })).toEqual([]);
   });
 
+  test('takes the branch that is named before a nearer miss', () => {
+    const named = {
+      type: 'object',
+      properties: { type: { const: 'function' }, a: text, b: text },
+      required: ['type', 'a', 'b'],
+    };
+    const other = { type: 'object', properties: { type: { type: 'string', pattern: '^web' } } };
+    const schema = { anyOf: [named, other] };
+    expect(told(schema, { type: 'function' })).toEqual([
+      'a is required (a string)',
+      'b is required (a string)',
+    ]);
+    expect(told(schema, { type: 'web' })).toEqual([]);
+  });
+
   test('leaves «or null» unsaid', () => {
     const schema = { anyOf: [count, { type: 'null' }] };
     expect(told(schema, 'x')).toEqual(['must be a whole number from 1 to 9, not "x"']);
@@ -209,4 +224,12 @@ describe('a value that may be a credential is never repeated', () => {
   ])('%s', (_, value, message) => {
     expect(told(providers, value)).toEqual([message]);
   });
+});
+
+test('half a million mistakes are not all told', () => {
+  const list = { type: 'array', items: count };
+  expect(told(list, Array(500_000).fill('x'))).toHaveLength(100);
+  const closed = { type: 'object', properties: { list }, additionalProperties: false };
+  const names = Array.from({ length: 500_000 }, (_, number): [string, number] => [`n${number}`, 1]);
+  expect(told(closed, Object.fromEntries(names))).toHaveLength(100);
 });

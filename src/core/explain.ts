@@ -36,6 +36,9 @@ export interface Schema {
   readonly hidden?: boolean | undefined;
 }
 
+/** Nobody reads on after these, and a body of half a million wrong items takes a second. */
+const problemsMax = 100;
+
 /** Takes any schema object: the schema library's own types say more than we need here. */
 export function explain(schema: object, value: unknown): Problem[] {
   return walk(schema, value, '');
@@ -60,7 +63,11 @@ function explainArray(schema: Schema, value: readonly unknown[], path: string): 
     return [{ path, message: `has ${value.length} items; at most ${schema.maxItems} are allowed` }];
   }
   const { items } = schema;
-  return items ? value.flatMap((item, i) => walk(items, item, `${path}[${i}]`)) : [];
+  const problems: Problem[] = [];
+  for (let i = 0; items && i < value.length && problems.length < problemsMax; i++) {
+    problems.push(...walk(items, value[i], `${path}[${i}]`));
+  }
+  return problems;
 }
 
 function explainObject(schema: Schema, value: Record<string, unknown>, path: string): Problem[] {
@@ -68,6 +75,7 @@ function explainObject(schema: Schema, value: Record<string, unknown>, path: str
   const known = schema.properties ?? {};
   // What is there and wrong comes first: a mistyped `type` explains what seems to be missing.
   for (const [name, field] of Object.entries(value)) {
+    if (problems.length >= problemsMax) break;
     if (field === undefined) continue;
     const rule = Object.hasOwn(known, name) ? known[name] : unlistedRule(schema, name);
     if (rule === false) {
@@ -114,8 +122,17 @@ function explainUnion(branches: readonly Schema[], value: unknown, path: string)
     return [{ path: join(path, tag), message }];
   }
   const attempts = sameType.map((branch) => walk(branch, value, path));
-  // One branch fits: nothing to complain about. Else the nearest miss explains best.
-  return attempts.reduce((a, b) => (b.length < a.length ? b : a));
+  // One branch fits: nothing to complain about. Else the one that is named, or the nearest miss.
+  const nearestMiss = attempts.reduce((a, b) => (b.length < a.length ? b : a));
+  if (nearestMiss.length === 0) return [];
+  return attempts[sameType.findIndex((branch) => isNamed(branch, value))] ?? nearestMiss;
+}
+
+/** Whether a fixed field of a branch, such as its `type`, is what was written. */
+function isNamed({ properties = {} }: Schema, value: unknown): boolean {
+  return Object.entries(properties).some(
+    ([name, { const: fixed }]) => fixed !== undefined && isObject(value) && value[name] === fixed,
+  );
 }
 
 /** The field that tells the branches of a union apart, such as `type`. */

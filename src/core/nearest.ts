@@ -1,7 +1,11 @@
 /** The known word closest to a mistyped one, when it is close enough to be worth suggesting. */
-export function nearest(word: string, known: Iterable<string>): string | undefined {
+export function nearest(
+  word: string,
+  known: Iterable<string>,
+  distanceMax = Math.max(2, Math.floor(word.length / 3)),
+): string | undefined {
   let best: string | undefined;
-  let bestDistance = Math.max(2, Math.floor(word.length / 3)) + 1;
+  let bestDistance = distanceMax + 1;
   for (const candidate of known) {
     if (Math.abs(candidate.length - word.length) >= bestDistance) continue;
     const distance = editDistance(word, candidate);

@@ -48,7 +48,16 @@ function isPlainName(model: unknown): boolean {
 }
 
 /** Names that decide what is called and what it may cost. */
-const decisive = ['model', 'max_tokens', 'max_completion_tokens', 'n'];
+const decisive = [
+  'model',
+  'max_tokens',
+  'max_completion_tokens',
+  'n',
+  'max_output_tokens',
+  'store',
+  'background',
+  'previous_response_id',
+];
 
 /** How a letter of such a name could be hidden; nobody escapes these in earnest. */
 const hiddenLetters = ['\\u005', '\\u006', '\\u007'];

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test';
 import { jsonDepthMax } from '../core/bounds.ts';
+import { isObject } from '../core/json.ts';
 import { parseExact } from './exact-json.ts';
 
 const rewritten = (text: string) => JSON.stringify(parseExact(text));
@@ -25,4 +26,19 @@ test('a long text may nest as deep as allowed, and no deeper', () => {
     `${'['.repeat(levels)}"${'x'.repeat(10_000)}"${']'.repeat(levels)}`;
   expect(parseExact(nested(jsonDepthMax))).toBeArray();
   expect(parseExact(nested(jsonDepthMax + 1))).toBeUndefined();
+});
+
+test('a long number is no object that anybody could try to mend', () => {
+  for (const number of ['12345678901234567890', '-0.1234567890123456789']) {
+    expect(isObject(parseExact(number))).toBe(false);
+    expect(parseExact(`[${number}]`)).not.toSatisfy((list) => [list].flat().some(isObject));
+    expect(rewritten(`{"a":[${number}]}`)).toBe(`{"a":[${number}]}`);
+  }
+});
+
+test('ten million brackets are not parsed', () => {
+  const before = process.memoryUsage.rss();
+  expect(parseExact('['.repeat(10_000_000))).toBeUndefined();
+  expect(parseExact(`{"a":"${'['.repeat(1_000_000)}"}`)).toHaveProperty('a');
+  expect(process.memoryUsage.rss() - before).toBeLessThan(200 * 1024 * 1024);
 });

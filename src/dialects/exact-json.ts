@@ -10,6 +10,9 @@ const longNumber = /\d{16}/;
 /** A text this short cannot nest deep enough to hurt. */
 const harmlessLength = 4_096;
 
+/** From here on a look at the text costs less than what it could become. */
+const scannedLength = 256 * 1024;
+
 /** Numbers of a JSON text that a float may change, and harmless digits of its texts. */
 export function longNumbersIn(text: string): readonly string[] {
   return text.match(/\d[\d.eE+-]{15,}/g) ?? [];
@@ -24,8 +27,36 @@ const rawJson: unknown = Reflect.get(JSON, 'rawJSON');
 function keepLongInteger(_key: string, value: unknown, context?: ParseContext): unknown {
   if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
   const source = context?.source;
-  if (source === undefined || typeof rawJson !== 'function') return value;
-  return rawJson(source);
+  return source === undefined ? value : writtenAs(source, value);
+}
+
+/**
+ * A function and no object, although the runtime has objects for this: those are frozen, and one
+ * that stands where a message should be would be taken for a message that can be mended.
+ */
+function writtenAs(source: string, value: number): unknown {
+  if (typeof rawJson !== 'function') return value;
+  const raw: unknown = rawJson(source);
+  const number = () => raw;
+  number.toJSON = () => raw;
+  return number;
+}
+
+/** Looks at a long text before it is parsed: a million brackets make a hundred megabytes. */
+function nestsDeeperThan(levels: number, text: string): boolean {
+  let depth = 0;
+  let inString = false;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (inString) {
+      if (code === 0x5c) at++;
+      else if (code === 0x22) inString = false;
+    } else if (code === 0x22) inString = true;
+    else if (code === 0x5b || code === 0x7b) {
+      if (++depth > levels) return true;
+    } else if (code === 0x5d || code === 0x7d) depth--;
+  }
+  return false;
 }
 
 function isDeeperThan(levels: number, value: unknown): boolean {
@@ -39,6 +70,7 @@ function isDeeperThan(levels: number, value: unknown): boolean {
  * nested too deep: writing 200,000 levels back takes seconds and then overflows the stack.
  */
 export function parseExact(text: string): unknown {
+  if (text.length > scannedLength && nestsDeeperThan(jsonDepthMax, text)) return undefined;
   try {
     const value: unknown = JSON.parse(text);
     if (text.length > harmlessLength && isDeeperThan(jsonDepthMax, value)) return undefined;

@@ -1,6 +1,7 @@
+import type { Feature } from '../config/model-schema.ts';
 import type { DialectName, Quirks } from '../config/provider-schema.ts';
 
-/** Which optional chat parameters an upstream understands: for the model list and for routing. */
+/** Which optional parameters an upstream understands: for the model list and for routing. */
 
 const openai = [
   'max_tokens',
@@ -84,7 +85,35 @@ export function supportsParameter({ dialect, quirks }: Speaker, name: string): b
 
 const passing: Partial<Record<DialectName, true>> = { openai: true, siliconflow: true };
 
+/** What models take that have endpoints of their own. */
+const byFeature: Readonly<Partial<Record<Feature, readonly string[]>>> = {
+  embeddings: ['dimensions', 'encoding_format'],
+  speech: ['response_format', 'speed', 'instructions', 'stream_format'],
+  transcription: [
+    'language',
+    'prompt',
+    'response_format',
+    'temperature',
+    'timestamp_granularities',
+  ],
+  image_generation: ['n', 'size', 'quality', 'background', 'output_format'],
+  image_edit: ['n', 'size', 'quality', 'background', 'output_format'],
+};
+
+interface Listed {
+  readonly features: readonly Feature[];
+  /** Whether it talks at all. */
+  readonly isChat: boolean;
+}
+
 /** Everything at least one of a model's offers takes. */
-export function supportedParameters(offers: readonly Speaker[]): readonly string[] {
-  return openai.filter((name) => offers.some((offer) => supportsParameter(offer, name)));
+export function supportedParameters(
+  { features, isChat }: Listed,
+  offers: readonly Speaker[],
+): readonly string[] {
+  const names = isChat ? openai : features.flatMap((feature) => byFeature[feature] ?? []);
+  const isDropped = ({ quirks }: Speaker, name: string) => quirks.drop_params?.includes(name);
+  const takes = (offer: Speaker, name: string) =>
+    isChat ? supportsParameter(offer, name) : !isDropped(offer, name);
+  return [...new Set(names)].filter((name) => offers.some((offer) => takes(offer, name)));
 }

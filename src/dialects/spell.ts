@@ -5,12 +5,13 @@ export function spell<Value>(
   parameters: Readonly<Record<string, Value | null>>,
   { drop_params: refused = [], rename_params: names = {} }: Quirks,
 ): { readonly fields: Readonly<Record<string, Value>>; readonly dropped: readonly string[] } {
-  const fields: Record<string, Value> = {};
+  const fields: [string, Value][] = [];
   const dropped: string[] = [];
   for (const [name, value] of Object.entries(parameters)) {
     if (value === null) continue;
     if (refused.includes(name)) dropped.push(name);
-    else fields[names[name] ?? name] = value;
+    // A client may call its own field `constructor`, which every object has without our doing.
+    else fields.push([Object.hasOwn(names, name) ? (names[name] ?? name) : name, value]);
   }
-  return { fields, dropped };
+  return { fields: Object.fromEntries(fields), dropped };
 }

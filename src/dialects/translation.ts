@@ -3,6 +3,7 @@
  * client's writer listens, and a tally in between keeps what the meter and the log need.
  */
 import type { AnswerListener, Citation, FinishReason } from '../core/answer.ts';
+import { droppedNamesMax } from '../core/bounds.ts';
 import type { Dialogue } from '../core/dialogue.ts';
 import type { GatewayError } from '../core/errors.ts';
 import type { Usage } from '../core/usage.ts';
@@ -175,8 +176,10 @@ export function translate(
   return {
     write(target) {
       const request = upstream.write(names.shortenIn(dialogue), target);
-      const dropped = new Set([...dialogue.foreign, ...(request.dropped ?? [])]);
-      return { ...request, dropped: [...dropped].filter((name) => isPlainName.test(name)) };
+      // Names that people know first: clients can send any number of others.
+      const dropped = new Set([...(request.dropped ?? []), ...dialogue.foreign]);
+      const named = [...dropped].filter((name) => isPlainName.test(name));
+      return { ...request, dropped: named.slice(0, droppedNamesMax) };
     },
     openStream: (identity) => new TranslatedStream(upstream, client.openStream(identity), names),
     readReply(text, identity) {

@@ -103,6 +103,35 @@ describe('size', () => {
   });
 });
 
+describe('a client that does not send all of its body', () => {
+  const refusal = (body: ReadableStream<Uint8Array>, headers = {}) =>
+    readBytes(post(body, headers), 100, 20).catch((thrown: unknown) => thrown);
+
+  test.each([
+    ['said how long it is', { 'content-length': '50' }],
+    ['did not say', {}],
+  ])('and stalls is told so, whether it %s', async (_, headers) => {
+    const stalled = new ReadableStream<Uint8Array>({
+      start: (controller) => controller.enqueue(Uint8Array.of(1)),
+    });
+    expect(await refusal(stalled, headers)).toMatchObject({
+      status: 400,
+      symbol: 'invalid_request_error',
+      message: 'The request body did not arrive within 0 seconds.',
+    });
+  });
+
+  test('because it is gone is no failure of ours', async () => {
+    const gone = new ReadableStream<Uint8Array>({
+      pull: (controller) => controller.error(new Error('The connection was closed.')),
+    });
+    expect(await refusal(gone)).toMatchObject({
+      status: 400,
+      message: 'The request body broke off before its end.',
+    });
+  });
+});
+
 describe('nesting', () => {
   const nested = (levels: number, fill = '') =>
     `{"fill":"${fill}","a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
@@ -147,6 +176,13 @@ describe('content type', () => {
       );
     },
   );
+
+  test.each(['gzip', 'BR', 'identity, zstd'])('a body packed as %s is 415', async (encoding) => {
+    expect(await outcome(post('{}', { 'content-encoding': encoding }))).toBe(
+      `415 Content-Encoding ${encoding} is not supported; send the body as it is.`,
+    );
+    expect(await outcome(post('{}', { 'content-encoding': 'identity' }))).toEqual({});
+  });
 
   test('none at all is forgiven', async () => {
     const request = post(pieces([new TextEncoder().encode('{}')]).stream);

@@ -1,4 +1,4 @@
-import { jsonDepthMax } from '../core/bounds.ts';
+import { bodyBytesPerSecondMin, bodyStallMs, jsonDepthMax } from '../core/bounds.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import { isObject } from '../core/json.ts';
 
@@ -17,6 +17,7 @@ export interface JsonBody {
 /** Reads a JSON object of bounded size and depth, or refuses with the reason. */
 export async function readJson(request: Request, bytesMax: number): Promise<JsonBody> {
   refuseOtherTypes(request, 'application/json');
+  refuseEncodings(request);
   const bytes = await readBytes(request, bytesMax);
   if (bytes.length > scanAboveBytes && nestsDeeper(bytes, jsonDepthMax)) throw tooDeep();
   const text = decode(bytes);
@@ -27,17 +28,37 @@ export async function readJson(request: Request, bytesMax: number): Promise<Json
   return { value, text, bytes };
 }
 
-/** Reads at most `bytesMax` bytes; an honest Content-Length is refused before anything is read. */
-export async function readBytes(request: Request, bytesMax: number): Promise<Uint8Array> {
+/**
+ * Reads at most `bytesMax` bytes; an honest Content-Length is refused before anything is read.
+ * `stallMs` is the patience with a body of no length; a long one has longer, at the slowest pace.
+ */
+export async function readBytes(
+  request: Request,
+  bytesMax: number,
+  stallMs = bodyStallMs,
+): Promise<Uint8Array> {
   const declared = request.headers.get('content-length');
-  if (declared !== null) {
-    if (Number(declared) > bytesMax) throw tooLarge(bytesMax);
-    return request.bytes();
+  if (declared !== null && Number(declared) > bytesMax) throw tooLarge(bytesMax);
+  const length = declared === null ? bytesMax : Number(declared);
+  const patienceMs = stallMs + (length / bodyBytesPerSecondMin) * 1000;
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(tooSlow(patienceMs)), patienceMs);
+  const read = declared === null ? readChunks(request, bytesMax) : request.bytes();
+  try {
+    return await Promise.race([read, late.promise]);
+  } catch (thrown) {
+    // All that can go wrong with reading is a client that is gone.
+    throw thrown instanceof GatewayError ? thrown : brokenOff();
+  } finally {
+    clearTimeout(timer);
   }
-  if (request.body === null) return new Uint8Array();
+}
+
+async function readChunks({ body }: Request, bytesMax: number): Promise<Uint8Array> {
+  if (body === null) return new Uint8Array();
   const chunks: Uint8Array[] = [];
   let size = 0;
-  for await (const chunk of request.body) {
+  for await (const chunk of body) {
     size += chunk.length;
     if (size > bytesMax) throw tooLarge(bytesMax);
     chunks.push(chunk);
@@ -72,9 +93,26 @@ function refuseOtherTypes(request: Request, wanted: string): void {
   throw new GatewayError('invalid_request_error', message, { status: 415 });
 }
 
+/** Unpacking what strangers packed is how memory fills; no client packs its requests. */
+function refuseEncodings(request: Request): void {
+  const encoding = request.headers.get('content-encoding') ?? 'identity';
+  if (encoding.toLowerCase() === 'identity') return;
+  const message = `Content-Encoding ${encoding} is not supported; send the body as it is.`;
+  throw new GatewayError('invalid_request_error', message, { status: 415 });
+}
+
 function tooLarge(bytesMax: number): GatewayError {
   const message = `The request body is larger than the ${bytesMax} bytes allowed here.`;
   return new GatewayError('invalid_request_error', message, { status: 413 });
+}
+
+function tooSlow(patienceMs: number): GatewayError {
+  const seconds = Math.round(patienceMs / 1000);
+  return invalidRequest(`The request body did not arrive within ${seconds} seconds.`);
+}
+
+function brokenOff(): GatewayError {
+  return invalidRequest('The request body broke off before its end.');
 }
 
 function tooDeep(): GatewayError {

@@ -3,10 +3,9 @@ import type { Conversation } from '../dialects/dialect.ts';
 import { readChatRequest } from '../dialects/openai/chat-request.ts';
 import { openAiConversation } from '../dialects/openai/conversation.ts';
 import type { Errand } from '../gateway.ts';
-import { readJson } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import { chatDocs } from './openapi-chat.ts';
-import { type RoutedParts, route } from './routed.ts';
+import { type RoutedParts, readCall, route } from './routed.ts';
 import type { Route } from './routes.ts';
 
 export interface ChatParts extends RoutedParts {
@@ -32,7 +31,7 @@ export function chatRoutes(parts: ChatParts): Route[] {
 }
 
 async function readOpenAi(exchange: Exchange, bytesMax: number): Promise<Conversation> {
-  const { value, ...source } = await readJson(exchange.request, bytesMax);
+  const { value, ...source } = await readCall(exchange, bytesMax);
   const request = readChatRequest(value, source);
   // OpenRouter's clients never ask for usage and always expect it.
   const includeUsage = request.includeUsage || exchange.route.openRouterStyle;

@@ -4,7 +4,7 @@ import { invalidRequest, notFound } from '../core/errors.ts';
 import { type Split, splits } from '../record/analytics-split.ts';
 import type { LogFilter, LogReads } from '../record/log-reads.ts';
 import { type PeriodQuery, readPeriod } from '../record/period.ts';
-import { readParameter } from './query.ts';
+import { readCapped, readParameter } from './query.ts';
 
 /** What customers write behind the question mark of their reads. */
 
@@ -65,11 +65,11 @@ export function datesOf(query: URLSearchParams): PeriodQuery {
 
 /** More than the most is answered with the most. */
 export function readLimit(query: URLSearchParams): number {
-  return Math.min(readParameter(query, 'limit', limitSchema) ?? limitUsual, limitMax);
+  return readCapped(query, 'limit', limitSchema, { usual: limitUsual, most: limitMax });
 }
 
 export function readMonths(query: URLSearchParams): number {
-  return Math.min(readParameter(query, 'months', monthsSchema) ?? monthsUsual, monthsMax);
+  return readCapped(query, 'months', monthsSchema, { usual: monthsUsual, most: monthsMax });
 }
 
 /** Another tenant's key is as absent as one that never was. */

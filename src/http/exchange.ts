@@ -14,6 +14,8 @@ export class Exchange {
   errorShape: ErrorShape;
   /** Headers that every answer to this request carries, whatever becomes of it. */
   readonly headers: Record<string, string>;
+  /** What its body calls the model, once that was read. */
+  modelNamed = '';
   #match: Match | undefined;
 
   constructor(request: Request) {
@@ -51,14 +53,32 @@ export class Exchange {
   }
 
   get query(): URLSearchParams {
-    return new URL(this.request.url).searchParams;
+    return this.#url.searchParams;
+  }
+
+  /** Where the client found us. */
+  get origin(): string {
+    return this.#url.origin;
+  }
+
+  get #url(): URL {
+    const { url } = this.request;
+    // A host can be anything, such as `:80`; what was asked of it is clear all the same.
+    return URL.parse(url, nameless) ?? new URL(nameless + behindHost(url));
   }
 }
 
-/** The path of an absolute URL, without building a URL object on every request. */
+/** For requests that name no host: HTTP/1.0 allows it, and health checks of balancers speak it. */
+const nameless = 'http://localhost';
+
+/** The path of a URL, without building a URL object on every request. */
 function pathOf(url: string): string {
-  const start = url.indexOf('/', url.indexOf('//') + 2);
-  if (start === -1) return '/';
-  const end = url.slice(start).search(/[?#]/);
-  return end === -1 ? url.slice(start) : url.slice(start, start + end);
+  const rest = behindHost(url);
+  const end = rest.search(/[?#]/);
+  return (end === -1 ? rest : rest.slice(0, end)) || '/';
+}
+
+function behindHost(url: string): string {
+  const start = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('//') + 2);
+  return start === -1 ? '' : url.slice(start);
 }

@@ -139,6 +139,6 @@ function webhookSecret(parts: JobParts): Route {
   };
 }
 
-function baseUrlOf({ request }: Exchange, { publicUrl }: JobParts): string {
-  return publicUrl ?? new URL(request.url).origin;
+function baseUrlOf({ origin }: Exchange, { publicUrl }: JobParts): string {
+  return publicUrl ?? origin;
 }

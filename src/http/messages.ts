@@ -12,7 +12,7 @@ import type { ChatParts } from './chat.ts';
 import type { Exchange } from './exchange.ts';
 import { messagesDocs } from './openapi-messages.ts';
 import { json } from './reply.ts';
-import { route } from './routed.ts';
+import { readCall, route } from './routed.ts';
 import type { Route } from './routes.ts';
 
 export interface MessagesParts extends ChatParts {
@@ -55,9 +55,9 @@ export function messagesRoutes(parts: MessagesParts): Route[] {
   ];
 }
 
-async function readMessages({ request }: Exchange, bytesMax: number): Promise<Conversation> {
-  const { value, ...source } = await readJson(request, bytesMax);
-  return anthropicConversation(readMessagesRequest(value, source), request.headers);
+async function readMessages(exchange: Exchange, bytesMax: number): Promise<Conversation> {
+  const { value, ...source } = await readCall(exchange, bytesMax);
+  return anthropicConversation(readMessagesRequest(value, source), exchange.request.headers);
 }
 
 /** Some five milliseconds of counting: then everybody else has their turn. */

@@ -15,7 +15,7 @@ export interface ModelParts {
   /** What a tenant can call. */
   catalogueOf(tenantId: string): CallableModels | Promise<CallableModels>;
   /** Parameters that an upstream of a model understands. */
-  supportedParameters(offers: readonly Offer[]): readonly string[];
+  supportedParameters(model: Model, offers: readonly Offer[]): readonly string[];
 }
 
 export function modelRoutes(parts: ModelParts): Route[] {
@@ -70,6 +70,11 @@ function isAnthropicClient({ route, request }: Exchange): boolean {
 function modelRecord(model: Model, offers: readonly Offer[], { supportedParameters }: ModelParts) {
   const [brand = ''] = model.id.split('/');
   const prices = offers[0]?.prices;
+  const longPrompts = prices?.longPrompts?.map((step) => ({
+    above_tokens: step.aboveTokens,
+    prompt: perToken(step.prices.prompt),
+    completion: perToken(step.prices.completion),
+  }));
   const contextLength = model.context_length ?? 0;
   const outputMax = model.max_completion_tokens ?? contextLength;
   return {
@@ -87,6 +92,7 @@ function modelRecord(model: Model, offers: readonly Offer[], { supportedParamete
       request: perEach(prices?.request ?? 0n),
       image: perEach(prices?.image ?? 0n),
     },
+    ...(longPrompts ? { long_prompts: longPrompts } : {}),
     architecture: {
       modality: `${model.input_modalities.join('+')}->${model.output_modalities.join('+')}`,
       input_modalities: model.input_modalities,
@@ -99,7 +105,7 @@ function modelRecord(model: Model, offers: readonly Offer[], { supportedParamete
       max_completion_tokens: outputMax,
       is_moderated: false,
     },
-    supported_parameters: supportedParameters(offers),
+    supported_parameters: supportedParameters(model, offers),
     per_request_limits: null,
     // Anthropic's clients look for these beside the fields above.
     type: 'model',

@@ -30,6 +30,8 @@ describe('one endpoint under every spelling', () => {
     ['/v1/models/acme/chat-large', '/v1/models/acme/chat-large', plain],
     ['/v1/models/openai/gpt-x', '/v1/models/openai/gpt-x', plain],
     ['/audio/speech', '/v1/audio/speech', plain],
+    ['/v1/anthropic/api/hello', '/api/hello', anthropic],
+    ['/v1/api/hello/', '/api/hello', plain],
     ['/v1/customer/logs', '/v1/customer/logs', plain],
   ])('%s', (written, path, style) => {
     expect(normalisePath(written)).toEqual({ path, ...style });
@@ -51,6 +53,8 @@ describe('paths that are not a spelling of anything', () => {
     ['/admin/v1/chat/completions', '/admin/v1/chat/completions'],
     ['/v1/nowhere', '/v1/nowhere'],
     ['/v1', '/v1'],
+    ['/constructor/v1/models', '/constructor/v1/models'],
+    ['/v1/toString/models', '/v1/toString/models'],
   ])('%s stays itself', (written, path) => {
     expect(normalisePath(written)).toMatchObject({ path, openRouterStyle: false });
   });

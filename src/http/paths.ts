@@ -11,6 +11,7 @@
 const resources = new Set([
   'chat',
   'messages',
+  'responses',
   'embeddings',
   'audio',
   'images',
@@ -61,11 +62,15 @@ function readPath(pathname: string): RoutePath {
   for (; at < segments.length; at++) {
     const segment = segments[at] ?? '';
     if (segment === 'api' && isOpenRouterBase(segments, at)) openRouterStyle = true;
-    else if (!(segment in prefixes)) break;
+    else if (!Object.hasOwn(prefixes, segment)) break;
     anthropicStyle ||= prefixes[segment]?.anthropicStyle === true;
   }
   const rest = undouble(segments.slice(at));
   const [first] = rest;
+  // Coding agents look for it below whatever base they were given.
+  if (rest.join('/') === 'api/hello') {
+    return { path: '/api/hello', openRouterStyle: false, anthropicStyle };
+  }
   if (first === undefined || !resources.has(first)) {
     const path = `/${segments.join('/')}`;
     return { path, openRouterStyle: false, anthropicStyle };

@@ -1,4 +1,4 @@
-import { type Static, type TProperties, type TSchema, Type } from 'typebox';
+import { type Static, type TInteger, type TProperties, type TSchema, Type } from 'typebox';
 import { Check } from 'typebox/value';
 import { invalidRequest } from '../core/errors.ts';
 import { explain } from '../core/explain.ts';
@@ -15,6 +15,17 @@ export function readParameter<S extends TSchema>(
   if (Check(schema, value)) return value as Static<S>;
   const [problem] = explain(schema, value);
   throw invalidRequest(`${name} ${problem?.message ?? 'is not valid'}.`, name);
+}
+
+/** A count of which more than the most, in however many digits, is answered with the most. */
+export function readCapped(
+  query: URLSearchParams,
+  name: string,
+  schema: TInteger,
+  { usual, most }: { readonly usual: number; readonly most: number },
+): number {
+  if (/^[1-9]\d{15,}$/.test(query.get(name) ?? '')) return most;
+  return Math.min(readParameter(query, name, schema) ?? usual, most);
 }
 
 /** A number or a truth value, where the schema wants one and the text is one. */

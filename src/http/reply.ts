@@ -9,15 +9,23 @@ export function json(exchange: Exchange, body: unknown, status = 200): Response 
   });
 }
 
+/** Where nobody knows when it will be over; SDKs left without a time come back at once. */
+const usualWaitSeconds = 5;
+
+function isPassing({ status }: GatewayError): boolean {
+  return status === 429 || status === 503;
+}
+
 export function errorReply(exchange: Exchange, error: GatewayError): Response {
   const headers: Record<string, string> = {
     'content-type': 'application/json',
     ...exchange.headers,
   };
   if (!error.retryHelps) headers['x-should-retry'] = 'false';
-  if (error.retryAfterSeconds !== null) {
-    headers['retry-after'] = String(Math.max(1, Math.ceil(error.retryAfterSeconds)));
-    headers['retry-after-ms'] = String(Math.max(1, Math.ceil(error.retryAfterSeconds * 1000)));
+  const waitSeconds = error.retryAfterSeconds ?? (isPassing(error) ? usualWaitSeconds : null);
+  if (waitSeconds !== null) {
+    headers['retry-after'] = String(Math.max(1, Math.ceil(waitSeconds)));
+    headers['retry-after-ms'] = String(Math.max(1, Math.ceil(waitSeconds * 1000)));
   }
   const body = errorBody(exchange.errorShape, error, exchange.requestId);
   return new Response(JSON.stringify(body), { status: error.status, headers });

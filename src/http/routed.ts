@@ -2,6 +2,7 @@
 import type { OperationName } from '../core/ask.ts';
 import type { Caller } from '../core/caller.ts';
 import { type Answer, answer, type Errand, type Steps } from '../gateway.ts';
+import { type JsonBody, readJson } from './body.ts';
 import { cutOnFailure } from './cut-bytes.ts';
 import type { Exchange } from './exchange.ts';
 
@@ -9,6 +10,14 @@ export interface RoutedParts {
   readonly bodyBytesMax: number;
   /** The steps of the story. */
   readonly steps: Steps;
+}
+
+/** A call's body. The model that it names goes into the log even if the rest is refused. */
+export async function readCall(exchange: Exchange, bytesMax: number): Promise<JsonBody> {
+  const body = await readJson(exchange.request, bytesMax);
+  const { model } = body.value;
+  if (typeof model === 'string') exchange.modelNamed = model;
+  return body;
 }
 
 /** Tells the story of one request, from the errand that `read` finds in it to its answer. */
@@ -30,6 +39,9 @@ export async function route(
     headers,
     trail: [],
     operation,
+    get modelNamed() {
+      return exchange.modelNamed;
+    },
     errand: undefined,
     hold: undefined,
     memory: undefined,

@@ -67,10 +67,17 @@ describe('a mistyped path is told the nearest route', () => {
     ['PUT', '/v1/chat/completion', 'POST /v1/chat/completions'],
     ['GET', '/v1/modles', 'GET /v1/models'],
   ])('%s %s: %s', (method, path, near) => {
-    expect(router.suggest(method, path)).toBe(near);
+    expect(router.hint(method, path)).toBe(` Did you mean ${near}?`);
   });
 
-  test('or nothing when none is near', () => {
-    expect(router.suggest('GET', '/wp-admin/setup.php')).toBeUndefined();
+  test('however far it is', () => {
+    expect(router.hint('GET', '/v1/nothing')).toBe(' Did you mean GET /v1/models?');
+    expect(router.hint('POST', '/wp-admin/setup.php')).toStartWith(' Did you mean POST /');
+    expect(router.hint('GET', '/v1/models.x/acme/large')).not.toContain('{');
+  });
+
+  test('but not when nobody can have meant it, nor where there is none of its method', () => {
+    expect(router.hint('GET', `/${'x'.repeat(100)}`)).toBe('');
+    expect(router.hint('PATCH', '/wp-admin/setup.php')).toBe('');
   });
 });

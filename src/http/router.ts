@@ -12,6 +12,20 @@ export interface Match {
 
 const noParam = (): string => '';
 
+/** Clients come back for responses that they believe to be kept. */
+const responsesPath = /(?:^|\/)responses\/./;
+const responsesHint =
+  'POST /v1/responses answers at once and keeps nothing, so there is no response to fetch, ' +
+  'cancel or delete.';
+
+/** Nobody mistypes more than this, and comparing takes time that strangers would be spending. */
+const comparedLengthMax = 100;
+
+/** A path as people write it, without what its variable parts must look like. */
+function plain(path: string): string {
+  return path.replace(/\{[^}]*\}/g, '');
+}
+
 /** The route table, compiled. Matching is Hono's; what a match means is ours. */
 export class Router {
   readonly #router = new SmartRouter<Route>({ routers: [new RegExpRouter(), new TrieRouter()] });
@@ -42,18 +56,25 @@ export class Router {
     return methods.filter((method) => this.match(method, path) !== undefined);
   }
 
+  /** What to do instead, as a sentence behind a blank; empty where nothing comes to mind. */
+  hint(method: string, path: string): string {
+    if (responsesPath.test(path)) return ` ${responsesHint}`;
+    const close = this.#suggest(method, path);
+    return close ? ` Did you mean ${close}?` : '';
+  }
+
   /** «Did you mean»: the route whose path is closest to a mistyped one. */
-  suggest(method: string, path: string): string | undefined {
-    const pathsOf = (routes: readonly Route[]) =>
-      nearest(
-        path,
-        routes.map((route) => route.path),
-      );
-    const close = pathsOf(this.#routes.filter((route) => route.method === method));
-    if (close !== undefined) return `${method} ${close}`;
-    const other = pathsOf(this.#routes);
+  #suggest(method: string, path: string): string | undefined {
+    const same = this.#routes.filter((route) => route.method === method);
+    const pathsOf = (routes: readonly Route[]) => routes.map((route) => route.path);
+    const close = nearest(path, pathsOf(same));
+    if (close !== undefined) return `${method} ${plain(close)}`;
+    const other = nearest(path, pathsOf(this.#routes));
     const route = this.#routes.find((known) => known.path === other);
-    return route && `${route.method} ${route.path}`;
+    if (route) return `${route.method} ${plain(route.path)}`;
+    if (path.length > comparedLengthMax) return undefined;
+    const far = nearest(path, pathsOf(same), comparedLengthMax);
+    return far && `${method} ${plain(far)}`;
   }
 
   #matchPattern(method: string, path: string): Match | undefined {

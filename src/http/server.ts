@@ -1,4 +1,5 @@
 import type { Authenticator } from '../auth/authenticate.ts';
+import { headersWaitSeconds } from '../core/bounds.ts';
 import { asGatewayError, GatewayError, invalidRequest } from '../core/errors.ts';
 import type { Answers } from '../telemetry/answers.ts';
 import { type Log, reason } from '../telemetry/log.ts';
@@ -56,10 +57,13 @@ export class HttpServer {
       hostname: host,
       port,
       reusePort,
-      // Streams may be silent for minutes while a model thinks; our own deadlines cut them.
-      idleTimeout: 0,
+      idleTimeout: headersWaitSeconds,
       maxRequestBodySize: bodyBytesCeiling,
-      fetch: (request) => this.#serve(request),
+      fetch: (request, server) => {
+        // Models may think for minutes; from here on our own deadlines cut what stalls.
+        server.timeout(request, 0);
+        return this.#serve(request);
+      },
       error: (thrown) => this.#lastResort(thrown),
     });
     return this.#server.port ?? port;
@@ -112,7 +116,10 @@ export class HttpServer {
   #unknownRoute(method: string, exchange: Exchange): GatewayError {
     const { path } = exchange.route;
     const allowed = this.#router.methodsOf(path);
-    if (allowed.length > 0) {
+    const [usual] = allowed;
+    if (usual) {
+      const { errorShape } = this.#router.match(usual, path)?.route ?? {};
+      exchange.errorShape = errorShape ?? exchange.errorShape;
       exchange.headers.allow = allowed.join(', ');
       return invalidRequest(
         `${method} is not allowed here; use ${allowed.join(' or ')}.`,

@@ -13,7 +13,8 @@ export interface Furnished {
 
 /** All that depends on settings which may change while it runs. Keeps nothing for later. */
 export function furnish(config: Config, lasting: Lasting, isDraining: () => boolean): Furnished {
-  const { store, vault, skills, books, health, counters, telemetry, recollection, demo } = lasting;
+  const { store, vault, authenticator, skills, books, health, counters, telemetry } = lasting;
+  const { recollection, demo } = lasting;
   const catalogue = makeCatalogue(config, config.demo ? demo.url() : undefined);
   const catalogueOf = async (tenantId: string) => {
     const credentials = await vault.credentialsOf(tenantId);
@@ -23,7 +24,7 @@ export function furnish(config: Config, lasting: Lasting, isDraining: () => bool
   const steps = makeSteps(config, catalogueOf, books, health, counters, telemetry, recalling);
   const found = { config, catalogue, catalogueOf, steps };
   const routes = makeRoutes(
-    { ...found, store, skills, jobs: lasting.jobs, vault, books, health, telemetry },
+    { ...found, store, skills, jobs: lasting.jobs, vault, authenticator, books, health, telemetry },
     isDraining,
   );
   telemetry.know(catalogue);

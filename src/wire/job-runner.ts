@@ -107,6 +107,7 @@ export class StoryRunner implements JobRunner {
       headers: {},
       trail: [],
       operation: 'input' in piece ? 'speech' : 'transcription',
+      modelNamed: '',
       errand: undefined,
       hold: undefined,
       wishes: { cacheControl: 'no-store', idempotencyKey: null },

@@ -1,4 +1,6 @@
 import { join } from 'node:path';
+import type { Authenticator } from '../auth/authenticate.ts';
+import { changeOrRecall } from '../auth/recall-credits.ts';
 import type { Vault } from '../auth/vault.ts';
 import type { Books } from '../books.ts';
 import type { Config } from '../config/config.ts';
@@ -24,9 +26,12 @@ import { metricsRoutes } from '../http/metrics.ts';
 import { modelRoutes } from '../http/models.ts';
 import { objectRoutes } from '../http/objects.ts';
 import { referenceRoutes } from '../http/openapi.ts';
+import { responsesRoutes } from '../http/responses.ts';
 import type { Route } from '../http/routes.ts';
 import { skillRoutes } from '../http/skills.ts';
 import type { CreditBook } from '../ledger/credits.ts';
+import { walletName } from '../ledger/owner.ts';
+import { isChatModel } from '../route/capability.ts';
 import type { CallableModels, Catalogue } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import type { Store } from '../store/open.ts';
@@ -43,6 +48,7 @@ export interface RouteParts {
   readonly config: Config;
   readonly store: Store;
   readonly vault: Vault;
+  readonly authenticator: Authenticator;
   readonly skills: Skills;
   readonly jobs: Jobs;
   readonly catalogue: Catalogue;
@@ -55,6 +61,7 @@ export interface RouteParts {
 
 export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[] {
   const { config, store, vault, catalogue, catalogueOf, books, steps, health } = parts;
+  const { authenticator } = parts;
   const desk = {
     directory: store.directory,
     credits: settledCredits(store, books),
@@ -65,24 +72,26 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
       },
     },
     now: Date.now,
+    markUsed: () => authenticator.markUsed(),
   };
   const errandOf = makeErrandOf(config, parts.skills);
   const chat = { bodyBytesMax: config.limits.bodyBytes, steps, errandOf };
   const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
   const media = { ...chat, tray: () => uploads.tray() };
   const routes: Route[] = [
-    ...healthRoutes({
-      version,
-      ping: () => store.database.ping(),
-      isDraining,
-    }),
+    ...healthRoutes({ version, ping: () => store.database.ping(), isDraining }),
     ...metricsRoutes({ metrics: parts.telemetry.metrics }),
     ...chatRoutes(chat),
     ...messagesRoutes({ ...chat, countUpstream: makeCountUpstream(catalogueOf, health) }),
+    ...responsesRoutes(chat),
     ...embeddingsRoutes(media),
     ...imagesRoutes(media),
     ...audioRoutes(media),
-    ...modelRoutes({ catalogueOf, supportedParameters }),
+    ...modelRoutes({
+      catalogueOf,
+      supportedParameters: (model, offers) =>
+        supportedParameters({ features: model.features, isChat: isChatModel(model) }, offers),
+    }),
     ...generationRoutes({
       async find(tenantId, requestId) {
         await books.flush();
@@ -157,11 +166,12 @@ function addressOf({ server }: Config): { readonly url: string; readonly example
 }
 
 /** Whoever looks at credits sees every request that has ended, and only running ones as held. */
-function settledCredits({ creditBook }: Store, books: Books): CreditBook {
+function settledCredits({ creditBook, ledger }: Store, books: Books): CreditBook {
+  const recall = (id: string) => ledger.recall(walletName(id), '');
   return {
     async change(change) {
       await books.flush();
-      return creditBook.change(change);
+      return changeOrRecall(creditBook, change, recall);
     },
     async balance(tenantId) {
       await books.flush();

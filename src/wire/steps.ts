@@ -1,5 +1,6 @@
 import type { Books } from '../books.ts';
 import type { Config } from '../config/config.ts';
+import { droppedNamesMax } from '../core/bounds.ts';
 import { totalTokens } from '../core/usage.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
 import { type Call, type Ending, identityOf, type Steps } from '../gateway.ts';
@@ -84,6 +85,8 @@ interface LinkSurroundings {
 }
 
 /** One try at one offer, tied to the call it is made for. */
+const isPlainName = /^[\w.[\]-]{1,64}$/;
+
 class CallLink implements Link {
   readonly identity: Link['identity'];
   readonly outputTokensMax: number | null;
@@ -109,7 +112,9 @@ class CallLink implements Link {
   readonly tellDropped = (parameters: readonly string[]): void => {
     const { headers } = this.#call;
     const name = 'x-tollgate-dropped-params';
-    if (parameters.length > 0) headers[name] = parameters.join(', ');
+    // A client names its own fields, and not every name can stand in a header.
+    const told = parameters.filter((one) => isPlainName.test(one)).slice(0, droppedNamesMax);
+    if (told.length > 0) headers[name] = told.join(', ');
     else if (name in headers) delete headers[name];
   };
 

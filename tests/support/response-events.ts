@@ -6,7 +6,11 @@ export interface ResponseItem {
   readonly type: string;
   readonly id: string;
   readonly summary?: readonly { readonly text: string }[];
-  readonly content?: readonly { readonly type: string; readonly text: string }[];
+  readonly content?: readonly {
+    readonly type: string;
+    readonly text?: string;
+    readonly refusal?: string;
+  }[];
   readonly arguments?: string;
 }
 
@@ -50,17 +54,28 @@ function contentEvents({
 }: ResponseItem): Event[] {
   if (type === 'function_call') return told('response.function_call_arguments', json, 'arguments');
   if (type === 'reasoning') {
-    return summary.flatMap(({ text }, part) => [
-      { type: 'response.reasoning_summary_part.added', summary_index: part },
-      ...told('response.reasoning_summary_text', text, 'text'),
-      { type: 'response.reasoning_summary_part.done', summary_index: part },
-    ]);
+    return summary.flatMap(({ text }, number) => {
+      const part = { type: 'summary_text', text };
+      return [
+        { type: 'response.reasoning_summary_part.added', part: { ...part, text: '' } },
+        ...told('response.reasoning_summary_text', text, 'text'),
+        { type: 'response.reasoning_summary_part.done', part },
+      ].map((event) => ({ ...event, summary_index: number }));
+    });
   }
-  return content.flatMap((part) => [
-    { type: 'response.content_part.added', part: { ...part, text: '' } },
-    ...told('response.output_text', part.text, 'text'),
-    { type: 'response.content_part.done', part },
-  ]);
+  return content.flatMap((part, number) =>
+    [
+      { type: 'response.content_part.added', part: { ...part, ...emptied(part) } },
+      ...(part.refusal === undefined
+        ? told('response.output_text', part.text ?? '', 'text')
+        : told('response.refusal', part.refusal, 'refusal')),
+      { type: 'response.content_part.done', part },
+    ].map((event) => ({ ...event, content_index: number })),
+  );
+}
+
+function emptied({ refusal }: { readonly refusal?: string }): object {
+  return refusal === undefined ? { text: '' } : { refusal: '' };
 }
 
 function told(kind: string, text: string, name: string): Event[] {

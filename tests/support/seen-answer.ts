@@ -1,5 +1,5 @@
 /** What clients see of an answer, read from the bytes that they would get. */
-import { checkAnthropicStream, checkOpenAiStream } from './stream-checks.ts';
+import { checkAnthropicStream, checkOpenAiStream, checkResponsesStream } from './stream-checks.ts';
 
 export interface SeenAnswer {
   readonly text: string;
@@ -91,5 +91,48 @@ function seeAnthropicMessage(output: string): SeenAnswer {
     })),
     images: ofType('image').length,
     finish: message.stop_reason,
+  };
+}
+
+interface ResponsesItem {
+  readonly type: string;
+  readonly call_id?: string;
+  readonly name?: string;
+  readonly arguments?: string;
+  readonly summary?: readonly { readonly text: string }[];
+  readonly content?: readonly { readonly type: string; readonly text?: string }[];
+}
+
+interface WholeResponse {
+  readonly status: string;
+  readonly incomplete_details: { readonly reason: string } | null;
+  readonly output: readonly ResponsesItem[];
+}
+
+/** A response says why it ended by its status and its items; here in the words of chats. */
+export function seeResponses(output: string, isStream: boolean): SeenAnswer {
+  if (!isStream) return seeResponse(JSON.parse(output) as WholeResponse);
+  const { ended, response } = checkResponsesStream(output);
+  if (ended !== 'whole') throw new Error(`the stream is ${ended}`);
+  return seeResponse(response as unknown as WholeResponse);
+}
+
+function seeResponse(response: WholeResponse): SeenAnswer {
+  const { status, incomplete_details: details, output } = response;
+  const calls = output.filter(({ type }) => type === 'function_call');
+  const texts = output.flatMap(({ content = [] }) => content);
+  const thoughts = output.flatMap(({ summary = [] }) => summary);
+  const whole = calls.length > 0 ? 'tool_calls' : 'stop';
+  const cut = details?.reason === 'max_output_tokens' ? 'length' : (details?.reason ?? null);
+  return {
+    text: texts.map(({ text = '' }) => text).join(''),
+    reasoning: thoughts.map(({ text }) => text).join(''),
+    calls: calls.map((call) => ({
+      id: call.call_id ?? '',
+      name: call.name ?? '',
+      arguments: call.arguments ?? '',
+    })),
+    images: output.filter(({ type }) => type === 'image_generation_call').length,
+    finish: status === 'completed' ? whole : cut,
   };
 }

@@ -8,3 +8,4 @@
 
 export { type AnthropicSeen, checkAnthropicStream } from './stream-checks/anthropic.ts';
 export { checkOpenAiStream, type OpenAiSeen } from './stream-checks/openai.ts';
+export { checkResponsesStream, type ResponsesSeen } from './stream-checks/responses.ts';

@@ -1,5 +1,5 @@
 /**
- * Recorded answers of one upstream dialect: what they say in our words, and what clients of both
+ * Recorded answers of one upstream dialect: what they say in our words, and what clients of all
  * kinds see of them. The expectations come from `fixtures/expect.json`; the readers of the clients'
  * words are the test's own and share no code with the gateway.
  */
@@ -16,9 +16,11 @@ import type {
 import { EventStreamReader } from '../../src/dialects/event-stream.ts';
 import { readFailure } from '../../src/dialects/failure.ts';
 import { openAiClient } from '../../src/dialects/openai/client.ts';
+import { responsesClient } from '../../src/dialects/responses/client.ts';
+import { echoOf } from '../../src/dialects/responses/response-object.ts';
 import { translate } from '../../src/dialects/translation.ts';
 import { question } from './question.ts';
-import { type SeenAnswer, seeAnthropic, seeOpenAi } from './seen-answer.ts';
+import { type SeenAnswer, seeAnthropic, seeOpenAi, seeResponses } from './seen-answer.ts';
 import { ToldAnswer } from './told-answer.ts';
 
 interface ExpectedUsage {
@@ -89,6 +91,12 @@ const clients: readonly Client[] = [
     dialect: anthropicClient({ inputTokensEstimate: 9 }),
     see: seeAnthropic,
     finishOf: (expected) => expected.anthropic.stop_reason,
+  },
+  {
+    name: 'Responses',
+    dialect: responsesClient({}, echoOf({ input: 'Hello!' })),
+    see: seeResponses,
+    finishOf: (expected) => expected.openai.finish_reason,
   },
 ];
 
@@ -212,7 +220,7 @@ export function expectStream(upstream: UpstreamDialect, raw: string, expected: E
   }
 }
 
-/** What clients of both kinds see of a stream, which does not name its upstream. */
+/** What clients of all kinds see of a stream, which does not name its upstream. */
 export function expectCrossed(
   upstream: UpstreamDialect,
   raw: string,
@@ -268,7 +276,7 @@ export function conform(dialectName: string, upstream: UpstreamDialect, counts: 
       test(`${path} is told whole, byte by byte, and never complete when cut`, () => {
         expectStream(upstream, readFixture(path), expected);
       });
-      test(`${path} reaches clients of both kinds`, () => {
+      test(`${path} reaches clients of all kinds`, () => {
         expectCrossed(upstream, readFixture(path), expected);
       });
     }
@@ -282,7 +290,7 @@ export function conform(dialectName: string, upstream: UpstreamDialect, counts: 
       test(`${path} is told whole, and is no answer when cut`, () => {
         expectReply(upstream, readFixture(path).trimEnd(), expected);
       });
-      test(`${path} reaches clients of both kinds`, () => {
+      test(`${path} reaches clients of all kinds`, () => {
         expectCrossedReply(upstream, readFixture(path), expected);
       });
     }

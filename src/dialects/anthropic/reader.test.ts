@@ -119,6 +119,7 @@ describe('a stream of Anthropic', () => {
     ['model_context_window_exceeded', 'length'],
     ['pause_turn', 'pause'],
     ['something_new', 'stop'],
+    ['constructor', 'stop'],
   ] as const)('that ends with %s has the finish %s', (word, reason) => {
     expect(hear([begin, end(word), over]).told.finishReason).toBe(reason);
   });

@@ -7,19 +7,19 @@ import { failureInside, malformed, readErrorObject } from '../failure.ts';
 import { BlockTeller } from './block-teller.ts';
 import { readUsage, StreamUsage } from './usage.ts';
 
-const finishReasons: Readonly<Record<string, FinishReason>> = {
-  end_turn: 'stop',
-  stop_sequence: 'stop_sequence',
-  max_tokens: 'length',
-  model_context_window_exceeded: 'length',
-  tool_use: 'tool_calls',
-  refusal: 'content_filter',
-  pause_turn: 'pause',
-};
+const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
+  ['end_turn', 'stop'],
+  ['stop_sequence', 'stop_sequence'],
+  ['max_tokens', 'length'],
+  ['model_context_window_exceeded', 'length'],
+  ['tool_use', 'tool_calls'],
+  ['refusal', 'content_filter'],
+  ['pause_turn', 'pause'],
+]);
 
 /** A reason not listed means that the answer is over, and clients know no better word for that. */
 export function finishReasonOf(raw: string, hasCalls: boolean): FinishReason {
-  const reason = finishReasons[raw] ?? 'stop';
+  const reason = finishReasons.get(raw) ?? 'stop';
   return reason === 'stop' && hasCalls ? 'tool_calls' : reason;
 }
 

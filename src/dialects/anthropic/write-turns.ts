@@ -29,7 +29,7 @@ export function writeTurns(
     if (content.length === 0) continue;
     // Older models know one place for instructions only.
     const isInline = target.quirks.system_messages === 'keep' && messages.length > 0;
-    if (turn.role === 'system' && !isInline) system.push(...content);
+    if (turn.role === 'system' && !isInline) for (const block of content) system.push(block);
     else messages.push({ role: turn.role, content });
   }
   const merged = merge(messages);
@@ -48,22 +48,24 @@ function writeTurn(turn: Turn, { images }: Target, dropped: Set<string>): readon
   }
 }
 
-/** All results of one turn stand first in one message, or Anthropic does not find them. */
+/** Each block is moved once: ten thousand messages of one side would take a second otherwise. */
 function merge(messages: readonly Message[]): Message[] {
-  const merged: Message[] = [];
-  for (const message of messages) {
-    const last = merged.at(-1);
-    if (last?.role !== message.role) merged.push(message);
-    else merged[merged.length - 1] = join(last, message);
+  const sides: { readonly role: Message['role']; readonly contents: Message['content'][] }[] = [];
+  for (const { role, content } of messages) {
+    const last = sides.at(-1);
+    if (last?.role === role) last.contents.push(content);
+    else sides.push({ role, contents: [content] });
   }
-  return merged;
+  return sides.map(({ role, contents }) => ({ role, content: join(contents) }));
 }
 
-function join(first: Message, second: Message): Message {
-  const content = [...first.content, ...second.content];
+/** All results of one turn stand first in one message, or Anthropic does not find them. */
+function join(contents: readonly Message['content'][]): Message['content'] {
+  const [only] = contents;
+  if (only && contents.length === 1) return only;
+  const content = contents.flat();
   const results = content.filter(({ type }) => type === 'tool_result');
-  const rest = content.filter(({ type }) => type !== 'tool_result');
-  return { role: first.role, content: [...results, ...rest] };
+  return [...results, ...content.filter(({ type }) => type !== 'tool_result')];
 }
 
 /**

@@ -36,7 +36,7 @@ export function writeContents(turns: readonly Turn[], target: Target): readonly 
       for (const part of parts) if (part.kind === 'tool_call') note(calls, part);
     if (written.length === 0) continue;
     const last = contents.at(-1);
-    if (last?.role === role) last.parts.push(...written);
+    if (last?.role === role) for (const part of written) last.parts.push(part);
     else contents.push({ role, parts: written });
   }
   if (contents[0]?.role === 'model') contents.unshift({ role: 'user', parts: [{ text: ' ' }] });
@@ -47,17 +47,20 @@ type Side =
   | { readonly role: 'user'; readonly parts: readonly UserPart[] }
   | { readonly role: 'model'; readonly parts: readonly AssistantPart[] };
 
+/** Each part is moved once: ten thousand messages of one side would take a second otherwise. */
 function mergeNeighbours(turns: readonly Turn[]): readonly Side[] {
-  const sides: Side[] = [];
+  const sides: (
+    | { readonly role: 'user'; readonly parts: UserPart[] }
+    | { readonly role: 'model'; readonly parts: AssistantPart[] }
+  )[] = [];
   for (const turn of turns) {
     if (turn.role === 'system') continue;
     const last = sides.at(-1);
-    if (turn.role === 'user' && last?.role === 'user') {
-      sides[sides.length - 1] = { role: 'user', parts: [...last.parts, ...turn.parts] };
-    } else if (turn.role === 'user') sides.push({ role: 'user', parts: turn.parts });
-    else if (last?.role === 'model') {
-      sides[sides.length - 1] = { role: 'model', parts: [...last.parts, ...turn.parts] };
-    } else sides.push({ role: 'model', parts: turn.parts });
+    if (turn.role === 'user') {
+      if (last?.role !== 'user') sides.push({ role: 'user', parts: [...turn.parts] });
+      else for (const part of turn.parts) last.parts.push(part);
+    } else if (last?.role !== 'model') sides.push({ role: 'model', parts: [...turn.parts] });
+    else for (const part of turn.parts) last.parts.push(part);
   }
   return sides;
 }
@@ -137,9 +140,12 @@ class ModelParts {
 
 function writeModelParts(parts: readonly AssistantPart[], needsSignature: boolean): object[] {
   const model = new ModelParts(needsSignature);
+  let group = 0;
   for (const [at, part] of parts.entries()) {
+    // Counted once for all calls that stand together, not again for each of them.
+    group = part.kind !== 'tool_call' ? 0 : group > 1 ? group - 1 : callsFrom(parts, at);
     if (part.kind === 'reasoning') model.thought(part);
-    else if (part.kind === 'tool_call') model.call(part, callsFrom(parts, at));
+    else if (part.kind === 'tool_call') model.call(part, group);
     else model.text(part.text);
   }
   return model.end();

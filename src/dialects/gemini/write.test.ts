@@ -168,6 +168,11 @@ describe('the settings', () => {
     expect(body.generationConfig).toEqual({ maxOutputTokens: 30 });
   });
 
+  test('ask for no more output than the model has', () => {
+    const { body } = write({ outputTokensMax: 100 }, { modelOutputTokensMax: 64 });
+    expect(body.generationConfig).toEqual({ maxOutputTokens: 64 });
+  });
+
   test('that Gemini does not have are told as dropped', () => {
     const { body, dropped } = write({
       user: 'ann',

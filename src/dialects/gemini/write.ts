@@ -3,6 +3,7 @@ import type { Dialogue, JsonWish, Tool, Turn } from '../../core/dialogue.ts';
 import { isObject } from '../../core/json.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { hasCacheMarks, leaveOut } from '../leave-out.ts';
+import { outputLimit } from '../output-limit.ts';
 import { type Content, writeContents } from './contents.ts';
 import { thinksInLevels, writeThinking } from './thinking.ts';
 
@@ -121,7 +122,7 @@ function writeToolChoice(tools: readonly Tool[], choice: Dialogue['toolChoice'])
 function writeConfig(dialogue: Dialogue, target: Target, json: JsonWish | null) {
   const { sampling, stop } = dialogue;
   return {
-    maxOutputTokens: target.outputTokensMax ?? dialogue.outputTokensMax ?? undefined,
+    maxOutputTokens: outputLimit(dialogue.outputTokensMax, target) ?? undefined,
     temperature: sampling.temperature,
     topP: sampling.topP,
     topK: sampling.topK,

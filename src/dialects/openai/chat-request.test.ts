@@ -58,7 +58,7 @@ describe('what a request asks of the steps between', () => {
 
   test('needs are read from tools, formats, parts and budgets', () => {
     const needs = (fields: Record<string, unknown>) => read(fields).ask.needs;
-    const tool = { type: 'function', function: { name: 'f' } };
+    const tool = { type: 'function', function: { name: 'f', parameters: {} } };
     expect(needs({ tools: [tool] }).tools).toBe(true);
     expect(needs({ tools: [] }).tools).toBe(false);
     expect(needs({ response_format: { type: 'json_object' } }).json).toBe(true);

@@ -32,8 +32,8 @@ export function readChatRequest(value: Record<string, unknown>, source: Source):
   }
   const models = readChain(value);
   const messages = readMessages(value);
-  const fromInput = messages !== value.messages;
-  const images = value.input ? imagesOfInput(value.input) : imagesOf(messages);
+  const isReworded = messages !== value.messages;
+  const images = value.input ? imagesOfInput(value.input) : imagesOf(value.messages ?? none);
   const search = readSearchWish(value);
   const ask: ChatAsk = {
     operation: 'chat',
@@ -53,7 +53,7 @@ export function readChatRequest(value: Record<string, unknown>, source: Source):
   return {
     ask,
     body: { ...value, messages },
-    source: fromInput ? null : source,
+    source: isReworded ? null : source,
     includeUsage: value.stream_options?.include_usage === true || value.usage?.include === true,
   };
 }
@@ -85,7 +85,7 @@ function readMessages(body: ChatBody): readonly ChatMessage[] {
   }
   if (input) return inputToMessages(input, instructions ?? undefined);
   if (!messages) throw invalidRequest('messages is required: a list of messages.', 'messages');
-  return messages;
+  return instructions ? [{ role: 'system', content: instructions }, ...messages] : messages;
 }
 
 function imagesOf(messages: readonly ChatMessage[]): readonly ImageInput[] {

@@ -77,7 +77,7 @@ const functionTool = Type.Object({
   function: Type.Object({
     name: Type.String({ pattern: '^[A-Za-z0-9_.:-]{1,128}$', expected: 'a function name' }),
     description: optional(Type.String()),
-    parameters: optional(Type.Object({})),
+    parameters: Type.Object({}),
     strict: optional(Type.Boolean()),
   }),
 });

@@ -228,8 +228,8 @@ test('what a chunk lacks is filled in', () => {
     chunk: {
       object: 'chat.completion.chunk',
       choices: [
-        { delta: { content: 'a' }, index: 0 },
-        { index: 1, delta: {} },
+        { delta: { content: 'a' }, index: 0, finish_reason: null },
+        { index: 1, delta: {}, finish_reason: null },
       ],
     },
   });
@@ -237,7 +237,7 @@ test('what a chunk lacks is filled in', () => {
 
 test("the upstream's own request, account and prompt are taken out", () => {
   const secret = { x_groq: { id: 'req_1' }, request_id: 'r', user_id: 'u', prompt: ['p'] };
-  const choices = [{ index: 0, delta: {} }];
+  const choices = [{ index: 0, delta: {}, finish_reason: null }];
   expect(repairAll({ ...secret, service_tier: 'default', choices })).toEqual([
     { changed: true, chunk: { object: 'chat.completion.chunk', service_tier: 'default', choices } },
   ]);

@@ -22,6 +22,7 @@ interface Thought {
 
 export class OpenAiReplyWriter implements ReplyWriter {
   readonly #identity: ReplyIdentity;
+  readonly #hidesReasoning: boolean;
   readonly #calls: Call[] = [];
   readonly #details: object[] = [];
   readonly #annotations: object[] = [];
@@ -34,8 +35,9 @@ export class OpenAiReplyWriter implements ReplyWriter {
   #signature = '';
   #finishReason: string | null = null;
 
-  constructor(identity: ReplyIdentity) {
+  constructor(identity: ReplyIdentity, { hidesReasoning = false }: { hidesReasoning?: boolean }) {
     this.#identity = identity;
+    this.#hidesReasoning = hidesReasoning;
   }
 
   text(text: string): void {
@@ -43,6 +45,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
   }
 
   reasoning(text: string): void {
+    if (this.#hidesReasoning) return;
     this.#reasoning += text;
     this.#openThought().text += text;
   }

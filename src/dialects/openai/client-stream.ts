@@ -3,13 +3,14 @@ import type { Citation, FinishReason } from '../../core/answer.ts';
 import type { GatewayError } from '../../core/errors.ts';
 import type { ReplyClosing, ReplyIdentity, StreamWriter } from '../dialect.ts';
 import { finishWords } from '../translation.ts';
+import type { OpenAiClientOptions } from './client.ts';
 import { annotationOf, imageOf, signedCall } from './client-reply.ts';
 import { openAiWords } from './stream.ts';
 import { writeUsage } from './usage.ts';
 
 export class OpenAiStreamWriter implements StreamWriter {
   readonly #identity: ReplyIdentity;
-  readonly #includeUsage: boolean;
+  readonly #options: OpenAiClientOptions;
   /** Every chunk begins alike, up to its delta. */
   readonly #head: string;
   #out = '';
@@ -21,9 +22,9 @@ export class OpenAiStreamWriter implements StreamWriter {
   #signature = '';
   #images = 0;
 
-  constructor(identity: ReplyIdentity, includeUsage: boolean) {
+  constructor(identity: ReplyIdentity, options: OpenAiClientOptions) {
     this.#identity = identity;
-    this.#includeUsage = includeUsage;
+    this.#options = options;
     const { id, created, model, provider } = identity;
     const fields = JSON.stringify({
       id,
@@ -40,6 +41,7 @@ export class OpenAiStreamWriter implements StreamWriter {
   }
 
   reasoning(text: string): void {
+    if (this.#options.hidesReasoning) return;
     this.#nextThought();
     const words = JSON.stringify(text);
     const detail = `{"type":"reasoning.text","text":${words},"index":${this.#thought}}`;
@@ -105,7 +107,7 @@ export class OpenAiStreamWriter implements StreamWriter {
 
   close(closing: ReplyClosing): string {
     const done = 'data: [DONE]\n\n';
-    if (!this.#includeUsage) return done;
+    if (!this.#options.includeUsage) return done;
     const { id, created, model } = this.#identity;
     const usage = writeUsage(closing.usage, closing.costCredits);
     const chunk = { id, object: 'chat.completion.chunk', created, model, choices: [], usage };

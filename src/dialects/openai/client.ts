@@ -2,10 +2,17 @@ import type { ClientDialect } from '../dialect.ts';
 import { OpenAiReplyWriter } from './client-reply.ts';
 import { OpenAiStreamWriter } from './client-stream.ts';
 
+/** What an OpenAI client wants to hear of an answer. */
+export interface OpenAiClientOptions {
+  readonly includeUsage: boolean;
+  /** Thoughts are paid for and not shown. */
+  readonly hidesReasoning?: boolean;
+}
+
 /** What an OpenAI client hears of an answer that was told in our words. */
-export function openAiClient(options: { readonly includeUsage: boolean }): ClientDialect {
+export function openAiClient(options: OpenAiClientOptions): ClientDialect {
   return {
-    openStream: (identity) => new OpenAiStreamWriter(identity, options.includeUsage),
-    openReply: (identity) => new OpenAiReplyWriter(identity),
+    openStream: (identity) => new OpenAiStreamWriter(identity, options),
+    openReply: (identity) => new OpenAiReplyWriter(identity, options),
   };
 }

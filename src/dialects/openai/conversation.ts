@@ -13,12 +13,13 @@ import { writeChat } from './upstream-request.ts';
 /** An OpenAI client's request, and the ways it can be put to an upstream. */
 export function openAiConversation(request: ChatRequest): Conversation {
   const { ask, includeUsage } = request;
+  const options = { includeUsage, hidesReasoning: request.body.reasoning?.exclude === true };
   const same: Crossing = {
     write: (target) => writeChat(request, target),
-    openStream: (identity) => new OpenAiPassThrough(identity, { includeUsage }),
-    readReply,
+    openStream: (identity) => new OpenAiPassThrough(identity, options),
+    readReply: (text, identity) => readReply(text, identity, options),
   };
-  const client = openAiClient({ includeUsage });
+  const client = openAiClient(options);
   return {
     ask,
     words: openAiWords,

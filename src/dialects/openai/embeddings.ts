@@ -52,7 +52,9 @@ function read(body: Record<string, unknown>): Batch | UpstreamFailure {
   return { vectors, promptTokens: promptTokensIn(body.usage) };
 }
 
+/** All of it is prompt, so a vendor that tells the total alone (Voyage) has told everything. */
 function promptTokensIn(raw: unknown): number | null {
-  const usage = readUsage(raw);
+  const isTotal = isObject(raw) && (raw.prompt_tokens ?? null) === null;
+  const usage = readUsage(isTotal ? { prompt_tokens: raw.total_tokens } : raw);
   return usage ? usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens : null;
 }

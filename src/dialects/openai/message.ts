@@ -70,6 +70,16 @@ export function repairText(holder: Record<string, unknown>): boolean {
   return true;
 }
 
+/** Takes out what a client does not want to see of thoughts; true if there was any. */
+export function hideReasoning(holder: Record<string, unknown>): boolean {
+  const { reasoning, reasoning_content: content, reasoning_details: details } = holder;
+  if (reasoning === undefined && content === undefined && details === undefined) return false;
+  holder.reasoning = undefined;
+  holder.reasoning_content = undefined;
+  holder.reasoning_details = undefined;
+  return true;
+}
+
 function lengthOf(value: unknown): number {
   return typeof value === 'string' ? value.length : 0;
 }

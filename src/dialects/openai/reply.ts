@@ -10,7 +10,7 @@ import type {
 import { parseExact } from '../exact-json.ts';
 import { failureInside, malformed } from '../failure.ts';
 import { isChoiceIndex, removePrivateFields } from './chunk.ts';
-import { charactersIn, readFinishReason, repairText } from './message.ts';
+import { charactersIn, hideReasoning, readFinishReason, repairText } from './message.ts';
 import { repairToolCalls } from './tool-calls.ts';
 import { usageIn, writeUsage } from './usage.ts';
 
@@ -45,7 +45,11 @@ export function repairChoice(choice: Record<string, unknown>, position: number):
 }
 
 /** The relay of a usable answer, or why it is none. */
-export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure {
+export function readReply(
+  text: string,
+  identity: ReplyIdentity,
+  options: { readonly hidesReasoning?: boolean } = {},
+): ReplyRelay | UpstreamFailure {
   const body = parseExact(text);
   if (!isObject(body)) {
     return malformed(
@@ -66,6 +70,9 @@ export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | U
     failure: undefined,
   };
   removePrivateFields(body);
+  if (options.hidesReasoning) {
+    for (const { choice } of choices) if (isObject(choice.message)) hideReasoning(choice.message);
+  }
   const { id, model, provider, created } = identity;
   const answer = JSON.stringify({
     ...body,

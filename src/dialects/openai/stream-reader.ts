@@ -10,13 +10,13 @@ import { ChunkRepair } from './chunk.ts';
 import { isTerminator } from './stream.ts';
 import { mergeUsage, usageIn } from './usage.ts';
 
-const finishReasons: Readonly<Record<string, FinishReason>> = {
-  stop: 'stop',
-  length: 'length',
-  tool_calls: 'tool_calls',
-  function_call: 'tool_calls',
-  content_filter: 'content_filter',
-};
+const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
+  ['stop', 'stop'],
+  ['length', 'length'],
+  ['tool_calls', 'tool_calls'],
+  ['function_call', 'tool_calls'],
+  ['content_filter', 'content_filter'],
+]);
 
 interface OpenCall {
   readonly number: number;
@@ -52,7 +52,7 @@ export class AnswerTeller {
 
   finish(reason: string): void {
     for (const call of this.#calls.values()) this.#open(call);
-    this.#to.finish(finishReasons[reason] ?? 'stop', null);
+    this.#to.finish(finishReasons.get(reason) ?? 'stop', null);
   }
 
   #tellReasoning({ reasoning, reasoning_details: details }: Record<string, unknown>): void {

@@ -23,19 +23,22 @@ function push(relay: OpenAiPassThrough, data: string, event: string | null = nul
   return relay.push({ event, data });
 }
 const parse = (event: string) => JSON.parse(event.replace(/^data: /, '')) as object;
+const parseAll = (events: string) => events.split('\n\n').filter(Boolean).map(parse);
 
 describe('a clean chunk passes as the text it came in, under our names:', () => {
   test('spacing, key order, unknown fields and long numbers survive', () => {
     const relay = newRelay();
     const tail =
-      '[ {"index": 0, "delta": {"content": "a\u2028\\u00e9"}, "seed": 12345678901234567890} ]';
+      '[ {"index": 0, "delta": {"content": "a\u2028\\u00e9"}, "finish_reason": null, ' +
+      '"seed": 12345678901234567890} ]';
     for (const more of [', "x": 1.0}', ',"obfuscation":"ab"}  ']) {
       expect(push(relay, head + tail + more)).toBe(`data: ${ownHead}${tail}${more}\n\n`);
     }
   });
 
   test('names are exchanged at the top only', () => {
-    const nested = '{"index":0,"delta":{"content":"a","annotations":[{"id":"n","model":"m"}]}}';
+    const delta = '{"content":"a","annotations":[{"id":"n","model":"m"}]}';
+    const nested = `{"index":0,"delta":${delta},"finish_reason":null}`;
     const first = '{"meta":{"model":"m","id":"n"},"id":"theirs-1","model": "gpt-up","created":17,';
     const object = '"object":"chat.completion.chunk",';
     const out = push(newRelay(), `${first}${object}"choices":[${nested}]}`);
@@ -112,8 +115,25 @@ describe('usage', () => {
     expect(push(relay, `${head}[],${usage}}`)).toBe('');
     expect(relay.started).toBe(false);
     const finish = `${text('a', '"finish_reason":"stop"').slice(0, -1)},${usage}}`;
-    expect(parse(push(relay, head + finish))).not.toHaveProperty('usage');
+    for (const chunk of parseAll(push(relay, head + finish))) {
+      expect(chunk).not.toHaveProperty('usage');
+    }
     expect(relay.facts.usage).toMatchObject({ inputTokens: 9, outputTokens: 4 });
+  });
+
+  test.each([true, false])('that is not there yet is not named (asked for: %s)', (asked) => {
+    const relay = newRelay(asked);
+    const trick = text('a ,"usage":null b');
+    const open = trick.slice(0, -1);
+    for (const more of [',"usage":null}', ',"usage":null,"tier":"x"}']) {
+      const rest = more.replace(',"usage":null', '');
+      expect(push(relay, head + open + more)).toBe(`data: ${ownHead}${open}${rest}\n\n`);
+    }
+    for (const more of [',"usage": null}', ', "usage" : null}']) {
+      expect(parse(push(relay, head + open + more))).toEqual(JSON.parse(ownHead + trick));
+    }
+    const before = head.replace('{', '{"usage":null,');
+    expect(parse(push(relay, before + trick))).toEqual(JSON.parse(ownHead + trick));
   });
 
   test('of the last report counts, with the details of earlier ones', () => {
@@ -228,6 +248,75 @@ describe('the end', () => {
     expect([relay.finished, relay.facts.finishReason]).toEqual([false, undefined]);
     choice(0, 'stop');
     expect([relay.finished, relay.facts.finishReason]).toEqual([true, 'stop']);
+  });
+});
+
+describe('the finish', () => {
+  const finish = (...choices: object[]) => `${head}${JSON.stringify(choices)},"tier":"x"}`;
+  const names = { id: 'chatcmpl-ours', object: 'chat.completion.chunk', model: 'acme/large' };
+  const chunk = (...choices: object[]) => ({
+    ...names,
+    created: 1_800_000_000,
+    choices,
+    tier: 'x',
+  });
+
+  test('that stands alone passes as it came', () => {
+    const data = finish({ index: 0, delta: {}, finish_reason: 'stop' });
+    expect(push(newRelay(), data)).toBe(`data: ${ownHead}${data.slice(head.length)}\n\n`);
+  });
+
+  test.each<[string, object]>([
+    ['an empty text', { content: '' }],
+    ['the role once more', { role: 'assistant', content: null, tool_calls: [] }],
+  ])('beside %s has an empty delta', (_, delta) => {
+    const data = finish({ index: 0, delta, finish_reason: 'stop' });
+    expect(parseAll(push(newRelay(), data))).toEqual([
+      chunk({ index: 0, delta: {}, finish_reason: 'stop' }),
+    ]);
+  });
+
+  test.each<[string, object, string]>([
+    ['the last words', { content: '3' }, 'stop'],
+    ['the last thought', { reasoning: 'hm' }, 'length'],
+    [
+      'a whole call',
+      { tool_calls: [{ index: 0, id: 'c', type: 'function', function: { name: 'f' } }] },
+      'tool_calls',
+    ],
+  ])('beside %s comes behind them', (_, delta, reason) => {
+    const relay = newRelay();
+    const logprobs = { content: [] };
+    const data = finish({ index: 0, delta, logprobs, finish_reason: reason });
+    const [said, closed, ...rest] = parseAll(push(relay, data));
+    expect(said).toMatchObject({ choices: [{ index: 0, logprobs, finish_reason: null }] });
+    expect(said).toMatchObject({ choices: [{ delta }] });
+    expect(closed).toEqual(chunk({ index: 0, delta: {}, logprobs: null, finish_reason: reason }));
+    expect(rest).toEqual([]);
+    expect([relay.finished, relay.facts.finishReason]).toEqual([true, reason]);
+  });
+
+  test('is said once, however often it came', () => {
+    const relay = newRelay();
+    const again = finish({ index: 0, delta: { content: '' }, finish_reason: 'stop' });
+    expect(parseAll(push(relay, again))).toHaveLength(1);
+    expect(push(relay, again)).toBe('');
+    const late = finish({ index: 0, delta: { content: 'late' }, finish_reason: 'stop' });
+    expect(parseAll(push(relay, late))).toEqual([
+      chunk({ index: 0, delta: { content: 'late' }, finish_reason: null }),
+    ]);
+    expect([relay.finished, relay.facts.finishReason]).toEqual([true, 'stop']);
+  });
+
+  test('of one choice leaves the words of another in front of it', () => {
+    const data = finish(
+      { index: 0, delta: { content: '' }, finish_reason: 'stop' },
+      { index: 1, delta: { content: 'b' }, finish_reason: null },
+    );
+    expect(parseAll(push(newRelay(), data))).toEqual([
+      chunk({ index: 1, delta: { content: 'b' }, finish_reason: null }),
+      chunk({ index: 0, delta: {}, finish_reason: 'stop' }),
+    ]);
   });
 });
 

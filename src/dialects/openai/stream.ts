@@ -19,7 +19,7 @@ import { parseExact } from '../exact-json.ts';
 import { failureInside, malformed, readErrorObject } from '../failure.ts';
 import { ChunkRepair, isChoiceIndex } from './chunk.ts';
 import { type Closing, closingOf } from './closing.ts';
-import { charactersIn } from './message.ts';
+import { charactersIn, hideReasoning } from './message.ts';
 import { mergeUsage, usageIn, writeUsage } from './usage.ts';
 
 class StreamFacts implements ReplyFacts {
@@ -27,6 +27,10 @@ class StreamFacts implements ReplyFacts {
   finishReason: string | undefined = undefined;
   outputCharacters = 0;
   failure: UpstreamFailure | undefined = undefined;
+}
+
+function hidesIn({ delta }: Record<string, unknown>): boolean {
+  return isObject(delta) && hideReasoning(delta);
 }
 
 /** No text can hold this: there its quotes would be escaped. */
@@ -40,6 +44,7 @@ export class OpenAiPassThrough implements StreamRelay {
   readonly #facts = new StreamFacts();
   readonly #identity: ReplyIdentity;
   readonly #includeUsage: boolean;
+  readonly #hidesReasoning: boolean;
   readonly #repair = new ChunkRepair();
   readonly #openChoices = new Set<number>();
   readonly #finishedChoices = new Set<number>();
@@ -50,9 +55,13 @@ export class OpenAiPassThrough implements StreamRelay {
   /** Nothing more is forwarded: terminator, failure or last words. */
   #ended = false;
 
-  constructor(identity: ReplyIdentity, options: { readonly includeUsage: boolean }) {
+  constructor(
+    identity: ReplyIdentity,
+    options: { readonly includeUsage: boolean; readonly hidesReasoning?: boolean },
+  ) {
     this.#identity = identity;
     this.#includeUsage = options.includeUsage;
+    this.#hidesReasoning = options.hidesReasoning ?? false;
   }
 
   get facts(): ReplyFacts {
@@ -81,10 +90,12 @@ export class OpenAiPassThrough implements StreamRelay {
     const choices = Array.isArray(chunk.choices) ? chunk.choices.filter(isObject) : [];
     // Azure's leading chunk and those with nothing but usage.
     if (choices.length === 0) return '';
-    const isRepaired = this.#repair.repair(chunk, choices);
+    let isRepaired = this.#repair.repair(chunk, choices);
     const closing = closingOf(choices, this.#isFinished);
     for (const choice of choices) this.#takeChoice(choice);
     this.#started = true;
+    // What is hidden was paid for, so it has been counted.
+    if (this.#hidesReasoning && choices.filter(hidesIn).length > 0) isRepaired = true;
     if (closing) return this.#rewriteApart(chunk, closing);
     return isRepaired || hasUsage ? this.#rewrite(chunk) : this.#forward(data, chunk);
   }

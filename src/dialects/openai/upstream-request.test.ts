@@ -2,12 +2,13 @@ import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import type { Quirks } from '../../config/provider-schema.ts';
 import { isObject } from '../../core/json.ts';
+import type { Target } from '../dialect.ts';
 import { readChatRequest } from './chat-request.ts';
 import { writeChat } from './upstream-request.ts';
 
 const encoder = new TextEncoder();
 
-function target(quirks: Quirks = {}, outputTokensMax: number | null = null) {
+function target(quirks: Quirks = {}, outputTokensMax: number | null = null): Target {
   const images: ReadonlyMap<string, string> = new Map();
   const model = { modelOutputTokensMax: null, thinking: null };
   return { upstreamModel: 'vendor/"model"-é', quirks, outputTokensMax, images, ...model };
@@ -205,6 +206,15 @@ describe('what a vendor cannot take is put differently', () => {
     const renamed = write({ max_tokens: 500 }, { output_limit: 'max_completion_tokens' }, 100);
     expect(renamed.max_completion_tokens).toBe(100);
     expect(renamed).not.toHaveProperty('max_tokens');
+  });
+
+  test('no more is asked for than the model has', () => {
+    const to = { ...target(), modelOutputTokensMax: 50 };
+    const asked = (fields: object) => sent(read(JSON.stringify({ ...chat, ...fields })), to);
+    expect(asked({ max_tokens: 51 }).max_tokens).toBe(50);
+    expect(asked({ max_tokens: 9, max_completion_tokens: 51 }).max_completion_tokens).toBe(50);
+    expect(asked({ max_tokens: 49 }).max_tokens).toBe(49);
+    expect(Object.keys(asked({})).sort()).toEqual(['messages', 'model']);
   });
 
   test('usage is asked for in streams unless it comes by itself', () => {

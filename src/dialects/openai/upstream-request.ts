@@ -1,6 +1,7 @@
 import type { Quirks } from '../../config/provider-schema.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { type Edits, editBody } from '../edit-body.ts';
+import { outputLimit } from '../output-limit.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { adaptMessages } from './upstream-messages.ts';
 
@@ -58,12 +59,12 @@ export function writeChat(request: Worded, target: Target): UpstreamRequest {
   return { path: '/chat/completions', headers: {}, body: editBody(request, edits) };
 }
 
-function limitOutput(body: Body, { outputTokensMax, quirks }: Target, edits: Edits): void {
-  const given = body.max_completion_tokens ?? body.max_tokens ?? null;
-  const limit = outputTokensMax ?? given;
+function limitOutput(body: Body, target: Target, edits: Edits): void {
+  const limit = outputLimit(body.max_completion_tokens ?? body.max_tokens ?? null, target);
   if (limit === null) return;
   const field =
-    quirks.output_limit ?? (body.max_completion_tokens ? 'max_completion_tokens' : 'max_tokens');
+    target.quirks.output_limit ??
+    (body.max_completion_tokens ? 'max_completion_tokens' : 'max_tokens');
   const other = field === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens';
   if (body[field] !== limit) edits[field] = limit;
   if (other in body) edits[other] = undefined;

@@ -62,6 +62,8 @@ describe('the parameters', () => {
     expect(cap(100, null)).toBe(100);
     expect(cap(1, null)).toBe(16);
     expect(cap(100, 5)).toBe(16);
+    const most = write({ outputTokensMax: 100 }, { modelOutputTokensMax: 64 });
+    expect(most.body.max_output_tokens).toBe(64);
   });
 
   test('a long name of the user is cut', () => {

@@ -3,6 +3,7 @@ import type { Dialogue, JsonWish, Tool } from '../../core/dialogue.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { effortOf } from '../effort.ts';
 import { hasCacheMarks, leaveOut } from '../leave-out.ts';
+import { outputLimit } from '../output-limit.ts';
 import { writeItems } from './items.ts';
 
 /** What this endpoint has no words for, or answers in ways that our words cannot tell. */
@@ -19,7 +20,7 @@ const unspoken = [
 ];
 
 /** A lower cap is refused; clients that only probe send 1. */
-const outputTokensMin = 16;
+export const outputTokensMin = 16;
 
 /** OpenAI takes no more; Claude Code sends a JSON text with ids in it. */
 const userLengthMax = 64;
@@ -27,7 +28,7 @@ const userLengthMax = 64;
 export function writeRequest(dialogue: Dialogue, target: Target): UpstreamRequest {
   const effort = writeEffort(dialogue, target);
   const { dialogue: kept, dropped } = leaveOut(dialogue, unspokenIn(dialogue, target, effort));
-  const cap = target.outputTokensMax ?? kept.outputTokensMax;
+  const cap = outputLimit(kept.outputTokensMax, target);
   const body = {
     model: target.upstreamModel,
     input: writeItems(kept.turns, target.images),

@@ -59,6 +59,7 @@ class Machine {
     else if (isFields(chunk.usage)) this.#count(chunk.usage, choices);
     else {
       must(choices.length > 0, 'a chunk without choices has no usage');
+      must(!('usage' in chunk), 'usage is named before the end');
       for (const choice of choices) this.#choose(choice);
     }
   }
@@ -85,8 +86,9 @@ class Machine {
     must(!this.#finished.has(index), `choice ${index} goes on behind its finish`);
     this.#open.add(index);
     if (index === 0) this.#read(fieldsOf(delta, 'delta'));
-    if (reason === null || reason === undefined) return;
+    if (reason === null) return;
     must(textOf(reason) !== '', 'the finish reason is no word');
+    must(Object.keys(fieldsOf(delta, 'delta')).length === 0, 'the finish has words beside it');
     this.#open.delete(index);
     this.#finished.add(index);
     if (index === 0) this.seen.finishReason = textOf(reason);

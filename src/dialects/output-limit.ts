@@ -1,0 +1,11 @@
+import type { Target } from './dialect.ts';
+
+/**
+ * The output cap to send; null when nobody named one. Clients that do not know a model ask for more
+ * than it has, and would be refused.
+ */
+export function outputLimit(asked: number | null, target: Target): number | null {
+  const { outputTokensMax: affordable, modelOutputTokensMax: most } = target;
+  const wanted = affordable ?? asked;
+  return wanted === null || most === null ? wanted : Math.min(wanted, most);
+}

@@ -1,0 +1,32 @@
+import { describe, expect, test } from 'bun:test';
+import { supportedParameters } from './parameters.ts';
+
+const plain = { dialect: 'openai', quirks: {} } as const;
+
+describe('the parameters that a model is listed with', () => {
+  test('are those of its own endpoint where it does not chat', () => {
+    const listed = (...features: Parameters<typeof supportedParameters>[0]['features']) =>
+      supportedParameters({ features, isChat: false }, [plain]);
+    expect(listed('embeddings')).toEqual(['dimensions', 'encoding_format']);
+    expect(listed('speech')).toContain('speed');
+    expect(listed('speech')).not.toContain('temperature');
+    expect(listed('transcription')).toContain('language');
+    expect(listed('image_generation', 'image_edit')).toEqual([
+      'n',
+      'size',
+      'quality',
+      'background',
+      'output_format',
+    ]);
+  });
+
+  test('leave out what every endpoint drops', () => {
+    const dropping = { ...plain, quirks: { drop_params: ['quality', 'seed'] } };
+    const image = { features: ['image_edit'], isChat: false } as const;
+    expect(supportedParameters(image, [dropping])).not.toContain('quality');
+    expect(supportedParameters(image, [dropping, plain])).toContain('quality');
+    const chat = { features: [], isChat: true } as const;
+    expect(supportedParameters(chat, [dropping])).not.toContain('seed');
+    expect(supportedParameters(chat, [dropping])).toContain('temperature');
+  });
+});

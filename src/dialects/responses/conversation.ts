@@ -1,0 +1,65 @@
+import type { Conversation, Crossing } from '../dialect.ts';
+import { longNumbersIn } from '../exact-json.ts';
+import { waysFrom } from '../ways.ts';
+import { responsesClient } from './client.ts';
+import { responsesWords } from './client-stream.ts';
+import { readDialogue } from './dialogue.ts';
+import { ResponsesPassThrough } from './pass-through.ts';
+import { passReply } from './pass-through-reply.ts';
+import { passResponse } from './pass-through-request.ts';
+import type { ResponsesRequest } from './request.ts';
+import type { ResponsesBody } from './request-schema.ts';
+import { type Echo, echoOf } from './response-object.ts';
+import { responsesUpstream } from './upstream.ts';
+
+/** A Responses client's request, and the ways it can be put to an upstream. */
+export function responsesConversation(
+  request: ResponsesRequest,
+  echo: Echo = echoOf(request.body),
+): Conversation {
+  const { ask, body } = request;
+  const words = responsesWords(echo);
+  const same: Crossing = {
+    write: (target) => passResponse(request, target),
+    openStream: (identity) => new ResponsesPassThrough(identity, words, echo),
+    readReply: passReply,
+  };
+  const client = responsesClient(body, echo);
+  return {
+    ask,
+    words,
+    ...waysFrom(client, responsesUpstream, same, () => readDialogue(request)),
+    // What we added is no part of what the client asked.
+    instruct: (text) => responsesConversation(instructed(request, text), echo),
+    client,
+    wording: () => wordingOf(request),
+    temperature: body.temperature ?? null,
+  };
+}
+
+/** How the answer is delivered decides nothing about it, but for what only one form can carry. */
+function wordingOf({ body, source }: ResponsesRequest): unknown {
+  const { stream, stream_options: _, ...rest } = body;
+  const isFormBound = (body.tools ?? []).some(({ type }) => type !== 'function');
+  const longNumbers = source ? longNumbersIn(source.text) : [];
+  return ['responses', rest, isFormBound ? stream === true : null, longNumbers];
+}
+
+/** Behind the instructions at the beginning, in front of what is said. */
+function instructed(request: ResponsesRequest, text: string): ResponsesRequest {
+  const { body } = request;
+  const ask = { ...request.ask, inputBytes: request.ask.inputBytes + Buffer.byteLength(text) };
+  return { ...request, ask, body: { ...body, ...withInstructions(body, text) }, source: null };
+}
+
+function withInstructions({ input, instructions }: ResponsesBody, text: string) {
+  const isInstruction = (item: object) =>
+    'role' in item && (item.role === 'developer' || item.role === 'system');
+  const first = typeof input === 'string' ? 0 : input.findIndex((item) => !isInstruction(item));
+  if (typeof input === 'string' || first === 0) {
+    return { instructions: instructions ? `${instructions}\n\n${text}` : text };
+  }
+  const at = first === -1 ? input.length : first;
+  const more = { type: 'message', role: 'developer', content: text };
+  return { input: input.toSpliced(at, 0, more) };
+}

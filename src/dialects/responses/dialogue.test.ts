@@ -1,0 +1,236 @@
+import { describe, expect, test } from 'bun:test';
+import { readDialogue } from './dialogue.ts';
+import { readResponsesRequest } from './request.ts';
+
+function read(given: object) {
+  const body = { model: 'a/b', input: 'Hi', ...given };
+  const text = JSON.stringify(body);
+  const source = { text, bytes: new TextEncoder().encode(text) };
+  return readDialogue(readResponsesRequest(JSON.parse(text), source));
+}
+
+const user = (text: string) => ({ role: 'user', content: text });
+
+describe('the input of a request', () => {
+  test('is a text, behind the instructions', () => {
+    expect(read({ instructions: 'Be brief.' }).turns).toEqual([
+      { role: 'system', parts: [{ kind: 'text', text: 'Be brief.' }] },
+      { role: 'user', parts: [{ kind: 'text', text: 'Hi' }] },
+    ]);
+  });
+
+  test('is items, of which those of one side in a row are one turn', () => {
+    const call = { type: 'function_call', call_id: 'c1', name: 'look' };
+    const result = { type: 'function_call_output', call_id: 'c1', output: 'rain' };
+    const { turns } = read({
+      input: [
+        { type: 'message', role: 'developer', content: [{ type: 'input_text', text: 'Rules' }] },
+        user('Weather?'),
+        { type: 'reasoning', id: 'rs_1', summary: [{ text: 'Hm' }, { text: 'so' }] },
+        {
+          type: 'message',
+          role: 'assistant',
+          content: [
+            { type: 'output_text', text: 'I look.' },
+            { type: 'refusal', refusal: 'Not there.' },
+          ],
+        },
+        { ...call, arguments: '{"at":"Oslo"}' },
+        { ...call, call_id: 'c2', arguments: '' },
+        result,
+        { ...result, call_id: 'c2' },
+        user('And?'),
+        user('Well?'),
+      ],
+    });
+    const rain = { kind: 'tool_result', parts: [{ kind: 'text', text: 'rain' }], isError: false };
+    expect(turns as unknown[]).toEqual([
+      { role: 'system', parts: [{ kind: 'text', text: 'Rules' }] },
+      { role: 'user', parts: [{ kind: 'text', text: 'Weather?' }] },
+      {
+        role: 'assistant',
+        parts: [
+          { kind: 'reasoning', text: 'Hm\n\nso' },
+          { kind: 'text', text: 'I look.' },
+          { kind: 'refusal', text: 'Not there.' },
+          { kind: 'tool_call', id: 'c1', name: 'look', arguments: '{"at":"Oslo"}' },
+          { kind: 'tool_call', id: 'c2', name: 'look', arguments: '' },
+        ],
+      },
+      {
+        role: 'user',
+        parts: [
+          { ...rain, callId: 'c1' },
+          { ...rain, callId: 'c2' },
+          { kind: 'text', text: 'And?' },
+        ],
+      },
+      { role: 'user', parts: [{ kind: 'text', text: 'Well?' }] },
+    ]);
+  });
+
+  test('has results with pictures and files in them', () => {
+    const output = [
+      { type: 'input_text', text: 'noon' },
+      { type: 'input_image', image_url: 'https://a.example/b.png', detail: 'low' },
+      { type: 'input_file', file_data: 'data:application/pdf;base64,aGk=', filename: 'a.pdf' },
+      { type: 'input_file', file_url: 'https://a.example/b.pdf' },
+      { type: 'input_file', file_id: 'file_1' },
+    ];
+    const [turn] = read({ input: [{ type: 'function_call_output', call_id: 'c', output }] }).turns;
+    expect(turn?.parts).toMatchObject([
+      {
+        callId: 'c',
+        parts: [
+          { kind: 'text', text: 'noon' },
+          { kind: 'image', url: 'https://a.example/b.png', detail: 'low' },
+          { kind: 'document', source: { url: 'data:application/pdf;base64,aGk=' }, name: 'a.pdf' },
+          { kind: 'document', source: { url: 'https://a.example/b.pdf' } },
+          { kind: 'document', source: { fileId: 'file_1' } },
+        ],
+      },
+    ]);
+  });
+
+  test.each([
+    ['anthropic:EqYC', { signature: 'EqYC' }],
+    ['redacted:data', { redacted: 'data' }],
+    ['gemini:abc', { signature: 'gemini:abc' }],
+    ['gAAAA', { signature: 'responses:rs_1:gAAAA' }],
+    ['responses:rs_9:gAAAA', { signature: 'responses:rs_9:gAAAA' }],
+  ])('has the proof %s of its maker', (proof, expected) => {
+    const thought = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: proof };
+    const [turn] = read({ input: [thought] }).turns;
+    expect(turn?.parts).toEqual([{ kind: 'reasoning', text: '', ...expected }]);
+  });
+
+  test('tells by name what it has no words for', () => {
+    const { foreign, turns } = read({
+      input: [
+        { type: 'web_search_call', id: 'ws_1' },
+        { role: 'user', content: [{ type: 'input_hologram' }, { type: 'input_text', text: 'x' }] },
+        { role: 'user', content: [{ type: 'input_image', file_id: 'file_1' }] },
+      ],
+    });
+    expect(foreign).toEqual([
+      'input.web_search_call',
+      'input.input_hologram',
+      'input.input_image.file_id',
+    ]);
+    expect(turns).toHaveLength(2);
+  });
+});
+
+describe('the tools of a request', () => {
+  const schema = { type: 'object', properties: { at: { type: 'string' } } };
+  const look = { type: 'function', name: 'look', parameters: schema, strict: true };
+
+  test('are functions; others are dropped by name', () => {
+    const { tools, foreign } = read({
+      tools: [look, { type: 'computer' }, { ...look, name: 'b', parameters: null, defer: 1 }],
+    });
+    expect(tools).toEqual([
+      { name: 'look', parameters: schema, strict: true },
+      { name: 'b', parameters: null, strict: true },
+    ]);
+    expect(foreign).toEqual(['tools[1]', 'tools.defer']);
+  });
+
+  test('are functions of one text where they take free text, and know their grammar', () => {
+    const format = { type: 'grammar', syntax: 'lark', definition: 'start: "a"' };
+    const patch = { type: 'custom', name: 'patch', description: 'Patches.', format };
+    const call = { type: 'custom_tool_call', call_id: 'c', name: 'patch', input: 'a "b"\n' };
+    const result = { type: 'custom_tool_call_output', call_id: 'c', output: 'done' };
+    const { tools, turns, toolChoice } = read({
+      tools: [patch],
+      input: [call, result],
+      tool_choice: { type: 'custom', name: 'patch' },
+    });
+    expect(tools).toEqual([
+      {
+        name: 'patch',
+        description:
+          'Patches.\n\nThe whole text for this tool goes into `input`, as it is.\n\n' +
+          'It has to follow this lark grammar:\nstart: "a"',
+        parameters: {
+          type: 'object',
+          properties: { input: { type: 'string' } },
+          required: ['input'],
+          additionalProperties: false,
+        },
+      },
+    ]);
+    expect(toolChoice).toEqual({ name: 'patch' });
+    expect(turns[0]?.parts).toEqual([
+      { kind: 'tool_call', id: 'c', name: 'patch', arguments: '{"input":"a \\"b\\"\\n"}' },
+    ]);
+  });
+
+  test('have longer names where they are in a namespace', () => {
+    const inside = { type: 'namespace', name: 'agents', tools: [look] };
+    const call = { type: 'function_call', call_id: 'c', name: 'look', arguments: '{}' };
+    const { tools, turns } = read({
+      tools: [inside, { ...inside, name: 'mcp__x__' }],
+      input: [{ ...call, namespace: 'agents' }],
+    });
+    expect(tools.map(({ name }) => name)).toEqual(['agents__look', 'mcp__x__look']);
+    expect(turns[0]?.parts).toMatchObject([{ name: 'agents__look' }]);
+  });
+
+  test('are only those that are allowed', () => {
+    const { tools, toolChoice } = read({
+      tools: [look, { ...look, name: 'b' }],
+      tool_choice: { type: 'allowed_tools', mode: 'required', tools: [{ name: 'b' }] },
+    });
+    expect([tools.map(({ name }) => name), toolChoice]).toEqual([['b'], 'required']);
+  });
+});
+
+test('wishes are read, and told where there are no words for them', () => {
+  const schema = { type: 'object' };
+  const dialogue = read({
+    text: { format: { type: 'json_schema', name: 'n', schema, strict: true }, verbosity: 'low' },
+    reasoning: { effort: 'high', summary: 'auto' },
+    parallel_tool_calls: false,
+    max_output_tokens: 9,
+    temperature: 0.5,
+    top_p: 0.5,
+    user: 'ann',
+    stream: true,
+    service_tier: 'flex',
+    truncation: 'auto',
+    prompt_cache_key: 'k',
+    include: ['message.output_text.logprobs'],
+    novelty: 1,
+  });
+  expect(dialogue).toMatchObject({
+    json: { name: 'n', schema, strict: true },
+    reasoning: { effort: 'high', budgetTokens: null, visible: true },
+    parallelTools: false,
+    outputTokensMax: 9,
+    sampling: { temperature: 0.5, topP: 0.5 },
+    user: 'ann',
+    stream: true,
+  });
+  expect(dialogue.foreign).toEqual([
+    'novelty',
+    'include',
+    'prompt_cache_key',
+    'service_tier',
+    'text.verbosity',
+    'truncation',
+  ]);
+});
+
+test('what says only the usual is no loss', () => {
+  const usual = {
+    text: { format: { type: 'text' }, verbosity: 'medium' },
+    include: ['reasoning.encrypted_content'],
+    service_tier: 'auto',
+    truncation: 'disabled',
+    store: true,
+    metadata: { a: 'b' },
+    reasoning: { effort: null },
+  };
+  expect(read(usual)).toMatchObject({ foreign: [], json: null, reasoning: null });
+});

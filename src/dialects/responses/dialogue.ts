@@ -1,0 +1,92 @@
+/** A Responses client's request in our own words, for upstreams that speak differently. */
+import type { Dialogue, JsonWish, ReasoningWish, Tool, ToolChoice } from '../../core/dialogue.ts';
+import { ForeignNames } from '../anthropic/foreign-names.ts';
+import type { ResponsesRequest } from './request.ts';
+import { type ResponsesBody, responsesSchema } from './request-schema.ts';
+import { ToolForms } from './tool-forms.ts';
+import { readTurns } from './turns.ts';
+
+export function readDialogue({ body }: Pick<ResponsesRequest, 'body'>): Dialogue {
+  const given = <T>(value: T | null | undefined): T | undefined => value ?? undefined;
+  const foreign = new ForeignNames();
+  nameForeign(body, foreign);
+  const turns = readTurns(body, foreign);
+  const { tools } = new ToolForms(body, foreign);
+  return {
+    turns,
+    ...readChoice(body.tool_choice, tools, foreign),
+    parallelTools: body.parallel_tool_calls ?? null,
+    outputTokensMax: body.max_output_tokens ?? null,
+    stop: [],
+    json: readJsonWish(body),
+    reasoning: readReasoningWish(body),
+    sampling: { temperature: given(body.temperature), topP: given(body.top_p) },
+    user: body.user ?? body.safety_identifier ?? null,
+    stream: body.stream === true,
+    choices: 1,
+    foreign: foreign.list,
+  };
+}
+
+const known: ReadonlySet<string> = new Set(Object.keys(responsesSchema.properties));
+const thoughts = 'reasoning.encrypted_content';
+
+/** What is asked for beyond our words. What only says the usual is no loss. */
+function nameForeign(body: ResponsesBody, foreign: ForeignNames): void {
+  for (const [name, value] of Object.entries(body)) {
+    if (value !== null && value !== undefined && !known.has(name)) foreign.add(name);
+  }
+  const asked: Readonly<Record<string, boolean>> = {
+    include: (body.include ?? []).some((name) => name !== thoughts),
+    max_tool_calls: Boolean(body.max_tool_calls),
+    prompt_cache_key: Boolean(body.prompt_cache_key),
+    service_tier: !['', 'auto', 'default'].includes(body.service_tier ?? ''),
+    'text.verbosity': (body.text?.verbosity ?? 'medium') !== 'medium',
+    top_logprobs: Boolean(body.top_logprobs),
+    truncation: body.truncation === 'auto',
+  };
+  for (const [name, isAsked] of Object.entries(asked)) if (isAsked) foreign.add(name);
+}
+
+type Choice = Pick<Dialogue, 'tools' | 'toolChoice'>;
+
+function readChoice(
+  choice: ResponsesBody['tool_choice'],
+  tools: readonly Tool[],
+  foreign: ForeignNames,
+): Choice {
+  if (choice === null || choice === undefined || typeof choice === 'string') {
+    return { tools, toolChoice: choice ?? null };
+  }
+  const { type, name, mode, tools: allowed } = choice;
+  if (type === 'allowed_tools') {
+    const names = new Set((allowed ?? []).map((tool) => tool.name));
+    const toolChoice: ToolChoice = mode ?? 'auto';
+    return { tools: tools.filter((tool) => names.has(tool.name)), toolChoice };
+  }
+  const isOwn = (type === 'function' || type === 'custom') && name;
+  if (isOwn) return { tools, toolChoice: { name } };
+  foreign.add('tool_choice');
+  return { tools, toolChoice: null };
+}
+
+function readJsonWish({ text }: ResponsesBody): JsonWish | null {
+  const format = text?.format;
+  if (format?.type === 'json_object') return { schema: null, name: 'response' };
+  if (format?.type !== 'json_schema') return null;
+  const { name, schema, description, strict } = format;
+  return {
+    schema: { ...schema },
+    name,
+    ...(description ? { description } : {}),
+    ...(strict === null || strict === undefined ? {} : { strict }),
+  };
+}
+
+/** Thoughts are shown to those who ask for a summary of them. */
+function readReasoningWish({ reasoning }: ResponsesBody): ReasoningWish | null {
+  if (!reasoning) return null;
+  const { effort = null, summary = null } = reasoning;
+  if (effort === null && summary === null) return null;
+  return { effort, budgetTokens: null, visible: summary !== null };
+}

@@ -1,0 +1,166 @@
+/** The items of `input`: each is known by its type, and checked by the schema of that type. */
+import { type Static, type TSchema, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { type GatewayError, invalidRequest } from '../../core/errors.ts';
+import { explain } from '../../core/explain.ts';
+import { oneOf, optional } from '../openai/chat-schema.ts';
+
+const text = { text: Type.String() };
+const filled = Type.String({ minLength: 1 });
+
+const partSchemas = {
+  input_text: Type.Object({ type: Type.Literal('input_text'), ...text }),
+  output_text: Type.Object({ type: Type.Literal('output_text'), ...text }),
+  /** Some clients write chat's name for it. */
+  text: Type.Object({ type: Type.Literal('text'), ...text }),
+  refusal: Type.Object({ type: Type.Literal('refusal'), refusal: Type.String() }),
+  input_image: Type.Object({
+    type: Type.Literal('input_image'),
+    image_url: optional(
+      Type.String({
+        pattern: '^(https?://|data:)',
+        expected: 'an http(s) address or a base64 data: URL',
+      }),
+    ),
+    file_id: optional(Type.String()),
+    detail: optional(Type.String()),
+  }),
+  input_file: Type.Object({
+    type: Type.Literal('input_file'),
+    file_data: optional(Type.String()),
+    file_url: optional(
+      Type.String({ pattern: '^https?://', expected: 'an http(s) address of a file' }),
+    ),
+    file_id: optional(Type.String()),
+    filename: optional(Type.String()),
+  }),
+  input_audio: Type.Object({
+    type: Type.Literal('input_audio'),
+    input_audio: Type.Object({ data: Type.String(), format: Type.String() }),
+  }),
+};
+type PartSchemas = typeof partSchemas;
+export type Part = { [T in keyof PartSchemas]: Static<PartSchemas[T]> }[keyof PartSchemas];
+export interface AnyPart {
+  readonly type: string;
+}
+
+const content = Type.Union([Type.String(), Type.Array(Type.Object({ type: Type.String() }))]);
+const output = { call_id: filled, output: content };
+const call = { call_id: filled, name: filled, namespace: optional(Type.String()) };
+
+const itemSchemas = {
+  message: Type.Object({
+    type: optional(Type.Literal('message')),
+    role: oneOf('user', 'assistant', 'system', 'developer'),
+    content,
+  }),
+  function_call: Type.Object({
+    type: Type.Literal('function_call'),
+    ...call,
+    arguments: Type.String(),
+  }),
+  function_call_output: Type.Object({ type: Type.Literal('function_call_output'), ...output }),
+  custom_tool_call: Type.Object({
+    type: Type.Literal('custom_tool_call'),
+    ...call,
+    input: Type.String(),
+  }),
+  custom_tool_call_output: Type.Object({
+    type: Type.Literal('custom_tool_call_output'),
+    ...output,
+  }),
+  reasoning: Type.Object({
+    type: Type.Literal('reasoning'),
+    id: optional(Type.String()),
+    summary: optional(Type.Array(Type.Object(text))),
+    content: optional(Type.Array(Type.Object(text))),
+    encrypted_content: optional(Type.String()),
+  }),
+};
+type ItemSchemas = typeof itemSchemas;
+export type Item = { [T in keyof ItemSchemas]: Static<ItemSchemas[T]> }[keyof ItemSchemas];
+export type ItemOf<T extends keyof ItemSchemas> = Static<ItemSchemas[T]>;
+export interface AnyItem {
+  readonly type?: string | null;
+}
+
+interface Kind {
+  readonly schema: TSchema;
+  readonly fits: (value: unknown) => boolean;
+}
+
+function kindsOf(schemas: Readonly<Record<string, TSchema>>): ReadonlyMap<string, Kind> {
+  const entries = Object.entries(schemas).map(([type, schema]): [string, Kind] => {
+    const compiled = Compile(schema);
+    return [type, { schema, fits: (value) => compiled.Check(value) }];
+  });
+  return new Map(entries);
+}
+
+const itemKinds = kindsOf(itemSchemas);
+const partKinds = kindsOf(partSchemas);
+
+/** Without a type it is a message. */
+export function typeOf({ type }: AnyItem): string {
+  return type ?? 'message';
+}
+
+/** An item of a type that we have words for; sound, once `checkItems` has looked at it. */
+export function isKnownItem(item: AnyItem): item is Item {
+  return itemKinds.has(typeOf(item));
+}
+
+export function isMessage(item: AnyItem): item is ItemOf<'message'> {
+  return typeOf(item) === 'message';
+}
+
+export type ResultItem = ItemOf<'function_call_output'> | ItemOf<'custom_tool_call_output'>;
+
+/** By its type: an item may have fields that are no part of it. */
+export function isResult(item: AnyItem): item is ResultItem {
+  const type = typeOf(item);
+  return type === 'function_call_output' || type === 'custom_tool_call_output';
+}
+
+const textTypes = ['input_text', 'output_text', 'text'];
+
+export function isTextPart(part: AnyPart): part is Extract<Part, { readonly text: string }> {
+  return textTypes.includes(part.type);
+}
+
+export function isKnownPart(part: AnyPart): part is Part {
+  return partKinds.has(part.type);
+}
+
+export function misfit(schema: object, value: unknown, path: string): GatewayError {
+  const [problem] = explain(schema, value);
+  const param = [path, problem?.path ?? ''].filter((part) => part !== '').join('.');
+  const said = `${param} ${problem?.message ?? 'is not valid'}.`;
+  return invalidRequest(param === '' ? 'The request body is not valid.' : said, param);
+}
+
+/** Throws at the first item that is not what its type says. */
+export function checkItems(items: readonly AnyItem[]): void {
+  for (const [at, item] of items.entries()) {
+    const path = `input[${at}]`;
+    if (item.type === 'item_reference') {
+      const why = 'refers to an item of before, but nothing is kept here: send it whole.';
+      throw invalidRequest(`${path} ${why}`, path);
+    }
+    const kind = itemKinds.get(typeOf(item));
+    if (kind && !kind.fits(item)) throw misfit(kind.schema, item, path);
+    for (const { part, path: place } of partsOf(item, path)) {
+      const partKind = partKinds.get(part.type);
+      if (partKind && !partKind.fits(part)) throw misfit(partKind.schema, part, place);
+    }
+  }
+}
+
+/** The parts of an item with their paths, those of results included. */
+export function* partsOf(item: AnyItem, path: string): Generator<{ part: AnyPart; path: string }> {
+  const field = isResult(item) ? 'output' : 'content';
+  const parts = isResult(item) ? item.output : isMessage(item) ? item.content : '';
+  if (typeof parts === 'string') return;
+  for (const [at, part] of parts.entries()) yield { part, path: `${path}.${field}[${at}]` };
+}

@@ -1,0 +1,49 @@
+/**
+ * A conversation may have begun with another provider. What that one left in it and OpenAI would
+ * refuse is taken out; a conversation without such things is answered as the very same list.
+ */
+import type { Target } from '../dialect.ts';
+import {
+  type AnyItem,
+  type AnyPart,
+  isKnownItem,
+  isKnownPart,
+  isMessage,
+  isResult,
+} from './input-items.ts';
+import { ownReasoning } from './reasoning-proof.ts';
+import type { ResponsesBody } from './request-schema.ts';
+
+type Images = Target['images'];
+
+export function mendInput(input: ResponsesBody['input'], images: Images): ResponsesBody['input'] {
+  if (typeof input === 'string') return input;
+  const mended = input.map((item) => mendItem(item, images));
+  const kept = mended.filter((item) => item !== undefined);
+  if (kept.length === input.length) {
+    return kept.every((item, at) => item === input[at]) ? input : kept;
+  }
+  // An item is refused without the thought that it once followed, which is known by its id.
+  return kept.map((item) => ('id' in item ? { ...item, id: undefined } : item));
+}
+
+function mendItem(item: AnyItem, images: Images): AnyItem | undefined {
+  if (isKnownItem(item) && item.type === 'reasoning') return ownReasoning(item);
+  if (images.size === 0) return item;
+  if (isResult(item) && typeof item.output !== 'string') {
+    const mended = { ...item, output: item.output.map((part) => inline(part, images)) };
+    return mended;
+  }
+  if (isMessage(item) && typeof item.content !== 'string') {
+    const mended = { ...item, content: item.content.map((part) => inline(part, images)) };
+    return mended;
+  }
+  return item;
+}
+
+function inline(part: AnyPart, images: Images): AnyPart {
+  if (!isKnownPart(part) || part.type !== 'input_image') return part;
+  const found = images.get(part.image_url ?? '');
+  const shown = { ...part, image_url: found ?? part.image_url };
+  return found === undefined ? part : shown;
+}

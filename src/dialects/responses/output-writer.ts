@@ -1,0 +1,310 @@
+/** An answer told in our words, as the items of an output and the events that tell of them. */
+import type { AnswerListener, Citation, FinishReason } from '../../core/answer.ts';
+import { JsonEnd } from '../anthropic/json-end.ts';
+import { writeProof, writeRedacted } from './reasoning-proof.ts';
+import { isIncomplete, itemId } from './response-object.ts';
+import { customInput, type ToolForm, type ToolForms } from './tool-forms.ts';
+
+interface OpenItem {
+  readonly id: string;
+  readonly place: number;
+}
+
+type Content =
+  | { readonly type: 'output_text'; readonly annotations: object[]; text: string }
+  | { readonly type: 'refusal'; refusal: string };
+
+interface OpenMessage extends OpenItem {
+  readonly content: Content[];
+}
+
+interface OpenThought extends OpenItem {
+  text: string;
+  proof: string;
+}
+
+interface OpenCall extends OpenItem {
+  readonly callId: string;
+  readonly form: ToolForm;
+  readonly end: JsonEnd;
+  json: string;
+}
+
+type Status = 'in_progress' | 'completed' | 'incomplete';
+
+/** Of tool calls several may be open at a time; of everything else one. */
+export abstract class OutputWriter implements AnswerListener {
+  /** By their places; one that is not done yet leaves a gap. */
+  protected readonly output: object[] = [];
+  protected reason: FinishReason = 'stop';
+  /** How many there are, done or not. */
+  protected items = 0;
+  readonly #completionId: string;
+  readonly #forms: ToolForms;
+  readonly #calls = new Map<number, OpenCall>();
+  #message: OpenMessage | undefined;
+  #thought: OpenThought | undefined;
+
+  constructor(completionId: string, forms: ToolForms) {
+    this.#completionId = completionId;
+    this.#forms = forms;
+  }
+
+  /** One event; of a whole reply nobody hears them. */
+  protected abstract say(type: string, fields: object): void;
+  /** That so much more has to be kept until the end. */
+  protected abstract grow(characters: number): void;
+
+  text(text: string): void {
+    if (text === '') return;
+    this.grow(text.length);
+    const { at, part } = this.#enter('output_text');
+    if (part.type === 'output_text') part.text += text;
+    this.say('response.output_text.delta', { ...at, delta: text, logprobs: [] });
+  }
+
+  refusal(text: string): void {
+    if (text === '') return;
+    this.grow(text.length);
+    const { at, part } = this.#enter('refusal');
+    if (part.type === 'refusal') part.refusal += text;
+    this.say('response.refusal.delta', { ...at, delta: text });
+  }
+
+  reasoning(text: string): void {
+    if (text === '') return;
+    this.grow(text.length);
+    const thought = this.#think();
+    const at = { ...placeOf(thought), summary_index: 0 };
+    if (thought.text === '') {
+      this.say('response.reasoning_summary_part.added', { ...at, part: summaryOf('') });
+    }
+    thought.text += text;
+    this.say('response.reasoning_summary_text.delta', { ...at, delta: text });
+  }
+
+  reasoningSignature(signature: string): void {
+    this.grow(signature.length);
+    this.#think().proof = writeProof(signature);
+    this.#endThought();
+  }
+
+  redactedReasoning(data: string): void {
+    this.grow(data.length);
+    this.#endThought();
+    this.#think().proof = writeRedacted(data);
+    this.#endThought();
+  }
+
+  toolCall(call: number, id: string, name: string): void {
+    this.#endMessage('completed');
+    this.#endThought();
+    const form = this.#forms.formOf(name);
+    const open: OpenCall = {
+      ...this.#next(form.type === 'custom' ? 'ctc' : 'fc'),
+      callId: id,
+      form,
+      end: new JsonEnd(),
+      json: '',
+    };
+    this.#calls.set(call, open);
+    this.#add(open, writeCall(open, 'in_progress'));
+  }
+
+  toolArguments(call: number, json: string): void {
+    const open = this.#calls.get(call);
+    if (!open || json === '') return;
+    this.grow(json.length);
+    open.json += json;
+    open.end.push(json);
+    // The text of a free-form tool is known once its wrapping is read.
+    if (open.form.type === 'function') {
+      this.say('response.function_call_arguments.delta', { ...placeOf(open), delta: json });
+    }
+    if (open.end.isOver) this.#endCall(call, open, 'completed');
+  }
+
+  citation({ url, title, range }: Citation): void {
+    const message = this.#message;
+    const part = message?.content.at(-1);
+    // Behind its text there is no place for it any more.
+    if (!message || part?.type !== 'output_text') return;
+    const { start, end } = range ?? { start: 0, end: part.text.length };
+    const annotation = { type: 'url_citation', url, title, start_index: start, end_index: end };
+    this.grow(JSON.stringify(annotation).length);
+    this.say('response.output_text.annotation.added', {
+      ...contentPlace(message),
+      annotation_index: part.annotations.length,
+      annotation,
+    });
+    part.annotations.push(annotation);
+  }
+
+  image(_mediaType: string, base64: string): void {
+    this.grow(base64.length);
+    this.#endAll('completed');
+    const item = this.#next('ig');
+    const fields = { id: item.id, type: 'image_generation_call' };
+    this.#add(item, { ...fields, status: 'in_progress', result: null });
+    this.#done(item, { ...fields, status: 'completed', result: base64 });
+  }
+
+  finish(reason: FinishReason): void {
+    this.reason = reason;
+    this.#endAll(isIncomplete(reason) ? 'incomplete' : 'completed');
+  }
+
+  /** The settled numbers are told at the end. */
+  usage(): void {}
+
+  #next(kind: string): OpenItem {
+    const place = this.items;
+    this.items += 1;
+    return { id: itemId(kind, this.#completionId, place), place };
+  }
+
+  #add({ place }: OpenItem, item: object): void {
+    this.grow(JSON.stringify(item).length);
+    this.say('response.output_item.added', { output_index: place, item });
+  }
+
+  #done({ place }: OpenItem, item: object): void {
+    this.output[place] = item;
+    this.say('response.output_item.done', { output_index: place, item });
+  }
+
+  /** The part of the message that the next words belong to. */
+  #enter(type: Content['type']): { at: object; part: Content } {
+    const message = this.#message ?? this.#openMessage();
+    let part = message.content.at(-1);
+    if (part?.type !== type) {
+      this.#endContent(message);
+      part = type === 'refusal' ? { type, refusal: '' } : { type, annotations: [], text: '' };
+      message.content.push(part);
+      this.grow(JSON.stringify(part).length);
+      this.say('response.content_part.added', { ...contentPlace(message), part: { ...part } });
+    }
+    return { at: contentPlace(message), part };
+  }
+
+  #openMessage(): OpenMessage {
+    this.#endThought();
+    this.#endCalls('completed');
+    const message: OpenMessage = { ...this.#next('msg'), content: [] };
+    this.#message = message;
+    this.#add(message, writeMessage(message, 'in_progress'));
+    return message;
+  }
+
+  #endContent(message: OpenMessage): void {
+    const part = message.content.at(-1);
+    if (!part) return;
+    const at = contentPlace(message);
+    if (part.type === 'refusal') {
+      this.say('response.refusal.done', { ...at, refusal: part.refusal });
+    } else {
+      this.say('response.output_text.done', { ...at, text: part.text, logprobs: [] });
+    }
+    this.say('response.content_part.done', { ...at, part });
+  }
+
+  #endMessage(status: Status): void {
+    const message = this.#message;
+    if (!message) return;
+    this.#endContent(message);
+    this.#message = undefined;
+    this.#done(message, writeMessage(message, status));
+  }
+
+  #think(): OpenThought {
+    if (this.#thought) return this.#thought;
+    this.#endMessage('completed');
+    this.#endCalls('completed');
+    const thought: OpenThought = { ...this.#next('rs'), text: '', proof: '' };
+    this.#thought = thought;
+    this.#add(thought, writeThought(thought));
+    return thought;
+  }
+
+  #endThought(): void {
+    const thought = this.#thought;
+    if (!thought) return;
+    this.#thought = undefined;
+    if (thought.text !== '') {
+      const at = { ...placeOf(thought), summary_index: 0 };
+      const { text } = thought;
+      this.say('response.reasoning_summary_text.done', { ...at, text });
+      this.say('response.reasoning_summary_part.done', { ...at, part: summaryOf(text) });
+    }
+    this.#done(thought, writeThought(thought));
+  }
+
+  #endCall(call: number, open: OpenCall, status: Status): void {
+    this.#calls.delete(call);
+    const at = placeOf(open);
+    if (open.form.type === 'custom') {
+      const input = customInput(open.json);
+      if (input !== '') this.say('response.custom_tool_call_input.delta', { ...at, delta: input });
+      this.say('response.custom_tool_call_input.done', { ...at, input });
+    } else {
+      // A call that got none has no arguments, which is an empty object.
+      if (open.json.trim() === '' && status === 'completed') open.json = '{}';
+      const { name } = open.form;
+      this.say('response.function_call_arguments.done', { ...at, name, arguments: open.json });
+    }
+    this.#done(open, writeCall(open, status));
+  }
+
+  #endCalls(status: Status): void {
+    for (const [call, open] of this.#calls) this.#endCall(call, open, status);
+  }
+
+  #endAll(status: Status): void {
+    this.#endMessage(status);
+    this.#endThought();
+    this.#endCalls(status);
+  }
+}
+
+function placeOf({ id, place }: OpenItem) {
+  return { item_id: id, output_index: place };
+}
+
+function contentPlace(message: OpenMessage) {
+  return { ...placeOf(message), content_index: message.content.length - 1 };
+}
+
+function summaryOf(text: string) {
+  return { type: 'summary_text', text };
+}
+
+function writeMessage({ id, content }: OpenMessage, status: Status): object {
+  return {
+    id,
+    type: 'message',
+    role: 'assistant',
+    status,
+    content: content.map((part) =>
+      part.type === 'output_text' ? { ...part, logprobs: [] } : part,
+    ),
+  };
+}
+
+function writeThought({ id, text, proof }: OpenThought): object {
+  return {
+    id,
+    type: 'reasoning',
+    summary: text === '' ? [] : [summaryOf(text)],
+    ...(proof === '' ? {} : { encrypted_content: proof }),
+  };
+}
+
+function writeCall({ id, callId, form, json }: OpenCall, status: Status): object {
+  const { type, name, namespace } = form;
+  const named = namespace === undefined ? { name } : { name, namespace };
+  if (type === 'custom') {
+    const input = status === 'in_progress' ? '' : customInput(json);
+    return { id, type: 'custom_tool_call', status, call_id: callId, ...named, input };
+  }
+  return { id, type: 'function_call', status, call_id: callId, ...named, arguments: json };
+}

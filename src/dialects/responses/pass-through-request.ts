@@ -1,0 +1,80 @@
+/** A Responses client's request for an upstream of that kind: the same words, edited as needed. */
+import type { Target, UpstreamRequest } from '../dialect.ts';
+import { type Edits, editBody } from '../edit-body.ts';
+import { outputLimit } from '../output-limit.ts';
+import { mendInput } from './mend-input.ts';
+import type { ResponsesRequest } from './request.ts';
+import type { ResponsesBody } from './request-schema.ts';
+import { outputTokensMin } from './write.ts';
+
+/** Words between the client and us; no upstream knows them. */
+const ours = ['models', 'provider', 'route', 'skills', 'plugins'];
+
+const thoughts = 'reasoning.encrypted_content';
+
+export function passResponse(request: ResponsesRequest, target: Target): UpstreamRequest {
+  const body: ResponsesBody & Record<string, unknown> = request.body;
+  const edits: Edits = { model: target.upstreamModel };
+  for (const name of ours) if (name in body) edits[name] = undefined;
+  limitOutput(body, target, edits);
+  // What nobody keeps here must not be kept there either.
+  if (body.store !== false) edits.store = false;
+  const input = mendInput(body.input, target.images);
+  if (input !== body.input) edits.input = input;
+  const dropped = new Set<string>();
+  const drop = (name: string) => {
+    if ((body[name] ?? null) === null) return;
+    edits[name] = undefined;
+    dropped.add(name);
+  };
+  askForThoughts(body, target, edits);
+  const reasons = setEffort(body, target, edits, drop);
+  if (reasons && target.quirks.sampling_while_reasoning === 'drop') {
+    for (const name of ['temperature', 'top_p']) drop(name);
+  }
+  for (const name of target.quirks.drop_params ?? []) drop(name);
+  return {
+    path: '/responses',
+    headers: {},
+    body: editBody({ body, source: request.source }, edits),
+    dropped: [...dropped],
+  };
+}
+
+function limitOutput(body: ResponsesBody, target: Target, edits: Edits): void {
+  const cap = outputLimit(body.max_output_tokens ?? null, target);
+  if (cap === null) return;
+  const limit = Math.max(cap, outputTokensMin);
+  if (limit !== body.max_output_tokens) edits.max_output_tokens = limit;
+}
+
+/** Thoughts that are kept nowhere must come along; models that do not think refuse the wish. */
+function askForThoughts(body: ResponsesBody, { thinking }: Target, edits: Edits): void {
+  const include = body.include ?? [];
+  if (thinking === null) {
+    const rest = include.filter((name) => name !== thoughts);
+    if (rest.length < include.length) edits.include = rest.length > 0 ? rest : undefined;
+  } else if (!include.includes(thoughts)) {
+    edits.include = [...include, thoughts];
+  }
+}
+
+/** Puts the effort in the vendor's words. True when the model will reason. */
+function setEffort(
+  body: ResponsesBody,
+  { quirks, thinking }: Target,
+  edits: Edits,
+  drop: (name: string) => void,
+): boolean {
+  const effort = body.reasoning?.effort ?? null;
+  if (thinking === null) {
+    // A model that does not think grants the wish that it should not.
+    if (effort === 'none') edits.reasoning = undefined;
+    else drop('reasoning');
+    return false;
+  }
+  if (effort === null) return quirks.efforts !== undefined;
+  const word = quirks.efforts ? quirks.efforts[effort] : effort;
+  if (word !== effort) edits.reasoning = { ...body.reasoning, effort: word };
+  return word === undefined ? quirks.efforts !== undefined : word !== 'none';
+}

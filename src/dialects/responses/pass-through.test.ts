@@ -1,0 +1,214 @@
+import { describe, expect, test } from 'bun:test';
+import { streamOf, type WholeResponse } from '../../../tests/support/response-events.ts';
+import { checkResponsesStream } from '../../../tests/support/stream-checks.ts';
+import { GatewayError } from '../../core/errors.ts';
+import { noUsage } from '../../core/usage.ts';
+import { EventStreamReader } from '../event-stream.ts';
+import { responsesWords } from './client-stream.ts';
+import { ResponsesPassThrough } from './pass-through.ts';
+import { passReply } from './pass-through-reply.ts';
+import { echoOf } from './response-object.ts';
+
+const identity = {
+  id: 'chatcmpl-0123456789abcdef',
+  model: 'acme/large',
+  provider: 'a',
+  created: 1_800_000_000,
+};
+const echo = echoOf({ input: 'Hi' });
+const newRelay = () => new ResponsesPassThrough(identity, responsesWords(echo), echo);
+const closing = { usage: { ...noUsage, inputTokens: 70, outputTokens: 8 }, costCredits: 4 };
+
+const message = {
+  type: 'message',
+  id: 'msg_up',
+  role: 'assistant',
+  content: [{ type: 'output_text', text: 'Hello there', annotations: [] }],
+};
+const thought = {
+  type: 'reasoning',
+  id: 'rs_up',
+  encrypted_content: 'gAAAA',
+  summary: [{ type: 'summary_text', text: 'Hmm.' }],
+};
+const call = {
+  type: 'function_call',
+  id: 'fc_up',
+  call_id: 'call_up',
+  name: 'look',
+  arguments: '{"a":1}',
+};
+const usage = {
+  input_tokens: 50,
+  input_tokens_details: { cached_tokens: 32 },
+  output_tokens: 40,
+  output_tokens_details: { reasoning_tokens: 25 },
+  total_tokens: 90,
+};
+const whole = {
+  id: 'resp_upstream',
+  object: 'response',
+  created_at: 5,
+  model: 'gpt-secret',
+  error: null,
+  incomplete_details: null,
+  status: 'completed',
+  output: [thought, message, call],
+  usage,
+  novelty: { by: 'gpt-secret', n: 1 },
+};
+
+function push(text: string, relay = newRelay()) {
+  const reader = new EventStreamReader();
+  const said = [...reader.push(text), ...reader.end()].map((one) => relay.push(one)).join('');
+  return { relay, said };
+}
+
+const stream = streamOf(whole as unknown as WholeResponse);
+const events = stream.split(/(?<=\n\n)/);
+
+describe('a streamed response that passes through', () => {
+  test('is the same but for our names, usage and cost', () => {
+    const { relay, said } = push(stream);
+    expect(relay).toMatchObject({ started: true, finished: true });
+    // The words of thought, message and call, and the name of the call.
+    const outputCharacters = 4 + 11 + 7 + 4;
+    expect(relay.facts).toMatchObject({ finishReason: 'tool_calls', outputCharacters });
+    expect(relay.facts.usage).toMatchObject({ inputTokens: 18, cacheReadTokens: 32 });
+    const text = said + relay.close(closing);
+    for (const event of events.slice(2, -1)) expect(text).toContain(event);
+    expect(text).not.toContain('resp_upstream');
+    expect(text).not.toContain('gpt-secret');
+    expect(checkResponsesStream(text)).toMatchObject({ ended: 'whole', text: 'Hello there' });
+    const seen = text.trimEnd().split('\n').at(-1)?.slice('data: '.length) ?? '';
+    expect(JSON.parse(seen)).toEqual({
+      type: 'response.completed',
+      sequence_number: events.length - 1,
+      response: {
+        ...whole,
+        id: 'resp_0123456789abcdef',
+        created_at: 1_800_000_000,
+        model: 'acme/large',
+        novelty: { by: 'acme/large', n: 1 },
+        usage: { ...usage, cost: 4 },
+      },
+    });
+  });
+
+  test('says its last words only when they are settled', () => {
+    const { said } = push(stream);
+    expect(said).not.toContain('response.completed');
+    expect(said).toEndWith(events.at(-2) ?? '');
+  });
+
+  test('gets the settled numbers where it had none', () => {
+    const { usage: _, ...uncounted } = whole;
+    const { relay } = push(streamOf(uncounted as unknown as WholeResponse));
+    expect(relay.facts.usage).toBeUndefined();
+    expect(relay.close(closing)).toContain('"input_tokens":70');
+  });
+
+  test('keeps events that nobody knows, and long numbers', () => {
+    const odd = '{"type":"response.novelty","sequence_number":2,"n":12345678901234567890}';
+    const { said } = push(
+      `${events.slice(0, 2).join('')}event: response.novelty\ndata: ${odd}\n\n`,
+    );
+    expect(said).toEndWith(`event: response.novelty\ndata: ${odd}\n\n`);
+  });
+
+  test('is numbered by us where its own numbers do not rise by one', () => {
+    const unnumbered = stream.replace(/"sequence_number":\d+/g, '"sequence_number":0');
+    const { relay, said } = push(unnumbered);
+    const numbers = [...(said + relay.close(closing)).matchAll(/"sequence_number":(\d+)/g)];
+    expect(numbers.map(([, number]) => Number(number))).toEqual(events.map((_, at) => at));
+  });
+
+  test('is not begun by its announcement: another provider can still take over', () => {
+    const { relay } = push(events.slice(0, 2).join(''));
+    expect(relay.started).toBe(false);
+    push('event: error\ndata: {"type":"error","error":{"code":"insufficient_quota"}}\n\n', relay);
+    expect(relay).toMatchObject({ started: false, facts: { failure: { kind: 'quota' } } });
+  });
+
+  test.each([
+    ['an error', 'event: error\ndata: {"type":"error","message":"x","code":"server_error"}\n\n'],
+    ['a failure', 'data: {"type":"response.failed","response":{"error":{"message":"x"}}}\n\n'],
+    ['no JSON', 'data: {"type":\n\n'],
+    ['an end that failed', 'data: {"type":"response.completed","response":{"error":"x"}}\n\n'],
+    ['an error without a type', 'data: {"error":{"message":"x"}}\n\n'],
+  ])('fails by %s, in words of ours', (_, broken) => {
+    const { relay, said } = push(events.slice(0, 7).join(''));
+    expect(push(broken + events.slice(7).join(''), relay).said).toBe('');
+    expect(relay.facts.failure).toBeDefined();
+    expect(relay.finished).toBe(false);
+    const text = said + relay.fail(new GatewayError('upstream_error', 'It broke.'));
+    expect(checkResponsesStream(text)).toMatchObject({ ended: 'error', status: 'failed' });
+    expect(text).not.toContain('gpt-secret');
+  });
+
+  test('cut anywhere is not finished', () => {
+    for (let length = 0; length < events.length; length += 1) {
+      expect(push(events.slice(0, length).join('')).relay.finished).toBe(false);
+    }
+  });
+
+  test('does not name an event by what an upstream likes', () => {
+    const { said } = push(
+      `${events.slice(0, 2).join('')}data: {"type":"a\\nevent: response.completed"}\n\n`,
+    );
+    expect(checkResponsesStream(said).ended).toBe('cut');
+  });
+
+  test('lets nothing pass behind its end', () => {
+    const { relay, said } = push(`${stream}data: [DONE]\n\n${events.slice(2, 6).join('')}`);
+    expect(said).toEndWith(events.at(-2) ?? '');
+    expect(relay.facts.failure).toBeUndefined();
+  });
+
+  test('of endless items is broken off', () => {
+    const item = (at: number) =>
+      `data: {"type":"response.output_item.done","output_index":${at},"item":{}}\n\n`;
+    const many = Array.from({ length: 5_000 }, (_, at) => item(at)).join('');
+    expect(push(events.slice(0, 2).join('') + many).relay.facts.failure?.kind).toBe('malformed');
+  });
+});
+
+describe('a whole response that passes through', () => {
+  const read = (fields: object) => passReply(JSON.stringify({ ...whole, ...fields }), identity);
+
+  test('is the same but for our names and the cost', () => {
+    const reply = read({});
+    if (!('write' in reply)) throw new Error(reply.message);
+    expect(reply.facts).toMatchObject({ finishReason: 'tool_calls', outputCharacters: 26 });
+    expect(JSON.parse(reply.write(closing))).toEqual({
+      ...whole,
+      id: 'resp_0123456789abcdef',
+      created_at: 1_800_000_000,
+      model: 'acme/large',
+      novelty: { by: 'acme/large', n: 1 },
+      usage: { ...usage, cost: 4 },
+    });
+  });
+
+  test.each([
+    ['completed', null, [message], 'stop'],
+    ['incomplete', { reason: 'max_output_tokens' }, [message], 'length'],
+    ['incomplete', { reason: 'content_filter' }, [], 'content_filter'],
+  ])('that is %s by %j has its reason', (status, details, output, finishReason) => {
+    const reply = read({ status, incomplete_details: details, output });
+    expect('facts' in reply && reply.facts.finishReason).toBe(finishReason);
+  });
+
+  test.each([
+    [{ status: 'failed', error: { code: 'server_error', message: 'x' } }, 'server'],
+    [{ status: 'cancelled' }, 'server'],
+    [{ status: 'queued' }, 'malformed'],
+    [{ error: { message: 'x', code: 'rate_limit_exceeded' } }, 'rate_limited'],
+  ])('is a failure by %j', (fields, kind) => {
+    expect(read(fields)).toMatchObject({ kind });
+  });
+
+  test('cut is no answer', () => {
+    expect(passReply('{"id":"resp_1","outp', identity)).toMatchObject({ kind: 'malformed' });
+  });
+});

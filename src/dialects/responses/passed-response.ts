@@ -1,0 +1,87 @@
+/** What is read on the side of a response that passes through, and what is exchanged in it. */
+import { outputItemsMax } from '../../core/bounds.ts';
+import { isObject } from '../../core/json.ts';
+import type { Usage } from '../../core/usage.ts';
+import { renameModel } from '../anthropic/answer-words.ts';
+import type { ReplyClosing, ReplyIdentity } from '../dialect.ts';
+import { responseId, writeUsage } from './response-object.ts';
+import { readUsage } from './usage.ts';
+
+type Fields = Record<string, unknown>;
+
+function lengthOf(value: unknown): number {
+  return typeof value === 'string' ? value.length : 0;
+}
+
+/** Characters that a client receives, each counted once: what a cut answer is billed by. */
+export class PassedOutput {
+  characters = 0;
+  hasCalls = false;
+  /** Places of items of which pieces came. */
+  readonly #inPieces = new Set<unknown>();
+  readonly #done = new Set<unknown>();
+
+  get isFull(): boolean {
+    return this.#done.size >= outputItemsMax || this.#inPieces.size >= outputItemsMax;
+  }
+
+  take(type: string, { output_index: place, item, delta }: Fields): void {
+    if (typeof delta === 'string' && delta !== '') {
+      this.characters += delta.length;
+      this.#inPieces.add(place);
+    } else if (type === 'response.output_item.done' && isObject(item)) {
+      this.takeItem(place, item);
+    }
+  }
+
+  takeItem(place: unknown, item: Fields): void {
+    if (this.#done.has(place)) return;
+    this.#done.add(place);
+    if (item.type === 'function_call' || item.type === 'custom_tool_call') this.hasCalls = true;
+    this.characters += lengthOf(item.name);
+    if (this.#inPieces.has(place)) return;
+    this.characters += lengthOf(item.arguments) + lengthOf(item.input) + lengthOf(item.result);
+    for (const parts of [item.content, item.summary]) {
+      if (!Array.isArray(parts)) continue;
+      for (const part of parts) {
+        if (isObject(part)) this.characters += lengthOf(part.text) + lengthOf(part.refusal);
+      }
+    }
+  }
+}
+
+/** Of a response that has ended; the output is heard to its end on the way. */
+export function passedFacts(response: Fields, output: PassedOutput) {
+  const { status, incomplete_details: details } = response;
+  const items: unknown[] = Array.isArray(response.output) ? response.output : [];
+  for (const [at, item] of items.entries()) if (isObject(item)) output.takeItem(at, item);
+  return { usage: readUsage(response.usage), finishReason: finishOf(status, details, output) };
+}
+
+function finishOf(status: unknown, details: unknown, { hasCalls }: PassedOutput): string {
+  if (status === 'completed') return hasCalls ? 'tool_calls' : 'stop';
+  const isFiltered = isObject(details) && details.reason === 'content_filter';
+  return isFiltered ? 'content_filter' : 'length';
+}
+
+/** The response as JSON under our names, with what it cost; `closing` is null before its end. */
+export function signResponse(
+  response: Fields,
+  { id, model, created }: ReplyIdentity,
+  reported: Usage | undefined,
+  closing: ReplyClosing | null,
+): string {
+  const { output, model: upstreamModel, usage, ...rest } = response;
+  const counted = closing && countedUsage(usage, reported, closing);
+  const own = { ...rest, usage: counted, id: responseId(id), model, created_at: created };
+  // Fields beside the output may name the model that answered.
+  const named = renameModel(JSON.stringify(own), upstreamModel, model);
+  return `${named.slice(0, -1)},"output":${JSON.stringify(output ?? [])}}`;
+}
+
+/** As the upstream counted, or as it was settled where it did not. */
+function countedUsage(usage: unknown, reported: Usage | undefined, closing: ReplyClosing): object {
+  const { usage: settled, costCredits } = closing;
+  if (reported === undefined || !isObject(usage)) return writeUsage(settled, costCredits);
+  return { ...usage, cost: costCredits };
+}

@@ -1,0 +1,116 @@
+import { Compile } from 'typebox/compile';
+import type { ChatAsk, ImageInput, ModelNeeds, SearchWish } from '../../core/chat.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import type { Source } from '../edit-body.ts';
+import { readChain, readPreferences } from '../openai/chat-request.ts';
+import { readSearchWish } from '../search-wish.ts';
+import { type AnyPart, checkItems, isKnownPart, misfit, partsOf } from './input-items.ts';
+import { type ResponsesBody, responsesSchema } from './request-schema.ts';
+import { checkTools, hasOwnTools, searchesIn } from './tool-forms.ts';
+
+const validator = Compile(responsesSchema);
+
+/** A request in the words of the Responses API, checked. */
+export interface ResponsesRequest {
+  readonly ask: ChatAsk;
+  readonly body: ResponsesBody;
+  /** What the client sent, as long as it says the same as `body`. */
+  readonly source: Source | null;
+}
+
+export function readResponsesRequest(
+  value: Record<string, unknown>,
+  source: Source,
+): ResponsesRequest {
+  refuseState(value);
+  if (!validator.Check(value)) throw misfit(responsesSchema, value, '');
+  const models = readChain(value);
+  if (typeof value.input !== 'string') checkItems(value.input);
+  checkTools(value.tools ?? []);
+  const parts = allParts(value);
+  const ask: ChatAsk = {
+    operation: 'chat',
+    models,
+    preferences: readPreferences(value),
+    stream: value.stream === true,
+    outputTokensMax: value.max_output_tokens ?? null,
+    choices: 1,
+    needs: readNeeds(value, parts),
+    parameters: value.provider?.require_parameters ? parametersOf(value) : [],
+    inputBytes: source.bytes.length,
+    images: parts.flatMap(imageIn),
+    user: value.user ?? value.safety_identifier ?? null,
+    search: readSearch(value),
+    skills: value.skills ?? [],
+  };
+  return { ask, body: value, source };
+}
+
+/** What would need an earlier response, or something else that is kept elsewhere. */
+const stateful: Readonly<Record<string, string>> = {
+  previous_response_id:
+    'refers to a response of before, but nothing is kept here: ' +
+    'send the whole conversation as input.',
+  conversation:
+    'refers to a conversation that is kept, but nothing is kept here: send all of it as input.',
+  background: 'asks for an answer to be fetched later, but nothing is kept here: leave it out.',
+  prompt: 'refers to a prompt that is kept elsewhere: send its text as instructions and input.',
+};
+
+function refuseState(body: Readonly<Record<string, unknown>>): void {
+  for (const [name, why] of Object.entries(stateful)) {
+    const given = body[name] ?? null;
+    if (given !== null && given !== false) throw invalidRequest(`${name} ${why}`, name);
+  }
+}
+
+interface Placed {
+  readonly part: AnyPart;
+  readonly path: string;
+}
+
+function allParts({ input }: ResponsesBody): readonly Placed[] {
+  if (typeof input === 'string') return [];
+  return input.flatMap((item, at) => [...partsOf(item, `input[${at}]`)]);
+}
+
+function imageIn({ part, path }: Placed): readonly ImageInput[] {
+  if (!isKnownPart(part) || part.type !== 'input_image' || !part.image_url) return [];
+  return [{ param: `${path}.image_url`, url: part.image_url }];
+}
+
+function readNeeds(body: ResponsesBody, parts: readonly Placed[]): ModelNeeds {
+  const has = (type: string) => parts.some(({ part }) => part.type === type);
+  const format = body.text?.format?.type ?? 'text';
+  return {
+    tools: hasOwnTools(body),
+    json: format !== 'text',
+    images: has('input_image'),
+    audio: has('input_audio'),
+    files: has('input_file'),
+    thinkingBudget: false,
+  };
+}
+
+/** By this client's custom the tool is OpenAI's own: without an engine here it stays theirs. */
+function readSearch(body: ResponsesBody): SearchWish | null {
+  const { model = null, models = null, plugins = null } = body;
+  const wish = readSearchWish({ model, models, plugins, tools: searchesIn(body) });
+  return wish?.param.startsWith('tools') ? { ...wish, isVendors: true } : wish;
+}
+
+/** In the spelling of the model list, which is that of chats. */
+function parametersOf(body: ResponsesBody): readonly string[] {
+  const given: Readonly<Record<string, unknown>> = {
+    max_tokens: body.max_output_tokens,
+    temperature: body.temperature,
+    top_p: body.top_p,
+    top_logprobs: body.top_logprobs,
+    tools: body.tools,
+    tool_choice: body.tool_choice,
+    parallel_tool_calls: body.parallel_tool_calls,
+    reasoning: body.reasoning,
+    response_format: body.text?.format,
+  };
+  return Object.keys(given).filter((name) => given[name] !== undefined && given[name] !== null);
+}

@@ -1,0 +1,132 @@
+/** The response object around the output: who answered, how it ended, and what was asked. */
+import type { FinishReason } from '../../core/answer.ts';
+import type { GatewayError } from '../../core/errors.ts';
+import { promptTokens, totalTokens, type Usage } from '../../core/usage.ts';
+import type { ReplyClosing, StreamIdentity } from '../dialect.ts';
+import type { ResponsesBody } from './request-schema.ts';
+
+/** Tied to the request like the id of a chat completion, so that either finds the other. */
+export function responseId(completionId: string): string {
+  return `resp_${completionId.replace(/^chatcmpl-/, '')}`;
+}
+
+export function itemId(kind: string, completionId: string, place: number): string {
+  const own = completionId.replace(/^chatcmpl-/, '');
+  return `${kind}_${own}${place.toString(16).padStart(4, '0')}`;
+}
+
+export interface Outcome {
+  readonly status: 'in_progress' | 'completed' | 'incomplete' | 'failed';
+  readonly error: object | null;
+  readonly incomplete_details: { readonly reason: string } | null;
+  readonly output: readonly unknown[];
+  readonly usage: object | null;
+}
+
+export const inProgress: Outcome = {
+  status: 'in_progress',
+  error: null,
+  incomplete_details: null,
+  output: [],
+  usage: null,
+};
+
+const incompleteReasons: Partial<Record<FinishReason, string>> = {
+  length: 'max_output_tokens',
+  content_filter: 'content_filter',
+};
+
+export function isIncomplete(reason: FinishReason): boolean {
+  return incompleteReasons[reason] !== undefined;
+}
+
+export function ended(
+  reason: FinishReason,
+  output: readonly unknown[],
+  { usage, costCredits }: ReplyClosing,
+): Outcome {
+  const why = incompleteReasons[reason];
+  return {
+    status: why === undefined ? 'completed' : 'incomplete',
+    error: null,
+    incomplete_details: why === undefined ? null : { reason: why },
+    output,
+    usage: writeUsage(usage, costCredits),
+  };
+}
+
+/** Words that OpenAI's clients act upon; the other refusals go by our own. */
+const errorCodes: Partial<Record<GatewayError['symbol'], string>> = {
+  insufficient_credits: 'insufficient_quota',
+  upstream_error: 'server_error',
+  service_unavailable: 'server_error',
+  internal_error: 'server_error',
+};
+
+export function errorCode({ symbol }: GatewayError): string {
+  return errorCodes[symbol] ?? symbol;
+}
+
+export function failed(error: GatewayError, output: readonly unknown[]): Outcome {
+  const { message } = error;
+  return { ...inProgress, status: 'failed', error: { code: errorCode(error), message }, output };
+}
+
+/** The `usage` object our clients see; `cost` is in credits. */
+export function writeUsage(usage: Usage, costCredits: number) {
+  return {
+    input_tokens: promptTokens(usage),
+    input_tokens_details: {
+      cached_tokens: usage.cacheReadTokens,
+      cache_write_tokens: usage.cacheWriteTokens,
+    },
+    output_tokens: usage.outputTokens,
+    output_tokens_details: { reasoning_tokens: usage.reasoningTokens },
+    total_tokens: totalTokens(usage),
+    cost: costCredits,
+  };
+}
+
+/** The fields of a request that its response repeats. */
+export interface Echo {
+  write(identity: StreamIdentity, outcome: Outcome): object;
+}
+
+export function echoOf(body: ResponsesBody): Echo {
+  const asked = {
+    background: false,
+    instructions: body.instructions ?? null,
+    max_output_tokens: body.max_output_tokens ?? null,
+    max_tool_calls: body.max_tool_calls ?? null,
+    metadata: body.metadata ?? {},
+    parallel_tool_calls: body.parallel_tool_calls ?? true,
+    previous_response_id: null,
+    prompt_cache_key: body.prompt_cache_key ?? null,
+    reasoning: {
+      effort: body.reasoning?.effort ?? null,
+      summary: body.reasoning?.summary ?? null,
+    },
+    safety_identifier: body.safety_identifier ?? null,
+    service_tier: body.service_tier ?? null,
+    // Whatever was asked: nothing is kept.
+    store: false,
+    temperature: body.temperature ?? null,
+    text: { ...body.text, format: body.text?.format ?? { type: 'text' } },
+    tool_choice: body.tool_choice ?? 'auto',
+    tools: body.tools ?? [],
+    top_logprobs: body.top_logprobs ?? 0,
+    top_p: body.top_p ?? null,
+    truncation: body.truncation ?? 'disabled',
+    user: body.user ?? null,
+  };
+  return {
+    write: ({ id, created, model }, outcome) => ({
+      id: responseId(id),
+      object: 'response',
+      created_at: created,
+      model,
+      ...outcome,
+      ...asked,
+    }),
+  };
+}

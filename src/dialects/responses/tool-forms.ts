@@ -1,0 +1,196 @@
+/**
+ * The tools of a Responses client as functions, which every upstream knows, and the way back: a
+ * free-form tool is a function with one text, a tool of a namespace one with a longer name.
+ */
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { Tool } from '../../core/dialogue.ts';
+import { isObject } from '../../core/json.ts';
+import type { ForeignNames } from '../anthropic/foreign-names.ts';
+import { parseExact } from '../exact-json.ts';
+import { oneOf, optional } from '../openai/chat-schema.ts';
+import { isSearchTool, searchToolSchema } from '../search-wish.ts';
+import { misfit } from './input-items.ts';
+import { anyTyped, type ResponsesBody } from './request-schema.ts';
+
+const name = Type.String({ pattern: '^[A-Za-z0-9_.:-]{1,128}$', expected: 'a name for a tool' });
+const description = optional(Type.String());
+
+const functionTool = Type.Object({
+  type: Type.Literal('function'),
+  name,
+  description,
+  parameters: optional(Type.Object({})),
+  strict: optional(Type.Boolean()),
+});
+const customTool = Type.Object({
+  type: Type.Literal('custom'),
+  name,
+  description,
+  format: optional(
+    Type.Object({
+      type: oneOf('text', 'grammar'),
+      syntax: optional(Type.String()),
+      definition: optional(Type.String()),
+    }),
+  ),
+});
+const namespaceTool = Type.Object({
+  type: Type.Literal('namespace'),
+  name,
+  description,
+  tools: Type.Array(anyTyped, { maxItems: 1024 }),
+});
+const domains = optional(Type.Array(Type.String({ maxLength: 300 }), { maxItems: 100 }));
+const searchTool = Type.Object({
+  ...searchToolSchema.properties,
+  filters: optional(Type.Object({ allowed_domains: domains })),
+  external_web_access: optional(Type.Boolean()),
+});
+type FunctionTool = Static<typeof functionTool>;
+type CustomTool = Static<typeof customTool>;
+type NamespaceTool = Static<typeof namespaceTool>;
+type SearchTool = Static<typeof searchTool>;
+
+const isFunction = Compile(functionTool);
+const isCustom = Compile(customTool);
+const isNamespace = Compile(namespaceTool);
+const isSearch = Compile(searchTool);
+
+type AnyTool = Static<typeof anyTyped>;
+
+/** Throws at the first tool that is not what its type says. */
+export function checkTools(tools: readonly AnyTool[], path = 'tools'): void {
+  for (const [at, tool] of tools.entries()) {
+    const place = `${path}[${at}]`;
+    if (typeof tool.type !== 'string') {
+      throw misfit(Type.Object({ type: Type.String() }), tool, place);
+    }
+    if (tool.type === 'function' && !isFunction.Check(tool)) {
+      throw misfit(functionTool, tool, place);
+    }
+    if (tool.type === 'custom' && !isCustom.Check(tool)) throw misfit(customTool, tool, place);
+    if (isSearchTool(tool) && !isSearch.Check(tool)) throw misfit(searchTool, tool, place);
+    if (tool.type !== 'namespace') continue;
+    if (!isNamespace.Check(tool)) throw misfit(namespaceTool, tool, place);
+    checkTools(tool.tools, `${place}.tools`);
+  }
+}
+
+/** The tools that the client runs, as opposed to those that are the provider's own. */
+export function hasOwnTools({ tools }: ResponsesBody): boolean {
+  return (tools ?? []).some(({ type }) => ['function', 'custom', 'namespace'].includes(type ?? ''));
+}
+
+/**
+ * In the words of the managed search. A client that forbids the open web gets no search of ours.
+ */
+export function searchesIn({ tools }: ResponsesBody): readonly object[] {
+  return (tools ?? []).map((tool) => {
+    if (!isSearchTool(tool) || !isSearch.Check(tool)) return {};
+    const { filters, external_web_access: isOpen, ...wish }: SearchTool = tool;
+    if (isOpen === false) return {};
+    return filters?.allowed_domains ? { ...wish, allowed_domains: filters.allowed_domains } : wish;
+  });
+}
+
+/** What a call of the model is to the client. */
+export interface ToolForm {
+  readonly type: 'function' | 'custom';
+  readonly name: string;
+  readonly namespace?: string;
+}
+
+export function flatName(toolName: string, namespace: string | null | undefined): string {
+  if (!namespace) return toolName;
+  return namespace.endsWith('__') ? namespace + toolName : `${namespace}__${toolName}`;
+}
+
+export class ToolForms {
+  readonly tools: Tool[] = [];
+  readonly #forms = new Map<string, ToolForm>();
+
+  constructor({ tools }: Pick<ResponsesBody, 'tools'>, foreign?: ForeignNames) {
+    for (const [at, tool] of (tools ?? []).entries()) {
+      this.#add(tool, `tools[${at}]`, undefined, foreign);
+    }
+  }
+
+  formOf(called: string): ToolForm {
+    return this.#forms.get(called) ?? { type: 'function', name: called };
+  }
+
+  #add(
+    tool: AnyTool,
+    path: string,
+    namespace: string | undefined,
+    foreign: ForeignNames | undefined,
+  ): void {
+    if (isNamespace.Check(tool) && namespace === undefined) {
+      const inside: NamespaceTool = tool;
+      for (const [at, inner] of inside.tools.entries()) {
+        this.#add(inner, `${path}.tools[${at}]`, inside.name, foreign);
+      }
+      return;
+    }
+    const isOwn = isFunction.Check(tool) || isCustom.Check(tool);
+    if (!isOwn) {
+      // Whoever searches in the provider's place finds it by this name.
+      foreign?.add(path);
+      return;
+    }
+    const flat = flatName(tool.name, namespace);
+    const { type, name: own } = tool;
+    this.#forms.set(flat, { type, name: own, ...(namespace ? { namespace } : {}) });
+    this.tools.push({
+      ...(type === 'function' ? readFunction(tool, foreign) : readCustom(tool)),
+      name: flat,
+    });
+  }
+}
+
+const functionFields = new Set(['type', 'name', 'description', 'parameters', 'strict']);
+
+function readFunction(tool: FunctionTool, foreign: ForeignNames | undefined): Omit<Tool, 'name'> {
+  for (const field of Object.keys(tool)) {
+    if (!functionFields.has(field)) foreign?.add(`tools.${field}`);
+  }
+  const { description: told, parameters, strict } = tool;
+  return {
+    parameters: parameters ? { ...parameters } : null,
+    ...(told ? { description: told } : {}),
+    ...(strict === null || strict === undefined ? {} : { strict }),
+  };
+}
+
+const wholeText = 'The whole text for this tool goes into `input`, as it is.';
+
+/** A grammar cannot be enforced then, but it can be told. */
+function readCustom({ description: told, format }: CustomTool): Omit<Tool, 'name'> {
+  const { syntax, definition } = format ?? {};
+  const grammar = definition
+    ? `It has to follow this${syntax ? ` ${syntax}` : ''} grammar:\n${definition}`
+    : '';
+  const texts = [told ?? '', wholeText, grammar].filter((part) => part !== '');
+  return {
+    description: texts.join('\n\n'),
+    parameters: {
+      type: 'object',
+      properties: { input: { type: 'string' } },
+      required: ['input'],
+      additionalProperties: false,
+    },
+  };
+}
+
+export function customArguments(input: string): string {
+  return JSON.stringify({ input });
+}
+
+/** The text in a call of such a function. A model may have written it without its wrapping. */
+export function customInput(json: string): string {
+  const value = parseExact(json);
+  if (!isObject(value)) return json;
+  if (typeof value.input === 'string') return value.input;
+  return Object.keys(value).length === 0 ? '' : json;
+}

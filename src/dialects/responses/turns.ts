@@ -1,0 +1,192 @@
+/** The input of a Responses client as turns. */
+import type {
+  AssistantPart,
+  DocumentPart,
+  ImagePart,
+  TextPart,
+  ToolResultPart,
+  Turn,
+  UserPart,
+} from '../../core/dialogue.ts';
+import type { ForeignNames } from '../anthropic/foreign-names.ts';
+import {
+  type AnyItem,
+  type AnyPart,
+  type Item,
+  type ItemOf,
+  isKnownItem,
+  isKnownPart,
+  isMessage,
+  isResult,
+  isTextPart,
+  type Part,
+  type ResultItem,
+  typeOf,
+} from './input-items.ts';
+import { readProof } from './reasoning-proof.ts';
+import type { ResponsesBody } from './request-schema.ts';
+import { customArguments, flatName } from './tool-forms.ts';
+
+export function readTurns(
+  { instructions, input }: Pick<ResponsesBody, 'instructions' | 'input'>,
+  foreign: ForeignNames,
+): readonly Turn[] {
+  const turns = new TurnBuilder();
+  if (instructions) turns.instruct([{ kind: 'text', text: instructions }]);
+  if (typeof input === 'string') turns.say([{ kind: 'text', text: input }]);
+  else for (const item of input) readItem(item, turns, foreign);
+  return turns.end();
+}
+
+/** Items of one side in a row are one turn; results come before what the user says to them. */
+class TurnBuilder {
+  readonly #turns: Turn[] = [];
+  #answered: AssistantPart[] = [];
+  #results: ToolResultPart[] = [];
+
+  instruct(parts: readonly TextPart[]): void {
+    this.#close();
+    this.#turns.push({ role: 'system', parts });
+  }
+
+  say(parts: readonly UserPart[]): void {
+    this.#endAnswer();
+    this.#turns.push({ role: 'user', parts: [...this.#results, ...parts] });
+    this.#results = [];
+  }
+
+  result(part: ToolResultPart): void {
+    this.#endAnswer();
+    this.#results.push(part);
+  }
+
+  answer(parts: readonly AssistantPart[]): void {
+    this.#endResults();
+    for (const part of parts) this.#answered.push(part);
+  }
+
+  end(): readonly Turn[] {
+    this.#close();
+    return this.#turns;
+  }
+
+  #close(): void {
+    this.#endAnswer();
+    this.#endResults();
+  }
+
+  #endAnswer(): void {
+    if (this.#answered.length > 0) {
+      this.#turns.push({ role: 'assistant', parts: this.#answered });
+    }
+    this.#answered = [];
+  }
+
+  #endResults(): void {
+    if (this.#results.length > 0) this.#turns.push({ role: 'user', parts: this.#results });
+    this.#results = [];
+  }
+}
+
+function readItem(item: AnyItem, turns: TurnBuilder, foreign: ForeignNames): void {
+  if (!isKnownItem(item)) foreign.add(`input.${typeOf(item)}`);
+  else if (isMessage(item)) readMessage(item, turns, foreign);
+  else if (isResult(item)) turns.result(readResult(item, foreign));
+  else turns.answer([readDeed(item)]);
+}
+
+function readMessage(item: ItemOf<'message'>, turns: TurnBuilder, foreign: ForeignNames): void {
+  const { role, content } = item;
+  const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+  if (role === 'user') turns.say(parts.flatMap((part) => readSaid(part, foreign)));
+  else if (role === 'assistant') turns.answer(parts.flatMap((part) => readAnswer(part, foreign)));
+  else turns.instruct(parts.flatMap((part) => readTextOnly(part, foreign)));
+}
+
+type Deed = Exclude<Item, ItemOf<'message'> | ResultItem>;
+
+/** A thought or a call of the model's. */
+function readDeed(item: Deed): AssistantPart {
+  switch (item.type) {
+    case 'reasoning': {
+      const texts = item.summary?.length ? item.summary : (item.content ?? []);
+      const text = texts.map((part) => part.text).join('\n\n');
+      return { kind: 'reasoning', text, ...readProof(item) };
+    }
+    case 'function_call':
+      return readCall(item, item.arguments);
+    case 'custom_tool_call':
+      return readCall(item, customArguments(item.input));
+  }
+}
+
+function readCall(
+  item: ItemOf<'function_call'> | ItemOf<'custom_tool_call'>,
+  json: string,
+): AssistantPart {
+  const name = flatName(item.name, item.namespace);
+  return { kind: 'tool_call', id: item.call_id, name, arguments: json };
+}
+
+function readResult(item: ResultItem, foreign: ForeignNames): ToolResultPart {
+  const { call_id: callId, output } = item;
+  const parts: ToolResultPart['parts'] =
+    typeof output === 'string'
+      ? [{ kind: 'text', text: output }]
+      : output.flatMap((part) => readShown(part, foreign));
+  return { kind: 'tool_result', callId, parts, isError: false };
+}
+
+function readSaid(part: AnyPart, foreign: ForeignNames): readonly UserPart[] {
+  if (isKnownPart(part) && part.type === 'input_audio') {
+    const { data, format } = part.input_audio;
+    return [{ kind: 'audio', data, format }];
+  }
+  return readShown(part, foreign);
+}
+
+function readShown(
+  part: AnyPart,
+  foreign: ForeignNames,
+): readonly (TextPart | ImagePart | DocumentPart)[] {
+  if (!isKnownPart(part)) return unknown(part.type, foreign);
+  switch (part.type) {
+    case 'input_image': {
+      const { image_url: url, detail } = part;
+      if (!url) return unknown('input_image.file_id', foreign);
+      return [{ kind: 'image', url, ...(detail ? { detail } : {}) }];
+    }
+    case 'input_file':
+      return readFile(part, foreign);
+    default:
+      return readTextOnly(part, foreign);
+  }
+}
+
+function readFile(
+  part: Extract<Part, { type: 'input_file' }>,
+  foreign: ForeignNames,
+): readonly DocumentPart[] {
+  const { file_data: data, file_url: url, file_id: fileId, filename } = part;
+  const address = data ?? url;
+  if (!address && !fileId) return unknown('input_file', foreign);
+  const source = address ? { url: address } : { fileId: fileId ?? '' };
+  return [{ kind: 'document', source, ...(filename ? { name: filename } : {}) }];
+}
+
+function readAnswer(part: AnyPart, foreign: ForeignNames): readonly AssistantPart[] {
+  if (isKnownPart(part) && part.type === 'refusal') {
+    return [{ kind: 'refusal', text: part.refusal }];
+  }
+  return readTextOnly(part, foreign);
+}
+
+function readTextOnly(part: AnyPart, foreign: ForeignNames): readonly TextPart[] {
+  if (!isTextPart(part)) return unknown(part.type, foreign);
+  return part.text === '' ? [] : [{ kind: 'text', text: part.text }];
+}
+
+function unknown(type: string, foreign: ForeignNames): readonly [] {
+  foreign.add(`input.${type}`);
+  return [];
+}

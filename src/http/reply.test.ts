@@ -1,0 +1,26 @@
+import { expect, test } from 'bun:test';
+import { GatewayError } from '../core/errors.ts';
+import { Exchange } from './exchange.ts';
+import { errorReply } from './reply.ts';
+
+function waits(error: GatewayError): (string | null)[] {
+  const { headers } = errorReply(new Exchange(new Request('http://gateway/v1/key')), error);
+  return ['retry-after', 'retry-after-ms', 'x-should-retry'].map((name) => headers.get(name));
+}
+
+test('whatever passes by itself says when to come back, even where nobody knows', () => {
+  const gone = (more = {}) => new GatewayError('service_unavailable', 'Gone.', more);
+  expect(waits(gone())).toEqual(['5', '5000', null]);
+  expect(waits(gone({ retryAfterSeconds: 1.2 }))).toEqual(['2', '1200', null]);
+  expect(waits(new GatewayError('rate_limit_exceeded', 'Often.'))).toEqual(['5', '5000', null]);
+  expect(waits(new GatewayError('upstream_error', 'Full.', { status: 503 }))).toEqual([
+    '5',
+    '5000',
+    null,
+  ]);
+});
+
+test('what a wait does not mend names none', () => {
+  expect(waits(new GatewayError('forbidden', 'No.'))).toEqual([null, null, 'false']);
+  expect(waits(new GatewayError('internal_error', 'Oh.'))).toEqual([null, null, null]);
+});

@@ -1,0 +1,31 @@
+import type { Conversation } from '../dialects/dialect.ts';
+import { responsesConversation } from '../dialects/responses/conversation.ts';
+import { readResponsesRequest } from '../dialects/responses/request.ts';
+import type { ChatParts } from './chat.ts';
+import type { Exchange } from './exchange.ts';
+import { responsesDocs } from './openapi-responses.ts';
+import { readCall, route } from './routed.ts';
+import type { Route } from './routes.ts';
+
+/** OpenAI's newer endpoint, for every model. Nothing is kept, so there is nothing to fetch. */
+export function responsesRoutes(parts: ChatParts): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/v1/responses',
+      doc: responsesDocs.create,
+      access: 'routing',
+      scope: 'chat',
+      handle(exchange, caller) {
+        const read = async () =>
+          parts.errandOf(await readResponses(exchange, parts.bodyBytesMax), caller);
+        return route(exchange, caller, 'chat', read, parts);
+      },
+    },
+  ];
+}
+
+async function readResponses(exchange: Exchange, bytesMax: number): Promise<Conversation> {
+  const { value, ...source } = await readCall(exchange, bytesMax);
+  return responsesConversation(readResponsesRequest(value, source));
+}

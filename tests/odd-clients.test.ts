@@ -1,0 +1,121 @@
+/** Clients that no library would make: half requests, silence, hosts that are none. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { headersWaitSeconds } from '../src/core/bounds.ts';
+import { type Gateway, startGateway } from './support/gateway.ts';
+
+const startMs = 30_000;
+let gateway: Gateway;
+beforeAll(async () => {
+  gateway = await startGateway();
+}, startMs);
+afterAll(() => gateway.stop(), startMs);
+
+interface Connection {
+  send(text: string): void;
+  hangUp(): void;
+  /** All that came, once `isEnough` of it did, or the gateway has closed. */
+  until(isEnough: (text: string) => boolean): Promise<string>;
+  readonly closed: Promise<void>;
+}
+
+async function connect(): Promise<Connection> {
+  const { hostname, port } = new URL(gateway.url);
+  const closed = Promise.withResolvers<void>();
+  let heard = '';
+  let wake = () => {};
+  const socket = await Bun.connect({
+    hostname,
+    port: Number(port),
+    socket: {
+      data(_, bytes) {
+        heard += bytes.toString();
+        wake();
+      },
+      close() {
+        closed.resolve();
+        wake();
+      },
+    },
+  });
+  let isClosed = false;
+  void closed.promise.then(() => {
+    isClosed = true;
+  });
+  return {
+    send: (text) => void socket.write(text),
+    hangUp: () => socket.terminate(),
+    async until(isEnough) {
+      while (!isEnough(heard) && !isClosed) {
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+      return heard;
+    },
+    closed: closed.promise,
+  };
+}
+
+const withKey = (lines: string) => `${lines}\r\nAuthorization: Bearer ${gateway.keys.api}\r\n`;
+
+test.each([':80', 'x:99999999', '%00', '[::1]:x', '[[[', 'a b', 'x?y', 'x#y', '', 'é'])(
+  'a Host of %p is no failure of ours',
+  async (host) => {
+    const connection = await connect();
+    connection.send(withKey(`GET /v1/generation?id=none HTTP/1.1\r\nHost: ${host}`));
+    connection.send('\r\n');
+    const heard = await connection.until((text) => text.includes('}}'));
+    expect(heard).toStartWith('HTTP/1.1 404 ');
+    expect(heard).toContain('There is no request with this id.');
+    connection.hangUp();
+  },
+);
+
+test.each(['Content-Length: 1000', 'Transfer-Encoding: chunked'])(
+  'a client that leaves in the middle of its body costs nobody anything: %s',
+  async (framing) => {
+    const before = await gateway.balance();
+    const requestLines = () => gateway.log().filter(({ event }) => event === 'request');
+    const linesBefore = requestLines().length;
+    const connection = await connect();
+    connection.send(withKey('POST /v1/chat/completions HTTP/1.1\r\nHost: gateway'));
+    connection.send(`Content-Type: application/json\r\n${framing}\r\n\r\n3e8\r\n{"model":`);
+    // The next request is answered behind the half one: then that one is being read.
+    await gateway.call('GET', '/v1/models', { key: gateway.keys.api });
+    connection.hangUp();
+    await connection.closed;
+    // The line of the request says whose fault it was.
+    while (requestLines().length === linesBefore) await Bun.sleep(20);
+    const lines = gateway.log();
+    expect(lines.at(-1)).toMatchObject({
+      error: 'invalid_request_error',
+      cancelled: true,
+      credits: 0,
+    });
+    expect(lines.map(({ event }) => event)).not.toContain('request_failed');
+    expect(await gateway.balance()).toBe(before);
+  },
+  startMs,
+);
+
+test(
+  'a connection that does not get to its point is closed, one that did is not',
+  async () => {
+    const silent = await connect();
+    const half = await connect();
+    half.send('GET /healthz HTTP/1.1\r\nHos');
+    const slow = await connect();
+    const dripping = setInterval(() => slow.send('x'), 1_000);
+    slow.send('GET /healthz HTTP/1.1\r\nHost: ');
+    const patient = await connect();
+    patient.send('GET /healthz HTTP/1.1\r\nHost: gateway\r\n\r\n');
+    await patient.until((text) => text.includes('"ok"'));
+    await Promise.all([silent.closed, half.closed, slow.closed]);
+    clearInterval(dripping);
+    patient.send('GET /readyz HTTP/1.1\r\nHost: gateway\r\n\r\n');
+    const heard = await patient.until((text) => text.split('HTTP/1.1 200').length > 2);
+    expect(heard.split('HTTP/1.1 200')).toHaveLength(3);
+    patient.hangUp();
+  },
+  (headersWaitSeconds + 10) * 1000,
+);
