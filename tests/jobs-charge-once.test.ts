@@ -13,6 +13,7 @@ import { StoryRunner } from '../src/wire/job-runner.ts';
 import { addCustomer, makeRecord } from './contracts/bookings.ts';
 import { engines, openTwice, type TwoStores } from './contracts/engines.ts';
 import { discrepancies } from './support/book-check.ts';
+import { callerOf } from './support/caller.ts';
 
 describe.each([...engines])('a piece that is charged twice, on $name', ({ empty }) => {
   let stores: TwoStores;
@@ -41,7 +42,7 @@ describe.each([...engines])('a piece that is charged twice, on $name', ({ empty 
 
   /** One piece as the story settles it: held, sent, charged 70 credits. */
   async function charge(books: Books, who: Who, requestId: string): Promise<void> {
-    const caller = { ...who, ...unlimited };
+    const caller = callerOf(who.tenantId, { keyId: who.keyId });
     const order = { wanted: 100, least: 100 };
     const hold = await books.hold({ caller } as Parameters<Books['hold']>[0], order);
     const call = { requestId, ...who, operation: 'speech', requestedModel: 'a/b' } as const;
@@ -120,18 +121,6 @@ describe.each([...engines])('a piece that is charged twice, on $name', ({ empty 
 });
 
 type Who = Awaited<ReturnType<typeof addCustomer>>;
-
-const unlimited = {
-  kind: 'routing',
-  scopes: null,
-  models: null,
-  requestsPerMinute: null,
-  concurrentRequests: null,
-  cacheMode: null,
-  limitCredits: null,
-  limitReset: null,
-  expiresAt: null,
-} as const;
 
 function never(): never {
   throw new Error('Nothing is called here.');

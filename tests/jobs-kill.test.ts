@@ -63,6 +63,15 @@ async function kill({ child }: Awaited<ReturnType<typeof startProcess>>): Promis
   await child.exited;
 }
 
+/** The job of a gateway that was killed when it had come to `step`. */
+async function killedAt(step: string): Promise<string> {
+  const dying = await startProcess(step);
+  const id = await createStoryJob(dying);
+  await dying.until(/stalled/);
+  await kill(dying);
+  return id;
+}
+
 /** The lease of the dead one is over; whoever starts next finds the job. */
 async function succeeded(id: string): Promise<JobStory> {
   answer = storyReply;
@@ -78,19 +87,26 @@ async function succeeded(id: string): Promise<JobStory> {
   }
 }
 
-async function bill(story: JobStory, id: string) {
+/** What the job cost once another gateway has ended it, and how often the provider was asked. */
+async function billAfterSuccess(id: string) {
+  const story = await succeeded(id);
   const { json } = await sendStory(story, 'GET', `/v1/jobs/${id}`);
   await sendStory(story, 'GET', '/v1/customer/credits');
   const { read } = story.store.database;
   const rows = await read.selectFrom('request_log').selectAll().orderBy('id').execute();
   const accounts = await read.selectFrom('accounts').select('spent').execute();
+  const wrong = await discrepancies(story.store.database);
+  await story.stop();
   return {
+    calls,
     cost: json.cost,
     spent: accounts.map(({ spent }) => spent),
     rows: rows.map((row) => `${row.status} ${row.model_charge}`),
-    wrong: await discrepancies(story.store.database),
+    wrong,
   };
 }
+
+const paidOnce = { cost: 20, spent: [20], rows: ['success 20'], wrong: [] };
 
 describe('a gateway that is killed', () => {
   test('while the provider works is followed by one that asks again', async () => {
@@ -103,46 +119,17 @@ describe('a gateway that is killed', () => {
     const id = await createStoryJob(dying);
     await reached.promise;
     await kill(dying);
-    const story = await succeeded(id);
-    expect(calls).toBe(2);
-    expect(await bill(story, id)).toEqual({
-      cost: 20,
-      spent: [20],
-      rows: ['error 0', 'success 20'],
-      wrong: [],
-    });
-    await story.stop();
+    const rows = ['error 0', 'success 20'];
+    expect(await billAfterSuccess(id)).toEqual({ ...paidOnce, calls: 2, rows });
   }, 60_000);
 
   test('after the charge, before the result is written down, charges no second time', async () => {
-    const dying = await startProcess('addPiece');
-    const id = await createStoryJob(dying);
-    await dying.until(/stalled/);
-    await kill(dying);
-    const story = await succeeded(id);
-    expect(calls).toBe(2);
-    expect(await bill(story, id)).toEqual({
-      cost: 20,
-      spent: [20],
-      rows: ['success 20'],
-      wrong: [],
-    });
-    await story.stop();
+    const id = await killedAt('addPiece');
+    expect(await billAfterSuccess(id)).toEqual({ ...paidOnce, calls: 2 });
   }, 60_000);
 
   test('before the job is ended does nothing twice', async () => {
-    const dying = await startProcess('finish');
-    const id = await createStoryJob(dying);
-    await dying.until(/stalled/);
-    await kill(dying);
-    const story = await succeeded(id);
-    expect(calls).toBe(1);
-    expect(await bill(story, id)).toEqual({
-      cost: 20,
-      spent: [20],
-      rows: ['success 20'],
-      wrong: [],
-    });
-    await story.stop();
+    const id = await killedAt('finish');
+    expect(await billAfterSuccess(id)).toEqual({ ...paidOnce, calls: 1 });
   }, 60_000);
 });

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import type { Caller } from '../src/core/caller.ts';
 import { GatewayError } from '../src/core/errors.ts';
 import { Admission } from '../src/limits/admit.ts';
 import { ConcurrencyLimiter } from '../src/limits/concurrency.ts';
 import { RateLimiter } from '../src/limits/rate.ts';
+import { callerOf } from './support/caller.ts';
 import {
   type Behaviour,
   cutMidStream,
@@ -142,19 +142,7 @@ describe('requests per minute', () => {
   });
 });
 
-const caller: Caller = {
-  tenantId: 'default',
-  keyId: 'key_1',
-  kind: 'routing',
-  scopes: null,
-  models: null,
-  requestsPerMinute: null,
-  concurrentRequests: null,
-  cacheMode: null,
-  limitCredits: null,
-  limitReset: null,
-  expiresAt: null,
-};
+const caller = callerOf('default', { keyId: 'key_1' });
 
 describe('requests at the same time', () => {
   test('one more than the limit is 429 at once, and a place given back is free', async () => {

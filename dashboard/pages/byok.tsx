@@ -2,12 +2,14 @@ import { useState } from 'preact/hooks';
 import { ask } from '../api.ts';
 import { date } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
+import { AddButton } from '../parts/add-button.tsx';
 import { Confirm, Dialog } from '../parts/dialog.tsx';
 import { Form, SelectField, TextField } from '../parts/field.tsx';
-import { Icon } from '../parts/icon.tsx';
+import { FormEnd } from '../parts/form-end.tsx';
 import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { type Column, Table } from '../parts/table.tsx';
+import { Verb } from '../parts/verb.tsx';
 import { choose, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { Credential } from '../shapes.ts';
@@ -36,12 +38,7 @@ export function Byok() {
     <Page
       title="Own accounts"
       lead="Your keys at providers. They bill you themselves; here only a platform fee is charged."
-      actions={
-        <button type="button" class="primary" onClick={() => choose({ provider: 'new' })}>
-          <Icon name="plus" />
-          Add an account
-        </button>
-      }
+      actions={<AddButton text="Add an account" onClick={() => choose({ provider: 'new' })} />}
     >
       <ErrorNote message={error} />
       {!data && busy && <Busy what="Fetching your accounts…" />}
@@ -106,22 +103,16 @@ function List({ accounts, onDelete }: ListProps) {
       title: 'Actions',
       cell: (credential) => (
         <span class="verbs">
-          <button
-            type="button"
-            class="link"
-            aria-label={`Replace the key at ${credential.provider}`}
+          <Verb
+            text="Replace"
+            label={`Replace the key at ${credential.provider}`}
             onClick={() => choose({ provider: credential.provider })}
-          >
-            Replace
-          </button>
-          <button
-            type="button"
-            class="link"
-            aria-label={`Remove the account at ${credential.provider}`}
+          />
+          <Verb
+            text="Remove"
+            label={`Remove the account at ${credential.provider}`}
             onClick={() => onDelete(credential)}
-          >
-            Remove
-          </button>
+          />
         </span>
       ),
     },
@@ -194,15 +185,7 @@ function AccountForm({ accounts, chosen, onDone, onClose }: AccountFormProps) {
             onValue={setAddress}
           />
         )}
-        <ErrorNote message={action.error} />
-        <footer class="buttons">
-          <button type="button" class="quiet" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="submit" class="primary" disabled={action.busy}>
-            Save
-          </button>
-        </footer>
+        <FormEnd verb="Save" action={action} onClose={onClose} />
       </Form>
     </Dialog>
   );

@@ -4,6 +4,7 @@ import { bytes, count } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
 import { Dialog } from '../parts/dialog.tsx';
 import { AreaField, Form, SelectField, TextField } from '../parts/field.tsx';
+import { FormEnd } from '../parts/form-end.tsx';
 import { Busy, Empty, ErrorNote } from '../parts/notes.tsx';
 import type { Model } from '../shapes.ts';
 
@@ -72,16 +73,9 @@ function Fields({ models, callKey, onDone, onClose }: JobFormProps & { models: r
       ) : (
         <FileField file={file} onFile={setFile} />
       )}
-      <ErrorNote message={action.error} />
-      {action.busy && <Busy what={isSpeech ? 'Sending the text…' : 'Sending the recording…'} />}
-      <footer class="buttons">
-        <button type="button" class="quiet" onClick={onClose}>
-          Cancel
-        </button>
-        <button type="submit" class="primary" disabled={action.busy}>
-          Start
-        </button>
-      </footer>
+      <FormEnd verb="Start" action={action} onClose={onClose}>
+        {action.busy && <Busy what={isSpeech ? 'Sending the text…' : 'Sending the recording…'} />}
+      </FormEnd>
     </Form>
   );
 }

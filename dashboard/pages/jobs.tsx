@@ -2,9 +2,9 @@ import { useState } from 'preact/hooks';
 import { ask } from '../api.ts';
 import { ago, bytes, count } from '../format.ts';
 import { useAction, useEvery, useLoad } from '../load.ts';
+import { AddButton } from '../parts/add-button.tsx';
 import { BringCallKey } from '../parts/call-key.tsx';
 import { SelectField } from '../parts/field.tsx';
-import { Icon } from '../parts/icon.tsx';
 import { Badge, Busy, Empty, ErrorNote, type Tone } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { type Column, Table } from '../parts/table.tsx';
@@ -34,14 +34,7 @@ export function Jobs() {
     <Page
       title="Jobs"
       lead="Long speech and long recordings, worked on while you do something else."
-      actions={
-        callKey && (
-          <button type="button" class="primary" onClick={() => choose({ create: '1' })}>
-            <Icon name="plus" />
-            Start a job
-          </button>
-        )
-      }
+      actions={callKey && <AddButton text="Start a job" onClick={() => choose({ create: '1' })} />}
     >
       {callKey ? <JobRoom callKey={callKey} /> : <BringCallKey what="run jobs" />}
     </Page>

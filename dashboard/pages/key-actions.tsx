@@ -3,7 +3,7 @@ import { ask } from '../api.ts';
 import { useAction } from '../load.ts';
 import { Confirm, Dialog } from '../parts/dialog.tsx';
 import { Form, SelectField } from '../parts/field.tsx';
-import { ErrorNote } from '../parts/notes.tsx';
+import { FormEnd } from '../parts/form-end.tsx';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Key } from '../shapes.ts';
 import { KeyForm } from './key-form.tsx';
@@ -43,15 +43,7 @@ function Rotate({ subject, onDone, onClose }: VerbProps) {
           onValue={setOverlap}
           options={overlaps}
         />
-        <ErrorNote message={action.error} />
-        <footer class="buttons">
-          <button type="button" class="quiet" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="submit" class="primary" disabled={action.busy}>
-            Rotate
-          </button>
-        </footer>
+        <FormEnd verb="Rotate" action={action} onClose={onClose} />
       </Form>
     </Dialog>
   );

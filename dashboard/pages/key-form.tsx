@@ -4,7 +4,7 @@ import { useAction } from '../load.ts';
 import { CopyButton } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Form, SelectField, TextField, Tick } from '../parts/field.tsx';
-import { ErrorNote } from '../parts/notes.tsx';
+import { FormEnd } from '../parts/form-end.tsx';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Key } from '../shapes.ts';
 
@@ -98,15 +98,7 @@ export function KeyForm({ keyObject, path, onDone, onClose }: KeyFormProps) {
           <summary>More limits</summary>
           <Rights values={values} set={set} isNew={keyObject === undefined} />
         </details>
-        <ErrorNote message={action.error} />
-        <footer class="buttons">
-          <button type="button" class="quiet" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="submit" class="primary" disabled={action.busy}>
-            {keyObject ? 'Save' : 'Create'}
-          </button>
-        </footer>
+        <FormEnd verb={keyObject ? 'Save' : 'Create'} action={action} onClose={onClose} />
       </Form>
     </Dialog>
   );

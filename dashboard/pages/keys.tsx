@@ -2,11 +2,13 @@ import { useState } from 'preact/hooks';
 import { ask } from '../api.ts';
 import { ago, count, date } from '../format.ts';
 import { useLoad } from '../load.ts';
+import { AddButton } from '../parts/add-button.tsx';
 import { Tick } from '../parts/field.tsx';
-import { Icon } from '../parts/icon.tsx';
 import { Badge, Busy, Empty, ErrorNote, Progress } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
+import { Pager } from '../parts/pager.tsx';
 import { type Column, Table } from '../parts/table.tsx';
+import { Verb } from '../parts/verb.tsx';
 import { addressOf, choose, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Key } from '../shapes.ts';
@@ -46,12 +48,7 @@ export function Keys() {
     <Page
       title="Keys"
       lead="What applications call with, what they may spend, and what they did."
-      actions={
-        <button type="button" class="primary" onClick={() => choose({ create: '1' })}>
-          <Icon name="plus" />
-          Create a key
-        </button>
-      }
+      actions={<AddButton text="Create a key" onClick={() => choose({ create: '1' })} />}
     >
       <div class="toolbar">
         <Tick
@@ -63,35 +60,18 @@ export function Keys() {
       <ErrorNote message={error} />
       {!data && busy && <Busy what="Fetching the keys…" />}
       {data && <KeyList keys={data} onVerb={(verb, subject) => setDoing({ verb, subject })} />}
-      {data && (data.length === keysPerPage || offset > 0) && <Pager offset={offset} keys={data} />}
+      {data && (data.length === keysPerPage || offset > 0) && (
+        <Pager
+          label="Pages of keys"
+          offset={offset}
+          perPage={keysPerPage}
+          isFull={data.length === keysPerPage}
+        />
+      )}
       {isCreating && <KeyForm onDone={done} onClose={() => choose({ create: null })} />}
       {doing && <KeyVerbs {...doing} onDone={done} onClose={() => setDoing(undefined)} />}
       {issued && <SecretBox issued={issued} onClose={() => setIssued(undefined)} />}
     </Page>
-  );
-}
-
-function Pager({ offset, keys }: { readonly offset: number; readonly keys: readonly Key[] }) {
-  const turn = (to: number) => choose({ offset: to > 0 ? String(to) : null });
-  return (
-    <nav class="pager buttons" aria-label="Pages of keys">
-      <button
-        type="button"
-        class="quiet"
-        disabled={offset === 0}
-        onClick={() => turn(offset - keysPerPage)}
-      >
-        Back
-      </button>
-      <button
-        type="button"
-        class="quiet"
-        disabled={keys.length < keysPerPage}
-        onClick={() => turn(offset + keysPerPage)}
-      >
-        More
-      </button>
-    </nav>
   );
 }
 
@@ -188,15 +168,7 @@ function Verbs({ keyObject, onVerb }: VerbsProps) {
   return (
     <span class="verbs">
       {verbs.map(([verb, text]) => (
-        <button
-          key={verb}
-          type="button"
-          class="link"
-          aria-label={`${text} ${of}`}
-          onClick={() => onVerb(verb)}
-        >
-          {text}
-        </button>
+        <Verb key={verb} text={text} label={`${text} ${of}`} onClick={() => onVerb(verb)} />
       ))}
     </span>
   );

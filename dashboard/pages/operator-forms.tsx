@@ -4,6 +4,7 @@ import { count, time } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
 import { Confirm, Dialog } from '../parts/dialog.tsx';
 import { Form, TextField } from '../parts/field.tsx';
+import { FormEnd } from '../parts/form-end.tsx';
 import { Busy, ErrorNote } from '../parts/notes.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { useSession } from '../session.ts';
@@ -57,29 +58,9 @@ export function TenantForm({ tenant, onDone, onClose }: FormProps & { tenant?: T
             onValue={setAtOnce}
           />
         </div>
-        <ErrorNote message={action.error} />
-        <Buttons verb={tenant ? 'Save' : 'Create'} isBusy={action.busy} onClose={onClose} />
+        <FormEnd verb={tenant ? 'Save' : 'Create'} action={action} onClose={onClose} />
       </Form>
     </Dialog>
-  );
-}
-
-interface ButtonsProps {
-  readonly verb: string;
-  readonly isBusy: boolean;
-  readonly onClose: () => void;
-}
-
-function Buttons({ verb, isBusy, onClose }: ButtonsProps) {
-  return (
-    <footer class="buttons">
-      <button type="button" class="quiet" onClick={onClose}>
-        Cancel
-      </button>
-      <button type="submit" class="primary" disabled={isBusy}>
-        {verb}
-      </button>
-    </footer>
   );
 }
 
@@ -146,8 +127,7 @@ export function GrantForm({ tenant, onDone, onClose }: FormProps & { tenant: Ten
           required
         />
         <TextField label="Note" value={note} onValue={setNote} />
-        <ErrorNote message={action.error} />
-        <Buttons verb="Book" isBusy={action.busy} onClose={onClose} />
+        <FormEnd verb="Book" action={action} onClose={onClose} />
       </Form>
       <h3>Grants and corrections</h3>
       <ErrorNote message={error} />

@@ -2,10 +2,12 @@ import { useState } from 'preact/hooks';
 import { ask } from '../api.ts';
 import { count, date } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { Icon } from '../parts/icon.tsx';
+import { AddButton } from '../parts/add-button.tsx';
 import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card } from '../parts/page.tsx';
+import { Pager } from '../parts/pager.tsx';
 import { type Column, Table } from '../parts/table.tsx';
+import { Verb } from '../parts/verb.tsx';
 import { choose, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Tenant } from '../shapes.ts';
@@ -16,7 +18,7 @@ import { GrantForm, TenantForm, TenantSwitch } from './operator-forms.tsx';
 
 const tenantsPerPage = 100;
 
-type Verb = 'grant' | 'key' | 'edit' | 'switch';
+type TenantVerb = 'grant' | 'key' | 'edit' | 'switch';
 
 interface TenantSectionProps {
   readonly onChange: () => void;
@@ -30,7 +32,7 @@ export function TenantSection({ onChange }: TenantSectionProps) {
   const { data, error, busy, reload } = useLoad(path, async (signal) => {
     return (await ask<{ data: Tenant[] }>(path, { key, signal })).data;
   });
-  const [doing, setDoing] = useState<{ readonly verb: Verb; readonly tenant: Tenant }>();
+  const [doing, setDoing] = useState<{ readonly verb: TenantVerb; readonly tenant: Tenant }>();
   const [issued, setIssued] = useState<IssuedKey>();
   const done = (key?: IssuedKey) => {
     setDoing(undefined);
@@ -42,18 +44,18 @@ export function TenantSection({ onChange }: TenantSectionProps) {
   return (
     <Card
       title="Tenants"
-      actions={
-        <button type="button" class="primary" onClick={() => choose({ create: '1' })}>
-          <Icon name="plus" />
-          Create a tenant
-        </button>
-      }
+      actions={<AddButton text="Create a tenant" onClick={() => choose({ create: '1' })} />}
     >
       <ErrorNote message={error} />
       {!data && busy && <Busy what="Fetching the tenants…" />}
       {data && <List tenants={data} onVerb={(verb, tenant) => setDoing({ verb, tenant })} />}
       {(offset > 0 || data?.length === tenantsPerPage) && (
-        <Pager offset={offset} isFull={data?.length === tenantsPerPage} />
+        <Pager
+          label="Pages of tenants"
+          offset={offset}
+          perPage={tenantsPerPage}
+          isFull={data?.length === tenantsPerPage}
+        />
       )}
       {query.get('create') === '1' && (
         <TenantForm onDone={done} onClose={() => choose({ create: null })} />
@@ -65,7 +67,7 @@ export function TenantSection({ onChange }: TenantSectionProps) {
 }
 
 interface DoingProps {
-  readonly verb: Verb;
+  readonly verb: TenantVerb;
   readonly tenant: Tenant;
   readonly onDone: (issued?: IssuedKey) => void;
   readonly onClose: () => void;
@@ -80,38 +82,9 @@ function Doing({ verb, tenant, onDone, onClose }: DoingProps) {
   return <KeyForm path={path} onDone={onDone} onClose={onClose} />;
 }
 
-interface PagerProps {
-  readonly offset: number;
-  readonly isFull: boolean;
-}
-
-function Pager({ offset, isFull }: PagerProps) {
-  const turn = (to: number) => choose({ offset: to > 0 ? String(to) : null });
-  return (
-    <nav class="pager buttons" aria-label="Pages of tenants">
-      <button
-        type="button"
-        class="quiet"
-        disabled={offset === 0}
-        onClick={() => turn(offset - tenantsPerPage)}
-      >
-        Back
-      </button>
-      <button
-        type="button"
-        class="quiet"
-        disabled={!isFull}
-        onClick={() => turn(offset + tenantsPerPage)}
-      >
-        More
-      </button>
-    </nav>
-  );
-}
-
 interface ListProps {
   readonly tenants: readonly Tenant[];
-  readonly onVerb: (verb: Verb, tenant: Tenant) => void;
+  readonly onVerb: (verb: TenantVerb, tenant: Tenant) => void;
 }
 
 function List({ tenants, onVerb }: ListProps) {
@@ -152,11 +125,11 @@ const limit = (value: number | null) => (value === null ? 'the usual' : count(va
 
 interface VerbsProps {
   readonly tenant: Tenant;
-  readonly onVerb: (verb: Verb) => void;
+  readonly onVerb: (verb: TenantVerb) => void;
 }
 
 function Verbs({ tenant, onVerb }: VerbsProps) {
-  const verbs: [Verb, string][] = [
+  const verbs: [TenantVerb, string][] = [
     ['grant', 'Credits'],
     ['key', 'New key'],
     ['edit', 'Edit'],
@@ -165,15 +138,12 @@ function Verbs({ tenant, onVerb }: VerbsProps) {
   return (
     <span class="verbs">
       {verbs.map(([verb, text]) => (
-        <button
+        <Verb
           key={verb}
-          type="button"
-          class="link"
-          aria-label={`${text}: ${tenant.name}`}
+          text={text}
+          label={`${text}: ${tenant.name}`}
           onClick={() => onVerb(verb)}
-        >
-          {text}
-        </button>
+        />
       ))}
     </span>
   );

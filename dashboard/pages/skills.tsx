@@ -1,12 +1,14 @@
 import { useState } from 'preact/hooks';
 import { ask } from '../api.ts';
 import { useAction, useLoad } from '../load.ts';
+import { AddButton } from '../parts/add-button.tsx';
 import { Confirm, Dialog } from '../parts/dialog.tsx';
 import { AreaField, Form, TextField } from '../parts/field.tsx';
-import { Icon } from '../parts/icon.tsx';
+import { FormEnd } from '../parts/form-end.tsx';
 import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { type Column, Table } from '../parts/table.tsx';
+import { Verb } from '../parts/verb.tsx';
 import { choose, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { Skill } from '../shapes.ts';
@@ -27,12 +29,7 @@ export function Skills() {
     <Page
       title="Skills"
       lead="Named instructions that a request can ask for; the gateway adds them to the prompt."
-      actions={
-        <button type="button" class="primary" onClick={() => choose({ skill: ' ' })}>
-          <Icon name="plus" />
-          Write a skill
-        </button>
-      }
+      actions={<AddButton text="Write a skill" onClick={() => choose({ skill: ' ' })} />}
     >
       <ErrorNote message={error} />
       {!data && busy && <Busy what="Fetching the skills…" />}
@@ -91,34 +88,28 @@ function List({ skills, onDelete }: ListProps) {
     { title: 'What it does', cell: ({ description }) => description },
     {
       title: 'Actions',
-      cell: (skill) => (
-        <span class="verbs">
-          <button
-            type="button"
-            class="link"
-            aria-label={`${skill.source === 'built_in' ? 'Replace' : 'Edit'} ${skill.name}`}
-            onClick={() => choose({ skill: skill.name })}
-          >
-            {skill.source === 'built_in' ? 'Replace' : 'Edit'}
-          </button>
-          {skill.source === 'customer' && (
-            <button
-              type="button"
-              class="link"
-              aria-label={`Delete ${skill.name}`}
-              onClick={() => onDelete(skill)}
-            >
-              Delete
-            </button>
-          )}
-        </span>
-      ),
+      cell: (skill) => <Verbs skill={skill} onDelete={() => onDelete(skill)} />,
     },
   ];
   return (
     <Card>
       <Table label="Skills" columns={columns} rows={skills} rowKey={({ name }) => name} />
     </Card>
+  );
+}
+
+interface VerbsProps {
+  readonly skill: Skill;
+  readonly onDelete: () => void;
+}
+
+function Verbs({ skill: { name, source }, onDelete }: VerbsProps) {
+  const edit = source === 'built_in' ? 'Replace' : 'Edit';
+  return (
+    <span class="verbs">
+      <Verb text={edit} label={`${edit} ${name}`} onClick={() => choose({ skill: name })} />
+      {source === 'customer' && <Verb text="Delete" label={`Delete ${name}`} onClick={onDelete} />}
+    </span>
   );
 }
 
@@ -177,15 +168,7 @@ function Fields({ name, before, onDone, onClose }: FieldsProps) {
         value={instructions}
         onValue={setInstructions}
       />
-      <ErrorNote message={action.error} />
-      <footer class="buttons">
-        <button type="button" class="quiet" onClick={onClose}>
-          Cancel
-        </button>
-        <button type="submit" class="primary" disabled={action.busy}>
-          Save
-        </button>
-      </footer>
+      <FormEnd verb="Save" action={action} onClose={onClose} />
     </Form>
   );
 }

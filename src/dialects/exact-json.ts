@@ -3,15 +3,13 @@
  * float would change: such numbers are carried as the text they came in.
  */
 import { jsonDepthMax } from '../core/bounds.ts';
+import { isDeeperThan, nestsDeeperThan, scanAboveLength } from '../core/json-depth.ts';
 
 /** Also true for long digits inside a text, which then only costs time. */
 const longNumber = /\d{16}/;
 
 /** A text this short cannot nest deep enough to hurt. */
 const harmlessLength = 4_096;
-
-/** From here on a look at the text costs less than what it could become. */
-const scannedLength = 256 * 1024;
 
 /** Numbers of a JSON text that a float may change, and harmless digits of its texts. */
 export function longNumbersIn(text: string): readonly string[] {
@@ -42,35 +40,12 @@ function writtenAs(source: string, value: number): unknown {
   return number;
 }
 
-/** Looks at a long text before it is parsed: a million brackets make a hundred megabytes. */
-function nestsDeeperThan(levels: number, text: string): boolean {
-  let depth = 0;
-  let inString = false;
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    if (inString) {
-      if (code === 0x5c) at++;
-      else if (code === 0x22) inString = false;
-    } else if (code === 0x22) inString = true;
-    else if (code === 0x5b || code === 0x7b) {
-      if (++depth > levels) return true;
-    } else if (code === 0x5d || code === 0x7d) depth--;
-  }
-  return false;
-}
-
-function isDeeperThan(levels: number, value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  if (levels === 0) return true;
-  return Object.values(value).some((part) => isDeeperThan(levels - 1, part));
-}
-
 /**
  * Like `JSON.parse`, but exact for what is written back, and undefined for what is no JSON or
  * nested too deep: writing 200,000 levels back takes seconds and then overflows the stack.
  */
 export function parseExact(text: string): unknown {
-  if (text.length > scannedLength && nestsDeeperThan(jsonDepthMax, text)) return undefined;
+  if (text.length > scanAboveLength && nestsDeeperThan(jsonDepthMax, text)) return undefined;
   try {
     const value: unknown = JSON.parse(text);
     if (text.length > harmlessLength && isDeeperThan(jsonDepthMax, value)) return undefined;

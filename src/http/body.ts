@@ -1,9 +1,7 @@
 import { bodyBytesPerSecondMin, bodyStallMs, jsonDepthMax } from '../core/bounds.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import { isObject } from '../core/json.ts';
-
-/** Bodies above this are scanned for nesting before they are parsed: parsing would block longer. */
-const scanAboveBytes = 256 * 1024;
+import { isDeeperThan, nestsDeeperThan, scanAboveLength } from '../core/json-depth.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
@@ -19,12 +17,12 @@ export async function readJson(request: Request, bytesMax: number): Promise<Json
   refuseOtherTypes(request, 'application/json');
   refuseEncodings(request);
   const bytes = await readBytes(request, bytesMax);
-  if (bytes.length > scanAboveBytes && nestsDeeper(bytes, jsonDepthMax)) throw tooDeep();
   const text = decode(bytes);
+  if (text.length > scanAboveLength && nestsDeeperThan(jsonDepthMax, text)) throw tooDeep();
   const value = parse(text);
   if (!isObject(value)) throw invalidRequest('The request body must be a JSON object.');
   // A short text has no room for so many brackets.
-  if (text.length > jsonDepthMax && isDeeper(value, jsonDepthMax)) throw tooDeep();
+  if (text.length > jsonDepthMax && isDeeperThan(jsonDepthMax, value)) throw tooDeep();
   return { value, text, bytes };
 }
 
@@ -117,31 +115,4 @@ function brokenOff(): GatewayError {
 
 function tooDeep(): GatewayError {
   return invalidRequest(`The request body nests deeper than ${jsonDepthMax} levels.`);
-}
-
-/** Counts brackets outside of strings. */
-function nestsDeeper(bytes: Uint8Array, depthMax: number): boolean {
-  let depth = 0;
-  let inString = false;
-  for (let i = 0; i < bytes.length; i++) {
-    const byte = bytes[i];
-    if (inString) {
-      if (byte === 0x5c) i++;
-      else if (byte === 0x22) inString = false;
-    } else if (byte === 0x22) inString = true;
-    else if (byte === 0x5b || byte === 0x7b) {
-      if (++depth > depthMax) return true;
-    } else if (byte === 0x5d || byte === 0x7d) depth--;
-  }
-  return false;
-}
-
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  if (levels === 0) return true;
-  if (Array.isArray(value)) return value.some((item) => isDeeper(item, levels - 1));
-  for (const key in value) {
-    if (isDeeper((value as Record<string, unknown>)[key], levels - 1)) return true;
-  }
-  return false;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
+import { callerOf } from '../../tests/support/caller.ts';
 import { nothingSpent } from '../auth/key-spending.ts';
-import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import { noSums } from '../record/analytics.ts';
 import { type CustomerParts, customerRoutes } from './customer.ts';
@@ -8,19 +8,7 @@ import { Exchange } from './exchange.ts';
 
 /** The store goes away: before the first word, and in the middle of a table. */
 
-const caller: Caller = {
-  tenantId: 'acme',
-  keyId: 'key_a',
-  kind: 'management',
-  scopes: null,
-  models: null,
-  requestsPerMinute: null,
-  concurrentRequests: null,
-  cacheMode: null,
-  limitCredits: null,
-  limitReset: null,
-  expiresAt: null,
-};
+const caller = callerOf('acme', { keyId: 'key_a', kind: 'management' });
 
 const cut = new Error('Connection terminated unexpectedly');
 const refuse = () => Promise.reject(cut);

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { callerOf } from '../../tests/support/caller.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import { Admission } from './admit.ts';
@@ -9,22 +10,7 @@ import { SharedPlaces } from './shared-places.ts';
 
 const noon = Date.UTC(2026, 10, 15, 12);
 
-function caller(change: Partial<Caller> = {}): Caller {
-  return {
-    tenantId: 'acme',
-    keyId: 'key_1',
-    kind: 'routing',
-    scopes: null,
-    models: null,
-    requestsPerMinute: null,
-    concurrentRequests: null,
-    cacheMode: null,
-    limitCredits: null,
-    limitReset: null,
-    expiresAt: null,
-    ...change,
-  };
-}
+const caller = (change: Partial<Caller> = {}) => callerOf('acme', { keyId: 'key_1', ...change });
 
 function newAdmission(now = noon): Admission {
   const defaults = { requestsPerMinute: 2, concurrentRequests: 1 };

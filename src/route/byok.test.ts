@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'bun:test';
-import type { Model, Provider } from '../config/config.ts';
-import type { RoutePreferences } from '../core/ask.ts';
+import { callerOf } from '../../tests/support/caller.ts';
+import { modelAt, providerNamed } from '../../tests/support/offers.ts';
+import type { Provider } from '../config/config.ts';
+import { noPreferences, type RoutePreferences } from '../core/ask.ts';
 import type { Credential } from '../core/byok.ts';
-import type { Caller } from '../core/caller.ts';
 import { Secret } from '../core/secret.ts';
 import { withOwnAccounts } from './byok.ts';
 import { Catalogue, type Offer } from './catalogue.ts';
@@ -10,35 +11,12 @@ import { Health } from './health.ts';
 import { plan } from './plan.ts';
 
 function provider(name: string, change: Partial<Provider> = {}): Provider {
-  return {
-    name,
-    dialect: 'openai',
+  return providerNamed(name, {
     baseUrl: `http://${name}.test/v1`,
     apiKey: new Secret(`operator-${name}`),
     headers: { 'x-account': new Secret('operator-header') },
-    timeoutMs: 1,
-    idleTimeoutMs: 1,
-    shared: true,
-    byokBaseUrl: false,
-    quirks: {},
     ...change,
-  };
-}
-
-function model(id: string, providers: readonly string[]): Model {
-  return {
-    id,
-    name: id,
-    input_modalities: ['text'],
-    output_modalities: ['text'],
-    features: [],
-    endpoints: providers.map((name, priority) => ({
-      provider: name,
-      model: `${id}@${name}`,
-      priority,
-      pricing: { prompt: '1', completion: '1' },
-    })),
-  };
+  });
 }
 
 const providers = [
@@ -49,9 +27,9 @@ const providers = [
 ];
 const catalogue = new Catalogue(
   [
-    model('acme/a', ['north', 'south']),
-    model('acme/closed', ['closed']),
-    model('acme/open', ['open']),
+    modelAt('acme/a', [{ provider: 'north' }, { provider: 'south' }]),
+    modelAt('acme/closed', [{ provider: 'closed' }]),
+    modelAt('acme/open', [{ provider: 'open' }]),
   ],
   new Map(providers.map((one) => [one.name, one])),
 );
@@ -62,30 +40,7 @@ function credential(at: string, change: Partial<Credential> = {}): Credential {
   return { provider: at, apiKey, baseUrl: null, mode: 'byok_first', scope, ...change };
 }
 
-const caller: Caller = {
-  tenantId: 't',
-  keyId: 'k',
-  kind: 'routing',
-  scopes: null,
-  models: null,
-  requestsPerMinute: null,
-  concurrentRequests: null,
-  cacheMode: null,
-  limitCredits: null,
-  limitReset: null,
-  expiresAt: null,
-};
-
-const noWishes: RoutePreferences = {
-  order: [],
-  only: null,
-  ignore: [],
-  allowFallbacks: true,
-  sort: null,
-  route: 'fallback',
-  maxPrice: { prompt: null, completion: null },
-  requireParameters: false,
-};
+const caller = callerOf('t');
 
 interface Setting {
   readonly alias?: string;
@@ -95,7 +50,7 @@ interface Setting {
 
 function planOffers(credentials: readonly Credential[], setting: Setting = {}): readonly Offer[] {
   const { alias = 'acme/a', wishes = {}, health = new Health() } = setting;
-  const ask = { models: [alias], preferences: { ...noWishes, ...wishes }, parameters: [] };
+  const ask = { models: [alias], preferences: { ...noPreferences, ...wishes }, parameters: [] };
   return plan(ask, caller, {
     catalogue: withOwnAccounts(catalogue, credentials, 500),
     health,

@@ -1,88 +1,29 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import type { Model, Provider } from '../config/config.ts';
-import type { RoutePreferences } from '../core/ask.ts';
+import { callerOf } from '../../tests/support/caller.ts';
+import { modelAt, providerNamed } from '../../tests/support/offers.ts';
+import { noPreferences, type RoutePreferences } from '../core/ask.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import { Catalogue, type Offer } from './catalogue.ts';
 import { Health } from './health.ts';
 import { plan } from './plan.ts';
 
-function provider(name: string): Provider {
-  return {
-    name,
-    dialect: 'openai',
-    baseUrl: 'http://vendor.test/v1',
-    apiKey: null,
-    headers: {},
-    timeoutMs: 1,
-    idleTimeoutMs: 1,
-    shared: true,
-    byokBaseUrl: false,
-    quirks: {},
-  };
-}
-
-interface At {
-  readonly provider: string;
-  readonly priority?: number;
-  readonly prompt?: string;
-}
-
-function model(id: string, endpoints: readonly At[]): Model {
-  return {
-    id,
-    name: id,
-    input_modalities: ['text'],
-    output_modalities: ['text'],
-    features: [],
-    endpoints: endpoints.map((at, i) => ({
-      provider: at.provider,
-      model: `${id}@${at.provider}`,
-      priority: at.priority ?? i,
-      pricing: { prompt: at.prompt ?? '1', completion: '1' },
-    })),
-  };
-}
-
 const names = ['north', 'east', 'south'];
 const catalogue = new Catalogue(
   [
-    model('acme/a', [
+    modelAt('acme/a', [
       { provider: 'north', prompt: '3' },
       { provider: 'east', prompt: '1' },
       { provider: 'south', prompt: '2' },
     ]),
-    model('acme/b', [{ provider: 'east', prompt: '0.5' }]),
-    model('acme/idle', [{ provider: 'gone' }]),
+    modelAt('acme/b', [{ provider: 'east', prompt: '0.5' }]),
+    modelAt('acme/idle', [{ provider: 'gone' }]),
   ],
-  new Map(names.map((name) => [name, provider(name)])),
+  new Map(names.map((name) => [name, providerNamed(name)])),
 );
 
-const caller: Caller = {
-  tenantId: 't',
-  keyId: 'k',
-  kind: 'routing',
-  scopes: null,
-  models: null,
-  requestsPerMinute: null,
-  concurrentRequests: null,
-  cacheMode: null,
-  limitCredits: null,
-  limitReset: null,
-  expiresAt: null,
-};
-
-const noWishes: RoutePreferences = {
-  order: [],
-  only: null,
-  ignore: [],
-  allowFallbacks: true,
-  sort: null,
-  route: 'fallback',
-  maxPrice: { prompt: null, completion: null },
-  requireParameters: false,
-};
+const caller = callerOf('t');
 
 interface Setting {
   readonly models?: readonly string[];
@@ -97,7 +38,7 @@ interface Setting {
 function planned(setting: Setting = {}): string[] {
   const { models = ['acme/a'], wishes = {}, parameters = [] } = setting;
   const offers = plan(
-    { models, preferences: { ...noWishes, ...wishes }, parameters },
+    { models, preferences: { ...noPreferences, ...wishes }, parameters },
     setting.caller ?? caller,
     {
       catalogue,

@@ -1,24 +1,14 @@
 import { expect, test } from 'bun:test';
-import type { Model, Provider } from '../config/config.ts';
+import { callerOf } from '../../tests/support/caller.ts';
+import { providerNamed } from '../../tests/support/offers.ts';
+import type { Model } from '../config/config.ts';
 import { noPreferences } from '../core/ask.ts';
-import type { Caller } from '../core/caller.ts';
 import type { Count } from '../dialects/count.ts';
 import { Catalogue } from '../route/catalogue.ts';
 import { Health } from '../route/health.ts';
 import { makeCountUpstream } from './counting.ts';
 
-const provider: Provider = {
-  name: 'north',
-  dialect: 'anthropic',
-  baseUrl: 'http://vendor.test/v1',
-  apiKey: null,
-  headers: {},
-  timeoutMs: 1_000,
-  idleTimeoutMs: 1_000,
-  shared: true,
-  byokBaseUrl: false,
-  quirks: {},
-};
+const provider = providerNamed('north', { dialect: 'anthropic' });
 const endpoint = { provider: 'north', pricing: { prompt: '1', completion: '1' } };
 const model: Model = {
   id: 'acme/a',
@@ -31,19 +21,7 @@ const model: Model = {
     { ...endpoint, model: 'second', priority: 1 },
   ],
 };
-const caller: Caller = {
-  tenantId: 't',
-  keyId: 'k',
-  kind: 'routing',
-  scopes: null,
-  models: null,
-  requestsPerMinute: null,
-  concurrentRequests: null,
-  cacheMode: null,
-  limitCredits: null,
-  limitReset: null,
-  expiresAt: null,
-};
+const caller = callerOf('t');
 
 test('a count leaves the probe of a recovering provider to a request that judges it', async () => {
   let now = 1_000_000;

@@ -24,6 +24,7 @@ import { FileObjects } from '../../src/store/objects-files.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { makeTenant } from '../contracts/engines.ts';
 import { wavFile } from './audio-files.ts';
+import { callerOf } from './caller.ts';
 
 /** Two credits a character; the books take every request id once, like the real ones. */
 export class PlayedRunner implements JobRunner {
@@ -140,19 +141,7 @@ export class JobBench {
   async newCaller(): Promise<Caller> {
     const tenant = makeTenant();
     await this.store.directory.addTenant(tenant);
-    return {
-      tenantId: tenant.id,
-      keyId: 'key_of_the_caller',
-      kind: 'routing',
-      scopes: null,
-      models: null,
-      requestsPerMinute: null,
-      concurrentRequests: null,
-      cacheMode: null,
-      limitCredits: null,
-      limitReset: null,
-      expiresAt: null,
-    };
+    return callerOf(tenant.id, { keyId: 'key_of_the_caller' });
   }
 
   async speech(caller: Caller, input: string, more: object = {}): Promise<string> {

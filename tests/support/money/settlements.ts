@@ -3,22 +3,7 @@ import { noUsage } from '../../../src/core/usage.ts';
 import type { Settlement } from '../../../src/ledger/ledger-store.ts';
 import { noCharges, type RequestRecord } from '../../../src/record/request-record.ts';
 
-export function callerOf(tenantId: string, change: Partial<Caller> = {}): Caller {
-  return {
-    tenantId,
-    keyId: 'key_test',
-    kind: 'routing',
-    scopes: null,
-    models: null,
-    requestsPerMinute: null,
-    concurrentRequests: null,
-    cacheMode: null,
-    limitCredits: null,
-    limitReset: null,
-    expiresAt: null,
-    ...change,
-  };
-}
+export { callerOf } from '../caller.ts';
 
 /** A request that ended well and cost so much, on its wallet alone. */
 export function settlementOf(

@@ -1,0 +1,29 @@
+import { choose } from '../place.ts';
+
+interface PagerProps {
+  readonly label: string;
+  readonly offset: number;
+  readonly perPage: number;
+  /** A full page may be followed by another. */
+  readonly isFull: boolean;
+}
+
+/** Turns the pages of a list whose length nobody has counted. */
+export function Pager({ label, offset, perPage, isFull }: PagerProps) {
+  const turn = (to: number) => choose({ offset: to > 0 ? String(to) : null });
+  return (
+    <nav class="pager buttons" aria-label={label}>
+      <button
+        type="button"
+        class="quiet"
+        disabled={offset === 0}
+        onClick={() => turn(offset - perPage)}
+      >
+        Back
+      </button>
+      <button type="button" class="quiet" disabled={!isFull} onClick={() => turn(offset + perPage)}>
+        More
+      </button>
+    </nav>
+  );
+}

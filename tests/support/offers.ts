@@ -1,0 +1,42 @@
+import type { Model, Provider } from '../../src/config/config.ts';
+
+/** A provider that is there for all, at an address that nobody calls. */
+export function providerNamed(name: string, change: Partial<Provider> = {}): Provider {
+  return {
+    name,
+    dialect: 'openai',
+    baseUrl: 'http://vendor.test/v1',
+    apiKey: null,
+    headers: {},
+    timeoutMs: 1,
+    idleTimeoutMs: 1,
+    shared: true,
+    byokBaseUrl: false,
+    quirks: {},
+    ...change,
+  };
+}
+
+interface At {
+  readonly provider: string;
+  /** Without one, the endpoints are tried as they are listed. */
+  readonly priority?: number;
+  readonly prompt?: string;
+}
+
+/** A model of texts, called `<id>@<provider>` at each of its endpoints. */
+export function modelAt(id: string, endpoints: readonly At[]): Model {
+  return {
+    id,
+    name: id,
+    input_modalities: ['text'],
+    output_modalities: ['text'],
+    features: [],
+    endpoints: endpoints.map(({ provider, priority, prompt = '1' }, i) => ({
+      provider,
+      model: `${id}@${provider}`,
+      priority: priority ?? i,
+      pricing: { prompt, completion: '1' },
+    })),
+  };
+}
