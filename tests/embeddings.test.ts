@@ -354,6 +354,16 @@ describe('Cohere', () => {
     expect(reply.json.model).toBe('test/cohere');
   });
 
+  test('is not sent fields of any name; those that no header can hold are not told', async () => {
+    const odd = { '\0': 1, 'two\nlines': 1, ж: 1, '😀': 1, '': 1, ['x'.repeat(65)]: 1 };
+    const many = Array.from({ length: 5_000 }, (_, at): [string, number] => [`odd-${at}`, 1]);
+    const wish = { model: 'test/cohere', input: 'sunny day 1', ...odd, user: 'ann' };
+    expect((await embed(wish)).headers.get('x-tollgate-dropped-params')).toBe('user');
+    const reply = await embed({ ...wish, ...Object.fromEntries(many) });
+    expect(reply.status).toBe(200);
+    expect(reply.headers.get('x-tollgate-dropped-params')?.split(', ')).toHaveLength(50);
+  });
+
   test('gets 96 texts at a time; their order is kept and there is one bill', async () => {
     others.tokensPerText = 3;
     const wish = { model: 'test/cohere', input: texts(500), encoding_format: 'base64' };

@@ -164,11 +164,12 @@ export const bodyStallMs = 30_000;
 /** The slowest pace of a long body: 128 kbit/s, a phone at the edge of its cell. */
 export const bodyBytesPerSecondMin = 16 * 1024;
 
-/** A new connection that has not said what it wants by then is nobody's client. */
-export const headersWaitSeconds = 10;
-
 /** Arguments of tool calls that wait for the call before them; 1 MB is a whole file. */
 export const waitingArgumentsMax = 4 * 1024 * 1024;
+
+/** Tool calls of one streamed answer, and the length of their ids and names: both are kept. */
+export const callsPerAnswerMax = 1_024;
+export const callNamesLengthMax = 4 * 1024 * 1024;
 
 /** Blocks of one upstream answer that are open at the same time; honest ones have one. */
 export const openBlocksMax = 64;

@@ -5,12 +5,12 @@
 import { eventBytesMax } from '../core/bounds.ts';
 import type { SseMessage } from './dialect.ts';
 
-/** The upstream sent one event that no honest answer needs. */
+/** The upstream sent an event that no honest answer needs, or one too many of them. */
 export class EventTooLarge extends Error {
   override readonly name = 'EventTooLarge';
 
-  constructor() {
-    super(`The upstream sent an event of more than ${eventBytesMax} characters.`);
+  constructor(what = `an event of more than ${eventBytesMax} characters`) {
+    super(`The upstream sent ${what}.`);
   }
 }
 

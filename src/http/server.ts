@@ -1,5 +1,4 @@
 import type { Authenticator } from '../auth/authenticate.ts';
-import { headersWaitSeconds } from '../core/bounds.ts';
 import { asGatewayError, GatewayError, invalidRequest } from '../core/errors.ts';
 import type { Answers } from '../telemetry/answers.ts';
 import { type Log, reason } from '../telemetry/log.ts';
@@ -57,13 +56,10 @@ export class HttpServer {
       hostname: host,
       port,
       reusePort,
-      idleTimeout: headersWaitSeconds,
+      // Streams may be silent for minutes while a model thinks; our own deadlines cut them.
+      idleTimeout: 0,
       maxRequestBodySize: bodyBytesCeiling,
-      fetch: (request, server) => {
-        // Models may think for minutes; from here on our own deadlines cut what stalls.
-        server.timeout(request, 0);
-        return this.#serve(request);
-      },
+      fetch: (request) => this.#serve(request),
       error: (thrown) => this.#lastResort(thrown),
     });
     return this.#server.port ?? port;

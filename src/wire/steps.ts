@@ -84,9 +84,9 @@ interface LinkSurroundings {
   readonly telemetry: Telemetry;
 }
 
-/** One try at one offer, tied to the call it is made for. */
 const isPlainName = /^[\w.[\]-]{1,64}$/;
 
+/** One try at one offer, tied to the call it is made for. */
 class CallLink implements Link {
   readonly identity: Link['identity'];
   readonly outputTokensMax: number | null;

@@ -1,8 +1,9 @@
 /** An answer told in our words, as the events of an Anthropic stream. */
 import type { Citation, FinishReason } from '../../core/answer.ts';
-import { waitingArgumentsMax } from '../../core/bounds.ts';
+import { callNamesLengthMax, callsPerAnswerMax, waitingArgumentsMax } from '../../core/bounds.ts';
 import type { GatewayError } from '../../core/errors.ts';
 import type { ClientWords, ReplyClosing, ReplyIdentity, StreamWriter } from '../dialect.ts';
+import { EventTooLarge } from '../event-stream.ts';
 import { citationOf, imageBlock, messageId, stopFields } from './answer-words.ts';
 import { anthropicErrorType } from './error-type.ts';
 import { JsonEnd } from './json-end.ts';
@@ -30,6 +31,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   #open: OpenBlock | undefined;
   readonly #waiting = new Map<number, WaitingCall>();
   #waitingLength = 0;
+  #namesLength = 0;
   #hasTools = false;
   #isRefused = false;
   #reason: FinishReason = 'stop';
@@ -64,6 +66,10 @@ export class AnthropicStreamWriter implements StreamWriter {
 
   toolCall(call: number, id: string, name: string): void {
     this.#hasTools = true;
+    this.#namesLength += id.length + name.length;
+    if (this.#waiting.size >= callsPerAnswerMax || this.#namesLength > callNamesLengthMax) {
+      throw new EventTooLarge('more tool calls than anybody could run');
+    }
     this.#waiting.set(call, { call, id, name, json: '' });
     if (this.#open?.kind !== 'tool' || this.#open.end.isOver) this.#openNextTool();
   }

@@ -1,9 +1,11 @@
 /** Answers of OpenAI-style upstreams in our own words. */
 import type { AnswerListener, FinishReason } from '../../core/answer.ts';
+import { waitingArgumentsMax } from '../../core/bounds.ts';
 import { isObject } from '../../core/json.ts';
 import { markSignature } from '../../core/signature.ts';
 import type { Usage } from '../../core/usage.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
+import { EventTooLarge } from '../event-stream.ts';
 import { parseExact } from '../exact-json.ts';
 import { failureInside, malformed, readErrorObject } from '../failure.ts';
 import { ChunkRepair } from './chunk.ts';
@@ -31,6 +33,7 @@ interface OpenCall {
 export class AnswerTeller {
   readonly #to: AnswerListener;
   readonly #calls = new Map<unknown, OpenCall>();
+  #waitingLength = 0;
 
   constructor(to: AnswerListener) {
     this.#to = to;
@@ -87,7 +90,14 @@ export class AnswerTeller {
     if (open.name !== '') this.#open(open);
     if (!isText(body.arguments)) return;
     if (open.isTold) this.#to.toolArguments(open.number, body.arguments);
-    else open.waiting += body.arguments;
+    else this.#wait(open, body.arguments);
+  }
+
+  #wait(call: OpenCall, json: string): void {
+    call.waiting += json;
+    this.#waitingLength += json.length;
+    if (this.#waitingLength <= waitingArgumentsMax) return;
+    throw new EventTooLarge('arguments of tool calls that have no names');
   }
 
   #open(call: OpenCall): void {

@@ -1,9 +1,11 @@
 /** Tool calls as clients can put them together: every call with its own index, id and type. */
+import { callNamesLengthMax, callsPerAnswerMax } from '../../core/bounds.ts';
 import { randomText } from '../../core/ids.ts';
 import { isObject } from '../../core/json.ts';
+import { EventTooLarge } from '../event-stream.ts';
 
 /** Clients keep calls in an array by index; beyond this an index would only make holes in it. */
-const callIndexMax = 1023;
+const callIndexMax = callsPerAnswerMax - 1;
 
 function newCallId(): string {
   return `call_${randomText(24)}`;
@@ -54,6 +56,7 @@ export class ToolCallAssembly {
   readonly #takenIndexes = new Set<number>();
   #last: OpenCall | undefined;
   #nextIndex = 0;
+  #namesLength = 0;
 
   get hasCalls(): boolean {
     return this.#last !== undefined;
@@ -119,11 +122,20 @@ export class ToolCallAssembly {
       index: isFree ? wished : this.#nextIndex,
       name: isText(body.name) ? body.name : '',
     };
+    this.#remember(open.upstreamId + open.name);
     this.#takenIndexes.add(open.index);
     this.#nextIndex = Math.max(this.#nextIndex, open.index + 1);
     if (typeof wished === 'number') this.#byUpstreamIndex.set(wished, open);
     if (open.upstreamId !== '') this.#byId.set(open.upstreamId, open);
     return open;
+  }
+
+  #remember(words: string): void {
+    this.#namesLength += words.length;
+    const isTooMuch = this.#namesLength > callNamesLengthMax;
+    if (isTooMuch || this.#takenIndexes.size >= callsPerAnswerMax) {
+      throw new EventTooLarge('more tool calls than anybody could run');
+    }
   }
 
   /** Clients append what later deltas bring, so an id or a name said twice would be doubled. */
@@ -139,6 +151,7 @@ export class ToolCallAssembly {
     }
     if (body.name === undefined) return changed;
     if (isText(body.name) && open.name === '') {
+      this.#remember(body.name);
       open.name = body.name;
       return changed;
     }
