@@ -158,8 +158,9 @@ export async function answer(
   };
   const prepare = async () => {
     await steps.countRequest(call);
-    call.errand = await read();
+    // Before the body is read: bodies at once are bounded like requests at once.
     leave = await steps.enter(call);
+    call.errand = await read();
     return call.errand;
   };
   const errand = await prepare().catch(refuse);

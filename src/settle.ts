@@ -5,6 +5,7 @@ import type { Call, Ending } from './gateway.ts';
 import type { Hold } from './ledger/hold.ts';
 import type { Settlement } from './ledger/ledger-store.ts';
 import { lessen } from './ledger/write-off.ts';
+import { isCredible } from './meter/credible.ts';
 import { chargeAt, costOf } from './meter/price.ts';
 import { noCharges, type RequestRecord, totalCharge } from './record/request-record.ts';
 import type { Offer } from './route/catalogue.ts';
@@ -79,12 +80,12 @@ const recalledNote = 'An earlier answer was given again; nothing is charged for 
 
 function priced(
   call: Call,
-  { facts, opened, how }: Answered,
+  ending: Answered,
   hold: Hold | undefined,
   { creditsPerUsd }: SettleParts,
 ): Bill {
-  const { offer } = opened;
-  const measured = call.errand?.measure(facts, how) ?? nothingUsed;
+  const { offer } = ending.opened;
+  const measured = measure(call, ending);
   const { usage, units, isEstimate, note, searches = 0, toolCredits = 0 } = measured;
   const cost = measured.isFree ? 0n : costOf(usage, offer.prices, units);
   const charge = chargeAt(offer, cost, creditsPerUsd);
@@ -102,6 +103,16 @@ function priced(
     searches,
     prices: pricesOf(offer),
     note: noteOf(offer, note),
+  };
+}
+
+function measure({ errand }: Call, { facts, opened, how }: Answered): Measured {
+  const measured = errand?.measure(facts, how) ?? nothingUsed;
+  if (!errand || isCredible(measured.usage, opened.offer.model)) return measured;
+  const estimate = errand.measure({ ...facts, usage: undefined }, how);
+  return {
+    ...estimate,
+    note: 'The provider reported more tokens than its model can use; they are an estimate.',
   };
 }
 

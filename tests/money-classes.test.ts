@@ -73,6 +73,9 @@ test.each([
   }
 });
 
+const noUsage = 'The provider reported no usage; the tokens are an estimate.';
+const tooMuch = 'The provider reported more tokens than its model can use; they are an estimate.';
+
 describe('usage that cannot be true is replaced by an estimate that says so:', () => {
   test.each([
     ['negative', { prompt_tokens: -5, completion_tokens: 5 }],
@@ -84,17 +87,33 @@ describe('usage that cannot be true is replaced by an estimate that says so:', (
     ['astronomical', { prompt_tokens: 1e308, completion_tokens: 5 }],
     ['beyond 2⁵³', { prompt_tokens: 5, completion_tokens: 2 ** 64 - 22_904_832 }],
     ['zero', { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }],
-  ])('%s', async (_, usage) => {
+  ])('%s', (_, usage) => expectEstimate(usage, noUsage));
+
+  // The model has a context of 128,000: sixteen times that is 2,048,000.
+  test('too much for the model', () =>
+    expectEstimate({ prompt_tokens: 2_047_000, completion_tokens: 1_001 }, tooMuch));
+
+  async function expectEstimate(usage: Record<string, unknown>, note: string): Promise<void> {
     upstream.script('chat', weirdUsage(usage, say('12345678')));
     for (const stream of [false, true]) {
       const record = await billed(stream);
       expect(record).toMatchObject({
         usageEstimated: true,
-        note: 'The provider reported no usage; the tokens are an estimate.',
+        note,
         usage: { outputTokens: 2 },
       });
       expect(record.charges.modelCharge).toBe(record.usage.inputTokens * 2 + 2 * 8);
     }
+  }
+});
+
+test('a model’s context may be filled several times, by choices and rounds', async () => {
+  const usage = { prompt_tokens: 2_047_000, completion_tokens: 1_000 };
+  upstream.script('chat', weirdUsage(usage, say('12345678')));
+  expect(await billed(false)).toMatchObject({
+    usageEstimated: false,
+    // Two credits a token in, eight a token out.
+    charges: { modelCharge: 4_102_000 },
   });
 });
 

@@ -31,8 +31,14 @@ export function errorReply(exchange: Exchange, error: GatewayError): Response {
   return new Response(JSON.stringify(body), { status: error.status, headers });
 }
 
+/** A sentence may quote what came, and that can be as long as a body. */
+const messageLengthMax = 2_000;
+const paramLengthMax = 500;
+
 export function errorBody(shape: ErrorShape, error: GatewayError, requestId: string): object {
-  const { message, symbol, status, param } = error;
+  const { symbol, status } = error;
+  const message = shortened(error.message, messageLengthMax);
+  const param = error.param === null ? null : shortened(error.param, paramLengthMax);
   switch (shape) {
     case 'images':
       return { error: { message, type: errorTable[symbol].imageType, code: symbol } };
@@ -45,4 +51,8 @@ export function errorBody(shape: ErrorShape, error: GatewayError, requestId: str
     case 'plain':
       return { error: { message, type: symbol, code: status, param } };
   }
+}
+
+function shortened(text: string, lengthMax: number): string {
+  return text.length <= lengthMax ? text : `${text.slice(0, lengthMax).toWellFormed()}…`;
 }

@@ -109,7 +109,7 @@ class ModelParts {
   /** `group` is how many calls stand together from this one on. */
   call(call: ToolCallPart, group: number): void {
     const spare = Math.max(0, this.#near.length - group);
-    this.#far.push(...this.#near.splice(0, spare));
+    for (const signature of this.#near.splice(0, spare)) this.#far.push(signature);
     const signature = this.#near.shift() ?? (this.#hasCalls ? undefined : this.#firstSignature());
     this.#signEmpty();
     this.written.push({ ...writeCall(call), thoughtSignature: signature });
@@ -128,7 +128,7 @@ class ModelParts {
   }
 
   #step(): void {
-    this.#far.push(...this.#near);
+    for (const signature of this.#near) this.#far.push(signature);
     this.#near = [];
   }
 

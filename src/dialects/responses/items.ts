@@ -96,7 +96,8 @@ function writeAssistant(parts: readonly AssistantPart[]): object[] {
   let thoughts: object[] = [];
   let content: object[] = [];
   const endThoughts = () => {
-    items.push(...thoughts);
+    // One by one: a client may send more of them than a call takes arguments.
+    for (const thought of thoughts) items.push(thought);
     thoughts = [];
   };
   const endMessage = () => {
