@@ -70,8 +70,17 @@ export class OpenHold implements Hold {
   }
 
   settle(charge: number): Promise<Charged> {
-    this.#charged ??= this.#settle(charge, this.#credits);
+    const held = this.#credits;
+    this.#charged ??=
+      charge <= held ? Promise.resolve(this.#pay(charge, held)) : this.#settle(charge, held);
     return this.#charged;
+  }
+
+  /** What was set aside is enough, as it nearly always is: nobody has to be asked. */
+  #pay(charge: number, held: number): Charged {
+    this.#purse(this.#wallet).settle(held, charge);
+    if (this.#key) this.#purse(this.#key).settle(held, charge);
+    return { wallet: charge, key: this.#key ? charge : 0 };
   }
 
   async #settle(charge: number, held: number): Promise<Charged> {
@@ -81,11 +90,10 @@ export class OpenHold implements Hold {
 
   /** What exceeds the hold is taken as far as there is something to take. */
   async #charge(owner: Owner, held: number, charge: number): Promise<number> {
-    const missing = charge - held;
-    const more = missing > 0 ? await this.#purse(owner).take(missing, 0) : undefined;
-    const inHand = held + (more?.kind === 'taken' ? more.credits : 0);
+    const more = await this.#purse(owner).take(charge - held, 0);
+    const inHand = held + (more.kind === 'taken' ? more.credits : 0);
     // Without the store nobody knows what the account has: the drain will find out.
-    const charged = more?.kind === 'unavailable' ? charge : Math.min(charge, inHand);
+    const charged = more.kind === 'unavailable' ? charge : Math.min(charge, inHand);
     this.#purse(owner).settle(inHand, charged);
     return charged;
   }
