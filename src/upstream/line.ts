@@ -1,5 +1,5 @@
 import { attemptMsMax, clientStallMs } from '../core/bounds.ts';
-import type { Waiting, Watch } from './watch.ts';
+import { Waiting, type Watch } from './watch.ts';
 
 /** How long things may take that no provider's own timeouts bound. */
 export interface LineLimits {
@@ -18,7 +18,7 @@ export class Line {
   readonly #controller = new AbortController();
   readonly #watch: Watch;
   readonly #client: AbortSignal;
-  readonly #patience: Waiting = { at: Number.POSITIVE_INFINITY, fire: () => this.#giveUp() };
+  readonly #patience = new Waiting(() => this.#giveUp());
   readonly #onLeave = () => this.#controller.abort();
   readonly #endsAt: number;
   readonly #stallMs: number;
@@ -47,8 +47,8 @@ export class Line {
   }
 
   /** Something must be heard within this time. */
-  expectWithin(ms: number): void {
-    this.#patience.at = Math.min(performance.now() + ms, this.#endsAt);
+  expectWithin(ms: number, now = performance.now()): void {
+    this.#patience.at = Math.min(now + ms, this.#endsAt);
   }
 
   /** Nothing is expected: we are waiting for the client, not for the upstream. */

@@ -1,7 +1,7 @@
 import { keepAliveMs } from '../core/bounds.ts';
 import type { Line } from './line.ts';
 import type { Tape } from './tape.ts';
-import type { Waiting, Watch } from './watch.ts';
+import { Waiting, type Watch } from './watch.ts';
 
 /** Nothing has come for a while: the client should hear from us. */
 export const silence: unique symbol = Symbol('silence');
@@ -22,6 +22,9 @@ export interface Patience {
 /** They follow at once; an upstream that never closes must not keep the client waiting. */
 const lastWordsMs = 5_000;
 
+/** A character may be cut in two where two pieces meet. */
+const halfway = { stream: true };
+
 type Read = { readonly done: boolean; readonly value?: Uint8Array | undefined };
 
 /**
@@ -35,10 +38,13 @@ export class Source {
   readonly #watch: Watch;
   readonly #patience: Required<Patience>;
   readonly #tape: Tape | undefined;
-  readonly #quiet: Waiting = { at: Number.POSITIVE_INFINITY, fire: () => this.#onQuiet() };
-  #read: Promise<Read> | undefined;
+  readonly #quiet = new Waiting(() => this.#onQuiet());
+  #isReading = false;
   #endAt = Number.POSITIVE_INFINITY;
-  #wake: ((piece: typeof silence) => void) | undefined;
+  /** Whoever waits for the next piece. */
+  #waiter: PromiseWithResolvers<Piece> | undefined;
+  /** What came while nobody waited: the last who did was told of the silence. */
+  #early: Promise<Piece> | undefined;
 
   constructor(
     body: ReadableStream<Uint8Array>,
@@ -59,28 +65,46 @@ export class Source {
   next(): Promise<Piece> {
     const now = performance.now();
     if (now >= this.#endAt) return Promise.resolve(over);
-    if (!this.#read) {
-      this.#line.expectWithin(Math.min(this.#patience.idleMs, this.#endAt - now));
-      this.#read = this.#reader.read();
+    const early = this.#early;
+    this.#early = undefined;
+    if (early) return early;
+    if (!this.#isReading) {
+      this.#isReading = true;
+      this.#line.expectWithin(Math.min(this.#patience.idleMs, this.#endAt - now), now);
+      this.#reader.read().then(this.#onRead, this.#onBreak);
     }
-    const read = this.#read;
     this.#quiet.at = now + this.#patience.quietMs;
-    return new Promise<Piece>((resolve, reject) => {
-      this.#wake = resolve;
-      read.then((result) => {
-        // Somebody who was told of the silence meanwhile asks again, and gets it then.
-        if (this.#wake === resolve) resolve(this.#take(result));
-      }, reject);
-    });
+    this.#waiter = Promise.withResolvers();
+    return this.#waiter.promise;
+  }
+
+  readonly #onRead = (read: Read) => {
+    const piece = this.#take(read);
+    const waiter = this.#stopWaiting();
+    if (waiter) waiter.resolve(piece);
+    else this.#early = Promise.resolve(piece);
+  };
+
+  readonly #onBreak = (reason: unknown) => {
+    const waiter = this.#stopWaiting();
+    if (waiter) return waiter.reject(reason);
+    this.#early = Promise.reject(reason);
+    // Whoever asks next hears of it; if nobody does, nobody minds.
+    this.#early.catch(() => undefined);
+  };
+
+  #stopWaiting(): PromiseWithResolvers<Piece> | undefined {
+    this.#quiet.at = Number.POSITIVE_INFINITY;
+    const waiter = this.#waiter;
+    this.#waiter = undefined;
+    return waiter;
   }
 
   #take({ done, value }: Read): Piece {
-    this.#quiet.at = Number.POSITIVE_INFINITY;
-    this.#wake = undefined;
-    this.#read = undefined;
+    this.#isReading = false;
     this.#line.relax();
     if (done) return this.#heard(this.#decoder.decode()) || over;
-    return this.#heard(this.#decoder.decode(value, { stream: true }));
+    return this.#heard(this.#decoder.decode(value, halfway));
   }
 
   /** The answer is whole, or goes on after all: bounds what is still waited for, or lifts that. */
@@ -101,10 +125,7 @@ export class Source {
   }
 
   #onQuiet(): void {
-    this.#quiet.at = Number.POSITIVE_INFINITY;
-    const wake = this.#wake;
-    this.#wake = undefined;
-    wake?.(silence);
+    this.#stopWaiting()?.resolve(silence);
   }
 }
 

@@ -1,18 +1,17 @@
 import { describe, expect, test } from 'bun:test';
-import { Watch } from './watch.ts';
+import { Waiting, Watch } from './watch.ts';
 
-/** A waiting one that tells when it was fired. */
-function waiting(inMs: number) {
+/** A waiting one that tells when it was fired, and may do something first. */
+function waiting(inMs: number, first = () => {}) {
   const fired = Promise.withResolvers<number>();
   let times = 0;
-  const self = {
-    at: performance.now() + inMs,
-    fire() {
-      times += 1;
-      self.at = Number.POSITIVE_INFINITY;
-      fired.resolve(performance.now());
-    },
-  };
+  const self = new Waiting(() => {
+    first();
+    times += 1;
+    self.at = Number.POSITIVE_INFINITY;
+    fired.resolve(performance.now());
+  });
+  self.at = performance.now() + inMs;
   return { self, fired: fired.promise, times: () => times };
 }
 
@@ -32,17 +31,23 @@ describe('the watch', () => {
 
   test('forgets those who were taken out, even by another in the same moment', async () => {
     const watch = new Watch();
-    const [first, second] = [waiting(0), waiting(0)];
-    const { fire } = first.self;
-    first.self.fire = () => {
-      watch.remove(second.self);
-      fire();
-    };
+    const second = waiting(0);
+    const first = waiting(0, () => watch.remove(second.self));
     watch.add(first.self);
     watch.add(second.self);
     await first.fired;
     watch.remove(first.self);
     expect(second.times()).toBe(0);
+  });
+
+  test('keeps the others when one of them goes, in whatever order', async () => {
+    const watch = new Watch();
+    const all = [waiting(50), waiting(50), waiting(50), waiting(50), waiting(50)];
+    for (const { self } of all) watch.add(self);
+    for (const at of [0, 3, 0]) watch.remove(all[at]?.self ?? new Waiting(() => {}));
+    await Promise.all([all[1]?.fired, all[2]?.fired, all[4]?.fired]);
+    for (const { self } of all) watch.remove(self);
+    expect(all.map(({ times }) => times())).toEqual([0, 1, 1, 0, 1]);
   });
 
   test('starts again after everybody had gone', async () => {

@@ -5,32 +5,54 @@
 
 const tickMs = 100;
 
+const nowhere = -1;
+
 /** Somebody who waits. `at` may be moved at any time; `fire` is called once it has passed. */
-export interface Waiting {
+export class Waiting {
   /** On the clock of `performance.now()`. */
-  at: number;
-  fire(): void;
+  at = Number.POSITIVE_INFINITY;
+  /** Where it stands among those who wait; the watch's own. */
+  place = nowhere;
+  readonly fire: () => void;
+
+  constructor(fire: () => void) {
+    this.fire = fire;
+  }
 }
 
 export class Watch {
-  readonly #waiting = new Set<Waiting>();
+  /**
+   * A list and no set: a set of this runtime holds on to what was deleted from it until it is
+   * rebuilt, and with each deadline to the whole request, which then outlives the next collection.
+   */
+  readonly #waiting: Waiting[] = [];
   #ticker: ReturnType<typeof setInterval> | undefined;
 
   add(waiting: Waiting): void {
-    this.#waiting.add(waiting);
+    waiting.place = this.#waiting.push(waiting) - 1;
     this.#ticker ??= setInterval(() => this.#tick(), tickMs);
   }
 
-  /** Forgetting twice is harmless. */
+  /** The last one takes the place that becomes free. Forgetting twice is harmless. */
   remove(waiting: Waiting): void {
-    this.#waiting.delete(waiting);
-    if (this.#waiting.size > 0) return;
+    const { place } = waiting;
+    if (place === nowhere) return;
+    waiting.place = nowhere;
+    const last = this.#waiting.pop();
+    if (last && last !== waiting) {
+      this.#waiting[place] = last;
+      last.place = place;
+    }
+    if (this.#waiting.length > 0) return;
     clearInterval(this.#ticker);
     this.#ticker = undefined;
   }
 
   #tick(): void {
     const now = performance.now();
-    for (const waiting of this.#waiting) if (waiting.at <= now) waiting.fire();
+    for (const due of this.#waiting.filter(({ at }) => at <= now)) {
+      // Whoever fired before it may have ended it.
+      if (due.place !== nowhere) due.fire();
+    }
   }
 }

@@ -20,6 +20,7 @@ import { failureInside, malformed, readErrorObject } from '../failure.ts';
 import { ChunkRepair, isChoiceIndex } from './chunk.ts';
 import { type Closing, closingOf } from './closing.ts';
 import { charactersIn, hideReasoning } from './message.ts';
+import { RepeatedChunk } from './repeated-chunk.ts';
 import { mergeUsage, usageIn, writeUsage } from './usage.ts';
 
 class StreamFacts implements ReplyFacts {
@@ -31,6 +32,14 @@ class StreamFacts implements ReplyFacts {
 
 function hidesIn({ delta }: Record<string, unknown>): boolean {
   return isObject(delta) && hideReasoning(delta);
+}
+
+/** What a choice says, where that is plain words and nothing else happens in it. */
+function onlyWordsIn({ delta, finish_reason: reason }: Record<string, unknown> = {}) {
+  if (typeof reason === 'string' || !isObject(delta)) return undefined;
+  const { content, tool_calls: calls } = delta;
+  if (typeof content !== 'string' || (calls !== undefined && calls !== null)) return undefined;
+  return charactersIn(delta) === content.length ? content : undefined;
 }
 
 /** No text can hold this: there its quotes would be escaped. */
@@ -46,6 +55,7 @@ export class OpenAiPassThrough implements StreamRelay {
   readonly #includeUsage: boolean;
   readonly #hidesReasoning: boolean;
   readonly #repair = new ChunkRepair();
+  readonly #repeated = new RepeatedChunk();
   readonly #openChoices = new Set<number>();
   readonly #finishedChoices = new Set<number>();
   /** The text before `"choices"` that this upstream repeats in every chunk, and ours for it. */
@@ -78,6 +88,11 @@ export class OpenAiPassThrough implements StreamRelay {
 
   push({ event, data }: SseMessage): string {
     if (this.#ended) return '';
+    const words = event === null ? this.#repeated.wordsOf(data) : undefined;
+    if (words !== undefined) {
+      this.#facts.outputCharacters += words.length;
+      return this.#repeated.say(words);
+    }
     if (isTerminator(data)) {
       this.#ended = true;
       return '';
@@ -97,7 +112,11 @@ export class OpenAiPassThrough implements StreamRelay {
     // What is hidden was paid for, so it has been counted.
     if (this.#hidesReasoning && choices.filter(hidesIn).length > 0) isRepaired = true;
     if (closing) return this.#rewriteApart(chunk, closing);
-    return isRepaired || hasUsage ? this.#rewrite(chunk) : this.#forward(data, chunk);
+    if (isRepaired || hasUsage) return this.#rewrite(chunk);
+    const said = this.#forward(data, chunk);
+    const alone = choices.length === 1 ? onlyWordsIn(choices[0]) : undefined;
+    if (alone !== undefined) this.#repeated.learn(data, said, alone);
+    return said;
   }
 
   close(closing: ReplyClosing): string {

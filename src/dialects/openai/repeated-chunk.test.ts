@@ -1,0 +1,85 @@
+import { describe, expect, test } from 'bun:test';
+import { OpenAiPassThrough } from './stream.ts';
+
+const identity = { id: 'chatcmpl-own', model: 'acme/one', provider: 'acme', created: 7 };
+
+function relay() {
+  const stream = new OpenAiPassThrough(identity, { includeUsage: false });
+  const push = (data: string) => stream.push({ event: null, data });
+  return { push, facts: stream.facts };
+}
+
+/** The words of the one choice in what a client was sent. */
+function heard(text: string): unknown {
+  const { choices } = JSON.parse(text.slice('data: '.length));
+  return choices[0].delta.content;
+}
+
+const head = '{"id":"up","object":"chat.completion.chunk","created":1,"model":"m","choices":[{';
+const chunkOf = (delta: string, rest = '') => `${head}"index":0,"delta":${delta}${rest}}]}`;
+const wordsOf = (written: string) => chunkOf(`{"content":"${written}"}`, ',"finish_reason":null');
+
+describe('chunks that repeat one another', () => {
+  test('say their own words, whatever these are written like', () => {
+    const written = ['a', ' b', '', 'é😀', '\\n', '\\"q\\"', '\\u00e9', 'c', '","x":"y', 'd'];
+    const { push, facts } = relay();
+    const meant = ['a', ' b', '', 'é😀', '\n', '"q"', 'é', 'c', '', 'd'];
+    const told = written.map((text) => push(wordsOf(text)));
+    expect(told.map(heard)).toEqual(meant);
+    // Each counted as it was meant, and the one with a field more as its words.
+    expect(facts.outputCharacters).toBe(meant.join('').length);
+    expect(told[8]).toContain('"x":"y"');
+  });
+
+  test('carry our names and nothing of the upstream', () => {
+    const { push } = relay();
+    const told = ['one', ' two', ' three'].map((text) => JSON.parse(push(wordsOf(text)).slice(6)));
+    for (const { id, model, created } of told) {
+      expect({ id, model, created }).toEqual({ id: 'chatcmpl-own', model: 'acme/one', created: 7 });
+    }
+  });
+
+  test('lose the usage that upstreams write into each of them', () => {
+    const { push } = relay();
+    const told = ['one', ' two', ' three'].map((text) =>
+      push(`${wordsOf(text).slice(0, -1)},"usage":null}`),
+    );
+    expect(told.map(heard)).toEqual(['one', ' two', ' three']);
+    expect(told.join('')).not.toContain('usage');
+  });
+
+  test('are not taken for one another when something else says the same', () => {
+    const { push, facts } = relay();
+    const twice = (text: string) =>
+      chunkOf(`{"content" : "same"}`, `,"shadow":{"content":"${text}"},"finish_reason":null`);
+    const told = ['same', 'longer words', 'same'].map((text) => push(twice(text)));
+    expect(told.map(heard)).toEqual(['same', 'same', 'same']);
+    expect(facts.outputCharacters).toBe(3 * 'same'.length);
+  });
+
+  test('end like any other', () => {
+    const { push, facts } = relay();
+    for (const text of ['one', ' two', ' three']) push(wordsOf(text));
+    push(chunkOf('{}', ',"finish_reason":"stop"'));
+    expect(facts.finishReason).toBe('stop');
+  });
+
+  test('of an upstream that writes something new into each are all read', () => {
+    const { push, facts } = relay();
+    const texts = Array.from({ length: 12 }, (_, at) => `word${at}`);
+    const told = texts.map((text, at) =>
+      push(`${wordsOf(text).slice(0, -1)},"obfuscation":"${'x'.repeat(at)}"}`),
+    );
+    expect(told.map(heard)).toEqual(texts);
+    expect(facts.outputCharacters).toBe(texts.join('').length);
+  });
+
+  test('that are torn or doubled are no repetition', () => {
+    const { push, facts } = relay();
+    push(wordsOf('aaaa'));
+    push(wordsOf('aaaa'));
+    const whole = wordsOf('');
+    push(`${whole.slice(0, whole.indexOf('"}') + 1)}`);
+    expect(facts.failure?.kind).toBe('malformed');
+  });
+});

@@ -1,0 +1,71 @@
+/**
+ * Nearly every chunk of a stream differs from the one before in nothing but its words. Where all
+ * text around them is the same to the letter, so is all that would be found by parsing it.
+ */
+import { isObject } from '../../core/json.ts';
+import { parseExact } from '../exact-json.ts';
+
+/** Some upstreams write something new into every chunk; with them nothing is ever repeated. */
+const lessonsMax = 4;
+
+const wordsKey = '"content":"';
+
+/** Ends a JSON text, or is written otherwise than it is meant. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: JSON texts may not hold them.
+const special = /["\\\x00-\x1f]/;
+
+/** No word of any model. */
+const marker = 'TOLLGATE-MARKER';
+
+export class RepeatedChunk {
+  #lessons = 0;
+  #isKnown = false;
+  #before = '';
+  #after = '';
+  #ownBefore = '';
+  #ownAfter = '';
+
+  /** The words of a chunk that repeats the known one; undefined when it is no such chunk. */
+  wordsOf(data: string): string | undefined {
+    if (!this.#isKnown || !data.startsWith(this.#before) || !data.endsWith(this.#after)) {
+      return undefined;
+    }
+    const end = data.length - this.#after.length;
+    if (end < this.#before.length) return undefined;
+    const words = data.slice(this.#before.length, end);
+    return special.test(words) ? undefined : words;
+  }
+
+  /** The known chunk as the client gets it, with other words. */
+  say(words: string): string {
+    return this.#ownBefore + words + this.#ownAfter;
+  }
+
+  /** Takes a chunk that went to the client as `said`, and that says these words and nothing else. */
+  learn(data: string, said: string, words: string): void {
+    if (this.#lessons >= lessonsMax || special.test(words)) return;
+    this.#lessons += 1;
+    const theirs = cutOut(words, data);
+    const ours = cutOut(words, said);
+    if (!theirs || !ours || !standsForWords(theirs)) return;
+    [this.#before, this.#after] = theirs;
+    [this.#ownBefore, this.#ownAfter] = ours;
+    this.#isKnown = true;
+  }
+}
+
+type Around = readonly [before: string, after: string];
+
+function cutOut(words: string, text: string): Around | undefined {
+  const start = text.indexOf(wordsKey) + wordsKey.length;
+  const end = start + words.length;
+  if (start < wordsKey.length || text.slice(start, end + 1) !== `${words}"`) return undefined;
+  return [text.slice(0, start), text.slice(end)];
+}
+
+/** A look-alike elsewhere in the chunk would be counted instead of the words. */
+function standsForWords([before, after]: Around): boolean {
+  const chunk = parseExact(before + marker + after);
+  const [choice] = isObject(chunk) && Array.isArray(chunk.choices) ? chunk.choices : [];
+  return isObject(choice) && isObject(choice.delta) && choice.delta.content === marker;
+}
