@@ -11,6 +11,7 @@ import { newRequestId } from '../src/core/ids.ts';
 import { noUsage } from '../src/core/usage.ts';
 import { Drain } from '../src/ledger/drain.ts';
 import type { Settlement } from '../src/ledger/ledger-store.ts';
+import { slipOf } from '../src/ledger/slip.ts';
 import { noCharges } from '../src/record/request-record.ts';
 import { openStore, type Store } from '../src/store/open.ts';
 import { verifyBooks } from '../src/store/verify.ts';
@@ -71,7 +72,7 @@ function settlement(): Settlement {
 
 async function drainAll(drain: Drain, settlements: number, commitSize: number): Promise<void> {
   for (let done = 0; done < settlements; done += commitSize) {
-    for (let next = 0; next < commitSize; next += 1) drain.add(settlement());
+    for (let next = 0; next < commitSize; next += 1) drain.add(slipOf(settlement()));
     await drain.flush();
   }
 }

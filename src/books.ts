@@ -10,6 +10,7 @@ import { Journal } from './ledger/journal.ts';
 import type { Dispatched } from './ledger/journal-lines.ts';
 import type { LedgerStore, Settlement } from './ledger/ledger-store.ts';
 import { replayJournals } from './ledger/replay.ts';
+import { type Slip, slipOf } from './ledger/slip.ts';
 import { type HoldOrder, Wallets } from './ledger/wallets.ts';
 import { giveUp } from './ledger/write-off.ts';
 import type { EndedRequest } from './telemetry/ended-request.ts';
@@ -45,8 +46,8 @@ export class Books {
   readonly #journal: Journal;
   readonly #drain: Drain;
   readonly #ended: BooksParts['ended'];
-  /** Requests that were sent and have not ended. */
-  #underWay = 0;
+  /** Requests that were sent and have ended. */
+  #finished = 0;
 
   private constructor({ store, dataDir, durability, processId, log, ended }: BooksParts) {
     this.#ended = ended;
@@ -83,38 +84,59 @@ export class Books {
     return this.#wallets.hold(caller, order);
   }
 
-  async dispatched(call: Dispatched): Promise<void> {
-    await this.#journal.dispatched(call);
-    this.#underWay += 1;
+  dispatched(call: Dispatched): Promise<void> {
+    return this.#journal.dispatched(call);
+  }
+
+  /** Done once the settlement cannot be lost any more. */
+  keep(settlement: Settlement, wasDispatched: boolean): void | Promise<void> {
+    if (wasDispatched) return this.#keepSent(settlement);
+    // A request that was never sent costs nothing and needs no journal.
+    this.#ended(settlement.record);
+    // Nor may refusals fill the memory while the database is away.
+    if (!this.#drain.isFull) this.#drain.add(slipOf(settlement));
+  }
+
+  async #keepSent(settlement: Settlement): Promise<void> {
+    const slip = slipOf(settlement);
+    try {
+      await this.#journal.settled(slip);
+    } catch {
+      if (!(await this.#journal.settledLate(slip, journalWaitMs))) this.#giveUp(settlement);
+    }
+    this.#finish(slip, settlement);
   }
 
   /**
-   * Resolves once the settlement cannot be lost any more. One that cannot be written down is not
-   * charged: the client hears of a failure instead of the end of its answer.
+   * What cannot be written down is not charged: the client hears of a failure instead of the end
+   * of its answer.
    */
-  async keep(settlement: Settlement, wasDispatched: boolean): Promise<void> {
-    // A request that was never sent costs nothing and needs no journal.
-    if (!wasDispatched) {
-      this.#ended(settlement.record);
-      // Nor may refusals fill the memory while the database is away.
-      if (!this.#drain.isFull) this.#drain.add(settlement);
-      return;
-    }
-    const isWritten = await this.#journal.settled(settlement, journalWaitMs);
-    this.#underWay -= 1;
-    const kept = isWritten ? settlement : giveUp(settlement);
-    this.#drain.add(kept);
-    this.#ended(kept.record);
-    if (isWritten) return;
+  #giveUp(settlement: Settlement): never {
+    const forgiven = giveUp(settlement);
+    this.#finish(slipOf(forgiven), forgiven);
     this.#wallets.forgive(chargesOf(settlement));
     const message = 'The journal cannot be written, so this answer cannot be completed.';
     throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
   }
 
+  #finish(slip: Slip, { record }: Settlement): void {
+    this.#finished += 1;
+    this.#drain.add(slip);
+    this.#ended(record);
+  }
+
+  /** Requests that were sent and have not ended. */
+  get #underWay(): number {
+    return this.#journal.begun - this.#finished;
+  }
+
   /** How far this process's books are behind its answers, for the operator to watch. */
   get backlog(): Backlog {
-    const [running, waiting] = [this.#underWay, this.#drain.waiting];
-    return { running, waiting, journalBytes: this.#journal.bytes };
+    return {
+      running: this.#underWay,
+      waiting: this.#drain.waiting,
+      journalBytes: this.#journal.bytes,
+    };
   }
 
   /** For the metrics. */

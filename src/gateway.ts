@@ -46,6 +46,8 @@ export interface Call {
   readonly modelNamed: string;
   /** Known once the body was read and found sound. */
   errand: Errand | undefined;
+  /** Gives its place among the tenant's running requests back, once it has one. */
+  leave: (() => void) | undefined;
   /** Credits set aside for it, once they are. */
   hold: Hold | undefined;
   /** Whether an earlier answer will do, and whether this one may be given again. */
@@ -129,12 +131,12 @@ export type Ending =
 export interface Steps {
   /** May this key send one more request now? 429 */
   countRequest(call: Call): void | Promise<void>;
-  /** A place among the tenant's running requests, given back by the answer. 429 */
+  /** A place among the tenant's running requests; what it answers gives it back, once. 429 */
   enter(call: Call): (() => void) | Promise<() => void>;
   /** An answer that was given before and will do. 400 409 503 */
   recall(call: Call, errand: Errand): Promise<Recalled | undefined> | undefined;
   /** Where it could go, best first. 400 403 404 503 */
-  plan(call: Call, errand: Errand): Promise<readonly Offer[]>;
+  plan(call: Call, errand: Errand): readonly Offer[] | Promise<readonly Offer[]>;
   /** Sets credits aside and writes down that something is about to be sent. 402 503 */
   reserve(call: Call, errand: Errand, plan: readonly Offer[]): Promise<Reservation>;
   /** The first offer that answers. 400 502 503 504 */
@@ -149,25 +151,32 @@ export async function answer(
   read: () => Promise<Errand>,
   steps: Steps,
 ): Promise<Answer> {
-  let leave = () => {};
-  const refuse = async (thrown: unknown): Promise<never> => {
-    leave();
-    const error = asGatewayError(thrown);
-    await steps.settle(call, { how: 'refused', error });
-    throw error;
-  };
-  const prepare = async () => {
+  let errand: Errand;
+  try {
     await steps.countRequest(call);
     // Before the body is read: bodies at once are bounded like requests at once.
-    leave = await steps.enter(call);
-    call.errand = await read();
-    return call.errand;
-  };
-  const errand = await prepare().catch(refuse);
-  const told = tell(call, errand, leave, steps).catch(refuse);
-  const { ask, words } = errand;
-  if (!words || !ask.stream) return told;
-  return patiently(told.then(asStream), words, identityOf(call, ask.models[0] ?? ''));
+    call.leave = await steps.enter(call);
+    errand = await read();
+    call.errand = errand;
+    if (!errand.words || !errand.ask.stream) return await tell(call, errand, steps);
+  } catch (thrown) {
+    return refuse(call, thrown, steps);
+  }
+  return begin(call, errand, errand.words, steps);
+}
+
+/** A stream may take long to begin; its client hears from us meanwhile. */
+function begin(call: Call, errand: Errand, words: ClientWords, steps: Steps): Promise<Stream> {
+  const told = tell(call, errand, steps).then(asStream);
+  const settled = told.catch((thrown) => refuse(call, thrown, steps));
+  return patiently(settled, words, identityOf(call, errand.ask.models[0] ?? ''));
+}
+
+async function refuse(call: Call, thrown: unknown, steps: Steps): Promise<never> {
+  call.leave?.();
+  const error = asGatewayError(thrown);
+  await steps.settle(call, { how: 'refused', error });
+  throw error;
 }
 
 function asStream(answered: Answer): Stream {
@@ -177,15 +186,24 @@ function asStream(answered: Answer): Stream {
 }
 
 /** From what was given before, or from the first offer that answers. */
-async function tell(call: Call, errand: Errand, leave: () => void, steps: Steps): Promise<Answer> {
+async function tell(call: Call, errand: Errand, steps: Steps): Promise<Answer> {
   const recalled = await steps.recall(call, errand);
-  if (recalled) return replay(call, errand, recalled, leave, steps);
+  if (recalled) return replay(call, errand, recalled, steps);
   const plan = await steps.plan(call, errand);
   const reservation = await steps.reserve(call, errand, plan);
   call.hold = reservation.hold;
   const opened = await steps.openFirst(call, errand, reservation);
-  if (!errand.ask.stream) return whole(call, opened, leave, steps);
-  return stream(call, opened, reservation, leave, steps);
+  const { answer: found } = opened;
+  if (found.kind === 'bytes') return new BytesAnswer(found, ending(call, opened, steps));
+  if (found.kind === 'stream') {
+    assert(errand.ask.stream, 'A stream was opened that nobody asked for.');
+    const budget = reservation.budgetFor(opened.offer);
+    return new StreamAnswer(found, budget, ending(call, opened, steps));
+  }
+  call.leave?.();
+  const { facts } = found.relay;
+  const closing = await steps.settle(call, { how: 'complete', opened, facts, error: null });
+  return found.relay.write(closing);
 }
 
 /** An answer of before, under a new name and free of charge. */
@@ -193,10 +211,9 @@ async function replay(
   call: Call,
   errand: Errand,
   { recording, relay }: Recalled,
-  leave: () => void,
   steps: Steps,
 ): Promise<Answer> {
-  leave();
+  call.leave?.();
   const { facts } = relay;
   const closing = await steps.settle(call, { how: 'recalled', recording, facts, error: null });
   const text = relay.write(closing);
@@ -207,42 +224,12 @@ async function* said(text: string): Stream {
   yield text;
 }
 
-/** The whole answer of an upstream as the client's body; a long one as its bytes come. */
-async function whole(
-  call: Call,
-  opened: Opened,
-  leave: () => void,
-  steps: Steps,
-): Promise<string | BytesAnswer> {
-  const { answer: found } = opened;
-  assert(found.kind !== 'stream', 'A stream was opened that nobody asked for.');
-  if (found.kind === 'bytes') return new BytesAnswer(found, ending(call, opened, leave, steps));
-  leave();
-  const { facts } = found.relay;
-  return found.relay.write(
-    await steps.settle(call, { how: 'complete', opened, facts, error: null }),
-  );
-}
-
-function stream(
-  call: Call,
-  opened: Opened,
-  reservation: Reservation,
-  leave: () => void,
-  steps: Steps,
-): StreamAnswer {
-  const { answer: found } = opened;
-  assert(found.kind === 'stream', 'A whole reply came where a stream was asked for.');
-  const budget = reservation.budgetFor(opened.offer);
-  return new StreamAnswer(found, budget, ending(call, opened, leave, steps));
-}
-
 /** Settles an answer that ends later than the story does. */
-function ending(call: Call, opened: Opened, leave: () => void, steps: Steps) {
+function ending(call: Call, opened: Opened, steps: Steps) {
   const { answer: found } = opened;
   const { facts } = found.kind === 'bytes' ? found : found.relay;
   return (end: StreamEnd) => {
-    leave();
+    call.leave?.();
     const error = end.how === 'cut' ? end.error : null;
     return steps.settle(call, { how: end.how, opened, facts, error });
   };

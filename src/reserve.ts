@@ -18,15 +18,10 @@ export interface ReserveParts {
   dispatched(call: Dispatched): Promise<void>;
 }
 
-export interface Reservation {
-  readonly hold: Hold;
-  /** Those of the plan that the hold is for. */
-  readonly offers: readonly Offer[];
-  /** The output cap for one offer: null where the client's own is affordable. */
-  capFor(offer: Offer): number | null;
-  budgetFor(offer: Offer): OutputBudget;
-}
-
+/**
+ * Sets credits aside for the dearest offer. Who cannot pay for shared capacity may still use an
+ * account of its own, without the shared one behind it.
+ */
 export async function reserve(
   call: Call,
   { ask, bounds }: Errand,
@@ -34,7 +29,17 @@ export async function reserve(
   parts: ReserveParts,
 ): Promise<Reservation> {
   const { creditsPerUsd } = parts;
-  const { offers, bound, hold } = await holdFor(call, bounds, plan, parts);
+  let offers = plan;
+  let bound = bounds.over(offers, creditsPerUsd);
+  let hold: Hold;
+  try {
+    hold = await parts.hold(call, bound);
+  } catch (refusal) {
+    offers = plan.filter(({ own }) => own !== null);
+    if (offers.length === 0 || offers.length === plan.length) throw refusal;
+    bound = bounds.over(offers, creditsPerUsd);
+    hold = await parts.hold(call, bound);
+  }
   try {
     await parts.dispatched(dispatchedOf(call, ask));
   } catch (cause) {
@@ -42,37 +47,48 @@ export async function reserve(
     const message = 'Tollgate cannot write its journal right now, so it sends nothing.';
     throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause });
   }
-  // A hold that is too small for the dearest offer may well do for another.
-  const isShortFor = (offer: Offer) =>
-    hold.credits < bound.wanted && hold.credits < bounds.over([offer], creditsPerUsd).wanted;
-  const capFor = (offer: Offer) =>
-    isShortFor(offer) ? bounds.capWithin(hold.credits, offer, creditsPerUsd) : null;
-  return {
-    hold,
-    offers,
-    capFor,
-    budgetFor: (offer) => budgetOf(bounds.growthAt(offer, capFor(offer), creditsPerUsd), hold),
-  };
+  return new Reservation(offers, hold, bound, bounds, creditsPerUsd);
 }
 
-/**
- * Sets credits aside for the dearest offer. Who cannot pay for shared capacity may still use an
- * account of its own, without the shared one behind it.
- */
-async function holdFor(
-  call: Call,
-  bounds: CostBounds,
-  plan: readonly Offer[],
-  { creditsPerUsd, hold }: ReserveParts,
-): Promise<{ offers: readonly Offer[]; bound: Bound; hold: Hold }> {
-  const bound = bounds.over(plan, creditsPerUsd);
-  try {
-    return { offers: plan, bound, hold: await hold(call, bound) };
-  } catch (refusal) {
-    const offers = plan.filter(({ own }) => own !== null);
-    if (offers.length === 0 || offers.length === plan.length) throw refusal;
-    const fees = bounds.over(offers, creditsPerUsd);
-    return { offers, bound: fees, hold: await hold(call, fees) };
+export class Reservation {
+  /** Those of the plan that the hold is for. */
+  readonly offers: readonly Offer[];
+  readonly hold: Hold;
+  readonly #bound: Bound;
+  readonly #bounds: CostBounds;
+  readonly #creditsPerUsd: number;
+
+  constructor(
+    offers: readonly Offer[],
+    hold: Hold,
+    bound: Bound,
+    bounds: CostBounds,
+    creditsPerUsd: number,
+  ) {
+    this.offers = offers;
+    this.hold = hold;
+    this.#bound = bound;
+    this.#bounds = bounds;
+    this.#creditsPerUsd = creditsPerUsd;
+  }
+
+  /** The output cap for one offer: null where the client's own is affordable. */
+  capFor(offer: Offer): number | null {
+    const { credits } = this.hold;
+    if (!this.#isShortFor(offer)) return null;
+    return this.#bounds.capWithin(credits, offer, this.#creditsPerUsd);
+  }
+
+  budgetFor(offer: Offer): OutputBudget {
+    const growth = this.#bounds.growthAt(offer, this.capFor(offer), this.#creditsPerUsd);
+    return budgetOf(growth, this.hold);
+  }
+
+  /** A hold that is too small for the dearest offer may well do for another. */
+  #isShortFor(offer: Offer): boolean {
+    const { credits } = this.hold;
+    if (credits >= this.#bound.wanted) return false;
+    return credits < this.#bounds.over([offer], this.#creditsPerUsd).wanted;
   }
 }
 

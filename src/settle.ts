@@ -1,5 +1,6 @@
+import type { Caller } from './core/caller.ts';
 import { logText } from './core/log-text.ts';
-import { type Measured, noUnits, noUsage, type Usage } from './core/usage.ts';
+import { type Measured, noUnits, noUsage, totalTokens, type Usage } from './core/usage.ts';
 import type { ReplyClosing } from './dialects/dialect.ts';
 import type { Call, Ending } from './gateway.ts';
 import type { Hold } from './ledger/hold.ts';
@@ -17,6 +18,8 @@ export interface SettleParts {
   readonly creditsPerUsd: number;
   /** Resolves once the settlement cannot be lost any more. */
   keep(settlement: Settlement, wasDispatched: boolean): Promise<void> | void;
+  /** Tokens count towards the key's quota of the minute. */
+  countTokens(caller: Caller, tokens: number): Promise<void> | void;
   /** How fast an offer answered, for `provider.sort: throughput`. */
   observeSpeed(offer: Offer, tokensPerSecond: number): void;
   /** An offer that broke off in mid-answer counts as failed for the requests to come. */
@@ -43,8 +46,9 @@ export async function settle(
   const settlement = charged.wallet < owed ? lessen(whole, owed - charged.wallet) : whole;
   if ('opened' in ending) observe(call, ending, bill.usage, parts);
   await parts.keep(settlement, hold !== undefined);
-  // A client that gets an earlier answer sees what that one used.
+  // A client that gets an earlier answer sees what that one used; here nothing was used again.
   if (ending.how === 'recalled') return { usage: ending.facts.usage ?? noUsage, costCredits: 0 };
+  await parts.countTokens(call.caller, totalTokens(bill.usage));
   return { usage: bill.usage, costCredits: charged.wallet };
 }
 
@@ -93,12 +97,13 @@ function priced(
   const capped = isEstimate ? Math.min(charge, hold?.credits ?? charge) : charge;
   return {
     usage,
-    ...(units === noUnits ? {} : { units }),
+    units: units === noUnits ? undefined : units,
     usageEstimated: isEstimate,
     charges: {
-      ...noCharges,
-      [offer.own ? 'byokPlatformFee' : 'modelCharge']: capped,
+      modelCharge: offer.own ? 0 : capped,
+      byokPlatformFee: offer.own ? capped : 0,
       managedToolFee: toolCredits,
+      agentRuntimeFee: 0,
     },
     searches,
     prices: pricesOf(offer),
@@ -133,9 +138,19 @@ function noteOf({ own }: Offer, note: string | null): string | null {
 function recordOf(call: Call, ending: Ending, bill: Bill): RequestRecord {
   const ask = call.errand?.ask;
   const finishReason = ending.how === 'refused' ? undefined : ending.facts.finishReason;
+  const { model, provider, trafficMode, firstByteMs } = answererOf(ending);
   return {
-    ...bill,
-    ...answererOf(ending),
+    usage: bill.usage,
+    units: bill.units,
+    usageEstimated: bill.usageEstimated,
+    charges: bill.charges,
+    prices: bill.prices,
+    note: bill.note,
+    searches: bill.searches,
+    model,
+    provider,
+    trafficMode,
+    firstByteMs,
     requestId: call.requestId,
     tenantId: call.caller.tenantId,
     keyId: call.caller.keyId,

@@ -17,7 +17,6 @@ import {
   diedOf,
   type JournalLine,
   readLines,
-  writeLine,
 } from '../src/ledger/journal-lines.ts';
 import { replayJournals } from '../src/ledger/replay.ts';
 import { wavFile } from './support/audio-files.ts';
@@ -181,7 +180,8 @@ describe('a piece that a worker died in, while its successor runs it again', () 
     const elsewhere = join(folder, 'elsewhere');
     const gone = join(elsewhere, 'gone~1~gone-process');
     mkdirSync(gone, { recursive: true });
-    writeFileSync(join(gone, '00000000.jsonl'), ofPiece(call).map(writeLine).join(''));
+    const left = ofPiece(call).map((line) => `${JSON.stringify(line)}\n`);
+    writeFileSync(join(gone, '00000000.jsonl'), left.join(''));
     utimesSync(gone, 1, 1);
     expect(await replayJournals(elsewhere, story.store.ledger, Date.now())).toBe(1);
   }

@@ -12,7 +12,12 @@ export function readCredential(headers: Headers): string {
   const google = headers.get('x-goog-api-key');
   // Nearly every request has a bearer token and nothing else.
   if (bearer !== null && own === null && azure === null && google === null) return bearer;
-  const candidates = [bearer, own, azure, google].filter((text) => text !== null && text !== '');
+  return soleKey([bearer, own, azure, google]);
+}
+
+/** The same key in several headers is one key. */
+function soleKey(texts: readonly (string | null)[]): string {
+  const candidates = texts.filter((text) => text !== null && text !== '');
   const [first] = candidates;
   if (!first) {
     const message = 'No API key: send it as "Authorization: Bearer <key>".';
@@ -25,11 +30,13 @@ export function readCredential(headers: Headers): string {
   return first;
 }
 
+const bearerToken = /^Bearer +\S+$/i;
+const emptyBearer = /^(?:Bearer)? *$/i;
+
 function readBearer(value: string): string | null {
-  const match = /^Bearer +(\S+)$/i.exec(value);
-  if (match?.[1]) return match[1];
+  if (bearerToken.test(value)) return value.slice(value.lastIndexOf(' ') + 1);
   // Tools that mean to send only x-api-key often leave an empty bearer behind.
-  if (/^(?:Bearer)? *$/i.test(value)) return null;
+  if (emptyBearer.test(value)) return null;
   const message = 'The Authorization header must read "Bearer <key>".';
   throw new GatewayError('invalid_api_key', message);
 }

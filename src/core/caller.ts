@@ -32,8 +32,11 @@ export type LimitReset = (typeof limitResets)[number];
 
 /** Whether a key's allow-list admits a model alias. */
 export function mayUseModel(caller: Caller, alias: string): boolean {
-  if (caller.models === null) return true;
-  return caller.models.some((pattern) =>
+  return caller.models === null || isListed(alias, caller.models);
+}
+
+function isListed(alias: string, patterns: readonly string[]): boolean {
+  return patterns.some((pattern) =>
     pattern.endsWith('*') ? alias.startsWith(pattern.slice(0, -1)) : pattern === alias,
   );
 }

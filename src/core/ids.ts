@@ -22,15 +22,24 @@ export function randomText(length: number): string {
  * together lie together in the index, where scattered ones would each cost a page of the disk.
  */
 export function newRequestId(now = Date.now()): string {
-  const second = Math.floor(now / 1000)
-    .toString(16)
-    .padStart(8, '0');
-  return second + crypto.randomUUID().slice(8);
+  return secondText(Math.floor(now / 1000)) + crypto.randomUUID().slice(8);
 }
+
+let lastSecond = { second: 0, text: '00000000' };
+
+/** Written once a second, not for every request of it. */
+function secondText(second: number): string {
+  if (lastSecond.second !== second) {
+    lastSecond = { second, text: second.toString(16).padStart(8, '0') };
+  }
+  return lastSecond.text;
+}
+
+const dashes = /-/g;
 
 /** The id inside a chat completion body. Tied to the request, so that either finds the other. */
 export function completionId(requestId: string): string {
-  return `chatcmpl-${requestId.replaceAll('-', '')}`;
+  return `chatcmpl-${requestId.replace(dashes, '')}`;
 }
 
 export function newTenantId(): string {

@@ -103,6 +103,13 @@ describe('a charge is the exact cost, rounded up once', () => {
     expect(toCredits(1n, 1_000_000)).toBe(1);
     expect(toCredits(perMillion(nano('1'), 3), 1_000_000)).toBe(3);
   });
+
+  test('at the rate of each, though the one before had another', () => {
+    const dollar = perUnit(nano('1'), 1);
+    const rates = [1_000_000, 100, 1_000_000];
+    expect(rates.map((rate) => toCredits(dollar, rate))).toEqual([1_000_000, 100, 1_000_000]);
+    expect(rates.map((rate) => shareToCredits(dollar, 500, rate))).toEqual([50_000, 5, 50_000]);
+  });
 });
 
 describe('a share of a price', () => {

@@ -11,6 +11,8 @@ export type FemtoUsd = bigint;
 
 const femtoPerNano = 1_000_000n;
 const femtoPerUsd = 1_000_000_000_000_000n;
+/** Added before a division by dollars, it rounds up. */
+const almostUsd = femtoPerUsd - 1n;
 /** A basis point is a hundredth of a percent. */
 const basisPointsPerWhole = 10_000n;
 
@@ -29,12 +31,14 @@ export function formatUsd(price: NanoUsd): string {
 
 /** What `quantity` units cost at a price quoted per million of them. Exact. */
 export function perMillion(price: NanoUsd, quantity: number): FemtoUsd {
+  if (quantity === 0 || price === 0n) return 0n;
   // Nano-dollars per million units are femto-dollars per unit.
   return price * BigInt(quantity);
 }
 
 /** What `quantity` units cost at a price quoted for each. Exact. */
 export function perUnit(price: NanoUsd, quantity: number): FemtoUsd {
+  if (quantity === 0 || price === 0n) return 0n;
   return price * BigInt(quantity) * femtoPerNano;
 }
 
@@ -45,13 +49,24 @@ const msPerMinute = 60_000n;
  * of femto-dollars: the remainder counts as one, which no credit ever notices.
  */
 export function perMinute(price: NanoUsd, ms: number): FemtoUsd {
+  if (ms === 0 || price === 0n) return 0n;
   return (price * BigInt(ms) * femtoPerNano + msPerMinute - 1n) / msPerMinute;
 }
 
 /** The one rounding of a fee line: up, to the next whole credit. */
 export function toCredits(amount: FemtoUsd, creditsPerUsd: number): number {
-  const credits = (amount * BigInt(creditsPerUsd) + femtoPerUsd - 1n) / femtoPerUsd;
-  return Number(credits);
+  if (amount === 0n) return 0;
+  return Number((amount * wholeRate(creditsPerUsd) + almostUsd) / femtoPerUsd);
+}
+
+let lastRate = { creditsPerUsd: 0, whole: 0n };
+
+/** A process has one rate, until a reload: it is converted once, not for every fee. */
+function wholeRate(creditsPerUsd: number): bigint {
+  if (lastRate.creditsPerUsd !== creditsPerUsd) {
+    lastRate = { creditsPerUsd, whole: BigInt(creditsPerUsd) };
+  }
+  return lastRate.whole;
 }
 
 /**
@@ -64,6 +79,6 @@ export function shareToCredits(
   creditsPerUsd: number,
 ): number {
   const whole = femtoPerUsd * basisPointsPerWhole;
-  const share = amount * BigInt(basisPoints) * BigInt(creditsPerUsd);
+  const share = amount * BigInt(basisPoints) * wholeRate(creditsPerUsd);
   return Number((share + whole - 1n) / whole);
 }

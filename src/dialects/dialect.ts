@@ -119,7 +119,8 @@ export interface UpstreamRequest {
   /** Appended to the provider's base URL. */
   readonly path: string;
   readonly body: string | Uint8Array | LongBytes;
-  readonly headers: Readonly<Record<string, string>>;
+  /** Beside those that every request to this provider has. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** Parameters of the client's that this upstream has no words for, by the client's names. */
   readonly dropped?: readonly string[];
 }

@@ -68,11 +68,10 @@ export function readSearchWish({ model, models, tools, plugins }: Spellings): Se
     const isVendors = found.type !== 'web_search';
     return { ...wishOf(found as WishFields, `tools[${tool}]`), isVendors };
   }
-  const [plugin] = plugins ?? [];
+  const plugin = plugins?.[0];
   if (plugin) return wishOf(plugin, 'plugins[0]');
-  if ([model, ...(models ?? [])].some((alias) => alias && isOnline(alias)))
-    return wishOf({}, 'model');
-  return null;
+  const isAnyOnline = (model && isOnline(model)) || models?.some(isOnline);
+  return isAnyOnline ? wishOf({}, 'model') : null;
 }
 
 function wishOf(fields: WishFields, param: string): SearchWish {

@@ -5,8 +5,9 @@ import type { TranscriptFormat } from '../dialects/transcription-wish.ts';
 import { SpeechErrand } from '../operations/speech.ts';
 import { audioIn } from '../operations/spoken-again.ts';
 import { TranscriptionErrand } from '../operations/transcription.ts';
+import { readJson } from './body.ts';
 import { audioDocs } from './openapi-audio.ts';
-import { type RoutedParts, readCall, route } from './routed.ts';
+import { type RoutedParts, route } from './routed.ts';
 import type { Route } from './routes.ts';
 import { readTranscription } from './transcription-form.ts';
 
@@ -34,7 +35,7 @@ export function audioRoutes(parts: AudioParts): Route[] {
       async handle(exchange, caller) {
         let format: SpeechFormat = 'mp3';
         const read = async () => {
-          const { value } = await readCall(exchange, parts.bodyBytesMax);
+          const { value } = await readJson(exchange, parts.bodyBytesMax);
           const request = readSpeechRequest(value);
           format = request.format;
           return new SpeechErrand(request);

@@ -15,7 +15,7 @@ function post(
 /** Status and message of the refusal, or what was read. */
 async function outcome(request: Request, max = bytesMax): Promise<unknown> {
   try {
-    return (await readJson(request, max)).value;
+    return (await readJson({ request, modelNamed: '' }, max)).value;
   } catch (thrown) {
     if (thrown instanceof GatewayError) return `${thrown.status} ${thrown.message}`;
     throw thrown;
@@ -45,7 +45,7 @@ function pieces(of: readonly Uint8Array[]): {
 describe('a JSON object', () => {
   test('is read, and its bytes are kept as they came', async () => {
     const text = '{"model" : "a/b", "n": 1.0}';
-    const { value, bytes } = await readJson(post(text), bytesMax);
+    const { value, bytes } = await readJson({ request: post(text), modelNamed: '' }, bytesMax);
     expect(value).toEqual({ model: 'a/b', n: 1 });
     expect(new TextDecoder().decode(bytes)).toBe(text);
   });

@@ -2,6 +2,7 @@ import { bodyBytesPerSecondMin, bodyStallMs, jsonDepthMax } from '../core/bounds
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import { isObject } from '../core/json.ts';
 import { isDeeperThan, nestsDeeperThan, scanAboveLength } from '../core/json-depth.ts';
+import { Waiting, Watch } from '../core/watch.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
@@ -12,8 +13,15 @@ export interface JsonBody {
   readonly bytes: Uint8Array;
 }
 
+/** What came, and what its body calls the model: that is logged even if the rest is refused. */
+interface Posted {
+  readonly request: Request;
+  modelNamed: string;
+}
+
 /** Reads a JSON object of bounded size and depth, or refuses with the reason. */
-export async function readJson(request: Request, bytesMax: number): Promise<JsonBody> {
+export async function readJson(posted: Posted, bytesMax: number): Promise<JsonBody> {
+  const { request } = posted;
   refuseOtherTypes(request, 'application/json');
   refuseEncodings(request);
   const bytes = await readBytes(request, bytesMax);
@@ -23,6 +31,7 @@ export async function readJson(request: Request, bytesMax: number): Promise<Json
   if (!isObject(value)) throw invalidRequest('The request body must be a JSON object.');
   // A short text has no room for so many brackets.
   if (text.length > jsonDepthMax && isDeeperThan(jsonDepthMax, value)) throw tooDeep();
+  if (typeof value.model === 'string') posted.modelNamed = value.model;
   return { value, text, bytes };
 }
 
@@ -39,16 +48,41 @@ export async function readBytes(
   if (declared !== null && Number(declared) > bytesMax) throw tooLarge(bytesMax);
   const length = declared === null ? bytesMax : Number(declared);
   const patienceMs = stallMs + (length / bodyBytesPerSecondMin) * 1000;
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(tooSlow(patienceMs)), patienceMs);
+  const arrival = new Arrival(patienceMs);
   const read = declared === null ? readChunks(request, bytesMax) : request.bytes();
+  read.then(arrival.resolve, arrival.reject);
   try {
-    return await Promise.race([read, late.promise]);
+    return await arrival.bytes;
   } catch (thrown) {
     // All that can go wrong with reading is a client that is gone.
     throw thrown instanceof GatewayError ? thrown : brokenOff();
   } finally {
-    clearTimeout(timer);
+    watch.remove(arrival);
+  }
+}
+
+const watch = new Watch();
+
+/** A body on its way, or the end of our patience with it. */
+class Arrival extends Waiting {
+  readonly bytes: Promise<Uint8Array>;
+  readonly resolve: (bytes: Uint8Array) => void;
+  readonly reject: (reason: unknown) => void;
+  readonly #patienceMs: number;
+
+  constructor(patienceMs: number) {
+    super();
+    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
+    this.bytes = promise;
+    this.resolve = resolve;
+    this.reject = reject;
+    this.#patienceMs = patienceMs;
+    this.at = performance.now() + patienceMs;
+    watch.add(this);
+  }
+
+  fire(): void {
+    this.reject(tooSlow(this.#patienceMs));
   }
 }
 

@@ -3,9 +3,9 @@ import type { Conversation } from '../dialects/dialect.ts';
 import { readChatRequest } from '../dialects/openai/chat-request.ts';
 import { openAiConversation } from '../dialects/openai/conversation.ts';
 import type { Errand } from '../gateway.ts';
-import type { Exchange } from './exchange.ts';
+import { readJson } from './body.ts';
 import { chatDocs } from './openapi-chat.ts';
-import { type RoutedParts, readCall, route } from './routed.ts';
+import { type RoutedParts, route } from './routed.ts';
 import type { Route } from './routes.ts';
 
 export interface ChatParts extends RoutedParts {
@@ -22,18 +22,14 @@ export function chatRoutes(parts: ChatParts): Route[] {
       access: 'routing',
       scope: 'chat',
       handle(exchange, caller) {
-        const read = async () =>
-          parts.errandOf(await readOpenAi(exchange, parts.bodyBytesMax), caller);
+        const read = async () => {
+          const body = await readJson(exchange, parts.bodyBytesMax);
+          // OpenRouter's clients never ask for usage and always expect it.
+          const request = readChatRequest(body.value, body, exchange.route.openRouterStyle);
+          return parts.errandOf(openAiConversation(request), caller);
+        };
         return route(exchange, caller, 'chat', read, parts);
       },
     },
   ];
-}
-
-async function readOpenAi(exchange: Exchange, bytesMax: number): Promise<Conversation> {
-  const { value, ...source } = await readCall(exchange, bytesMax);
-  const request = readChatRequest(value, source);
-  // OpenRouter's clients never ask for usage and always expect it.
-  const includeUsage = request.includeUsage || exchange.route.openRouterStyle;
-  return openAiConversation({ ...request, includeUsage });
 }

@@ -1,7 +1,8 @@
 import { readEmbeddingsRequest } from '../dialects/openai/embeddings-request.ts';
 import { EmbeddingsErrand } from '../operations/embeddings.ts';
+import { readJson } from './body.ts';
 import { embeddingsDocs } from './openapi-embeddings.ts';
-import { type RoutedParts, readCall, route } from './routed.ts';
+import { type RoutedParts, route } from './routed.ts';
 import type { Route } from './routes.ts';
 
 export function embeddingsRoutes(parts: RoutedParts): Route[] {
@@ -14,7 +15,7 @@ export function embeddingsRoutes(parts: RoutedParts): Route[] {
       scope: 'embeddings',
       handle(exchange, caller) {
         const read = async () => {
-          const { value } = await readCall(exchange, parts.bodyBytesMax);
+          const { value } = await readJson(exchange, parts.bodyBytesMax);
           return new EmbeddingsErrand(readEmbeddingsRequest(value));
         };
         return route(exchange, caller, 'embeddings', read, parts);

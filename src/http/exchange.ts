@@ -39,8 +39,7 @@ export class Exchange {
 
   /** The route as its table spells it, for counting: never what the client wrote. */
   get pattern(): string {
-    const route = this.#match?.route;
-    return route ? `${route.method} ${route.path}` : 'none none';
+    return this.#match?.pattern ?? 'none none';
   }
 
   /** A variable part of the path, decoded. */
@@ -71,10 +70,12 @@ export class Exchange {
 /** For requests that name no host: HTTP/1.0 allows it, and health checks of balancers speak it. */
 const nameless = 'http://localhost';
 
+const pathEnd = /[?#]/;
+
 /** The path of a URL, without building a URL object on every request. */
 function pathOf(url: string): string {
   const rest = behindHost(url);
-  const end = rest.search(/[?#]/);
+  const end = rest.search(pathEnd);
   return (end === -1 ? rest : rest.slice(0, end)) || '/';
 }
 

@@ -1,9 +1,10 @@
 import type { UploadTray } from '../core/upload.ts';
 import { readImagesRequest } from '../dialects/openai/images-request.ts';
 import { ImagesErrand } from '../operations/images.ts';
+import { readJson } from './body.ts';
 import { readEdit } from './image-form.ts';
 import { imagesDocs } from './openapi-images.ts';
-import { type RoutedParts, readCall, route } from './routed.ts';
+import { type RoutedParts, route } from './routed.ts';
 import type { Route } from './routes.ts';
 
 export interface ImagesParts extends RoutedParts {
@@ -42,7 +43,7 @@ export function imagesRoutes(parts: ImagesParts): Route[] {
       scope: 'images',
       handle(exchange, caller) {
         const read = async () => {
-          const { value } = await readCall(exchange, parts.bodyBytesMax);
+          const { value } = await readJson(exchange, parts.bodyBytesMax);
           return new ImagesErrand(readImagesRequest(value));
         };
         return route(exchange, caller, 'images', read, parts);

@@ -61,7 +61,7 @@ function creation(parts: JobParts): Route {
         const make = () => parts.desk.createTranscription(caller, form, base);
         return json(exchange, await once(exchange, caller, { length }, make, parts), 202);
       }
-      const { value } = await readJson(request, jsonBytesMax);
+      const { value } = await readJson(exchange, jsonBytesMax);
       const make = () => parts.desk.createSpeech(caller, value, base);
       return json(exchange, await once(exchange, caller, value, make, parts), 202);
     },

@@ -12,7 +12,7 @@ import type { ChatParts } from './chat.ts';
 import type { Exchange } from './exchange.ts';
 import { messagesDocs } from './openapi-messages.ts';
 import { json } from './reply.ts';
-import { readCall, route } from './routed.ts';
+import { route } from './routed.ts';
 import type { Route } from './routes.ts';
 
 export interface MessagesParts extends ChatParts {
@@ -45,7 +45,7 @@ export function messagesRoutes(parts: MessagesParts): Route[] {
       scope: 'chat',
       async handle(exchange, caller) {
         const { request } = exchange;
-        const { value, ...source } = await readJson(request, parts.bodyBytesMax);
+        const { value, ...source } = await readJson(exchange, parts.bodyBytesMax);
         const asked = readCountRequest(value, source);
         const count = anthropicCount(asked, request.headers);
         const counted = await parts.countUpstream(count, caller, request.signal);
@@ -56,7 +56,7 @@ export function messagesRoutes(parts: MessagesParts): Route[] {
 }
 
 async function readMessages(exchange: Exchange, bytesMax: number): Promise<Conversation> {
-  const { value, ...source } = await readCall(exchange, bytesMax);
+  const { value, ...source } = await readJson(exchange, bytesMax);
   return anthropicConversation(readMessagesRequest(value, source), exchange.request.headers);
 }
 

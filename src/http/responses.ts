@@ -1,10 +1,11 @@
 import type { Conversation } from '../dialects/dialect.ts';
 import { responsesConversation } from '../dialects/responses/conversation.ts';
 import { readResponsesRequest } from '../dialects/responses/request.ts';
+import { readJson } from './body.ts';
 import type { ChatParts } from './chat.ts';
 import type { Exchange } from './exchange.ts';
 import { responsesDocs } from './openapi-responses.ts';
-import { readCall, route } from './routed.ts';
+import { route } from './routed.ts';
 import type { Route } from './routes.ts';
 
 /** OpenAI's newer endpoint, for every model. Nothing is kept, so there is nothing to fetch. */
@@ -26,6 +27,6 @@ export function responsesRoutes(parts: ChatParts): Route[] {
 }
 
 async function readResponses(exchange: Exchange, bytesMax: number): Promise<Conversation> {
-  const { value, ...source } = await readCall(exchange, bytesMax);
+  const { value, ...source } = await readJson(exchange, bytesMax);
   return responsesConversation(readResponsesRequest(value, source));
 }

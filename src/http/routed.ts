@@ -1,8 +1,7 @@
 /** What endpoints that call models have in common: a call for the story, an answer for the web. */
 import type { OperationName } from '../core/ask.ts';
 import type { Caller } from '../core/caller.ts';
-import { type Answer, answer, type Errand, type Steps } from '../gateway.ts';
-import { type JsonBody, readJson } from './body.ts';
+import { type Answer, answer, type Call, type Errand, type Steps } from '../gateway.ts';
 import { cutOnFailure } from './cut-bytes.ts';
 import type { Exchange } from './exchange.ts';
 
@@ -12,12 +11,42 @@ export interface RoutedParts {
   readonly steps: Steps;
 }
 
-/** A call's body. The model that it names goes into the log even if the rest is refused. */
-export async function readCall(exchange: Exchange, bytesMax: number): Promise<JsonBody> {
-  const body = await readJson(exchange.request, bytesMax);
-  const { model } = body.value;
-  if (typeof model === 'string') exchange.modelNamed = model;
-  return body;
+/** One request of the web's on its way through. */
+class WebCall implements Call {
+  readonly requestId: string;
+  readonly caller: Caller;
+  readonly client: AbortSignal;
+  readonly receivedAt = Date.now();
+  readonly startedAt = performance.now();
+  readonly traceparent: string | null;
+  readonly headers: Record<string, string>;
+  readonly trail: Call['trail'] = [];
+  readonly operation: OperationName;
+  readonly wishes: Call['wishes'];
+  errand: Call['errand'];
+  leave: Call['leave'];
+  hold: Call['hold'];
+  memory: Call['memory'];
+  readonly #exchange: Exchange;
+
+  constructor(exchange: Exchange, caller: Caller, operation: OperationName) {
+    const { request } = exchange;
+    this.requestId = exchange.requestId;
+    this.caller = caller;
+    this.client = request.signal;
+    this.traceparent = request.headers.get('traceparent');
+    this.headers = exchange.headers;
+    this.operation = operation;
+    this.wishes = {
+      cacheControl: request.headers.get('cache-control'),
+      idempotencyKey: request.headers.get('idempotency-key'),
+    };
+    this.#exchange = exchange;
+  }
+
+  get modelNamed(): string {
+    return this.#exchange.modelNamed;
+  }
 }
 
 /** Tells the story of one request, from the errand that `read` finds in it to its answer. */
@@ -28,48 +57,22 @@ export async function route(
   read: () => Promise<Errand>,
   { steps }: RoutedParts,
 ): Promise<Response> {
-  const { requestId, request, headers } = exchange;
-  const call = {
-    requestId,
-    caller,
-    client: request.signal,
-    receivedAt: Date.now(),
-    startedAt: performance.now(),
-    traceparent: request.headers.get('traceparent'),
-    headers,
-    trail: [],
-    operation,
-    get modelNamed() {
-      return exchange.modelNamed;
-    },
-    errand: undefined,
-    hold: undefined,
-    memory: undefined,
-    wishes: {
-      cacheControl: request.headers.get('cache-control'),
-      idempotencyKey: request.headers.get('idempotency-key'),
-    },
-  };
+  const call = new WebCall(exchange, caller, operation);
   return respond(exchange, await answer(call, read, steps));
 }
 
-function respond(exchange: Exchange, answered: Answer): Response {
+function respond({ headers }: Exchange, answered: Answer): Response {
   if (typeof answered === 'string') {
-    return new Response(answered, {
-      headers: { 'content-type': 'application/json', ...exchange.headers },
-    });
+    headers['content-type'] = 'application/json';
+    return new Response(answered, { headers });
   }
   if ('contentType' in answered) {
-    const headers = { 'content-type': answered.contentType, ...exchange.headers };
+    headers['content-type'] = answered.contentType;
     return new Response(cutOnFailure(answered), { headers });
   }
-  return new Response(answered, {
-    headers: {
-      'content-type': 'text/event-stream; charset=utf-8',
-      'cache-control': 'no-cache, no-transform',
-      // Proxies in front of us must not collect the words of a stream.
-      'x-accel-buffering': 'no',
-      ...exchange.headers,
-    },
-  });
+  headers['content-type'] = 'text/event-stream; charset=utf-8';
+  headers['cache-control'] = 'no-cache, no-transform';
+  // Proxies in front of us must not collect the words of a stream.
+  headers['x-accel-buffering'] = 'no';
+  return new Response(answered, { headers });
 }

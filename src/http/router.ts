@@ -7,6 +7,8 @@ import type { Method, Route } from './routes.ts';
 
 export interface Match {
   readonly route: Route;
+  /** Method and path as in the table. */
+  readonly pattern: string;
   param(name: string): string;
 }
 
@@ -26,6 +28,10 @@ function plain(path: string): string {
   return path.replace(/\{[^}]*\}/g, '');
 }
 
+function patternOf({ method, path }: Route): string {
+  return `${method} ${path}`;
+}
+
 /** The route table, compiled. Matching is Hono's; what a match means is ours. */
 export class Router {
   readonly #router = new SmartRouter<Route>({ routers: [new RegExpRouter(), new TrieRouter()] });
@@ -37,7 +43,7 @@ export class Router {
     this.#routes = routes;
     for (const route of routes) {
       if (route.path.includes(':')) this.#router.add(route.method, route.path, route);
-      else this.#fixed.set(`${route.method} ${route.path}`, { route, param: noParam });
+      else this.#fixed.set(patternOf(route), { route, pattern: patternOf(route), param: noParam });
     }
     // An empty router cannot be matched against.
     if (!routes.some((route) => route.path.includes(':'))) {
@@ -87,6 +93,7 @@ export class Router {
     const [route, params] = found;
     return {
       route,
+      pattern: patternOf(route),
       param(name) {
         const value = params[name];
         return (typeof value === 'number' ? stash?.[value] : value) ?? '';

@@ -11,9 +11,9 @@ const managementBytesMax = 256 * 1024;
 const flag = flagSchema('');
 
 /** The body of a management call; one that was left out is an empty object. */
-export async function readManagementBody({ request }: Exchange): Promise<unknown> {
-  if (request.body === null) return {};
-  return (await readJson(request, managementBytesMax)).value;
+export async function readManagementBody(exchange: Exchange): Promise<unknown> {
+  if (exchange.request.body === null) return {};
+  return (await readJson(exchange, managementBytesMax)).value;
 }
 
 export function readOffset(query: URLSearchParams): number {

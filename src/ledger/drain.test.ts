@@ -2,19 +2,21 @@ import { describe, expect, test } from 'bun:test';
 import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
 import { undrainedMax } from '../core/bounds.ts';
 import { Drain } from './drain.ts';
-import type { Batch, Booked, LedgerStore } from './ledger-store.ts';
+import type { Booked, LedgerStore, ReadBatch } from './ledger-store.ts';
+import { readBatch, slipOf } from './slip.ts';
 
 const caller = callerOf('ten_1');
-const settlement = (charge = 1) => settlementOf(crypto.randomUUID(), caller, charge);
+const settlement = () => settlementOf(crypto.randomUUID(), caller, 1);
+const slip = () => slipOf(settlement());
 
 /** A drain over a store that does with each batch what the next of these says. */
 function drainWith(...answers: ('books' | 'fails')[]) {
-  const batches: Batch[] = [];
+  const batches: ReadBatch[] = [];
   const committed: string[] = [];
   const failures: number[] = [];
   const store: Pick<LedgerStore, 'commit'> = {
     async commit(batch): Promise<readonly Booked[]> {
-      batches.push(batch);
+      batches.push(readBatch(batch));
       if (answers.shift() === 'fails') throw new Error('away');
       return [];
     },
@@ -32,7 +34,7 @@ describe('the drain', () => {
   test('books by itself, all that came together in one batch', async () => {
     const { drain, batches, committed } = drainWith();
     const all = [settlement(), settlement(), settlement()];
-    for (const one of all) drain.add(one);
+    for (const one of all) drain.add(slipOf(one));
     while (committed.length < 3) await Bun.sleep(5);
     expect(batches).toHaveLength(1);
     expect(batches[0]).toMatchObject({ processId: 'p', settlements: all, mayRepeat: false });
@@ -44,8 +46,8 @@ describe('the drain', () => {
     expect(drain.lagMs(1_000_000)).toBe(0);
     const one = settlement();
     const ended = { ...one, record: { ...one.record, createdAt: 1_000, durationMs: 250 } };
-    drain.add(ended);
-    drain.add(settlement());
+    drain.add(slipOf(ended));
+    drain.add(slip());
     expect(drain.lagMs(5_000)).toBe(3_750);
     await drain.flush();
     expect(drain.lagMs(5_000)).toBe(0);
@@ -54,7 +56,7 @@ describe('the drain', () => {
   test('a flush ends when everything added before is booked', async () => {
     const { drain, committed } = drainWith();
     const one = settlement();
-    drain.add(one);
+    drain.add(slipOf(one));
     await drain.flush();
     expect(committed).toEqual([one.record.requestId]);
     await drain.flush();
@@ -62,25 +64,25 @@ describe('the drain', () => {
 
   test('batches stay small', async () => {
     const { drain, batches } = drainWith();
-    for (let i = 0; i < 1_201; i++) drain.add(settlement());
+    for (let i = 0; i < 1_201; i++) drain.add(slip());
     await drain.flush();
     expect(batches.map(({ settlements }) => settlements.length)).toEqual([500, 500, 201]);
   });
 
   test('a whole batch does not wait for more', async () => {
     const { drain, batches } = drainWith();
-    for (let i = 0; i < 499; i++) drain.add(settlement());
+    for (let i = 0; i < 499; i++) drain.add(slip());
     await Promise.resolve();
     expect(batches).toHaveLength(0);
-    drain.add(settlement());
+    drain.add(slip());
     expect(batches.map(({ settlements }) => settlements.length)).toEqual([500]);
   });
 
   test('who comes while others are booked waits for company, and a flush is company', async () => {
     const { drain, batches, committed } = drainWith();
-    drain.add(settlement());
+    drain.add(slip());
     const flushed = drain.flush();
-    for (let i = 0; i < 3; i++) drain.add(settlement());
+    for (let i = 0; i < 3; i++) drain.add(slip());
     await flushed;
     expect(committed).toHaveLength(1);
     expect(drain.waiting).toBe(3);
@@ -91,31 +93,31 @@ describe('the drain', () => {
   test('after a failure the same comes again as a possible repeat', async () => {
     const { drain, batches, committed, failures } = drainWith('fails', 'books', 'books');
     const first = settlement();
-    drain.add(first);
+    drain.add(slipOf(first));
     const failed = await drain.flush().catch((thrown: unknown) => thrown);
     expect(String(failed)).toContain('away');
     expect(failures).toEqual([1]);
     const second = settlement();
-    drain.add(second);
+    drain.add(slipOf(second));
     while (committed.length < 2) await Bun.sleep(5);
     expect(batches.map(({ mayRepeat }) => mayRepeat)).toEqual([false, true]);
     expect(batches[1]?.settlements).toEqual([first, second]);
     // The doubt is over: looking up every request costs.
-    drain.add(settlement());
+    drain.add(slip());
     await drain.flush();
     expect(batches.at(-1)?.mayRepeat).toBe(false);
   });
 
   test('tries again by itself', async () => {
     const { drain, committed, failures } = drainWith('fails', 'fails', 'books');
-    drain.add(settlement());
+    drain.add(slip());
     while (committed.length < 1) await Bun.sleep(5);
     expect(failures).toEqual([1, 1]);
   });
 
   test('says when it is full', () => {
     const { drain } = drainWith();
-    const one = settlement();
+    const one = slip();
     for (let i = 1; i < undrainedMax; i++) drain.add(one);
     expect(drain.isFull).toBe(false);
     drain.add(one);

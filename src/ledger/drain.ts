@@ -1,5 +1,6 @@
 import { undrainedMax } from '../core/bounds.ts';
-import type { Booked, LedgerStore, Settlement } from './ledger-store.ts';
+import type { Booked, LedgerStore } from './ledger-store.ts';
+import type { Slip } from './slip.ts';
 
 /** Rows of one commit: larger batches save nothing more, and hold the accounts longer. */
 const batchMax = 500;
@@ -19,7 +20,7 @@ export interface DrainParts {
 /** Moves settled requests into the books, in batches, off the path of any request. */
 export class Drain {
   readonly #parts: DrainParts;
-  #waiting: Settlement[] = [];
+  #waiting: Slip[] = [];
   #running: Promise<void> | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #retryMs = retryMsFirst;
@@ -36,16 +37,16 @@ export class Drain {
 
   /** How long the oldest settlement has waited to be booked. */
   lagMs(now: number): number {
-    const oldest = this.#waiting[0]?.record;
-    return oldest ? Math.max(0, now - oldest.createdAt - oldest.durationMs) : 0;
+    const oldest = this.#waiting[0];
+    return oldest ? Math.max(0, now - oldest.endedAt) : 0;
   }
 
   get isFull(): boolean {
     return this.#waiting.length >= undrainedMax;
   }
 
-  add(settlement: Settlement): void {
-    this.#waiting.push(settlement);
+  add(slip: Slip): void {
+    this.#waiting.push(slip);
     if (this.#waiting.length === batchMax) this.#runAlone();
     else this.#runWithin(pauseMs);
   }
@@ -83,18 +84,18 @@ export class Drain {
 
   async #commitNext(): Promise<number> {
     const { store, processId, onCommit, onFailure } = this.#parts;
-    const settlements = this.#waiting.slice(0, batchMax);
+    const slips = this.#waiting.slice(0, batchMax);
     const mayRepeat = this.#inDoubt;
     try {
-      const booked = await store.commit({ processId, settlements, mayRepeat, now: Date.now() });
-      this.#waiting = this.#waiting.slice(settlements.length);
+      const booked = await store.commit({ processId, slips, mayRepeat, now: Date.now() });
+      this.#waiting = this.#waiting.slice(slips.length);
       this.#inDoubt = false;
       this.#retryMs = retryMsFirst;
       onCommit(
         booked,
-        settlements.map(({ record }) => record.requestId),
+        slips.map(({ requestId }) => requestId),
       );
-      return settlements.length;
+      return slips.length;
     } catch (reason) {
       this.#inDoubt = true;
       onFailure(this.#waiting.length, reason);

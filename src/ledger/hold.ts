@@ -11,7 +11,7 @@ export interface Hold {
   /** Sets more aside; false when there is no more. */
   extend(credits: number): Promise<boolean>;
   /** Ends the hold with a charge, once. Answers what could be charged: credits may run out. */
-  settle(charge: number): Promise<Charged>;
+  settle(charge: number): Charged | Promise<Charged>;
 }
 
 export interface Charged {
@@ -33,7 +33,7 @@ export class OpenHold implements Hold {
   readonly #wallet: Owner;
   readonly #key: Owner | undefined;
   #credits: number;
-  #charged: Promise<Charged> | undefined;
+  #charged: Charged | Promise<Charged> | undefined;
 
   constructor(source: HoldSource, wallet: Owner, key: Owner | undefined, credits: number) {
     this.#source = source;
@@ -69,10 +69,9 @@ export class OpenHold implements Hold {
     return false;
   }
 
-  settle(charge: number): Promise<Charged> {
+  settle(charge: number): Charged | Promise<Charged> {
     const held = this.#credits;
-    this.#charged ??=
-      charge <= held ? Promise.resolve(this.#pay(charge, held)) : this.#settle(charge, held);
+    this.#charged ??= charge <= held ? this.#pay(charge, held) : this.#settle(charge, held);
     return this.#charged;
   }
 

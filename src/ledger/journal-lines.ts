@@ -4,7 +4,7 @@ import { isObject, parseJson } from '../core/json.ts';
 import { noUsage } from '../core/usage.ts';
 import { noCharges, type RequestRecord } from '../record/request-record.ts';
 import type { Settlement } from './ledger-store.ts';
-import { textOf } from './settlement-text.ts';
+import type { Slip } from './slip.ts';
 
 /** What is known of a request when it is sent to an upstream. */
 export interface Dispatched {
@@ -21,16 +21,19 @@ export type JournalLine =
   | { readonly kind: 'dispatched'; readonly call: Dispatched }
   | { readonly kind: 'settled'; readonly settlement: Settlement };
 
-export function writeLine(line: JournalLine): string {
-  if (line.kind === 'dispatched') return `${JSON.stringify(line)}\n`;
-  return `{"kind":"settled","settlement":${textOf(line.settlement)}}\n`;
+export function dispatchedLine(call: Dispatched): string {
+  return `{"kind":"dispatched","call":${JSON.stringify(call)}}\n`;
+}
+
+export function settledLine({ text }: Slip): string {
+  return `{"kind":"settled","settlement":${text}}\n`;
 }
 
 /** The whole lines of a segment. A torn one, at the end or where the disk was full, is left out. */
 export function* readLines(text: string): Generator<JournalLine> {
   for (const line of text.split('\n')) {
     const value = parseJson(line);
-    // Only writeLine() writes these files; a line that parses and names its kind is one of ours.
+    // Nobody else writes these files; a line that parses and names its kind is one of ours.
     if (isObject(value) && (value.kind === 'dispatched' || value.kind === 'settled')) {
       yield value as unknown as JournalLine;
     }

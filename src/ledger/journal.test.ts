@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
 import { Journal } from './journal.ts';
 import { type Dispatched, readLines } from './journal-lines.ts';
+import { slipOf } from './slip.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tollgate-journal-'));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -35,11 +36,12 @@ describe('a journal', () => {
     const one = id();
     const settlement = settlementOf(one, caller, 5);
     await journal.dispatched(dispatched(one));
-    expect(await journal.settled(settlement, 1_000)).toBe(true);
+    await journal.settled(slipOf(settlement));
     expect(lines()).toEqual([
       { kind: 'dispatched', call: dispatched(one) },
       { kind: 'settled', settlement },
     ]);
+    expect(journal.begun).toBe(1);
     journal.close();
   });
 
@@ -53,7 +55,7 @@ describe('a journal', () => {
     while (Date.now() === between) await Bun.sleep(1);
     await journal.dispatched(dispatched(second));
     // Its end does not make it younger.
-    await journal.settled(settlementOf(first, caller, 5), 1_000);
+    await journal.settled(slipOf(settlementOf(first, caller, 5)));
     const later = Date.now() + 60_000;
     expect(journal.ageMs(later)).toBeGreaterThanOrEqual(later - between);
     expect(journal.ageMs(later)).toBeLessThanOrEqual(later - begin);
@@ -93,7 +95,7 @@ describe('a journal', () => {
     const long = 'm'.repeat(5 * 1024 * 1024);
     const [first, second] = [id(), id()];
     await journal.dispatched(dispatched(first, long));
-    await journal.settled(settlementOf(first, caller, 1), 1_000);
+    await journal.settled(slipOf(settlementOf(first, caller, 1)));
     await journal.dispatched(dispatched(second, long));
     journal.drained([second]);
     expect(files()).toEqual(['00000000.jsonl', '00000001.jsonl']);
@@ -132,7 +134,10 @@ describe('a journal', () => {
     // A file where the folder should be: nothing can be opened in it.
     await Bun.write(folder, '');
     await expect(journal.dispatched(dispatched(id()))).rejects.toThrow();
-    expect(await journal.settled(settlementOf(id(), caller, 1), 1)).toBe(false);
+    const slip = slipOf(settlementOf(id(), caller, 1));
+    await expect(journal.settled(slip)).rejects.toThrow();
+    expect(await journal.settledLate(slip, 1)).toBe(false);
+    expect(journal.begun).toBe(0);
     rmSync(folder);
     await journal.dispatched(dispatched(id()));
     journal.close();
@@ -143,9 +148,8 @@ describe('a journal', () => {
     rmSync(folder, { recursive: true });
     await Bun.write(folder, '');
     const late = settlementOf(id(), caller, 1);
-    const written = journal.settled(late, 60_000);
-    await Bun.sleep(0);
-    await new Promise((resolve) => setImmediate(resolve));
+    await expect(journal.settled(slipOf(late))).rejects.toThrow();
+    const written = journal.settledLate(slipOf(late), 60_000);
     await expect(journal.dispatched(dispatched(id()))).rejects.toThrow();
     rmSync(folder);
     expect(await written).toBe(true);

@@ -1,9 +1,14 @@
 import { fdatasync, mkdirSync, rmSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { journalBytesMax } from '../core/bounds.ts';
-import { type Dispatched, journalFolderName, writeLine } from './journal-lines.ts';
-import type { Settlement } from './ledger-store.ts';
+import {
+  type Dispatched,
+  dispatchedLine,
+  journalFolderName,
+  settledLine,
+} from './journal-lines.ts';
 import { Segment } from './segment.ts';
+import type { Slip } from './slip.ts';
 
 /** A segment is closed at this size, so that drained ones can be removed. */
 const segmentBytes = 4 * 1024 * 1024;
@@ -11,12 +16,17 @@ const segmentBytes = 4 * 1024 * 1024;
 const syncMs = 50;
 const retryMs = 250;
 
-interface Line {
-  readonly requestId: string;
-  readonly text: string;
+/** The lines of one turn of the event loop: written at once, and they succeed or fail together. */
+class Turn {
+  lines = '';
+  readonly requestIds: string[] = [];
+  /** Those of them that begin. */
+  readonly begun: string[] = [];
+  readonly written = Promise.withResolvers<void>();
 }
 
-interface LateLine extends Line {
+interface LateSlip {
+  readonly slip: Slip;
   readonly answer: (written: boolean) => void;
   readonly giveUpAt: number;
 }
@@ -30,10 +40,10 @@ export class Journal {
   readonly #waitForDisk: boolean;
   readonly #segments: Segment[] = [];
   #count = 0;
-  #lines: Line[] = [];
-  #writing: PromiseWithResolvers<void> | undefined;
+  #begun = 0;
+  #turn: Turn | undefined;
   /** Ends of requests that could not be written yet; they are tried again for a while. */
-  #late: LateLine[] = [];
+  #late: LateSlip[] = [];
   #retry: ReturnType<typeof setTimeout> | undefined;
   #syncing = false;
   readonly #unsynced = new Set<Segment>();
@@ -46,7 +56,14 @@ export class Journal {
   }
 
   get bytes(): number {
-    return this.#segments.reduce((sum, segment) => sum + segment.bytes, 0);
+    let sum = 0;
+    for (const segment of this.#segments) sum += segment.bytes;
+    return sum;
+  }
+
+  /** How many requests this process has begun: their first lines are written. */
+  get begun(): number {
+    return this.#begun;
   }
 
   /** Age of the oldest line whose request is not in the books; 0 when all are. */
@@ -63,31 +80,27 @@ export class Journal {
   }
 
   /** Before an upstream is called. Rejects when nothing can be written: then nothing is sent. */
-  async dispatched(call: Dispatched): Promise<void> {
-    if (this.bytes > journalBytesMax) throw new Error('The journal has reached its bound.');
-    if (this.#late.length > 0) throw new Error('The journal cannot be written.');
-    const { requestId } = call;
-    try {
-      await this.#append({ requestId, text: writeLine({ kind: 'dispatched', call }) });
-    } catch (thrown) {
-      for (const { open } of this.#segments) open.delete(requestId);
-      throw thrown;
-    }
+  dispatched(call: Dispatched): Promise<void> {
+    if (this.bytes > journalBytesMax) return refused('The journal has reached its bound.');
+    if (this.#late.length > 0) return refused('The journal cannot be written.');
+    if (this.#closed) return refused('The journal is closed.');
+    const turn = this.#thisTurn();
+    turn.begun.push(call.requestId);
+    return this.#append(turn, call.requestId, dispatchedLine(call));
   }
 
-  /** When a call ended. Answers whether the line could be written within this time. */
-  async settled(settlement: Settlement, waitMs: number): Promise<boolean> {
-    const { requestId } = settlement.record;
-    const line = { requestId, text: writeLine({ kind: 'settled', settlement }) };
-    try {
-      await this.#append(line);
-      return true;
-    } catch {
-      return new Promise((answer) => {
-        this.#late.push({ ...line, answer, giveUpAt: performance.now() + waitMs });
-        this.#retry ??= setTimeout(() => this.#tryAgain(), retryMs);
-      });
-    }
+  /** When a call ended. Rejects when that could not be written; `settledLate` goes on trying. */
+  settled(slip: Slip): Promise<void> {
+    if (this.#closed) return refused('The journal is closed.');
+    return this.#append(this.#thisTurn(), slip.requestId, settledLine(slip));
+  }
+
+  /** Tries again and again. Answers whether the line could be written within this time. */
+  settledLate(slip: Slip, waitMs: number): Promise<boolean> {
+    return new Promise((answer) => {
+      this.#late.push({ slip, answer, giveUpAt: performance.now() + waitMs });
+      this.#retry ??= setTimeout(() => this.#tryAgain(), retryMs);
+    });
   }
 
   /** These are in the books: their lines are not needed any more. */
@@ -127,40 +140,51 @@ export class Journal {
     segment.remove();
   }
 
-  #append(line: Line): Promise<void> {
-    if (this.#closed) return Promise.reject(new Error('The journal is closed.'));
-    this.#lines.push(line);
-    if (!this.#writing) {
-      this.#writing = Promise.withResolvers();
-      setImmediate(() => this.#flush());
-    }
-    return this.#writing.promise;
+  #thisTurn(): Turn {
+    if (this.#turn) return this.#turn;
+    const turn = new Turn();
+    this.#turn = turn;
+    setImmediate(() => this.#flush(turn));
+    return turn;
   }
 
-  #flush(): void {
-    const writing = this.#writing;
-    const lines = this.#lines;
-    this.#writing = undefined;
-    this.#lines = [];
-    if (!writing) return;
+  #append(turn: Turn, requestId: string, line: string): Promise<void> {
+    turn.requestIds.push(requestId);
+    turn.lines += line;
+    return turn.written.promise;
+  }
+
+  #flush(turn: Turn): void {
+    this.#turn = undefined;
     try {
-      const { file } = this.#write(lines);
+      const { file } = this.#write(turn.requestIds, turn.lines);
       if (this.#waitForDisk)
-        fdatasync(file, (error) => (error ? writing.reject(error) : writing.resolve()));
-      else writing.resolve();
+        fdatasync(file, (error) => (error ? this.#fail(turn, error) : this.#succeed(turn)));
+      else this.#succeed(turn);
     } catch (thrown) {
-      writing.reject(thrown);
+      this.#fail(turn, thrown);
     }
   }
 
-  #write(lines: readonly Line[]): Segment {
+  #succeed(turn: Turn): void {
+    this.#begun += turn.begun.length;
+    turn.written.resolve();
+  }
+
+  /** What could not begin is not sent; what ended will come again as a late line. */
+  #fail(turn: Turn, reason: unknown): void {
+    for (const { open } of this.#segments) for (const id of turn.begun) open.delete(id);
+    turn.written.reject(reason);
+  }
+
+  #write(requestIds: readonly string[], lines: string): Segment {
     const segment = this.#segment();
     // Named before they are written: a line that stands in a segment must keep it.
     const now = Date.now();
-    for (const { requestId } of lines) {
+    for (const requestId of requestIds) {
       if (!segment.open.has(requestId)) segment.open.set(requestId, now);
     }
-    segment.write(lines.map(({ text }) => text).join(''));
+    segment.write(lines);
     this.#syncSoon(segment);
     return segment;
   }
@@ -186,18 +210,22 @@ export class Journal {
   #tryAgain(): void {
     this.#retry = undefined;
     try {
-      for (let line = this.#late[0]; line; line = this.#late[0]) {
-        this.#write([line]);
+      for (let late = this.#late[0]; late; late = this.#late[0]) {
+        this.#write([late.slip.requestId], settledLine(late.slip));
         this.#late.shift();
-        line.answer(true);
+        late.answer(true);
       }
     } catch {
       const now = performance.now();
-      const isOver = ({ giveUpAt }: LateLine) => giveUpAt <= now;
+      const isOver = ({ giveUpAt }: LateSlip) => giveUpAt <= now;
       const over = this.#late.filter(isOver);
-      this.#late = this.#late.filter((line) => !isOver(line));
+      this.#late = this.#late.filter((late) => !isOver(late));
       for (const { answer } of over) answer(false);
       if (this.#late.length > 0) this.#retry = setTimeout(() => this.#tryAgain(), retryMs);
     }
   }
+}
+
+function refused(message: string): Promise<never> {
+  return Promise.reject(new Error(message));
 }

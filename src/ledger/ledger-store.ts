@@ -1,5 +1,6 @@
 import type { RequestRecord } from '../record/request-record.ts';
 import type { Owner } from './owner.ts';
+import type { Slip } from './slip.ts';
 
 /** What a process asks of an account. */
 export interface LeaseOrder {
@@ -49,13 +50,22 @@ export interface Settlement {
   readonly keyCharge: number;
 }
 
-export interface Batch {
+/** What a commit has to know besides the settlements. */
+interface BatchTerms {
   /** Whose leases the charges come out of; a dead process's when its journal is replayed. */
   readonly processId: string;
-  readonly settlements: readonly Settlement[];
   /** Some of these may have been committed before: look first. Set after any doubt. */
   readonly mayRepeat: boolean;
   readonly now: number;
+}
+
+export interface Batch extends BatchTerms {
+  readonly slips: readonly Slip[];
+}
+
+/** A batch whose slips were read. */
+export interface ReadBatch extends BatchTerms {
+  readonly settlements: readonly Settlement[];
 }
 
 /** What a commit took from one account. */

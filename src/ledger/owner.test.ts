@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { callerOf } from '../../tests/support/money/settlements.ts';
-import { keyOwner, periodStart, walletOwner } from './owner.ts';
+import { keyOwner, periodStart, walletOf, walletOwner } from './owner.ts';
 
 const day = (text: string) => Date.parse(`${text}Z`);
 
@@ -26,6 +26,14 @@ describe('an account', () => {
       tenantId: 'ten_1',
       allowance: null,
     });
+  });
+
+  test('of a caller’s wallet is that of its tenant, whichever key it comes with', () => {
+    const [one, two] = [callerOf('ten_1', { keyId: 'a' }), callerOf('ten_1', { keyId: 'b' })];
+    expect(walletOf(one)).toEqual({ name: 'tenant:ten_1', tenantId: 'ten_1', allowance: null });
+    expect(walletOf(one)).toBe(walletOf(one));
+    expect(walletOf(two)).toEqual(walletOf(one));
+    expect(walletOf(callerOf('ten_2')).name).toBe('tenant:ten_2');
   });
 
   test('of a key exists with a limit only, and bears the day on which its period began', () => {

@@ -20,6 +20,18 @@ export function walletOwner(tenantId: string): Owner {
   return { name: walletName(tenantId), tenantId, allowance: null };
 }
 
+const wallets = new WeakMap<Caller, Owner>();
+
+/** Whose wallet a caller pays from. Callers stay in memory from request to request. */
+export function walletOf(caller: Caller): Owner {
+  let wallet = wallets.get(caller);
+  if (!wallet) {
+    wallet = walletOwner(caller.tenantId);
+    wallets.set(caller, wallet);
+  }
+  return wallet;
+}
+
 /** Undefined for a key without a limit. */
 export function keyOwner(caller: Caller, now: number): Owner | undefined {
   if (caller.limitCredits === null) return undefined;

@@ -82,7 +82,7 @@ export class Purse {
    * the lease covers it.
    */
   take(wanted: number, least: number): Taken | Promise<Taken> {
-    assert(wanted >= least && least >= 0, 'The least must not be more than what is wanted.');
+    if (wanted < least || least < 0) assert.fail('The least must not be more than what is wanted.');
     // What costs nothing needs no credits, not even of a lost lease.
     if (wanted === 0) return this.#hand(0);
     if (this.#waiting.length === 0 && this.free >= wanted) return this.#hand(wanted);
@@ -97,7 +97,7 @@ export class Purse {
   /** A running request needs nothing of this any more. */
   release(credits: number): void {
     this.#held -= credits;
-    assert(this.#held >= 0, 'More was released than was held.');
+    if (this.#held < 0) assert.fail('More was released than was held.');
   }
 
   /** A request ended: its hold is given up and its charge owed until the drain has booked it. */

@@ -3,9 +3,10 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync }
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
-import { type JournalLine, writeLine } from './journal-lines.ts';
-import type { Batch, LedgerStore } from './ledger-store.ts';
+import type { JournalLine } from './journal-lines.ts';
+import type { LedgerStore, ReadBatch } from './ledger-store.ts';
 import { replayJournals } from './replay.ts';
+import { readBatch } from './slip.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tollgate-replay-'));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -19,7 +20,7 @@ const caller = callerOf('ten_1');
 const deadPid = 2 ** 30;
 
 function storeThatNotes() {
-  const batches: Batch[] = [];
+  const batches: ReadBatch[] = [];
   const expired: (string | undefined)[] = [];
   const never = () => Promise.reject(new Error('A replay does not do this.'));
   const store: LedgerStore = {
@@ -30,18 +31,20 @@ function storeThatNotes() {
     recalled: never,
     expire: async (_now, dead) => void expired.push(dead),
     commit: async (batch) => {
-      batches.push(batch);
+      batches.push(readBatch(batch));
       return [];
     },
   };
   return { store, batches, expired };
 }
 
+const textOf = (line: JournalLine) => `${JSON.stringify(line)}\n`;
+
 function leave(name: string, ...segments: (JournalLine | string)[][]): string {
   const folder = join(root, name);
   mkdirSync(folder);
   segments.forEach((lines, number) => {
-    const text = lines.map((line) => (typeof line === 'string' ? line : writeLine(line))).join('');
+    const text = lines.map((line) => (typeof line === 'string' ? line : textOf(line))).join('');
     writeFileSync(join(folder, `0000000${number}.jsonl`), text);
   });
   return folder;
@@ -96,7 +99,7 @@ describe('a dead process’s journal', () => {
   test('torn lines are left out, and those behind them are not', async () => {
     const { store, batches } = storeThatNotes();
     const [one, two, three] = [request(), request(), request()];
-    const torn = writeLine(two.ended).slice(0, 80);
+    const torn = textOf(two.ended).slice(0, 80);
     leave(folderOf(deadPid), [one.begun, one.ended, two.begun, `${torn}\n`, three.ended, torn]);
     await replayJournals(root, store, Date.now());
     const booked = batches.flatMap(({ settlements }) => settlements);

@@ -9,6 +9,7 @@ import {
   readLines,
 } from './journal-lines.ts';
 import type { LedgerStore, Settlement } from './ledger-store.ts';
+import { slipOf } from './slip.ts';
 
 /** A living process touches its journal far more often, wherever on a shared disk it runs. */
 const silenceMs = 300_000;
@@ -31,9 +32,9 @@ export async function replayJournals(
     if (!owner || isAlive(owner, folder, now)) continue;
     const settlements = readFolder(folder);
     for (let at = 0; at < settlements.length; at += batchMax) {
-      const batch = settlements.slice(at, at + batchMax);
+      const slips = settlements.slice(at, at + batchMax).map(slipOf);
       const { processId } = owner;
-      await store.commit({ processId, settlements: batch, mayRepeat: true, now });
+      await store.commit({ processId, slips, mayRepeat: true, now });
     }
     await store.expire(now, owner.processId);
     rmSync(folder, { recursive: true, force: true });

@@ -24,14 +24,15 @@ export class Segment {
   /** Writes all of it or throws. A full disk can take half a line: that half is taken back. */
   write(lines: string): void {
     // Where taking back failed too, the next line starts fresh: only the torn one is lost.
-    const bytes = Buffer.from(this.#torn ? `\n${lines}` : lines);
+    const text = this.#torn ? `\n${lines}` : lines;
+    const bytes = Buffer.byteLength(text);
     let written = 0;
     try {
-      written = writeSync(this.file, bytes);
+      written = writeSync(this.file, text);
     } finally {
-      if (written < bytes.length) this.#takeBack();
+      if (written < bytes) this.#takeBack();
     }
-    if (written < bytes.length) throw new Error('The disk took only a part of the line.');
+    if (written < bytes) throw new Error('The disk took only a part of the line.');
     this.#bytes += written;
     this.#torn = false;
   }

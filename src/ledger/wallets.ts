@@ -3,7 +3,7 @@ import type { Chore } from '../core/chore.ts';
 import { GatewayError } from '../core/errors.ts';
 import { type Hold, OpenHold } from './hold.ts';
 import type { Booked, LedgerStore } from './ledger-store.ts';
-import { keyOwner, type Owner, walletOwner } from './owner.ts';
+import { keyOwner, type Owner, walletOf, walletOwner } from './owner.ts';
 import { type Need, Purse, type Taken } from './purse.ts';
 
 /** A lease lives this long without renewal; nobody uses one that is about to end. */
@@ -67,38 +67,47 @@ export class Wallets {
 
   /** Sets credits aside, usually without leaving memory. Throws 402, or 503 without the store. */
   hold(caller: Caller, order: HoldOrder): Hold | Promise<Hold> {
-    if (this.#isStale) throw unavailable();
-    const wallet = walletOwner(caller.tenantId);
-    const key = keyOwner(caller, this.#now());
-    const taken = this.#purse(wallet).take(order.wanted, order.least);
-    if (key === undefined && !(taken instanceof Promise)) return this.#open(wallet, taken, order);
-    return this.#holdBoth(wallet, key, taken, order);
+    const now = this.#now();
+    if (this.#isStaleAt(now)) throw unavailable();
+    const wallet = walletOf(caller);
+    const key = keyOwner(caller, now);
+    const taken = this.#purse(wallet, now).take(order.wanted, order.least);
+    if (taken instanceof Promise) return this.#holdLater(wallet, key, taken, order);
+    return this.#hold(wallet, key, taken, order);
   }
 
-  async #holdBoth(
+  async #holdLater(
     wallet: Owner,
     key: Owner | undefined,
-    first: Taken | Promise<Taken>,
+    taken: Promise<Taken>,
     order: HoldOrder,
   ): Promise<Hold> {
-    const taken = await first;
-    if (!key || taken.kind !== 'taken') return this.#open(wallet, taken, order);
-    const limited = await this.#purse(key).take(taken.credits, order.least);
-    const spare = taken.credits - (limited.kind === 'taken' ? limited.credits : 0);
+    return this.#hold(wallet, key, await taken, order);
+  }
+
+  #hold(
+    wallet: Owner,
+    key: Owner | undefined,
+    taken: Taken,
+    order: HoldOrder,
+  ): Hold | Promise<Hold> {
+    if (taken.kind !== 'taken') throw refusal(taken, order, 'This account');
+    if (key) return this.#holdBoth(wallet, key, taken.credits, order);
+    return new OpenHold(this.#source, wallet, undefined, taken.credits);
+  }
+
+  async #holdBoth(wallet: Owner, key: Owner, credits: number, order: HoldOrder): Promise<Hold> {
+    const limited = await this.#purse(key, this.#now()).take(credits, order.least);
+    const spare = credits - (limited.kind === 'taken' ? limited.credits : 0);
     // The two hold alike: the smaller of what each could give.
-    this.#known(wallet).purse.release(spare);
+    this.#known(wallet, this.#now()).purse.release(spare);
     if (limited.kind !== 'taken') throw refusal(limited, order, 'This API key');
     return new OpenHold(this.#source, wallet, key, limited.credits);
   }
 
-  #open(wallet: Owner, taken: Taken, order: HoldOrder): Hold {
-    if (taken.kind !== 'taken') throw refusal(taken, order, 'This account');
-    return new OpenHold(this.#source, wallet, undefined, taken.credits);
-  }
-
   readonly #source = {
-    purse: (owner: Owner): Purse => this.#known(owner).purse,
-    mayExtend: (): boolean => !this.#isStale,
+    purse: (owner: Owner): Purse => this.#known(owner, this.#now()).purse,
+    mayExtend: (): boolean => !this.#isStaleAt(this.#now()),
   };
 
   /** Leased by this process and set aside for nobody: to a person, that is available. */
@@ -188,8 +197,8 @@ export class Wallets {
     }
   }
 
-  #purse(owner: Owner): Purse {
-    const { purse } = this.#known(owner);
+  #purse(owner: Owner, now: number): Purse {
+    const { purse } = this.#known(owner, now);
     if (purse.owner.allowance !== owner.allowance) {
       purse.owner = owner;
       // A lowered limit can only take back what is not on lease.
@@ -198,14 +207,14 @@ export class Wallets {
     return purse;
   }
 
-  #known(owner: Owner): KnownPurse {
+  #known(owner: Owner, now: number): KnownPurse {
     let known = this.#purses.get(owner.name);
     if (!known) {
       const purse = new Purse(owner, (asking, need) => this.#refill(asking, need));
       known = { purse, usedAt: 0 };
       this.#purses.set(owner.name, known);
     }
-    known.usedAt = this.#now();
+    known.usedAt = now;
     return known;
   }
 
@@ -243,8 +252,8 @@ export class Wallets {
   }
 
   /** Without renewal, others may already have our lease; we stop before that, not after. */
-  get #isStale(): boolean {
-    return this.#now() >= this.#leaseUntil - leaseMarginMs;
+  #isStaleAt(now: number): boolean {
+    return now >= this.#leaseUntil - leaseMarginMs;
   }
 }
 

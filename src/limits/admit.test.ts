@@ -65,9 +65,9 @@ describe('running requests', () => {
     const error = await refusal(() => admission.enter(caller({ keyId: 'key_2' })));
     expect(error).toMatchObject({ status: 429, retryAfterSeconds: 1 });
     leave();
-    leave();
     await admission.enter(caller());
-    // The second call of `leave` did not free the place of somebody else.
+    // A second call of `leave` does not free the place of somebody else.
+    leave();
     expect((await refusal(() => admission.enter(caller()))).status).toBe(429);
   });
 

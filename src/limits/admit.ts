@@ -26,6 +26,8 @@ export class Admission {
   readonly #rate: RateLimiter;
   readonly #concurrency: ConcurrencyLimiter;
   readonly #defaults: LimitDefaults;
+  /** Of keys without a limit of their own. */
+  readonly #rateLimits: RateLimits;
   readonly #now: () => number;
   readonly #together: Together | undefined;
 
@@ -39,16 +41,15 @@ export class Admission {
     this.#rate = rate;
     this.#concurrency = concurrency;
     this.#defaults = defaults;
+    this.#rateLimits = limitsOf(defaults, defaults.requestsPerMinute);
     this.#now = now;
     this.#together = together;
   }
 
   /** Counts the request, writes its rate headers, and throws 429 when the quota is used up. */
   countRequest(caller: Caller, headers: Record<string, string>): void | Promise<void> {
-    const limits: RateLimits = {
-      requests: caller.requestsPerMinute ?? this.#defaults.requestsPerMinute,
-      tokens: this.#defaults.tokensPerMinute ?? null,
-    };
+    const own = caller.requestsPerMinute;
+    const limits = own === null ? this.#rateLimits : limitsOf(this.#defaults, own);
     const counts = this.#together?.counts;
     if (counts?.isUp) return this.#countTogether(counts, caller, limits, headers);
     obey(this.#rate.take(caller.keyId, limits, this.#now()), limits, headers);
@@ -67,7 +68,14 @@ export class Admission {
     const { tenantId } = caller;
     const limit = caller.concurrentRequests ?? this.#defaults.concurrentRequests;
     if (!this.#concurrency.enter(tenantId, limit)) throw allTaken(limit);
-    const leave = once(() => this.#concurrency.leave(tenantId));
+    const concurrency = this.#concurrency;
+    let isInside = true;
+    const leave = (): boolean => {
+      const wasInside = isInside;
+      isInside = false;
+      if (wasInside) concurrency.leave(tenantId);
+      return wasInside;
+    };
     const places = this.#together?.places;
     return places ? enterTogether(places, tenantId, limit, leave) : leave;
   }
@@ -100,17 +108,20 @@ async function enterTogether(
   places: SharedPlaces,
   tenantId: string,
   limit: number,
-  leaveHere: () => void,
+  leaveHere: () => boolean,
 ): Promise<() => void> {
   const place = await places.enter(tenantId, limit);
   if (place === undefined) {
     leaveHere();
     throw allTaken(limit);
   }
-  return once(() => {
-    leaveHere();
-    places.leave(tenantId, place);
-  });
+  return () => {
+    if (leaveHere()) places.leave(tenantId, place);
+  };
+}
+
+function limitsOf({ tokensPerMinute = null }: LimitDefaults, requests: number): RateLimits {
+  return { requests, tokens: tokensPerMinute };
 }
 
 function obey(verdict: RateVerdict, limits: RateLimits, headers: Record<string, string>): void {
@@ -130,13 +141,4 @@ function obey(verdict: RateVerdict, limits: RateLimits, headers: Record<string, 
 function allTaken(limit: number): GatewayError {
   const message = `This account already has ${limit} requests running, which is its limit.`;
   return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 1 });
-}
-
-function once(leave: () => void): () => void {
-  let left = false;
-  return () => {
-    if (left) return;
-    left = true;
-    leave();
-  };
 }

@@ -26,7 +26,7 @@ export class RateLimiter {
     const used = this.#usedBy(keyId);
     const allowed = spentOf(used, limits) === null;
     if (allowed) used.requests += 1;
-    return verdictOf({ ...used, window: this.#window }, allowed, limits, now);
+    return verdictOf(used, allowed, limits, now);
   }
 
   /** Tokens count in the minute in which they are known: at the end of their request. */
@@ -59,14 +59,15 @@ export class RateLimiter {
   #usedBy(keyId: string): Used {
     let used = this.#counts.get(keyId);
     if (!used) {
-      used = { requests: 0, tokens: 0 };
+      used = { window: this.#window, requests: 0, tokens: 0 };
       this.#counts.set(keyId, used);
     }
     return used;
   }
 }
 
-interface Used {
+/** Of the window in force: all are forgotten when it ends. */
+interface Used extends WindowCount {
   requests: number;
   tokens: number;
 }
@@ -89,7 +90,7 @@ export function verdictOf(
   };
 }
 
-function spentOf({ requests, tokens }: Used, limits: RateLimits): RateVerdict['spent'] {
+function spentOf({ requests, tokens }: WindowCount, limits: RateLimits): RateVerdict['spent'] {
   if (requests >= limits.requests) return 'requests';
   return limits.tokens !== null && tokens >= limits.tokens ? 'tokens' : null;
 }

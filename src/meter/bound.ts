@@ -1,8 +1,9 @@
 import type { ChatAsk } from '../core/chat.ts';
 import type { PriceList } from '../core/long-prompts.ts';
-import { type NanoUsd, perMillion } from '../core/money.ts';
-import { type Measured, noUnits, noUsage, promptTokens, type Units } from '../core/usage.ts';
-import { chargeAt, costAt, mostCost, type Payer } from './price.ts';
+import { perMillion } from '../core/money.ts';
+import type { Prices } from '../core/prices.ts';
+import { type Measured, noUnits, type Units } from '../core/usage.ts';
+import { chargeAt, mostCost, mostCostOf, type Payer } from './price.ts';
 
 /**
  * What a request may cost, before anybody knows. Not the worst case in theory: clients send output
@@ -92,14 +93,12 @@ export class FixedBounds implements CostBounds {
   }
 
   over(offers: readonly Priced[], creditsPerUsd: number): Bound {
-    const costs = offers.map((offer) => {
+    let wanted = 0;
+    for (const offer of offers) {
       const { usage, units } = this.#most(offer);
-      const cost = mostCost(offer.prices, promptTokens(usage), (prices) =>
-        costAt(usage, prices, units),
-      );
-      return chargeAt(offer, cost, creditsPerUsd);
-    });
-    const wanted = Math.max(0, ...costs);
+      const cost = mostCostOf(usage, offer.prices, units);
+      wanted = Math.max(wanted, chargeAt(offer, cost, creditsPerUsd));
+    }
     return { wanted, least: wanted };
   }
 
@@ -114,12 +113,15 @@ export class FixedBounds implements CostBounds {
 
 /** The hold for a request over its dearest candidate. */
 export function boundOf(ask: ChatAsk, offers: readonly Priced[], creditsPerUsd: number): Bound {
-  const over = (outputTokens: (offer: Priced) => number) =>
-    Math.max(0, ...offers.map((offer) => chatCost(ask, offer, outputTokens(offer), creditsPerUsd)));
-  return {
-    wanted: over((offer) => outputBound(ask, offer)),
-    least: over((offer) => Math.min(leastOutputTokens, outputBound(ask, offer))),
-  };
+  let wanted = 0;
+  let least = 0;
+  for (const offer of offers) {
+    const most = outputBound(ask, offer);
+    const few = Math.min(leastOutputTokens, most);
+    wanted = Math.max(wanted, chatCost(ask, offer, most, creditsPerUsd));
+    least = Math.max(least, chatCost(ask, offer, few, creditsPerUsd));
+  }
+  return { wanted, least };
 }
 
 /** Output tokens that the first hold covers. */
@@ -136,7 +138,8 @@ export function affordableOutput(
   credits: number,
   creditsPerUsd: number,
 ): number {
-  let [low, high] = [0, outputBound(ask, offer)];
+  let low = 0;
+  let high = outputBound(ask, offer);
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
     if (chatCost(ask, offer, middle, creditsPerUsd) <= credits) low = middle;
@@ -152,23 +155,36 @@ function chatCost(
   creditsPerUsd: number,
 ): number {
   const usage = {
-    ...noUsage,
     inputTokens: inputBound(ask),
+    cacheReadTokens: 0,
+    cacheWriteTokens: 0,
     outputTokens: outputTokens * ask.choices,
+    reasoningTokens: 0,
   };
-  const units = imageUnits(ask);
-  const cost = mostCost(offer.prices, usage.inputTokens, (prices) => {
-    // Nobody knows yet how much of the input a cache will read or write.
-    const { prompt, cacheRead, cacheWrite } = prices;
-    return costAt(usage, { ...prices, prompt: dearest(prompt, cacheRead, cacheWrite) }, units);
-  });
+  const cost = mostCostOf(usage, holdPrices(offer.prices), imageUnits(ask));
   return chargeAt(offer, cost, creditsPerUsd);
 }
 
-function dearest(...prices: readonly NanoUsd[]): NanoUsd {
-  let most = 0n;
-  for (const price of prices) if (price > most) most = price;
-  return most;
+/** Worked out once for each list: it lasts as long as the configuration, a request asks twice. */
+const knownHoldPrices = new WeakMap<PriceList, PriceList>();
+
+/** A list's prices before anybody knows how much of the input a cache will read or write. */
+function holdPrices(list: PriceList): PriceList {
+  const known = knownHoldPrices.get(list);
+  if (known) return known;
+  const longPrompts = list.longPrompts?.map(({ aboveTokens, prices }) => ({
+    aboveTokens,
+    prices: atDearestInput(prices),
+  }));
+  const prices = { ...atDearestInput(list), ...(longPrompts && { longPrompts }) };
+  knownHoldPrices.set(list, prices);
+  return prices;
+}
+
+function atDearestInput(prices: Prices): Prices {
+  const { prompt, cacheRead, cacheWrite } = prices;
+  const dearestCached = cacheRead > cacheWrite ? cacheRead : cacheWrite;
+  return { ...prices, prompt: prompt > dearestCached ? prompt : dearestCached };
 }
 
 /** The most tokens that a text of so many bytes is reckoned with. */
@@ -186,6 +202,7 @@ export function imageUnits({ images }: ChatAsk): Units {
 
 /** The request without its pictures, whose bytes say nothing about their tokens. */
 export function textBytes({ inputBytes, images }: ChatAsk): number {
-  const pictures = images.reduce((sum, { url }) => sum + url.length, 0);
-  return Math.max(0, inputBytes - pictures);
+  let bytes = inputBytes;
+  for (const { url } of images) bytes -= url.length;
+  return Math.max(0, bytes);
 }

@@ -16,11 +16,11 @@ import { noUnits, promptTokens, type Units, type Usage } from '../core/usage.ts'
  */
 export function costOf(usage: Usage, list: PriceList, units: Units = noUnits): FemtoUsd {
   if (!list.longPrompts) return costAt(usage, list, units);
-  const { calls = [usage] } = units;
-  return calls.reduce(
-    (sum, call) => sum + tokenCost(call, pricesFor(list, promptTokens(call))),
-    perUnit(list.request, 1) + unitCost(units, list),
-  );
+  let cost = perUnit(list.request, 1) + unitCost(units, list);
+  for (const call of units.calls ?? [usage]) {
+    cost += tokenCost(call, pricesFor(list, promptTokens(call)));
+  }
+  return cost;
 }
 
 /** The same at prices that no length changes. */
@@ -44,6 +44,15 @@ export function mostCost(
     if (cost > most) most = cost;
   }
   return most;
+}
+
+/** The same for a usage that is itself the bound. */
+export function mostCostOf(usageMax: Usage, list: PriceList, units: Units): FemtoUsd {
+  return list.longPrompts ? dearestStep(usageMax, list, units) : costAt(usageMax, list, units);
+}
+
+function dearestStep(usageMax: Usage, list: PriceList, units: Units): FemtoUsd {
+  return mostCost(list, promptTokens(usageMax), (prices) => costAt(usageMax, prices, units));
 }
 
 function tokenCost(usage: Usage, prices: Prices): FemtoUsd {

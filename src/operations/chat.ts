@@ -33,7 +33,8 @@ export class ChatErrand implements Errand {
     this.ask = conversation.ask;
     this.bounds = new ChatBounds(conversation.ask);
     this.words = conversation.words;
-    this.skills = [...new Set(conversation.ask.skills)];
+    const { skills } = conversation.ask;
+    this.skills = skills.length > 1 ? [...new Set(skills)] : skills;
     this.#conversation = conversation;
   }
 
@@ -58,18 +59,23 @@ export class ChatErrand implements Errand {
   }
 
   sameness(): Sameness {
-    const { wording, temperature } = this.#conversation;
-    return { wording, isRepeatable: temperature === 0 };
+    const conversation = this.#conversation;
+    const isRepeatable = conversation.temperature === 0;
+    return { wording: () => conversation.wording(), isRepeatable };
   }
 
   replay(recording: Recording, identity: ReplyIdentity): ReplyRelay | undefined {
     const { dialect, text } = recording;
     if (!isDialect(dialect)) return undefined;
     const isStream = recording.form === 'stream';
-    const crossing = this.#conversation.crossTo(dialect);
+    const conversation = this.#conversation;
+    const crossing = conversation.crossTo(dialect);
     if (!crossing) return undefined;
-    if (isStream !== this.ask.stream)
-      return retell(recording, dialect, identity, this.#conversation);
+    if (isStream !== this.ask.stream) {
+      const { client } = conversation;
+      const dialogue = () => conversation.dialogue();
+      return retell(recording, dialect, identity, { client, dialogue });
+    }
     if (isStream) return streamAgain(crossing.openStream(identity), text);
     const reply = crossing.readReply(text, identity);
     return 'kind' in reply ? undefined : reply;

@@ -7,11 +7,11 @@ import {
 } from '../../tests/support/fake-upstream.ts';
 import { picture } from '../../tests/support/pictures.ts';
 import { readPrices } from '../core/prices.ts';
+import { Watch } from '../core/watch.ts';
 import { readImagesRequest } from '../dialects/openai/images-request.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { GuardedResult } from '../upstream/guarded-fetch.ts';
 import type { Link } from '../upstream/link.ts';
-import { Watch } from '../upstream/watch.ts';
 import { ImagesErrand } from './images.ts';
 
 const upstream = startFakeUpstream();

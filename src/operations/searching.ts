@@ -107,8 +107,8 @@ export class SearchingErrand implements Errand {
 
   /** The web is another one tomorrow, so nobody gets an earlier answer who did not ask for it. */
   sameness(): Sameness {
-    const { wording } = this.#chat.sameness();
-    return { wording: () => ['searched', wording()], isRepeatable: false };
+    const chat = this.#chat.sameness();
+    return { wording: () => ['searched', chat.wording()], isRepeatable: false };
   }
 
   replay({ text }: Recording, identity: ReplyIdentity): ReplyRelay | undefined {

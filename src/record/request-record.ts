@@ -22,7 +22,7 @@ export interface RequestRecord {
   readonly trafficMode: TrafficMode;
   readonly usage: Usage;
   /** What was counted besides tokens, where a price asks for it. */
-  readonly units?: Units;
+  readonly units?: Units | undefined;
   /** True when we counted because the upstream did not. */
   readonly usageEstimated: boolean;
   readonly charges: Charges;

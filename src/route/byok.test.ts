@@ -54,7 +54,7 @@ function planOffers(credentials: readonly Credential[], setting: Setting = {}): 
   return plan(ask, caller, {
     catalogue: withOwnAccounts(catalogue, credentials, 500),
     health,
-    misfit: () => null,
+    errand: { misfit: () => null },
     supports: () => true,
   });
 }
@@ -166,6 +166,17 @@ test('failures of one credential open its own circuit and no other', () => {
   expect(planned([], { health })).toEqual(['operator-north', 'operator-south']);
   const other = credential('north', { scope: 'another', apiKey: new Secret('own-other') });
   expect(planned([other], { health })[0]).toBe('own-other');
+});
+
+test('shared capacity that fails goes to the end, and the account before it stays', () => {
+  const health = new Health();
+  const [shared] = catalogue.offers('acme/a');
+  for (let i = 0; i < 5; i++) if (shared) health.failed(shared);
+  expect(planned([credential('north')], { health })).toEqual([
+    'own-north',
+    'operator-south',
+    'operator-north',
+  ]);
 });
 
 test('health forgets the credentials unused for longest, never those in use', () => {

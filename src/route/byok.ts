@@ -1,3 +1,4 @@
+import type { Model } from '../config/config.ts';
 import type { Credential } from '../core/byok.ts';
 import { nearest } from '../core/nearest.ts';
 import type { CallableModels, Catalogue, Offer } from './catalogue.ts';
@@ -12,27 +13,47 @@ export function withOwnAccounts(
   feeBasisPoints: number,
 ): CallableModels {
   if (credentials.length === 0) return catalogue;
-  const byProvider = new Map(credentials.map((credential) => [credential.provider, credential]));
-  const offers = (alias: string): readonly Offer[] => {
-    const every = catalogue.everyOffer(alias);
-    const credentialOf = ({ provider }: Offer) => byProvider.get(provider.name);
+  return new OwnCatalogue(catalogue, credentials, feeBasisPoints);
+}
+
+class OwnCatalogue implements CallableModels {
+  readonly #catalogue: Catalogue;
+  readonly #byProvider = new Map<string, Credential>();
+  readonly #feeBasisPoints: number;
+
+  constructor(catalogue: Catalogue, credentials: readonly Credential[], feeBasisPoints: number) {
+    this.#catalogue = catalogue;
+    for (const credential of credentials) this.#byProvider.set(credential.provider, credential);
+    this.#feeBasisPoints = feeBasisPoints;
+  }
+
+  offers(alias: string): readonly Offer[] {
+    const every = this.#catalogue.everyOffer(alias);
     // Who says «only my own account» means the model, not one of the ways to it.
-    const ownOnly = every.some((offer) => credentialOf(offer)?.mode === 'byok_only');
+    const ownOnly = every.some((offer) => this.#credentialAt(offer)?.mode === 'byok_only');
     return every
-      .map((offer) => ownOrShared(offer, credentialOf(offer), ownOnly, feeBasisPoints))
+      .map((offer) => ownOrShared(offer, this.#credentialAt(offer), ownOnly, this.#feeBasisPoints))
       .filter((offer) => offer !== undefined);
-  };
-  const live = () => catalogue.models().filter((model) => offers(model.id).length > 0);
-  return {
-    offers,
-    live,
-    model: (alias) => catalogue.model(alias),
-    suggest: (alias) =>
-      nearest(
-        alias,
-        live().map((model) => model.id),
-      ),
-  };
+  }
+
+  model(alias: string): Model | undefined {
+    return this.#catalogue.model(alias);
+  }
+
+  live(): readonly Model[] {
+    return this.#catalogue.models().filter((model) => this.offers(model.id).length > 0);
+  }
+
+  suggest(alias: string): string | undefined {
+    return nearest(
+      alias,
+      this.live().map((model) => model.id),
+    );
+  }
+
+  #credentialAt({ provider }: Offer): Credential | undefined {
+    return this.#byProvider.get(provider.name);
+  }
 }
 
 function ownOrShared(

@@ -17,10 +17,11 @@ export function chatMisfit(model: Model, { needs }: ChatAsk): string | null {
   return null;
 }
 
-const special = ['embeddings', 'speech', 'transcription'] as const;
+const special: ReadonlySet<string> = new Set(['embeddings', 'speech', 'transcription']);
 
 export function isChatModel({ features, output_modalities: output }: Model): boolean {
-  return output.includes('text') && !special.some((feature) => features.includes(feature));
+  for (const feature of features) if (special.has(feature)) return false;
+  return output.includes('text');
 }
 
 function supportsJson(model: Model): boolean {
@@ -53,9 +54,14 @@ export function keepFittingImages<O extends { readonly model: Model }>(
   offers: readonly O[],
   ask: ChatAsk,
 ): readonly O[] {
-  const fitting = offers.filter(({ model }) => imageMisfit(model, ask) === null);
-  const [first] = offers;
-  const misfit = first && fitting.length === 0 ? imageMisfit(first.model, ask) : null;
-  if (misfit) throw misfit;
+  if (ask.images.length === 0) return offers;
+  const fitting: O[] = [];
+  let misfit: GatewayError | null = null;
+  for (const offer of offers) {
+    const why = imageMisfit(offer.model, ask);
+    if (why === null) fitting.push(offer);
+    else misfit ??= why;
+  }
+  if (misfit && fitting.length === 0) throw misfit;
   return fitting;
 }

@@ -68,6 +68,17 @@ describe('a circuit', () => {
   });
 });
 
+test('the ten thousand offers used last are known, and a busy one takes one place', () => {
+  const { health } = sick();
+  const at = (number: number) => ({ ...offer, upstreamModel: `model ${number}` });
+  for (let number = 0; number < 10_000; number++) health.succeeded(at(number), 10);
+  health.succeeded(at(0), 10);
+  // The first of these takes the place of number 1, the others nobody's.
+  for (let i = 0; i < 3; i++) health.succeeded(at(10_000), 10);
+  const known = [0, 1, 2, 10_000].map((number) => health.firstByteMs(at(number)) > 0);
+  expect(known).toEqual([true, false, true, true]);
+});
+
 describe('speeds', () => {
   test('are averages in which the newest counts a fifth', () => {
     const { health } = sick();

@@ -33,6 +33,8 @@ export type CircuitState = 'closed' | 'open' | 'half_open';
 
 export class Health {
   readonly #conditions = new Map<string, Condition>();
+  /** The last of the map. */
+  #lastUsed = '';
   readonly #now: () => number;
 
   constructor(now: () => number = Date.now) {
@@ -96,7 +98,9 @@ export class Health {
 
   #condition(offer: Offered): Condition {
     const name = nameOf(offer);
-    const condition = this.#conditions.get(name) ?? {
+    const known = this.#conditions.get(name);
+    if (known && name === this.#lastUsed) return known;
+    const condition = known ?? {
       failures: 0,
       openUntil: 0,
       openMs: openMsFirst,
@@ -109,12 +113,25 @@ export class Health {
       this.#conditions.size >= conditionsMax ? this.#conditions.keys().next().value : undefined;
     if (oldest !== undefined) this.#conditions.delete(oldest);
     this.#conditions.set(name, condition);
+    this.#lastUsed = name;
     return condition;
   }
 }
 
+const sharedNames = new WeakMap<Offered, string>();
+
+/** Kept for offers of shared capacity; those of own accounts are made anew for each request. */
 function nameOf(offer: Offered): string {
-  return `${offer.provider.name}\n${offer.upstreamModel}\n${offer.own?.scope ?? ''}`;
+  if (offer.own) return nameIn(offer.own.scope, offer);
+  const known = sharedNames.get(offer);
+  if (known !== undefined) return known;
+  const name = nameIn('', offer);
+  sharedNames.set(offer, name);
+  return name;
+}
+
+function nameIn(scope: string, { provider, upstreamModel }: Offered): string {
+  return `${provider.name}\n${upstreamModel}\n${scope}`;
 }
 
 function average(before: number | null, now: number): number {

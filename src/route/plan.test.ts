@@ -43,7 +43,7 @@ function planned(setting: Setting = {}): string[] {
     {
       catalogue,
       health: setting.health ?? new Health(),
-      misfit: setting.misfit ?? (() => null),
+      errand: { misfit: setting.misfit ?? (() => null) },
       supports: setting.supports ?? (() => true),
     },
   );
@@ -155,6 +155,10 @@ describe('no plan', () => {
     expect([error?.status, error?.symbol, error?.param]).toEqual([403, 'forbidden', 'model']);
     const both = { models: ['acme/a', 'acme/b'], caller: { ...caller, models: ['acme/b'] } };
     expect(planned(both)).toEqual(['acme/b@east']);
+    const models = ['acme/nobody', 'acme/a', 'acme/b'];
+    expect(refusal({ models, caller: { ...caller, models: ['other/*'] } })?.message).toBe(
+      'This API key may not use the model "acme/a".',
+    );
   });
 
   test('a misfit of all candidates is named, of some it is passed over', () => {

@@ -7,12 +7,17 @@ import { parseUsd } from '../core/money.ts';
 import type { CallableModels, Offer } from './catalogue.ts';
 import type { Health } from './health.ts';
 
+/** Whoever knows what a request needs. */
+interface Fastidious {
+  /** Why a model cannot serve it, in words that follow its name; null when it can. */
+  misfit(offer: Offer): string | null;
+}
+
 /** What a plan is made from. Pure but for the health it consults. */
 export interface Surroundings {
   readonly catalogue: CallableModels;
   readonly health: Health;
-  /** Why a model cannot serve this request, in words that follow its name; null when it can. */
-  misfit(offer: Offer): string | null;
+  readonly errand: Fastidious;
   /** Whether an offer understands a parameter that the client sent. */
   supports(offer: Offer, parameter: string): boolean;
 }
@@ -23,10 +28,17 @@ export type RoutedAsk = Pick<ChatAsk, 'models' | 'preferences' | 'parameters'>;
 /** The offers to try, in order. Throws when nothing is left, saying what ruled the last one out. */
 export function plan(ask: RoutedAsk, caller: Caller, around: Surroundings): readonly Offer[] {
   const { preferences } = ask;
-  const groups = knownModels(ask, caller, around.catalogue);
-  const able = keepAble(groups, around);
+  const able = keepAble(knownModels(ask, caller, around.catalogue), around);
   // Most requests say nothing about providers; then there is nothing to rule out.
   if (preferences === noPreferences) return order(able, preferences, around.health);
+  const ordered = order(keepWished(able, ask, around), preferences, around.health);
+  return preferences.allowFallbacks ? ordered : ordered.slice(0, 1);
+}
+
+type Groups = readonly (readonly Offer[])[];
+
+function keepWished(able: Groups, ask: RoutedAsk, around: Surroundings): Groups {
+  const { preferences } = ask;
   const wanted = able.map((group) => group.filter((offer) => isWanted(offer, preferences)));
   refuseEmpty(wanted, nobodyWanted(preferences));
   const affordable = wanted.map((group) =>
@@ -39,46 +51,51 @@ export function plan(ask: RoutedAsk, caller: Caller, around: Surroundings): read
       )
     : affordable;
   refuseEmpty(complete, 'No provider of this model supports every parameter of this request.');
-  const ordered = order(complete, preferences, around.health);
-  return preferences.allowFallbacks ? ordered : ordered.slice(0, 1);
+  return complete;
 }
 
-function knownModels(
-  ask: RoutedAsk,
-  caller: Caller,
-  catalogue: CallableModels,
-): (readonly Offer[])[] {
-  const [first = ''] = ask.models;
-  const known = ask.models.filter((alias) => catalogue.offers(alias).length > 0);
-  if (known.length === 0) {
-    if (catalogue.model(first)) {
-      throw notFound(`No provider that serves the model "${first}" is configured here.`, 'model');
-    }
-    const close = catalogue.suggest(first);
-    const hint =
-      close && mayUseModel(caller, close)
-        ? `did you mean "${close}"?`
-        : 'GET /v1/models lists those that exist.';
-    throw notFound(`There is no model "${first}"; ${hint}`, 'model');
+function knownModels(ask: RoutedAsk, caller: Caller, catalogue: CallableModels): Groups {
+  const groups: (readonly Offer[])[] = [];
+  let forbidden: string | undefined;
+  for (const alias of ask.models) {
+    const offers = catalogue.offers(alias);
+    if (offers.length === 0) continue;
+    if (mayUseModel(caller, alias)) groups.push(offers);
+    else forbidden ??= alias;
   }
-  const allowed = known.filter((alias) => mayUseModel(caller, alias));
-  if (allowed.length === 0) {
-    const message = `This API key may not use the model "${known[0]}".`;
-    throw new GatewayError('forbidden', message, { param: 'model' });
-  }
-  return allowed.map((alias) => catalogue.offers(alias));
+  if (groups.length > 0) return groups;
+  if (forbidden === undefined) throw unknownModel(ask.models[0] ?? '', caller, catalogue);
+  const message = `This API key may not use the model "${forbidden}".`;
+  throw new GatewayError('forbidden', message, { param: 'model' });
 }
 
-function keepAble(groups: readonly (readonly Offer[])[], around: Surroundings): Offer[][] {
+function unknownModel(alias: string, caller: Caller, catalogue: CallableModels): GatewayError {
+  if (catalogue.model(alias)) {
+    return notFound(`No provider that serves the model "${alias}" is configured here.`, 'model');
+  }
+  const close = catalogue.suggest(alias);
+  const hint =
+    close && mayUseModel(caller, close)
+      ? `did you mean "${close}"?`
+      : 'GET /v1/models lists those that exist.';
+  return notFound(`There is no model "${alias}"; ${hint}`, 'model');
+}
+
+function keepAble(groups: Groups, around: Surroundings): Groups {
+  const able: Offer[][] = [];
+  let isNobodyAble = true;
   let misfit: string | undefined;
-  const able = groups.map((group) =>
-    group.filter((offer) => {
-      const why = around.misfit(offer);
-      if (why !== null) misfit ??= `The model "${offer.model.id}" ${why}.`;
-      return why === null;
-    }),
-  );
-  if (misfit !== undefined && able.every((group) => group.length === 0)) {
+  for (const group of groups) {
+    const fitting: Offer[] = [];
+    for (const offer of group) {
+      const why = around.errand.misfit(offer);
+      if (why === null) fitting.push(offer);
+      else misfit ??= `The model "${offer.model.id}" ${why}.`;
+    }
+    if (fitting.length > 0) isNobodyAble = false;
+    able.push(fitting);
+  }
+  if (misfit !== undefined && isNobodyAble) {
     throw new GatewayError('model_capability_mismatch', misfit, { param: 'model' });
   }
   return able;
@@ -117,38 +134,49 @@ function isAffordable({ prices }: Offer, { maxPrice }: RoutePreferences): boolea
   return within(prices.prompt, maxPrice.prompt) && within(prices.completion, maxPrice.completion);
 }
 
-function refuseEmpty(groups: readonly (readonly Offer[])[], message: string): void {
+function refuseEmpty(groups: Groups, message: string): void {
   if (groups.every((group) => group.length === 0)) throw notFound(message, 'provider');
 }
 
-function order(
-  groups: readonly (readonly Offer[])[],
-  wishes: RoutePreferences,
-  health: Health,
-): Offer[] {
+function order(groups: Groups, wishes: RoutePreferences, health: Health): readonly Offer[] {
   if (wishes.route === 'sort') {
     return arrange(groups.flat(), { ...wishes, sort: wishes.sort ?? 'price' }, health);
   }
-  return groups.flatMap((group) => arrange(group, wishes, health));
+  const ordered: Offer[] = [];
+  for (const group of groups) {
+    for (const offer of arrange(group, wishes, health)) ordered.push(offer);
+  }
+  return ordered;
 }
 
 /**
  * One group: by wish, then by the sort key, then by priority, and behind a tenant's own account the
  * shared one at the same endpoint; open circuits at the end.
  */
-function arrange(group: readonly Offer[], wishes: RoutePreferences, health: Health): Offer[] {
-  const [only] = group;
-  if (group.length < 2 && !only?.own?.sharedNext) return [...group];
-  const place = ({ provider }: Offer): number => {
-    const at = wishes.order.indexOf(provider.name);
-    return at === -1 ? wishes.order.length : at;
-  };
+function arrange(
+  group: readonly Offer[],
+  wishes: RoutePreferences,
+  health: Health,
+): readonly Offer[] {
+  if (group.length < 2 && !group[0]?.own?.sharedNext) return group;
+  const closed: Offer[] = [];
+  const open: Offer[] = [];
+  for (const offer of group.toSorted(comparison(wishes, health))) {
+    (health.admits(offer) ? closed : open).push(offer);
+    const next = offer.own?.sharedNext;
+    if (next) (health.admits(next) ? closed : open).push(next);
+  }
+  return open.length === 0 ? closed : [...closed, ...open];
+}
+
+function comparison(wishes: RoutePreferences, health: Health): (a: Offer, b: Offer) => number {
   const compare = wishes.sort ? comparisons[wishes.sort] : byPriority;
-  const sorted = [...group]
-    .sort((a, b) => place(a) - place(b) || compare(a, b, health))
-    .flatMap((offer) => (offer.own?.sharedNext ? [offer, offer.own.sharedNext] : [offer]));
-  const admitted = new Set(sorted.filter((offer) => health.admits(offer)));
-  return [...sorted].sort((a, b) => Number(admitted.has(b)) - Number(admitted.has(a)));
+  return (a, b) => place(a, wishes) - place(b, wishes) || compare(a, b, health);
+}
+
+function place({ provider }: Offer, wishes: RoutePreferences): number {
+  const at = wishes.order.indexOf(provider.name);
+  return at === -1 ? wishes.order.length : at;
 }
 
 type Comparison = (a: Offer, b: Offer, health: Health) => number;
@@ -159,7 +187,8 @@ const comparisons: Readonly<Record<SortKey, Comparison>> = {
   price: (a, b) => Number(listPrice(a) - listPrice(b)),
   latency: (a, b, health) => health.firstByteMs(a) - health.firstByteMs(b),
   throughput: (a, b, health) => {
-    const [fast, slow] = [health.tokensPerSecond(b), health.tokensPerSecond(a)];
+    const fast = health.tokensPerSecond(b);
+    const slow = health.tokensPerSecond(a);
     return fast === slow ? 0 : fast - slow;
   },
 };

@@ -1,5 +1,5 @@
 import { chargesOf } from '../ledger/charges.ts';
-import type { Batch, Booked, Settlement } from '../ledger/ledger-store.ts';
+import type { Booked, ReadBatch, Settlement } from '../ledger/ledger-store.ts';
 import { walletName } from '../ledger/owner.ts';
 import { writeOff } from '../ledger/write-off.ts';
 import { type Account, lockAccounts } from './accounts.ts';
@@ -16,7 +16,7 @@ import { idBytes, logColumns, rowOf } from './request-log-rows.ts';
 export async function commitBatch(
   change: StoreTransaction,
   engine: Engine,
-  batch: Batch,
+  batch: ReadBatch,
 ): Promise<readonly Booked[]> {
   const all = chargesByOwner(batch.settlements);
   const accounts = await lockAccounts(change, engine, 'owner', [...all.keys()]);

@@ -1,6 +1,7 @@
 import { Kysely, PostgresDialect, sql } from 'kysely';
 import pg from 'pg';
 import { GatewayError } from '../core/errors.ts';
+import { readBatch } from '../ledger/slip.ts';
 import { commitBatch } from './commit.ts';
 import { type Database, failureCode, turnWaitMs } from './database.ts';
 import { watched } from './postgres-client.ts';
@@ -53,7 +54,10 @@ export async function openPostgres(
     engine: 'postgres',
     read: db,
     write: db,
-    book: (batch) => db.transaction().execute((change) => commitBatch(change, 'postgres', batch)),
+    book: (batch) => {
+      const read = readBatch(batch);
+      return db.transaction().execute((change) => commitBatch(change, 'postgres', read));
+    },
     ping: async () => {
       await sql`select 1`.execute(db);
     },

@@ -4,7 +4,7 @@
  */
 import { Database, type Statement } from 'bun:sqlite';
 import assert from 'node:assert/strict';
-import type { Batch, Booked } from '../ledger/ledger-store.ts';
+import type { Booked, ReadBatch } from '../ledger/ledger-store.ts';
 import type { Answer, Outcome, Question, SqlValue, Step } from './sqlite-messages.ts';
 
 declare const self: Worker;
@@ -20,7 +20,7 @@ let database: Database | undefined;
 const statements = new Map<string, Statement<unknown, SqlValue[]>>();
 
 /** Loaded for the first batch: a command of the command line brings none. */
-let booking: Promise<(batch: Batch) => Promise<readonly Booked[]>> | undefined;
+let booking: Promise<(batch: ReadBatch) => Promise<readonly Booked[]>> | undefined;
 /** Questions are answered in order, also behind one that takes several steps. */
 let answered = Promise.resolve();
 
@@ -42,7 +42,7 @@ async function answer(question: Question): Promise<Answer> {
 async function book(batch: string): Promise<Outcome> {
   booking ??= import('./sqlite-books.ts').then(({ booksOn }) => booksOn(step));
   const commit = await booking;
-  return { rows: [...(await commit(JSON.parse(batch) as Batch))], changes: null };
+  return { rows: [...(await commit(JSON.parse(batch) as ReadBatch))], changes: null };
 }
 
 async function step(question: Step): Promise<Outcome> {

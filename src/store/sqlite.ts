@@ -1,7 +1,7 @@
 import { Kysely } from 'kysely';
 import { GatewayError } from '../core/errors.ts';
 import type { Booked } from '../ledger/ledger-store.ts';
-import { batchText } from '../ledger/settlement-text.ts';
+import { batchText } from '../ledger/slip.ts';
 import { type Database, failureCode, turnWaitMs, waitingCallsMax } from './database.ts';
 import type { Schema } from './schema.ts';
 import { sqliteDialect } from './sqlite-dialect.ts';

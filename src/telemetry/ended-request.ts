@@ -48,5 +48,7 @@ export function creditsOf({ charges }: EndedRequest): number {
 /** Until the first words came, failed attempts included; null when there were none. */
 export function firstWordsMs({ attempts, firstByteMs }: EndedRequest): number | null {
   if (firstByteMs === null) return null;
-  return attempts.reduce((sum, { ms }) => sum + ms, 0);
+  let sum = 0;
+  for (const { ms } of attempts) sum += ms;
+  return sum;
 }

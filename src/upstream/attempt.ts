@@ -1,6 +1,7 @@
 import { AssertionError } from 'node:assert';
 import type { Provider } from '../config/config.ts';
 import { errorBytesMax, replyBytesMax } from '../core/bounds.ts';
+import type { Watch } from '../core/watch.ts';
 import type {
   Crossing,
   ReplyIdentity,
@@ -17,7 +18,6 @@ import { Line, type LineLimits, usualLimits } from './line.ts';
 import { over, readAll, Source, silence } from './source.ts';
 import type { Tape } from './tape.ts';
 import type { CheckAddress } from './user-address.ts';
-import type { Watch } from './watch.ts';
 
 /** What opens an answer is one small chunk; whatever is longer than this is worth showing. */
 const openingLengthMax = 16 * 1024;
@@ -74,7 +74,13 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
   let source: Source | undefined;
   try {
     const response = await send(provider, order.request, line.signal, order.check);
-    if (isShortReply(response, order)) return await readShortReply(response, line, order);
+    if (isShortReply(response, order)) {
+      line.expectWithin(idleMs);
+      const text = await response.text();
+      order.tape?.add(text);
+      line.release();
+      return replyOf(text, order);
+    }
     if (!response.body) return failed(line, malformed('The provider sent an empty answer.'));
     source = new Source(response.body, line, watch, { idleMs }, order.tape);
     const result = await readResponse(response, source, line, order);
@@ -115,18 +121,6 @@ function isShortReply(response: Response, order: AttemptOrder): boolean {
     isPlain(response) &&
     !isEventStream(response)
   );
-}
-
-async function readShortReply(
-  response: Response,
-  line: Line,
-  order: AttemptOrder,
-): Promise<AttemptResult> {
-  line.expectWithin(order.provider.idleTimeoutMs);
-  const text = await response.text();
-  order.tape?.add(text);
-  line.release();
-  return replyOf(text, order);
 }
 
 export function isPlain({ headers }: Response): boolean {

@@ -1,4 +1,5 @@
 import { errorBytesMax } from '../core/bounds.ts';
+import type { Watch } from '../core/watch.ts';
 import type { ReplyFacts, UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import { EventStreamReader, EventTooLarge } from '../dialects/event-stream.ts';
 import { failureInside, malformed, readFailure } from '../dialects/failure.ts';
@@ -13,7 +14,6 @@ import { Line } from './line.ts';
 import type { Link } from './link.ts';
 import { readAll, Source } from './source.ts';
 import { traced } from './try-offer.ts';
-import type { Watch } from './watch.ts';
 
 /** A question whose answer goes to the client as it comes. */
 export interface BytesQuestion {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test';
+import { Watch } from '../core/watch.ts';
 import { BytesAnswer, type OpenBytes } from './bytes.ts';
 import { Line } from './line.ts';
 import type { StreamEnd } from './relay.ts';
-import { Watch } from './watch.ts';
 
 const closing = {
   usage: {

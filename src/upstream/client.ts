@@ -16,18 +16,20 @@ export function send(
   check?: CheckAddress,
 ): Promise<Response> {
   const url = provider.baseUrl + request.path;
-  const { headers, options } = preparedFor(provider);
-  const own = Object.keys(request.headers).length > 0;
-  const all = own ? { ...headers, ...request.headers } : headers;
-  const call = { ...options, ...bodyOf(request.body, all), signal };
+  const call = callOf(request, preparedFor(provider), signal);
   return check ? sendChecked(url, call, check) : fetch(url, call);
 }
 
-/** A long body is read while it is sent, on a connection of its own: it could not be sent again. */
-function bodyOf(body: UpstreamRequest['body'], headers: Readonly<Record<string, string>>) {
-  if (typeof body === 'string' || body instanceof Uint8Array) return { body, headers };
+function callOf(request: UpstreamRequest, prepared: Prepared, signal: AbortSignal): Call {
+  const { options } = prepared;
+  const { body } = request;
+  const headers = request.headers ? { ...prepared.headers, ...request.headers } : prepared.headers;
+  if (typeof body === 'string' || body instanceof Uint8Array)
+    return { ...options, headers, body, signal };
+  // Read while it is sent, on a connection of its own: it could not be sent again.
   const length = { 'content-length': String(body.bytes) };
-  return { body: body.chunks(), headers: { ...headers, ...length }, keepalive: false };
+  const withLength = { ...headers, ...length };
+  return { ...options, headers: withLength, body: body.chunks(), keepalive: false, signal };
 }
 
 async function sendChecked(url: string, call: Call, check: CheckAddress): Promise<Response> {

@@ -58,36 +58,42 @@ export async function openFirst(
 ): Promise<Opened> {
   const failures: TriedFailure[] = [];
   // Several, because `route: sort` mixes the offers of all models.
-  const refusedModels = new Set<string>();
+  const refusedModels: string[] = [];
   for (const offer of plan) {
-    if (refusedModels.has(offer.model.id)) continue;
+    const model = offer.model.id;
+    if (refusedModels.includes(model)) continue;
     if (trail.length >= attemptsMax) break;
     const startedAt = performance.now();
     const result = await tryOffer(offer);
     const ms = Math.round(performance.now() - startedAt);
-    const place = { provider: offer.provider.name, model: offer.model.id, ms };
+    const provider = offer.provider.name;
     if (result.kind !== 'failed') {
-      trail.push({ ...place, outcome: 'answered', status: 200, message: null });
+      trail.push({ provider, model, ms, outcome: 'answered', status: 200, message: null });
       health.succeeded(offer, ms);
-      const answer =
-        result.kind === 'stream'
-          ? { ...result, scrub: (message: string) => scrub(message, offer) }
-          : result;
-      return { offer, answer, firstByteMs: ms };
+      return { offer, answer: scrubbed(result, offer), firstByteMs: ms };
     }
     // A client that left makes every connection look broken; that is nobody's failure.
     if (client.aborted) {
-      trail.push({ ...place, outcome: 'left', status: null, message: null });
+      trail.push({ provider, model, ms, outcome: 'left', status: null, message: null });
       throw clientLeft();
     }
     const { failure } = result;
+    const { kind, status } = failure;
     const message = scrub(failure.message, offer);
-    trail.push({ ...place, outcome: failure.kind, status: failure.status, message });
-    if (!blameless.has(failure.kind)) health.failed(offer);
+    trail.push({ provider, model, ms, outcome: kind, status, message });
+    if (!blameless.has(kind)) health.failed(offer);
     failures.push({ ...failure, message, isOwnAccount: offer.own !== null });
-    if (isAboutTheModel(failure, offer)) refusedModels.add(offer.model.id);
+    if (isAboutTheModel(failure, offer)) refusedModels.push(model);
   }
   throw finalError(failures);
+}
+
+function scrubbed(
+  result: Exclude<AttemptResult, { kind: 'failed' }>,
+  offer: Offer,
+): Opened['answer'] {
+  if (result.kind !== 'stream') return result;
+  return { ...result, scrub: (message) => scrub(message, offer) };
 }
 
 function isAboutTheModel({ kind, status }: UpstreamFailure, { own }: Offer): boolean {

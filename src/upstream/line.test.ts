@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
+import { Watch } from '../core/watch.ts';
 import { Line } from './line.ts';
-import { Watch } from './watch.ts';
 
 function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

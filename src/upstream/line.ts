@@ -1,11 +1,14 @@
 import { attemptMsMax, clientStallMs } from '../core/bounds.ts';
-import { Waiting, type Watch } from './watch.ts';
+import { Waiting, type Watch } from '../core/watch.ts';
 
 /** How long things may take that no provider's own timeouts bound. */
 export interface LineLimits {
   readonly attemptMs: number;
   readonly stallMs: number;
 }
+
+/** One for all: it is never changed. */
+const once = { once: true };
 
 export const usualLimits: LineLimits = { attemptMs: attemptMsMax, stallMs: clientStallMs };
 
@@ -14,24 +17,25 @@ export const usualLimits: LineLimits = { attemptMs: attemptMsMax, stallMs: clien
  * leaves, the upstream stays silent too long or the whole takes too long, and remembers which of
  * the two sides it was.
  */
-export class Line {
+export class Line extends Waiting {
   readonly #controller = new AbortController();
   readonly #watch: Watch;
   readonly #client: AbortSignal;
-  readonly #patience = new Waiting(() => this.#giveUp());
-  readonly #onLeave = () => this.#controller.abort();
   readonly #endsAt: number;
   readonly #stallMs: number;
+  #isFree = false;
   #timedOut = false;
 
   constructor(watch: Watch, client: AbortSignal, limits: LineLimits = usualLimits) {
+    super();
     this.#watch = watch;
     this.#client = client;
     this.#endsAt = performance.now() + limits.attemptMs;
     this.#stallMs = limits.stallMs;
     if (client.aborted) this.#controller.abort();
-    else client.addEventListener('abort', this.#onLeave, { once: true });
-    watch.add(this.#patience);
+    // Never taken back: that costs as much again, and the signal lives no longer than its request.
+    else client.addEventListener('abort', this, once);
+    watch.add(this);
   }
 
   get signal(): AbortSignal {
@@ -48,29 +52,34 @@ export class Line {
 
   /** Something must be heard within this time. */
   expectWithin(ms: number, now = performance.now()): void {
-    this.#patience.at = Math.min(now + ms, this.#endsAt);
+    this.at = Math.min(now + ms, this.#endsAt);
   }
 
   /** Nothing is expected: we are waiting for the client, not for the upstream. */
   relax(): void {
-    this.#patience.at = Math.min(performance.now() + this.#stallMs, this.#endsAt);
+    this.at = Math.min(performance.now() + this.#stallMs, this.#endsAt);
   }
 
   /** Ends the connection, whatever state it is in. Safe to call again. */
   hangUp(): void {
-    this.#watch.remove(this.#patience);
-    this.#client.removeEventListener('abort', this.#onLeave);
+    this.#watch.remove(this);
     this.#controller.abort();
   }
 
   /** The upstream closed in good order; the connection may be used again by somebody else. */
   release(): void {
-    this.#watch.remove(this.#patience);
-    this.#client.removeEventListener('abort', this.#onLeave);
+    this.#watch.remove(this);
+    this.#isFree = true;
   }
 
-  #giveUp(): void {
+  /** Called by the watch: the patience has ended. */
+  fire(): void {
     this.#timedOut = true;
     this.hangUp();
+  }
+
+  /** Called by the client's signal: it has left. */
+  handleEvent(): void {
+    if (!this.#isFree) this.#controller.abort();
   }
 }

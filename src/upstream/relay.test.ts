@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, test } from 'bun:test';
 import { noUsage } from '../core/usage.ts';
+import { Watch } from '../core/watch.ts';
 import { EventStreamReader } from '../dialects/event-stream.ts';
 import { OpenAiPassThrough } from '../dialects/openai/stream.ts';
 import { Line } from './line.ts';
 import { type OutputBudget, StreamAnswer, type StreamEnd } from './relay.ts';
 import { Source } from './source.ts';
-import { Watch } from './watch.ts';
 
 const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
 const ends: (() => void)[] = [];

@@ -1,6 +1,7 @@
 /** An answer that goes on behind the end of an upstream's stream: another stream, or last words. */
 import { afterEach, describe, expect, test } from 'bun:test';
 import { noUsage } from '../core/usage.ts';
+import { Watch } from '../core/watch.ts';
 import { EventStreamReader } from '../dialects/event-stream.ts';
 import { OpenAiPassThrough } from '../dialects/openai/stream.ts';
 import type { AttemptResult } from './attempt.ts';
@@ -8,7 +9,6 @@ import type { OpenedStream } from './fallback.ts';
 import { Line } from './line.ts';
 import { StreamAnswer, type StreamEnd } from './relay.ts';
 import { Source } from './source.ts';
-import { Watch } from './watch.ts';
 
 const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
 const boundless = { charactersMax: Number.POSITIVE_INFINITY, extend: async () => true };

@@ -1,3 +1,4 @@
+import type { Watch } from '../core/watch.ts';
 import type { UpstreamRequest } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { isOurs, isPlain } from './attempt.ts';
@@ -5,7 +6,6 @@ import { send } from './client.ts';
 import { Line, usualLimits } from './line.ts';
 import { readAll, Source } from './source.ts';
 import type { CheckAddress } from './user-address.ts';
-import type { Watch } from './watch.ts';
 
 export interface ShortAnswer {
   readonly status: number;

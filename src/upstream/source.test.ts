@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test';
+import { Watch } from '../core/watch.ts';
 import { Line } from './line.ts';
 import { over, type Patience, readAll, Source, silence } from './source.ts';
-import { Watch } from './watch.ts';
 
 const ends: (() => void)[] = [];
 afterEach(() => {

@@ -1,7 +1,7 @@
 import { keepAliveMs } from '../core/bounds.ts';
+import { Waiting, type Watch } from '../core/watch.ts';
 import type { Line } from './line.ts';
 import type { Tape } from './tape.ts';
-import { Waiting, type Watch } from './watch.ts';
 
 /** Nothing has come for a while: the client should hear from us. */
 export const silence: unique symbol = Symbol('silence');
@@ -31,14 +31,13 @@ type Read = { readonly done: boolean; readonly value?: Uint8Array | undefined };
  * An upstream's answer as text, piece by piece. It is read only when somebody asks for the next
  * piece, so a slow client slows the upstream down instead of filling our memory.
  */
-export class Source {
+export class Source extends Waiting {
   readonly #reader: { read(): Promise<Read>; cancel(): Promise<void> };
   readonly #decoder = new TextDecoder();
   readonly #line: Line;
   readonly #watch: Watch;
   readonly #patience: Required<Patience>;
   readonly #tape: Tape | undefined;
-  readonly #quiet = new Waiting(() => this.#onQuiet());
   #isReading = false;
   #endAt = Number.POSITIVE_INFINITY;
   /** Whoever waits for the next piece. */
@@ -53,12 +52,13 @@ export class Source {
     patience: Patience,
     tape?: Tape,
   ) {
+    super();
     this.#tape = tape;
     this.#reader = body.getReader();
     this.#line = line;
     this.#watch = watch;
     this.#patience = { quietMs: keepAliveMs, lastWordsMs, ...patience };
-    watch.add(this.#quiet);
+    watch.add(this);
   }
 
   /** Rejects when the connection breaks or the line hangs up. */
@@ -67,13 +67,13 @@ export class Source {
     if (now >= this.#endAt) return Promise.resolve(over);
     const early = this.#early;
     this.#early = undefined;
-    if (early) return early;
+    if (early !== undefined) return early;
     if (!this.#isReading) {
       this.#isReading = true;
       this.#line.expectWithin(Math.min(this.#patience.idleMs, this.#endAt - now), now);
       this.#reader.read().then(this.#onRead, this.#onBreak);
     }
-    this.#quiet.at = now + this.#patience.quietMs;
+    this.at = now + this.#patience.quietMs;
     this.#waiter = Promise.withResolvers();
     return this.#waiter.promise;
   }
@@ -94,7 +94,7 @@ export class Source {
   };
 
   #stopWaiting(): PromiseWithResolvers<Piece> | undefined {
-    this.#quiet.at = Number.POSITIVE_INFINITY;
+    this.at = Number.POSITIVE_INFINITY;
     const waiter = this.#waiter;
     this.#waiter = undefined;
     return waiter;
@@ -116,7 +116,7 @@ export class Source {
   }
 
   close(): void {
-    this.#watch.remove(this.#quiet);
+    this.#watch.remove(this);
   }
 
   #heard(text: string): string {
@@ -124,7 +124,8 @@ export class Source {
     return text;
   }
 
-  #onQuiet(): void {
+  /** Called by the watch: it has been quiet for long. */
+  fire(): void {
     this.#stopWaiting()?.resolve(silence);
   }
 }

@@ -15,22 +15,42 @@ export function tryOffer(
   link: Link,
 ): Promise<AttemptResult> {
   const crossing = conversation.crossTo(offer.dialect);
-  assert(crossing, `No crossing to ${offer.dialect} was planned.`);
+  assert(crossing, 'No crossing to this dialect was planned.');
   return tryCrossing(crossing, conversation.ask, offer, link, link.tape);
 }
 
 /** Sends what a crossing makes of a request and reads what comes back over it. */
-export async function tryCrossing(
+export function tryCrossing(
   crossing: Crossing,
   ask: ChatAsk,
   offer: Offer,
   link: Link,
   tape: Link['tape'],
 ): Promise<AttemptResult> {
-  const images =
-    offer.quirks.remote_images === 'inline' && ask.images.length > 0
-      ? await inlineImages(ask.images, link.fetchGuarded, link.client)
-      : noImages;
+  const over = { crossing, ask, offer, link, tape };
+  if (offer.quirks.remote_images !== 'inline' || ask.images.length === 0) {
+    return tryWith(noImages, over);
+  }
+  return tryInlined(over);
+}
+
+async function tryInlined(over: Try): Promise<AttemptResult> {
+  const { ask, link } = over;
+  return tryWith(await inlineImages(ask.images, link.fetchGuarded, link.client), over);
+}
+
+interface Try {
+  readonly crossing: Crossing;
+  readonly ask: ChatAsk;
+  readonly offer: Offer;
+  readonly link: Link;
+  readonly tape: Link['tape'];
+}
+
+function tryWith(
+  images: ReadonlyMap<string, string>,
+  { crossing, ask, offer, link, tape }: Try,
+): Promise<AttemptResult> {
   const { upstreamModel, quirks, provider, model } = offer;
   const request = crossing.write({
     upstreamModel,

@@ -1,6 +1,7 @@
 import { countsAtOnceMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
+import { Watch } from '../core/watch.ts';
 import type { Count } from '../dialects/count.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
 import { ConcurrencyLimiter } from '../limits/concurrency.ts';
@@ -9,7 +10,6 @@ import type { CallableModels, Offer } from '../route/catalogue.ts';
 import { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
 import { checkPublicAddress } from '../upstream/user-address.ts';
-import { Watch } from '../upstream/watch.ts';
 
 /** Undefined when nobody was asked, or nobody said. 400 */
 export type CountUpstream = (
@@ -20,7 +20,7 @@ export type CountUpstream = (
 
 /** Counts where the request would go, beside the story: nothing is held, charged or kept. */
 export function makeCountUpstream(
-  catalogueOf: (tenantId: string) => Promise<CallableModels>,
+  catalogueOf: (tenantId: string) => CallableModels | Promise<CallableModels>,
   health: Health,
 ): CountUpstream {
   const watch = new Watch();
@@ -47,11 +47,11 @@ const nothingObserved = new Health();
 async function plannedFor(
   { ask }: Count,
   caller: Caller,
-  catalogueOf: (tenantId: string) => Promise<CallableModels>,
+  catalogueOf: (tenantId: string) => CallableModels | Promise<CallableModels>,
 ): Promise<readonly Offer[]> {
   try {
     const catalogue = await catalogueOf(caller.tenantId);
-    const around = { catalogue, health: nothingObserved, misfit: () => null };
+    const around = { catalogue, health: nothingObserved, errand: { misfit: () => null } };
     const offers = plan(ask, caller, { ...around, supports: supportsParameter });
     return offers.filter(({ model }) => model.id === offers[0]?.model.id);
   } catch (thrown) {

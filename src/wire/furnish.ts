@@ -1,4 +1,5 @@
 import type { Config, Model } from '../config/config.ts';
+import type { Credential } from '../core/byok.ts';
 import type { Route } from '../http/routes.ts';
 import { withOwnAccounts } from '../route/byok.ts';
 import { makeCatalogue } from './catalogue.ts';
@@ -16,9 +17,11 @@ export function furnish(config: Config, lasting: Lasting, isDraining: () => bool
   const { store, vault, authenticator, skills, books, health, counters, telemetry } = lasting;
   const { recollection, demo } = lasting;
   const catalogue = makeCatalogue(config, config.demo ? demo.url() : undefined);
-  const catalogueOf = async (tenantId: string) => {
-    const credentials = await vault.credentialsOf(tenantId);
-    return withOwnAccounts(catalogue, credentials, config.billing.byokFeeBasisPoints);
+  const ownedBy = (credentials: readonly Credential[]) =>
+    withOwnAccounts(catalogue, credentials, config.billing.byokFeeBasisPoints);
+  const catalogueOf = (tenantId: string) => {
+    const credentials = vault.credentialsOf(tenantId);
+    return credentials instanceof Promise ? credentials.then(ownedBy) : ownedBy(credentials);
   };
   const recalling = { ...recollection, cacheMode: config.cache.mode };
   const steps = makeSteps(config, catalogueOf, books, health, counters, telemetry, recalling);

@@ -109,6 +109,7 @@ export class StoryRunner implements JobRunner {
       operation: 'input' in piece ? 'speech' : 'transcription',
       modelNamed: '',
       errand: undefined,
+      leave: undefined,
       hold: undefined,
       wishes: { cacheControl: 'no-store', idempotencyKey: null },
       memory: undefined,

@@ -44,7 +44,7 @@ export interface JobsParts {
 /** What depends on settings that may change while it runs. */
 export interface JobSurroundings {
   readonly config: Config;
-  catalogueOf(tenantId: string): Promise<CallableModels>;
+  catalogueOf(tenantId: string): CallableModels | Promise<CallableModels>;
   readonly steps: Steps;
 }
 
@@ -190,12 +190,10 @@ async function offerFor(
 ): Promise<Offer | undefined> {
   const catalogue = await catalogueOf(caller.tenantId);
   const ask = { models: [alias], preferences: noPreferences, parameters: [] };
-  const [offer] = plan(ask, caller, {
-    catalogue,
-    health,
-    misfit: ({ model }) => (model.features.includes(feature) ? null : `is not a ${feature} model`),
-    supports: () => true,
-  });
+  const misfit = ({ model }: Offer) =>
+    model.features.includes(feature) ? null : `is not a ${feature} model`;
+  const around = { catalogue, health, errand: { misfit }, supports: () => true };
+  const [offer] = plan(ask, caller, around);
   if (offer && !isFree(offer)) await checkCredits(caller, books);
   return offer;
 }

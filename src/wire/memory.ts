@@ -50,10 +50,10 @@ export function recall(
   headers['x-cache'] = 'MISS';
   const mode = call.caller.cacheMode ?? cacheMode;
   if (idempotencyKey === null && mode === 'off') return undefined;
-  const { wording, isRepeatable } = errand.sameness();
-  const isCached = mode === 'always' || (mode === 'auto' && isRepeatable);
+  const sameness = errand.sameness();
+  const isCached = mode === 'always' || (mode === 'auto' && sameness.isRepeatable);
   if (idempotencyKey === null && !isCached) return undefined;
-  const name = nameOf(call, errand, wording());
+  const name = nameOf(call, errand, sameness.wording());
   const use: Use = (recording) => {
     const { model, provider } = recording;
     const relay = errand.replay?.(recording, { ...identityOf(call, model), provider });

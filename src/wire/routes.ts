@@ -52,7 +52,7 @@ export interface RouteParts {
   readonly skills: Skills;
   readonly jobs: Jobs;
   readonly catalogue: Catalogue;
-  catalogueOf(tenantId: string): Promise<CallableModels>;
+  catalogueOf(tenantId: string): CallableModels | Promise<CallableModels>;
   readonly books: Books;
   readonly steps: Steps;
   readonly health: Health;

@@ -1,21 +1,29 @@
 import type { Books } from '../books.ts';
 import type { Config } from '../config/config.ts';
 import { droppedNamesMax } from '../core/bounds.ts';
-import { totalTokens } from '../core/usage.ts';
+import type { Caller } from '../core/caller.ts';
+import { Watch } from '../core/watch.ts';
+import type { ReplyClosing } from '../dialects/dialect.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
-import { type Call, type Ending, identityOf, type Steps } from '../gateway.ts';
+import {
+  type Call,
+  type Ending,
+  type Errand,
+  identityOf,
+  type Memory,
+  type Steps,
+} from '../gateway.ts';
 import type { HoldOrder } from '../ledger/wallets.ts';
 import { Admission } from '../limits/admit.ts';
 import { type Reservation, reserve } from '../reserve.ts';
 import type { CallableModels, Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
-import { settle } from '../settle.ts';
+import { type SettleParts, settle } from '../settle.ts';
 import { openFirst } from '../upstream/fallback.ts';
 import { createGuardedFetch, type GuardedFetch } from '../upstream/guarded-fetch.ts';
 import type { Link } from '../upstream/link.ts';
 import { checkPublicAddress } from '../upstream/user-address.ts';
-import { Watch } from '../upstream/watch.ts';
 import type { Counters } from './counters.ts';
 import { type Recollection, recall } from './memory.ts';
 import type { Telemetry } from './telemetry.ts';
@@ -26,7 +34,7 @@ import type { Telemetry } from './telemetry.ts';
  */
 export function makeSteps(
   { limits, creditsPerUsd }: Config,
-  catalogueOf: (tenantId: string) => Promise<CallableModels>,
+  catalogueOf: (tenantId: string) => CallableModels | Promise<CallableModels>,
   books: Books,
   health: Health,
   { rate, concurrency, together }: Counters,
@@ -42,6 +50,7 @@ export function makeSteps(
     keep: books.keep.bind(books),
     observeSpeed: health.observeSpeed.bind(health),
     observeBreak: health.failed.bind(health),
+    countTokens: admission.countTokens.bind(admission),
   };
   return {
     countRequest(call) {
@@ -50,11 +59,10 @@ export function makeSteps(
     },
     enter: ({ caller }) => admission.enter(caller),
     recall: (call, errand) => recall(call, errand, recollection),
-    async plan({ caller }, errand) {
-      const catalogue = await catalogueOf(caller.tenantId);
-      const misfit = (offer: Offer) => errand.misfit(offer);
-      const around = { catalogue, health, misfit, supports: supportsParameter };
-      return errand.refine(plan(errand.ask, caller, around));
+    plan({ caller }, errand) {
+      const catalogue = catalogueOf(caller.tenantId);
+      if (catalogue instanceof Promise) return planLater(catalogue, caller, errand, health);
+      return planIn(catalogue, caller, errand, health);
     },
     reserve: (call, errand, offers) => reserve(call, errand, offers, money),
     openFirst(call, errand, reservation) {
@@ -62,20 +70,41 @@ export function makeSteps(
         errand.tryAt(offer, new CallLink(call, offer, reservation, surroundings));
       return openFirst(reservation.offers, tryAt, health, call.trail, call.client);
     },
-    async settle(call, ending) {
-      if (call.memory) await remember(call, ending);
-      const closing = await settle(call, ending, call.hold, money);
-      // An earlier answer that is given again uses nothing.
-      const tokens = ending.how === 'recalled' ? 0 : totalTokens(closing.usage);
-      await admission.countTokens(call.caller, tokens);
-      return closing;
+    settle(call, ending) {
+      if (call.memory) return settleRemembered(call, call.memory, ending, money);
+      return settle(call, ending, call.hold, money);
     },
   };
 }
 
-/** Before the charge: what was charged can then always be given again. */
-async function remember({ memory }: Call, { how }: Ending): Promise<void> {
-  await (how === 'complete' ? memory?.keep() : memory?.abandon());
+function planIn(
+  catalogue: CallableModels,
+  caller: Caller,
+  errand: Errand,
+  health: Health,
+): readonly Offer[] {
+  const around = { catalogue, health, errand, supports: supportsParameter };
+  return errand.refine(plan(errand.ask, caller, around));
+}
+
+async function planLater(
+  catalogue: Promise<CallableModels>,
+  caller: Caller,
+  errand: Errand,
+  health: Health,
+): Promise<readonly Offer[]> {
+  return planIn(await catalogue, caller, errand, health);
+}
+
+/** Remembered before the charge: what was charged can then always be given again. */
+async function settleRemembered(
+  call: Call,
+  memory: Memory,
+  ending: Ending,
+  money: SettleParts,
+): Promise<ReplyClosing> {
+  await (ending.how === 'complete' ? memory.keep() : memory.abandon());
+  return settle(call, ending, call.hold, money);
 }
 
 interface LinkSurroundings {
@@ -100,7 +129,8 @@ class CallLink implements Link {
 
   constructor(call: Call, offer: Offer, reservation: Reservation, around: LinkSurroundings) {
     this.#call = call;
-    this.identity = { ...identityOf(call, offer.model.id), provider: offer.provider.name };
+    const { id, model, created } = identityOf(call, offer.model.id);
+    this.identity = { id, model, created, provider: offer.provider.name };
     this.outputTokensMax = reservation.capFor(offer);
     this.client = call.client;
     this.watch = around.watch;
@@ -109,15 +139,17 @@ class CallLink implements Link {
     this.traceparent = around.telemetry.attempting(call);
   }
 
-  readonly tellDropped = (parameters: readonly string[]): void => {
+  tellDropped(parameters: readonly string[]): void {
     const { headers } = this.#call;
     const name = 'x-tollgate-dropped-params';
+    if (parameters.length === 0 && !(name in headers)) return;
     // A client names its own fields, and not every name can stand in a header.
     const told = parameters.filter((one) => isPlainName.test(one)).slice(0, droppedNamesMax);
     if (told.length > 0) headers[name] = told.join(', ');
-    else if (name in headers) delete headers[name];
-  };
+    else delete headers[name];
+  }
 
-  readonly extendHold = async (credits: number): Promise<boolean> =>
-    (await this.#call.hold?.extend(credits)) ?? false;
+  async extendHold(credits: number): Promise<boolean> {
+    return (await this.#call.hold?.extend(credits)) ?? false;
+  }
 }

@@ -1,6 +1,7 @@
 /** Finished requests to fill the books with, and the way they get there. */
 import { newRequestId } from '../../src/core/ids.ts';
 import { noUsage } from '../../src/core/usage.ts';
+import { slipOf } from '../../src/ledger/slip.ts';
 import { noCharges, type RequestRecord } from '../../src/record/request-record.ts';
 import type { Store } from '../../src/store/open.ts';
 import { verifyBooks } from '../../src/store/verify.ts';
@@ -47,13 +48,10 @@ export async function book(
   records: readonly RequestRecord[],
   now = Math.max(...records.map(({ createdAt }) => createdAt)) + 1_000,
 ): Promise<void> {
-  const settlements = records.map((record) => ({
-    record,
-    writtenOff: 0,
-    keyAccount: null,
-    keyCharge: 0,
-  }));
-  await store.ledger.commit({ processId: 'test', settlements, mayRepeat: false, now });
+  const slips = records.map((record) =>
+    slipOf({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }),
+  );
+  await store.ledger.commit({ processId: 'test', slips, mayRepeat: false, now });
 }
 
 export async function grant(

@@ -3,6 +3,7 @@ import { randomText } from '../../src/core/ids.ts';
 import { logText } from '../../src/core/log-text.ts';
 import type { LeaseOrder, Settlement } from '../../src/ledger/ledger-store.ts';
 import { type Owner, walletOwner } from '../../src/ledger/owner.ts';
+import { slipOf } from '../../src/ledger/slip.ts';
 import type { RequestRecord } from '../../src/record/request-record.ts';
 import { discrepancies } from '../support/book-check.ts';
 import { settlementOf } from '../support/money/settlements.ts';
@@ -60,7 +61,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
   const commit = (settlements: readonly Settlement[], change = {}) =>
     stores.one.ledger.commit({
       processId: 'p1',
-      settlements,
+      slips: settlements.map(slipOf),
       mayRepeat: false,
       now: 2,
       ...change,
@@ -284,8 +285,8 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
     test('of one journal by two processes at the same time are one', async () => {
       const tenant = await tenantWith(10_000);
       await lease(walletOwner(tenant), { processId: 'dead', credits: 10_000 });
-      const settlements = Array.from({ length: 40 }, () => settled(tenant, 7));
-      const batch = { processId: 'dead', settlements, mayRepeat: true, now: 3 };
+      const slips = Array.from({ length: 40 }, () => slipOf(settled(tenant, 7)));
+      const batch = { processId: 'dead', slips, mayRepeat: true, now: 3 };
       await Promise.all([stores.one.ledger.commit(batch), stores.other.ledger.commit(batch)]);
       expect(await account(walletOwner(tenant))).toMatchObject({ balance: 10_000 - 280 });
     });
@@ -370,9 +371,9 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
         const ordered = i === 0 ? tenants : tenants.toReversed();
         return Array.from({ length: 12 }, async () => {
           for (const wallet of wallets) await ledger.lease(order(wallet, { processId }));
-          const settlements = ordered.map((tenant) => settled(tenant, 5));
+          const slips = ordered.map((tenant) => slipOf(settled(tenant, 5)));
           await Promise.all([
-            ledger.commit({ processId, settlements, mayRepeat: false, now: 4 }),
+            ledger.commit({ processId, slips, mayRepeat: false, now: 4 }),
             ledger.renew(processId, later),
             ledger.expire(soon),
           ]);

@@ -225,7 +225,7 @@ describe('parameters', () => {
       top_k: 5,
     });
     expect(dropped).toEqual(['stop']);
-    expect(headers['anthropic-version']).toBe('2023-06-01');
+    expect(headers?.['anthropic-version']).toBe('2023-06-01');
   });
 
   test('that it has not are told by the names that clients know', () => {

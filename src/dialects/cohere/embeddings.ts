@@ -23,7 +23,7 @@ export const cohereEmbeddings: EmbeddingsDialect = {
       ...(dimensions === null ? {} : { output_dimension: dimensions }),
     };
     const dropped = [...Object.keys(more), ...(user === null ? [] : ['user'])];
-    return { path: '/embed', headers: {}, body: JSON.stringify(body), dropped };
+    return { path: '/embed', body: JSON.stringify(body), dropped };
   },
   read: (text) => readAnswer(text, read),
 };

@@ -22,7 +22,7 @@ export const geminiEmbeddings: EmbeddingsDialect = {
     }));
     return {
       path: `/models/${encodeURIComponent(name)}:batchEmbedContents`,
-      headers: {},
+
       body: JSON.stringify({ requests }),
       dropped: [...Object.keys(more), ...(user === null ? [] : ['user'])],
     };

@@ -24,7 +24,7 @@ export const geminiImages: ImagesDialect = {
     const name = upstreamModel.replace(/^models\//, '').toWellFormed();
     return {
       path: `/models/${encodeURIComponent(name)}:generateContent`,
-      headers: {},
+
       body:
         pictures.length === 0 ? start + end : joined([start, ...pictures.flatMap(inlined), end]),
       dropped: namesOf(wish).filter((parameter) => parameter !== 'size'),

@@ -31,7 +31,7 @@ export function writeRequest(dialogue: Dialogue, target: Target): UpstreamReques
   const verb = dialogue.stream ? 'streamGenerateContent?alt=sse' : 'generateContent';
   return {
     path: `/models/${encodeURIComponent(name)}:${verb}`,
-    headers: {},
+
     body: JSON.stringify(body),
     dropped: [
       ...dropped,

@@ -22,7 +22,12 @@ export interface ChatRequest {
   readonly includeUsage: boolean;
 }
 
-export function readChatRequest(value: Record<string, unknown>, source: Source): ChatRequest {
+/** `expectsUsage`: the client wants to be told without saying so. */
+export function readChatRequest(
+  value: Record<string, unknown>,
+  source: Source,
+  expectsUsage = false,
+): ChatRequest {
   if (!validator.Check(value)) {
     const [problem] = explain(chatSchema, value);
     throw invalidRequest(
@@ -31,8 +36,7 @@ export function readChatRequest(value: Record<string, unknown>, source: Source):
     );
   }
   const models = readChain(value);
-  const messages = readMessages(value);
-  const isReworded = messages !== value.messages;
+  const body = inMessages(value);
   const images = value.input ? imagesOfInput(value.input) : imagesOf(value.messages ?? none);
   const search = readSearchWish(value);
   const ask: ChatAsk = {
@@ -42,7 +46,7 @@ export function readChatRequest(value: Record<string, unknown>, source: Source):
     stream: value.stream === true,
     outputTokensMax: value.max_completion_tokens ?? value.max_tokens ?? null,
     choices: value.n ?? 1,
-    needs: readNeeds(value, messages, images, search !== null),
+    needs: readNeeds(body, images, search !== null),
     parameters: value.provider?.require_parameters ? parametersOf(value) : none,
     inputBytes: source.bytes.length,
     images,
@@ -52,10 +56,14 @@ export function readChatRequest(value: Record<string, unknown>, source: Source):
   };
   return {
     ask,
-    body: { ...value, messages },
-    source: isReworded ? null : source,
-    includeUsage: value.stream_options?.include_usage === true || value.usage?.include === true,
+    body,
+    source: body === value ? source : null,
+    includeUsage: expectsUsage || asksForUsage(value),
   };
+}
+
+function asksForUsage({ stream_options: options, usage }: ChatBody): boolean {
+  return options?.include_usage === true || usage?.include === true;
 }
 
 const none: readonly never[] = [];
@@ -78,42 +86,64 @@ export function readChain({
   return chain;
 }
 
-function readMessages(body: ChatBody): readonly ChatMessage[] {
-  const { messages, input, instructions } = body;
-  if (messages && input) {
+/** The very same body when all that is said in it stands in its messages. */
+function inMessages(body: ChatBody): ChatRequest['body'] {
+  const { input, instructions } = body;
+  if (body.messages && input) {
     throw invalidRequest('Send either messages or input, not both.', 'input');
   }
-  if (input) return inputToMessages(input, instructions ?? undefined);
-  if (!messages) throw invalidRequest('messages is required: a list of messages.', 'messages');
-  return instructions ? [{ role: 'system', content: instructions }, ...messages] : messages;
+  if (input) return { ...body, messages: inputToMessages(input, instructions ?? undefined) };
+  if (!hasMessages(body)) {
+    throw invalidRequest('messages is required: a list of messages.', 'messages');
+  }
+  if (!instructions) return body;
+  return { ...body, messages: [{ role: 'system', content: instructions }, ...body.messages] };
+}
+
+function hasMessages(body: ChatBody): body is ChatBody & { messages: ChatMessage[] } {
+  return Array.isArray(body.messages);
 }
 
 function imagesOf(messages: readonly ChatMessage[]): readonly ImageInput[] {
-  return messages.flatMap(({ content }, i) => {
-    if (!Array.isArray(content)) return [];
-    return content.flatMap((part, j) =>
-      part.type === 'image_url'
-        ? [{ param: `messages[${i}].content[${j}].image_url.url`, url: part.image_url.url }]
-        : [],
-    );
-  });
+  const images: ImageInput[] = [];
+  for (let i = 0; i < messages.length; i += 1) {
+    const content = messages[i]?.content;
+    if (Array.isArray(content)) addImages(images, content, i);
+  }
+  return images;
+}
+
+type Part = Extract<ChatMessage['content'], readonly unknown[]>[number];
+
+function addImages(images: ImageInput[], parts: readonly Part[], message: number): void {
+  for (let i = 0; i < parts.length; i += 1) {
+    const part = parts[i];
+    if (part?.type !== 'image_url') continue;
+    const param = `messages[${message}].content[${i}].image_url.url`;
+    images.push({ param, url: part.image_url.url });
+  }
+}
+
+function hasPart(messages: readonly ChatMessage[], type: Part['type']): boolean {
+  for (const { content } of messages) {
+    if (!Array.isArray(content)) continue;
+    for (const part of content) if (part.type === type) return true;
+  }
+  return false;
 }
 
 function readNeeds(
-  body: ChatBody,
-  messages: readonly ChatMessage[],
+  body: ChatRequest['body'],
   images: readonly ImageInput[],
   searches: boolean,
 ): ModelNeeds {
-  const has = (type: string) =>
-    messages.some(({ content }) => Array.isArray(content) && content.some((p) => p.type === type));
   const format = body.response_format?.type;
   return {
     tools: (body.tools?.length ?? 0) > 0 || searches,
     json: format === 'json_object' || format === 'json_schema',
     images: images.length > 0,
-    audio: has('input_audio'),
-    files: has('file'),
+    audio: hasPart(body.messages, 'input_audio'),
+    files: hasPart(body.messages, 'file'),
     thinkingBudget: (body.reasoning?.budget_tokens ?? null) !== null,
   };
 }

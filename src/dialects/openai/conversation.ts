@@ -1,9 +1,22 @@
-import type { Conversation, Crossing } from '../dialect.ts';
+import type { DialectName } from '../../config/provider-schema.ts';
+import type { ChatAsk } from '../../core/chat.ts';
+import type { Dialogue } from '../../core/dialogue.ts';
+import type {
+  ClientDialect,
+  Conversation,
+  Crossing,
+  ReplyIdentity,
+  ReplyRelay,
+  StreamRelay,
+  Target,
+  UpstreamFailure,
+  UpstreamRequest,
+} from '../dialect.ts';
 import { longNumbersIn } from '../exact-json.ts';
-import { waysFrom } from '../ways.ts';
+import { wayTo } from '../ways.ts';
 import type { ChatRequest } from './chat-request.ts';
 import type { ChatMessage } from './chat-schema.ts';
-import { openAiClient } from './client.ts';
+import { type OpenAiClientOptions, openAiClient } from './client.ts';
 import { readDialogue } from './dialogue.ts';
 import { readReply } from './reply.ts';
 import { OpenAiPassThrough, openAiWords } from './stream.ts';
@@ -12,23 +25,59 @@ import { writeChat } from './upstream-request.ts';
 
 /** An OpenAI client's request, and the ways it can be put to an upstream. */
 export function openAiConversation(request: ChatRequest): Conversation {
-  const { ask, includeUsage } = request;
-  const options = { includeUsage, hidesReasoning: request.body.reasoning?.exclude === true };
-  const same: Crossing = {
-    write: (target) => writeChat(request, target),
-    openStream: (identity) => new OpenAiPassThrough(identity, options),
-    readReply: (text, identity) => readReply(text, identity, options),
-  };
-  const client = openAiClient(options);
-  return {
-    ask,
-    words: openAiWords,
-    ...waysFrom(client, openAiUpstream, same, () => readDialogue(request)),
-    instruct: (text) => openAiConversation(instructed(request, text)),
-    client,
-    wording: () => wordingOf(request),
-    temperature: request.body.temperature ?? null,
-  };
+  return new OpenAiConversation(request);
+}
+
+/** It is also its own way to an upstream that speaks as the client does. */
+class OpenAiConversation implements Conversation, Crossing, OpenAiClientOptions {
+  readonly ask: ChatAsk;
+  readonly words = openAiWords;
+  readonly temperature: number | null;
+  readonly includeUsage: boolean;
+  readonly hidesReasoning: boolean;
+  readonly #request: ChatRequest;
+  #dialogue: Dialogue | undefined;
+
+  constructor(request: ChatRequest) {
+    this.ask = request.ask;
+    this.temperature = request.body.temperature ?? null;
+    this.includeUsage = request.includeUsage;
+    this.hidesReasoning = request.body.reasoning?.exclude === true;
+    this.#request = request;
+  }
+
+  crossTo(dialect: DialectName): Crossing | undefined {
+    return wayTo(dialect, openAiUpstream, this, this);
+  }
+
+  dialogue(): Dialogue {
+    this.#dialogue ??= readDialogue(this.#request);
+    return this.#dialogue;
+  }
+
+  instruct(text: string): Conversation {
+    return new OpenAiConversation(instructed(this.#request, text));
+  }
+
+  get client(): ClientDialect {
+    return openAiClient(this);
+  }
+
+  wording(): unknown {
+    return wordingOf(this.#request);
+  }
+
+  write(target: Target): UpstreamRequest {
+    return writeChat(this.#request, target);
+  }
+
+  openStream(identity: ReplyIdentity): StreamRelay {
+    return new OpenAiPassThrough(identity, this);
+  }
+
+  readReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure {
+    return readReply(text, identity, this);
+  }
 }
 
 /** How the answer is delivered decides nothing about it, but for what only one form can carry. */

@@ -25,7 +25,7 @@ export const openAiEmbeddings: EmbeddingsDialect = {
     const body = { ...fields, model: upstreamModel, input: isList ? inputs : only };
     return {
       path: '/embeddings',
-      headers: {},
+
       body: JSON.stringify(body),
       // Which encoding an upstream answers with is not the client's concern.
       dropped: dropped.filter((name) => name !== 'encoding_format'),

@@ -19,7 +19,7 @@ export const openAiImages: ImagesDialect = {
     const all = { model: upstreamModel, prompt, ...fields };
     if (images.length === 0) {
       const body = JSON.stringify(all);
-      return { path: '/images/generations', headers: {}, body, dropped };
+      return { path: '/images/generations', body, dropped };
     }
     const name = images.length === 1 ? 'image' : 'image[]';
     const files = images.map((image) => fileOf(name, image));

@@ -11,8 +11,7 @@ const lessonsMax = 4;
 const wordsKey = '"content":"';
 
 /** Ends a JSON text, or is written otherwise than it is meant. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: JSON texts may not hold them.
-const special = /["\\\x00-\x1f]/;
+const special = /["\\\p{Cc}]/u;
 
 /** No word of any model. */
 const marker = 'TOLLGATE-MARKER';
@@ -41,7 +40,7 @@ export class RepeatedChunk {
     return this.#ownBefore + words + this.#ownAfter;
   }
 
-  /** Takes a chunk that went to the client as `said`, and that says these words and nothing else. */
+  /** Takes a chunk that says these words and nothing else, and went to the client as `said`. */
   learn(data: string, said: string, words: string): void {
     if (this.#lessons >= lessonsMax || special.test(words)) return;
     this.#lessons += 1;

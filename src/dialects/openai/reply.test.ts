@@ -59,6 +59,26 @@ test('the facts are what the upstream said', () => {
   });
 });
 
+test('of several choices the first counts for the log, and all are counted', () => {
+  const choice = (index: unknown, content: string, reason: string | null) => ({
+    ...{ logprobs: null, finish_reason: reason },
+    ...{ message: { role: 'assistant', content }, index },
+  });
+  const given = [
+    choice(1, 'four', 'length'),
+    'noise',
+    choice(0, 'me', null),
+    choice(0, '', 'stop'),
+  ];
+  const body = { ...answer(undefined), choices: given };
+  expect(relayOf(body).facts).toMatchObject({ finishReason: undefined, outputCharacters: 6 });
+  expect(written(body).choices).toEqual([given[0], given[2], given[3]]);
+  const nameless = [choice(-1, 'a', 'stop'), choice('x', 'b', 'length')];
+  const mended = relayOf({ ...body, choices: nameless });
+  expect(mended.facts).toMatchObject({ finishReason: 'stop', outputCharacters: 2 });
+  expect(JSON.parse(mended.write(closing)).choices).toMatchObject([{ index: 0 }, { index: 1 }]);
+});
+
 describe('a message is mended:', () => {
   const newId = expect.stringMatching(/^call_[0-9a-z]{24}$/);
   const tool = (id: unknown, args: unknown) => ({ id, function: { name: 'f', arguments: args } });

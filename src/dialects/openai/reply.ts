@@ -1,5 +1,6 @@
 /** A whole chat completion of an OpenAI-style upstream on its way to an OpenAI client. */
 import { isObject } from '../../core/json.ts';
+import type { Usage } from '../../core/usage.ts';
 import type {
   ReplyClosing,
   ReplyFacts,
@@ -20,6 +21,7 @@ function repairMessage(raw: unknown): Record<string, unknown> {
   repairText(raw);
   raw.role = 'assistant';
   if (raw.content === undefined) raw.content = null;
+  if (raw.tool_calls === undefined) return raw;
   const calls = Array.isArray(raw.tool_calls) ? repairToolCalls(raw.tool_calls) : [];
   raw.tool_calls = calls.length > 0 ? calls : undefined;
   return raw;
@@ -32,16 +34,31 @@ interface RepairedChoice {
   readonly finishReason: string | null;
 }
 
+/** Mends a choice in place. */
 export function repairChoice(choice: Record<string, unknown>, position: number): RepairedChoice {
   const message = repairMessage(choice.message);
   const index = isChoiceIndex(choice.index) ? choice.index : position;
   const finishReason = readFinishReason(choice.finish_reason, message.tool_calls !== undefined);
-  return {
-    choice: { ...choice, index, message, finish_reason: finishReason },
-    index,
-    characters: charactersIn(message),
-    finishReason,
-  };
+  choice.index = index;
+  choice.message = message;
+  choice.finish_reason = finishReason;
+  return { choice, index, characters: charactersIn(message), finishReason };
+}
+
+/** Everything is written but the usage, which is settled last. */
+class PassedReply implements ReplyRelay {
+  readonly facts: ReplyFacts;
+  readonly #answer: string;
+
+  constructor(facts: ReplyFacts, answer: string) {
+    this.facts = facts;
+    this.#answer = answer;
+  }
+
+  write(closing: ReplyClosing): string {
+    const usage = writeUsage(closing.usage, closing.costCredits);
+    return `${this.#answer.slice(0, -1)},"usage":${JSON.stringify(usage)}}`;
+  }
 }
 
 /** The relay of a usable answer, or why it is none. */
@@ -58,33 +75,40 @@ export function readReply(
   }
   const failure = failureInside(body);
   if (failure !== undefined) return failure;
-  const rawChoices = Array.isArray(body.choices) ? body.choices.filter(isObject) : [];
-  const choices = rawChoices.map(repairChoice);
-  if (!choices.some(({ characters, finishReason }) => characters > 0 || finishReason !== null)) {
+  const choices = Array.isArray(body.choices) ? body.choices.filter(isObject) : [];
+  const facts = repairChoices(choices, usageIn(body), options.hidesReasoning ?? false);
+  if (facts === undefined) {
     return malformed('The upstream answered without any output and without a finish reason.');
   }
-  const facts: ReplyFacts = {
-    usage: usageIn(body),
-    finishReason: choices.find(({ index }) => index === 0)?.finishReason ?? undefined,
-    outputCharacters: choices.reduce((sum, { characters }) => sum + characters, 0),
-    failure: undefined,
-  };
   removePrivateFields(body);
-  if (options.hidesReasoning) {
-    for (const { choice } of choices) if (isObject(choice.message)) hideReasoning(choice.message);
+  body.id = identity.id;
+  body.object = 'chat.completion';
+  body.created = identity.created;
+  body.model = identity.model;
+  body.provider = identity.provider;
+  body.choices = choices;
+  body.usage = undefined;
+  return new PassedReply(facts, JSON.stringify(body));
+}
+
+/** Mends all choices in place and says what they come to; undefined when none says anything. */
+function repairChoices(
+  choices: readonly Record<string, unknown>[],
+  usage: Usage | undefined,
+  hidesReasoning: boolean,
+): ReplyFacts | undefined {
+  let saysAnything = false;
+  let first: RepairedChoice | undefined;
+  let outputCharacters = 0;
+  for (let position = 0; position < choices.length; position += 1) {
+    const repaired = repairChoice(choices[position] ?? {}, position);
+    const { choice, characters, finishReason } = repaired;
+    if (characters > 0 || finishReason !== null) saysAnything = true;
+    if (repaired.index === 0) first ??= repaired;
+    outputCharacters += characters;
+    if (hidesReasoning && isObject(choice.message)) hideReasoning(choice.message);
   }
-  const { id, model, provider, created } = identity;
-  const answer = JSON.stringify({
-    ...body,
-    ...{ id, object: 'chat.completion', created, model, provider },
-    choices: choices.map(({ choice }) => choice),
-    usage: undefined,
-  });
-  return {
-    facts,
-    write(closing: ReplyClosing): string {
-      const usage = writeUsage(closing.usage, closing.costCredits);
-      return `${answer.slice(0, -1)},"usage":${JSON.stringify(usage)}}`;
-    },
-  };
+  if (!saysAnything) return undefined;
+  const finishReason = first?.finishReason ?? undefined;
+  return { usage, finishReason, outputCharacters, failure: undefined };
 }

@@ -20,7 +20,7 @@ export const openAiSpeech: SpeechDialect = {
       ...(asEvents ? { stream_format: 'sse' } : {}),
       ...fields,
     });
-    return { path: '/audio/speech', headers: {}, body, dropped };
+    return { path: '/audio/speech', body, dropped };
   },
   openEvents: () => new SpeechEvents(),
 };

@@ -13,10 +13,11 @@ export function adaptMessages(
   quirks: Quirks,
   images: ReadonlyMap<string, string>,
 ): readonly ChatMessage[] {
-  let adapted = messages;
-  for (const change of changesFor(quirks, images)) {
-    if (adapted.some((message) => change(message) !== message)) adapted = adapted.map(change);
-  }
+  let adapted = changed(messages, replaying[quirks.replay_reasoning ?? 'drop']);
+  if (quirks.developer_role === 'system') adapted = changed(adapted, developerToSystem);
+  if (quirks.message_names === 'drop') adapted = changed(adapted, dropName);
+  if (quirks.tool_call_ids === 'nine_characters') adapted = changed(adapted, shortenCallIds);
+  if (images.size > 0) adapted = changed(adapted, putImages(images));
   if (quirks.json_schema === 'instruct' && format?.type === 'json_schema') {
     adapted = [schemaInstruction(format.json_schema.schema ?? {}), ...adapted];
   }
@@ -25,13 +26,9 @@ export function adaptMessages(
 
 type Change = (message: ChatMessage) => ChatMessage;
 
-function changesFor(quirks: Quirks, images: ReadonlyMap<string, string>): Change[] {
-  const changes: Change[] = [replayReasoning(quirks.replay_reasoning ?? 'drop')];
-  if (quirks.developer_role === 'system') changes.push(developerToSystem);
-  if (quirks.message_names === 'drop') changes.push(dropName);
-  if (quirks.tool_call_ids === 'nine_characters') changes.push(shortenCallIds);
-  if (images.size > 0) changes.push(putImages(images));
-  return changes;
+function changed(messages: readonly ChatMessage[], change: Change): readonly ChatMessage[] {
+  for (const message of messages) if (change(message) !== message) return messages.map(change);
+  return messages;
 }
 
 /** Puts the pictures themselves where their addresses stood. */
@@ -61,14 +58,18 @@ const dropName: Change = (message) => {
 
 const reasoningFields = ['reasoning', 'reasoning_content', 'reasoning_details'] as const;
 
+type ReasoningField = NonNullable<Quirks['replay_reasoning']>;
+
 /** Earlier reasoning goes back in the field the vendor reads, and in no other. */
-function replayReasoning(field: NonNullable<Quirks['replay_reasoning']>): Change {
+function replayReasoning(field: ReasoningField): Change {
   return (message) => {
     if (message.role !== 'assistant') return message;
     const loose: LooseMessage = message;
+    const { reasoning, reasoning_content: content, reasoning_details: details } = loose;
+    if (reasoning === undefined && content === undefined && details === undefined) return message;
     const present = reasoningFields.filter((name) => loose[name] !== undefined);
-    if (present.length === 0 || (present.length === 1 && present[0] === field)) return message;
-    const text = loose.reasoning_content ?? loose.reasoning;
+    if (present.length === 1 && present[0] === field) return message;
+    const text = content ?? reasoning;
     const kept = Object.fromEntries(
       Object.entries(loose).filter(([name]) => !present.some((gone) => gone === name)),
     );
@@ -77,6 +78,13 @@ function replayReasoning(field: NonNullable<Quirks['replay_reasoning']>): Change
     return (replayed ? kept : { ...kept, [field]: value }) as ChatMessage;
   };
 }
+
+const replaying: Readonly<Record<ReasoningField, Change>> = {
+  drop: replayReasoning('drop'),
+  reasoning: replayReasoning('reasoning'),
+  reasoning_content: replayReasoning('reasoning_content'),
+  reasoning_details: replayReasoning('reasoning_details'),
+};
 
 const shortenCallIds: Change = (message) => {
   if (message.role === 'tool') {
@@ -89,9 +97,11 @@ const shortenCallIds: Change = (message) => {
   return { ...message, tool_calls: calls };
 };
 
+const isNineCharacters = /^[A-Za-z0-9]{9}$/;
+
 /** The same id always gives the same nine letters and digits, so calls and results still match. */
 function nineCharacters(id: string): string {
-  if (/^[A-Za-z0-9]{9}$/.test(id)) return id;
+  if (isNineCharacters.test(id)) return id;
   const digest = new Bun.CryptoHasher('sha256').update(id).digest();
   const number = digest.subarray(0, 8).reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
   return number.toString(36).padStart(9, '0').slice(-9);

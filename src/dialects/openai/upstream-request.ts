@@ -10,7 +10,7 @@ type Body = ChatRequest['body'] & Record<string, unknown>;
 export type Worded = Pick<ChatRequest, 'body' | 'source'>;
 
 /** Words between the client and us; no upstream knows them. */
-const ours = [
+const ours: ReadonlySet<string> = new Set([
   'models',
   'provider',
   'route',
@@ -21,9 +21,9 @@ const ours = [
   'usage',
   'skills',
   'plugins',
-];
+]);
 
-const sampling = [
+const sampling: ReadonlySet<string> = new Set([
   'temperature',
   'top_p',
   'presence_penalty',
@@ -31,19 +31,19 @@ const sampling = [
   'logit_bias',
   'logprobs',
   'top_logprobs',
-];
+]);
 
 /** An OpenAI client's request for an OpenAI-style upstream: the same words, edited as needed. */
 export function writeChat(request: Worded, target: Target): UpstreamRequest {
   const { quirks } = target;
   const body: Body = request.body;
   const edits: Edits = { model: target.upstreamModel };
-  for (const name of ours) if (name in body) edits[name] = undefined;
+  leaveOut(ours, body, edits);
   limitOutput(body, target, edits);
   askForUsage(body, quirks, edits);
   const reasons = setEffort(body, quirks, edits);
   if (reasons && quirks.sampling_while_reasoning === 'drop') {
-    for (const name of sampling) if (name in body) edits[name] = undefined;
+    leaveOut(sampling, body, edits);
   }
   if (body.tool_choice === 'required' && quirks.tool_choice_required === 'any') {
     edits.tool_choice = 'any';
@@ -56,7 +56,11 @@ export function writeChat(request: Worded, target: Target): UpstreamRequest {
     }
   }
   rename(body, quirks, edits);
-  return { path: '/chat/completions', headers: {}, body: editBody(request, edits) };
+  return { path: '/chat/completions', body: editBody(request, edits) };
+}
+
+function leaveOut(names: ReadonlySet<string>, body: Body, edits: Edits): void {
+  for (const name in body) if (names.has(name)) edits[name] = undefined;
 }
 
 function limitOutput(body: Body, target: Target, edits: Edits): void {
@@ -89,9 +93,12 @@ function setEffort(body: Body, quirks: Quirks, edits: Edits): boolean {
   return word === undefined ? quirks.efforts !== undefined : word !== 'none';
 }
 
+const none: readonly never[] = [];
+
 function rename(body: Body, quirks: Quirks, edits: Edits): void {
-  for (const name of quirks.drop_params ?? []) if (name in body) edits[name] = undefined;
-  for (const [name, theirs] of Object.entries(quirks.rename_params ?? {})) {
+  for (const name of quirks.drop_params ?? none) if (name in body) edits[name] = undefined;
+  if (quirks.rename_params === undefined) return;
+  for (const [name, theirs] of Object.entries(quirks.rename_params)) {
     if (body[name] === undefined || body[name] === null) continue;
     edits[theirs] = body[name];
     edits[name] = undefined;

@@ -12,16 +12,17 @@ export function readCount(value: unknown): number {
   return isCount && value >= 0 && value <= tokensMax ? value : Number.NaN;
 }
 
+const noDetails: Readonly<Record<string, unknown>> = {};
+
 /**
  * Undefined when the numbers cannot be trusted; the caller then estimates. All zeros are a
  * placeholder that some servers put into every chunk: no request has an empty prompt.
  */
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw) || typeof raw.prompt_tokens !== 'number') return undefined;
-  const promptDetails = isObject(raw.prompt_tokens_details) ? raw.prompt_tokens_details : {};
-  const outputDetails = isObject(raw.completion_tokens_details)
-    ? raw.completion_tokens_details
-    : {};
+  const { prompt_tokens_details: inPrompt, completion_tokens_details: inOutput } = raw;
+  const promptDetails = isObject(inPrompt) ? inPrompt : noDetails;
+  const outputDetails = isObject(inOutput) ? inOutput : noDetails;
   const prompt = readCount(raw.prompt_tokens);
   const completion = readCount(raw.completion_tokens);
   const total = readCount(raw.total_tokens);
@@ -74,16 +75,24 @@ export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
   return { ...earlier, outputTokens: later.outputTokens, reasoningTokens };
 }
 
+interface PromptDetails {
+  readonly cached_tokens: number;
+  readonly cache_write_tokens?: number;
+}
+
+/** OpenAI's clients know nothing of writing to a cache: told only where it happened. */
+function writePromptDetails({ cacheReadTokens, cacheWriteTokens }: Usage): PromptDetails {
+  const details = { cached_tokens: cacheReadTokens };
+  return cacheWriteTokens > 0 ? { ...details, cache_write_tokens: cacheWriteTokens } : details;
+}
+
 /** The `usage` object our clients see; `cost` is in credits. */
 export function writeUsage(usage: Usage, costCredits: number) {
   return {
     prompt_tokens: promptTokens(usage),
     completion_tokens: usage.outputTokens,
     total_tokens: totalTokens(usage),
-    prompt_tokens_details: {
-      cached_tokens: usage.cacheReadTokens,
-      ...(usage.cacheWriteTokens > 0 ? { cache_write_tokens: usage.cacheWriteTokens } : {}),
-    },
+    prompt_tokens_details: writePromptDetails(usage),
     completion_tokens_details: { reasoning_tokens: usage.reasoningTokens },
     cost: costCredits,
   };

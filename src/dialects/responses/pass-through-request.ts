@@ -35,7 +35,7 @@ export function passResponse(request: ResponsesRequest, target: Target): Upstrea
   for (const name of target.quirks.drop_params ?? []) drop(name);
   return {
     path: '/responses',
-    headers: {},
+
     body: editBody({ body, source: request.source }, edits),
     dropped: [...dropped],
   };

@@ -18,8 +18,8 @@ const parameters = { type: 'object', properties: { city: { type: 'string' } } };
 const tool: Tool = { name: 'weather', description: 'Tells the weather', parameters };
 
 test('the plainest request keeps nothing at the provider and asks for encrypted thoughts', () => {
-  const { path, headers, body, dropped } = write({});
-  expect({ path, headers, dropped }).toEqual({ path: '/responses', headers: {}, dropped: [] });
+  const { path, body, dropped } = write({});
+  expect({ path, dropped }).toEqual({ path: '/responses', dropped: [] });
   expect(body).toEqual({
     model: 'chat-large',
     input: [{ role: 'user', content: [{ type: 'input_text', text: 'Hello!' }] }],

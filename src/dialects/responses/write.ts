@@ -46,7 +46,7 @@ export function writeRequest(dialogue: Dialogue, target: Target): UpstreamReques
   };
   return {
     path: '/responses',
-    headers: {},
+
     body: JSON.stringify(body),
     dropped: hasCacheMarks(dialogue) ? [...dropped, 'cache_control'] : dropped,
   };

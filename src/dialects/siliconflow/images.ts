@@ -24,12 +24,12 @@ export const siliconFlowImages: ImagesDialect = {
     const said = new Set([...Object.keys(fields), ...(size === null ? [] : ['size'])]);
     const dropped = namesOf(wish).filter((name) => !said.has(name));
     const start = JSON.stringify({ model: upstreamModel, prompt, ...fields });
-    if (!isEdit) return { path, headers: {}, body: start, dropped };
+    if (!isEdit) return { path, body: start, dropped };
     const placed = pictures.flatMap((picture, at) => {
       const field = pictureFields[at] ?? '';
       return inlined(quirks.rename_params?.[field] ?? field, picture);
     });
-    return { path, headers: {}, body: joined([start.slice(0, -1), ...placed, '}']), dropped };
+    return { path, body: joined([start.slice(0, -1), ...placed, '}']), dropped };
   },
   read: (text) => readAnswer(text, readImages),
 };

@@ -20,6 +20,6 @@ export const siliconFlowSpeech: SpeechDialect = {
       ...fields,
     });
     const unsaid = instructions === null ? dropped : [...dropped, 'instructions'];
-    return { path: '/audio/speech', headers: {}, body, dropped: unsaid };
+    return { path: '/audio/speech', body, dropped: unsaid };
   },
 };

@@ -10,6 +10,7 @@ import type { Hold } from '../../../src/ledger/hold.ts';
 import { Journal } from '../../../src/ledger/journal.ts';
 import type { LedgerStore, Settlement } from '../../../src/ledger/ledger-store.ts';
 import { replayJournals } from '../../../src/ledger/replay.ts';
+import { slipOf } from '../../../src/ledger/slip.ts';
 import { Wallets } from '../../../src/ledger/wallets.ts';
 import { settlementOf } from './settlements.ts';
 
@@ -134,8 +135,10 @@ export class SimProcess {
       keyAccount: hold.keyAccount,
       keyCharge: charged.key,
     };
-    if (this.dead || !(await this.#journal.settled(settlement, 1_000))) return;
-    this.#drain.add(settlement);
+    if (this.dead) return;
+    const slip = slipOf(settlement);
+    await this.#journal.settled(slip);
+    this.#drain.add(slip);
     request.seen = !this.dead;
   }
 

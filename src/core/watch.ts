@@ -8,16 +8,13 @@ const tickMs = 100;
 const nowhere = -1;
 
 /** Somebody who waits. `at` may be moved at any time; `fire` is called once it has passed. */
-export class Waiting {
+export abstract class Waiting {
   /** On the clock of `performance.now()`. */
   at = Number.POSITIVE_INFINITY;
   /** Where it stands among those who wait; the watch's own. */
   place = nowhere;
-  readonly fire: () => void;
 
-  constructor(fire: () => void) {
-    this.fire = fire;
-  }
+  abstract fire(): void;
 }
 
 export class Watch {
@@ -43,16 +40,20 @@ export class Watch {
       this.#waiting[place] = last;
       last.place = place;
     }
-    if (this.#waiting.length > 0) return;
-    clearInterval(this.#ticker);
-    this.#ticker = undefined;
   }
 
   #tick(): void {
+    if (this.#waiting.length === 0) this.#rest();
     const now = performance.now();
     for (const due of this.#waiting.filter(({ at }) => at <= now)) {
       // Whoever fired before it may have ended it.
       if (due.place !== nowhere) due.fire();
     }
+  }
+
+  /** Not with the last of them: where requests come one by one, each would start it again. */
+  #rest(): void {
+    clearInterval(this.#ticker);
+    this.#ticker = undefined;
   }
 }

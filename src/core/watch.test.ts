@@ -1,0 +1,75 @@
+import { describe, expect, test } from 'bun:test';
+import { Waiting, Watch } from './watch.ts';
+
+/** A waiting one that tells when it was fired, and may do something first. */
+class Told extends Waiting {
+  readonly #fired = Promise.withResolvers<number>();
+  readonly #first: () => void;
+  times = 0;
+
+  constructor(inMs: number, first = () => {}) {
+    super();
+    this.#first = first;
+    this.at = performance.now() + inMs;
+  }
+
+  get fired(): Promise<number> {
+    return this.#fired.promise;
+  }
+
+  fire(): void {
+    this.#first();
+    this.times += 1;
+    this.at = Number.POSITIVE_INFINITY;
+    this.#fired.resolve(performance.now());
+  }
+}
+
+describe('the watch', () => {
+  test('fires those whose time has come, and not those who moved it', async () => {
+    const watch = new Watch();
+    const [soon, moved] = [new Told(50), new Told(50)];
+    watch.add(soon);
+    watch.add(moved);
+    moved.at = Number.POSITIVE_INFINITY;
+    const due = soon.at;
+    expect((await soon.fired) - due).toBeLessThan(250);
+    expect([soon.times, moved.times]).toEqual([1, 0]);
+    watch.remove(soon);
+    watch.remove(moved);
+  });
+
+  test('forgets those who were taken out, even by another in the same moment', async () => {
+    const watch = new Watch();
+    const second = new Told(0);
+    const first = new Told(0, () => watch.remove(second));
+    watch.add(first);
+    watch.add(second);
+    await first.fired;
+    watch.remove(first);
+    expect(second.times).toBe(0);
+  });
+
+  test('keeps the others when one of them goes, in whatever order', async () => {
+    const watch = new Watch();
+    const [going, going2] = [new Told(50), new Told(50)];
+    const staying = [new Told(50), new Told(50), new Told(50)];
+    for (const one of [going, ...staying, going2]) watch.add(one);
+    for (const one of [going, going2, going]) watch.remove(one);
+    await Promise.all(staying.map(({ fired }) => fired));
+    for (const one of staying) watch.remove(one);
+    expect([...staying, going, going2].map(({ times }) => times)).toEqual([1, 1, 1, 0, 0]);
+  });
+
+  test('starts again after everybody had gone', async () => {
+    const watch = new Watch();
+    const early = new Told(0);
+    watch.add(early);
+    watch.remove(early);
+    const late = new Told(0);
+    watch.add(late);
+    await late.fired;
+    watch.remove(late);
+    expect([early.times, late.times]).toEqual([0, 1]);
+  });
+});

@@ -1,0 +1,62 @@
+import { describe, expect, test } from 'bun:test';
+import { editBody } from './edit-body.ts';
+
+const encoder = new TextEncoder();
+
+/** White space at the end goes on with the client's own text and is lost in a body written anew. */
+const mark = ' \n ';
+
+/** The text as a server may hand it on: a part of a larger piece of memory. */
+function sourceOf(text: string, before = '', behind = '') {
+  const memory = encoder.encode(before + text + behind);
+  const start = encoder.encode(before).length;
+  return { text, bytes: memory.subarray(start, start + encoder.encode(text).length) };
+}
+
+function edited(text: string, edits: Record<string, unknown> = {}, source = sourceOf(text)) {
+  const body = JSON.parse(text) as Record<string, unknown>;
+  return editBody({ body, source }, { model: 'theirs', ...edits });
+}
+
+test('the client’s text goes on behind the model’s name and the fields that are added', () => {
+  const text = `{"model":"ours","messages":[],"n":1}${mark}`;
+  expect(edited(text)).toBe(`{"model":"theirs","messages":[],"n":1}${mark}`);
+  const added = '"max_tokens":5,"stream_options":{"include_usage":true}';
+  expect(edited(text, { max_tokens: 5, stream_options: { include_usage: true } })).toBe(
+    `{"model":"theirs",${added},"messages":[],"n":1}${mark}`,
+  );
+});
+
+test('a body is written anew when a field changes or goes', () => {
+  const text = `{"model":"ours","n":1,"route":"sort"}${mark}`;
+  expect(edited(text, { n: 2 })).toBe('{"model":"theirs","n":2,"route":"sort"}');
+  expect(edited(text, { route: undefined })).toBe('{"model":"theirs","n":1}');
+});
+
+describe('a body is written anew when a name that decides something stands in it twice:', () => {
+  test.each([
+    ['the model', '{"model":"ours","a":1,"model":"ours"}', '{"model":"theirs","a":1}'],
+    [
+      'a cap',
+      '{"model":"ours","max_tokens":9,"max_tokens":1}',
+      '{"model":"theirs","max_tokens":1}',
+    ],
+    ['the choices', '{"model":"ours","n":9,"é":"é","n":1}', '{"model":"theirs","n":1,"é":"é"}'],
+    ['with a letter hidden', '{"model":"ours","\\u006dodel":"ours"}', '{"model":"theirs"}'],
+  ])('%s', (_, text, expected) => {
+    expect(edited(text + mark)).toBe(expected);
+  });
+
+  test('a name that decides nothing may, and other escapes may stand anywhere', () => {
+    const text = `{"model":"ours","a":1,"a":"\\u00e9"}${mark}`;
+    expect(edited(text)).toBe(`{"model":"theirs","a":1,"a":"\\u00e9"}${mark}`);
+  });
+});
+
+test('what stands beside the text in memory is no part of it', () => {
+  const text = `{"model":"ours","n":1}${mark}`;
+  const among = sourceOf(text, 'é{"model":"x","n":1}', '{"model":"x","n":1,"\\u006d":1}');
+  expect(edited(text, {}, among)).toBe(`{"model":"theirs","n":1}${mark}`);
+  const twice = `{"model":"ours","n":1,"model":"ours"}${mark}`;
+  expect(edited(twice, {}, sourceOf(twice, 'é', 'é'))).toBe('{"model":"theirs","n":1}');
+});
