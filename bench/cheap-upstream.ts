@@ -10,13 +10,13 @@ const head = {
   created: 1_754_688_929,
   model: 'large-2024-08-06',
 };
-const usage = {
+const usageOf = (outputTokens: number) => ({
   prompt_tokens: 27,
-  completion_tokens: chunks,
-  total_tokens: 27 + chunks,
+  completion_tokens: outputTokens,
+  total_tokens: 27 + outputTokens,
   prompt_tokens_details: { cached_tokens: 0, audio_tokens: 0 },
   completion_tokens_details: { reasoning_tokens: 0, audio_tokens: 0 },
-};
+});
 
 const reply = JSON.stringify({
   ...head,
@@ -29,7 +29,8 @@ const reply = JSON.stringify({
       finish_reason: 'stop',
     },
   ],
-  usage,
+  // Within what the request allows: an answer beyond it is the rare case.
+  usage: usageOf(12),
   service_tier: 'default',
   system_fingerprint: 'fp_07871e2ad8',
 });
@@ -49,7 +50,9 @@ const word = eventOf({ content: ' together' }, null);
 const opening = eventOf({ role: 'assistant', content: '' }, null);
 const closing = Buffer.concat([
   eventOf({}, 'stop'),
-  Buffer.from(`data: ${JSON.stringify({ ...head, choices: [], usage })}\n\ndata: [DONE]\n\n`),
+  Buffer.from(
+    `data: ${JSON.stringify({ ...head, choices: [], usage: usageOf(chunks) })}\n\ndata: [DONE]\n\n`,
+  ),
 ]);
 
 async function* speak(): AsyncGenerator<Uint8Array> {
