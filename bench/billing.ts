@@ -1,7 +1,7 @@
 /**
  * What it costs to bill: CPU time of a small request at the gateway, against the same gateway whose
  * books hold nothing, write nothing down and keep nothing.
- * Run it with `bun bench/billing.ts`; it takes about two minutes.
+ * Run it with `bun bench/billing.ts`; it takes about one minute.
  */
 import { Processes } from './processes.ts';
 import { compare } from './rounds.ts';

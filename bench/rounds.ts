@@ -4,8 +4,11 @@ import { clientKey, cpuSeconds, type Server } from './processes.ts';
 import type { Workload } from './workloads.ts';
 
 const rounds = 7;
-/** The compiler needs tens of thousands of requests until it leaves a server alone. */
-const warmUpRounds = 3;
+/**
+ * The compiler needs tens of thousands of requests until it leaves a server alone: what runs once
+ * in a batch of five hundred gets hot late.
+ */
+const warmUpRounds = 8;
 /** What a request leaves to be written afterwards belongs to its round. */
 const afterworkMs = 300;
 
