@@ -200,6 +200,7 @@ async function tell(call: Call, errand: Errand, steps: Steps): Promise<Answer> {
     const budget = reservation.budgetFor(opened.offer);
     return new StreamAnswer(found, budget, ending(call, opened, steps));
   }
+  assert(!errand.ask.stream, 'A whole reply came where a stream was asked for.');
   call.leave?.();
   const { facts } = found.relay;
   const closing = await steps.settle(call, { how: 'complete', opened, facts, error: null });

@@ -96,6 +96,13 @@ describe('size', () => {
     expect(body.taken()).toBeLessThan(20);
   });
 
+  test('a length that is sent twice bounds nothing: the bytes are counted', async () => {
+    const body = pieces(Array.from({ length: 1_000 }, () => new Uint8Array(100)));
+    const request = post(body.stream, { 'content-length': '9, 9' });
+    expect(await outcome(request, 1_000)).toMatch(/^413 /);
+    expect(body.taken()).toBeLessThan(20);
+  });
+
   test('exactly the limit is allowed, one more is not', async () => {
     const read = (length: number) => readBytes(post(pieces([new Uint8Array(length)]).stream), 100);
     expect(await read(100)).toHaveLength(100);
@@ -109,6 +116,7 @@ describe('a client that does not send all of its body', () => {
 
   test.each([
     ['said how long it is', { 'content-length': '50' }],
+    ['said it twice', { 'content-length': '50, 50' }],
     ['did not say', {}],
   ])('and stalls is told so, whether it %s', async (_, headers) => {
     const stalled = new ReadableStream<Uint8Array>({

@@ -44,9 +44,9 @@ export async function readBytes(
   bytesMax: number,
   stallMs = bodyStallMs,
 ): Promise<Uint8Array> {
-  const declared = request.headers.get('content-length');
-  if (declared !== null && Number(declared) > bytesMax) throw tooLarge(bytesMax);
-  const length = declared === null ? bytesMax : Number(declared);
+  const declared = declaredLength(request);
+  if (declared !== null && declared > bytesMax) throw tooLarge(bytesMax);
+  const length = declared ?? bytesMax;
   const patienceMs = stallMs + (length / bodyBytesPerSecondMin) * 1000;
   const arrival = new Arrival(patienceMs);
   const read = declared === null ? readChunks(request, bytesMax) : request.bytes();
@@ -60,6 +60,14 @@ export async function readBytes(
     watch.remove(arrival);
   }
 }
+
+/** One that is sent twice arrives as `5, 5`: then it declares nothing, and the bytes are counted. */
+function declaredLength(request: Request): number | null {
+  const length = request.headers.get('content-length');
+  return length !== null && wholeNumber.test(length) ? Number(length) : null;
+}
+
+const wholeNumber = /^\d+$/;
 
 const watch = new Watch();
 

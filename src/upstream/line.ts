@@ -33,7 +33,7 @@ export class Line extends Waiting {
     this.#endsAt = performance.now() + limits.attemptMs;
     this.#stallMs = limits.stallMs;
     if (client.aborted) this.#controller.abort();
-    // Never taken back: that costs as much again, and the signal lives no longer than its request.
+    // Never taken back: that costs as much again, and the signal ends with its request or job.
     else client.addEventListener('abort', this, once);
     watch.add(this);
   }

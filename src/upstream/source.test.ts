@@ -37,6 +37,14 @@ function upstream(patience: Patience = { idleMs: 10_000 }) {
 }
 
 describe('a source', () => {
+  test('that broke says so to everybody who asks', async () => {
+    const { source, client } = upstream();
+    const first = source.next().catch(() => 'broken');
+    client.abort();
+    expect(await first).toBe('broken');
+    expect(await source.next().catch(() => 'broken')).toBe('broken');
+  });
+
   test('gives text as it comes, characters whole, and then the end', async () => {
     const { source, send, end } = upstream();
     const [first, rest] = [Buffer.from('é😀').subarray(0, 4), Buffer.from('é😀').subarray(4)];

@@ -86,6 +86,7 @@ export class Source extends Waiting {
   };
 
   readonly #onBreak = (reason: unknown) => {
+    this.#isReading = false;
     const waiter = this.#stopWaiting();
     if (waiter) return waiter.reject(reason);
     this.#early = Promise.reject(reason);

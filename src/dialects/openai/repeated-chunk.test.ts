@@ -57,6 +57,28 @@ describe('chunks that repeat one another', () => {
     expect(facts.outputCharacters).toBe(3 * 'same'.length);
   });
 
+  test('keep their words in their place when our own head looks like them', () => {
+    const { push, facts } = relay();
+    const noted = '{"id":"up","object":"chat.completion.chunk","created":1,"model":"m",';
+    const chunk = (words: string) =>
+      `${noted}"note": {"content": ""},"choices":[{"index":0,"delta":{"content":"${words}"}}]}`;
+    const told = ['', 'Hello', ' world'].map((words) => push(chunk(words)));
+    expect(told.map(heard)).toEqual(['', 'Hello', ' world']);
+    expect(told.map((text) => JSON.parse(text.slice(6)).note)).toEqual(
+      Array.from({ length: 3 }, () => ({ content: '' })),
+    );
+    expect(facts.outputCharacters).toBe('Hello world'.length);
+  });
+
+  test('with their words written twice are read as clients read them', () => {
+    const { push, facts } = relay();
+    const twice = (first: string) =>
+      chunkOf(`{"content":"${first}","content":"last"}`, ',"finish_reason":null');
+    const told = ['last', 'a', 'much longer words'].map((first) => push(twice(first)));
+    expect(told.map(heard)).toEqual(['last', 'last', 'last']);
+    expect(facts.outputCharacters).toBe(3 * 'last'.length);
+  });
+
   test('end like any other', () => {
     const { push, facts } = relay();
     for (const text of ['one', ' two', ' three']) push(wordsOf(text));

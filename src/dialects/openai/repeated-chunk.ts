@@ -13,8 +13,8 @@ const wordsKey = '"content":"';
 /** Ends a JSON text, or is written otherwise than it is meant. */
 const special = /["\\\p{Cc}]/u;
 
-/** No word of any model. */
-const marker = 'TOLLGATE-MARKER';
+/** Nobody's word: it is another one in every process. */
+const marker = crypto.randomUUID();
 
 export class RepeatedChunk {
   #lessons = 0;
@@ -46,7 +46,7 @@ export class RepeatedChunk {
     this.#lessons += 1;
     const theirs = cutOut(words, data);
     const ours = cutOut(words, said);
-    if (!theirs || !ours || !standsForWords(theirs)) return;
+    if (!theirs || !ours || !standsForWords(theirs) || !standsForWords(ours)) return;
     [this.#before, this.#after] = theirs;
     [this.#ownBefore, this.#ownAfter] = ours;
     this.#isKnown = true;
@@ -62,9 +62,12 @@ function cutOut(words: string, text: string): Around | undefined {
   return [text.slice(0, start), text.slice(end)];
 }
 
-/** A look-alike elsewhere in the chunk would be counted instead of the words. */
+const eventStart = 'data: ';
+
+/** A look-alike elsewhere in the chunk would be exchanged or counted instead of the words. */
 function standsForWords([before, after]: Around): boolean {
-  const chunk = parseExact(before + marker + after);
+  const start = before.startsWith(eventStart) ? eventStart.length : 0;
+  const chunk = parseExact(before.slice(start) + marker + after);
   const [choice] = isObject(chunk) && Array.isArray(chunk.choices) ? chunk.choices : [];
   return isObject(choice) && isObject(choice.delta) && choice.delta.content === marker;
 }
