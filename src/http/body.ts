@@ -61,7 +61,7 @@ export async function readBytes(
   }
 }
 
-/** One that is sent twice arrives as `5, 5`: then it declares nothing, and the bytes are counted. */
+/** One that is sent twice arrives as `5, 5` and declares nothing: then the bytes are counted. */
 function declaredLength(request: Request): number | null {
   const length = request.headers.get('content-length');
   return length !== null && wholeNumber.test(length) ? Number(length) : null;

@@ -84,9 +84,10 @@ export class Journal {
     if (this.bytes > journalBytesMax) return refused('The journal has reached its bound.');
     if (this.#late.length > 0) return refused('The journal cannot be written.');
     if (this.#closed) return refused('The journal is closed.');
+    const line = dispatchedLine(call);
     const turn = this.#thisTurn();
     turn.begun.push(call.requestId);
-    return this.#append(turn, call.requestId, dispatchedLine(call));
+    return this.#append(turn, call.requestId, line);
   }
 
   /** When a call ended. Rejects when that could not be written; `settledLate` goes on trying. */
