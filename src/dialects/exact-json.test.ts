@@ -36,6 +36,12 @@ test('a long number is no object that anybody could try to mend', () => {
   }
 });
 
+test('a long number called toJSON does not speak for the object that it stands in', () => {
+  const text = rewritten('{"id":"a","toJSON":12345678901234567890,"n":12345678901234567891}');
+  expect(text).toStartWith('{"id":"a","toJSON":1234567890123456');
+  expect(text).toEndWith(',"n":12345678901234567891}');
+});
+
 test('ten million brackets are not parsed', () => {
   const before = process.memoryUsage.rss();
   expect(parseExact('['.repeat(10_000_000))).toBeUndefined();

@@ -22,7 +22,9 @@ interface ParseContext {
 
 const rawJson: unknown = Reflect.get(JSON, 'rawJSON');
 
-function keepLongInteger(_key: string, value: unknown, context?: ParseContext): unknown {
+function keepLongInteger(key: string, value: unknown, context?: ParseContext): unknown {
+  // A function of that name would be called for the object that it stands in.
+  if (key === 'toJSON') return value;
   if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
   const source = context?.source;
   return source === undefined ? value : writtenAs(source, value);

@@ -1,19 +1,10 @@
 import { expect, test } from 'bun:test';
-import type { Model, Provider } from '../config/config.ts';
+import { providerNamed } from '../../tests/support/offers.ts';
+import type { Model } from '../config/config.ts';
 import { Catalogue } from './catalogue.ts';
 
-const vendor: Provider = {
-  name: 'vendor',
-  dialect: 'openai',
-  baseUrl: 'http://vendor.test/v1',
-  apiKey: null,
-  headers: {},
-  timeoutMs: 1,
-  idleTimeoutMs: 1,
-  shared: true,
-  byokBaseUrl: false,
-  quirks: { developer_role: 'system', output_limit: 'max_tokens' },
-};
+const quirks = { developer_role: 'system', output_limit: 'max_tokens' } as const;
+const vendor = providerNamed('vendor', { quirks });
 
 function model(id: string, endpoints: Model['endpoints']): Model {
   const text: ['text'] = ['text'];

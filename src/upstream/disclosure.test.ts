@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { providerNamed } from '../../tests/support/offers.ts';
 import { Secret } from '../core/secret.ts';
 import type { FailureKind, UpstreamFailure } from '../dialects/dialect.ts';
 import { Catalogue } from '../route/catalogue.ts';
@@ -50,18 +51,7 @@ test('accounts and broken answers are not quoted', () => {
 });
 
 describe('names that must not leave', () => {
-  const vendor = {
-    name: 'vendor',
-    dialect: 'openai',
-    baseUrl: 'http://vendor.test/v1',
-    apiKey: new Secret('very-private'),
-    headers: {},
-    timeoutMs: 1,
-    idleTimeoutMs: 1,
-    shared: true,
-    byokBaseUrl: false,
-    quirks: {},
-  } as const;
+  const vendor = providerNamed('vendor', { apiKey: new Secret('very-private') });
   const catalogue = new Catalogue(
     [
       {

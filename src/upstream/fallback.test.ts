@@ -1,45 +1,16 @@
 import { describe, expect, test } from 'bun:test';
-import type { Model, Provider } from '../config/config.ts';
+import { modelAt, providerNamed } from '../../tests/support/offers.ts';
 import type { FailureKind } from '../dialects/dialect.ts';
 import { Catalogue, type Offer } from '../route/catalogue.ts';
 import { Health } from '../route/health.ts';
 import type { AttemptResult } from './attempt.ts';
 import { openFirst, type TrailEntry } from './fallback.ts';
 
-function provider(name: string): Provider {
-  return {
-    name,
-    dialect: 'openai',
-    baseUrl: 'http://vendor.test/v1',
-    apiKey: null,
-    headers: {},
-    timeoutMs: 1,
-    idleTimeoutMs: 1,
-    shared: true,
-    byokBaseUrl: false,
-    quirks: {},
-  };
-}
-
-function model(id: string): Model {
-  return {
-    id,
-    name: id,
-    input_modalities: ['text'],
-    output_modalities: ['text'],
-    features: [],
-    endpoints: ['north', 'south'].map((name, priority) => ({
-      provider: name,
-      model: `${id}@${name}`,
-      priority,
-      pricing: {},
-    })),
-  };
-}
+const model = (id: string) => modelAt(id, [{ provider: 'north' }, { provider: 'south' }]);
 
 const catalogue = new Catalogue(
   [model('a/a'), model('b/b')],
-  new Map(['north', 'south'].map((name) => [name, provider(name)])),
+  new Map(['north', 'south'].map((name) => [name, providerNamed(name)])),
 );
 const plan = [...catalogue.offers('a/a'), ...catalogue.offers('b/b')];
 
