@@ -9,7 +9,7 @@ import type { Hold } from './ledger/hold.ts';
 import { Journal } from './ledger/journal.ts';
 import type { Dispatched } from './ledger/journal-lines.ts';
 import type { LedgerStore, Settlement } from './ledger/ledger-store.ts';
-import { replayJournals } from './ledger/replay.ts';
+import { LateReplay, replayJournals } from './ledger/replay.ts';
 import { type Slip, slipOf } from './ledger/slip.ts';
 import { type HoldOrder, Wallets } from './ledger/wallets.ts';
 import { giveUp } from './ledger/write-off.ts';
@@ -23,6 +23,8 @@ export interface BooksParts {
   readonly durability: 'journal' | 'fsync';
   readonly processId: string;
   readonly log: Log;
+  /** By which leases end; this process's own clock without. */
+  readonly now?: () => number;
   /** Told of every request that has ended, as it will stand in the books. Must not throw. */
   ended(request: EndedRequest): void;
 }
@@ -45,13 +47,17 @@ export class Books {
   readonly #wallets: Wallets;
   readonly #journal: Journal;
   readonly #drain: Drain;
+  readonly #late: LateReplay;
+  readonly #log: Log;
   readonly #ended: BooksParts['ended'];
   /** Requests that were sent and have ended. */
   #finished = 0;
 
-  private constructor({ store, dataDir, durability, processId, log, ended }: BooksParts) {
+  private constructor({ store, dataDir, durability, processId, log, now, ended }: BooksParts) {
     this.#ended = ended;
-    this.#wallets = new Wallets(store, processId);
+    this.#log = log;
+    this.#late = new LateReplay(journalRoot(dataDir), store, processId);
+    this.#wallets = new Wallets(store, processId, now);
     this.#journal = new Journal(journalRoot(dataDir), processId, durability);
     this.#drain = new Drain({
       store,
@@ -67,13 +73,19 @@ export class Books {
 
   /** Books first what a predecessor left behind, then opens this process's own. */
   static async open(parts: BooksParts): Promise<Books> {
-    const replayed = await replayJournals(journalRoot(parts.dataDir), parts.store, Date.now());
-    if (replayed > 0) parts.log.info('journal_replayed', { requests: replayed });
+    tell(parts.log, await replayJournals(journalRoot(parts.dataDir), parts.store, Date.now()));
     return new Books(parts);
   }
 
   chores(): Chore[] {
-    return [...this.#wallets.chores(), { everyMs: beatMs, run: () => this.#journal.beat() }];
+    return [
+      ...this.#wallets.chores(),
+      { everyMs: beatMs, run: () => this.#journal.beat() },
+      {
+        everyMs: this.#late.everyMs,
+        run: async () => tell(this.#log, await this.#late.look(Date.now())),
+      },
+    ];
   }
 
   hold({ caller }: Pick<Call, 'caller'>, order: HoldOrder): Hold | Promise<Hold> {
@@ -173,10 +185,19 @@ export class Books {
     // Answers that were cut off settle a moment after their connections are gone.
     const until = performance.now() + lastEndsMs;
     while (this.#underWay > 0 && performance.now() < until) await Bun.sleep(10);
-    await this.#drain.flush();
+    await this.#drain.flush().catch(leftToNextStart);
     await this.#wallets.stop();
     this.#journal.close();
   }
+}
+
+function leftToNextStart(cause: unknown): never {
+  const message = 'What was billed last is in the journal, for the next start here to book';
+  throw new Error(`${message}: the store does not answer (${reason(cause)}).`, { cause });
+}
+
+function tell(log: Log, replayed: number): void {
+  if (replayed > 0) log.info('journal_replayed', { requests: replayed });
 }
 
 function journalRoot(dataDir: string): string {

@@ -232,7 +232,9 @@ function ending(call: Call, opened: Opened, steps: Steps) {
   return (end: StreamEnd) => {
     call.leave?.();
     const error = end.how === 'cut' ? end.error : null;
-    return steps.settle(call, { how: end.how, opened, facts, error });
+    const settled = steps.settle(call, { how: end.how, opened, facts, error });
+    // An end that cannot be reckoned is one all the same: no hold may outlive its request.
+    return settled.catch((thrown) => refuse(call, thrown, steps));
   };
 }
 

@@ -91,10 +91,11 @@ function priced(
   const { offer } = ending.opened;
   const measured = measure(call, ending);
   const { usage, units, isEstimate, note, searches = 0, toolCredits = 0 } = measured;
-  const cost = measured.isFree ? 0n : costOf(usage, offer.prices, units);
-  const charge = chargeAt(offer, cost, creditsPerUsd);
-  // A guess must never cost more than what was set aside for the request.
-  const capped = isEstimate ? Math.min(charge, hold?.credits ?? charge) : charge;
+  const charge = chargeFor(usage, measured, offer, creditsPerUsd);
+  // A guess must never cost more than what was set aside for the request; what was told may.
+  const told = measured.told ? chargeFor(measured.told, measured, offer, creditsPerUsd) : 0;
+  const most = Math.max(asideFor(hold, toolCredits), told);
+  const capped = isEstimate ? Math.min(charge, most) : charge;
   return {
     usage,
     units: units === noUnits ? undefined : units,
@@ -111,10 +112,29 @@ function priced(
   };
 }
 
+function chargeFor(
+  usage: Usage,
+  { units, isFree }: Measured,
+  offer: Offer,
+  creditsPerUsd: number,
+): number {
+  return isFree ? 0 : chargeAt(offer, costOf(usage, offer.prices, units), creditsPerUsd);
+}
+
+/** What a hold has for the model: the fees of its tools come out of it, too. */
+function asideFor(hold: Hold | undefined, toolCredits: number): number {
+  return hold ? Math.max(0, hold.credits - toolCredits) : Number.POSITIVE_INFINITY;
+}
+
 function measure({ errand }: Call, { facts, opened, how }: Answered): Measured {
   const measured = errand?.measure(facts, how) ?? nothingUsed;
-  if (!errand || isCredible(measured.usage, opened.offer.model)) return measured;
-  const estimate = errand.measure({ ...facts, usage: undefined }, how);
+  if (!errand || isCredible(measured.usage, errand.bounds.fillingAt(opened.offer))) return measured;
+  // Facts read themselves off an answer: a copy by spreading would have lost most of them.
+  const { finishReason, outputCharacters, failure } = facts;
+  const estimate = errand.measure(
+    { usage: undefined, finishReason, outputCharacters, failure },
+    how,
+  );
   return {
     ...estimate,
     note: 'The provider reported more tokens than its model can use; they are an estimate.',

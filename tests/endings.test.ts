@@ -15,10 +15,12 @@ import {
   gated,
   json,
   noUsage,
+  replay,
   resetMidStream,
   say,
   startFakeUpstream,
   status500,
+  weirdUsage,
   words,
 } from './support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type SendOptions } from './support/in-process.ts';
@@ -32,9 +34,10 @@ beforeAll(async () => {
   const pricing = { prompt: '1', completion: '2' };
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
-    providers: { first: fake, second: fake },
+    providers: { first: fake, second: fake, claude: { ...fake, dialect: 'anthropic' } },
     models: [
       chatModel('test/chat', [{ provider: 'first', model: 'chat', pricing }]),
+      chatModel('test/claude', [{ provider: 'claude', model: 'chat', pricing }]),
       chatModel('test/two', [
         { provider: 'first', model: 'broken', priority: 0, pricing },
         { provider: 'second', model: 'works', priority: 1, pricing: { ...pricing, prompt: '5' } },
@@ -68,6 +71,10 @@ async function ending(
 
 const streamed = { stream: true };
 const estimateNote = 'The provider reported no usage; the tokens are an estimate.';
+const unfinishedNote =
+  'The provider did not count its whole answer; the tokens out are an estimate.';
+
+const messagesOf = (content: string) => ({ messages: [{ role: 'user', content }] });
 
 function charge({ charges }: RequestRecord): number {
   const { modelCharge, byokPlatformFee, managedToolFee, agentRuntimeFee } = charges;
@@ -100,6 +107,21 @@ describe('complete', () => {
       finishReason: 'stop',
     });
   });
+
+  test.each([false, true])(
+    'with usage that cannot be, and passed through: an estimate of its words, streamed: %s',
+    async (stream) => {
+      const usage = { input_tokens: 900_000_000, output_tokens: 5 };
+      upstream.script('chat', weirdUsage(usage, say('12345678')));
+      const path = '/v1/anthropic/messages';
+      const body = bytes400({ model: 'test/claude', max_tokens: 100, stream });
+      const { status, requestId } = await gateway.post(body, { path });
+      expect(status).toBe(200);
+      const record = await gateway.record(requestId);
+      expect(charge(record)).toBe(100 * 1 + 2 * 2);
+      expect(record).toMatchObject({ status: 'success', usageEstimated: true });
+    },
+  );
 
   test('an estimate never costs more than what was held', async () => {
     const chatter = noUsage(say('y'.repeat(4_000)));
@@ -147,6 +169,49 @@ describe('failed', () => {
     // "w1 w2 w3 w4" is 11 characters: 3 tokens.
     expect(charge(record)).toBe(100 * 1 + 3 * 2);
     expect(record).toMatchObject({ status: 'error', error: 'upstream_error', note: estimateNote });
+  });
+
+  test('in the middle, with only the prompt counted: that, and what was delivered', async () => {
+    const [first, ...others] = words(4)
+      .split(/(?= )/)
+      .map((content) => ({
+        choices: [{ index: 0, delta: { content }, finish_reason: null }],
+      }));
+    const usage = { prompt_tokens: 70, completion_tokens: 0, total_tokens: 70 };
+    const events = [{ ...first, usage }, ...others].map(
+      (event) => `data: ${JSON.stringify(event)}\n\n`,
+    );
+    const record = await ending(
+      replay(events.join(''), { contentType: 'text/event-stream' }),
+      streamed,
+    );
+    expect(charge(record)).toBe(70 * 1 + 3 * 2);
+    expect(record).toMatchObject({ status: 'error', usageEstimated: true, note: unfinishedNote });
+  });
+
+  test.each(['/v1/chat/completions', '/v1/anthropic/messages', '/v1/responses'])(
+    'in the middle, at a provider that counts the output last: an estimate that says so, %s',
+    async (path) => {
+      const usage = { prompt: 70, completion: 24 };
+      // Three events, then one for each of 39 words: 146 characters are 36 whole tokens.
+      upstream.script('chat', cutMidStream(42, 'end-of-body', say(words(50), { usage })));
+      const asked = path.endsWith('responses') ? { input: 'Hello' } : messagesOf('Hello');
+      const body = { model: 'test/claude', max_tokens: 100, ...asked, ...streamed };
+      const { requestId } = await gateway.post(body, { path });
+      const record = await gateway.record(requestId);
+      expect(charge(record)).toBe(70 * 1 + 36 * 2);
+      expect(record).toMatchObject({ status: 'error', usageEstimated: true, note: unfinishedNote });
+    },
+  );
+
+  test('in the middle, a prompt counted beyond the hold: that, and no guess on top', async () => {
+    const usage = { prompt: 7_000, completion: 24 };
+    upstream.script('chat', cutMidStream(42, 'end-of-body', say(words(50), { usage })));
+    const asked = { ...messagesOf('Hello'), max_tokens: 100, ...streamed };
+    const { requestId } = await gateway.post({ model: 'test/claude', ...asked });
+    const record = await gateway.record(requestId);
+    expect(record).toMatchObject({ usageEstimated: true, usage: { outputTokens: 36 } });
+    expect(charge(record)).toBe(7_000);
   });
 
   test('first, then answered by another: the price of the one that answered, one row', async () => {

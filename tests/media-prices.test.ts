@@ -122,6 +122,21 @@ describe('embeddings cost', () => {
     expect(await embed(model, 'text')).toBe(credits);
   });
 
+  test('what was counted, when many texts are more than the model takes at once', async () => {
+    const data = Array.from({ length: 500 }, (_, index) => ({ index, embedding: [0.5] }));
+    upstream.script('*', json(200, { data, usage: { prompt_tokens: 200_000 } }));
+    const texts = data.map(() => 'Word'.repeat(400));
+    // At 0.02.
+    expect(await embed('openai/text-embedding-3-small', texts)).toBe(4_000);
+  });
+
+  test('four characters a token, where nobody can have sent what was counted', async () => {
+    const data = [{ index: 0, embedding: [0.5] }];
+    upstream.script('*', json(200, { data, usage: { prompt_tokens: 900_000_000 } }));
+    // 4,000 characters at 0.13.
+    expect(await embed('openai/text-embedding-3-large', 'a'.repeat(4_000))).toBe(130);
+  });
+
   test('Cohere: four characters a token, Chinese ones too, where it does not count', async () => {
     const two = { embeddings: { float: [[0.5], [0.25]] }, response_type: 'embeddings_by_type' };
     upstream.script('*', json(200, two));

@@ -27,9 +27,11 @@ test('a stream that the drain cuts off is charged as delivered', async () => {
   const rows = await database.read.selectFrom('request_log').selectAll().execute();
   expect(rows).toHaveLength(3);
   for (const row of rows) {
+    expect(row.status).toBe('error');
     // 11 characters are 3 tokens.
     expect(row.output_tokens).toBe(3);
-    expect(JSON.parse(row.details)).toMatchObject({ estimated: true });
+    const details = { estimated: true, error: 'service_unavailable' };
+    expect(JSON.parse(row.details)).toMatchObject(details);
     expect(row.model_charge).toBe(row.input_tokens + 3);
   }
   const accounts = await database.read.selectFrom('accounts').selectAll().execute();

@@ -83,11 +83,10 @@ export class Drain {
   }
 
   async #commitNext(): Promise<number> {
-    const { store, processId, onCommit, onFailure } = this.#parts;
+    const { onCommit, onFailure } = this.#parts;
     const slips = this.#waiting.slice(0, batchMax);
-    const mayRepeat = this.#inDoubt;
     try {
-      const booked = await store.commit({ processId, slips, mayRepeat, now: Date.now() });
+      const booked = await this.#commit(slips);
       this.#waiting = this.#waiting.slice(slips.length);
       this.#inDoubt = false;
       this.#retryMs = retryMsFirst;
@@ -103,5 +102,18 @@ export class Drain {
       this.#retryMs = Math.min(this.#retryMs * 2, retryMsMax);
       throw reason;
     }
+  }
+
+  /**
+   * An id that the books have already (a piece of a job that was run again) fails its whole batch.
+   * So a failure is one only when a second look, for such ids, fails too.
+   */
+  #commit(slips: readonly Slip[]): Promise<readonly Booked[]> {
+    const { store, processId } = this.#parts;
+    const batch = { processId, slips, now: Date.now() };
+    if (this.#inDoubt) return store.commit({ ...batch, mayRepeat: true });
+    return store
+      .commit({ ...batch, mayRepeat: false })
+      .catch(() => store.commit({ ...batch, mayRepeat: true }));
   }
 }

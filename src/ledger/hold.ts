@@ -56,16 +56,15 @@ export class OpenHold implements Hold {
 
   async extend(credits: number): Promise<boolean> {
     if (this.settled || !this.#source.mayExtend()) return false;
+    if (this.#key && (await this.#take(this.#key, credits)).kind !== 'taken') return false;
     const more = await this.#take(this.#wallet, credits);
-    if (more.kind !== 'taken') return false;
-    const limited = this.#key ? await this.#take(this.#key, credits) : more;
     // The client may have left while we asked: what its hold had is given back already.
-    if (limited.kind === 'taken' && !this.settled) {
+    if (more.kind === 'taken' && !this.settled) {
       this.#credits += credits;
       return true;
     }
-    this.#purse(this.#wallet).release(credits);
-    if (this.#key && limited.kind === 'taken') this.#purse(this.#key).release(credits);
+    if (more.kind === 'taken') this.#purse(this.#wallet).release(credits);
+    if (this.#key) this.#purse(this.#key).release(credits);
     return false;
   }
 
@@ -84,7 +83,8 @@ export class OpenHold implements Hold {
 
   async #settle(charge: number, held: number): Promise<Charged> {
     const wallet = await this.#charge(this.#wallet, held, charge);
-    return { wallet, key: this.#key ? await this.#charge(this.#key, held, charge) : 0 };
+    // What nobody paid counts against no limit.
+    return { wallet, key: this.#key ? await this.#charge(this.#key, held, wallet) : 0 };
   }
 
   /** What exceeds the hold is taken as far as there is something to take. */

@@ -165,6 +165,18 @@ describe('a journal', () => {
     journal.close();
   });
 
+  test('that was taken for a dead process’s begins again where it can be found', async () => {
+    const { journal, folder, lines } = open();
+    await journal.dispatched(dispatched(id()));
+    rmSync(folder, { recursive: true });
+    await journal.beat();
+    const next = dispatched(id());
+    await journal.dispatched(next);
+    await journal.beat();
+    expect(lines()).toEqual([{ kind: 'dispatched', call: next }]);
+    journal.close();
+  });
+
   test('that is closed takes nothing more', async () => {
     const { journal } = open();
     journal.close();

@@ -1,4 +1,4 @@
-import { fdatasync, mkdirSync, rmSync, utimesSync } from 'node:fs';
+import { existsSync, fdatasync, mkdirSync, rmSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { journalBytesMax } from '../core/bounds.ts';
 import {
@@ -48,6 +48,7 @@ export class Journal {
   #syncing = false;
   readonly #unsynced = new Set<Segment>();
   #closed = false;
+  #isGone = false;
 
   constructor(root: string, processId: string, durability: 'journal' | 'fsync') {
     this.#folder = join(root, journalFolderName(processId));
@@ -75,6 +76,9 @@ export class Journal {
 
   /** Tells other hosts on a shared disk that this journal's process lives. */
   async beat(): Promise<void> {
+    // Another process may have taken us for dead and booked what we had.
+    this.#isGone = !existsSync(this.#folder);
+    if (this.#isGone) return;
     const now = new Date();
     utimesSync(this.#folder, now, now);
   }
@@ -126,12 +130,13 @@ export class Journal {
 
   #segment(): Segment {
     const last = this.#segments.at(-1);
-    if (last && last.bytes < segmentBytes) return last;
-    // Another process may have taken us for dead and booked what we had.
+    // Nobody would find again what is written to a file whose folder is gone.
+    if (last && last.bytes < segmentBytes && !this.#isGone) return last;
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     const path = join(this.#folder, `${String(this.#count++).padStart(8, '0')}.jsonl`);
     const segment = new Segment(path, this.#waitForDisk);
     this.#segments.push(segment);
+    this.#isGone = false;
     return segment;
   }
 

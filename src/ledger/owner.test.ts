@@ -40,9 +40,26 @@ describe('an account', () => {
     const now = day('2032-02-29T10:00');
     const owner = (change: object) => keyOwner(callerOf('ten_1', { keyId: 'k', ...change }), now);
     expect(owner({})).toBeUndefined();
-    expect(owner({ limitCredits: 0 })).toMatchObject({ name: 'key:k', allowance: 0 });
+    expect(owner({ limitCredits: 0 })).toMatchObject({ name: 'key:k', allowance: { credits: 0 } });
     expect(owner({ limitCredits: 5, limitReset: 'weekly' })).toMatchObject({
       name: 'key:k:2032-02-23',
+    });
+  });
+
+  // The 1st of January 2032 is day 22,645: 62 years of 365 days and 15 leap days.
+  test.each([
+    ['daily', '2032-02-29T10:00', 22_704, 22_705],
+    ['weekly', '2032-02-29T10:00', 22_698, 22_705],
+    ['monthly', '2032-02-29T10:00', 22_676, 22_705],
+    ['monthly', '2032-01-31T23:59', 22_645, 22_676],
+    ['monthly', '2032-12-31T23:59', 22_980, 23_011],
+  ] as const)('of a %s limit at %s counts its days', (limitReset, now, firstDay, endDay) => {
+    const caller = callerOf('ten_1', { keyId: 'k', limitCredits: 5, limitReset });
+    expect(keyOwner(caller, day(now))?.allowance).toEqual({
+      credits: 5,
+      keyId: 'k',
+      firstDay,
+      endDay,
     });
   });
 });

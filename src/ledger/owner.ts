@@ -1,4 +1,5 @@
 import type { Caller, LimitReset } from '../core/caller.ts';
+import { allTime, dayMs, dayOf, isoDay } from '../record/period.ts';
 
 /**
  * Whose credits an account counts. A wallet is prepaid; a key's account is its limit, granted anew
@@ -8,8 +9,20 @@ export interface Owner {
   /** `tenant:<id>`, `key:<id>` or `key:<id>:<day the period began>`. */
   readonly name: string;
   readonly tenantId: string;
-  /** What a key may spend in this period; null for a wallet, whose grants are booked apart. */
-  readonly allowance: number | null;
+  /** Null for a wallet, whose grants are booked apart. */
+  readonly allowance: Allowance | null;
+}
+
+/**
+ * What a key may spend in a period. What it spent on those days before it had this limit counts as
+ * well, so that a changed limit never begins anew.
+ */
+export interface Allowance {
+  readonly credits: number;
+  readonly keyId: string;
+  /** Days since 1970; the period is over when `endDay` begins. */
+  readonly firstDay: number;
+  readonly endDay: number;
 }
 
 export function walletName(tenantId: string): string {
@@ -35,13 +48,22 @@ export function walletOf(caller: Caller): Owner {
 /** Undefined for a key without a limit. */
 export function keyOwner(caller: Caller, now: number): Owner | undefined {
   if (caller.limitCredits === null) return undefined;
-  const period = caller.limitReset ? `:${isoDay(periodStart(caller.limitReset, now))}` : '';
+  const { keyId, tenantId, limitReset, limitCredits: credits } = caller;
+  if (!limitReset) {
+    const [firstDay, endDay] = [dayOf(allTime.from), dayOf(allTime.until)];
+    return { name: `key:${keyId}`, tenantId, allowance: { credits, keyId, firstDay, endDay } };
+  }
+  const start = periodStart(limitReset, now);
+  const end = periodStart(limitReset, start + daysToTheNext[limitReset] * dayMs);
   return {
-    name: `key:${caller.keyId}${period}`,
-    tenantId: caller.tenantId,
-    allowance: caller.limitCredits,
+    name: `key:${keyId}:${isoDay(dayOf(start))}`,
+    tenantId,
+    allowance: { credits, keyId, firstDay: dayOf(start), endDay: dayOf(end) },
   };
 }
+
+/** So many days behind the first one of a period is always a day of the next. */
+const daysToTheNext: Readonly<Record<LimitReset, number>> = { daily: 1, weekly: 7, monthly: 31 };
 
 /** The UTC midnight at which the running period began; weeks begin on Monday. */
 export function periodStart(reset: LimitReset, now: number): number {
@@ -50,8 +72,4 @@ export function periodStart(reset: LimitReset, now: number): number {
   if (reset === 'monthly') return Date.UTC(year, month, 1);
   if (reset === 'weekly') return Date.UTC(year, month, day - ((date.getUTCDay() + 6) % 7));
   return Date.UTC(year, month, day);
-}
-
-function isoDay(time: number): string {
-  return new Date(time).toISOString().slice(0, 10);
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
 import type { JournalLine } from './journal-lines.ts';
 import type { LedgerStore, ReadBatch } from './ledger-store.ts';
-import { replayJournals } from './replay.ts';
+import { LateReplay, replayJournals } from './replay.ts';
 import { readBatch } from './slip.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tollgate-replay-'));
@@ -120,6 +120,14 @@ describe('a dead process’s journal', () => {
     expect(existsSync(folder)).toBe(true);
   });
 
+  test('is read a segment at a time, with a pause for others', async () => {
+    const { store } = storeThatNotes();
+    const folder = leave(folderOf(deadPid), [request().ended], [request().ended]);
+    const replayed = replayJournals(root, store, Date.now());
+    rmSync(join(folder, '00000001.jsonl'));
+    expect(await replayed).toBe(1);
+  });
+
   test('comes in batches', async () => {
     const { store, batches } = storeThatNotes();
     const lines = Array.from({ length: 1_500 }, () => request().ended);
@@ -153,5 +161,46 @@ describe('whose process is dead', () => {
   test('without any journal there is nothing to do', async () => {
     const { store } = storeThatNotes();
     expect(await replayJournals(join(root, 'none'), store, Date.now())).toBe(0);
+  });
+});
+
+describe('a process that is found dead later', () => {
+  const folder = () => leave(folderOf(deadPid, 'elsewhere'), [request().ended]);
+
+  /** How many requests each of so many looks has booked. */
+  async function looks(count: number, between: (look: number) => void = () => undefined) {
+    const { store } = storeThatNotes();
+    const late = new LateReplay(root, store, 'mine');
+    const booked: number[] = [];
+    for (let look = 0; look < count; look += 1) {
+      booked.push(await late.look(Date.now()));
+      between(look);
+    }
+    return booked;
+  }
+
+  test('is one whose journal nobody touched through five minutes of looking', async () => {
+    const left = folder();
+    expect(await looks(7)).toEqual([0, 0, 0, 0, 0, 1, 0]);
+    expect(existsSync(left)).toBe(false);
+  });
+
+  test('is not one that was silent before we looked, and then touches its journal', async () => {
+    const left = folder();
+    utimesSync(left, 1, 1);
+    expect(await looks(20, (look) => utimesSync(left, look + 2, look + 2))).toEqual(
+      Array(20).fill(0),
+    );
+  });
+
+  test('is never ourselves', async () => {
+    leave(`${hostname()}~${process.pid}~mine`, [request().ended]);
+    expect(await looks(20)).toEqual(Array(20).fill(0));
+  });
+
+  test('without any journal there is nothing to do', async () => {
+    rmSync(root, { recursive: true });
+    expect(await looks(2)).toEqual([0, 0]);
+    mkdirSync(root);
   });
 });

@@ -14,6 +14,8 @@ import { slipOf } from './slip.ts';
 /** A living process touches its journal far more often, wherever on a shared disk it runs. */
 const silenceMs = 300_000;
 const batchMax = 1_000;
+/** Living processes touch their journals twice between two looks. */
+const lookMs = 60_000;
 
 /**
  * Books what dead processes left in their journals, then frees their leases. Whatever was booked
@@ -25,12 +27,62 @@ export async function replayJournals(
   now: number,
 ): Promise<number> {
   if (!existsSync(root)) return 0;
-  let replayed = 0;
-  for (const name of readdirSync(root)) {
+  const dead = readdirSync(root).filter((name) => {
     const owner = readFolderName(name);
+    return owner && !isAlive(owner, join(root, name), now);
+  });
+  return replay(root, dead, store, now);
+}
+
+/**
+ * Books what is found dead only later: a process of another host, or one whose number was given
+ * away, is known by its silence. It must last while we look on, since a machine that slept finds
+ * everybody silent.
+ */
+export class LateReplay {
+  readonly everyMs = lookMs;
+  readonly #root: string;
+  readonly #store: LedgerStore;
+  readonly #ownProcessId: string;
+  /** When each was last touched, and how often we have found it like that. */
+  #seen = new Map<string, { readonly touchedAt: number; readonly looks: number }>();
+
+  constructor(root: string, store: LedgerStore, ownProcessId: string) {
+    this.#root = root;
+    this.#store = store;
+    this.#ownProcessId = ownProcessId;
+  }
+
+  /** Answers how many requests were booked. */
+  async look(now: number): Promise<number> {
+    const before = this.#seen;
+    this.#seen = new Map();
+    for (const name of ifThere(() => readdirSync(this.#root), [])) {
+      const owner = readFolderName(name);
+      if (!owner || owner.processId === this.#ownProcessId) continue;
+      const touchedAt = ifThere(() => statSync(join(this.#root, name)).mtimeMs, 0);
+      const last = before.get(name);
+      const looks = last?.touchedAt === touchedAt ? last.looks + 1 : 0;
+      this.#seen.set(name, { touchedAt, looks });
+    }
+    const isSilent = ([, { looks }]: [string, { looks: number }]) => looks * lookMs >= silenceMs;
+    const dead = [...this.#seen].filter(isSilent).map(([name]) => name);
+    return replay(this.#root, dead, this.#store, now);
+  }
+}
+
+async function replay(
+  root: string,
+  names: readonly string[],
+  store: LedgerStore,
+  now: number,
+): Promise<number> {
+  let replayed = 0;
+  for (const name of names) {
+    const owner = readFolderName(name);
+    if (!owner) continue;
     const folder = join(root, name);
-    if (!owner || isAlive(owner, folder, now)) continue;
-    const settlements = readFolder(folder);
+    const settlements = await readFolder(folder);
     for (let at = 0; at < settlements.length; at += batchMax) {
       const slips = settlements.slice(at, at + batchMax).map(slipOf);
       const { processId } = owner;
@@ -43,7 +95,7 @@ export async function replayJournals(
   return replayed;
 }
 
-function readFolder(folder: string): Settlement[] {
+async function readFolder(folder: string): Promise<Settlement[]> {
   const underWay = new Map<string, Dispatched>();
   const settlements: Settlement[] = [];
   for (const name of ifThere(() => readdirSync(folder), []).toSorted()) {
@@ -51,6 +103,8 @@ function readFolder(folder: string): Settlement[] {
       if (line.kind === 'dispatched') underWay.set(line.call.requestId, line.call);
       else settlements.push(line.settlement);
     }
+    // A process that serves others meanwhile must not stand still for a long journal.
+    await Bun.sleep(0);
   }
   for (const { record } of settlements) underWay.delete(record.requestId);
   return [...settlements, ...[...underWay.values()].map(diedOf)];

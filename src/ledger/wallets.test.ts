@@ -99,6 +99,37 @@ describe('a hold', () => {
     expect((await wallets.hold(callerOf(tenantId), exactly(700))).credits).toBe(700);
   });
 
+  test('that the wallet cannot give whole, or at all, leaves no rest on the key', async () => {
+    const wallets = walletsWith();
+    const limited = callerOf(tenantId, { keyId: `w-${tenantId}`, limitCredits: 5_000 });
+    const hold = await wallets.hold(limited, { wanted: 1_200, least: 1 });
+    expect(hold.credits).toBe(1_000);
+    const refused = await refusal(() => wallets.hold(limited, exactly(1)));
+    expect(refused).toContain('This account has 0');
+    expect(await hold.extend(1)).toBe(false);
+    // The same on both accounts.
+    expect(wallets.totals().heldCredits).toBe(2_000);
+    await hold.settle(0);
+    expect(wallets.totals().heldCredits).toBe(0);
+  });
+
+  test('beyond its key’s limit asks nothing of the wallet', async () => {
+    const asked: string[] = [];
+    const wallets = walletsWith({
+      lease: (order) => {
+        asked.push(order.owner.name);
+        return store.ledger.lease(order);
+      },
+    });
+    const keyId = `b-${tenantId}`;
+    const limited = callerOf(tenantId, { keyId, limitCredits: 20 });
+    const hold = await wallets.hold(limited, exactly(20));
+    expect(asked.splice(0)).toEqual([`key:${keyId}`, `tenant:${tenantId}`]);
+    expect(await hold.extend(900)).toBe(false);
+    await refusal(() => wallets.hold(limited, exactly(900)));
+    expect(asked).toEqual([`key:${keyId}`, `key:${keyId}`]);
+  });
+
   test('is ended once, however often it is settled', async () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(600));
@@ -133,6 +164,14 @@ describe('a hold', () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(10));
     expect(await hold.settle(1_300)).toEqual({ wallet: 1_000, key: 0 });
+  });
+
+  test('charges its key for nothing that the wallet did not pay', async () => {
+    const wallets = walletsWith();
+    const limited = callerOf(tenantId, { keyId: `n-${tenantId}`, limitCredits: 5_000 });
+    const hold = await wallets.hold(limited, exactly(10));
+    expect(await hold.settle(1_300)).toEqual({ wallet: 1_000, key: 1_000 });
+    expect(wallets.totals()).toMatchObject({ heldCredits: 0, owedCredits: 2_000 });
   });
 
   test('charges beyond itself in full when nobody knows what the wallet has', async () => {

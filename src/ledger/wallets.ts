@@ -71,38 +71,27 @@ export class Wallets {
     if (this.#isStaleAt(now)) throw unavailable();
     const wallet = walletOf(caller);
     const key = keyOwner(caller, now);
+    if (key) return this.#holdBoth(wallet, key, order);
     const taken = this.#purse(wallet, now).take(order.wanted, order.least);
-    if (taken instanceof Promise) return this.#holdLater(wallet, key, taken, order);
-    return this.#hold(wallet, key, taken, order);
+    if (taken instanceof Promise) return taken.then((later) => this.#hold(wallet, later, order));
+    return this.#hold(wallet, taken, order);
   }
 
-  async #holdLater(
-    wallet: Owner,
-    key: Owner | undefined,
-    taken: Promise<Taken>,
-    order: HoldOrder,
-  ): Promise<Hold> {
-    return this.#hold(wallet, key, await taken, order);
-  }
-
-  #hold(
-    wallet: Owner,
-    key: Owner | undefined,
-    taken: Taken,
-    order: HoldOrder,
-  ): Hold | Promise<Hold> {
+  #hold(wallet: Owner, taken: Taken, order: HoldOrder): Hold {
     if (taken.kind !== 'taken') throw refusal(taken, order, 'This account');
-    if (key) return this.#holdBoth(wallet, key, taken.credits, order);
     return new OpenHold(this.#source, wallet, undefined, taken.credits);
   }
 
-  async #holdBoth(wallet: Owner, key: Owner, credits: number, order: HoldOrder): Promise<Hold> {
-    const limited = await this.#purse(key, this.#now()).take(credits, order.least);
-    const spare = credits - (limited.kind === 'taken' ? limited.credits : 0);
-    // The two hold alike: the smaller of what each could give.
-    this.#known(wallet, this.#now()).purse.release(spare);
+  /** The key's own first: who is over its limit takes nothing from the keys beside it. */
+  async #holdBoth(wallet: Owner, key: Owner, order: HoldOrder): Promise<Hold> {
+    const limited = await this.#purse(key, this.#now()).take(order.wanted, order.least);
     if (limited.kind !== 'taken') throw refusal(limited, order, 'This API key');
-    return new OpenHold(this.#source, wallet, key, limited.credits);
+    const taken = await this.#purse(wallet, this.#now()).take(limited.credits, order.least);
+    const spare = limited.credits - (taken.kind === 'taken' ? taken.credits : 0);
+    // The two hold alike: the smaller of what each could give.
+    this.#known(key, this.#now()).purse.release(spare);
+    if (taken.kind !== 'taken') throw refusal(taken, order, 'This account');
+    return new OpenHold(this.#source, wallet, key, taken.credits);
   }
 
   readonly #source = {
@@ -199,11 +188,10 @@ export class Wallets {
 
   #purse(owner: Owner, now: number): Purse {
     const { purse } = this.#known(owner, now);
-    if (purse.owner.allowance !== owner.allowance) {
-      purse.owner = owner;
-      // A lowered limit can only take back what is not on lease.
-      void this.#giveBack(purse).catch(() => undefined);
-    }
+    const isChanged = purse.owner.allowance?.credits !== owner.allowance?.credits;
+    purse.owner = owner;
+    // A lowered limit can only take back what is not on lease.
+    if (isChanged) void this.#giveBack(purse).catch(() => undefined);
     return purse;
   }
 

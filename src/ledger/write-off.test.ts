@@ -43,6 +43,12 @@ test('a second loss adds to the first', () => {
   expect([record.charges.modelCharge, writtenOff]).toEqual([3, 7]);
 });
 
+test('a loss counts against no key’s limit', () => {
+  const limited = (keyCharge: number) => ({ ...of(mine, 10), keyAccount: 'key:a', keyCharge });
+  const counted = [limited(10), limited(4)].map((settlement) => lessen(settlement, 3).keyCharge);
+  expect(counted).toEqual([7, 4]);
+});
+
 test('an end that could not be written down costs nothing and is an error', () => {
   const settlement = { ...of(mine, 10), keyAccount: 'key:a', keyCharge: 10, writtenOff: 5 };
   const { record, keyCharge, writtenOff } = giveUp(settlement);

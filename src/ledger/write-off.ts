@@ -23,12 +23,15 @@ export function writeOff(
 export function lessen(settlement: Settlement, loss: number): Settlement {
   const { record } = settlement;
   const note = `${loss} credits were written off because the wallet was empty.`;
+  const charges = reduceCharges(record.charges, loss);
   return {
     ...settlement,
     writtenOff: settlement.writtenOff + loss,
+    // What nobody paid counts against no limit.
+    keyCharge: Math.min(settlement.keyCharge, totalCharge(charges)),
     record: {
       ...record,
-      charges: reduceCharges(record.charges, loss),
+      charges,
       note: record.note ? `${record.note} ${note}` : note,
     },
   };

@@ -50,6 +50,17 @@ describe('a window', () => {
 });
 
 describe('a clock that steps back', () => {
+  test('by an hour takes what was counted with it, and opens a window a minute later', () => {
+    const limiter = new RateLimiter();
+    const before = noon - 3_600_000;
+    limiter.take('a', requests(2), noon);
+    expect(limiter.take('a', requests(2), before)).toMatchObject({ allowed: true, remaining: 0 });
+    const refused = limiter.take('a', requests(2), before + 59_000);
+    expect(refused).toMatchObject({ allowed: false, retryAfterSeconds: 1 });
+    expect(refused.resetAt).toBe((before + 60_000) / 1000);
+    expect(limiter.take('a', requests(2), before + 60_000).remaining).toBe(1);
+  });
+
   test('opens no fresh window and gives nothing back', () => {
     const limiter = new RateLimiter();
     limiter.take('a', requests(1), noon);
@@ -61,20 +72,41 @@ describe('a clock that steps back', () => {
     expect(limiter.take('a', requests(1), noon + 60_000).allowed).toBe(true);
   });
 
-  test('never lets more through in one minute than the limit, however it jumps', () => {
-    const jumps = fc.array(fc.integer({ min: -200_000, max: 200_000 }), { maxLength: 200 });
+  const jumps = fc.array(fc.integer({ min: -200_000, max: 200_000 }), { maxLength: 200 });
+  const limitOf = fc.integer({ min: 1, max: 5 });
+
+  test('by minutes never lets more through in one minute than the limit', () => {
     fc.assert(
-      fc.property(jumps, fc.integer({ min: 1, max: 5 }), (steps, limit) => {
+      fc.property(jumps, limitOf, (steps, limit) => {
         const limiter = new RateLimiter();
         const allowedIn = new Map<number, number>();
-        let now = noon;
+        let [now, latest] = [noon, noon];
         for (const step of steps) {
-          now += step;
+          now = Math.max(now + step, latest - 5 * 60_000);
+          latest = Math.max(now, latest);
           const { allowed, resetAt } = limiter.take('a', requests(limit), now);
           if (allowed) allowedIn.set(resetAt, (allowedIn.get(resetAt) ?? 0) + 1);
           expect(resetAt * 1000).toBeGreaterThan(now);
         }
         for (const count of allowedIn.values()) expect(count).toBeLessThanOrEqual(limit);
+      }),
+    );
+  });
+
+  test('as far as it will lets no more through than the limit until the reset it told', () => {
+    fc.assert(
+      fc.property(jumps, limitOf, (steps, limit) => {
+        const limiter = new RateLimiter();
+        let [now, endsAt, count] = [noon, 0, 0];
+        for (const step of steps) {
+          now += step * 10;
+          if (now >= endsAt) count = 0;
+          const { allowed, resetAt } = limiter.take('a', requests(limit), now);
+          if (allowed) count += 1;
+          expect(count).toBeLessThanOrEqual(limit);
+          endsAt = resetAt * 1000;
+          expect(endsAt).toBeGreaterThan(now);
+        }
       }),
     );
   });

@@ -4,6 +4,9 @@ import type { RateLimits, WindowCount } from './shared-counts.ts';
 
 const windowMs = 60_000;
 
+/** A clock that is further back than this was wrong before, and will not catch up soon. */
+const windowsBackMax = 5;
+
 export interface RateVerdict {
   readonly allowed: boolean;
   /** What was used up; null when it was allowed. */
@@ -50,10 +53,17 @@ export class RateLimiter {
   }
 
   #moveTo(window: number): void {
+    if (window < this.#window - windowsBackMax) this.#setBackTo(window);
     // A clock that steps back must not open a fresh window: the later one stays in force.
     if (window <= this.#window) return;
     this.#counts.clear();
     this.#window = window;
+  }
+
+  /** What was counted counts on for a minute: longer, and nobody would get a window until then. */
+  #setBackTo(window: number): void {
+    this.#window = window;
+    for (const used of this.#counts.values()) used.window = window;
   }
 
   #usedBy(keyId: string): Used {
@@ -68,6 +78,7 @@ export class RateLimiter {
 
 /** Of the window in force: all are forgotten when it ends. */
 interface Used extends WindowCount {
+  window: number;
   requests: number;
   tokens: number;
 }

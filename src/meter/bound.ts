@@ -2,7 +2,7 @@ import type { ChatAsk } from '../core/chat.ts';
 import type { PriceList } from '../core/long-prompts.ts';
 import { perMillion } from '../core/money.ts';
 import type { Prices } from '../core/prices.ts';
-import { type Measured, noUnits, type Units } from '../core/usage.ts';
+import { type Measured, noUnits, totalTokens, type Units } from '../core/usage.ts';
 import { chargeAt, mostCost, mostCostOf, type Payer } from './price.ts';
 
 /**
@@ -19,10 +19,17 @@ const leastOutputTokens = 16;
 const bytesPerToken = 3;
 /** What an image costs in tokens at most, with the models that count it in tokens. */
 const tokensPerImage = 2_000;
+/** Where nobody wrote down how much a model takes at once. */
+const commonContextMax = 1_000_000;
+/** A provider may count more than anybody sent; up to here that empties no wallet. */
+const leastFilling = 100_000;
 
 export interface Priced extends Payer {
   readonly prices: PriceList;
-  readonly model: { readonly max_completion_tokens?: number | undefined };
+  readonly model: {
+    readonly context_length?: number | undefined;
+    readonly max_completion_tokens?: number | undefined;
+  };
 }
 
 export interface Bound {
@@ -38,6 +45,8 @@ export interface CostBounds {
   capWithin(credits: number, offer: Priced, creditsPerUsd: number): number | null;
   /** How far its answer may grow on that hold; null where its price is known beforehand. */
   growthAt(offer: Priced, cap: number | null, creditsPerUsd: number): Growth | null;
+  /** The tokens that it takes at once, at most: no report of many times that can be true. */
+  fillingAt(offer: Priced): number;
 }
 
 /** An answer that is paid for as it grows. */
@@ -82,6 +91,11 @@ export class ChatBounds implements CostBounds {
       stepCredits: chargeAt(offer, stepCost, creditsPerUsd),
     };
   }
+
+  fillingAt({ model }: Priced): number {
+    const { context_length = commonContextMax, max_completion_tokens = 0 } = model;
+    return Math.max(context_length, max_completion_tokens);
+  }
 }
 
 /** For operations whose price is known before they are sent, or at least bounded. */
@@ -108,6 +122,11 @@ export class FixedBounds implements CostBounds {
 
   growthAt(): null {
     return null;
+  }
+
+  /** By what was sent, not by the model: a request may have many texts, each of full length. */
+  fillingAt(offer: Priced): number {
+    return Math.max(leastFilling, totalTokens(this.#most(offer).usage));
   }
 }
 

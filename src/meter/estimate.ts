@@ -17,4 +17,6 @@ export function estimateUsage(inputBytes: number, outputCharacters: number): Usa
   };
 }
 
+export const unfinishedNote =
+  'The provider did not count its whole answer; the tokens out are an estimate.';
 export const estimateNote = 'The provider reported no usage; the tokens are an estimate.';

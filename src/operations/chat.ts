@@ -14,11 +14,12 @@ import { retell } from '../dialects/retell.ts';
 import { isDialect } from '../dialects/upstreams.ts';
 import type { Errand, Sameness } from '../gateway.ts';
 import { ChatBounds, imageUnits, textBytes } from '../meter/bound.ts';
-import { estimateNote, estimateUsage } from '../meter/estimate.ts';
+import { estimateNote, estimateUsage, unfinishedNote } from '../meter/estimate.ts';
 import { chatMisfit, keepFittingImages } from '../route/capability.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
+import type { StreamEnd } from '../upstream/relay.ts';
 import { tryOffer } from '../upstream/try-offer.ts';
 
 /** A conversation as an errand: chat, in whatever dialect its client speaks. */
@@ -51,11 +52,19 @@ export class ChatErrand implements Errand {
     return tryOffer(this.#conversation, offer, link);
   }
 
-  measure({ usage, outputCharacters }: ReplyFacts): Measured {
+  measure(facts: ReplyFacts, how: StreamEnd['how']): Measured {
     const units = imageUnits(this.ask);
-    if (usage) return { usage, units, isEstimate: false, note: null };
+    const { usage, isEstimate = false, outputCharacters } = facts;
+    if (usage && !isEstimate && (how === 'complete' || usage.outputTokens > 0)) {
+      return { usage, units, isEstimate, note: null };
+    }
     const estimate = estimateUsage(textBytes(this.ask), outputCharacters);
-    return { usage: estimate, units, isEstimate: true, note: estimateNote };
+    if (!usage) return { usage: estimate, units, isEstimate: true, note: estimateNote };
+    // Who counts the prompt first counts the output last: of an answer that broke off, never.
+    const { outputTokens } = isEstimate ? usage : estimate;
+    const told = { ...usage, outputTokens: 0, reasoningTokens: 0 };
+    const guessed = { isEstimate: true, told, note: unfinishedNote };
+    return { usage: { ...usage, outputTokens }, units, ...guessed };
   }
 
   sameness(): Sameness {

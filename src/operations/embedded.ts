@@ -20,8 +20,6 @@ export interface Counted {
   readonly isEstimate: boolean;
 }
 
-export type EmbeddedFacts = ReplyFacts & Partial<Pick<Counted, 'isEstimate'>>;
-
 /** An answer of vectors, in its client's words. */
 export class Embedded {
   readonly #items: readonly string[];
@@ -70,7 +68,7 @@ export class Embedded {
   relay({ model }: ReplyIdentity): ReplyRelay {
     const { tokens, isEstimate } = this.#counted;
     const usage: Usage = { ...noUsage, inputTokens: tokens };
-    const facts: EmbeddedFacts = {
+    const facts: ReplyFacts = {
       usage,
       finishReason: undefined,
       outputCharacters: 0,

@@ -3,7 +3,12 @@ import type { Ask } from '../core/ask.ts';
 import { embeddingCallsAtOnce } from '../core/bounds.ts';
 import type { Recording } from '../core/recording.ts';
 import { type Measured, noUnits, noUsage } from '../core/usage.ts';
-import type { ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialects/dialect.ts';
+import type {
+  ReplyFacts,
+  ReplyIdentity,
+  ReplyRelay,
+  UpstreamFailure,
+} from '../dialects/dialect.ts';
 import { type Batch, type EmbeddingsDialect, embeddingsDialect } from '../dialects/embeddings.ts';
 import { countCharacters, type EmbeddingsWish } from '../dialects/embeddings-wish.ts';
 import { malformed } from '../dialects/failure.ts';
@@ -11,12 +16,13 @@ import type { EmbeddingsRequest } from '../dialects/openai/embeddings-request.ts
 import { toTexts } from '../dialects/token-text.ts';
 import type { Errand, Sameness } from '../gateway.ts';
 import { FixedBounds, tokensWithin } from '../meter/bound.ts';
+import { isCredible } from '../meter/credible.ts';
 import { estimateNote } from '../meter/estimate.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
 import { isFailure, tryWhole } from '../upstream/try-whole.ts';
-import { type Counted, Embedded, type EmbeddedFacts } from './embedded.ts';
+import { type Counted, Embedded } from './embedded.ts';
 
 /** Where nobody counted. */
 const charactersPerToken = 4;
@@ -57,13 +63,14 @@ export class EmbeddingsErrand implements Errand {
     const batches = await embedAll(wish, dialect, offer, link);
     if (isFailure(batches)) return { kind: 'failed', failure: batches };
     const vectors = batches.flatMap((batch) => batch.vectors);
-    const embedded = await Embedded.make(vectors, countOf(wish, batches), wish.encoding);
+    const counted = countOf(wish, batches, this.bounds.fillingAt(offer));
+    const embedded = await Embedded.make(vectors, counted, wish.encoding);
     link.tape?.begin(offer, 'whole');
     link.tape?.add((link.tape && embedded.record()) ?? '');
     return { kind: 'reply', relay: embedded.relay(link.identity) };
   }
 
-  measure({ usage = noUsage, isEstimate = false }: EmbeddedFacts): Measured {
+  measure({ usage = noUsage, isEstimate = false }: ReplyFacts): Measured {
     return { usage, units: noUnits, isEstimate, note: isEstimate ? estimateNote : null };
   }
 
@@ -137,10 +144,16 @@ function readWhole(
   return malformed(`The upstream answered with ${found}.`);
 }
 
-function countOf({ inputs }: EmbeddingsWish, batches: readonly Batch[]): Counted {
+/** What the client is told and charged, and hears again when it repeats itself. */
+function countOf(
+  { inputs }: EmbeddingsWish,
+  batches: readonly Batch[],
+  fillingTokens: number,
+): Counted {
   let told = 0;
   for (const { promptTokens } of batches) told += promptTokens ?? Number.NaN;
-  if (!Number.isNaN(told)) return { tokens: told, isEstimate: false };
+  const isTold = isCredible({ ...noUsage, inputTokens: told }, fillingTokens);
+  if (isTold) return { tokens: told, isEstimate: false };
   let [characters, tokens] = [0, 0];
   for (const input of inputs) {
     if (typeof input === 'string') characters += countCharacters(input);

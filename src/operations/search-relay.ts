@@ -40,7 +40,7 @@ function listening(round: SearchRound): Omit<ReplyWriter, 'write'> {
     citation: (citation) => round.citation(citation),
     image: (mediaType, base64) => round.image(mediaType, base64),
     finish: (reason, stopSequence) => round.finish(reason, stopSequence),
-    usage: (usage) => round.usage(usage),
+    usage: (usage, isEstimate) => round.usage(usage, isEstimate),
   };
 }
 

@@ -33,6 +33,8 @@ export class SearchRound implements AnswerListener {
   readonly searches: SearchCall[] = [];
   readonly clientCalls: ClientCall[] = [];
   usageSoFar: Usage | undefined;
+  /** Whether part of that is a guess. */
+  isEstimate = false;
   finished: { readonly reason: FinishReason; readonly stopSequence: string | null } | undefined;
   readonly #toolName: string;
   readonly #to: AnswerListener;
@@ -139,7 +141,8 @@ export class SearchRound implements AnswerListener {
     this.finished = { reason, stopSequence };
   }
 
-  usage(usage: Usage): void {
+  usage(usage: Usage, isEstimate = false): void {
     this.usageSoFar = usage;
+    this.isEstimate = isEstimate;
   }
 }

@@ -90,7 +90,8 @@ export class SearchSession {
   }
 
   get isEstimate(): boolean {
-    return this.#isEstimate || (!this.#round.usageSoFar && this.#round.characters > 0);
+    const { usageSoFar, isEstimate, characters } = this.#round;
+    return this.#isEstimate || (usageSoFar ? isEstimate : characters > 0);
   }
 
   /** The upstream has ended a round; true when there must be another one. */
@@ -163,9 +164,9 @@ export class SearchSession {
 
   /** What counts of a round goes over into the sums, once. */
   #closeRound(): SearchRound['finished'] {
-    const { usageSoFar, characters, said, finished } = this.#round;
+    const { usageSoFar, isEstimate, characters, said, finished } = this.#round;
     const used = usageSoFar ?? this.#around.estimate(this.#promptBytes, characters);
-    if (!usageSoFar) this.#isEstimate = true;
+    if (!usageSoFar || isEstimate) this.#isEstimate = true;
     this.#used.push(used);
     this.#said += said;
     this.#round = new SearchRound(this.#toolName, this.#to);

@@ -29,6 +29,7 @@ import type { SearchNotes } from '../tools/search-notes.ts';
 import { searchTool } from '../tools/search-results.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
+import type { StreamEnd } from '../upstream/relay.ts';
 import { tryCrossing } from '../upstream/try-offer.ts';
 import { ChatErrand } from './chat.ts';
 import { RoundsFacts, RoundsRelay, roundReply, roundWriter } from './search-relay.ts';
@@ -97,11 +98,11 @@ export class SearchingErrand implements Errand {
     return this.ask.stream ? this.#stream(offer, link) : this.#reply(offer, link);
   }
 
-  measure(facts: ReplyFacts): Measured {
+  measure(facts: ReplyFacts, how: StreamEnd['how']): Measured {
     const { searches = 0, isEstimate = false } = this.#session ?? {};
-    const measured = this.#chat.measure(facts);
+    const measured = this.#chat.measure(facts, how);
     const guessed = isEstimate ? { isEstimate, note: estimateNote } : {};
-    const units = this.#unitsOf(measured);
+    const units = facts.usage ? this.#unitsOf(measured) : measured.units;
     return { ...measured, ...guessed, units, searches, toolCredits: this.#feeOf(searches) };
   }
 

@@ -1,3 +1,5 @@
+import { sql } from 'kysely';
+import type { Allowance } from '../ledger/owner.ts';
 import type { Engine, StoreTransaction } from './database.ts';
 
 /** One account, locked for the rest of the transaction. */
@@ -41,15 +43,17 @@ export async function findAccount(
 
 /**
  * Brings a key's account to its limit: the first time grants it whole, later a changed limit books
- * the difference, downwards only as far as nothing is on lease.
+ * the difference, downwards only as far as nothing is on lease. What the key spent in the period
+ * without this account, under no limit or another one, is not granted again.
  */
 export async function bookAllowance(
   change: StoreTransaction,
   account: Account,
-  allowance: number,
+  allowance: Allowance,
   now: number,
 ): Promise<Account> {
-  const wished = allowance - account.granted;
+  const elsewhere = Math.max(0, (await spentBy(change, allowance)) - account.spent);
+  const wished = allowance.credits - elsewhere - account.granted;
   const amount = Math.max(wished, account.leased - account.balance);
   if (amount === 0) return account;
   const booked = {
@@ -75,4 +79,21 @@ export async function bookAllowance(
     })
     .execute();
   return booked;
+}
+
+/** By the daily sums, as the key object shows it. */
+async function spentBy(
+  change: StoreTransaction,
+  { keyId, firstDay, endDay }: Allowance,
+): Promise<number> {
+  const spent = sql<number>`coalesce(sum(model_charge + byok_platform_fee + managed_tool_fee
+    + agent_runtime_fee), 0)`;
+  const row = await change
+    .selectFrom('usage_daily')
+    .select(spent.as('spent'))
+    .where('key_id', '=', keyId)
+    .where('day', '>=', firstDay)
+    .where('day', '<', endDay)
+    .executeTakeFirstOrThrow();
+  return row.spent;
 }

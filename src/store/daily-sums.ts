@@ -36,7 +36,7 @@ export async function sumDaily(
   const rows = new Map<string, UsageDailyTable>();
   for (const settlement of settlements) {
     const kind = kindOf(settlement.record);
-    const name = Object.values(kind).join('\n');
+    const name = nameOf(kind);
     let row = rows.get(name);
     if (!row) {
       row = emptyRow(kind);
@@ -56,6 +56,12 @@ function kindOf(record: RequestRecord): Kind {
     provider: record.provider ?? '',
     traffic_mode: record.trafficMode,
   };
+}
+
+/** Written out: a request comes by here every time. */
+function nameOf(kind: Kind): string {
+  const { tenant_id, day, key_id, model, provider, traffic_mode } = kind;
+  return `${tenant_id}\n${day}\n${key_id}\n${model}\n${provider}\n${traffic_mode}`;
 }
 
 type Kind = Pick<UsageDailyTable, (typeof keys)[number]>;

@@ -2,11 +2,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { randomText } from '../../src/core/ids.ts';
 import { logText } from '../../src/core/log-text.ts';
 import type { LeaseOrder, Settlement } from '../../src/ledger/ledger-store.ts';
-import { type Owner, walletOwner } from '../../src/ledger/owner.ts';
+import { keyOwner, type Owner, walletOwner } from '../../src/ledger/owner.ts';
 import { slipOf } from '../../src/ledger/slip.ts';
 import type { RequestRecord } from '../../src/record/request-record.ts';
 import { discrepancies } from '../support/book-check.ts';
-import { settlementOf } from '../support/money/settlements.ts';
+import { callerOf, settlementOf } from '../support/money/settlements.ts';
 import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
@@ -181,11 +181,11 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
   });
 
   describe('key limits', () => {
-    const limited = (tenantId: string, allowance: number, name = randomText(8)): Owner => ({
-      name: `key:${name}`,
-      tenantId,
-      allowance,
-    });
+    const limited = (tenantId: string, limitCredits: number, keyId = randomText(8)): Owner => {
+      const owner = keyOwner(callerOf(tenantId, { keyId, limitCredits }), 1);
+      if (!owner) throw new Error('A key with a limit has an account.');
+      return owner;
+    };
 
     test('are granted with the first lease, once, also to two processes at once', async () => {
       const key = limited(await tenantWith(0), 25);
@@ -199,25 +199,26 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
 
     test('that are raised give more; lowered, they take back only what is free', async () => {
       const tenant = await tenantWith(0);
-      const key = limited(tenant, 50);
+      const keyId = randomText(8);
+      const key = limited(tenant, 50, keyId);
       await lease(key, { credits: 30 });
-      await lease({ ...key, allowance: 80 }, { credits: 0 });
+      await lease(limited(tenant, 80, keyId), { credits: 0 });
       expect(await account(key)).toMatchObject({ balance: 80, leased: 30 });
-      const lowered = await lease({ ...key, allowance: 10 });
+      const lowered = await lease(limited(tenant, 10, keyId));
       expect(lowered.granted).toBe(0);
       expect(await account(key)).toMatchObject({ balance: 30, leased: 30, granted: 30 });
     });
 
     test('never fall below what was spent', async () => {
       const tenant = await tenantWith(100);
-      const key = limited(tenant, 50);
+      const key = limited(tenant, 50, 'k');
       await lease(key, { credits: 40 });
       await lease(walletOwner(tenant), { credits: 40 });
       const spent = { ...settlementOf(newId(), { tenantId: tenant, keyId: 'k' }, 40) };
       await commit([{ ...spent, keyAccount: key.name, keyCharge: 40 }]);
-      await lease({ ...key, allowance: 5 });
+      await lease(limited(tenant, 5, 'k'));
       expect(await account(key)).toEqual({ balance: 0, leased: 0, granted: 40, spent: 40 });
-      await lease({ ...key, allowance: 60 }, { credits: 0 });
+      await lease(limited(tenant, 60, 'k'), { credits: 0 });
       expect(await account(key)).toMatchObject({ balance: 20, granted: 60 });
     });
   });

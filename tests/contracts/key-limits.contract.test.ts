@@ -1,0 +1,113 @@
+/** What a key has spent counts against its limit, whenever and as often as the limit is changed. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import type { LimitReset } from '../../src/core/caller.ts';
+import { randomText } from '../../src/core/ids.ts';
+import { keyOwner } from '../../src/ledger/owner.ts';
+import { slipOf } from '../../src/ledger/slip.ts';
+import { discrepancies } from '../support/book-check.ts';
+import { callerOf, settlementOf } from '../support/money/settlements.ts';
+import { addCustomer } from './bookings.ts';
+import { engines, openTwice, type TwoStores } from './engines.ts';
+
+const later = 2_000_000_000_000;
+/** A Wednesday. */
+const now = Date.parse('2027-01-13T12:00Z');
+
+describe.each([...engines])('a key limit on $name', ({ empty }) => {
+  let stores: TwoStores;
+  let orders = 0;
+
+  beforeAll(async () => {
+    stores = await openTwice(empty);
+  }, 60_000);
+  afterAll(async () => {
+    expect(await discrepancies(stores.one.database)).toEqual([]);
+    await stores.close();
+  });
+
+  /** A key that spends, is given limits, and says what it could lease of each. */
+  async function newKey() {
+    const { tenantId } = await addCustomer(stores.one, 10_000);
+    const keyId = randomText(8);
+    const owner = (limitCredits: number | null, limitReset: LimitReset | null) =>
+      keyOwner(callerOf(tenantId, { keyId, limitCredits, limitReset }), now);
+    return {
+      async spend(charge: number, at = now, limit: [number, LimitReset | null] | null = null) {
+        const account = limit && owner(...limit);
+        const settlement = settlementOf(crypto.randomUUID(), { tenantId, keyId }, charge, {
+          createdAt: at,
+        });
+        const charged = { keyAccount: account?.name ?? null, keyCharge: account ? charge : 0 };
+        const slips = [slipOf({ ...settlement, ...charged })];
+        await stores.one.ledger.commit({ processId: 'p', slips, mayRepeat: false, now: at });
+      },
+      /** All that is left of a limit, given back at once. */
+      async left(limit: number, reset: LimitReset | null = null): Promise<number> {
+        const account = owner(limit, reset);
+        if (!account) throw new Error('A key with a limit has an account.');
+        const { granted, lease } = await stores.other.ledger.lease({
+          owner: account,
+          processId: 'p',
+          number: ++orders,
+          anew: false,
+          credits: limit,
+          oneHold: 0,
+          until: later,
+          now,
+        });
+        const back = { processId: 'p', owner: account.name, lease, credits: granted };
+        await stores.other.ledger.giveBack(back);
+        return granted;
+      },
+    };
+  }
+
+  test('counts what was spent before there was one', async () => {
+    const key = await newKey();
+    await key.spend(30);
+    expect(await key.left(50)).toBe(20);
+    expect(await key.left(25)).toBe(0);
+    expect(await key.left(60)).toBe(30);
+  });
+
+  test('counts what was spent while it was lifted', async () => {
+    const key = await newKey();
+    expect(await key.left(100)).toBe(100);
+    await key.spend(40, now, [100, null]);
+    await key.spend(30);
+    expect(await key.left(100)).toBe(30);
+    await key.spend(30, now, [100, null]);
+    expect(await key.left(100)).toBe(0);
+  });
+
+  test('does not begin anew when its period changes', async () => {
+    const key = await newKey();
+    expect(await key.left(100, 'daily')).toBe(100);
+    await key.spend(100, now, [100, 'daily']);
+    for (const reset of ['weekly', 'monthly', null, 'daily'] as const) {
+      expect([reset, await key.left(100, reset)]).toEqual([reset, 0]);
+    }
+  });
+
+  test('counts the days of its period only', async () => {
+    const key = await newKey();
+    for (const [at, charge] of [
+      ['2026-12-31T23:59:59.999Z', 1],
+      ['2027-01-01T00:00Z', 2],
+      ['2027-01-10T23:59:59.999Z', 4],
+      ['2027-01-11T00:00Z', 8],
+      ['2027-01-12T23:59:59.999Z', 16],
+      ['2027-01-13T00:00Z', 32],
+      // As a process in the next period would book it while this one is still being leased.
+      ['2027-01-14T00:00Z', 64],
+      ['2027-01-18T00:00Z', 128],
+      ['2027-02-01T00:00Z', 256],
+    ] as const) {
+      await key.spend(charge, Date.parse(at));
+    }
+    expect(await key.left(1000, 'daily')).toBe(1000 - 32);
+    expect(await key.left(1000, 'weekly')).toBe(1000 - 8 - 16 - 32 - 64);
+    expect(await key.left(1000, 'monthly')).toBe(1000 - 2 - 4 - 8 - 16 - 32 - 64 - 128);
+    expect(await key.left(1000)).toBe(1000 - 511);
+  });
+});
