@@ -165,12 +165,17 @@ test(
     const messages = [{ role: 'user', content: 'Two words' }];
     const ask = () => gateway.chat({ model: 'test/plain', messages });
     const ids = [await ask()];
+    expect((await gateway.manage('GET', '/api/v1/keys')).status).toBe(200);
     await postgres.halt('fast');
+    const unmade = await gateway.manage('POST', '/api/v1/keys', { name: 'later' });
+    expect(unmade.status).toBe(503);
+    expect(unmade.error.message).toBe('The store cannot be reached right now.');
     ids.push(await ask(), await ask());
     expect(ids.map(({ status }) => status)).toEqual([200, 200, 200]);
     gateway.signal('SIGTERM');
     const { stderr } = await gateway.finished;
     expect(stderr).not.toMatch(/\.ts:\d/);
+    expect(stderr).toContain('What was billed last is in the journal');
     await postgres.start();
     await using next = await gateway.another();
 

@@ -115,6 +115,18 @@ export class SqlJobQueue implements JobQueue {
     });
   }
 
+  async addLateCost(
+    jobId: string,
+    { costCredits, units }: Pick<Piece, 'costCredits' | 'units'>,
+  ): Promise<void> {
+    await this.#database.write
+      .updateTable('jobs')
+      .set((of) => ({ cost: of('cost', '+', costCredits), units: of('units', '+', units) }))
+      .where('id', '=', jobId)
+      .where('status', '=', 'cancelled')
+      .execute();
+  }
+
   async pieces(jobId: string): Promise<readonly Piece[]> {
     const rows = await this.#database.read
       .selectFrom('job_pieces')

@@ -24,6 +24,9 @@ export interface S3Credentials {
 const partBytes = 5 * 1024 * 1024;
 const partsAtOnce = 2;
 
+/** A storage that takes no part and gives no answer for so long is away. */
+const answerMs = 30_000;
+
 /** Browsers store what they are given instead of showing it. */
 const contentDisposition = 'attachment';
 
@@ -54,8 +57,10 @@ function isEndpoint(text: string | null): boolean {
 export class S3Objects implements ObjectStore {
   readonly #client: S3Client;
   readonly #prefix: string;
+  readonly #answerMs: number;
 
-  constructor(place: S3Place, credentials: S3Credentials) {
+  constructor(place: S3Place, credentials: S3Credentials, patienceMs = answerMs) {
+    this.#answerMs = patienceMs;
     const { accessKeyId, secretAccessKey, sessionToken } = credentials;
     if (accessKeyId === null || secretAccessKey === null) {
       const message =
@@ -86,12 +91,13 @@ export class S3Objects implements ObjectStore {
       for await (const chunk of chunks) {
         bytes += chunk.length;
         await upload.write(chunk);
-        await upload.flush();
+        await this.#answer(upload.flush());
       }
-      await upload.end();
+      await this.#answer(upload.end());
       return bytes;
     } catch (thrown) {
-      await this.#abandon(upload, key);
+      const abandoned = this.#abandon(upload, key);
+      if (!(thrown instanceof Silence)) await abandoned;
       throw thrown;
     }
   }
@@ -99,7 +105,7 @@ export class S3Objects implements ObjectStore {
   async open(key: string): Promise<StoredObject | undefined> {
     const file = this.#client.file(this.#prefix + key);
     try {
-      const { size } = await file.stat();
+      const { size } = await this.#answer(file.stat());
       return { bytes: size, body: file };
     } catch (thrown) {
       const code = failureCode(thrown);
@@ -109,7 +115,7 @@ export class S3Objects implements ObjectStore {
   }
 
   async delete(key: string): Promise<void> {
-    await this.#client.delete(this.#prefix + key);
+    await this.#answer(this.#client.delete(this.#prefix + key));
   }
 
   link(key: string, { now, expiresAt }: LinkWish): string {
@@ -119,7 +125,26 @@ export class S3Objects implements ObjectStore {
 
   /** The client cannot break an upload off, only end it; so what came of it is removed. */
   async #abandon(upload: Bun.NetworkSink, key: string): Promise<void> {
-    await Promise.resolve(upload.end()).catch(() => undefined);
+    await this.#answer(upload.end()).catch(() => undefined);
     await this.delete(key).catch(() => undefined);
+  }
+
+  /** The client itself would wait for ever. */
+  async #answer<T>(asked: T | Promise<T>): Promise<T> {
+    const late = Promise.withResolvers<never>();
+    const timer = setTimeout(() => late.reject(new Silence(this.#answerMs)), this.#answerMs);
+    try {
+      return await Promise.race([asked, late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+class Silence extends Error {
+  override readonly name = 'Silence';
+
+  constructor(ms: number) {
+    super(`The object storage did not answer within ${ms} ms.`);
   }
 }

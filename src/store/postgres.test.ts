@@ -53,6 +53,16 @@ describe('Postgres', () => {
     });
   });
 
+  test('that forgets commits in a crash is refused, naming the setting', async () => {
+    const url = await server.createDatabase();
+    const name = new URL(url).pathname.slice(1);
+    await withDatabase(async ({ write }) => {
+      await sql`alter database ${sql.id(name)} set synchronous_commit = off`.execute(write);
+    });
+    const { message } = await failureOf(openPostgres(url));
+    expect(message).toMatch(/^Postgres at \S+ has synchronous_commit off, [^.]+\.$/);
+  });
+
   test('gives up a statement that takes too long, and the connection stays usable', async () => {
     await withDatabase(async (database) => {
       const slow = sql`select pg_sleep(30)`.execute(database.read);

@@ -117,14 +117,20 @@ function wholeNumber(text: string): number {
 }
 
 async function requireServer(db: Kysely<Schema>, target: string): Promise<void> {
-  const { rows } = await sql<{ version: string }>`
-    select current_setting('server_version_num') as version
+  const { rows } = await sql<{ version: string; commit: string }>`
+    select current_setting('server_version_num') as version,
+      current_setting('synchronous_commit') as commit
   `.execute(db);
-  if (Number(rows[0]?.version) >= oldestServer) return;
-  throw new GatewayError(
-    'service_unavailable',
-    `Postgres at ${target} is too old: Tollgate needs version ${oldestServer / 10_000} or newer.`,
-  );
+  const refuse = (why: string) => {
+    throw new GatewayError('service_unavailable', `Postgres at ${target} ${why}.`);
+  };
+  if (!(Number(rows[0]?.version) >= oldestServer)) {
+    refuse(`is too old: Tollgate needs version ${oldestServer / 10_000} or newer`);
+  }
+  // The journal lets go of what was committed, so a commit has to last.
+  if (rows[0]?.commit === 'off') {
+    refuse('has synchronous_commit off, so a crash would lose charges: turn it on');
+  }
 }
 
 /** `host:port/database`, as the driver itself understands the address. */

@@ -40,7 +40,14 @@ async function answer(question: Question): Promise<Answer> {
 }
 
 async function book(batch: string): Promise<Outcome> {
-  booking ??= import('./sqlite-books.ts').then(({ booksOn }) => booksOn(step));
+  booking ??= import('./sqlite-books.ts').then(
+    ({ booksOn }) => booksOn(step),
+    (thrown) => {
+      // No file could be opened at the time: the next batch may find it otherwise.
+      booking = undefined;
+      throw thrown;
+    },
+  );
   const commit = await booking;
   return { rows: [...(await commit(JSON.parse(batch) as ReadBatch))], changes: null };
 }

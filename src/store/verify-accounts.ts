@@ -101,6 +101,7 @@ async function checkEntries(database: Database, account: Account, report: Report
         const sum = `${balance} and ${entry.amount} make another`;
         say(`entry ${entry.id} has the balance ${entry.balance_after} after it, but ${sum}`);
       }
+      if (!canBe(entry)) say(`entry ${entry.id} is a ${entry.kind} of ${entry.amount}`);
       balance = entry.balance_after;
       if (entry.kind === 'charge') spent -= entry.amount;
       else granted += entry.amount;
@@ -118,6 +119,13 @@ async function checkEntries(database: Database, account: Account, report: Report
   if (granted !== account.granted) say(`its grants add up to ${granted}, not ${account.granted}`);
   if (spent !== account.spent) say(`its charges add up to ${spent}, not ${account.spent}`);
   return entries;
+}
+
+/** Which way each kind of entry moves a balance. */
+function canBe({ kind, amount }: { readonly kind: string; readonly amount: number }): boolean {
+  if (kind === 'grant') return amount > 0;
+  if (kind === 'correction' || kind === 'charge') return amount < 0;
+  return kind === 'allowance';
 }
 
 function entriesAfter({ read }: Database, account: Account, lastId: number) {

@@ -2,6 +2,7 @@ import type { Database } from './database.ts';
 import { checkAccounts } from './verify-accounts.ts';
 import { checkDays } from './verify-days.ts';
 import { checkRequestIds } from './verify-request-ids.ts';
+import { checkStrays } from './verify-strays.ts';
 
 /** Says one discrepancy, in one line. */
 export type Report = (line: string) => void;
@@ -26,5 +27,6 @@ export async function verifyBooks(database: Database, report: Report): Promise<V
   const { accounts, entries } = await checkAccounts(database, count);
   const requests = await checkDays(database, count);
   await checkRequestIds(database, count);
+  await checkStrays(database, count);
   return { accounts, entries, requests, discrepancies };
 }

@@ -191,6 +191,22 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     });
   });
 
+  test('are told what they cost although they were cancelled, and only then', async () => {
+    const { id } = await queued();
+    const { lease } = await claimed();
+    const late = { costCredits: 30, units: 500 };
+    await jobs.queue.addLateCost(id, late);
+    expect(await jobs.book.find(tenantId, id)).toMatchObject({ costCredits: 0, units: 0 });
+    await elsewhere.book.cancel(tenantId, id, start);
+    expect(await jobs.queue.addPiece(lease, piece(0))).toBe(false);
+    await jobs.queue.addLateCost(id, late);
+    expect(await elsewhere.book.find(tenantId, id)).toMatchObject({
+      status: 'cancelled',
+      costCredits: 30,
+      units: 500,
+    });
+  });
+
   test('have no piece twice', async () => {
     await queued();
     const { job, lease } = await claimed();

@@ -8,6 +8,7 @@ import { Secret } from '../../src/core/secret.ts';
 import { ObjectLinks } from '../../src/jobs/object-links.ts';
 import type { ObjectStore } from '../../src/jobs/objects.ts';
 import { openObjects } from '../../src/store/objects-open.ts';
+import { S3Objects } from '../../src/store/objects-s3.ts';
 import { type S3Server, startS3 } from '../support/s3.ts';
 import { failureOf } from './failure-of.ts';
 
@@ -307,6 +308,30 @@ describe('links to objects in S3', () => {
       .reduce<string | Buffer>((secret, part) => mac(secret, part), `AWS4${server.secretKey}`);
     expect(query.get('X-Amz-Signature')).toBe(mac(signingKey, toSign).toString('hex'));
   });
+});
+
+async function* brokenOff() {
+  yield new Uint8Array(9);
+  throw new Error('gone');
+}
+
+test('an S3 that takes everything and answers nothing is not waited for', async () => {
+  const never = new Promise<Response>(() => {});
+  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, idleTimeout: 0, fetch: () => never });
+  try {
+    const place = { bucket: 'b', prefix: '', endpoint: String(server.url), region: 'us-east-1' };
+    const secret = new Secret('S3RVER');
+    const credentials = { accessKeyId: secret, secretAccessKey: secret, sessionToken: null };
+    const store = new S3Objects(place, credentials, 100);
+    const key = newObjectKey('txt');
+    const silence = 'The object storage did not answer within 100 ms.';
+    expect(await failureOf(store.put(key, [new Uint8Array(9)]))).toHaveProperty('message', silence);
+    expect(await failureOf(store.put(key, brokenOff()))).toHaveProperty('message', 'gone');
+    expect(await failureOf(store.open(key))).toHaveProperty('message', silence);
+    expect(await failureOf(store.delete(key))).toHaveProperty('message', silence);
+  } finally {
+    await server.stop(true);
+  }
 });
 
 describe('an address of objects', () => {

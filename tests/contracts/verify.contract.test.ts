@@ -20,6 +20,10 @@ async function unlock({ database }: Store): Promise<void> {
           'alter table accounts drop constraint accounts_check',
           'alter table accounts drop constraint accounts_check1',
           'alter table accounts drop constraint accounts_balance_check',
+          'alter table accounts drop constraint accounts_tenant_id_fkey',
+          'alter table api_keys drop constraint api_keys_tenant_id_fkey',
+          'alter table leases drop constraint leases_account_id_fkey',
+          'alter table ledger_entries drop constraint ledger_entries_account_id_fkey',
         ];
   for (const text of texts) await sql.raw(text).execute(database.write);
 }
@@ -111,6 +115,45 @@ const tampering: [string, string[], RegExp[]][] = [
       /its charge is in no entry of the wallet\.$/,
       /its charge is in no entry of the wallet\.$/,
     ],
+  ],
+  [
+    'an entry became another kind',
+    ["update ledger_entries set kind = 'gift' where kind = 'grant'"],
+    [/^Account tenant:\S+: entry \d+ is a gift of 10000\.$/],
+  ],
+  [
+    'an entry took instead of giving',
+    [
+      "update ledger_entries set amount = -amount, balance_after = 0 where kind = 'grant'",
+      "update ledger_entries set kind = 'grant' where kind = 'charge'",
+    ],
+    [
+      /: entry \d+ has the balance 0 after it, but 0 and -10000 make another\.$/,
+      /: entry \d+ is a grant of -10000\.$/,
+      /: entry \d+ has the balance 9980 after it, but 0 and -20 make another\.$/,
+      /: entry \d+ is a grant of -20\.$/,
+      /its entries add up to -10020, not 9980\.$/,
+      /its grants add up to -10020, not 10000\.$/,
+      /its charges add up to 0, not 20\.$/,
+    ],
+  ],
+  [
+    'a wallet vanished',
+    ['update request_log set entry_id = null, model_charge = 0', 'delete from accounts'],
+    [
+      /^Tenant \S+, 2026-02-10, .*: the daily sums differ .* in model_charge by 20\.$/,
+      /^Account number \d+: it is missing, but has 2 entries that add up to 9980\.$/,
+    ],
+  ],
+  [
+    'a lease is of no account',
+    ["insert into leases values (7, 'p', 1, 9, 1, 0)"],
+    [/^Account number 7: it is missing, but 9 of it are on lease\.$/],
+  ],
+  [
+    'a tenant vanished',
+    ['delete from tenants'],
+    [/^Account tenant:(\S+): there is no tenant \1\.$/],
   ],
   [
     'a limit belongs to no key',

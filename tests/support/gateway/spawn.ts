@@ -23,6 +23,8 @@ export interface RunOptions {
   readonly dataDir?: string;
   /** More words for the command line. */
   readonly args?: readonly string[];
+  /** How many files and connections it may have open at once; what this machine allows without. */
+  readonly openFilesMax?: number;
 }
 
 /** A started command; what it prints is collected from its first byte on. */
@@ -55,7 +57,7 @@ export function spawnTollgate(words: readonly string[], options: RunOptions = {}
   const dataDir = options.dataDir ?? join(folder, 'data');
   const flags = options.dataDir === undefined ? [] : ['--data-dir', options.dataDir];
   const child = Bun.spawn(
-    [process.execPath, program, ...words, ...flags, ...(options.args ?? [])],
+    [...limiting(options), process.execPath, program, ...words, ...flags, ...(options.args ?? [])],
     {
       cwd: folder,
       env: { PATH: process.env.PATH ?? '', HOME: sharedHome(), ...options.env },
@@ -86,6 +88,12 @@ export function spawnTollgate(words: readonly string[], options: RunOptions = {}
       throw new Error(`It ended early: ${describe(await finished)}`);
     },
   };
+}
+
+/** What to put before a command that may have only so many files open. */
+function limiting({ openFilesMax }: RunOptions): string[] {
+  if (openFilesMax === undefined) return [];
+  return ['sh', '-c', 'ulimit -n "$0" && exec "$@"', String(openFilesMax)];
 }
 
 /** Runs a command to its end. */

@@ -1,0 +1,32 @@
+import { GatewayError } from '../core/errors.ts';
+import { failureCode } from './database.ts';
+
+/**
+ * What Postgres, its driver, SQLite and object storages say when they cannot serve anybody now:
+ * a lost connection, too many of them, a shutdown, a server that only reads, a full disk.
+ */
+const awayCodes: readonly RegExp[] = [
+  /^(?:08...|53...|57P0.|57014|25006)$/,
+  /^SQLITE_(?:BUSY|FULL|IOERR|READONLY|CANTOPEN)/,
+  /^(?:E(?:CONN|HOST|NET)\w+|ETIMEDOUT|EPIPE|EAI_AGAIN|ENOTFOUND|ENOSPC|EMFILE|ENFILE)$/,
+];
+
+/** The driver has no codes for these. */
+const awayMessages: readonly string[] = [
+  'Connection terminated',
+  'timeout exceeded when trying to connect',
+  'Query read timeout',
+  'Client has encountered a connection error',
+];
+
+/** A store that is away, as its client may hear of it; undefined for whatever else went wrong. */
+export function storeAway(thrown: unknown): GatewayError | undefined {
+  if (!(thrown instanceof Error) || thrown instanceof GatewayError) return undefined;
+  const code = failureCode(thrown) ?? '';
+  const isAway =
+    awayCodes.some((one) => one.test(code)) ||
+    awayMessages.some((start) => thrown.message.startsWith(start));
+  if (!isAway) return undefined;
+  const message = 'The store cannot be reached right now.';
+  return new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause: thrown });
+}

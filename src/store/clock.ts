@@ -1,0 +1,64 @@
+import { sql } from 'kysely';
+import type { Chore } from '../core/chore.ts';
+import type { LedgerStore } from '../ledger/ledger-store.ts';
+import type { Database } from './database.ts';
+
+const setEveryMs = 5_000;
+
+/** An answer that took longer is too old to set a clock by. */
+const tripMsMax = 2_000;
+
+/**
+ * The time by which processes agree when a lease is over. On Postgres it is the server's: a machine
+ * whose clock is minutes ahead would take the leases of all others for ended, and spend them again.
+ */
+export class StoreClock {
+  readonly #database: Database;
+  #aheadMs = 0;
+
+  private constructor(database: Database) {
+    this.#database = database;
+  }
+
+  static async open(database: Database): Promise<StoreClock> {
+    const clock = new StoreClock(database);
+    await clock.set();
+    return clock;
+  }
+
+  readonly now = (): number => Date.now() + this.#aheadMs;
+
+  chores(): Chore[] {
+    return [{ everyMs: setEveryMs, run: () => this.set() }];
+  }
+
+  async set(): Promise<void> {
+    // Those who share a file share a machine, and its clock.
+    if (this.#database.engine === 'sqlite') return;
+    const askedAt = performance.now();
+    const { rows } = await sql<{ ms: number }>`
+      select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as ms
+    `.execute(this.#database.read);
+    // Not by the clock that is being set: it may be changed while we wait.
+    const tripMs = performance.now() - askedAt;
+    const [time] = rows;
+    if (!time || tripMs > tripMsMax) return;
+    this.#aheadMs = time.ms + Math.round(tripMs / 2) - Date.now();
+  }
+}
+
+/** A ledger that takes no lease away by a clock that may have been changed since it was set. */
+export function byStoreTime(ledger: LedgerStore, clock: StoreClock): LedgerStore {
+  return {
+    lease: (order) => ledger.lease(order),
+    giveBack: (back) => ledger.giveBack(back),
+    renew: (processId, until) => ledger.renew(processId, until),
+    async expire(_, deadProcessId) {
+      await clock.set();
+      await ledger.expire(clock.now(), deadProcessId);
+    },
+    recall: (owner, processId) => ledger.recall(owner, processId),
+    recalled: (processId) => ledger.recalled(processId),
+    commit: (batch) => ledger.commit(batch),
+  };
+}

@@ -1,0 +1,60 @@
+/** A process whose own clock is wrong, on a store that others use too. */
+import { afterEach, expect, setSystemTime, test } from 'bun:test';
+import { byStoreTime, StoreClock } from '../../src/store/clock.ts';
+import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
+
+const hourMs = 3_600_000;
+const leaseMs = 120_000;
+
+let stores: TwoStores | undefined;
+
+afterEach(async () => {
+  setSystemTime();
+  await stores?.close();
+});
+
+async function openOnPostgres(): Promise<TwoStores> {
+  const postgres = engines.find(({ name }) => name === 'Postgres');
+  if (!postgres) throw new Error('There is no Postgres.');
+  stores = await openTwice(postgres.empty);
+  return stores;
+}
+
+test.each([-hourMs, hourMs])('a clock that is %d ms off tells the store’s time', async (offMs) => {
+  const { one } = await openOnPostgres();
+  const rightly = Date.now();
+  setSystemTime(rightly + offMs);
+  const clock = await StoreClock.open(one.database);
+  expect(Math.abs(clock.now() - rightly)).toBeLessThan(60_000);
+});
+
+test('a clock that is set back while we ask tells the store’s time within one trip', async () => {
+  const { one } = await openOnPostgres();
+  const rightly = Date.now();
+  const clock = await StoreClock.open(one.database);
+  const asked = clock.set();
+  setSystemTime(rightly - hourMs);
+  await asked;
+  expect(Math.abs(clock.now() - rightly)).toBeLessThan(60_000);
+});
+
+test('a clock that is set forward ends nobody else’s lease, only what is over', async () => {
+  const { one, other } = await openOnPostgres();
+  const tenant = makeTenant();
+  await one.directory.addTenant(tenant);
+  const { id: tenantId } = tenant;
+  const grant = { tenantId, amount: 1_000, note: '', idempotencyKey: null, now: Date.now() };
+  await one.creditBook.change(grant);
+  const clock = await StoreClock.open(other.database);
+  const ledger = byStoreTime(other.ledger, clock);
+  const owner = { name: `tenant:${tenantId}`, tenantId, allowance: null };
+  const now = Date.now();
+  const order = { owner, number: 1, anew: false, credits: 100, oneHold: 100, now };
+  await one.ledger.lease({ ...order, processId: 'alive', until: now + leaseMs });
+  await one.ledger.lease({ ...order, processId: 'gone', until: now - 1 });
+
+  setSystemTime(now + hourMs);
+  await ledger.expire(Date.now());
+  expect([...(await one.ledger.renew('alive', now + leaseMs))]).toEqual([owner.name]);
+  expect([...(await one.ledger.renew('gone', now + leaseMs))]).toEqual([]);
+});
