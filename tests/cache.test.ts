@@ -25,8 +25,13 @@ beforeAll(async () => {
   const pricing = { prompt: '1', completion: '2' };
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
-    providers: { first: fake, claude: { ...fake, dialect: 'anthropic' } },
+    providers: {
+      first: fake,
+      claude: { ...fake, dialect: 'anthropic' },
+      responses: { ...fake, dialect: 'openai-responses' },
+    },
     models: [
+      chatModel('test/responses', [{ provider: 'responses', model: 'responses', pricing }]),
       chatModel('test/claude', [{ provider: 'claude', model: 'chat', pricing }]),
       {
         id: 'test/embed',
@@ -213,6 +218,25 @@ describe('whose answer it is', () => {
     }
     expect(caches).toEqual(['HIT', 'MISS', 'MISS', 'HIT']);
     expect(asked()).toBe(3);
+  });
+
+  test.each([
+    ['/v1/chat/completions', 'test/chat', { messages: [{ role: 'user', content: 'Hi' }] }],
+    ['/v1/responses', 'test/responses', { input: 'Hi' }],
+  ])('nor does it share a name in the provider’s own cache, on %s', async (path, model, words) => {
+    const stranger = await gateway.makeTenant({ id: `stranger${turn}`, name: 'Stranger' });
+    const body = { model, ...words, prompt_cache_key: 'case-4711', cache_salt: 'case-4711' };
+    for (const key of [gateway.keys.routing, stranger, gateway.keys.routing]) {
+      await gateway.post(body, { path, key });
+    }
+    for (const field of ['prompt_cache_key', 'cache_salt']) {
+      const [ours, theirs, again] = upstream.book.map(({ json }) =>
+        isObject(json) ? json[field] : undefined,
+      );
+      expect([ours, theirs, again]).toEqual(Array(3).fill(expect.stringMatching(/^[\w-]{43}$/)));
+      expect(theirs).not.toBe(ours);
+      expect(again).toBe(ours);
+    }
   });
 
   test('a key can have it always or never', async () => {

@@ -1,7 +1,13 @@
 /** Recorded answers of Gemini, in our words and through clients of both kinds. */
 import { expect, test } from 'bun:test';
 import { geminiUpstream } from '../src/dialects/gemini/upstream.ts';
-import { conform, hear, messagesOf, readFixture } from './support/upstream-conformance.ts';
+import {
+  conform,
+  expectCrossed,
+  hear,
+  messagesOf,
+  readFixture,
+} from './support/upstream-conformance.ts';
 
 conform('gemini', geminiUpstream, { streams: 6, broken: 0, replies: 6, errors: 2 });
 
@@ -31,4 +37,23 @@ test('the signature of a text follows it, so that a client finds the text first'
   const path = 'gemini/text-stream-gemini3.sse';
   expect(told(path).order).toEqual(['text', 'signature', 'finish']);
   expect(told(path).signatures).toEqual(signaturesIn(path).map((own) => `gemini:${own}`));
+});
+
+test('older models end every chunk with STOP, and clients hear all of them and one end', () => {
+  const chunk = (text: string, candidatesTokenCount: number) => ({
+    candidates: [{ content: { parts: [{ text }], role: 'model' }, finishReason: 'STOP', index: 0 }],
+    usageMetadata: { promptTokenCount: 4, candidatesTokenCount },
+    modelVersion: 'gemini-1.5-flash-002',
+  });
+  const chunks = [chunk('1', 1), chunk('\n2', 3), chunk('\n3\n', 6)];
+  const raw = chunks.map((each) => `data: ${JSON.stringify(each)}\r\n\r\n`).join('');
+  expectCrossed(geminiUpstream, raw, {
+    ...{ dialect: 'gemini', kind: 'chat', stream: true },
+    ...{ text: '1\n2\n3\n', reasoning: '', tool_calls: [] },
+    openai: {
+      finish_reason: 'stop',
+      usage: { prompt_tokens: 4, completion_tokens: 6, total_tokens: 10 },
+    },
+    anthropic: { stop_reason: 'end_turn' },
+  });
 });

@@ -174,6 +174,19 @@ describe('an odd answer that can still be used', () => {
     });
   }
 
+  test('types and encodings in capital letters', async () => {
+    const headers = { 'content-encoding': 'Identity' };
+    const chunk = {
+      id: 'x',
+      choices: [{ index: 0, delta: { content: 'loud' }, finish_reason: 'stop' }],
+    };
+    const events = `data: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`;
+    play(replay(events, { contentType: 'Text/Event-Stream; Charset=UTF-8', headers }));
+    expect(await gateway.stream(chat)).toMatchObject({ content: 'loud', dones: 1 });
+    play(replay(JSON.stringify(whole('loud')), { contentType: 'Application/JSON', headers }));
+    expect(contentOf(await gateway.post(chat))).toBe('loud');
+  });
+
   test('half a character inside a string becomes a replacement mark, not an error', async () => {
     play(unfinishedCharacter(3));
     const reading = await gateway.stream(chat);

@@ -2,7 +2,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../src/core/json.ts';
 import { makeByokTenant } from './support/byok.ts';
-import { callTools, say } from './support/fake-upstream.ts';
+import {
+  callTools,
+  cutMidStream,
+  noUsage,
+  say,
+  weirdUsage,
+  words,
+} from './support/fake-upstream.ts';
 import { contentOf } from './support/in-process.ts';
 import {
   answerIt,
@@ -204,6 +211,45 @@ describe('searches', () => {
     // A tenth of 460, and one search.
     expect(charges).toMatchObject({ modelCharge: 0, byokPlatformFee: 46, managedToolFee: 5_000 });
     expect(trafficMode).toBe('byok');
+  });
+
+  test.each([false, true])(
+    'end with an answer when a round is counted as it cannot be, streamed: %s',
+    async (stream) => {
+      const usage = { prompt_tokens: 900_000_000, completion_tokens: 5 };
+      rig.upstream.script('chat', [searchFor('a'), weirdUsage(usage, say('Rain.'))]);
+      const reply = await rig.gateway.post(chat({ stream }));
+      expect(reply.text).toContain('Rain.');
+      const bill = await rig.bill(reply);
+      expect(bill).toMatchObject({ tool: 5_000, searches: 1 });
+      expect(bill.model).toBeLessThan(1_000);
+    },
+  );
+
+  test('that a provider breaks off, which counts its output last, cost an estimate', async () => {
+    const counted = { usage: { prompt: 70, completion: 24 } };
+    const broken = cutMidStream(42, 'end-of-body', say(words(50), counted));
+    rig.upstream.script('chat', [searchFor('a'), broken]);
+    const reply = await rig.gateway.post(chat({ model: 'test/claude', stream: true }));
+    // A search, then 39 words: 146 characters are 36 whole tokens.
+    expect(await rig.bill(reply)).toMatchObject({ model: 120 + 70 + 36 * 2, searches: 1 });
+    expect(await rig.gateway.record(reply.requestId)).toMatchObject({ usageEstimated: true });
+  });
+
+  test('are no reason to charge more for what nobody counted', async () => {
+    const free = await startSearchRig({ usd_per_search: '0' });
+    try {
+      const bills = [];
+      for (const { upstream, engine, gateway, bill } of [rig, free]) {
+        engine.answer([news]);
+        upstream.script('chat', [searchFor('a'), noUsage(say('y'.repeat(400_000)))]);
+        bills.push(await bill(await gateway.post(chat({ max_tokens: 1 }))));
+      }
+      // Both are charged what was set aside for the model, which the fee is no part of.
+      expect(bills[0]).toEqual({ model: bills[1]?.model ?? 0, byok: 0, tool: 5_000, searches: 1 });
+    } finally {
+      await free.stop();
+    }
   });
 
   test('make answers that are kept only where everything is', async () => {

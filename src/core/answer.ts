@@ -27,10 +27,10 @@ export interface AnswerListener {
   citation(citation: Citation): void;
   /** A picture the model made. */
   image(mediaType: string, base64: string): void;
-  /** Why the answer ended. Once; usage may still follow. */
+  /** Why the answer ended. Usage may follow, and even words: then the last finish counts. */
   finish(reason: FinishReason, stopSequence: string | null): void;
-  /** All that was used so far; the last one counts. */
-  usage(usage: Usage): void;
+  /** All that was used so far, perhaps in part a guess; the last one counts. */
+  usage(usage: Usage, isEstimate?: boolean): void;
 }
 
 export interface Citation {

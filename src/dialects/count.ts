@@ -1,10 +1,12 @@
 import type { DialectName } from '../config/provider-schema.ts';
 import type { Ask } from '../core/ask.ts';
+import type { ImageInput } from '../core/chat.ts';
 import type { Target, UpstreamRequest } from './dialect.ts';
 
 /** One request whose tokens are to be counted, ready to be put to upstreams that count. */
 export interface Count {
   readonly ask: Pick<Ask, 'models' | 'preferences' | 'parameters'>;
+  readonly images: readonly ImageInput[];
   /** Undefined when that dialect has no words for a count of this request. */
   crossTo(dialect: DialectName): CountCrossing | undefined;
 }

@@ -60,6 +60,8 @@ export type FailureKind =
 export interface ReplyFacts {
   /** As the upstream reported it; undefined when it said nothing usable. */
   readonly usage: Usage | undefined;
+  /** Part of that usage is a guess: the upstream had not finished counting. */
+  readonly isEstimate?: boolean;
   /** In OpenAI's words (`stop`, `length`, `tool_calls`, `content_filter`); never invented. */
   readonly finishReason: string | undefined;
   /** Characters of text, reasoning and tool arguments delivered so far: the basis of estimates. */

@@ -42,6 +42,11 @@ describe('a body is written anew when a name that decides something stands in it
       '{"model":"theirs","max_tokens":1}',
     ],
     ['the choices', '{"model":"ours","n":9,"é":"é","n":1}', '{"model":"theirs","n":1,"é":"é"}'],
+    [
+      'a prompt’s name that is taken back',
+      '{"model":"ours","prompt_cache_key":"theirs","prompt_cache_key":null}',
+      '{"model":"theirs","prompt_cache_key":null}',
+    ],
     ['with a letter hidden', '{"model":"ours","\\u006dodel":"ours"}', '{"model":"theirs"}'],
   ])('%s', (_, text, expected) => {
     expect(edited(text + mark)).toBe(expected);

@@ -1,4 +1,5 @@
 /** A client's body for an upstream that speaks the same dialect: the same words, but for a few. */
+import { cacheNames } from './cache-names.ts';
 
 /** A body as it came over the wire. */
 export interface Source {
@@ -56,7 +57,7 @@ function modelField(text: string, model: unknown): number | undefined {
   return match && match[1] === JSON.stringify(model) ? match[0].length : undefined;
 }
 
-/** Names that decide what is called and what it may cost. */
+/** Names that decide what is called, what it may cost and whose it is. */
 const decisive = [
   'model',
   'max_tokens',
@@ -66,6 +67,7 @@ const decisive = [
   'store',
   'background',
   'previous_response_id',
+  ...cacheNames,
 ].map((name) => ({ name, key: Buffer.from(`"${name}"`) }));
 
 const anyEscape = Buffer.from('\\u00');

@@ -77,9 +77,30 @@ describe('a code decides before the status:', () => {
     '@type': 'type.googleapis.com/google.rpc.QuotaFailure',
     violations: [{ quotaId: 'GenerateRequestsPerDayPerProjectPerModel' }],
   };
+  const badRequest = 'invalid_request_error';
   const cases: Record<string, [number, unknown, string]> = {
     'an empty account': [429, { error: { message: 'x', code: 'insufficient_quota' } }, 'quota'],
     'a balance named in the text': [403, { message: 'Your balance is insufficient' }, 'quota'],
+    'a balance that Anthropic calls a bad request': [
+      400,
+      { error: { message: 'Your credit balance is too low to access the API.', type: badRequest } },
+      'quota',
+    ],
+    'a limit of spending that Anthropic calls a bad request': [
+      400,
+      { error: { message: 'You have reached your specified API usage limits.', type: badRequest } },
+      'quota',
+    ],
+    'such words in the middle of a complaint': [
+      400,
+      { error: { message: 'Bad text: your credit balance is too low', type: badRequest } },
+      'request',
+    ],
+    'a limit of spending, named in the details': [
+      429,
+      { error: { message: 'x', details: { error_code: 'enforced_spend_limit_reached' } } },
+      'quota',
+    ],
     'a quota per day': [429, { error: { message: 'x', code: 429, details: [daily] } }, 'quota'],
     'a wrong key with status 400': [
       400,
@@ -181,6 +202,10 @@ describe('an error inside an answer of status 200', () => {
     ],
     'is only a finish reason': [
       { choices: [{ delta: {}, finish_reason: 'error' }] },
+      { kind: 'server', status: null },
+    ],
+    'is a connection that the provider lost': [
+      { choices: [{ delta: {}, finish_reason: 'network_error' }] },
       { kind: 'server', status: null },
     ],
     'is a lack of resources': [

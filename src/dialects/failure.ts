@@ -57,6 +57,9 @@ const hintingCodes: ReadonlyMap<string, FailureKind> = new Map([
 /** Anchored: a request whose text is quoted in an error must not pass for a bad credential. */
 const badKey = /^(?:incorrect api key provided|api key not valid|invalid api key)/i;
 const emptyPurse = /balance is insufficient|insufficient (?:account )?(?:balance|credits?|funds)/i;
+/** Anthropic says so with 400, and in words only. */
+const spentOut =
+  /^your credit balance is too low|^you have reached your specified api usage limits/i;
 
 function kindOfStatus(status: number): FailureKind {
   if (status === 401 || status === 403) return 'credential';
@@ -102,8 +105,8 @@ function readComplaint(raw: unknown): Complaint {
   const inside = isObject(outside.error) ? outside.error : {};
   const innermost = isObject(inside.innererror) ? inside.innererror : {};
   const metadata = isObject(inside.metadata) ? inside.metadata : {};
-  const details = Array.isArray(inside.details) ? inside.details : [];
-  const reasons = details.filter(isObject).map(({ reason }) => reason);
+  const details = Array.isArray(inside.details) ? inside.details : [inside.details];
+  const reasons = details.filter(isObject).flatMap((each) => [each.reason, each.error_code]);
   const words = [innermost.code, ...reasons, inside.code, inside.type, inside.status];
   const codes = [...words, outside.code, outside.type, outside.error_type];
   const claims = [inside.status_code, inside.code, inside.status, outside.code];
@@ -134,6 +137,7 @@ function kindOf(complaint: Complaint, status: number | null): FailureKind {
   const decided = firstMatch(codes, decisiveCodes);
   if (decided !== undefined) return decided;
   if ((status === null || status < 500) && badKey.test(message)) return 'credential';
+  if (status === 400 && spentOut.test(message)) return 'quota';
   if (complaint.isModeration) return 'request';
   const isRefusal = status === 403 || status === 429;
   if (isRefusal && (emptyPurse.test(message) || isDailyQuota(details))) return 'quota';
@@ -199,10 +203,18 @@ function isError(error: unknown): boolean {
   return isObject(error) && Object.keys(error).length > 0;
 }
 
+/** Finish reasons of answers that were never finished: OpenRouter's, Zhipu's and DeepSeek's. */
+const brokenFinishes: ReadonlyMap<unknown, FailureKind> = new Map([
+  ['error', 'server'],
+  ['network_error', 'server'],
+  ['insufficient_system_resource', 'overloaded'],
+]);
+
 function finishFailure(reason: unknown): UpstreamFailure | undefined {
-  if (reason !== 'error' && reason !== 'insufficient_system_resource') return undefined;
+  const kind = brokenFinishes.get(reason);
+  if (kind === undefined) return undefined;
   return {
-    kind: reason === 'error' ? 'server' : 'overloaded',
+    kind,
     status: null,
     message: `The upstream ended its answer with the finish reason ${reason}.`,
     retryAfterSeconds: null,

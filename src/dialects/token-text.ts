@@ -11,7 +11,14 @@ let vocabulary: Promise<readonly string[]> | undefined;
 function loadVocabulary(): Promise<readonly string[]> {
   vocabulary ??= import('gpt-tokenizer/data/cl100k_base.tiktoken', {
     with: { type: 'text' },
-  }).then(({ default: lines }) => lines.split('\n').map((line) => line.split(' ')[0] ?? ''));
+  }).then(
+    ({ default: lines }) => lines.split('\n').map((line) => line.split(' ')[0] ?? ''),
+    (thrown) => {
+      // No file could be opened at the time: the next request may find it otherwise.
+      vocabulary = undefined;
+      throw thrown;
+    },
+  );
   return vocabulary;
 }
 

@@ -35,6 +35,7 @@ const noLongNames = new ToolNames({ tools: [], turns: [] }, 0);
 
 class TalliedFacts implements ReplyFacts {
   usage: Usage | undefined = undefined;
+  isEstimate = false;
   finishReason: string | undefined = undefined;
   outputCharacters = 0;
   failure: UpstreamFailure | undefined = undefined;
@@ -103,9 +104,10 @@ export class Tally implements AnswerListener {
     this.#to.finish(reason, stopSequence);
   }
 
-  usage(usage: Usage): void {
+  usage(usage: Usage, isEstimate = false): void {
     this.facts.usage = usage;
-    this.#to.usage(usage);
+    this.facts.isEstimate = isEstimate;
+    this.#to.usage(usage, isEstimate);
   }
 
   #count(characters: number): void {

@@ -24,6 +24,7 @@ export class ToldAnswer implements AnswerListener {
   finishReason: FinishReason | null = null;
   stopSequence: string | null = null;
   lastUsage: Usage | undefined;
+  isEstimate = false;
   #signature: string | undefined;
 
   text(text: string): void {
@@ -83,12 +84,14 @@ export class ToldAnswer implements AnswerListener {
     this.finishReason = reason;
   }
 
-  usage(usage: Usage): void {
+  usage(usage: Usage, isEstimate = false): void {
     this.lastUsage = usage;
+    this.isEstimate = isEstimate;
   }
 
   #hear(kind: string, word: string): void {
-    if (this.finishReason !== null) throw new Error(`${kind} after the finish`);
+    // A finish that anything follows was none.
+    this.finishReason = null;
     if (word === '') throw new Error(`an empty ${kind}`);
     if (this.order.at(-1) !== kind) this.order.push(kind);
     if (kind !== 'signature') this.#signature = undefined;

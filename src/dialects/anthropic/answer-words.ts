@@ -1,5 +1,6 @@
 /** What a whole answer and a streamed one to an Anthropic client have in common. */
 import type { Citation, FinishReason } from '../../core/answer.ts';
+import { randomText } from '../../core/ids.ts';
 import { isObject } from '../../core/json.ts';
 import { parseExact } from '../exact-json.ts';
 
@@ -29,6 +30,13 @@ export function stopFields({ reason, sequence, hasTools, isRefused }: Stopped) {
 /** Tied to the request like the id of a chat completion, so that either finds the other. */
 export function messageId(completionId: string): string {
   return `msg_${completionId.replace(/^chatcmpl-/, '')}`;
+}
+
+/** Clients answer a call by its id. Gives one to a call without, in place; true if it had none. */
+export function nameCall(block: Record<string, unknown>): boolean {
+  if (block.type !== 'tool_use' || (typeof block.id === 'string' && block.id !== '')) return false;
+  block.id = `toolu_${randomText(24)}`;
+  return true;
 }
 
 /** Puts the alias wherever a JSON text has the upstream's name of the model as a value. */

@@ -17,6 +17,12 @@ interface OpenBlock {
   readonly citations: Omit<Citation, 'range'>[];
 }
 
+/** Words whose block nobody opened are words all the same. */
+const kindsOfWords: ReadonlyMap<unknown, string> = new Map([
+  ['text_delta', 'text'],
+  ['thinking_delta', 'thinking'],
+]);
+
 export class BlockTeller {
   readonly #to: AnswerListener;
   readonly #open = new Map<unknown, OpenBlock>();
@@ -56,8 +62,14 @@ export class BlockTeller {
   }
 
   delta(index: unknown, delta: Record<string, unknown>): number {
-    const block = this.#open.get(index);
-    if (!block) return 0;
+    let block = this.#open.get(index);
+    if (!block) {
+      const type = kindsOfWords.get(delta.type);
+      if (!type) return 0;
+      const told = this.open(index, { type });
+      block = this.#open.get(index);
+      if (!block) return told;
+    }
     switch (delta.type) {
       case 'text_delta':
         return block.kind === 'text' ? this.#tellText(delta.text) : 0;

@@ -108,7 +108,6 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#reason = reason;
     this.#stopSequence = stopSequence;
     this.#begin();
-    this.#closeAll();
   }
 
   /** The settled numbers are told at the end. */

@@ -29,6 +29,7 @@ export function anthropicCount(request: CountRequest, headers: Headers): Count {
   const same = { write: (target: CountTarget) => writeCount(request, manners, target), read };
   return {
     ask: request.ask,
+    images: imagesIn(request.body),
     crossTo: (dialect) => (upstreamDialect(dialect) === anthropicUpstream ? same : undefined),
   };
 }

@@ -2,7 +2,7 @@
 import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
 import { malformed } from '../failure.ts';
 import { finishWords } from '../translation.ts';
-import { messageId, renameModel } from './answer-words.ts';
+import { messageId, nameCall, renameModel } from './answer-words.ts';
 import { charactersOfBlock } from './length.ts';
 import { finishReasonOf, noStopReason, parseMessage } from './reader.ts';
 import { readUsage, writeUsage } from './usage.ts';
@@ -14,6 +14,7 @@ export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | U
   const { content: said, ...rest } = fields;
   const { stop_reason: reason, model: upstreamModel } = rest;
   if (typeof reason !== 'string') return malformed(noStopReason);
+  for (const block of content) nameCall(block);
   const hasTools = content.some(({ type }) => type === 'tool_use');
   const facts: ReplyFacts = {
     usage: readUsage(fields.usage),

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { checkAnthropicStream } from '../../../tests/support/stream-checks.ts';
 import { noUsage } from '../../core/usage.ts';
 import { AnthropicPassThrough } from './pass-through.ts';
+import { readReply } from './pass-through-reply.ts';
 
 const identity = {
   id: 'chatcmpl-0123456789abcdef',
@@ -115,4 +116,36 @@ describe('an Anthropic stream that passes through', () => {
     push([begin], relay);
     expect(relay.keepAlive()).toBe('event: ping\ndata: {"type":"ping"}\n\n');
   });
+});
+
+test('a streamed call that has no id gets one that its client can answer', () => {
+  const call = (id: string) => ({ type: 'tool_use', id, name: 'look', input: {} });
+  const start = (index: number, id: string) => ({
+    type: 'content_block_start',
+    index,
+    content_block: call(id),
+  });
+  const { parts } = push([begin, start(0, ''), start(1, 'toolu_1')]);
+  expect(parts[1]).toMatch(/"content_block":{"type":"tool_use","id":"toolu_\w{24}","name":"look"/);
+  expect(parts[2]).toContain('"id":"toolu_1"');
+});
+
+test('a call of a whole reply that has no id gets one that its client can answer', () => {
+  const call = { type: 'tool_use', id: '', name: 'look', input: {} };
+  const content = [call, { ...call, id: 'toolu_1' }];
+  const whole = { ...message, content, stop_reason: 'tool_use' };
+  const reply = readReply(JSON.stringify(whole), identity);
+  if (!('write' in reply)) throw new Error(reply.message);
+  expect(JSON.parse(reply.write(closing))).toMatchObject({
+    content: [{ id: expect.stringMatching(/^toolu_\w{24}$/) }, { id: 'toolu_1' }],
+  });
+});
+
+test('a second report that has nothing to say about the end does not take it back', () => {
+  const first = end({ delta: { stop_reason: 'max_tokens', stop_sequence: null } });
+  const second = end({ delta: { stop_reason: null }, usage: { output_tokens: 7 } });
+  const { relay } = push([begin, ...hello, first, second, over]);
+  const [last = ''] = relay.close(closing).split('\n\n');
+  expect(JSON.parse(last.slice(last.indexOf('{')))).toEqual({ ...second, delta: first.delta });
+  expect(relay.facts).toMatchObject({ finishReason: 'length', usage: { outputTokens: 7 } });
 });

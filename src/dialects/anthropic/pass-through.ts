@@ -16,7 +16,7 @@ import type {
 import { parseExact } from '../exact-json.ts';
 import { failureInside, malformed, readErrorObject } from '../failure.ts';
 import { finishWords } from '../translation.ts';
-import { messageId, renameModel } from './answer-words.ts';
+import { messageId, nameCall, renameModel } from './answer-words.ts';
 import { anthropicWords, eventText } from './client-stream.ts';
 import { charactersOfBlock, charactersOfDelta } from './length.ts';
 import { finishReasonOf, noStopReason, startedAgain, unreadable } from './reader.ts';
@@ -29,6 +29,10 @@ class StreamFacts implements ReplyFacts {
 
   get usage(): Usage | undefined {
     return this.reported.usage;
+  }
+
+  get isEstimate(): boolean {
+    return this.reported.isEstimate;
   }
 
   get outputCharacters(): number {
@@ -55,6 +59,8 @@ export class AnthropicPassThrough implements StreamRelay {
   #hasTools = false;
   /** `message_delta` waits for the settled numbers, in case it has none of its own. */
   #held: Event | undefined;
+  /** What the last event that had a reason said about the end. */
+  #end: unknown;
 
   constructor(identity: ReplyIdentity, inputTokensEstimate: number) {
     this.#identity = identity;
@@ -85,8 +91,10 @@ export class AnthropicPassThrough implements StreamRelay {
   #take(fields: Record<string, unknown>, data: string): string {
     switch (fields.type) {
       case 'content_block_start':
-        this.#takeBlock(fields.content_block);
-        return this.#forward(fields, data);
+        return this.#forward(
+          fields,
+          this.#takeBlock(fields.content_block) ? JSON.stringify(fields) : data,
+        );
       case 'content_block_delta':
         this.#facts.reported.characters += charactersOfDelta(fields.delta);
         return this.#forward(fields, data);
@@ -131,10 +139,12 @@ export class AnthropicPassThrough implements StreamRelay {
     return eventText('message_start', { ...fields, message: own });
   }
 
-  #takeBlock(block: unknown): void {
-    if (!isObject(block)) return;
+  /** True if the block had to be mended. */
+  #takeBlock(block: unknown): boolean {
+    if (!isObject(block)) return false;
     if (block.type === 'tool_use') this.#hasTools = true;
     this.#facts.reported.characters += charactersOfBlock(block);
+    return nameCall(block);
   }
 
   #takeEnd(event: Event): string {
@@ -144,9 +154,17 @@ export class AnthropicPassThrough implements StreamRelay {
     const reason = isObject(delta) ? delta.stop_reason : undefined;
     if (typeof reason === 'string') {
       this.#facts.finishReason = finishWords[finishReasonOf(reason, this.#hasTools)];
+      this.#end = delta;
     }
-    this.#held = event;
+    this.#held = typeof reason === 'string' ? event : this.#endAgain(event);
     return earlier;
+  }
+
+  /** Clients take the last report: one that has nothing to say about the end repeats it. */
+  #endAgain(event: Event): Event {
+    if (this.#end === undefined) return event;
+    const fields = { ...event.fields, delta: this.#end };
+    return { fields, data: JSON.stringify(fields) };
   }
 
   #stop(): string {

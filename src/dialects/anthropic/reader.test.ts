@@ -46,6 +46,29 @@ describe('a stream of Anthropic', () => {
     expect([told.said, told.finishReason, finished]).toEqual(['Hi', 'stop', true]);
   });
 
+  test('ends as it said, though a second report has nothing to say about it', () => {
+    const { told, failure } = hear([begin, ...text(0, 'Hi'), end('max_tokens'), end(null), over]);
+    expect([failure, told.finishReason]).toEqual([undefined, 'length']);
+  });
+
+  test('may leave out the opening of a block of words', () => {
+    const { told } = hear([
+      begin,
+      delta(0, { type: 'thinking_delta', thinking: 'Hm.' }),
+      stop(0),
+      delta(1, { type: 'text_delta', text: 'H' }),
+      delta(1, { type: 'text_delta', text: 'i' }),
+      delta(2, { type: 'input_json_delta', partial_json: '{}' }),
+      end('end_turn'),
+      over,
+    ]);
+    expect([told.thought, told.said, told.calls, told.finishReason]).toEqual([
+      ...['Hm.', 'Hi'],
+      [],
+      'stop',
+    ]);
+  });
+
   test('may carry the whole input of a tool at its start, and repeat it in pieces', () => {
     const block = { type: 'tool_use', id: 'toolu_1', name: 'look', input: { a: 1 } };
     const piece = { type: 'input_json_delta', partial_json: '{"a":1}' };

@@ -97,7 +97,8 @@ export class AnthropicStreamReader implements StreamReader {
   #takeEnd({ delta, usage }: Record<string, unknown>): UpstreamFailure | undefined {
     this.#usage.end(usage);
     this.#tellUsage();
-    if (isObject(delta)) this.#end = { ...this.#end, ...delta };
+    // A second report may have nothing to say about the end.
+    if (isObject(delta) && typeof delta.stop_reason === 'string') this.#end = delta;
     return undefined;
   }
 
@@ -110,8 +111,8 @@ export class AnthropicStreamReader implements StreamReader {
   }
 
   #tellUsage(): void {
-    const { usage } = this.#usage;
-    if (usage) this.#to.usage(usage);
+    const { usage, isEstimate } = this.#usage;
+    if (usage) this.#to.usage(usage, isEstimate);
   }
 }
 

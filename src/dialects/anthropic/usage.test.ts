@@ -68,6 +68,16 @@ describe('the usage of a stream', () => {
     expect(stream.usage?.outputTokens).toBe(100);
   });
 
+  test('that was counted stays so, though another report leaves it out', () => {
+    const stream = new StreamUsage();
+    stream.begin({ input_tokens: 43, output_tokens: 3 });
+    stream.characters = 403;
+    expect(stream.isEstimate).toBe(true);
+    stream.end({ output_tokens: 20 });
+    stream.end(undefined);
+    expect([stream.usage?.outputTokens, stream.isEstimate]).toEqual([20, false]);
+  });
+
   test('is unknown while nobody counted the prompt', () => {
     const stream = new StreamUsage();
     stream.characters = 403;

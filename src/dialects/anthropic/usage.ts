@@ -40,7 +40,7 @@ export class StreamUsage {
 
   /** The report of `message_delta`: it corrects the first, and leaves out what did not change. */
   end(raw: unknown): void {
-    this.#isFinal = isObject(raw) && typeof raw.output_tokens === 'number';
+    this.#isFinal ||= isObject(raw) && typeof raw.output_tokens === 'number';
     this.#lay(raw);
   }
 
@@ -49,6 +49,11 @@ export class StreamUsage {
     if (read === undefined || this.#isFinal) return read;
     const delivered = Math.floor(this.characters / charactersPerToken);
     return delivered > read.outputTokens ? { ...read, outputTokens: delivered } : read;
+  }
+
+  /** Whether the output is guessed, or a placeholder still. */
+  get isEstimate(): boolean {
+    return !this.#isFinal;
   }
 
   #lay(raw: unknown): void {

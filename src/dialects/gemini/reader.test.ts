@@ -70,12 +70,25 @@ describe('the end of an answer', () => {
     expect(hear({ promptFeedback: { safetyRatings: [] } }).reader.finished).toBe(false);
   });
 
-  test('nothing is told after it but usage', () => {
-    const late = { ...says([{ text: 'more' }], 'STOP'), usageMetadata: { promptTokenCount: 3 } };
+  test('usage may follow it, and half an event', () => {
+    const late = { ...says([{ text: '' }], 'STOP'), usageMetadata: { promptTokenCount: 3 } };
     const { told, failure } = hear(ends('STOP'), late, 'half a {');
     expect(failure).toBeUndefined();
     expect(told.order).toEqual(['finish']);
     expect(told.lastUsage?.inputTokens).toBe(3);
+  });
+
+  test('stands in every chunk of older models, and only the last one means it', () => {
+    const { told, reader } = hear(...['1', ' 2', ' 3'].map((text) => says([{ text }], 'STOP')));
+    expect([told.said, told.finishReason, reader.finished]).toEqual(['1 2 3', 'stop', true]);
+    const calls = ['f', 'g'].map((name) => says([{ functionCall: { name, args: {} } }], 'STOP'));
+    const called = hear(...calls, ends('STOP')).told;
+    expect(called.calls.map(({ name }) => name)).toEqual(['f', 'g']);
+    expect(called.finishReason).toBe('tool_calls');
+    expect(hear(says([{ text: '1' }], 'STOP'), ends('SAFETY')).told).toMatchObject({
+      said: '1',
+      finishReason: 'content_filter',
+    });
   });
 
   test('is not there before it is said', () => {

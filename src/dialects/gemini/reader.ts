@@ -10,6 +10,11 @@ import { finishReasonOf, mistakeIn } from './finish.ts';
 import { PartialArguments } from './partial-arguments.ts';
 import { readUsage } from './usage.ts';
 
+/** An empty text may carry a signature, and says nothing else. */
+function saysAnything(part: unknown): boolean {
+  return isObject(part) && part.text !== '';
+}
+
 function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
 }
@@ -49,9 +54,9 @@ export class GeminiReader implements StreamReader {
     if (error !== undefined && error !== null) return readErrorObject(chunk);
     const usage = usageMetadata === undefined ? undefined : readUsage(usageMetadata);
     if (usage !== undefined) this.#to.usage(usage);
-    if (this.#finished) return undefined;
     const [first]: unknown[] = Array.isArray(candidates) ? candidates : [];
     if (isObject(first)) return this.#takeCandidate(first);
+    if (this.#finished) return undefined;
     if (isObject(promptFeedback) && isText(promptFeedback.blockReason)) {
       this.#finished = true;
       this.#to.finish('content_filter', null);
@@ -62,6 +67,9 @@ export class GeminiReader implements StreamReader {
   #takeCandidate(candidate: Record<string, unknown>): UpstreamFailure | undefined {
     const { content, finishReason, finishMessage, groundingMetadata } = candidate;
     const parts = isObject(content) && Array.isArray(content.parts) ? content.parts : [];
+    // Its older models end every chunk with STOP, which is the end only if nothing else follows.
+    const isStop = finishReason === undefined || finishReason === 'STOP';
+    if (this.#finished && isStop && !parts.some(saysAnything)) return undefined;
     for (const part of parts) if (isObject(part)) this.#takePart(part);
     if (this.#openCall?.isTooLarge) {
       return malformed('The upstream sent arguments of a tool that are too large.');

@@ -20,6 +20,8 @@ export interface ChatRequest {
   readonly source: Source | null;
   /** `stream_options.include_usage`, or OpenRouter's `usage.include`. */
   readonly includeUsage: boolean;
+  /** Whose it is; null where nobody else sends any. */
+  readonly tenantId: string | null;
 }
 
 /** `expectsUsage`: the client wants to be told without saying so. */
@@ -27,6 +29,7 @@ export function readChatRequest(
   value: Record<string, unknown>,
   source: Source,
   expectsUsage = false,
+  tenantId: string | null = null,
 ): ChatRequest {
   if (!validator.Check(value)) {
     const [problem] = explain(chatSchema, value);
@@ -59,6 +62,7 @@ export function readChatRequest(
     body,
     source: body === value ? source : null,
     includeUsage: expectsUsage || asksForUsage(value),
+    tenantId,
   };
 }
 

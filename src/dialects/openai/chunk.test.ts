@@ -176,9 +176,36 @@ describe('tool calls:', () => {
     expect(second?.delta).toEqual(call({ index: 0, function: { arguments: '' } }));
   });
 
-  test('an absurd index is replaced', () => {
-    const [first] = repairDeltas(call({ ...opening, index: 4_000_000_000 }));
+  test.each([4_000_000_000, 1, -1, null])('index %j of the first call is replaced', (index) => {
+    const [first, second] = repairDeltas(
+      call({ ...opening, index }),
+      call({ index, function: { arguments: '{}' } }),
+    );
     expect(first).toEqual({ changed: true, delta: call(opening) });
+    expect(second).toEqual({ changed: true, delta: call(later) });
+  });
+
+  test('without an index they are told apart by their ids', () => {
+    const piece = { index: null, id: 'a', function: { arguments: '{}' } };
+    const [, second] = repairDeltas(call({ ...opening, id: 'a', index: null }), call(piece));
+    expect(second).toEqual({ changed: true, delta: call(later) });
+  });
+
+  test('those that got no arguments are closed with none, unless they were cut', () => {
+    const other = { ...opening, index: 1, id: 'b' };
+    const custom = { index: 2, id: 'c', type: 'custom', custom: { name: 'h', input: '' } };
+    const lastDelta = (finish_reason: string) => {
+      const deltas = [call(opening), call(other), call(custom), call(later)];
+      const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta }] }));
+      const last = { choices: [{ index: 0, delta: {}, finish_reason }] };
+      return repairAll(...(JSON.parse(JSON.stringify([...chunks, last])) as object[])).at(-1)
+        ?.chunk;
+    };
+    const closed = { index: 1, function: { arguments: '{}' } };
+    expect(lastDelta('tool_calls')).toMatchObject({ choices: [{ delta: call(closed) }] });
+    expect(lastDelta('stop')).toMatchObject({ choices: [{ delta: call(closed) }] });
+    expect(lastDelta('length')).toMatchObject({ choices: [{ delta: {} }] });
+    expect(JSON.stringify(lastDelta('length'))).not.toContain('tool_calls');
   });
 });
 
@@ -199,6 +226,10 @@ describe('the finish reason', () => {
     ['eos', 'stop'],
     ['end_turn', 'stop'],
     ['STOP_SEQUENCE', 'stop'],
+    ['STOP', 'stop'],
+    ['LENGTH', 'length'],
+    ['COMPLETE', 'stop'],
+    ['TOOL_CALL', 'tool_calls'],
     ['model_length', 'length'],
     ['max_tokens', 'length'],
     ['function_call', 'tool_calls'],

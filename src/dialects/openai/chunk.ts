@@ -55,9 +55,15 @@ export class ChunkRepair {
       changed = true;
     }
     if (this.#repairDelta(delta, index)) changed = true;
+    if (choice.usage !== undefined) {
+      choice.usage = undefined;
+      changed = true;
+    }
     const { finish_reason: raw } = choice;
     if (raw === null) return changed;
-    const reason = readFinishReason(raw, this.#tools.get(index)?.hasCalls ?? false);
+    const tools = this.#tools.get(index);
+    const reason = readFinishReason(raw, tools?.hasCalls ?? false);
+    if (reason === 'tool_calls' && tools?.complete(delta)) changed = true;
     if (reason === raw) return changed;
     choice.finish_reason = reason;
     return true;

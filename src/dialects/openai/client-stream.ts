@@ -21,6 +21,8 @@ export class OpenAiStreamWriter implements StreamWriter {
   /** The last proof told, until a call takes it. */
   #signature = '';
   #images = 0;
+  /** Said last: behind a finish there may be more words after all. */
+  #finish = '';
 
   constructor(identity: ReplyIdentity, options: OpenAiClientOptions) {
     this.#identity = identity;
@@ -93,7 +95,7 @@ export class OpenAiStreamWriter implements StreamWriter {
 
   finish(reason: FinishReason): void {
     this.#open();
-    this.#out += `${this.#head}{},"finish_reason":"${finishWords[reason]}"}]}\n\n`;
+    this.#finish = `${this.#head}{},"finish_reason":"${finishWords[reason]}"}]}\n\n`;
   }
 
   /** The settled numbers are told at the end. */
@@ -107,11 +109,11 @@ export class OpenAiStreamWriter implements StreamWriter {
 
   close(closing: ReplyClosing): string {
     const done = 'data: [DONE]\n\n';
-    if (!this.#options.includeUsage) return done;
+    if (!this.#options.includeUsage) return this.#finish + done;
     const { id, created, model } = this.#identity;
     const usage = writeUsage(closing.usage, closing.costCredits);
     const chunk = { id, object: 'chat.completion.chunk', created, model, choices: [], usage };
-    return `data: ${JSON.stringify(chunk)}\n\n${done}`;
+    return `${this.#finish}data: ${JSON.stringify(chunk)}\n\n${done}`;
   }
 
   fail(error: GatewayError): string {

@@ -3,16 +3,23 @@ import { isObject } from '../../core/json.ts';
 
 /** The words other servers use, in OpenAI's. A word not listed stays as it is: never invent. */
 const finishReasons: ReadonlyMap<string, string> = new Map([
+  // Some shout them.
+  ['stop', 'stop'],
+  ['length', 'length'],
+  ['tool_calls', 'tool_calls'],
+  ['content_filter', 'content_filter'],
   ['eos', 'stop'],
   ['eos_token', 'stop'],
   ['end_turn', 'stop'],
   ['stop_sequence', 'stop'],
   ['pause_turn', 'stop'],
+  ['complete', 'stop'],
   ['model_length', 'length'],
   ['max_tokens', 'length'],
   ['model_context_window_exceeded', 'length'],
   ['function_call', 'tool_calls'],
   ['tool_use', 'tool_calls'],
+  ['tool_call', 'tool_calls'],
   ['refusal', 'content_filter'],
   ['safety', 'content_filter'],
   ['sensitive', 'content_filter'],

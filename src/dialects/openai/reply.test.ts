@@ -157,3 +157,16 @@ describe('no answer is', () => {
     expect(written(answer({ content: '' }, 'stop')).choices).toMatchObject([{ index: 0 }]);
   });
 });
+
+test('calls get the arguments that nobody can parse as none, unless the answer was cut', () => {
+  const bare = (body: object) => ({ id: 'a', type: 'function', function: { name: 'f', ...body } });
+  const shown = (body: object, reason: string) => {
+    const { choices } = written(answer({ tool_calls: [bare(body)] }, reason));
+    const [{ message }] = choices as [{ message: { tool_calls: unknown[] } }];
+    return message.tool_calls[0];
+  };
+  for (const body of [{}, { arguments: '' }, { arguments: null }]) {
+    expect(shown(body, 'stop')).toEqual(bare({ arguments: '{}' }));
+  }
+  expect(shown({ arguments: '' }, 'length')).toEqual(bare({ arguments: '' }));
+});

@@ -12,7 +12,7 @@ import { parseExact } from '../exact-json.ts';
 import { failureInside, malformed } from '../failure.ts';
 import { isChoiceIndex, removePrivateFields } from './chunk.ts';
 import { charactersIn, hideReasoning, readFinishReason, repairText } from './message.ts';
-import { repairToolCalls } from './tool-calls.ts';
+import { completeToolCalls, repairToolCalls } from './tool-calls.ts';
 import { usageIn, writeUsage } from './usage.ts';
 
 function repairMessage(raw: unknown): Record<string, unknown> {
@@ -38,7 +38,9 @@ interface RepairedChoice {
 export function repairChoice(choice: Record<string, unknown>, position: number): RepairedChoice {
   const message = repairMessage(choice.message);
   const index = isChoiceIndex(choice.index) ? choice.index : position;
-  const finishReason = readFinishReason(choice.finish_reason, message.tool_calls !== undefined);
+  const { tool_calls: calls } = message;
+  const finishReason = readFinishReason(choice.finish_reason, calls !== undefined);
+  if (finishReason === 'tool_calls' && Array.isArray(calls)) completeToolCalls(calls);
   choice.index = index;
   choice.message = message;
   choice.finish_reason = finishReason;

@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test';
 import { ToldAnswer } from '../../../tests/support/told-answer.ts';
-import { AnswerTeller } from './stream-reader.ts';
+import { AnswerTeller, OpenAiStreamReader } from './stream-reader.ts';
+import { openAiUpstream } from './upstream.ts';
 
 test.each([
   ['length', 'length'],
@@ -14,4 +15,29 @@ test.each([
   teller.tell({ content: 'Hi' });
   teller.finish(reason);
   expect(told.finishReason).toBe(word);
+});
+
+test('a finish reason that stands in every chunk is the end only where no words follow', () => {
+  const told = new ToldAnswer();
+  const reader = new OpenAiStreamReader(told);
+  const push = (delta: object, finish_reason: string) =>
+    reader.push({ event: null, data: JSON.stringify({ choices: [{ delta, finish_reason }] }) });
+  for (const content of ['1', ' 2', ' 3']) push({ content }, 'length');
+  push({ content: '' }, 'stop');
+  expect([told.said, told.finishReason, reader.finished]).toEqual(['1 2 3', 'length', true]);
+});
+
+test('calls of a whole answer are told apart, though all have the same index', () => {
+  const told = new ToldAnswer();
+  const call = (id: string, name: string, json: string) => ({
+    ...{ index: 0, id, type: 'function' },
+    function: { name, arguments: json },
+  });
+  const message = { content: null, tool_calls: [call('a', 'f', '{"x":1}'), call('b', 'g', '')] };
+  const choices = [{ index: 0, message, finish_reason: 'tool_calls' }];
+  expect(openAiUpstream.readReply(JSON.stringify({ choices }), told)).toBeUndefined();
+  expect(told.calls.map(({ id, name, arguments: json }) => [id, name, json])).toEqual([
+    ['a', 'f', '{"x":1}'],
+    ['b', 'g', '{}'],
+  ]);
 });

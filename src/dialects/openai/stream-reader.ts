@@ -9,6 +9,7 @@ import { EventTooLarge } from '../event-stream.ts';
 import { parseExact } from '../exact-json.ts';
 import { failureInside, malformed, readErrorObject } from '../failure.ts';
 import { ChunkRepair } from './chunk.ts';
+import { charactersIn } from './message.ts';
 import { isTerminator } from './stream.ts';
 import { mergeUsage, usageIn } from './usage.ts';
 
@@ -175,8 +176,10 @@ export class OpenAiStreamReader implements StreamReader {
   }
 
   #takeChoice({ delta, finish_reason: reason }: Record<string, unknown>): void {
-    if (this.#finished) return;
-    if (isObject(delta)) this.#teller.tell(delta);
+    const words = isObject(delta) ? delta : {};
+    // Some servers write a finish reason into every chunk: it is the end only if no words follow.
+    if (this.#finished && charactersIn(words) === 0) return;
+    this.#teller.tell(words);
     if (typeof reason !== 'string') return;
     this.#finished = true;
     this.#teller.finish(reason);

@@ -158,12 +158,9 @@ export class OpenAiPassThrough implements StreamRelay {
   }
 
   #takeUsage(chunk: Record<string, unknown>): boolean {
-    if ((chunk.usage === undefined || chunk.usage === null) && chunk.x_groq === undefined) {
-      return false;
-    }
     const usage = usageIn(chunk);
     if (usage !== undefined) this.#facts.usage = mergeUsage(this.#facts.usage, usage);
-    return true;
+    return usage !== undefined || (chunk.usage !== undefined && chunk.usage !== null);
   }
 
   #takeChoice({ index, delta, finish_reason: reason }: Record<string, unknown>): void {

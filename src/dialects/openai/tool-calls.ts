@@ -4,9 +4,6 @@ import { randomText } from '../../core/ids.ts';
 import { isObject } from '../../core/json.ts';
 import { EventTooLarge } from '../event-stream.ts';
 
-/** Clients keep calls in an array by index; beyond this an index would only make holes in it. */
-const callIndexMax = callsPerAnswerMax - 1;
-
 function newCallId(): string {
   return `call_${randomText(24)}`;
 }
@@ -34,11 +31,23 @@ function repairOpening(call: Record<string, unknown>, id: string): boolean {
 
 /** The calls of a whole message, complete as they are. */
 export function repairToolCalls(calls: readonly unknown[]): Record<string, unknown>[] {
-  return calls.filter(isObject).map((call) => {
+  return calls.filter(isObject).map((call, place) => {
     repairOpening(call, isText(call.id) ? call.id : newCallId());
     if (isObject(call.function)) repairArguments(call.function);
+    // Not OpenAI's here, and with some servers the same in every call.
+    if (call.index !== undefined) call.index = place;
     return call;
   });
+}
+
+/** What a tool without parameters is called with; no client can parse the empty text. */
+const noArguments = '{}';
+
+/** For a message that ended with its calls: one that was cut may have lost the arguments. */
+export function completeToolCalls(calls: readonly Record<string, unknown>[]): void {
+  for (const { function: body } of calls) {
+    if (isObject(body) && !isText(body.arguments)) body.arguments = noArguments;
+  }
 }
 
 interface OpenCall {
@@ -47,15 +56,16 @@ interface OpenCall {
   /** Where the client has it. */
   readonly index: number;
   name: string;
+  /** A function that nothing was told of but its name, so far. */
+  isBare: boolean;
 }
 
 /** The tool calls of one choice, put together delta by delta. */
 export class ToolCallAssembly {
   readonly #byUpstreamIndex = new Map<number, OpenCall>();
   readonly #byId = new Map<string, OpenCall>();
-  readonly #takenIndexes = new Set<number>();
+  readonly #calls: OpenCall[] = [];
   #last: OpenCall | undefined;
-  #nextIndex = 0;
   #namesLength = 0;
 
   get hasCalls(): boolean {
@@ -79,17 +89,35 @@ export class ToolCallAssembly {
         changed = true;
       }
       changed = repairArguments(body) || mended || changed;
+      if (isText(body.arguments) || call.custom !== undefined) open.isBare = false;
       touched.add(open);
       this.#last = open;
     }
     return changed;
   }
 
+  /** Adds to the delta that ends the choice what its calls lack; true if they lacked anything. */
+  complete(delta: Record<string, unknown>): boolean {
+    const bare = this.#calls.filter(({ isBare }) => isBare);
+    if (bare.length === 0) return false;
+    const calls = Array.isArray(delta.tool_calls) ? delta.tool_calls.filter(isObject) : [];
+    for (const call of bare) {
+      call.isBare = false;
+      const opening = calls.find(({ index }) => index === call.index)?.function;
+      if (isObject(opening)) opening.arguments = noArguments;
+      else calls.push({ index: call.index, function: { arguments: noArguments } });
+    }
+    delta.tool_calls = calls;
+    return true;
+  }
+
   #find(call: Record<string, unknown>, body: Record<string, unknown>): OpenCall | undefined {
     const byIndex =
       typeof call.index === 'number' ? this.#byUpstreamIndex.get(call.index) : undefined;
     if (byIndex !== undefined) return byIndex;
-    if (isText(call.id)) return call.index === undefined ? this.#byId.get(call.id) : undefined;
+    if (isText(call.id)) {
+      return typeof call.index === 'number' ? undefined : this.#byId.get(call.id);
+    }
     return isText(body.name) ? undefined : this.#last;
   }
 
@@ -110,22 +138,16 @@ export class ToolCallAssembly {
   }
 
   #open(call: Record<string, unknown>, body: Record<string, unknown>): OpenCall {
-    const wished = call.index;
-    const isFree =
-      typeof wished === 'number' &&
-      Number.isInteger(wished) &&
-      wished >= 0 &&
-      wished <= callIndexMax &&
-      !this.#takenIndexes.has(wished);
     const open: OpenCall = {
       upstreamId: isText(call.id) ? call.id : '',
-      index: isFree ? wished : this.#nextIndex,
+      // Clients keep calls in an array: a number left out would be a hole in it.
+      index: this.#calls.length,
       name: isText(body.name) ? body.name : '',
+      isBare: true,
     };
     this.#remember(open.upstreamId + open.name);
-    this.#takenIndexes.add(open.index);
-    this.#nextIndex = Math.max(this.#nextIndex, open.index + 1);
-    if (typeof wished === 'number') this.#byUpstreamIndex.set(wished, open);
+    this.#calls.push(open);
+    if (typeof call.index === 'number') this.#byUpstreamIndex.set(call.index, open);
     if (open.upstreamId !== '') this.#byId.set(open.upstreamId, open);
     return open;
   }
@@ -133,7 +155,7 @@ export class ToolCallAssembly {
   #remember(words: string): void {
     this.#namesLength += words.length;
     const isTooMuch = this.#namesLength > callNamesLengthMax;
-    if (isTooMuch || this.#takenIndexes.size >= callsPerAnswerMax) {
+    if (isTooMuch || this.#calls.length >= callsPerAnswerMax) {
       throw new EventTooLarge('more tool calls than anybody could run');
     }
   }

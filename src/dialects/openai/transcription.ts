@@ -55,7 +55,9 @@ function readFields(body: Record<string, unknown>): Transcript | UpstreamFailure
 
 /** `duration`, or what the usage says; null when neither is a length. */
 function readSeconds({ duration, usage }: Readonly<Record<string, unknown>>): number | null {
-  const told = [duration, isObject(usage) ? usage.seconds : undefined];
+  const used = isObject(usage) ? usage : {};
+  // Mistral has a name of its own for it.
+  const told = [duration, used.seconds, used.prompt_audio_seconds];
   for (const value of told) {
     // OpenAI wrote it in quotes for a while.
     const isText = typeof value === 'string' && /^\d+(?:\.\d+)?$/.test(value);

@@ -217,6 +217,17 @@ describe('what a vendor cannot take is put differently', () => {
     expect(Object.keys(asked({})).sort()).toEqual(['messages', 'model']);
   });
 
+  test('a name of a prompt’s cache is the tenant’s own under the vendor’s name, too', () => {
+    const value = { ...chat, prompt_cache_key: 'case-4711' };
+    const text = JSON.stringify(value);
+    const request = readChatRequest(value, { text, bytes: encoder.encode(text) }, false, 'acme');
+    const own = sent(request).prompt_cache_key;
+    expect(own).toMatch(/^[\w-]{43}$/);
+    const renamed = sent(request, target({ rename_params: { prompt_cache_key: 'cache' } }));
+    expect(renamed.cache).toBe(own);
+    expect(renamed).not.toHaveProperty('prompt_cache_key');
+  });
+
   test('usage is asked for in streams unless it comes by itself', () => {
     const asked = write({ stream: true, stream_options: { x: 1 } }, {});
     expect(asked.stream_options).toEqual({ x: 1, include_usage: true });

@@ -1,4 +1,5 @@
 import type { Quirks } from '../../config/provider-schema.ts';
+import { keepCachesApart } from '../cache-names.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { type Edits, editBody } from '../edit-body.ts';
 import { outputLimit } from '../output-limit.ts';
@@ -7,7 +8,7 @@ import { adaptMessages } from './upstream-messages.ts';
 
 type Body = ChatRequest['body'] & Record<string, unknown>;
 /** The part of a request that is in OpenAI's words. */
-export type Worded = Pick<ChatRequest, 'body' | 'source'>;
+export type Worded = Pick<ChatRequest, 'body' | 'source'> & Partial<Pick<ChatRequest, 'tenantId'>>;
 
 /** Words between the client and us; no upstream knows them. */
 const ours: ReadonlySet<string> = new Set([
@@ -55,6 +56,7 @@ export function writeChat(request: Worded, target: Target): UpstreamRequest {
       edits.response_format = { type: 'json_object' };
     }
   }
+  keepCachesApart(body, request.tenantId ?? null, edits);
   rename(body, quirks, edits);
   return { path: '/chat/completions', body: editBody(request, edits) };
 }
@@ -100,7 +102,7 @@ function rename(body: Body, quirks: Quirks, edits: Edits): void {
   if (quirks.rename_params === undefined) return;
   for (const [name, theirs] of Object.entries(quirks.rename_params)) {
     if (body[name] === undefined || body[name] === null) continue;
-    edits[theirs] = body[name];
+    edits[theirs] = name in edits ? edits[name] : body[name];
     edits[name] = undefined;
   }
 }

@@ -92,6 +92,13 @@ test('usage that is only among the fields of Groq is found, and counted once', (
   expect(usageIn({ usage: null })).toBeUndefined();
 });
 
+test('usage that is only in the choice that ends is found, as Moonshot sends it', () => {
+  const ending = { index: 0, delta: {}, finish_reason: 'stop', usage: report(10, 5, cached(4)) };
+  expect(usageIn({ choices: [ending] })).toEqual(usage(6, 4, 0, 5));
+  expect(usageIn({ choices: [ending], usage: report(10, 6) })).toEqual(usage(10, 0, 0, 6));
+  expect(usageIn({ choices: [null] })).toBeUndefined();
+});
+
 describe('of several reports', () => {
   test('the last one counts', () => {
     expect(mergeUsage(usage(10, 0, 0, 1), usage(10, 0, 0, 9))).toEqual(usage(10, 0, 0, 9));

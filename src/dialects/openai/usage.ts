@@ -54,11 +54,16 @@ export function readUsage(raw: unknown): Usage | undefined {
   };
 }
 
-/** The usage of a chunk or a body; Groq may have it only among its own fields. */
+/**
+ * The usage of a chunk or a body; Groq may have it only among its own fields, Moonshot only in the
+ * choice that ends.
+ */
 export function usageIn(body: Record<string, unknown>): Usage | undefined {
   const usage = readUsage(body.usage);
-  if (usage !== undefined || body.x_groq === undefined) return usage;
-  return isObject(body.x_groq) ? readUsage(body.x_groq.usage) : undefined;
+  if (usage !== undefined) return usage;
+  if (isObject(body.x_groq)) return readUsage(body.x_groq.usage);
+  const [choice]: unknown[] = Array.isArray(body.choices) ? body.choices : [];
+  return isObject(choice) && choice.usage !== undefined ? readUsage(choice.usage) : undefined;
 }
 
 /**

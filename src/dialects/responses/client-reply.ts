@@ -15,6 +15,7 @@ export class ResponsesReplyWriter extends OutputWriter implements ReplyWriter {
   }
 
   write(closing: ReplyClosing): string {
+    this.endItems();
     const outcome = ended(this.reason, this.output, closing);
     return JSON.stringify(this.#echo.write(this.#identity, outcome));
   }

@@ -32,6 +32,7 @@ export class ResponsesStreamWriter extends OutputWriter implements StreamWriter 
   }
 
   close(closing: ReplyClosing): string {
+    this.endItems();
     const outcome = ended(this.reason, this.output, closing);
     const response = this.#echo.write(this.#identity, outcome);
     this.say(`response.${outcome.status}`, { response });

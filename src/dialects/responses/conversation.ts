@@ -22,7 +22,7 @@ export function responsesConversation(
   const same: Crossing = {
     write: (target) => passResponse(request, target),
     openStream: (identity) => new ResponsesPassThrough(identity, words, echo),
-    readReply: passReply,
+    readReply: (text, identity) => passReply(text, identity, echo),
   };
   const client = responsesClient(body, echo);
   return {

@@ -253,7 +253,11 @@ describe('an upstream that sends odd things', () => {
   test('as a whole answer is a failure, or one that can be written', () => {
     fc.assert(
       fc.property(value.typed, (fields) => {
-        const reply = passReply(JSON.stringify({ ...whole, ...(fields as object) }), identity);
+        const reply = passReply(
+          JSON.stringify({ ...whole, ...(fields as object) }),
+          identity,
+          echo,
+        );
         if ('write' in reply) expect(JSON.parse(reply.write(closing)).model).toBe('a/b');
       }),
       { numRuns: 1_000 },

@@ -151,7 +151,11 @@ export abstract class OutputWriter implements AnswerListener {
 
   finish(reason: FinishReason): void {
     this.reason = reason;
-    this.#endAll(isIncomplete(reason) ? 'incomplete' : 'completed');
+  }
+
+  /** No more words follow the finish. */
+  protected endItems(): void {
+    this.#endAll(isIncomplete(this.reason) ? 'incomplete' : 'completed');
   }
 
   /** The settled numbers are told at the end. */

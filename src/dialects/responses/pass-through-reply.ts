@@ -4,8 +4,13 @@ import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../
 import { parseExact } from '../exact-json.ts';
 import { failureInside, malformed, readErrorObject } from '../failure.ts';
 import { PassedOutput, passedFacts, signResponse } from './passed-response.ts';
+import type { Echo } from './response-object.ts';
 
-export function passReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure {
+export function passReply(
+  text: string,
+  identity: ReplyIdentity,
+  echo: Echo,
+): ReplyRelay | UpstreamFailure {
   const response = parseExact(text);
   if (!isObject(response)) {
     const start = text.trim().slice(0, 200);
@@ -26,5 +31,5 @@ export function passReply(text: string, identity: ReplyIdentity): ReplyRelay | U
     outputCharacters: output.characters,
     failure: undefined,
   };
-  return { facts, write: (closing) => signResponse(response, identity, usage, closing) };
+  return { facts, write: (closing) => signResponse(response, identity, usage, closing, echo) };
 }

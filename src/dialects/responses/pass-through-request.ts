@@ -1,4 +1,5 @@
 /** A Responses client's request for an upstream of that kind: the same words, edited as needed. */
+import { keepCachesApart } from '../cache-names.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { type Edits, editBody } from '../edit-body.ts';
 import { outputLimit } from '../output-limit.ts';
@@ -27,6 +28,7 @@ export function passResponse(request: ResponsesRequest, target: Target): Upstrea
     edits[name] = undefined;
     dropped.add(name);
   };
+  keepCachesApart(body, request.tenantId, edits);
   askForThoughts(body, target, edits);
   const reasons = setEffort(body, target, edits, drop);
   if (reasons && target.quirks.sampling_while_reasoning === 'drop') {

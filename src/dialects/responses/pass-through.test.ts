@@ -116,6 +116,14 @@ describe('a streamed response that passes through', () => {
     expect(said).toEndWith(`event: response.novelty\ndata: ${odd}\n\n`);
   });
 
+  test('begins with its announcement, whatever comes before it', () => {
+    const alive = 'event: keepalive\ndata: {"type":"keepalive","sequence_number":0}\n\n';
+    const { relay, said } = push(alive + stream);
+    expect(said).toStartWith('event: response.created\n');
+    const seen = checkResponsesStream(said + relay.close(closing));
+    expect(seen).toMatchObject({ ended: 'whole', text: 'Hello there' });
+  });
+
   test('is numbered by us where its own numbers do not rise by one', () => {
     const unnumbered = stream.replace(/"sequence_number":\d+/g, '"sequence_number":0');
     const { relay, said } = push(unnumbered);
@@ -174,7 +182,8 @@ describe('a streamed response that passes through', () => {
 });
 
 describe('a whole response that passes through', () => {
-  const read = (fields: object) => passReply(JSON.stringify({ ...whole, ...fields }), identity);
+  const read = (fields: object) =>
+    passReply(JSON.stringify({ ...whole, ...fields }), identity, echo);
 
   test('is the same but for our names and the cost', () => {
     const reply = read({});
@@ -208,7 +217,20 @@ describe('a whole response that passes through', () => {
     expect(read(fields)).toMatchObject({ kind });
   });
 
+  test('names the prompt as its client did, not as the upstream knows it', () => {
+    const asked = echoOf({ input: 'Hi', prompt_cache_key: 'case-4711' });
+    const told = { ...whole, prompt_cache_key: 'another-name' };
+    const reply = passReply(JSON.stringify(told), identity, asked);
+    if (!('write' in reply)) throw new Error(reply.message);
+    expect(JSON.parse(reply.write(closing)).prompt_cache_key).toBe('case-4711');
+    const relay = new ResponsesPassThrough(identity, responsesWords(asked), asked);
+    const { said } = push(streamOf(told as unknown as WholeResponse), relay);
+    const heard = said + relay.close(closing);
+    expect(heard).toContain('"prompt_cache_key":"case-4711"');
+    expect(heard).not.toContain('another-name');
+  });
+
   test('cut is no answer', () => {
-    expect(passReply('{"id":"resp_1","outp', identity)).toMatchObject({ kind: 'malformed' });
+    expect(passReply('{"id":"resp_1","outp', identity, echo)).toMatchObject({ kind: 'malformed' });
   });
 });

@@ -83,7 +83,7 @@ export class ResponsesPassThrough implements StreamRelay {
     this.#ended = true;
     if (!this.#last) return '';
     const { type, fields, response } = this.#last;
-    const own = signResponse(response, this.#identity, this.#facts.usage, closing);
+    const own = signResponse(response, this.#identity, this.#facts.usage, closing, this.#echo);
     const { response: _, type: __, sequence_number: ___, ...rest } = fields;
     const event = eventText(type, this.#number, rest);
     return `${event.slice(0, -3)},"response":${own}}\n\n`;
@@ -126,7 +126,7 @@ export class ResponsesPassThrough implements StreamRelay {
     if (failure) return this.#break(failure);
     // A second beginning behind words would be another answer.
     if (this.#started) return '';
-    const own = signResponse(response, this.#identity, undefined, null);
+    const own = signResponse(response, this.#identity, undefined, null, this.#echo);
     const text = eventText(type, this.#number, {});
     this.#number += 1;
     return `${text.slice(0, -3)},"response":${own}}\n\n`;
@@ -149,6 +149,8 @@ export class ResponsesPassThrough implements StreamRelay {
   #forward(type: string, fields: Fields, data: string): string {
     if (type === '' && fields.error !== undefined) return this.#break(readErrorObject(fields));
     if (!isPlainType.test(type)) return '';
+    // Clients expect the announcement first: what keeps a connection alive before it is not passed.
+    if (this.#number === 0 && !type.startsWith('response.')) return '';
     this.#facts.output.take(type, fields);
     if (this.#facts.output.isFull) {
       return this.#break(malformed('The upstream sent an answer of too many items.'));

@@ -4,7 +4,7 @@ import { isObject } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
 import { renameModel } from '../anthropic/answer-words.ts';
 import type { ReplyClosing, ReplyIdentity } from '../dialect.ts';
-import { responseId, writeUsage } from './response-object.ts';
+import { type Echo, responseId, writeUsage } from './response-object.ts';
 import { readUsage } from './usage.ts';
 
 type Fields = Record<string, unknown>;
@@ -70,8 +70,11 @@ export function signResponse(
   { id, model, created }: ReplyIdentity,
   reported: Usage | undefined,
   closing: ReplyClosing | null,
+  { cacheKey }: Echo,
 ): string {
   const { output, model: upstreamModel, usage, ...rest } = response;
+  // The upstream knows it by another name.
+  if ('prompt_cache_key' in rest) rest.prompt_cache_key = cacheKey;
   const counted = closing && countedUsage(usage, reported, closing);
   const own = { ...rest, usage: counted, id: responseId(id), model, created_at: created };
   // Fields beside the output may name the model that answered.

@@ -16,11 +16,14 @@ export interface ResponsesRequest {
   readonly body: ResponsesBody;
   /** What the client sent, as long as it says the same as `body`. */
   readonly source: Source | null;
+  /** Whose it is; null where nobody else sends any. */
+  readonly tenantId: string | null;
 }
 
 export function readResponsesRequest(
   value: Record<string, unknown>,
   source: Source,
+  tenantId: string | null = null,
 ): ResponsesRequest {
   refuseState(value);
   if (!validator.Check(value)) throw misfit(responsesSchema, value, '');
@@ -43,7 +46,7 @@ export function readResponsesRequest(
     search: readSearch(value),
     skills: value.skills ?? [],
   };
-  return { ask, body: value, source };
+  return { ask, body: value, source, tenantId };
 }
 
 /** What would need an earlier response, or something else that is kept elsewhere. */

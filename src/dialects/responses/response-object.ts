@@ -89,6 +89,8 @@ export function writeUsage(usage: Usage, costCredits: number) {
 
 /** The fields of a request that its response repeats. */
 export interface Echo {
+  /** By what the client names its prompt. */
+  readonly cacheKey: string | null;
   write(identity: StreamIdentity, outcome: Outcome): object;
 }
 
@@ -120,6 +122,7 @@ export function echoOf(body: ResponsesBody): Echo {
     user: body.user ?? null,
   };
   return {
+    cacheKey: asked.prompt_cache_key,
     write: ({ id, created, model }, outcome) => ({
       id: responseId(id),
       object: 'response',

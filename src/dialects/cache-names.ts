@@ -1,0 +1,27 @@
+import type { Edits } from './edit-body.ts';
+
+/** By what clients name a prompt that a provider shall keep warm: OpenAI's word, and vLLM's. */
+export const cacheNames = ['prompt_cache_key', 'cache_salt'];
+
+/**
+ * Tenants share the operator's accounts, and with them the caches there. Whoever could use another
+ * one's name would learn from speed and price what was asked under it, so each name goes on as one
+ * of the tenant's own: 43 characters where OpenAI takes 64.
+ */
+export function keepCachesApart(
+  body: Readonly<Record<string, unknown>>,
+  tenantId: string | null,
+  edits: Edits,
+): void {
+  if (tenantId === null) return;
+  for (const name of cacheNames) {
+    const chosen = body[name] ?? null;
+    if (chosen !== null) edits[name] = nameWithin(tenantId, chosen);
+  }
+}
+
+/** No tenant's id has a line break, so no two of them give the same text. */
+function nameWithin(tenantId: string, chosen: unknown): string {
+  const text = `${tenantId}\n${JSON.stringify(chosen)}`;
+  return new Bun.CryptoHasher('sha256').update(text).digest('base64url');
+}
