@@ -2,6 +2,7 @@ import { type FreshSecrets, firstStart } from './auth/first-start.ts';
 import { repeatAll } from './chores.ts';
 import type { Config, Model } from './config/config.ts';
 import { HttpServer } from './http/server.ts';
+import { storeAway } from './store/away.ts';
 import { openStore, type Store } from './store/open.ts';
 import type { Log } from './telemetry/log.ts';
 import { furnish } from './wire/furnish.ts';
@@ -39,7 +40,13 @@ export async function build(
   const isDraining = () => server.draining;
   const { models, routes } = furnish(config, lasting, isDraining);
   const answers = telemetry.answers;
-  const server: HttpServer = new HttpServer({ routes, authenticator, log, answers });
+  const server: HttpServer = new HttpServer({
+    routes,
+    authenticator,
+    log,
+    answers,
+    explain: storeAway,
+  });
   telemetry.measure(books, health, () => server.openRequests);
   const chores = repeatAll(lasting.chores());
   let running = config;
@@ -61,7 +68,11 @@ export async function build(
       return { config: next, needRestart, models: furnished.models.length };
     },
     async drain(seconds) {
-      await Promise.all([server.drain(seconds), lasting.jobs.stop(seconds)]);
+      const cutShort = () => {
+        lasting.jobs.breakOff();
+        lasting.watch.end();
+      };
+      await Promise.all([server.drain(seconds, cutShort), lasting.jobs.stop(seconds)]);
       chores.stop();
       await lasting.recollection.idempotency.close();
       await retention?.stop();

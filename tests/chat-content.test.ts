@@ -141,3 +141,57 @@ describe('names that poison objects', () => {
     expect((await gateway.get('/api/v1/keys')).status).toBe(403);
   });
 });
+
+describe('the address of an image', () => {
+  const inner = [
+    'http://127.0.0.1:8080/a.png',
+    'http://2130706433/a.png',
+    'HTTPS://localhost/a.png',
+    'http://169.254.169.254/latest/meta-data/',
+    'http://[::ffff:7f00:1]/a.png',
+    'http://metadata.google.internal/',
+    'http://gpu-1:8000/a.png',
+    'http://public.example\\@127.0.0.1/a.png',
+    'http://public.example:6379/a.png',
+  ];
+  /** The ways to name one: where it is posted, with what, and what a refusal calls it. */
+  const doors: [string, string, (url: string) => object, string | undefined][] = [
+    [
+      'a chat',
+      '/v1/chat/completions',
+      (url) => ({ messages: [user([{ type: 'image_url', image_url: { url } }])] }),
+      'messages[0].content[0].image_url.url',
+    ],
+    [
+      'a response',
+      '/v1/responses',
+      (url) => ({ input: [user([{ type: 'input_image', image_url: url }])] }),
+      'input[0].content[0].image_url',
+    ],
+    [
+      'a message',
+      '/v1/messages',
+      (url) => ({
+        max_tokens: 9,
+        messages: [user([{ type: 'image', source: { type: 'url', url } }])],
+      }),
+      undefined,
+    ],
+  ];
+  const user = (content: object[]) => ({ role: 'user', content });
+
+  test.each(doors)('in %s goes on when it is public', async (_, path, write) => {
+    const body = { model: 'acme/chat', ...write('https://public.example/a.png') };
+    expect((await gateway.post(body, { path })).status).toBe(200);
+    expect(JSON.stringify(lastContent())).toContain('https://public.example/a.png');
+  });
+
+  test.each(doors)('in %s never leads an upstream inside', async (_, path, write, param) => {
+    for (const url of inner) {
+      const reply = await gateway.post({ model: 'acme/chat', ...write(url) }, { path });
+      expect([url, reply.status]).toEqual([url, 400]);
+      expect(reply.error.param).toBe(param);
+    }
+    expect(upstream.book).toEqual([]);
+  });
+});

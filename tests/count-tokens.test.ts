@@ -230,6 +230,19 @@ describe('nobody is asked', () => {
     expect(upstream.book).toHaveLength(0);
   });
 
+  test('about a picture inside our network, which no provider may be sent to', async () => {
+    const inner = { type: 'image', source: { type: 'url', url: 'http://169.254.169.254/a.png' } };
+    const reply = await count({
+      model: 'acme/claude',
+      messages: [{ role: 'user', content: [inner] }],
+    });
+    expect([reply.status, reply.error.message]).toEqual([
+      400,
+      'This image cannot be fetched: The address is not public.',
+    ]);
+    expect(upstream.book).toHaveLength(0);
+  });
+
   test('for a key that may not use the model, or may not chat, or is none', async () => {
     const key = await gateway.makeKey({ models: ['acme/open'] });
     await expectEstimate({ model: 'acme/claude' }, { key });

@@ -1,7 +1,16 @@
 /** A gateway that is asked to go. */
 import { afterAll, beforeEach, expect, test } from 'bun:test';
+import { join } from 'node:path';
 import pg from 'pg';
-import { gated, hangMidStream, say, startFakeUpstream, words } from './support/fake-upstream.ts';
+import { openStore } from '../src/store/open.ts';
+import {
+  gated,
+  hangBeforeHeaders,
+  hangMidStream,
+  say,
+  startFakeUpstream,
+  words,
+} from './support/fake-upstream.ts';
 import { type ChatStream, type Gateway, spawnTollgate, startGateway } from './support/gateway.ts';
 import { startPostgres } from './support/postgres.ts';
 
@@ -12,7 +21,8 @@ afterAll(() => upstream.stop());
 beforeEach(() => upstream.reset());
 
 const upstreams = { fake: { url: upstream.url, models: { 'test/chat': { name: 'slow' } } } };
-const ask = { model: 'test/chat', messages: [{ role: 'user', content: 'Go on.' }] };
+const messages = [{ role: 'user', content: 'Go on.' }];
+const ask = { model: 'test/chat', messages };
 
 /** A gateway in the middle of an answer, and the stream on which it comes. */
 async function answering(config: object = {}): Promise<{ gateway: Gateway; stream: ChatStream }> {
@@ -56,6 +66,33 @@ test(
 );
 
 test(
+  'a connection that only waits for its next request is closed while others are still answered',
+  async () => {
+    upstream.script('slow', gated('the rest', 3, say(words(12))));
+    const { gateway, stream } = await answering();
+    const { hostname, port } = new URL(gateway.url);
+    const [answered, closed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    await Bun.connect({
+      hostname,
+      port: Number(port),
+      socket: {
+        open: (socket) => void socket.write('GET /healthz HTTP/1.1\r\nHost: gateway\r\n\r\n'),
+        data: () => answered.resolve(),
+        close: () => closed.resolve(),
+      },
+    });
+    await answered.promise;
+    gateway.signal('SIGTERM');
+    await closed.promise;
+    expect(gateway.process.exitCode).toBeNull();
+    upstream.open('the rest');
+    expect(await stream.read()).toBe(words(12));
+    expect(await gateway.stop()).toBe(0);
+  },
+  testMs,
+);
+
+test(
   'a second SIGTERM ends at once, and the data is sound',
   async () => {
     upstream.script('slow', hangMidStream(3));
@@ -73,14 +110,74 @@ test(
   testMs,
 );
 
+const shuttingDown = 'This Tollgate is shutting down; send the request again.';
+
+test.each<[string, object]>([
+  ['/v1/chat/completions', { messages }],
+  ['/v1/messages', { messages, max_tokens: 100 }],
+  ['/v1/responses', { input: 'Go on.' }],
+])(
+  'a drain ends when its time is up, and an answer that still runs on %s says so',
+  async (path, body) => {
+    upstream.script('slow', hangMidStream(3));
+    const gateway = await startGateway({ upstreams, config: { server: { drain_seconds: 1 } } });
+    const asked = { model: 'test/chat', stream: true, ...body };
+    const answer = await gateway.request('POST', path, { key: gateway.keys.api, body: asked });
+    expect(await gateway.stop()).toBe(0);
+    const text = await answer.text();
+    expect(text).toContain(shuttingDown);
+    expect(text).not.toMatch(/\[DONE\]|message_stop|response\.completed/);
+    await upstream.until((book) => book[0]?.outcome === 'client-left');
+  },
+  testMs,
+);
+
 test(
-  'a drain ends when its time is up, whatever still runs',
+  'who has heard nothing by then gets a 503, and nobody else is asked instead',
+  async () => {
+    upstream.script('slow', hangBeforeHeaders());
+    const elsewhere = { url: upstream.url, models: { 'test/chat': { name: 'elsewhere' } } };
+    const gateway = await startGateway({
+      upstreams: { ...upstreams, elsewhere },
+      config: { server: { drain_seconds: 1 } },
+    });
+    const answers = [gateway.chat(ask), gateway.chat({ ...ask, stream: true })];
+    await upstream.until((book) => book.length === 2);
+    expect(await gateway.stop()).toBe(0);
+    for (const { status, error, headers } of await Promise.all(answers)) {
+      expect(status).toBe(503);
+      expect(error).toMatchObject({ type: 'service_unavailable', message: shuttingDown });
+      expect(headers.get('retry-after')).toBe('1');
+    }
+    expect(upstream.book).toHaveLength(2);
+  },
+  testMs,
+);
+
+test(
+  'a job goes back into the queue, and that it was broken off is none of its attempts',
   async () => {
     upstream.script('slow', hangMidStream(3));
-    const { gateway, stream } = await answering({ server: { drain_seconds: 1 } });
+    upstream.script('tts-1', hangBeforeHeaders());
+    const provider = { base_url: `${upstream.url}/v1`, api_key: 'sk-upstream-test-key' };
+    const gateway = await startGateway({
+      upstreams,
+      config: {
+        catalogue: 'builtin',
+        providers: { openai: provider, fake: { dialect: 'openai', ...provider } },
+        server: { drain_seconds: 0 },
+      },
+    });
+    const speech = { model: 'openai/tts-1', input: 'Hello.', voice: 'alloy' };
+    await gateway.call('POST', '/v1/jobs', { key: gateway.keys.api, body: speech });
+    await upstream.until((book) => book.length === 1);
+    const stream = await gateway.stream(ask);
+    expect(await stream.read(2)).toBe('w1');
     expect(await gateway.stop()).toBe(0);
-    await expect(stream.read()).rejects.toThrow();
-    await upstream.until((book) => book[0]?.outcome === 'client-left');
+    const { database } = await openStore(`sqlite:${join(gateway.dataDir, 'tollgate.db')}`);
+    const jobs = await database.read.selectFrom('jobs').selectAll().execute();
+    await database.close();
+    expect(jobs).toMatchObject([{ status: 'queued', attempts: 0 }]);
   },
   testMs,
 );

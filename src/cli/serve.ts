@@ -52,6 +52,7 @@ async function serveUntilStopped(context: Context): Promise<void> {
   const log = createLog(
     (lines) => new Promise<void>((taken) => process.stderr.write(lines, () => taken())),
   );
+  outlive(log);
   if (context.args.has('worker')) {
     if (!process.send) throw new Error('--worker is set by --workers; start with that instead.');
     // Nobody would restart or stop a worker whose parent is gone.
@@ -75,6 +76,13 @@ async function serveUntilStopped(context: Context): Promise<void> {
   });
   const greet = (ready: Ready) => context.out(greeting(ready, config, workers));
   await crew.run(workers, stop, greet);
+}
+
+/** What one request lets fall must not take all the others with it. */
+function outlive(log: Log): void {
+  const tell = (thrown: unknown) => log.error('unexpected_failure', { reason: reason(thrown) });
+  process.on('uncaughtException', tell);
+  process.on('unhandledRejection', tell);
 }
 
 /** One gateway in this process, from its start until its last request has ended. */

@@ -118,6 +118,12 @@ export function notFound(message: string, param?: string): GatewayError {
   return invalidRequest(message, param, 404);
 }
 
+/** For requests that come while the process stops, and for those it cannot wait for. */
+export function shuttingDown(): GatewayError {
+  const message = 'This Tollgate is shutting down; send the request again.';
+  return new GatewayError('service_unavailable', message, { retryAfterSeconds: 1 });
+}
+
 /** Whatever was thrown, as the error a client may see. Unknown failures keep their cause to us. */
 export function asGatewayError(thrown: unknown): GatewayError {
   if (thrown instanceof GatewayError) return thrown;

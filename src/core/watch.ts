@@ -15,6 +15,9 @@ export abstract class Waiting {
   place = nowhere;
 
   abstract fire(): void;
+
+  /** Called when there is no time left for anybody. */
+  giveUp(): void {}
 }
 
 export class Watch {
@@ -24,6 +27,18 @@ export class Watch {
    */
   readonly #waiting: Waiting[] = [];
   #ticker: ReturnType<typeof setInterval> | undefined;
+  #isOver = false;
+
+  /** There is no time left, neither for those who wait nor for those who come. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  end(): void {
+    this.#isOver = true;
+    // A copy: whoever gives up leaves the list.
+    for (const waiting of [...this.#waiting]) waiting.giveUp();
+  }
 
   add(waiting: Waiting): void {
     waiting.place = this.#waiting.push(waiting) - 1;

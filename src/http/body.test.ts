@@ -129,6 +129,23 @@ describe('a client that does not send all of its body', () => {
     });
   });
 
+  test.each([
+    ['said how long it is', { 'content-length': '20000000' }],
+    ['did not say', {}],
+  ])('but a byte now and then is told so, whether it %s', async (_, headers) => {
+    const dripping = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        await Bun.sleep(5);
+        controller.enqueue(Uint8Array.of(1));
+      },
+    });
+    const read = readBytes(post(dripping, headers), 20_000_000, 20);
+    expect(await read.catch((thrown: unknown) => thrown)).toMatchObject({
+      status: 400,
+      message: expect.stringMatching(/^The request body did not arrive within \d seconds\.$/),
+    });
+  });
+
   test('because it is gone is no failure of ours', async () => {
     const gone = new ReadableStream<Uint8Array>({
       pull: (controller) => controller.error(new Error('The connection was closed.')),

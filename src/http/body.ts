@@ -26,18 +26,20 @@ export async function readJson(posted: Posted, bytesMax: number): Promise<JsonBo
   refuseEncodings(request);
   const bytes = await readBytes(request, bytesMax);
   const text = decode(bytes);
-  if (text.length > scanAboveLength && nestsDeeperThan(jsonDepthMax, text)) throw tooDeep();
+  const isLong = text.length > scanAboveLength;
+  if (isLong && nestsDeeperThan(jsonDepthMax, text)) throw tooDeep();
   const value = parse(text);
   if (!isObject(value)) throw invalidRequest('The request body must be a JSON object.');
-  // A short text has no room for so many brackets.
-  if (text.length > jsonDepthMax && isDeeperThan(jsonDepthMax, value)) throw tooDeep();
+  // A short text has no room for so many brackets, and those of a long one were counted.
+  const mayBeDeep = !isLong && text.length > jsonDepthMax;
+  if (mayBeDeep && isDeeperThan(jsonDepthMax, value)) throw tooDeep();
   if (typeof value.model === 'string') posted.modelNamed = value.model;
   return { value, text, bytes };
 }
 
 /**
  * Reads at most `bytesMax` bytes; an honest Content-Length is refused before anything is read.
- * `stallMs` is the patience with a body of no length; a long one has longer, at the slowest pace.
+ * `stallMs` is the patience with silence; what arrives must come at the slowest pace, too.
  */
 export async function readBytes(
   request: Request,
@@ -46,10 +48,9 @@ export async function readBytes(
 ): Promise<Uint8Array> {
   const declared = declaredLength(request);
   if (declared !== null && declared > bytesMax) throw tooLarge(bytesMax);
-  const length = declared ?? bytesMax;
-  const patienceMs = stallMs + (length / bodyBytesPerSecondMin) * 1000;
-  const arrival = new Arrival(patienceMs);
-  const read = declared === null ? readChunks(request, bytesMax) : request.bytes();
+  const isShort = declared !== null && declared <= shortBytesMax;
+  const arrival = new Arrival(stallMs, isShort ? declared : 0);
+  const read = isShort ? request.bytes() : readChunks(request, bytesMax, arrival);
   read.then(arrival.resolve, arrival.reject);
   try {
     return await arrival.bytes;
@@ -60,6 +61,9 @@ export async function readBytes(
     watch.remove(arrival);
   }
 }
+
+/** The runtime reads these faster than we could; they are due as a whole, within 94 seconds. */
+const shortBytesMax = 1024 * 1024;
 
 /** One that is sent twice arrives as `5, 5` and declares nothing: then the bytes are counted. */
 function declaredLength(request: Request): number | null {
@@ -76,25 +80,40 @@ class Arrival extends Waiting {
   readonly bytes: Promise<Uint8Array>;
   readonly resolve: (bytes: Uint8Array) => void;
   readonly reject: (reason: unknown) => void;
-  readonly #patienceMs: number;
+  readonly #startedAt = performance.now();
+  readonly #stallMs: number;
 
-  constructor(patienceMs: number) {
+  /** `bytes` are those that are waited for as a whole. */
+  constructor(stallMs: number, bytes: number) {
     super();
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
     this.bytes = promise;
     this.resolve = resolve;
     this.reject = reject;
-    this.#patienceMs = patienceMs;
-    this.at = performance.now() + patienceMs;
+    this.#stallMs = stallMs;
+    this.at = this.#dueAt(bytes);
     watch.add(this);
   }
 
+  /** So many bytes have come by now. */
+  heard(bytes: number): void {
+    this.at = Math.min(performance.now() + this.#stallMs, this.#dueAt(bytes));
+  }
+
   fire(): void {
-    this.reject(tooSlow(this.#patienceMs));
+    this.reject(tooSlow(performance.now() - this.#startedAt));
+  }
+
+  #dueAt(bytes: number): number {
+    return this.#startedAt + this.#stallMs + (bytes / bodyBytesPerSecondMin) * 1000;
   }
 }
 
-async function readChunks({ body }: Request, bytesMax: number): Promise<Uint8Array> {
+async function readChunks(
+  { body }: Request,
+  bytesMax: number,
+  arrival: Arrival,
+): Promise<Uint8Array> {
   if (body === null) return new Uint8Array();
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -102,6 +121,7 @@ async function readChunks({ body }: Request, bytesMax: number): Promise<Uint8Arr
     size += chunk.length;
     if (size > bytesMax) throw tooLarge(bytesMax);
     chunks.push(chunk);
+    arrival.heard(size);
   }
   return Buffer.concat(chunks, size);
 }

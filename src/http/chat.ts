@@ -25,7 +25,8 @@ export function chatRoutes(parts: ChatParts): Route[] {
         const read = async () => {
           const body = await readJson(exchange, parts.bodyBytesMax);
           // OpenRouter's clients never ask for usage and always expect it.
-          const request = readChatRequest(body.value, body, exchange.route.openRouterStyle);
+          const { openRouterStyle } = exchange.route;
+          const request = readChatRequest(body.value, body, openRouterStyle, caller.tenantId);
           return parts.errandOf(openAiConversation(request), caller);
         };
         return route(exchange, caller, 'chat', read, parts);

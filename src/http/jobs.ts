@@ -1,5 +1,6 @@
 import { jobFileBytesMax, jobTextLengthMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
+import type { Steps } from '../gateway.ts';
 import type { JobDesk } from '../jobs/desk.ts';
 import { readJson } from './body.ts';
 import type { Exchange } from './exchange.ts';
@@ -7,10 +8,13 @@ import { readJobPage } from './jobs-query.ts';
 import { readForm } from './multipart.ts';
 import { jobDocs } from './openapi-jobs.ts';
 import { json } from './reply.ts';
+import { beforeStory } from './routed.ts';
 import type { Route } from './routes.ts';
 
 export interface JobParts {
   readonly desk: JobDesk;
+  /** Writes down who was refused a job. */
+  readonly steps: Pick<Steps, 'settle'>;
   /** May this key send one more request now? 429 */
   countRequest(caller: Caller, headers: Record<string, string>): void | Promise<void>;
   /** Makes a job once for an `Idempotency-Key`; answers the id of the one that was made. 409 */
@@ -51,21 +55,33 @@ function creation(parts: JobParts): Route {
     path: '/v1/jobs',
     doc: jobDocs.create,
     async handle(exchange, caller) {
-      await parts.countRequest(caller, exchange.headers);
-      const { request } = exchange;
-      const base = baseUrlOf(exchange, parts);
-      if (/^multipart\//i.test(request.headers.get('content-type') ?? '')) {
-        const form = readForm(request, { fileBytesMax: jobFileBytesMax });
-        // A file is known whole only when it was stored; its length has to tell it from others.
-        const length = request.headers.get('content-length');
-        const make = () => parts.desk.createTranscription(caller, form, base);
-        return json(exchange, await once(exchange, caller, { length }, make, parts), 202);
-      }
-      const { value } = await readJson(exchange, jsonBytesMax);
-      const make = () => parts.desk.createSpeech(caller, value, base);
-      return json(exchange, await once(exchange, caller, value, make, parts), 202);
+      const isForm = /^multipart\//i.test(exchange.request.headers.get('content-type') ?? '');
+      const [operation, create] = isForm
+        ? (['transcription', transcription] as const)
+        : (['speech', speech] as const);
+      const make = () => create(exchange, caller, parts);
+      return json(exchange, await beforeStory(exchange, caller, operation, make, parts.steps), 202);
     },
   };
+}
+
+async function transcription(exchange: Exchange, caller: Caller, parts: JobParts) {
+  await parts.countRequest(caller, exchange.headers);
+  const { request } = exchange;
+  const form = readForm(request, { fileBytesMax: jobFileBytesMax });
+  // A file is known whole only when it was stored; its length has to tell it from others.
+  const length = request.headers.get('content-length');
+  const base = baseUrlOf(exchange, parts);
+  const make = () => parts.desk.createTranscription(caller, form, base);
+  return once(exchange, caller, { length }, make, parts);
+}
+
+async function speech(exchange: Exchange, caller: Caller, parts: JobParts) {
+  await parts.countRequest(caller, exchange.headers);
+  const { value } = await readJson(exchange, jsonBytesMax);
+  const base = baseUrlOf(exchange, parts);
+  const make = () => parts.desk.createSpeech(caller, value, base);
+  return once(exchange, caller, value, make, parts);
 }
 
 /** The job that `make` makes, or the one that an earlier request of the same name has made. */

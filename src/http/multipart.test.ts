@@ -129,7 +129,11 @@ describe('a form', () => {
     const limits = { ...bounds, fieldBytesMax: 10 };
     expect((await parse(send(`${field('a', '1234567890')}--XX--`), limits)).length).toBe(1);
     const long = send(`${field('a', '12345678901')}--XX--`);
-    expect(await refusal(long, limits)).toMatchObject({ status: 413, param: 'a' });
+    expect(await refusal(long, limits)).toEqual({
+      status: 413,
+      message: 'a is larger than the 10 bytes allowed here; a file needs a filename.',
+      param: 'a',
+    });
   });
 
   test('has at most so many parts', async () => {
@@ -220,7 +224,7 @@ describe('a form', () => {
     const body = Buffer.from(`${field('prompt', '\xff\xfe')}--XX--`, 'latin1');
     expect(await refusal(send(body))).toEqual({
       status: 400,
-      message: 'prompt is not valid UTF-8.',
+      message: 'prompt is not valid UTF-8; a file needs a filename.',
       param: 'prompt',
     });
   });

@@ -47,12 +47,12 @@ export async function* readForm(
   }
 
   async function readField(name: string): Promise<string> {
-    const limited = body.limited(fieldBytesMax, () => tooLarge(name, fieldBytesMax));
+    const limited = body.limited(fieldBytesMax, () => tooLarge(name, fieldBytesMax, noFile));
     const bytes = Buffer.concat(await Array.fromAsync(limited));
     try {
       return decoder.decode(bytes);
     } catch {
-      throw invalidRequest(`${name} is not valid UTF-8.`, name);
+      throw invalidRequest(`${name} is not valid UTF-8${noFile}.`, name);
     }
   }
 
@@ -148,8 +148,11 @@ function readBoundary(request: Request): string {
   throw invalidRequest('The Content-Type of the form has no boundary of 1 to 200 characters.');
 }
 
-function tooLarge(name: string, bytesMax: number): GatewayError {
-  const message = `${name} is larger than the ${bytesMax} bytes allowed here.`;
+/** Whoever forgot it sees a file refused as if it were a text. */
+const noFile = '; a file needs a filename';
+
+function tooLarge(name: string, bytesMax: number, hint = ''): GatewayError {
+  const message = `${name} is larger than the ${bytesMax} bytes allowed here${hint}.`;
   return new GatewayError('invalid_request_error', message, { status: 413, param: name });
 }
 

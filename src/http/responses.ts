@@ -1,9 +1,7 @@
-import type { Conversation } from '../dialects/dialect.ts';
 import { responsesConversation } from '../dialects/responses/conversation.ts';
 import { readResponsesRequest } from '../dialects/responses/request.ts';
 import { readJson } from './body.ts';
 import type { ChatParts } from './chat.ts';
-import type { Exchange } from './exchange.ts';
 import { responsesDocs } from './openapi-responses.ts';
 import { route } from './routed.ts';
 import type { Route } from './routes.ts';
@@ -18,15 +16,13 @@ export function responsesRoutes(parts: ChatParts): Route[] {
       access: 'routing',
       scope: 'chat',
       handle(exchange, caller) {
-        const read = async () =>
-          parts.errandOf(await readResponses(exchange, parts.bodyBytesMax), caller);
+        const read = async () => {
+          const { value, ...source } = await readJson(exchange, parts.bodyBytesMax);
+          const request = readResponsesRequest(value, source, caller.tenantId);
+          return parts.errandOf(responsesConversation(request), caller);
+        };
         return route(exchange, caller, 'chat', read, parts);
       },
     },
   ];
-}
-
-async function readResponses(exchange: Exchange, bytesMax: number): Promise<Conversation> {
-  const { value, ...source } = await readJson(exchange, bytesMax);
-  return responsesConversation(readResponsesRequest(value, source));
 }

@@ -1,6 +1,7 @@
 /** What endpoints that call models have in common: a call for the story, an answer for the web. */
 import type { OperationName } from '../core/ask.ts';
 import type { Caller } from '../core/caller.ts';
+import { asGatewayError } from '../core/errors.ts';
 import { type Answer, answer, type Call, type Errand, type Steps } from '../gateway.ts';
 import { cutOnFailure } from './cut-bytes.ts';
 import type { Exchange } from './exchange.ts';
@@ -59,6 +60,23 @@ export async function route(
 ): Promise<Response> {
   const call = new WebCall(exchange, caller, operation);
   return respond(exchange, await answer(call, read, steps));
+}
+
+/** What is no story yet, such as the making of a job: its refusal is written down all the same. */
+export async function beforeStory<Made>(
+  exchange: Exchange,
+  caller: Caller,
+  operation: OperationName,
+  make: () => Promise<Made>,
+  steps: Pick<Steps, 'settle'>,
+): Promise<Made> {
+  const call = new WebCall(exchange, caller, operation);
+  try {
+    return await make();
+  } catch (thrown) {
+    await steps.settle(call, { how: 'refused', error: asGatewayError(thrown) });
+    throw thrown;
+  }
 }
 
 function respond({ headers }: Exchange, answered: Answer): Response {

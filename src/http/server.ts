@@ -1,24 +1,34 @@
 import type { Authenticator } from '../auth/authenticate.ts';
-import { asGatewayError, GatewayError, invalidRequest } from '../core/errors.ts';
+import type { Caller } from '../core/caller.ts';
+import { asGatewayError, type GatewayError, invalidRequest, shuttingDown } from '../core/errors.ts';
 import type { Answers } from '../telemetry/answers.ts';
 import { type Log, reason } from '../telemetry/log.ts';
 import { admitAdmin, admitKey } from './admission.ts';
 import { Exchange } from './exchange.ts';
 import { errorReply } from './reply.ts';
 import { Router } from './router.ts';
-import type { Route } from './routes.ts';
+import type { KeyedRoute, Route } from './routes.ts';
 
-/** Uploads for jobs are the largest bodies; every route has its own, smaller bound. */
-const bodyBytesCeiling = 512 * 1024 * 1024;
+/**
+ * A connection that brought no key may keep silent this long between requests, or drip on with a
+ * body that was refused. Longer than balancers keep theirs, which must be the first to close.
+ */
+const idleSecondsUsual = 120;
 
 /** How often a draining server looks whether its last request has ended. */
 const drainPollMs = 50;
+
+/** What an answer that is cut short may take to say so. */
+const lastWordsMs = 2_000;
 
 export interface ServerParts {
   readonly routes: readonly Route[];
   readonly authenticator: Authenticator;
   readonly log: Log;
   readonly answers?: Answers;
+  readonly idleSeconds?: number;
+  /** What a failure means that no step has explained; undefined when it is a fault of ours. */
+  explain?(thrown: unknown): GatewayError | undefined;
 }
 
 /** Accepts requests, opens routes to those who may, and turns what is thrown into answers. */
@@ -27,14 +37,18 @@ export class HttpServer {
   readonly #authenticator: Authenticator;
   readonly #log: Log;
   readonly #answers: Answers | undefined;
+  readonly #explain: ServerParts['explain'];
+  readonly #idleSeconds: number;
   #server: Bun.Server<undefined> | undefined;
   #draining = false;
 
-  constructor({ routes, authenticator, log, answers }: ServerParts) {
+  constructor({ routes, authenticator, log, answers, explain, ...parts }: ServerParts) {
     this.#router = new Router(routes);
     this.#authenticator = authenticator;
     this.#log = log;
     this.#answers = answers;
+    this.#explain = explain;
+    this.#idleSeconds = parts.idleSeconds ?? idleSecondsUsual;
   }
 
   /** From the next request on; those under way keep the handlers they have. */
@@ -56,23 +70,34 @@ export class HttpServer {
       hostname: host,
       port,
       reusePort,
-      // Streams may be silent for minutes while a model thinks; our own deadlines cut them.
-      idleTimeout: 0,
-      maxRequestBodySize: bodyBytesCeiling,
+      idleTimeout: this.#idleSeconds,
+      // Every route has its own bound and says so; the runtime's would be a 413 without a word.
+      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
       fetch: (request) => this.#serve(request),
       error: (thrown) => this.#lastResort(thrown),
     });
     return this.#server.port ?? port;
   }
 
-  /** Refuses new work, waits for running requests up to the limit, then closes every connection. */
-  async drain(seconds: number): Promise<void> {
+  /**
+   * Refuses new work, waits for running requests up to the limit, has the others cut short so that
+   * their clients hear why, then closes every connection.
+   */
+  async drain(seconds: number, cutShort: () => void = () => {}): Promise<void> {
     this.#draining = true;
-    const until = performance.now() + seconds * 1000;
-    while ((this.#server?.pendingRequests ?? 0) > 0 && performance.now() < until) {
-      await Bun.sleep(drainPollMs);
+    // Whoever has only kept a connection would bring its next request here.
+    this.#server?.closeIdleConnections();
+    await this.#untilIdle(seconds * 1000);
+    if (this.openRequests > 0) {
+      cutShort();
+      await this.#untilIdle(lastWordsMs);
     }
     await this.#server?.stop(true);
+  }
+
+  async #untilIdle(withinMs: number): Promise<void> {
+    const until = performance.now() + withinMs;
+    while (this.openRequests > 0 && performance.now() < until) await Bun.sleep(drainPollMs);
   }
 
   async #serve(request: Request): Promise<Response> {
@@ -82,6 +107,8 @@ export class HttpServer {
       response = await this.#dispatch(exchange);
     } catch (thrown) {
       response = this.#refuse(exchange, thrown);
+      // What is left of its body may never come.
+      this.#server?.timeout(request, this.#idleSeconds);
     }
     this.#answers?.count(exchange.pattern, response.status);
     return response;
@@ -98,15 +125,27 @@ export class HttpServer {
     if (route.access === 'public') return route.handle(exchange);
     if (this.#draining) {
       exchange.headers.connection = 'close';
-      const message = 'This Tollgate is shutting down; send the request again.';
-      throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 1 });
+      throw shuttingDown();
     }
     if (route.access === 'admin') {
-      return admitAdmin(request, this.#authenticator).then(() => route.handle(exchange));
+      return admitAdmin(request, this.#authenticator).then(() => {
+        this.#bearSilence(request);
+        return route.handle(exchange);
+      });
     }
     const caller = admitKey(route, request, this.#authenticator);
-    if (caller instanceof Promise) return caller.then((it) => route.handle(exchange, it));
+    if (caller instanceof Promise) return caller.then((it) => this.#enter(route, exchange, it));
+    return this.#enter(route, exchange, caller);
+  }
+
+  #enter(route: KeyedRoute, exchange: Exchange, caller: Caller): Response | Promise<Response> {
+    this.#bearSilence(exchange.request);
     return route.handle(exchange, caller);
+  }
+
+  /** Streams are silent for minutes while a model thinks; our own deadlines cut them. */
+  #bearSilence(request: Request): void {
+    this.#server?.timeout(request, 0);
   }
 
   #unknownRoute(method: string, exchange: Exchange): GatewayError {
@@ -128,7 +167,7 @@ export class HttpServer {
   }
 
   #refuse(exchange: Exchange, thrown: unknown): Response {
-    const error = asGatewayError(thrown);
+    const error = this.#explain?.(thrown) ?? asGatewayError(thrown);
     if (error.symbol === 'internal_error' || error.symbol === 'service_unavailable') {
       this.#log.error('request_failed', {
         request_id: exchange.requestId,

@@ -13,7 +13,7 @@ import type {
 import { EventStreamReader, EventTooLarge } from '../dialects/event-stream.ts';
 import { readFailure } from '../dialects/failure.ts';
 import type { OpenBytes } from './bytes.ts';
-import { connectionFailure, send } from './client.ts';
+import { connectionFailure, refuseOwnFailure, send } from './client.ts';
 import { Line, type LineLimits, usualLimits } from './line.ts';
 import { over, readAll, Source, silence } from './source.ts';
 import type { Tape } from './tape.ts';
@@ -90,6 +90,7 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
     source?.close();
     line.hangUp();
     if (isOurs(thrown)) throw thrown;
+    refuseOwnFailure(thrown, line.cutShort);
     const failure =
       thrown instanceof EventTooLarge
         ? malformed('The provider sent an event that is too large.')
@@ -124,11 +125,13 @@ function isShortReply(response: Response, order: AttemptOrder): boolean {
 }
 
 export function isPlain({ headers }: Response): boolean {
-  return (headers.get('content-encoding') ?? 'identity') === 'identity';
+  const encoding = headers.get('content-encoding') || 'identity';
+  return encoding.toLowerCase() === 'identity';
 }
 
+/** HTTP does not care how types are capitalised, and not every server writes them small. */
 function isEventStream({ headers }: Response): boolean {
-  return headers.get('content-type')?.startsWith('text/event-stream') === true;
+  return /^text\/event-stream/i.test(headers.get('content-type') ?? '');
 }
 
 function replyOf(text: string, order: AttemptOrder): AttemptResult {

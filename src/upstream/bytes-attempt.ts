@@ -9,7 +9,7 @@ import type { Offer } from '../route/catalogue.ts';
 import { type AttemptResult, isOurs, isPlain } from './attempt.ts';
 import { type BytePieces, ByteSource } from './byte-source.ts';
 import type { OpenBytes } from './bytes.ts';
-import { connectionFailure, send } from './client.ts';
+import { connectionFailure, refuseOwnFailure, send } from './client.ts';
 import { Line } from './line.ts';
 import type { Link } from './link.ts';
 import { readAll, Source } from './source.ts';
@@ -43,6 +43,7 @@ export async function tryBytes(
   } catch (thrown) {
     line.hangUp();
     if (isOurs(thrown)) throw thrown;
+    refuseOwnFailure(thrown, line.cutShort);
     const failure =
       thrown instanceof EventTooLarge
         ? malformed('The provider sent an event that is too large.')

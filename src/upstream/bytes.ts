@@ -1,4 +1,4 @@
-import { asGatewayError, GatewayError } from '../core/errors.ts';
+import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
 import type { ReplyClosing, ReplyFacts } from '../dialects/dialect.ts';
 import type { Line } from './line.ts';
 import type { StreamEnd } from './relay.ts';
@@ -82,8 +82,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
       if (!more) facts.outputCharacters += held.length;
       return more;
     } catch (cause) {
-      const message = 'The provider broke off in the middle of its answer.';
-      const error = new GatewayError('upstream_error', message, { cause });
+      const error = line.cutShort ? shuttingDown() : brokenOff(cause);
       this.#broken = error;
       this.#bytes.close();
       line.hangUp();
@@ -97,4 +96,9 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     this.#settled ??= this.#settle(end).catch(asGatewayError);
     return this.#settled;
   }
+}
+
+function brokenOff(cause: unknown): GatewayError {
+  const message = 'The provider broke off in the middle of its answer.';
+  return new GatewayError('upstream_error', message, { cause });
 }

@@ -1,5 +1,6 @@
 import type { Provider } from '../config/config.ts';
 import type { DialectName } from '../config/provider-schema.ts';
+import { GatewayError, shuttingDown } from '../core/errors.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import { callPinned, codeOf } from './pinned-call.ts';
 import { type CheckAddress, RefusedAddress, targetOf } from './user-address.ts';
@@ -104,6 +105,18 @@ const authorise: Readonly<Record<DialectName, Authorise>> = {
 /** A proxy set in the environment is for the world outside, not for this machine. */
 function isLoopback(url: string): boolean {
   return /^https?:\/\/(127\.|localhost[:/]|\[::1\])/.test(url);
+}
+
+/** This process or this machine has no place for another connection. */
+const fullTable: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE']);
+
+/** Throws when it was us who could not make the call: then nobody else need be tried or blamed. */
+export function refuseOwnFailure(thrown: unknown, isShuttingDown: boolean): void {
+  if (isShuttingDown) throw shuttingDown();
+  if (!fullTable.has(codeOf(thrown))) return;
+  const message = 'This Tollgate has too many connections open; try again shortly.';
+  const details = { retryAfterSeconds: 1, cause: thrown };
+  throw new GatewayError('service_unavailable', message, details);
 }
 
 /** What a broken connection means. The text of such errors may name hosts; it stays in our log. */

@@ -24,6 +24,8 @@ export interface GuardedFetchOptions {
   readonly body?: string | Uint8Array<ArrayBuffer>;
   readonly signal?: AbortSignal;
   readonly bodyBytesMax: number;
+  /** What the bodies of several calls may take together; each takes its part of it away. */
+  readonly allowance?: { bytes: number };
   /** For everything together: resolving, every hop, the last byte of the body. */
   readonly timeoutMs: number;
   /** Redirects of a GET are followed unless this is false; a POST always ends at its redirect. */
@@ -155,7 +157,7 @@ async function send(
 }
 
 async function readAnswer(response: Response, call: Call): Promise<GuardedResult> {
-  const { bodyBytesMax } = call.options;
+  const { bodyBytesMax, allowance = { bytes: bodyBytesMax } } = call.options;
   const tooLarge = `The answer of the address is larger than ${bodyBytesMax} bytes.`;
   // We asked for identity, so anything else is a mistake or a bomb: 317 bytes of brotli can hold
   // 200 MiB.
@@ -170,6 +172,8 @@ async function readAnswer(response: Response, call: Call): Promise<GuardedResult
     for await (const chunk of response.body ?? []) {
       bytesRead += chunk.byteLength;
       if (bytesRead > bodyBytesMax) return refused(tooLarge);
+      allowance.bytes -= chunk.byteLength;
+      if (allowance.bytes < 0) return refused('It is too large together with the others.');
       chunks.push(chunk);
     }
   } catch (thrown) {

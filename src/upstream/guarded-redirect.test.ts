@@ -1,4 +1,4 @@
-/** SE-17, SE-18, SE-21: names that change their mind, and redirects. */
+/** Names that change their mind, and redirects. */
 import { afterEach, expect, test } from 'bun:test';
 import {
   bounds,

@@ -1,4 +1,4 @@
-/** SE-15, SE-16: every way to write an inner address, against a listener that must stay silent. */
+/** Every way to write an inner address, against a listener that must stay silent. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';

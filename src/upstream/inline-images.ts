@@ -1,13 +1,27 @@
 import type { ImageInput } from '../core/chat.ts';
-import { invalidRequest } from '../core/errors.ts';
+import { type GatewayError, invalidRequest } from '../core/errors.ts';
+import { checkUserUrl } from './address-guard.ts';
 import type { GuardedFetch } from './guarded-fetch.ts';
 
 /** Pictures fetched for one request: each is an outgoing call that the client makes us do. */
 const imagesMax = 16;
 const imageBytesMax = 20 * 1024 * 1024;
+/** All of one request: no provider takes a longer one, and as base64 they are in memory at once. */
+const imagesBytesMax = 32 * 1024 * 1024;
 const imageTimeoutMs = 15_000;
 
 const imageTypes = /^image\/(png|jpeg|gif|webp)$/;
+
+/**
+ * An address goes on to upstreams that fetch for themselves, and one of those may stand inside our
+ * network: no client may send it to its neighbours. Names are theirs to resolve, and to check.
+ */
+export function refuseInnerImages(images: readonly ImageInput[]): void {
+  for (const { url, param } of images) {
+    const refusal = isRemote(url) ? checkUserUrl(url) : null;
+    if (typeof refusal === 'string') throw unfetchable(refusal, param);
+  }
+}
 
 /**
  * Fetches pictures for upstreams that take bytes only. Answers each http address with the `data:`
@@ -19,19 +33,24 @@ export async function inlineImages(
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, string>> {
   const remote = new Map(
-    images.filter(({ url }) => /^https?:/i.test(url)).map((image) => [image.url, image]),
+    images.filter(({ url }) => isRemote(url)).map((image) => [image.url, image]),
   );
   if (remote.size > imagesMax) {
     const message = `This model takes at most ${imagesMax} image addresses; send data: URLs.`;
     throw invalidRequest(message, [...remote.values()][imagesMax]?.param);
   }
+  const allowance = { bytes: imagesBytesMax };
+  // One that cannot be had ends the request, so nothing more is fetched for it.
+  const refused = new AbortController();
+  const over = AbortSignal.any([signal, refused.signal]);
   const fetched = [...remote.values()].map(async ({ url, param }) => {
     const result = await fetchGuarded(url, {
       bodyBytesMax: imageBytesMax,
+      allowance,
       timeoutMs: imageTimeoutMs,
-      signal,
+      signal: over,
     });
-    if (!result.ok) throw invalidRequest(`This image cannot be fetched: ${result.reason}`, param);
+    if (!result.ok) throw unfetchable(result.reason, param);
     const type = result.contentType?.split(';')[0]?.trim().toLowerCase() ?? '';
     if (result.status !== 200 || !imageTypes.test(type)) {
       const got = result.status === 200 ? type || 'no content type' : `status ${result.status}`;
@@ -40,5 +59,17 @@ export async function inlineImages(
     const data = Buffer.from(result.bytes).toString('base64');
     return [url, `data:${type};base64,${data}`] as const;
   });
-  return new Map(await Promise.all(fetched));
+  try {
+    return new Map(await Promise.all(fetched));
+  } finally {
+    refused.abort();
+  }
+}
+
+function isRemote(url: string): boolean {
+  return /^https?:/i.test(url);
+}
+
+function unfetchable(reason: string, param: string): GatewayError {
+  return invalidRequest(`This image cannot be fetched: ${reason}`, param);
 }

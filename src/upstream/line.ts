@@ -32,7 +32,7 @@ export class Line extends Waiting {
     this.#client = client;
     this.#endsAt = performance.now() + limits.attemptMs;
     this.#stallMs = limits.stallMs;
-    if (client.aborted) this.#controller.abort();
+    if (client.aborted || watch.isOver) this.#controller.abort();
     // Never taken back: that costs as much again, and the signal ends with its request or job.
     else client.addEventListener('abort', this, once);
     watch.add(this);
@@ -48,6 +48,11 @@ export class Line extends Waiting {
 
   get clientLeft(): boolean {
     return this.#client.aborted;
+  }
+
+  /** The process has to go, and nobody can wait for the rest. */
+  get cutShort(): boolean {
+    return this.#watch.isOver;
   }
 
   /** Something must be heard within this time. */
@@ -75,6 +80,11 @@ export class Line extends Waiting {
   /** Called by the watch: the patience has ended. */
   fire(): void {
     this.#timedOut = true;
+    this.hangUp();
+  }
+
+  /** Called by the watch: the process has to go. */
+  override giveUp(): void {
     this.hangUp();
   }
 

@@ -26,7 +26,7 @@ const boundless: OutputBudget = {
 };
 
 /** An answer that has begun, with an upstream in the test's hands. */
-function begun(budget: OutputBudget = boundless) {
+function begun(budget: OutputBudget = boundless, lastWordsMs = 5_000) {
   let body: ReadableStreamDefaultController<Uint8Array> | undefined;
   const stream = new ReadableStream<Uint8Array>({
     start: (controller) => {
@@ -39,7 +39,7 @@ function begun(budget: OutputBudget = boundless) {
   line.signal.addEventListener('abort', () => {
     if (body !== undefined) body.error(new Error('aborted'));
   });
-  const source = new Source(stream, line, watch, { idleMs: 1200, quietMs: 150 });
+  const source = new Source(stream, line, watch, { idleMs: 1200, quietMs: 150, lastWordsMs });
   ends.push(
     () => source.close(),
     () => line.release(),
@@ -100,6 +100,31 @@ describe('an answer on its way', () => {
     send(chunk('hi', 'stop'));
     end();
     expect(await rest(answer)).toContain('[DONE]');
+  });
+
+  test('ends soon behind its finish, though an upstream that says nothing never does', async () => {
+    const { answer, send, settled } = begun(boundless, 300);
+    send(chunk('hi') + chunk(null, 'stop'));
+    const alive = setInterval(() => send(chunk(null)), 50);
+    try {
+      expect(await rest(answer)).toEndWith('data: [DONE]\n\n');
+    } finally {
+      clearInterval(alive);
+    }
+    expect(settled).toEqual([{ how: 'complete' }]);
+  });
+
+  test('goes on while words come, though the upstream calls each of them the last', async () => {
+    const { answer, send, end } = begun(boundless, 1_000);
+    const said = ['a', 'b', 'c', 'd', 'e', 'f'];
+    const heard = rest(answer);
+    for (const word of said) {
+      send(chunk(word, 'stop'));
+      await Bun.sleep(250);
+    }
+    end();
+    const words = [...(await heard).matchAll(/"content":"(\w)"/g)].map(([, word]) => word);
+    expect(words).toEqual(said);
   });
 
   test('ends as cut when the upstream falls silent for good', async () => {

@@ -1,5 +1,5 @@
 import { keepAliveMs } from '../core/bounds.ts';
-import { asGatewayError, GatewayError } from '../core/errors.ts';
+import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
 import type { ReplyClosing, UpstreamFailure } from '../dialects/dialect.ts';
 import type { AttemptResult } from './attempt.ts';
 import { publicReason } from './disclosure.ts';
@@ -105,6 +105,7 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
   #take(piece: Piece): string {
     const { relay, reader, source } = this.#stream;
     if (piece === silence) return relay.keepAlive();
+    const { outputCharacters } = relay.facts;
     let text = '';
     for (const message of piece === over ? reader.end() : reader.push(piece)) {
       text += relay.push(message);
@@ -113,6 +114,8 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
       if (relay.finished) this.#goOn();
       if (!this.#sequel) this.#finish();
     }
+    // Some upstreams call every piece the last: while words come, the end is not near.
+    if (relay.facts.outputCharacters > outputCharacters) source.expectEnd(false);
     source.expectEnd(relay.finished);
     return text;
   }
@@ -224,6 +227,7 @@ function brokenBy(
     return new GatewayError('upstream_error', message);
   }
   if (isWhole) return undefined;
+  if (line.cutShort) return shuttingDown();
   if (line.timedOut) {
     const message = 'The provider fell silent in the middle of its answer.';
     return new GatewayError('upstream_error', message, { status: 504 });

@@ -3,7 +3,7 @@ import type { ChatAsk } from '../core/chat.ts';
 import type { Conversation, Crossing, UpstreamRequest } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { type AttemptResult, attempt } from './attempt.ts';
-import { inlineImages } from './inline-images.ts';
+import { inlineImages, refuseInnerImages } from './inline-images.ts';
 import type { Link } from './link.ts';
 
 const noImages: ReadonlyMap<string, string> = new Map();
@@ -28,14 +28,13 @@ export function tryCrossing(
   tape: Link['tape'],
 ): Promise<AttemptResult> {
   const over = { crossing, ask, offer, link, tape };
-  if (offer.quirks.remote_images !== 'inline' || ask.images.length === 0) {
-    return tryWith(noImages, over);
-  }
-  return tryInlined(over);
+  return ask.images.length === 0 ? tryWith(noImages, over) : tryWithImages(over);
 }
 
-async function tryInlined(over: Try): Promise<AttemptResult> {
-  const { ask, link } = over;
+async function tryWithImages(over: Try): Promise<AttemptResult> {
+  const { ask, link, offer } = over;
+  refuseInnerImages(ask.images);
+  if (offer.quirks.remote_images !== 'inline') return tryWith(noImages, over);
   return tryWith(await inlineImages(ask.images, link.fetchGuarded, link.client), over);
 }
 

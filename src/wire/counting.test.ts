@@ -30,6 +30,7 @@ test('a count leaves the probe of a recovering provider to a request that judges
   const targets: string[] = [];
   const count: Count = {
     ask: { models: ['acme/a'], preferences: noPreferences, parameters: [] },
+    images: [],
     crossTo: () => ({
       write({ upstreamModel }) {
         targets.push(upstreamModel);

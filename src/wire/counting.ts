@@ -9,6 +9,7 @@ import { countAt } from '../operations/counting.ts';
 import type { CallableModels, Offer } from '../route/catalogue.ts';
 import { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
+import { refuseInnerImages } from '../upstream/inline-images.ts';
 import { checkPublicAddress } from '../upstream/user-address.ts';
 
 /** Undefined when nobody was asked, or nobody said. 400 */
@@ -26,6 +27,7 @@ export function makeCountUpstream(
   const watch = new Watch();
   const places = new ConcurrencyLimiter();
   return async (count, caller, client) => {
+    refuseInnerImages(count.images);
     const offers = await plannedFor(count, caller, catalogueOf);
     const isAble = (offer: Offer) =>
       count.crossTo(offer.dialect) !== undefined && health.state(offer) !== 'open';

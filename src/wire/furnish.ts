@@ -15,7 +15,7 @@ export interface Furnished {
 /** All that depends on settings which may change while it runs. Keeps nothing for later. */
 export function furnish(config: Config, lasting: Lasting, isDraining: () => boolean): Furnished {
   const { store, vault, authenticator, skills, books, health, counters, telemetry } = lasting;
-  const { recollection, demo } = lasting;
+  const { recollection, demo, watch } = lasting;
   const catalogue = makeCatalogue(config, config.demo ? demo.url() : undefined);
   const ownedBy = (credentials: readonly Credential[]) =>
     withOwnAccounts(catalogue, credentials, config.billing.byokFeeBasisPoints);
@@ -24,7 +24,16 @@ export function furnish(config: Config, lasting: Lasting, isDraining: () => bool
     return credentials instanceof Promise ? credentials.then(ownedBy) : ownedBy(credentials);
   };
   const recalling = { ...recollection, cacheMode: config.cache.mode };
-  const steps = makeSteps(config, catalogueOf, books, health, counters, telemetry, recalling);
+  const steps = makeSteps(
+    config,
+    catalogueOf,
+    books,
+    health,
+    counters,
+    telemetry,
+    recalling,
+    watch,
+  );
   const found = { config, catalogue, catalogueOf, steps };
   const routes = makeRoutes(
     { ...found, store, skills, jobs: lasting.jobs, vault, authenticator, books, health, telemetry },

@@ -5,7 +5,6 @@ import { type Answer, answer, type Call, type Errand, type Steps } from '../gate
 import {
   IdUsedUp,
   type JobRunner,
-  type PieceLedger,
   type SpeechPiece,
   type SynthesisedPiece,
   type TranscribedPiece,
@@ -73,10 +72,9 @@ export class StoryRunner implements JobRunner {
     return { body: told, ...bill };
   }
 
-  async ledgerOf(tenantId: string, requestId: string): Promise<PieceLedger> {
+  async chargeOf(tenantId: string, requestId: string): Promise<number | null> {
     const record = await this.#booked(tenantId, requestId);
-    if (!record) return 'unknown';
-    return totalCharge(record.charges) > 0 ? 'charged' : 'failed';
+    return record ? totalCharge(record.charges) : null;
   }
 
   /** The books take an id once, and may have taken it from somebody else while the piece ran. */
@@ -89,8 +87,7 @@ export class StoryRunner implements JobRunner {
 
   async #booked(tenantId: string, requestId: string): Promise<RequestRecord | undefined> {
     const { books, store } = this.#parts;
-    // An id that is there already makes the first try fail; the second one looks for such.
-    await books.flush().catch(() => books.flush());
+    await books.flush();
     return store.requestLog.find(tenantId, requestId);
   }
 

@@ -39,6 +39,8 @@ export interface JobsParts {
   readonly errands: JobErrands;
   readonly secret: Secret;
   readonly log: Log;
+  /** By which workers agree whose turn a job is. */
+  now(): number;
 }
 
 /** What depends on settings that may change while it runs. */
@@ -67,7 +69,7 @@ export class Jobs {
     this.#links = new ObjectLinks(secret);
     this.#signer = new WebhookSigner(secret);
     this.#objects = openObjects(config.objects.reveal(), config.objectStorage, this.#links);
-    const shared = { objects: store.jobs.objects, store: this.#objects, now: Date.now };
+    const shared = { objects: store.jobs.objects, store: this.#objects, now: parts.now };
     const steps = () => this.#surroundings().steps;
     this.#worker = new JobWorker({
       ...shared,
@@ -104,6 +106,11 @@ export class Jobs {
     await Promise.all([this.#worker.stop(seconds * 1000), this.#webhooks.stop()]);
   }
 
+  /** For a stop that has no time left. */
+  breakOff(): void {
+    this.#worker.breakOff();
+  }
+
   /** What the routes of jobs need. */
   routeParts({ config, catalogueOf }: JobSurroundings) {
     const { store, books, counters, health, idempotency } = this.#parts;
@@ -120,6 +127,7 @@ export class Jobs {
         await offerFor(caller, alias, 'transcription', models);
       },
       refusalOfAddress,
+      cancelled: (id) => this.#worker.cancelled(id),
       now: Date.now,
     });
     return {

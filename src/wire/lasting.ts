@@ -5,8 +5,10 @@ import { Books } from '../books.ts';
 import type { Config } from '../config/config.ts';
 import type { Chore } from '../core/chore.ts';
 import { randomText } from '../core/ids.ts';
+import { Watch } from '../core/watch.ts';
 import { type DemoUpstream, startDemoUpstream } from '../demo/demo-upstream.ts';
 import { Health } from '../route/health.ts';
+import { byStoreTime, StoreClock } from '../store/clock.ts';
 import type { Store } from '../store/open.ts';
 import type { Redis } from '../store/redis.ts';
 import { LogRetention } from '../store/retention.ts';
@@ -34,6 +36,8 @@ export interface Lasting {
   readonly retention: LogRetention | undefined;
   readonly demo: Demo;
   readonly jobs: Jobs;
+  /** Of every call to a provider that is under way. */
+  readonly watch: Watch;
   chores(): Chore[];
 }
 
@@ -53,8 +57,10 @@ export async function openLasting(
   const telemetry = new Telemetry(config, log, processId, worker);
   const redis = await openRedis(config, log);
   const counters = makeCounters(redis, processId);
+  const clock = await StoreClock.open(store.database);
   const books = await Books.open({
-    store: store.ledger,
+    store: byStoreTime(store.ledger, clock),
+    now: clock.now,
     dataDir: config.dataDir,
     durability: config.billing.durability,
     processId,
@@ -74,13 +80,15 @@ export async function openLasting(
   const secret = secretKeyOf(config);
   const { idempotency } = recollection;
   const around = { config, store, books, health, counters, idempotency, secret, log };
-  const jobs = new Jobs({ ...around, errands: jobErrands });
+  const { now } = clock;
+  const jobs = new Jobs({ ...around, now, errands: jobErrands });
   return {
     ...{ store, vault, telemetry, redis, counters, books, authenticator, skills },
-    ...{ health, recollection, retention, demo: new Demo(), jobs },
+    ...{ health, recollection, retention, demo: new Demo(), jobs, watch: new Watch() },
     chores: () => [
       ...authenticator.chores(),
       ...changes.chores(),
+      ...clock.chores(),
       ...books.chores(),
       ...recollection.idempotency.chores(),
       ...(counters.together?.places.chores() ?? []),

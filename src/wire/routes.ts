@@ -100,7 +100,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     }),
     ...customerReads(parts),
     ...skillRoutes(parts.skills.desk),
-    ...jobRoutes(parts.jobs.routeParts({ config, catalogueOf, steps })),
+    ...jobRoutes({ ...parts.jobs.routeParts({ config, catalogueOf, steps }), steps }),
     ...objectRoutes(parts.jobs.objectParts),
     ...keyRoutes(desk),
     ...byokRoutes({

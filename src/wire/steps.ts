@@ -2,7 +2,7 @@ import type { Books } from '../books.ts';
 import type { Config } from '../config/config.ts';
 import { droppedNamesMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
-import { Watch } from '../core/watch.ts';
+import type { Watch } from '../core/watch.ts';
 import type { ReplyClosing } from '../dialects/dialect.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
 import {
@@ -40,9 +40,10 @@ export function makeSteps(
   { rate, concurrency, together }: Counters,
   telemetry: Telemetry,
   recollection: Recollection,
+  watch: Watch,
 ): Steps {
   const admission = new Admission(rate, concurrency, limits, Date.now, together);
-  const surroundings = { watch: new Watch(), fetchGuarded: createGuardedFetch({}), telemetry };
+  const surroundings = { watch, fetchGuarded: createGuardedFetch({}), telemetry };
   const money = {
     creditsPerUsd,
     hold: (call: Call, order: HoldOrder) => books.hold(call, order),

@@ -1,0 +1,116 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { callerOf } from '../../tests/support/caller.ts';
+import { Authenticator } from '../auth/authenticate.ts';
+import type { Caller } from '../core/caller.ts';
+import { GatewayError, invalidRequest } from '../core/errors.ts';
+import { createLog } from '../telemetry/log.ts';
+import type { Exchange } from './exchange.ts';
+import { HttpServer } from './server.ts';
+
+/** The runtime counts in steps of four seconds. */
+const idleSeconds = 4;
+const testMs = 30_000;
+
+class OneKey extends Authenticator {
+  constructor() {
+    const nobody = async () => undefined;
+    super({ findKey: nobody, adminTokenHash: nobody, markUsed: nobody });
+  }
+
+  override authenticate(key: string): Caller {
+    if (key === 'known') return callerOf('acme');
+    throw new GatewayError('invalid_api_key', 'The API key is not valid.');
+  }
+
+  override async isAdmin(token: string): Promise<boolean> {
+    return token === 'operator';
+  }
+}
+
+const thought = Promise.withResolvers<void>();
+
+async function think({ request }: Exchange): Promise<Response> {
+  if (request.headers.has('x-refuse')) throw invalidRequest('Refused before it was read.');
+  await thought.promise;
+  return new Response('thought');
+}
+
+const server = new HttpServer({
+  idleSeconds,
+  authenticator: new OneKey(),
+  log: createLog(() => undefined),
+  routes: [
+    { method: 'GET', path: '/open', access: 'public', handle: () => new Response('open') },
+    { method: 'POST', path: '/think', access: 'routing', handle: think },
+    { method: 'GET', path: '/reckon', access: 'admin', handle: think },
+  ],
+});
+let port = 0;
+beforeAll(() => {
+  port = server.listen('127.0.0.1', 0);
+});
+afterAll(() => server.drain(0));
+
+/** Sends the first text at once, and then `drip` every second. */
+function send(first: string, drip = '') {
+  const socket = connect(port, '127.0.0.1');
+  let heard = '';
+  socket.on('data', (bytes) => {
+    heard += bytes.toString();
+  });
+  socket.on('error', () => undefined);
+  socket.write(first);
+  const dripping = setInterval(() => drip && socket.write(drip), 1_000);
+  const closed = once(socket, 'close').then(() => {
+    clearInterval(dripping);
+    return heard;
+  });
+  return { socket, closed, heard: () => heard };
+}
+
+const head = (line: string, ...lines: string[]) =>
+  `${[`${line} HTTP/1.1`, 'Host: gateway', ...lines].join('\r\n')}\r\n\r\n`;
+const withKey = 'Authorization: Bearer known';
+
+test(
+  'connections that lead nowhere are closed, those of callers who wait are not',
+  async () => {
+    const waiting = [
+      send(head('POST /think', withKey, 'Content-Length: 0')),
+      send(head('GET /reckon', 'Authorization: Bearer operator')),
+    ];
+    const nowhere = {
+      'between requests': send(head('GET /open')),
+      'in the next head': send(head('GET /open'), 'G'),
+      'in a body without a key': send(head('POST /think', 'Content-Length: 1000'), 'x'),
+      'in a body that was refused': send(
+        head('POST /think', withKey, 'X-Refuse: 1', 'Content-Length: 1000'),
+        'x',
+      ),
+    };
+    const firstLines: Record<string, string | undefined> = {};
+    for (const [where, { closed }] of Object.entries(nowhere)) {
+      [firstLines[where]] = (await closed).split('\r\n');
+    }
+    expect(firstLines).toEqual({
+      'between requests': 'HTTP/1.1 200 OK',
+      'in the next head': 'HTTP/1.1 200 OK',
+      'in a body without a key': 'HTTP/1.1 401 Unauthorized',
+      'in a body that was refused': 'HTTP/1.1 400 Bad Request',
+    });
+    // Twice as long as an idle one lives.
+    await send(head('GET /open')).closed;
+    for (const { heard, socket } of waiting) {
+      expect(heard()).toBe('');
+      expect(socket.closed).toBe(false);
+    }
+    thought.resolve();
+    for (const { heard, socket } of waiting) {
+      while (!heard().endsWith('thought')) await once(socket, 'data');
+      socket.destroy();
+    }
+  },
+  testMs,
+);

@@ -1,0 +1,87 @@
+/** Pictures that clients name are fetched within bounds, one by one and together. */
+import { afterEach, expect, test } from 'bun:test';
+import { failureOf } from '../../tests/contracts/failure-of.ts';
+import {
+  type Answer,
+  closePeers,
+  guarded,
+  inside,
+  listen,
+  outside,
+  text,
+} from '../../tests/support/guarded-peer.ts';
+import { inlineImages } from './inline-images.ts';
+
+afterEach(closePeers);
+
+const mebibyte = 1024 * 1024;
+const png = 'Content-Type: image/png\r\n';
+const nobodyLeaves = new AbortController().signal;
+
+function inline(port: number, names: readonly string[], fetchGuarded = guarded()) {
+  const images = names.map((name, at) => ({
+    url: `http://a.test:${port}/${name}`,
+    param: `images[${at}]`,
+  }));
+  return inlineImages(images, fetchGuarded, nobodyLeaves);
+}
+
+function picture(bytes: number): Answer {
+  const body = Buffer.alloc(bytes, 'x');
+  return (socket) => {
+    socket.write(`HTTP/1.1 200 OK\r\n${png}Content-Length: ${bytes}\r\n\r\n`);
+    socket.end(body);
+  };
+}
+
+test('a picture becomes a data: URL, and is fetched once however often it is named', async () => {
+  const peer = await listen(outside, text('abc', png));
+  const found = await inline(peer.port, ['1.png', '1.png']);
+  expect([...found]).toEqual([[`http://a.test:${peer.port}/1.png`, 'data:image/png;base64,YWJj']]);
+  expect(peer.requests).toHaveLength(1);
+});
+
+test('what is no picture is refused by its place in the request', async () => {
+  const peer = await listen(outside, text('<html>', 'Content-Type: text/html\r\n'));
+  expect(await failureOf(inline(peer.port, ['page']))).toMatchObject({
+    status: 400,
+    param: 'images[0]',
+    message: 'This address is not an image: it answered with text/html.',
+  });
+});
+
+test('an inner address is not called', async () => {
+  const peer = await listen(inside, text('abc', png));
+  const failure = await failureOf(
+    inline(
+      peer.port,
+      ['1.png'],
+      guarded(async () => [inside]),
+    ),
+  );
+  expect(failure).toMatchObject({ status: 400, param: 'images[0]' });
+  expect(String(failure)).toContain('does not lead to a public address');
+  expect(peer.requests).toEqual([]);
+});
+
+test('pictures of 32 MiB together are taken, and not a byte more', async () => {
+  const peer = await listen(outside, picture(16 * mebibyte));
+  const found = await inline(peer.port, ['1.png', '2.png']);
+  expect(found.size).toBe(2);
+  const longer = await listen(outside, picture(16 * mebibyte + 1));
+  const failure = await failureOf(inline(longer.port, ['1.png', '2.png']));
+  expect(failure).toMatchObject({ status: 400, param: expect.stringMatching(/^images\[[01]\]$/) });
+  expect(String(failure)).toContain('It is too large together with the others.');
+});
+
+test('one that cannot be had ends the fetching of the others', async () => {
+  const silent = await listen(outside, () => undefined);
+  const broken = await listen(outside, text('', 'Content-Type: text/plain\r\n'));
+  const images = [silent.port, broken.port].map((port, at) => ({
+    url: `http://a.test:${port}/`,
+    param: `images[${at}]`,
+  }));
+  const failure = await failureOf(inlineImages(images, guarded(), nobodyLeaves));
+  expect(failure).toMatchObject({ param: 'images[1]' });
+  await silent.closed;
+});
