@@ -86,9 +86,9 @@ describe.each([...engines])('a piece that is charged twice, on $name', ({ empty 
       errands: { speech: never, transcription: never },
       steps: never,
     });
-    expect(await runner.ledgerOf(who.tenantId, requestId)).toBe('charged');
-    expect(await runner.ledgerOf(who.tenantId, newRequestId())).toBe('unknown');
-    expect(await runner.ledgerOf('somebody-else', requestId)).toBe('unknown');
+    expect(await runner.chargeOf(who.tenantId, requestId)).toBe(70);
+    expect(await runner.chargeOf(who.tenantId, newRequestId())).toBeNull();
+    expect(await runner.chargeOf('somebody-else', requestId)).toBeNull();
     await first.close();
     await second.close();
     expect(await discrepancies(stores.one.database)).toEqual([]);

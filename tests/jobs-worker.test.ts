@@ -250,6 +250,7 @@ describe('a worker that dies', () => {
         pieces: (jobId) => queue.pieces(jobId),
         setPieces: (lease, total) => queue.setPieces(lease, total),
         addPiece: (lease, piece) => queue.addPiece(lease, piece),
+        addLateCost: (jobId, late) => queue.addLateCost(jobId, late),
         finish: (lease, end) => queue.finish(lease, end),
         [step]: () => {
           reached.resolve();
@@ -356,6 +357,35 @@ describe('a worker', () => {
     expect(bench.failures).toEqual([]);
     await bench.sweep();
     expect(bench.stored()).toEqual([]);
+  });
+
+  test('breaks off a job that is cancelled where it runs, and tells its cost', async () => {
+    const id = await bench.speech(caller, text);
+    const call = hold();
+    const worker = bench.worker();
+    bench.onCancelled = (jobId) => worker.cancelled(jobId);
+    await worker.claim();
+    await call.begun;
+    const [running] = bench.runner.spoken;
+    bench.runner.brokenOff(running?.requestId ?? '', 7);
+    await bench.desk.cancel(caller.tenantId, id, 'http://g.test');
+    await worker.idle();
+    expect(await bench.job(caller, id)).toMatchObject({ status: 'cancelled', costCredits: 7 });
+    expect([bench.runner.spoken.length, bench.runner.charged]).toEqual([1, 7]);
+  });
+
+  test('of another process ends the piece of a cancelled job, and tells its cost', async () => {
+    const id = await bench.speech(caller, text);
+    const call = hold();
+    const worker = bench.worker();
+    await worker.claim();
+    await call.begun;
+    await bench.desk.cancel(caller.tenantId, id, 'http://g.test');
+    call.let();
+    await worker.idle();
+    // Two credits for each of the 13 characters of the first piece.
+    expect(await bench.job(caller, id)).toMatchObject({ status: 'cancelled', costCredits: 26 });
+    expect(bench.runner.charged).toBe(26);
   });
 
   test('fails a job that does not end within six hours', async () => {

@@ -27,6 +27,8 @@ export interface DeskParts {
   transcriptionModel(caller: Caller, alias: string): Promise<void>;
   /** Why a user's address is refused; null when it is not. */
   refusalOfAddress(url: string): Promise<string | null>;
+  /** Told when a job was cancelled. */
+  cancelled(jobId: string): void;
   now(): number;
 }
 
@@ -101,7 +103,10 @@ export class JobDesk {
     await this.#find(tenantId, id);
     const job = await this.#parts.book.cancel(tenantId, id, this.#parts.now());
     if (!job) throw unknownJob();
-    if (job.status === 'cancelled') return this.#view(job, baseUrl);
+    if (job.status === 'cancelled') {
+      this.#parts.cancelled(id);
+      return this.#view(job, baseUrl);
+    }
     const message = `This job has ended already: it is ${job.status}.`;
     throw new GatewayError('invalid_request_error', message, { status: 409, param: 'id' });
   }

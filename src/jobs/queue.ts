@@ -52,6 +52,8 @@ export interface JobQueue {
   setPieces(lease: Lease, total: number): Promise<boolean>;
   /** Writes a finished piece down, with its cost, and forgets earlier attempts. */
   addPiece(lease: Lease, piece: Piece): Promise<boolean>;
+  /** What a cancelled job had under way is paid for too, though nothing comes of it. */
+  addLateCost(jobId: string, late: Pick<Piece, 'costCredits' | 'units'>): Promise<void>;
   pieces(jobId: string): Promise<readonly Piece[]>;
   /** The one way to an end; a second one changes nothing. */
   finish(lease: Lease, end: JobEnd): Promise<boolean>;

@@ -18,20 +18,17 @@ import type { SpeechFormat, TranscriptFormat } from './job.ts';
 export interface JobRunner {
   synthesise(piece: SpeechPiece): Promise<SynthesisedPiece>;
   transcribe(piece: TranscriptionPiece): Promise<TranscribedPiece>;
-  /** What the books know about a call: asked before a piece is run again. */
-  ledgerOf(tenantId: string, requestId: string): Promise<PieceLedger>;
+  /**
+   * What the books took for a call; null when they have no row of it, or none yet. Zero: the id is
+   * used up. More: it is paid for, though its result may be lost.
+   */
+  chargeOf(tenantId: string, requestId: string): Promise<number | null>;
 }
 
 /** Somebody who ran the piece before us, and died in it, was heard of before we were. */
 export class IdUsedUp extends Error {
   override readonly name = 'IdUsedUp';
 }
-
-/**
- * `unknown`: no row, or none yet. `failed`: a row that charged nothing, so the id is used up.
- * `charged`: paid for, though its result may be lost.
- */
-export type PieceLedger = 'unknown' | 'failed' | 'charged';
 
 interface PieceCall {
   readonly requestId: string;

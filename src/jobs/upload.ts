@@ -1,4 +1,4 @@
-import { invalidRequest } from '../core/errors.ts';
+import { GatewayError, invalidRequest } from '../core/errors.ts';
 import type { FormFile } from '../core/form.ts';
 import { newObjectKey } from '../core/object-key.ts';
 import { audioExtensions, extensionOf, sniffAudio, sniffBytes } from './audio-type.ts';
@@ -39,7 +39,7 @@ export async function storeAudio(
   }
   const key = newObjectKey(kind);
   await objects.note(key, jobId, now + orphanMs);
-  return { key, bytes: await store.put(key, rest(start, source)) };
+  return { key, bytes: await store.put(key, rest(start, source)).catch(notStored) };
 }
 
 export async function storeText(
@@ -50,7 +50,15 @@ export async function storeText(
 ): Promise<Upload> {
   const key = newObjectKey('txt');
   await objects.note(key, jobId, now + orphanMs);
-  return { key, bytes: await store.put(key, [new TextEncoder().encode(text)]) };
+  const bytes = await store.put(key, [new TextEncoder().encode(text)]).catch(notStored);
+  return { key, bytes };
+}
+
+/** A failure of the client's is told as it is; any other is one of the storage. */
+function notStored(cause: unknown): never {
+  if (cause instanceof GatewayError) throw cause;
+  const message = 'The input cannot be stored right now; try again shortly.';
+  throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5, cause });
 }
 
 /** Chunks may be of one byte. */

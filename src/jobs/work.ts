@@ -89,20 +89,25 @@ async function runPiece(
   { job, lease, task, number, provider, signal }: PieceWork,
   { queue, objects, store, runner, now }: WorkParts,
 ): Promise<Piece> {
-  const ledgerOf: JobRunner['ledgerOf'] = (tenant, id) => runner.ledgerOf(tenant, id);
+  const chargeOf: JobRunner['chargeOf'] = (tenant, id) => runner.chargeOf(tenant, id);
+  let requestId = '';
   const run = async () => {
-    const requestId = await pieceRequestId(job, number, ledgerOf);
+    requestId = await pieceRequestId(job, number, chargeOf);
     return task.run({ number, requestId, provider, signal });
   };
-  const { bytes, costCredits, units, ...made } = await run().catch((thrown: unknown) => {
+  const { bytes, costCredits, units, ...made } = await run().catch(async (thrown: unknown) => {
     if (thrown instanceof IdUsedUp) return run();
+    const charge = signal.aborted ? await chargeOf(job.tenantId, requestId) : null;
+    if (charge) await queue.addLateCost(job.id, { costCredits: charge, units: 0 });
     throw thrown;
   });
   const objectKey = newObjectKey(task.pieceExtension);
   await objects.note(objectKey, job.id, now() + workingMs);
   await store.put(objectKey, [bytes]);
   const piece: Piece = { number, objectKey, costCredits, units, provider: made.provider };
-  held(await queue.addPiece(lease, piece));
+  const isHeld = await queue.addPiece(lease, piece);
+  if (!isHeld) await queue.addLateCost(job.id, piece);
+  held(isHeld);
   return piece;
 }
 

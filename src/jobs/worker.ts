@@ -78,6 +78,13 @@ export class JobWorker {
     await Promise.all([...this.#running].map((running) => this.#renewOne(running)));
   }
 
+  /** Breaks a job off that was cancelled here; elsewhere the next renewal finds out. */
+  cancelled(jobId: string): void {
+    for (const { job, stop } of this.#running) {
+      if (job.id === jobId) stop.abort('lost' satisfies StopReason);
+    }
+  }
+
   /**
    * Claims nothing more, lets the pieces that run end, for so long, then breaks them off. The jobs
    * go back into the queue and another process continues where they stood.
@@ -88,8 +95,13 @@ export class JobWorker {
     const timer = setTimeout(() => over.resolve(), withinMs);
     await Promise.race([this.idle(), over.promise]);
     clearTimeout(timer);
-    for (const { stop } of this.#running) stop.abort('shutdown' satisfies StopReason);
+    this.breakOff();
     await this.idle();
+  }
+
+  /** Before anything else cuts its calls short: what fails then is no attempt of a job. */
+  breakOff(): void {
+    for (const { stop } of this.#running) stop.abort('shutdown' satisfies StopReason);
   }
 
   /** Tenants that have their share here; the last place is always kept for somebody else. */

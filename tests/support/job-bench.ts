@@ -12,7 +12,6 @@ import { ObjectLinks } from '../../src/jobs/object-links.ts';
 import type { ObjectStore } from '../../src/jobs/objects.ts';
 import type {
   JobRunner,
-  PieceLedger,
   SpeechPiece,
   SynthesisedPiece,
   TranscribedPiece,
@@ -66,10 +65,13 @@ export class PlayedRunner implements JobRunner {
     return { body: this.hear(piece), seconds: 1.5, costCredits: 50, provider: 'played' };
   }
 
-  async ledgerOf(_tenantId: string, requestId: string): Promise<PieceLedger> {
-    const charge = this.#rows.get(requestId);
-    if (charge === undefined) return 'unknown';
-    return charge > 0 ? 'charged' : 'failed';
+  async chargeOf(_tenantId: string, requestId: string): Promise<number | null> {
+    return this.#rows.get(requestId) ?? null;
+  }
+
+  /** A call that was broken off when so much of it had been delivered. */
+  brokenOff(requestId: string, credits: number): void {
+    this.#book(requestId, credits);
   }
 
   #book(requestId: string, credits: number): void {
@@ -86,6 +88,8 @@ export class JobBench {
   readonly links = new ObjectLinks(new Secret('a secret of the operator, long enough'));
   readonly #folder: string;
   now = 1_800_000_000_000;
+  /** Who hears of a cancellation at once; other processes find out. */
+  onCancelled: (jobId: string) => void = () => {};
   speechModel: SpeechModel = {
     limit: { unit: 'characters', max: 20 },
     isStrict: true,
@@ -111,6 +115,7 @@ export class JobBench {
         throw new GatewayError('invalid_request_error', 'No such model.', { status: 404 });
       },
       refusalOfAddress: async (url) => (url.includes('127.0.0.1') ? 'Not there.' : null),
+      cancelled: (id) => this.onCancelled(id),
       now: () => this.now,
     });
   }

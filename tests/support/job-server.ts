@@ -4,6 +4,7 @@ import { hashKey } from '../../src/auth/api-key.ts';
 import { Authenticator } from '../../src/auth/authenticate.ts';
 import { firstStart } from '../../src/auth/first-start.ts';
 import { Secret } from '../../src/core/secret.ts';
+import { noUsage } from '../../src/core/usage.ts';
 import { jobRoutes } from '../../src/http/jobs.ts';
 import { objectRoutes } from '../../src/http/objects.ts';
 import { HttpServer } from '../../src/http/server.ts';
@@ -62,6 +63,7 @@ export class JobServer {
           },
           webhookSecretOf: (tenantId) => signer.secretOf(tenantId),
           once: (_, make) => make(),
+          steps: { settle: async () => ({ usage: noUsage, costCredits: 0 }) },
         }),
         ...objectRoutes({
           open: (key) => bench.objects.open(key),

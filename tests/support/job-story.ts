@@ -75,6 +75,7 @@ export async function startJobStory(
   const log = createLog(() => undefined);
   const lasting = await openLasting(config, store, log, null);
   const jobs = new Jobs({
+    now: Date.now,
     ...lasting,
     ...{ config, secret: secretKeyOf(config), log },
     idempotency: lasting.recollection.idempotency,
@@ -125,6 +126,7 @@ function stalling(queue: JobQueue, stallAt: keyof JobQueue, onStall: () => void)
     pieces: (jobId) => queue.pieces(jobId),
     setPieces: (lease, total) => queue.setPieces(lease, total),
     addPiece: (lease, piece) => queue.addPiece(lease, piece),
+    addLateCost: (jobId, late) => queue.addLateCost(jobId, late),
     finish: (lease, end) => queue.finish(lease, end),
     [stallAt]: stalled,
   };
