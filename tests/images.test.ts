@@ -143,6 +143,13 @@ describe('an edit at an OpenAI-style provider', () => {
     expect(await charged(reply)).toEqual({ ...paid, operation: 'images' });
   });
 
+  test('with a count that no picture can have is estimated, too', async () => {
+    upstream.script('gpt-image', images({ usage: { prompt: 50, completion: 900_000_000 } }));
+    const reply = await edit({ quality: 'low' });
+    const paid = { credits: 4 * 2 + 272 * 4, tokens: [4, 272], estimated: true };
+    expect(await charged(reply)).toEqual({ ...paid, operation: 'images' });
+  });
+
   test.each([
     ['openai/image-edit-gpt-image-1.5-two-images.json', [431, 1364, 1795], '1024x1024'],
     ['openai/image-edit-gpt-image-2-size.json', [76, 120, 196], '1536x864'],

@@ -112,10 +112,10 @@ describe('a request', () => {
   });
 
   test('with hostile names stays one line', async () => {
-    const model = '"},\n{"event":"forged"}\u2028\u0000\ud800\u001b[31m';
+    const model = '"},\n{"event":"forged"}\u2028\u0000\ud800\u001b[31m\u009b31m\u202e\u2066';
     const { requestId } = await gateway.post({ model, messages });
     expect((await lineOf(requestId)).error).toBe('invalid_request_error');
-    expect(gateway.logged.join('')).not.toMatch(/[\u0085\u2028\u2029]/);
+    expect(gateway.logged.join('')).not.toMatch(/[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/);
     expect(linesOf(gateway).filter(({ event }) => event === 'forged')).toEqual([]);
   });
 

@@ -7,7 +7,9 @@ import { topics } from '../src/cli/topics.ts';
 import { world } from '../src/cli/world.ts';
 import { isObject } from '../src/core/json.ts';
 import { builtInSkills } from '../src/tools/skills/built-in.ts';
+import { SkillDesk } from '../src/tools/skills/skill-desk.ts';
 import { SkillShelf } from '../src/tools/skills/skill-shelf.ts';
+import { failureOf } from './contracts/failure-of.ts';
 import { type ByokTenant, dataOf, makeByokTenant } from './support/byok.ts';
 import { InProcessGateway, type Reply, readReply } from './support/in-process.ts';
 
@@ -130,6 +132,19 @@ describe('a skill', () => {
     expect(reply.error.message).toMatch(/^[^\n]+[.?]$/);
     expect(own(await tenant.manage('GET', root))).toEqual([]);
   });
+
+  // Postgres refuses NUL in a text: that would look as if the store were away.
+  test.each(['a\0b', '😀', 'x'.repeat(65), "' or 1=1--"])(
+    'called %p is absent without a look into the store',
+    async (name) => {
+      const refuse = () => Promise.reject(new Error('invalid byte sequence'));
+      const book = { get: refuse, remove: refuse, put: refuse, list: async () => [] };
+      const desk = new SkillDesk({ book, builtIn: new Map(), now: Date.now, changed: () => {} });
+      for (const asked of [desk.show('ten_1', name), desk.delete('ten_1', name)]) {
+        expect(await failureOf(asked)).toMatchObject({ status: 404, param: 'name' });
+      }
+    },
+  );
 
   test('may have 64, 500 and 20,000 characters', async () => {
     const { manage } = await newTenant();

@@ -141,6 +141,10 @@ describe('every row of the price table', () => {
       'usage that cannot be',
       () => replay(eventsOf(noise(4096), { input_tokens: -3, output_tokens: 1.5 }), eventStream),
     ],
+    [
+      'more than anybody can say',
+      () => replay(eventsOf(noise(4096), { input_tokens: 5, output_tokens: 9e8 }), eventStream),
+    ],
   ])('mini-tts: an estimate of the text, and labelled as one, after %s', async (_, answer) => {
     audio.openai.script('gpt-4o-mini-tts', answer());
     const reply = await speak({ model: 'openai/mini-tts', input: chinese });

@@ -100,11 +100,15 @@ describe('both rows of the price table', () => {
     audio.openai.script('whisper-1', [
       transcription('ok', 3),
       heard({ text: 'ok', duration: '2.5' }),
+      heard({ text: 'ok', model: 'whisper-1', usage: { prompt_audio_seconds: 4 } }),
     ]);
     const counted = await transcribe();
     expect(counted.json).toMatchObject({ text: 'ok', duration: 3 });
     expect((await audio.bill(counted)).credits).toBe(300);
     expect((await audio.bill(await transcribe())).credits).toBe(250);
+    const mistral = await transcribe();
+    expect(mistral.json).toMatchObject({ text: 'ok', duration: 4 });
+    expect((await audio.bill(mistral)).credits).toBe(400);
   });
 
   test.each([

@@ -238,14 +238,41 @@ describe('problems', () => {
     ]);
   });
 
-  test.each(['http://user:pw@gpu-1/v1', 'http://gpu-1/v1?key=a', 'http://gpu-1/v1#a'])(
-    'a base address may hold nothing but an address: %s',
-    (base_url) => {
-      expect(problems({ providers: { mine: { ...mine, base_url } } })).toEqual([
-        'providers.mine.base_url must be an http(s) address without user, query or fragment',
+  test.each([
+    'http://user:pw@gpu-1/v1',
+    'http://gpu-1/v1?key=a',
+    'http://gpu-1/v1#a',
+    'http://gpu-1/v1#',
+  ])('a base address may hold nothing but an address: %s', (base_url) => {
+    expect(problems({ providers: { mine: { ...mine, base_url } } })).toEqual([
+      'providers.mine.base_url must be an http(s) address without user, query or fragment',
+    ]);
+  });
+
+  const torn = ['a\r\nx-evil: 1', 'a\nb', 'a\0b', 'a\u010ab'];
+  test.each(torn)('what no header can carry is refused, and not repeated: %j', (text) => {
+    const unsendable = 'has characters that no header can carry; was it copied whole?';
+    expect(problems({ providers: { mine: { ...mine, api_key: text } } })).toEqual([
+      `providers.mine.api_key ${unsendable}`,
+    ]);
+    expect(problems({}, { OPENAI_API_KEY: text })).toEqual([
+      `providers.openai.api_key ${unsendable}`,
+    ]);
+    const search = { engine: 'brave', api_key: text };
+    expect(problems({ tools: { web_search: search } })).toEqual([
+      `tools.web_search.api_key ${unsendable}`,
+    ]);
+    for (const headers of [{ 'x-a': text }, { [text]: 'a' }, { 'x a': 'b' }]) {
+      expect(problems({ providers: { mine: { ...mine, headers } } })).toEqual([
+        'providers.mine.headers has a name or a value that no header can carry',
       ]);
-    },
-  );
+    }
+  });
+
+  test('a key that brings the end of its line is taken without it', () => {
+    const { providers } = load({}, { OPENAI_API_KEY: 'sk-live-0123456789\r\n' });
+    expect(providers.get('openai')?.apiKey?.reveal()).toBe('sk-live-0123456789');
+  });
 });
 
 describe('providers and models', () => {

@@ -6,6 +6,7 @@ import type { Endpoint, Model, Provider } from './config.ts';
 import type { EndpointFile, ModelFile, PricingFile } from './model-schema.ts';
 import type { ProviderFile } from './provider-schema.ts';
 import type { Environment } from './read-file.ts';
+import { isSendable, unsendableKey } from './sendable.ts';
 
 /** The shipped catalogue and the operator's file, laid over each other. */
 
@@ -26,13 +27,21 @@ export function mergeProviders(
     const path = `providers.${name}`;
     const dialect = own.dialect ?? shipped?.dialect;
     const baseUrl = own.base_url ?? shipped?.base_url;
-    const apiKey = own.api_key ?? environment[shipped?.api_key_env ?? ''];
+    // A key from a file often brings the end of its line.
+    const apiKey = (own.api_key ?? environment[shipped?.api_key_env ?? ''])?.trim();
     if (dialect === undefined) problems.push({ path: `${path}.dialect`, message: 'is required' });
     if (baseUrl === undefined) problems.push({ path: `${path}.base_url`, message: 'is required' });
     const shared = own.shared ?? true;
     if (shipped && own.api_key === undefined && !apiKey && shared) {
       const message = `is required: write it here, set ${shipped.api_key_env}, or write null`;
       problems.push({ path: `${path}.api_key`, message });
+    }
+    if (apiKey && !isSendable('authorization', apiKey)) {
+      problems.push({ path: `${path}.api_key`, message: unsendableKey });
+    }
+    if (Object.entries(own.headers ?? {}).some((header) => !isSendable(...header))) {
+      const message = 'has a name or a value that no header can carry';
+      problems.push({ path: `${path}.headers`, message });
     }
     if (dialect === undefined || baseUrl === undefined) return;
     if (!isCleanBase(baseUrl)) {
@@ -155,7 +164,8 @@ export function missingPrices(model: ModelFile, pricing: PricingFile): readonly 
 
 function isCleanBase(text: string): boolean {
   const url = URL.parse(text);
-  return url !== null && url.username === '' && url.search === '' && url.hash === '';
+  // Paths are appended to it; behind a sign that begins nothing they would mean something else.
+  return url !== null && url.username === '' && !/[?#]/.test(text);
 }
 
 function mapValues<T, U>(

@@ -2,6 +2,7 @@ import type { Problem } from '../core/explain.ts';
 import { Secret } from '../core/secret.ts';
 import type { WebSearch } from './config.ts';
 import type { ConfigFile } from './schema.ts';
+import { isSendable, unsendableKey } from './sendable.ts';
 
 /** What is known of each engine without asking the operator. */
 const engines: Readonly<
@@ -27,13 +28,13 @@ export function readWebSearch(file: ConfigFile, problems: Problem[]): WebSearch 
   if (url === null) return refuse('url', `is required for ${engine}`);
   // Paths and parameters are appended to it; and a password belongs into api_key.
   if (/[?#]|\/\/[^/]*@/.test(url)) return refuse('url', 'must have no user, query or fragment');
-  if (engines[engine].needsKey && !search.api_key) {
-    return refuse('api_key', `is required for ${engine}`);
-  }
+  const apiKey = search.api_key?.trim();
+  if (engines[engine].needsKey && !apiKey) return refuse('api_key', `is required for ${engine}`);
+  if (apiKey && !isSendable('authorization', apiKey)) return refuse('api_key', unsendableKey);
   return {
     engine,
     url: url.replace(/\/+$/, ''),
-    apiKey: search.api_key ? new Secret(search.api_key) : null,
+    apiKey: apiKey ? new Secret(apiKey) : null,
     usdPerSearch: search.usd_per_search ?? '0.005',
     callsMax: search.calls_max ?? 5,
     resultsMax: search.results_max ?? 5,

@@ -39,6 +39,20 @@ describe('what a file says of itself', () => {
     expect(await readSeconds(inMemory(wavFile(10)), 'audio/wav', -1)).toBeNull();
   });
 
+  test('leaves others their turn, though it be nothing but false beginnings', async () => {
+    let turns = 0;
+    let isReading = true;
+    const count = () => {
+      turns += 1;
+      if (isReading) setImmediate(count);
+    };
+    setImmediate(count);
+    const rubbish = Buffer.alloc(1_000_000, 0xff);
+    expect(await readSeconds(inMemory(rubbish), 'audio/mpeg')).toBeNull();
+    isReading = false;
+    expect(turns).toBeGreaterThan(10);
+  });
+
   test('is read from where the file lies, and its source is given back', async () => {
     const bytes = wavFile(10);
     let isOpen = false;

@@ -18,7 +18,8 @@ const yearMin = 1970;
 const yearMax = 2999;
 
 const dayPattern = '(\\d{4})-(\\d{2})-(\\d{2})';
-const clockPattern = 'T(\\d{2}):(\\d{2})(?::(\\d{2})(?:\\.(\\d{1,9}))?)?(Z|[+-]\\d{2}:?\\d{2})?';
+const zonePattern = '(Z|[+-](?:[01]\\d|2[0-3]):?[0-5]\\d)?';
+const clockPattern = `T(\\d{2}):(\\d{2})(?::(\\d{2})(?:\\.(\\d{1,9}))?)?${zonePattern}`;
 const datePattern = new RegExp(`^${dayPattern}(?:${clockPattern})?$`, 'i');
 
 export interface PeriodQuery {

@@ -53,6 +53,20 @@ describe('a circuit', () => {
     expect(health.admits(offer)).toBe(true);
   });
 
+  test('opens for five seconds however many were on their way, also the next time', () => {
+    const { clock, health, fail } = sick();
+    for (const _ of ['first', 'again']) {
+      fail(100);
+      clock.now += 4_000;
+      fail(100);
+      clock.now += 999;
+      expect(health.admits(offer)).toBe(false);
+      clock.now += 1;
+      expect(health.admits(offer)).toBe(true);
+      health.succeeded(offer, 10);
+    }
+  });
+
   test('stays open twice as long after each failed probe, up to a minute', () => {
     const { clock, health, fail } = sick();
     fail(5);

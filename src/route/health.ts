@@ -17,7 +17,10 @@ const newest = 0.2;
 
 interface Condition {
   failures: number;
+  /** Moved on by every probe. */
   openUntil: number;
+  /** When the circuit that opened last may be probed; a failure before that is none of a probe. */
+  probedFrom: number;
   openMs: number;
   firstByteMs: number | null;
   tokensPerSecond: number | null;
@@ -60,6 +63,7 @@ export class Health {
   succeeded(offer: Offered, firstByteMs: number): void {
     const condition = this.#condition(offer);
     condition.failures = 0;
+    condition.probedFrom = 0;
     condition.openMs = openMsFirst;
     condition.firstByteMs = average(condition.firstByteMs, firstByteMs);
   }
@@ -67,8 +71,11 @@ export class Health {
   failed(offer: Offered): void {
     const condition = this.#condition(offer);
     condition.failures++;
-    if (condition.failures < failuresToOpen) return;
-    condition.openUntil = this.#now() + condition.openMs;
+    const now = this.#now();
+    // What was on its way already, or had no other place to go, says nothing new.
+    if (condition.failures < failuresToOpen || now < condition.probedFrom) return;
+    condition.probedFrom = now + condition.openMs;
+    condition.openUntil = condition.probedFrom;
     condition.openMs = Math.min(condition.openMs * 2, openMsMax);
   }
 
@@ -103,6 +110,7 @@ export class Health {
     const condition = known ?? {
       failures: 0,
       openUntil: 0,
+      probedFrom: 0,
       openMs: openMsFirst,
       firstByteMs: null,
       tokensPerSecond: null,

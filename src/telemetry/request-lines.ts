@@ -74,11 +74,14 @@ export class RequestLines {
   }
 }
 
-/** JSON lets these stand as they are, and some readers of logs take them for the end of a line. */
-const lineEnds = /[\u0085\u2028\u2029]/g;
+/**
+ * JSON lets these stand as they are, but whoever reads the log may obey them: ends of lines, a
+ * terminal's commands, turns of the reading direction.
+ */
+const obeyed = /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
 
 function onOneLine(text: string): string {
-  return text.replace(lineEnds, ' ');
+  return text.replace(obeyed, ' ');
 }
 
 let lastTime = { ms: 0, text: '1970-01-01T00:00:00.000Z' };

@@ -1,7 +1,7 @@
 import { skillsPerTenantMax } from '../../core/bounds.ts';
 import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
 import { nearest } from '../../core/nearest.ts';
-import { type Skill, type SkillBook, type StoredSkill, skillsAway } from './skill.ts';
+import { isSkillName, type Skill, type SkillBook, type StoredSkill, skillsAway } from './skill.ts';
 import { readSkill } from './skill-input.ts';
 
 /** A skill as a tenant sees it in a list. */
@@ -45,6 +45,8 @@ export class SkillDesk {
 
   async show(tenantId: string, name: string): Promise<SkillObject> {
     const { book, builtIn } = this.#parts;
+    // A name that no skill can have is not taken to the store, which may not even hold its bytes.
+    if (!isSkillName(name)) throw await this.#unknown(tenantId, name);
     const own = await book.get(tenantId, name).catch(skillsAway);
     if (own) return { ...summaryOfOwn(own), instructions: own.instructions };
     const shipped = builtIn.get(name);
@@ -68,6 +70,7 @@ export class SkillDesk {
 
   async delete(tenantId: string, name: string): Promise<void> {
     const { book, builtIn, changed } = this.#parts;
+    if (!isSkillName(name)) throw await this.#unknown(tenantId, name);
     if (await book.remove(tenantId, name).catch(skillsAway)) return changed();
     if (!builtIn.has(name)) throw await this.#unknown(tenantId, name);
     const message = `The skill "${name}" is built in: it can be replaced, but not deleted.`;
