@@ -3,10 +3,10 @@ import type { LoadOrder, LoadResult } from './load.ts';
 import { clientKey, cpuSeconds, type Server } from './processes.ts';
 import type { Workload } from './workloads.ts';
 
-const rounds = 7;
+const rounds = 11;
 /**
  * The compiler needs tens of thousands of requests until it leaves a server alone: what runs once
- * in a batch of five hundred gets hot late.
+ * in a batch of hundreds gets hot late.
  */
 const warmUpRounds = 8;
 /** What a request leaves to be written afterwards belongs to its round. */
@@ -39,27 +39,57 @@ export function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
-/** The medians of each server, in the order in which they were given. */
-export async function compare(workload: Workload, servers: readonly Server[], load: Load) {
-  const played = new Map<Server, Round[]>(servers.map((server) => [server, []]));
+export interface Comparison {
+  /** The medians of each. */
+  readonly first: Measured;
+  readonly second: Measured;
+  /**
+   * How many times the first one's CPU the second takes: the median over the rounds, each by itself.
+   * The speed of a machine may drift by a third within minutes, but hardly within one round.
+   */
+  readonly ratio: number;
+}
+
+export interface Measured {
+  readonly name: string;
+  readonly microseconds: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly readsPerRequest: number;
+}
+
+export async function compare(
+  workload: Workload,
+  servers: readonly [Server, Server],
+  load: Load,
+): Promise<Comparison> {
+  const played: [Round[], Round[]] = [[], []];
+  const order = [0, 1] as const;
   for (let round = 0; round < warmUpRounds; round += 1) {
     for (const server of servers) await play(server, workload, load);
   }
   for (let round = 0; round < rounds; round += 1) {
     // Whoever goes second finds a warmer machine, so the order alternates.
-    for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
-      played.get(server)?.push(await play(server, workload, load));
+    for (const at of round % 2 === 0 ? order : order.toReversed()) {
+      played[at].push(await play(servers[at], workload, load));
     }
   }
-  return servers.map((server) => {
-    const results = played.get(server) ?? [];
-    const of = (pick: (round: Round) => number) => median(results.map(pick));
-    return {
-      name: server.name,
-      microseconds: of((round) => round.microseconds),
-      p50Ms: of((round) => round.p50Ms),
-      p99Ms: of((round) => round.p99Ms),
-      readsPerRequest: of((round) => round.reads) / workload.requests,
-    };
-  });
+  const [one, other] = played;
+  const ratios = one.map(({ microseconds }, at) => (other[at]?.microseconds ?? 0) / microseconds);
+  return {
+    first: measured(servers[0], one, workload),
+    second: measured(servers[1], other, workload),
+    ratio: median(ratios),
+  };
+}
+
+function measured({ name }: Server, played: readonly Round[], { requests }: Workload): Measured {
+  const of = (pick: (round: Round) => number) => median(played.map(pick));
+  return {
+    name,
+    microseconds: of((round) => round.microseconds),
+    p50Ms: of((round) => round.p50Ms),
+    p99Ms: of((round) => round.p99Ms),
+    readsPerRequest: of((round) => round.reads) / requests,
+  };
 }
