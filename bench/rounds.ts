@@ -44,7 +44,7 @@ export interface Comparison {
   readonly first: Measured;
   readonly second: Measured;
   /**
-   * How many times the first one's CPU the second takes: the median over the rounds, each by itself.
+   * How many times the first one's CPU the second takes: the median of all rounds, each by itself.
    * The speed of a machine may drift by a third within minutes, but hardly within one round.
    */
   readonly ratio: number;

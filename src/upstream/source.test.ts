@@ -56,6 +56,27 @@ describe('a source', () => {
     expect(await source.next()).toBe(over);
   });
 
+  test('gives a long read in pieces, characters whole, before it reads on', async () => {
+    const { source, send, end, pulls } = upstream();
+    const long = `a${'é'.repeat(70_000)}`;
+    send(long);
+    const pieces = [await source.next(), await source.next(), await source.next()].map(String);
+    expect(pieces.join('')).toBe(long);
+    expect(Math.max(...pieces.map((piece) => Buffer.byteLength(piece)))).toBeLessThan(70_000);
+    expect(pulls).toHaveLength(0);
+    end();
+    expect(await source.next()).toBe(over);
+  });
+
+  test('gives a long read in its order, though it came while nobody waited', async () => {
+    const { source, send } = upstream({ idleMs: 10_000, quietMs: 1 });
+    expect(await source.next()).toBe(silence);
+    send('a'.repeat(65_536) + 'b'.repeat(10));
+    await Bun.sleep(5);
+    expect(await source.next()).toBe('a'.repeat(65_536));
+    expect(await source.next()).toBe('b'.repeat(10));
+  });
+
   test('marks half a character at the end instead of losing it', async () => {
     const { source, send, end } = upstream();
     send(Buffer.from([0x61, 0xf0, 0x9f]));

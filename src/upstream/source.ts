@@ -22,6 +22,10 @@ export interface Patience {
 /** They follow at once; an upstream that never closes must not keep the client waiting. */
 const lastWordsMs = 5_000;
 
+/** A read may bring a megabyte: for a slow client it waits as it came, not written out as well. */
+const pieceBytesMax = 64 * 1024;
+const nothing = new Uint8Array();
+
 /** A character may be cut in two where two pieces meet. */
 const halfway = { stream: true };
 
@@ -39,6 +43,8 @@ export class Source extends Waiting {
   readonly #patience: Required<Patience>;
   readonly #tape: Tape | undefined;
   #isReading = false;
+  /** Of a long read, what nobody has asked for yet. */
+  #rest: Uint8Array | undefined;
   #endAt = Number.POSITIVE_INFINITY;
   /** Whoever waits for the next piece. */
   #waiter: PromiseWithResolvers<Piece> | undefined;
@@ -63,6 +69,8 @@ export class Source extends Waiting {
 
   /** Rejects when the connection breaks or the line hangs up. */
   next(): Promise<Piece> {
+    const rest = this.#rest;
+    if (rest !== undefined && !this.#early) return Promise.resolve(this.#takeRest(rest));
     const now = performance.now();
     if (now >= this.#endAt) return Promise.resolve(over);
     const early = this.#early;
@@ -103,9 +111,19 @@ export class Source extends Waiting {
 
   #take({ done, value }: Read): Piece {
     this.#isReading = false;
+    if (done) {
+      this.#line.relax();
+      return this.#heard(this.#decoder.decode()) || over;
+    }
+    return this.#takeRest(value ?? nothing);
+  }
+
+  #takeRest(bytes: Uint8Array): string {
     this.#line.relax();
-    if (done) return this.#heard(this.#decoder.decode()) || over;
-    return this.#heard(this.#decoder.decode(value, halfway));
+    const isLong = bytes.length > pieceBytesMax;
+    this.#rest = isLong ? bytes.subarray(pieceBytesMax) : undefined;
+    const piece = isLong ? bytes.subarray(0, pieceBytesMax) : bytes;
+    return this.#heard(this.#decoder.decode(piece, halfway));
   }
 
   /** The answer is whole, or goes on after all: bounds what is still waited for, or lifts that. */
