@@ -327,12 +327,18 @@ describe('a worker', () => {
     return { begun: begun.promise, let: () => gate.resolve() };
   }
 
-  test('keeps its job by telling that it lives', async () => {
-    const id = await bench.speech(caller, 'Short.');
+  /** A job whose first call has begun, and its worker. */
+  async function underWay(words = text) {
+    const id = await bench.speech(caller, words);
     const call = hold();
     const worker = bench.worker();
     await worker.claim();
     await call.begun;
+    return { id, call, worker };
+  }
+
+  test('keeps its job by telling that it lives', async () => {
+    const { id, call, worker } = await underWay('Short.');
     for (let round = 0; round < 4; round += 1) {
       bench.now += 45_000;
       await worker.renew();
@@ -345,11 +351,7 @@ describe('a worker', () => {
   });
 
   test('stops a job that was cancelled, and says nothing more about it', async () => {
-    const id = await bench.speech(caller, text);
-    const call = hold();
-    const worker = bench.worker();
-    await worker.claim();
-    await call.begun;
+    const { id, worker } = await underWay();
     await bench.desk.cancel(caller.tenantId, id, 'http://g.test');
     await worker.renew();
     await worker.idle();
@@ -360,12 +362,8 @@ describe('a worker', () => {
   });
 
   test('breaks off a job that is cancelled where it runs, and tells its cost', async () => {
-    const id = await bench.speech(caller, text);
-    const call = hold();
-    const worker = bench.worker();
+    const { id, worker } = await underWay();
     bench.onCancelled = (jobId) => worker.cancelled(jobId);
-    await worker.claim();
-    await call.begun;
     const [running] = bench.runner.spoken;
     bench.runner.brokenOff(running?.requestId ?? '', 7);
     await bench.desk.cancel(caller.tenantId, id, 'http://g.test');
@@ -375,11 +373,7 @@ describe('a worker', () => {
   });
 
   test('of another process ends the piece of a cancelled job, and tells its cost', async () => {
-    const id = await bench.speech(caller, text);
-    const call = hold();
-    const worker = bench.worker();
-    await worker.claim();
-    await call.begun;
+    const { id, call, worker } = await underWay();
     await bench.desk.cancel(caller.tenantId, id, 'http://g.test');
     call.let();
     await worker.idle();
@@ -389,11 +383,7 @@ describe('a worker', () => {
   });
 
   test('fails a job that does not end within six hours', async () => {
-    const id = await bench.speech(caller, text);
-    const call = hold();
-    const worker = bench.worker();
-    await worker.claim();
-    await call.begun;
+    const { id, worker } = await underWay();
     bench.now += 6 * hour + 1;
     await worker.renew();
     await worker.idle();
@@ -405,11 +395,7 @@ describe('a worker', () => {
   });
 
   test('that is stopped gives its jobs back, and another goes on with them', async () => {
-    const id = await bench.speech(caller, text);
-    const call = hold();
-    const worker = bench.worker();
-    await worker.claim();
-    await call.begun;
+    const { id, worker } = await underWay();
     await worker.stop(10);
     expect(await bench.job(caller, id)).toMatchObject({ status: 'queued', attempts: 0 });
     await worker.claim();
@@ -420,11 +406,7 @@ describe('a worker', () => {
   });
 
   test('that is stopped finishes the pieces that run, and starts no other', async () => {
-    const id = await bench.speech(caller, text);
-    const call = hold();
-    const worker = bench.worker();
-    await worker.claim();
-    await call.begun;
+    const { id, call, worker } = await underWay();
     const stopped = worker.stop(60_000);
     call.let();
     await stopped;
