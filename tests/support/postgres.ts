@@ -256,7 +256,16 @@ class Server {
       .split('\n')
       .map((line) => line.trim().split(/\s+/).map(Number))
       .flatMap(([pid, ppid]) => (pid !== undefined && ppid === parent ? [pid] : []));
-    for (const pid of [parent, ...family]) process.kill(pid, signal);
+    for (const pid of [parent, ...family]) signalIfThere(pid, signal);
+  }
+}
+
+/** A process that served one connection may end between the look and the signal. */
+function signalIfThere(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (thrown) {
+    if (!(thrown instanceof Error && 'code' in thrown && thrown.code === 'ESRCH')) throw thrown;
   }
 }
 
