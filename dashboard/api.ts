@@ -1,6 +1,6 @@
 /** The way to the gateway's API. What goes wrong comes back as a sentence. */
 
-export class ApiError extends Error {
+class ApiError extends Error {
   readonly status: number;
 
   constructor(message: string, status: number) {

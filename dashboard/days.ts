@@ -9,7 +9,7 @@ export interface Range {
 const dayMs = 86_400_000;
 const isDay = /^\d{4}-\d{2}-\d{2}$/;
 
-export const dayText = (time: number): string => new Date(time).toISOString().slice(0, 10);
+const dayText = (time: number): string => new Date(time).toISOString().slice(0, 10);
 
 export function lastDays(count: number, now = Date.now()): Range {
   return { from: dayText(now - (count - 1) * dayMs), to: dayText(now) };

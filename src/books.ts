@@ -1,8 +1,8 @@
 import { join } from 'node:path';
+import type { Call } from './call.ts';
 import { journalWaitMs } from './core/bounds.ts';
 import type { Chore } from './core/chore.ts';
 import { GatewayError } from './core/errors.ts';
-import type { Call } from './gateway.ts';
 import { chargesOf } from './ledger/charges.ts';
 import { Drain } from './ledger/drain.ts';
 import type { Hold } from './ledger/hold.ts';

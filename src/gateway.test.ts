@@ -1,7 +1,8 @@
 import { expect, test } from 'bun:test';
 import { callerOf } from '../tests/support/caller.ts';
+import type { Call, Ending, Errand } from './call.ts';
 import { Watch } from './core/watch.ts';
-import { answer, type Call, type Ending, type Errand, type Steps } from './gateway.ts';
+import { answer, type Steps } from './gateway.ts';
 import type { Reservation } from './reserve.ts';
 import { BytesAnswer, type OpenBytes } from './upstream/bytes.ts';
 import type { Opened } from './upstream/fallback.ts';

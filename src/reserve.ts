@@ -1,7 +1,7 @@
+import type { Call, Errand } from './call.ts';
 import type { Ask } from './core/ask.ts';
 import { GatewayError } from './core/errors.ts';
 import { logText } from './core/log-text.ts';
-import type { Call, Errand } from './gateway.ts';
 import type { Hold } from './ledger/hold.ts';
 import type { Dispatched } from './ledger/journal-lines.ts';
 import type { HoldOrder } from './ledger/wallets.ts';

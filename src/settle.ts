@@ -1,8 +1,8 @@
+import type { Call, Ending } from './call.ts';
 import type { Caller } from './core/caller.ts';
 import { logText } from './core/log-text.ts';
 import { type Measured, noUnits, noUsage, totalTokens, type Usage } from './core/usage.ts';
 import type { ReplyClosing } from './dialects/dialect.ts';
-import type { Call, Ending } from './gateway.ts';
 import type { Hold } from './ledger/hold.ts';
 import type { Settlement } from './ledger/ledger-store.ts';
 import { lessen } from './ledger/write-off.ts';
@@ -29,12 +29,12 @@ export interface SettleParts {
 export async function settle(
   call: Call,
   ending: Ending,
-  hold: Hold | undefined,
   parts: SettleParts,
 ): Promise<ReplyClosing> {
+  const { hold } = call;
   // An answer whose end could not be written down fails after it was settled; once is enough.
   if (hold?.settled) return { usage: noUsage, costCredits: 0 };
-  const bill = billOf(call, ending, hold, parts);
+  const bill = billOf(call, ending, parts);
   const owed = totalCharge(bill.charges);
   const charged = hold ? await hold.settle(owed) : { wallet: 0, key: 0 };
   const whole: Settlement = {
@@ -75,26 +75,21 @@ const freeOfCharge: Bill = {
   searches: 0,
 };
 
-function billOf(call: Call, ending: Ending, hold: Hold | undefined, parts: SettleParts): Bill {
-  if ('opened' in ending) return priced(call, ending, hold, parts);
+function billOf(call: Call, ending: Ending, parts: SettleParts): Bill {
+  if ('opened' in ending) return priced(call, ending, parts);
   return ending.how === 'recalled' ? { ...freeOfCharge, note: recalledNote } : freeOfCharge;
 }
 
 const recalledNote = 'An earlier answer was given again; nothing is charged for it.';
 
-function priced(
-  call: Call,
-  ending: Answered,
-  hold: Hold | undefined,
-  { creditsPerUsd }: SettleParts,
-): Bill {
+function priced(call: Call, ending: Answered, { creditsPerUsd }: SettleParts): Bill {
   const { offer } = ending.opened;
   const measured = measure(call, ending);
   const { usage, units, isEstimate, note, searches = 0, toolCredits = 0 } = measured;
   const charge = chargeFor(usage, measured, offer, creditsPerUsd);
   // A guess must never cost more than what was set aside for the request; what was told may.
   const told = measured.told ? chargeFor(measured.told, measured, offer, creditsPerUsd) : 0;
-  const most = Math.max(asideFor(hold, toolCredits), told);
+  const most = Math.max(asideFor(call.hold, toolCredits), told);
   const capped = isEstimate ? Math.min(charge, most) : charge;
   return {
     usage,

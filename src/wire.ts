@@ -1,12 +1,15 @@
 import { type FreshSecrets, firstStart } from './auth/first-start.ts';
 import { repeatAll } from './chores.ts';
 import type { Config, Model } from './config/config.ts';
+import { version } from './config/version.ts';
 import { HttpServer } from './http/server.ts';
+import { WaitingRoom } from './http/waiting-room.ts';
 import { storeAway } from './store/away.ts';
 import { openStore, type Store } from './store/open.ts';
 import type { Log } from './telemetry/log.ts';
 import { furnish } from './wire/furnish.ts';
 import { openLasting } from './wire/lasting.ts';
+import { openLate } from './wire/late-store.ts';
 import { type Reloading, reloading } from './wire/reload.ts';
 
 /** A built Tollgate, not yet listening. */
@@ -22,13 +25,44 @@ export interface Tollgate {
   drain(seconds: number): Promise<void>;
 }
 
-/** Builds every part by hand. With the files of wire/ the only place that may import everything. */
-export async function build(
+/** One process among those that serve together. */
+export interface Place {
+  /** Its number; null when it is the only one. */
+  readonly worker: number | null;
+  /** Others serve at its port already, and answer while it waits. */
+  readonly isJoining: boolean;
+  /** Ends the waiting. */
+  readonly stopped: Promise<void>;
+}
+
+/** Built as soon as its database can be reached; undefined when it was stopped before. */
+export async function buildLate(
   config: Config,
   log: Log,
-  worker: number | null = null,
-): Promise<Tollgate> {
+  { worker, isJoining, stopped }: Place,
+): Promise<Tollgate | undefined> {
+  const room = new WaitingRoom(version);
+  const { host, port } = config.server;
+  const wait = (why: string) => room.wait(host, port, worker !== null, why);
+  const store = await openLate(config, log, stopped, isJoining ? undefined : { wait });
+  if (store) return assemble(config, store, log, worker, room);
+  await room.close();
+  return undefined;
+}
+
+export async function build(config: Config, log: Log): Promise<Tollgate> {
   const store = await openStore(config.database.reveal());
+  return assemble(config, store, log, null, new WaitingRoom(version));
+}
+
+/** Builds every part by hand. With the files of wire/ the only place that may import everything. */
+async function assemble(
+  config: Config,
+  store: Store,
+  log: Log,
+  worker: number | null,
+  room: WaitingRoom,
+): Promise<Tollgate> {
   const lasting = await openLasting(config, store, log, worker);
   // After everything that may refuse the start: what it makes is shown once.
   const firstSecrets = await firstStart(config.bootstrap, {
@@ -56,7 +90,8 @@ export async function build(
     engine: store.database.engine,
     listen(sharesPort = false) {
       void retention?.run();
-      const port = server.listen(config.server.host, config.server.port, sharesPort);
+      const { host, port: wanted } = config.server;
+      const port = server.listen(host, wanted, sharesPort, room);
       lasting.jobs.listening(port);
       return port;
     },

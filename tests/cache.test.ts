@@ -152,6 +152,31 @@ describe('the response cache', () => {
     }
   });
 
+  test.each(['/v1/chat/completions', '/v1/messages', '/v1/responses'])(
+    'knows a question again however its way is spelt: %s',
+    async (path) => {
+      const rest = { model: 'test/chat', temperature: 0 };
+      const spellings = [
+        { ...rest },
+        { ...rest, models: ['test/chat'] },
+        { ...rest, model: null, models: ['test/chat', 'test/chat'] },
+        { ...rest, route: 'fallback', provider: { allow_fallbacks: true, order: [] } },
+        { ...rest, models: ['test/other'] },
+      ];
+      const said =
+        path === '/v1/responses'
+          ? { input: `Way ${turn}` }
+          : { max_tokens: 10, messages: [{ role: 'user', content: `Way ${turn}` }] };
+      const found: unknown[] = [];
+      for (const way of spellings) {
+        const reply = await gateway.post(JSON.stringify({ ...way, ...said }), { path });
+        found.push(reply.headers.get('x-cache'));
+      }
+      expect(found).toEqual(['MISS', 'HIT', 'HIT', 'HIT', 'MISS']);
+      expect(asked()).toBe(2);
+    },
+  );
+
   test('obeys Cache-Control', async () => {
     const control = (value: string) => ({ headers: { 'cache-control': value } });
     await ask({}, control('no-store'));

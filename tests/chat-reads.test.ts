@@ -192,6 +192,15 @@ describe('GET /v1/generation', () => {
     });
   });
 
+  test('names the model of a request whose body was refused, however it was named', async () => {
+    const chain = ['acme/none', 'acme/chat'];
+    for (const named of [{ model: 'acme/none' }, { model: null, models: chain }]) {
+      const refused = await gateway.post({ ...chat, ...named, temperature: 9 });
+      expect(refused.status).toBe(400);
+      expect((await find(refused.requestId)).json.data).toMatchObject({ model: 'acme/none' });
+    }
+  });
+
   test.each(['', 'not-an-id', '00000000-0000-4000-8000-000000000000', "' OR '1'='1"])(
     'what nobody asked is not there: %j',
     async (id) => {

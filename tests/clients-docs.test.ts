@@ -215,6 +215,7 @@ describe('the settings that are described', () => {
     expect(body).toMatchObject({ context_length: 128_000, max_output_tokens: 4096 });
     expect(text).toContain('"limit": { "context": 128000, "output": 4096 }');
     expect(text).toContain('"max_tokens": 128000, "max_output_tokens": 4096');
+    expect(text).toContain('CLAUDE_CODE_MAX_CONTEXT_TOKENS=128000\n');
   });
 });
 

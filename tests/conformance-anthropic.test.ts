@@ -21,9 +21,9 @@ import {
   checkOpenAiStream,
 } from './support/stream-checks.ts';
 import { ToldAnswer } from './support/told-answer.ts';
-import { conform, messagesOf, readFixture } from './support/upstream-conformance.ts';
+import { conform, hear, messagesOf, readFixture } from './support/upstream-conformance.ts';
 
-conform('anthropic', anthropicUpstream, { streams: 8, broken: 1, replies: 11, errors: 7 });
+conform('anthropic', anthropicUpstream, { streams: 31, broken: 3, replies: 18, errors: 16 });
 
 interface Expected {
   readonly dialect: string;
@@ -134,6 +134,27 @@ describe('a reply of Anthropic that passes through', () => {
   });
 });
 
+test('events that nobody has heard of are no failure, and pass to those who may know them', () => {
+  const raw = readFixture('anthropic/unknown-events-stream.sse');
+  const seen = hear(anthropicUpstream, messagesOf(raw));
+  expect([seen.failure, seen.finished, seen.told.said]).toEqual([undefined, true, 'Known words.']);
+  const output = closed(new AnthropicPassThrough(identity, 9), messagesOf(raw));
+  for (const type of ['session_notice', 'content_block_hint', 'usage_preview']) {
+    expect(output).toContain(`event: ${type}\ndata: {"type":"${type}",`);
+  }
+});
+
+test('a null in the last report is nothing new, not zero', () => {
+  const relay = new AnthropicPassThrough(identity, 9);
+  for (const message of messagesOf(readFixture('anthropic/usage-null-stream.sse'))) {
+    relay.push(message);
+  }
+  expect(relay.facts).toMatchObject({
+    usage: { inputTokens: 42, cacheReadTokens: 7, cacheWriteTokens: 0, outputTokens: 5 },
+    isEstimate: false,
+  });
+});
+
 test('the stop sequence that was met is told', () => {
   const told = new ToldAnswer();
   expect(anthropicUpstream.readReply(readFixture('anthropic/stop-sequence.json'), told)).toBe(
@@ -216,10 +237,15 @@ describe("a stream of Anthropic for OpenAI's clients", () => {
     const { reasoning, text } = expected;
     const { finish_reason: finishReason } = expected.openai;
     expect(seen).toMatchObject({ ended: 'whole', text, reasoning, finishReason });
-    const { cached_tokens: cached, reasoning_tokens: thought, ...sums } = expected.openai.usage;
-    expect(seen.usage).toMatchObject(sums);
+    const { usage } = expected.openai;
+    const { cached_tokens: cached, cache_write_tokens: written, ...rest } = usage;
+    const { reasoning_tokens: thought, ...sums } = rest;
     expect(seen.usage).toMatchObject({
-      prompt_tokens_details: { cached_tokens: cached ?? 0 },
+      ...sums,
+      prompt_tokens_details: {
+        cached_tokens: cached ?? 0,
+        ...(written === undefined ? {} : { cache_write_tokens: written }),
+      },
       completion_tokens_details: { reasoning_tokens: thought ?? 0 },
     });
   });

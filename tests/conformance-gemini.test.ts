@@ -9,7 +9,7 @@ import {
   readFixture,
 } from './support/upstream-conformance.ts';
 
-conform('gemini', geminiUpstream, { streams: 6, broken: 0, replies: 6, errors: 2 });
+conform('gemini', geminiUpstream, { streams: 23, broken: 5, replies: 10, errors: 10 });
 
 const told = (path: string) => hear(geminiUpstream, messagesOf(readFixture(path))).told;
 
@@ -37,6 +37,18 @@ test('the signature of a text follows it, so that a client finds the text first'
   const path = 'gemini/text-stream-gemini3.sse';
   expect(told(path).order).toEqual(['text', 'signature', 'finish']);
   expect(told(path).signatures).toEqual(signaturesIn(path).map((own) => `gemini:${own}`));
+});
+
+test('usage that comes alone, behind the finish, counts', () => {
+  expectCrossed(geminiUpstream, readFixture('gemini/usage-last-chunk-stream.sse'), {
+    ...{ dialect: 'gemini', kind: 'chat', stream: true },
+    ...{ text: 'One two', reasoning: '', tool_calls: [] },
+    openai: {
+      finish_reason: 'stop',
+      usage: { prompt_tokens: 7, completion_tokens: 2, total_tokens: 9 },
+    },
+    anthropic: { stop_reason: 'end_turn' },
+  });
 });
 
 test('older models end every chunk with STOP, and clients hear all of them and one end', () => {

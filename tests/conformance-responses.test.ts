@@ -12,12 +12,27 @@ import {
   readFixture,
 } from './support/upstream-conformance.ts';
 
-conform('openai-responses', responsesUpstream, { streams: 0, broken: 1, replies: 2, errors: 0 });
+conform('openai-responses', responsesUpstream, { streams: 13, broken: 3, replies: 4, errors: 2 });
 
 test('the id of a call is its call_id, not that of its item', () => {
   const stream = streamOf(JSON.parse(readFixture('openai/responses-tool.json')) as WholeResponse);
   const { told } = hear(responsesUpstream, messagesOf(stream));
   expect(told.calls.map(({ id }) => id)).toEqual(['call_TRB1jnZxAdUJcnUg2vJEBejG']);
+});
+
+test('a source stands behind the words of its own message, whatever came before it', () => {
+  const raw = readFixture('openai/responses-web-search-stream.sse');
+  const { told } = hear(responsesUpstream, messagesOf(raw));
+  const [source, ...more] = told.citations;
+  expect(more).toEqual([]);
+  expect(source).toMatchObject({ url: 'https://ruby.example/4', range: { start: 13, end: 19 } });
+  expect(told.said.slice(13, 19)).toBe('Ruby 4');
+});
+
+test('a refusal is told as one, once', () => {
+  const raw = readFixture('openai/responses-refusal-stream.sse');
+  const { told, finished } = hear(responsesUpstream, messagesOf(raw));
+  expect([told.refused, told.said, finished]).toEqual(["I'm sorry, I can't.", '', true]);
 });
 
 test('the first error of a stream counts, with the kind that its code says', () => {

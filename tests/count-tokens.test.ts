@@ -157,7 +157,8 @@ describe('an Anthropic-style provider', () => {
       container: null,
       inference_geo: 'eu',
     };
-    const reply = await count({ model: 'acme/claude', ...ours, ...answer });
+    const unset = { system: null, tools: null, thinking: null };
+    const reply = await count({ model: 'acme/claude', ...ours, ...answer, ...unset });
     expect(reply.json).toEqual({ input_tokens: 77 });
     expect(asked().body).toEqual({ model: 'claude-x', messages });
   });

@@ -4,7 +4,15 @@ import OpenAI, { toFile } from 'openai';
 import { wavFile } from './support/audio-files.ts';
 import { AudioGateway } from './support/audio-gateway.ts';
 import { images, json, speech, status500 } from './support/fake-upstream.ts';
-import { edit, form, imageOf, startImageRig, stopImageRig, upstream } from './support/image-rig.ts';
+import {
+  edit,
+  form,
+  gateway,
+  imageOf,
+  startImageRig,
+  stopImageRig,
+  upstream,
+} from './support/image-rig.ts';
 
 const hear = { text: 'Guten Tag', duration: 2 };
 const senseVoice = 'FunAudioLLM/SenseVoiceSmall';
@@ -88,9 +96,11 @@ describe('a transcription', () => {
     [[['provider[order]', 'siliconflow']], 400, 'provider.order'],
     [[['provider', '{"only":["nobody"]}']], 404, 'provider'],
     [[['route', 'somewhere']], 400, 'route'],
-  ] as const)('refuses %j', async (fields, code, param) => {
+  ] as const)('refuses %j, and logs the model all the same', async (fields, code, param) => {
     const reply = await transcribe([['model', 'openai/stt-1'], ...fields]);
     await audio.expectRefusal(reply, code, param);
+    const { requestedModel } = await audio.gateway.record(reply.requestId);
+    expect(requestedModel).toBe('openai/stt-1');
   });
 
   test('and speech, which is JSON, choose alike', async () => {
@@ -130,9 +140,13 @@ describe('an image edit', () => {
     [{ provider: 'second' }, 400],
     [{ 'provider[only][]': 'nobody' }, 404],
     [{ route: 'somewhere' }, 400],
-  ])('refuses %j', async (fields: Record<string, string>, code) => {
-    const reply = await edit({ model: 'test/spare', ...fields });
-    expect([reply.status, reply.error.code]).toEqual([code, 'invalid_request_error']);
-    expect(upstream.book).toHaveLength(0);
-  });
+  ])(
+    'refuses %j, and logs the model all the same',
+    async (fields: Record<string, string>, code) => {
+      const reply = await edit({ model: 'test/spare', ...fields });
+      expect([reply.status, reply.error.code]).toEqual([code, 'invalid_request_error']);
+      expect(upstream.book).toHaveLength(0);
+      expect((await gateway.record(reply.requestId)).requestedModel).toBe('test/spare');
+    },
+  );
 });

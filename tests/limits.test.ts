@@ -113,12 +113,12 @@ describe('requests per minute', () => {
 
   test('a new window starts with the minute, and a clock that steps back opens none', async () => {
     let now = Date.UTC(2026, 0, 1, 12, 0, 59, 900);
-    const admission = new Admission(
-      new RateLimiter(),
-      new ConcurrencyLimiter(),
-      { requestsPerMinute: 2, concurrentRequests: 9 },
-      () => now,
-    );
+    const admission = new Admission({
+      rate: new RateLimiter(),
+      concurrency: new ConcurrencyLimiter(),
+      defaults: { requestsPerMinute: 2, concurrentRequests: 9 },
+      now: () => now,
+    });
     const headers: Record<string, string> = {};
     const count = () => admission.countRequest(caller, headers);
     const refusal = async () => {

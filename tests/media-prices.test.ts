@@ -1,5 +1,6 @@
-/** What embeddings and images of the built-in catalogue cost, worked out by hand. */
+/** What embeddings, images and transcripts of the built-in catalogue cost, worked out by hand. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test';
+import { wavFile } from './support/audio-files.ts';
 import { json, startFakeUpstream } from './support/fake-upstream.ts';
 import { InProcessGateway, readReply } from './support/in-process.ts';
 import { picture } from './support/pictures.ts';
@@ -148,5 +149,33 @@ describe('embeddings cost', () => {
     upstream.script('*', json(200, { embeddings: [{ values: [0.5] }] }));
     // 4,004 characters, one of them an emoji, are 1,001 tokens at 0.20.
     expect(await embed('google/gemini-embedding-2', `${'a'.repeat(4_003)}😀`)).toBe(201);
+  });
+});
+
+describe('a transcript costs', () => {
+  async function transcribe(duration: number): Promise<number> {
+    upstream.script('*', json(200, { text: 'ok', duration }));
+    const form = new FormData();
+    form.append('model', 'openai/stt-1');
+    form.append('file', new File([wavFile(50) as Uint8Array<ArrayBuffer>], 'a.wav'));
+    const headers = {
+      authorization: `Bearer ${gateway.keys.routing}`,
+      'cache-control': 'no-store',
+    };
+    const sent = { method: 'POST', headers, body: form };
+    const reply = await readReply(await fetch(`${gateway.url}/v1/audio/transcriptions`, sent));
+    expect([duration, reply.status]).toEqual([duration, 200]);
+    return charge(reply.requestId);
+  }
+
+  // A second at 0.006 dollars a minute is 100 credits.
+  test.each([
+    [8.47, 847],
+    [8.470000267028809, 848],
+    [10.0001, 1_001],
+    [0.00001, 1],
+    [0, 0],
+  ])('%d seconds, rounded up once: %i credits', async (seconds, credits) => {
+    expect(await transcribe(seconds)).toBe(credits);
   });
 });

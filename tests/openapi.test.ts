@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import SwaggerParser from '@apidevtools/swagger-parser';
-import { docsPage } from '../src/http/docs-page.ts';
-import { openApiDocument } from '../src/http/openapi-document.ts';
+import { openApiDocument } from '../src/http/openapi/document.ts';
+import { docsPage } from '../src/http/openapi/page.ts';
 import type { Route } from '../src/http/routes.ts';
 import { type DescribedApi, type Json, misfits, object } from './support/described-api.ts';
 import { DescribedGateway } from './support/described-gateway.ts';

@@ -138,9 +138,11 @@ describe('the README', () => {
     expect(commands[3]).toBe('npm ci && npm test');
   });
 
-  test('asks a question that is answered', async () => {
+  test('asks a question that is answered as shown', async () => {
     expect(key).not.toBe('');
-    expect(chatText(await shell(commands[1] ?? ''))).toContain('Hello!');
+    const [, shown = ''] = /^```json\n([\s\S]*?)^```$/m.exec(readme) ?? [];
+    const promised: object = JSON.parse(shown);
+    expect(JSON.parse(await shell(commands[1] ?? ''))).toMatchObject(promised);
   });
 
   test(

@@ -10,7 +10,13 @@ const filesIn = (folder: string) =>
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
 
-const expected = Object.keys(JSON.parse(readFileSync(join(fixtures, 'expect.json'), 'utf8')));
+const expectedIn = (folder: string) =>
+  Object.keys(JSON.parse(readFileSync(join(fixtures, folder, 'expect.json'), 'utf8')));
+const expected = [
+  ...expectedIn('.'),
+  ...expectedIn('written').map((path) => `written/${path}`),
+  ...['written/expect.json', 'written/errors.json'],
+];
 
 test('every recording has its entry in expect.json, or a test that names it', () => {
   const code = filesIn(tests)

@@ -129,20 +129,6 @@ describe('one sentence and exit code 1 for', () => {
     },
     startMs,
   );
-
-  test(
-    'a Postgres that refuses connections',
-    async () => {
-      const probe = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } });
-      const { port } = probe;
-      probe.stop(true);
-      const DATABASE_URL = `postgres://me:hunter2@127.0.0.1:${port}/tollgate`;
-      const finished = await run(['serve', '--port', '0'], { env: { DATABASE_URL } });
-      expectOneSentence(finished);
-      expect(finished.stderr).toContain(`127.0.0.1:${port}/tollgate cannot be reached`);
-    },
-    startMs,
-  );
 });
 
 test(

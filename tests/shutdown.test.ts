@@ -46,6 +46,8 @@ test(
       status: 'unavailable',
       reason: 'This Tollgate is shutting down.',
     });
+    expect(Number(ready.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
+    expect(Number(ready.headers.get('retry-after-ms'))).toBeGreaterThanOrEqual(1);
     expect((await gateway.call('GET', '/healthz')).status).toBe(200);
 
     const refused = await gateway.chat(ask);

@@ -74,7 +74,7 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
     ]);
     expect(rows[2]).toEqual({
       time: '2028-02-10T00:00:05.000Z',
-      entry_id: rows[3]?.entry_id ?? '',
+      entry_id: '202802000000002',
       type: 'charge',
       request_id: one.requestId,
       api_key_id: own.keyId,
@@ -91,6 +91,14 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
       balance: '970',
     });
     expect(rows[3]?.request_id).toBe(two.requestId);
+    expect(rows.map((row) => row.entry_id)).toEqual([
+      '',
+      '202802000000001',
+      '202802000000002',
+      '202802000000002',
+      '202802000000003',
+      '',
+    ]);
     expect(rows[0]?.time).toBe('2028-02-01T00:00:00.000Z');
     expect(rows.at(-1)?.time).toBe('2028-02-29T23:59:59.999Z');
   });
@@ -164,6 +172,17 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
     expect(await statement('ten_none', '2028-03')).toHaveLength(2);
     expect(addedUp(await statement(own.tenantId, '2028-03'))).toEqual({ opening: 0, closing: 0 });
     expect(await statement(other.tenantId, '2028-03')).toHaveLength(3);
+  });
+
+  test('names entries by their place in the month, and tells nothing of others', async () => {
+    const [own, other] = [await addCustomer(store, 100), await addCustomer(store, 100)];
+    const at = Date.UTC(2028, 2, 5);
+    const named = async () =>
+      (await statement(own.tenantId, '2028-03')).map(({ entry_id }) => entry_id).filter(Boolean);
+    await book(store, [charged(own, 1, at)], at);
+    for (let i = 1; i < 20; i += 1) await book(store, [charged(other, 1, at + i)], at + i);
+    await book(store, [charged(own, 1, at + 50)], at + 50);
+    expect(await named()).toEqual(['202803000000001', '202803000000002']);
   });
 
   test('keeps its amounts when old requests are removed, one row for each entry', async () => {

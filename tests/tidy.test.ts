@@ -16,7 +16,7 @@ import {
 } from './support/source-tree.ts';
 
 const steps = 'auth limits cache route upstream meter ledger record tools jobs operations';
-const story = 'gateway.ts reserve.ts settle.ts books.ts';
+const story = 'gateway.ts call.ts reserve.ts settle.ts books.ts';
 
 /** Room or file of src → what it may import: `values` in any way, `types` by `import type` only. */
 const mayImport: Readonly<Record<string, { values: string; types?: string }>> = {
@@ -39,15 +39,16 @@ const mayImport: Readonly<Record<string, { values: string; types?: string }>> = 
   store: { values: 'core ledger record', types: 'auth limits cache jobs tools meter' },
   http: {
     values: 'core dialects gateway.ts operations auth record telemetry jobs',
-    types: `${steps} config`,
+    types: `${steps} config call.ts`,
   },
   cli: { values: 'core config store auth upstream ledger record telemetry tools wire.ts' },
   operations: {
     values: 'core dialects meter route upstream tools',
-    types: 'config gateway.ts',
+    types: 'config call.ts',
   },
   // The story of a request, read from top to bottom; the steps come in as values of `Steps`.
-  'gateway.ts': { values: 'core upstream', types: `${steps} dialects ${story}` },
+  'gateway.ts': { values: 'core upstream call.ts', types: `${steps} dialects ${story}` },
+  'call.ts': { values: 'core', types: `${steps} dialects` },
   'reserve.ts': { values: 'core meter', types: `${steps} ${story}` },
   'settle.ts': { values: 'core meter ledger record', types: `${steps} dialects ${story}` },
   'books.ts': { values: 'core ledger telemetry', types: story },

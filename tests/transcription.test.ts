@@ -434,7 +434,7 @@ describe('a request that ends otherwise', () => {
     expect((await audio.bill(first)).credits).toBe(100);
     expect((await audio.bill(again)).credits).toBe(0);
     // The file is part of what makes a request the same.
-    expect((await send(wavFile(21))).status).toBe(409);
+    expect((await send(wavFile(21))).status).toBe(422);
   });
 
   test('because the provider took too long, unless the recording is long, too', async () => {

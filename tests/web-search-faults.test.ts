@@ -5,6 +5,7 @@ import {
   callTools,
   cutMidStream,
   gated,
+  hangMidStream,
   noUsage,
   say,
   startFakeUpstream,
@@ -105,6 +106,19 @@ describe('an engine that', () => {
       expect(await rig.bill(reply)).toEqual(noSearch);
     }
   });
+});
+
+test('a model whose connection stays open behind its call gets its search', async () => {
+  rig.upstream.script('chat', [searchFor('q'), answerIt('Rain.')]);
+  await rig.gateway.stream(chat());
+  const allEvents = rig.upstream.book[0]?.eventsSent ?? 0;
+  rig.reset();
+  rig.upstream.script('chat', [hangMidStream(allEvents, searchFor('q')), answerIt('Rain.')]);
+  const reading = await rig.gateway.stream(chat());
+  expect([reading.content, reading.finishReasons, reading.dones]).toEqual(['Rain.', ['stop'], 1]);
+  // 100 + 2 × 10 and 300 + 2 × 20 credits, and 5,000 for the search.
+  expect(await rig.bill(reading)).toEqual({ model: 460, byok: 0, tool: 5_000, searches: 1 });
+  expect(rig.upstream.book[0]?.outcome).toBe('client-left');
 });
 
 describe('no engine', () => {

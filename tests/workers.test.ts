@@ -87,6 +87,23 @@ test.each<[string, () => Promise<Record<string, string>>]>([
 );
 
 test(
+  'a request that one worker has answered can be looked up at the others',
+  async () => {
+    await using gateway = await start(3);
+    for (let i = 0; i < 12; i++) {
+      const { headers } = await gateway.chat(ask, fresh);
+      const id = headers.get('x-request-id');
+      const found = await gateway.call('GET', `/v1/generation?id=${id}`, {
+        key: gateway.keys.api,
+        ...fresh,
+      });
+      expect(found).toMatchObject({ status: 200, body: { data: { id } } });
+    }
+  },
+  testMs,
+);
+
+test(
   'with Redis the workers count to one together',
   async () => {
     await using redis = await startRedis();
@@ -253,11 +270,14 @@ describe('a start that cannot be', () => {
   test(
     'ends with the worker’s own sentence, and leaves no worker behind',
     async () => {
+      const address = new URL((await startPostgres()).url);
+      address.password = 'secret';
       const finished = await run(['serve', '--port', '0', '--workers', '2'], {
-        env: { DATABASE_URL: 'postgres://nobody:secret@127.0.0.1:1/none' },
+        env: { DATABASE_URL: address.href },
       });
       expect(finished.exitCode).toBe(1);
       expect(finished.stdout).toBe('');
+      expect(finished.stderr).toContain('cannot be reached: user or password refused.\n');
       expect(finished.stderr).toEndWith('The workers could not be started.\n');
       expect(finished.stderr).not.toContain('secret');
     },

@@ -51,7 +51,7 @@ export function claimedKind(text: string): KeyKind | 'admin' | undefined {
 }
 
 /** `sk-tg-ab12…9f` */
-export function labelOf(text: string): string {
+function labelOf(text: string): string {
   const start = text.indexOf('-', 3) + 1;
   return `${text.slice(0, start + 4)}…${text.slice(-2)}`;
 }

@@ -94,6 +94,27 @@ test('a changed variable replaces the key it brought before, under the same id',
   expect(await countKeys()).toBe(1);
 });
 
+test('a variable that is changed back brings its key back', async () => {
+  const [one, two] = [`sk-tg-${'a'.repeat(40)}`, `sk-tg-${'b'.repeat(40)}`];
+  for (const key of [one, two, one]) await start({ apiKey: new Secret(key) });
+  const back = await store.directory.findKey(hashKey(one));
+  expect(back?.secretExpiresAt).toBeNull();
+  expect((await store.directory.findKey(hashKey(two)))?.secretExpiresAt).toBe(1_800_000_000_000);
+  expect(await countKeys()).toBe(1);
+});
+
+test('a brought key that was deleted since is there again, also under a new secret', async () => {
+  const [one, two] = [`sk-mgmt-${'a'.repeat(40)}`, `sk-mgmt-${'b'.repeat(40)}`];
+  for (const key of [one, one, two, two]) {
+    await start({ managementKey: new Secret(key) });
+    const found = await store.directory.findKey(hashKey(key));
+    expect([found?.key.kind, found?.secretExpiresAt]).toEqual(['management', null]);
+    expect(await countKeys()).toBe(1);
+    const deleted = store.directory.deleteKey('default', found?.key.id ?? '', 1_700_000_000_000);
+    expect(await deleted).toBe(true);
+  }
+});
+
 test('a brought admin token takes the place of an older one', async () => {
   await start();
   const adminToken = new Secret(`sk-admin-${'d'.repeat(40)}`);

@@ -70,7 +70,8 @@ async function makeSecrets(directory: Directory, now: number): Promise<FreshSecr
 
 /**
  * The key from the environment is the one that works: a changed variable replaces the secret of
- * the key it brought before, so that rotating a deployment's secret needs nothing else.
+ * the key it brought before, so that rotating a deployment's secret, or taking that back, needs
+ * nothing else. Where that key was deleted, another one takes its place.
  */
 async function adopt(
   directory: Directory,
@@ -78,12 +79,16 @@ async function adopt(
   secret: Secret,
   now: number,
 ): Promise<void> {
-  const { hash, label, text } = adoptKey(secret.reveal());
-  if (await directory.findKey(hash)) return;
-  const key = { id: bootstrapIds[kind], text, hash, label };
-  const added = await directory.addKey(record(key, kind, `Bootstrap ${kind} key`, now), hash);
-  if (added === 'added') return;
-  await directory.rotateKey(defaultTenant, key.id, { hash, label, oldUntil: now }, now);
+  const fresh = adoptKey(secret.reveal());
+  const { hash, label } = fresh;
+  const known = await directory.findKey(hash);
+  if (known && (known.secretExpiresAt ?? now + 1) > now) return;
+  const id = known?.key.id ?? bootstrapIds[kind];
+  const add = (key: NewKey) =>
+    directory.addKey(record(key, kind, `Bootstrap ${kind} key`, now), hash);
+  if ((await add({ ...fresh, id })) === 'added') return;
+  const change = { hash, label, oldUntil: now };
+  if (!(await directory.rotateKey(defaultTenant, id, change, now))) await add(fresh);
 }
 
 const bootstrapIds: Readonly<Record<KeyKind, string>> = {

@@ -2,9 +2,10 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { byokModes } from '../core/byok.ts';
 import { type GatewayError, invalidRequest, notFound } from '../core/errors.ts';
+import { validate } from '../core/misfit.ts';
 import { nearest } from '../core/nearest.ts';
+import { oneOf, optional } from '../core/schema-builders.ts';
 import type { Directory } from './directory.ts';
-import { oneOf, optional, validate } from './manage-input.ts';
 import { findTenant } from './manage-tenants.ts';
 import type { StoredCredential, Vault, VaultStore } from './vault.ts';
 
@@ -21,7 +22,7 @@ export const credentialSchema = Type.Object(
       expected: `1 to ${apiKeyLengthMax} visible characters without spaces`,
       hidden: true,
     }),
-    mode: optional(oneOf(byokModes)),
+    mode: optional(oneOf(...byokModes)),
     base_url: optional(
       Type.String({ pattern: '^https?://[^\\s]+$', expected: 'an http(s) address', hidden: true }),
     ),

@@ -103,7 +103,7 @@ export async function changeCredits(
       return { entry: entryObject(answer.entry), repeated: answer.kind === 'repeated' };
     case 'conflict': {
       const message = 'This idempotency_key was already used with another amount.';
-      throw invalidRequest(message, 'idempotency_key', 409);
+      throw invalidRequest(message, 'idempotency_key', 422);
     }
     case 'insufficient': {
       const message = `Only ${answer.available} credits are available; ${-amount} were to go.`;

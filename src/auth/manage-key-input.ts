@@ -3,8 +3,10 @@ import { Compile } from 'typebox/compile';
 import { allowListMax } from '../core/bounds.ts';
 import { cacheModes, limitResets, scopes } from '../core/caller.ts';
 import { invalidRequest } from '../core/errors.ts';
+import { validate } from '../core/misfit.ts';
+import { oneOf, optional, wholeNumber } from '../core/schema-builders.ts';
 import type { ApiKey, KeyChange, Tenant } from './directory.ts';
-import { count, name, oneOf, optional, validate, wholeNumber } from './manage-input.ts';
+import { count, name } from './manage-input.ts';
 
 /** What may be asked of a key, and every rule about it. */
 
@@ -18,7 +20,7 @@ const modelPattern = Type.String({
 
 const settings = {
   limit: optional(count(0)),
-  limit_reset: optional(oneOf(limitResets)),
+  limit_reset: optional(oneOf(...limitResets)),
   expires_at: optional(
     Type.String({
       pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d(?::\\d\\d(?:\\.\\d{1,9})?)?(?:Z|\\+00:00)$',
@@ -26,9 +28,9 @@ const settings = {
     }),
   ),
   models: optional(Type.Array(modelPattern, { minItems: 1, maxItems: allowListMax })),
-  scopes: optional(Type.Array(oneOf(scopes), { minItems: 1, maxItems: scopes.length })),
+  scopes: optional(Type.Array(oneOf(...scopes), { minItems: 1, maxItems: scopes.length })),
   requests_per_minute: optional(count(1)),
-  cache: optional(oneOf(cacheModes)),
+  cache: optional(oneOf(...cacheModes)),
 };
 
 const closed = { additionalProperties: false };

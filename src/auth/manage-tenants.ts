@@ -2,8 +2,10 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { type GatewayError, invalidRequest, notFound } from '../core/errors.ts';
 import { newTenantId } from '../core/ids.ts';
+import { validate } from '../core/misfit.ts';
+import { optional } from '../core/schema-builders.ts';
 import type { Directory, Tenant } from './directory.ts';
-import { count, name, optional, validate } from './manage-input.ts';
+import { count, name } from './manage-input.ts';
 
 /** What an operator does with tenants, by HTTP or by the command line. */
 

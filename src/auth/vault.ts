@@ -1,5 +1,6 @@
 import type { ByokMode, Credential } from '../core/byok.ts';
 import { GatewayError } from '../core/errors.ts';
+import { KeptReads } from '../core/kept-reads.ts';
 import { Secret } from '../core/secret.ts';
 import { SealingKey } from './sealing-key.ts';
 
@@ -53,8 +54,6 @@ export interface VaultParts {
   onUnreadable?(tenantId: string, provider: string): void;
 }
 
-type Known = readonly Credential[] | Promise<readonly Credential[]>;
-
 /**
  * Keeps tenants' provider credentials: encrypted in the store, ready for use in memory. `forget()`
  * empties the memory when the directory's version moved, so a change reaches every process within
@@ -64,7 +63,7 @@ export class Vault {
   readonly #store: VaultStore;
   readonly #key: SealingKey;
   readonly #onUnreadable: NonNullable<VaultParts['onUnreadable']>;
-  readonly #known = new Map<string, Known>();
+  readonly #known = new KeptReads<readonly Credential[]>(tenantsMax);
 
   private constructor({ store, onUnreadable }: VaultParts, key: SealingKey) {
     this.#store = store;
@@ -80,22 +79,8 @@ export class Vault {
   }
 
   /** Answers at once, without touching the store, for a tenant seen before. */
-  credentialsOf(tenantId: string): Known {
-    const known = this.#known.get(tenantId);
-    if (known !== undefined) return known;
-    // The promise itself is kept, so that a burst of requests asks the store once.
-    const reading = this.#read(tenantId);
-    const oldest = this.#known.size >= tenantsMax ? this.#known.keys().next().value : undefined;
-    if (oldest !== undefined) this.#known.delete(oldest);
-    this.#known.set(tenantId, reading);
-    const settle = (found: readonly Credential[] | undefined) => {
-      // After a `forget()` meanwhile, this older answer must not come back.
-      if (this.#known.get(tenantId) !== reading) return;
-      if (found) this.#known.set(tenantId, found);
-      else this.#known.delete(tenantId);
-    };
-    reading.then(settle, () => settle(undefined));
-    return reading;
+  credentialsOf(tenantId: string): readonly Credential[] | Promise<readonly Credential[]> {
+    return this.#known.get(tenantId) ?? this.#known.keep(tenantId, this.#read(tenantId));
   }
 
   async save(credential: NewCredential, now: number): Promise<StoredCredential> {
@@ -118,7 +103,7 @@ export class Vault {
 
   /** Drops everything remembered; the next request of each tenant asks the store. */
   forget(): void {
-    this.#known.clear();
+    this.#known.forget();
   }
 
   async #read(tenantId: string): Promise<readonly Credential[]> {

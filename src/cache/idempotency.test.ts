@@ -103,7 +103,7 @@ describe('a key', () => {
     await dutyOf(await ask(claim('k'))).finish(recording('first'));
     expect(await ask(claim('k'))).toEqual({ found: 'first' });
     const other = await refusalOf(ask(claim('k', 'another request')));
-    expect([other.status, other.param]).toEqual([409, 'Idempotency-Key']);
+    expect([other.status, other.param]).toEqual([422, 'Idempotency-Key']);
     expect(other.message).toContain('different request');
   });
 

@@ -48,7 +48,7 @@ export class Idempotency {
     this.#writeMs = writeMs;
   }
 
-  /** The first answer, or the duty to make it. 400 409 503 */
+  /** The first answer, or the duty to make it. 400 409 422 503 */
   async recall<T>(
     claim: Claim,
     client: AbortSignal,
@@ -64,7 +64,7 @@ export class Idempotency {
         .catch(storeAway);
       if (claimed.state === 'ours') return { duty: this.#dutyFor(claim) };
       if (claimed.state === 'other_request') {
-        throw conflict('was used before with a different request');
+        throw refusal('was used before with a different request', 422);
       }
       const done = claimed.state === 'done' ? claimed.recording : await this.#wait(claim, client);
       if (done !== undefined) return { found: used(done, use) };
@@ -86,7 +86,7 @@ export class Idempotency {
 
   /** What a running one brought; undefined when it is time to ask the store again. */
   async #wait(claim: Claim, client: AbortSignal): Promise<Recording | null | undefined> {
-    if (client.aborted) throw conflict('is still being answered');
+    if (client.aborted) throw refusal('is still being answered', 409);
     const here = this.#running.get(nameOf(claim));
     if (here) return unlessAborted(here.ended, client);
     await Bun.sleep(idempotencyPollMs);
@@ -152,10 +152,12 @@ export class Idempotency {
 }
 
 function used<T>(recording: Recording | null, use: (recording: Recording) => T | undefined): T {
-  if (!recording) throw conflict('was answered before, and its answer was too long to be kept');
+  if (!recording) {
+    throw refusal('was answered before, and its answer was too long to be kept', 409);
+  }
   const found = use(recording);
   if (found !== undefined) return found;
-  throw conflict('was answered before, and its answer cannot be given in this form');
+  throw refusal('was answered before, and its answer cannot be given in this form', 409);
 }
 
 /** A key has no spaces, so no two claims share a name. */
@@ -163,9 +165,10 @@ function nameOf({ tenantId, key }: Claim): string {
   return `${tenantId} ${key}`;
 }
 
-function conflict(why: string): GatewayError {
+/** Clients repeat a 409 by themselves; a name that was given to something else is no such case. */
+function refusal(why: string, status: 409 | 422): GatewayError {
   const message = `This Idempotency-Key ${why}.`;
-  return invalidRequest(message, 'Idempotency-Key', 409);
+  return invalidRequest(message, 'Idempotency-Key', status);
 }
 
 function storeAway(cause: unknown): never {

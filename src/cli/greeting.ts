@@ -1,6 +1,7 @@
 import type { FreshSecrets } from '../auth/first-start.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/version.ts';
+import { hostInUrl } from '../core/host-in-url.ts';
 import type { Tollgate } from '../wire.ts';
 
 /** What the first lines say of a process that is ready; a worker sends it to whoever started it. */
@@ -27,8 +28,8 @@ export function readyOf({ models, engine, firstSecrets }: Tollgate, port: number
 /** What a person reads first. Secrets appear on the first start only. */
 export function greeting(ready: Ready, config: Config, workers = 1): string {
   const { firstSecrets, engine } = ready;
-  const host = config.server.host.includes(':') ? `[${config.server.host}]` : config.server.host;
-  const url = config.server.publicUrl ?? `http://${host}:${ready.port}`;
+  const { publicUrl, host } = config.server;
+  const url = publicUrl ?? `http://${hostInUrl(host)}:${ready.port}`;
   const data = engine === 'sqlite' ? `data in ${config.dataDir}` : `data in ${engine}`;
   const demo = config.demo ? ', the demo among them' : '';
   const lines = [

@@ -1,5 +1,6 @@
 import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
+import { hostInUrl } from '../core/host-in-url.ts';
 import { callOperatorServer } from '../upstream/operator-call.ts';
 import type { Context, Topic } from './command.ts';
 
@@ -36,5 +37,5 @@ async function ask({ args, flags, out }: Context): Promise<void> {
 function ownAddress({ host, port }: { readonly host: string; readonly port: number }): string {
   if (host === '0.0.0.0') return `http://127.0.0.1:${port}`;
   if (host === '::') return `http://[::1]:${port}`;
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  return `http://${hostInUrl(host)}:${port}`;
 }

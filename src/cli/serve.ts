@@ -4,7 +4,7 @@ import { loadConfig } from '../config/load.ts';
 import type { Flags } from '../config/overrides.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import { createLog, type Log, reason } from '../telemetry/log.ts';
-import { build } from '../wire.ts';
+import { buildLate, type Place } from '../wire.ts';
 import type { Args, Context, Topic } from './command.ts';
 import { greeting, type Ready, readyOf } from './greeting.ts';
 import { reloadSignal, type StopSignal, stopSignal } from './signals.ts';
@@ -36,6 +36,10 @@ export const serve: Topic = {
           hint: '<number>',
           summary: 'Set by --workers for each process that it starts',
         },
+        joining: {
+          type: 'boolean',
+          summary: 'Set by --workers where others serve at the port already',
+        },
       },
       run: serveUntilStopped,
     },
@@ -58,13 +62,15 @@ async function serveUntilStopped(context: Context): Promise<void> {
     // Nobody would restart or stop a worker whose parent is gone.
     process.on('disconnect', stop.ask);
     const worker = Number(context.args.number('worker'));
-    await serveOne(config, flags, log, stop, hup, worker, (ready) => void process.send?.(ready));
+    const place = { worker, isJoining: context.args.has('joining'), stopped: stop.asked };
+    await serveOne(config, flags, log, stop, hup, place, (ready) => void process.send?.(ready));
     return;
   }
   const port = tryPort(config);
   if (workers === 1) {
     const greet = (ready: Ready) => context.out(greeting(ready, config));
-    await serveOne(config, flags, log, stop, hup, null, greet);
+    const place = { worker: null, isJoining: false, stopped: stop.asked };
+    await serveOne(config, flags, log, stop, hup, place, greet);
     return;
   }
   if (process.platform !== 'linux') {
@@ -92,14 +98,15 @@ async function serveOne(
   log: Log,
   stop: StopSignal,
   hup: ReturnType<typeof reloadSignal>,
-  worker: number | null,
+  place: Place,
   announce: (ready: Ready) => void,
 ): Promise<void> {
   let { drainSeconds } = config.server;
-  const tollgate = await build(config, log, worker);
+  const tollgate = await buildLate(config, log, place);
+  if (!tollgate) return;
   let port: number;
   try {
-    port = tollgate.listen(worker !== null);
+    port = tollgate.listen(place.worker !== null);
   } catch (thrown) {
     await tollgate.drain(0);
     throw new Error(cannotListen(config, thrown));

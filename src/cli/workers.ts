@@ -64,7 +64,7 @@ export class Crew {
   }
 
   async #start([first = 1, ...rest]: readonly number[]): Promise<Ready | undefined> {
-    const ready = await this.#spawn(first).ready;
+    const ready = await this.#spawn(first, false).ready;
     if (!ready || this.#stopping) {
       this.#failed ||= !ready;
       return undefined;
@@ -74,10 +74,11 @@ export class Crew {
     return this.#failed ? undefined : ready;
   }
 
-  #spawn(number: number): Worker {
+  /** One that joins others leaves the port to them for as long as it has no database. */
+  #spawn(number: number, isJoining = true): Worker {
     const { promise: ready, resolve } = Promise.withResolvers<Ready | undefined>();
     const child = Bun.spawn(
-      [...ownProgram(), 'serve', ...this.#words, '--worker', String(number)],
+      [...ownProgram(), 'serve', ...this.#words, ...numbered(number, isJoining)],
       {
         stdin: 'ignore',
         stdout: 'inherit',
@@ -128,6 +129,10 @@ export class Crew {
   async #ended(): Promise<void> {
     await Promise.all([...this.#workers.values()].map(({ child }) => child.exited));
   }
+}
+
+function numbered(number: number, isJoining: boolean): string[] {
+  return ['--worker', String(number), ...(isJoining ? ['--joining'] : [])];
 }
 
 /** One of the two is set, by how it ended. */

@@ -147,7 +147,7 @@ export function stepProblems(pricing: PricingFile, path: string): Problem[] {
 }
 
 /** The prices without which a model of this kind could be used for nothing. */
-export function missingPrices(model: ModelFile, pricing: PricingFile): readonly string[] {
+function missingPrices(model: ModelFile, pricing: PricingFile): readonly string[] {
   const has = (...names: (keyof PricingFile)[]) =>
     names.some((name) => pricing[name] !== undefined);
   const features = model.features ?? [];

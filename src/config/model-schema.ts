@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox';
+import { oneOf, wholeNumber } from '../core/schema-builders.ts';
 import { quirksSchema } from './provider-schema.ts';
-import { closed, oneOf, usd, wholeNumber } from './schema-parts.ts';
+import { closed, usd } from './schema-parts.ts';
 
 export const features = [
   'tools',
@@ -33,7 +34,7 @@ const longPromptSchema = Type.Object(
 const longPromptsMax = 10;
 
 /** Decimal dollars. Tokens, characters and bytes per million; the rest each. */
-export const pricingSchema = closed({
+const pricingSchema = closed({
   prompt: usd(),
   completion: usd(),
   cache_read: usd(),
@@ -62,7 +63,7 @@ export const speechSchema = closed({
 export type SpeechTerms = Static<typeof speechSchema>;
 
 /** One place where a model can be had. */
-export const endpointSchema = Type.Object(
+const endpointSchema = Type.Object(
   {
     provider: Type.String({ minLength: 1 }),
     /** What the provider calls it; never shown to a client. */

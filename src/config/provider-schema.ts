@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
-import { closed, httpAddress, nullable, oneOf, secretText, wholeNumber } from './schema-parts.ts';
+import { nullable, oneOf, wholeNumber } from '../core/schema-builders.ts';
+import { closed, httpAddress, secretText } from './schema-parts.ts';
 
 export const dialectNames = [
   'openai',

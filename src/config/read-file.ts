@@ -6,7 +6,7 @@ import { ConfigProblems } from './problems.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-export const defaultFile = 'tollgate.yaml';
+const defaultFile = 'tollgate.yaml';
 
 /** The configuration file as plain data, or an empty object when none was asked for or found. */
 export function readConfigFile(path: string | undefined): { source: string; data: unknown } {

@@ -1,22 +1,10 @@
-import { type TProperties, type TSchema, Type } from 'typebox';
+import { type TProperties, Type } from 'typebox';
 
 /** Small schema builders whose `expected` texts become the second half of an error sentence. */
 
 /** An object whose fields may be left out but not misspelt. */
 export function closed<P extends TProperties>(properties: P) {
   return Type.Partial(Type.Object(properties), { additionalProperties: false });
-}
-
-export function wholeNumber(minimum: number, maximum = Number.MAX_SAFE_INTEGER) {
-  return Type.Integer({ minimum, maximum });
-}
-
-export function oneOf<const V extends string[]>(...values: V) {
-  return Type.Unsafe<V[number]>(Type.Enum(values));
-}
-
-export function nullable<S extends TSchema>(schema: S) {
-  return Type.Union([schema, Type.Null()]);
 }
 
 /** Addresses can hold a password, so a wrong one is not shown. */

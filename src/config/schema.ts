@@ -1,19 +1,12 @@
 import { type Static, Type } from 'typebox';
 import { searchResultsMax } from '../core/bounds.ts';
 import { cacheModes } from '../core/caller.ts';
+import { nullable, oneOf, wholeNumber } from '../core/schema-builders.ts';
 import { modelSchema } from './model-schema.ts';
 import { providerSchema } from './provider-schema.ts';
-import {
-  closed,
-  httpAddress,
-  nullable,
-  oneOf,
-  secretText,
-  usd,
-  wholeNumber,
-} from './schema-parts.ts';
+import { closed, httpAddress, secretText, usd } from './schema-parts.ts';
 
-/** The shape of `tollgate.yaml`. Everything is optional; defaults.ts says what holds then. */
+/** The shape of `tollgate.yaml`. Everything is optional; load.ts says what holds then. */
 
 export const configFileSchema = closed({
   server: closed({

@@ -42,11 +42,15 @@ export interface Citation {
   readonly range: { readonly start: number; readonly end: number } | null;
 }
 
-/** `pause`: the provider stopped for a while and wants to be asked to go on. */
+/**
+ * `context`: the model's window is full. `pause`: the provider stopped for a while and wants to be
+ * asked to go on.
+ */
 export type FinishReason =
   | 'stop'
   | 'stop_sequence'
   | 'length'
+  | 'context'
   | 'tool_calls'
   | 'content_filter'
   | 'pause';

@@ -94,9 +94,6 @@ export const searchNotesLengthMax = 32 * 1024 * 1024;
 /** What one search adds to a prompt: about six thousand tokens. */
 export const searchTextMax = 24_000;
 
-/** Turns whose searches are kept until their client comes back; of the longest that is 120 MB. */
-export const searchNotesMax = 1_000;
-
 /** Citations told about one answer. */
 export const citationsMax = 200;
 

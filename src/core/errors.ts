@@ -53,7 +53,7 @@ export const errorTable = {
 
 export type ErrorSymbol = keyof typeof errorTable;
 
-/** Statuses a symbol may carry besides its own: 404, 405, 409, 413, 415 and 503, 504. */
+/** Statuses a symbol may carry besides its own: 404, 405, 409, 413, 415, 422 and 503, 504. */
 export type ErrorStatus =
   | 400
   | 401
@@ -64,6 +64,7 @@ export type ErrorStatus =
   | 409
   | 413
   | 415
+  | 422
   | 429
   | 500
   | 502

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { completionId, newRequestId, newTenantId, randomText } from './ids.ts';
+import { completionId, newRequestId, newTenantId, randomText, requestIdTime } from './ids.ts';
 
 describe('random text', () => {
   test('has exactly the wanted length, of small letters and digits', () => {
@@ -41,6 +41,14 @@ describe('a request id', () => {
     expect(newRequestId(Date.UTC(2026, 0, 1))).toStartWith('6955b900-');
     expect(newRequestId(1_999)).toStartWith('00000001-');
     expect(newRequestId(Date.UTC(2106, 1, 7, 6, 28, 15))).toStartWith('ffffffff-');
+  });
+
+  test('tells its second again; anything else tells none', () => {
+    expect(requestIdTime(newRequestId(Date.UTC(2026, 0, 1, 0, 0, 7) + 999))).toBe(
+      1_767_225_607_000,
+    );
+    expect(requestIdTime('6955b90')).toBeNaN();
+    expect(requestIdTime('job_6955b900-')).toBeNaN();
   });
 });
 

@@ -35,6 +35,11 @@ function secondText(second: number): string {
   return lastSecond.text;
 }
 
+/** Epoch milliseconds of the second in which a request id was made; NaN for anything else. */
+export function requestIdTime(requestId: string): number {
+  return /^[0-9a-f]{8}-/.test(requestId) ? Number.parseInt(requestId, 16) * 1000 : Number.NaN;
+}
+
 const dashes = /-/g;
 
 /** The id inside a chat completion body. Tied to the request, so that either finds the other. */

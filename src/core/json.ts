@@ -1,9 +1,18 @@
 /** JSON as it comes from the network: unknown until somebody looks. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
-export type JsonObject = { [key: string]: Json };
 
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A text with something in it. */
+export function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
+/** Characters of a text; whatever else came in its place has none. */
+export function lengthOf(value: unknown): number {
+  return typeof value === 'string' ? value.length : 0;
 }
 
 /** Parses without throwing: half of what upstreams send is not JSON. */

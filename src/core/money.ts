@@ -42,15 +42,18 @@ export function perUnit(price: NanoUsd, quantity: number): FemtoUsd {
   return price * BigInt(quantity) * femtoPerNano;
 }
 
-const msPerMinute = 60_000n;
+const nsPerMs = 1_000_000;
+const nsPerMinute = 60_000_000_000n;
 
 /**
- * What audio costs at a price for each minute. A third of a millisecond's price is no whole number
- * of femto-dollars: the remainder counts as one, which no credit ever notices.
+ * What audio costs at a price for each minute, to the nanosecond: providers tell lengths such as
+ * 8.470000267028809 seconds, and what is over a whole credit counts. A third of a nanosecond's
+ * price is no whole number of femto-dollars: the remainder counts as one, which no credit notices.
  */
 export function perMinute(price: NanoUsd, ms: number): FemtoUsd {
   if (ms === 0 || price === 0n) return 0n;
-  return (price * BigInt(ms) * femtoPerNano + msPerMinute - 1n) / msPerMinute;
+  const ns = BigInt(Math.round(ms * nsPerMs));
+  return (price * ns * femtoPerNano + nsPerMinute - 1n) / nsPerMinute;
 }
 
 /** The one rounding of a fee line: up, to the next whole credit. */

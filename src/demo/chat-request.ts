@@ -22,7 +22,9 @@ export interface ChatRequest {
   readonly format: (typeof formats)[number];
   readonly schema: unknown;
   readonly stops: readonly string[];
+  /** Of each choice. */
   readonly tokensMax: number;
+  readonly choices: number;
   /** `null`: answer without reasoning. */
   readonly effort: string | null;
   readonly isStream: boolean;
@@ -34,13 +36,14 @@ export interface ChatRequest {
 const tokensPerAttachment = 85;
 /** OpenAI's own limit. */
 const stopsMax = 4;
+/** All are the same, so that more would show nothing. */
+const choicesMax = 16;
 
 export function readChatRequest(body: Fields): ChatRequest {
   if (!Array.isArray(body.messages) || body.messages.length === 0) {
     throw invalidRequest("'messages' must be an array with at least one message.", 'messages');
   }
   const readings = body.messages.map(readMessage);
-  integerField(body, 'n', 1, 1);
   const tools = readTools(body.tools);
   const effort = textField(body, 'reasoning_effort') ?? 'none';
   const streamOptions = isObject(body.stream_options) ? body.stream_options : {};
@@ -54,6 +57,7 @@ export function readChatRequest(body: Fields): ChatRequest {
     ...readFormat(body.response_format),
     stops: readStops(body.stop),
     tokensMax: readTokensMax(body),
+    choices: integerField(body, 'n', 1, choicesMax) ?? 1,
     effort: effort === 'none' ? null : excerpt(effort, 20),
     isStream: flagField(body, 'stream'),
     includeUsage: flagField(streamOptions, 'include_usage'),

@@ -52,7 +52,7 @@ interface Delta {
 interface Chunk {
   id: string;
   object: string;
-  choices: { delta: Delta; finish_reason: string | null }[];
+  choices: { index: number; delta: Delta; finish_reason: string | null }[];
   usage?: object | null;
 }
 
@@ -106,6 +106,29 @@ describe('text', () => {
     expect(short.usage.completion_tokens).toBe(3);
     const shorter = await complete({ ...hello, max_tokens: 3, max_completion_tokens: 1 });
     expect(shorter.choices[0].message.content).toBe('Hell');
+  });
+
+  test('n choices are the same answer as often, in either form, and each is counted', async () => {
+    const { choices, usage } = await complete({ ...hello, max_tokens: 3, n: 2 });
+    const choice = { message: { content: 'Hello from t' }, finish_reason: 'length' };
+    expect(choices as object[]).toMatchObject([
+      { index: 0, ...choice },
+      { index: 1, ...choice },
+    ]);
+    expect([usage.prompt_tokens, usage.completion_tokens]).toEqual([3, 6]);
+    const said = ['', ''];
+    const ends: unknown[] = [];
+    for (const chunk of await readChunks({ ...hello, max_tokens: 3, n: 2 })) {
+      for (const { index, delta, finish_reason: end } of chunk.choices) {
+        said[index] += delta.content ?? '';
+        if (end !== null) ends.push([index, end]);
+      }
+    }
+    expect(said).toEqual(['Hello from t', 'Hello from t']);
+    expect(ends).toEqual([
+      [0, 'length'],
+      [1, 'length'],
+    ]);
   });
 
   test('the earliest stop text ends the answer before itself', async () => {
@@ -327,7 +350,7 @@ test('bad fields are refused by name', async () => {
     [{ ...hello, max_completion_tokens: 1.5 }, 'max_completion_tokens'],
     [{ ...hello, stop: [''] }, 'stop'],
     [{ ...hello, stop: ['a', 'b', 'c', 'd', 'e'] }, 'stop'],
-    [{ ...hello, n: 2 }, 'n'],
+    [{ ...hello, n: 17 }, 'n'],
     [{ ...hello, stream: 'maybe' }, 'stream'],
     [{ ...hello, tools: {} }, 'tools'],
     [{ ...hello, tools: [{ type: 'function' }] }, 'tools[0].function.name'],

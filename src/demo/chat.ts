@@ -48,18 +48,29 @@ function completion(envelope: Envelope, chat: ChatRequest, answer: ChatAnswer) {
   return {
     ...envelope,
     object: 'chat.completion',
-    choices: [{ index: 0, message, logprobs: null, finish_reason: answer.finishReason }],
+    choices: indexes(chat).map((index) => ({
+      index,
+      message,
+      logprobs: null,
+      finish_reason: answer.finishReason,
+    })),
     usage: usageOf(chat, answer),
   };
 }
 
-function usageOf(chat: ChatRequest, answer: ChatAnswer) {
+/** Of all that was asked for; the demo has one answer for each of them. */
+function indexes({ choices }: ChatRequest): readonly number[] {
+  return Array.from({ length: choices }, (_, index) => index);
+}
+
+function usageOf({ promptTokens, choices }: ChatRequest, answer: ChatAnswer) {
+  const completionTokens = answer.completionTokens * choices;
   return {
-    prompt_tokens: chat.promptTokens,
-    completion_tokens: answer.completionTokens,
-    total_tokens: chat.promptTokens + answer.completionTokens,
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
     prompt_tokens_details: { cached_tokens: 0 },
-    completion_tokens_details: { reasoning_tokens: answer.reasoningTokens },
+    completion_tokens_details: { reasoning_tokens: answer.reasoningTokens * choices },
   };
 }
 
@@ -75,13 +86,18 @@ function* chunks(envelope: Envelope, chat: ChatRequest, answer: ChatAnswer) {
   const object = 'chat.completion.chunk';
   // OpenAI promises a null usage in every chunk but the last once usage was asked for.
   const noUsage = chat.includeUsage ? { usage: null } : {};
-  for (const delta of deltas(answer)) {
-    const choice = { index: 0, delta, logprobs: null, finish_reason: null };
-    yield { ...envelope, object, choices: [choice], ...noUsage };
+  for (const { delta, finish_reason } of steps(answer)) {
+    for (const index of indexes(chat)) {
+      const choice = { index, delta, logprobs: null, finish_reason };
+      yield { ...envelope, object, choices: [choice], ...noUsage };
+    }
   }
-  const last = { index: 0, delta: {}, logprobs: null, finish_reason: answer.finishReason };
-  yield { ...envelope, object, choices: [last], ...noUsage };
   if (chat.includeUsage) yield { ...envelope, object, choices: [], usage: usageOf(chat, answer) };
+}
+
+function* steps(answer: ChatAnswer) {
+  for (const delta of deltas(answer)) yield { delta, finish_reason: null };
+  yield { delta: {}, finish_reason: answer.finishReason };
 }
 
 function* deltas(answer: ChatAnswer) {

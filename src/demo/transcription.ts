@@ -1,11 +1,10 @@
 /** POST /v1/audio/transcriptions: recognises nothing, but tells truly what file arrived. */
+import { transcriptFormats } from '../core/audio-formats.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { audioSeconds } from './audio-duration.ts';
 import { jsonReply, type Reply, textReply } from './reply.ts';
 import { choiceField, type Form, formFields, formFiles, readForm } from './request-fields.ts';
 import { excerpt } from './tokens.ts';
-
-const formats = ['json', 'text', 'srt', 'verbose_json', 'vtt'] as const;
 
 interface Span {
   readonly start: number;
@@ -15,7 +14,7 @@ interface Span {
 
 export async function answerTranscription(request: Request): Promise<Reply> {
   const form = await readForm(request);
-  const format = choiceField(formFields(form), 'response_format', formats) ?? 'json';
+  const format = choiceField(formFields(form), 'response_format', transcriptFormats) ?? 'json';
   const [file] = formFiles(form, 'file');
   if (file === undefined || file.size === 0) {
     throw invalidRequest("'file' is required and must be an audio file.", 'file');

@@ -85,6 +85,8 @@ export interface StreamRelay {
   readonly started: boolean;
   /** The upstream said how the answer ended: a finish reason was seen. */
   readonly finished: boolean;
+  /** It said its terminator, too: nothing that follows is heard. */
+  readonly ended: boolean;
   /** The last words of a complete answer: usage if the client wants it, then the terminator. */
   close(closing: ReplyClosing): string;
   /** The last words of a broken answer, in the client's dialect; no terminator after it. */
@@ -150,6 +152,8 @@ export interface StreamReader {
   push(message: SseMessage): UpstreamFailure | undefined;
   /** The upstream said that its answer is whole: what may follow is usage at most. */
   readonly finished: boolean;
+  /** It said its terminator, and nothing follows. Left out where a dialect has none. */
+  readonly ended?: boolean;
 }
 
 /** A client's dialect: our words into what it wants to hear. */

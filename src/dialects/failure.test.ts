@@ -18,6 +18,19 @@ describe('the sentence is found in', () => {
     'a detail': [{ detail: 'It broke.' }, 'It broke.'],
     'a list of details': [{ detail: [{ loc: ['a'], msg: 'It broke.', type: 't' }] }, 'It broke.'],
     'a list of objects': [[{ error: { message: 'It broke.' } }], 'It broke.'],
+    'a list of errors': [{ errors: [{ message: 'It broke.', code: 5006 }] }, 'It broke.'],
+    'an error quoted as text': [
+      { error: { message: '{\n "error": {"code": 400, "message": "It broke."}\n}\n' } },
+      'It broke.',
+    ],
+    'an error quoted beside a sentence': [
+      { error: { message: 'Failed.', metadata: { raw: '{"error":{"message":"It broke."}}' } } },
+      'It broke.',
+    ],
+    'a sentence beside a quoted page': [
+      { error: { message: 'It broke.', metadata: { raw: '<html></html>' } } },
+      'It broke.',
+    ],
     'a bare JSON text': ['"It broke."', 'It broke.'],
     'plain text': ['It broke.\n', 'It broke.'],
     'the title of a page': [
@@ -96,6 +109,18 @@ describe('a code decides before the status:', () => {
       { error: { message: 'Bad text: your credit balance is too low', type: badRequest } },
       'request',
     ],
+    'a bill that Alibaba calls a bad request': [
+      400,
+      { error: { message: 'Access denied.', type: 'Arrearage', code: 'Arrearage' } },
+      'quota',
+    ],
+    'a bill that Fireworks calls a precondition': [
+      412,
+      { error: { message: 'Suspended, possibly due to reaching the monthly spending limit.' } },
+      'quota',
+    ],
+    'a precondition of another kind': [412, { error: { message: 'If-Match' } }, 'request'],
+    'a balance in Chinese': [429, { error: { code: '1113', message: '余额不足。' } }, 'quota'],
     'a limit of spending, named in the details': [
       429,
       { error: { message: 'x', details: { error_code: 'enforced_spend_limit_reached' } } },
@@ -200,12 +225,28 @@ describe('an error inside an answer of status 200', () => {
       { choices: [{ error: { code: 504, message: 'It broke.' }, finish_reason: 'error' }] },
       { kind: 'timeout', status: 504, message: 'It broke.' },
     ],
+    'is among the fields of Groq': [
+      { choices: [], x_groq: { id: 'req_1', error: 'over_capacity' } },
+      { kind: 'server', message: 'over_capacity' },
+    ],
     'is only a finish reason': [
       { choices: [{ delta: {}, finish_reason: 'error' }] },
       { kind: 'server', status: null },
     ],
     'is a connection that the provider lost': [
       { choices: [{ delta: {}, finish_reason: 'network_error' }] },
+      { kind: 'server', status: null },
+    ],
+    'is an answer that was aborted': [
+      { choices: [{ delta: { content: '' }, finish_reason: 'abort' }] },
+      { kind: 'server', message: 'The upstream ended its answer with the finish reason abort.' },
+    ],
+    'is a finish reason in capitals': [
+      { choices: [{ delta: {}, finish_reason: 'MALFORMED_FUNCTION_CALL' }] },
+      { kind: 'server', status: null },
+    ],
+    'is a finish reason behind the filter that gave it': [
+      { choices: [{ index: 0, finish_reason: 'function_call_filter: MALFORMED_FUNCTION_CALL' }] },
       { kind: 'server', status: null },
     ],
     'is a lack of resources': [

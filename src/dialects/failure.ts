@@ -19,6 +19,10 @@ const decisiveCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['billing_not_active', 'quota'],
   ['enforced_spend_limit_reached', 'quota'],
   ['insufficient_balance', 'quota'],
+  ['insufficient_user_quota', 'quota'],
+  ['organization_restricted', 'quota'],
+  ['arrearage', 'quota'],
+  ['accountoverdueerror', 'quota'],
   ['invalid_api_key', 'credential'],
   ['api_key_invalid', 'credential'],
   ['content_filter', 'request'],
@@ -56,7 +60,15 @@ const hintingCodes: ReadonlyMap<string, FailureKind> = new Map([
 
 /** Anchored: a request whose text is quoted in an error must not pass for a bad credential. */
 const badKey = /^(?:incorrect api key provided|api key not valid|invalid api key)/i;
-const emptyPurse = /balance is insufficient|insufficient (?:account )?(?:balance|credits?|funds)/i;
+const emptyPurse = new RegExp(
+  [
+    'balance is insufficient',
+    'insufficient (?:account )?(?:balance|credits?|funds)',
+    'monthly spending limit',
+    '余额不足',
+  ].join('|'),
+  'i',
+);
 /** Anthropic says so with 400, and in words only. */
 const spentOut =
   /^your credit balance is too low|^you have reached your specified api usage limits/i;
@@ -73,15 +85,27 @@ function kindOfStatus(status: number): FailureKind {
 
 /** The sentence in an error of any shape: an object, a list of them, or the text itself. */
 function findMessage(raw: unknown, depth = 0): string | undefined {
-  if (typeof raw === 'string') return raw.trim() === '' ? undefined : raw.trim();
+  if (typeof raw === 'string') return sentenceIn(raw.trim(), depth);
   if (depth > 4) return undefined;
   if (Array.isArray(raw)) return findMessage(raw[0], depth + 1);
   if (!isObject(raw)) return undefined;
-  for (const part of [raw.error, raw.message, raw.detail, raw.msg]) {
+  for (const part of [raw.error, raw.message, raw.detail, raw.msg, raw.errors]) {
     const message = findMessage(part, depth + 1);
     if (message !== undefined) return message;
   }
   return undefined;
+}
+
+/** Who passes on another server's error may quote the whole of it where a sentence should be. */
+function sentenceIn(text: string, depth: number): string | undefined {
+  const quoted = /^[{[]/.test(text) ? parseExact(text) : undefined;
+  return findMessage(quoted, depth + 1) ?? (text || undefined);
+}
+
+/** OpenRouter's own sentence says only that a provider failed; that one's stands beside it. */
+function quotedIn({ raw }: Record<string, unknown>): string | undefined {
+  const quoted = findMessage(raw);
+  return quoted?.startsWith('<') ? undefined : quoted;
 }
 
 interface Complaint {
@@ -111,7 +135,7 @@ function readComplaint(raw: unknown): Complaint {
   const codes = [...words, outside.code, outside.type, outside.error_type];
   const claims = [inside.status_code, inside.code, inside.status, outside.code];
   return {
-    message: findMessage(raw),
+    message: quotedIn(metadata) ?? findMessage(raw),
     codes: codes.filter((code) => typeof code === 'string').map((code) => code.toLowerCase()),
     claimedStatus: claims.map(readStatus).find((status) => status !== undefined) ?? null,
     details,
@@ -139,7 +163,8 @@ function kindOf(complaint: Complaint, status: number | null): FailureKind {
   if ((status === null || status < 500) && badKey.test(message)) return 'credential';
   if (status === 400 && spentOut.test(message)) return 'quota';
   if (complaint.isModeration) return 'request';
-  const isRefusal = status === 403 || status === 429;
+  // Fireworks asks with 412 for its bill to be paid.
+  const isRefusal = status === 403 || status === 412 || status === 429;
   if (isRefusal && (emptyPurse.test(message) || isDailyQuota(details))) return 'quota';
   if (status !== null) return kindOfStatus(status);
   return firstMatch(codes, hintingCodes) ?? 'server';
@@ -203,15 +228,22 @@ function isError(error: unknown): boolean {
   return isObject(error) && Object.keys(error).length > 0;
 }
 
-/** Finish reasons of answers that were never finished: OpenRouter's, Zhipu's and DeepSeek's. */
-const brokenFinishes: ReadonlyMap<unknown, FailureKind> = new Map([
+/** Finish reasons of answers that were never finished. */
+const brokenFinishes: ReadonlyMap<string, FailureKind> = new Map([
+  // OpenRouter, Zhipu, DeepSeek, vLLM.
   ['error', 'server'],
   ['network_error', 'server'],
   ['insufficient_system_resource', 'overloaded'],
+  ['abort', 'server'],
+  // Google, also behind `function_call_filter: `: the model could not write the call it meant.
+  ['malformed_function_call', 'server'],
+  ['unexpected_tool_call', 'server'],
 ]);
 
 function finishFailure(reason: unknown): UpstreamFailure | undefined {
-  const kind = brokenFinishes.get(reason);
+  if (typeof reason !== 'string') return undefined;
+  const word = reason.slice(reason.lastIndexOf(' ') + 1).toLowerCase();
+  const kind = brokenFinishes.get(word);
   if (kind === undefined) return undefined;
   return {
     kind,
@@ -224,7 +256,9 @@ function finishFailure(reason: unknown): UpstreamFailure | undefined {
 /** The failure that a chunk or a body of status 200 carries, if it carries one. */
 export function failureInside(body: Record<string, unknown>): UpstreamFailure | undefined {
   if (body.error !== undefined && isError(body.error)) return readErrorObject(body);
-  const { choices } = body;
+  const { choices, x_groq: groq } = body;
+  // Why Groq stopped early.
+  if (isObject(groq) && isError(groq.error)) return readErrorObject(groq);
   if (!Array.isArray(choices)) {
     // Flat errors have no `error` key: older vLLM, Mistral, SiliconFlow.
     const isFlat = typeof body.message === 'string' || body.detail !== undefined;

@@ -20,6 +20,20 @@ describe('the parameters that a model is listed with', () => {
     ]);
   });
 
+  test('leave out what a chat model is refused for without the feature', () => {
+    const listed = (...features: Parameters<typeof supportedParameters>[0]['features']) =>
+      supportedParameters({ features, isChat: true }, [plain]);
+    const tools = ['tools', 'tool_choice', 'parallel_tool_calls'];
+    const thoughts = ['reasoning', 'reasoning_effort'];
+    const optional = [...tools, 'response_format', ...thoughts];
+    expect(listed().filter((name) => optional.includes(name))).toEqual([]);
+    expect(listed()).toContain('temperature');
+    expect(listed('tools')).toEqual(expect.arrayContaining(tools));
+    expect(listed('json_mode')).toContain('response_format');
+    expect(listed('json_schema')).toContain('response_format');
+    expect(listed('reasoning')).toEqual(expect.arrayContaining(thoughts));
+  });
+
   test('leave out what every endpoint drops', () => {
     const dropping = { ...plain, quirks: { drop_params: ['quality', 'seed'] } };
     const image = { features: ['image_edit'], isChat: false } as const;

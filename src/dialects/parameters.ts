@@ -100,18 +100,32 @@ const byFeature: Readonly<Partial<Record<Feature, readonly string[]>>> = {
   image_edit: ['n', 'size', 'quality', 'background', 'output_format'],
 };
 
+/** What a chat model takes only with one of these features. */
+const needing: Readonly<Record<string, readonly Feature[]>> = {
+  tools: ['tools'],
+  tool_choice: ['tools'],
+  parallel_tool_calls: ['tools'],
+  response_format: ['json_mode', 'json_schema'],
+  reasoning: ['reasoning'],
+  reasoning_effort: ['reasoning'],
+};
+
 interface Listed {
   readonly features: readonly Feature[];
   /** Whether it talks at all. */
   readonly isChat: boolean;
 }
 
-/** Everything at least one of a model's offers takes. */
+/** Everything that the model can and at least one of its offers takes. */
 export function supportedParameters(
   { features, isChat }: Listed,
   offers: readonly Speaker[],
 ): readonly string[] {
-  const names = isChat ? openai : features.flatMap((feature) => byFeature[feature] ?? []);
+  const isAble = (name: string) =>
+    needing[name]?.some((feature) => features.includes(feature)) ?? true;
+  const names = isChat
+    ? openai.filter(isAble)
+    : features.flatMap((feature) => byFeature[feature] ?? []);
   const isDropped = ({ quirks }: Speaker, name: string) => quirks.drop_params?.includes(name);
   const takes = (offer: Speaker, name: string) =>
     isChat ? supportsParameter(offer, name) : !isDropped(offer, name);

@@ -7,7 +7,7 @@ const waitSecondsMax = 86_400;
 const unitSeconds = { ms: 0.001, s: 1, m: 60, h: 3600, d: 86_400 } as const;
 
 /** `12ms`, `1.5s`, `6m0s`, `1h2m`, or plain seconds; null for anything else. */
-export function readDuration(text: string): number | null {
+function readDuration(text: string): number | null {
   const trimmed = text.trim();
   if (/^\d{1,12}(?:\.\d{1,12})?$/.test(trimmed)) return Number(trimmed);
   if (!/^(?:\d{1,12}(?:\.\d{1,12})?(?:ms|[smhd]))+$/.test(trimmed)) return null;

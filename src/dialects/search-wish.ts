@@ -1,11 +1,10 @@
 /** The three spellings of managed web search: a tool, a plugin, or a suffix of the model's name. */
 import { Type } from 'typebox';
 import type { SearchWish } from '../core/chat.ts';
+import { optional } from '../core/schema-builders.ts';
 
-const optional = <S extends Parameters<typeof Type.Union>[0][number]>(schema: S) =>
-  Type.Optional(Type.Union([schema, Type.Null()]));
 const count = optional(Type.Integer({ minimum: 1, maximum: 100 }));
-const domains = optional(Type.Array(Type.String({ maxLength: 300 }), { maxItems: 100 }));
+export const domains = optional(Type.Array(Type.String({ maxLength: 300 }), { maxItems: 100 }));
 
 const wishFields = {
   max_uses: count,
@@ -41,7 +40,7 @@ interface WishFields {
 
 const onlineSuffix = ':online';
 
-export function isOnline(alias: string): boolean {
+function isOnline(alias: string): boolean {
   return alias.endsWith(onlineSuffix) && alias.length > onlineSuffix.length;
 }
 

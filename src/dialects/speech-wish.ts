@@ -1,5 +1,6 @@
-export const speechFormats = ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm'] as const;
-export type SpeechFormat = (typeof speechFormats)[number];
+import type { SpeechFormat } from '../core/audio-formats.ts';
+
+export type { SpeechFormat };
 
 /** What clients are told that the bytes are. */
 export const speechTypes: Readonly<Record<SpeechFormat, string>> = {

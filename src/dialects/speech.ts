@@ -1,9 +1,10 @@
 import type { DialectName } from '../config/provider-schema.ts';
+import type { SpeechFormat } from '../core/audio-formats.ts';
 import type { Usage } from '../core/usage.ts';
 import type { SseMessage, Target, UpstreamFailure, UpstreamRequest } from './dialect.ts';
 import { openAiSpeech } from './openai/speech.ts';
 import { siliconFlowSpeech } from './siliconflow/speech.ts';
-import type { SpeechFormat, SpeechWish } from './speech-wish.ts';
+import type { SpeechWish } from './speech-wish.ts';
 
 /** How a dialect asks for speech; the answer is bytes, or events that carry them. */
 export interface SpeechDialect {

@@ -1,7 +1,7 @@
+import type { TranscriptFormat } from '../core/audio-formats.ts';
 import type { LongBytes } from '../core/upload.ts';
 
-export const transcriptFormats = ['json', 'text', 'srt', 'verbose_json', 'vtt'] as const;
-export type TranscriptFormat = (typeof transcriptFormats)[number];
+export type { TranscriptFormat };
 
 /** A recording, named by what it really is. */
 export interface Recorded {

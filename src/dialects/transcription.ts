@@ -1,13 +1,9 @@
 import type { DialectName } from '../config/provider-schema.ts';
+import type { TranscriptFormat } from '../core/audio-formats.ts';
 import type { Target, UpstreamFailure, UpstreamRequest } from './dialect.ts';
 import { openAiTranscription } from './openai/transcription.ts';
 import { siliconFlowTranscription } from './siliconflow/transcription.ts';
-import type {
-  Recorded,
-  Transcript,
-  TranscriptFormat,
-  TranscriptionWish,
-} from './transcription-wish.ts';
+import type { Recorded, Transcript, TranscriptionWish } from './transcription-wish.ts';
 
 /** How a dialect writes recordings down. */
 export interface TranscriptionDialect {

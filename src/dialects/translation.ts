@@ -6,7 +6,7 @@ import type { AnswerListener, Citation, FinishReason } from '../core/answer.ts';
 import { droppedNamesMax } from '../core/bounds.ts';
 import type { Dialogue } from '../core/dialogue.ts';
 import type { GatewayError } from '../core/errors.ts';
-import type { Usage } from '../core/usage.ts';
+import { pictureCharacters, type Usage } from '../core/usage.ts';
 import type {
   ClientDialect,
   Crossing,
@@ -26,6 +26,7 @@ export const finishWords: Readonly<Record<FinishReason, string>> = {
   stop: 'stop',
   stop_sequence: 'stop',
   length: 'length',
+  context: 'length',
   tool_calls: 'tool_calls',
   content_filter: 'content_filter',
   pause: 'stop',
@@ -94,7 +95,7 @@ export class Tally implements AnswerListener {
   }
 
   image(mediaType: string, base64: string): void {
-    this.#count(base64.length);
+    this.#count(pictureCharacters);
     this.#to.image(mediaType, base64);
   }
 
@@ -138,6 +139,10 @@ class TranslatedStream implements StreamRelay {
 
   get finished(): boolean {
     return this.#reader.finished;
+  }
+
+  get ended(): boolean {
+    return this.#reader.ended ?? false;
   }
 
   push(message: SseMessage): string {

@@ -1,6 +1,6 @@
 import type { Catalogue, Offer } from '../route/catalogue.ts';
 import type { CircuitState, Health } from '../route/health.ts';
-import { adminDocs } from './openapi-admin.ts';
+import { adminDocs } from './openapi/admin.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
 

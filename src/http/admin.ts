@@ -14,10 +14,11 @@ import {
   showTenant,
   type TenantObject,
 } from '../auth/manage-tenants.ts';
-import { adminDocs } from './openapi-admin.ts';
+import { readManagementBody } from './body.ts';
+import { adminDocs } from './openapi/admin.ts';
+import { readOffset } from './query.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
-import { readManagementBody, readOffset } from './validate.ts';
 
 /** The whole installation at a glance. */
 export interface Overview {

@@ -6,7 +6,7 @@ import { SpeechErrand } from '../operations/speech.ts';
 import { audioIn } from '../operations/spoken-again.ts';
 import { TranscriptionErrand } from '../operations/transcription.ts';
 import { readJson } from './body.ts';
-import { audioDocs } from './openapi-audio.ts';
+import { audioDocs } from './openapi/audio.ts';
 import { type RoutedParts, route } from './routed.ts';
 import type { Route } from './routes.ts';
 import { readTranscription } from './transcription-form.ts';
@@ -55,7 +55,7 @@ export function audioRoutes(parts: AudioParts): Route[] {
         const tray = parts.tray();
         let format: TranscriptFormat = 'json';
         const read = async () => {
-          const { request, audio } = await readTranscription(exchange.request, tray);
+          const { request, audio } = await readTranscription(exchange, tray);
           format = request.wish.format;
           return new TranscriptionErrand(request, audio);
         };

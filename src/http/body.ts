@@ -33,8 +33,19 @@ export async function readJson(posted: Posted, bytesMax: number): Promise<JsonBo
   // A short text has no room for so many brackets, and those of a long one were counted.
   const mayBeDeep = !isLong && text.length > jsonDepthMax;
   if (mayBeDeep && isDeeperThan(jsonDepthMax, value)) throw tooDeep();
-  if (typeof value.model === 'string') posted.modelNamed = value.model;
+  const { model, models } = value;
+  const named: unknown = model ?? (Array.isArray(models) ? models[0] : undefined);
+  if (typeof named === 'string') posted.modelNamed = named;
   return { value, text, bytes };
+}
+
+/** The largest honest body is a full allow-list: 200 patterns of 200 characters, escaped. */
+const managementBytesMax = 256 * 1024;
+
+/** The body of a management call; one that was left out is an empty object. */
+export async function readManagementBody(posted: Posted): Promise<unknown> {
+  if (posted.request.body === null) return {};
+  return (await readJson(posted, managementBytesMax)).value;
 }
 
 /**

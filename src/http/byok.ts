@@ -1,8 +1,8 @@
 import * as manage from '../auth/manage-byok.ts';
-import { byokDocs } from './openapi-keys.ts';
+import { readManagementBody } from './body.ts';
+import { byokDocs } from './openapi/keys.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
-import { readManagementBody } from './validate.ts';
 
 /** A tenant's own accounts at providers. The tenant is always the caller's, never an input. */
 export function byokRoutes(desk: manage.ByokDesk): Route[] {

@@ -1,10 +1,10 @@
+import type { Errand } from '../call.ts';
 import type { Caller } from '../core/caller.ts';
 import type { Conversation } from '../dialects/dialect.ts';
 import { readChatRequest } from '../dialects/openai/chat-request.ts';
 import { openAiConversation } from '../dialects/openai/conversation.ts';
-import type { Errand } from '../gateway.ts';
 import { readJson } from './body.ts';
-import { chatDocs } from './openapi-chat.ts';
+import { chatDocs } from './openapi/chat.ts';
 import { type RoutedParts, route } from './routed.ts';
 import type { Route } from './routes.ts';
 

@@ -10,7 +10,7 @@ export async function csvReply(
   fileName: string,
   pieces: AsyncGenerator<string>,
 ): Promise<Response> {
-  const first = await pieces.next();
+  const first = await inTurn(() => pieces.next());
   return new Response(resumed(first, pieces), {
     headers: {
       'content-type': 'text/csv; charset=utf-8',
@@ -24,7 +24,21 @@ async function* resumed(
   first: IteratorResult<string>,
   rest: AsyncGenerator<string>,
 ): AsyncGenerator<string> {
-  if (first.done) return;
-  yield first.value;
-  yield* rest;
+  try {
+    for (let piece = first; !piece.done; piece = await inTurn(() => rest.next())) yield piece.value;
+  } finally {
+    await rest.return(undefined);
+  }
+}
+
+let lastTurn: Promise<unknown> = Promise.resolve();
+
+/**
+ * One piece of one download at a time, and everybody else's requests between two of them: several
+ * downloads that are always ready to go on would leave the sockets no time.
+ */
+function inTurn<T>(make: () => Promise<T>): Promise<T> {
+  const turn = lastTurn.then(() => Bun.sleep(0)).then(make);
+  lastTurn = turn.catch(() => undefined);
+  return turn;
 }

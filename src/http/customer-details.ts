@@ -4,13 +4,13 @@ import { receiptObject } from '../record/receipt.ts';
 import type { RequestLog } from '../record/request-log.ts';
 import type { StatementReads } from '../record/statement.ts';
 import { type MonthReads, statementMonths } from '../record/statement-months.ts';
-import type { CallableModels, Offer } from '../route/catalogue.ts';
+import type { CatalogueOf, Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import { reading } from './customer.ts';
 import { readMonths } from './customer-query.ts';
 import type { Exchange } from './exchange.ts';
-import { customerDocs } from './openapi-customer.ts';
-import { modelDocs } from './openapi-models.ts';
+import { customerDocs } from './openapi/customer.ts';
+import { modelDocs } from './openapi/models.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
 
@@ -18,8 +18,7 @@ export interface DetailParts {
   readonly requests: RequestLog;
   readonly statements: StatementReads;
   readonly months: MonthReads;
-  /** What a tenant can call. */
-  catalogueOf(tenantId: string): CallableModels | Promise<CallableModels>;
+  readonly catalogueOf: CatalogueOf;
   readonly health: Pick<Health, 'state' | 'observed'>;
   readonly creditsPerUsd: number;
   /** Makes every request that has ended readable. */

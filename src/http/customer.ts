@@ -10,11 +10,11 @@ import { csvReply } from './csv.ts';
 import { type CreditsParts, creditsObject } from './customer-credits.ts';
 import { datesOf, readKeyId, readLimit, readLogFilter, readSplit } from './customer-query.ts';
 import type { Exchange } from './exchange.ts';
-import { customerDocs } from './openapi-customer.ts';
-import type { RouteDoc } from './openapi-doc.ts';
+import { customerDocs } from './openapi/customer.ts';
+import type { RouteDoc } from './openapi/doc.ts';
+import { readOffset } from './query.ts';
 import { json } from './reply.ts';
 import type { KeyedRoute, Route } from './routes.ts';
-import { readOffset } from './validate.ts';
 
 export interface CustomerParts extends CreditsParts {
   readonly logs: LogReads;

@@ -1,7 +1,7 @@
 import { notFound } from '../core/errors.ts';
 import { type Asset, type Assets, dashboardAssets } from './dashboard-assets.ts';
 import type { Exchange } from './exchange.ts';
-import { serviceDocs } from './openapi-service.ts';
+import { serviceDocs } from './openapi/gateway-itself.ts';
 import type { Route } from './routes.ts';
 
 /**

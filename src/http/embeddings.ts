@@ -1,7 +1,7 @@
 import { readEmbeddingsRequest } from '../dialects/openai/embeddings-request.ts';
 import { EmbeddingsErrand } from '../operations/embeddings.ts';
 import { readJson } from './body.ts';
-import { embeddingsDocs } from './openapi-embeddings.ts';
+import { embeddingsDocs } from './openapi/embeddings.ts';
 import { type RoutedParts, route } from './routed.ts';
 import type { Route } from './routes.ts';
 

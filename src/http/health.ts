@@ -1,8 +1,8 @@
 import { reason } from '../telemetry/log.ts';
 import type { Exchange } from './exchange.ts';
-import type { RouteDoc } from './openapi-doc.ts';
-import { serviceDocs } from './openapi-service.ts';
-import { json } from './reply.ts';
+import type { RouteDoc } from './openapi/doc.ts';
+import { serviceDocs } from './openapi/gateway-itself.ts';
+import { askBack, json } from './reply.ts';
 import type { Route } from './routes.ts';
 
 export interface HealthParts {
@@ -44,7 +44,10 @@ export function healthRoutes(parts: HealthParts): Route[] {
 
 /** Never calls a provider: a probe must not cost anything. */
 async function ready(exchange: Exchange, parts: HealthParts): Promise<Response> {
-  const refuse = (why: string) => json(exchange, { status: 'unavailable', reason: why }, 503);
+  const refuse = (why: string) => {
+    askBack(exchange.headers);
+    return json(exchange, { status: 'unavailable', reason: why }, 503);
+  };
   if (parts.isDraining()) return refuse('This Tollgate is shutting down.');
   try {
     await parts.ping();

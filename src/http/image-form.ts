@@ -7,6 +7,7 @@ import { type FormFields, sortForm } from '../dialects/openai/form-routing.ts';
 import { type ImagesRequest, readImagesRequest } from '../dialects/openai/images-request.ts';
 import type { SentMask, SentPicture } from '../operations/images.ts';
 import { Mask } from '../operations/mask.ts';
+import type { Exchange } from './exchange.ts';
 import { readForm } from './multipart.ts';
 
 export interface ImageEdit {
@@ -16,7 +17,8 @@ export interface ImageEdit {
 }
 
 /** Reads the form of an image edit; its files lie in the tray, looked at and found sound. */
-export async function readEdit(request: Request, tray: UploadTray): Promise<ImageEdit> {
+export async function readEdit(exchange: Exchange, tray: UploadTray): Promise<ImageEdit> {
+  const { request } = exchange;
   const declared = Number(request.headers.get('content-length') ?? 0);
   if (declared > imageEditBytesMax) throw tooLarge();
   const fields = new Map<string, string[]>();
@@ -35,6 +37,7 @@ export async function readEdit(request: Request, tray: UploadTray): Promise<Imag
       continue;
     }
     count(Buffer.byteLength(part.value));
+    if (part.name === 'model') exchange.modelNamed = part.value;
     fields.set(part.name, [...(fields.get(part.name) ?? []), part.value]);
   }
   const wanted = readImagesRequest(valuesOf(fields));

@@ -3,7 +3,7 @@ import { readImagesRequest } from '../dialects/openai/images-request.ts';
 import { ImagesErrand } from '../operations/images.ts';
 import { readJson } from './body.ts';
 import { readEdit } from './image-form.ts';
-import { imagesDocs } from './openapi-images.ts';
+import { imagesDocs } from './openapi/images.ts';
 import { type RoutedParts, route } from './routed.ts';
 import type { Route } from './routes.ts';
 
@@ -24,7 +24,7 @@ export function imagesRoutes(parts: ImagesParts): Route[] {
       async handle(exchange, caller) {
         const tray = parts.tray();
         const read = async () => {
-          const { request, images, mask } = await readEdit(exchange.request, tray);
+          const { request, images, mask } = await readEdit(exchange, tray);
           return new ImagesErrand(request, images, mask);
         };
         try {

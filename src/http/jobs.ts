@@ -6,7 +6,7 @@ import { readJson } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import { readJobPage } from './jobs-query.ts';
 import { readForm } from './multipart.ts';
-import { jobDocs } from './openapi-jobs.ts';
+import { jobDocs } from './openapi/jobs.ts';
 import { json } from './reply.ts';
 import { beforeStory } from './routed.ts';
 import type { Route } from './routes.ts';
@@ -17,7 +17,7 @@ export interface JobParts {
   readonly steps: Pick<Steps, 'settle'>;
   /** May this key send one more request now? 429 */
   countRequest(caller: Caller, headers: Record<string, string>): void | Promise<void>;
-  /** Makes a job once for an `Idempotency-Key`; answers the id of the one that was made. 409 */
+  /** Makes a job once for an `Idempotency-Key`; answers the id of the one that was made. 409 422 */
   once(use: OnceUse, make: () => Promise<JobMade>): Promise<JobMade>;
   /** Where clients reach this gateway; null: where this one did. */
   readonly publicUrl: string | null;

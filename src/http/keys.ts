@@ -1,8 +1,9 @@
 import * as manage from '../auth/manage-keys.ts';
-import { keyDocs } from './openapi-keys.ts';
+import { readManagementBody } from './body.ts';
+import { keyDocs } from './openapi/keys.ts';
+import { readFlag, readOffset } from './query.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
-import { readFlag, readManagementBody, readOffset } from './validate.ts';
 
 /** A tenant's keys, managed by the tenant. The tenant is always the caller's, never an input. */
 export function keyRoutes(desk: manage.KeyDesk): Route[] {

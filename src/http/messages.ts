@@ -10,7 +10,7 @@ import type { Conversation } from '../dialects/dialect.ts';
 import { readJson } from './body.ts';
 import type { ChatParts } from './chat.ts';
 import type { Exchange } from './exchange.ts';
-import { messagesDocs } from './openapi-messages.ts';
+import { messagesDocs } from './openapi/messages.ts';
 import { json } from './reply.ts';
 import { route } from './routed.ts';
 import type { Route } from './routes.ts';

@@ -1,6 +1,6 @@
 import { expositionType } from '../telemetry/exposition.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { serviceDocs } from './openapi-service.ts';
+import { serviceDocs } from './openapi/gateway-itself.ts';
 import type { Route } from './routes.ts';
 
 export interface MetricsParts {

@@ -2,9 +2,9 @@ import type { Model } from '../config/config.ts';
 import { type Caller, mayUseModel } from '../core/caller.ts';
 import { notFound } from '../core/errors.ts';
 import { perEach, perToken } from '../core/prices.ts';
-import type { CallableModels, Offer } from '../route/catalogue.ts';
+import type { CatalogueOf, Offer } from '../route/catalogue.ts';
 import type { Exchange } from './exchange.ts';
-import { modelDocs } from './openapi-models.ts';
+import { modelDocs } from './openapi/models.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
 
@@ -12,8 +12,7 @@ import type { Route } from './routes.ts';
 const unknownCreated = 0;
 
 export interface ModelParts {
-  /** What a tenant can call. */
-  catalogueOf(tenantId: string): CallableModels | Promise<CallableModels>;
+  readonly catalogueOf: CatalogueOf;
   /** Parameters that an upstream of a model understands. */
   supportedParameters(model: Model, offers: readonly Offer[]): readonly string[];
 }

@@ -75,6 +75,12 @@ describe('a form', () => {
     },
   );
 
+  test.each([1, 64])('may begin with a line break, in chunks of %d bytes', async (chunkBytes) => {
+    expect(await parse(send(`\r\n${whole}`, chunkBytes))).toEqual(expected);
+    const { message } = await refusal(send(`\r\n\r\n${whole}`, chunkBytes));
+    expect(message).toStartWith('The form does not start with the boundary');
+  });
+
   test('that the runtime itself writes is understood', async () => {
     const form = new FormData();
     const bytes = crypto.getRandomValues(new Uint8Array(900));

@@ -74,10 +74,13 @@ class FormBody {
     this.#delimiter = delimiter;
   }
 
-  /** Finds the first delimiter, which has no line break in front of it. */
+  /** Finds the first delimiter. It needs no line break in front of it; some clients write one. */
   async start(): Promise<void> {
-    const first = this.#delimiter.subarray(2);
-    const found = await this.#source.take(first.length);
+    const [lineBreak, first] = [this.#delimiter.subarray(0, 2), this.#delimiter.subarray(2)];
+    let found = await this.#source.take(first.length);
+    if (found.subarray(0, 2).equals(lineBreak)) {
+      found = Buffer.concat([found.subarray(2), await this.#source.take(2)]);
+    }
     if (!found.equals(first)) {
       throw invalidRequest('The form does not start with the boundary of its Content-Type.');
     }

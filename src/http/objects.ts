@@ -2,7 +2,7 @@ import { GatewayError, notFound } from '../core/errors.ts';
 import { contentTypeOf } from '../core/object-key.ts';
 import type { StoredObject } from '../jobs/objects.ts';
 import type { Exchange } from './exchange.ts';
-import { jobDocs } from './openapi-jobs.ts';
+import { jobDocs } from './openapi/jobs.ts';
 import type { Route } from './routes.ts';
 
 export interface ObjectParts {

@@ -1,6 +1,6 @@
-import { docsPage, pagePolicy } from './docs-page.ts';
-import { type DocumentFacts, openApiDocument } from './openapi-document.ts';
-import { serviceDocs } from './openapi-service.ts';
+import { type DocumentFacts, openApiDocument } from './openapi/document.ts';
+import { serviceDocs } from './openapi/gateway-itself.ts';
+import { docsPage, pagePolicy } from './openapi/page.ts';
 import type { Route } from './routes.ts';
 
 export interface ReferenceParts extends DocumentFacts {

@@ -17,6 +17,14 @@ export function readParameter<S extends TSchema>(
   throw invalidRequest(`${name} ${problem?.message ?? 'is not valid'}.`, name);
 }
 
+export function readOffset(query: URLSearchParams): number {
+  return readParameter(query, 'offset', offsetSchema) ?? 0;
+}
+
+export function readFlag(query: URLSearchParams, name: string): boolean {
+  return readParameter(query, name, flag) ?? false;
+}
+
 /** A count of which more than the most, in however many digits, is answered with the most. */
 export function readCapped(
   query: URLSearchParams,
@@ -45,5 +53,6 @@ export const offsetSchema = Type.Integer({
 });
 
 export const flagSchema = (description: string) => Type.Boolean({ default: false, description });
+const flag = flagSchema('');
 
 export const offsetQuery = { offset: offsetSchema } satisfies TProperties;

@@ -1,5 +1,5 @@
 import { errorTable, type GatewayError } from '../core/errors.ts';
-import { anthropicErrorType } from '../dialects/anthropic/error-type.ts';
+import { anthropicErrorDetails, anthropicErrorType } from '../dialects/anthropic/error-type.ts';
 import type { ErrorShape, Exchange } from './exchange.ts';
 
 export function json(exchange: Exchange, body: unknown, status = 200): Response {
@@ -23,12 +23,15 @@ export function errorReply(exchange: Exchange, error: GatewayError): Response {
   };
   if (!error.retryHelps) headers['x-should-retry'] = 'false';
   const waitSeconds = error.retryAfterSeconds ?? (isPassing(error) ? usualWaitSeconds : null);
-  if (waitSeconds !== null) {
-    headers['retry-after'] = String(Math.max(1, Math.ceil(waitSeconds)));
-    headers['retry-after-ms'] = String(Math.max(1, Math.ceil(waitSeconds * 1000)));
-  }
+  if (waitSeconds !== null) askBack(headers, waitSeconds);
   const body = errorBody(exchange.errorShape, error, exchange.requestId);
   return new Response(JSON.stringify(body), { status: error.status, headers });
+}
+
+/** When to come back, for those who read seconds and for those who read more. */
+export function askBack(headers: Record<string, string>, waitSeconds = usualWaitSeconds): void {
+  headers['retry-after'] = String(Math.max(1, Math.ceil(waitSeconds)));
+  headers['retry-after-ms'] = String(Math.max(1, Math.ceil(waitSeconds * 1000)));
 }
 
 /** A sentence may quote what came, and that can be as long as a body. */
@@ -45,7 +48,7 @@ export function errorBody(shape: ErrorShape, error: GatewayError, requestId: str
     case 'messages':
       return {
         type: 'error',
-        error: { type: anthropicErrorType(error), message },
+        error: { type: anthropicErrorType(error), message, ...anthropicErrorDetails(error) },
         request_id: requestId,
       };
     case 'plain':

@@ -2,7 +2,7 @@ import { responsesConversation } from '../dialects/responses/conversation.ts';
 import { readResponsesRequest } from '../dialects/responses/request.ts';
 import { readJson } from './body.ts';
 import type { ChatParts } from './chat.ts';
-import { responsesDocs } from './openapi-responses.ts';
+import { responsesDocs } from './openapi/responses.ts';
 import { route } from './routed.ts';
 import type { Route } from './routes.ts';
 

@@ -1,8 +1,10 @@
 /** What endpoints that call models have in common: a call for the story, an answer for the web. */
+
+import type { Answer, Call, Errand } from '../call.ts';
 import type { OperationName } from '../core/ask.ts';
 import type { Caller } from '../core/caller.ts';
 import { asGatewayError } from '../core/errors.ts';
-import { type Answer, answer, type Call, type Errand, type Steps } from '../gateway.ts';
+import { answer, type Steps } from '../gateway.ts';
 import { cutOnFailure } from './cut-bytes.ts';
 import type { Exchange } from './exchange.ts';
 

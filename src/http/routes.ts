@@ -1,6 +1,6 @@
 import type { Caller, Scope } from '../core/caller.ts';
 import type { ErrorShape, Exchange } from './exchange.ts';
-import type { RouteDoc } from './openapi-doc.ts';
+import type { RouteDoc } from './openapi/doc.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 

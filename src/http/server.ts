@@ -8,6 +8,7 @@ import { Exchange } from './exchange.ts';
 import { errorReply } from './reply.ts';
 import { Router } from './router.ts';
 import type { KeyedRoute, Route } from './routes.ts';
+import type { Handlers, WaitingRoom } from './waiting-room.ts';
 
 /**
  * A connection that brought no key may keep silent this long between requests, or drip on with a
@@ -65,17 +66,14 @@ export class HttpServer {
   }
 
   /** Starts listening; answers the port in use, which matters when 0 was asked for. */
-  listen(host: string, port: number, reusePort = false): number {
-    this.#server = Bun.serve({
-      hostname: host,
-      port,
-      reusePort,
-      idleTimeout: this.#idleSeconds,
-      // Every route has its own bound and says so; the runtime's would be a 413 without a word.
-      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+  listen(host: string, port: number, reusePort = false, room?: WaitingRoom): number {
+    const handlers: Handlers = {
       fetch: (request) => this.#serve(request),
       error: (thrown) => this.#lastResort(thrown),
-    });
+    };
+    this.#server =
+      room?.handOver(handlers) ??
+      Bun.serve({ ...socketAt(host, port, reusePort, this.#idleSeconds), ...handlers });
     return this.#server.port ?? port;
   }
 
@@ -187,8 +185,19 @@ export class HttpServer {
   }
 }
 
+/** How a server's socket behaves, whoever answers at it. */
+export function socketAt(
+  hostname: string,
+  port: number,
+  reusePort: boolean,
+  idleTimeout = idleSecondsUsual,
+) {
+  // Every route has its own bound and says so; the runtime's would be a 413 without a word.
+  return { hostname, port, reusePort, idleTimeout, maxRequestBodySize: Number.MAX_SAFE_INTEGER };
+}
+
 /** Browsers ask first; SDKs send many headers of their own, so whatever they ask for is allowed. */
-function preflight({ request, headers }: Exchange): Response {
+export function preflight({ request, headers }: Exchange): Response {
   return new Response(null, {
     status: 204,
     headers: {

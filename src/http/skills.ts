@@ -1,8 +1,8 @@
 import type { SkillDesk } from '../tools/skills/skill-desk.ts';
-import { skillDocs } from './openapi-skills.ts';
+import { readManagementBody } from './body.ts';
+import { skillDocs } from './openapi/skills.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
-import { readManagementBody } from './validate.ts';
 
 /**
  * A tenant's skills. The tenant is always the caller's, never an input. Applications may write them

@@ -10,6 +10,7 @@ import { audioExtensions, extensionOf, sniffAudio, sniffBytes } from '../jobs/au
 import { readSeconds } from '../operations/audio-length.ts';
 import { nameAudio } from '../operations/audio-name.ts';
 import type { SentAudio } from '../operations/transcription.ts';
+import type { Exchange } from './exchange.ts';
 import { readForm } from './multipart.ts';
 
 export interface SentTranscription {
@@ -24,9 +25,10 @@ interface SentFile {
 
 /** Reads the form of a transcription; its file lies in the tray, looked at and found sound. */
 export async function readTranscription(
-  request: Request,
+  exchange: Exchange,
   tray: UploadTray,
 ): Promise<SentTranscription> {
+  const { request } = exchange;
   const declared = Number(request.headers.get('content-length') ?? 0);
   if (declared > transcriptionBytesMax + formFieldBytesMax) throw tooLarge();
   const fields = new Map<string, string[]>();
@@ -39,6 +41,7 @@ export async function readTranscription(
       continue;
     }
     if (part.name === 'file') throw invalidRequest('file must be a file, not a text.', 'file');
+    if (part.name === 'model') exchange.modelNamed = part.value;
     fields.set(part.name, [...(fields.get(part.name) ?? []), part.value]);
   }
   const wanted = readTranscriptionRequest(fields);

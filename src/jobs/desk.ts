@@ -1,9 +1,10 @@
+import type { SpeechFormat } from '../core/audio-formats.ts';
 import { jobInputBytesMax, jobsWaitingMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError, invalidRequest, notFound } from '../core/errors.ts';
 import type { FormPart } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
-import type { Job, JobRequest, SpeechFormat, TextLimit } from './job.ts';
+import type { Job, JobRequest, TextLimit } from './job.ts';
 import {
   readSpeechInput,
   readTranscriptionInput,

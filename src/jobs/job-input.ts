@@ -1,16 +1,13 @@
-import { type Static, type TSchema, Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { speechFormats, transcriptFormats } from '../core/audio-formats.ts';
 import { jobTextLengthMax } from '../core/bounds.ts';
-import { type GatewayError, invalidRequest } from '../core/errors.ts';
-import { explain } from '../core/explain.ts';
+import { invalidRequest } from '../core/errors.ts';
 import { isObject, parseJson } from '../core/json.ts';
-import { speechFormats, transcriptFormats } from './job.ts';
+import { validate } from '../core/misfit.ts';
+import { oneOf, optional } from '../core/schema-builders.ts';
 
 /** What may be asked of a job, and every rule about it that needs no other part. */
-
-const optional = <S extends TSchema>(schema: S) => Type.Optional(Type.Union([schema, Type.Null()]));
-const oneOf = <const V extends readonly string[]>(values: V) =>
-  Type.Unsafe<V[number]>(Type.Enum([...values]));
 
 /** As OpenAI bounds it, so that what works there works here. */
 const metadata = Type.Record(
@@ -30,7 +27,7 @@ export const speechSchema = Type.Object({
   model: alias,
   input: Type.String(),
   voice: Type.String({ minLength: 1, maxLength: 200 }),
-  response_format: optional(oneOf(speechFormats)),
+  response_format: optional(oneOf(...speechFormats)),
   /** Bounded only where the model's style says so. */
   speed: optional(Type.Number()),
   instructions: optional(Type.String({ maxLength: 4_096 })),
@@ -44,9 +41,9 @@ export const transcriptionSchema = Type.Object({
     Type.String({ pattern: '^[a-z]{2,3}$', expected: 'an ISO-639-1 code such as "en"' }),
   ),
   prompt: optional(Type.String({ maxLength: 4_096 })),
-  response_format: optional(oneOf(transcriptFormats)),
+  response_format: optional(oneOf(...transcriptFormats)),
   temperature: optional(Type.Number({ minimum: 0, maximum: 1 })),
-  timestamp_granularities: optional(Type.Array(oneOf(['word', 'segment']), { maxItems: 2 })),
+  timestamp_granularities: optional(Type.Array(oneOf('word', 'segment'), { maxItems: 2 })),
   webhook_url: optional(webhookUrl),
   metadata: optional(metadata),
 });
@@ -58,7 +55,7 @@ export type SpeechInput = Static<typeof speechSchema>;
 export type TranscriptionInput = Static<typeof transcriptionSchema>;
 
 export function readSpeechInput(body: unknown): SpeechInput {
-  const input = fit(speechCheck, speechSchema, body);
+  const input = validate(speechCheck, speechSchema, body);
   refuseMetadata(input.metadata);
   const { length } = input.input;
   // Characters that take two places in memory count once.
@@ -82,7 +79,7 @@ export function readTranscriptionInput(fields: ReadonlyMap<string, readonly stri
     else if (values.length > 1) throw invalidRequest(`${name} is given more than once.`, name);
     else body[field] = readField(field, values[0] ?? '');
   }
-  const input = fit(transcriptionCheck, transcriptionSchema, body);
+  const input = validate(transcriptionCheck, transcriptionSchema, body);
   refuseMetadata(input.metadata);
   return input;
 }
@@ -97,22 +94,4 @@ function readField(name: string, text: string): unknown {
 function refuseMetadata(given: unknown): void {
   if (!isObject(given) || Object.keys(given).length <= metadataEntriesMax) return;
   throw invalidRequest(`metadata has more than ${metadataEntriesMax} entries.`, 'metadata');
-}
-
-function fit<T>(
-  compiled: { Check(value: unknown): value is T },
-  schema: object,
-  value: unknown,
-): T {
-  if (compiled.Check(value)) return value;
-  throw misfit(schema, value);
-}
-
-function misfit(schema: object, value: unknown): GatewayError {
-  const [problem] = explain(schema, value);
-  if (!problem) return invalidRequest('The request does not have the expected shape.');
-  const { path, message } = problem;
-  return path === ''
-    ? invalidRequest(`The request ${message}.`)
-    : invalidRequest(`${path} ${message}.`, path);
 }

@@ -1,3 +1,5 @@
+import type { SpeechFormat, TranscriptFormat } from '../core/audio-formats.ts';
+
 /** A piece of audio work that outlives the request that asked for it. */
 export interface Job {
   readonly id: string;
@@ -49,12 +51,6 @@ export interface JobFailure {
   readonly type: string;
   readonly code: number;
 }
-
-export const speechFormats = ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm'] as const;
-export type SpeechFormat = (typeof speechFormats)[number];
-
-export const transcriptFormats = ['json', 'text', 'srt', 'verbose_json', 'vtt'] as const;
-export type TranscriptFormat = (typeof transcriptFormats)[number];
 
 /** The longest text that one call takes. */
 export interface TextLimit {

@@ -1,5 +1,5 @@
+import type { SpeechFormat } from '../core/audio-formats.ts';
 import { GatewayError } from '../core/errors.ts';
-import type { SpeechFormat } from './job.ts';
 import { soundOf } from './mp3-frames.ts';
 import { writeOggPage } from './ogg-pages.ts';
 import { type OpusFile, readOpus } from './opus.ts';

@@ -1,6 +1,6 @@
+import type { TranscriptFormat } from '../core/audio-formats.ts';
 import { GatewayError } from '../core/errors.ts';
 import { isObject, parseJson } from '../core/json.ts';
-import type { TranscriptFormat } from './job.ts';
 import { joinSubtitles, type TimedText } from './subtitles.ts';
 
 /** The transcripts of the parts of one recording as the transcript of the whole. */

@@ -47,7 +47,7 @@ export function id3Bytes(bytes: Uint8Array): number {
  * A first frame that holds no sound but the length and seek table of its file. Behind other frames,
  * or in front of more than its own file, what it says is wrong.
  */
-export function isTableFrame(frame: Uint8Array): boolean {
+function isTableFrame(frame: Uint8Array): boolean {
   const text = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength);
   return ['Xing', 'Info', 'VBRI'].some((mark) => {
     const at = text.indexOf(mark, 0, 'latin1');

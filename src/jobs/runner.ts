@@ -1,4 +1,4 @@
-import type { SpeechFormat, TranscriptFormat } from './job.ts';
+import type { SpeechFormat, TranscriptFormat } from '../core/audio-formats.ts';
 
 /**
  * How a job gets one piece of its work done: as one ordinary call of the gateway's story, with its

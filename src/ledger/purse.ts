@@ -1,4 +1,4 @@
-import assert from 'node:assert/strict';
+import { strict as assert } from 'node:assert';
 import type { Booked, LeaseAnswer } from './ledger-store.ts';
 import type { Owner } from './owner.ts';
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { callerOf } from '../../tests/support/caller.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
-import { Admission } from './admit.ts';
+import { Admission, type AdmissionParts } from './admit.ts';
 import { ConcurrencyLimiter } from './concurrency.ts';
 import { RateLimiter } from './rate.ts';
 import type { Entering, SharedCounts, SharedTake } from './shared-counts.ts';
@@ -12,9 +12,17 @@ const noon = Date.UTC(2026, 10, 15, 12);
 
 const caller = (change: Partial<Caller> = {}) => callerOf('acme', { keyId: 'key_1', ...change });
 
+function admissionBy(parts: Pick<AdmissionParts, 'defaults' | 'now' | 'together'>): Admission {
+  return new Admission({
+    rate: new RateLimiter(),
+    concurrency: new ConcurrencyLimiter(),
+    ...parts,
+  });
+}
+
 function newAdmission(now = noon): Admission {
   const defaults = { requestsPerMinute: 2, concurrentRequests: 1 };
-  return new Admission(new RateLimiter(), new ConcurrencyLimiter(), defaults, () => now);
+  return admissionBy({ defaults, now: () => now });
 }
 
 async function refusal(work: () => unknown): Promise<GatewayError> {
@@ -93,7 +101,7 @@ describe('alone', () => {
 test('tokens a minute refuse the request after the one that used them up', async () => {
   const limits = { requestsPerMinute: 9, tokensPerMinute: 50, concurrentRequests: 1 };
   const now = () => noon + 20_000;
-  const admission = new Admission(new RateLimiter(), new ConcurrencyLimiter(), limits, now);
+  const admission = admissionBy({ defaults: limits, now });
   await admission.countRequest(caller(), {});
   await admission.countTokens(caller(), 50);
   const headers: Record<string, string> = {};
@@ -135,8 +143,7 @@ describe('together', () => {
     const places = new SharedPlaces(elsewhere, 'me');
     const defaults = { requestsPerMinute: 5, tokensPerMinute: 90, concurrentRequests: 2 };
     const together = { counts: elsewhere, places };
-    const [rate, concurrency] = [new RateLimiter(), new ConcurrencyLimiter()];
-    const admission = new Admission(rate, concurrency, defaults, () => noon, together);
+    const admission = admissionBy({ defaults, together, now: () => noon });
     return { elsewhere, places, admission };
   }
 

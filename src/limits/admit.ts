@@ -18,6 +18,15 @@ export interface Together {
   readonly places: SharedPlaces;
 }
 
+export interface AdmissionParts {
+  readonly rate: RateLimiter;
+  readonly concurrency: ConcurrencyLimiter;
+  readonly defaults: LimitDefaults;
+  /** Left out where this process counts alone. */
+  readonly together?: Together | undefined;
+  readonly now?: () => number;
+}
+
 /**
  * May this caller send one more request, now? Every request of a key passes here. Alone, a process
  * answers at once; a promise comes only where processes count together.
@@ -31,13 +40,7 @@ export class Admission {
   readonly #now: () => number;
   readonly #together: Together | undefined;
 
-  constructor(
-    rate: RateLimiter,
-    concurrency: ConcurrencyLimiter,
-    defaults: LimitDefaults,
-    now: () => number = Date.now,
-    together?: Together,
-  ) {
+  constructor({ rate, concurrency, defaults, together, now = Date.now }: AdmissionParts) {
     this.#rate = rate;
     this.#concurrency = concurrency;
     this.#defaults = defaults;

@@ -12,7 +12,7 @@ import { chargeAt, mostCost, mostCostOf, type Payer } from './price.ts';
  */
 
 /** Output held at first. */
-export const firstOutputTokens = 4_096;
+const firstOutputTokens = 4_096;
 /** Below this much output an answer is of no use to anybody. */
 const leastOutputTokens = 16;
 /** Three bytes a token is near the truth for CJK text and above it for the rest. */

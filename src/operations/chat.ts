@@ -1,3 +1,4 @@
+import type { Errand, Sameness } from '../call.ts';
 import type { ChatAsk } from '../core/chat.ts';
 import type { Recording } from '../core/recording.ts';
 import type { Measured } from '../core/usage.ts';
@@ -12,7 +13,6 @@ import type {
 import { EventStreamReader } from '../dialects/event-stream.ts';
 import { retell } from '../dialects/retell.ts';
 import { isDialect } from '../dialects/upstreams.ts';
-import type { Errand, Sameness } from '../gateway.ts';
 import { ChatBounds, imageUnits, textBytes } from '../meter/bound.ts';
 import { estimateNote, estimateUsage, unfinishedNote } from '../meter/estimate.ts';
 import { chatMisfit, keepFittingImages } from '../route/capability.ts';

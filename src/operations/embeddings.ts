@@ -1,4 +1,5 @@
 import { strict as assert } from 'node:assert';
+import type { Errand, Sameness } from '../call.ts';
 import type { Ask } from '../core/ask.ts';
 import { embeddingCallsAtOnce } from '../core/bounds.ts';
 import type { Recording } from '../core/recording.ts';
@@ -14,7 +15,6 @@ import { countCharacters, type EmbeddingsWish } from '../dialects/embeddings-wis
 import { malformed } from '../dialects/failure.ts';
 import type { EmbeddingsRequest } from '../dialects/openai/embeddings-request.ts';
 import { toTexts } from '../dialects/token-text.ts';
-import type { Errand, Sameness } from '../gateway.ts';
 import { FixedBounds, tokensWithin } from '../meter/bound.ts';
 import { isCredible } from '../meter/credible.ts';
 import { estimateNote } from '../meter/estimate.ts';

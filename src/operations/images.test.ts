@@ -3,6 +3,7 @@ import {
   hangBeforeHeaders,
   hangMidStream,
   json,
+  replay,
   startFakeUpstream,
 } from '../../tests/support/fake-upstream.ts';
 import { picture } from '../../tests/support/pictures.ts';
@@ -10,7 +11,7 @@ import { readPrices } from '../core/prices.ts';
 import { Watch } from '../core/watch.ts';
 import { readImagesRequest } from '../dialects/openai/images-request.ts';
 import type { Offer } from '../route/catalogue.ts';
-import type { GuardedResult } from '../upstream/guarded-fetch.ts';
+import { createGuardedFetch, type GuardedResult } from '../upstream/guarded-fetch.ts';
 import type { Link } from '../upstream/link.ts';
 import { ImagesErrand } from './images.ts';
 
@@ -109,6 +110,41 @@ describe('an attempt at an image', () => {
       const told = JSON.parse(result.relay.write(closing));
       expect(told.data).toEqual([{ ...image, revised_prompt: 'A cat.' }]);
     }
+  });
+});
+
+describe('a picture that came as an address inside the network', () => {
+  async function drawnAt(url: string, at: Offer): Promise<unknown> {
+    upstream.script('gpt-image', json(200, { data: [{ url }] }));
+    upstream.script('/cat.png', replay(picture(3, 2), { contentType: 'image/png' }));
+    const link = {
+      ...linkWith(nothing),
+      fetchGuarded: createGuardedFetch(),
+      checkAddress: async (text: string) => ({ url: new URL(text), pinnedUrls: [new URL(text)] }),
+    };
+    const result = await new ImagesErrand(wish()).tryAt(at, link);
+    if (result.kind !== 'reply') throw new Error(`There is no reply but ${result.kind}.`);
+    return JSON.parse(result.relay.write({ usage: zero, costCredits: 0 })).data;
+  }
+  const bytes = [{ b64_json: Buffer.from(picture(3, 2)).toString('base64') }];
+
+  test('is fetched where the operator’s server keeps it itself', async () => {
+    expect(await drawnAt(`${upstream.url}/cat.png`, offer())).toEqual(bytes);
+  });
+
+  test('is left alone at any other port, and where a tenant named the server', async () => {
+    const other = startFakeUpstream();
+    const own = { scope: 't', feeBasisPoints: 0, isUserAddress: true, sharedNext: null };
+    for (const [home, at] of [
+      [other.url, offer()],
+      [upstream.url, { ...offer(), own }],
+    ] as const) {
+      const url = `${home}/cat.png`;
+      expect(await drawnAt(url, at)).toEqual([{ url }]);
+    }
+    const fetched = [...upstream.book, ...other.book].filter(({ path }) => path === '/cat.png');
+    other.stop();
+    expect(fetched).toEqual([]);
   });
 });
 

@@ -1,4 +1,5 @@
 import { strict as assert } from 'node:assert';
+import type { Errand, Sameness } from '../call.ts';
 import type { Ask } from '../core/ask.ts';
 import { imageAttemptMs } from '../core/bounds.ts';
 import type { Recording } from '../core/recording.ts';
@@ -8,7 +9,6 @@ import type { ReplyFacts, ReplyIdentity, ReplyRelay } from '../dialects/dialect.
 import { type ImagesDialect, imagesDialect } from '../dialects/images.ts';
 import type { Drawn, Picture } from '../dialects/images-wish.ts';
 import type { ImagesRequest } from '../dialects/openai/images-request.ts';
-import type { Errand, Sameness } from '../gateway.ts';
 import { FixedBounds, tokensWithin } from '../meter/bound.ts';
 import { estimateNote, estimateUsage } from '../meter/estimate.ts';
 import type { Offer } from '../route/catalogue.ts';
@@ -106,7 +106,7 @@ export class ImagesErrand implements Errand {
     const drawn = await tryWhole<Drawn>(question, offer, link);
     if (isFailure(drawn)) return { kind: 'failed', failure: drawn };
     this.#isPricedByTokens = prices.prompt > 0n || prices.completion > 0n;
-    const drawing = await readPicture(drawn, link);
+    const drawing = await readPicture(drawn, offer, link);
     link.tape?.begin(offer, 'whole');
     link.tape?.add(JSON.stringify(drawing));
     return { kind: 'reply', relay: relayOf(drawing, link.identity) };

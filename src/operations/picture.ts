@@ -1,6 +1,8 @@
 import { pictureBytesMax } from '../core/bounds.ts';
 import { readImageSize } from '../core/image-size.ts';
 import type { Drawn, DrawnImage } from '../dialects/images-wish.ts';
+import type { Offer } from '../route/catalogue.ts';
+import { hostAndPort } from '../upstream/address-guard.ts';
 import type { Link } from '../upstream/link.ts';
 import type { Drawing } from './drawn.ts';
 
@@ -14,9 +16,9 @@ const startLength = 64;
  * The picture that a client gets. Some providers answer with an address: what lies there is
  * fetched, so that every client finds bytes; where that fails, the address is better than nothing.
  */
-export async function readPicture(drawn: Drawn, link: Link): Promise<Drawing> {
+export async function readPicture(drawn: Drawn, offer: Offer, link: Link): Promise<Drawing> {
   const [first] = drawn.images;
-  const base64 = first?.base64 ?? (await fetched(first, link));
+  const base64 = first?.base64 ?? (await fetched(first, offer, link));
   const { usage, usageDetails } = drawn;
   const format = base64 === null ? undefined : formatOf(base64);
   return {
@@ -30,12 +32,19 @@ export async function readPicture(drawn: Drawn, link: Link): Promise<Drawing> {
   };
 }
 
-async function fetched(image: DrawnImage | undefined, link: Link): Promise<string | null> {
+async function fetched(
+  image: DrawnImage | undefined,
+  { provider, own }: Offer,
+  link: Link,
+): Promise<string | null> {
   if (!image?.url) return null;
+  // A server of the operator keeps its pictures where it is itself, be that a private address.
+  const home = own?.isUserAddress ? null : URL.parse(provider.baseUrl);
   const result = await link.fetchGuarded(image.url, {
     bodyBytesMax: pictureBytesMax,
     timeoutMs: fetchMs,
     signal: link.client,
+    ...(home && { vouchedHost: hostAndPort(home) }),
   });
   const isPicture = result.ok && result.status === 200 && readImageSize(result.bytes);
   return isPicture ? Buffer.from(result.bytes).toString('base64') : null;

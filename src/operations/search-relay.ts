@@ -100,6 +100,10 @@ export class RoundsRelay implements StreamRelay {
     return this.#now.finished;
   }
 
+  get ended(): boolean {
+    return this.#now.ended;
+  }
+
   push(message: SseMessage): string {
     return this.#now.push(message);
   }

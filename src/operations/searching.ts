@@ -1,4 +1,5 @@
-import assert from 'node:assert/strict';
+import { strict as assert } from 'node:assert';
+import type { Errand, Sameness } from '../call.ts';
 import type { AnswerListener } from '../core/answer.ts';
 import { searchTextMax } from '../core/bounds.ts';
 import type { ChatAsk, SearchWish } from '../core/chat.ts';
@@ -18,7 +19,6 @@ import type {
 } from '../dialects/dialect.ts';
 import { Tally, translate } from '../dialects/translation.ts';
 import { upstreamDialect } from '../dialects/upstreams.ts';
-import type { Errand, Sameness } from '../gateway.ts';
 import { ChatBounds, inputBound, outputBound, textBytes, tokensWithin } from '../meter/bound.ts';
 import { estimateNote, estimateUsage } from '../meter/estimate.ts';
 import { chargeAt, costAt, mostCost } from '../meter/price.ts';
@@ -221,7 +221,7 @@ export class SearchingErrand implements Errand {
     assert(upstream, `No crossing to ${offer.dialect} was planned.`);
     const crossing: Crossing = translate(session.dialogue, client as ClientDialect, upstream);
     // What is remembered is the answer of all rounds, which the session writes down.
-    return tryCrossing(crossing, this.ask, offer, link, undefined);
+    return tryCrossing({ crossing, ask: this.ask, offer, link, tape: undefined });
   }
 
   #note({ note: found }: SearchSession): void {

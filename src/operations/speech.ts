@@ -1,4 +1,5 @@
 import { strict as assert } from 'node:assert';
+import type { Errand, Sameness } from '../call.ts';
 import type { Ask } from '../core/ask.ts';
 import type { Recording } from '../core/recording.ts';
 import { type Measured, noUsage } from '../core/usage.ts';
@@ -7,7 +8,6 @@ import { countCharacters } from '../dialects/embeddings-wish.ts';
 import type { SpeechRequest } from '../dialects/openai/speech-request.ts';
 import { speechDialect } from '../dialects/speech.ts';
 import { speechTypes } from '../dialects/speech-wish.ts';
-import type { Errand, Sameness } from '../gateway.ts';
 import { FixedBounds, tokensWithin } from '../meter/bound.ts';
 import { estimateNote, estimateUsage } from '../meter/estimate.ts';
 import type { Offer } from '../route/catalogue.ts';

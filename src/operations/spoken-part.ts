@@ -1,5 +1,5 @@
+import type { SpeechFormat } from '../core/audio-formats.ts';
 import { type Measured, noUnits, noUsage } from '../core/usage.ts';
-import type { SpeechFormat } from '../dialects/speech-wish.ts';
 import type { StreamEnd } from '../upstream/relay.ts';
 
 /** What is charged for speech of which only a part was delivered. */

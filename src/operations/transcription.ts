@@ -1,4 +1,5 @@
 import { strict as assert } from 'node:assert';
+import type { Errand, Sameness } from '../call.ts';
 import type { Ask } from '../core/ask.ts';
 import { transcriptionAttemptMsMax } from '../core/bounds.ts';
 import { invalidRequest } from '../core/errors.ts';
@@ -8,7 +9,6 @@ import type { ReplyFacts, ReplyIdentity, ReplyRelay } from '../dialects/dialect.
 import type { TranscriptionRequest } from '../dialects/openai/transcription-request.ts';
 import { transcriptionDialect } from '../dialects/transcription.ts';
 import type { Recorded, Transcript, TranscriptionWish } from '../dialects/transcription-wish.ts';
-import type { Errand, Sameness } from '../gateway.ts';
 import { FixedBounds } from '../meter/bound.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
@@ -92,7 +92,7 @@ export class TranscriptionErrand implements Errand {
       const note = 'The provider did not tell how long the audio is, so nothing is charged.';
       return { usage: noUsage, units: noUnits, isEstimate: false, isFree: true, note };
     }
-    const audioMs = Math.round(Math.min(told, most) * 1000);
+    const audioMs = Math.min(told, most) * 1000;
     const isEstimate = told > most;
     const note = isEstimate ? 'The provider told a length that this file cannot have.' : null;
     return { usage: noUsage, units: { audioMs }, isEstimate, note };

@@ -90,7 +90,7 @@ const unitRates: readonly Rate[] = [
     price: 'minute',
     per: 60,
     amount: (_, { audioMs = 0 }) => audioMs / 1_000,
-    cost: (prices, seconds) => perMinute(prices.minute, Math.round(seconds * 1_000)),
+    cost: (prices, seconds) => perMinute(prices.minute, seconds * 1_000),
   },
   {
     price: 'request',

@@ -30,6 +30,7 @@ export interface StatementRequest {
 
 /** One request under its entry; the entry alone when it has none, or none any more. */
 export interface StatementLine {
+  /** Counts over all wallets: for us, and no business of a tenant's. */
   readonly entryId: number;
   readonly kind: string;
   readonly amount: number;
@@ -72,7 +73,7 @@ export async function* statementCsv(
   now: number,
 ): AsyncGenerator<string> {
   const frame = await reads.frame(tenantId, month);
-  const bill = new RunningBill(frame.opening);
+  const bill = new RunningBill(frame.opening, month);
   yield csvLine(columns) +
     written({
       time: isoTime(month.from),
@@ -98,21 +99,29 @@ function written(row: Row): string {
   return csvLine(columns.map((name) => row[name] ?? null));
 }
 
+/** Four hundred a second; more than one wallet can be booked. */
+const entriesAMonthMax = 1_000_000_000;
+
 /** Turns lines into rows whose amounts add up to their entry, and keeps the balance beside them. */
 class RunningBill {
   balance: number;
   #entry: StatementLine | undefined;
   /** What the rows of the running entry do not account for yet. */
   #rest = 0;
+  /** What a tenant knows the entry by: its month and its place there, `202803000000017`. */
+  #number: number;
 
-  constructor(opening: number) {
+  constructor(opening: number, month: Period) {
     this.balance = opening;
+    const first = new Date(month.from);
+    this.#number = (first.getUTCFullYear() * 100 + first.getUTCMonth() + 1) * entriesAMonthMax;
   }
 
   add(line: StatementLine): Row[] {
     const rows = line.entryId === this.#entry?.entryId ? [] : this.close();
     if (line.entryId !== this.#entry?.entryId) {
       this.#entry = line;
+      this.#number += 1;
       this.#rest = line.amount;
     }
     if (line.request) rows.push(this.#requestRow(line, line.request));
@@ -149,7 +158,7 @@ class RunningBill {
     this.balance += amount;
     return {
       time: isoTime(entry.bookedAt),
-      entry_id: entry.entryId,
+      entry_id: this.#number,
       type: entry.kind,
       amount,
       balance: this.balance,

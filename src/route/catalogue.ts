@@ -45,6 +45,9 @@ export interface CallableModels {
   suggest(alias: string): string | undefined;
 }
 
+/** What a tenant can call; a promise only while its own credentials are being read. */
+export type CatalogueOf = (tenantId: string) => CallableModels | Promise<CallableModels>;
+
 /**
  * The models this process can serve; by itself those of shared capacity. Built once; a changed
  * configuration builds a new one.

@@ -7,17 +7,14 @@ import { parseUsd } from '../core/money.ts';
 import type { CallableModels, Offer } from './catalogue.ts';
 import type { Health } from './health.ts';
 
-/** Whoever knows what a request needs. */
-interface Fastidious {
-  /** Why a model cannot serve it, in words that follow its name; null when it can. */
-  misfit(offer: Offer): string | null;
-}
-
 /** What a plan is made from. Pure but for the health it consults. */
 export interface Surroundings {
   readonly catalogue: CallableModels;
   readonly health: Health;
-  readonly errand: Fastidious;
+  readonly errand: {
+    /** Why a model cannot serve it, in words that follow its name; null when it can. */
+    misfit(offer: Offer): string | null;
+  };
   /** Whether an offer understands a parameter that the client sent. */
   supports(offer: Offer, parameter: string): boolean;
 }
@@ -187,9 +184,9 @@ const comparisons: Readonly<Record<SortKey, Comparison>> = {
   price: (a, b) => Number(listPrice(a) - listPrice(b)),
   latency: (a, b, health) => health.firstByteMs(a) - health.firstByteMs(b),
   throughput: (a, b, health) => {
-    const fast = health.tokensPerSecond(b);
-    const slow = health.tokensPerSecond(a);
-    return fast === slow ? 0 : fast - slow;
+    const [ofA, ofB] = [health.tokensPerSecond(a), health.tokensPerSecond(b)];
+    // Those that nobody has tried are endlessly fast, and infinity less infinity is no number.
+    return ofA === ofB ? 0 : ofB - ofA;
   },
 };
 

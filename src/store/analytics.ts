@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { walletName } from '../ledger/owner.ts';
 import type {
   AnalyticsFilter,
   AnalyticsReads,
@@ -7,12 +8,13 @@ import type {
   UsageSums,
 } from '../record/analytics.ts';
 import type { WalletReads, WalletTotals } from '../record/wallet-totals.ts';
-import { walletOwner } from './credit-book.ts';
 import type { Database } from './database.ts';
+import type { UsageDailyTable } from './schema.ts';
 
 const groupsPerPage = 500;
 
-const sumColumns = {
+/** What each sum is called in the table. */
+export const sumColumns = {
   requests: 'requests',
   failed: 'failed_requests',
   promptTokens: 'prompt_tokens',
@@ -23,9 +25,9 @@ const sumColumns = {
   agentRuntimeFee: 'agent_runtime_fee',
   searches: 'searches',
   durationMs: 'duration_ms',
-} as const satisfies Record<keyof UsageSums, string>;
+} as const satisfies Record<keyof UsageSums, keyof UsageDailyTable>;
 
-const names = Object.keys(sumColumns) as (keyof UsageSums)[];
+export const sumNames = Object.keys(sumColumns) as (keyof UsageSums)[];
 
 /** Everything that is answered from the daily sums and the accounts, without touching the log. */
 export class SqlAnalytics implements AnalyticsReads, WalletReads {
@@ -36,9 +38,9 @@ export class SqlAnalytics implements AnalyticsReads, WalletReads {
   }
 
   days(filter: AnalyticsFilter): Promise<DaySums[]> {
-    return this.#rows(filter)
+    return dailyRows(this.#database, filter)
       .select('day')
-      .select(names.map((name) => sql<number>`sum(${sql.ref(sumColumns[name])})`.as(name)))
+      .select(sumNames.map((name) => sql<number>`sum(${sql.ref(sumColumns[name])})`.as(name)))
       .groupBy('day')
       .orderBy('day')
       .execute();
@@ -48,9 +50,9 @@ export class SqlAnalytics implements AnalyticsReads, WalletReads {
   async *groups(filter: AnalyticsFilter): AsyncGenerator<readonly GroupSums[]> {
     let last: GroupSums | undefined;
     do {
-      const page: GroupSums[] = await this.#rows(filter)
+      const page: GroupSums[] = await dailyRows(this.#database, filter)
         .select(['day', 'model', 'provider', 'traffic_mode as trafficMode', 'key_id as keyId'])
-        .select(names.map((name) => sql<number>`${sql.ref(sumColumns[name])}`.as(name)))
+        .select(sumNames.map((name) => sql<number>`${sql.ref(sumColumns[name])}`.as(name)))
         .$if(last !== undefined, (query) => query.where(behind(last)))
         .orderBy('day')
         .orderBy('key_id')
@@ -81,19 +83,20 @@ export class SqlAnalytics implements AnalyticsReads, WalletReads {
         byHand('correction').as('adjusted'),
         requests.as('requests'),
       ])
-      .where('owner', '=', walletOwner(tenantId))
+      .where('owner', '=', walletName(tenantId))
       .executeTakeFirst();
     return row ?? { balance: 0, leased: 0, spent: 0, granted: 0, adjusted: 0, requests: 0 };
   }
+}
 
-  #rows({ tenantId, days, keyId }: AnalyticsFilter) {
-    return this.#database.read
-      .selectFrom('usage_daily')
-      .where('tenant_id', '=', tenantId)
-      .where('day', '>=', days.first)
-      .where('day', '<=', days.last)
-      .$if(keyId !== null, (query) => query.where('key_id', '=', keyId));
-  }
+/** The daily sums that a filter lets through. */
+export function dailyRows({ read }: Database, { tenantId, days, keyId }: AnalyticsFilter) {
+  return read
+    .selectFrom('usage_daily')
+    .where('tenant_id', '=', tenantId)
+    .where('day', '>=', days.first)
+    .where('day', '<=', days.last)
+    .$if(keyId !== null, (query) => query.where('key_id', '=', keyId));
 }
 
 function behind(last: GroupSums | undefined) {

@@ -32,26 +32,29 @@ export async function commitBatch(
   const charges = settlements === fresh ? owed : chargesByOwner(settlements);
   const payments = accounts.map((account) => pay(account, charges.get(account.owner) ?? 0, leases));
   const due = payments.filter((payment) => payment.charge > 0);
-  await updateRows(change, engine, 'accounts', ['id'], ['balance', 'leased', 'spent'], due);
-  await updateRows(
-    change,
-    engine,
-    'leases',
-    ['account_id', 'process_id'],
-    ['credits'],
-    due
+  await updateRows(change, engine, {
+    table: 'accounts',
+    keys: ['id'],
+    columns: ['balance', 'leased', 'spent'],
+    rows: due,
+  });
+  await updateRows(change, engine, {
+    table: 'leases',
+    keys: ['account_id', 'process_id'],
+    columns: ['credits'],
+    rows: due
       .filter(({ fromLease }) => fromLease.credits > 0)
       .map(({ id, lease, fromLease }) => ({
         account_id: id,
         process_id: batch.processId,
         credits: lease - fromLease.credits,
       })),
-  );
+  });
   const entries = await bookEntries(change, due, batch.now);
   const rows = settlements.map((settlement) =>
     rowOf(settlement, entries.get(walletName(settlement.record.tenantId)) ?? null),
   );
-  await insertRows(change, engine, 'request_log', logColumns, rows);
+  await insertRows(change, engine, { table: 'request_log', columns: logColumns, rows });
   await sumDaily(change, engine, settlements);
   const paid = new Map(payments.map((payment) => [payment.owner, payment.fromLease]));
   return [...before, ...booked(owed, (owner) => paid.get(owner) ?? nothing)];

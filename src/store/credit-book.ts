@@ -1,4 +1,4 @@
-import assert from 'node:assert/strict';
+import { strict as assert } from 'node:assert';
 import type { Selectable } from 'kysely';
 import { invalidRequest } from '../core/errors.ts';
 import type {
@@ -9,15 +9,11 @@ import type {
   CreditEntryKind,
   CreditOutcome,
 } from '../ledger/credits.ts';
+import { walletName } from '../ledger/owner.ts';
 import type { Database, StoreTransaction } from './database.ts';
 import type { LedgerEntriesTable } from './schema.ts';
 
 const kinds: readonly CreditEntryKind[] = ['grant', 'correction'];
-
-/** The account that holds a tenant's prepaid credits. */
-export function walletOwner(tenantId: string): string {
-  return `tenant:${tenantId}`;
-}
 
 export class SqlCreditBook implements CreditBook {
   readonly #database: Database;
@@ -53,7 +49,7 @@ export class SqlCreditBook implements CreditBook {
     return this.#database.read
       .selectFrom('accounts')
       .select(['balance', 'leased'])
-      .where('owner', '=', walletOwner(tenantId))
+      .where('owner', '=', walletName(tenantId))
       .executeTakeFirst();
   }
 
@@ -65,7 +61,7 @@ export class SqlCreditBook implements CreditBook {
       .selectFrom('ledger_entries')
       .innerJoin('accounts', 'accounts.id', 'ledger_entries.account_id')
       .selectAll('ledger_entries')
-      .where('accounts.owner', '=', walletOwner(tenantId))
+      .where('accounts.owner', '=', walletName(tenantId))
       .where('ledger_entries.kind', 'in', kinds)
       .orderBy('ledger_entries.id', 'desc')
       .limit(page.limit)
@@ -79,7 +75,7 @@ export class SqlCreditBook implements CreditBook {
     return transaction
       .selectFrom('accounts')
       .select(['id', 'balance', 'leased', 'granted'])
-      .where('owner', '=', walletOwner(tenantId))
+      .where('owner', '=', walletName(tenantId))
       .$if(this.#database.engine === 'postgres', (query) => query.forUpdate())
       .executeTakeFirst();
   }

@@ -1,15 +1,15 @@
 import { promptTokens } from '../core/usage.ts';
 import type { Settlement } from '../ledger/ledger-store.ts';
+import { dayMs } from '../record/period.ts';
 import type { RequestRecord } from '../record/request-record.ts';
 import type { Engine, StoreTransaction } from './database.ts';
 import { insertRows } from './many-rows.ts';
 import { storable } from './request-log-rows.ts';
 import type { UsageDailyTable } from './schema.ts';
 
-export const dayMs = 86_400_000;
-
 const keys = ['tenant_id', 'day', 'key_id', 'model', 'provider', 'traffic_mode'] as const;
-const sums = [
+/** What is added up. */
+export const dailySums = [
   'requests',
   'failed_requests',
   'prompt_tokens',
@@ -23,7 +23,7 @@ const sums = [
   'duration_ms',
 ] as const;
 
-const addUp = `on conflict (${keys.join(', ')}) do update set ${sums
+const addUp = `on conflict (${keys.join(', ')}) do update set ${dailySums
   .map((name) => `${name} = usage_daily.${name} + excluded.${name}`)
   .join(', ')}`;
 
@@ -44,7 +44,12 @@ export async function sumDaily(
     }
     add(row, settlement);
   }
-  await insertRows(change, engine, 'usage_daily', [...keys, ...sums], [...rows.values()], addUp);
+  await insertRows(change, engine, {
+    table: 'usage_daily',
+    columns: [...keys, ...dailySums],
+    rows: [...rows.values()],
+    conflict: addUp,
+  });
 }
 
 function kindOf(record: RequestRecord): Kind {

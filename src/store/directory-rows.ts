@@ -1,5 +1,5 @@
 /** Rows of tenants and keys, as the rest of the code knows them, and back. */
-import assert from 'node:assert/strict';
+import { strict as assert } from 'node:assert';
 import type { Selectable, Updateable } from 'kysely';
 import type { ApiKey, KeyChange, Tenant, TenantChange } from '../auth/directory.ts';
 import { type Scope, scopes } from '../core/caller.ts';

@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { sql, type UpdateObject } from 'kysely';
 import type {
   ApiKey,
   Directory,
@@ -8,9 +8,10 @@ import type {
   Tenant,
   TenantChange,
 } from '../auth/directory.ts';
-import { walletOwner } from './credit-book.ts';
+import { walletName } from '../ledger/owner.ts';
 import type { Database, StoreTransaction } from './database.ts';
 import { keyOf, keyRow, keyUpdate, tenantOf, tenantRow, tenantUpdate } from './directory-rows.ts';
+import type { Schema } from './schema.ts';
 
 const adminTokenSetting = 'admin_token_sha256';
 
@@ -54,7 +55,7 @@ export class SqlDirectory implements Directory {
       if (!added) return 'exists';
       await change
         .insertInto('accounts')
-        .values({ tenant_id: tenant.id, owner: walletOwner(tenant.id) })
+        .values({ tenant_id: tenant.id, owner: walletName(tenant.id) })
         .execute();
       await bumpVersion(change);
       return 'added';
@@ -155,36 +156,13 @@ export class SqlDirectory implements Directory {
     change: KeyChange,
     now: number,
   ): Promise<ApiKey | undefined> {
-    return this.#change(async (transaction) => {
-      const row = await transaction
-        .updateTable('api_keys')
-        .set({ ...keyUpdate(change), updated_at: now })
-        .where('tenant_id', '=', tenantId)
-        .where('id', '=', id)
-        .where('deleted_at', 'is', null)
-        .returningAll()
-        .executeTakeFirst();
-      if (!row) return undefined;
-      await bumpVersion(transaction);
-      return keyOf(row);
-    });
+    return this.#updateKey(tenantId, id, { ...keyUpdate(change), updated_at: now });
   }
 
-  deleteKey(tenantId: string, id: string, now: number): Promise<boolean> {
-    return this.#change(async (change) => {
-      const gone = { secret_hash: null, previous_hash: null, previous_until: null };
-      const row = await change
-        .updateTable('api_keys')
-        .set({ ...gone, deleted_at: now, updated_at: now })
-        .where('tenant_id', '=', tenantId)
-        .where('id', '=', id)
-        .where('deleted_at', 'is', null)
-        .returning('id')
-        .executeTakeFirst();
-      if (!row) return false;
-      await bumpVersion(change);
-      return true;
-    });
+  async deleteKey(tenantId: string, id: string, now: number): Promise<boolean> {
+    const gone = { secret_hash: null, previous_hash: null, previous_until: null };
+    const deleted = { ...gone, deleted_at: now, updated_at: now };
+    return (await this.#updateKey(tenantId, id, deleted)) !== undefined;
   }
 
   rotateKey(
@@ -193,16 +171,25 @@ export class SqlDirectory implements Directory {
     secret: { readonly hash: Uint8Array; readonly label: string; readonly oldUntil: number },
     now: number,
   ): Promise<ApiKey | undefined> {
+    return this.#updateKey(tenantId, id, {
+      previous_hash: sql.ref('secret_hash'),
+      previous_until: secret.oldUntil,
+      secret_hash: secret.hash,
+      label: secret.label,
+      updated_at: now,
+    });
+  }
+
+  /** Undefined where there is no such key, or no more. */
+  #updateKey(
+    tenantId: string,
+    id: string,
+    update: UpdateObject<Schema, 'api_keys'>,
+  ): Promise<ApiKey | undefined> {
     return this.#change(async (change) => {
       const row = await change
         .updateTable('api_keys')
-        .set((of) => ({
-          previous_hash: of.ref('secret_hash'),
-          previous_until: secret.oldUntil,
-          secret_hash: secret.hash,
-          label: secret.label,
-          updated_at: now,
-        }))
+        .set(update)
         .where('tenant_id', '=', tenantId)
         .where('id', '=', id)
         .where('deleted_at', 'is', null)

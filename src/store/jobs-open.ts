@@ -1,9 +1,9 @@
 import type { JobBook, JobObjects, JobQueue, WebhookQueue } from '../jobs/queue.ts';
 import type { Database } from './database.ts';
-import { SqlJobBook } from './jobs.ts';
-import { SqlJobObjects } from './jobs-objects.ts';
-import { SqlJobQueue } from './jobs-queue.ts';
-import { SqlWebhooks } from './jobs-webhooks.ts';
+import { SqlJobBook } from './jobs/book.ts';
+import { SqlJobObjects } from './jobs/objects.ts';
+import { SqlJobQueue } from './jobs/queue.ts';
+import { SqlWebhooks } from './jobs/webhooks.ts';
 
 /** Everything about jobs that is kept in the database. */
 export interface JobStore {

@@ -12,14 +12,18 @@ type Row = Readonly<Record<string, unknown>>;
 type Table = keyof Schema & string;
 type Column<T extends Table> = keyof Insertable<Schema[T]> & string;
 
+interface Inserts<T extends Table> {
+  readonly table: T;
+  readonly columns: readonly Column<T>[];
+  readonly rows: readonly Insertable<Schema[T]>[];
+  /** What happens to a row that is there already: an `on conflict` clause. */
+  readonly conflict?: string;
+}
+
 export async function insertRows<T extends Table>(
   change: StoreTransaction,
   engine: Engine,
-  table: T,
-  columns: readonly Column<T>[],
-  rows: readonly Insertable<Schema[T]>[],
-  /** What happens to a row that is there already: an `on conflict` clause. */
-  conflict = '',
+  { table, columns, rows, conflict = '' }: Inserts<T>,
 ): Promise<void> {
   if (rows.length === 0) return;
   const names = columns.map((column) => `"${column}"`).join(', ');
@@ -32,14 +36,19 @@ export async function insertRows<T extends Table>(
   });
 }
 
-/** Sets `columns` in the rows that `keys` find; every row brings all of them. */
+interface Updates<T extends Table> {
+  readonly table: T;
+  /** By which a row is found. */
+  readonly keys: readonly Column<T>[];
+  /** What is set in it; every row brings all of both. */
+  readonly columns: readonly Column<T>[];
+  readonly rows: readonly Updateable<Schema[T]>[];
+}
+
 export async function updateRows<T extends Table>(
   change: StoreTransaction,
   engine: Engine,
-  table: T,
-  keys: readonly Column<T>[],
-  columns: readonly Column<T>[],
-  rows: readonly Updateable<Schema[T]>[],
+  { table, keys, columns, rows }: Updates<T>,
 ): Promise<void> {
   if (rows.length === 0) return;
   const settings = (value: (name: string) => string) =>

@@ -1,4 +1,4 @@
-import assert from 'node:assert/strict';
+import { strict as assert } from 'node:assert';
 import { type Kysely, sql } from 'kysely';
 import { GatewayError } from '../core/errors.ts';
 import type { Engine, StoreTransaction } from './database.ts';

@@ -1,4 +1,4 @@
-import assert from 'node:assert/strict';
+import { strict as assert } from 'node:assert';
 import type { Insertable, Selectable } from 'kysely';
 import type { Units } from '../core/usage.ts';
 import type { Settlement } from '../ledger/ledger-store.ts';
@@ -117,21 +117,9 @@ export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
     status: row.status,
     error: details.error ?? null,
     trafficMode: row.traffic_mode,
-    usage: {
-      inputTokens: row.input_tokens,
-      cacheReadTokens: row.cache_read_tokens,
-      cacheWriteTokens: row.cache_write_tokens,
-      outputTokens: row.output_tokens,
-      reasoningTokens: row.reasoning_tokens,
-    },
+    ...amountsOf(row),
     ...(details.units ? { units: details.units } : {}),
     usageEstimated: details.estimated === true,
-    charges: {
-      modelCharge: row.model_charge,
-      byokPlatformFee: row.byok_platform_fee,
-      managedToolFee: row.managed_tool_fee,
-      agentRuntimeFee: row.agent_runtime_fee,
-    },
     prices: details.prices,
     searches: row.searches,
     skills: details.skills ?? [],
@@ -145,6 +133,38 @@ export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
     endUser: details.user ?? null,
     attempts: details.attempts,
     createdAt: row.created_at,
+  };
+}
+
+type Amounts = Pick<
+  Selectable<RequestLogTable>,
+  | 'input_tokens'
+  | 'cache_read_tokens'
+  | 'cache_write_tokens'
+  | 'output_tokens'
+  | 'reasoning_tokens'
+  | 'model_charge'
+  | 'byok_platform_fee'
+  | 'managed_tool_fee'
+  | 'agent_runtime_fee'
+>;
+
+/** What a request used and cost, as the rooms above count it. */
+export function amountsOf(row: Amounts): Pick<RequestRecord, 'usage' | 'charges'> {
+  return {
+    usage: {
+      inputTokens: row.input_tokens,
+      cacheReadTokens: row.cache_read_tokens,
+      cacheWriteTokens: row.cache_write_tokens,
+      outputTokens: row.output_tokens,
+      reasoningTokens: row.reasoning_tokens,
+    },
+    charges: {
+      modelCharge: row.model_charge,
+      byokPlatformFee: row.byok_platform_fee,
+      managedToolFee: row.managed_tool_fee,
+      agentRuntimeFee: row.agent_runtime_fee,
+    },
   };
 }
 

@@ -1,5 +1,5 @@
 /** Kysely's way to the SQLite threads: its own compiler, our driver. */
-import assert from 'node:assert/strict';
+import { strict as assert } from 'node:assert';
 import {
   type CompiledQuery,
   type DatabaseConnection,

@@ -1,4 +1,4 @@
-import assert from 'node:assert/strict';
+import { strict as assert } from 'node:assert';
 import { waitingCallsMax } from './database.ts';
 import type { Answer, Outcome, Question } from './sqlite-messages.ts';
 import { tooBusy } from './turns.ts';

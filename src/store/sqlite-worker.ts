@@ -3,7 +3,7 @@
  * blocks nobody else. It answers one message at a time, in order; failures are answers too.
  */
 import { Database, type Statement } from 'bun:sqlite';
-import assert from 'node:assert/strict';
+import { strict as assert } from 'node:assert';
 import type { Booked, ReadBatch } from '../ledger/ledger-store.ts';
 import type { Answer, Outcome, Question, SqlValue, Step } from './sqlite-messages.ts';
 

@@ -1,14 +1,13 @@
 import { type Selectable, sql } from 'kysely';
+import { walletName } from '../ledger/owner.ts';
 import type {
   StatementFrame,
   StatementLine,
   StatementReads,
   StatementRequest,
 } from '../record/statement.ts';
-import { walletOwner } from './credit-book.ts';
 import type { Database } from './database.ts';
-import { amountsOf } from './log-reads-rows.ts';
-import { idText } from './request-log-rows.ts';
+import { amountsOf, idText } from './request-log-rows.ts';
 import type { RequestLogTable } from './schema.ts';
 
 const linesPerPage = 500;
@@ -54,7 +53,7 @@ export class SqlStatement implements StatementReads {
     const account = await this.#database.read
       .selectFrom('accounts')
       .select('id')
-      .where('owner', '=', walletOwner(tenantId))
+      .where('owner', '=', walletName(tenantId))
       .executeTakeFirst();
     if (!account) return { accountId: 0, opening: 0, afterEntry: 0, lastEntry: 0 };
     const before = await this.#lastBefore(account.id, period.from);

@@ -1,8 +1,8 @@
 import type { Database } from './database.ts';
-import { checkAccounts } from './verify-accounts.ts';
-import { checkDays } from './verify-days.ts';
-import { checkRequestIds } from './verify-request-ids.ts';
-import { checkStrays } from './verify-strays.ts';
+import { checkAccounts } from './verify/accounts.ts';
+import { checkDays } from './verify/days.ts';
+import { checkRequestIds } from './verify/request-ids.ts';
+import { checkStrays } from './verify/strays.ts';
 
 /** Says one discrepancy, in one line. */
 export type Report = (line: string) => void;

@@ -3,7 +3,7 @@ import type { SearchOutcome, SearchResult } from './search.ts';
 
 /** What the model is offered, and what it gets for a call: search as a function tool. */
 
-export const searchToolName = 'web_search';
+const searchToolName = 'web_search';
 
 export const searchTool = {
   type: 'function',

@@ -18,7 +18,7 @@ export interface AddressPolicy {
 
 export const publicOnly: AddressPolicy = { isAllowedAddress: isPublicAddress, allowHosts: [] };
 
-export const notPublicSentence = 'The address is not public.';
+const notPublicSentence = 'The address is not public.';
 
 /**
  * IPv4 ranges that are not ordinary unicast on the public Internet, from the IANA special-purpose

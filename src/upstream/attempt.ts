@@ -1,6 +1,6 @@
 import { AssertionError } from 'node:assert';
 import type { Provider } from '../config/config.ts';
-import { errorBytesMax, replyBytesMax } from '../core/bounds.ts';
+import { errorBytesMax, eventBytesMax, replyBytesMax } from '../core/bounds.ts';
 import type { Watch } from '../core/watch.ts';
 import type {
   Crossing,
@@ -21,6 +21,9 @@ import type { CheckAddress } from './user-address.ts';
 
 /** What opens an answer is one small chunk; whatever is longer than this is worth showing. */
 const openingLengthMax = 16 * 1024;
+
+/** Before an answer begins, OpenAI repeats the request's instructions and tools, twice. */
+const prefaceLengthMax = 2 * eventBytesMax;
 
 /** A stream whose first words are in hand; from here on there is no other attempt. */
 export interface OpenStream {
@@ -154,25 +157,50 @@ async function readResponse(
     return failed(line, malformed('The provider sent a compressed answer that was not asked for.'));
   }
   const isStream = isEventStream(response);
-  if (order.stream && isStream) return openStream(source, line, order);
-  const text = await readAll(source, replyBytesMax);
-  if (text === undefined)
+  const head = order.stream && !isStream ? await readHead(source) : '';
+  if (order.stream && (isStream || eventStart.test(head))) {
+    return openStream(source, line, order, head);
+  }
+  const rest = await readAll(source, replyBytesMax);
+  if (rest === undefined)
     return failed(line, malformed('The provider sent an answer that is too long.'));
+  const text = head + rest;
   if (order.stream || isStream) return unexpectedForm(text, response, order);
   return replyOf(text, order);
+}
+
+/** How a stream of events begins, whatever type its server gives it. */
+const eventStart = /^\s*(?:data|event|id|retry)?:/;
+
+/** So much of an answer that `eventStart` can tell what it is. */
+async function readHead(source: Source): Promise<string> {
+  let head = '';
+  while (head.trimStart().length < 'retry:'.length && head.length < openingLengthMax) {
+    const piece = await source.next();
+    if (piece === over) break;
+    if (piece !== silence) head += piece;
+  }
+  return head;
 }
 
 /**
  * Reads on until the answer has its first words, or failed before it had. Chunks that only open
  * the answer are held back: as long as nobody saw them, another provider can still take over.
  */
-async function openStream(source: Source, line: Line, order: AttemptOrder): Promise<AttemptResult> {
+async function openStream(
+  source: Source,
+  line: Line,
+  order: AttemptOrder,
+  head: string,
+): Promise<AttemptResult> {
   const relay = order.crossing.openStream(order.identity);
   const reader = new EventStreamReader();
   let opening = '';
   let ended = false;
-  while (!hasWords(relay) && !ended && opening.length < openingLengthMax) {
-    const piece = await source.next();
+  let first = head;
+  while (!hasWords(relay) && !ended && !relay.ended && opening.length < openingMax(relay)) {
+    const piece = first || (await source.next());
+    first = '';
     if (piece === silence) {
       // A model that thinks long behind its opening: now the client should hear from us.
       if (relay.started) break;
@@ -184,11 +212,15 @@ async function openStream(source: Source, line: Line, order: AttemptOrder): Prom
     const { failure } = relay.facts;
     if (failure && !hasWords(relay)) return { kind: 'failed', failure };
   }
-  if (!relay.started || (ended && !hasWords(relay))) {
+  if (!relay.started || ((ended || relay.ended) && !hasWords(relay))) {
     const failure = malformed('The provider ended its stream without an answer.');
     return { kind: 'failed', failure };
   }
   return { kind: 'stream', relay, reader, source, line, opening, ended };
+}
+
+function openingMax({ started }: StreamRelay): number {
+  return started ? openingLengthMax : prefaceLengthMax;
 }
 
 function hasWords({ started, finished, facts }: StreamRelay): boolean {

@@ -51,21 +51,25 @@ test('accounts and broken answers are not quoted', () => {
 });
 
 describe('names that must not leave', () => {
-  const vendor = providerNamed('vendor', { apiKey: new Secret('very-private') });
-  const catalogue = new Catalogue(
-    [
-      {
-        id: 'acme/chat',
-        name: 'Chat',
-        input_modalities: ['text'],
-        output_modalities: ['text'],
-        features: [],
-        endpoints: [{ provider: 'vendor', model: 'vendor/secret-$&-x', priority: 0, pricing: {} }],
-      },
-    ],
-    new Map([['vendor', vendor]]),
-  );
-  const [offer] = catalogue.offers('acme/chat');
+  function offerOf(key: string, upstreamModel: string) {
+    const vendor = providerNamed('vendor', { apiKey: new Secret(key) });
+    const catalogue = new Catalogue(
+      [
+        {
+          id: 'acme/chat',
+          name: 'Chat',
+          input_modalities: ['text'],
+          output_modalities: ['text'],
+          features: [],
+          endpoints: [{ provider: 'vendor', model: upstreamModel, priority: 0, pricing: {} }],
+        },
+      ],
+      new Map([['vendor', vendor]]),
+    );
+    const [offer] = catalogue.offers('acme/chat');
+    if (!offer) throw new Error('The catalogue has lost its offer.');
+    return offer;
+  }
 
   test.each([
     ['no vendor/secret-$&-x here, vendor/secret-$&-x', 'no acme/chat here, acme/chat'],
@@ -73,7 +77,14 @@ describe('names that must not leave', () => {
     ['Incorrect key sk-proj-Ab12***********cd', 'Incorrect key [key]'],
     ['nothing special', 'nothing special'],
   ])('%s', (message, clean) => {
-    if (!offer) throw new Error('The catalogue has lost its offer.');
-    expect(scrub(message, offer)).toBe(clean);
+    expect(scrub(message, offerOf('very-private', 'vendor/secret-$&-x'))).toBe(clean);
+  });
+
+  test.each([
+    ['up is busy: "up", up-2024 (UP)', 'acme/chat is busy: "acme/chat", acme/chat-2024 (UP)'],
+    ['The upstream gave no answer.', 'The upstream gave no answer.'],
+    ['Bearer a, key=a', 'Bearer [key], key=[key]'],
+  ])('short ones only where they stand alone: %s', (message, clean) => {
+    expect(scrub(message, offerOf('a', 'up'))).toBe(clean);
   });
 });

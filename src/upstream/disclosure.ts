@@ -49,8 +49,19 @@ export function publicReason(failure: TriedFailure): string {
 /** An upstream's sentence without what must not leave: keys, and the upstream's model name. */
 export function scrub(message: string, offer: Offer): string {
   const key = offer.provider.apiKey?.reveal();
-  const withoutKey = key ? message.replaceAll(key, '[key]') : message;
-  return withoutKey
-    .replaceAll(offer.upstreamModel, offer.model.id)
-    .replaceAll(/\b(sk|xai|gsk|key)-[\w*-]{6,}/g, '[key]');
+  const withoutKey = key ? exchanged(message, key, '[key]') : message;
+  return exchanged(withoutKey, offer.upstreamModel, offer.model.id).replaceAll(
+    /\b(sk|xai|gsk|key)-[\w*-]{6,}/g,
+    '[key]',
+  );
+}
+
+/** Shorter names are found inside words that mean something else, and only count on their own. */
+const tellingLength = 8;
+
+function exchanged(text: string, name: string, instead: string): string {
+  if (!text.includes(name)) return text;
+  if (name.length >= tellingLength) return text.replaceAll(name, () => instead);
+  const alone = new RegExp(`(?<!\\w)${RegExp.escape(name)}(?!\\w)`, 'g');
+  return text.replaceAll(alone, () => instead);
 }

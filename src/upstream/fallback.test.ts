@@ -36,7 +36,7 @@ function walk(results: readonly AttemptResult[], client = new AbortController())
     tried.push(offer.upstreamModel);
     return results[tried.length - 1] ?? answered;
   };
-  const opened = openFirst(plan, tryOffer, health, trail, client.signal);
+  const opened = openFirst(plan, tryOffer, health, { trail, client: client.signal });
   return { opened, tried, trail, health };
 }
 

@@ -45,6 +45,12 @@ const moves: Readonly<Record<FailureKind, 'next' | 'model'>> = {
 /** Failures that say nothing about the offer's health: the request itself was at fault. */
 const blameless: ReadonlySet<FailureKind> = new Set(['request']);
 
+/** What is under way: its attempts are added to the trail. */
+interface Trailed {
+  readonly trail: TrailEntry[];
+  readonly client: AbortSignal;
+}
+
 /**
  * Walks the plan until an offer answers. Stops at the first words: once the client has them, a
  * second provider would contradict the first.
@@ -53,8 +59,7 @@ export async function openFirst(
   plan: readonly Offer[],
   tryOffer: (offer: Offer) => Promise<AttemptResult>,
   health: Health,
-  trail: TrailEntry[],
-  client: AbortSignal,
+  { trail, client }: Trailed,
 ): Promise<Opened> {
   const failures: TriedFailure[] = [];
   // Several, because `route: sort` mixes the offers of all models.

@@ -30,6 +30,8 @@ export interface GuardedFetchOptions {
   readonly timeoutMs: number;
   /** Redirects of a GET are followed unless this is false; a POST always ends at its redirect. */
   readonly allowRedirects?: boolean;
+  /** One more `host:port` that may be anywhere, for this call. */
+  readonly vouchedHost?: string;
 }
 
 /** `ok` means that an answer of any status arrived whole. */
@@ -89,7 +91,7 @@ export function createGuardedFetch(setup: GuardedFetchSetup = {}): GuardedFetch 
     if (options.signal?.aborted) stop();
     try {
       return await follow(url, {
-        policy,
+        policy: vouching(policy, options.vouchedHost),
         resolve,
         trustedCertificates,
         options,
@@ -102,6 +104,10 @@ export function createGuardedFetch(setup: GuardedFetchSetup = {}): GuardedFetch 
       stop();
     }
   };
+}
+
+function vouching(policy: AddressPolicy, host: string | undefined): AddressPolicy {
+  return host === undefined ? policy : { ...policy, allowHosts: [...policy.allowHosts, host] };
 }
 
 async function follow(firstUrl: string, call: Call): Promise<GuardedResult> {

@@ -3,6 +3,7 @@
  * is resolved once and never again: whoever answers DNS for it cannot give the check one address
  * and the connection another (rebinding).
  */
+import { hostInUrl } from '../core/host-in-url.ts';
 import { addressBytes } from './address-bytes.ts';
 import type { AddressPolicy } from './address-guard.ts';
 import { checkUserUrl, hostAndPort, literalAddress } from './address-guard.ts';
@@ -79,7 +80,6 @@ export function pinnedOptions(url: URL, trustedCertificates: string | undefined)
 
 /** Built from text, not by the `hostname` setter: that one silently keeps the name on a mistake. */
 function pinnedUrl(url: URL, ip: string): URL {
-  const host = ip.includes(':') ? `[${ip}]` : ip;
   const port = url.port === '' ? '' : `:${url.port}`;
-  return new URL(`${url.protocol}//${host}${port}${url.pathname}${url.search}`);
+  return new URL(`${url.protocol}//${hostInUrl(ip)}${port}${url.pathname}${url.search}`);
 }

@@ -114,6 +114,20 @@ describe('an answer on its way', () => {
     expect(settled).toEqual([{ how: 'complete' }]);
   });
 
+  test('ends with its terminator, though an upstream that talks on never does', async () => {
+    const { answer, send, settled } = begun(boundless, 60_000);
+    send(`${chunk('hi')}${chunk(null, 'stop')}data: [DONE]\n\n`);
+    const alive = setInterval(() => send(chunk('more')), 50);
+    try {
+      const text = await rest(answer);
+      expect(text).toEndWith('data: [DONE]\n\n');
+      expect(text).not.toContain('more');
+    } finally {
+      clearInterval(alive);
+    }
+    expect(settled).toEqual([{ how: 'complete' }]);
+  });
+
   test('goes on while words come, though the upstream calls each of them the last', async () => {
     const { answer, send, end } = begun(boundless, 1_000);
     const said = ['a', 'b', 'c', 'd', 'e', 'f'];

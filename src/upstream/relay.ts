@@ -61,7 +61,7 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
 
   async #open(): Promise<IteratorResult<string>> {
     const { ended, opening, relay, source } = this.#stream;
-    source.expectEnd(relay.finished);
+    source.expectEnd(relay);
     if (ended && relay.finished) this.#goOn();
     this.#stage = ended && !this.#sequel ? 'closing' : 'flowing';
     return { done: false, value: opening };
@@ -115,8 +115,8 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
       if (!this.#sequel) this.#finish();
     }
     // Some upstreams call every piece the last: while words come, the end is not near.
-    if (relay.facts.outputCharacters > outputCharacters) source.expectEnd(false);
-    source.expectEnd(relay.finished);
+    if (relay.facts.outputCharacters > outputCharacters) source.expectMore();
+    source.expectEnd(relay);
     return text;
   }
 
@@ -142,10 +142,10 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
     }
     if (next.kind === 'stream') {
       source.close();
-      line.release();
+      line.hangUp();
       this.#sequel = undefined;
       this.#stream = { ...next, scrub };
-      next.source.expectEnd(next.relay.finished);
+      next.source.expectEnd(next.relay);
       if (next.ended && next.relay.finished) this.#goOn();
       else if (next.ended) this.#finish();
       return next.opening;

@@ -29,10 +29,17 @@ const client = () => new AbortController();
 
 /** A stream that says this and ends; `ended` when its end was seen before its first words. */
 function opened(text: string, goOn: Sequel, left = client(), ended = false) {
+  return openedOn(new Response(text).body ?? new ReadableStream(), goOn, left, ended);
+}
+
+function openedOn(
+  body: ReadableStream<Uint8Array>,
+  goOn: Sequel,
+  left: AbortController,
+  ended: boolean,
+) {
   const line = new Line(watch, left.signal);
-  const source = new Source(new Response(text).body ?? new ReadableStream(), line, watch, {
-    idleMs: 1_000,
-  });
+  const source = new Source(body, line, watch, { idleMs: 1_000 });
   ends.push(
     () => source.close(),
     () => line.release(),
@@ -82,6 +89,18 @@ describe('behind the end of a stream', () => {
     for (const letter of ['"a"', '"b"', '"c"']) expect(text).toContain(letter);
     expect(text).toEndWith('data: [DONE]\n\n');
     expect(settled).toEqual([{ how: 'complete' }]);
+  });
+
+  test('another stream goes on, though the first never closes behind its terminator', async () => {
+    const body = new ReadableStream<Uint8Array>({
+      start: (to) => to.enqueue(Buffer.from(`${chunk('a', 'stop')}data: [DONE]\n\n`)),
+    });
+    const second = opened(chunk('b', 'stop'), async () => '');
+    const first = openedOn(body, async () => second, client(), false);
+    const { text, settled } = await hear(first);
+    expect(text).toMatch(/"a".*"b".*data: \[DONE\]\n\n$/s);
+    expect(settled).toEqual([{ how: 'complete' }]);
+    expect(first.line.signal.aborted).toBe(true);
   });
 
   test('a stream that had ended before its first words is followed all the same', async () => {

@@ -130,12 +130,20 @@ describe('a source', () => {
 
 describe('behind a finished answer', () => {
   const patience = { idleMs: 10_000, lastWordsMs: 150 };
+  const finished = { finished: true, ended: false };
 
-  test('silence is not waited out', async () => {
+  test('silence is not waited out, and is the end', async () => {
     const { source, line } = upstream(patience);
-    source.expectEnd(true);
-    await expect(source.next()).rejects.toThrow('aborted');
-    expect(line.timedOut).toBe(true);
+    source.expectEnd(finished);
+    expect(await source.next()).toBe(over);
+    expect(line.timedOut).toBe(false);
+  });
+
+  test('and its terminator even less', async () => {
+    const { source } = upstream({ idleMs: 10_000, lastWordsMs: 60_000 });
+    source.expectEnd(finished);
+    source.expectEnd({ finished: true, ended: true });
+    expect(await source.next()).toBe(over);
   });
 
   test('an upstream that talks on is not heard for ever', async () => {
@@ -144,9 +152,8 @@ describe('behind a finished answer', () => {
     let pieces = 0;
     try {
       for (;;) {
-        source.expectEnd(true);
-        // Over because the reader looked at the clock, or because the line did so before it.
-        const piece = await source.next().catch(() => over);
+        source.expectEnd(finished);
+        const piece = await source.next();
         if (piece === over) break;
         pieces += 1;
       }
@@ -159,8 +166,8 @@ describe('behind a finished answer', () => {
 
   test('an answer that goes on after all has its time again', async () => {
     const { source, send } = upstream(patience);
-    source.expectEnd(true);
-    source.expectEnd(false);
+    source.expectEnd(finished);
+    source.expectEnd({ finished: false, ended: false });
     const next = source.next();
     setTimeout(() => send('second choice'), 400);
     expect(await next).toBe('second choice');

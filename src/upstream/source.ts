@@ -1,5 +1,6 @@
 import { keepAliveMs } from '../core/bounds.ts';
 import { Waiting, type Watch } from '../core/watch.ts';
+import type { StreamRelay } from '../dialects/dialect.ts';
 import type { Line } from './line.ts';
 import type { Tape } from './tape.ts';
 
@@ -21,6 +22,9 @@ export interface Patience {
 
 /** They follow at once; an upstream that never closes must not keep the client waiting. */
 const lastWordsMs = 5_000;
+
+/** Behind a terminator only the end can follow, and with it the connection is free for others. */
+const goodbyeMs = 250;
 
 /** A read may bring a megabyte: for a slow client it waits as it came, not written out as well. */
 const pieceBytesMax = 64 * 1024;
@@ -78,10 +82,10 @@ export class Source extends Waiting {
     if (early !== undefined) return early;
     if (!this.#isReading) {
       this.#isReading = true;
-      this.#line.expectWithin(Math.min(this.#patience.idleMs, this.#endAt - now), now);
+      this.#line.expectWithin(this.#patience.idleMs, now);
       this.#reader.read().then(this.#onRead, this.#onBreak);
     }
-    this.at = now + this.#patience.quietMs;
+    this.at = Math.min(now + this.#patience.quietMs, this.#endAt);
     this.#waiter = Promise.withResolvers();
     return this.#waiter.promise;
   }
@@ -127,11 +131,14 @@ export class Source extends Waiting {
   }
 
   /** The answer is whole, or goes on after all: bounds what is still waited for, or lifts that. */
-  expectEnd(isNear: boolean): void {
-    if (!isNear) this.#endAt = Number.POSITIVE_INFINITY;
-    else if (this.#endAt === Number.POSITIVE_INFINITY) {
-      this.#endAt = performance.now() + this.#patience.lastWordsMs;
-    }
+  expectEnd({ finished, ended }: Pick<StreamRelay, 'finished' | 'ended'>): void {
+    const patienceMs = ended ? goodbyeMs : this.#patience.lastWordsMs;
+    if (finished || ended) this.#endAt = Math.min(this.#endAt, performance.now() + patienceMs);
+    else this.expectMore();
+  }
+
+  expectMore(): void {
+    this.#endAt = Number.POSITIVE_INFINITY;
   }
 
   close(): void {
@@ -143,9 +150,10 @@ export class Source extends Waiting {
     return text;
   }
 
-  /** Called by the watch: it has been quiet for long. */
+  /** Called by the watch: it has been quiet for long, or the end was waited for in vain. */
   fire(): void {
-    this.#stopWaiting()?.resolve(silence);
+    const isOver = performance.now() >= this.#endAt;
+    this.#stopWaiting()?.resolve(isOver ? over : silence);
   }
 }
 

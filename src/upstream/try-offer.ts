@@ -1,10 +1,19 @@
-import assert from 'node:assert/strict';
+import { strict as assert } from 'node:assert';
 import type { ChatAsk } from '../core/chat.ts';
 import type { Conversation, Crossing, UpstreamRequest } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { type AttemptResult, attempt } from './attempt.ts';
 import { inlineImages, refuseInnerImages } from './inline-images.ts';
 import type { Link } from './link.ts';
+
+interface Try {
+  readonly crossing: Crossing;
+  readonly ask: ChatAsk;
+  readonly offer: Offer;
+  readonly link: Link;
+  /** Hears the answer; not always the link's own. */
+  readonly tape: Link['tape'];
+}
 
 const noImages: ReadonlyMap<string, string> = new Map();
 
@@ -16,19 +25,12 @@ export function tryOffer(
 ): Promise<AttemptResult> {
   const crossing = conversation.crossTo(offer.dialect);
   assert(crossing, 'No crossing to this dialect was planned.');
-  return tryCrossing(crossing, conversation.ask, offer, link, link.tape);
+  return tryCrossing({ crossing, ask: conversation.ask, offer, link, tape: link.tape });
 }
 
 /** Sends what a crossing makes of a request and reads what comes back over it. */
-export function tryCrossing(
-  crossing: Crossing,
-  ask: ChatAsk,
-  offer: Offer,
-  link: Link,
-  tape: Link['tape'],
-): Promise<AttemptResult> {
-  const over = { crossing, ask, offer, link, tape };
-  return ask.images.length === 0 ? tryWith(noImages, over) : tryWithImages(over);
+export function tryCrossing(over: Try): Promise<AttemptResult> {
+  return over.ask.images.length === 0 ? tryWith(noImages, over) : tryWithImages(over);
 }
 
 async function tryWithImages(over: Try): Promise<AttemptResult> {
@@ -36,14 +38,6 @@ async function tryWithImages(over: Try): Promise<AttemptResult> {
   refuseInnerImages(ask.images);
   if (offer.quirks.remote_images !== 'inline') return tryWith(noImages, over);
   return tryWith(await inlineImages(ask.images, link.fetchGuarded, link.client), over);
-}
-
-interface Try {
-  readonly crossing: Crossing;
-  readonly ask: ChatAsk;
-  readonly offer: Offer;
-  readonly link: Link;
-  readonly tape: Link['tape'];
 }
 
 function tryWith(

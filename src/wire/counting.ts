@@ -6,7 +6,7 @@ import type { Count } from '../dialects/count.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
 import { ConcurrencyLimiter } from '../limits/concurrency.ts';
 import { countAt } from '../operations/counting.ts';
-import type { CallableModels, Offer } from '../route/catalogue.ts';
+import type { CatalogueOf, Offer } from '../route/catalogue.ts';
 import { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
 import { refuseInnerImages } from '../upstream/inline-images.ts';
@@ -20,10 +20,7 @@ export type CountUpstream = (
 ) => Promise<number | undefined>;
 
 /** Counts where the request would go, beside the story: nothing is held, charged or kept. */
-export function makeCountUpstream(
-  catalogueOf: (tenantId: string) => CallableModels | Promise<CallableModels>,
-  health: Health,
-): CountUpstream {
+export function makeCountUpstream(catalogueOf: CatalogueOf, health: Health): CountUpstream {
   const watch = new Watch();
   const places = new ConcurrencyLimiter();
   return async (count, caller, client) => {
@@ -49,7 +46,7 @@ const nothingObserved = new Health();
 async function plannedFor(
   { ask }: Count,
   caller: Caller,
-  catalogueOf: (tenantId: string) => CallableModels | Promise<CallableModels>,
+  catalogueOf: CatalogueOf,
 ): Promise<readonly Offer[]> {
   try {
     const catalogue = await catalogueOf(caller.tenantId);

@@ -1,9 +1,9 @@
+import type { Errand } from '../call.ts';
 import type { Config } from '../config/config.ts';
 import type { Caller } from '../core/caller.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { parseUsd } from '../core/money.ts';
 import type { Conversation } from '../dialects/dialect.ts';
-import type { Errand } from '../gateway.ts';
 import { ChatErrand } from '../operations/chat.ts';
 import { SearchingErrand, type WebSearchParts } from '../operations/searching.ts';
 import { HttpSearch } from '../tools/http-search.ts';

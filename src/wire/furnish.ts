@@ -1,6 +1,7 @@
 import type { Config, Model } from '../config/config.ts';
 import type { Credential } from '../core/byok.ts';
 import type { Route } from '../http/routes.ts';
+import { Admission } from '../limits/admit.ts';
 import { withOwnAccounts } from '../route/byok.ts';
 import { makeCatalogue } from './catalogue.ts';
 import type { Lasting } from './lasting.ts';
@@ -14,8 +15,7 @@ export interface Furnished {
 
 /** All that depends on settings which may change while it runs. Keeps nothing for later. */
 export function furnish(config: Config, lasting: Lasting, isDraining: () => boolean): Furnished {
-  const { store, vault, authenticator, skills, books, health, counters, telemetry } = lasting;
-  const { recollection, demo, watch } = lasting;
+  const { vault, demo, jobs, telemetry, counters, recollection } = lasting;
   const catalogue = makeCatalogue(config, config.demo ? demo.url() : undefined);
   const ownedBy = (credentials: readonly Credential[]) =>
     withOwnAccounts(catalogue, credentials, config.billing.byokFeeBasisPoints);
@@ -23,23 +23,15 @@ export function furnish(config: Config, lasting: Lasting, isDraining: () => bool
     const credentials = vault.credentialsOf(tenantId);
     return credentials instanceof Promise ? credentials.then(ownedBy) : ownedBy(credentials);
   };
-  const recalling = { ...recollection, cacheMode: config.cache.mode };
-  const steps = makeSteps(
+  const settings = {
     config,
     catalogueOf,
-    books,
-    health,
-    counters,
-    telemetry,
-    recalling,
-    watch,
-  );
-  const found = { config, catalogue, catalogueOf, steps };
-  const routes = makeRoutes(
-    { ...found, store, skills, jobs: lasting.jobs, vault, authenticator, books, health, telemetry },
-    isDraining,
-  );
+    admission: new Admission({ ...counters, defaults: config.limits }),
+    recollection: { ...recollection, cacheMode: config.cache.mode },
+  };
+  const found = { ...settings, catalogue, steps: makeSteps({ ...lasting, ...settings }) };
+  const routes = makeRoutes({ ...lasting, ...found }, isDraining);
   telemetry.know(catalogue);
-  lasting.jobs.furnish(found);
+  jobs.furnish(found);
   return { models: catalogue.live(), routes };
 }

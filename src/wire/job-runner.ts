@@ -1,7 +1,8 @@
 import { strict as assert } from 'node:assert';
 import { callerOfKey } from '../auth/key-caller.ts';
 import type { Books } from '../books.ts';
-import { type Answer, answer, type Call, type Errand, type Steps } from '../gateway.ts';
+import type { Answer, Call, Errand } from '../call.ts';
+import { answer, type Steps } from '../gateway.ts';
 import {
   IdUsedUp,
   type JobRunner,

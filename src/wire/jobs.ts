@@ -6,6 +6,7 @@ import type { Feature } from '../config/model-schema.ts';
 import { noPreferences } from '../core/ask.ts';
 import type { Caller } from '../core/caller.ts';
 import type { Chore } from '../core/chore.ts';
+import { hostInUrl } from '../core/host-in-url.ts';
 import type { Secret } from '../core/secret.ts';
 import type { Steps } from '../gateway.ts';
 import type { JobMade, OnceUse } from '../http/jobs.ts';
@@ -16,8 +17,8 @@ import { JobSweep } from '../jobs/sweep.ts';
 import { WebhookSigner } from '../jobs/webhook-signature.ts';
 import { WebhookSender } from '../jobs/webhooks.ts';
 import { JobWorker } from '../jobs/worker.ts';
-import { Admission } from '../limits/admit.ts';
-import type { CallableModels, Offer } from '../route/catalogue.ts';
+import type { Admission } from '../limits/admit.ts';
+import type { CatalogueOf, Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
 import { textLimitOf } from '../route/speech-limit.ts';
@@ -26,7 +27,6 @@ import type { Store } from '../store/open.ts';
 import { type Log, reason } from '../telemetry/log.ts';
 import { createGuardedFetch } from '../upstream/guarded-fetch.ts';
 import { refusalOfAddress } from '../upstream/user-address.ts';
-import type { Counters } from './counters.ts';
 import { type JobErrands, StoryRunner } from './job-runner.ts';
 
 export interface JobsParts {
@@ -34,7 +34,6 @@ export interface JobsParts {
   readonly store: Store;
   readonly books: Books;
   readonly health: Health;
-  readonly counters: Counters;
   readonly idempotency: Idempotency;
   readonly errands: JobErrands;
   readonly secret: Secret;
@@ -46,7 +45,8 @@ export interface JobsParts {
 /** What depends on settings that may change while it runs. */
 export interface JobSurroundings {
   readonly config: Config;
-  catalogueOf(tenantId: string): CallableModels | Promise<CallableModels>;
+  readonly catalogueOf: CatalogueOf;
+  readonly admission: Admission;
   readonly steps: Steps;
 }
 
@@ -112,10 +112,8 @@ export class Jobs {
   }
 
   /** What the routes of jobs need. */
-  routeParts({ config, catalogueOf }: JobSurroundings) {
-    const { store, books, counters, health, idempotency } = this.#parts;
-    const { rate, concurrency, together } = counters;
-    const admission = new Admission(rate, concurrency, config.limits, Date.now, together);
+  routeParts({ config, catalogueOf, admission }: JobSurroundings) {
+    const { store, books, health, idempotency } = this.#parts;
     const models = { catalogueOf, health, books };
     const desk = new JobDesk({
       book: store.jobs.book,
@@ -157,8 +155,7 @@ export class Jobs {
 
   #baseUrl(): string {
     const { publicUrl, host } = this.#surroundings().config.server;
-    const named = host.includes(':') ? `[${host}]` : host;
-    return publicUrl ?? `http://${named}:${this.#port}`;
+    return publicUrl ?? `http://${hostInUrl(host)}:${this.#port}`;
   }
 }
 

@@ -79,7 +79,7 @@ export async function openLasting(
   const health = new Health();
   const secret = secretKeyOf(config);
   const { idempotency } = recollection;
-  const around = { config, store, books, health, counters, idempotency, secret, log };
+  const around = { config, store, books, health, idempotency, secret, log };
   const { now } = clock;
   const jobs = new Jobs({ ...around, now, errands: jobErrands });
   return {

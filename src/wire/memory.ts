@@ -4,11 +4,11 @@ import { fingerprint } from '../cache/fingerprint.ts';
 import { type ClaimDuty, Idempotency } from '../cache/idempotency.ts';
 import { MemoryShelf } from '../cache/memory-shelf.ts';
 import { type Duty, ResponseCache } from '../cache/response-cache.ts';
+import { type Call, type Errand, identityOf, type Memory, type Recalled } from '../call.ts';
 import type { Config } from '../config/config.ts';
 import { cachedLengthMax, idempotentLengthMax } from '../core/bounds.ts';
 import type { CacheMode } from '../core/caller.ts';
 import type { Recording } from '../core/recording.ts';
-import { type Call, type Errand, identityOf, type Memory, type Recalled } from '../gateway.ts';
 import type { Store } from '../store/open.ts';
 import type { Redis } from '../store/redis.ts';
 import { RedisShelf } from '../store/redis-shelf.ts';
@@ -43,11 +43,10 @@ export function recall(
   { cache, idempotency, cacheMode }: Recollection,
 ): Promise<Recalled | undefined> | undefined {
   if (!errand.sameness || !errand.replay) return undefined;
-  const { headers } = call;
   const { idempotencyKey } = call.wishes;
   // Audio goes out as it comes and fills any cache: it is kept for whoever names the request.
   if (errand.ask.operation === 'speech' && idempotencyKey === null) return undefined;
-  headers['x-cache'] = 'MISS';
+  call.headers['x-cache'] = 'MISS';
   const mode = call.caller.cacheMode ?? cacheMode;
   if (idempotencyKey === null && mode === 'off') return undefined;
   const sameness = errand.sameness();
@@ -59,22 +58,12 @@ export function recall(
     const relay = errand.replay?.(recording, { ...identityOf(call, model), provider });
     return relay && { recording, relay };
   };
-  const told = (recalled: Recalled | undefined, header: string) => {
-    if (!recalled) return undefined;
-    headers['x-cache'] = 'HIT';
-    headers[header] = header === replayed ? 'true' : recalled.recording.model;
-    return recalled;
-  };
-  if (idempotencyKey !== null) {
-    const { requestId, caller } = call;
-    const { tenantId } = caller;
-    const claim = { tenantId, key: idempotencyKey, fingerprint: name, requestId };
-    return recallClaim(call, claim, idempotency, use).then((it) => told(it, replayed));
-  }
-  return recallCached(call, name, cache, use).then((it) => told(it, 'x-cache-model'));
+  if (idempotencyKey === null) return recallCached(call, name, cache, use);
+  const { requestId, caller } = call;
+  const { tenantId } = caller;
+  const claim = { tenantId, key: idempotencyKey, fingerprint: name, requestId };
+  return recallClaim(call, claim, idempotency, use);
 }
-
-const replayed = 'idempotent-replayed';
 
 /** The tenant first: no answer ever crosses to another. What a key may use decides answers too. */
 function nameOf({ caller }: Call, { ask }: Errand, wording: unknown): string {
@@ -90,7 +79,11 @@ async function recallCached(
 ): Promise<Recalled | undefined> {
   const wish = readDirectives(call.wishes.cacheControl);
   const recalled = await cache.recall(name, wish, call.client, use);
-  if ('found' in recalled) return recalled.found;
+  if ('found' in recalled) {
+    call.headers['x-cache'] = 'HIT';
+    call.headers['x-cache-model'] = recalled.found.recording.model;
+    return recalled.found;
+  }
   if (recalled.duty) call.memory = memoryOf(new Tape(cachedLengthMax), cachingBy(recalled.duty));
   return undefined;
 }
@@ -102,7 +95,11 @@ async function recallClaim(
   use: Use,
 ): Promise<Recalled | undefined> {
   const recalled = await idempotency.recall(claim, call.client, use);
-  if ('found' in recalled) return recalled.found;
+  if ('found' in recalled) {
+    call.headers['x-cache'] = 'HIT';
+    call.headers['idempotent-replayed'] = 'true';
+    return recalled.found;
+  }
   call.memory = memoryOf(new Tape(idempotentLengthMax), recalled.duty);
   return undefined;
 }

@@ -5,6 +5,7 @@ import type { Vault } from '../auth/vault.ts';
 import type { Books } from '../books.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/version.ts';
+import { hostInUrl } from '../core/host-in-url.ts';
 import { supportedParameters } from '../dialects/parameters.ts';
 import type { Steps } from '../gateway.ts';
 import { adminRoutes } from '../http/admin.ts';
@@ -31,8 +32,9 @@ import type { Route } from '../http/routes.ts';
 import { skillRoutes } from '../http/skills.ts';
 import type { CreditBook } from '../ledger/credits.ts';
 import { walletName } from '../ledger/owner.ts';
+import type { Admission } from '../limits/admit.ts';
 import { isChatModel } from '../route/capability.ts';
-import type { CallableModels, Catalogue } from '../route/catalogue.ts';
+import type { Catalogue, CatalogueOf } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import type { Store } from '../store/open.ts';
 import { readOverview } from '../store/overview.ts';
@@ -52,7 +54,8 @@ export interface RouteParts {
   readonly skills: Skills;
   readonly jobs: Jobs;
   readonly catalogue: Catalogue;
-  catalogueOf(tenantId: string): CallableModels | Promise<CallableModels>;
+  readonly catalogueOf: CatalogueOf;
+  readonly admission: Admission;
   readonly books: Books;
   readonly steps: Steps;
   readonly health: Health;
@@ -100,7 +103,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     }),
     ...customerReads(parts),
     ...skillRoutes(parts.skills.desk),
-    ...jobRoutes({ ...parts.jobs.routeParts({ config, catalogueOf, steps }), steps }),
+    ...jobRoutes({ ...parts.jobs.routeParts(parts), steps }),
     ...objectRoutes(parts.jobs.objectParts),
     ...keyRoutes(desk),
     ...byokRoutes({
@@ -161,7 +164,7 @@ function customerReads({ config, store, catalogueOf, books, health }: RouteParts
 /** Programs take what they ask as it is; an example for people must name a whole address. */
 function addressOf({ server }: Config): { readonly url: string; readonly exampleUrl: string } {
   const { publicUrl, host, port } = server;
-  const local = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const local = `http://${hostInUrl(host)}:${port}`;
   return { url: publicUrl ?? '/', exampleUrl: publicUrl ?? local };
 }
 

@@ -1,22 +1,16 @@
 import type { Books } from '../books.ts';
+import { type Call, type Ending, type Errand, identityOf, type Memory } from '../call.ts';
 import type { Config } from '../config/config.ts';
 import { droppedNamesMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import type { Watch } from '../core/watch.ts';
 import type { ReplyClosing } from '../dialects/dialect.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
-import {
-  type Call,
-  type Ending,
-  type Errand,
-  identityOf,
-  type Memory,
-  type Steps,
-} from '../gateway.ts';
+import type { Steps } from '../gateway.ts';
 import type { HoldOrder } from '../ledger/wallets.ts';
-import { Admission } from '../limits/admit.ts';
+import type { Admission } from '../limits/admit.ts';
 import { type Reservation, reserve } from '../reserve.ts';
-import type { CallableModels, Offer } from '../route/catalogue.ts';
+import type { CallableModels, CatalogueOf, Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
 import { type SettleParts, settle } from '../settle.ts';
@@ -24,25 +18,25 @@ import { openFirst } from '../upstream/fallback.ts';
 import { createGuardedFetch, type GuardedFetch } from '../upstream/guarded-fetch.ts';
 import type { Link } from '../upstream/link.ts';
 import { checkPublicAddress } from '../upstream/user-address.ts';
-import type { Counters } from './counters.ts';
 import { type Recollection, recall } from './memory.ts';
 import type { Telemetry } from './telemetry.ts';
 
-/**
- * The steps of gateway.ts, each tied to the parts it works on. A reload of the configuration makes
- * them again: what must be remembered comes in from outside.
- */
-export function makeSteps(
-  { limits, creditsPerUsd }: Config,
-  catalogueOf: (tenantId: string) => CallableModels | Promise<CallableModels>,
-  books: Books,
-  health: Health,
-  { rate, concurrency, together }: Counters,
-  telemetry: Telemetry,
-  recollection: Recollection,
-  watch: Watch,
-): Steps {
-  const admission = new Admission(rate, concurrency, limits, Date.now, together);
+/** What the steps work on, and where they remember: a reload makes only the steps again. */
+export interface StepParts {
+  readonly config: Config;
+  readonly catalogueOf: CatalogueOf;
+  readonly admission: Admission;
+  readonly books: Books;
+  readonly health: Health;
+  readonly recollection: Recollection;
+  readonly telemetry: Telemetry;
+  readonly watch: Watch;
+}
+
+/** The steps of gateway.ts, each tied to the parts it works on. */
+export function makeSteps(parts: StepParts): Steps {
+  const { catalogueOf, admission, books, health, recollection, telemetry, watch } = parts;
+  const { creditsPerUsd } = parts.config;
   const surroundings = { watch, fetchGuarded: createGuardedFetch({}), telemetry };
   const money = {
     creditsPerUsd,
@@ -69,11 +63,11 @@ export function makeSteps(
     openFirst(call, errand, reservation) {
       const tryAt = (offer: Offer) =>
         errand.tryAt(offer, new CallLink(call, offer, reservation, surroundings));
-      return openFirst(reservation.offers, tryAt, health, call.trail, call.client);
+      return openFirst(reservation.offers, tryAt, health, call);
     },
     settle(call, ending) {
       if (call.memory) return settleRemembered(call, call.memory, ending, money);
-      return settle(call, ending, call.hold, money);
+      return settle(call, ending, money);
     },
   };
 }
@@ -105,7 +99,7 @@ async function settleRemembered(
   money: SettleParts,
 ): Promise<ReplyClosing> {
   await (ending.how === 'complete' ? memory.keep() : memory.abandon());
-  return settle(call, ending, call.hold, money);
+  return settle(call, ending, money);
 }
 
 interface LinkSurroundings {

@@ -59,7 +59,9 @@ describe.each([...engines])('inserting many rows on $name', ({ empty }) => {
     const { write, engine } = stores.one.database;
     return write
       .transaction()
-      .execute((change) => insertRows(change, engine, 'api_keys', columns, rows));
+      .execute((change) =>
+        insertRows(change, engine, { table: 'api_keys', columns: columns, rows: rows }),
+      );
   }
 
   function stored(prefix: string) {

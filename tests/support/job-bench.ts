@@ -26,7 +26,7 @@ import { wavFile } from './audio-files.ts';
 import { callerOf } from './caller.ts';
 
 /** Two credits a character; the books take every request id once, like the real ones. */
-export class PlayedRunner implements JobRunner {
+class PlayedRunner implements JobRunner {
   readonly spoken: SpeechPiece[] = [];
   readonly heard: TranscriptionPiece[] = [];
   readonly #rows = new Map<string, number>();

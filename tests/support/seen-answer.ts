@@ -1,4 +1,5 @@
 /** What clients see of an answer, read from the bytes that they would get. */
+import { fieldsOf, framesOf, must, parsed } from './stream-checks/events.ts';
 import { checkAnthropicStream, checkOpenAiStream, checkResponsesStream } from './stream-checks.ts';
 
 export interface SeenAnswer {
@@ -117,16 +118,33 @@ export function seeResponses(output: string, isStream: boolean): SeenAnswer {
   return seeResponse(response as unknown as WholeResponse);
 }
 
+/**
+ * Of a stream that passed through, whose events and items may be of kinds that only its upstream
+ * knows: they are numbered without a gap, and the last one says everything.
+ */
+export function seePassedResponse(output: string): SeenAnswer {
+  const events = framesOf(output).map(({ data }) => parsed(data));
+  for (const [at, { sequence_number: number }] of events.entries()) {
+    must(number === at, `event ${at} is number ${String(number)}`);
+  }
+  return seeResponse(fieldsOf(events.at(-1)?.response, 'response') as unknown as WholeResponse);
+}
+
 function seeResponse(response: WholeResponse): SeenAnswer {
   const { status, incomplete_details: details, output } = response;
   const calls = output.filter(({ type }) => type === 'function_call');
-  const texts = output.flatMap(({ content = [] }) => content);
-  const thoughts = output.flatMap(({ summary = [] }) => summary);
+  const texts = output.flatMap(({ type, content = [] }) => (type === 'message' ? content : []));
+  // The summaries of one thought are its paragraphs.
+  const thoughts = output.flatMap(({ type, summary = [], content = [] }) => {
+    if (type !== 'reasoning') return [];
+    const parts = summary.length > 0 ? summary : content;
+    return [parts.map(({ text = '' }) => text).join('\n\n')];
+  });
   const whole = calls.length > 0 ? 'tool_calls' : 'stop';
   const cut = details?.reason === 'max_output_tokens' ? 'length' : (details?.reason ?? null);
   return {
     text: texts.map(({ text = '' }) => text).join(''),
-    reasoning: thoughts.map(({ text }) => text).join(''),
+    reasoning: thoughts.join(''),
     calls: calls.map((call) => ({
       id: call.call_id ?? '',
       name: call.name ?? '',

@@ -12,7 +12,7 @@ export interface Spoken {
 }
 
 /** What every one of them says it used. */
-export const spokenUsage = { input: 100, cached: 40, output: 20 };
+const spokenUsage = { input: 100, cached: 40, output: 20 };
 
 const { input, cached, output } = spokenUsage;
 const data = (fields: object) => `data: ${JSON.stringify(fields)}\n\n`;

@@ -5,6 +5,7 @@
  */
 import { describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
+import type { FinishReason } from '../../src/core/answer.ts';
 import { noUsage, promptTokens, totalTokens, type Usage } from '../../src/core/usage.ts';
 import { anthropicClient } from '../../src/dialects/anthropic/client.ts';
 import type {
@@ -63,6 +64,8 @@ const kindOfClass: Readonly<Record<string, FailureKind>> = {
   quota: 'quota',
   upstream_auth: 'credential',
   overloaded: 'overloaded',
+  server: 'server',
+  timeout: 'timeout',
 };
 
 const identity = {
@@ -152,9 +155,15 @@ function expectCalls(
   expect(new Set(calls.map(({ id }) => id)).size).toBe(calls.length);
 }
 
+/** OpenAI has fewer words for an end than others. */
+const wordsOfOpenAi: ReadonlyMap<FinishReason | null, FinishReason> = new Map([
+  ['stop_sequence', 'stop'],
+  ['pause', 'stop'],
+  ['context', 'length'],
+]);
+
 function expectTold(told: ToldAnswer, expected: ExpectedChat): void {
-  // OpenAI has one word for an end and for the end that a stop sequence made.
-  const finish = told.finishReason === 'stop_sequence' ? 'stop' : told.finishReason;
+  const finish = wordsOfOpenAi.get(told.finishReason) ?? told.finishReason;
   expect({ text: told.said, reasoning: told.thought, finish }).toEqual({
     text: expected.text,
     reasoning: expected.reasoning,
@@ -176,9 +185,13 @@ function expectSeen(seen: SeenAnswer, client: Client, expected: ExpectedChat): v
   expectCalls(seen.calls, expected);
 }
 
-/** Names by which the upstream knows the answer; those of thoughts are part of their proofs. */
+/**
+ * Names by which the upstream knows the answer; those of thoughts are part of their proofs, and
+ * those of calls are the client's to answer.
+ */
 function namesIn(raw: string): string[] {
-  const found = raw.matchAll(
+  const answered = raw.replaceAll(/"functionCall": ?\{[^{}]*"id": ?"[^"]+"/g, '');
+  const found = answered.matchAll(
     /"(?:id|responseId|modelVersion|model)": ?"((?!call_|rs_|toolu_|srvtoolu_)[^"]{6,})"/g,
   );
   return [...new Set([...found].map((match) => match[1] ?? ''))];

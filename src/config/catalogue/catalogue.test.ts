@@ -5,10 +5,11 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { parseDocument } from 'yaml';
 import { explain } from '../../core/explain.ts';
+import { oneOf } from '../../core/schema-builders.ts';
 import { stepProblems } from '../merge.ts';
 import { type ModelFile, modelSchema, type PricingFile } from '../model-schema.ts';
 import { dialectNames, quirksSchema } from '../provider-schema.ts';
-import { httpAddress, oneOf } from '../schema-parts.ts';
+import { httpAddress } from '../schema-parts.ts';
 import { builtinCatalogue } from './index.ts';
 
 const text = () => Type.String({ minLength: 1 });

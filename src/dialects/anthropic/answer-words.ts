@@ -8,6 +8,7 @@ const stopReasons: Readonly<Record<FinishReason, string>> = {
   stop: 'end_turn',
   stop_sequence: 'stop_sequence',
   length: 'max_tokens',
+  context: 'model_context_window_exceeded',
   tool_calls: 'tool_use',
   content_filter: 'refusal',
   pause: 'pause_turn',

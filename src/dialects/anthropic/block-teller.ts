@@ -40,6 +40,7 @@ export class BlockTeller {
   /** Answers the characters told; NaN when more blocks are open than any answer has. */
   open(index: unknown, block: Record<string, unknown>): number {
     if (this.#open.size >= openBlocksMax) return Number.NaN;
+    this.#endThoughts();
     switch (block.type) {
       case 'text': {
         const { citations } = this.#enter(index, 'text');
@@ -98,6 +99,16 @@ export class BlockTeller {
     if (block.kind === 'tool' && block.input === 'none') this.#to.toolArguments(block.call, '{}');
     const range = { start: block.start, end: this.#textLength };
     for (const citation of block.citations) this.#to.citation({ ...citation, range });
+  }
+
+  /** Some servers leave out the end of their last blocks. */
+  closeAll(): void {
+    for (const index of [...this.#open.keys()]) this.close(index);
+  }
+
+  /** A thought is over where something else begins, said so or not. */
+  #endThoughts(): void {
+    for (const [index, { kind }] of this.#open) if (kind === 'thinking') this.close(index);
   }
 
   #enter(index: unknown, kind: OpenBlock['kind']): OpenBlock {

@@ -6,8 +6,8 @@ import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { CacheControl } from '../../core/dialogue.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { explain } from '../../core/explain.ts';
-import { optional } from '../openai/chat-schema.ts';
+import { misfit } from '../../core/misfit.ts';
+import { optional } from '../../core/schema-builders.ts';
 
 const cacheFields = { cache_control: optional(Type.Object({})) };
 const webAddress = Type.String({ pattern: '^https?://', expected: 'an http(s) address' });
@@ -109,11 +109,7 @@ export function checkBlocks(blocks: readonly AnyBlock[], role: Role, path: strin
     const known = validators.get(block.type);
     if (!known) continue;
     const place = `${path}[${at}]`;
-    if (!known.fits(block)) {
-      const [problem] = explain(known.schema, block);
-      const param = problem ? `${place}.${problem.path}` : place;
-      throw invalidRequest(`${param} ${problem?.message ?? 'is not valid'}.`, param);
-    }
+    if (!known.fits(block)) throw misfit(known.schema, block, place);
     const home = homes[block.type];
     if (home !== undefined && home !== role) {
       const article = home === 'user' ? 'a user' : 'an assistant';

@@ -2,6 +2,7 @@ import type { ChatAsk } from '../../core/chat.ts';
 import type { Conversation, Crossing } from '../dialect.ts';
 import { longNumbersIn } from '../exact-json.ts';
 import { waysFrom } from '../ways.ts';
+import { wayUntold } from '../wording.ts';
 import { anthropicClient } from './client.ts';
 import { anthropicWords } from './client-stream.ts';
 import { readDialogue } from './dialogue.ts';
@@ -32,7 +33,7 @@ export function anthropicConversation(request: MessagesRequest, headers: Headers
       // How the answer is delivered decides nothing about it.
       const { stream: _, ...rest } = request.body;
       const longNumbers = request.source ? longNumbersIn(request.source.text) : [];
-      return ['messages', rest, manners, longNumbers];
+      return ['messages', { ...rest, ...wayUntold }, manners, longNumbers];
     },
     temperature: request.body.temperature ?? null,
   };

@@ -117,6 +117,26 @@ describe('a request in our words', () => {
     expect(dialogue.foreign).toEqual(['document.citations']);
   });
 
+  test('names the tools that a search for tools has found', () => {
+    const found = [
+      { type: 'tool_reference', tool_name: 'CronList' },
+      { type: 'tool_reference', tool_name: 'NotebookEdit' },
+      { type: 'tool_reference' },
+    ];
+    const content = [{ type: 'tool_result', tool_use_id: 'a', content: found }];
+    const { foreign, turns } = read({ messages: [{ role: 'user', content }] });
+    expect(turns[0]?.parts).toMatchObject([
+      {
+        callId: 'a',
+        parts: [
+          { kind: 'text', text: 'CronList' },
+          { kind: 'text', text: 'NotebookEdit' },
+        ],
+      },
+    ]);
+    expect(foreign).toEqual(['messages.tool_reference']);
+  });
+
   test('tells of blocks that only Anthropic knows, each once and not without end', () => {
     const content = Array.from({ length: 200 }, (_, i) => ({ type: `novelty_${i % 50}` }));
     const { foreign, turns } = read({ messages: [{ role: 'user', content }] });

@@ -17,3 +17,12 @@ const types: Readonly<Record<number, string>> = {
 export function anthropicErrorType({ status }: GatewayError): string {
   return types[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
 }
+
+/** Told so by this code, Anthropic's SDK goes on without a thread and sends everything. */
+const noThreads = {
+  details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
+};
+
+export function anthropicErrorDetails({ param }: GatewayError): object {
+  return param === 'thread' ? noThreads : {};
+}

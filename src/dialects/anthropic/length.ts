@@ -1,9 +1,5 @@
 /** Characters that a client receives: what a cut answer is billed by. */
-import { isObject } from '../../core/json.ts';
-
-function lengthOf(value: unknown): number {
-  return typeof value === 'string' ? value.length : 0;
-}
+import { isObject, lengthOf } from '../../core/json.ts';
 
 /** Of a block as it starts, or of a whole one. */
 export function charactersOfBlock(block: Record<string, unknown>): number {

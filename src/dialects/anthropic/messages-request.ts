@@ -2,7 +2,7 @@ import { Compile } from 'typebox/compile';
 import type { Ask } from '../../core/ask.ts';
 import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { explain } from '../../core/explain.ts';
+import { misfit } from '../../core/misfit.ts';
 import type { Source } from '../edit-body.ts';
 import { readChain, readPreferences } from '../openai/chat-request.ts';
 import { readSearchWish } from '../search-wish.ts';
@@ -28,10 +28,15 @@ export interface MessagesRequest {
   readonly source: Source | null;
 }
 
+/** Without what came before, a model would answer to a tool's result alone. */
+const threadless =
+  'asks for a conversation to be kept, but nothing is kept here: send all of its messages.';
+
 export function readMessagesRequest(
   value: Record<string, unknown>,
   source: Source,
 ): MessagesRequest {
+  if ((value.thread ?? null) !== null) throw invalidRequest(`thread ${threadless}`, 'thread');
   if (!messagesValidator.Check(value)) throw misfit(messagesSchema, value);
   checkContent(value);
   const images = imagesIn(value);
@@ -67,13 +72,6 @@ export function readCountRequest(value: Record<string, unknown>, source: Source)
   checkContent(value);
   const ask = { models, preferences: readPreferences(value), parameters: parametersOf(value) };
   return { ask, body: value, source };
-}
-
-function misfit(schema: object, value: unknown, path = '') {
-  const [problem] = explain(schema, value);
-  const param = [path, problem?.path ?? ''].filter((part) => part !== '').join('.');
-  const message = `${param} ${problem?.message ?? 'is not valid'}.`;
-  return invalidRequest(param === '' ? 'The request body is not valid.' : message, param);
 }
 
 function checkContent({ messages, tools }: CountBody): void {

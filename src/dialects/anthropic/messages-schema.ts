@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { efforts } from '../../core/dialogue.ts';
-import { oneOf, optional, outputLimit, routingFields } from '../openai/chat-schema.ts';
+import { oneOf, optional } from '../../core/schema-builders.ts';
+import { outputLimit, routingFields } from '../openai/chat-schema.ts';
 import { pluginSchema, skillNames } from '../search-wish.ts';
 import { anyBlock, textBlock } from './blocks.ts';
 

@@ -111,3 +111,9 @@ test('parameters that the model refuses are left out and told', () => {
   const { body, dropped } = pass({ temperature: 0.5, top_p: null }, { quirks });
   expect([body.temperature, dropped]).toEqual([undefined, ['temperature']]);
 });
+
+test('what the client wrote as null is left out, but for fields that only Anthropic knows', () => {
+  const unset = { system: null, tools: null, top_k: null, metadata: null, models: null };
+  const { model: _, max_tokens: __, messages: ___, ...rest } = pass({ ...unset, new: null }).body;
+  expect(rest).toEqual({ new: null });
+});

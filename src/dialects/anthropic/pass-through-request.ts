@@ -1,12 +1,11 @@
 /** An Anthropic client's request for an upstream of that kind: the same words, edited as needed. */
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { type Edits, editBody } from '../edit-body.ts';
+import { ourWords } from '../our-words.ts';
 import { mendMessages } from './mend-messages.ts';
 import type { MessagesRequest } from './messages-request.ts';
+import { countSchema } from './messages-schema.ts';
 import { defaultVersion } from './write.ts';
-
-/** Words between the client and us; no upstream knows them. */
-export const ours = ['models', 'provider', 'route', 'skills', 'plugins'];
 
 /** What the client said about the dialect itself, in headers. */
 export interface Manners {
@@ -23,7 +22,9 @@ export function passMessages(
   const { source } = request;
   const body: MessagesRequest['body'] & Record<string, unknown> = request.body;
   const edits: Edits = { model: target.upstreamModel };
-  for (const name of ours) if (name in body) edits[name] = undefined;
+  for (const name in body) {
+    if (ourWords.includes(name) || isUnset(name, body)) edits[name] = undefined;
+  }
   const limit = outputLimit(body.max_tokens, target);
   if (limit !== body.max_tokens) edits.max_tokens = limit;
   const { messages, lostThoughts } = mendMessages(body.messages, target.images);
@@ -44,6 +45,11 @@ export function passMessages(
     body: editBody({ body, source }, edits),
     dropped,
   };
+}
+
+/** Clients write null for what they did not set; Anthropic wants it left out. */
+export function isUnset(name: string, body: Readonly<Record<string, unknown>>): boolean {
+  return body[name] === null && Object.hasOwn(countSchema.properties, name);
 }
 
 export function headersOf({ version, betas }: Manners): Record<string, string> {

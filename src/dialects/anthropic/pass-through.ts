@@ -19,7 +19,7 @@ import { finishWords } from '../translation.ts';
 import { messageId, nameCall, renameModel } from './answer-words.ts';
 import { anthropicWords, eventText } from './client-stream.ts';
 import { charactersOfBlock, charactersOfDelta } from './length.ts';
-import { finishReasonOf, noStopReason, startedAgain, unreadable } from './reader.ts';
+import { finishReasonOf, isEvent, noStopReason, startedAgain, unreadable } from './reader.ts';
 import { openingUsage, StreamUsage, writeUsage } from './usage.ts';
 
 class StreamFacts implements ReplyFacts {
@@ -79,16 +79,22 @@ export class AnthropicPassThrough implements StreamRelay {
     return this.#finished;
   }
 
+  get ended(): boolean {
+    return this.#ended;
+  }
+
   push({ event, data }: SseMessage): string {
     if (this.#ended) return '';
     const fields = parseExact(data);
     if (event === 'error') return this.#break(readErrorObject(fields ?? data));
     if (!isObject(fields)) return this.#break(unreadable(data));
     if (fields.type === 'message_start') return this.#begin(fields);
-    return this.#started ? this.#take(fields, data) : this.#fail(fields);
+    const isNamed = isEvent(event, fields);
+    if (!this.#started) return isNamed ? '' : this.#fail(fields);
+    return this.#take(fields, data, isNamed);
   }
 
-  #take(fields: Record<string, unknown>, data: string): string {
+  #take(fields: Record<string, unknown>, data: string, isNamed: boolean): string {
     switch (fields.type) {
       case 'content_block_start':
         return this.#forward(
@@ -106,7 +112,7 @@ export class AnthropicPassThrough implements StreamRelay {
       case 'ping':
         return this.#forward(fields, data);
       default:
-        this.#fail(fields);
+        if (!isNamed) this.#fail(fields);
         return this.#ended ? '' : this.#forward(fields, data);
     }
   }

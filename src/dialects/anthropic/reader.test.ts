@@ -139,7 +139,7 @@ describe('a stream of Anthropic', () => {
   });
 
   test.each([
-    ['model_context_window_exceeded', 'length'],
+    ['model_context_window_exceeded', 'context'],
     ['pause_turn', 'pause'],
     ['something_new', 'stop'],
     ['constructor', 'stop'],
@@ -151,6 +151,20 @@ describe('a stream of Anthropic', () => {
     const block = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
     const { told } = hear([begin, start(0, block), stop(0), end('end_turn'), over]);
     expect(told.finishReason).toBe('tool_calls');
+  });
+
+  test('may leave out the ends of its blocks', () => {
+    const { told } = hear([
+      begin,
+      start(0, { type: 'thinking', thinking: '', signature: '' }),
+      delta(0, { type: 'thinking_delta', thinking: 'Hm.' }),
+      delta(0, { type: 'signature_delta', signature: 'sig' }),
+      start(1, { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} }),
+      end('tool_use'),
+      over,
+    ]);
+    expect(told.order).toEqual(['reasoning', 'signature', 'call', 'arguments', 'finish']);
+    expect(told.calls).toMatchObject([{ name: 'look', arguments: '{}' }]);
   });
 
   test('that stutters at its beginning is one answer; that begins again is none', () => {

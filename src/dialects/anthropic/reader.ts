@@ -11,7 +11,7 @@ const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
   ['end_turn', 'stop'],
   ['stop_sequence', 'stop_sequence'],
   ['max_tokens', 'length'],
-  ['model_context_window_exceeded', 'length'],
+  ['model_context_window_exceeded', 'context'],
   ['tool_use', 'tool_calls'],
   ['refusal', 'content_filter'],
   ['pause_turn', 'pause'],
@@ -39,6 +39,11 @@ export function unreadable(data: string): UpstreamFailure {
   return malformed(`The upstream sent an event that is no readable JSON object: ${start}`);
 }
 
+/** An event of a kind that nobody here has heard of: a message in it is no complaint. */
+export function isEvent(event: string | null, { type, error }: Record<string, unknown>): boolean {
+  return event !== null && event === type && error === undefined;
+}
+
 export const startedAgain = 'The upstream began its answer a second time.';
 export const noStopReason = 'The upstream ended its answer without a stop reason.';
 
@@ -56,6 +61,10 @@ export class AnthropicStreamReader implements StreamReader {
   }
 
   get finished(): boolean {
+    return this.#finished;
+  }
+
+  get ended(): boolean {
     return this.#finished;
   }
 
@@ -79,10 +88,11 @@ export class AnthropicStreamReader implements StreamReader {
       case 'message_delta':
         return this.#takeEnd(message);
       case 'message_stop':
+        this.#blocks.closeAll();
         this.#finished = tellFinish(this.#to, this.#end, this.#blocks.hasCalls);
         return this.#finished ? undefined : malformed(noStopReason);
       default:
-        return failureInside(message);
+        return isEvent(event, message) ? undefined : failureInside(message);
     }
   }
 

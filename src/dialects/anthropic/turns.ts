@@ -77,7 +77,7 @@ function readShown(
   block: AnyBlock,
   foreign: ForeignNames,
 ): readonly (TextPart | ImagePart | DocumentPart)[] {
-  if (!isKnown(block)) return unknown(block, foreign);
+  if (!isKnown(block)) return readFoundTool(block) ?? unknown(block, foreign);
   switch (block.type) {
     case 'text':
       return readText(block);
@@ -91,6 +91,16 @@ function readShown(
     default:
       return unknown(block, foreign);
   }
+}
+
+/**
+ * A tool that Claude Code's search for tools has found. Elsewhere the tool itself is in the request
+ * already, so its name is enough; an empty result would say that none was found.
+ */
+function readFoundTool(block: AnyBlock): readonly TextPart[] | undefined {
+  if (block.type !== 'tool_reference' || !('tool_name' in block)) return undefined;
+  const { tool_name: text } = block;
+  return typeof text === 'string' ? [{ kind: 'text', text }] : undefined;
 }
 
 function readResult(block: BlockOf<'tool_result'>, foreign: ForeignNames): ToolResultPart {

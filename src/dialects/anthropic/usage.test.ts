@@ -31,6 +31,24 @@ describe('a report of usage', () => {
     });
   });
 
+  const summary = { ...counted, type: 'compaction', input_tokens: 1_000, output_tokens: 300 };
+
+  test('has what a summary of the conversation took beside the answer, however it is told', () => {
+    const iterations = [summary, { ...counted, type: 'message' }, { type: 'compaction' }];
+    expect(readUsage({ ...counted, iterations })).toEqual({
+      inputTokens: 1_010,
+      cacheWriteTokens: 40,
+      cacheReadTokens: 60,
+      outputTokens: 340,
+      reasoningTokens: 10,
+    });
+    // It paused behind the summary: there is no answer yet.
+    const paused = { input_tokens: 0, output_tokens: 0, iterations: [summary] };
+    expect(readUsage(paused)).toMatchObject({ inputTokens: 1_000, outputTokens: 300 });
+    const spoiled = { ...counted, iterations: [{ ...summary, input_tokens: -1 }, null, 'x'] };
+    expect(readUsage(spoiled)).toEqual(usage);
+  });
+
   const untrue: readonly unknown[] = [
     undefined,
     null,

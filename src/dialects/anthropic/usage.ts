@@ -1,11 +1,22 @@
 /** Token counts as Anthropic reports them, in and out. */
 import { isObject } from '../../core/json.ts';
-import type { Usage } from '../../core/usage.ts';
+import { addUsage, promptTokens, totalTokens, type Usage } from '../../core/usage.ts';
 import { readCount } from '../openai/usage.ts';
 
 /** Anthropic's classes do not overlap either. Undefined when the numbers cannot be trusted. */
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
+  const top = readCounts(raw);
+  if (top === undefined) return undefined;
+  const rounds = Array.isArray(raw.iterations) ? raw.iterations.filter(isObject) : [];
+  // What summing up the conversation took is billed beside the answer, and counted only here.
+  const summaries = rounds.filter(({ type }) => type === 'compaction').map(readCounts);
+  const usage = summaries.reduce<Usage>((sum, more) => (more ? addUsage(sum, more) : sum), top);
+  // No request has an empty prompt: a server that says so has not counted.
+  return promptTokens(usage) === 0 ? undefined : usage;
+}
+
+function readCounts(raw: Record<string, unknown>): Usage | undefined {
   const details = isObject(raw.output_tokens_details) ? raw.output_tokens_details : {};
   const usage = {
     inputTokens: readCount(raw.input_tokens),
@@ -14,10 +25,7 @@ export function readUsage(raw: unknown): Usage | undefined {
     outputTokens: readCount(raw.output_tokens),
     reasoningTokens: readCount(details.thinking_tokens),
   };
-  const prompt = usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens;
-  if (Number.isNaN(prompt + usage.outputTokens + usage.reasoningTokens)) return undefined;
-  // No request has an empty prompt: a server that says so has not counted.
-  return prompt === 0 ? undefined : usage;
+  return Number.isNaN(totalTokens(usage) + usage.reasoningTokens) ? undefined : usage;
 }
 
 /** Of an answer that is cut, as many characters count as one token. */

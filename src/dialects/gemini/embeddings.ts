@@ -4,6 +4,7 @@ import type { UpstreamFailure } from '../dialect.ts';
 import type { Batch, EmbeddingsDialect } from '../embeddings.ts';
 import { readVector, type Vector } from '../embeddings-wish.ts';
 import { failureInside, malformed } from '../failure.ts';
+import { readCount } from '../openai/usage.ts';
 import { readAnswer } from '../read-answer.ts';
 
 /** Requests of one batch. */
@@ -39,6 +40,11 @@ function read(body: Record<string, unknown>): Batch | UpstreamFailure {
   if (vectors.length < found.length) {
     return malformed('The upstream answered with something that is no embedding.');
   }
-  // Its answers never say how much was read.
-  return { vectors, promptTokens: null };
+  return { vectors, promptTokens: countedTokens(body.usageMetadata) };
+}
+
+/** Only its newer models count. */
+function countedTokens(usage: unknown): number | null {
+  const tokens = isObject(usage) ? readCount(usage.promptTokenCount) : 0;
+  return tokens > 0 ? tokens : null;
 }

@@ -20,12 +20,14 @@ const reasons: ReadonlyMap<string, FinishReason> = new Map([
   ['IMAGE_OTHER', 'content_filter'],
 ]);
 
-/** The model's own mistakes: there is no answer, and another attempt may well succeed. */
+/** There is no answer, and another attempt may well succeed: mostly the model's own mistakes. */
 const mistakes: ReadonlySet<string> = new Set([
   'MALFORMED_FUNCTION_CALL',
   'UNEXPECTED_TOOL_CALL',
   'TOO_MANY_TOOL_CALLS',
   'MALFORMED_RESPONSE',
+  // The conversation comes from elsewhere, without the proofs that this model wants to see.
+  'MISSING_THOUGHT_SIGNATURE',
 ]);
 
 /** Gemini says `STOP` although it called tools, and clients would never run them. */

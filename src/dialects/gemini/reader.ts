@@ -1,7 +1,7 @@
 /** Answers of Gemini in our own words. Every chunk of a stream is shaped like a whole answer. */
 import type { AnswerListener } from '../../core/answer.ts';
 import { randomText } from '../../core/ids.ts';
-import { isObject } from '../../core/json.ts';
+import { isObject, isText } from '../../core/json.ts';
 import { markSignature } from '../../core/signature.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
 import { parseExact } from '../exact-json.ts';
@@ -13,10 +13,6 @@ import { readUsage } from './usage.ts';
 /** An empty text may carry a signature, and says nothing else. */
 function saysAnything(part: unknown): boolean {
   return isObject(part) && part.text !== '';
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value !== '';
 }
 
 export class GeminiReader implements StreamReader {
@@ -89,7 +85,8 @@ export class GeminiReader implements StreamReader {
     const { text, functionCall, inlineData } = part;
     if (isObject(functionCall)) this.#takeCall(functionCall, part.thoughtSignature);
     else if (typeof text === 'string') this.#takeText(text, part);
-    else if (isObject(inlineData)) this.#takeMedia(inlineData);
+    // What it drew while thinking is a draft.
+    else if (isObject(inlineData) && part.thought !== true) this.#takeMedia(inlineData);
   }
 
   #takeText(text: string, { thought, thoughtSignature }: Record<string, unknown>): void {

@@ -4,7 +4,7 @@ import { noPreferences } from '../../core/ask.ts';
 import { chainModelsMax } from '../../core/bounds.ts';
 import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { explain } from '../../core/explain.ts';
+import { misfit } from '../../core/misfit.ts';
 import type { Source } from '../edit-body.ts';
 import { readSearchWish, withoutSuffix } from '../search-wish.ts';
 import { type ChatBody, type ChatMessage, chatSchema } from './chat-schema.ts';
@@ -31,13 +31,7 @@ export function readChatRequest(
   expectsUsage = false,
   tenantId: string | null = null,
 ): ChatRequest {
-  if (!validator.Check(value)) {
-    const [problem] = explain(chatSchema, value);
-    throw invalidRequest(
-      problem ? `${problem.path} ${problem.message}.` : 'The request body is not valid.',
-      problem?.path,
-    );
-  }
+  if (!validator.Check(value)) throw misfit(chatSchema, value);
   const models = readChain(value);
   const body = inMessages(value);
   const images = value.input ? imagesOfInput(value.input) : imagesOf(value.messages ?? none);

@@ -1,22 +1,13 @@
-import { type Static, type TSchema, Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { sortKeys } from '../../core/ask.ts';
-import { chainModelsMax } from '../../core/bounds.ts';
+import { efforts } from '../../core/dialogue.ts';
+import { oneOf, optional } from '../../core/schema-builders.ts';
 import { pluginSchema, searchToolSchema, skillNames } from '../search-wish.ts';
 
 /**
  * What a client may send to `/v1/chat/completions`. Known fields are checked; unknown ones pass on
  * to OpenAI-style upstreams. SDKs write `null` for «not set», so every optional field allows it.
  */
-
-const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
-
-export function optional<S extends TSchema>(schema: S) {
-  return Type.Optional(Type.Union([schema, Type.Null()]));
-}
-
-export function oneOf<const V extends string[]>(...values: V) {
-  return Type.Unsafe<V[number]>(Type.Enum(values));
-}
 
 const textPart = Type.Object({ type: Type.Literal('text'), text: Type.String() });
 const imagePart = Type.Object({
@@ -132,7 +123,8 @@ const alias = Type.String({ minLength: 1, maxLength: 200 });
 /** The fields by which a request chooses its way; the same on every routing endpoint. */
 export const routingFields = {
   model: optional(alias),
-  models: optional(Type.Array(alias, { maxItems: chainModelsMax })),
+  // Its length is that of the chain, where an alias named again does not count.
+  models: optional(Type.Array(alias, { maxItems: 100 })),
   provider: optional(preferencesSchema),
   route: optional(oneOf('fallback', 'sort')),
 };

@@ -56,6 +56,15 @@ describe('text:', () => {
       { reasoning_content: 'hm' },
       { reasoning_content: 'hm', reasoning: 'hm' },
     ],
+    'reasoning is found among the parts': [
+      {
+        content: [
+          { type: 'reasoning', summary: [{ type: 'summary_text', text: 'hm', signature: 's' }] },
+          { type: 'text', text: 'a' },
+        ],
+      },
+      { content: 'a', reasoning: 'hm' },
+    ],
     'reasoning is found in its details': [
       { reasoning_details: [{ text: 'h' }, { summary: 'm' }, { data: 'x' }] },
       { reasoning_details: [{ text: 'h' }, { summary: 'm' }, { data: 'x' }], reasoning: 'hm' },
@@ -131,6 +140,18 @@ describe('tool calls:', () => {
     expect(third).toEqual({ changed: true, delta: call({ ...later, index: 1 }) });
   });
 
+  test('those that come under one id get their own, and another name is another call', () => {
+    const second = { ...opening, index: 1 };
+    const third = { ...opening, function: { name: 'g', arguments: '{}' } };
+    const deltas = repairDeltas(call(opening), call(second), call(third), call(later));
+    expect(deltas.map(({ delta }) => delta)).toEqual([
+      call(opening),
+      call({ ...second, id: newId }),
+      call({ ...third, index: 2, id: newId }),
+      call({ ...later, index: 2 }),
+    ]);
+  });
+
   test('interleaved fragments stay with their call', () => {
     const g = { ...opening, index: 1, id: 'b' };
     const deltas = repairDeltas(call(opening), call(g), call(later), call({ ...later, index: 1 }));
@@ -185,6 +206,14 @@ describe('tool calls:', () => {
     expect(second).toEqual({ changed: true, delta: call(later) });
   });
 
+  test('a call in no list is one', () => {
+    const alone = { ...opening, id: '' };
+    const fragment = { ...alone, function: { name: null, arguments: '{}' } };
+    const [first, second] = repairDeltas({ tool_calls: alone }, { tool_calls: fragment });
+    expect(first?.delta).toEqual(call({ ...alone, id: newId }));
+    expect(second?.delta).toEqual(call({ index: 0, type: 'function', function: later.function }));
+  });
+
   test('without an index they are told apart by their ids', () => {
     const piece = { index: null, id: 'a', function: { arguments: '{}' } };
     const [, second] = repairDeltas(call({ ...opening, id: 'a', index: null }), call(piece));
@@ -233,7 +262,10 @@ describe('the finish reason', () => {
     ['model_length', 'length'],
     ['max_tokens', 'length'],
     ['function_call', 'tool_calls'],
+    ['PROHIBITED_CONTENT', 'content_filter'],
+    ['content_filter: RECITATION', 'content_filter'],
     ['', null],
+    ['null', null],
   ])('%j is shown as %j', (given, shown) => {
     expect(finish(given)).toEqual({ changed: given !== shown, reason: shown });
   });

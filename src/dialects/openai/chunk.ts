@@ -78,7 +78,8 @@ export class ChunkRepair {
     }
     const { tool_calls: calls } = delta;
     if (calls === undefined || calls === null) return changed;
-    const kept = Array.isArray(calls) ? calls.filter(isObject) : [];
+    // Older servers of Hugging Face send a single call, in no list.
+    const kept = (Array.isArray(calls) ? calls : [calls]).filter(isObject);
     if (kept.length === 0) {
       delta.tool_calls = undefined;
       return true;

@@ -1,6 +1,7 @@
 /**
  * The end of an answer in a stream. Servers put it beside the last words, beside an empty text, or
  * say it twice; clients get the last words first, and then one chunk that only says how it ended.
+ * What says nothing behind it is left out: Azure sends its filters' results when it has them.
  */
 type Choice = Record<string, unknown>;
 
@@ -16,18 +17,21 @@ export function closingOf(
   choices: readonly Choice[],
   isFinished: (index: unknown) => boolean,
 ): Closing | undefined {
-  if (!choices.some(({ finish_reason: reason }) => typeof reason === 'string')) return undefined;
+  const isNear = ({ finish_reason: reason, index }: Choice) =>
+    typeof reason === 'string' || isFinished(index);
+  if (!choices.some(isNear)) return undefined;
   const said: Choice[] = [];
   const closed: Choice[] = [];
   let isClean = true;
   for (const choice of choices) {
     const { finish_reason: reason, delta, index } = choice;
-    if (typeof reason !== 'string') {
-      said.push(choice);
-      continue;
-    }
     const words = delta as Choice;
     const isAgain = isFinished(index);
+    if (typeof reason !== 'string') {
+      if (!isAgain || hasWords(words)) said.push(choice);
+      else isClean = false;
+      continue;
+    }
     if (isAgain || Object.keys(words).length > 0) isClean = false;
     const saysMore = hasWords(words);
     if (saysMore) said.push({ ...choice, finish_reason: null });

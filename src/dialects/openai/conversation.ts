@@ -14,6 +14,7 @@ import type {
 } from '../dialect.ts';
 import { longNumbersIn } from '../exact-json.ts';
 import { wayTo } from '../ways.ts';
+import { wayUntold } from '../wording.ts';
 import type { ChatRequest } from './chat-request.ts';
 import type { ChatMessage } from './chat-schema.ts';
 import { type OpenAiClientOptions, openAiClient } from './client.ts';
@@ -85,7 +86,7 @@ function wordingOf({ body, source }: ChatRequest): unknown {
   const { stream, stream_options: _, usage: __, ...rest } = body;
   const isFormBound = body.logprobs === true || (body.n ?? 1) > 1;
   const longNumbers = source ? longNumbersIn(source.text) : [];
-  return ['openai', rest, isFormBound ? stream === true : null, longNumbers];
+  return ['openai', { ...rest, ...wayUntold }, isFormBound ? stream === true : null, longNumbers];
 }
 
 /** Behind the instructions at the beginning, in front of what is said. */

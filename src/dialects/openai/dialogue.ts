@@ -145,8 +145,12 @@ function readAssistant(message: MessageOf<'assistant'>): readonly AssistantPart[
   const proofs = new Set((calls ?? []).flatMap(googleSignature).map(({ signature }) => signature));
   // A bare proof that stands with its call as well belongs there.
   const isWithCall = ({ text, signature }: ReasoningPart) => text === '' && proofs.has(signature);
+  const thoughts = readReasoning(message).filter((thought) => !isWithCall(thought));
+  // Calls that have their own take no other: without a text, what is left stood behind them.
+  const isBehind = ({ text, signature }: ReasoningPart) =>
+    proofs.size > 0 && texts.length === 0 && text === '' && signature !== undefined;
   return [
-    ...readReasoning(message).filter((thought) => !isWithCall(thought)),
+    ...thoughts.filter((thought) => !isBehind(thought)),
     ...texts.map((part): AssistantPart => {
       if ('kind' in part) return part;
       return part.type === 'refusal'
@@ -163,6 +167,7 @@ function readAssistant(message: MessageOf<'assistant'>): readonly AssistantPart[
         arguments: call.function.arguments,
       },
     ]),
+    ...thoughts.filter(isBehind),
   ];
 }
 

@@ -1,14 +1,16 @@
 /** An embeddings request in OpenAI's words, as clients send it. */
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Ask } from '../../core/ask.ts';
 import { embeddingsInputsMax } from '../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { explain } from '../../core/explain.ts';
+import { oneOf, optional } from '../../core/schema-builders.ts';
 import type { EmbeddingsWish } from '../embeddings-wish.ts';
 import { readChain, readPreferences } from './chat-request.ts';
-import { oneOf, optional, routingFields } from './chat-schema.ts';
+import { routingFields } from './chat-schema.ts';
 import { isList, misfitOf, tokenMax } from './embeddings-input.ts';
+import { unknownFields } from './unknown-fields.ts';
 
 /** Some models have 4,096; this only keeps absurd numbers out. */
 const dimensionsMax = 65_536;
@@ -27,8 +29,6 @@ export const embeddingsSchema = Type.Object({
   dimensions: optional(Type.Integer({ minimum: 1, maximum: dimensionsMax })),
   user: optional(Type.String({ maxLength: 1000 })),
 });
-type Body = Static<typeof embeddingsSchema>;
-
 const validator = Compile(embeddingsSchema);
 
 export interface EmbeddingsRequest {
@@ -39,7 +39,7 @@ export interface EmbeddingsRequest {
 export function readEmbeddingsRequest(value: Record<string, unknown>): EmbeddingsRequest {
   if (!validator.Check(value)) throw complaint(value);
   const { input, encoding_format, dimensions, user } = value;
-  const more = moreOf(value);
+  const more = unknownFields(value, embeddingsSchema.properties);
   return {
     ask: {
       operation: 'embeddings',
@@ -58,14 +58,6 @@ export function readEmbeddingsRequest(value: Record<string, unknown>): Embedding
       more,
     },
   };
-}
-
-function moreOf(body: Body): Readonly<Record<string, unknown>> {
-  const known = embeddingsSchema.properties;
-  const more = Object.entries(body).filter(
-    ([name, value]) => !Object.hasOwn(known, name) && value !== null,
-  );
-  return Object.fromEntries(more);
 }
 
 /** Four kinds of input at once are more than a schema can explain. */

@@ -1,12 +1,14 @@
 /** Requests for images in OpenAI's words, as clients send them. */
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Ask } from '../../core/ask.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { explain } from '../../core/explain.ts';
+import { misfit } from '../../core/misfit.ts';
+import { oneOf, optional } from '../../core/schema-builders.ts';
 import type { ImageParameters } from '../images-wish.ts';
 import { readChain, readPreferences } from './chat-request.ts';
-import { oneOf, optional, routingFields } from './chat-schema.ts';
+import { routingFields } from './chat-schema.ts';
+import { unknownFields } from './unknown-fields.ts';
 
 /** Models take some thirty thousand; this only bounds what is held. */
 const promptLengthMax = 500_000;
@@ -29,8 +31,6 @@ export const imagesSchema = Type.Object({
   stream: optional(Type.Boolean()),
   user: optional(Type.String({ maxLength: 1000 })),
 });
-type Body = Static<typeof imagesSchema>;
-
 const validator = Compile(imagesSchema);
 
 export interface ImagesRequest {
@@ -41,11 +41,7 @@ export interface ImagesRequest {
 }
 
 export function readImagesRequest(value: Record<string, unknown>): ImagesRequest {
-  if (!validator.Check(value)) {
-    const [problem] = explain(imagesSchema, value);
-    const { path, message } = problem ?? { path: 'body', message: 'is not valid' };
-    throw invalidRequest(`${path} ${message}.`, path);
-  }
+  if (!validator.Check(value)) throw misfit(imagesSchema, value);
   const { n, stream, user } = value;
   if (n && n > 1) {
     throw invalidRequest(`n is ${n}, and only one image can be made per request.`, 'n');
@@ -53,7 +49,7 @@ export function readImagesRequest(value: Record<string, unknown>): ImagesRequest
   if (stream) {
     throw invalidRequest('stream must be left out: images are answered whole.', 'stream');
   }
-  const more = moreOf(value);
+  const more = unknownFields(value, imagesSchema.properties);
   return {
     ask: {
       operation: 'images',
@@ -73,11 +69,4 @@ export function readImagesRequest(value: Record<string, unknown>): ImagesRequest
     },
     more,
   };
-}
-
-function moreOf(body: Body): Readonly<Record<string, unknown>> {
-  const more = Object.entries(body).filter(
-    ([name, value]) => !Object.hasOwn(imagesSchema.properties, name) && value !== null,
-  );
-  return Object.fromEntries(more);
 }

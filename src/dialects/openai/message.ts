@@ -1,5 +1,6 @@
 /** What a delta of a stream and the message of a whole reply have in common, and how to mend it. */
-import { isObject } from '../../core/json.ts';
+import { isObject, lengthOf } from '../../core/json.ts';
+import { pictureCharacters } from '../../core/usage.ts';
 
 /** The words other servers use, in OpenAI's. A word not listed stays as it is: never invent. */
 const finishReasons: ReadonlyMap<string, string> = new Map([
@@ -25,6 +26,14 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
   ['sensitive', 'content_filter'],
   ['content_filtered', 'content_filter'],
   ['guardrail_intervened', 'content_filter'],
+  // Google's own words, which its OpenAI-style endpoint passes on.
+  ['recitation', 'content_filter'],
+  ['language', 'content_filter'],
+  ['blocklist', 'content_filter'],
+  ['prohibited_content', 'content_filter'],
+  ['spii', 'content_filter'],
+  ['model_armor', 'content_filter'],
+  ['image_safety', 'content_filter'],
 ]);
 
 /**
@@ -32,8 +41,11 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
  * they delivered tool calls, and then clients would never run the tools.
  */
 export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | null {
-  if (typeof raw !== 'string' || raw === '') return null;
-  const reason = finishReasons.get(raw.toLowerCase()) ?? raw;
+  // Some servers write `null` as a word.
+  if (typeof raw !== 'string' || raw === '' || raw === 'null') return null;
+  // Google says why: `content_filter: RECITATION`.
+  const [word = ''] = raw.toLowerCase().split(':', 1);
+  const reason = finishReasons.get(word) ?? raw;
   return reason === 'stop' && hasToolCalls ? 'tool_calls' : reason;
 }
 
@@ -54,11 +66,12 @@ function reasoningElsewhere(holder: Record<string, unknown>): string {
   return texts.join('');
 }
 
-/** Mistral sends content as a list of parts once a model thinks. */
+/** Mistral and Databricks send content as a list of parts once a model thinks. */
 function splitParts(holder: Record<string, unknown>): void {
   const parts = Array.isArray(holder.content) ? holder.content : [holder.content];
-  const isThinking = (part: unknown) => isObject(part) && part.type === 'thinking';
-  const thoughts = parts.filter(isThinking).map((part) => textOf(part.thinking));
+  const isThinking = (part: unknown) =>
+    isObject(part) && (part.type === 'thinking' || part.type === 'reasoning');
+  const thoughts = parts.filter(isThinking).map((part) => textOf(part.thinking ?? part.summary));
   const texts = parts.filter((part) => !isThinking(part)).map(textOf);
   holder.content = texts.join('');
   const reasoning = thoughts.join('');
@@ -87,13 +100,21 @@ export function hideReasoning(holder: Record<string, unknown>): boolean {
   return true;
 }
 
-function lengthOf(value: unknown): number {
-  return typeof value === 'string' ? value.length : 0;
+/** A token of sound is a twentieth of a second, 3,200 letters of base64; one of text has four. */
+const soundLettersPerCharacter = 800;
+
+/** What comes with an answer beside its words and its calls. */
+function mediaIn({ audio, images }: Record<string, unknown>): number {
+  const pictures = Array.isArray(images) ? images.length * pictureCharacters : 0;
+  if (!isObject(audio)) return pictures;
+  const sound = Math.ceil(lengthOf(audio.data) / soundLettersPerCharacter);
+  return pictures + sound + lengthOf(audio.transcript);
 }
 
 /** Characters a client receives, counted on a mended message or delta. */
 export function charactersIn(holder: Record<string, unknown>): number {
   let characters = lengthOf(holder.content) + lengthOf(holder.reasoning) + lengthOf(holder.refusal);
+  characters += mediaIn(holder);
   if (!Array.isArray(holder.tool_calls)) return characters;
   for (const call of holder.tool_calls) {
     const body: unknown = isObject(call) ? (call.function ?? call.custom) : undefined;

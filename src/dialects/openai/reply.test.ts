@@ -112,6 +112,16 @@ describe('a message is mended:', () => {
         ],
       },
     ],
+    'tool calls under one id get their own': [
+      { content: null, tool_calls: [tool('0', '{}'), tool('0', '{}')] },
+      {
+        ...{ role: 'assistant', content: null },
+        tool_calls: [
+          { ...tool('0', '{}'), type: 'function' },
+          { ...tool(newId, '{}'), type: 'function' },
+        ],
+      },
+    ],
   };
   test.each(Object.entries(cases))('%s', (_, [given, message]) => {
     expect(written(answer(given, 'length')).choices).toEqual([

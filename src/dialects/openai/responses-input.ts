@@ -2,7 +2,8 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { ImageInput } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { explain } from '../../core/explain.ts';
+import { misfit } from '../../core/misfit.ts';
+import { optional } from '../../core/schema-builders.ts';
 import type { ChatMessage } from './chat-schema.ts';
 
 /** Responses-style `input` in place of `messages`: the same conversation, spelt as items. */
@@ -19,7 +20,7 @@ const part = Type.Union([
       pattern: '^(https?://|data:)',
       expected: 'an http(s) address or a base64 data: URL',
     }),
-    detail: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    detail: optional(Type.String()),
   }),
 ]);
 
@@ -136,10 +137,4 @@ export function imagesOfInput(input: string | readonly object[]): readonly Image
 
 function textOf(content: string | Part[]): string {
   return typeof content === 'string' ? content : content.map((p) => p.text ?? '').join('');
-}
-
-function misfit(schema: object, item: object, at: string): Error {
-  const [problem] = explain(schema, item);
-  const path = problem?.path ? `${at}.${problem.path}` : at;
-  return invalidRequest(`${path} ${problem?.message ?? 'is not valid'}.`, path);
 }

@@ -1,12 +1,14 @@
 /** A request for speech in OpenAI's words, as clients send it. */
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Ask } from '../../core/ask.ts';
+import { type SpeechFormat, speechFormats } from '../../core/audio-formats.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { explain } from '../../core/explain.ts';
-import { type SpeechFormat, speechFormats } from '../speech-wish.ts';
+import { misfit } from '../../core/misfit.ts';
+import { oneOf, optional } from '../../core/schema-builders.ts';
 import { readChain, readPreferences } from './chat-request.ts';
-import { oneOf, optional, routingFields } from './chat-schema.ts';
+import { routingFields } from './chat-schema.ts';
+import { unknownFields } from './unknown-fields.ts';
 
 export const speechSchema = Type.Object({
   ...routingFields,
@@ -19,8 +21,6 @@ export const speechSchema = Type.Object({
   stream_format: optional(oneOf('audio', 'sse')),
   user: optional(Type.String({ maxLength: 1000 })),
 });
-type Body = Static<typeof speechSchema>;
-
 const validator = Compile(speechSchema);
 
 export interface SpeechRequest {
@@ -35,11 +35,7 @@ export interface SpeechRequest {
 }
 
 export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest {
-  if (!validator.Check(value)) {
-    const [problem] = explain(speechSchema, value);
-    const { path, message } = problem ?? { path: 'body', message: 'is not valid' };
-    throw invalidRequest(`${path} ${message}.`, path);
-  }
+  if (!validator.Check(value)) throw misfit(speechSchema, value);
   const { input, speed, instructions, user } = value;
   if (input.trim() === '') throw invalidRequest('input is empty.', 'input');
   if (!input.isWellFormed()) {
@@ -51,7 +47,7 @@ export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest
       'stream_format',
     );
   }
-  const more = moreOf(value);
+  const more = unknownFields(value, { ...speechSchema.properties, stream: null });
   return {
     ask: {
       operation: 'speech',
@@ -71,10 +67,3 @@ export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest
 }
 
 /** `stream` too: audio always comes as it is made. */
-function moreOf(body: Body): Readonly<Record<string, unknown>> {
-  const more = Object.entries(body).filter(
-    ([name, value]) =>
-      !Object.hasOwn(speechSchema.properties, name) && name !== 'stream' && value !== null,
-  );
-  return Object.fromEntries(more);
-}

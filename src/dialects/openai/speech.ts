@@ -1,10 +1,11 @@
 /** Speech of an OpenAI-style upstream. */
+
+import { speechFormats } from '../../core/audio-formats.ts';
 import { isObject, parseJson } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
 import type { SseMessage, UpstreamFailure } from '../dialect.ts';
 import { failureInside } from '../failure.ts';
 import type { AudioEvents, SpeechDialect } from '../speech.ts';
-import { speechFormats } from '../speech-wish.ts';
 import { spell } from '../spell.ts';
 import { readCount } from './usage.ts';
 

@@ -1,7 +1,7 @@
 /** Answers of OpenAI-style upstreams in our own words. */
 import type { AnswerListener, FinishReason } from '../../core/answer.ts';
 import { waitingArgumentsMax } from '../../core/bounds.ts';
-import { isObject } from '../../core/json.ts';
+import { isObject, isText } from '../../core/json.ts';
 import { markSignature } from '../../core/signature.ts';
 import type { Usage } from '../../core/usage.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
@@ -135,10 +135,6 @@ function googleSignature(call: Record<string, unknown>): string | undefined {
   return isText(signature) ? markSignature('gemini', signature) : undefined;
 }
 
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value !== '';
-}
-
 export class OpenAiStreamReader implements StreamReader {
   readonly #to: AnswerListener;
   readonly #teller: AnswerTeller;
@@ -154,6 +150,10 @@ export class OpenAiStreamReader implements StreamReader {
 
   get finished(): boolean {
     return this.#finished;
+  }
+
+  get ended(): boolean {
+    return this.#ended;
   }
 
   push({ event, data }: SseMessage): UpstreamFailure | undefined {

@@ -308,6 +308,16 @@ describe('the finish', () => {
     expect([relay.finished, relay.facts.finishReason]).toEqual([true, 'stop']);
   });
 
+  test('is not followed by what says nothing, as the results of Azure that come late', () => {
+    const relay = newRelay();
+    const results = { content_filter_results: { hate: { filtered: false } } };
+    const late = { index: 0, content_filter_offsets: { check_offset: 3 }, ...results };
+    expect(parseAll(push(relay, finish({ ...late, finish_reason: null })))).toHaveLength(1);
+    push(relay, finish({ index: 0, delta: {}, finish_reason: 'stop' }));
+    expect(push(relay, finish({ ...late, finish_reason: null }))).toBe('');
+    expect([relay.finished, relay.facts.finishReason]).toEqual([true, 'stop']);
+  });
+
   test('of one choice leaves the words of another in front of it', () => {
     const data = finish(
       { index: 0, delta: { content: '' }, finish_reason: 'stop' },
@@ -320,19 +330,22 @@ describe('the finish', () => {
   });
 });
 
-test('all output is counted: text, reasoning, refusal, names and arguments of calls', () => {
+test('all output is counted: text, reasoning, refusal, sound, names and arguments of calls', () => {
   const relay = newRelay();
   const deltas = [
     { role: 'assistant', content: 'ab' },
     { reasoning_content: 'abc' },
     { refusal: 'abcd' },
+    { audio: { id: 'a', transcript: 'abcde' } },
+    { audio: { id: 'a', data: 'A'.repeat(1_000) } },
+    { images: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }] },
     { tool_calls: [{ index: 0, id: 'x', type: 'function', function: { name: 'fn' } }] },
     { tool_calls: [{ index: 0, function: { arguments: '{"a":1}' } }] },
   ];
   for (const delta of deltas) {
     push(relay, `${head}${JSON.stringify([{ index: 0, delta, finish_reason: null }])}}`);
   }
-  expect(relay.facts.outputCharacters).toBe(2 + 3 + 4 + 2 + 7);
+  expect(relay.facts.outputCharacters).toBe(2 + 3 + 4 + 5 + 2 + 5_200 + 2 + 7);
 });
 
 test('a chunk without choices, as Azure leads with, vanishes', () => {

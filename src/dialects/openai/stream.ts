@@ -86,6 +86,10 @@ export class OpenAiPassThrough implements StreamRelay {
     return this.#finishedChoices.size > 0 && this.#openChoices.size === 0;
   }
 
+  get ended(): boolean {
+    return this.#ended;
+  }
+
   push({ event, data }: SseMessage): string {
     if (this.#ended) return '';
     const words = event === null ? this.#repeated.wordsOf(data) : undefined;

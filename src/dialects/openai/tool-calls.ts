@@ -1,15 +1,16 @@
 /** Tool calls as clients can put them together: every call with its own index, id and type. */
 import { callNamesLengthMax, callsPerAnswerMax } from '../../core/bounds.ts';
 import { randomText } from '../../core/ids.ts';
-import { isObject } from '../../core/json.ts';
+import { isObject, isText } from '../../core/json.ts';
 import { EventTooLarge } from '../event-stream.ts';
 
 function newCallId(): string {
   return `call_${randomText(24)}`;
 }
 
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value !== '';
+/** Some servers give several calls one id, and then nobody could tell their results apart. */
+function ownId(id: unknown, isTaken: boolean): string {
+  return isText(id) && !isTaken ? id : newCallId();
 }
 
 /** Arguments are text; some servers send the object itself, or null for none. */
@@ -31,8 +32,10 @@ function repairOpening(call: Record<string, unknown>, id: string): boolean {
 
 /** The calls of a whole message, complete as they are. */
 export function repairToolCalls(calls: readonly unknown[]): Record<string, unknown>[] {
+  const ids = new Set<unknown>();
   return calls.filter(isObject).map((call, place) => {
-    repairOpening(call, isText(call.id) ? call.id : newCallId());
+    repairOpening(call, ownId(call.id, ids.has(call.id)));
+    ids.add(call.id);
     if (isObject(call.function)) repairArguments(call.function);
     // Not OpenAI's here, and with some servers the same in every call.
     if (call.index !== undefined) call.index = place;
@@ -80,9 +83,10 @@ export class ToolCallAssembly {
       const body = isObject(call.function) ? call.function : {};
       const known = this.#find(call, body);
       const isNew = known === undefined || this.#startsAnother(known, call, body, touched);
+      const isTaken = isText(call.id) && this.#byId.has(call.id);
       const open = isNew ? this.#open(call, body) : known;
       const mended = isNew
-        ? repairOpening(call, open.upstreamId || newCallId())
+        ? repairOpening(call, ownId(call.id, isTaken))
         : this.#repairLater(call, body, open);
       if (call.index !== open.index) {
         call.index = open.index;
@@ -122,9 +126,9 @@ export class ToolCallAssembly {
   }
 
   /**
-   * Some servers send every parallel call with index 0. Only a delta with a name can open a call:
-   * others change the id from delta to delta of one call. An id written as '' beside a name is how
-   * Gemini's compatible endpoint opens each of its calls.
+   * Some servers send every parallel call with index 0, even under one id. Only a delta with a name
+   * can open a call: others change the id from delta to delta of one call. An id written as ''
+   * beside a name is how Gemini's compatible endpoint opens each of its calls.
    */
   #startsAnother(
     known: OpenCall,
@@ -133,7 +137,7 @@ export class ToolCallAssembly {
     touched: ReadonlySet<OpenCall>,
   ): boolean {
     if (!isText(body.name) || known.name === '') return false;
-    if (isText(call.id)) return call.id !== known.upstreamId;
+    if (isText(call.id)) return call.id !== known.upstreamId || body.name !== known.name;
     return call.id === '' || body.name !== known.name || touched.has(known);
   }
 

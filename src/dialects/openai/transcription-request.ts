@@ -2,11 +2,13 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Ask } from '../../core/ask.ts';
+import { transcriptFormats } from '../../core/audio-formats.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { explain } from '../../core/explain.ts';
-import { type TranscriptionWish, transcriptFormats } from '../transcription-wish.ts';
+import { misfit } from '../../core/misfit.ts';
+import { oneOf, optional } from '../../core/schema-builders.ts';
+import type { TranscriptionWish } from '../transcription-wish.ts';
 import { readChain, readPreferences } from './chat-request.ts';
-import { oneOf, optional, routingFields } from './chat-schema.ts';
+import { routingFields } from './chat-schema.ts';
 import { type FormFields, sortForm } from './form-routing.ts';
 
 export const transcriptionSchema = Type.Object({
@@ -32,11 +34,7 @@ export interface TranscriptionRequest {
 
 export function readTranscriptionRequest(fields: FormFields): TranscriptionRequest {
   const { value, more } = valuesOf(fields);
-  if (!validator.Check(value)) {
-    const [problem] = explain(transcriptionSchema, value);
-    const { path, message } = problem ?? { path: 'body', message: 'is not valid' };
-    throw invalidRequest(`${path} ${message}.`, path);
-  }
+  if (!validator.Check(value)) throw misfit(transcriptionSchema, value);
   const granularities = value.timestamp_granularities ?? [];
   refuse(value, granularities);
   return {

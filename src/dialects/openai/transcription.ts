@@ -1,4 +1,6 @@
 /** Transcription of an OpenAI-style upstream: it is asked for the very format that is wanted. */
+
+import { type TranscriptFormat, transcriptFormats } from '../../core/audio-formats.ts';
 import { isObject, parseJson } from '../../core/json.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { failureInside, malformed } from '../failure.ts';
@@ -6,11 +8,7 @@ import { writeForm } from '../long-body.ts';
 import { readAnswer } from '../read-answer.ts';
 import { spell } from '../spell.ts';
 import type { TranscriptionDialect } from '../transcription.ts';
-import {
-  type Transcript,
-  type TranscriptFormat,
-  transcriptFormats,
-} from '../transcription-wish.ts';
+import type { Transcript } from '../transcription-wish.ts';
 
 export const openAiTranscription: TranscriptionDialect = {
   formats: transcriptFormats,
@@ -48,9 +46,10 @@ export function readTranscript(
 function readFields(body: Record<string, unknown>): Transcript | UpstreamFailure {
   const failure = failureInside(body);
   if (failure) return failure;
-  const { text, ...fields } = body;
+  // The client's `duration` is the length that was understood; what is none stays behind.
+  const { text, duration: _, ...fields } = body;
   if (typeof text !== 'string') return malformed('The provider answered without a transcript.');
-  return { kind: 'fields', text, seconds: readSeconds(fields), fields };
+  return { kind: 'fields', text, seconds: readSeconds(body), fields };
 }
 
 /** `duration`, or what the usage says; null when neither is a length. */

@@ -69,6 +69,23 @@ describe('messages as a vendor wants them', () => {
     }
   });
 
+  test.each([
+    ['reasoning_content', { reasoning_content: '' }],
+    ['reasoning', {}],
+    ['drop', {}],
+  ] as const)(
+    'without reasoning of their own have as %s what is not refused',
+    (field, expected) => {
+      const bare: ChatMessage = { role: 'assistant', content: null, tool_calls: [call('a')] };
+      const messages: ChatMessage[] = [{ role: 'user', content: 'u' }, bare];
+      const adapted = adaptMessages(messages, undefined, { replay_reasoning: field }, none);
+      expect(adapted).toEqual([
+        { role: 'user', content: 'u' },
+        { ...bare, ...expected },
+      ]);
+    },
+  );
+
   test('have call ids of nine characters that still match their results', () => {
     const ids = ['call_abcdefghijklmnop', 'abcDEF123', '', 'call_abcdefghijklmnoq'];
     const messages: ChatMessage[] = [

@@ -61,15 +61,15 @@ const reasoningFields = ['reasoning', 'reasoning_content', 'reasoning_details'] 
 type ReasoningField = NonNullable<Quirks['replay_reasoning']>;
 
 /** Earlier reasoning goes back in the field the vendor reads, and in no other. */
-function replayReasoning(field: ReasoningField): Change {
+function replayReasoning(field: ReasoningField, missing?: string): Change {
   return (message) => {
     if (message.role !== 'assistant') return message;
     const loose: LooseMessage = message;
-    const { reasoning, reasoning_content: content, reasoning_details: details } = loose;
-    if (reasoning === undefined && content === undefined && details === undefined) return message;
+    const { reasoning, reasoning_content: content } = loose;
     const present = reasoningFields.filter((name) => loose[name] !== undefined);
+    if (present.length === 0 && missing === undefined) return message;
     if (present.length === 1 && present[0] === field) return message;
-    const text = content ?? reasoning;
+    const text = content ?? reasoning ?? missing;
     const kept = Object.fromEntries(
       Object.entries(loose).filter(([name]) => !present.some((gone) => gone === name)),
     );
@@ -82,7 +82,8 @@ function replayReasoning(field: ReasoningField): Change {
 const replaying: Readonly<Record<ReasoningField, Change>> = {
   drop: replayReasoning('drop'),
   reasoning: replayReasoning('reasoning'),
-  reasoning_content: replayReasoning('reasoning_content'),
+  // A turn without it is refused once there are tools, an empty one is not: many clients keep none.
+  reasoning_content: replayReasoning('reasoning_content', ''),
   reasoning_details: replayReasoning('reasoning_details'),
 };
 

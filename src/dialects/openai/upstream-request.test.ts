@@ -208,6 +208,22 @@ describe('what a vendor cannot take is put differently', () => {
     expect(renamed).not.toHaveProperty('max_tokens');
   });
 
+  test('what the client wrote as null is left out, and takes nothing of ours with it', () => {
+    const unset = { tools: null, stop: null, max_tokens: null, reasoning_effort: null };
+    expect(Object.keys(write({ ...unset, stream: null }, {})).sort()).toEqual([
+      'messages',
+      'model',
+    ]);
+    const fields = { ...unset, stream: true, stream_options: null, reasoning: { effort: 'low' } };
+    const { model: _, messages: __, ...rest } = write(fields, {}, 100);
+    expect(rest).toEqual({
+      stream: true,
+      stream_options: { include_usage: true },
+      max_tokens: 100,
+      reasoning_effort: 'low',
+    });
+  });
+
   test('no more is asked for than the model has', () => {
     const to = { ...target(), modelOutputTokensMax: 50 };
     const asked = (fields: object) => sent(read(JSON.stringify({ ...chat, ...fields })), to);

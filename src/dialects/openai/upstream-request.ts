@@ -2,26 +2,24 @@ import type { Quirks } from '../../config/provider-schema.ts';
 import { keepCachesApart } from '../cache-names.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { type Edits, editBody } from '../edit-body.ts';
+import { ourWords } from '../our-words.ts';
 import { outputLimit } from '../output-limit.ts';
 import type { ChatRequest } from './chat-request.ts';
+import { chatSchema } from './chat-schema.ts';
 import { adaptMessages } from './upstream-messages.ts';
 
 type Body = ChatRequest['body'] & Record<string, unknown>;
 /** The part of a request that is in OpenAI's words. */
 export type Worded = Pick<ChatRequest, 'body' | 'source'> & Partial<Pick<ChatRequest, 'tenantId'>>;
 
-/** Words between the client and us; no upstream knows them. */
-const ours: ReadonlySet<string> = new Set([
-  'models',
-  'provider',
-  'route',
+/** What is ours, and what each upstream wants in words of its own. */
+const replaced: ReadonlySet<string> = new Set([
+  ...ourWords,
   'input',
   'instructions',
   'reasoning',
   'reasoning_effort',
   'usage',
-  'skills',
-  'plugins',
 ]);
 
 const sampling: ReadonlySet<string> = new Set([
@@ -39,7 +37,7 @@ export function writeChat(request: Worded, target: Target): UpstreamRequest {
   const { quirks } = target;
   const body: Body = request.body;
   const edits: Edits = { model: target.upstreamModel };
-  leaveOut(ours, body, edits);
+  for (const name in body) if (replaced.has(name) || isUnset(name, body)) edits[name] = undefined;
   limitOutput(body, target, edits);
   askForUsage(body, quirks, edits);
   const reasons = setEffort(body, quirks, edits);
@@ -59,6 +57,11 @@ export function writeChat(request: Worded, target: Target): UpstreamRequest {
   keepCachesApart(body, request.tenantId ?? null, edits);
   rename(body, quirks, edits);
   return { path: '/chat/completions', body: editBody(request, edits) };
+}
+
+/** Clients write null for what they did not set, and some servers refuse that. */
+function isUnset(name: string, body: Body): boolean {
+  return body[name] === null && Object.hasOwn(chatSchema.properties, name);
 }
 
 function leaveOut(names: ReadonlySet<string>, body: Body, edits: Edits): void {

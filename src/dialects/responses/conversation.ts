@@ -1,6 +1,7 @@
 import type { Conversation, Crossing } from '../dialect.ts';
 import { longNumbersIn } from '../exact-json.ts';
 import { waysFrom } from '../ways.ts';
+import { wayUntold } from '../wording.ts';
 import { responsesClient } from './client.ts';
 import { responsesWords } from './client-stream.ts';
 import { readDialogue } from './dialogue.ts';
@@ -42,7 +43,12 @@ function wordingOf({ body, source }: ResponsesRequest): unknown {
   const { stream, stream_options: _, ...rest } = body;
   const isFormBound = (body.tools ?? []).some(({ type }) => type !== 'function');
   const longNumbers = source ? longNumbersIn(source.text) : [];
-  return ['responses', rest, isFormBound ? stream === true : null, longNumbers];
+  return [
+    'responses',
+    { ...rest, ...wayUntold },
+    isFormBound ? stream === true : null,
+    longNumbers,
+  ];
 }
 
 /** Behind the instructions at the beginning, in front of what is said. */

@@ -2,7 +2,7 @@
 import type { Dialogue, JsonWish, ReasoningWish, Tool, ToolChoice } from '../../core/dialogue.ts';
 import { ForeignNames } from '../anthropic/foreign-names.ts';
 import type { ResponsesRequest } from './request.ts';
-import { type ResponsesBody, responsesSchema } from './request-schema.ts';
+import { encryptedThoughts, type ResponsesBody, responsesSchema } from './request-schema.ts';
 import { ToolForms } from './tool-forms.ts';
 import { readTurns } from './turns.ts';
 
@@ -29,7 +29,6 @@ export function readDialogue({ body }: Pick<ResponsesRequest, 'body'>): Dialogue
 }
 
 const known: ReadonlySet<string> = new Set(Object.keys(responsesSchema.properties));
-const thoughts = 'reasoning.encrypted_content';
 
 /** What is asked for beyond our words. What only says the usual is no loss. */
 function nameForeign(body: ResponsesBody, foreign: ForeignNames): void {
@@ -37,7 +36,7 @@ function nameForeign(body: ResponsesBody, foreign: ForeignNames): void {
     if (value !== null && value !== undefined && !known.has(name)) foreign.add(name);
   }
   const asked: Readonly<Record<string, boolean>> = {
-    include: (body.include ?? []).some((name) => name !== thoughts),
+    include: (body.include ?? []).some((name) => name !== encryptedThoughts),
     max_tool_calls: Boolean(body.max_tool_calls),
     prompt_cache_key: Boolean(body.prompt_cache_key),
     service_tier: !['', 'auto', 'default'].includes(body.service_tier ?? ''),

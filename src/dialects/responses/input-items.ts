@@ -1,9 +1,9 @@
 /** The items of `input`: each is known by its type, and checked by the schema of that type. */
 import { type Static, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { type GatewayError, invalidRequest } from '../../core/errors.ts';
-import { explain } from '../../core/explain.ts';
-import { oneOf, optional } from '../openai/chat-schema.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { misfit } from '../../core/misfit.ts';
+import { oneOf, optional } from '../../core/schema-builders.ts';
 
 const text = { text: Type.String() };
 const filled = Type.String({ minLength: 1 });
@@ -131,13 +131,6 @@ export function isTextPart(part: AnyPart): part is Extract<Part, { readonly text
 
 export function isKnownPart(part: AnyPart): part is Part {
   return partKinds.has(part.type);
-}
-
-export function misfit(schema: object, value: unknown, path: string): GatewayError {
-  const [problem] = explain(schema, value);
-  const param = [path, problem?.path ?? ''].filter((part) => part !== '').join('.');
-  const said = `${param} ${problem?.message ?? 'is not valid'}.`;
-  return invalidRequest(param === '' ? 'The request body is not valid.' : said, param);
 }
 
 /** Throws at the first item that is not what its type says. */

@@ -1,7 +1,7 @@
 import type { AnswerListener } from '../../core/answer.ts';
 import { outputItemsMax } from '../../core/bounds.ts';
 import { randomText } from '../../core/ids.ts';
-import { isObject } from '../../core/json.ts';
+import { isObject, isText } from '../../core/json.ts';
 import { markSignature } from '../../core/signature.ts';
 
 /** What was told of one item of the output. */
@@ -11,11 +11,14 @@ interface Told {
   /** Its text, thought, refusal or arguments came in pieces. */
   hasPieces: boolean;
   isDone: boolean;
+  /** Where its text, or the part being told, begins in the text of the answer. */
+  start: number;
 }
 
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value !== '';
-}
+const imageTypes: ReadonlyMap<unknown, string> = new Map([
+  ['jpeg', 'image/jpeg'],
+  ['webp', 'image/webp'],
+]);
 
 /**
  * Tells the items of an output, piece by piece or whole, each word once. They are known by their
@@ -25,6 +28,7 @@ export class ItemTeller {
   readonly #to: AnswerListener;
   readonly #told = new Map<unknown, Told>();
   #calls = 0;
+  #textLength = 0;
 
   constructor(to: AnswerListener) {
     this.#to = to;
@@ -52,8 +56,13 @@ export class ItemTeller {
         // The parts of a summary are paragraphs.
         if (this.#told.get(place)?.hasPieces) this.#to.reasoning('\n\n');
         return;
+      case 'response.content_part.added': {
+        const told = this.#toldAt(place);
+        if (told !== undefined) told.start = this.#textLength;
+        return;
+      }
       case 'response.output_text.annotation.added':
-        this.#cite(message.annotation);
+        this.#cite(message.annotation, this.#told.get(place)?.start ?? 0);
         return;
       default:
         if (isText(delta)) this.#takeDelta(type, place, delta);
@@ -67,6 +76,7 @@ export class ItemTeller {
     told.isDone = true;
     if (item.type === 'message') this.#tellMessage(item, told);
     if (item.type === 'reasoning') this.#tellReasoning(item, told);
+    if (item.type === 'image_generation_call') this.#tellImage(item);
     if (told.call !== undefined && !told.hasPieces) {
       this.#to.toolArguments(told.call, isText(item.arguments) ? item.arguments : '{}');
     }
@@ -86,7 +96,12 @@ export class ItemTeller {
   #toldAt(place: unknown): Told | undefined {
     const known = this.#told.get(place);
     if (known !== undefined || this.isFull) return known;
-    const told: Told = { call: undefined, hasPieces: false, isDone: false };
+    const told: Told = {
+      call: undefined,
+      hasPieces: false,
+      isDone: false,
+      start: this.#textLength,
+    };
     this.#told.set(place, told);
     return told;
   }
@@ -96,7 +111,7 @@ export class ItemTeller {
     if (told === undefined || told.isDone) return;
     switch (type) {
       case 'response.output_text.delta':
-        this.#to.text(delta);
+        this.#tellText(delta);
         break;
       case 'response.refusal.delta':
         this.#to.refusal(delta);
@@ -119,10 +134,22 @@ export class ItemTeller {
   #tellMessage({ content }: Record<string, unknown>, told: Told): void {
     for (const part of Array.isArray(content) ? content : []) {
       if (!isObject(part) || told.hasPieces) continue;
-      if (isText(part.text)) this.#to.text(part.text);
+      const start = this.#textLength;
+      if (isText(part.text)) this.#tellText(part.text);
       if (isText(part.refusal)) this.#to.refusal(part.refusal);
-      for (const note of Array.isArray(part.annotations) ? part.annotations : []) this.#cite(note);
+      const notes = Array.isArray(part.annotations) ? part.annotations : [];
+      for (const note of notes) this.#cite(note, start);
     }
+  }
+
+  #tellText(text: string): void {
+    this.#textLength += text.length;
+    this.#to.text(text);
+  }
+
+  /** A picture by the provider's own tool; its drafts come in events that nobody here hears. */
+  #tellImage({ result, output_format: format }: Record<string, unknown>): void {
+    if (isText(result)) this.#to.image(imageTypes.get(format) ?? 'image/png', result);
   }
 
   #tellReasoning(item: Record<string, unknown>, told: Told): void {
@@ -135,7 +162,8 @@ export class ItemTeller {
     this.#to.reasoningSignature(markSignature('responses', `${id}:${encrypted}`));
   }
 
-  #cite(annotation: unknown): void {
+  /** `from` is where the text begins that the places of the source are counted in. */
+  #cite(annotation: unknown, from: number): void {
     if (!isObject(annotation) || !isText(annotation.url)) return;
     const { url, title, start_index: start, end_index: end } = annotation;
     const hasRange = typeof start === 'number' && typeof end === 'number';
@@ -143,7 +171,7 @@ export class ItemTeller {
       url,
       title: isText(title) ? title : '',
       quote: '',
-      range: hasRange ? { start, end } : null,
+      range: hasRange ? { start: from + start, end: from + end } : null,
     });
   }
 }

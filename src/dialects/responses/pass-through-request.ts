@@ -2,21 +2,17 @@
 import { keepCachesApart } from '../cache-names.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { type Edits, editBody } from '../edit-body.ts';
+import { ourWords } from '../our-words.ts';
 import { outputLimit } from '../output-limit.ts';
 import { mendInput } from './mend-input.ts';
 import type { ResponsesRequest } from './request.ts';
-import type { ResponsesBody } from './request-schema.ts';
+import { encryptedThoughts, type ResponsesBody } from './request-schema.ts';
 import { outputTokensMin } from './write.ts';
-
-/** Words between the client and us; no upstream knows them. */
-const ours = ['models', 'provider', 'route', 'skills', 'plugins'];
-
-const thoughts = 'reasoning.encrypted_content';
 
 export function passResponse(request: ResponsesRequest, target: Target): UpstreamRequest {
   const body: ResponsesBody & Record<string, unknown> = request.body;
   const edits: Edits = { model: target.upstreamModel };
-  for (const name of ours) if (name in body) edits[name] = undefined;
+  for (const name of ourWords) if (name in body) edits[name] = undefined;
   limitOutput(body, target, edits);
   // What nobody keeps here must not be kept there either.
   if (body.store !== false) edits.store = false;
@@ -54,10 +50,10 @@ function limitOutput(body: ResponsesBody, target: Target, edits: Edits): void {
 function askForThoughts(body: ResponsesBody, { thinking }: Target, edits: Edits): void {
   const include = body.include ?? [];
   if (thinking === null) {
-    const rest = include.filter((name) => name !== thoughts);
+    const rest = include.filter((name) => name !== encryptedThoughts);
     if (rest.length < include.length) edits.include = rest.length > 0 ? rest : undefined;
-  } else if (!include.includes(thoughts)) {
-    edits.include = [...include, thoughts];
+  } else if (!include.includes(encryptedThoughts)) {
+    edits.include = [...include, encryptedThoughts];
   }
 }
 

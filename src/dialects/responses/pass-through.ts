@@ -65,6 +65,10 @@ export class ResponsesPassThrough implements StreamRelay {
     return this.#last !== undefined;
   }
 
+  get ended(): boolean {
+    return this.#ended;
+  }
+
   push({ event, data }: SseMessage): string {
     // Nothing follows from OpenAI; some servers add OpenAI's older terminator.
     if (this.#ended || data.startsWith('[DONE]')) return '';

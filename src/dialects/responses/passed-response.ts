@@ -1,6 +1,6 @@
 /** What is read on the side of a response that passes through, and what is exchanged in it. */
 import { outputItemsMax } from '../../core/bounds.ts';
-import { isObject } from '../../core/json.ts';
+import { isObject, lengthOf } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
 import { renameModel } from '../anthropic/answer-words.ts';
 import type { ReplyClosing, ReplyIdentity } from '../dialect.ts';
@@ -8,10 +8,6 @@ import { type Echo, responseId, writeUsage } from './response-object.ts';
 import { readUsage } from './usage.ts';
 
 type Fields = Record<string, unknown>;
-
-function lengthOf(value: unknown): number {
-  return typeof value === 'string' ? value.length : 0;
-}
 
 /** Characters that a client receives, each counted once: what a cut answer is billed by. */
 export class PassedOutput {

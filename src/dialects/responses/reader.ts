@@ -21,6 +21,10 @@ export class ResponsesReader implements StreamReader {
     return this.#finished;
   }
 
+  get ended(): boolean {
+    return this.#finished;
+  }
+
   push({ event, data }: SseMessage): UpstreamFailure | undefined {
     // Nothing follows from OpenAI; some servers add OpenAI's older terminator.
     if (this.#finished || data.startsWith('[DONE]')) return undefined;

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { efforts } from '../../core/dialogue.ts';
-import { oneOf, optional, outputLimit, routingFields } from '../openai/chat-schema.ts';
+import { oneOf, optional } from '../../core/schema-builders.ts';
+import { outputLimit, routingFields } from '../openai/chat-schema.ts';
 import { pluginSchema, skillNames } from '../search-wish.ts';
 
 /**
@@ -35,6 +36,9 @@ const toolChoiceSchema = Type.Union([
 ]);
 
 const label = optional(Type.String({ maxLength: 1000 }));
+
+/** What to `include` so that a model's thoughts come back sealed, to be sent along next time. */
+export const encryptedThoughts = 'reasoning.encrypted_content';
 
 export const responsesSchema = Type.Object({
   ...routingFields,

@@ -1,12 +1,13 @@
 import { Compile } from 'typebox/compile';
 import type { ChatAsk, ImageInput, ModelNeeds, SearchWish } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
+import { misfit } from '../../core/misfit.ts';
 import type { Source } from '../edit-body.ts';
 import { readChain, readPreferences } from '../openai/chat-request.ts';
 import { readSearchWish } from '../search-wish.ts';
-import { type AnyPart, checkItems, isKnownPart, misfit, partsOf } from './input-items.ts';
+import { type AnyPart, checkItems, isKnownPart, partsOf } from './input-items.ts';
 import { type ResponsesBody, responsesSchema } from './request-schema.ts';
-import { checkTools, hasOwnTools, searchesIn } from './tool-forms.ts';
+import { checkTools, hasOwnTools, searchesIn, toolLists } from './tool-forms.ts';
 
 const validator = Compile(responsesSchema);
 
@@ -26,10 +27,10 @@ export function readResponsesRequest(
   tenantId: string | null = null,
 ): ResponsesRequest {
   refuseState(value);
-  if (!validator.Check(value)) throw misfit(responsesSchema, value, '');
+  if (!validator.Check(value)) throw misfit(responsesSchema, value);
   const models = readChain(value);
   if (typeof value.input !== 'string') checkItems(value.input);
-  checkTools(value.tools ?? []);
+  for (const { tools, path } of toolLists(value)) checkTools(tools, path);
   const parts = allParts(value);
   const ask: ChatAsk = {
     operation: 'chat',

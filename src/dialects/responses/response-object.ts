@@ -33,6 +33,7 @@ export const inProgress: Outcome = {
 
 const incompleteReasons: Partial<Record<FinishReason, string>> = {
   length: 'max_output_tokens',
+  context: 'max_output_tokens',
   content_filter: 'content_filter',
 };
 

@@ -6,11 +6,11 @@ import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Tool } from '../../core/dialogue.ts';
 import { isObject } from '../../core/json.ts';
+import { misfit } from '../../core/misfit.ts';
+import { oneOf, optional } from '../../core/schema-builders.ts';
 import type { ForeignNames } from '../anthropic/foreign-names.ts';
 import { parseExact } from '../exact-json.ts';
-import { oneOf, optional } from '../openai/chat-schema.ts';
-import { isSearchTool, searchToolSchema } from '../search-wish.ts';
-import { misfit } from './input-items.ts';
+import { domains, isSearchTool, searchToolSchema } from '../search-wish.ts';
 import { anyTyped, type ResponsesBody } from './request-schema.ts';
 
 const name = Type.String({ pattern: '^[A-Za-z0-9_.:-]{1,128}$', expected: 'a name for a tool' });
@@ -41,11 +41,15 @@ const namespaceTool = Type.Object({
   description,
   tools: Type.Array(anyTyped, { maxItems: 1024 }),
 });
-const domains = optional(Type.Array(Type.String({ maxLength: 300 }), { maxItems: 100 }));
 const searchTool = Type.Object({
   ...searchToolSchema.properties,
   filters: optional(Type.Object({ allowed_domains: domains })),
   external_web_access: optional(Type.Boolean()),
+});
+/** Where Codex puts the tools for OpenAI's newest models. */
+const addedTools = Type.Object({
+  type: Type.Literal('additional_tools'),
+  tools: Type.Array(anyTyped, { maxItems: 1024 }),
 });
 type FunctionTool = Static<typeof functionTool>;
 type CustomTool = Static<typeof customTool>;
@@ -56,11 +60,12 @@ const isFunction = Compile(functionTool);
 const isCustom = Compile(customTool);
 const isNamespace = Compile(namespaceTool);
 const isSearch = Compile(searchTool);
+const isAdded = Compile(addedTools);
 
 type AnyTool = Static<typeof anyTyped>;
 
 /** Throws at the first tool that is not what its type says. */
-export function checkTools(tools: readonly AnyTool[], path = 'tools'): void {
+export function checkTools(tools: readonly AnyTool[], path: string): void {
   for (const [at, tool] of tools.entries()) {
     const place = `${path}[${at}]`;
     if (typeof tool.type !== 'string') {
@@ -77,9 +82,26 @@ export function checkTools(tools: readonly AnyTool[], path = 'tools'): void {
   }
 }
 
+type WithTools = Partial<Pick<ResponsesBody, 'tools' | 'input'>>;
+
+interface ToolList {
+  readonly tools: readonly AnyTool[];
+  readonly path: string;
+}
+
+/** The lists of tools in a request: its own, and those that items of its input add. */
+export function toolLists({ tools, input }: WithTools): readonly ToolList[] {
+  const items = typeof input === 'string' ? [] : (input ?? []);
+  const added = items.flatMap((item, at): readonly ToolList[] =>
+    isAdded.Check(item) ? [{ tools: item.tools, path: `input[${at}].tools` }] : [],
+  );
+  return [{ tools: tools ?? [], path: 'tools' }, ...added];
+}
+
 /** The tools that the client runs, as opposed to those that are the provider's own. */
-export function hasOwnTools({ tools }: ResponsesBody): boolean {
-  return (tools ?? []).some(({ type }) => ['function', 'custom', 'namespace'].includes(type ?? ''));
+export function hasOwnTools(body: ResponsesBody): boolean {
+  const own = ['function', 'custom', 'namespace'];
+  return toolLists(body).some(({ tools }) => tools.some(({ type }) => own.includes(type ?? '')));
 }
 
 /**
@@ -110,9 +132,11 @@ export class ToolForms {
   readonly tools: Tool[] = [];
   readonly #forms = new Map<string, ToolForm>();
 
-  constructor({ tools }: Pick<ResponsesBody, 'tools'>, foreign?: ForeignNames) {
-    for (const [at, tool] of (tools ?? []).entries()) {
-      this.#add(tool, `tools[${at}]`, undefined, foreign);
+  constructor(body: WithTools, foreign?: ForeignNames) {
+    for (const { tools, path } of toolLists(body)) {
+      for (const [at, tool] of tools.entries()) {
+        this.#add(tool, `${path}[${at}]`, undefined, foreign);
+      }
     }
   }
 

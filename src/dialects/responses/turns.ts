@@ -89,6 +89,8 @@ class TurnBuilder {
 }
 
 function readItem(item: AnyItem, turns: TurnBuilder, foreign: ForeignNames): void {
+  // Read with the other tools.
+  if (item.type === 'additional_tools') return;
   if (!isKnownItem(item)) foreign.add(`input.${typeOf(item)}`);
   else if (isMessage(item)) readMessage(item, turns, foreign);
   else if (isResult(item)) turns.result(readResult(item, foreign));

@@ -5,6 +5,7 @@ import { effortOf } from '../effort.ts';
 import { hasCacheMarks, leaveOut } from '../leave-out.ts';
 import { outputLimit } from '../output-limit.ts';
 import { writeItems } from './items.ts';
+import { encryptedThoughts } from './request-schema.ts';
 
 /** What this endpoint has no words for, or answers in ways that our words cannot tell. */
 const unspoken = [
@@ -42,7 +43,7 @@ export function writeRequest(dialogue: Dialogue, target: Target): UpstreamReques
     stream: kept.stream ? true : undefined,
     store: false,
     // Refused by models that do not think.
-    include: target.thinking === null ? undefined : ['reasoning.encrypted_content'],
+    include: target.thinking === null ? undefined : [encryptedThoughts],
   };
   return {
     path: '/responses',

@@ -1,9 +1,8 @@
 import { skillsKeptMax, skillsPerRequestMax } from '../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
+import { KeptReads } from '../../core/kept-reads.ts';
 import { nearest } from '../../core/nearest.ts';
 import { isSkillName, type Skill, type SkillBook, skillsAway } from './skill.ts';
-
-type Known = Skill | Promise<Skill | undefined>;
 
 /**
  * The skills that requests ask for, ready in memory. `forget()` empties it when the directory's
@@ -12,7 +11,7 @@ type Known = Skill | Promise<Skill | undefined>;
 export class SkillShelf {
   readonly #book: Pick<SkillBook, 'get' | 'list'>;
   readonly #builtIn: ReadonlyMap<string, Skill>;
-  readonly #known = new Map<string, Known>();
+  readonly #known = new KeptReads<Skill | undefined>(skillsKeptMax);
 
   constructor(book: Pick<SkillBook, 'get' | 'list'>, builtIn: ReadonlyMap<string, Skill>) {
     this.#book = book;
@@ -37,27 +36,13 @@ export class SkillShelf {
 
   /** Drops everything remembered; the next request for each skill asks the store. */
   forget(): void {
-    this.#known.clear();
+    this.#known.forget();
   }
 
-  #find(tenantId: string, name: string): Known | undefined {
+  #find(tenantId: string, name: string): Skill | Promise<Skill | undefined> | undefined {
     if (!isSkillName(name)) return undefined;
     const key = `${tenantId} ${name}`;
-    const known = this.#known.get(key);
-    if (known !== undefined) return known;
-    // The promise itself is kept, so that a burst of requests asks the store once.
-    const reading = this.#read(tenantId, name);
-    const oldest = this.#known.size >= skillsKeptMax ? this.#known.keys().next().value : undefined;
-    if (oldest !== undefined) this.#known.delete(oldest);
-    this.#known.set(key, reading);
-    const settle = (found: Skill | undefined) => {
-      // After a `forget()` meanwhile, this older answer must not come back.
-      if (this.#known.get(key) !== reading) return;
-      if (found) this.#known.set(key, found);
-      else this.#known.delete(key);
-    };
-    reading.then(settle, () => settle(undefined));
-    return reading;
+    return this.#known.get(key) ?? this.#known.keep(key, this.#read(tenantId, name));
   }
 
   async #read(tenantId: string, name: string): Promise<Skill | undefined> {

@@ -40,7 +40,7 @@ export function countWords(text: string): number {
   return text.match(/\S+/g)?.length ?? 0;
 }
 
-export function endpointOf(path: string): Endpoint {
+function endpointOf(path: string): Endpoint {
   const [plain = ''] = path.split('?');
   if (plain.endsWith('/chat/completions')) return 'openai-chat';
   if (plain.endsWith('/messages')) return 'anthropic-messages';

@@ -1,0 +1,130 @@
+import type { Ask, OperationName } from './core/ask.ts';
+import type { Caller } from './core/caller.ts';
+import type { GatewayError } from './core/errors.ts';
+import { completionId } from './core/ids.ts';
+import type { Recording } from './core/recording.ts';
+import type { Measured } from './core/usage.ts';
+import type {
+  ClientWords,
+  ReplyFacts,
+  ReplyIdentity,
+  ReplyRelay,
+  StreamIdentity,
+} from './dialects/dialect.ts';
+import type { Hold } from './ledger/hold.ts';
+import type { CostBounds } from './meter/bound.ts';
+import type { Offer } from './route/catalogue.ts';
+import type { AttemptResult } from './upstream/attempt.ts';
+import type { BytesAnswer } from './upstream/bytes.ts';
+import type { Opened, TrailEntry } from './upstream/fallback.ts';
+import type { Link } from './upstream/link.ts';
+import type { Stream } from './upstream/patience.ts';
+import type { StreamEnd } from './upstream/relay.ts';
+import type { Tape } from './upstream/tape.ts';
+
+/** One request on its way through. */
+export interface Call {
+  readonly requestId: string;
+  readonly caller: Caller;
+  /** Aborts when the client leaves. */
+  readonly client: AbortSignal;
+  /** Epoch milliseconds, for people. */
+  readonly receivedAt: number;
+  /** On the monotonic clock, for durations. */
+  readonly startedAt: number;
+  /** The client's own trace, to be gone on with. */
+  readonly traceparent?: string | null;
+  /** What its answer will carry: the steps write into them. */
+  readonly headers: Record<string, string>;
+  /** Every attempt made for it, as they are made. */
+  readonly trail: TrailEntry[];
+  readonly operation: OperationName;
+  /** What its body calls the model, known before anybody knows whether the body is sound. */
+  readonly modelNamed: string;
+  /** Known once the body was read and found sound. */
+  errand: Errand | undefined;
+  /** Gives its place among the tenant's running requests back, once it has one. */
+  leave: (() => void) | undefined;
+  /** Credits set aside for it, once they are. */
+  hold: Hold | undefined;
+  /** Whether an earlier answer will do, and whether this one may be given again. */
+  readonly wishes: RecallWishes;
+  /** Set while somebody wants to hear its answer again. */
+  memory: Memory | undefined;
+}
+
+/** Headers by which a client speaks about repetitions. */
+export interface RecallWishes {
+  readonly cacheControl: string | null;
+  readonly idempotencyKey: string | null;
+}
+
+/** Listens to an answer, and is told how it ended. */
+export interface Memory {
+  readonly tape: Tape;
+  keep(): Promise<void>;
+  abandon(): Promise<void>;
+}
+
+/**
+ * One request as its client worded it: all that differs between chat, embeddings, speech,
+ * transcription and images. The steps of the story know nothing else of a request.
+ */
+export interface Errand {
+  readonly ask: Ask;
+  /** What it may cost. */
+  readonly bounds: CostBounds;
+  /** Names of the instructions that were added to it. */
+  readonly skills?: readonly string[];
+  /** What a client hears of a stream apart from the answer; left out where there are no streams. */
+  readonly words?: ClientWords;
+  /** Why an offer cannot serve it, in words that follow its model's name; null when it can. */
+  misfit(offer: Offer): string | null;
+  /** Those of the plan that what it carries is fit for; throws when none is left. */
+  refine(plan: readonly Offer[]): readonly Offer[];
+  /** One try at one offer. */
+  tryAt(offer: Offer, link: Link): Promise<AttemptResult>;
+  /** What an answer used. */
+  measure(facts: ReplyFacts, how: StreamEnd['how']): Measured;
+  /** What makes another request the same one; left out where no answer is ever given again. */
+  sameness?(): Sameness;
+  /** An earlier answer as if it came now; undefined when it cannot be given in this form. */
+  replay?(recording: Recording, identity: ReplyIdentity): ReplyRelay | undefined;
+}
+
+/** What the client gets: a whole body, or words or bytes as they come. */
+export type Answer = string | Stream | BytesAnswer;
+
+export interface Sameness {
+  /** Everything that decides the answer. */
+  wording(): unknown;
+  /** The same request surely gets the same answer, so that nobody need ask for the cache. */
+  readonly isRepeatable: boolean;
+}
+
+/** An answer of before, ready to be given again. */
+export interface Recalled {
+  readonly recording: Recording;
+  readonly relay: ReplyRelay;
+}
+
+/** How a request ended. Exactly one of these is settled for each request. */
+export type Ending =
+  | { readonly how: 'refused'; readonly error: GatewayError }
+  | {
+      readonly how: 'recalled';
+      readonly recording: Recording;
+      readonly facts: ReplyFacts;
+      readonly error: null;
+    }
+  | {
+      readonly how: StreamEnd['how'];
+      readonly opened: Opened;
+      readonly facts: ReplyFacts;
+      readonly error: GatewayError | null;
+    };
+
+/** Under which names the client sees an answer; the upstream's own never appear. */
+export function identityOf({ requestId, receivedAt }: Call, model: string): StreamIdentity {
+  return { id: completionId(requestId), model, created: Math.floor(receivedAt / 1000) };
+}

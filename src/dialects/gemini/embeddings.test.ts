@@ -1,0 +1,20 @@
+import { describe, expect, test } from 'bun:test';
+import { geminiEmbeddings } from './embeddings.ts';
+
+const read = (usageMetadata: unknown) =>
+  geminiEmbeddings.read(JSON.stringify({ embeddings: [{ values: [0.25, -1] }], usageMetadata }));
+
+describe('a batch of embeddings', () => {
+  test('costs what a model that counts has counted', () => {
+    const promptTokenDetails = [{ modality: 'TEXT', tokenCount: 7 }];
+    expect(read({ promptTokenCount: 7, promptTokenDetails })).toEqual({
+      vectors: [[0.25, -1]],
+      promptTokens: 7,
+    });
+  });
+
+  test.each([undefined, null, {}, { promptTokenCount: 0 }, { promptTokenCount: -1 }, 'x'])(
+    'is not counted by %p',
+    (usage) => expect(read(usage)).toMatchObject({ promptTokens: null }),
+  );
+});

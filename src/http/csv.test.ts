@@ -1,0 +1,69 @@
+import { expect, test } from 'bun:test';
+import { csvReply } from './csv.ts';
+import type { Exchange } from './exchange.ts';
+
+const exchange = { headers: {} } as Exchange;
+const piecesEach = 20;
+
+test('downloads take turns, and others get theirs between any two pieces', async () => {
+  let making = 0;
+  let makingMax = 0;
+  let turn = 0;
+  const turns: number[] = [];
+  // Always ready to go on, as a store is that another thread reads.
+  async function* pieces(name: string): AsyncGenerator<string> {
+    for (let i = 0; i < piecesEach; i++) {
+      makingMax = Math.max(makingMax, ++making);
+      await Promise.resolve();
+      making -= 1;
+      turns.push(turn);
+      yield `${name}${i}\r\n`;
+    }
+  }
+  let goesOn = true;
+  const count = () => {
+    turn += 1;
+    if (goesOn) setImmediate(count);
+  };
+  setImmediate(count);
+  const texts = await Promise.all(
+    ['a', 'b', 'c'].map(async (name) => (await csvReply(exchange, 'x.csv', pieces(name))).text()),
+  );
+  goesOn = false;
+  const whole = (name: string) =>
+    Array.from({ length: piecesEach }, (_, i) => `${name}${i}\r\n`).join('');
+  expect(texts).toEqual(['a', 'b', 'c'].map(whole));
+  expect(makingMax).toBe(1);
+  expect(new Set(turns).size).toBe(3 * piecesEach);
+});
+
+test('a download that fails cuts its own connection and nobody else’s', async () => {
+  async function* failing(): AsyncGenerator<string> {
+    yield 'one\r\n';
+    throw new Error('the store went away');
+  }
+  async function* good(): AsyncGenerator<string> {
+    yield 'one\r\n';
+    yield 'two\r\n';
+  }
+  const torn = (await csvReply(exchange, 'x.csv', failing())).text();
+  const whole = (await csvReply(exchange, 'x.csv', good())).text();
+  expect(await torn.catch((thrown: Error) => thrown.message)).toBe('the store went away');
+  expect(await whole).toBe('one\r\ntwo\r\n');
+});
+
+test('a reader who leaves ends what was being read', async () => {
+  let ended = false;
+  async function* pieces(): AsyncGenerator<string> {
+    try {
+      for (;;) yield 'more\r\n';
+    } finally {
+      ended = true;
+    }
+  }
+  const { body } = await csvReply(exchange, 'x.csv', pieces());
+  const reader = body?.getReader();
+  await reader?.read();
+  await reader?.cancel();
+  expect(ended).toBe(true);
+});

@@ -1,0 +1,126 @@
+import { Type } from 'typebox';
+import { creditChangeSchema } from '../../auth/manage-credits.ts';
+import { newTenantSchema, tenantChangeSchema } from '../../auth/manage-tenants.ts';
+import { nullable } from '../../core/schema-builders.ts';
+import { offsetQuery } from '../query.ts';
+import { count, credits, data, type RouteDoc, record, text, time, words } from './doc.ts';
+import { issuedKey, newKeyBody } from './keys.ts';
+import { circuit } from './models.ts';
+
+/** What the operator does. */
+
+export const wallet = record('Wallet', {
+  total: credits('Granted and not yet spent.'),
+  held: credits('Set aside for running requests.'),
+  available: credits(),
+});
+
+const tenant = record('Tenant', {
+  id: text(),
+  name: text(),
+  disabled: Type.Boolean(),
+  requests_per_minute: nullable(count()),
+  concurrent_requests: nullable(count()),
+  created_at: time(),
+  updated_at: time(),
+  credits: wallet,
+});
+
+const entry = record('CreditEntry', {
+  id: count(),
+  tenant_id: text(),
+  type: text(),
+  amount: credits(),
+  balance: credits('After it.'),
+  note: text(),
+  created_at: time(),
+});
+
+const overview = record('Overview', {
+  tenants: count(),
+  keys: count(),
+  credits: wallet,
+  version: text(),
+  uptime_seconds: count(),
+  database: words('sqlite', 'postgres'),
+});
+
+const providerState = record('ProviderState', {
+  name: text(),
+  dialect: text(),
+  circuit,
+  endpoints: Type.Array(
+    Type.Object({
+      model: text(),
+      upstream_model: text(),
+      priority: count(),
+      circuit,
+      failures_in_a_row: count(),
+      first_byte_ms: nullable(Type.Number()),
+      tokens_per_second: nullable(Type.Number()),
+    }),
+  ),
+});
+
+const id = { id: 'The id of a tenant.' };
+const closed = { additionalProperties: false };
+
+export const adminDocs = {
+  createTenant: {
+    summary: 'Create a tenant',
+    body: Type.Object(newTenantSchema.properties, { title: 'NewTenant', ...closed }),
+    example: { id: 'acme', name: 'Acme' },
+    answers: { 201: data(tenant) },
+  },
+  listTenants: {
+    summary: 'List tenants',
+    query: offsetQuery,
+    answers: { 200: data(Type.Array(tenant)) },
+  },
+  showTenant: { summary: 'Look at a tenant', path: id, answers: { 200: data(tenant) } },
+  changeTenant: {
+    summary: 'Change a tenant',
+    path: id,
+    body: Type.Object(tenantChangeSchema.properties, { title: 'TenantChange', ...closed }),
+    example: { disabled: true },
+    answers: { 200: data(tenant) },
+  },
+  changeCredits: {
+    summary: 'Grant or correct credits',
+    details: 'Repeating one with the same `idempotency_key` books nothing and answers 200.',
+    path: id,
+    body: Type.Object(creditChangeSchema.properties, { title: 'CreditChange', ...closed }),
+    example: { amount: 1_000_000, note: 'Invoice 17', idempotency_key: 'invoice-17' },
+    answers: { 200: data(entry), 201: data(entry) },
+  },
+  listCredits: {
+    summary: 'Look at credits and what changed them',
+    path: id,
+    query: offsetQuery,
+    answers: {
+      200: data(Type.Object({ ...wallet.properties, entries: Type.Array(entry) }, closed)),
+    },
+  },
+  createKey: {
+    summary: 'Create a key for a tenant',
+    path: id,
+    body: newKeyBody,
+    example: { name: 'first key', management: true },
+    answers: { 201: issuedKey },
+  },
+  overview: { summary: 'The installation at a glance', answers: { 200: data(overview) } },
+  providers: {
+    summary: 'How providers are doing',
+    details: 'In the process that answers.',
+    answers: { 200: data(Type.Array(providerState)) },
+  },
+  books: {
+    summary: 'How far the books are behind',
+    details: 'In the process that answers.',
+    answers: {
+      200: data(
+        record('Backlog', { running: count(), waiting: count(), journal_bytes: count('On disk.') }),
+      ),
+    },
+  },
+} satisfies Record<string, RouteDoc>;

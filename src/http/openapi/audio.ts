@@ -1,0 +1,60 @@
+import { Type } from 'typebox';
+import { speechSchema } from '../../dialects/openai/speech-request.ts';
+import { transcriptionSchema } from '../../dialects/openai/transcription-request.ts';
+import { speechTypes } from '../../dialects/speech-wish.ts';
+import { type RouteDoc, text } from './doc.ts';
+
+const bytes = Type.String({ format: 'binary' });
+const { stream: _stream, ...fields } = transcriptionSchema.properties;
+
+const transcript = Type.Object(
+  {
+    text: text('What was said.'),
+    duration: Type.Optional(
+      Type.Number({ description: 'Seconds of audio, if the provider tells; they are charged.' }),
+    ),
+    task: Type.Optional(text('With `verbose_json`.')),
+    language: Type.Optional(text('With `verbose_json`.')),
+    segments: Type.Optional(Type.Array(Type.Object({}), { description: 'With `verbose_json`.' })),
+    words: Type.Optional(Type.Array(Type.Object({}), { description: 'With `verbose_json`.' })),
+  },
+  { title: 'Transcript' },
+);
+
+export const audioDocs = {
+  speak: {
+    summary: 'Speak a text',
+    details:
+      'The audio comes as it is made. Texts of up to 4096 characters, with some providers 1000 ' +
+      'bytes; POST /v1/jobs takes longer ones.',
+    body: Type.Object(speechSchema.properties, { title: 'SpeechRequest' }),
+    example: { model: 'demo/speech', input: 'Good morning!', voice: 'alloy' },
+    answers: {
+      200: { types: Object.fromEntries(Object.values(speechTypes).map((type) => [type, bytes])) },
+    },
+  },
+  transcribe: {
+    summary: 'Write down a recording',
+    details:
+      'A file of up to 25 MB: flac, mp3, mp4, mpeg, mpga, m4a, ogg, wav or webm. Its first bytes ' +
+      'decide what it is.',
+    body: {
+      types: {
+        'multipart/form-data': Type.Object(
+          { ...fields, file: bytes },
+          { title: 'TranscriptionRequest' },
+        ),
+      },
+    },
+    example: { model: 'demo/transcribe', file: '(the file)' },
+    answers: {
+      200: {
+        types: {
+          'application/json': transcript,
+          'text/plain': text('With `text` and `srt`.'),
+          'text/vtt': text('With `vtt`.'),
+        },
+      },
+    },
+  },
+} satisfies Record<string, RouteDoc>;

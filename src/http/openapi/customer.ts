@@ -1,0 +1,159 @@
+import { Type } from 'typebox';
+import { nullable } from '../../core/schema-builders.ts';
+import {
+  datesQuery,
+  groupBySchema,
+  keyQuery,
+  logPageQuery,
+  logQuery,
+  monthsSchema,
+} from '../customer-query.ts';
+import { offsetSchema } from '../query.ts';
+import { analytics } from './analytics.ts';
+import { creditsRecord } from './credits.ts';
+import { count, credits, csv, data, type RouteDoc, record, text, time, words } from './doc.ts';
+
+/** What a tenant reads of its own requests and credits. */
+
+const breakdown = record('CostBreakdown', {
+  model_charge: credits('For shared capacity.'),
+  byok_platform_fee: credits('On calls with an own account.'),
+  managed_tool_fee: credits('Web search and the like.'),
+  agent_runtime_fee: credits(),
+  total_charge: credits(),
+});
+
+const outcome = words('success', 'error');
+const trafficMode = words('shared', 'byok');
+
+const log = record('LogRow', {
+  id: text(),
+  request_id: text(),
+  model: text('As it was asked for.'),
+  provider: text('Empty when nobody answered.'),
+  status: outcome,
+  traffic_mode: trafficMode,
+  tokens: Type.Object({ prompt: count(), completion: count(), total: count() }),
+  cost: credits(),
+  cost_breakdown: breakdown,
+  skills_used: Type.Array(Type.String()),
+  billing_note: nullable(text()),
+  latency_ms: count(),
+  created_at: time(),
+});
+
+const logPage = Type.Object({
+  logs: Type.Array(log),
+  pagination: Type.Object({
+    total: count(),
+    limit: count(),
+    offset: count(),
+    has_more: Type.Boolean(),
+  }),
+});
+
+const receipt = Type.Object(
+  {
+    request_id: text(),
+    api_key_id: text(),
+    operation: text(),
+    model: text('As it was asked for.'),
+    answered_by: Type.Object({ model: nullable(text()), provider: nullable(text()) }),
+    status: outcome,
+    error: nullable(text()),
+    traffic_mode: trafficMode,
+    cost: credits(),
+    cost_breakdown: breakdown,
+    billing_note: nullable(text()),
+    finish_reason: nullable(text()),
+    streamed: Type.Boolean(),
+    cancelled: Type.Boolean(),
+    cache_hit: Type.Boolean(),
+    first_byte_ms: nullable(Type.Number()),
+    latency_ms: count(),
+    created_at: time(),
+  },
+  { title: 'Receipt', description: 'Every number that the charge was made of.' },
+);
+
+const month = record('StatementMonth', {
+  month: text('YYYY-MM.'),
+  opening_balance: credits(),
+  granted: credits(),
+  corrected: credits(),
+  charged: credits(),
+  closing_balance: credits(),
+});
+
+const generation = record('Generation', {
+  id: text(),
+  model: text(),
+  provider_name: text(),
+  created_at: time(),
+  tokens_prompt: count(),
+  tokens_completion: count(),
+  latency: count('Milliseconds to the first byte.'),
+  generation_time: count('Milliseconds.'),
+  finish_reason: text(),
+  total_cost: credits(),
+  usage: credits('The same.'),
+  streamed: Type.Boolean(),
+  cancelled: Type.Boolean(),
+  native_tokens_prompt: nullable(count()),
+  native_tokens_completion: nullable(count()),
+});
+
+const monthQuery = {
+  month: Type.String({
+    pattern: '^\\d{4}-\\d{2}$',
+    description: 'YYYY-MM in UTC; the running month unless given.',
+  }),
+};
+
+export const customerDocs = {
+  logs: {
+    summary: 'List requests',
+    details: 'Newest first.',
+    query: { ...logPageQuery, offset: offsetSchema },
+    answers: { 200: logPage },
+  },
+  logsCsv: { summary: 'Export requests', query: logQuery, answers: { 200: csv } },
+  analytics: {
+    summary: 'Sum up requests and spending',
+    query: { ...datesQuery, ...keyQuery, group_by: groupBySchema },
+    answers: { 200: analytics },
+  },
+  analyticsCsv: {
+    summary: 'Export sums by day, model, provider, mode and key',
+    query: { ...datesQuery, ...keyQuery },
+    answers: { 200: csv },
+  },
+  statementCsv: {
+    summary: 'Export the statement of a month',
+    query: monthQuery,
+    answers: { 200: csv },
+  },
+  credits: { summary: 'Look at balance, month and quotas', answers: { 200: creditsRecord } },
+  totals: {
+    summary: 'Everything granted and everything spent',
+    answers: {
+      200: data(record('CreditTotals', { total_credits: credits(), total_usage: credits() })),
+    },
+  },
+  receipt: {
+    summary: 'Look at one request in full',
+    path: { id: 'The `x-request-id` of the request.' },
+    answers: { 200: data(receipt) },
+  },
+  statements: {
+    summary: 'List the statement month by month',
+    query: { months: monthsSchema },
+    answers: { 200: data(Type.Array(month)) },
+  },
+  generation: {
+    summary: 'What became of a request',
+    query: { id: text('The `x-request-id`, or the id inside a chat completion.') },
+    queryRequired: ['id'],
+    answers: { 200: data(generation) },
+  },
+} satisfies Record<string, RouteDoc>;

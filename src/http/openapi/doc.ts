@@ -1,0 +1,61 @@
+import { type TProperties, type TSchema, Type } from 'typebox';
+
+/**
+ * What the reference says about a route. A schema with a `title` is written once, under that name;
+ * bodies are the very schemas that validate.
+ */
+export interface RouteDoc {
+  /** A few words, as a heading. */
+  readonly summary: string;
+  /** Sentences for whoever reads on. */
+  readonly details?: string;
+  /** What the variable parts of the path stand for. */
+  readonly path?: Readonly<Record<string, string>>;
+  /** What may stand behind the question mark. */
+  readonly query?: TProperties;
+  /** Those of them that must be there. */
+  readonly queryRequired?: readonly string[];
+  readonly body?: ContentDoc;
+  /** A body that works, for the example. */
+  readonly example?: unknown;
+  /** By status. */
+  readonly answers: Readonly<Record<number, ContentDoc>>;
+}
+
+/** By content type; a schema alone means JSON. */
+export type ContentDoc = TSchema | { readonly types: Readonly<Record<string, TSchema>> };
+
+/** One place for the words that many records share. */
+export const credits = (description = 'Whole credits.') => Type.Integer({ description });
+export const count = (description?: string) =>
+  Type.Integer({ minimum: 0, ...(description ? { description } : {}) });
+export const text = (description?: string) => Type.String(description ? { description } : {});
+export const time = (description = 'UTC.') => Type.String({ format: 'date-time', description });
+export const words = (...values: readonly string[]) => Type.Enum([...values]);
+
+/** A record of ours: nothing is missing, and nothing is in it that is not written here. */
+export function record<P extends TProperties>(title: string, properties: P, description?: string) {
+  const more = description ? { description } : {};
+  return Type.Object(properties, { title, additionalProperties: false, ...more });
+}
+
+/** Most answers wrap what was asked for. */
+export function data<S extends TSchema>(schema: S) {
+  return Type.Object({ data: schema }, { additionalProperties: false });
+}
+
+export const deleted = Type.Object(
+  { deleted: Type.Literal(true) },
+  { additionalProperties: false },
+);
+
+export const csv: ContentDoc = {
+  types: { 'text/csv': Type.String({ description: 'RFC 4180, with a first row of names.' }) },
+};
+export const page: ContentDoc = { types: { 'text/html': Type.String() } };
+
+export function typesOf(content: ContentDoc): Readonly<Record<string, TSchema>> {
+  return 'types' in content && !('type' in content)
+    ? (content.types as Readonly<Record<string, TSchema>>)
+    : { 'application/json': content as TSchema };
+}

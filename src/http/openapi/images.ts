@@ -1,0 +1,60 @@
+import { Type } from 'typebox';
+import { imagesSchema } from '../../dialects/openai/images-request.ts';
+import { count, type RouteDoc, text } from './doc.ts';
+
+const images = Type.Object(
+  {
+    created: count('Unix seconds.'),
+    model: text('The alias that answered.'),
+    data: Type.Array(
+      Type.Object({
+        b64_json: Type.Optional(text('The picture in base64; a PNG unless asked otherwise.')),
+        url: Type.Optional(text('Where the picture is, if its bytes could not be fetched.')),
+        revised_prompt: Type.Optional(text()),
+      }),
+    ),
+    size: Type.Optional(text()),
+    quality: Type.Optional(text()),
+    background: Type.Optional(text()),
+    output_format: Type.Optional(text('What the bytes are: `png`, `jpeg` or `webp`.')),
+    usage: Type.Object({
+      prompt_tokens: count(),
+      completion_tokens: count(),
+      total_tokens: count(),
+      input_tokens: count('The same as `prompt_tokens`, for OpenAI’s libraries.'),
+      output_tokens: count('The same as `completion_tokens`.'),
+    }),
+  },
+  { title: 'Images' },
+);
+
+const file = (description: string) => Type.String({ format: 'binary', description });
+
+export const imagesDocs = {
+  edit: {
+    summary: 'Edit an image',
+    details:
+      'In a mask, opaque pixels mark what is edited and transparent ones what is kept. Only one ' +
+      'image is made; the body may have 100 MB, and five minutes are waited for each attempt.',
+    body: {
+      types: {
+        'multipart/form-data': Type.Object(
+          {
+            ...imagesSchema.properties,
+            image: file('PNG, JPEG or WebP; as `image[]` up to 16 of them.'),
+            mask: Type.Optional(file('A PNG with an alpha channel, as large as the first image.')),
+          },
+          { title: 'ImageEditRequest' },
+        ),
+      },
+    },
+    example: { model: 'demo/image', prompt: 'Make it green.', image: '(the file)' },
+    answers: { 200: images },
+  },
+  generate: {
+    summary: 'Make an image from words',
+    body: Type.Object(imagesSchema.properties, { title: 'ImageRequest' }),
+    example: { model: 'demo/image', prompt: 'A lighthouse at dusk.' },
+    answers: { 200: images },
+  },
+} satisfies Record<string, RouteDoc>;

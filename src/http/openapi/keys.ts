@@ -1,0 +1,117 @@
+import { Type } from 'typebox';
+import { credentialSchema } from '../../auth/manage-byok.ts';
+import { keyChangeSchema, newKeySchema, rotationSchema } from '../../auth/manage-key-input.ts';
+import { byokModes } from '../../core/byok.ts';
+import { limitResets, scopes } from '../../core/caller.ts';
+import { nullable } from '../../core/schema-builders.ts';
+import { flagSchema, offsetSchema } from '../query.ts';
+import { count, credits, data, deleted, type RouteDoc, record, text, time, words } from './doc.ts';
+
+/** What a tenant's manager does: keys, and accounts at providers. */
+
+const key = record('Key', {
+  id: text(),
+  label: text('How the secret begins and ends.'),
+  name: text(),
+  disabled: Type.Boolean(),
+  limit: nullable(credits()),
+  limit_remaining: nullable(credits()),
+  limit_reset: nullable(words(...limitResets)),
+  limit_resets_at: nullable(time()),
+  usage: credits(),
+  usage_daily: credits(),
+  usage_weekly: credits(),
+  usage_monthly: credits(),
+  models: nullable(Type.Array(Type.String())),
+  scopes: nullable(Type.Array(words(...scopes))),
+  requests_per_minute: nullable(count()),
+  created_at: time(),
+  updated_at: time(),
+  expires_at: nullable(time()),
+  last_used_at: nullable(time()),
+});
+
+export const issuedKey = record('IssuedKey', {
+  data: key,
+  key: text('The secret. It is shown now and never again.'),
+});
+
+const credential = record('Credential', {
+  provider: text(),
+  label: text('How the key begins and ends.'),
+  mode: words(...byokModes),
+  base_url: nullable(text()),
+  created_at: time(),
+  updated_at: time(),
+});
+
+const id = { id: 'The id of a key, `key_…`.' };
+const provider = { provider: 'The name of a provider.' };
+
+export const newKeyBody = Type.Object(newKeySchema.properties, {
+  title: 'NewKey',
+  additionalProperties: false,
+});
+
+export const keyDocs = {
+  create: {
+    summary: 'Create a key',
+    body: newKeyBody,
+    example: { name: 'my app', limit: 1_000_000, limit_reset: 'monthly' },
+    answers: { 201: issuedKey },
+  },
+  list: {
+    summary: 'List keys',
+    query: { offset: offsetSchema, include_disabled: flagSchema('Disabled ones too.') },
+    answers: { 200: data(Type.Array(key)) },
+  },
+  show: { summary: 'Look at a key', path: id, answers: { 200: data(key) } },
+  change: {
+    summary: 'Change a key',
+    details: 'What is left out stays; `null` takes a limit away.',
+    path: id,
+    body: Type.Object(keyChangeSchema.properties, {
+      title: 'KeyChange',
+      additionalProperties: false,
+    }),
+    example: { limit: 2_000_000 },
+    answers: { 200: data(key) },
+  },
+  delete: { summary: 'Delete a key', path: id, answers: { 200: deleted } },
+  rotate: {
+    summary: 'Give a key a new secret',
+    path: id,
+    body: Type.Object(rotationSchema.properties, {
+      title: 'Rotation',
+      additionalProperties: false,
+    }),
+    example: { overlap_seconds: 3600 },
+    answers: { 200: issuedKey },
+  },
+  itself: { summary: 'Look at the calling key', answers: { 200: data(key) } },
+} satisfies Record<string, RouteDoc>;
+
+export const byokDocs = {
+  list: {
+    summary: 'List own accounts at providers',
+    answers: {
+      200: Type.Object({
+        data: Type.Array(credential),
+        providers: Type.Array(Type.Object({ name: text(), takes_base_url: Type.Boolean() })),
+      }),
+    },
+  },
+  show: { summary: 'Look at an own account', path: provider, answers: { 200: data(credential) } },
+  set: {
+    summary: 'Bring an own account',
+    details: 'Requests to its provider then go by it, and only a platform fee is charged.',
+    path: provider,
+    body: Type.Object(credentialSchema.properties, {
+      title: 'NewCredential',
+      additionalProperties: false,
+    }),
+    example: { api_key: 'sk-of-your-own', mode: 'byok_first' },
+    answers: { 200: data(credential) },
+  },
+  delete: { summary: 'Forget an own account', path: provider, answers: { 200: deleted } },
+} satisfies Record<string, RouteDoc>;

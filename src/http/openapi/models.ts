@@ -1,0 +1,99 @@
+import { type TProperties, Type } from 'typebox';
+import { nullable } from '../../core/schema-builders.ts';
+import { count, data, type RouteDoc, record, text, time, words } from './doc.ts';
+
+const usd = text('US dollars, a decimal number.');
+const names = Type.Array(Type.String());
+
+const longPrompts = <P extends TProperties>(prices: P, description: string) =>
+  Type.Optional(
+    Type.Array(Type.Object({ above_tokens: count(), ...prices }), {
+      description: `${description} Left out where a token costs the same in every prompt.`,
+    }),
+  );
+
+const model = record('Model', {
+  id: text('The alias that requests name.'),
+  object: Type.Literal('model'),
+  created: count('Unix seconds; 0 when unknown.'),
+  owned_by: text(),
+  name: text(),
+  description: text(),
+  context_length: count(),
+  max_output_tokens: count(),
+  pricing: Type.Object({ prompt: usd, completion: usd, request: usd, image: usd }),
+  long_prompts: longPrompts(
+    { prompt: usd, completion: usd },
+    'What a token costs instead in requests whose prompt is longer than so many tokens.',
+  ),
+  architecture: Type.Object({
+    modality: text(),
+    input_modalities: names,
+    output_modalities: names,
+    tokenizer: text(),
+    features: names,
+  }),
+  top_provider: Type.Object({
+    context_length: count(),
+    max_completion_tokens: count(),
+    is_moderated: Type.Boolean(),
+  }),
+  supported_parameters: names,
+  per_request_limits: Type.Null(),
+  type: Type.Literal('model'),
+  display_name: text(),
+  created_at: time('As `created`.'),
+  max_input_tokens: count('As `context_length`.'),
+  max_tokens: count('As `max_output_tokens`.'),
+});
+
+const list = Type.Object({ object: Type.Literal('list'), data: Type.Array(model) });
+const anthropicList = Type.Object({
+  data: Type.Array(model),
+  has_more: Type.Boolean(),
+  first_id: nullable(text()),
+  last_id: nullable(text()),
+});
+
+export const circuit = words('closed', 'open', 'half_open');
+
+const endpoint = record('ModelEndpoint', {
+  provider: text(),
+  priority: count('The lowest is tried first.'),
+  traffic_mode: words('shared', 'byok'),
+  pricing: Type.Record(Type.String(), Type.String(), {
+    description: 'US dollars; tokens, characters and bytes per million, the rest each.',
+  }),
+  long_prompts: longPrompts(
+    {
+      prompt: Type.Optional(usd),
+      completion: Type.Optional(usd),
+      cache_read: Type.Optional(usd),
+      cache_write: Type.Optional(usd),
+    },
+    'What changes in requests whose prompt is longer than so many tokens; the rest stays.',
+  ),
+  circuit,
+  first_byte_ms: nullable(Type.Number()),
+  tokens_per_second: nullable(Type.Number()),
+});
+
+export const modelDocs = {
+  list: {
+    summary: 'List the models that this key can call',
+    details: 'Clients that send `anthropic-version` get the list in the shape they expect.',
+    answers: { 200: Type.Union([list, anthropicList]) },
+  },
+  show: {
+    summary: 'Look at one model',
+    path: { id: 'An alias, `<brand>/<model>`.' },
+    answers: { 200: model },
+  },
+  endpoints: {
+    summary: 'List where each model is served',
+    details: 'With prices and how each place has been doing, in the process that answers.',
+    answers: {
+      200: data(Type.Array(record('ServedModel', { id: text(), endpoints: Type.Array(endpoint) }))),
+    },
+  },
+} satisfies Record<string, RouteDoc>;

@@ -1,0 +1,92 @@
+import { createHash } from 'node:crypto';
+import { isObject } from '../../core/json.ts';
+import { escapeHtml } from './html.ts';
+import { operationHtml, schemaHtml } from './page-parts.ts';
+import { style } from './page-style.ts';
+
+/** One page without a script: nothing is loaded, nothing runs, and it works without a network. */
+const styleHash = createHash('sha256').update(style).digest('base64');
+export const pagePolicy = [
+  "default-src 'none'",
+  `style-src 'sha256-${styleHash}'`,
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+interface Operation {
+  readonly method: string;
+  readonly path: string;
+  readonly group: string;
+  readonly about: Record<string, unknown>;
+}
+
+/** The reference as people read it. `document` is the one of /openapi.json. */
+export function docsPage(document: Record<string, unknown>, exampleUrl: string): string {
+  const operations = operationsOf(document);
+  const groups = [...Map.groupBy(operations, ({ group }) => group)].sort(byInterest);
+  const info = isObject(document.info) ? document.info : {};
+  const schemas = Object.entries(schemasOf(document)).sort(([a], [b]) => (a < b ? -1 : 1));
+  const nav = groups.map(
+    ([group, list]) => `<h2>${escapeHtml(group)}</h2><ul>${list.map(navItem).join('')}</ul>`,
+  );
+  const main = groups.map(
+    ([group, list]) =>
+      `<section><h2 id="${escapeHtml(group)}">${escapeHtml(group)}</h2>` +
+      `${list.map((one) => operationHtml(one, exampleUrl)).join('')}</section>`,
+  );
+  const shapes = schemas.map(([name, schema]) => schemaHtml(name, schema));
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Tollgate reference</title>
+<style>${style}</style>
+</head>
+<body>
+<nav aria-label="Endpoints"><p class="brand">Tollgate <small>${escapeHtml(info.version)}</small></p>
+${nav.join('')}<h2>schemas</h2><ul><li><a href="#schemas">All records</a></li></ul></nav>
+<main>
+<h1>Reference</h1>
+<p>${escapeHtml(info.description)} Send your key as <code>Authorization: Bearer …</code>.
+The same for programs: <a href="/openapi.json">/openapi.json</a>.</p>
+${main.join('')}
+<section><h2 id="schemas">Records</h2>${shapes.join('')}</section>
+</main>
+</body>
+</html>
+`;
+}
+
+function operationsOf({ paths }: Record<string, unknown>): Operation[] {
+  return Object.entries(isObject(paths) ? paths : {}).flatMap(([path, methods]) =>
+    Object.entries(isObject(methods) ? methods : {}).flatMap(([method, about]) => {
+      if (!isObject(about)) return [];
+      const [group = ''] = Array.isArray(about.tags) ? about.tags.map(String) : [];
+      return [{ method: method.toUpperCase(), path, group, about }];
+    }),
+  );
+}
+
+function schemasOf({ components }: Record<string, unknown>): Record<string, unknown> {
+  const schemas = isObject(components) ? components.schemas : undefined;
+  return isObject(schemas) ? schemas : {};
+}
+
+/** People come to call models; what operators and probes ask for stands at the end. */
+const lastGroups = ['admin', 'service'];
+
+function byInterest(
+  [one]: readonly [string, unknown],
+  [other]: readonly [string, unknown],
+): number {
+  return lastGroups.indexOf(one) - lastGroups.indexOf(other);
+}
+
+function navItem({ method, path, about }: Operation): string {
+  const [id, summary] = [escapeHtml(about.operationId), escapeHtml(about.summary)];
+  const link = `<b>${method}</b> ${escapeHtml(path)}`;
+  return `<li><a href="#${id}" title="${summary}">${link}</a></li>`;
+}

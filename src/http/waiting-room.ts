@@ -1,0 +1,73 @@
+import { GatewayError } from '../core/errors.ts';
+import { type ErrorShape, Exchange } from './exchange.ts';
+import { healthRoutes } from './health.ts';
+import { errorReply } from './reply.ts';
+import { Router } from './router.ts';
+import { preflight, socketAt } from './server.ts';
+
+/** What a server does with requests, apart from where it listens. */
+export interface Handlers {
+  readonly fetch: (request: Request) => Promise<Response>;
+  readonly error: (thrown: Error) => Response;
+}
+
+/**
+ * Listens while there is no gateway yet: says that the process lives and why it is not ready, and
+ * tells everybody else to come again. The gateway takes over the socket with its connections.
+ */
+export class WaitingRoom {
+  #server: Bun.Server<undefined> | undefined;
+  #why = '';
+  readonly #probes: Router;
+
+  constructor(version: string) {
+    const ping = async () => {
+      throw new Error(this.#why);
+    };
+    const routes = healthRoutes({ version, ping, isDraining: () => false });
+    const probes = ['/healthz', '/readyz'];
+    this.#probes = new Router(routes.filter(({ path }) => probes.includes(path)));
+  }
+
+  /** Opens with the first reason; answers the port in use. */
+  wait(host: string, port: number, reusePort: boolean, why: string): number {
+    this.#why = why;
+    this.#server ??= Bun.serve({
+      ...socketAt(host, port, reusePort),
+      fetch: (request) => this.#serve(request),
+    });
+    return this.#server.port ?? port;
+  }
+
+  /** Undefined when nobody had to wait. */
+  handOver(handlers: Handlers): Bun.Server<undefined> | undefined {
+    this.#server?.reload(handlers);
+    return this.#server;
+  }
+
+  async close(): Promise<void> {
+    await this.#server?.stop(true);
+  }
+
+  #serve(request: Request): Response | Promise<Response> {
+    const exchange = new Exchange(request);
+    if (request.method === 'OPTIONS') return preflight(exchange);
+    const { path } = exchange.route;
+    const probe = this.#probes.match(request.method === 'HEAD' ? 'GET' : request.method, path);
+    if (probe?.route.access === 'public') return probe.route.handle(exchange);
+    exchange.errorShape =
+      shapes.find(([start]) => path.startsWith(start))?.[1] ?? exchange.errorShape;
+    return errorReply(exchange, notYet());
+  }
+}
+
+/** Nobody knows the routes yet, but their clients know no other words. */
+const shapes: readonly (readonly [string, ErrorShape])[] = [
+  ['/v1/images/', 'images'],
+  ['/v1/messages', 'messages'],
+];
+
+function notYet(): GatewayError {
+  const message = 'This Tollgate waits for its database; send the request again shortly.';
+  return new GatewayError('service_unavailable', message, { retryAfterSeconds: 2 });
+}

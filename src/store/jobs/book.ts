@@ -1,0 +1,126 @@
+import { sql } from 'kysely';
+import type { Job } from '../../jobs/job.ts';
+import type { JobBook, JobPage, NewJob, QueueBounds } from '../../jobs/queue.ts';
+import type { Database, StoreTransaction } from '../database.ts';
+import { endJob } from './end.ts';
+import { jobOf } from './rows.ts';
+
+/** The jobs of tenants, as tenants see them. */
+export class SqlJobBook implements JobBook {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  enqueue(job: NewJob, bounds: QueueBounds): ReturnType<JobBook['enqueue']> {
+    return this.#database.write.transaction().execute(async (change) => {
+      await this.#takeTurn(change, job);
+      const waiting = await waitingOf(change, job.tenantId);
+      if (waiting.jobs >= bounds.waitingMax) return 'too_many';
+      if (waiting.bytes + job.inputBytes > bounds.inputBytesMax) return 'too_large';
+      await change.insertInto('jobs').values(rowOf(job)).execute();
+      // The input stays until the job ends, however long it waits.
+      await change
+        .updateTable('job_objects')
+        .set({ delete_at: null })
+        .where('key', '=', job.inputKey)
+        .execute();
+      return 'queued';
+    });
+  }
+
+  /** Also the lock that keeps the bounds exact: writers of one tenant follow each other. */
+  async #takeTurn(change: StoreTransaction, { tenantId }: NewJob): Promise<void> {
+    await change
+      .insertInto('job_turns')
+      // Newcomers are first: nobody has waited less for being served never.
+      .values({ tenant_id: tenantId, served_at: 0 })
+      .onConflict((conflict) => conflict.column('tenant_id').doNothing())
+      .execute();
+    if (this.#database.engine === 'sqlite') return;
+    await change
+      .selectFrom('job_turns')
+      .select('served_at')
+      .where('tenant_id', '=', tenantId)
+      .forUpdate()
+      .execute();
+  }
+
+  async find(tenantId: string, id: string): Promise<Job | undefined> {
+    const row = await this.#database.read
+      .selectFrom('jobs')
+      .selectAll()
+      .where('tenant_id', '=', tenantId)
+      .where('id', '=', id)
+      .executeTakeFirst();
+    return row && jobOf(row);
+  }
+
+  async list(tenantId: string, { limit, offset, status }: JobPage): Promise<readonly Job[]> {
+    let query = this.#database.read
+      .selectFrom('jobs')
+      .selectAll()
+      .where('tenant_id', '=', tenantId)
+      .orderBy('created_at', 'desc')
+      .orderBy('id', 'desc')
+      .limit(limit)
+      .offset(offset);
+    if (status !== null) query = query.where('status', '=', status);
+    return (await query.execute()).map(jobOf);
+  }
+
+  cancel(tenantId: string, id: string, now: number): Promise<Job | undefined> {
+    return this.#database.write.transaction().execute(async (change) => {
+      const isOpen = await change
+        .selectFrom('jobs')
+        .select('id')
+        .where('tenant_id', '=', tenantId)
+        .where('id', '=', id)
+        .where('claimable_at', 'is not', null)
+        .executeTakeFirst();
+      if (isOpen) await endJob(change, id, null, { status: 'cancelled', completed_at: now });
+      const row = await change
+        .selectFrom('jobs')
+        .selectAll()
+        .where('tenant_id', '=', tenantId)
+        .where('id', '=', id)
+        .executeTakeFirst();
+      return row && jobOf(row);
+    });
+  }
+}
+
+async function waitingOf(change: StoreTransaction, tenantId: string) {
+  const { jobs, bytes } = await change
+    .selectFrom('jobs')
+    .select((of) => [
+      of.fn.countAll<number>().as('jobs'),
+      sql<number>`cast(coalesce(sum(input_bytes), 0) as bigint)`.as('bytes'),
+    ])
+    .where('tenant_id', '=', tenantId)
+    .where('claimable_at', 'is not', null)
+    .executeTakeFirstOrThrow();
+  return { jobs: Number(jobs), bytes: Number(bytes) };
+}
+
+function rowOf(job: NewJob) {
+  return {
+    id: job.id,
+    tenant_id: job.tenantId,
+    key_id: job.keyId,
+    model: job.model,
+    request: JSON.stringify(job.request),
+    input_key: job.inputKey,
+    input_bytes: job.inputBytes,
+    metadata: JSON.stringify(job.metadata),
+    webhook_url: job.webhookUrl,
+    status: 'queued' as const,
+    attempts: 0,
+    claimable_at: job.createdAt,
+    pieces_done: 0,
+    cost: 0,
+    units: 0,
+    created_at: job.createdAt,
+  };
+}

@@ -1,0 +1,67 @@
+import type { JobObjects } from '../../jobs/queue.ts';
+import type { Database } from '../database.ts';
+
+/** Rows that one round removes; the rest waits for the next. */
+const batchRows = 500;
+
+export class SqlJobObjects implements JobObjects {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async note(key: string, jobId: string, deleteAt: number): Promise<void> {
+    await this.#database.write
+      .insertInto('job_objects')
+      .values({ key, job_id: jobId, delete_at: deleteAt })
+      .execute();
+  }
+
+  async due(now: number, limit: number): Promise<readonly string[]> {
+    const rows = await this.#database.read
+      .selectFrom('job_objects')
+      .select('key')
+      .where('delete_at', '<=', now)
+      .orderBy('delete_at')
+      .limit(limit)
+      .execute();
+    return rows.map(({ key }) => key);
+  }
+
+  async forget(key: string): Promise<void> {
+    await this.#database.write.deleteFrom('job_objects').where('key', '=', key).execute();
+  }
+
+  async expire(now: number, rowsBefore: number): Promise<void> {
+    const { write } = this.#database;
+    await write
+      .updateTable('jobs')
+      .set({ status: 'expired' })
+      .where('status', '=', 'succeeded')
+      .where('expires_at', '<=', now)
+      .execute();
+    await write
+      .deleteFrom('jobs')
+      .where('id', 'in', (of) =>
+        of.selectFrom('jobs').select('id').where('completed_at', '<', rowsBefore).limit(batchRows),
+      )
+      .execute();
+    // Tenants without waiting jobs need no turn; their next job gives them one.
+    await write
+      .deleteFrom('job_turns')
+      .where('served_at', '<', rowsBefore)
+      .where('served_at', '>', 0)
+      .where(({ not, exists, selectFrom }) =>
+        not(
+          exists(
+            selectFrom('jobs')
+              .select('jobs.id')
+              .whereRef('jobs.tenant_id', '=', 'job_turns.tenant_id')
+              .where('jobs.claimable_at', 'is not', null),
+          ),
+        ),
+      )
+      .execute();
+  }
+}

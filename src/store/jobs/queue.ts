@@ -1,0 +1,206 @@
+import { type Selectable, sql } from 'kysely';
+import { randomText } from '../../core/ids.ts';
+import type { Piece } from '../../jobs/job.ts';
+import type { Claim, JobEnd, JobQueue, Lease } from '../../jobs/queue.ts';
+import type { Database, StoreTransaction } from '../database.ts';
+import type { JobPiecesTable } from '../jobs-schema.ts';
+import { endJob } from './end.ts';
+import { jobOf } from './rows.ts';
+
+/** The jobs of all tenants, as workers see them. */
+export class SqlJobQueue implements JobQueue {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async claim(claim: Claim): ReturnType<JobQueue['claim']> {
+    // An idle worker asks every second: only when there is something does it take the write lock.
+    if (!(await this.#hasWork(claim))) return undefined;
+    return this.#change(async (change) => {
+      const turn = await this.#nextTurn(change, claim);
+      if (!turn) return undefined;
+      await change
+        .updateTable('job_turns')
+        .set({ served_at: claim.now })
+        .where('tenant_id', '=', turn.tenant_id)
+        .execute();
+      const token = randomText(24);
+      const row = await change
+        .updateTable('jobs')
+        .set((of) => ({
+          status: 'running',
+          lease: token,
+          claimable_at: claim.until,
+          attempts: of('attempts', '+', 1),
+          started_at: of.fn.coalesce('started_at', of.val(claim.now)),
+        }))
+        .where('id', '=', (of) =>
+          of
+            .selectFrom('jobs')
+            .select('id')
+            .where('tenant_id', '=', turn.tenant_id)
+            .where('claimable_at', '<=', claim.now)
+            .orderBy('claimable_at')
+            .orderBy('created_at')
+            .orderBy('id')
+            .limit(1)
+            .$if(this.#database.engine === 'postgres', (query) => query.forUpdate()),
+        )
+        .returningAll()
+        .executeTakeFirst();
+      return row && { job: jobOf(row), lease: { jobId: row.id, token } };
+    });
+  }
+
+  async #hasWork({ now }: Claim): Promise<boolean> {
+    const row = await this.#database.read
+      .selectFrom('job_turns')
+      .select('tenant_id')
+      .where(hasClaimable(now))
+      .limit(1)
+      .executeTakeFirst();
+    return row !== undefined;
+  }
+
+  #nextTurn(change: StoreTransaction, { now, except }: Claim) {
+    let query = change
+      .selectFrom('job_turns')
+      .select('tenant_id')
+      .where(hasClaimable(now))
+      .orderBy('served_at')
+      .orderBy('tenant_id')
+      .limit(1);
+    if (except.length > 0) query = query.where('tenant_id', 'not in', except);
+    return query
+      .$if(this.#database.engine === 'postgres', (locking) => locking.forUpdate())
+      .executeTakeFirst();
+  }
+
+  renew(lease: Lease, until: number): Promise<boolean> {
+    return this.#update(lease, { claimable_at: until });
+  }
+
+  release(lease: Lease, back: { notBefore: number; isAttempt: boolean }): Promise<boolean> {
+    return this.#update(lease, {
+      status: 'queued',
+      lease: null,
+      claimable_at: back.notBefore,
+      ...(back.isAttempt ? {} : { attempts: 0 }),
+    });
+  }
+
+  setPieces(lease: Lease, total: number): Promise<boolean> {
+    return this.#update(lease, { pieces_total: total });
+  }
+
+  addPiece(lease: Lease, piece: Piece): Promise<boolean> {
+    return this.#change(async (change) => {
+      const counted = await change
+        .updateTable('jobs')
+        .set((of) => ({
+          pieces_done: of('pieces_done', '+', 1),
+          cost: of('cost', '+', piece.costCredits),
+          units: of('units', '+', piece.units),
+          attempts: 1,
+        }))
+        .where('id', '=', lease.jobId)
+        .where('lease', '=', lease.token)
+        .returning('id')
+        .executeTakeFirst();
+      if (!counted) return false;
+      await change.insertInto('job_pieces').values(pieceRow(lease.jobId, piece)).execute();
+      return true;
+    });
+  }
+
+  async addLateCost(
+    jobId: string,
+    { costCredits, units }: Pick<Piece, 'costCredits' | 'units'>,
+  ): Promise<void> {
+    await this.#database.write
+      .updateTable('jobs')
+      .set((of) => ({ cost: of('cost', '+', costCredits), units: of('units', '+', units) }))
+      .where('id', '=', jobId)
+      .where('status', '=', 'cancelled')
+      .execute();
+  }
+
+  async pieces(jobId: string): Promise<readonly Piece[]> {
+    const rows = await this.#database.read
+      .selectFrom('job_pieces')
+      .selectAll()
+      .where('job_id', '=', jobId)
+      .orderBy('number')
+      .execute();
+    return rows.map(pieceOf);
+  }
+
+  finish(lease: Lease, end: JobEnd): Promise<boolean> {
+    const columns =
+      end.status === 'succeeded'
+        ? {
+            output_key: end.outputKey,
+            output_bytes: end.outputBytes,
+            expires_at: end.expiresAt,
+          }
+        : { failure: JSON.stringify(end.failure) };
+    const { status, now } = end;
+    return this.#change((change) =>
+      endJob(change, lease.jobId, lease, { status, completed_at: now, ...columns }),
+    );
+  }
+
+  async #update(
+    lease: Lease,
+    columns: {
+      status?: 'queued';
+      lease?: null;
+      claimable_at?: number;
+      attempts?: number;
+      pieces_total?: number;
+    },
+  ): Promise<boolean> {
+    const row = await this.#database.write
+      .updateTable('jobs')
+      .set(columns)
+      .where('id', '=', lease.jobId)
+      .where('lease', '=', lease.token)
+      .returning('id')
+      .executeTakeFirst();
+    return row !== undefined;
+  }
+
+  #change<T>(work: (change: StoreTransaction) => Promise<T>): Promise<T> {
+    return this.#database.write.transaction().execute(work);
+  }
+}
+
+function hasClaimable(now: number) {
+  return sql<boolean>`exists (
+    select 1 from jobs
+    where jobs.tenant_id = job_turns.tenant_id and jobs.claimable_at <= ${now}
+  )`;
+}
+
+function pieceRow(jobId: string, piece: Piece): JobPiecesTable {
+  return {
+    job_id: jobId,
+    number: piece.number,
+    object_key: piece.objectKey,
+    cost: piece.costCredits,
+    units: piece.units,
+    provider: piece.provider,
+  };
+}
+
+function pieceOf(row: Selectable<JobPiecesTable>): Piece {
+  return {
+    number: row.number,
+    objectKey: row.object_key,
+    costCredits: row.cost,
+    units: row.units,
+    provider: row.provider,
+  };
+}

@@ -1,0 +1,66 @@
+import type { Selectable } from 'kysely';
+import type { Webhook, WebhookQueue } from '../../jobs/queue.ts';
+import type { Database } from '../database.ts';
+import type { WebhooksTable } from '../jobs-schema.ts';
+
+export class SqlWebhooks implements WebhookQueue {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async claim(claim: Parameters<WebhookQueue['claim']>[0]): Promise<Webhook | undefined> {
+    const { now, again, except } = claim;
+    const { engine, read, write } = this.#database;
+    const isDue = await read
+      .selectFrom('webhooks')
+      .select('id')
+      .where('due_at', '<=', now)
+      .limit(1)
+      .executeTakeFirst();
+    if (!isDue) return undefined;
+    const row = await write
+      .updateTable('webhooks')
+      .set((of) => ({ due_at: again, attempts: of('attempts', '+', 1) }))
+      .where('id', '=', (of) => {
+        let next = of.selectFrom('webhooks').select('id').where('due_at', '<=', now);
+        if (except.length > 0) next = next.where('tenant_id', 'not in', except);
+        return (
+          next
+            .orderBy('due_at')
+            .orderBy('id')
+            .limit(1)
+            // Another process takes another one.
+            .$if(engine === 'postgres', (query) => query.forUpdate().skipLocked())
+        );
+      })
+      .returningAll()
+      .executeTakeFirst();
+    return row && webhookOf(row);
+  }
+
+  async retry(id: string, dueAt: number): Promise<void> {
+    await this.#database.write
+      .updateTable('webhooks')
+      .set({ due_at: dueAt })
+      .where('id', '=', id)
+      .execute();
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#database.write.deleteFrom('webhooks').where('id', '=', id).execute();
+  }
+}
+
+function webhookOf(row: Selectable<WebhooksTable>): Webhook {
+  return {
+    id: row.id,
+    jobId: row.job_id,
+    tenantId: row.tenant_id,
+    url: row.url,
+    event: row.event,
+    attempts: row.attempts,
+    createdAt: row.created_at,
+  };
+}

@@ -1,0 +1,49 @@
+import { GatewayError } from '../core/errors.ts';
+import { storeAway } from './away.ts';
+import { failureCode } from './database.ts';
+import { openStore, type Store } from './open.ts';
+
+/** Between two attempts: a server that comes up shall be found before somebody looks at a clock. */
+const retryMs = 500;
+
+export interface Waiting {
+  /** Called after every attempt, with one sentence. */
+  onAway(why: string): void;
+  /** Ends the waiting. */
+  readonly stopped: Promise<void>;
+}
+
+/**
+ * The store, as soon as its server answers; undefined when that was waited for no longer. A server
+ * that answers and cannot be used is a mistake that no waiting mends: rejects at once.
+ */
+export async function openWhenReachable(
+  url: string,
+  { onAway, stopped }: Waiting,
+): Promise<Store | undefined> {
+  if (url.startsWith('sqlite:')) return openStore(url);
+  const left = stopped.then(() => true);
+  for (;;) {
+    try {
+      // Steps of the schema are never left in the middle: only the way to the server is.
+      if (await Promise.race([reach(url), left])) return undefined;
+      return await openStore(url);
+    } catch (thrown) {
+      if (!mayCome(thrown)) throw thrown;
+      onAway(thrown.message);
+    }
+    if (await Promise.race([Bun.sleep(retryMs), left])) return undefined;
+  }
+}
+
+async function reach(url: string): Promise<void> {
+  const { openPostgres } = await import('./postgres.ts');
+  await (await openPostgres(url)).close();
+}
+
+/** Nobody answers there yet, or says that it is too early. */
+function mayCome(thrown: unknown): thrown is GatewayError {
+  if (!(thrown instanceof GatewayError)) return false;
+  const isSocketMissing = failureCode(thrown.cause) === 'ENOENT';
+  return isSocketMissing || storeAway(thrown.cause) !== undefined;
+}

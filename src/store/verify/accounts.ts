@@ -1,0 +1,175 @@
+import { sql } from 'kysely';
+import type { Database } from '../database.ts';
+import { wholeSince } from '../retention.ts';
+import type { Report } from '../verify.ts';
+
+const accountsPerPage = 500;
+/** Each may have a batch of requests under it, which one statement adds up. */
+const entriesPerPage = 500;
+
+/** An account with what else is known of it at the same moment. */
+type Account = Awaited<ReturnType<typeof accountsAfter>>[number];
+
+/** Every account against its entries and leases, every charge of a wallet against its requests. */
+export async function checkAccounts(
+  database: Database,
+  report: Report,
+): Promise<{ readonly accounts: number; readonly entries: number }> {
+  let [accounts, entries, lastId] = [0, 0, 0];
+  for (;;) {
+    const page = await accountsAfter(database, lastId);
+    const tenants = await tenantsOfKeys(database, page);
+    for (const account of page) {
+      checkRow(account, report);
+      checkOwner(account, tenants, report);
+      entries += await checkEntries(database, account, report);
+    }
+    accounts += page.length;
+    const last = page.at(-1);
+    if (!last) return { accounts, entries };
+    lastId = last.id;
+  }
+}
+
+function accountsAfter({ read }: Database, lastId: number) {
+  return read
+    .selectFrom('accounts')
+    .select(['id', 'owner', 'tenant_id', 'balance', 'leased', 'granted', 'spent'])
+    .select([
+      sql<number>`(
+        select coalesce(sum(credits), 0) from leases where account_id = accounts.id
+      )`.as('on_lease'),
+      sql<number>`(
+        select coalesce(max(id), 0) from ledger_entries where account_id = accounts.id
+      )`.as('last_entry'),
+    ])
+    .where('id', '>', lastId)
+    .orderBy('id')
+    .limit(accountsPerPage)
+    .execute();
+}
+
+function checkRow(account: Account, report: Report): void {
+  const { owner, balance, leased, granted, spent } = account;
+  const say = (what: string) => report(`Account ${owner}: ${what}.`);
+  if (balance !== granted - spent) {
+    say(`the balance is ${balance}, but ${granted} granted less ${spent} spent is another`);
+  }
+  if (leased < 0 || leased > balance) say(`${leased} of ${balance} credits are on lease`);
+  if (leased !== account.on_lease) {
+    say(`${leased} credits are on lease, but its leases add up to ${account.on_lease}`);
+  }
+}
+
+function checkOwner(
+  { owner, tenant_id }: Account,
+  tenants: ReadonlyMap<string, string>,
+  report: Report,
+): void {
+  if (owner === `tenant:${tenant_id}` || tenants.get(keyIdOf(owner)) === tenant_id) return;
+  const what = `it is neither the wallet of tenant ${tenant_id} nor the limit of one of its keys`;
+  report(`Account ${owner}: ${what}.`);
+}
+
+async function tenantsOfKeys(
+  { read }: Database,
+  page: readonly Account[],
+): Promise<ReadonlyMap<string, string>> {
+  const ids = page.map(({ owner }) => keyIdOf(owner)).filter((id) => id !== '');
+  if (ids.length === 0) return new Map();
+  const keys = await read
+    .selectFrom('api_keys')
+    .select(['id', 'tenant_id'])
+    .where('id', 'in', ids)
+    .execute();
+  return new Map(keys.map((key) => [key.id, key.tenant_id]));
+}
+
+/** `key:<id>` or `key:<id>:<day>`; empty for a wallet. */
+function keyIdOf(owner: string): string {
+  return /^key:([^:]+)/.exec(owner)?.[1] ?? '';
+}
+
+/** Follows the balance from entry to entry up to the one that the account's row knew. */
+async function checkEntries(database: Database, account: Account, report: Report): Promise<number> {
+  let [entries, lastId, balance, granted, spent] = [0, 0, 0, 0, 0];
+  const say = (what: string) => report(`Account ${account.owner}: ${what}.`);
+  for (;;) {
+    const page = await entriesAfter(database, account, lastId);
+    for (const entry of page) {
+      if (entry.balance_after !== balance + entry.amount) {
+        const sum = `${balance} and ${entry.amount} make another`;
+        say(`entry ${entry.id} has the balance ${entry.balance_after} after it, but ${sum}`);
+      }
+      if (!canBe(entry)) say(`entry ${entry.id} is a ${entry.kind} of ${entry.amount}`);
+      balance = entry.balance_after;
+      if (entry.kind === 'charge') spent -= entry.amount;
+      else granted += entry.amount;
+    }
+    entries += page.length;
+    const last = page.at(-1);
+    if (!last) break;
+    if (account.owner.startsWith('tenant:')) {
+      await checkCharges(database, account, { after: lastId, last: last.id }, report);
+    }
+    lastId = last.id;
+  }
+  const sum = granted - spent;
+  if (sum !== account.balance) say(`its entries add up to ${sum}, not ${account.balance}`);
+  if (granted !== account.granted) say(`its grants add up to ${granted}, not ${account.granted}`);
+  if (spent !== account.spent) say(`its charges add up to ${spent}, not ${account.spent}`);
+  return entries;
+}
+
+/** Which way each kind of entry moves a balance. */
+function canBe({ kind, amount }: { readonly kind: string; readonly amount: number }): boolean {
+  if (kind === 'grant') return amount > 0;
+  if (kind === 'correction' || kind === 'charge') return amount < 0;
+  return kind === 'allowance';
+}
+
+function entriesAfter({ read }: Database, account: Account, lastId: number) {
+  return read
+    .selectFrom('ledger_entries')
+    .select(['id', 'kind', 'amount', 'balance_after'])
+    .where('account_id', '=', account.id)
+    .where('id', '>', lastId)
+    .where('id', '<=', account.last_entry)
+    .orderBy('id')
+    .limit(entriesPerPage)
+    .execute();
+}
+
+/** Entries older than the request log have lost their requests and stand for themselves. */
+async function checkCharges(
+  { read }: Database,
+  account: Account,
+  { after, last }: { readonly after: number; readonly last: number },
+  report: Report,
+): Promise<void> {
+  const charged = sql<number>`coalesce(sum(log.model_charge + log.byok_platform_fee
+    + log.managed_tool_fee + log.agent_runtime_fee), 0)`;
+  const wrong = await read
+    .selectFrom('ledger_entries as entry')
+    .leftJoin('request_log as log', (join) =>
+      join
+        .onRef('log.entry_id', '=', 'entry.id')
+        // Said twice, or Postgres reads the index of the log from its very beginning.
+        .on('log.entry_id', '>', after)
+        .on('log.entry_id', '<=', last),
+    )
+    .select(['entry.id', 'entry.amount', charged.as('charged')])
+    .where('entry.account_id', '=', account.id)
+    .where('entry.id', '>', after)
+    .where('entry.id', '<=', last)
+    .where('entry.kind', '=', 'charge')
+    .where('entry.created_at', '>=', wholeSince)
+    .groupBy(['entry.id', 'entry.amount'])
+    .having(charged, '<>', sql<number>`-entry.amount`)
+    .orderBy('entry.id')
+    .execute();
+  for (const entry of wrong) {
+    const what = `entry ${entry.id} takes ${-entry.amount}, but its requests ${entry.charged}`;
+    report(`Account ${account.owner}: ${what}.`);
+  }
+}

@@ -1,0 +1,37 @@
+import { sql } from 'kysely';
+import type { Database } from '../database.ts';
+import { idText } from '../request-log-rows.ts';
+import type { Report } from '../verify.ts';
+
+const idsPerPage = 20_000;
+
+/**
+ * No request is in the log twice, so none is charged twice. The table says so itself, but the books
+ * of a database that was edited, restored or damaged are what this is for.
+ */
+export async function checkRequestIds({ read }: Database, report: Report): Promise<void> {
+  let first: Uint8Array | undefined = new Uint8Array(16);
+  while (first) {
+    const from: Uint8Array = first;
+    const page = read
+      .selectFrom('request_log')
+      .select('request_id')
+      .where('request_id', '>=', from)
+      .orderBy('request_id');
+    const repeated = await read
+      .selectFrom(page.limit(idsPerPage).as('page'))
+      .select('request_id')
+      .groupBy('request_id')
+      .having(sql<boolean>`count(*) > 1`)
+      .execute();
+    for (const { request_id } of repeated) {
+      report(`Request ${idText(request_id)} is in the log more than once.`);
+    }
+    // The last id of a page begins the next one, or its twin could hide between the two.
+    const next = await page
+      .limit(1)
+      .offset(idsPerPage - 1)
+      .executeTakeFirst();
+    first = next && Buffer.compare(next.request_id, from) > 0 ? next.request_id : undefined;
+  }
+}

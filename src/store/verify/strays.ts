@@ -1,0 +1,55 @@
+import type { Database } from '../database.ts';
+import type { Report } from '../verify.ts';
+
+/**
+ * What belongs to an account or a tenant that is not there: whoever follows the accounts one by one
+ * never comes by it. The tables forbid it, but a client of SQLite has to ask for that rule itself.
+ */
+export async function checkStrays(database: Database, report: Report): Promise<void> {
+  for (const { account_id, entries, credits } of await entriesWithoutAccount(database)) {
+    const what = `it is missing, but has ${entries} entries that add up to ${credits}`;
+    report(`Account number ${account_id}: ${what}.`);
+  }
+  for (const { account_id, credits } of await leasesWithoutAccount(database)) {
+    report(`Account number ${account_id}: it is missing, but ${credits} of it are on lease.`);
+  }
+  for (const { owner, tenant_id } of await accountsWithoutTenant(database)) {
+    report(`Account ${owner}: there is no tenant ${tenant_id}.`);
+  }
+}
+
+function entriesWithoutAccount({ read }: Database) {
+  return read
+    .selectFrom('ledger_entries')
+    .leftJoin('accounts', 'accounts.id', 'account_id')
+    .select((of) => [
+      'account_id',
+      of.fn.countAll<number>().as('entries'),
+      of.fn.sum<number>('amount').as('credits'),
+    ])
+    .where('accounts.id', 'is', null)
+    .groupBy('account_id')
+    .orderBy('account_id')
+    .execute();
+}
+
+function leasesWithoutAccount({ read }: Database) {
+  return read
+    .selectFrom('leases')
+    .leftJoin('accounts', 'accounts.id', 'account_id')
+    .select((of) => ['account_id', of.fn.sum<number>('credits').as('credits')])
+    .where('accounts.id', 'is', null)
+    .groupBy('account_id')
+    .orderBy('account_id')
+    .execute();
+}
+
+function accountsWithoutTenant({ read }: Database) {
+  return read
+    .selectFrom('accounts')
+    .leftJoin('tenants', 'tenants.id', 'tenant_id')
+    .select(['owner', 'tenant_id'])
+    .where('tenants.id', 'is', null)
+    .orderBy('accounts.id')
+    .execute();
+}
