@@ -1,6 +1,6 @@
 /** The way to the gateway's API. What goes wrong comes back as a sentence. */
 
-class ApiError extends Error {
+export class ApiError extends Error {
   readonly status: number;
 
   constructor(message: string, status: number) {

@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { whenRejected } from './api.ts';
+import { ApiError, whenRejected } from './api.ts';
+import { sentence } from './load.ts';
 import { Busy } from './parts/notes.tsx';
 import { followLink, usePlace } from './place.ts';
 import { kept, type Proven, prove, type Session, SessionContext } from './session.ts';
@@ -8,12 +9,22 @@ import { SignIn } from './sign-in.tsx';
 
 type State =
   | { readonly name: 'checking'; readonly key: string }
-  | { readonly name: 'out'; readonly message: string | undefined }
+  | { readonly name: 'out'; readonly message?: string; readonly retry?: string }
   | { readonly name: 'in'; readonly proven: Proven; readonly callKey: string | null };
 
 function begin(): State {
   const key = kept.key();
-  return key === null ? { name: 'out', message: undefined } : { name: 'checking', key };
+  return key === null ? { name: 'out' } : { name: 'checking', key };
+}
+
+/** A gateway that is away for a moment has refused nobody: the tab's key can be tried again. */
+function turnedAway(thrown: unknown, key: string): State {
+  const message = sentence(thrown);
+  if (thrown instanceof ApiError && thrown.status !== 401) {
+    return { name: 'out', message, retry: key };
+  }
+  kept.forget();
+  return { name: 'out', message };
 }
 
 function enter(proven: Proven): State {
@@ -29,9 +40,7 @@ export function App() {
     if (state.name !== 'checking') return;
     prove(state.key).then(
       (proven) => setState(enter(proven)),
-      (thrown: unknown) => {
-        setState({ name: 'out', message: thrown instanceof Error ? thrown.message : undefined });
-      },
+      (thrown: unknown) => setState(turnedAway(thrown, state.key)),
     );
   }, [state]);
   const session = useMemo(() => (state.name === 'in' ? sessionOf(state, setState) : null), [state]);
@@ -49,8 +58,12 @@ export function App() {
   }, []);
   if (state.name === 'checking') return <Busy what="Signing in…" />;
   if (state.name === 'out' || !session) {
-    const message = state.name === 'out' ? state.message : undefined;
-    return <SignIn message={message} onProven={(proven) => setState(enter(proven))} />;
+    const { message, retry } = state.name === 'out' ? state : {};
+    const again =
+      retry === undefined ? undefined : () => setState({ name: 'checking', key: retry });
+    return (
+      <SignIn message={message} again={again} onProven={(proven) => setState(enter(proven))} />
+    );
   }
   return (
     <SessionContext.Provider value={session}>
@@ -72,7 +85,7 @@ function sessionOf(
     },
     signOut() {
       kept.forget();
-      setState({ name: 'out', message: undefined });
+      setState({ name: 'out' });
     },
   };
 }

@@ -7,7 +7,6 @@ export interface Range {
 }
 
 const dayMs = 86_400_000;
-const isDay = /^\d{4}-\d{2}-\d{2}$/;
 
 const dayText = (time: number): string => new Date(time).toISOString().slice(0, 10);
 
@@ -15,10 +14,15 @@ export function lastDays(count: number, now = Date.now()): Range {
   return { from: dayText(now - (count - 1) * dayMs), to: dayText(now) };
 }
 
+function isDay(text: string): boolean {
+  const time = Date.parse(text);
+  return /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(time) && dayText(time) === text;
+}
+
 export function rangeOf({ query }: Place, usualDays: number): Range {
   const usual = lastDays(usualDays);
   const [from, to] = [query.get('from') ?? '', query.get('to') ?? ''];
-  if (!isDay.test(from) || !isDay.test(to) || from > to) return usual;
+  if (!isDay(from) || !isDay(to) || from > to) return usual;
   return { from, to };
 }
 
@@ -32,6 +36,6 @@ export function before(range: Range): Range {
   return { from: dayText(end - (daysIn(range) - 1) * dayMs), to: dayText(end) };
 }
 
-export function chooseRange({ from, to }: Range): void {
-  choose({ from, to, offset: null });
+export function chooseRange({ from, to }: Range, how: 'push' | 'replace' = 'push'): void {
+  choose({ from, to, offset: null }, how);
 }

@@ -15,6 +15,12 @@ export function brief(value: number): string {
   return Math.abs(value) < 10_000 ? whole.format(value) : short.format(value);
 }
 
+/** An amount to its last digit, as the API writes it: `12345.678` becomes `12,345.678`. */
+export function exactly(text: string): string {
+  const [head = '0', tail] = text.split('.');
+  return `${whole.format(BigInt(head))}${tail === undefined ? '' : `.${tail}`}`;
+}
+
 export function usd(value: number): string {
   const digits = Math.abs(value) >= 1 || value === 0 ? 2 : 4;
   return `$${value.toLocaleString('en-US', {
@@ -50,6 +56,7 @@ const timeFormat = new Intl.DateTimeFormat('en-GB', {
   timeZone: 'UTC',
   day: '2-digit',
   month: 'short',
+  year: 'numeric',
   hour: '2-digit',
   minute: '2-digit',
   second: '2-digit',

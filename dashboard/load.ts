@@ -5,34 +5,48 @@ export interface Loaded<T> {
   readonly data: T | undefined;
   readonly error: string | undefined;
   readonly busy: boolean;
+  /** What is in sight belongs to what was chosen before. */
+  readonly isStale: boolean;
   reload(): void;
+}
+
+interface State<T> extends Omit<Loaded<T>, 'isStale' | 'reload'> {
+  /** What `data` was loaded as. */
+  readonly of: string | undefined;
 }
 
 /** Loads when `name` changes and on demand. An answer that comes too late is thrown away. */
 export function useLoad<T>(name: string, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
-  const [state, setState] = useState<Omit<Loaded<T>, 'reload'>>(fresh);
+  const [state, setState] = useState<State<T>>(fresh);
   const [turn, setTurn] = useState(0);
   const latest = useRef(load);
   latest.current = load;
   useEffect(() => {
     const controller = new AbortController();
-    setState(({ data }) => ({ data, error: undefined, busy: true }));
+    setState(({ data, of }) => ({ data, of, error: undefined, busy: true }));
     latest.current(controller.signal).then(
       (data) => {
-        if (!controller.signal.aborted) setState({ data, error: undefined, busy: false });
+        if (!controller.signal.aborted) setState({ data, of: name, error: undefined, busy: false });
       },
       (thrown: unknown) => {
         if (controller.signal.aborted) return;
-        setState(({ data }) => ({ data, error: sentence(thrown), busy: false }));
+        // The numbers of another choice below this one's failure would pass for its own.
+        setState(({ data, of }) => ({
+          data: of === name ? data : undefined,
+          of: name,
+          error: sentence(thrown),
+          busy: false,
+        }));
       },
     );
     return () => controller.abort();
   }, [name, turn]);
   const reload = useCallback(() => setTurn((count) => count + 1), []);
-  return { ...state, reload };
+  const { data, of, error, busy } = state;
+  return { data, error, busy, isStale: data !== undefined && of !== name, reload };
 }
 
-const fresh = { data: undefined, error: undefined, busy: true };
+const fresh = { data: undefined, of: undefined, error: undefined, busy: true };
 
 export function sentence(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : 'Something went wrong; try again.';

@@ -16,9 +16,13 @@ const moved = 'tollgate-moved';
 /** `null` takes a name out of the address. */
 export type Choices = Readonly<Record<string, string | null>>;
 
+/** A server refuses an address that is much longer, and the page could not be reloaded. */
+const queryMax = 8_000;
+
 function here(): Place {
   const page = location.pathname.slice(root.length).replaceAll('/', '');
-  return { page, query: new URLSearchParams(location.search) };
+  const kept = history.state as { readonly query?: string } | null;
+  return { page, query: new URLSearchParams(kept?.query ?? location.search) };
 }
 
 export function usePlace(): Place {
@@ -33,6 +37,12 @@ export function usePlace(): Place {
     };
   }, []);
   return place;
+}
+
+/** How far a list is turned; the front where the address says nonsense. */
+export function offsetOf({ query }: Place): number {
+  const offset = Number(query.get('offset'));
+  return Number.isSafeInteger(offset) && offset > 0 ? offset : 0;
 }
 
 export function addressOf(page: string, choices: Choices = {}): string {
@@ -50,14 +60,18 @@ export function goTo(address: string): void {
 
 /** Changes some choices and keeps the others. Typing replaces, so that «back» leaves the page. */
 export function choose(choices: Choices, how: 'push' | 'replace' = 'push'): void {
-  const url = new URL(location.href);
+  const { query } = here();
   for (const [name, value] of Object.entries(choices)) {
-    if (value === null || value === '') url.searchParams.delete(name);
-    else url.searchParams.set(name, value);
+    if (value === null || value === '') query.delete(name);
+    else query.set(name, value);
   }
-  const address = url.pathname + url.search;
-  if (how === 'push') history.pushState(null, '', address);
-  else history.replaceState(null, '', address);
+  const text = query.size === 0 ? '' : `?${query}`;
+  // What is too long for an address is kept beside it, where a reload of this tab finds it.
+  const isLong = text.length > queryMax;
+  const state = isLong ? { query: text } : null;
+  const address = location.pathname + (isLong ? '' : text);
+  if (how === 'push') history.pushState(state, '', address);
+  else history.replaceState(state, '', address);
   dispatchEvent(new Event(moved));
 }
 

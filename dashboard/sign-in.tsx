@@ -7,6 +7,8 @@ import { type Proven, prove } from './session.ts';
 
 interface SignInProps {
   readonly message: string | undefined;
+  /** Tries the key that this tab already has. */
+  readonly again: (() => void) | undefined;
   readonly onProven: (proven: Proven) => void;
 }
 
@@ -16,7 +18,7 @@ const kinds = [
   ['sk-admin-…', 'Admin token', 'the operator’s view'],
 ] as const;
 
-export function SignIn({ message, onProven }: SignInProps) {
+export function SignIn({ message, again, onProven }: SignInProps) {
   const [key, setKey] = useState('');
   const action = useAction();
   useEffect(() => {
@@ -42,6 +44,11 @@ export function SignIn({ message, onProven }: SignInProps) {
             required
           />
           <ErrorNote message={action.error ?? message} />
+          {again && (
+            <button type="button" class="quiet wide" onClick={again}>
+              Try again with the key of this tab
+            </button>
+          )}
           <button type="submit" class="primary wide" disabled={action.busy}>
             {action.busy ? 'Checking…' : 'Sign in'}
           </button>

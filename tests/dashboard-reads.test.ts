@@ -117,6 +117,18 @@ describe('a receipt', () => {
     expect(receipt).toMatchObject({ status: 'error', error: 'upstream_error', cost: 0, lines: [] });
   });
 
+  test('is found by every id that a client has of its request', async () => {
+    const { requestId } = await chat('acme/chat');
+    const { json } = await gateway.get('/v1/customer/logs?limit=1');
+    const [row] = rowsOf(json.logs);
+    expect(row?.request_id).toBe(requestId);
+    const body = requestId.replaceAll('-', '');
+    for (const id of [row?.id, `chatcmpl-${body}`, `msg_${body}`, `resp_${body}`]) {
+      const receipt = dataOf(await gateway.get(`/v1/customer/logs/${id}`));
+      expect(receipt.request_id).toBe(requestId);
+    }
+  });
+
   test('of another tenant, of nobody and of nonsense is a 404', async () => {
     const { requestId } = await chat('acme/chat');
     const stranger = await gateway.makeTenant({ name: 'Other' });

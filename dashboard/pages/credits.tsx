@@ -1,37 +1,40 @@
 import { ask } from '../api.ts';
-import { brief, count, monthName, usd } from '../format.ts';
+import { brief, count, date, monthName, usd } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { Chart } from '../parts/chart.tsx';
 import { Download } from '../parts/download.tsx';
 import { Icon } from '../parts/icon.tsx';
-import { Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Busy, Empty, ErrorNote, Progress } from '../parts/notes.tsx';
 import { Card, Page, Tile, Tiles } from '../parts/page.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { useSession } from '../session.ts';
-import type { Analytics, Credits, StatementMonth } from '../shapes.ts';
+import { type Session, useSession } from '../session.ts';
+import type { Analytics, Credits, Key, StatementMonth } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
 
 interface Money {
   readonly credits: Credits;
   readonly month: Analytics;
   readonly statements: readonly StatementMonth[];
+  /** The key that looks, where it spends. */
+  readonly own: Key | null;
 }
 
-async function loadMoney(key: string, signal: AbortSignal): Promise<Money> {
+async function loadMoney({ key, kind }: Session, signal: AbortSignal): Promise<Money> {
   const call = { key, signal };
   const today = new Date().toISOString().slice(0, 10);
   const first = `${today.slice(0, 8)}01`;
-  const [credits, month, { data }] = await Promise.all([
+  const [credits, month, { data }, own] = await Promise.all([
     ask<Credits>('/v1/customer/credits', call),
     ask<Analytics>(`/v1/customer/analytics?start_date=${first}&end_date=${today}`, call),
     ask<{ data: StatementMonth[] }>('/v1/customer/billing/statements', call),
+    kind === 'routing' ? ask<{ data: Key }>('/v1/key', call) : null,
   ]);
-  return { credits, month, statements: data };
+  return { credits, month, statements: data, own: own?.data ?? null };
 }
 
 export function CreditsPage() {
-  const { key } = useSession();
-  const { data, error, busy, reload } = useLoad('credits', (signal) => loadMoney(key, signal));
+  const session = useSession();
+  const { data, error, busy, reload } = useLoad('credits', (signal) => loadMoney(session, signal));
   return (
     <Page
       title="Credits"
@@ -46,6 +49,7 @@ export function CreditsPage() {
       <ErrorNote message={error} />
       {!data && busy && <Busy what="Counting credits…" />}
       {data && <Balance {...data} />}
+      {data?.own && <OwnLimit own={data.own} />}
       {data && <ThisMonth {...data} />}
       {data && <Statements months={data.statements} />}
     </Page>
@@ -58,7 +62,9 @@ function daysLeft({ credits, month }: Money): string | undefined {
   const perDay = month.summary.total_spend / Math.max(1, days);
   if (perDay === 0) return undefined;
   const left = Math.floor(credits.balance.available / perDay);
-  return left > 3_650 ? 'enough for years' : `about ${count(left)} days at this month’s pace`;
+  return left > 3_650
+    ? 'enough for years'
+    : `about ${count(left)} day${left === 1 ? '' : 's'} at this month’s pace`;
 }
 
 function Balance(money: Money) {
@@ -86,6 +92,29 @@ function Balance(money: Money) {
         below={`of ${count(lifetime.granted + lifetime.adjusted)} granted`}
       />
     </Tiles>
+  );
+}
+
+function OwnLimit({ own }: { readonly own: Key }) {
+  const { limit, limit_remaining, limit_reset, limit_resets_at, usage } = own;
+  const left = limit_remaining ?? 0;
+  const each = limit_reset === null ? '' : ` ${limit_reset}`;
+  const again =
+    limit_resets_at === null ? '' : `, and all of it again from ${date(limit_resets_at)}`;
+  return (
+    <Card title="What this key may spend">
+      {limit === null ? (
+        <p>It has no limit of its own; {count(usage)} credits were spent with it so far.</p>
+      ) : (
+        <>
+          <p>
+            <b>{count(left)}</b> credits of {count(limit)}
+            {each} are left{again}.
+          </p>
+          <Progress share={limit === 0 ? 1 : 1 - left / limit} label="Spent of its limit" />
+        </>
+      )}
+    </Card>
   );
 }
 
@@ -132,6 +161,14 @@ function isUsed(month: StatementMonth): boolean {
 }
 
 function Statements({ months }: { readonly months: readonly StatementMonth[] }) {
+  const used = months.filter(isUsed);
+  if (used.length === 0) {
+    return (
+      <Empty title="No statements yet">
+        <p>The first credits that the operator grants open the first month.</p>
+      </Empty>
+    );
+  }
   const columns: Column<StatementMonth>[] = [
     { title: 'Month', isHead: true, cell: ({ month }) => monthName(month) },
     amount('Opening', ({ opening_balance }) => count(opening_balance)),
@@ -146,7 +183,7 @@ function Statements({ months }: { readonly months: readonly StatementMonth[] }) 
       <Table
         label="Statements by month"
         columns={columns}
-        rows={months.filter(isUsed)}
+        rows={used}
         rowKey={({ month }) => month}
       />
       <p class="hint">

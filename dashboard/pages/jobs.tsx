@@ -8,7 +8,7 @@ import { SelectField } from '../parts/field.tsx';
 import { Badge, Busy, Empty, ErrorNote, type Tone } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { choose, usePlace } from '../place.ts';
+import { choose, offsetOf, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { Job } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -42,9 +42,10 @@ export function Jobs() {
 }
 
 function JobRoom({ callKey }: { readonly callKey: string }) {
-  const { query } = usePlace();
+  const place = usePlace();
+  const { query } = place;
   const status = query.get('status') ?? '';
-  const offset = Number(query.get('offset') ?? 0) || 0;
+  const offset = offsetOf(place);
   const filter = status === '' ? '' : `&status=${encodeURIComponent(status)}`;
   const path = `/v1/jobs?limit=${jobsPerPage}&offset=${offset}${filter}`;
   const { data, error, busy, reload } = useLoad(path, (signal) => {

@@ -23,7 +23,7 @@ export function SecretBox({ issued, onClose }: SecretBoxProps) {
     goTo(addressOf('playground'));
   };
   return (
-    <Dialog title={`The secret of ${data.name || 'this key'}`} onClose={onClose}>
+    <Dialog title={`The secret of ${data.name || 'this key'}`} onClose={onClose} isHeld={!isStored}>
       <p>It is shown this once. Store it now; later only its first and last letters are known.</p>
       <CodeLine text={key} label="secret" />
       {isRouting && (

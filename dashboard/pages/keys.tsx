@@ -9,7 +9,7 @@ import { Card, Page } from '../parts/page.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { Verb } from '../parts/verb.tsx';
-import { addressOf, choose, usePlace } from '../place.ts';
+import { addressOf, choose, offsetOf, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Key } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -24,9 +24,10 @@ type Doing = { readonly verb: KeyVerb; readonly subject: Key } | undefined;
 
 function useKeyPage() {
   const { key } = useSession();
-  const { query } = usePlace();
+  const place = usePlace();
+  const { query } = place;
   const all = query.get('disabled') === '1';
-  const offset = Number(query.get('offset') ?? 0) || 0;
+  const offset = offsetOf(place);
   const path = `/api/v1/keys?offset=${offset}&include_disabled=${all}`;
   const loaded = useLoad(path, async (signal) => {
     return (await ask<{ data: Key[] }>(path, { key, signal })).data;
@@ -35,7 +36,7 @@ function useKeyPage() {
 }
 
 export function Keys() {
-  const { data, error, busy, reload, all, offset, isCreating } = useKeyPage();
+  const { data, error, busy, isStale, reload, all, offset, isCreating } = useKeyPage();
   const [doing, setDoing] = useState<Doing>();
   const [issued, setIssued] = useState<IssuedKey>();
   const done = (key?: IssuedKey) => {
@@ -49,6 +50,7 @@ export function Keys() {
       title="Keys"
       lead="What applications call with, what they may spend, and what they did."
       actions={<AddButton text="Create a key" onClick={() => choose({ create: '1' })} />}
+      isStale={isStale}
     >
       <div class="toolbar">
         <Tick
@@ -59,7 +61,13 @@ export function Keys() {
       </div>
       <ErrorNote message={error} />
       {!data && busy && <Busy what="Fetching the keys…" />}
-      {data && <KeyList keys={data} onVerb={(verb, subject) => setDoing({ verb, subject })} />}
+      {data && (
+        <KeyList
+          keys={data}
+          isFirst={offset === 0}
+          onVerb={(verb, subject) => setDoing({ verb, subject })}
+        />
+      )}
       {data && (data.length === keysPerPage || offset > 0) && (
         <Pager
           label="Pages of keys"
@@ -77,11 +85,13 @@ export function Keys() {
 
 interface KeyListProps {
   readonly keys: readonly Key[];
+  readonly isFirst: boolean;
   readonly onVerb: (verb: KeyVerb, key: Key) => void;
 }
 
-function KeyList({ keys, onVerb }: KeyListProps) {
+function KeyList({ keys, isFirst, onVerb }: KeyListProps) {
   const { about } = useSession();
+  if (keys.length === 0 && !isFirst) return <Empty title="No more keys" />;
   if (keys.length === 0) {
     const line = curl('POST', '/api/v1/keys', { name: 'my app' }, '$TOLLGATE_MANAGEMENT_KEY');
     return <Empty title="No keys yet" curl={line} />;

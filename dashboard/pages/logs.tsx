@@ -4,14 +4,14 @@ import { rangeOf } from '../days.ts';
 import { count, milliseconds, time } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { Download } from '../parts/download.tsx';
-import { SelectField, TextField } from '../parts/field.tsx';
+import { SelectField, TextField, WholeField } from '../parts/field.tsx';
 import { Icon } from '../parts/icon.tsx';
 import { KeyChoice } from '../parts/key-choice.tsx';
 import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { RangePicker } from '../parts/range.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { choose, usePlace } from '../place.ts';
+import { choose, offsetOf, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { LogPage, LogRow } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
@@ -22,13 +22,12 @@ const rowsPerPage = 50;
 function useFilter() {
   const place = usePlace();
   const text = (name: string) => place.query.get(name) ?? '';
-  const offset = Number(text('offset'));
   return {
     range: rangeOf(place, 30),
     status: text('status'),
     model: text('model'),
     keyId: text('key'),
-    offset: Number.isSafeInteger(offset) && offset > 0 ? offset : 0,
+    offset: offsetOf(place),
     request: text('request'),
   };
 }
@@ -50,7 +49,7 @@ export function Logs() {
   query.set('limit', String(rowsPerPage));
   query.set('offset', String(filter.offset));
   const path = `/v1/customer/logs?${query}`;
-  const { data, error, busy, reload } = useLoad(path, (signal) =>
+  const { data, error, busy, isStale, reload } = useLoad(path, (signal) =>
     ask<LogPage>(path, { key, signal }),
   );
   const csv = `/v1/customer/logs/export.csv?${queryOf(filter)}`;
@@ -67,8 +66,9 @@ export function Logs() {
           </button>
         </>
       }
+      isStale={isStale}
     >
-      <Filters filter={filter} />
+      <Filters filter={filter} models={[...new Set(data?.logs.map(({ model }) => model))]} />
       <ErrorNote message={error} />
       {!data && busy && <Busy what="Reading the log…" />}
       {data && <Rows page={data} reload={reload} />}
@@ -83,7 +83,13 @@ const statuses = [
   ['error', 'Error'],
 ] as const;
 
-function Filters({ filter }: { readonly filter: Filter }) {
+interface FiltersProps {
+  readonly filter: Filter;
+  /** The ones in sight, to choose from. */
+  readonly models: readonly string[];
+}
+
+function Filters({ filter, models }: FiltersProps) {
   const set = (name: string) => (value: string) =>
     choose({ [name]: value, offset: null }, 'replace');
   return (
@@ -95,12 +101,13 @@ function Filters({ filter }: { readonly filter: Filter }) {
         onValue={set('status')}
         options={statuses}
       />
-      <TextField
+      <WholeField
         label="Model"
         type="search"
         placeholder="All models"
         value={filter.model}
         onValue={set('model')}
+        suggestions={models}
       />
       <KeyChoice value={filter.keyId} onValue={set('key')} />
       <FindById />
@@ -142,7 +149,7 @@ const columns: readonly Column<LogRow>[] = [
     title: 'Time (UTC)',
     isHead: true,
     cell: (row) => (
-      <button type="button" class="link" onClick={() => open(row)}>
+      <button type="button" class="link one-line" onClick={() => open(row)}>
         {time(row.created_at)}
       </button>
     ),
@@ -196,14 +203,15 @@ function Rows({ page, reload }: RowsProps) {
       />
       <nav class="pager" aria-label="Pages of the log">
         <span>
-          {count(offset + 1)} to {count(last)} of {count(total)}
+          {last === offset ? 'Nothing beyond' : `${count(offset + 1)} to ${count(last)} of`}{' '}
+          {count(total)}
         </span>
         <div class="buttons">
           <button
             type="button"
             class="quiet"
             disabled={offset === 0}
-            onClick={() => turn(Math.max(0, offset - rowsPerPage))}
+            onClick={() => turn(Math.max(0, Math.min(offset, total) - rowsPerPage))}
           >
             Newer
           </button>

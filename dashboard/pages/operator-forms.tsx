@@ -132,7 +132,8 @@ export function GrantForm({ tenant, onDone, onClose }: FormProps & { tenant: Ten
       <h3>Grants and corrections</h3>
       <ErrorNote message={error} />
       {!data && busy && <Busy what="Fetching the entries…" />}
-      {data && (
+      {data?.length === 0 && <p class="hint">Nothing was booked by hand yet.</p>}
+      {data && data.length > 0 && (
         <Table
           label="Grants and corrections"
           columns={columns}

@@ -8,7 +8,7 @@ import { Card } from '../parts/page.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { Verb } from '../parts/verb.tsx';
-import { choose, usePlace } from '../place.ts';
+import { choose, offsetOf, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Tenant } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -26,8 +26,9 @@ interface TenantSectionProps {
 
 export function TenantSection({ onChange }: TenantSectionProps) {
   const { key } = useSession();
-  const { query } = usePlace();
-  const offset = Number(query.get('offset') ?? 0) || 0;
+  const place = usePlace();
+  const { query } = place;
+  const offset = offsetOf(place);
   const path = `/admin/v1/tenants?offset=${offset}`;
   const { data, error, busy, reload } = useLoad(path, async (signal) => {
     return (await ask<{ data: Tenant[] }>(path, { key, signal })).data;
@@ -48,7 +49,13 @@ export function TenantSection({ onChange }: TenantSectionProps) {
     >
       <ErrorNote message={error} />
       {!data && busy && <Busy what="Fetching the tenants…" />}
-      {data && <List tenants={data} onVerb={(verb, tenant) => setDoing({ verb, tenant })} />}
+      {data && (
+        <List
+          tenants={data}
+          isFirst={offset === 0}
+          onVerb={(verb, tenant) => setDoing({ verb, tenant })}
+        />
+      )}
       {(offset > 0 || data?.length === tenantsPerPage) && (
         <Pager
           label="Pages of tenants"
@@ -84,10 +91,12 @@ function Doing({ verb, tenant, onDone, onClose }: DoingProps) {
 
 interface ListProps {
   readonly tenants: readonly Tenant[];
+  readonly isFirst: boolean;
   readonly onVerb: (verb: TenantVerb, tenant: Tenant) => void;
 }
 
-function List({ tenants, onVerb }: ListProps) {
+function List({ tenants, isFirst, onVerb }: ListProps) {
+  if (tenants.length === 0 && !isFirst) return <Empty title="No more tenants" />;
   if (tenants.length === 0) {
     const line = curl('POST', '/admin/v1/tenants', { name: 'Acme' }, '$TOLLGATE_ADMIN_TOKEN');
     return <Empty title="No tenants yet" curl={line} />;
@@ -111,7 +120,7 @@ function List({ tenants, onVerb }: ListProps) {
     number('Held', ({ credits }) => count(credits.held)),
     number('A minute', (tenant) => limit(tenant.requests_per_minute)),
     number('At once', (tenant) => limit(tenant.concurrent_requests)),
-    { title: 'Since', cell: ({ created_at }) => date(created_at) },
+    { title: 'Since', cell: ({ created_at }) => <span class="one-line">{date(created_at)}</span> },
     {
       title: 'Actions',
       cell: (tenant) => <Verbs tenant={tenant} onVerb={(verb) => onVerb(verb, tenant)} />,

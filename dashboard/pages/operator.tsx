@@ -5,7 +5,7 @@ import { Busy, Condition, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card, Page, Tile, Tiles } from '../parts/page.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { useSession } from '../session.ts';
-import type { Books, Installation, ProviderHealth } from '../shapes.ts';
+import type { Books, Circuit, Installation, ProviderHealth } from '../shapes.ts';
 import { TenantSection } from './operator-tenants.tsx';
 
 const pollMs = 5_000;
@@ -27,8 +27,9 @@ export function Operator() {
       <ErrorNote message={error} />
       {!data && busy && <Busy what="Looking around…" />}
       {data && <Numbers overview={data.overview} books={data.books} />}
+      {data && <Alarm rows={rowsOf(data.providers)} />}
       <TenantSection onChange={reload} />
-      {data && <Providers providers={data.providers} />}
+      {data && <Providers rows={rowsOf(data.providers)} />}
     </Page>
   );
 }
@@ -91,11 +92,33 @@ const columns: readonly Column<EndpointRow>[] = [
 
 const severity = { open: 0, half_open: 1, closed: 2 } as const;
 
-function Providers({ providers }: { readonly providers: readonly ProviderHealth[] }) {
-  const rows = providers
+function rowsOf(providers: readonly ProviderHealth[]): EndpointRow[] {
+  return providers
     .flatMap((provider) => provider.endpoints.map((endpoint) => ({ provider, endpoint })))
     .toSorted((a, b) => severity[a.endpoint.circuit] - severity[b.endpoint.circuit]);
-  const failing = rows.filter(({ endpoint }) => endpoint.circuit !== 'closed').length;
+}
+
+function conditionOf(rows: readonly EndpointRow[]): string {
+  const [failing, recovering] = [numberOf(rows, 'open'), numberOf(rows, 'half_open')];
+  if (failing + recovering === 0) return 'Every endpoint is healthy';
+  const parts = [failing > 0 && `${failing} failing`, recovering > 0 && `${recovering} recovering`];
+  return `Of ${count(rows.length)} endpoints, ${parts.filter(Boolean).join(' and ')}`;
+}
+
+const numberOf = (rows: readonly EndpointRow[], circuit: Circuit) =>
+  rows.filter(({ endpoint }) => endpoint.circuit === circuit).length;
+
+/** The list of providers is below that of the tenants, which may be long. */
+function Alarm({ rows }: { readonly rows: readonly EndpointRow[] }) {
+  if (numberOf(rows, 'closed') === rows.length) return null;
+  return (
+    <p class={numberOf(rows, 'open') > 0 ? 'note bad' : 'note'} role="status">
+      {conditionOf(rows)}. <a href="#providers">Which ones</a>
+    </p>
+  );
+}
+
+function Providers({ rows }: { readonly rows: readonly EndpointRow[] }) {
   if (rows.length === 0) {
     return (
       <Empty title="No provider is configured" curl="export OPENAI_API_KEY=sk-…; npm start">
@@ -105,9 +128,8 @@ function Providers({ providers }: { readonly providers: readonly ProviderHealth[
   }
   return (
     <Card title="Providers">
-      <p class="hint">
-        {failing === 0 ? 'Every endpoint is healthy' : `${failing} of ${rows.length} are failing`},
-        as this process sees it.
+      <p id="providers" class="hint">
+        {conditionOf(rows)}, as this process sees it.
       </p>
       <Table
         label="Providers and their endpoints"

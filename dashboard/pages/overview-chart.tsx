@@ -1,5 +1,5 @@
 import { Chart, type Series } from '../parts/chart.tsx';
-import { useKeys } from '../parts/key-choice.tsx';
+import { useKeyNames } from '../parts/key-choice.tsx';
 import type { Analytics, Day } from '../shapes.ts';
 import { nameOfGroup, type SplitName, splitNames } from './overview-groups.tsx';
 import { type Metric, type MetricName, metrics } from './overview-metrics.tsx';
@@ -11,7 +11,7 @@ interface OverviewChartProps {
 }
 
 export function OverviewChart({ analytics, metric, split }: OverviewChartProps) {
-  const keys = useKeys();
+  const names = useKeyNames();
   const { name, ofDay, format, addsUp }: Metric = metrics[metric];
   const days = analytics.timeseries.map(({ date }) => date);
   const valuesOf = (series: readonly Day[]) => {
@@ -23,7 +23,7 @@ export function OverviewChart({ analytics, metric, split }: OverviewChartProps) 
   };
   const groups = (analytics.groups ?? []).map(
     (group): Series => ({
-      name: nameOfGroup(group.value, split, keys),
+      name: nameOfGroup(group.value, split, names),
       values: valuesOf(group.timeseries),
     }),
   );

@@ -1,10 +1,10 @@
 import type { Range } from '../days.ts';
 import { count, milliseconds, percent } from '../format.ts';
 import { colourClass } from '../parts/chart.tsx';
-import { useKeys } from '../parts/key-choice.tsx';
+import { useKeyNames } from '../parts/key-choice.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { addressOf } from '../place.ts';
-import type { Group, Key } from '../shapes.ts';
+import type { Group } from '../shapes.ts';
 
 export const splitNames = {
   model: 'Model',
@@ -22,11 +22,11 @@ export function isSplit(text: string): text is SplitName {
 export function nameOfGroup(
   value: string | null,
   split: SplitName,
-  keys: ReadonlyMap<string, Key>,
+  names: ReadonlyMap<string, string>,
 ): string {
   if (value === null) return 'All others';
   if (value === '') return split === 'provider' ? 'nobody answered' : 'unnamed';
-  return split === 'api_key_id' ? keys.get(value)?.name || value : value;
+  return split === 'api_key_id' ? (names.get(value) ?? value) : value;
 }
 
 /** The log can be filtered by these two; the others lead to the rows of the period. */
@@ -42,7 +42,7 @@ interface GroupTableProps {
 }
 
 export function GroupTable({ groups, split, range }: GroupTableProps) {
-  const keys = useKeys();
+  const names = useKeyNames();
   const spent = groups.reduce((sum, { summary }) => sum + summary.total_spend, 0);
   const isLinked = split === 'model' || split === 'api_key_id';
   const columns: Column<Group>[] = [
@@ -51,7 +51,7 @@ export function GroupTable({ groups, split, range }: GroupTableProps) {
       isHead: true,
       cell: (group) => {
         const { value } = group;
-        const name = nameOfGroup(value, split, keys);
+        const name = nameOfGroup(value, split, names);
         const isLink = isLinked && value !== null && value !== '';
         return (
           <span class="group-name">
@@ -67,7 +67,7 @@ export function GroupTable({ groups, split, range }: GroupTableProps) {
     number('Latency', (group) => milliseconds(group.summary.avg_latency_ms)),
     number('Spend', (group) => <b>{count(group.summary.total_spend)}</b>),
     number('Share', (group) =>
-      spent === 0 ? '–' : percent(Math.round((group.summary.total_spend / spent) * 1000) / 10),
+      spent === 0 ? '–' : percent((group.summary.total_spend / spent) * 100),
     ),
   ];
   return (

@@ -119,16 +119,17 @@ interface ChangeProps {
 }
 
 function Change({ now, then, moreIs, text }: ChangeProps) {
-  const share = change(now, then);
-  if (share === undefined)
+  const exact = change(now, then);
+  if (exact === undefined)
     return <span class="below">{now === 0 ? '–' : 'new in this period'}</span>;
+  const share = Math.round(exact * 10) / 10;
   const isMore = share > 0;
   const isGood = moreIs === 'neither' ? null : isMore === (moreIs === 'good');
   const tone = share === 0 || isGood === null ? '' : isGood ? 'good' : 'bad';
   const arrow = share === 0 ? '=' : isMore ? '▲' : '▼';
   return (
     <span class={`below ${tone}`}>
-      {arrow} {percent(Math.abs(Math.round(share * 10) / 10))} from {text}
+      {arrow} {percent(Math.abs(share))} from {text}
     </span>
   );
 }

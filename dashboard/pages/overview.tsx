@@ -44,7 +44,7 @@ export function Overview() {
   const { key } = useSession();
   const { range, metric, split, keyId } = useChoices();
   const name = JSON.stringify([range, split, keyId]);
-  const { data, error, busy, reload } = useLoad(name, async (signal) => {
+  const { data, error, busy, isStale, reload } = useLoad(name, async (signal) => {
     const call = { key, signal };
     const [now, then] = await Promise.all([
       ask<Analytics>(analyticsPath(range, keyId, split), call),
@@ -57,6 +57,7 @@ export function Overview() {
       title="Overview"
       lead={`${periodOf(range)} before. Days are UTC.`}
       actions={<Actions path={analyticsPath(range, keyId)} isBusy={busy} reload={reload} />}
+      isStale={isStale}
     >
       <div class="toolbar">
         <RangePicker range={range} />

@@ -1,4 +1,4 @@
-import { useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Answer, chat } from '../chat.ts';
 import { sentence, useLoad } from '../load.ts';
 import { BringCallKey } from '../parts/call-key.tsx';
@@ -49,11 +49,17 @@ function toMessages(turns: readonly Turn[]): Message[] {
   return turns.map(({ message }) => message);
 }
 
+/** What was said, for whoever comes back from a receipt; it ends with the session. */
+const talks = new WeakMap<object, readonly Turn[]>();
+
 /** The conversation is not in the address: what people say to models is not to be shared by it. */
 function useTalk(callKey: string, settings: Omit<ChatBody, 'messages'>, system: string): Talk {
-  const [turns, setTurns] = useState<readonly Turn[]>([]);
+  const { about } = useSession();
+  const [turns, setTurns] = useState<readonly Turn[]>(() => (about && talks.get(about)) ?? []);
+  useEffect(() => void (about && talks.set(about, turns)), [turns]);
   const [state, setState] = useState({ running: false, error: undefined as string | undefined });
   const controller = useRef<AbortController>(null);
+  useEffect(() => () => controller.current?.abort(), []);
   const answer = async (asked: readonly Turn[]) => {
     controller.current = new AbortController();
     const { signal } = controller.current;

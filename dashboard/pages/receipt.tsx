@@ -1,9 +1,10 @@
 import { useState } from 'preact/hooks';
 import { ask } from '../api.ts';
-import { count, milliseconds, price, time } from '../format.ts';
+import { count, exactly, milliseconds, price, time } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
 import { CodeLine, CopyButton } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
+import { useKeyNames } from '../parts/key-choice.tsx';
 import { Badge, Busy, ErrorNote } from '../parts/notes.tsx';
 import { addressOf, choose } from '../place.ts';
 import { useSession } from '../session.ts';
@@ -90,7 +91,7 @@ function Bill({ receipt }: { readonly receipt: Receipt }) {
                   {perNames[line.per] ?? 'per million'}
                 </small>
               </th>
-              <td class="number">{line.credits}</td>
+              <td class="number">{exactly(line.credits)}</td>
             </tr>
           ))}
           {fees.map(([name, text]) => (
@@ -143,6 +144,8 @@ function Tokens({ receipt }: { readonly receipt: Receipt }) {
 }
 
 function Facts({ receipt }: { readonly receipt: Receipt }) {
+  const { api_key_id } = receipt;
+  const keyName = useKeyNames().get(api_key_id) ?? api_key_id;
   const facts: [string, string][] = [
     ['Endpoint', receipt.operation],
     ['Streamed', receipt.streamed ? 'yes' : 'no'],
@@ -169,7 +172,7 @@ function Facts({ receipt }: { readonly receipt: Receipt }) {
         <div>
           <dt>Key</dt>
           <dd>
-            <a href={addressOf('logs', { key: receipt.api_key_id })}>{receipt.api_key_id}</a>
+            <a href={addressOf('logs', { key: api_key_id })}>{keyName}</a>
           </dd>
         </div>
       </dl>

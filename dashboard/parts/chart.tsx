@@ -21,7 +21,7 @@ interface ChartProps {
 }
 
 const height = 260;
-const colours = 11;
+const colours = 12;
 
 /** The same colour for the same place in the list, in the chart and in every legend beside it. */
 export function colourClass(index: number): string {
@@ -148,7 +148,7 @@ function Legend({ days, series, kind, format, day }: ChartProps & { day: number 
         {series.map((one, index) => {
           const value = amountOf(one);
           return (
-            <li key={one.name}>
+            <li key={`${index} ${one.name}`}>
               <i class={colourClass(index)} aria-hidden="true" />
               <span class="legend-name">{one.name}</span>
               {value !== null && <span class="legend-value">{format(value)}</span>}

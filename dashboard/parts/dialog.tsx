@@ -10,36 +10,51 @@ interface DialogProps {
   readonly children: ComponentChildren;
   /** A sheet lies along the right side and is as high as the window. */
   readonly form?: 'box' | 'sheet';
+  /** Nothing but its own buttons closes it: what it shows is not shown again. */
+  readonly isHeld?: boolean;
 }
 
 /** The browser's own dialog: it keeps the focus inside and closes on Escape. */
-export function Dialog({ title, onClose, children, form = 'box' }: DialogProps) {
+export function Dialog({ title, onClose, children, form = 'box', isHeld = false }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
-    dialog.current?.showModal();
-    return () => dialog.current?.close();
+    const element = dialog.current;
+    const opener = document.activeElement;
+    element?.showModal();
+    if (form === 'box') element?.querySelector<HTMLElement>(firstField)?.focus();
+    return () => {
+      element?.close();
+      // It is out of the page by now, where the browser gives the focus back to nobody.
+      if (opener instanceof HTMLElement) opener.focus();
+    };
   }, []);
   return (
     <dialog
       ref={dialog}
       class={form}
       aria-labelledby={id}
+      {...{ closedby: isHeld ? 'none' : 'closerequest' }}
       onCancel={(event) => {
         event.preventDefault();
-        onClose();
+        if (!isHeld) onClose();
       }}
     >
       <header>
         <h2 id={id}>{title}</h2>
-        <button type="button" class="quiet small" onClick={onClose} aria-label="Close">
-          <Icon name="close" />
-        </button>
+        {!isHeld && (
+          <button type="button" class="quiet small" onClick={onClose} aria-label="Close">
+            <Icon name="close" />
+          </button>
+        )}
       </header>
       <div class="dialog-body">{children}</div>
     </dialog>
   );
 }
+
+/** Where one begins: not on the button that would close it again. */
+const firstField = '.dialog-body :is(input, select, textarea:not([readonly]), button)';
 
 interface ConfirmProps {
   readonly title: string;

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useId } from 'preact/hooks';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
 
 interface FieldProps {
   readonly label: string;
@@ -16,10 +16,13 @@ interface TextProps extends FieldProps {
   readonly max?: string;
   readonly step?: string;
   readonly suggestions?: readonly string[];
+  /** Called when the typing is over: on Enter, or when the field is left. */
+  readonly onDone?: (value: string) => void;
+  readonly onBlur?: () => void;
 }
 
 export function TextField(props: TextProps) {
-  const { label, hint, value, onValue, suggestions, ...rest } = props;
+  const { label, hint, value, onValue, onDone, suggestions, ...rest } = props;
   const id = useId();
   return (
     <div class="field">
@@ -33,6 +36,7 @@ export function TextField(props: TextProps) {
         autocomplete="off"
         spellcheck={false}
         onInput={(event) => onValue(event.currentTarget.value)}
+        onChange={(event) => onDone?.(event.currentTarget.value)}
         {...(suggestions ? { list: `${id}-list` } : {})}
         {...(hint ? { 'aria-describedby': `${id}-hint` } : {})}
       />
@@ -50,6 +54,26 @@ export function TextField(props: TextProps) {
       )}
     </div>
   );
+}
+
+/** A name that half of it would not find: it counts when it is whole, emptied or suggested. */
+export function WholeField({ value, onValue, ...rest }: TextProps) {
+  const [text, setText] = useState(value);
+  const isTyping = useRef(false);
+  useEffect(() => {
+    // What was sent comes back late: by then one may have typed on.
+    if (!isTyping.current) setText(value);
+  }, [value]);
+  const done = (typed: string) => onValue(typed.trim());
+  const type = (typed: string) => {
+    isTyping.current = true;
+    setText(typed);
+    if (typed === '' || rest.suggestions?.includes(typed)) done(typed);
+  };
+  const leave = () => {
+    isTyping.current = false;
+  };
+  return <TextField {...rest} value={text} onValue={type} onDone={done} onBlur={leave} />;
 }
 
 export function AreaField(
@@ -130,6 +154,10 @@ export function Form({ onSubmit, children, class: name = 'form' }: FormProps) {
       onSubmit={(event) => {
         event.preventDefault();
         onSubmit();
+      }}
+      // What is wrong in a part that is folded away would be held against the form in silence.
+      onInvalidCapture={({ target }) => {
+        if (target instanceof Element) target.closest('details')?.setAttribute('open', '');
       }}
     >
       {children}

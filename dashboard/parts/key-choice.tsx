@@ -2,7 +2,7 @@ import { ask } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { useSession } from '../session.ts';
 import type { Key } from '../shapes.ts';
-import { SelectField, TextField } from './field.tsx';
+import { SelectField, WholeField } from './field.tsx';
 
 /** Several parts of a page need the names at once; they share one answer for this long. */
 const freshMs = 5_000;
@@ -12,18 +12,36 @@ let shared:
 
 function askOnce(key: string): Promise<Key[]> {
   if (shared?.key !== key || performance.now() - shared.at > freshMs) {
-    const path = '/api/v1/keys?include_disabled=true';
-    const keys = ask<{ data: Key[] }>(path, { key }).then(({ data }) => data);
-    shared = { key, at: performance.now(), keys };
+    shared = { key, at: performance.now(), keys: askAll(key) };
   }
   return shared.keys;
 }
 
-/** The tenant's keys, by id; only a manager may know them. */
-export function useKeys(): ReadonlyMap<string, Key> {
+const keysPerPage = 100;
+/** Nobody finds one in a longer list; beyond it, a key is chosen by its id. */
+const keysMax = 1_000;
+
+async function askAll(key: string): Promise<Key[]> {
+  const keys: Key[] = [];
+  for (;;) {
+    const path = `/api/v1/keys?include_disabled=true&offset=${keys.length}`;
+    const { data } = await ask<{ data: Key[] }>(path, { key });
+    keys.push(...data);
+    if (data.length < keysPerPage || keys.length >= keysMax) return keys;
+  }
+}
+
+/** What the tenant's keys are called, by id; only a manager may know. */
+export function useKeyNames(): ReadonlyMap<string, string> {
   const { key, kind } = useSession();
-  const { data } = useLoad('keys', async () => (kind === 'management' ? askOnce(key) : []));
-  return new Map((data ?? []).map((one) => [one.id, one]));
+  const { data = [] } = useLoad('keys', async () => (kind === 'management' ? askOnce(key) : []));
+  const called = Map.groupBy(data, ({ name }) => name);
+  return new Map(
+    data.map(({ id, name, label }) => {
+      if (name === '') return [id, label];
+      return [id, (called.get(name)?.length ?? 0) > 1 ? `${name} (${label})` : name];
+    }),
+  );
 }
 
 interface KeyChoiceProps {
@@ -33,26 +51,25 @@ interface KeyChoiceProps {
 
 export function KeyChoice({ value, onValue }: KeyChoiceProps) {
   const { kind, about } = useSession();
-  const keys = useKeys();
-  if (kind === 'management' && keys.size < 100) {
-    const known = [...keys.values()].map(({ id, name, label }) => [id, name || label] as const);
-    const other = value !== '' && !keys.has(value) ? ([[value, value]] as const) : [];
+  const names = useKeyNames();
+  if (kind === 'management' && names.size < keysMax) {
+    const other = value !== '' && !names.has(value) ? ([[value, value]] as const) : [];
     return (
       <SelectField
         label="Key"
         value={value}
         onValue={onValue}
-        options={[['', 'All keys'], ...known, ...other]}
+        options={[['', 'All keys'], ...names, ...other]}
       />
     );
   }
   return (
-    <TextField
+    <WholeField
       label="Key id"
       placeholder="All keys"
       value={value}
       onValue={onValue}
-      suggestions={about ? [about.id] : [...keys.keys()]}
+      suggestions={about ? [about.id] : [...names.keys()]}
     />
   );
 }

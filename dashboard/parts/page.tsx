@@ -5,15 +5,17 @@ interface PageProps {
   readonly title: string;
   readonly lead?: string;
   readonly actions?: ComponentChildren;
+  /** Something else was chosen and is not there yet. */
+  readonly isStale?: boolean;
   readonly children: ComponentChildren;
 }
 
-export function Page({ title, lead, actions, children }: PageProps) {
+export function Page({ title, lead, actions, isStale = false, children }: PageProps) {
   useEffect(() => {
     document.title = `${title} · Tollgate`;
   }, [title]);
   return (
-    <main id="content" tabIndex={-1}>
+    <main id="content" tabIndex={-1} aria-busy={isStale}>
       <header class="page-head">
         <div>
           <h1>{title}</h1>
@@ -55,12 +57,20 @@ interface TileProps {
   readonly below?: ComponentChildren;
 }
 
+/** From billions on, a figure would be broken in two where four tiles share a row. */
+const longFigure = 12;
+
 export function Tile({ name, value, exact, below }: TileProps) {
   return (
     <div class="tile">
       <dt>{name}</dt>
       <dd>
-        <strong {...(exact ? { title: exact } : {})}>{value}</strong>
+        <strong
+          class={value.length > longFigure ? 'long' : ''}
+          {...(exact ? { title: exact } : {})}
+        >
+          {value}
+        </strong>
         {below && <span class="below">{below}</span>}
       </dd>
     </div>

@@ -1,5 +1,5 @@
 import { chooseRange, daysIn, lastDays, type Range } from '../days.ts';
-import { TextField } from './field.tsx';
+import { WholeField } from './field.tsx';
 
 const presets = [
   [1, 'Today'],
@@ -8,11 +8,14 @@ const presets = [
   [90, '90 days'],
 ] as const;
 
+/** Whoever types a year passes through the years 2, 20 and 202. */
+const firstDay = '2000-01-01';
+
 export function RangePicker({ range }: { readonly range: Range }) {
   const isLast = (days: number) => range.to === lastDays(1).to && daysIn(range) === days;
   const set = (change: Partial<Range>) => {
     const next = { ...range, ...change };
-    if (next.from !== '' && next.to !== '' && next.from <= next.to) chooseRange(next);
+    if (next.from >= firstDay && next.from <= next.to) chooseRange(next, 'replace');
   };
   return (
     <fieldset class="range">
@@ -29,14 +32,14 @@ export function RangePicker({ range }: { readonly range: Range }) {
           </button>
         ))}
       </div>
-      <TextField
+      <WholeField
         label="From"
         type="date"
         max={range.to}
         value={range.from}
         onValue={(from) => set({ from })}
       />
-      <TextField
+      <WholeField
         label="To"
         type="date"
         min={range.from}
