@@ -394,6 +394,14 @@ describe('an address of one’s own', () => {
     expect(dataOf(reply).base_url).toBe('https://1.1.1.1/v1');
   });
 
+  test('is refused at once when it is endless', async () => {
+    const tenant = await newTenant();
+    const base_url = `https://1.1.1.1${'/'.repeat(200_000)}x`;
+    const reply = await tenant.bring('anywhere', { api_key: 'sk-own-0123456789', base_url });
+    expect(reply.error).toMatchObject({ param: 'base_url', type: 'invalid_request_error' });
+    expect(reply.text.length).toBeLessThan(1_000);
+  });
+
   test('is refused when it is used, however it came into the store', async () => {
     const tenant = await newTenant();
     await tenant.chat(body);

@@ -136,6 +136,13 @@ describe('citations', () => {
       [['[w](https://en.wiki.example/wiki/Bun_(bread)?a=b#top "Bread")', 'wiki']],
     ],
     [
+      '[b](https://bun.example/blog "Bun (a runtime)") [2]',
+      [
+        ['[b](https://bun.example/blog "Bun (a runtime)")', 'bun'],
+        ['[2]', 'wiki'],
+      ],
+    ],
+    [
       '([bun.example](https://bun.example/blog/?utm_source=openai))',
       [['[bun.example](https://bun.example/blog/?utm_source=openai)', 'bun']],
     ],
@@ -166,7 +173,8 @@ describe('citations', () => {
   });
 
   test('of hostile texts are found without choking', () => {
-    const texts = ['[', '](http://', '[a](http://((', '`', '【1†', '[1,', '```'];
+    const links = ['](http://', '[a](http://((', '[a](http://y', '[a](http://y x', '[a](http://(y'];
+    const texts = ['[', ...links, '`', '【1†', '[1,', '```'];
     for (const text of texts) citationsIn(text.repeat(20_000), results);
     expect(citationsIn(`${'[a](http://('.repeat(10_000)} [1]`, results).length).toBe(1);
   });

@@ -79,7 +79,8 @@ export async function setCredential(
   const known = desk.providers.get(provider);
   if (!known) throw unknownProvider(desk, provider);
   const input = validate(credentialCheck, credentialSchema, body);
-  const baseUrl = input.base_url?.replace(/\/+$/, '') ?? null;
+  // A run of slashes is tried from its first only: a long one must not take quadratic time.
+  const baseUrl = input.base_url?.replace(/(?<!\/)\/+$/, '') ?? null;
   if (baseUrl !== null) await checkBaseUrl(desk, provider, known.byokBaseUrl, baseUrl);
   const { id } = await findTenant(desk.directory, tenantId);
   const mode = input.mode ?? 'byok_first';

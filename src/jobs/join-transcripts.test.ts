@@ -80,6 +80,10 @@ describe('transcripts of parts are joined', () => {
     );
   });
 
+  test('without cues are nothing, however many empty lines they have', () => {
+    expect(join('srt', ' \n'.repeat(500_000), '\t\r\n '.repeat(300_000))).toBe('');
+  });
+
   test('of one part alone are left as they came', () => {
     const body = '{"text":"One.","logprobs":[1e-7]}';
     expect(joinTranscripts('json', [{ body, startMs: 0 }])).toBe(body);

@@ -15,7 +15,9 @@ export interface TimedText {
 }
 
 const clock = '((?:\\d+:)?\\d{1,2}:\\d{2}[.,]\\d{3})';
-const timing = new RegExp(`^\\s*${clock}\\s+-->\\s+${clock}([^\\n]*)$`, 'm');
+/** Within a line: gaps over many lines would be tried again from each of them. */
+const gap = '[^\\S\\n]';
+const timing = new RegExp(`^${gap}*${clock}${gap}+-->${gap}+${clock}([^\\n]*)$`, 'm');
 
 export function joinSubtitles(format: 'srt' | 'vtt', parts: readonly TimedText[]): string {
   const cues = parts.flatMap(({ body, startMs }) =>

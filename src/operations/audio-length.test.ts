@@ -53,6 +53,69 @@ describe('what a file says of itself', () => {
     expect(turns).toBeGreaterThan(10);
   });
 
+  const uint32 = (value: number) => {
+    const bytes = Buffer.alloc(4);
+    bytes.writeUInt32BE(value);
+    return bytes;
+  };
+  /** Version 2.3, with a size of seven bits to a byte. */
+  const tag = (frames: Buffer) => {
+    const size = [21, 14, 7, 0].map((bits) => (frames.length >> bits) & 0x7f);
+    return Buffer.concat([Buffer.from('ID3\x03\0\0'), Buffer.from(size), frames]);
+  };
+  const many = (frame: string | Buffer, count: number) =>
+    Buffer.alloc(count * frame.length).fill(frame);
+  const comments = Buffer.concat([Buffer.alloc(4), Buffer.from([0x80, 0x84, 0x1e, 0])]);
+
+  test('is found behind a tag with a large picture', async () => {
+    const picture = Buffer.concat([
+      Buffer.from('APIC'),
+      uint32(3_000_000),
+      Buffer.alloc(3_000_002),
+    ]);
+    const file = Buffer.concat([tag(picture), mp3File(10)]);
+    const found = await readSeconds(inMemory(file), 'audio/mpeg', 10_000);
+    expect(Math.abs((found ?? Number.NaN) - 2.4)).toBeLessThan(0.03);
+  });
+
+  test.each([
+    [
+      'two million comments',
+      'audio/flac',
+      [
+        Buffer.from('fLaC\0\0\0\x22'),
+        Buffer.alloc(34),
+        Buffer.from([0x84, 0xd5, 0x9f, 0x88]),
+        comments,
+        many('\x03\0\0\0a=b', 2_000_000),
+      ],
+    ],
+    [
+      'a tag of a million frames inside',
+      'audio/wav',
+      [
+        Buffer.from('RIFF\0\0\0\x01WAVEid3 '),
+        Buffer.from([0x8a, 0x9f, 0xd5, 0]),
+        tag(many('TXXX\0\0\0\x04\0\0\0a\0b', 1_000_000)),
+      ],
+    ],
+  ])('is not looked for among %s', async (_, type, pieces) => {
+    const file = Buffer.concat(pieces);
+    let bytesRead = 0;
+    const content = {
+      bytes: file.length,
+      async *chunks() {
+        for (let at = 0; at < file.length; at += 65_536) {
+          bytesRead += 65_536;
+          yield file.subarray(at, at + 65_536);
+        }
+      },
+    };
+    expect(await readSeconds(content, type, 10_000)).toBeNull();
+    // What it does not hold, it cannot go through for seconds without a pause.
+    expect(bytesRead).toBeLessThan(500_000);
+  });
+
   test('is read from where the file lies, and its source is given back', async () => {
     const bytes = wavFile(10);
     let isOpen = false;

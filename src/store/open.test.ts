@@ -1,5 +1,13 @@
 import { afterAll, describe, expect, test } from 'bun:test';
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { failureOf } from '../../tests/contracts/failure-of.ts';
@@ -14,6 +22,16 @@ describe('opening a store', () => {
     expect(store.database.engine).toBe('sqlite');
     await store.database.close();
     expect(statSync(join(folder, 'new')).mode & 0o777).toBe(0o700);
+  });
+
+  test('keeps its files from other users, also in a folder that is open to them', async () => {
+    const open = join(folder, 'open');
+    mkdirSync(open);
+    chmodSync(open, 0o755);
+    const store = await openStore(`sqlite:${open}/tollgate.db`);
+    const rights = readdirSync(open).map((name) => statSync(join(open, name)).mode & 0o777);
+    await store.database.close();
+    expect(rights).toEqual([0o600, 0o600, 0o600]);
   });
 
   test('says in one sentence that a file stands where a folder is needed', async () => {

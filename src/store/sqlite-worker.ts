@@ -4,6 +4,7 @@
  */
 import { Database, type Statement } from 'bun:sqlite';
 import { strict as assert } from 'node:assert';
+import { closeSync, openSync } from 'node:fs';
 import type { Booked, ReadBatch } from '../ledger/ledger-store.ts';
 import type { Answer, Outcome, Question, SqlValue, Step } from './sqlite-messages.ts';
 
@@ -81,6 +82,7 @@ function perform(question: Step): Outcome {
 }
 
 function open(path: string, role: 'writer' | 'reader'): Outcome {
+  if (role === 'writer') makeClosed(path);
   database = new Database(path, { readwrite: true, create: role === 'writer' });
   database.run(`pragma busy_timeout = ${busyTimeoutMs}`);
   if (role === 'writer') enterWal(database);
@@ -88,6 +90,18 @@ function open(path: string, role: 'writer' | 'reader'): Outcome {
   database.run('pragma foreign_keys = on');
   if (role === 'reader') database.run('pragma query_only = on');
   return nothing;
+}
+
+/**
+ * A folder that was there before may be open to everybody; the file with everybody's records, and
+ * those that SQLite puts beside it with the same rights, are not.
+ */
+function makeClosed(path: string): void {
+  try {
+    closeSync(openSync(path, 'ax', 0o600));
+  } catch {
+    // It is there already, or SQLite will say why it cannot be made.
+  }
 }
 
 /** SQLite skips its busy handler for this one switch, so processes that start together collide. */

@@ -14,11 +14,16 @@ export interface UrlCitation {
 
 /** Code is shown, not said: `list[1]` cites nobody. */
 const code = /```[\s\S]*?(?:```|$)|`[^`\n]*`/g;
-/** `[title](address)`; addresses may have brackets in pairs, as Wikipedia's do. */
-const link =
-  /\[([^[\]\n]{0,500})\]\(<?(https?:\/\/(?:[^\s()<>]|\([^\s()<>]*\)){1,2000})>?[^)\n]*\)/g;
+/**
+ * `[title](address)`, with words behind the address if a space sets them apart. Both may have
+ * brackets in pairs, as Wikipedia's addresses do. No character can be read in two ways: a text full
+ * of links that never end must not be tried over and over, for seconds.
+ */
+const address = 'https?://(?:[^\\s()<>]|\\([^\\s()<>]*\\)){1,2000}';
+const behind = '[ \\t](?:[^()\\n]|\\([^()\\n]*\\)){0,500}';
+const link = new RegExp(`\\[([^[\\]\\n]{0,500})\\]\\(<?(${address})>?(?:${behind})?\\)`, 'g');
 /** `[1]`, `[1, 2]`, `【1】` and `【1†source】`; not the text of a link. */
-const marker = /\[(\d{1,3}(?:\s?[,;]\s?\d{1,3})*)\](?!\()|【(\d{1,3})(?:†[^】\n]{0,100})?】/g;
+const marker = /\[(\d{1,3}(?:\s?[,;]\s?\d{1,3}){0,50})\](?!\()|【(\d{1,3})(?:†[^】\n]{0,100})?】/g;
 
 /**
  * Where an answer cites the results of its searches. `results` are those that the model was shown,
