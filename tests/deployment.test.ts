@@ -68,13 +68,31 @@ describe('the executable', () => {
     expect((await fetch(url + script)).status).toBe(200);
   });
 
+  const ask = (...words: string[]) =>
+    Bun.spawnSync([program, ...words], { cwd: folder, env: { PATH: '' }, timeout: 20_000 });
+
   test('knows whether it is ready, and its books', () => {
-    const ask = (...words: string[]) =>
-      Bun.spawnSync([program, ...words], { cwd: folder, env: { PATH: '' } });
     expect(ask('health', '--url', url).exitCode).toBe(0);
     expect(ask('health', '--url', 'http://127.0.0.1:1').exitCode).toBe(1);
     expect(ask('ledger', 'verify').exitCode).toBe(0);
   });
+
+  test('says without npm how to make more keys', async () => {
+    const second = Bun.spawn([program, 'serve', '--port', '0'], {
+      cwd: folder,
+      env: { PATH: '' },
+      stdout: 'pipe',
+      stderr: 'ignore',
+      stdin: 'ignore',
+    });
+    const { value } = await second.stdout.getReader().read();
+    second.kill('SIGTERM');
+    expect(new TextDecoder().decode(value)).toEndWith(
+      '\nNew keys: tollgate keys create --name "my app"\n',
+    );
+    expect(await second.exited).toBe(0);
+    expect(ask('keys', 'create', '--name', 'my app').exitCode).toBe(0);
+  }, 30_000);
 });
 
 describe('the files for containers', () => {

@@ -101,6 +101,41 @@ test(
 );
 
 test(
+  'the command line lists the models that the gateway serves, the demo among them',
+  async () => {
+    await using gateway = await startGateway();
+    const { body } = await gateway.call('GET', '/v1/models', { key: gateway.keys.api });
+    const { stdout } = await gateway.command('models', '--json');
+    const idsOf = (list: unknown) =>
+      isObject(list) && Array.isArray(list.data) ? list.data.map(({ id }) => id).sort() : [];
+    expect(idsOf(parseJson(stdout))).toEqual(idsOf(body));
+    expect(idsOf(body)).toContain('demo/chat');
+  },
+  startMs,
+);
+
+test(
+  'a command whose output is cut says so and fails, unless its reader wanted no more',
+  async () => {
+    await using gateway = await startGateway();
+    const program = new URL('../src/main.ts', import.meta.url).pathname;
+    const words = `"${process.execPath}" "${program}"`;
+    const shell = (line: string) => {
+      const env = { PATH: process.env.PATH ?? '', TOLLGATE_DATA_DIR: gateway.dataDir };
+      const { exitCode, stderr } = Bun.spawnSync(['sh', '-c', line], { env, cwd: '/' });
+      return { exitCode, said: stderr.toString() };
+    };
+    for (const command of ['models --all', 'ledger statement']) {
+      const full = shell(`${words} ${command} > /dev/full`);
+      expect(full.exitCode).toBe(1);
+      expect(full.said).toMatch(/^ENOSPC: no space left on device[^\n]*\n$/);
+      expect(shell(`${words} ${command} | :; exit 0`).said).toBe('');
+    }
+  },
+  startMs,
+);
+
+test(
   'keys and credits from the environment are the ones that work, and are never printed',
   async () => {
     const env = {

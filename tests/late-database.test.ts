@@ -125,12 +125,13 @@ test(
 );
 
 /** A server that has this to say to whoever comes. */
-function strangeServer(greet: Uint8Array | null) {
+function strangeServer(greet: Uint8Array | null, onVisit = () => {}) {
   const server = Bun.listen({
     hostname: '127.0.0.1',
     port: 0,
     socket: {
       data(socket) {
+        onVisit();
         if (greet) socket.end(greet);
       },
     },
@@ -227,6 +228,25 @@ describe('one sentence and exit code 1, at once, for', () => {
       expect(stderr).toMatch(/^Postgres at [^\n]+\.\n$/);
       expect(stderr).toContain(why);
       expect(stderr).not.toContain('hunter2');
+    },
+    testMs,
+  );
+
+  test(
+    'a port that somebody took before it began to wait',
+    async () => {
+      const free = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } });
+      const { port } = free;
+      free.stop(true);
+      let taken: { stop(closesAll: boolean): void } | undefined;
+      using server = strangeServer(fatal('57P03', 'the database system is starting up'), () => {
+        taken ??= Bun.listen({ hostname: '127.0.0.1', port, socket: { data() {} } });
+      });
+      const env = { DATABASE_URL: server.url };
+      const { exitCode, stderr } = await run(['serve', '--port', String(port)], { env });
+      taken?.stop(true);
+      const sentence = `Port ${port} on 127.0.0.1 is already in use; choose another with --port.\n`;
+      expect([exitCode, stderr]).toEqual([1, sentence]);
     },
     testMs,
   );

@@ -1,6 +1,6 @@
 /** A start that cannot be: everything that is wrong is said once, plainly, without secrets. */
 import { describe, expect, test } from 'bun:test';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Finished, newFolder, run, startGateway } from './support/gateway.ts';
 
@@ -130,6 +130,33 @@ describe('one sentence and exit code 1 for', () => {
     startMs,
   );
 });
+
+test.each([
+  ['ledger', 'verify'],
+  ['keys', 'list'],
+])(
+  'tollgate %s %s in a mistyped folder says so and makes nothing there',
+  async (topic, command) => {
+    const dataDir = join(newFolder(), 'dtaa');
+    const finished = await run([topic, command], { dataDir });
+    expectOneSentence(finished);
+    expect(finished.stderr).toContain(`There is no database at ${dataDir}/tollgate.db: `);
+    expect(existsSync(dataDir)).toBe(false);
+  },
+  startMs,
+);
+
+test(
+  'tollgate tenants create may come before the first start',
+  async () => {
+    const dataDir = join(newFolder(), 'new');
+    const created = await run(['tenants', 'create', '--id', 'acme', '--name', 'Acme'], { dataDir });
+    expect([created.exitCode, created.stderr]).toEqual([0, '']);
+    const listed = await run(['tenants', 'list'], { dataDir });
+    expect(listed.stdout).toContain('acme');
+  },
+  startMs,
+);
 
 test(
   'a first start on an occupied port loses no secrets: the next one prints them',

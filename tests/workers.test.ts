@@ -249,20 +249,55 @@ test(
   testMs,
 );
 
+describe('what the first worker of a first start has made is shown, although', () => {
+  const secrets = / Routing key +sk-tg-.* Management key +sk-mgmt-.* Admin token +sk-admin-/s;
+
+  /** The second process is there: the first is ready, and has made what is shown once. */
+  async function startOthers() {
+    const starting = spawnTollgate(['serve', '--port', '0', '--workers', '2']);
+    const { pid } = starting.process;
+    await until(() => childrenOf(pid).length === 2 || starting.process.exitCode !== null);
+    return { ...starting, second: childrenOf(pid)[1] ?? 0 };
+  }
+
+  test(
+    'it is stopped before the others are ready',
+    async () => {
+      const { process: parent, finished } = await startOthers();
+      parent.kill('SIGTERM');
+      const { exitCode, stdout } = await finished;
+      expect([exitCode, stdout.match(secrets)?.length]).toEqual([0, 1]);
+    },
+    testMs,
+  );
+
+  test(
+    'another cannot be started',
+    async () => {
+      const { second, finished } = await startOthers();
+      process.kill(second, 'SIGKILL');
+      const { exitCode, stdout, stderr } = await finished;
+      expect([exitCode, stdout.match(secrets)?.length]).toEqual([1, 1]);
+      expect(stderr).toEndWith('The workers could not be started.\n');
+    },
+    testMs,
+  );
+});
+
 describe('a start that cannot be', () => {
-  const countRule = '--workers must be a whole number from 1 to 64.\n';
+  const countRule = 'command line: --workers must be a whole number from 1 to 64.\n';
 
   test.each<[string, string, string]>([
     ['--workers', '0', countRule],
     ['--workers', '65', countRule],
     ['--workers', 'two', countRule],
     ['--workers', '1.5', countRule],
-    ['--worker', '1', '--worker is set by --workers; start with that instead.\n'],
+    ['--worker', '1', 'command line: --worker is set by --workers; start with that instead.\n'],
   ])(
     '%s %s is refused in one sentence',
     async (option, value, sentence) => {
       const { exitCode, stdout, stderr } = await run(['serve', option, value]);
-      expect({ exitCode, stdout, stderr }).toEqual({ exitCode: 1, stdout: '', stderr: sentence });
+      expect({ exitCode, stdout, stderr }).toEqual({ exitCode: 2, stdout: '', stderr: sentence });
     },
     testMs,
   );

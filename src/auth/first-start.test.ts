@@ -115,6 +115,30 @@ test('a brought key that was deleted since is there again, also under a new secr
   }
 });
 
+test('what took the place of a deleted key is replaced by a changed variable, too', async () => {
+  const [one, two, three] = ['a', 'b', 'c'].map((letter) => `sk-tg-${letter.repeat(40)}`);
+  await start({ apiKey: new Secret(one ?? '') });
+  const first = await store.directory.findKey(hashKey(one ?? ''));
+  await store.directory.deleteKey('default', first?.key.id ?? '', 1_700_000_000_000);
+  for (const key of [two, three]) await start({ apiKey: new Secret(key ?? '') });
+  const ends = [two, three].map(async (key) => store.directory.findKey(hashKey(key ?? '')));
+  expect((await Promise.all(ends)).map((found) => found?.secretExpiresAt)).toEqual([
+    1_800_000_000_000,
+    null,
+  ]);
+  expect(await countKeys()).toBe(1);
+});
+
+test('of ten starts at once with a new secret, each leaves the one key', async () => {
+  const [one, two] = [`sk-tg-${'a'.repeat(40)}`, `sk-tg-${'b'.repeat(40)}`];
+  for (const key of [one, two]) {
+    const apiKey = new Secret(key);
+    await Promise.all(Array.from({ length: 10 }, () => start({ apiKey })));
+    expect((await store.directory.findKey(hashKey(key)))?.secretExpiresAt).toBeNull();
+    expect(await countKeys()).toBe(1);
+  }
+});
+
 test('a brought admin token takes the place of an older one', async () => {
   await start();
   const adminToken = new Secret(`sk-admin-${'d'.repeat(40)}`);

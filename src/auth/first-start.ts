@@ -4,7 +4,7 @@ import { adoptKey, hashKey, makeAdminToken, makeKey, type NewKey } from './api-k
 import type { ApiKey, Directory } from './directory.ts';
 
 /** The tenant that exists from the first start on. */
-export const defaultTenant = 'default';
+const defaultTenant = 'default';
 
 /** What the environment brought along; see the configuration. */
 export interface Brought {
@@ -71,7 +71,7 @@ async function makeSecrets(directory: Directory, now: number): Promise<FreshSecr
 /**
  * The key from the environment is the one that works: a changed variable replaces the secret of
  * the key it brought before, so that rotating a deployment's secret, or taking that back, needs
- * nothing else. Where that key was deleted, another one takes its place.
+ * nothing else. Where that key was deleted, the next one takes its place.
  */
 async function adopt(
   directory: Directory,
@@ -79,16 +79,18 @@ async function adopt(
   secret: Secret,
   now: number,
 ): Promise<void> {
-  const fresh = adoptKey(secret.reveal());
-  const { hash, label } = fresh;
-  const known = await directory.findKey(hash);
-  if (known && (known.secretExpiresAt ?? now + 1) > now) return;
-  const id = known?.key.id ?? bootstrapIds[kind];
-  const add = (key: NewKey) =>
-    directory.addKey(record(key, kind, `Bootstrap ${kind} key`, now), hash);
-  if ((await add({ ...fresh, id })) === 'added') return;
-  const change = { hash, label, oldUntil: now };
-  if (!(await directory.rotateKey(defaultTenant, id, change, now))) await add(fresh);
+  const { hash, label } = adoptKey(secret.reveal());
+  const rotate = (id: string) =>
+    directory.rotateKey(defaultTenant, id, { hash, label, oldUntil: now }, now);
+  for (let place = 1; ; place++) {
+    // Looked up every time: another process may bring the same secret.
+    const known = await directory.findKey(hash);
+    if (known && (known.secretExpiresAt ?? now + 1) > now) return;
+    if (known && (await rotate(known.key.id))) return;
+    const id = place === 1 ? bootstrapIds[kind] : `${bootstrapIds[kind]}${place}`;
+    const key = record({ id, label }, kind, `Bootstrap ${kind} key`, now);
+    if ((await directory.addKey(key, hash)) === 'added' || (await rotate(id))) return;
+  }
 }
 
 const bootstrapIds: Readonly<Record<KeyKind, string>> = {
@@ -96,7 +98,12 @@ const bootstrapIds: Readonly<Record<KeyKind, string>> = {
   management: 'key_bootstrapmanage',
 };
 
-function record({ id, label }: NewKey, kind: KeyKind, name: string, now: number): ApiKey {
+function record(
+  { id, label }: Pick<NewKey, 'id' | 'label'>,
+  kind: KeyKind,
+  name: string,
+  now: number,
+): ApiKey {
   return {
     id,
     tenantId: defaultTenant,

@@ -26,6 +26,8 @@ export interface Command {
   /** The one value without a name, such as `<key id>`. */
   readonly operand?: string;
   readonly options: Readonly<Record<string, Option>>;
+  /** May be the first to use a store; for all others, one that is not there is a mistake. */
+  readonly beginsStore?: true;
   run(context: Context): Promise<void>;
 }
 

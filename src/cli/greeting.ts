@@ -3,6 +3,7 @@ import type { Config } from '../config/config.ts';
 import { version } from '../config/version.ts';
 import { hostInUrl } from '../core/host-in-url.ts';
 import type { Tollgate } from '../wire.ts';
+import { typed } from './own-program.ts';
 
 /** What the first lines say of a process that is ready; a worker sends it to whoever started it. */
 export interface Ready {
@@ -39,7 +40,7 @@ export function greeting(ready: Ready, config: Config, workers = 1): string {
     `Dashboard: ${url}/dashboard`,
   ];
   if (!firstSecrets) {
-    lines.push('New keys: npm run tollgate keys create -- --name "my app"');
+    lines.push(`New keys: ${typed('keys create', '--name "my app"')}`);
     return lines.join('\n');
   }
   return [

@@ -82,6 +82,7 @@ async function tollgate(...words: string[]) {
       };
     },
     loadModels: async () => models,
+    flush: async () => undefined,
   };
   const code = await runCommand(words, topics, world);
   return { code, out: out.join('\n'), err: err.join('\n') };
@@ -113,6 +114,10 @@ describe('help', () => {
     expect(code).toBe(0);
     expect(out).toContain('Usage: tollgate credits grant [options]');
     expect(out).toContain('How many (required)');
+    expect((await tollgate('help', 'credits', 'grant')).out).toBe(out);
+    expect((await tollgate('credits', 'help', 'grant')).out).toBe(out);
+    expect(await tollgate('help', 'credits', 'grnt')).toMatchObject({ code: 2 });
+    expect((await tollgate('help', 'models')).out).toContain('Usage: tollgate models [options]');
     expect(out).toContain('--json');
     expect((await tollgate('models', '--help')).out).toContain('Usage: tollgate models [options]');
   });

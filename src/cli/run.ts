@@ -7,7 +7,9 @@ import { commandHelp, overviewHelp, topicHelp } from './help.ts';
 /** What the commands need of the process around them. */
 export interface World extends Pick<Context, 'out' | 'write' | 'err' | 'input' | 'now'> {
   readonly version: string;
-  openStore(flags: Flags): Promise<OpenStore>;
+  /** Resolves when all that was printed has been taken; rejects when some of it could not be. */
+  flush(): Promise<void>;
+  openStore(flags: Flags, mustExist: boolean): Promise<OpenStore>;
   loadModels(flags: Flags): ReturnType<Context['models']>;
 }
 
@@ -33,21 +35,20 @@ export async function runCommand(
   }
   const topic = topics.find(({ name }) => name === wanted);
   if (!topic) return misused(world, unknownWord(wanted, topics), 'tollgate --help');
-  if (isHelp) {
-    world.out(topicHelp(topic));
-    return 0;
-  }
-  return runTopic(topic, rest, world);
+  return runTopic(topic, isHelp ? ['help', ...rest.slice(1)] : rest, world);
 }
 
 function runTopic(topic: Topic, words: readonly string[], world: World): number | Promise<number> {
+  const [first, ...others] = words;
+  const isHelp = first === '--help' || first === '-h' || first === 'help';
   const [only] = topic.commands;
-  if (only?.name === '') return runOne(topic, only, words, world);
-  const [name, ...rest] = words;
-  if (name === '--help' || name === '-h' || name === 'help') {
+  if (only?.name === '') return runOne(topic, only, isHelp ? ['--help'] : words, world);
+  if (isHelp && others.length === 0) {
     world.out(topicHelp(topic));
     return 0;
   }
+  // `keys help create` is `keys create --help`.
+  const [name, ...rest] = isHelp ? [...others, '--help'] : words;
   const page = `tollgate ${topic.name} --help`;
   if (name === undefined) {
     const known = topic.commands.map((command) => command.name).join(', ');
@@ -96,12 +97,15 @@ async function runOne(
       now,
       models: () => world.loadModels(flags),
       async desk() {
-        store ??= await world.openStore(flags);
+        store ??= await world.openStore(flags, !command.beginsStore);
         return { ...store, now };
       },
     });
+    await world.flush();
     return 0;
   } catch (thrown) {
+    // Who closes a pipe, as `head` does, has what it wanted.
+    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'EPIPE') return 0;
     err(thrown instanceof Error ? thrown.message : String(thrown));
     return thrown instanceof ConfigProblems ? 2 : 1;
   } finally {

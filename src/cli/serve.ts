@@ -58,19 +58,22 @@ async function serveUntilStopped(context: Context): Promise<void> {
   );
   outlive(log);
   if (context.args.has('worker')) {
-    if (!process.send) throw new Error('--worker is set by --workers; start with that instead.');
+    if (!process.send) {
+      throw misused('--worker', 'is set by --workers; start with that instead.');
+    }
     // Nobody would restart or stop a worker whose parent is gone.
     process.on('disconnect', stop.ask);
     const worker = Number(context.args.number('worker'));
     const place = { worker, isJoining: context.args.has('joining'), stopped: stop.asked };
-    await serveOne(config, flags, log, stop, hup, place, (ready) => void process.send?.(ready));
+    const announce = (ready: Ready) => void process.send?.(ready);
+    await serveOne({ config, flags, log, stop, hup, place, announce });
     return;
   }
   const port = tryPort(config);
   if (workers === 1) {
-    const greet = (ready: Ready) => context.out(greeting(ready, config));
+    const announce = (ready: Ready) => context.out(greeting(ready, config));
     const place = { worker: null, isJoining: false, stopped: stop.asked };
-    await serveOne(config, flags, log, stop, hup, place, greet);
+    await serveOne({ config, flags, log, stop, hup, place, announce });
     return;
   }
   if (process.platform !== 'linux') {
@@ -91,18 +94,23 @@ function outlive(log: Log): void {
   process.on('unhandledRejection', tell);
 }
 
+interface Serving {
+  readonly config: Config;
+  readonly flags: Flags;
+  readonly log: Log;
+  readonly stop: StopSignal;
+  readonly hup: ReturnType<typeof reloadSignal>;
+  readonly place: Place;
+  announce(ready: Ready): void;
+}
+
 /** One gateway in this process, from its start until its last request has ended. */
-async function serveOne(
-  config: Config,
-  flags: Flags,
-  log: Log,
-  stop: StopSignal,
-  hup: ReturnType<typeof reloadSignal>,
-  place: Place,
-  announce: (ready: Ready) => void,
-): Promise<void> {
+async function serveOne(serving: Serving): Promise<void> {
+  const { config, flags, log, stop, hup, place } = serving;
   let { drainSeconds } = config.server;
-  const tollgate = await buildLate(config, log, place);
+  const tollgate = await buildLate(config, log, place).catch((thrown) => {
+    throw codeOf(thrown) === 'EADDRINUSE' ? new Error(cannotListen(config, thrown)) : thrown;
+  });
   if (!tollgate) return;
   let port: number;
   try {
@@ -123,7 +131,7 @@ async function serveOne(
       log.error('config_refused', { problem: reason(thrown) });
     }
   });
-  announce(readyOf(tollgate, port));
+  serving.announce(readyOf(tollgate, port));
   await stop.asked;
   log.info('draining', { seconds: drainSeconds });
   await Promise.race([tollgate.drain(drainSeconds), stop.again]);
@@ -145,7 +153,11 @@ function readAgain(flags: Flags, log: Log): Config | undefined {
 function readWorkers(args: Args): number {
   const workers = args.number('workers') ?? 1;
   if (typeof workers === 'number' && workers >= 1 && workers <= workersMax) return workers;
-  throw new Error(`--workers must be a whole number from 1 to ${workersMax}.`);
+  throw misused('--workers', `must be a whole number from 1 to ${workersMax}.`);
+}
+
+function misused(path: string, message: string): ConfigProblems {
+  return new ConfigProblems('command line', [{ path, message }]);
 }
 
 function flagsOf({ args, flags }: Context): Flags {
@@ -176,8 +188,12 @@ function tryPort(config: Config): number {
   }
 }
 
+function codeOf(thrown: unknown): unknown {
+  return thrown instanceof Error && 'code' in thrown ? thrown.code : undefined;
+}
+
 function cannotListen({ server }: Config, thrown: unknown): string {
-  const code = thrown instanceof Error && 'code' in thrown ? thrown.code : undefined;
+  const code = codeOf(thrown);
   const where = `${server.host}:${server.port}`;
   if (code === 'EADDRINUSE') {
     return `Port ${server.port} on ${server.host} is already in use; choose another with --port.`;

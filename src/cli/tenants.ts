@@ -33,6 +33,7 @@ const list: Command = {
 
 const create: Command = {
   name: 'create',
+  beginsStore: true,
   summary: 'Create a tenant',
   options: {
     name: { ...name, required: true },

@@ -45,6 +45,7 @@ export class Crew {
     // Another signal than the first: two of the same kind may arrive as one.
     void stop.again.then(() => this.#signal('SIGINT'));
     await this.#ended();
+    await starting;
     for (const [number, { child }] of alive) {
       // One that had only just begun does not know the signal yet, and ends by it.
       if (child.exitCode === 0 || child.signalCode === 'SIGTERM') continue;
@@ -63,15 +64,14 @@ export class Crew {
     for (const { child } of this.#workers.values()) child.kill(signal);
   }
 
+  /** What there is to say: of all that are ready, or of what the first has made and nobody else. */
   async #start([first = 1, ...rest]: readonly number[]): Promise<Ready | undefined> {
     const ready = await this.#spawn(first, false).ready;
-    if (!ready || this.#stopping) {
-      this.#failed ||= !ready;
-      return undefined;
-    }
-    const others = await Promise.all(rest.map((number) => this.#spawn(number).ready));
-    this.#failed ||= others.includes(undefined);
-    return this.#failed ? undefined : ready;
+    const next = ready && !this.#stopping ? rest : [];
+    const others = await Promise.all(next.map((number) => this.#spawn(number).ready));
+    this.#failed ||= !ready || others.includes(undefined);
+    const areReady = !this.#failed && !this.#stopping;
+    return areReady || ready?.firstSecrets ? ready : undefined;
   }
 
   /** One that joins others leaves the port to them for as long as it has no database. */

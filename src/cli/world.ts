@@ -4,6 +4,7 @@ import { environment } from '../config/environment.ts';
 import { withLiveEndpoints } from '../config/live-endpoints.ts';
 import { loadConfig } from '../config/load.ts';
 import { version } from '../config/version.ts';
+import { demoModels } from '../demo/demo-models.ts';
 import { walletName } from '../ledger/owner.ts';
 import { openStore } from '../store/open.ts';
 import { secretKeyOf } from '../store/secret-key.ts';
@@ -13,18 +14,35 @@ import { SkillDesk } from '../tools/skills/skill-desk.ts';
 import { refusalOfAddress } from '../upstream/user-address.ts';
 import type { World } from './run.ts';
 
+// Failures come back from each write; as an event they would end a gateway whose reader has left.
+process.stdout.on('error', () => undefined);
+let printed: Promise<unknown> = Promise.resolve();
+
+function print(text: string): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  process.stdout.write(text, (failure) => (failure ? reject(failure) : resolve()));
+  printed = Promise.all([printed, promise]);
+  // Whoever asks hears of it; a gateway does not until it ends.
+  printed.catch(() => undefined);
+  return promise;
+}
+
 /** The process around the commands: its streams, its clock, its configuration, its store. */
 export const world: World = {
   version,
-  out: (text) => void process.stdout.write(`${text}\n`),
-  write: (piece) => new Promise((taken) => process.stdout.write(piece, () => taken())),
+  out: (text) => void print(`${text}\n`).catch(() => undefined),
+  write: print,
+  flush: async () => void (await printed),
   err: (text) => void process.stderr.write(`${text}\n`),
   input: () => Bun.stdin.text(),
   now: Date.now,
-  loadModels: async (flags) => withLiveEndpoints(loadConfig(flags, environment)),
-  async openStore(flags) {
+  async loadModels(flags) {
     const config = loadConfig(flags, environment);
-    const store = await openStore(config.database.reveal());
+    return [...withLiveEndpoints(config), ...(config.demo ? demoModels : [])];
+  },
+  async openStore(flags, mustExist) {
+    const config = loadConfig(flags, environment);
+    const store = await openStore(config.database.reveal(), mustExist);
     const { database, directory, credentials, creditBook, keySpending, statements } = store;
     return {
       directory,

@@ -223,7 +223,16 @@ describe('problems', () => {
 
   test('a file that is not there is one', () => {
     const missing = () => loadConfig({ config: join(folder, 'missing.yaml') }, {});
-    expect(missing).toThrow('this file cannot be read');
+    expect(missing).toThrow(`${join(folder, 'missing.yaml')}: this file does not exist`);
+    expect(() => loadConfig({ config: folder }, {})).toThrow(
+      `${folder}: this is a folder, not a file`,
+    );
+  });
+
+  test('two documents in one file are one, in our words', () => {
+    expect(problems('demo: true\n---\ndemo: false\n')).toEqual([
+      'line 2, column 1: Source contains multiple documents',
+    ]);
   });
 
   test('broken YAML is told by its line', () => {
@@ -246,6 +255,9 @@ describe('problems', () => {
   ])('a base address may hold nothing but an address: %s', (base_url) => {
     expect(problems({ providers: { mine: { ...mine, base_url } } })).toEqual([
       'providers.mine.base_url must be an http(s) address without user, query or fragment',
+    ]);
+    expect(problems({ server: { public_url: base_url } })).toEqual([
+      'server.public_url must be an http(s) address without user, query or fragment',
     ]);
   });
 

@@ -5,7 +5,7 @@ import { Secret } from '../core/secret.ts';
 import { readBootstrap, readSecretKey } from './bootstrap.ts';
 import { builtinCatalogue } from './catalogue/index.ts';
 import type { Config, Provider } from './config.ts';
-import { mergeModels, mergeProviders } from './merge.ts';
+import { isCleanBase, mergeModels, mergeProviders, uncleanBase } from './merge.ts';
 import { readObjectStorage } from './object-storage.ts';
 import { applyOverrides, type Flags, type Override, overridesOf } from './overrides.ts';
 import { ConfigProblems } from './problems.ts';
@@ -58,13 +58,17 @@ function assemble(
   const builtin = file.catalogue === 'none' ? { providers: [], models: [] } : builtinCatalogue;
   const providers = mergeProviders(builtin.providers, file.providers ?? {}, environment, problems);
   const models = mergeModels(builtin.models, file.models ?? [], providers, meant, problems);
+  const publicUrl = file.server?.public_url;
+  if (publicUrl !== undefined && !isCleanBase(publicUrl)) {
+    problems.push({ path: 'server.public_url', message: uncleanBase });
+  }
   const dataDir = file.data_dir ?? './data';
   const inDataDir = (text: string) => new Secret(text.replaceAll('{data_dir}', dataDir));
   return {
     server: {
       host: file.server?.host ?? '127.0.0.1',
       port: file.server?.port ?? 8080,
-      publicUrl: file.server?.public_url?.replace(/\/+$/, '') ?? null,
+      publicUrl: publicUrl?.replace(/\/+$/, '') ?? null,
       drainSeconds: file.server?.drain_seconds ?? 600,
     },
     dataDir,

@@ -45,8 +45,7 @@ export function mergeProviders(
     }
     if (dialect === undefined || baseUrl === undefined) return;
     if (!isCleanBase(baseUrl)) {
-      const message = 'must be an http(s) address without user, query or fragment';
-      problems.push({ path: `${path}.base_url`, message });
+      problems.push({ path: `${path}.base_url`, message: uncleanBase });
     }
     providers.set(name, {
       name,
@@ -162,7 +161,10 @@ function missingPrices(model: ModelFile, pricing: PricingFile): readonly string[
   return (['prompt', 'completion'] as const).filter((name) => !has(name));
 }
 
-function isCleanBase(text: string): boolean {
+export const uncleanBase = 'must be an http(s) address without user, query or fragment';
+
+/** Whether an address may be continued by a path. */
+export function isCleanBase(text: string): boolean {
   const url = URL.parse(text);
   // Paths are appended to it; behind a sign that begins nothing they would mean something else.
   return url !== null && url.username === '' && !/[?#]/.test(text);

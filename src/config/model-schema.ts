@@ -3,7 +3,7 @@ import { oneOf, wholeNumber } from '../core/schema-builders.ts';
 import { quirksSchema } from './provider-schema.ts';
 import { closed, usd } from './schema-parts.ts';
 
-export const features = [
+const features = [
   'tools',
   'json_mode',
   'json_schema',
@@ -49,7 +49,7 @@ const pricingSchema = closed({
 });
 export type PricingFile = Static<typeof pricingSchema>;
 
-export const speechSchema = closed({
+const speechSchema = closed({
   /** First-party-style models check voices and speed; the others map and ignore. */
   style: oneOf('first_party', 'mapped'),
   voices: Type.Record(Type.String(), Type.String()),

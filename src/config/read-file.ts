@@ -15,20 +15,28 @@ export function readConfigFile(path: string | undefined): { source: string; data
   let text: string;
   try {
     text = readFileSync(file, 'utf8');
-  } catch {
-    throw new ConfigProblems(file, [{ path: '', message: 'this file cannot be read' }]);
+  } catch (thrown) {
+    throw new ConfigProblems(file, [{ path: '', message: unreadable(thrown) }]);
   }
   const document = parseDocument(text, { prettyErrors: true });
   if (document.errors.length > 0) {
     const problems = document.errors.map((error) => {
       const at = error.linePos?.[0];
       const where = at ? `line ${at.line}, column ${at.col}: ` : '';
-      const [sentence = ''] = error.message.split(/ at line|\n/);
+      const [sentence = ''] = error.message.split(/ at line|; please use|\n/);
       return { path: '', message: `${where}${sentence}` };
     });
     throw new ConfigProblems(file, problems);
   }
   return { source: file, data: document.toJS() ?? {} };
+}
+
+function unreadable(thrown: unknown): string {
+  const code = thrown instanceof Error && 'code' in thrown ? thrown.code : undefined;
+  if (code === 'ENOENT') return 'this file does not exist';
+  if (code === 'EISDIR') return 'this is a folder, not a file';
+  if (code === 'EACCES') return 'this file may not be read by this user';
+  return 'this file cannot be read';
 }
 
 /**

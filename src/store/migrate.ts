@@ -44,6 +44,13 @@ async function applyNext(
         `${steps.length}: start the version that wrote it, or a newer one.`,
     );
   }
+  if (current > 0 && (await isUnfinished(change, engine))) {
+    throw new GatewayError(
+      'service_unavailable',
+      'The database is from a Tollgate before 0.1.0, whose tables were still being drawn, and ' +
+        'cannot be brought up to date: choose another data_dir or database.',
+    );
+  }
   const next = steps[current];
   if (next === undefined) return false;
   for (const statement of next.statements(sqlWords[engine])) {
@@ -54,6 +61,22 @@ async function applyNext(
     .values({ number: next.number, name: next.name, applied_at: Date.now() })
     .execute();
   return true;
+}
+
+/**
+ * The first three steps were still edited while their tables were being drawn. Databases of those
+ * days have their numbers and not their columns: a gateway on one would serve and never book. They
+ * are known by a column that every one of them has, and none since.
+ */
+async function isUnfinished(change: StoreTransaction, engine: Engine): Promise<boolean> {
+  const columns = {
+    sqlite: "select 1 from pragma_table_info('request_log') where name = 'operation'",
+    postgres: `select 1 from information_schema.columns
+      where table_schema = current_schema() and table_name = 'request_log'
+        and column_name = 'operation'`,
+  };
+  const { rows } = await sql.raw(columns[engine]).execute(change);
+  return rows.length > 0;
 }
 
 async function currentNumber(change: StoreTransaction, engine: Engine): Promise<number> {

@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Directory } from '../auth/directory.ts';
 import type { KeySpending } from '../auth/key-spending.ts';
@@ -52,9 +52,12 @@ export interface Store {
   readonly claims: ClaimStore;
 }
 
-/** `sqlite:/path/file.db` or `postgres://user:password@host/name`. */
-export async function openStore(url: string): Promise<Store> {
-  const database = await openDatabase(url);
+/**
+ * `sqlite:/path/file.db` or `postgres://user:password@host/name`. A file that is not there is made,
+ * unless the books in it are what somebody asks about: in a mistyped folder they would be right.
+ */
+export async function openStore(url: string, mustExist = false): Promise<Store> {
+  const database = await openDatabase(url, mustExist);
   return {
     database,
     directory: new SqlDirectory(database),
@@ -74,8 +77,8 @@ export async function openStore(url: string): Promise<Store> {
   };
 }
 
-function openDatabase(url: string): Promise<Database> {
-  if (url.startsWith('sqlite:')) return openFile(url.slice('sqlite:'.length));
+async function openDatabase(url: string, mustExist: boolean): Promise<Database> {
+  if (url.startsWith('sqlite:')) return openFile(url.slice('sqlite:'.length), mustExist);
   if (/^postgres(ql)?:\/\//.test(url)) return openServer(url);
   // The address may hold a password under a mistyped scheme, so it is not repeated.
   throw new GatewayError(
@@ -84,11 +87,17 @@ function openDatabase(url: string): Promise<Database> {
   );
 }
 
-async function openFile(name: string): Promise<Database> {
+async function openFile(name: string, mustExist: boolean): Promise<Database> {
   if (name === '' || name.startsWith(':')) {
     throw new GatewayError('service_unavailable', 'The sqlite: address must name a file.');
   }
   const path = resolve(name);
+  if (mustExist && !existsSync(path)) {
+    throw new GatewayError(
+      'service_unavailable',
+      `There is no database at ${path}: name its folder with --data-dir, or start a gateway once.`,
+    );
+  }
   try {
     // The file holds everybody's records: its folder is closed to other users of the machine.
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });

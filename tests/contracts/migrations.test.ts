@@ -64,6 +64,20 @@ describe.each([...engines])('migrations on $name', ({ empty }) => {
     remove();
   });
 
+  test('a database whose tables were still being drawn is refused in one sentence', async () => {
+    const { url, remove } = await empty();
+    const store = await openStore(url);
+    const { write } = store.database;
+    await sql`alter table request_log add column operation text`.execute(write);
+    await write.deleteFrom('migrations').where('number', '>', 3).execute();
+    await store.database.close();
+    expect((await failureOf(openStore(url))).message).toBe(
+      'The database is from a Tollgate before 0.1.0, whose tables were still being drawn, and ' +
+        'cannot be brought up to date: choose another data_dir or database.',
+    );
+    remove();
+  });
+
   test('a step that fails leaves nothing behind, and the steps before it stay', async () => {
     const { url, remove } = await empty();
     const { database } = await openStore(url);
