@@ -295,6 +295,32 @@ describe('refused by us', () => {
   });
 });
 
+describe('a picture of two megabytes that nobody counted', () => {
+  const base64 = 'A'.repeat(2_000_000);
+  const url = `data:image/png;base64,${base64}`;
+  const images = [{ type: 'image_url', image_url: { url } }];
+  const chunk = (delta: object, finish_reason: string | null) =>
+    `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
+  const drawn = `${chunk({ images }, null)}${chunk({}, 'stop')}data: [DONE]\n\n`;
+
+  test.each([
+    ['/v1/chat/completions', {}],
+    ['/v1/messages', { max_tokens: 1_500 }],
+    ['/v1/responses', { messages: undefined, input: 'x' }],
+  ])('costs at %s what a picture costs, and fits under such a limit', async (path, fields) => {
+    const key = await gateway.makeKey({ limit: 4_000 });
+    upstream.script('chat', replay(drawn, { contentType: 'text/event-stream' }));
+    const short = JSON.stringify({ ...JSON.parse(bytes400(streamed)), ...fields });
+    const answer = await gateway.post(short.padEnd(400), { path, key });
+    expect(answer.text).toContain(base64);
+    const record = await gateway.record(answer.requestId);
+    expect(record).toMatchObject({ status: 'success', usageEstimated: true, finishReason: 'stop' });
+    // 5,200 characters of output: 1,300 tokens.
+    expect(record.usage).toMatchObject({ outputTokens: 1_300 });
+    expect(charge(record) - 2 * 1_300).toBeWithin(100, 120);
+  });
+});
+
 describe('out of credits', () => {
   test('the cap sent upstream is what the credits afford', async () => {
     const key = await gateway.makeKey({ limit: 400 });

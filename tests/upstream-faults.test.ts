@@ -187,6 +187,19 @@ describe('an odd answer that can still be used', () => {
     expect(contentOf(await gateway.post(chat))).toBe('loud');
   });
 
+  test.each([
+    ['as plain text', 'text/plain', ''],
+    ['as JSON, behind a comment', 'application/json', ': wait\n\n'],
+    ['as bytes, behind empty lines', 'application/octet-stream', '\n\n\n'],
+  ])('a stream that is sent %s', async (_, contentType, before) => {
+    const choices = [{ index: 0, delta: { content: 'plain' }, finish_reason: 'stop' }];
+    const events = `${before}data: ${JSON.stringify({ id: 'x', choices })}\n\ndata: [DONE]\n\n`;
+    for (const piece of ['whole', 'byte by byte'] as const) {
+      play(replay(events, { contentType, piece }));
+      expect(await gateway.stream(chat)).toMatchObject({ content: 'plain', dones: 1 });
+    }
+  });
+
   test('half a character inside a string becomes a replacement mark, not an error', async () => {
     play(unfinishedCharacter(3));
     const reading = await gateway.stream(chat);
@@ -285,6 +298,19 @@ describe('the address of the upstream', () => {
     }
     expect(stranger.book).toHaveLength(0);
   });
+});
+
+test('the field that a provider refuses is named, if that is the name of one', async () => {
+  const refusal = (param: unknown) => json(400, { error: { message: 'Too hot.', param } });
+  const told = async (param: unknown) => {
+    play(refusal(param));
+    const { status: code, error } = await gateway.post({ ...chat, stream: true });
+    expect([code, error.message]).toEqual([400, 'Too hot.']);
+    return error.param;
+  };
+  expect(await told('temperature')).toBe('temperature');
+  expect(await told('messages[0].content')).toBe('messages[0].content');
+  expect(await told('what the user said')).toBeNull();
 });
 
 describe('size', () => {

@@ -158,6 +158,9 @@ export const formFieldBytesMax = 1024 * 1024;
 /** A client that sends nothing of its body for this long has stalled. */
 export const bodyStallMs = 30_000;
 
+/** What is left of a refused body is read this long, so that its sender hears the refusal. */
+export const refusedBodyMsMax = 10_000;
+
 /** The slowest pace of a long body: 128 kbit/s, a phone at the edge of its cell. */
 export const bodyBytesPerSecondMin = 16 * 1024;
 

@@ -64,9 +64,21 @@ describe('one value that does not fit', () => {
     expect(told(open, -1)).toEqual(['must be a whole number of at least 0, not -1']);
   });
 
+  test.each([
+    ['a'.repeat(58), `"${'a'.repeat(58)}"`],
+    ['a'.repeat(59), `"${'a'.repeat(57)}…"`],
+    ['a'.repeat(1_000_000), `"${'a'.repeat(57)}…"`],
+    ['\n'.repeat(40), `"${'\\n'.repeat(28)}…"`],
+    ['\u0001'.repeat(40), `"${'\\u0001'.repeat(9)}…"`],
+    ['😀'.repeat(40), `"${'😀'.repeat(28)}…"`],
+    [`a${'😀'.repeat(40)}`, `"a${'😀'.repeat(28)}…"`],
+  ])('a text is quoted whole or up to an ellipsis inside its quotes (%#)', (value, shown) => {
+    expect(told({ type: 'integer' }, value)).toEqual([`must be a whole number, not ${shown}`]);
+  });
+
   test('a long or many-lined value is shown short and on one line', () => {
     const [message = ''] = told({ type: 'integer' }, `first\nsecond ${'x'.repeat(500)}`);
-    expect(message).toMatch(/^must be a whole number, not "first\\nsecond x+…$/);
+    expect(message).toMatch(/^must be a whole number, not "first\\nsecond x+…"$/);
     expect(message.length).toBeLessThan(100);
   });
 });

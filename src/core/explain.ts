@@ -241,8 +241,23 @@ function describeRange(schema: Schema): string {
 function show(value: unknown): string {
   if (Array.isArray(value)) return 'a list';
   if (isObject(value)) return 'an object';
-  const text = (typeof value === 'number' ? String(value) : JSON.stringify(value)) ?? 'nothing';
-  return text.length > 60 ? `${text.slice(0, 57)}…` : text;
+  if (typeof value === 'string') return quoted(value);
+  return (typeof value === 'number' ? String(value) : JSON.stringify(value)) ?? 'nothing';
+}
+
+const quotedLengthMax = 60;
+
+function quoted(text: string): string {
+  const whole = JSON.stringify(text.slice(0, quotedLengthMax));
+  if (text.length <= quotedLengthMax && whole.length <= quotedLengthMax) return whole;
+  // Character by character, so that neither an escape nor a pair of surrogates is cut in two.
+  const kept = [...text.slice(0, quotedLengthMax)];
+  let start: string;
+  do {
+    kept.pop();
+    start = JSON.stringify(kept.join('')).slice(0, -1);
+  } while (start.length > quotedLengthMax - 2);
+  return `${start}…"`;
 }
 
 function join(path: string, name: string): string {

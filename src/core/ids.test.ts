@@ -1,5 +1,12 @@
 import { describe, expect, test } from 'bun:test';
-import { completionId, newRequestId, newTenantId, randomText, requestIdTime } from './ids.ts';
+import {
+  completionId,
+  newRequestId,
+  newTenantId,
+  randomText,
+  requestIdTime,
+  toRequestId,
+} from './ids.ts';
 
 describe('random text', () => {
   test('has exactly the wanted length, of small letters and digits', () => {
@@ -57,4 +64,8 @@ test('a completion id leads back to its request', () => {
   expect(completionId(requestId)).toMatch(/^chatcmpl-[0-9a-f]{32}$/);
   expect(completionId(requestId)).toBe(completionId(requestId));
   expect(completionId(requestId)).not.toBe(completionId(newRequestId()));
+  expect(toRequestId(completionId(requestId))).toBe(requestId);
+  for (const id of [requestId, 'nonsense', '', 'log_', `ten_${'0'.repeat(32)}`]) {
+    expect(toRequestId(id)).toBe(id);
+  }
 });

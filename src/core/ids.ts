@@ -47,6 +47,15 @@ export function completionId(requestId: string): string {
   return `chatcmpl-${requestId.replace(dashes, '')}`;
 }
 
+/**
+ * The id of a request that goes by a name made from it: many tools keep only the one inside a body,
+ * and rows of the log have one, too. Anything else stays as it is.
+ */
+export function toRequestId(id: string): string {
+  const match = /^(?:chatcmpl-|msg_|resp_|log_)(.{8})(.{4})(.{4})(.{4})(.{12})$/.exec(id);
+  return match ? match.slice(1).join('-') : id;
+}
+
 export function newTenantId(): string {
   return `ten_${randomText(16)}`;
 }

@@ -37,6 +37,8 @@ export interface UpstreamFailure {
   readonly status: number | null;
   /** The upstream's own sentence, at most 500 characters; may name upstream models or hosts. */
   readonly message: string;
+  /** The field of the request that it complains of, by the upstream's name for it. */
+  readonly param?: string | undefined;
   /** Seconds the upstream asked us to wait, from a header or its body. */
   readonly retryAfterSeconds: number | null;
 }

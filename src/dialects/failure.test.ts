@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { failureInside, readFailure } from './failure.ts';
+import { failureInside, readErrorObject, readFailure } from './failure.ts';
 
 const now = Date.parse('2026-10-01T12:00:00Z');
 const fail = (status: number, body: unknown, headers: Record<string, string> = {}) =>
@@ -91,6 +91,7 @@ describe('a code decides before the status:', () => {
     violations: [{ quotaId: 'GenerateRequestsPerDayPerProjectPerModel' }],
   };
   const badRequest = 'invalid_request_error';
+  const notHere = 'Gemini API free tier is not available in your country.';
   const cases: Record<string, [number, unknown, string]> = {
     'an empty account': [429, { error: { message: 'x', code: 'insufficient_quota' } }, 'quota'],
     'a balance named in the text': [403, { message: 'Your balance is insufficient' }, 'quota'],
@@ -103,6 +104,26 @@ describe('a code decides before the status:', () => {
       400,
       { error: { message: 'You have reached your specified API usage limits.', type: badRequest } },
       'quota',
+    ],
+    'an account that Anthropic has closed': [
+      400,
+      { error: { message: 'This organization has been disabled.', type: badRequest } },
+      'quota',
+    ],
+    'a country that Google does not serve': [
+      400,
+      { error: { message: 'User location is not supported for the API use.', code: 400 } },
+      'quota',
+    ],
+    'a project without a bill, behind another sentence': [
+      400,
+      [{ error: { message: `${notHere} Please enable billing on your project in AI Studio.` } }],
+      'quota',
+    ],
+    'a quotation of such words': [
+      400,
+      { error: { message: 'Bad name "Please enable billing on your project"' } },
+      'request',
     ],
     'such words in the middle of a complaint': [
       400,
@@ -157,6 +178,19 @@ describe('a code decides before the status:', () => {
     const message = 'Invalid tool name "Incorrect API key provided"';
     expect(fail(400, { error: { message } }).kind).toBe('request');
   });
+});
+
+test.each([
+  ['temperature', 'temperature'],
+  ['messages[1].content[0].image_url', 'messages[1].content[0].image_url'],
+  ['', undefined],
+  ['my secret, in words', undefined],
+  [`a${'.a'.repeat(50)}`, undefined],
+  [7, undefined],
+])('the field that %j names is %j', (param, named) => {
+  const body = { error: { message: 'x', param } };
+  expect(fail(400, body).param).toBe(named);
+  expect(readErrorObject(body).param).toBe(named);
 });
 
 describe('the wait is read from', () => {

@@ -2,7 +2,7 @@
  * What went wrong at an upstream, from whatever it sent: no two of them word or shape
  * their errors alike. Codes are asked before the status, because the status often says less.
  */
-import { isObject } from '../core/json.ts';
+import { isObject, isText } from '../core/json.ts';
 import type { FailureKind, UpstreamFailure } from './dialect.ts';
 import { parseExact } from './exact-json.ts';
 import { readRetryAfter } from './retry-after.ts';
@@ -69,9 +69,18 @@ const emptyPurse = new RegExp(
   ].join('|'),
   'i',
 );
-/** Anthropic says so with 400, and in words only. */
-const spentOut =
-  /^your credit balance is too low|^you have reached your specified api usage limits/i;
+/** Anthropic and Google say so with 400, as if the request were at fault, and in words only. */
+const closedAccount = new RegExp(
+  [
+    '^your credit balance is too low',
+    '^you have reached your specified api usage limits',
+    '^this organization has been disabled',
+    '^user location is not supported for the api use',
+    // Behind another sentence, but never inside a quotation.
+    '^[^"“`]*please enable billing on your project',
+  ].join('|'),
+  'i',
+);
 
 function kindOfStatus(status: number): FailureKind {
   if (status === 401 || status === 403) return 'credential';
@@ -108,8 +117,13 @@ function quotedIn({ raw }: Record<string, unknown>): string | undefined {
   return quoted?.startsWith('<') ? undefined : quoted;
 }
 
+/** What can only be the name of a field, and not what somebody wrote into it. */
+const plainPath = /^[\w.[\]-]{1,100}$/;
+
 interface Complaint {
   readonly message: string | undefined;
+  /** The field it is about. */
+  readonly param: string | undefined;
   /** In lower case, the most telling first. */
   readonly codes: readonly string[];
   readonly claimedStatus: number | null;
@@ -136,6 +150,7 @@ function readComplaint(raw: unknown): Complaint {
   const claims = [inside.status_code, inside.code, inside.status, outside.code];
   return {
     message: quotedIn(metadata) ?? findMessage(raw),
+    param: isText(inside.param) && plainPath.test(inside.param) ? inside.param : undefined,
     codes: codes.filter((code) => typeof code === 'string').map((code) => code.toLowerCase()),
     claimedStatus: claims.map(readStatus).find((status) => status !== undefined) ?? null,
     details,
@@ -161,7 +176,7 @@ function kindOf(complaint: Complaint, status: number | null): FailureKind {
   const decided = firstMatch(codes, decisiveCodes);
   if (decided !== undefined) return decided;
   if ((status === null || status < 500) && badKey.test(message)) return 'credential';
-  if (status === 400 && spentOut.test(message)) return 'quota';
+  if (status === 400 && closedAccount.test(message)) return 'quota';
   if (complaint.isModeration) return 'request';
   // Fireworks asks with 412 for its bill to be paid.
   const isRefusal = status === 403 || status === 412 || status === 429;
@@ -197,6 +212,7 @@ export function readFailure(
     kind,
     status,
     message: cutMessage(message),
+    param: complaint.param,
     retryAfterSeconds: readRetryAfter(headers, complaint.details, kind === 'rate_limited', nowMs),
   };
 }
@@ -218,6 +234,7 @@ export function readErrorObject(raw: unknown): UpstreamFailure {
     kind: kindOf(complaint, complaint.claimedStatus),
     status: complaint.claimedStatus,
     message: cutMessage(complaint.message ?? 'The upstream reported an error without a message.'),
+    param: complaint.param,
     retryAfterSeconds: readRetryAfter(null, complaint.details, false, 0),
   };
 }

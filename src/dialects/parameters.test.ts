@@ -20,7 +20,7 @@ describe('the parameters that a model is listed with', () => {
     ]);
   });
 
-  test('leave out what a chat model is refused for without the feature', () => {
+  test('leave out what a chat model has no feature for', () => {
     const listed = (...features: Parameters<typeof supportedParameters>[0]['features']) =>
       supportedParameters({ features, isChat: true }, [plain]);
     const tools = ['tools', 'tool_choice', 'parallel_tool_calls'];

@@ -1,7 +1,5 @@
 import type { SpeechFormat } from '../core/audio-formats.ts';
 
-export type { SpeechFormat };
-
 /** What clients are told that the bytes are. */
 export const speechTypes: Readonly<Record<SpeechFormat, string>> = {
   mp3: 'audio/mpeg',

@@ -1,8 +1,6 @@
 import type { TranscriptFormat } from '../core/audio-formats.ts';
 import type { LongBytes } from '../core/upload.ts';
 
-export type { TranscriptFormat };
-
 /** A recording, named by what it really is. */
 export interface Recorded {
   /** `audio.<extension>` */

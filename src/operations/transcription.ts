@@ -5,7 +5,7 @@ import { transcriptionAttemptMsMax } from '../core/bounds.ts';
 import { invalidRequest } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
 import { type Measured, noUnits, noUsage } from '../core/usage.ts';
-import type { ReplyFacts, ReplyIdentity, ReplyRelay } from '../dialects/dialect.ts';
+import type { ReplyIdentity, ReplyRelay } from '../dialects/dialect.ts';
 import type { TranscriptionRequest } from '../dialects/openai/transcription-request.ts';
 import { transcriptionDialect } from '../dialects/transcription.ts';
 import type { Recorded, Transcript, TranscriptionWish } from '../dialects/transcription-wish.ts';
@@ -13,7 +13,7 @@ import { FixedBounds } from '../meter/bound.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
-import { isFailure, tryWhole } from '../upstream/try-whole.ts';
+import { isFailure, noFacts, tryWhole } from '../upstream/try-whole.ts';
 import { likelySeconds, secondsMax } from './audio-length.ts';
 
 /** A recording that a client sent. */
@@ -22,13 +22,6 @@ export interface SentAudio extends Recorded {
   /** As far as its own headers tell; null when they do not. */
   readonly seconds: number | null;
 }
-
-const noFacts: ReplyFacts = {
-  usage: undefined,
-  finishReason: undefined,
-  outputCharacters: 0,
-  failure: undefined,
-};
 
 /** A recording to be written down; the provider says how long it is, and that is charged. */
 export class TranscriptionErrand implements Errand {

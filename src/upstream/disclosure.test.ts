@@ -36,6 +36,13 @@ describe('after every candidate failed', () => {
     expect(finalError([failure('rate_limited')]).retryAfterSeconds).toBe(5);
   });
 
+  test('the field that a provider refused is named, if it named one', () => {
+    const refused = failure('request', { param: 'temperature' });
+    expect(finalError([failure('server'), refused])).toMatchObject({ param: 'temperature' });
+    expect(finalError([failure('request')]).param).toBeNull();
+    expect(finalError([failure('server', { param: 'temperature' })]).param).toBeNull();
+  });
+
   test('the message counts the attempts', () => {
     expect(finalError([failure('server')]).message).toBe('The provider failed: it was server.');
     const many = [failure('timeout'), failure('server')];

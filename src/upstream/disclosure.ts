@@ -1,4 +1,4 @@
-import { GatewayError } from '../core/errors.ts';
+import { GatewayError, invalidRequest } from '../core/errors.ts';
 import type { UpstreamFailure } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
 
@@ -12,9 +12,7 @@ export interface TriedFailure extends UpstreamFailure {
 /** What the client is told after every candidate failed: the failure it can do most about. */
 export function finalError(failures: readonly TriedFailure[]): GatewayError {
   const refused = failures.find((failure) => failure.kind === 'request');
-  if (refused) {
-    return new GatewayError('invalid_request_error', refused.message, { status: 400 });
-  }
+  if (refused) return invalidRequest(refused.message, refused.param);
   const waits = failures.filter(({ kind }) => kind === 'rate_limited' || kind === 'overloaded');
   if (failures.length > 0 && waits.length === failures.length) {
     const seconds = Math.min(...waits.map((failure) => failure.retryAfterSeconds ?? 5));

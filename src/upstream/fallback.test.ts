@@ -56,6 +56,19 @@ describe('walking the plan', () => {
     expect(north && health.state(north)).toBe('closed');
   });
 
+  test('names the field that was refused, but never a key', async () => {
+    const refused = (param: string): AttemptResult => {
+      const failure = { kind: 'request', status: 400, message: 'no', param } as const;
+      return { kind: 'failed', failure: { ...failure, retryAfterSeconds: null } };
+    };
+    const told = async (param: string) => {
+      const { opened } = walk([refused(param), refused(param)]);
+      return opened.then(null, (error: unknown) => error);
+    };
+    expect(await told('tools[0].name')).toMatchObject({ status: 400, param: 'tools[0].name' });
+    expect(await told('key-sk-abcdefgh')).toMatchObject({ param: '[key]' });
+  });
+
   test('keeps a trail of where it went and why', async () => {
     const { opened, trail } = walk([failed('timeout'), failed('credential')]);
     await opened;

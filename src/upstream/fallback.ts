@@ -85,9 +85,10 @@ export async function openFirst(
     const { failure } = result;
     const { kind, status } = failure;
     const message = scrub(failure.message, offer);
+    const param = failure.param && scrub(failure.param, offer);
     trail.push({ provider, model, ms, outcome: kind, status, message });
     if (!blameless.has(kind)) health.failed(offer);
-    failures.push({ ...failure, message, isOwnAccount: offer.own !== null });
+    failures.push({ ...failure, message, param, isOwnAccount: offer.own !== null });
     if (isAboutTheModel(failure, offer)) refusedModels.push(model);
   }
   throw finalError(failures);
@@ -107,6 +108,6 @@ function isAboutTheModel({ kind, status }: UpstreamFailure, { own }: Offer): boo
   return moves[kind] === 'model' && !isAboutAccess;
 }
 
-export function clientLeft(): GatewayError {
+function clientLeft(): GatewayError {
   return new GatewayError('upstream_error', 'The client closed the connection.');
 }

@@ -13,7 +13,8 @@ export interface Question<Read extends object> {
   readonly attemptMs?: number;
 }
 
-const noFacts: ReplyFacts = {
+/** Of an answer that tells what it used in its own fields, or not at all. */
+export const noFacts: ReplyFacts = {
   usage: undefined,
   finishReason: undefined,
   outputCharacters: 0,

@@ -8,9 +8,9 @@ import type { CacheControl } from '../../core/dialogue.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { optional } from '../../core/schema-builders.ts';
+import { webAddress } from '../address-schema.ts';
 
 const cacheFields = { cache_control: optional(Type.Object({})) };
-const webAddress = Type.String({ pattern: '^https?://', expected: 'an http(s) address' });
 /** A block inside another one, or one that nobody looked at yet. */
 export const anyBlock = Type.Object({ type: Type.String({ minLength: 1 }) });
 export type AnyBlock = Static<typeof anyBlock>;

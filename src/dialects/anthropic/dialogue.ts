@@ -1,7 +1,7 @@
 /** An Anthropic client's request in our own words, for upstreams that speak differently. */
 import type { Dialogue, JsonWish, ReasoningWish, Tool, ToolChoice } from '../../core/dialogue.ts';
+import { ForeignNames } from '../foreign-names.ts';
 import { cacheMark } from './blocks.ts';
-import { ForeignNames } from './foreign-names.ts';
 import { formatOf, isCustom, type MessagesRequest } from './messages-request.ts';
 import { type CustomTool, type MessagesBody, messagesSchema } from './messages-schema.ts';
 import { readTurns } from './turns.ts';

@@ -9,8 +9,8 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
+import type { ForeignNames } from '../foreign-names.ts';
 import { type AnyBlock, type BlockOf, cacheMark, imageUrl, isKnown } from './blocks.ts';
-import type { ForeignNames } from './foreign-names.ts';
 import type { MessagesBody } from './messages-schema.ts';
 
 export function readTurns({ system, messages }: MessagesBody, foreign: ForeignNames): Turn[] {

@@ -38,6 +38,18 @@ describe('what a request asks of the steps between', () => {
     expect(ask.models).toEqual(['acme/chat', 'b/b', 'c/c']);
   });
 
+  test('the most output is also known by the name that Responses clients give it', () => {
+    const asked = { messages: undefined, input: 'hi', max_output_tokens: 50 };
+    const { ask, body, source } = read({ ...asked, provider: { require_parameters: true } });
+    expect(ask).toMatchObject({ outputTokensMax: 50, parameters: ['max_completion_tokens'] });
+    expect(body).toMatchObject({ max_completion_tokens: 50 });
+    expect(body).not.toHaveProperty('max_output_tokens');
+    expect(source).toBeNull();
+    expect(read({ max_output_tokens: 50, max_tokens: 20 }).ask.outputTokensMax).toBe(20);
+    expect(read({ max_output_tokens: null }).ask.outputTokensMax).toBeNull();
+    expect(() => read({ max_output_tokens: 0 })).toThrow(/^max_output_tokens must be/);
+  });
+
   test('wishes about providers have their defaults, and prices may be texts', () => {
     expect(read().ask.preferences).toEqual({
       order: [],

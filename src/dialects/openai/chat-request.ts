@@ -41,10 +41,10 @@ export function readChatRequest(
     models,
     preferences: readPreferences(value),
     stream: value.stream === true,
-    outputTokensMax: value.max_completion_tokens ?? value.max_tokens ?? null,
+    outputTokensMax: body.max_completion_tokens ?? body.max_tokens ?? null,
     choices: value.n ?? 1,
     needs: readNeeds(body, images, search !== null),
-    parameters: value.provider?.require_parameters ? parametersOf(value) : none,
+    parameters: value.provider?.require_parameters ? parametersOf(body) : none,
     inputBytes: source.bytes.length,
     images,
     user: value.user ?? null,
@@ -84,8 +84,9 @@ export function readChain({
   return chain;
 }
 
-/** The very same body when all that is said in it stands in its messages. */
-function inMessages(body: ChatBody): ChatRequest['body'] {
+/** The very same body when all that is said in it is in chat's own words. */
+function inMessages(given: ChatBody): ChatRequest['body'] {
+  const body = given.max_output_tokens ? capped(given) : given;
   const { input, instructions } = body;
   if (body.messages && input) {
     throw invalidRequest('Send either messages or input, not both.', 'input');
@@ -96,6 +97,13 @@ function inMessages(body: ChatBody): ChatRequest['body'] {
   }
   if (!instructions) return body;
   return { ...body, messages: [{ role: 'system', content: instructions }, ...body.messages] };
+}
+
+function capped({ max_output_tokens: most, ...body }: ChatBody): ChatBody {
+  return {
+    ...body,
+    max_completion_tokens: body.max_completion_tokens ?? body.max_tokens ?? most ?? null,
+  };
 }
 
 function hasMessages(body: ChatBody): body is ChatBody & { messages: ChatMessage[] } {
@@ -186,7 +194,7 @@ const always = new Set([
   'skills',
 ]);
 
-function parametersOf(body: ChatBody): readonly string[] {
+function parametersOf(body: ChatRequest['body']): readonly string[] {
   return Object.entries(body)
     .filter(([name, value]) => value !== null && value !== undefined && !always.has(name))
     .map(([name]) => name);

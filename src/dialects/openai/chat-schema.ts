@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox';
 import { sortKeys } from '../../core/ask.ts';
 import { efforts } from '../../core/dialogue.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
+import { imageAddress } from '../address-schema.ts';
 import { pluginSchema, searchToolSchema, skillNames } from '../search-wish.ts';
 
 /**
@@ -13,10 +14,7 @@ const textPart = Type.Object({ type: Type.Literal('text'), text: Type.String() }
 const imagePart = Type.Object({
   type: Type.Literal('image_url'),
   image_url: Type.Object({
-    url: Type.String({
-      pattern: '^(https?://|data:)',
-      expected: 'an http(s) address or a base64 data: URL',
-    }),
+    url: imageAddress,
     detail: optional(Type.String()),
   }),
 });
@@ -47,7 +45,7 @@ const toolCall = Type.Object({
   function: Type.Object({ name: Type.String(), arguments: Type.String() }),
 });
 
-export const messageSchema = Type.Union([
+const messageSchema = Type.Union([
   Type.Object({ role: Type.Literal('user'), content: userContent }),
   Type.Object({
     role: Type.Literal('assistant'),
@@ -105,7 +103,7 @@ const price = Type.Union([
 ]);
 
 /** The client's wishes about providers, on every routing endpoint. */
-export const preferencesSchema = Type.Object({
+const preferencesSchema = Type.Object({
   order: optional(names),
   only: optional(names),
   ignore: optional(names),
@@ -141,6 +139,8 @@ export const chatSchema = Type.Object({
   top_p: optional(Type.Number({ minimum: 0, maximum: 1 })),
   max_tokens: optional(outputLimit),
   max_completion_tokens: optional(outputLimit),
+  /** What Responses clients call it. */
+  max_output_tokens: optional(outputLimit),
   n: optional(Type.Integer({ minimum: 1, maximum: 16 })),
   tools: optional(Type.Array(toolSchema, { maxItems: 1024 })),
   tool_choice: optional(toolChoiceSchema),

@@ -178,6 +178,13 @@ describe('tool calls:', () => {
     });
   });
 
+  test('calls side by side in one delta are several, even under one id', () => {
+    const whole = { ...opening, function: { name: 'f', arguments: '{}' } };
+    expect(repairDeltas({ tool_calls: [whole, whole] })[0]?.delta).toEqual({
+      tool_calls: [whole, { ...whole, id: newId, index: 1 }],
+    });
+  });
+
   test('a name that comes after its id is kept', () => {
     const first = { index: 0, id: 'a', type: 'function', function: { arguments: '' } };
     const second = { index: 0, function: { name: 'f', arguments: '' } };
@@ -261,7 +268,7 @@ describe('the finish reason', () => {
     ['TOOL_CALL', 'tool_calls'],
     ['model_length', 'length'],
     ['max_tokens', 'length'],
-    ['function_call', 'tool_calls'],
+    ['function_call', 'function_call'],
     ['PROHIBITED_CONTENT', 'content_filter'],
     ['content_filter: RECITATION', 'content_filter'],
     ['', null],
@@ -273,6 +280,7 @@ describe('the finish reason', () => {
   test('stop is shown as tool_calls once the choice called a tool', () => {
     const tools = call({ index: 0, id: 'a', type: 'function', function: { name: 'f' } });
     expect(finish('stop', tools)?.reason).toBe('tool_calls');
+    expect(finish('function_call', tools)?.reason).toBe('tool_calls');
     expect(finish('length', tools)?.reason).toBe('length');
     const [, other, own] = repairAll(
       { choices: [{ index: 0, delta: tools }] },

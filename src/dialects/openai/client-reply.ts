@@ -117,8 +117,9 @@ export class OpenAiReplyWriter implements ReplyWriter {
     };
     const choice = { index: 0, message, finish_reason: this.#finishReason };
     const usage = writeUsage(closing.usage, closing.costCredits);
-    const object = 'chat.completion';
-    return JSON.stringify({ id, object, created, model, provider, choices: [choice], usage });
+    const whole = { id, object: 'chat.completion', created, model, provider, choices: [choice] };
+    // Nobody told it, but clients that check an answer's shape look for it.
+    return JSON.stringify({ ...whole, system_fingerprint: null, usage });
   }
 }
 

@@ -18,7 +18,8 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
   ['model_length', 'length'],
   ['max_tokens', 'length'],
   ['model_context_window_exceeded', 'length'],
-  ['function_call', 'tool_calls'],
+  // The word before there were tools; who asked in those words waits for it.
+  ['function_call', 'function_call'],
   ['tool_use', 'tool_calls'],
   ['tool_call', 'tool_calls'],
   ['refusal', 'content_filter'],
@@ -46,7 +47,8 @@ export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | 
   // Google says why: `content_filter: RECITATION`.
   const [word = ''] = raw.toLowerCase().split(':', 1);
   const reason = finishReasons.get(word) ?? raw;
-  return reason === 'stop' && hasToolCalls ? 'tool_calls' : reason;
+  const isVague = reason === 'stop' || reason === 'function_call';
+  return isVague && hasToolCalls ? 'tool_calls' : reason;
 }
 
 /** A thinking part has its text as a string or as a list of text parts. */
@@ -115,6 +117,8 @@ function mediaIn({ audio, images }: Record<string, unknown>): number {
 export function charactersIn(holder: Record<string, unknown>): number {
   let characters = lengthOf(holder.content) + lengthOf(holder.reasoning) + lengthOf(holder.refusal);
   characters += mediaIn(holder);
+  const { function_call: only } = holder;
+  if (isObject(only)) characters += lengthOf(only.name) + lengthOf(only.arguments);
   if (!Array.isArray(holder.tool_calls)) return characters;
   for (const call of holder.tool_calls) {
     const body: unknown = isObject(call) ? (call.function ?? call.custom) : undefined;

@@ -43,6 +43,20 @@ test('an answer is shown under our names with the settled usage, the rest as it 
   });
 });
 
+test('the one function of older servers stays what it is, for those who asked for it', () => {
+  const message = {
+    role: 'assistant',
+    content: null,
+    function_call: { name: 'f', arguments: '{}' },
+  };
+  const given = answer(message, 'function_call');
+  expect(written(given).choices).toEqual(given.choices);
+  expect(relayOf(given).facts).toMatchObject({
+    finishReason: 'function_call',
+    outputCharacters: 3,
+  });
+});
+
 test('the facts are what the upstream said', () => {
   const tool = { id: 'a', type: 'function', function: { name: 'fn', arguments: '{}' } };
   const message = { content: 'Hi', reasoning_content: 'hm', refusal: null, tool_calls: [tool] };
@@ -110,6 +124,13 @@ describe('a message is mended:', () => {
           { ...tool(newId, '{"a":1}'), type: 'function' },
           { ...tool('b', '{}'), type: 'function' },
         ],
+      },
+    ],
+    'a call in no list is one': [
+      { content: null, tool_calls: tool('a', '{}') },
+      {
+        ...{ role: 'assistant', content: null },
+        tool_calls: [{ ...tool('a', '{}'), type: 'function' }],
       },
     ],
     'tool calls under one id get their own': [

@@ -22,7 +22,7 @@ function repairMessage(raw: unknown): Record<string, unknown> {
   raw.role = 'assistant';
   if (raw.content === undefined) raw.content = null;
   if (raw.tool_calls === undefined) return raw;
-  const calls = Array.isArray(raw.tool_calls) ? repairToolCalls(raw.tool_calls) : [];
+  const calls = repairToolCalls([raw.tool_calls].flat());
   raw.tool_calls = calls.length > 0 ? calls : undefined;
   return raw;
 }

@@ -4,6 +4,7 @@ import type { ImageInput } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { optional } from '../../core/schema-builders.ts';
+import { imageAddress } from '../address-schema.ts';
 import type { ChatMessage } from './chat-schema.ts';
 
 /** Responses-style `input` in place of `messages`: the same conversation, spelt as items. */
@@ -16,10 +17,7 @@ const part = Type.Union([
   textPart('text'),
   Type.Object({
     type: Type.Literal('input_image'),
-    image_url: Type.String({
-      pattern: '^(https?://|data:)',
-      expected: 'an http(s) address or a base64 data: URL',
-    }),
+    image_url: imageAddress,
     detail: optional(Type.String()),
   }),
 ]);

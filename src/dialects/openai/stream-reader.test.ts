@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { ToldAnswer } from '../../../tests/support/told-answer.ts';
 import { AnswerTeller, OpenAiStreamReader } from './stream-reader.ts';
 import { openAiUpstream } from './upstream.ts';
@@ -40,4 +40,32 @@ test('calls of a whole answer are told apart, though all have the same index', (
     ['a', 'f', '{"x":1}'],
     ['b', 'g', '{}'],
   ]);
+});
+
+describe('a function that a server from before there were tools calls', () => {
+  const only = { name: 'look', arguments: '{"a":1}' };
+
+  test('is told as a call, piece by piece', () => {
+    const told = new ToldAnswer();
+    const reader = new OpenAiStreamReader(told);
+    const push = (delta: object, finish_reason: string | null) =>
+      reader.push({ event: null, data: JSON.stringify({ choices: [{ delta, finish_reason }] }) });
+    push(
+      { role: 'assistant', content: null, function_call: { name: 'look', arguments: '' } },
+      null,
+    );
+    for (const json of ['{"a"', ':1}']) push({ function_call: { arguments: json } }, null);
+    push({}, 'function_call');
+    expect(told.calls).toMatchObject([{ id: expect.stringMatching(/^call_\w{24}$/), ...only }]);
+    expect(told.finishReason).toBe('tool_calls');
+  });
+
+  test('is told as a call in a whole answer', () => {
+    const told = new ToldAnswer();
+    const message = { role: 'assistant', content: null, function_call: only };
+    const choices = [{ index: 0, message, finish_reason: 'function_call' }];
+    expect(openAiUpstream.readReply(JSON.stringify({ choices }), told)).toBeUndefined();
+    expect(told.calls).toMatchObject([only]);
+    expect(told.finishReason).toBe('tool_calls');
+  });
 });

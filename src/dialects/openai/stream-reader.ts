@@ -11,6 +11,7 @@ import { failureInside, malformed, readErrorObject } from '../failure.ts';
 import { ChunkRepair } from './chunk.ts';
 import { charactersIn } from './message.ts';
 import { isTerminator } from './stream.ts';
+import { newCallId } from './tool-calls.ts';
 import { mergeUsage, usageIn } from './usage.ts';
 
 const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
@@ -20,6 +21,9 @@ const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
   ['function_call', 'tool_calls'],
   ['content_filter', 'content_filter'],
 ]);
+
+/** Servers from before there were tools name one function, in pieces like a call's. */
+const onlyCall = 'function_call';
 
 interface OpenCall {
   readonly number: number;
@@ -48,6 +52,8 @@ export class AnswerTeller {
       for (const [at, call] of words.tool_calls.entries())
         if (isObject(call)) this.#tellCall(call, at);
     }
+    const { function_call: only } = words;
+    if (isObject(only)) this.#tellCall({ index: onlyCall, id: newCallId(), function: only }, 0);
     if (Array.isArray(words.annotations)) {
       for (const annotation of words.annotations) this.#tellAnnotation(annotation);
     }

@@ -4,7 +4,7 @@ import { randomText } from '../../core/ids.ts';
 import { isObject, isText } from '../../core/json.ts';
 import { EventTooLarge } from '../event-stream.ts';
 
-function newCallId(): string {
+export function newCallId(): string {
   return `call_${randomText(24)}`;
 }
 
@@ -137,8 +137,8 @@ export class ToolCallAssembly {
     touched: ReadonlySet<OpenCall>,
   ): boolean {
     if (!isText(body.name) || known.name === '') return false;
-    if (isText(call.id)) return call.id !== known.upstreamId || body.name !== known.name;
-    return call.id === '' || body.name !== known.name || touched.has(known);
+    if (body.name !== known.name || touched.has(known)) return true;
+    return isText(call.id) ? call.id !== known.upstreamId : call.id === '';
   }
 
   #open(call: Record<string, unknown>, body: Record<string, unknown>): OpenCall {

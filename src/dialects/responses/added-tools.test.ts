@@ -1,5 +1,6 @@
 /** For OpenAI's newest models Codex sends its tools as an item of the input. */
 import { describe, expect, test } from 'bun:test';
+import { responsesConversation } from './conversation.ts';
 import { readDialogue } from './dialogue.ts';
 import { readResponsesRequest } from './request.ts';
 import { ToolForms } from './tool-forms.ts';
@@ -44,10 +45,28 @@ describe('tools that the input adds', () => {
     expect(forms.formOf('functions__exec')).toEqual(exec);
   });
 
+  test('make an answer that only its own form can tell', () => {
+    const wording = (request: ReturnType<typeof read>) =>
+      JSON.stringify(responsesConversation(request).wording());
+    const [plain, streamed] = [false, true].map((stream) => {
+      const request = read({});
+      return wording({ ...request, body: { ...request.body, stream } });
+    });
+    expect(streamed).not.toBe(plain);
+    const tools = [{ type: 'function', name: 'wait', parameters: { type: 'object' } }];
+    const [whole, pieces] = [false, true].map((stream) => {
+      const request = read({ tools });
+      return wording({ ...request, body: { ...request.body, stream } });
+    });
+    expect(pieces).toBe(whole);
+  });
+
   test('are checked where they stand', () => {
     const tools = [{ type: 'function', name: 'no spaces' }];
     expect(() => read({ tools })).toThrow(
       /^input\[0\]\.tools\[0\]\.name must be a name for a tool/,
     );
+    expect(() => read({ tools: 'exec' })).toThrow(/^input\[0\]\.tools must be/);
+    expect(() => read({ tools: undefined })).toThrow(/^input\[0\]\.tools is required/);
   });
 });

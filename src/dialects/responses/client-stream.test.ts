@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, setSystemTime, test } from 'bun:test';
 import { checkResponsesStream } from '../../../tests/support/stream-checks.ts';
 import type { AnswerListener } from '../../core/answer.ts';
 import { outputItemsMax, streamedResponseLengthMax } from '../../core/bounds.ts';
@@ -23,6 +23,13 @@ const usage = {
   reasoningTokens: 3,
 };
 const closing = { usage, costCredits: 9 };
+
+beforeAll(() => {
+  setSystemTime(1_800_000_007_900);
+});
+afterAll(() => {
+  setSystemTime();
+});
 
 const tools = [
   { type: 'function', name: 'look' },
@@ -199,6 +206,16 @@ describe('an answer to a Responses client', () => {
     expect(hear((to) => to.finish('stop', null))).toMatchObject({ items: [], status: 'completed' });
   });
 
+  test('says when it was completed, and only then', () => {
+    const whole = hear((to) => to.finish('stop', null));
+    expect(whole.response).toMatchObject({
+      created_at: 1_800_000_000,
+      completed_at: 1_800_000_007,
+    });
+    const cut = hear((to) => to.finish('length', null));
+    expect(cut.response).toMatchObject({ status: 'incomplete', completed_at: null });
+  });
+
   test('repeats what was asked', () => {
     const asked: ResponsesBody = {
       ...body,
@@ -214,6 +231,8 @@ describe('an answer to a Responses client', () => {
       instructions: 'Be brief.',
       temperature: 0.5,
       top_p: null,
+      frequency_penalty: 0,
+      presence_penalty: 0,
       metadata: { a: 'b' },
       reasoning: { effort: 'low', summary: null },
       text: { format: { type: 'text' }, verbosity: 'low' },

@@ -11,6 +11,7 @@ import { passResponse } from './pass-through-request.ts';
 import type { ResponsesRequest } from './request.ts';
 import type { ResponsesBody } from './request-schema.ts';
 import { type Echo, echoOf } from './response-object.ts';
+import { type ToolList, toolLists } from './tool-forms.ts';
 import { responsesUpstream } from './upstream.ts';
 
 /** A Responses client's request, and the ways it can be put to an upstream. */
@@ -41,7 +42,8 @@ export function responsesConversation(
 /** How the answer is delivered decides nothing about it, but for what only one form can carry. */
 function wordingOf({ body, source }: ResponsesRequest): unknown {
   const { stream, stream_options: _, ...rest } = body;
-  const isFormBound = (body.tools ?? []).some(({ type }) => type !== 'function');
+  const isPlain = ({ tools }: ToolList) => tools.every(({ type }) => type === 'function');
+  const isFormBound = !toolLists(body).every(isPlain);
   const longNumbers = source ? longNumbersIn(source.text) : [];
   return [
     'responses',

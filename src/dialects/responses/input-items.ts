@@ -4,6 +4,7 @@ import { Compile } from 'typebox/compile';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
+import { imageAddress, webAddress } from '../address-schema.ts';
 
 const text = { text: Type.String() };
 const filled = Type.String({ minLength: 1 });
@@ -16,21 +17,14 @@ const partSchemas = {
   refusal: Type.Object({ type: Type.Literal('refusal'), refusal: Type.String() }),
   input_image: Type.Object({
     type: Type.Literal('input_image'),
-    image_url: optional(
-      Type.String({
-        pattern: '^(https?://|data:)',
-        expected: 'an http(s) address or a base64 data: URL',
-      }),
-    ),
+    image_url: optional(imageAddress),
     file_id: optional(Type.String()),
     detail: optional(Type.String()),
   }),
   input_file: Type.Object({
     type: Type.Literal('input_file'),
     file_data: optional(Type.String()),
-    file_url: optional(
-      Type.String({ pattern: '^https?://', expected: 'an http(s) address of a file' }),
-    ),
+    file_url: optional(webAddress),
     file_id: optional(Type.String()),
     filename: optional(Type.String()),
   }),

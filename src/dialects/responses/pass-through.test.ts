@@ -95,6 +95,45 @@ describe('a streamed response that passes through', () => {
     });
   });
 
+  test('has in its last event what was told before, where that event has none of it', () => {
+    const hollow = (output: unknown) => ({ ...whole, output }) as unknown as WholeResponse;
+    const last =
+      streamOf(hollow([]))
+        .split(/(?<=\n\n)/)
+        .at(-1) ?? '';
+    expect(last).toContain('"output":[]');
+    const done = events.filter((event) => event.includes('response.output_item.done'));
+    // In whatever order they are done.
+    const told = [...events.slice(0, 2), ...done.toReversed(), last].join('');
+    const { relay } = push(told);
+    const seen = JSON.parse(relay.close(closing).split('\ndata: ')[1] ?? '');
+    expect(seen.response.output).toMatchObject([
+      { type: 'reasoning', id: 'rs_up', encrypted_content: 'gAAAA' },
+      { type: 'message', id: 'msg_up' },
+      { type: 'function_call', call_id: 'call_up', arguments: '{"a":1}' },
+    ]);
+    expect(relay.facts).toMatchObject({ finishReason: 'tool_calls' });
+  });
+
+  test('keeps no more for that than one event could hold', () => {
+    const relay = newRelay();
+    const say = (fields: object) => relay.push({ event: null, data: JSON.stringify(fields) });
+    const item = { type: 'message', content: [{ text: 'x'.repeat(1_500_000) }] };
+    const done = { type: 'response.output_item.done', item };
+    for (const output_index of [0, 1, 2]) say({ ...done, output_index });
+    say({ type: 'response.completed', response: { ...whole, output: [] } });
+    expect(relay.close(closing)).toContain('"output":[]');
+  });
+
+  test('counts a picture as one, however many bytes it has', () => {
+    const picture = { type: 'image_generation_call', id: 'ig_up', status: 'completed' };
+    const drawn = { ...whole, output: [{ ...picture, result: 'A'.repeat(2_000_000) }, picture] };
+    const { relay } = push(streamOf(drawn as unknown as WholeResponse));
+    expect(relay.facts.outputCharacters).toBe(5_200);
+    const reply = passReply(JSON.stringify(drawn), identity, echo);
+    expect('facts' in reply && reply.facts.outputCharacters).toBe(5_200);
+  });
+
   test('says its last words only when they are settled', () => {
     const { said } = push(stream);
     expect(said).not.toContain('response.completed');

@@ -18,7 +18,7 @@ import type {
 import { parseExact } from '../exact-json.ts';
 import { failureInside, malformed, readErrorObject } from '../failure.ts';
 import { eventText, failureEvents } from './client-stream.ts';
-import { PassedOutput, passedFacts, signResponse } from './passed-response.ts';
+import { PassedOutput, passedFacts, signResponse, ToldItems } from './passed-response.ts';
 import { type Echo, failed } from './response-object.ts';
 
 class StreamFacts implements ReplyFacts {
@@ -39,6 +39,7 @@ export class ResponsesPassThrough implements StreamRelay {
   readonly #identity: ReplyIdentity;
   readonly #words: ClientWords;
   readonly #echo: Echo;
+  readonly #told = new ToldItems();
   #started = false;
   /** The number of the next event. */
   #number = 0;
@@ -144,7 +145,8 @@ export class ResponsesPassThrough implements StreamRelay {
     const { usage, finishReason } = passedFacts({ ...response, status }, this.#facts.output);
     this.#facts.usage = usage;
     this.#facts.finishReason = finishReason;
-    this.#last = { type, fields, response };
+    const output = this.#told.outputFor(response);
+    this.#last = { type, fields, response: { ...response, output } };
     this.#started = true;
     this.#ended = true;
     return '';
@@ -156,6 +158,9 @@ export class ResponsesPassThrough implements StreamRelay {
     // Clients expect the announcement first: what keeps a connection alive before it is not passed.
     if (this.#number === 0 && !type.startsWith('response.')) return '';
     this.#facts.output.take(type, fields);
+    if (type === 'response.output_item.done' && isObject(fields.item)) {
+      this.#told.keep(fields.output_index, fields.item, data.length);
+    }
     if (this.#facts.output.isFull) {
       return this.#break(malformed('The upstream sent an answer of too many items.'));
     }

@@ -1,7 +1,7 @@
 /** What is read on the side of a response that passes through, and what is exchanged in it. */
-import { outputItemsMax } from '../../core/bounds.ts';
-import { isObject, lengthOf } from '../../core/json.ts';
-import type { Usage } from '../../core/usage.ts';
+import { eventBytesMax, outputItemsMax } from '../../core/bounds.ts';
+import { isObject, isText, lengthOf } from '../../core/json.ts';
+import { pictureCharacters, type Usage } from '../../core/usage.ts';
 import { renameModel } from '../anthropic/answer-words.ts';
 import type { ReplyClosing, ReplyIdentity } from '../dialect.ts';
 import { type Echo, responseId, writeUsage } from './response-object.ts';
@@ -36,13 +36,35 @@ export class PassedOutput {
     if (item.type === 'function_call' || item.type === 'custom_tool_call') this.hasCalls = true;
     this.characters += lengthOf(item.name);
     if (this.#inPieces.has(place)) return;
-    this.characters += lengthOf(item.arguments) + lengthOf(item.input) + lengthOf(item.result);
+    this.characters += lengthOf(item.arguments) + lengthOf(item.input);
+    const isPicture = item.type === 'image_generation_call' && isText(item.result);
+    this.characters += isPicture ? pictureCharacters : lengthOf(item.result);
     for (const parts of [item.content, item.summary]) {
       if (!Array.isArray(parts)) continue;
       for (const part of parts) {
         if (isObject(part)) this.characters += lengthOf(part.text) + lengthOf(part.refusal);
       }
     }
+  }
+}
+
+/** Items as they were told, for servers whose last event has an empty output: clients read it. */
+export class ToldItems {
+  readonly #items = new Map<number, Fields>();
+  #length = 0;
+
+  /** Kept are no more than one event could hold. */
+  keep(place: unknown, item: Fields, length: number): void {
+    this.#length += length;
+    if (this.#length > eventBytesMax) this.#items.clear();
+    else this.#items.set(typeof place === 'number' ? place : this.#items.size, item);
+  }
+
+  /** The output of an ended response, its own or what was told of it. */
+  outputFor({ output }: Fields): unknown {
+    if (Array.isArray(output) && output.length > 0) return output;
+    const told = [...this.#items].sort(([one], [other]) => one - other);
+    return told.map(([, item]) => item);
   }
 }
 

@@ -17,6 +17,8 @@ export function itemId(kind: string, completionId: string, place: number): strin
 
 export interface Outcome {
   readonly status: 'in_progress' | 'completed' | 'incomplete' | 'failed';
+  /** In seconds; null unless it was completed. */
+  readonly completed_at: number | null;
   readonly error: object | null;
   readonly incomplete_details: { readonly reason: string } | null;
   readonly output: readonly unknown[];
@@ -25,6 +27,7 @@ export interface Outcome {
 
 export const inProgress: Outcome = {
   status: 'in_progress',
+  completed_at: null,
   error: null,
   incomplete_details: null,
   output: [],
@@ -45,10 +48,12 @@ export function ended(
   reason: FinishReason,
   output: readonly unknown[],
   { usage, costCredits }: ReplyClosing,
+  nowMs: number = Date.now(),
 ): Outcome {
   const why = incompleteReasons[reason];
   return {
     status: why === undefined ? 'completed' : 'incomplete',
+    completed_at: why === undefined ? Math.floor(nowMs / 1000) : null,
     error: null,
     incomplete_details: why === undefined ? null : { reason: why },
     output,
@@ -98,11 +103,13 @@ export interface Echo {
 export function echoOf(body: ResponsesBody): Echo {
   const asked = {
     background: false,
+    frequency_penalty: 0,
     instructions: body.instructions ?? null,
     max_output_tokens: body.max_output_tokens ?? null,
     max_tool_calls: body.max_tool_calls ?? null,
     metadata: body.metadata ?? {},
     parallel_tool_calls: body.parallel_tool_calls ?? true,
+    presence_penalty: 0,
     previous_response_id: null,
     prompt_cache_key: body.prompt_cache_key ?? null,
     reasoning: {

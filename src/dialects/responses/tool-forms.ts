@@ -8,8 +8,8 @@ import type { Tool } from '../../core/dialogue.ts';
 import { isObject } from '../../core/json.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import type { ForeignNames } from '../anthropic/foreign-names.ts';
 import { parseExact } from '../exact-json.ts';
+import type { ForeignNames } from '../foreign-names.ts';
 import { domains, isSearchTool, searchToolSchema } from '../search-wish.ts';
 import { anyTyped, type ResponsesBody } from './request-schema.ts';
 
@@ -84,18 +84,21 @@ export function checkTools(tools: readonly AnyTool[], path: string): void {
 
 type WithTools = Partial<Pick<ResponsesBody, 'tools' | 'input'>>;
 
-interface ToolList {
+export interface ToolList {
   readonly tools: readonly AnyTool[];
   readonly path: string;
 }
 
 /** The lists of tools in a request: its own, and those that items of its input add. */
 export function toolLists({ tools, input }: WithTools): readonly ToolList[] {
+  const lists: ToolList[] = [{ tools: tools ?? [], path: 'tools' }];
   const items = typeof input === 'string' ? [] : (input ?? []);
-  const added = items.flatMap((item, at): readonly ToolList[] =>
-    isAdded.Check(item) ? [{ tools: item.tools, path: `input[${at}].tools` }] : [],
-  );
-  return [{ tools: tools ?? [], path: 'tools' }, ...added];
+  for (const [at, item] of items.entries()) {
+    if (item.type !== 'additional_tools') continue;
+    if (!isAdded.Check(item)) throw misfit(addedTools, item, `input[${at}]`);
+    lists.push({ tools: item.tools, path: `input[${at}].tools` });
+  }
+  return lists;
 }
 
 /** The tools that the client runs, as opposed to those that are the provider's own. */

@@ -1,0 +1,40 @@
+import { describe, expect, test } from 'bun:test';
+import { markSignature } from '../../core/signature.ts';
+import type { ChatMessage } from './chat-schema.ts';
+import { readDialogue } from './dialogue.ts';
+
+const [first, last] = ['A', 'B'].map((proof) => markSignature('gemini', proof));
+
+/** What a client sends back of an answer that Gemini signed twice: its call, and its end. */
+function partsOf(fields: object) {
+  const call = {
+    ...{ id: 'a', type: 'function', function: { name: 'look', arguments: '{}' } },
+    extra_content: { google: { thought_signature: 'A' } },
+  };
+  const message = {
+    role: 'assistant',
+    content: null,
+    tool_calls: [call],
+    reasoning_details: [
+      { type: 'reasoning.text', index: 0, signature: first },
+      { type: 'reasoning.text', index: 1, signature: last },
+    ],
+    ...fields,
+  } as ChatMessage;
+  return readDialogue({ body: { model: 'a/b', messages: [message] } }).turns[0]?.parts;
+}
+
+const call = { kind: 'tool_call', id: 'a', name: 'look' };
+const proof = (signature: string | undefined) => ({ kind: 'reasoning', text: '', signature });
+
+describe('proofs of thoughts', () => {
+  test('stand before their call and behind it, where they came', () => {
+    expect(partsOf({})).toMatchObject([proof(first), call, proof(last)]);
+  });
+
+  test('that belong to words stay in front of them', () => {
+    const said = { kind: 'text', text: 'Hm.' };
+    const parts = partsOf({ content: 'Hm.' });
+    expect(parts).toMatchObject([proof(last), said, proof(first), call]);
+  });
+});
