@@ -72,13 +72,14 @@ async function assemble(
   });
   const { authenticator, books, counters, demo, health, redis, retention, telemetry } = lasting;
   const isDraining = () => server.draining;
-  const { models, routes } = furnish(config, lasting, isDraining);
-  const answers = telemetry.answers;
+  let furnished = furnish(config, lasting, isDraining);
+  const { models } = furnished;
   const server: HttpServer = new HttpServer({
-    routes,
+    routes: furnished.routes,
     authenticator,
     log,
-    answers,
+    answers: telemetry.answers,
+    tellRate: (caller, headers) => furnished.admission.tellRate(caller, headers),
     explain: storeAway,
   });
   telemetry.measure(books, health, () => server.openRequests);
@@ -97,7 +98,7 @@ async function assemble(
     },
     reload(wanted) {
       const { config: next, needRestart } = reloading(running, wanted);
-      const furnished = furnish(next, lasting, isDraining);
+      furnished = furnish(next, lasting, isDraining);
       server.replaceRoutes(furnished.routes);
       running = next;
       return { config: next, needRestart, models: furnished.models.length };

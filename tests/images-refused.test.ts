@@ -30,7 +30,7 @@ describe('is refused, nothing is sent, charged or left on disk:', () => {
   const cases: readonly [string, Parts, RegExp][] = [
     ['no model', { model: [] }, /^model is required/],
     ['no prompt', { prompt: [] }, /^prompt is required/],
-    ['an empty prompt', { prompt: '' }, /^prompt must be/],
+    ['an empty prompt', { prompt: '' }, /^prompt is required/],
     ['no image', { image: [] }, /^image is required/],
     ['an image that is a text', { image: 'data:image/png;base64,AAAA' }, /^image must be a file/],
     ['an image that is none', { image: Buffer.from('#!/bin/sh\nrm -rf /') }, /^image is not a PNG/],

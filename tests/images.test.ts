@@ -109,6 +109,13 @@ describe('an edit at an OpenAI-style provider', () => {
     expect(Buffer.from(form().files[1]?.bytes ?? []).equals(other)).toBe(true);
   });
 
+  test('takes fields that were left blank as left out', async () => {
+    const blank = { size: '', n: '', quality: '', background: '', output_format: '', stream: '' };
+    upstream.script('gpt-image', images());
+    imageOf(await edit({ ...blank, user: '', response_format: '' }));
+    expect(form().fields).toEqual({ model: ['gpt-image'], prompt: ['make it green'] });
+  });
+
   test('passes on what it does not know, and leaves out what the provider refuses', async () => {
     upstream.script('odd-image', images());
     const wish = { quality: 'high', input_fidelity: 'high', n: '1', response_format: 'b64_json' };

@@ -24,10 +24,19 @@ async function listen(key: string): Promise<Reply> {
   return readReply(await fetch(`${audio.gateway.url}/v1/jobs`, { method: 'POST', headers, body }));
 }
 
-async function expectRow(refused: Reply, status: number, operation: string): Promise<void> {
+const models = { speech: 'openai/tts-1', transcription: 'openai/stt-1' };
+type Operation = keyof typeof models;
+
+async function expectRow(refused: Reply, status: number, operation: Operation): Promise<void> {
   expect(refused.status).toBe(status);
   const { charges, ...record } = await audio.gateway.record(refused.requestId);
-  expect(record).toMatchObject({ status: 'error', error: refused.error.type, operation });
+  expect(record).toMatchObject({
+    status: 'error',
+    error: refused.error.type,
+    operation,
+    // Who sends too much is refused before anything is read.
+    requestedModel: status === 429 ? '' : models[operation],
+  });
   expect(Object.values(charges)).toEqual([0, 0, 0, 0]);
 }
 

@@ -205,7 +205,7 @@ describe('a rotated key', () => {
     expect(await statusOf(key)).toBe(200);
   });
 
-  test.each([-1, 604_801, 1.5, '60', null])('refuses an overlap of %p', async (overlap_seconds) => {
+  test.each([-1, 604_801, 1.5, '60'])('refuses an overlap of %p', async (overlap_seconds) => {
     const { id } = await newKey();
     const { status, data } = await rig.call('POST', `/api/v1/keys/${id}/rotate`, {
       key: acme.manager,

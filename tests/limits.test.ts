@@ -76,6 +76,29 @@ describe('requests per minute', () => {
     });
   });
 
+  test('so do those that take nothing: a count of tokens, a scope that is missing', async () => {
+    await earlyInTheMinute();
+    const key = await gateway.makeKey({ requests_per_minute: 100, scopes: ['chat'] });
+    const count = { key, path: '/v1/messages/count_tokens' };
+    const replies = [
+      await gateway.post(chat, count),
+      await gateway.post({}, count),
+      await gateway.post({}, { key, path: '/v1/embeddings' }),
+      await gateway.post(chat, { key }),
+      await gateway.post(chat, count),
+    ];
+    expect(replies.map((reply) => reply.status)).toEqual([200, 400, 403, 200, 200]);
+    const stand = replies.map((reply) => rateHeaders(reply));
+    expect(stand.map(({ limit, remaining }) => [limit, remaining])).toEqual([
+      [100, 100],
+      [100, 100],
+      [100, 100],
+      [100, 99],
+      [100, 99],
+    ]);
+    expect(new Set(stand.map(({ resetAt }) => resetAt)).size).toBe(1);
+  });
+
   test('exactly the allowed number passes, also when all come at once', async () => {
     await earlyInTheMinute();
     const key = await gateway.makeKey({ requests_per_minute: 7 });

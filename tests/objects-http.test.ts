@@ -68,6 +68,12 @@ describe('a link to an object', () => {
     expect(response.headers.get('content-range')).toBe(contentRange);
   });
 
+  test('serves the whole to who wants a range of a version: there are none', async () => {
+    const headers = { range: 'bytes=0-3', 'if-range': '"another"' };
+    const response = await fetch(link(await stored()), { headers });
+    expect([response.status, await response.text()]).toEqual([200, content]);
+  });
+
   test('is refused when any character of it is another', async () => {
     const whole = link(await stored());
     const start = whole.indexOf('/objects/') + '/objects/'.length;

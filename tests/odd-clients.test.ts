@@ -1,5 +1,6 @@
 /** Clients that no library would make: half requests, silence, hosts that are none. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { connect as connectTo } from 'node:net';
 import { type Gateway, startGateway } from './support/gateway.ts';
 
 const startMs = 30_000;
@@ -116,6 +117,57 @@ test(
     const heard = await patient.until((text) => text.split('HTTP/1.1 200').length > 2);
     expect(heard.split('HTTP/1.1 200')).toHaveLength(3);
     patient.hangUp();
+  },
+  startMs,
+);
+
+/** Sends all of a body before it listens, as proxies do, on a connection that is to be closed. */
+async function sendWhole(
+  path: string,
+  lines: string,
+  body: Buffer,
+): Promise<{ heard: string; isSent: boolean }> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const socket = connectTo(Number(new URL(gateway.url).port), '127.0.0.1');
+  let [heard, isReset] = ['', false];
+  socket.on('data', (bytes) => {
+    heard += bytes.toString();
+  });
+  socket.on('error', () => {
+    isReset = true;
+  });
+  socket.on('close', () => resolve());
+  const length = `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n`;
+  socket.write(`POST ${path} HTTP/1.1\r\nHost: gateway\r\n${lines}${length}`);
+  socket.write(body);
+  await promise;
+  return { heard, isSent: socket.bytesWritten > body.length && !isReset };
+}
+
+const long = Buffer.alloc(16 * 1024 * 1024, 'x');
+
+test(
+  'a form that is refused in the middle is let finish, so that its sender hears why',
+  async () => {
+    const part = '--b\r\nContent-Disposition: form-data; name="file"; filename="a.exe"\r\n\r\n';
+    const body = Buffer.concat([Buffer.from(part), long, Buffer.from('\r\n--b--\r\n')]);
+    const lines = withKey('Content-Type: multipart/form-data; boundary=b');
+    const { heard, isSent } = await sendWhole('/v1/audio/transcriptions', lines, body);
+    expect([heard.slice(0, 12), isSent]).toEqual(['HTTP/1.1 400', true]);
+  },
+  startMs,
+);
+
+test.each([
+  [401, () => 'Content-Type: application/json\r\n'],
+  [413, () => withKey('Content-Type: application/json')],
+  [415, () => withKey('Content-Type: text/plain')],
+])(
+  'a body that is refused with %d before it is read is let finish, too',
+  async (status, lines) => {
+    const body = Buffer.concat([long, long]);
+    const { heard, isSent } = await sendWhole('/v1/chat/completions', lines(), body);
+    expect([heard.slice(0, 12), isSent]).toEqual([`HTTP/1.1 ${status}`, true]);
   },
   startMs,
 );

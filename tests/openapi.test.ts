@@ -27,6 +27,19 @@ afterAll(() => rig.stop());
 const named = ({ method, path }: Pick<Route, 'method' | 'path'>) =>
   `${method} ${path.replace(/:(\w+)(?:\{[^}]*\})?/g, '{$1}')}`;
 
+/** The records that are referred to. */
+const recordsIn = (schema: unknown) =>
+  [...JSON.stringify(schema).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(
+    ([, name = '']) => name,
+  );
+
+function hasOpenObject(schema: unknown): boolean {
+  if (Array.isArray(schema)) return schema.some(hasOpenObject);
+  const { properties, additionalProperties, ...rest } = object(schema);
+  const isOpen = properties !== undefined && additionalProperties !== false;
+  return isOpen || Object.values({ ...rest, ...object(properties) }).some(hasOpenObject);
+}
+
 describe('the document', () => {
   test('has a description of every route; these have none', () => {
     const silent = routes.filter(({ doc }) => doc === undefined).map(named);
@@ -74,6 +87,22 @@ describe('the document', () => {
       if (type !== 'application/json') continue;
       expect([name, misfits(object(api.whole(schema)), example)]).toEqual([name, []]);
     }
+  });
+
+  test('closes its own records: only those that providers may say more in stay open', () => {
+    const schemas = object(object(document.components).schemas);
+    const answers = api.operations.map(({ operation }) => operation.responses);
+    const told = new Set(recordsIn(answers));
+    for (const name of told) for (const inner of recordsIn(schemas[name])) told.add(inner);
+    const open = [...told].filter((name) => hasOpenObject(schemas[name]));
+    expect(open.toSorted()).toEqual([
+      ...['ChatChunk', 'ChatCompletion', 'ContentBlock', 'Embeddings', 'Images', 'Message'],
+      ...['MessageEvent', 'OutputItem', 'Response', 'ResponseEvent', 'ToolCall', 'Transcript'],
+      ...['TranscriptSegment', 'TranscriptWord', 'Usage'],
+    ]);
+    const inPlace = api.operations.filter(({ operation }) => hasOpenObject(operation.responses));
+    const names = inPlace.map(({ name }) => name);
+    expect(names).toEqual(['POST /v1/messages/count_tokens', 'GET /openapi.json']);
   });
 
   test('refuses two records of one name', () => {

@@ -63,6 +63,10 @@ test(
     const { exitCode, stderr } = await gateway.finished;
     expect(exitCode).toBe(0);
     expect(stderr).not.toMatch(/\.ts:\d/);
+    const failed = gateway.log().filter(({ event }) => event === 'request_failed');
+    const line = { level: 'info', request_id: refused.headers.get('x-request-id') };
+    expect(failed).toMatchObject([line]);
+    expect(gateway.log().filter(({ level }) => level === 'error')).toEqual([]);
   },
   testMs,
 );

@@ -107,6 +107,8 @@ describe('a tenant', () => {
     expect(await statuses()).toEqual([200, 200]);
     await admin('PATCH', '/tenants/paused', { disabled: true });
     expect(await statuses()).toEqual([401, 401]);
+    const left = await admin('PATCH', '/tenants/paused', { disabled: null });
+    expect(left.data).toMatchObject({ disabled: true });
     await admin('PATCH', '/tenants/paused', { disabled: false });
     expect(await statuses()).toEqual([200, 200]);
   });

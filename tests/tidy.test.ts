@@ -41,7 +41,7 @@ const mayImport: Readonly<Record<string, { values: string; types?: string }>> = 
     values: 'core dialects gateway.ts operations auth record telemetry jobs',
     types: `${steps} config call.ts`,
   },
-  cli: { values: 'core config store auth upstream ledger record telemetry tools wire.ts' },
+  cli: { values: 'core config store auth upstream ledger record telemetry tools demo wire.ts' },
   operations: {
     values: 'core dialects meter route upstream tools',
     types: 'config call.ts',
@@ -132,6 +132,19 @@ function findOrphans(tree: Tree): string[] {
   const isType = (path: string) => path.endsWith('.d.ts');
   const orphans = productOf(tree).filter(({ path }) => !reached.has(path) && !isType(path));
   return orphans.map(({ path }) => `${path}:1: not reachable from ${door}`);
+}
+
+function findUnusedExports(tree: Tree): string[] {
+  const imports = filesIn(tree, /\.tsx?$/).flatMap(importsOf);
+  const taken = Map.groupBy(imports, ({ to }) => to);
+  const isTaken = (path: string, name: string) =>
+    taken.get(path)?.some(({ names }) => names?.includes(name) ?? true) ?? false;
+  const exported = /^export (?:(?:async )?function\*?|(?:abstract )?class|const|let) ([\w$]+)/gm;
+  return productOf(tree).flatMap(({ path, code }) =>
+    [...code.matchAll(exported)]
+      .filter(([, name = '']) => !isTaken(path, name))
+      .map((match) => `${path}:${lineAt(code, match.index)}: nobody imports ${match[1]}`),
+  );
 }
 
 function findUncommitted(tree: Tree): string[] {
@@ -235,6 +248,29 @@ const structure: Readonly<Record<string, Rule>> = {
       { 'src/main.ts': "import type { A } from './a.ts';", 'src/a.ts': '', 'src/a.test.ts': '' },
       { 'src/main.ts': "await import('./a.ts');", 'src/a.ts': '' },
       { 'src/main.ts': "new Worker(new URL('./a.ts', import.meta.url));", 'src/a.ts': '' },
+    ],
+  },
+  'an exported value is imported by another file': {
+    because: 'What is exported looks as if others depended on it. Drop the word, or the value.',
+    find: findUnusedExports,
+    bad: [
+      'export const a = 1;',
+      { 'src/a.ts': 'export async function* a() {}', 'src/b.ts': "// import { a } from './a.ts';" },
+      { 'src/a.ts': 'export class A {}', 'src/b.ts': "import { type B, a } from './a.ts';" },
+      { 'src/a.ts': 'export function a() {}', 'src/b.ts': "import { a } from './c/a.ts';" },
+    ],
+    good: [
+      'const a = 1;\nexport interface B {}\nexport type C = B;',
+      {
+        'src/a.ts': 'export const a = 1;',
+        'tests/b.ts': "import {\n  type B,\n  a as c,\n} from '../src/a.ts';",
+      },
+      { 'src/a.ts': 'export const a = 1;', 'src/a.test.ts': "import * as b from './a.ts';" },
+      {
+        'src/a.ts': 'export const a = 1;',
+        'src/b.test.ts': "const { a } = await import('./a.ts');",
+      },
+      { 'src/a.ts': 'export const a = 1;', 'src/b.test.ts': "import type { a } from './a.ts';" },
     ],
   },
   'imported files are committed': {

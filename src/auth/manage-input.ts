@@ -3,10 +3,6 @@ import { nameLengthMax } from '../core/bounds.ts';
 
 /** The schema parts of everything an operator or a manager types. */
 
-// What `manage-credits.ts` takes from here.
-export { validate } from '../core/misfit.ts';
-export { optional } from '../core/schema-builders.ts';
-
 /**
  * Text on one line, as it may appear in a terminal, a log line or a spreadsheet: no control
  * characters, no line separators, nothing that turns the reading direction, no halves of a

@@ -75,7 +75,7 @@ describe('a new key is refused for its', () => {
     scopes: [[], 'chat', Array.from({ length: 7 }, () => 'chat')],
     requests_per_minute: [0, -1, 1.5, '60', 101],
     cache: ['on', true, ''],
-    management: ['true', 1, null],
+    management: ['true', 1],
   };
   const cases = Object.entries(bodies).flatMap(([field, values]) =>
     values.map((value): [string, unknown] => [field, value]),
@@ -173,6 +173,7 @@ describe('a new key', () => {
     const nothing = { limit: null, limit_reset: null, expires_at: null, models: null };
     const more = { scopes: null, requests_per_minute: null, cache: null, management: true };
     expect(readNewKey({ name: 'a', ...nothing, ...more }, tenant, now).kind).toBe('management');
+    expect(readNewKey({ name: 'a', management: null }, tenant, now).kind).toBe('routing');
   });
 
   test('names each scope and model once', () => {
@@ -194,6 +195,7 @@ describe('a change', () => {
   test('holds the named fields only', () => {
     const change = readKeyChange({ disabled: true, models: null }, key, tenant, now);
     expect(change).toEqual({ disabled: true, models: null });
+    expect(readKeyChange({ disabled: null }, key, tenant, now)).toEqual({});
     expect(readKeyChange({}, key, tenant, now)).toEqual({});
   });
 
@@ -223,6 +225,7 @@ describe('a change', () => {
 
 test('an overlap is none unless asked for, and a week at most', () => {
   expect(readOverlap({})).toBe(0);
+  expect(readOverlap({ overlap_seconds: null })).toBe(0);
   expect(readOverlap({ overlap_seconds: 604_800 })).toBe(604_800);
   expect(refusal(() => readOverlap({ overlap_seconds: 604_801 })).param).toBe('overlap_seconds');
 });

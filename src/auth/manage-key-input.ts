@@ -36,15 +36,15 @@ const settings = {
 const closed = { additionalProperties: false };
 
 export const newKeySchema = Type.Object(
-  { name: name(), ...settings, management: Type.Optional(Type.Boolean()) },
+  { name: name(), ...settings, management: optional(Type.Boolean()) },
   closed,
 );
 export const keyChangeSchema = Type.Object(
-  { name: Type.Optional(name()), disabled: Type.Optional(Type.Boolean()), ...settings },
+  { name: Type.Optional(name()), disabled: optional(Type.Boolean()), ...settings },
   closed,
 );
 export const rotationSchema = Type.Object(
-  { overlap_seconds: Type.Optional(wholeNumber(0, overlapSecondsMax)) },
+  { overlap_seconds: optional(wholeNumber(0, overlapSecondsMax)) },
   closed,
 );
 
@@ -89,7 +89,7 @@ export function readKeyChange(body: unknown, key: ApiKey, tenant: Tenant, now: n
   const change: KeyChange = {
     ...readSettings(input, now),
     ...(input.name === undefined ? {} : { name: input.name }),
-    ...(input.disabled === undefined ? {} : { disabled: input.disabled }),
+    ...(typeof input.disabled === 'boolean' ? { disabled: input.disabled } : {}),
     // A limit that goes takes its period along; only naming both is a contradiction.
     ...(input.limit === null && input.limit_reset === undefined ? { limitReset: null } : {}),
   };

@@ -5,7 +5,7 @@ import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { KeyedRoute } from './routes.ts';
 
-/** Who is calling and whether this route is for them. The one place where a route is opened. */
+/** Who is calling and whether this route is for their kind of key. */
 export function admitKey(
   route: KeyedRoute,
   request: Request,
@@ -35,11 +35,16 @@ function admit(caller: Caller, route: KeyedRoute): Caller {
   if (route.access === 'management' && caller.kind === 'routing') {
     throw forbidden('This needs a management key (sk-mgmt-…); a routing key is not enough.');
   }
-  const { scope } = route;
-  if (scope && caller.kind === 'routing' && caller.scopes && !caller.scopes.includes(scope)) {
-    throw forbidden(`This API key does not have the scope "${scope}".`);
-  }
   return caller;
+}
+
+/** A value: whoever is refused by it still hears where the key stands. */
+export function refusalOfScope(
+  { scope }: KeyedRoute,
+  { kind, scopes }: Caller,
+): GatewayError | undefined {
+  if (!scope || kind !== 'routing' || !scopes || scopes.includes(scope)) return undefined;
+  return forbidden(`This API key does not have the scope "${scope}".`);
 }
 
 export async function admitAdmin(request: Request, authenticator: Authenticator): Promise<void> {

@@ -1,5 +1,6 @@
 import { bodyStallMs } from '../core/bounds.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
+import { discardRest } from './unread-body.ts';
 
 /** A body as a reader of delimiters needs it: with a little in hand, and never much more. */
 export interface BodySource {
@@ -17,7 +18,7 @@ export interface BodySource {
 
 export function bodySource(request: Request, stallMs = bodyStallMs): BodySource {
   if (request.body === null) throw invalidRequest('The request body is empty; send a form.');
-  return new StreamSource(request.body, stallMs);
+  return new StreamSource(request, request.body, stallMs);
 }
 
 /** Not the stream's iterator: that one cannot be closed while it waits for the next chunk. */
@@ -27,12 +28,14 @@ interface ChunkReader {
 }
 
 class StreamSource implements BodySource {
+  readonly #request: Request;
   readonly #reader: ChunkReader;
   readonly #stallMs: number;
   #held: Buffer = Buffer.alloc(0);
   #isOver = false;
 
-  constructor(body: ReadableStream<Uint8Array>, stallMs: number) {
+  constructor(request: Request, body: ReadableStream<Uint8Array>, stallMs: number) {
+    this.#request = request;
     this.#reader = body.getReader();
     this.#stallMs = stallMs;
   }
@@ -85,8 +88,7 @@ class StreamSource implements BodySource {
   async close(): Promise<void> {
     if (this.#isOver) return;
     this.#isOver = true;
-    // A client that is gone makes this fail, and nobody needs to hear of it.
-    await this.#reader.cancel().catch(() => undefined);
+    await discardRest(this.#request, this.#reader);
   }
 
   #cut(bytes: number): Buffer {

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test';
+import { connect } from 'node:net';
 import { csvReply } from './csv.ts';
 import type { Exchange } from './exchange.ts';
 
@@ -35,6 +36,34 @@ test('downloads take turns, and others get theirs between any two pieces', async
   expect(texts).toEqual(['a', 'b', 'c'].map(whole));
   expect(makingMax).toBe(1);
   expect(new Set(turns).size).toBe(3 * piecesEach);
+});
+
+test('a reader who stops taking keeps nobody else waiting', async () => {
+  const rowsEach = 200;
+  const row = `${'x'.repeat(64 * 1024)}\r\n`;
+  let made = 0;
+  async function* pieces(): AsyncGenerator<string> {
+    for (let i = 0; i < rowsEach; i++) {
+      made += 1;
+      yield row;
+    }
+  }
+  using server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: () => csvReply(exchange, 'x.csv', pieces()),
+  });
+  const stalled = connect(server.port ?? 0, '127.0.0.1');
+  stalled.pause();
+  stalled.write('GET / HTTP/1.1\r\nhost: a\r\n\r\n');
+  // It is as far as the buffers between the two reach.
+  for (let before = -1; before !== made || made === 0; await Bun.sleep(100)) before = made;
+  const madeForStalled = made;
+  expect(madeForStalled).toBeLessThan(rowsEach);
+  const text = await (await csvReply(exchange, 'x.csv', pieces())).text();
+  expect(text.length).toBe(rowsEach * row.length);
+  expect(made).toBe(madeForStalled + rowsEach);
+  stalled.destroy();
 });
 
 test('a download that fails cuts its own connection and nobody else’s', async () => {

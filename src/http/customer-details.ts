@@ -1,5 +1,6 @@
 import { type Caller, mayUseModel } from '../core/caller.ts';
 import { notFound } from '../core/errors.ts';
+import { toRequestId } from '../core/ids.ts';
 import { receiptObject } from '../record/receipt.ts';
 import type { RequestLog } from '../record/request-log.ts';
 import type { StatementReads } from '../record/statement.ts';
@@ -58,7 +59,7 @@ async function showReceipt(
   exchange: Exchange,
   caller: Caller,
 ) {
-  const record = await requests.find(caller.tenantId, exchange.param('id'));
+  const record = await requests.find(caller.tenantId, toRequestId(exchange.param('id')));
   if (!record) throw notFound('There is no request with this id.', 'id');
   return json(exchange, { data: receiptObject(record, creditsPerUsd) });
 }

@@ -1,6 +1,6 @@
 import { attemptMsMax } from '../core/bounds.ts';
 import { invalidRequest, notFound } from '../core/errors.ts';
-import { requestIdTime } from '../core/ids.ts';
+import { requestIdTime, toRequestId } from '../core/ids.ts';
 import { promptTokens } from '../core/usage.ts';
 import { type RequestRecord, totalCharge } from '../record/request-record.ts';
 import { customerDocs } from './openapi/customer.ts';
@@ -43,12 +43,6 @@ async function patientFind(parts: GenerationParts, tenantId: string, requestId: 
     if (record || performance.now() >= giveUpAt) return record;
     await Bun.sleep(lookAgainMs);
   }
-}
-
-/** Some tools keep only the id inside the body, which is the request id without its dashes. */
-function toRequestId(id: string): string {
-  const match = /^(?:chatcmpl-|msg_|resp_)(.{8})(.{4})(.{4})(.{4})(.{12})$/.exec(id);
-  return match ? match.slice(1).join('-') : id;
 }
 
 function generation(record: RequestRecord) {

@@ -4,7 +4,11 @@ import type { FormFile } from '../core/form.ts';
 import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../core/image-size.ts';
 import type { Upload, UploadTray } from '../core/upload.ts';
 import { type FormFields, sortForm } from '../dialects/openai/form-routing.ts';
-import { type ImagesRequest, readImagesRequest } from '../dialects/openai/images-request.ts';
+import {
+  type ImagesRequest,
+  imagesSchema,
+  readImagesRequest,
+} from '../dialects/openai/images-request.ts';
 import type { SentMask, SentPicture } from '../operations/images.ts';
 import { Mask } from '../operations/mask.ts';
 import type { Exchange } from './exchange.ts';
@@ -83,7 +87,9 @@ function valuesOf(fields: FormFields): Record<string, unknown> {
   return { ...routing, ...Object.fromEntries(values) };
 }
 
+/** Forms send fields that were left blank. */
 function readValue(name: string, text: string): unknown {
+  if (text === '' && Object.hasOwn(imagesSchema.properties, name)) return undefined;
   if (name === 'n' && /^-?\d+$/.test(text)) return Number(text);
   if (name === 'stream' && (text === 'true' || text === 'false')) return text === 'true';
   return text;

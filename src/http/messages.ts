@@ -7,6 +7,7 @@ import { readCountRequest, readMessagesRequest } from '../dialects/anthropic/mes
 import type { CountBody } from '../dialects/anthropic/messages-schema.ts';
 import type { Count } from '../dialects/count.ts';
 import type { Conversation } from '../dialects/dialect.ts';
+import type { Admission } from '../limits/admit.ts';
 import { readJson } from './body.ts';
 import type { ChatParts } from './chat.ts';
 import type { Exchange } from './exchange.ts';
@@ -16,6 +17,8 @@ import { route } from './routed.ts';
 import type { Route } from './routes.ts';
 
 export interface MessagesParts extends ChatParts {
+  /** Tells where a key stands; counting takes nothing of its requests. */
+  readonly admission: Pick<Admission, 'tellRate'>;
   /** What the provider counts that would answer; undefined when none of them says. 400 */
   countUpstream(count: Count, caller: Caller, client: AbortSignal): Promise<number | undefined>;
 }
@@ -44,6 +47,7 @@ export function messagesRoutes(parts: MessagesParts): Route[] {
       access: 'routing',
       scope: 'chat',
       async handle(exchange, caller) {
+        parts.admission.tellRate(caller, exchange.headers);
         const { request } = exchange;
         const { value, ...source } = await readJson(exchange, parts.bodyBytesMax);
         const asked = readCountRequest(value, source);

@@ -45,7 +45,9 @@ function serve(exchange: Exchange, key: string, { bytes, body }: StoredObject): 
     'cache-control': 'private, no-store',
     'accept-ranges': 'bytes',
   };
-  const range = readRange(exchange.request.headers.get('range'), bytes);
+  const asked = exchange.request.headers;
+  // «If it is still that version»: no version was ever named here, so it cannot be.
+  const range = asked.has('if-range') ? undefined : readRange(asked.get('range'), bytes);
   if (range === 'unsatisfiable') {
     headers['content-range'] = `bytes */${bytes}`;
     return new Response(null, { status: 416, headers });

@@ -3,11 +3,12 @@ import type { Caller } from '../core/caller.ts';
 import { asGatewayError, type GatewayError, invalidRequest, shuttingDown } from '../core/errors.ts';
 import type { Answers } from '../telemetry/answers.ts';
 import { type Log, reason } from '../telemetry/log.ts';
-import { admitAdmin, admitKey } from './admission.ts';
+import { admitAdmin, admitKey, refusalOfScope } from './admission.ts';
 import { Exchange } from './exchange.ts';
 import { errorReply } from './reply.ts';
 import { Router } from './router.ts';
 import type { KeyedRoute, Route } from './routes.ts';
+import { discardUnread } from './unread-body.ts';
 import type { Handlers, WaitingRoom } from './waiting-room.ts';
 
 /**
@@ -28,6 +29,8 @@ export interface ServerParts {
   readonly log: Log;
   readonly answers?: Answers;
   readonly idleSeconds?: number;
+  /** Writes down where a key stands that is refused before its request counts. */
+  tellRate?(caller: Caller, headers: Record<string, string>): void;
   /** What a failure means that no step has explained; undefined when it is a fault of ours. */
   explain?(thrown: unknown): GatewayError | undefined;
 }
@@ -38,16 +41,19 @@ export class HttpServer {
   readonly #authenticator: Authenticator;
   readonly #log: Log;
   readonly #answers: Answers | undefined;
+  readonly #tellRate: ServerParts['tellRate'];
   readonly #explain: ServerParts['explain'];
   readonly #idleSeconds: number;
   #server: Bun.Server<undefined> | undefined;
   #draining = false;
 
-  constructor({ routes, authenticator, log, answers, explain, ...parts }: ServerParts) {
+  constructor(parts: ServerParts) {
+    const { routes, authenticator, log, answers, tellRate, explain } = parts;
     this.#router = new Router(routes);
     this.#authenticator = authenticator;
     this.#log = log;
     this.#answers = answers;
+    this.#tellRate = tellRate;
     this.#explain = explain;
     this.#idleSeconds = parts.idleSeconds ?? idleSecondsUsual;
   }
@@ -105,6 +111,7 @@ export class HttpServer {
       response = await this.#dispatch(exchange);
     } catch (thrown) {
       response = this.#refuse(exchange, thrown);
+      await discardUnread(exchange);
       // What is left of its body may never come.
       this.#server?.timeout(request, this.#idleSeconds);
     }
@@ -137,6 +144,11 @@ export class HttpServer {
   }
 
   #enter(route: KeyedRoute, exchange: Exchange, caller: Caller): Response | Promise<Response> {
+    const refusal = refusalOfScope(route, caller);
+    if (refusal) {
+      if (route.access === 'routing') this.#tellRate?.(caller, exchange.headers);
+      throw refusal;
+    }
     this.#bearSilence(exchange.request);
     return route.handle(exchange, caller);
   }
@@ -167,7 +179,10 @@ export class HttpServer {
   #refuse(exchange: Exchange, thrown: unknown): Response {
     const error = this.#explain?.(thrown) ?? asGatewayError(thrown);
     if (error.symbol === 'internal_error' || error.symbol === 'service_unavailable') {
-      this.#log.error('request_failed', {
+      // Every rolling restart refuses some, who come again elsewhere: nothing to wake up for.
+      const isRefusal = error.symbol === 'service_unavailable' && error.cause === undefined;
+      const isUsual = this.#draining && isRefusal;
+      this.#log[isUsual ? 'info' : 'error']('request_failed', {
         request_id: exchange.requestId,
         path: exchange.route.path,
         symbol: error.symbol,

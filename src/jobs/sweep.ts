@@ -7,14 +7,19 @@ export interface SweepParts {
   readonly objects: JobObjects;
   readonly store: Pick<ObjectStore, 'delete'>;
   now(): number;
+  /** Some could not be deleted; told at most once an hour. */
+  onLeft(left: { readonly objects: number; readonly why: unknown }): void;
 }
 
 const everyMs = 60_000;
 const batchObjects = 100;
+/** An object that cannot be deleted lets those behind it go first, and is tried again then. */
+const againMs = 3_600_000;
 
 /** Removes what jobs leave behind: inputs, pieces, outputs after their day, old rows. */
 export class JobSweep {
   readonly #parts: SweepParts;
+  #toldAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: SweepParts) {
     this.#parts = parts;
@@ -25,16 +30,39 @@ export class JobSweep {
   }
 
   async run(): Promise<void> {
-    const { objects, store, now } = this.#parts;
+    const { objects, now } = this.#parts;
     await objects.expire(now(), now() - jobRowMs);
-    for (let found = batchObjects; found === batchObjects; ) {
+    // A storage that is away is not asked for all of them: the next round goes on behind these.
+    for (let found = batchObjects, left = 0; found === batchObjects && left === 0; ) {
       const keys = await objects.due(now(), batchObjects);
       found = keys.length;
-      for (const key of keys) {
-        // The row goes last: an object that could not be deleted is tried again.
-        await store.delete(key);
-        await objects.forget(key);
-      }
+      left = await this.#delete(keys);
     }
+  }
+
+  /** How many are left. */
+  async #delete(keys: readonly string[]): Promise<number> {
+    const { objects, store, now } = this.#parts;
+    const failures: unknown[] = [];
+    for (const key of keys) {
+      try {
+        await store.delete(key);
+      } catch (thrown) {
+        failures.push(thrown);
+        await objects.postpone(key, now() + againMs);
+        continue;
+      }
+      // The row goes last: an object that could not be deleted is tried again.
+      await objects.forget(key);
+    }
+    if (failures.length > 0) this.#tell(failures);
+    return failures.length;
+  }
+
+  #tell(failures: readonly unknown[]): void {
+    const now = this.#parts.now();
+    if (now - this.#toldAt < againMs) return;
+    this.#toldAt = now;
+    this.#parts.onLeft({ objects: failures.length, why: failures[0] });
   }
 }

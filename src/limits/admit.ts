@@ -51,11 +51,15 @@ export class Admission {
 
   /** Counts the request, writes its rate headers, and throws 429 when the quota is used up. */
   countRequest(caller: Caller, headers: Record<string, string>): void | Promise<void> {
-    const own = caller.requestsPerMinute;
-    const limits = own === null ? this.#rateLimits : limitsOf(this.#defaults, own);
+    const limits = this.#limitsOf(caller);
     const counts = this.#together?.counts;
     if (counts?.isUp) return this.#countTogether(counts, caller, limits, headers);
     obey(this.#rate.take(caller.keyId, limits, this.#now()), limits, headers);
+  }
+
+  /** Writes the rate headers of an answer that takes nothing of the quota, as far as known here. */
+  tellRate(caller: Caller, headers: Record<string, string>): void {
+    tell(this.#rate.look(caller.keyId, this.#limitsOf(caller), this.#now()), headers);
   }
 
   /** Tokens are known when a request has ended; those after it wait for the next minute. */
@@ -81,6 +85,10 @@ export class Admission {
     };
     const places = this.#together?.places;
     return places ? enterTogether(places, tenantId, limit, leave) : leave;
+  }
+
+  #limitsOf({ requestsPerMinute: own }: Caller): RateLimits {
+    return own === null ? this.#rateLimits : limitsOf(this.#defaults, own);
   }
 
   async #countTogether(
@@ -127,10 +135,14 @@ function limitsOf({ tokensPerMinute = null }: LimitDefaults, requests: number): 
   return { requests, tokens: tokensPerMinute };
 }
 
-function obey(verdict: RateVerdict, limits: RateLimits, headers: Record<string, string>): void {
+function tell(verdict: RateVerdict, headers: Record<string, string>): void {
   headers['x-ratelimit-limit'] = String(verdict.limit);
   headers['x-ratelimit-remaining'] = String(verdict.remaining);
   headers['x-ratelimit-reset'] = String(verdict.resetAt);
+}
+
+function obey(verdict: RateVerdict, limits: RateLimits, headers: Record<string, string>): void {
+  tell(verdict, headers);
   if (verdict.allowed) return;
   const { retryAfterSeconds } = verdict;
   const quota =

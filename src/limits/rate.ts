@@ -32,6 +32,12 @@ export class RateLimiter {
     return verdictOf(used, allowed, limits, now);
   }
 
+  /** How the window stands, with nothing taken out of it. */
+  look(keyId: string, limits: RateLimits, now: number): RateVerdict {
+    this.#moveTo(Math.floor(now / windowMs));
+    return verdictOf(this.known(keyId), true, limits, now);
+  }
+
   /** Tokens count in the minute in which they are known: at the end of their request. */
   addTokens(keyId: string, tokens: number, now: number): void {
     this.#moveTo(Math.floor(now / windowMs));

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { AnalyticsFilter } from '../record/analytics.ts';
 import { type PartSums, partsMax, type Split, type SplitReads } from '../record/analytics-split.ts';
-import { dailyRows, sumColumns, sumNames } from './analytics.ts';
+import { byBytes, dailyRows, sumColumns, sumNames } from './analytics.ts';
 import type { Database } from './database.ts';
 import type { UsageDailyTable } from './schema.ts';
 
@@ -29,7 +29,7 @@ export class SqlAnalyticsSplit implements SplitReads {
       .groupBy(column)
       .orderBy(spend, 'desc')
       .orderBy(sql`sum(requests)`, 'desc')
-      .orderBy(column)
+      .orderBy(byBytes(column, this.#database.engine))
       .limit(partsMax)
       .execute();
     const values = largest.map((row) => String(Object.values(row)[0]));

@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { walletName } from '../ledger/owner.ts';
 import type {
   AnalyticsFilter,
@@ -8,7 +8,7 @@ import type {
   UsageSums,
 } from '../record/analytics.ts';
 import type { WalletReads, WalletTotals } from '../record/wallet-totals.ts';
-import type { Database } from './database.ts';
+import type { Database, Engine } from './database.ts';
 import type { UsageDailyTable } from './schema.ts';
 
 const groupsPerPage = 500;
@@ -46,19 +46,16 @@ export class SqlAnalytics implements AnalyticsReads, WalletReads {
       .execute();
   }
 
-  /** In the order of the primary key, so that a page starts where the last one ended. */
+  /** In an order of its own for each group, so that a page starts where the last one ended. */
   async *groups(filter: AnalyticsFilter): AsyncGenerator<readonly GroupSums[]> {
+    const places = placesOf(this.#database.engine);
     let last: GroupSums | undefined;
     do {
       const page: GroupSums[] = await dailyRows(this.#database, filter)
         .select(['day', 'model', 'provider', 'traffic_mode as trafficMode', 'key_id as keyId'])
         .select(sumNames.map((name) => sql<number>`${sql.ref(sumColumns[name])}`.as(name)))
-        .$if(last !== undefined, (query) => query.where(behind(last)))
-        .orderBy('day')
-        .orderBy('key_id')
-        .orderBy('model')
-        .orderBy('provider')
-        .orderBy('traffic_mode')
+        .$if(last !== undefined, (query) => query.where(behind(last, places)))
+        .orderBy(places)
         .limit(groupsPerPage)
         .execute();
       if (page.length > 0) yield page;
@@ -99,8 +96,18 @@ export function dailyRows({ read }: Database, { tenantId, days, keyId }: Analyti
     .$if(keyId !== null, (query) => query.where('key_id', '=', keyId));
 }
 
-function behind(last: GroupSums | undefined) {
+/** Names as bytes, whatever language the server sorts by: every export has the same order. */
+export function byBytes(column: keyof UsageDailyTable, engine: Engine): RawBuilder<string> {
+  return engine === 'sqlite' ? sql.ref(column) : sql`${sql.ref(column)} collate "C"`;
+}
+
+function placesOf(engine: Engine): RawBuilder<unknown>[] {
+  const names = (['model', 'provider', 'traffic_mode'] as const).map((it) => byBytes(it, engine));
+  return [sql.ref('day'), sql.ref('key_id'), ...names];
+}
+
+function behind(last: GroupSums | undefined, places: readonly RawBuilder<unknown>[]) {
   const { day, keyId, model, provider, trafficMode } = last ?? {};
-  return sql<boolean>`(day, key_id, model, provider, traffic_mode)
+  return sql<boolean>`(${sql.join(places)})
     > (${day}, ${keyId}, ${model}, ${provider}, ${trafficMode})`;
 }

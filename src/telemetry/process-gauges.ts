@@ -35,9 +35,9 @@ export class ProcessGauges {
     const seconds = (nanoseconds: number) =>
       Number.isFinite(nanoseconds) ? Math.max(0, nanoseconds) / 1e9 : 0;
     const samples = [
-      { labels: 'quantile="0.5"', value: seconds(this.#lag.percentile(50)) },
-      { labels: 'quantile="0.99"', value: seconds(this.#lag.percentile(99)) },
-      { labels: 'quantile="1"', value: seconds(this.#lag.max) },
+      { labels: 'percentile="50"', value: seconds(this.#lag.percentile(50)) },
+      { labels: 'percentile="99"', value: seconds(this.#lag.percentile(99)) },
+      { labels: 'percentile="100"', value: seconds(this.#lag.max) },
     ];
     this.#lag.reset();
     const help = 'How late the event loop was since metrics were last read.';

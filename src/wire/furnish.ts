@@ -11,6 +11,7 @@ import { makeSteps } from './steps.ts';
 export interface Furnished {
   readonly models: readonly Model[];
   readonly routes: readonly Route[];
+  readonly admission: Admission;
 }
 
 /** All that depends on settings which may change while it runs. Keeps nothing for later. */
@@ -33,5 +34,5 @@ export function furnish(config: Config, lasting: Lasting, isDraining: () => bool
   const routes = makeRoutes({ ...lasting, ...found }, isDraining);
   telemetry.know(catalogue);
   jobs.furnish(found);
-  return { models: catalogue.live(), routes };
+  return { models: catalogue.live(), routes, admission: settings.admission };
 }

@@ -86,7 +86,11 @@ export class Jobs {
       baseUrl: () => this.#baseUrl(),
       onGivenUp: ({ jobId }) => log.warn('webhook_given_up', { job: jobId }),
     });
-    this.#sweep = new JobSweep(shared);
+    this.#sweep = new JobSweep({
+      ...shared,
+      onLeft: ({ objects, why }) =>
+        log.warn('objects_not_deleted', { objects, reason: reason(why) }),
+    });
   }
 
   /** From now on by these settings. */

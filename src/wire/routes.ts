@@ -80,12 +80,13 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
   const errandOf = makeErrandOf(config, parts.skills);
   const chat = { bodyBytesMax: config.limits.bodyBytes, steps, errandOf };
   const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
+  const countUpstream = makeCountUpstream(catalogueOf, health);
   const media = { ...chat, tray: () => uploads.tray() };
   const routes: Route[] = [
     ...healthRoutes({ version, ping: () => store.database.ping(), isDraining }),
     ...metricsRoutes({ metrics: parts.telemetry.metrics }),
     ...chatRoutes(chat),
-    ...messagesRoutes({ ...chat, countUpstream: makeCountUpstream(catalogueOf, health) }),
+    ...messagesRoutes({ ...chat, admission: parts.admission, countUpstream }),
     ...responsesRoutes(chat),
     ...embeddingsRoutes(media),
     ...imagesRoutes(media),

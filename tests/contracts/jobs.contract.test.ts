@@ -371,6 +371,10 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
       [inputKey, orphan].toSorted(),
     );
     expect(await jobs.objects.due(start + day, 1)).toEqual([inputKey]);
+    // One that cannot be deleted lets the others go first.
+    await jobs.objects.postpone(inputKey, start + 2 * day);
+    expect(await elsewhere.objects.due(start + 2 * day - 1, 10)).toEqual([orphan]);
+    expect(await elsewhere.objects.due(start + 2 * day, 10)).toEqual([orphan, inputKey]);
   });
 
   test('expire after their day and vanish after their month', async () => {

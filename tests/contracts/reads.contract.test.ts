@@ -239,6 +239,25 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
     expect(pages.flat()).toHaveLength(1_100);
   });
 
+  test('the finest groups come in the order of bytes, also from one page to the next', async () => {
+    const { tenantId: own, keyId } = await addCustomer(store);
+    const models = ['a', 'B', 'a-b', 'ab', 'É', 'z', '_', '😀'].flatMap((start) =>
+      Array.from({ length: 70 }, (_, n) => `${start}/${n % 2 ? 'X' : 'x'}${n}`),
+    );
+    await book(
+      store,
+      models.map((requestedModel) => makeRecord({ tenantId: own, keyId, requestedModel })),
+    );
+    const days = { first: 0, last: 30_000 };
+    const groups = { tenantId: own, days, keyId: null };
+    const pages = await Array.fromAsync(store.analytics.groups(groups));
+    expect(pages.map(({ length }) => length)).toEqual([500, 60]);
+    const byBytes = models.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+    expect(pages.flat().map(({ model }) => model)).toEqual(byBytes);
+    const parts = await store.splits.parts(groups, 'model');
+    expect(parts.map(({ value }) => value)).toEqual(byBytes.slice(0, parts.length));
+  });
+
   test('the finest groups add up to the days', async () => {
     const all = { tenantId, days: byDay, keyId: null };
     const groups = (await Array.fromAsync(store.analytics.groups(all))).flat();

@@ -1,4 +1,4 @@
-/** Prometheus' text format, read strictly: what Prometheus would refuse is thrown. */
+/** Prometheus' text format, read strictly: what Prometheus or `promtool` would refuse is thrown. */
 export class Scrape {
   readonly types = new Map<string, string>();
   readonly #values = new Map<string, number>();
@@ -36,7 +36,12 @@ export class Scrape {
     if (!this.types.has(name) && this.types.get(family) !== 'histogram') {
       throw new Error(`This belongs to no family: ${line}`);
     }
-    const key = keyOf(name, labelsOf(inside));
+    const labels = labelsOf(inside);
+    const isBucket = name === `${family}_bucket`;
+    if (labels.some(([label]) => label === 'quantile' || (label === 'le' && !isBucket))) {
+      throw new Error(`A label that means something else to Prometheus: ${line}`);
+    }
+    const key = keyOf(name, labels);
     if (this.#values.has(key)) throw new Error(`${key} is there twice.`);
     const value = number === '+Inf' ? Number.POSITIVE_INFINITY : Number(number);
     if (Number.isNaN(value)) throw new Error(`This is no number: ${line}`);

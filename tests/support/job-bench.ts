@@ -140,7 +140,8 @@ export class JobBench {
 
   sweep(): Promise<void> {
     const { objects } = this.store.jobs;
-    return new JobSweep({ objects, store: this.objects, now: () => this.now }).run();
+    const parts = { objects, store: this.objects, now: () => this.now, onLeft: unexpected };
+    return new JobSweep(parts).run();
   }
 
   async newCaller(): Promise<Caller> {
@@ -194,4 +195,8 @@ export async function* formOf(
     yield { kind: 'file', name: 'file', filename, contentType: 'audio/wav', chunks };
   }
   for (const [name, value] of Object.entries(fields)) yield { kind: 'field', name, value };
+}
+
+function unexpected({ why }: { readonly why: unknown }): never {
+  throw why;
 }

@@ -10,6 +10,8 @@ export interface Import {
   readonly to: string;
   /** `reference`: named by URL, as a worker is. It loads the file but cannot close a cycle. */
   readonly kind: 'value' | 'type' | 'reference';
+  /** What it takes from there; undefined: everything. */
+  readonly names: readonly string[] | undefined;
   readonly line: number;
 }
 
@@ -68,15 +70,15 @@ export function lineAt(text: string, offset: number): number {
   return text.slice(0, offset).split('\n').length;
 }
 
-const statement = /\b(?:import|export)\s+(type\s)?(?:[\w$*\s{},]*?\bfrom\s*)?(['"])( *)\2/g;
-const mention = /\b(import|import\.meta\.resolve|new URL|new Worker)\(\s*(['"`])( *)\2/g;
+const statement = /\b(?:import|export)\s+(type\s)?(?:([\w$*\s{},]*?)\bfrom\s*)?(['"])( *)\3/g;
+const mention = /\b(import|import\.meta\.resolve|new URL|new Worker)\(()\s*(['"`])( *)\3/g;
 
 export function importsOf({ path, text, code }: SourceFile): Import[] {
   const found = (match: RegExpExecArray, kind: Import['kind']): Import => {
     const end = match.index + match[0].length - 1;
-    const named = text.slice(end - (match[3] ?? '').length, end);
+    const named = text.slice(end - (match[4] ?? '').length, end);
     const to = named.startsWith('.') ? posix.join(posix.dirname(path), named) : named;
-    return { to, kind, line: lineAt(text, match.index) };
+    return { to, kind, names: namesIn(match[2] ?? ''), line: lineAt(text, match.index) };
   };
   const statements = [...code.matchAll(statement)];
   const mentions = [...code.matchAll(mention)];
@@ -84,6 +86,12 @@ export function importsOf({ path, text, code }: SourceFile): Import[] {
     ...statements.map((match) => found(match, match[1] ? 'type' : 'value')),
     ...mentions.map((match) => found(match, match[1] === 'import' ? 'value' : 'reference')),
   ];
+}
+
+/** Of `{ a, type B, c as d }`; whatever else stands there may take everything. */
+function namesIn(clause: string): readonly string[] | undefined {
+  const list = /^\s*\{([^}]*)\}\s*$/.exec(clause)?.[1];
+  return list?.split(',').map((name) => /^\s*(?:type\s+)?([\w$]*)/.exec(name)?.[1] ?? '');
 }
 
 /** Each function with the code from its head to its closing brace. */

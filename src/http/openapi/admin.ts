@@ -3,7 +3,7 @@ import { creditChangeSchema } from '../../auth/manage-credits.ts';
 import { newTenantSchema, tenantChangeSchema } from '../../auth/manage-tenants.ts';
 import { nullable } from '../../core/schema-builders.ts';
 import { offsetQuery } from '../query.ts';
-import { count, credits, data, type RouteDoc, record, text, time, words } from './doc.ts';
+import { count, credits, data, part, type RouteDoc, record, text, time, words } from './doc.ts';
 import { issuedKey, newKeyBody } from './keys.ts';
 import { circuit } from './models.ts';
 
@@ -50,7 +50,7 @@ const providerState = record('ProviderState', {
   dialect: text(),
   circuit,
   endpoints: Type.Array(
-    Type.Object({
+    part({
       model: text(),
       upstream_model: text(),
       priority: count(),

@@ -1,5 +1,7 @@
 import { Type } from 'typebox';
-import { count, credits, text, time } from './doc.ts';
+import { nullable } from '../../core/schema-builders.ts';
+import { splits } from '../../record/analytics-split.ts';
+import { count, credits, part, record, text, time, words } from './doc.ts';
 
 /** Sums, as `record/analytics.ts` makes them. */
 
@@ -10,46 +12,47 @@ const spend = {
   agent_runtime_fees: credits(),
 };
 
-const summary = Type.Object(
-  {
-    total_requests: count(),
-    successful_requests: count(),
-    failed_requests: count(),
-    error_rate: Type.Number({ description: 'Per cent.' }),
-    total_tokens: count(),
-    prompt_tokens: count(),
-    completion_tokens: count(),
-    ...spend,
-    search_requests: count(),
-    total_spend: credits(),
-    avg_latency_ms: Type.Number(),
-  },
-  { title: 'UsageSummary' },
-);
+const latency = Type.Number({ description: 'Of a whole answer.' });
 
-const day = Type.Object(
-  {
-    date: Type.String({ format: 'date' }),
-    requests: count(),
-    prompt_tokens: count(),
-    completion_tokens: count(),
-    tokens: count(),
-    ...spend,
-    search_requests: count(),
-    spend: credits(),
-  },
-  { title: 'UsageDay' },
-);
+const summary = record('UsageSummary', {
+  total_requests: count(),
+  successful_requests: count(),
+  failed_requests: count(),
+  error_rate: Type.Number({ description: 'Per cent.' }),
+  total_tokens: count(),
+  prompt_tokens: count(),
+  completion_tokens: count(),
+  ...spend,
+  search_requests: count(),
+  total_spend: credits(),
+  avg_latency_ms: latency,
+});
+
+const day = record('UsageDay', {
+  date: Type.String({ format: 'date' }),
+  requests: count(),
+  failed_requests: count(),
+  prompt_tokens: count(),
+  completion_tokens: count(),
+  tokens: count(),
+  ...spend,
+  search_requests: count(),
+  spend: credits(),
+  avg_latency_ms: latency,
+});
+
+const group = record('UsageGroup', {
+  value: nullable(text('What its requests share; null for all that are not listed.')),
+  summary,
+  timeseries: Type.Array(day),
+});
 
 export const periodSpend = { ...spend, total_spend: credits() };
 
-export const analytics = Type.Object(
-  {
-    period: Type.Object({ start_date: time(), end_date: time() }),
-    summary,
-    timeseries: Type.Array(day),
-    group_by: Type.Optional(text()),
-    groups: Type.Optional(Type.Array(Type.Object({}))),
-  },
-  { title: 'Analytics' },
-);
+export const analytics = record('Analytics', {
+  period: part({ start_date: time(), end_date: time() }),
+  summary,
+  timeseries: Type.Array(day),
+  group_by: Type.Optional(words(...splits)),
+  groups: Type.Optional(Type.Array(group)),
+});

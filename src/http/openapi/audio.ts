@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { optional } from '../../core/schema-builders.ts';
 import { speechSchema } from '../../dialects/openai/speech-request.ts';
 import { transcriptionSchema } from '../../dialects/openai/transcription-request.ts';
 import { speechTypes } from '../../dialects/speech-wish.ts';
@@ -6,6 +7,12 @@ import { type RouteDoc, text } from './doc.ts';
 
 const bytes = Type.String({ format: 'binary' });
 const { stream: _stream, ...fields } = transcriptionSchema.properties;
+
+/** Providers may say more than this, so these records stay open. */
+
+const times = { start: Type.Number({ description: 'Seconds.' }), end: Type.Number() };
+const segment = Type.Object({ ...times, text: text() }, { title: 'TranscriptSegment' });
+const word = Type.Object({ ...times, word: text() }, { title: 'TranscriptWord' });
 
 const transcript = Type.Object(
   {
@@ -15,8 +22,9 @@ const transcript = Type.Object(
     ),
     task: Type.Optional(text('With `verbose_json`.')),
     language: Type.Optional(text('With `verbose_json`.')),
-    segments: Type.Optional(Type.Array(Type.Object({}), { description: 'With `verbose_json`.' })),
-    words: Type.Optional(Type.Array(Type.Object({}), { description: 'With `verbose_json`.' })),
+    segments: optional(Type.Array(segment, { description: 'With `verbose_json`.' })),
+    words: optional(Type.Array(word, { description: 'With `verbose_json`.' })),
+    usage: Type.Optional(Type.Object({ type: text('What is counted: `duration` or `tokens`.') })),
   },
   { title: 'Transcript' },
 );

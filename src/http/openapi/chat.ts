@@ -2,10 +2,11 @@ import { Type } from 'typebox';
 import { nullable } from '../../core/schema-builders.ts';
 import { chatSchema } from '../../dialects/openai/chat-schema.ts';
 import { count, credits, type RouteDoc, text, words } from './doc.ts';
+import { plainError } from './errors.ts';
 
 /** Answers of a chat. Providers may say more than this, so these records stay open. */
 
-export const usage = Type.Object(
+const usage = Type.Object(
   {
     prompt_tokens: count(),
     completion_tokens: count(),
@@ -27,6 +28,18 @@ const toolCall = Type.Object(
   },
   { title: 'ToolCall' },
 );
+
+const callPiece = Type.Object({
+  index: count('Which of the calls it belongs to.'),
+  id: Type.Optional(text('On the first piece.')),
+  type: Type.Optional(Type.Literal('function')),
+  function: Type.Optional(
+    Type.Object({
+      name: Type.Optional(text('On the first piece.')),
+      arguments: Type.Optional(text('To be joined; together they are JSON.')),
+    }),
+  ),
+});
 
 const identity = {
   id: text('`chatcmpl-` and the request id without dashes.'),
@@ -67,11 +80,14 @@ const chunk = Type.Object(
         delta: Type.Object({
           role: Type.Optional(words('assistant')),
           content: Type.Optional(nullable(text())),
+          reasoning: Type.Optional(nullable(text())),
+          tool_calls: Type.Optional(Type.Array(callPiece)),
         }),
         finish_reason: Type.Optional(finishReason),
       }),
     ),
     usage: Type.Optional(nullable(usage)),
+    error: Type.Optional(plainError),
   },
   {
     title: 'ChatChunk',

@@ -2,27 +2,27 @@ import { Type } from 'typebox';
 import { nullable } from '../../core/schema-builders.ts';
 import { wallet } from './admin.ts';
 import { periodSpend } from './analytics.ts';
-import { count, credits, record, time } from './doc.ts';
+import { count, credits, part, record, time } from './doc.ts';
 
 /** A wallet as its owner reads it. */
 export const creditsRecord = record('Credits', {
-  balance: Type.Object({ ...wallet.properties, usd: Type.Number() }),
-  current_period: Type.Object({
+  balance: part({ ...wallet.properties, usd: Type.Number() }),
+  current_period: part({
     start_date: time(),
     end_date: time(),
     requests: count(),
     ...periodSpend,
   }),
-  lifetime: Type.Object({
+  lifetime: part({
     granted: credits(),
     spent: credits(),
     adjusted: credits(),
     requests: count(),
   }),
-  quotas: Type.Object({
+  quotas: part({
     requests_per_minute: count(),
     concurrent_requests: count(),
-    key: Type.Object({
+    key: part({
       limit: nullable(credits()),
       used: credits(),
       remaining: nullable(credits()),

@@ -11,20 +11,10 @@ import {
 import { offsetSchema } from '../query.ts';
 import { analytics } from './analytics.ts';
 import { creditsRecord } from './credits.ts';
-import { count, credits, csv, data, type RouteDoc, record, text, time, words } from './doc.ts';
+import { count, credits, csv, data, part, type RouteDoc, record, text, time } from './doc.ts';
+import { breakdown, outcome, receipt, trafficMode } from './receipt.ts';
 
 /** What a tenant reads of its own requests and credits. */
-
-const breakdown = record('CostBreakdown', {
-  model_charge: credits('For shared capacity.'),
-  byok_platform_fee: credits('On calls with an own account.'),
-  managed_tool_fee: credits('Web search and the like.'),
-  agent_runtime_fee: credits(),
-  total_charge: credits(),
-});
-
-const outcome = words('success', 'error');
-const trafficMode = words('shared', 'byok');
 
 const log = record('LogRow', {
   id: text(),
@@ -33,7 +23,7 @@ const log = record('LogRow', {
   provider: text('Empty when nobody answered.'),
   status: outcome,
   traffic_mode: trafficMode,
-  tokens: Type.Object({ prompt: count(), completion: count(), total: count() }),
+  tokens: part({ prompt: count(), completion: count(), total: count() }),
   cost: credits(),
   cost_breakdown: breakdown,
   skills_used: Type.Array(Type.String()),
@@ -42,39 +32,15 @@ const log = record('LogRow', {
   created_at: time(),
 });
 
-const logPage = Type.Object({
+const logPage = part({
   logs: Type.Array(log),
-  pagination: Type.Object({
+  pagination: part({
     total: count(),
     limit: count(),
     offset: count(),
     has_more: Type.Boolean(),
   }),
 });
-
-const receipt = Type.Object(
-  {
-    request_id: text(),
-    api_key_id: text(),
-    operation: text(),
-    model: text('As it was asked for.'),
-    answered_by: Type.Object({ model: nullable(text()), provider: nullable(text()) }),
-    status: outcome,
-    error: nullable(text()),
-    traffic_mode: trafficMode,
-    cost: credits(),
-    cost_breakdown: breakdown,
-    billing_note: nullable(text()),
-    finish_reason: nullable(text()),
-    streamed: Type.Boolean(),
-    cancelled: Type.Boolean(),
-    cache_hit: Type.Boolean(),
-    first_byte_ms: nullable(Type.Number()),
-    latency_ms: count(),
-    created_at: time(),
-  },
-  { title: 'Receipt', description: 'Every number that the charge was made of.' },
-);
 
 const month = record('StatementMonth', {
   month: text('YYYY-MM.'),

@@ -39,15 +39,15 @@ export function record<P extends TProperties>(title: string, properties: P, desc
   return Type.Object(properties, { title, additionalProperties: false, ...more });
 }
 
-/** Most answers wrap what was asked for. */
-export function data<S extends TSchema>(schema: S) {
-  return Type.Object({ data: schema }, { additionalProperties: false });
+/** The same without a name of its own: a part of a record, or what wraps one. */
+export function part<P extends TProperties>(properties: P) {
+  return Type.Object(properties, { additionalProperties: false });
 }
 
-export const deleted = Type.Object(
-  { deleted: Type.Literal(true) },
-  { additionalProperties: false },
-);
+/** Most answers wrap what was asked for. */
+export const data = <S extends TSchema>(schema: S) => part({ data: schema });
+
+export const deleted = part({ deleted: Type.Literal(true) });
 
 export const csv: ContentDoc = {
   types: { 'text/csv': Type.String({ description: 'RFC 4180, with a first row of names.' }) },

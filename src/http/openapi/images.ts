@@ -2,6 +2,11 @@ import { Type } from 'typebox';
 import { imagesSchema } from '../../dialects/openai/images-request.ts';
 import { count, type RouteDoc, text } from './doc.ts';
 
+const tokenKinds = Type.Object({
+  text_tokens: Type.Optional(count()),
+  image_tokens: Type.Optional(count()),
+});
+
 const images = Type.Object(
   {
     created: count('Unix seconds.'),
@@ -23,6 +28,8 @@ const images = Type.Object(
       total_tokens: count(),
       input_tokens: count('The same as `prompt_tokens`, for OpenAI’s libraries.'),
       output_tokens: count('The same as `completion_tokens`.'),
+      input_tokens_details: Type.Optional(tokenKinds),
+      output_tokens_details: Type.Optional(tokenKinds),
     }),
   },
   { title: 'Images' },

@@ -5,7 +5,18 @@ import { byokModes } from '../../core/byok.ts';
 import { limitResets, scopes } from '../../core/caller.ts';
 import { nullable } from '../../core/schema-builders.ts';
 import { flagSchema, offsetSchema } from '../query.ts';
-import { count, credits, data, deleted, type RouteDoc, record, text, time, words } from './doc.ts';
+import {
+  count,
+  credits,
+  data,
+  deleted,
+  part,
+  type RouteDoc,
+  record,
+  text,
+  time,
+  words,
+} from './doc.ts';
 
 /** What a tenant's manager does: keys, and accounts at providers. */
 
@@ -95,9 +106,9 @@ export const byokDocs = {
   list: {
     summary: 'List own accounts at providers',
     answers: {
-      200: Type.Object({
+      200: part({
         data: Type.Array(credential),
-        providers: Type.Array(Type.Object({ name: text(), takes_base_url: Type.Boolean() })),
+        providers: Type.Array(part({ name: text(), takes_base_url: Type.Boolean() })),
       }),
     },
   },

@@ -6,7 +6,16 @@ import { count, type RouteDoc, text } from './doc.ts';
 /** Answers in Anthropic's words. Providers may say more than this, so these records stay open. */
 
 const block = Type.Object(
-  { type: text('`text`, `thinking`, `redacted_thinking`, `tool_use`; providers have more.') },
+  {
+    type: text('`text`, `thinking`, `redacted_thinking`, `tool_use`; providers have more.'),
+    text: Type.Optional(text('Of a `text`.')),
+    thinking: Type.Optional(text('Of a `thinking`.')),
+    signature: Type.Optional(text('Of a `thinking`; it goes back as it came.')),
+    data: Type.Optional(text('Of a `redacted_thinking`; it goes back as it came.')),
+    id: Type.Optional(text('Of a `tool_use`.')),
+    name: Type.Optional(text('Of a `tool_use`.')),
+    input: Type.Optional(Type.Unknown({ description: 'Of a `tool_use`: its arguments.' })),
+  },
   { title: 'ContentBlock' },
 );
 

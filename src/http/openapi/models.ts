@@ -1,13 +1,13 @@
 import { type TProperties, Type } from 'typebox';
 import { nullable } from '../../core/schema-builders.ts';
-import { count, data, type RouteDoc, record, text, time, words } from './doc.ts';
+import { count, data, part, type RouteDoc, record, text, time, words } from './doc.ts';
 
 const usd = text('US dollars, a decimal number.');
 const names = Type.Array(Type.String());
 
 const longPrompts = <P extends TProperties>(prices: P, description: string) =>
   Type.Optional(
-    Type.Array(Type.Object({ above_tokens: count(), ...prices }), {
+    Type.Array(part({ above_tokens: count(), ...prices }), {
       description: `${description} Left out where a token costs the same in every prompt.`,
     }),
   );
@@ -21,19 +21,19 @@ const model = record('Model', {
   description: text(),
   context_length: count(),
   max_output_tokens: count(),
-  pricing: Type.Object({ prompt: usd, completion: usd, request: usd, image: usd }),
+  pricing: part({ prompt: usd, completion: usd, request: usd, image: usd }),
   long_prompts: longPrompts(
     { prompt: usd, completion: usd },
     'What a token costs instead in requests whose prompt is longer than so many tokens.',
   ),
-  architecture: Type.Object({
+  architecture: part({
     modality: text(),
     input_modalities: names,
     output_modalities: names,
     tokenizer: text(),
     features: names,
   }),
-  top_provider: Type.Object({
+  top_provider: part({
     context_length: count(),
     max_completion_tokens: count(),
     is_moderated: Type.Boolean(),
@@ -47,8 +47,8 @@ const model = record('Model', {
   max_tokens: count('As `max_output_tokens`.'),
 });
 
-const list = Type.Object({ object: Type.Literal('list'), data: Type.Array(model) });
-const anthropicList = Type.Object({
+const list = part({ object: Type.Literal('list'), data: Type.Array(model) });
+const anthropicList = part({
   data: Type.Array(model),
   has_more: Type.Boolean(),
   first_id: nullable(text()),

@@ -33,6 +33,14 @@ export class SqlJobObjects implements JobObjects {
     await this.#database.write.deleteFrom('job_objects').where('key', '=', key).execute();
   }
 
+  async postpone(key: string, until: number): Promise<void> {
+    await this.#database.write
+      .updateTable('job_objects')
+      .set({ delete_at: until })
+      .where('key', '=', key)
+      .execute();
+  }
+
   async expire(now: number, rowsBefore: number): Promise<void> {
     const { write } = this.#database;
     await write
