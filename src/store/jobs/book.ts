@@ -47,14 +47,8 @@ export class SqlJobBook implements JobBook {
       .execute();
   }
 
-  async find(tenantId: string, id: string): Promise<Job | undefined> {
-    const row = await this.#database.read
-      .selectFrom('jobs')
-      .selectAll()
-      .where('tenant_id', '=', tenantId)
-      .where('id', '=', id)
-      .executeTakeFirst();
-    return row && jobOf(row);
+  find(tenantId: string, id: string): Promise<Job | undefined> {
+    return jobIn(this.#database.read, tenantId, id);
   }
 
   async list(tenantId: string, { limit, offset, status }: JobPage): Promise<readonly Job[]> {
@@ -80,15 +74,23 @@ export class SqlJobBook implements JobBook {
         .where('claimable_at', 'is not', null)
         .executeTakeFirst();
       if (isOpen) await endJob(change, id, null, { status: 'cancelled', completed_at: now });
-      const row = await change
-        .selectFrom('jobs')
-        .selectAll()
-        .where('tenant_id', '=', tenantId)
-        .where('id', '=', id)
-        .executeTakeFirst();
-      return row && jobOf(row);
+      return jobIn(change, tenantId, id);
     });
   }
+}
+
+async function jobIn(
+  store: Database['read'],
+  tenantId: string,
+  id: string,
+): Promise<Job | undefined> {
+  const row = await store
+    .selectFrom('jobs')
+    .selectAll()
+    .where('tenant_id', '=', tenantId)
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return row && jobOf(row);
 }
 
 async function waitingOf(change: StoreTransaction, tenantId: string) {
