@@ -26,6 +26,20 @@ export function rangeOf({ query }: Place, usualDays: number): Range {
   return { from, to };
 }
 
+/** The month of a day, as far as it has come. */
+export function monthOf(day: string, now = Date.now()): Range {
+  const [year = 0, month = 0] = day.split('-').map(Number);
+  const end = dayText(Date.UTC(year, month, 0));
+  const today = dayText(now);
+  return { from: `${day.slice(0, 7)}-01`, to: end < today ? end : today };
+}
+
+/** How long credits last at the pace of this month's days so far, where anything was spent. */
+export function daysLeft(credits: number, spent: number, now = Date.now()): number | undefined {
+  if (spent === 0) return undefined;
+  return Math.floor((credits / spent) * new Date(now).getUTCDate());
+}
+
 export function daysIn({ from, to }: Range): number {
   return Math.round((Date.parse(to) - Date.parse(from)) / dayMs) + 1;
 }

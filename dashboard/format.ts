@@ -7,7 +7,8 @@ const short = new Intl.NumberFormat('en-US', {
 });
 
 export function count(value: number): string {
-  return whole.format(value).replace('-', '−');
+  // Nothing taken away is still nothing, not −0.
+  return whole.format(value || 0).replace('-', '−');
 }
 
 /** `1.24M`: where there is no room; the full number belongs into a title. */
@@ -79,6 +80,9 @@ const monthFormat = new Intl.DateTimeFormat('en-GB', {
 });
 
 export const time = (iso: string): string => timeFormat.format(new Date(iso));
+/** In a list, where the running year goes without saying. */
+export const briefTime = (iso: string, now = new Date()): string =>
+  time(iso).replace(` ${now.getUTCFullYear()},`, ',');
 export const dayName = (seconds: number): string => dayFormat.format(new Date(seconds * 1_000));
 export const date = (iso: string): string => dateFormat.format(new Date(iso));
 export const monthName = (month: string): string =>

@@ -63,6 +63,7 @@ export interface Analytics {
 
 export interface LogRow {
   readonly request_id: string;
+  readonly api_key_id: string;
   readonly model: string;
   readonly provider: string;
   readonly status: 'success' | 'error';
@@ -113,6 +114,7 @@ export interface Receipt {
     readonly input: number;
     readonly cache_read: number;
     readonly cache_write: number;
+    readonly cache_write_1h: number;
     readonly completion: number;
     readonly reasoning: number;
     readonly total: number;
@@ -240,6 +242,13 @@ export interface Tenant {
   readonly concurrent_requests: number | null;
   readonly created_at: string;
   readonly credits: { readonly total: number; readonly held: number; readonly available: number };
+  /** The running UTC month. */
+  readonly current_period: {
+    readonly requests: number;
+    readonly failed_requests: number;
+    readonly total_spend: number;
+    readonly written_off: number;
+  };
 }
 
 export interface Entry {

@@ -39,8 +39,11 @@ export interface Backlog {
 /** A journal that stays untouched for minutes is taken for a dead process's. */
 const beatMs = 30_000;
 
-/** Who has not ended by then never will: the next start finds it in the journal. */
-const lastEndsMs = 2_000;
+/**
+ * Answers whose clients have left wait two seconds for their usage. Who has not ended by then never
+ * will: the next start finds it in the journal.
+ */
+const lastEndsMs = 3_000;
 
 /** Wallets, journal and drain as one: what a request needs of the money, from hold to ledger. */
 export class Books {
@@ -88,12 +91,15 @@ export class Books {
     ];
   }
 
-  hold({ caller }: Pick<Call, 'caller'>, order: HoldOrder): Hold | Promise<Hold> {
+  hold(
+    { caller, receivedAt }: Pick<Call, 'caller' | 'receivedAt'>,
+    order: HoldOrder,
+  ): Hold | Promise<Hold> {
     if (this.#drain.isFull) {
       const message = 'Too many finished requests wait for the database; try again shortly.';
       throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
     }
-    return this.#wallets.hold(caller, order);
+    return this.#wallets.hold(caller, order, receivedAt);
   }
 
   dispatched(call: Dispatched): Promise<void> {

@@ -14,7 +14,7 @@ import type { Offer } from './route/catalogue.ts';
 import { BytesAnswer } from './upstream/bytes.ts';
 import type { Opened } from './upstream/fallback.ts';
 import { patiently, type Stream } from './upstream/patience.ts';
-import { StreamAnswer, type StreamEnd } from './upstream/relay.ts';
+import { type Settle, StreamAnswer } from './upstream/relay.ts';
 
 /** The steps of the story, each built in wire/steps.ts from its own room. */
 export interface Steps {
@@ -115,10 +115,8 @@ async function* said(text: string): Stream {
 }
 
 /** Settles an answer that ends later than the story does. */
-function ending(call: Call, opened: Opened, steps: Steps) {
-  const { answer: found } = opened;
-  const { facts } = found.kind === 'bytes' ? found : found.relay;
-  return (end: StreamEnd) => {
+function ending(call: Call, opened: Opened, steps: Steps): Settle {
+  return (end, facts) => {
     call.leave?.();
     const error = end.how === 'cut' ? end.error : null;
     const settled = steps.settle(call, { how: end.how, opened, facts, error });

@@ -51,7 +51,7 @@ const cacheOf = ({ headers }: Answer) => headers.get('x-cache');
 /** Redis is written to while the answer goes out. */
 async function untilKept(count: number): Promise<void> {
   for (;;) {
-    const keys = await redis?.command('KEYS', 'tollgate:answer:*');
+    const keys = await redis?.command('KEYS', 'tollgate:*:answer:*');
     if (Array.isArray(keys) && keys.length >= count) return;
     await Bun.sleep(5);
   }
@@ -117,6 +117,27 @@ test(
   testMs,
 );
 
+test(
+  'another deployment on the same Redis has answers and counts of its own',
+  async () => {
+    if (!redis) return;
+    await redis.command('FLUSHALL');
+    upstream.script('chat', [say('Made here'), say('Made there')]);
+    await using stranger = await startGateway({
+      upstreams: { fake: { url: upstream.url, models: { 'test/chat': {} } } },
+      env: { REDIS_URL: redis.url },
+    });
+    await one.chat(ask('whose'));
+    await untilKept(1);
+    // The same tenant id, model and question.
+    const theirs = await stranger.chat(ask('whose'));
+    expect([cacheOf(theirs), theirs.text.includes('Made there')]).toEqual(['MISS', true]);
+    await untilKept(2);
+    expect((await two.chat(ask('whose'))).text).toContain('Made here');
+  },
+  testMs,
+);
+
 test('an answer that somebody else wrote into Redis is not given', async () => {
   if (!redis) return;
   upstream.script('chat', say('Made here'));
@@ -124,7 +145,7 @@ test('an answer that somebody else wrote into Redis is not given', async () => {
   for (const dialect of ['openai', 'gemini', 'none', 'constructor']) {
     await one.chat(ask('forged'));
     await untilKept(1);
-    const [key] = (await redis.command('KEYS', 'tollgate:answer:*')) as string[];
+    const [key] = (await redis.command('KEYS', 'tollgate:*:answer:*')) as string[];
     const form = { form: 'whole', text: '{}', model: 'a/b', provider: 'p', recordedAt: Date.now() };
     await redis.command('SET', String(key), JSON.stringify({ ...form, dialect }));
     const reply = await two.chat(ask('forged'));
@@ -135,7 +156,7 @@ test('an answer that somebody else wrote into Redis is not given', async () => {
 
 test('what is no recording at all is not read as one', async () => {
   if (!redis) return;
-  const client = await Redis.open(redis.url, { onAway: () => {}, onBack: () => {} }, []);
+  const client = await Redis.open(redis.url, { onAway: () => {}, onBack: () => {} }, [], 'here');
   const shelf = new RedisShelf(client);
   const good = { dialect: 'openai', form: 'whole', text: '{}', model: 'a/b', provider: 'p' };
   const values: unknown[] = [
@@ -148,10 +169,14 @@ test('what is no recording at all is not read as one', async () => {
   ];
   for (const value of values) {
     const text = value === 'no JSON' ? value : JSON.stringify(value);
-    await redis.command('SET', 'tollgate:answer:bad', String(text));
+    await redis.command('SET', 'tollgate:here:answer:bad', String(text));
     expect(await shelf.find('bad')).toBeUndefined();
   }
-  await redis.command('SET', 'tollgate:answer:bad', JSON.stringify({ ...good, recordedAt: 1 }));
+  await redis.command(
+    'SET',
+    'tollgate:here:answer:bad',
+    JSON.stringify({ ...good, recordedAt: 1 }),
+  );
   expect(await shelf.find('bad')).toMatchObject({ text: '{}' });
   client.close();
 });

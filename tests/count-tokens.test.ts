@@ -246,7 +246,18 @@ describe('nobody is asked', () => {
 
   test('for a key that may not use the model, or may not chat, or is none', async () => {
     const key = await gateway.makeKey({ models: ['acme/open'] });
-    await expectEstimate({ model: 'acme/claude' }, { key });
+    const web = { type: 'web_search', name: 'web_search' };
+    for (const body of [{}, { models: ['acme/both'] }, { tools: [web] }]) {
+      const refused = await count({ model: 'acme/claude', ...body }, { key });
+      expect([refused.status, refused.json.type]).toEqual([403, 'error']);
+      expect(refused.error).toMatchObject({
+        type: 'permission_error',
+        message: 'This API key may not use the model "acme/claude".',
+      });
+    }
+    expect((await count({ model: 'acme/claude:online' }, { key })).status).toBe(403);
+    await expectEstimate({ model: 'acme/claude', models: ['acme/open'] }, { key });
+    await expectEstimate({ model: 'acme/unheard-of' }, { key });
     const embedder = await gateway.makeKey({ scopes: ['embeddings'] });
     expect((await count({ model: 'acme/claude' }, { key: embedder })).status).toBe(403);
     expect((await count({ model: 'acme/claude' }, { key: 'sk-tg-nobody' })).status).toBe(401);
@@ -272,7 +283,6 @@ describe('the estimate answers in the place of a provider', () => {
     ['that is rate limited', status429('7')],
     ['that fails', status500()],
     ['that is overloaded', status(529, 'Overloaded')],
-    ['that hangs up', resetBeforeHeaders()],
     ['that redirects', redirect('http://127.0.0.1:1/')],
     ['that answers with a page', htmlWith200()],
     ['whose refusal is a page', page],
@@ -290,6 +300,11 @@ describe('the estimate answers in the place of a provider', () => {
     upstream.script('claude-x', behaviour);
     await expectEstimate({ model: 'acme/claude' });
     expect(upstream.book).toHaveLength(1);
+  });
+
+  test('that hangs up', async () => {
+    upstream.script('claude-x', resetBeforeHeaders());
+    await expectEstimate({ model: 'acme/claude' });
   });
 
   test.each<[string, Behaviour]>([

@@ -23,6 +23,7 @@ const env = {
 let gateway: Gateway;
 let browser: Browser;
 let requestId: string;
+let failedId: string;
 
 beforeAll(async () => {
   const dataDir = join(newFolder(), 'data');
@@ -30,6 +31,10 @@ beforeAll(async () => {
   gateway = await startGateway({ dataDir, env });
   const asked = { model: 'demo/chat', messages: [{ role: 'user', content: 'Hello!' }] };
   requestId = (await gateway.chat(asked)).headers.get('x-request-id') ?? '';
+  const { body } = await gateway.call('GET', '/v1/customer/logs?status=error&limit=1', {
+    key: gateway.keys.api,
+  });
+  [failedId = ''] = (body.logs as { request_id: string }[]).map(({ request_id }) => request_id);
   await gateway.manage('PUT', '/api/v1/byok/mistral', { api_key: 'not-a-real-key-1234' });
   await gateway.admin('POST', '/admin/v1/tenants', { id: 'acme', name: 'Acme Ltd' });
   browser = await openBrowser();
@@ -65,6 +70,13 @@ const views: readonly View[] = [
     who: 'management',
     shows: 'Charged, in credits',
   },
+  {
+    name: 'receipt of a failure',
+    path: () => `/logs?request=${failedId}`,
+    who: 'management',
+    shows: 'No provider gave a usable answer',
+  },
+  { name: 'keys found', path: '/keys?search=bot', who: 'management', shows: 'Support bot' },
   { name: 'keys', path: '/keys', who: 'management', shows: 'Nightly reports' },
   { name: 'new key', path: '/keys?create=1', who: 'management', shows: 'Last day of use' },
   { name: 'credits', path: '/credits', who: 'management', shows: 'Download CSV' },
@@ -80,6 +92,7 @@ const views: readonly View[] = [
   { name: 'skills', path: '/skills', who: 'api', shows: 'built in' },
   { name: 'own accounts', path: '/byok', who: 'management', shows: 'mistral' },
   { name: 'operator', path: '/operator', who: 'admin', shows: 'Acme Ltd' },
+  { name: 'nobody', path: '/operator?search=x', who: 'admin', shows: 'No tenant matches' },
 ];
 
 /** Whose pictures the documents show; a page each, light on a desk. */

@@ -247,6 +247,59 @@ describe('health', () => {
   });
 });
 
+describe('tenants', () => {
+  const list = async (query: string) => {
+    const reply = await gateway.get(`/admin/v1/tenants?${query}`, { key: gateway.keys.admin });
+    return { ...reply, rows: rowsOf(reply.json.data) };
+  };
+
+  test('carry their month, and come in the order of what they spent', async () => {
+    const [small, large] = ['Sorted small', 'Sorted large'];
+    const key = await gateway.makeTenant({ name: small });
+    await chat('acme/chat', key);
+    await chat('acme/broken', key);
+    const other = await gateway.makeTenant({ name: large });
+    for (let times = 0; times < 2; times++) await chat('acme/chat', other);
+    const { rows } = await list('search=sORTED&sort=spend&order=desc');
+    expect(rows.map(({ name, current_period }) => [name, current_period])).toEqual([
+      [large, { ...month, requests: 2, failed_requests: 0, total_spend: 572 }],
+      [small, { ...month, requests: 2, failed_requests: 1, total_spend: 286 }],
+    ]);
+    const [, second] = rows;
+    expect(second).toMatchObject({ credits: { total: 999_999_714 } });
+    const alone = await gateway.get(`/admin/v1/tenants/${second?.id}`, { key: gateway.keys.admin });
+    expect(dataOf(alone)).toEqual(second ?? {});
+    const paged = await list('search=sorted&sort=spend&order=desc&offset=1');
+    expect(paged.rows).toEqual([second ?? {}]);
+  });
+
+  const month = {
+    start_date: `${new Date().toISOString().slice(0, 8)}01T00:00:00.000Z`,
+    written_off: 0,
+  };
+
+  test.each([
+    ['sort=secret_hash', 'sort'],
+    ['sort=', 'sort'],
+    ['order=up', 'order'],
+    ['offset=-1', 'offset'],
+    ['search=a%00b', 'search'],
+    ['search=%0a', 'search'],
+    [`search=${'x'.repeat(201)}`, 'search'],
+  ])('are not listed by %s', async (query, param) => {
+    const { status, error } = await list(query);
+    expect([status, error.param]).toEqual([400, param]);
+  });
+});
+
+test('a row of the log says which key made the request', async () => {
+  const key = await gateway.makeKey({ name: 'told apart' });
+  const { requestId } = await chat('acme/chat', key);
+  const about = dataOf(await gateway.get('/v1/key', { key }));
+  const { json } = await gateway.get('/v1/customer/logs?limit=1');
+  expect(rowsOf(json.logs)).toMatchObject([{ request_id: requestId, api_key_id: about.id }]);
+});
+
 test('the list of own accounts says which providers take one', async () => {
   const { json } = await gateway.get('/api/v1/byok', { key: gateway.keys.management });
   expect(json.data).toEqual([]);

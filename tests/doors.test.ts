@@ -231,11 +231,44 @@ describe('the front of the house:', () => {
     ['POST', '/api/v1/kyes', 'POST /api/v1/keys'],
     ['GET', '/admin/v1/tenant', 'GET /admin/v1/tenants'],
     ['GET', '/health', 'GET /healthz'],
+    ['POST', '/v1/completions', 'POST /v1/chat/completions'],
+    ['POST', '/v1/chat', 'POST /v1/chat/completions'],
+    ['POST', '/v2/chat/completions', 'POST /v1/chat/completions'],
+    ['POST', '/openai/deployments/gpt-4o/chat/completions', 'POST /v1/chat/completions'],
+    ['POST', '/api/chat', 'POST /v1/chat/completions'],
+    ['POST', '/v1/embed', 'POST /v1/embeddings'],
+    ['POST', '/v1/images', 'POST /v1/images/generations'],
+    ['POST', '/v1/images/variations', 'POST /v1/images/generations'],
+    ['POST', '/v1/audio/translations', 'POST /v1/audio/transcriptions'],
+    ['POST', '/v1/speech', 'POST /v1/audio/speech'],
+    ['POST', '/v1/keys', 'POST /api/v1/keys'],
+    ['GET', '/credits', 'GET /api/v1/credits'],
+    ['GET', '/v1/logs', 'GET /v1/customer/logs'],
+    ['GET', '/health/liveliness', 'GET /healthz'],
   ])('%s %s is a JSON 404 that names the nearest route', async (method, path, near) => {
     const answer = await gateway.call(method, path);
     expect(answer.headers.get('content-type')).toStartWith('application/json');
     expectRefusal(answer, 404, 'invalid_request_error');
     expect(answer.error.message).toBe(`There is no ${method} ${path}. Did you mean ${near}?`);
+  });
+
+  test.each([
+    ['POST', '/v1/rerank'],
+    ['POST', '/v1/moderations'],
+    ['GET', '/v1/files'],
+    ['POST', '/v1/batches'],
+    ['POST', '/v1/assistants'],
+    ['GET', '/v1/messages/batches'],
+    ['POST', '/v1/fine_tuning/jobs'],
+    ['POST', '/api/generate'],
+    ['POST', '/v1beta/models/gemini-2.5-pro:generateContent'],
+  ])('%s %s is like no route, and nobody is asked whether it was meant', async (method, path) => {
+    const { error } = await gateway.call(method, path);
+    const near = /(?:GET|POST) \/(?:api\/)?v1\/.+/.source;
+    expect(error.message).toMatch(
+      new RegExp(`The nearest route is ${near}; GET /docs lists them all\\.$`),
+    );
+    expect(error.message).not.toContain('Did you mean');
   });
 
   test.each(['/v1/responses', '/responses', '/openai/v1/responses', '/v1/v1/responses/'])(

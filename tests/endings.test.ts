@@ -242,6 +242,42 @@ describe('left by the client', () => {
   });
 });
 
+describe('left by the client before the usage', () => {
+  const usage = { prompt: 10, completion: 24 };
+
+  /** The client has read up to `last` when it leaves; the rest comes a moment later. */
+  async function leftAt(model: string, last: string, events: number, said: Behaviour) {
+    upstream.script('chat', gated('left', events, said));
+    const leaving = new AbortController();
+    const fields = { ...streamed, model };
+    const response = await gateway.fetch(bytes400(fields), { signal: leaving.signal });
+    await new SlowReader(response).readUntil(last);
+    leaving.abort();
+    await Bun.sleep(20);
+    upstream.open('left');
+    await upstream.until((book) => book.find(({ finishedAt }) => finishedAt !== null));
+    return gateway.record(response.headers.get('x-request-id') ?? '');
+  }
+
+  test.each([
+    ['behind the last word', 'test/chat', '"stop"', 26],
+    ['in the middle', 'test/chat', 'w20', 21],
+    ['in the middle, at a provider that counts the output last', 'test/claude', 'w20', 24],
+  ])('%s: the usage that comes all the same', async (_, model, last, events) => {
+    const record = await leftAt(model, last, events, say(words(24), { usage }));
+    expect(charge(record)).toBe(10 * 1 + 24 * 2);
+    expect(record).toMatchObject({ status: 'success', cancelled: true, usageEstimated: false });
+    expect(record).toMatchObject({ note: null, finishReason: 'stop' });
+  });
+
+  test('a whole answer of no tokens costs none', async () => {
+    const nothing = { usage: { prompt: 10, completion: 0 } };
+    const record = await leftAt('test/chat', '"stop"', 26, say(words(24), nothing));
+    expect(charge(record)).toBe(10);
+    expect(record).toMatchObject({ cancelled: true, usageEstimated: false });
+  });
+});
+
 describe('refused by us', () => {
   const free = { status: 'error', prices: null, usage: { inputTokens: 0, outputTokens: 0 } };
 

@@ -350,6 +350,17 @@ describe('a worker', () => {
     expect(bench.runner.spoken.length).toBe(1);
   });
 
+  test('keeps its job when the clock jumps ahead, and does not run it beside itself', async () => {
+    const { id, call, worker } = await underWay('Short.');
+    bench.now += 2 * hour;
+    await worker.claim();
+    await bench.worker().claim();
+    call.let();
+    await worker.idle();
+    expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', attempts: 1 });
+    expect(bench.runner.spoken.length).toBe(1);
+  });
+
   test('stops a job that was cancelled, and says nothing more about it', async () => {
     const { id, worker } = await underWay();
     await bench.desk.cancel(caller.tenantId, id, 'http://g.test');

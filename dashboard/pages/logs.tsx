@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks';
 import { ask } from '../api.ts';
 import { rangeOf } from '../days.ts';
-import { count, milliseconds, time } from '../format.ts';
+import { briefTime, count, milliseconds } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { Download } from '../parts/download.tsx';
 import { SelectField, TextField, WholeField } from '../parts/field.tsx';
 import { Icon } from '../parts/icon.tsx';
-import { KeyChoice } from '../parts/key-choice.tsx';
+import { KeyChoice, useKeyNames } from '../parts/key-choice.tsx';
 import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { RangePicker } from '../parts/range.tsx';
@@ -144,23 +144,36 @@ function openById(text: string): void {
 
 const open = (row: LogRow) => choose({ request: row.request_id });
 
+/** Names come later than the rows, or are long: they take the width that the time has. */
+const whenColumn = (names: ReadonlyMap<string, string>): Column<LogRow> => ({
+  title: 'Time (UTC) and key',
+  isHead: true,
+  cell: (row) => {
+    const name = names.get(row.api_key_id) ?? row.api_key_id;
+    return (
+      <span class="two-lines">
+        <button type="button" class="link one-line" onClick={() => open(row)}>
+          {briefTime(row.created_at)}
+        </button>
+        <small class="key-name" title={name}>
+          {name}
+        </small>
+      </span>
+    );
+  },
+});
+
 const columns: readonly Column<LogRow>[] = [
   {
-    title: 'Time (UTC)',
-    isHead: true,
+    title: 'Model and provider',
     cell: (row) => (
-      <button type="button" class="link one-line" onClick={() => open(row)}>
-        {time(row.created_at)}
-      </button>
-    ),
-  },
-  { title: 'Model', cell: (row) => <code>{row.model || '–'}</code> },
-  {
-    title: 'Provider',
-    cell: (row) => (
-      <>
-        {row.provider || '–'} {row.traffic_mode === 'byok' && <Badge>own account</Badge>}
-      </>
+      <span class="two-lines">
+        <code>{row.model || '–'}</code>
+        <small>
+          {row.provider || 'nobody answered'}
+          {row.traffic_mode === 'byok' && ', own account'}
+        </small>
+      </span>
     ),
   },
   {
@@ -182,6 +195,7 @@ interface RowsProps {
 }
 
 function Rows({ page, reload }: RowsProps) {
+  const names = useKeyNames();
   const { total, offset, has_more } = page.pagination;
   if (total === 0) {
     return (
@@ -190,20 +204,20 @@ function Rows({ page, reload }: RowsProps) {
       </Empty>
     );
   }
-  const last = offset + page.logs.length;
+  const end = offset + page.logs.length;
   const turn = (to: number) => choose({ offset: to > 0 ? String(to) : null });
   return (
     <Card>
       <Table
         label="Requests"
-        columns={columns}
+        columns={[whenColumn(names), ...columns]}
         rows={page.logs}
         rowKey={(row) => row.request_id}
         onRow={open}
       />
       <nav class="pager" aria-label="Pages of the log">
         <span>
-          {last === offset ? 'Nothing beyond' : `${count(offset + 1)} to ${count(last)} of`}{' '}
+          {end === offset ? 'Nothing beyond' : `${count(offset + 1)} to ${count(end)} of`}{' '}
           {count(total)}
         </span>
         <div class="buttons">

@@ -12,6 +12,7 @@ const priceNames: Readonly<Record<string, string>> = {
   completion: 'output, per million tokens',
   cache_read: 'cached input, per million tokens',
   cache_write: 'cache writes, per million tokens',
+  cache_write_1h: 'cache writes for an hour, per million tokens',
   request: 'per request',
   image: 'per input image',
   output_image: 'per image',

@@ -1,13 +1,11 @@
 import { useState } from 'preact/hooks';
 import { ask } from '../api.ts';
-import { count, date } from '../format.ts';
-import { useLoad } from '../load.ts';
+import { useEvery, useLoad } from '../load.ts';
 import { AddButton } from '../parts/add-button.tsx';
-import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import { SelectField, TextField } from '../parts/field.tsx';
+import { Busy, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card } from '../parts/page.tsx';
 import { Pager } from '../parts/pager.tsx';
-import { type Column, Table } from '../parts/table.tsx';
-import { Verb } from '../parts/verb.tsx';
 import { choose, offsetOf, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Tenant } from '../shapes.ts';
@@ -15,24 +13,49 @@ import { curl } from '../snippets.ts';
 import { KeyForm } from './key-form.tsx';
 import { SecretBox } from './key-secret.tsx';
 import { GrantForm, TenantForm, TenantSwitch } from './operator-forms.tsx';
+import { TenantTable, type TenantVerb } from './operator-tenant-table.tsx';
 
 const tenantsPerPage = 100;
+/** Slower than the tiles above: this one adds up everybody's month. */
+const pollMs = 30_000;
 
-type TenantVerb = 'grant' | 'key' | 'edit' | 'switch';
+const orders = {
+  spend: { text: 'Most spent', sort: 'spend', order: 'desc' },
+  credits: { text: 'Fewest credits', sort: 'credits', order: 'asc' },
+  requests: { text: 'Most requests', sort: 'requests', order: 'desc' },
+  failed: { text: 'Most failures', sort: 'failed_requests', order: 'desc' },
+  written_off: { text: 'Most written off', sort: 'written_off', order: 'desc' },
+  name: { text: 'Name', sort: 'name', order: 'asc' },
+  newest: { text: 'Newest', sort: 'created_at', order: 'desc' },
+} as const;
+
+type Order = keyof typeof orders;
+const isOrder = (text: string): text is Order => text in orders;
+
+function useTenantPage() {
+  const { key } = useSession();
+  const place = usePlace();
+  const search = place.query.get('search') ?? '';
+  const wanted = place.query.get('sort') ?? '';
+  const chosen: Order = isOrder(wanted) ? wanted : 'spend';
+  const offset = offsetOf(place);
+  const { sort, order } = orders[chosen];
+  const query = new URLSearchParams({ sort, order, offset: String(offset) });
+  if (search !== '') query.set('search', search);
+  const path = `/admin/v1/tenants?${query}`;
+  const loaded = useLoad(path, async (signal) => {
+    return (await ask<{ data: Tenant[] }>(path, { key, signal })).data;
+  });
+  useEvery(pollMs, true, loaded.reload);
+  return { ...loaded, search, chosen, offset, isCreating: place.query.get('create') === '1' };
+}
 
 interface TenantSectionProps {
   readonly onChange: () => void;
 }
 
 export function TenantSection({ onChange }: TenantSectionProps) {
-  const { key } = useSession();
-  const place = usePlace();
-  const { query } = place;
-  const offset = offsetOf(place);
-  const path = `/admin/v1/tenants?offset=${offset}`;
-  const { data, error, busy, reload } = useLoad(path, async (signal) => {
-    return (await ask<{ data: Tenant[] }>(path, { key, signal })).data;
-  });
+  const { data, error, busy, reload, search, chosen, offset, isCreating } = useTenantPage();
   const [doing, setDoing] = useState<{ readonly verb: TenantVerb; readonly tenant: Tenant }>();
   const [issued, setIssued] = useState<IssuedKey>();
   const done = (key?: IssuedKey) => {
@@ -47,14 +70,12 @@ export function TenantSection({ onChange }: TenantSectionProps) {
       title="Tenants"
       actions={<AddButton text="Create a tenant" onClick={() => choose({ create: '1' })} />}
     >
+      <Filters search={search} chosen={chosen} />
       <ErrorNote message={error} />
       {!data && busy && <Busy what="Fetching the tenants…" />}
-      {data && (
-        <List
-          tenants={data}
-          isFirst={offset === 0}
-          onVerb={(verb, tenant) => setDoing({ verb, tenant })}
-        />
+      {data?.length === 0 && <Nobody isFirst={offset === 0} search={search} />}
+      {data && data.length > 0 && (
+        <TenantTable tenants={data} onVerb={(verb, tenant) => setDoing({ verb, tenant })} />
       )}
       {(offset > 0 || data?.length === tenantsPerPage) && (
         <Pager
@@ -64,13 +85,54 @@ export function TenantSection({ onChange }: TenantSectionProps) {
           isFull={data?.length === tenantsPerPage}
         />
       )}
-      {query.get('create') === '1' && (
-        <TenantForm onDone={done} onClose={() => choose({ create: null })} />
-      )}
+      {isCreating && <TenantForm onDone={done} onClose={() => choose({ create: null })} />}
       {doing && <Doing {...doing} onDone={done} onClose={() => setDoing(undefined)} />}
       {issued && <SecretBox issued={issued} onClose={() => setIssued(undefined)} />}
     </Card>
   );
+}
+
+interface FiltersProps {
+  readonly search: string;
+  readonly chosen: Order;
+}
+
+function Filters({ search, chosen }: FiltersProps) {
+  return (
+    <div class="toolbar">
+      <TextField
+        label="Search"
+        type="search"
+        placeholder="Name or id"
+        value={search}
+        onValue={(text) => choose({ search: text, offset: null }, 'replace')}
+      />
+      <SelectField
+        label="Sort by"
+        value={chosen}
+        onValue={(sort) => choose({ sort, offset: null })}
+        options={Object.entries(orders).map(([name, { text }]) => [name, text] as const)}
+      />
+    </div>
+  );
+}
+
+interface NobodyProps {
+  readonly isFirst: boolean;
+  readonly search: string;
+}
+
+function Nobody({ isFirst, search }: NobodyProps) {
+  if (!isFirst) return <Empty title="No more tenants" />;
+  if (search !== '') {
+    return (
+      <Empty title="No tenant matches">
+        <p>Try a shorter part of the name or id.</p>
+      </Empty>
+    );
+  }
+  const line = curl('POST', '/admin/v1/tenants', { name: 'Acme' }, '$TOLLGATE_ADMIN_TOKEN');
+  return <Empty title="No tenants yet" curl={line} />;
 }
 
 interface DoingProps {
@@ -87,73 +149,4 @@ function Doing({ verb, tenant, onDone, onClose }: DoingProps) {
   if (verb === 'switch') return <TenantSwitch {...common} />;
   const path = `/admin/v1/tenants/${tenant.id}/keys`;
   return <KeyForm path={path} onDone={onDone} onClose={onClose} />;
-}
-
-interface ListProps {
-  readonly tenants: readonly Tenant[];
-  readonly isFirst: boolean;
-  readonly onVerb: (verb: TenantVerb, tenant: Tenant) => void;
-}
-
-function List({ tenants, isFirst, onVerb }: ListProps) {
-  if (tenants.length === 0 && !isFirst) return <Empty title="No more tenants" />;
-  if (tenants.length === 0) {
-    const line = curl('POST', '/admin/v1/tenants', { name: 'Acme' }, '$TOLLGATE_ADMIN_TOKEN');
-    return <Empty title="No tenants yet" curl={line} />;
-  }
-  const columns: Column<Tenant>[] = [
-    {
-      title: 'Tenant',
-      isHead: true,
-      cell: ({ name, id, disabled }) => (
-        <span class="two-lines">
-          <span>
-            <b>{name}</b> {disabled && <Badge tone="warn">disabled</Badge>}
-          </span>
-          <small>
-            <code>{id}</code>
-          </small>
-        </span>
-      ),
-    },
-    number('Available', ({ credits }) => <b>{count(credits.available)}</b>),
-    number('Held', ({ credits }) => count(credits.held)),
-    number('A minute', (tenant) => limit(tenant.requests_per_minute)),
-    number('At once', (tenant) => limit(tenant.concurrent_requests)),
-    { title: 'Since', cell: ({ created_at }) => <span class="one-line">{date(created_at)}</span> },
-    {
-      title: 'Actions',
-      cell: (tenant) => <Verbs tenant={tenant} onVerb={(verb) => onVerb(verb, tenant)} />,
-    },
-  ];
-  return <Table label="Tenants" columns={columns} rows={tenants} rowKey={({ id }) => id} />;
-}
-
-const number = (title: string, cell: Column<Tenant>['cell']) => ({ title, cell, isNumber: true });
-const limit = (value: number | null) => (value === null ? 'the usual' : count(value));
-
-interface VerbsProps {
-  readonly tenant: Tenant;
-  readonly onVerb: (verb: TenantVerb) => void;
-}
-
-function Verbs({ tenant, onVerb }: VerbsProps) {
-  const verbs: [TenantVerb, string][] = [
-    ['grant', 'Credits'],
-    ['key', 'New key'],
-    ['edit', 'Edit'],
-    ['switch', tenant.disabled ? 'Enable' : 'Disable'],
-  ];
-  return (
-    <span class="verbs">
-      {verbs.map(([verb, text]) => (
-        <Verb
-          key={verb}
-          text={text}
-          label={`${text}: ${tenant.name}`}
-          onClick={() => onVerb(verb)}
-        />
-      ))}
-    </span>
-  );
 }

@@ -1,10 +1,11 @@
 import type { Range } from '../days.ts';
-import { count, milliseconds, percent } from '../format.ts';
+import { brief, count, milliseconds, percent } from '../format.ts';
 import { colourClass } from '../parts/chart.tsx';
 import { useKeyNames } from '../parts/key-choice.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { addressOf } from '../place.ts';
-import type { Group } from '../shapes.ts';
+import type { Analytics, Group } from '../shapes.ts';
+import { Change } from './overview-metrics.tsx';
 
 export const splitNames = {
   model: 'Model',
@@ -37,11 +38,13 @@ function rowsBehind(value: string, split: SplitName, { from, to }: Range): strin
 
 interface GroupTableProps {
   readonly groups: readonly Group[];
+  /** The period before. */
+  readonly then: Analytics;
   readonly split: SplitName;
   readonly range: Range;
 }
 
-export function GroupTable({ groups, split, range }: GroupTableProps) {
+export function GroupTable({ groups, then, split, range }: GroupTableProps) {
   const names = useKeyNames();
   const spent = groups.reduce((sum, { summary }) => sum + summary.total_spend, 0);
   const isLinked = split === 'model' || split === 'api_key_id';
@@ -65,7 +68,7 @@ export function GroupTable({ groups, split, range }: GroupTableProps) {
     number('Errors', (group) => percent(group.summary.error_rate)),
     number('Tokens', (group) => count(group.summary.total_tokens)),
     number('Latency', (group) => milliseconds(group.summary.avg_latency_ms)),
-    number('Spend', (group) => <b>{count(group.summary.total_spend)}</b>),
+    number('Spend', (group) => <Spend group={group} then={then} />),
     number('Share', (group) =>
       spent === 0 ? '–' : percent((group.summary.total_spend / spent) * 100),
     ),
@@ -78,6 +81,29 @@ export function GroupTable({ groups, split, range }: GroupTableProps) {
       rowKey={({ value }) => String(value)}
     />
   );
+}
+
+/** What grew: the reason of a dear month stands in its row. */
+function Spend({ group, then }: { readonly group: Group; readonly then: Analytics }) {
+  const { value, summary } = group;
+  const past = spentBefore(value, then);
+  return (
+    <span class="two-lines">
+      <b>{count(summary.total_spend)}</b>
+      {past === undefined ? (
+        value !== null && <span class="below">among all others before</span>
+      ) : (
+        <Change now={summary.total_spend} then={past} moreIs="neither" text={brief(past)} />
+      )}
+    </span>
+  );
+}
+
+/** Unknown for whoever was among all others then, or is now. */
+function spentBefore(value: string | null, { groups = [] }: Analytics): number | undefined {
+  const isWhole = groups.every((group) => group.value !== null);
+  const found = groups.find((group) => group.value === value)?.summary.total_spend;
+  return value === null ? undefined : (found ?? (isWhole ? 0 : undefined));
 }
 
 function number(title: string, cell: Column<Group>['cell']): Column<Group> {

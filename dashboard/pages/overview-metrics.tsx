@@ -118,7 +118,8 @@ interface ChangeProps {
   readonly text: string;
 }
 
-function Change({ now, then, moreIs, text }: ChangeProps) {
+/** Against the period before, in a few words. */
+export function Change({ now, then, moreIs, text }: ChangeProps) {
   const exact = change(now, then);
   if (exact === undefined)
     return <span class="below">{now === 0 ? '–' : 'new in this period'}</span>;

@@ -48,7 +48,7 @@ export function Overview() {
     const call = { key, signal };
     const [now, then] = await Promise.all([
       ask<Analytics>(analyticsPath(range, keyId, split), call),
-      ask<Analytics>(analyticsPath(before(range), keyId), call),
+      ask<Analytics>(analyticsPath(before(range), keyId, split), call),
     ]);
     return { now, then };
   });
@@ -100,7 +100,7 @@ function Numbers({ now, then, metric, split, range, reload }: NumbersProps) {
         <OverviewChart analytics={now} metric={metric} split={split} />
       </Card>
       <Card title={`By ${splitNames[split].toLowerCase()}`}>
-        <GroupTable groups={now.groups ?? []} split={split} range={range} />
+        <GroupTable groups={now.groups ?? []} then={then} split={split} range={range} />
         <p class="hint">
           {count(now.summary.total_requests)} requests in all, {count(now.summary.total_spend)}{' '}
           credits.

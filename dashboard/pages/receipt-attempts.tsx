@@ -24,7 +24,9 @@ export function Attempts({ receipt }: { readonly receipt: Receipt }) {
     return (
       <section>
         <h3>Attempts</h3>
-        <p class="hint">It was answered here and sent to no provider.</p>
+        <p class="hint">
+          It was {receipt.status === 'error' ? 'refused' : 'answered'} here and sent to no provider.
+        </p>
       </section>
     );
   }

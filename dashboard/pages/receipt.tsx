@@ -10,6 +10,7 @@ import { addressOf, choose } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { Receipt } from '../shapes.ts';
 import { Attempts } from './receipt-attempts.tsx';
+import { Failure } from './receipt-failure.tsx';
 
 /** One request, told to the last credit. */
 export function ReceiptSheet({ id }: { readonly id: string }) {
@@ -28,7 +29,8 @@ export function ReceiptSheet({ id }: { readonly id: string }) {
 }
 
 function Content({ receipt }: { readonly receipt: Receipt }) {
-  const { status, error, cost, model, created_at } = receipt;
+  const { status, error, cost, model, created_at, api_key_id } = receipt;
+  const keyName = useKeyNames().get(api_key_id) ?? api_key_id;
   return (
     <>
       <div class="receipt-head">
@@ -39,8 +41,12 @@ function Content({ receipt }: { readonly receipt: Receipt }) {
         <p class="receipt-total">
           <strong>{count(cost)}</strong> credits
         </p>
-        <p class="hint">{time(created_at)} UTC</p>
+        <p class="hint">
+          {time(created_at)} UTC, with the key{' '}
+          <a href={addressOf('logs', { key: api_key_id })}>{keyName}</a>
+        </p>
       </div>
+      <Failure receipt={receipt} />
       <Bill receipt={receipt} />
       {receipt.billing_note && <p class="note">{receipt.billing_note}</p>}
       <Tokens receipt={receipt} />
@@ -55,6 +61,7 @@ const lineNames: Readonly<Record<string, string>> = {
   prompt: 'Input',
   cache_read: 'Input read from the cache',
   cache_write: 'Input written to the cache',
+  cache_write_1h: 'Input written to the cache for an hour',
   completion: 'Output',
   image: 'Input images',
   output_image: 'Images',
@@ -124,7 +131,8 @@ function Tokens({ receipt }: { readonly receipt: Receipt }) {
   const classes = [
     ['Input', tokens.input],
     ['Cache read', tokens.cache_read],
-    ['Cache write', tokens.cache_write],
+    ['Cache write', tokens.cache_write + tokens.cache_write_1h],
+    ...(tokens.cache_write_1h > 0 ? [['of it for an hour', tokens.cache_write_1h] as const] : []),
     ['Output', tokens.completion],
     ['of it reasoning', tokens.reasoning],
   ] as const;
@@ -144,8 +152,6 @@ function Tokens({ receipt }: { readonly receipt: Receipt }) {
 }
 
 function Facts({ receipt }: { readonly receipt: Receipt }) {
-  const { api_key_id } = receipt;
-  const keyName = useKeyNames().get(api_key_id) ?? api_key_id;
   const facts: [string, string][] = [
     ['Endpoint', receipt.operation],
     ['Streamed', receipt.streamed ? 'yes' : 'no'],
@@ -169,12 +175,6 @@ function Facts({ receipt }: { readonly receipt: Receipt }) {
             <dd>{value}</dd>
           </div>
         ))}
-        <div>
-          <dt>Key</dt>
-          <dd>
-            <a href={addressOf('logs', { key: api_key_id })}>{keyName}</a>
-          </dd>
-        </div>
       </dl>
     </section>
   );

@@ -77,7 +77,7 @@ function optionsOf({ series, kind, format }: ChartProps, width: number): uPlot.O
         values: (_, splits) => splits.map(dayLabel),
         space: 64,
       },
-      { ...axis, size: 64, values: (_, splits) => splits.map((value) => tick(format(value))) },
+      { ...axis, size: 64, values: (_, splits) => ticks(splits, format) },
     ],
     series: [{}, ...drawn],
   };
@@ -85,6 +85,13 @@ function optionsOf({ series, kind, format }: ChartProps, width: number): uPlot.O
 
 /** Round numbers need no decimals; `2.00 s` is for a number that was measured. */
 const tick = (text: string) => text.replace(/\.0+(?= )/, '');
+
+/** Where small numbers are rounded to the same text, only the whole ones are named. */
+function ticks(splits: readonly number[], format: ChartProps['format']): string[] {
+  const texts = splits.map((value) => tick(format(value)));
+  if (new Set(texts).size === texts.length) return texts;
+  return texts.map((text, at) => (Number.isInteger(splits[at]) ? text : ''));
+}
 
 /** Ticks may fall between days; only midnights have a name. */
 function dayLabel(seconds: number): string {

@@ -12,16 +12,16 @@ let shared:
 
 function askOnce(key: string): Promise<Key[]> {
   if (shared?.key !== key || performance.now() - shared.at > freshMs) {
-    shared = { key, at: performance.now(), keys: askAll(key) };
+    shared = { key, at: performance.now(), keys: askAllKeys(key) };
   }
   return shared.keys;
 }
 
-const keysPerPage = 100;
+export const keysPerPage = 100;
 /** Nobody finds one in a longer list; beyond it, a key is chosen by its id. */
-const keysMax = 1_000;
+export const keysMax = 1_000;
 
-async function askAll(key: string): Promise<Key[]> {
+export async function askAllKeys(key: string): Promise<Key[]> {
   const keys: Key[] = [];
   for (;;) {
     const path = `/api/v1/keys?include_disabled=true&offset=${keys.length}`;
@@ -31,10 +31,11 @@ async function askAll(key: string): Promise<Key[]> {
   }
 }
 
-/** What the tenant's keys are called, by id; only a manager may know. */
+/** What the tenant's keys are called, by id; only a manager may know any but its own. */
 export function useKeyNames(): ReadonlyMap<string, string> {
-  const { key, kind } = useSession();
-  const { data = [] } = useLoad('keys', async () => (kind === 'management' ? askOnce(key) : []));
+  const { key, kind, about } = useSession();
+  const own = about ? [about] : [];
+  const { data = own } = useLoad('keys', async () => (kind === 'management' ? askOnce(key) : own));
   const called = Map.groupBy(data, ({ name }) => name);
   return new Map(
     data.map(({ id, name, label }) => {
@@ -69,7 +70,7 @@ export function KeyChoice({ value, onValue }: KeyChoiceProps) {
       placeholder="All keys"
       value={value}
       onValue={onValue}
-      suggestions={about ? [about.id] : [...names.keys()]}
+      suggestions={kind === 'routing' && about ? [about.id] : [...names.keys()]}
     />
   );
 }

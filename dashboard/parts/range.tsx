@@ -1,18 +1,19 @@
-import { chooseRange, daysIn, lastDays, type Range } from '../days.ts';
+import { chooseRange, lastDays, monthOf, type Range } from '../days.ts';
 import { WholeField } from './field.tsx';
 
-const presets = [
-  [1, 'Today'],
-  [7, '7 days'],
-  [30, '30 days'],
-  [90, '90 days'],
-] as const;
+const presets: readonly (readonly [text: string, range: () => Range])[] = [
+  ['Today', () => lastDays(1)],
+  ['7 days', () => lastDays(7)],
+  ['30 days', () => lastDays(30)],
+  ['90 days', () => lastDays(90)],
+  ['This month', () => monthOf(lastDays(1).to)],
+];
 
 /** Whoever types a year passes through the years 2, 20 and 202. */
 const firstDay = '2000-01-01';
 
 export function RangePicker({ range }: { readonly range: Range }) {
-  const isLast = (days: number) => range.to === lastDays(1).to && daysIn(range) === days;
+  const isChosen = ({ from, to }: Range) => range.from === from && range.to === to;
   const set = (change: Partial<Range>) => {
     const next = { ...range, ...change };
     if (next.from >= firstDay && next.from <= next.to) chooseRange(next, 'replace');
@@ -21,12 +22,12 @@ export function RangePicker({ range }: { readonly range: Range }) {
     <fieldset class="range">
       <legend class="unseen">Period, in UTC days</legend>
       <div class="segments">
-        {presets.map(([days, text]) => (
+        {presets.map(([text, preset]) => (
           <button
-            key={days}
+            key={text}
             type="button"
-            aria-pressed={isLast(days)}
-            onClick={() => chooseRange(lastDays(days))}
+            aria-pressed={isChosen(preset())}
+            onClick={() => chooseRange(preset())}
           >
             {text}
           </button>

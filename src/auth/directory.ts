@@ -67,6 +67,31 @@ export interface Page {
   readonly offset: number;
 }
 
+/** What an operator may sort tenants by. */
+export const tenantSorts = [
+  'created_at',
+  'name',
+  'credits',
+  'spend',
+  'requests',
+  'failed_requests',
+  'written_off',
+] as const;
+
+export interface TenantOrder {
+  readonly by: (typeof tenantSorts)[number];
+  readonly isDescending: boolean;
+  /** The days since 1970, both inclusive, whose requests and charges are counted. */
+  readonly days: { readonly first: number; readonly last: number };
+}
+
+export interface TenantPage extends Page {
+  /** A part of the name or id; the case of A to Z does not matter. */
+  readonly search?: string;
+  /** Oldest first, unless told. */
+  readonly order?: TenantOrder;
+}
+
 /** The store that authentication and key management need. Times are epoch milliseconds. */
 export interface Directory {
   /** Finds a key by the SHA-256 of the whole key text: current secret first, then rotated-out. */
@@ -74,7 +99,7 @@ export interface Directory {
 
   addTenant(tenant: Tenant): Promise<'added' | 'exists'>;
   getTenant(id: string): Promise<Tenant | undefined>;
-  listTenants(page: Page): Promise<readonly Tenant[]>;
+  listTenants(page: TenantPage): Promise<readonly Tenant[]>;
   changeTenant(id: string, change: TenantChange, now: number): Promise<Tenant | undefined>;
 
   addKey(key: ApiKey, hash: Uint8Array): Promise<'added' | 'exists'>;

@@ -4,7 +4,7 @@ import { type GatewayError, invalidRequest, notFound } from '../core/errors.ts';
 import { newTenantId } from '../core/ids.ts';
 import { validate } from '../core/misfit.ts';
 import { optional } from '../core/schema-builders.ts';
-import type { Directory, Tenant } from './directory.ts';
+import type { Directory, Tenant, TenantPage } from './directory.ts';
 import { count, name } from './manage-input.ts';
 
 /** What an operator does with tenants, by HTTP or by the command line. */
@@ -77,9 +77,9 @@ export async function createTenant(desk: TenantDesk, body: unknown): Promise<Ten
 
 export async function listTenants(
   desk: TenantDesk,
-  offset: number,
+  page: Omit<TenantPage, 'limit'>,
 ): Promise<readonly TenantObject[]> {
-  const tenants = await desk.directory.listTenants({ limit: tenantsPerPage, offset });
+  const tenants = await desk.directory.listTenants({ limit: tenantsPerPage, ...page });
   return tenants.map(tenantObject);
 }
 

@@ -124,7 +124,18 @@ describe('a repetition of a running request', () => {
     await Bun.sleep(5);
     await duty.finish(recording('for all'));
     expect(await Promise.all(repeated)).toEqual([{ found: 'for all' }, { found: 'for all' }]);
-    expect(store.asked).toBe(3);
+    expect(store.asked).toBe(1);
+  });
+
+  test('waits also when the clock jumps ahead, and another request is refused', async () => {
+    let now = 0;
+    const { ask } = make(() => now);
+    const duty = dutyOf(await ask(claim('k')));
+    now = 3_600_000;
+    const repeated = ask(claim('k'));
+    expect((await refusalOf(ask(claim('k', 'another request')))).status).toBe(422);
+    await duty.finish(recording('once'));
+    expect(await repeated).toEqual({ found: 'once' });
   });
 
   test('takes over when the first brings nothing; one of several', async () => {

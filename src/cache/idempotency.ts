@@ -8,7 +8,7 @@ import {
 import type { Chore } from '../core/chore.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
-import type { Claim, ClaimStore } from './claim.ts';
+import type { Claim, Claimed, ClaimStore } from './claim.ts';
 import { unlessAborted } from './unless-aborted.ts';
 
 /** Given to the request that has to make the answer; exactly one of the two is called. */
@@ -59,9 +59,7 @@ export class Idempotency {
       throw invalidRequest(message, 'Idempotency-Key');
     }
     for (;;) {
-      const claimed = await this.#store
-        .claim(claim, this.#now(), idempotencyLeaseMs)
-        .catch(storeAway);
+      const claimed = await this.#claim(claim);
       if (claimed.state === 'ours') return { duty: this.#dutyFor(claim) };
       if (claimed.state === 'other_request') {
         throw refusal('was used before with a different request', 422);
@@ -82,6 +80,13 @@ export class Idempotency {
   /** Before the store is closed: what it did not take yet would be forgotten. */
   close(): Promise<void> {
     return this.#writeLate();
+  }
+
+  /** What is answered here stays ours, even if by a clock that was set its lease is over. */
+  async #claim(claim: Claim): Promise<Claimed> {
+    const here = this.#running.get(nameOf(claim))?.claim;
+    if (!here) return this.#store.claim(claim, this.#now(), idempotencyLeaseMs).catch(storeAway);
+    return { state: here.fingerprint === claim.fingerprint ? 'running' : 'other_request' };
   }
 
   /** What a running one brought; undefined when it is time to ask the store again. */

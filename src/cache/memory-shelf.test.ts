@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test';
+import { afterEach, describe, expect, setSystemTime, test } from 'bun:test';
 import type { Recording } from '../core/recording.ts';
 import { MemoryShelf } from './memory-shelf.ts';
 
@@ -9,6 +9,8 @@ function recording(text: string): Recording {
 
 /** A thousand bytes: 250 characters of two, and 500 for its place. */
 const thousand = recording('x'.repeat(250));
+
+afterEach(() => setSystemTime());
 
 describe('the shelf in memory', () => {
   test('keeps as much as fits, and forgets what was not asked for longest', () => {
@@ -57,5 +59,12 @@ describe('the shelf in memory', () => {
     now = 7_000;
     expect(shelf.find('a')).toBeUndefined();
     expect(shelf.bytes).toBe(0);
+  });
+
+  test('measures time by itself, whatever the clock of the machine is set to', () => {
+    const shelf = new MemoryShelf(10_000);
+    shelf.keep('a', thousand, 60);
+    setSystemTime(Date.now() + 3_600_000);
+    expect(shelf.find('a')).toBe(thousand);
   });
 });

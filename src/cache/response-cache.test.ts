@@ -137,4 +137,13 @@ describe('directives', () => {
     dutyOf(await ask('q', 'max-age=10')).keep(recording('new', now));
     expect(await ask('q', 'max-age=0')).toEqual({ found: 'new' });
   });
+
+  test('max-age wants none whose age nobody knows: the clock was set back since', async () => {
+    let now = 4_000_000;
+    const { ask } = make(() => now);
+    dutyOf(await ask('q')).keep(recording('old', now));
+    now -= 3_600_000;
+    dutyOf(await ask('q', 'max-age=60')).abandon();
+    expect(await ask('q')).toEqual({ found: 'old' });
+  });
 });

@@ -13,7 +13,7 @@ const list: Command = {
   async run(context) {
     const desk = await context.desk();
     const offset = offsetOf(context.args);
-    const tenants = await manage.listTenants(desk, offset);
+    const tenants = await manage.listTenants(desk, { offset });
     const data = await Promise.all(
       tenants.map(async (tenant) => ({ ...tenant, credits: await showWallet(desk, tenant.id) })),
     );

@@ -26,6 +26,7 @@ const longPromptSchema = Type.Object(
     completion: Type.Optional(usd()),
     cache_read: Type.Optional(usd()),
     cache_write: Type.Optional(usd()),
+    cache_write_1h: Type.Optional(usd()),
   },
   { additionalProperties: false },
 );
@@ -39,6 +40,8 @@ const pricingSchema = closed({
   completion: usd(),
   cache_read: usd(),
   cache_write: usd(),
+  /** Of input that a client wants kept for an hour, where the provider counts it apart. */
+  cache_write_1h: usd(),
   request: usd(),
   image: usd(),
   output_image: usd(),

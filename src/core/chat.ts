@@ -12,6 +12,8 @@ export interface ChatAsk extends Ask {
   readonly needs: ModelNeeds;
   /** Bounds the input tokens: no tokenizer makes more tokens than there are bytes. */
   readonly inputBytes: number;
+  /** Whether it asks for some of the input to be kept in a cache for an hour. */
+  readonly cachesForHour: () => boolean;
   readonly images: readonly ImageInput[];
   /** Set when the gateway shall search the web for the model. */
   readonly search: SearchWish | null;

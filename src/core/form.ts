@@ -1,3 +1,5 @@
+import { parseJson } from './json.ts';
+
 /** A form as it arrives: fields with their text, files as streams. */
 export type FormPart = FormField | FormFile;
 
@@ -15,4 +17,17 @@ export interface FormFile {
   readonly contentType: string;
   /** The bytes as they come; to be read once. */
   readonly chunks: AsyncIterable<Uint8Array>;
+}
+
+/**
+ * A list in a form: a field for each entry, as OpenAI's libraries send it, or all in one text, as
+ * JSON or with commas between. What was left blank is none. Unchecked, as JSON is.
+ */
+export function listIn(texts: readonly string[]): readonly unknown[] {
+  return texts.flatMap((text) => {
+    const list = text.trimStart().startsWith('[') ? parseJson(text) : undefined;
+    if (Array.isArray(list)) return list as unknown[];
+    const entries = text.split(',').map((entry) => entry.trim());
+    return entries.filter((entry) => entry !== '');
+  });
 }

@@ -8,7 +8,7 @@ describe('an endpoint’s prices', () => {
 
   test('are read each from its own field', () => {
     const names = ['prompt', 'completion', 'cache_read', 'cache_write', 'request', 'image'];
-    const more = ['output_image', 'minute', 'characters', 'bytes'];
+    const more = ['output_image', 'minute', 'characters', 'bytes', 'cache_write_1h'];
     const texts = Object.fromEntries([...names, ...more].map((name, i) => [name, `${i + 1}`]));
     expect(readPrices(texts)).toEqual({
       prompt: 1_000_000_000n,
@@ -21,6 +21,7 @@ describe('an endpoint’s prices', () => {
       minute: 8_000_000_000n,
       characters: 9_000_000_000n,
       bytes: 10_000_000_000n,
+      cacheWrite1h: 11_000_000_000n,
     });
   });
 
@@ -29,6 +30,14 @@ describe('an endpoint’s prices', () => {
       cacheRead: 0n,
       cacheWrite: 2_000_000_000n,
     });
+  });
+
+  test('take input kept for an hour for input kept at all unless they say otherwise', () => {
+    const kept = (texts: object) => readPrices({ prompt: '2', ...texts }).cacheWrite1h;
+    expect(kept({})).toBe(2_000_000_000n);
+    expect(kept({ cache_write: '2.5' })).toBe(2_500_000_000n);
+    expect(kept({ cache_write: '2.5', cache_write_1h: '4' })).toBe(4_000_000_000n);
+    expect(kept({ cache_write: '2.5', cache_write_1h: '0' })).toBe(0n);
   });
 });
 

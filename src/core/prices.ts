@@ -7,6 +7,7 @@ export interface Prices {
   readonly completion: NanoUsd;
   readonly cacheRead: NanoUsd;
   readonly cacheWrite: NanoUsd;
+  readonly cacheWrite1h: NanoUsd;
   /** Each. */
   readonly request: NanoUsd;
   readonly image: NanoUsd;
@@ -19,15 +20,19 @@ export interface Prices {
 
 type PriceTexts = Readonly<Partial<Record<string, string | undefined>>>;
 
-/** Cached input costs what plain input costs unless the endpoint says otherwise. */
+/**
+ * Cached input costs what plain input costs unless the endpoint says otherwise, and keeping it for
+ * an hour what keeping it costs.
+ */
 export function readPrices(texts: PriceTexts): Prices {
-  const price = (name: string, fallback?: string): NanoUsd =>
-    parseUsd(texts[name] ?? texts[fallback ?? ''] ?? '0') ?? 0n;
+  const price = (name: string, instead = name, last = instead): NanoUsd =>
+    parseUsd(texts[name] ?? texts[instead] ?? texts[last] ?? '0') ?? 0n;
   return {
     prompt: price('prompt'),
     completion: price('completion'),
     cacheRead: price('cache_read', 'prompt'),
     cacheWrite: price('cache_write', 'prompt'),
+    cacheWrite1h: price('cache_write_1h', 'cache_write', 'prompt'),
     request: price('request'),
     image: price('image'),
     outputImage: price('output_image'),

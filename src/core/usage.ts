@@ -6,7 +6,10 @@ export interface Usage {
   /** Input that was neither read from nor written to the provider's prompt cache. */
   readonly inputTokens: number;
   readonly cacheReadTokens: number;
+  /** Written to it for as long as is usual there. */
   readonly cacheWriteTokens: number;
+  /** Written to it for an hour. Left out where there are none, as mostly, and in older books. */
+  readonly cacheWrite1hTokens?: number | undefined;
   /** All output, reasoning included. */
   readonly outputTokens: number;
   /** The part of the output that was reasoning; shown, never priced apart. */
@@ -21,8 +24,13 @@ export const noUsage: Usage = {
   reasoningTokens: 0,
 };
 
+/** All that was written to the cache, for however long. */
+export function writtenTokens(usage: Usage): number {
+  return usage.cacheWriteTokens + (usage.cacheWrite1hTokens ?? 0);
+}
+
 export function promptTokens(usage: Usage): number {
-  return usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens;
+  return usage.inputTokens + usage.cacheReadTokens + writtenTokens(usage);
 }
 
 export function totalTokens(usage: Usage): number {
@@ -69,6 +77,7 @@ export function addUsage(a: Usage, b: Usage): Usage {
     inputTokens: a.inputTokens + b.inputTokens,
     cacheReadTokens: a.cacheReadTokens + b.cacheReadTokens,
     cacheWriteTokens: a.cacheWriteTokens + b.cacheWriteTokens,
+    cacheWrite1hTokens: (a.cacheWrite1hTokens ?? 0) + (b.cacheWrite1hTokens ?? 0) || undefined,
     outputTokens: a.outputTokens + b.outputTokens,
     reasoningTokens: a.reasoningTokens + b.reasoningTokens,
   };

@@ -61,6 +61,26 @@ describe('the watch', () => {
     expect([...staying, going, going2].map(({ times }) => times)).toEqual([1, 1, 1, 0, 0]);
   });
 
+  test('gives those who are due one more tick when it comes late, and no second one', async () => {
+    const watch = new Watch();
+    const [due, answered] = [new Told(50), new Told(50)];
+    watch.add(due);
+    watch.add(answered);
+    const sleep = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+    // Only now this process could read what has come while it slept.
+    setTimeout(() => {
+      answered.at = Number.POSITIVE_INFINITY;
+    }, 150);
+    sleep(400);
+    while (due.times === 0) {
+      await Bun.sleep(1);
+      sleep(300);
+    }
+    watch.remove(due);
+    watch.remove(answered);
+    expect([due.times, answered.times]).toEqual([1, 0]);
+  });
+
   test('starts again after everybody had gone', async () => {
     const watch = new Watch();
     const early = new Told(0);

@@ -5,6 +5,9 @@
 
 const tickMs = 100;
 
+/** A tick that comes so late found the process stopped, or busy with other things. */
+const lateMs = 2 * tickMs;
+
 const nowhere = -1;
 
 /** Somebody who waits. `at` may be moved at any time; `fire` is called once it has passed. */
@@ -28,6 +31,8 @@ export class Watch {
   readonly #waiting: Waiting[] = [];
   #ticker: ReturnType<typeof setInterval> | undefined;
   #isOver = false;
+  #tickedAt = 0;
+  #wasLate = false;
 
   /** There is no time left, neither for those who wait nor for those who come. */
   get isOver(): boolean {
@@ -42,7 +47,9 @@ export class Watch {
 
   add(waiting: Waiting): void {
     waiting.place = this.#waiting.push(waiting) - 1;
-    this.#ticker ??= setInterval(() => this.#tick(), tickMs);
+    if (this.#ticker !== undefined) return;
+    this.#tickedAt = performance.now();
+    this.#ticker = setInterval(() => this.#tick(), tickMs);
   }
 
   /** The last one takes the place that becomes free. Forgetting twice is harmless. */
@@ -60,10 +67,21 @@ export class Watch {
   #tick(): void {
     if (this.#waiting.length === 0) this.#rest();
     const now = performance.now();
+    if (this.#isLate(now)) return;
     for (const due of this.#waiting.filter(({ at }) => at <= now)) {
       // Whoever fired before it may have ended it.
       if (due.place !== nowhere) due.fire();
     }
+  }
+
+  /**
+   * What came while the process slept has not been read yet, and must not count as missing: there
+   * is one more tick for it. Never two in a row, or a busy process would wait for ever.
+   */
+  #isLate(now: number): boolean {
+    this.#wasLate = now - this.#tickedAt > lateMs && !this.#wasLate;
+    this.#tickedAt = now;
+    return this.#wasLate;
   }
 
   /** Not with the last of them: where requests come one by one, each would start it again. */

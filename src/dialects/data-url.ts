@@ -1,5 +1,5 @@
 /** The picture, sound or document inside a `data:` URL. */
-export interface InlineData {
+interface InlineData {
   readonly mediaType: string;
   readonly base64: string;
 }

@@ -104,6 +104,14 @@ export interface ReplyRelay {
   write(closing: ReplyClosing): string;
 }
 
+/** A whole reply on its way to a client that asked for a stream. */
+export interface StreamedReply {
+  /** Of a stream that has ended. */
+  readonly relay: StreamRelay;
+  /** All that it said but for the last words. */
+  readonly opening: string;
+}
+
 /** Where a request is going, as far as its wording is concerned. */
 export interface Target {
   readonly upstreamModel: string;
@@ -136,6 +144,8 @@ export interface Crossing {
   write(target: Target): UpstreamRequest;
   openStream(identity: ReplyIdentity): StreamRelay;
   readReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure;
+  /** A whole reply where a stream was asked for. Undefined when only the form asked for will do. */
+  streamReply(text: string, identity: ReplyIdentity): StreamedReply | UpstreamFailure | undefined;
 }
 
 /** An upstream's dialect: our words into its requests, its answers into our words. */

@@ -12,6 +12,31 @@ export type Edits = Record<string, unknown>;
 
 type Body = Readonly<Record<string, unknown>>;
 
+/** Words between the client and us; no upstream knows them. */
+export const ourWords: ReadonlySet<string> = new Set([
+  'models',
+  'provider',
+  'route',
+  'skills',
+  'plugins',
+]);
+
+/**
+ * Leaves out the fields of these names. Clients write null for what they did not set; of what we
+ * know that is left out too, because some servers refuse it.
+ */
+export function leaveOutOf(
+  body: Body,
+  names: ReadonlySet<string>,
+  edits: Edits,
+  known: object = {},
+): void {
+  for (const name in body) {
+    const isUnset = body[name] === null && Object.hasOwn(known, name);
+    if (isUnset || names.has(name)) edits[name] = undefined;
+  }
+}
+
 interface Edited {
   readonly body: Body;
   /** What the client sent, as long as it says the same as `body`. */

@@ -1,3 +1,4 @@
+import type { Quirks } from '../config/provider-schema.ts';
 import type { Effort, ReasoningWish } from '../core/dialogue.ts';
 
 /** The efforts that numbers of tokens stand for, where a client counts and a vendor does not. */
@@ -12,4 +13,15 @@ export function effortOf(wish: ReasoningWish | null): Effort | null {
   const { budgetTokens } = wish;
   if (budgetTokens === null) return null;
   return budgets.find(([most]) => budgetTokens <= most)?.[1] ?? 'high';
+}
+
+/** An effort in the vendor's words; undefined leaves the model's own. */
+export function effortWord(effort: Effort | null, { efforts }: Quirks): string | undefined {
+  if (effort === null) return undefined;
+  return efforts ? efforts[effort] : effort;
+}
+
+/** Without a word from the client, a model with effort levels reasons by default. */
+export function reasonsWith(word: string | undefined, { efforts }: Quirks): boolean {
+  return word === undefined ? efforts !== undefined : word !== 'none';
 }

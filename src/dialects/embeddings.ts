@@ -22,7 +22,7 @@ export interface EmbeddingsDialect {
   read(text: string): Batch | UpstreamFailure;
 }
 
-export type EmbeddingsTarget = Pick<Target, 'upstreamModel' | 'quirks'>;
+type EmbeddingsTarget = Pick<Target, 'upstreamModel' | 'quirks'>;
 
 const dialects: Partial<Record<DialectName, EmbeddingsDialect>> = {
   openai: openAiEmbeddings,

@@ -219,12 +219,19 @@ export function readFailure(
 
 /** An answer that is not what it claims to be. */
 export function malformed(message: string): UpstreamFailure {
-  return {
-    kind: 'malformed',
-    status: null,
-    message: cutMessage(message),
-    retryAfterSeconds: null,
-  };
+  return { kind: 'malformed', status: null, message: cutMessage(message), retryAfterSeconds: null };
+}
+
+/** A whole answer that cannot be read. */
+export function unreadableAnswer(text: string): UpstreamFailure {
+  const start = text.trim().slice(0, 200);
+  return malformed(`The upstream's answer is no readable JSON object: ${start}`);
+}
+
+/** One event of a stream that cannot be read. */
+export function unreadableEvent(data: string): UpstreamFailure {
+  const start = data.slice(0, 200);
+  return malformed(`The upstream sent an event that is no readable JSON object: ${start}`);
 }
 
 /** An error that came inside an answer of status 200, in any of the shapes above. */
@@ -257,17 +264,17 @@ const brokenFinishes: ReadonlyMap<string, FailureKind> = new Map([
   ['unexpected_tool_call', 'server'],
 ]);
 
+/** An answer that ended with a reason which says that it is none. */
+export function brokenFinish(kind: FailureKind, reason: string, more = ''): UpstreamFailure {
+  const message = `The upstream ended its answer with the finish reason ${reason}.${more}`;
+  return { kind, status: null, message: cutMessage(message), retryAfterSeconds: null };
+}
+
 function finishFailure(reason: unknown): UpstreamFailure | undefined {
   if (typeof reason !== 'string') return undefined;
   const word = reason.slice(reason.lastIndexOf(' ') + 1).toLowerCase();
   const kind = brokenFinishes.get(word);
-  if (kind === undefined) return undefined;
-  return {
-    kind,
-    status: null,
-    message: `The upstream ended its answer with the finish reason ${reason}.`,
-    retryAfterSeconds: null,
-  };
+  return kind && brokenFinish(kind, reason);
 }
 
 /** The failure that a chunk or a body of status 200 carries, if it carries one. */

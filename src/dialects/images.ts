@@ -5,7 +5,7 @@ import type { Drawn, ImagesWish } from './images-wish.ts';
 import { openAiImages } from './openai/images.ts';
 import { siliconFlowImages } from './siliconflow/images.ts';
 
-export type ImagesTarget = Pick<Target, 'upstreamModel' | 'quirks' | 'outputModalities'>;
+type ImagesTarget = Pick<Target, 'upstreamModel' | 'quirks' | 'outputModalities'>;
 
 /** How a dialect makes pictures: our words into its requests, its answers into pictures. */
 export interface ImagesDialect {

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import { question } from '../../tests/support/question.ts';
 import type { Dialogue } from '../core/dialogue.ts';
-import { hasCacheMarks, leaveOut } from './leave-out.ts';
+import { leaveOut } from './leave-out.ts';
 
 const wishes: Partial<Dialogue> = {
   stop: ['a'],
@@ -44,14 +44,4 @@ test('what the client did not ask for is not told, and nothing is copied', () =>
   const dialogue = question({ parallelTools: true });
   expect(leaveOut(dialogue, names)).toEqual({ dialogue, dropped: [] });
   expect(leaveOut(dialogue, names).dialogue).toBe(dialogue);
-});
-
-test('marks for a cache are found on tools and parts', () => {
-  const cacheControl = { type: 'ephemeral' };
-  expect(hasCacheMarks(question())).toBe(false);
-  expect(hasCacheMarks(question({ tools: [{ name: 'a', parameters: null, cacheControl }] }))).toBe(
-    true,
-  );
-  const parts = [{ kind: 'text' as const, text: 'a', cacheControl }];
-  expect(hasCacheMarks(question({ turns: [{ role: 'user', parts }] }))).toBe(true);
 });

@@ -1,5 +1,5 @@
 /** What an upstream has no words for is left out of a dialogue, and told by the client's names. */
-import type { Dialogue, Sampling, Turn } from '../core/dialogue.ts';
+import type { Dialogue, Sampling } from '../core/dialogue.ts';
 
 const samplingFields: Readonly<Record<string, keyof Sampling>> = {
   temperature: 'temperature',
@@ -25,7 +25,7 @@ const without: Readonly<Record<string, (dialogue: Dialogue) => Partial<Dialogue>
   reasoning: ({ reasoning }) => (reasoning === null ? undefined : { reasoning: null }),
 };
 
-export interface LeftOut {
+interface LeftOut {
   readonly dialogue: Dialogue;
   /** Those of the names that the dialogue had a wish for. */
   readonly dropped: readonly string[];
@@ -47,18 +47,4 @@ export function leaveOut(dialogue: Dialogue, names: Iterable<string>): LeftOut {
     dropped.add(name);
   }
   return { dialogue: left, dropped: [...dropped] };
-}
-
-/** Whether the client marked anything for Anthropic's prompt cache. */
-export function hasCacheMarks({ turns, tools }: Dialogue): boolean {
-  return tools.some(isMarked) || turns.some(isMarkedTurn);
-}
-
-function isMarkedTurn({ parts }: Turn): boolean {
-  for (const part of parts) if (isMarked(part)) return true;
-  return false;
-}
-
-function isMarked(part: object): boolean {
-  return 'cacheControl' in part && part.cacheControl !== undefined;
 }

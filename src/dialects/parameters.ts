@@ -3,7 +3,20 @@ import type { DialectName, Quirks } from '../config/provider-schema.ts';
 
 /** Which optional parameters an upstream understands: for the model list and for routing. */
 
-const openai = [
+const everywhere = [
+  'max_tokens',
+  'max_completion_tokens',
+  'temperature',
+  'top_p',
+  'tools',
+  'tool_choice',
+  'response_format',
+  'reasoning',
+  'reasoning_effort',
+];
+
+/** What the model list tells of, in its order. */
+const listed = [
   'max_tokens',
   'max_completion_tokens',
   'temperature',
@@ -24,51 +37,13 @@ const openai = [
   'seed',
 ];
 
-const byDialect: Readonly<Record<DialectName, readonly string[]>> = {
-  openai,
-  siliconflow: openai,
-  'openai-responses': [
-    'max_tokens',
-    'max_completion_tokens',
-    'temperature',
-    'top_p',
-    'tools',
-    'tool_choice',
-    'parallel_tool_calls',
-    'response_format',
-    'reasoning',
-    'reasoning_effort',
-  ],
-  anthropic: [
-    'max_tokens',
-    'max_completion_tokens',
-    'temperature',
-    'top_p',
-    'top_k',
-    'tools',
-    'tool_choice',
-    'parallel_tool_calls',
-    'response_format',
-    'reasoning',
-    'reasoning_effort',
-    'stop',
-  ],
-  gemini: [
-    'max_tokens',
-    'max_completion_tokens',
-    'temperature',
-    'top_p',
-    'top_k',
-    'tools',
-    'tool_choice',
-    'response_format',
-    'reasoning',
-    'reasoning_effort',
-    'stop',
-    'frequency_penalty',
-    'presence_penalty',
-    'seed',
-  ],
+/** OpenAI-style upstreams get everything, also what is unknown to us. */
+const byDialect: Readonly<Record<DialectName, readonly string[] | 'everything'>> = {
+  openai: 'everything',
+  siliconflow: 'everything',
+  'openai-responses': [...everywhere, 'parallel_tool_calls'],
+  anthropic: [...everywhere, 'parallel_tool_calls', 'top_k', 'stop'],
+  gemini: [...everywhere, 'top_k', 'stop', 'frequency_penalty', 'presence_penalty', 'seed'],
   cohere: [],
 };
 
@@ -78,12 +53,9 @@ interface Speaker {
 }
 
 export function supportsParameter({ dialect, quirks }: Speaker, name: string): boolean {
-  if (quirks.drop_params?.includes(name)) return false;
-  // What no dialect lists is unknown to us, and OpenAI-style upstreams get it as it is.
-  return byDialect[dialect].includes(name) || (dialect in passing && !openai.includes(name));
+  const taken = byDialect[dialect];
+  return !quirks.drop_params?.includes(name) && (taken === 'everything' || taken.includes(name));
 }
-
-const passing: Partial<Record<DialectName, true>> = { openai: true, siliconflow: true };
 
 /** What models take that have endpoints of their own. */
 const byFeature: Readonly<Partial<Record<Feature, readonly string[]>>> = {
@@ -124,10 +96,9 @@ export function supportedParameters(
   const isAble = (name: string) =>
     needing[name]?.some((feature) => features.includes(feature)) ?? true;
   const names = isChat
-    ? openai.filter(isAble)
+    ? listed.filter(isAble)
     : features.flatMap((feature) => byFeature[feature] ?? []);
-  const isDropped = ({ quirks }: Speaker, name: string) => quirks.drop_params?.includes(name);
   const takes = (offer: Speaker, name: string) =>
-    isChat ? supportsParameter(offer, name) : !isDropped(offer, name);
+    isChat ? supportsParameter(offer, name) : !offer.quirks.drop_params?.includes(name);
   return [...new Set(names)].filter((name) => offers.some((offer) => takes(offer, name)));
 }

@@ -1,6 +1,6 @@
 import { isObject, parseJson } from '../core/json.ts';
 import type { UpstreamFailure } from './dialect.ts';
-import { malformed } from './failure.ts';
+import { unreadableAnswer } from './failure.ts';
 
 /** Reads the JSON object that a whole answer should be, or says what it is instead. */
 export function readAnswer<Read>(
@@ -10,7 +10,5 @@ export function readAnswer<Read>(
   const body = parseJson(text);
   // Google wraps some of its errors in a list.
   const only: unknown = Array.isArray(body) ? body[0] : body;
-  if (isObject(only)) return read(only);
-  const start = text.trim().slice(0, 200);
-  return malformed(`The upstream's answer is no readable JSON object: ${start}`);
+  return isObject(only) ? read(only) : unreadableAnswer(text);
 }

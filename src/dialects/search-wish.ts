@@ -1,7 +1,7 @@
 /** The three spellings of managed web search: a tool, a plugin, or a suffix of the model's name. */
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { SearchWish } from '../core/chat.ts';
-import { optional } from '../core/schema-builders.ts';
+import { oneOf, optional } from '../core/schema-builders.ts';
 
 const count = optional(Type.Integer({ minimum: 1, maximum: 100 }));
 export const domains = optional(Type.Array(Type.String({ maxLength: 300 }), { maxItems: 100 }));
@@ -21,22 +21,14 @@ export const searchToolSchema = Type.Object({
   ...wishFields,
 });
 
-export const pluginSchema = Type.Object({
-  id: Type.Unsafe<'web'>(Type.Enum(['web'])),
-  ...wishFields,
-});
+const pluginSchema = Type.Object({ id: oneOf('web'), ...wishFields });
+type WishFields = Partial<Static<typeof pluginSchema>>;
 
-export const skillNames = Type.Array(Type.String({ minLength: 1, maxLength: 100 }), {
-  maxItems: 100,
-});
-
-interface WishFields {
-  readonly max_uses?: number | null;
-  readonly max_results?: number | null;
-  readonly allowed_domains?: readonly string[] | null;
-  readonly excluded_domains?: readonly string[] | null;
-  readonly blocked_domains?: readonly string[] | null;
-}
+/** What the gateway itself adds to a chat, the same in every client's dialect. */
+export const addedFields = {
+  plugins: optional(Type.Array(pluginSchema, { maxItems: 10 })),
+  skills: optional(Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 100 })),
+};
 
 const onlineSuffix = ':online';
 

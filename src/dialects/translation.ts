@@ -12,6 +12,8 @@ import type {
   Crossing,
   ReplyClosing,
   ReplyFacts,
+  ReplyIdentity,
+  ReplyRelay,
   SseMessage,
   StreamReader,
   StreamRelay,
@@ -19,6 +21,8 @@ import type {
   UpstreamDialect,
   UpstreamFailure,
 } from './dialect.ts';
+import { EventStreamReader } from './event-stream.ts';
+import { NotedFacts } from './facts.ts';
 import { ToolNames } from './tool-names.ts';
 
 /** In the words of the log, which are OpenAI's. */
@@ -32,25 +36,15 @@ export const finishWords: Readonly<Record<FinishReason, string>> = {
   pause: 'stop',
 };
 
-const noLongNames = new ToolNames({ tools: [], turns: [] }, 0);
-
-class TalliedFacts implements ReplyFacts {
-  usage: Usage | undefined = undefined;
-  isEstimate = false;
-  finishReason: string | undefined = undefined;
-  outputCharacters = 0;
-  failure: UpstreamFailure | undefined = undefined;
-}
-
 /** Passes everything on and remembers what it came to. */
 export class Tally implements AnswerListener {
-  readonly facts = new TalliedFacts();
+  readonly facts = new NotedFacts();
   /** Whether there is anything to hear. */
   started = false;
   readonly #to: AnswerListener;
-  readonly #names: ToolNames;
+  readonly #names: ToolNames | undefined;
 
-  constructor(to: AnswerListener, names: ToolNames = noLongNames) {
+  constructor(to: AnswerListener, names?: ToolNames) {
     this.#to = to;
     this.#names = names;
   }
@@ -77,7 +71,7 @@ export class Tally implements AnswerListener {
 
   toolCall(call: number, id: string, name: string): void {
     this.#count(name.length);
-    this.#to.toolCall(call, id, this.#names.restore(name));
+    this.#to.toolCall(call, id, this.#names?.restore(name) ?? name);
   }
 
   toolArguments(call: number, json: string): void {
@@ -123,10 +117,10 @@ class TranslatedStream implements StreamRelay {
   readonly #reader: StreamReader;
   #ended = false;
 
-  constructor(upstream: UpstreamDialect, writer: StreamWriter, names: ToolNames) {
+  constructor(writer: StreamWriter, tally: Tally, reader: StreamReader) {
     this.#writer = writer;
-    this.#tally = new Tally(writer, names);
-    this.#reader = upstream.openStream(this.#tally);
+    this.#tally = tally;
+    this.#reader = reader;
   }
 
   get facts(): ReplyFacts {
@@ -170,15 +164,23 @@ class TranslatedStream implements StreamRelay {
   }
 }
 
+/** Of an upstream that said everything at once. */
+const silent: StreamReader = { push: () => undefined, finished: true, ended: true };
+
 /** Clients choose the names of their unknown fields; only harmless ones may stand in a header. */
 const isPlainName = /^[\w.[\]-]{1,64}$/;
+
+interface Translation extends Crossing {
+  /** The text of a whole stream where a reply was asked for; the failure in it, if there is one. */
+  joinStream(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure;
+}
 
 /** From a client that wrote `dialogue` to an upstream, and back. */
 export function translate(
   dialogue: Dialogue,
   client: ClientDialect,
   upstream: UpstreamDialect,
-): Crossing {
+): Translation {
   const names = new ToolNames(dialogue, upstream.toolNameLengthMax);
   return {
     write(target) {
@@ -188,12 +190,34 @@ export function translate(
       const named = [...dropped].filter((name) => isPlainName.test(name));
       return { ...request, dropped: named.slice(0, droppedNamesMax) };
     },
-    openStream: (identity) => new TranslatedStream(upstream, client.openStream(identity), names),
+    openStream(identity) {
+      const writer = client.openStream(identity);
+      const tally = new Tally(writer, names);
+      return new TranslatedStream(writer, tally, upstream.openStream(tally));
+    },
     readReply(text, identity) {
       const writer = client.openReply(identity);
       const tally = new Tally(writer, names);
       const failure = upstream.readReply(text, tally);
       if (failure !== undefined) return failure;
+      return { facts: tally.facts, write: (closing) => writer.write(closing) };
+    },
+    streamReply(text, identity) {
+      const writer = client.openStream(identity);
+      const tally = new Tally(writer, names);
+      const failure = upstream.readReply(text, tally);
+      if (failure !== undefined) return failure;
+      return { relay: new TranslatedStream(writer, tally, silent), opening: writer.take() };
+    },
+    joinStream(text, identity) {
+      const writer = client.openReply(identity);
+      const tally = new Tally(writer, names);
+      const reader = upstream.openStream(tally);
+      const events = new EventStreamReader();
+      for (const message of [...events.push(text), ...events.end()]) {
+        const failure = reader.push(message);
+        if (failure !== undefined) return failure;
+      }
       return { facts: tally.facts, write: (closing) => writer.write(closing) };
     },
   };

@@ -14,6 +14,9 @@ import {
   showTenant,
   type TenantObject,
 } from '../auth/manage-tenants.ts';
+import { daysOf, monthAround } from '../record/period.ts';
+import { monthObject, type TenantSumReads } from '../record/tenant-sums.ts';
+import { readTenantPage } from './admin-query.ts';
 import { readManagementBody } from './body.ts';
 import { adminDocs } from './openapi/admin.ts';
 import { readOffset } from './query.ts';
@@ -32,7 +35,14 @@ export interface Overview {
   readonly database: string;
 }
 
-export type AdminParts = KeyDesk & CreditDesk & { overview(): Promise<Overview> };
+interface InstallationParts {
+  readonly sums: TenantSumReads;
+  overview(): Promise<Overview>;
+  /** Makes every request that has ended readable: whoever just spent most is first. */
+  flush(): Promise<void>;
+}
+
+export type AdminParts = KeyDesk & CreditDesk & InstallationParts;
 
 /** The operator's routes: tenants, their credits and their first keys. */
 export function adminRoutes(parts: AdminParts): Route[] {
@@ -40,10 +50,7 @@ export function adminRoutes(parts: AdminParts): Route[] {
 }
 
 function tenantRoutes(parts: AdminParts): Route[] {
-  const withCredits = async (tenant: TenantObject) => ({
-    ...tenant,
-    credits: await showWallet(parts, tenant.id),
-  });
+  const withBooks = async (tenant: TenantObject) => (await allWithBooks(parts, [tenant]))[0];
   return [
     {
       method: 'POST',
@@ -52,7 +59,7 @@ function tenantRoutes(parts: AdminParts): Route[] {
       access: 'admin',
       async handle(exchange) {
         const tenant = await createTenant(parts, await readManagementBody(exchange));
-        return json(exchange, { data: await withCredits(tenant) }, 201);
+        return json(exchange, { data: await withBooks(tenant) }, 201);
       },
     },
     {
@@ -61,8 +68,10 @@ function tenantRoutes(parts: AdminParts): Route[] {
       doc: adminDocs.listTenants,
       access: 'admin',
       async handle(exchange) {
-        const tenants = await listTenants(parts, readOffset(exchange.query));
-        return json(exchange, { data: await Promise.all(tenants.map(withCredits)) });
+        const page = readTenantPage(exchange.query, parts.now());
+        await parts.flush();
+        const tenants = await listTenants(parts, page);
+        return json(exchange, { data: await allWithBooks(parts, tenants) });
       },
     },
     {
@@ -72,7 +81,7 @@ function tenantRoutes(parts: AdminParts): Route[] {
       access: 'admin',
       async handle(exchange) {
         const tenant = await showTenant(parts, exchange.param('id'));
-        return json(exchange, { data: await withCredits(tenant) });
+        return json(exchange, { data: await withBooks(tenant) });
       },
     },
     {
@@ -83,10 +92,24 @@ function tenantRoutes(parts: AdminParts): Route[] {
       async handle(exchange) {
         const body = await readManagementBody(exchange);
         const tenant = await changeTenant(parts, exchange.param('id'), body);
-        return json(exchange, { data: await withCredits(tenant) });
+        return json(exchange, { data: await withBooks(tenant) });
       },
     },
   ];
+}
+
+/** Tenants with their wallets and their month so far. */
+async function allWithBooks(parts: AdminParts, tenants: readonly TenantObject[]) {
+  const now = parts.now();
+  const wallets = await Promise.all(tenants.map(({ id }) => showWallet(parts, id)));
+  const ids = tenants.map(({ id }) => id);
+  const sums = await parts.sums.of(ids, daysOf(monthAround(now)));
+  const byId = new Map(sums.map((one) => [one.tenantId, one]));
+  return tenants.map((tenant, at) => ({
+    ...tenant,
+    credits: wallets[at],
+    current_period: monthObject(byId.get(tenant.id), now),
+  }));
 }
 
 function creditRoutes(parts: AdminParts): Route[] {

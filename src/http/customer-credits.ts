@@ -9,7 +9,7 @@ import {
   totalSpend,
   type UsageSums,
 } from '../record/analytics.ts';
-import { dayOf, isoTime, monthAround } from '../record/period.ts';
+import { daysOf, isoTime, monthAround } from '../record/period.ts';
 import type { WalletReads } from '../record/wallet-totals.ts';
 
 export interface CreditsParts {
@@ -42,8 +42,7 @@ export async function creditsObject(parts: CreditsParts, caller: Caller) {
 /** The UTC month, by the days on which requests arrived. */
 async function currentPeriod({ analytics, now }: CreditsParts, tenantId: string) {
   const month = monthAround(now());
-  const days = { first: dayOf(month.from), last: dayOf(month.until - 1) };
-  const busy = await analytics.days({ tenantId, days, keyId: null });
+  const busy = await analytics.days({ tenantId, days: daysOf(month), keyId: null });
   const sums = busy.reduce<UsageSums>(addSums, noSums);
   return {
     start_date: isoTime(month.from),

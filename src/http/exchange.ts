@@ -21,7 +21,7 @@ export class Exchange {
   constructor(request: Request) {
     this.request = request;
     this.route = normalisePath(pathOf(request.url));
-    this.errorShape = this.route.anthropicStyle ? 'messages' : 'plain';
+    this.errorShape = this.isOfAnthropicClient ? 'messages' : 'plain';
     this.headers = {
       'x-request-id': this.requestId,
       // SDKs of the two families each read their own request-id header.
@@ -35,6 +35,13 @@ export class Exchange {
   open(match: Match): void {
     this.#match = match;
     this.errorShape = match.route.errorShape ?? this.errorShape;
+  }
+
+  /** Both families ask for models at one address; only a header tells them apart there. */
+  get isOfAnthropicClient(): boolean {
+    const { anthropicStyle, path } = this.route;
+    const isShared = path.startsWith('/v1/models');
+    return anthropicStyle || (isShared && this.request.headers.has('anthropic-version'));
   }
 
   /** The route as its table spells it, for counting: never what the client wrote. */

@@ -16,6 +16,21 @@ export function imagesRoutes(parts: ImagesParts): Route[] {
   return [
     {
       method: 'POST',
+      path: '/v1/images/generations',
+      doc: imagesDocs.generate,
+      errorShape: 'images',
+      access: 'routing',
+      scope: 'images',
+      handle(exchange, caller) {
+        const read = async () => {
+          const { value } = await readJson(exchange, parts.bodyBytesMax);
+          return new ImagesErrand(readImagesRequest(value));
+        };
+        return route(exchange, caller, 'images', read, parts);
+      },
+    },
+    {
+      method: 'POST',
       path: '/v1/images/edits',
       doc: imagesDocs.edit,
       errorShape: 'images',
@@ -32,21 +47,6 @@ export function imagesRoutes(parts: ImagesParts): Route[] {
         } finally {
           await tray.clear();
         }
-      },
-    },
-    {
-      method: 'POST',
-      path: '/v1/images/generations',
-      doc: imagesDocs.generate,
-      errorShape: 'images',
-      access: 'routing',
-      scope: 'images',
-      handle(exchange, caller) {
-        const read = async () => {
-          const { value } = await readJson(exchange, parts.bodyBytesMax);
-          return new ImagesErrand(readImagesRequest(value));
-        };
-        return route(exchange, caller, 'images', read, parts);
       },
     },
   ];

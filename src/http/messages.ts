@@ -19,7 +19,7 @@ import type { Route } from './routes.ts';
 export interface MessagesParts extends ChatParts {
   /** Tells where a key stands; counting takes nothing of its requests. */
   readonly admission: Pick<Admission, 'tellRate'>;
-  /** What the provider counts that would answer; undefined when none of them says. 400 */
+  /** What the provider counts that would answer; undefined when none of them says. 400 403 */
   countUpstream(count: Count, caller: Caller, client: AbortSignal): Promise<number | undefined>;
 }
 

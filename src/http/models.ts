@@ -45,7 +45,7 @@ async function listModels(
   const catalogue = await parts.catalogueOf(caller.tenantId);
   const models = catalogue.live().filter((model) => mayUseModel(caller, model.id));
   const data = models.map((model) => modelRecord(model, catalogue.offers(model.id), parts));
-  if (isAnthropicClient(exchange)) {
+  if (exchange.isOfAnthropicClient) {
     const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
     return json(exchange, { data, has_more: false, ...ids });
   }
@@ -60,10 +60,6 @@ async function showModel(exchange: Exchange, caller: Caller, parts: ModelParts):
   const close = catalogue.suggest(id);
   const hint = close && mayUseModel(caller, close) ? `; did you mean "${close}"?` : '.';
   throw notFound(`There is no model "${id}"${hint}`, 'model');
-}
-
-function isAnthropicClient({ route, request }: Exchange): boolean {
-  return route.anthropicStyle || request.headers.has('anthropic-version');
 }
 
 function modelRecord(model: Model, offers: readonly Offer[], { supportedParameters }: ModelParts) {

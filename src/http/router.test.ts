@@ -70,10 +70,14 @@ describe('a mistyped path is told the nearest route', () => {
     expect(router.hint(method, path)).toBe(` Did you mean ${near}?`);
   });
 
-  test('however far it is', () => {
-    expect(router.hint('GET', '/v1/nothing')).toBe(' Did you mean GET /v1/models?');
-    expect(router.hint('POST', '/wp-admin/setup.php')).toStartWith(' Did you mean POST /');
+  test('however far it is, without the question whether it was meant', () => {
+    expect(router.hint('GET', '/v1/nothing')).toBe(' The nearest route is GET /v1/models.');
+    expect(router.hint('POST', '/wp-admin/setup.php')).toStartWith(' The nearest route is POST /');
     expect(router.hint('GET', '/v1/models.x/acme/large')).not.toContain('{');
+    const documented = new Router([route('GET', '/docs'), route('GET', '/v1/models')]);
+    const named = ' The nearest route is GET /v1/models; GET /docs lists them all.';
+    expect(documented.hint('GET', '/v1/nothing')).toBe(named);
+    expect(documented.hint('GET', '/logo')).toBe(' The nearest route is GET /docs.');
   });
 
   test('but not when nobody can have meant it, nor where there is none of its method', () => {

@@ -2,7 +2,7 @@ import type { ParamIndexMap, ParamStash, Params } from 'hono/router';
 import { RegExpRouter } from 'hono/router/reg-exp-router';
 import { SmartRouter } from 'hono/router/smart-router';
 import { TrieRouter } from 'hono/router/trie-router';
-import { nearest } from '../core/nearest.ts';
+import { nearestRoute } from './nearest-route.ts';
 import type { Method, Route } from './routes.ts';
 
 export interface Match {
@@ -19,9 +19,6 @@ const responsesPath = /(?:^|\/)responses\/./;
 const responsesHint =
   'POST /v1/responses answers at once and keeps nothing, so there is no response to fetch, ' +
   'cancel or delete.';
-
-/** Nobody mistypes more than this, and comparing takes time that strangers would be spending. */
-const comparedLengthMax = 100;
 
 /** A path as people write it, without what its variable parts must look like. */
 function plain(path: string): string {
@@ -65,22 +62,13 @@ export class Router {
   /** What to do instead, as a sentence behind a blank; empty where nothing comes to mind. */
   hint(method: string, path: string): string {
     if (responsesPath.test(path)) return ` ${responsesHint}`;
-    const close = this.#suggest(method, path);
-    return close ? ` Did you mean ${close}?` : '';
-  }
-
-  /** «Did you mean»: the route whose path is closest to a mistyped one. */
-  #suggest(method: string, path: string): string | undefined {
-    const same = this.#routes.filter((route) => route.method === method);
-    const pathsOf = (routes: readonly Route[]) => routes.map((route) => route.path);
-    const close = nearest(path, pathsOf(same));
-    if (close !== undefined) return `${method} ${plain(close)}`;
-    const other = nearest(path, pathsOf(this.#routes));
-    const route = this.#routes.find((known) => known.path === other);
-    if (route) return `${route.method} ${plain(route.path)}`;
-    if (path.length > comparedLengthMax) return undefined;
-    const far = nearest(path, pathsOf(same), comparedLengthMax);
-    return far && `${method} ${plain(far)}`;
+    const near = nearestRoute(method, path, this.#routes);
+    if (!near) return '';
+    const name = plain(patternOf(near.route));
+    if (near.isLike) return ` Did you mean ${name}?`;
+    const list = 'GET /docs';
+    const all = name !== list && this.#fixed.has(list) ? `; ${list} lists them all` : '';
+    return ` The nearest route is ${name}${all}.`;
   }
 
   #matchPattern(method: string, path: string): Match | undefined {

@@ -3,6 +3,7 @@ import { Compile } from 'typebox/compile';
 import { speechFormats, transcriptFormats } from '../core/audio-formats.ts';
 import { jobTextLengthMax } from '../core/bounds.ts';
 import { invalidRequest } from '../core/errors.ts';
+import { listIn } from '../core/form.ts';
 import { isObject, parseJson } from '../core/json.ts';
 import { validate } from '../core/misfit.ts';
 import { oneOf, optional } from '../core/schema-builders.ts';
@@ -75,7 +76,7 @@ export function readTranscriptionInput(fields: ReadonlyMap<string, readonly stri
   const body: Record<string, unknown> = {};
   for (const [name, values] of fields) {
     const field = name.replace(/\[\]$/, '');
-    if (field === 'timestamp_granularities') body[field] = values;
+    if (field === 'timestamp_granularities') body[field] = listIn(values);
     else if (values.length > 1) throw invalidRequest(`${name} is given more than once.`, name);
     else body[field] = readField(field, values[0] ?? '');
   }

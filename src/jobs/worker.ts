@@ -61,6 +61,8 @@ export class JobWorker {
   async #fill(): Promise<void> {
     while (!this.#isStopping && this.#running.size < jobsAtOnce) {
       const now = this.#parts.now();
+      // The clock jumped, or the machine slept: what runs here is not up for claims.
+      if ([...this.#running].some(({ until }) => until <= now)) await this.renew();
       const until = now + leaseMs;
       const claimed = await this.#parts.queue.claim({ now, until, except: this.#crowded() });
       if (!claimed) return;
@@ -158,7 +160,7 @@ export class JobWorker {
     const { queue, now } = this.#parts;
     if (signal.reason === 'lost' || thrown instanceof LeaseLost) return;
     if (signal.reason === 'shutdown' || thrown instanceof Interrupted) {
-      await queue.release(lease, { notBefore: now(), isAttempt: false });
+      await queue.release(lease, { notBefore: 0, isAttempt: false });
       return;
     }
     const reason = signal.reason === 'timeout' ? timeout() : thrown;

@@ -25,7 +25,7 @@ export interface HoldSource {
   /** The purse in use now: one that lay idle is forgotten and made again. */
   purse(owner: Owner): Purse;
   /** False when the lease may have ended without our knowing. */
-  mayExtend(): boolean;
+  mayExtend(): boolean | Promise<boolean>;
 }
 
 export class OpenHold implements Hold {
@@ -55,7 +55,7 @@ export class OpenHold implements Hold {
   }
 
   async extend(credits: number): Promise<boolean> {
-    if (this.settled || !this.#source.mayExtend()) return false;
+    if (this.settled || !(await this.#source.mayExtend())) return false;
     if (this.#key && (await this.#take(this.#key, credits)).kind !== 'taken') return false;
     const more = await this.#take(this.#wallet, credits);
     // The client may have left while we asked: what its hold had is given back already.

@@ -150,7 +150,7 @@ describe('whose process is dead', () => {
     ['a number that nobody has', folderOf(deadPid), 0, true],
     ['our own number: a predecessor had it', folderOf(process.pid), 0, true],
     ['a process that lives', folderOf(process.ppid), 0, false],
-    ['a living process’s number, silent for long: it was used again', folderOf(1), 400_000, true],
+    ['a process that lives, silent by a clock set ahead', folderOf(process.ppid), 400_000, false],
     ['another host, heard of lately', folderOf(deadPid, 'elsewhere'), 200_000, false],
     ['another host, silent for long', folderOf(deadPid, 'elsewhere'), 400_000, true],
     ['no journal of ours', 'lost+found', 400_000, false],
@@ -191,6 +191,11 @@ describe('a process that is found dead later', () => {
     expect(await looks(20, (look) => utimesSync(left, look + 2, look + 2))).toEqual(
       Array(20).fill(0),
     );
+  });
+
+  test('is also one whose number was given to a process that lives', async () => {
+    leave(folderOf(1), [request().ended]);
+    expect(await looks(6)).toEqual([0, 0, 0, 0, 0, 1]);
   });
 
   test('is never ourselves', async () => {

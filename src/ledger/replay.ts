@@ -122,12 +122,11 @@ function ifThere<Found>(read: () => Found, otherwise: Found): Found {
 
 /**
  * A number alone proves nothing: our own, met again, is a predecessor's (containers start
- * everything as process 1), and after a reboot any program may have it.
+ * everything as process 1), and after a reboot any program may have it. Nor does silence alone: a
+ * clock that was set ahead makes everybody silent. So who has a living number is watched first.
  */
 function isAlive({ host, pid }: JournalOwner, folder: string, now: number): boolean {
-  const touchedAt = ifThere(() => statSync(folder).mtimeMs, 0);
-  const isSilent = now - touchedAt >= silenceMs;
-  if (isSilent || host !== hostname()) return !isSilent;
+  if (host !== hostname()) return now - ifThere(() => statSync(folder).mtimeMs, 0) < silenceMs;
   if (pid === process.pid) return false;
   try {
     process.kill(pid, 0);

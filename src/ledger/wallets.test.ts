@@ -196,17 +196,35 @@ describe('without the store', () => {
   test('nobody uses a lease that may have ended', async () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(10));
+    isAway = true;
     now += 110_000;
     expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(empty);
     expect(await hold.extend(1)).toBe(false);
+    isAway = false;
     await wallets.renew();
     expect((await wallets.hold(callerOf(tenantId), exactly(1))).credits).toBe(1);
+  });
+
+  test('that did not answer the last renewal, nobody waits for another', async () => {
+    let renewals = 0;
+    const wallets = walletsWith({
+      renew: async () => {
+        renewals += 1;
+        throw new Error('away');
+      },
+    });
+    await wallets.renew().catch(() => undefined);
+    now += 110_000;
+    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(empty);
+    expect(renewals).toBe(1);
   });
 
   test('a lease that others were given is not used any more', async () => {
     const [sleeper, other] = [walletsWith(), walletsWith()];
     const hold = await sleeper.hold(callerOf(tenantId), exactly(100));
-    now += 121_000;
+    now += 61_000;
+    await other.renew();
+    now += 60_000;
     await other.renew();
     const taken = await other.hold(callerOf(tenantId), exactly(950));
     await sleeper.renew();
@@ -233,6 +251,50 @@ describe('without the store', () => {
     isLost = false;
     await wallets.renew();
     expect(await leased()).toBe(0);
+  });
+});
+
+describe('a clock that jumps ahead, or a machine that slept', () => {
+  const dayMs = 86_400_000;
+
+  test('refuses no request and ends no running one', async () => {
+    const wallets = walletsWith();
+    const hold = await wallets.hold(callerOf(tenantId), exactly(10));
+    now += dayMs;
+    expect(await hold.extend(5)).toBe(true);
+    now += dayMs;
+    const holding = [1, 2].map(() => wallets.hold(callerOf(tenantId), exactly(1)));
+    expect((await Promise.all(holding)).map(({ credits }) => credits)).toEqual([1, 1]);
+  });
+
+  test('takes nobody’s credits away before all had time to renew', async () => {
+    const [one, other, dead] = [walletsWith(), walletsWith(), walletsWith()];
+    const hold = await one.hold(callerOf(tenantId), exactly(600));
+    await dead.hold(callerOf(tenantId), exactly(300));
+    now += dayMs;
+    const all = () => other.hold(callerOf(tenantId), exactly(400));
+    expect(await refusal(all)).toContain('This account has 100 credits left');
+    now += 10_000;
+    await Promise.all([one.renew(), other.renew()]);
+    expect(await leased()).toBeGreaterThanOrEqual(900);
+    expect(await hold.settle(600)).toEqual({ wallet: 600, key: 0 });
+    for (let round = 0; round < 12; round += 1) {
+      now += 10_000;
+      await Promise.all([one.renew(), other.renew()]);
+    }
+    expect((await all()).credits).toBe(400);
+  });
+});
+
+describe('a request that arrives in one period and gets its turn in the next', () => {
+  test('counts in the limit of the one that the log says', async () => {
+    const wallets = walletsWith();
+    const limited = { ...callerOf(tenantId), limitCredits: 100, limitReset: 'daily' as const };
+    const arrivedAt = now;
+    now += 86_400_000;
+    const late = await wallets.hold(limited, exactly(80), arrivedAt);
+    expect(late.keyAccount).toEndWith(new Date(arrivedAt).toISOString().slice(0, 10));
+    expect((await wallets.hold(limited, exactly(80))).credits).toBe(80);
   });
 });
 

@@ -10,6 +10,8 @@ import { type Need, Purse, type Taken } from './purse.ts';
 const leaseMs = 120_000;
 const renewMs = 10_000;
 const leaseMarginMs = 10_000;
+/** After a jump of the clock everybody's lease looks ended: so many renewals they have for it. */
+const patientRenewals = 3;
 /** How often a process looks whether others starve on an account it has credits of. */
 const recallPollMs = 250;
 /** How long a starving process waits for others to answer: dead ones never will. */
@@ -44,6 +46,10 @@ export class Wallets {
   readonly #purses = new Map<string, KnownPurse>();
   #orders = 0;
   #leaseUntil: number;
+  #renewing: Promise<void> | undefined;
+  /** The store did not answer the last renewal. */
+  #isAway = false;
+  #patience = 0;
 
   constructor(
     store: LedgerStore,
@@ -65,16 +71,24 @@ export class Wallets {
     ];
   }
 
-  /** Sets credits aside, usually without leaving memory. Throws 402, or 503 without the store. */
-  hold(caller: Caller, order: HoldOrder): Hold | Promise<Hold> {
+  /**
+   * Sets credits aside, usually without leaving memory. Throws 402, or 503 without the store. A
+   * limit counts what arrives in its period, however late that gets here: so does the log.
+   */
+  hold(caller: Caller, order: HoldOrder, arrivedAt = this.#now()): Hold | Promise<Hold> {
     const now = this.#now();
-    if (this.#isStaleAt(now)) throw unavailable();
+    if (this.#isStaleAt(now)) return this.#holdLate(caller, order, arrivedAt);
     const wallet = walletOf(caller);
-    const key = keyOwner(caller, now);
+    const key = keyOwner(caller, arrivedAt);
     if (key) return this.#holdBoth(wallet, key, order);
     const taken = this.#purse(wallet, now).take(order.wanted, order.least);
     if (taken instanceof Promise) return taken.then((later) => this.#hold(wallet, later, order));
     return this.#hold(wallet, taken, order);
+  }
+
+  async #holdLate(caller: Caller, order: HoldOrder, arrivedAt: number): Promise<Hold> {
+    if (!(await this.#isRenewed())) throw unavailable();
+    return this.hold(caller, order, arrivedAt);
   }
 
   #hold(wallet: Owner, taken: Taken, order: HoldOrder): Hold {
@@ -96,7 +110,7 @@ export class Wallets {
 
   readonly #source = {
     purse: (owner: Owner): Purse => this.#known(owner, this.#now()).purse,
-    mayExtend: (): boolean => !this.#isStaleAt(this.#now()),
+    mayExtend: () => !this.#isStaleAt(this.#now()) || this.#isRenewed(),
   };
 
   /** Leased by this process and set aside for nobody: to a person, that is available. */
@@ -130,17 +144,30 @@ export class Wallets {
   }
 
   /** Keeps the leases alive; and, as the store answers, puts in order what it left in doubt. */
-  async renew(): Promise<void> {
-    const until = this.#now() + leaseMs;
+  renew(): Promise<void> {
+    this.#renewing ??= this.#renew().finally(() => {
+      this.#renewing = undefined;
+    });
+    return this.#renewing;
+  }
+
+  async #renew(): Promise<void> {
+    const now = this.#now();
+    const until = now + leaseMs;
     const before = [...this.#purses].map(([name, { purse }]) => ({ name, lease: purse.lease }));
-    const alive = await this.#store.renew(this.#processId, until);
+    const alive = await this.#store.renew(this.#processId, until).catch((thrown: unknown) => {
+      this.#isAway = true;
+      throw thrown;
+    });
+    this.#isAway = false;
+    this.#patience = this.#isStaleAt(now) ? patientRenewals : Math.max(0, this.#patience - 1);
     this.#leaseUntil = until;
     for (const { name, lease } of before) {
       const purse = this.#purses.get(name)?.purse;
       // A lease that began while we asked may be missing in the answer.
       if (purse && lease > 0 && purse.lease === lease && !alive.has(name)) purse.lose();
     }
-    await this.#store.expire(this.#now());
+    if (this.#patience === 0) await this.#store.expire(this.#now());
     for (const { purse } of [...this.#purses.values()]) await purse.endDoubt();
     await this.returnIdle();
   }
@@ -237,6 +264,13 @@ export class Wallets {
       purse.doubt(purse.lease);
       throw thrown;
     }
+  }
+
+  /** A lease that ended although the store answers: the clock jumped, or the machine slept. */
+  async #isRenewed(): Promise<boolean> {
+    if (this.#isAway) return false;
+    await this.renew().catch(() => undefined);
+    return !this.#isStaleAt(this.#now());
   }
 
   /** Without renewal, others may already have our lease; we stop before that, not after. */

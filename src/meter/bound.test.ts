@@ -32,6 +32,7 @@ function askOf(change: Partial<ChatAsk> = {}): ChatAsk {
     },
     parameters: [],
     inputBytes: 300,
+    cachesForHour: () => false,
     images: [],
     user: null,
     search: null,
@@ -77,6 +78,19 @@ describe('the bound of a request', () => {
     expect(boundOf(ask, [written], creditsPerUsd).wanted).toBe(250);
     const freeUntilWritten = offer('0', '0', { cache_write: '1' });
     expect(boundOf(ask, [freeUntilWritten], creditsPerUsd).wanted).toBe(100);
+  });
+
+  test('reckons with input kept for an hour only where that is asked for', () => {
+    const kept = offer('3', '0', { cache_write: '3.75', cache_write_1h: '6' });
+    const at = (cachesForHour: boolean, place = kept) =>
+      boundOf(
+        askOf({ outputTokensMax: 1, cachesForHour: () => cachesForHour }),
+        [place],
+        creditsPerUsd,
+      ).wanted;
+    expect([at(false), at(true), at(false)]).toEqual([375, 600, 375]);
+    expect(at(true, offer('3', '0', { cache_write: '3.75' }))).toBe(375);
+    expect(at(true, offer('3', '0', { cache_write: '3.75', cache_write_1h: '1' }))).toBe(375);
   });
 
   test('is rounded up, and nothing for what is free', () => {

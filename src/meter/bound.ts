@@ -180,30 +180,50 @@ function chatCost(
     outputTokens: outputTokens * ask.choices,
     reasoningTokens: 0,
   };
-  const cost = mostCostOf(usage, holdPrices(offer.prices), imageUnits(ask));
+  const prices = holdPrices(offer.prices, ask);
+  const cost = mostCostOf(usage, prices, imageUnits(ask));
   return chargeAt(offer, cost, creditsPerUsd);
 }
 
-/** Worked out once for each list: it lasts as long as the configuration, a request asks twice. */
-const knownHoldPrices = new WeakMap<PriceList, PriceList>();
-
-/** A list's prices before anybody knows how much of the input a cache will read or write. */
-function holdPrices(list: PriceList): PriceList {
-  const known = knownHoldPrices.get(list);
-  if (known) return known;
-  const longPrompts = list.longPrompts?.map(({ aboveTokens, prices }) => ({
-    aboveTokens,
-    prices: atDearestInput(prices),
-  }));
-  const prices = { ...atDearestInput(list), ...(longPrompts && { longPrompts }) };
-  knownHoldPrices.set(list, prices);
-  return prices;
+interface HoldPrices {
+  readonly usual: PriceList;
+  /** For requests that want something cached for an hour: only they pay what that costs. */
+  readonly forHour: PriceList;
 }
 
-function atDearestInput(prices: Prices): Prices {
-  const { prompt, cacheRead, cacheWrite } = prices;
-  const dearestCached = cacheRead > cacheWrite ? cacheRead : cacheWrite;
-  return { ...prices, prompt: prompt > dearestCached ? prompt : dearestCached };
+/** Worked out once for each list: it lasts as long as the configuration, a request asks twice. */
+const knownHoldPrices = new WeakMap<PriceList, HoldPrices>();
+
+/** A list's prices before anybody knows how much of the input a cache will read or write. */
+function holdPrices(list: PriceList, ask: ChatAsk): PriceList {
+  let known = knownHoldPrices.get(list);
+  if (!known) {
+    const usual = dearestInputs(list, false);
+    known = { usual, forHour: hasDearerHour(list) ? dearestInputs(list, true) : usual };
+    knownHoldPrices.set(list, known);
+  }
+  const { usual, forHour } = known;
+  return forHour === usual || !ask.cachesForHour() ? usual : forHour;
+}
+
+function hasDearerHour(list: PriceList): boolean {
+  const levels: readonly Prices[] = [list, ...(list.longPrompts ?? []).map(({ prices }) => prices)];
+  return levels.some(({ cacheWrite, cacheWrite1h }) => cacheWrite1h > cacheWrite);
+}
+
+function dearestInputs(list: PriceList, cachesForHour: boolean): PriceList {
+  const longPrompts = list.longPrompts?.map(({ aboveTokens, prices }) => ({
+    aboveTokens,
+    prices: atDearestInput(prices, cachesForHour),
+  }));
+  return { ...atDearestInput(list, cachesForHour), ...(longPrompts && { longPrompts }) };
+}
+
+function atDearestInput(prices: Prices, cachesForHour: boolean): Prices {
+  const { prompt, cacheRead, cacheWrite, cacheWrite1h } = prices;
+  const cached = cachesForHour ? [cacheRead, cacheWrite, cacheWrite1h] : [cacheRead, cacheWrite];
+  const dearest = cached.reduce((most, price) => (price > most ? price : most), prompt);
+  return { ...prices, prompt: dearest };
 }
 
 /** The most tokens that a text of so many bytes is reckoned with. */

@@ -50,6 +50,21 @@ describe('the charge', () => {
     expect(charge(usageOf(100_000, 50_000, 50_001))).toBe(545_183);
   });
 
+  test('goes by tokens kept for an hour too, at the price of their step', () => {
+    const hour = { cache_write_1h: '4' };
+    const charged = (tokens: number, more = {}) => {
+      const list = readPriceList({ ...base, ...hour, long_prompts: [{ ...step, ...more }] });
+      const usage = { ...usageOf(1, 0, 50_000), cacheWrite1hTokens: tokens };
+      return modelCharge(costOf(usage, list), creditsPerUsd);
+    };
+    // 1 × 2 + 50,000 × 2.5 + 149,999 × 4 + 120: a prompt of 200,000.
+    expect(charged(149_999)).toBe(725_118);
+    // 1 × 4 + 50,000 × 2.5 + 150,000 × 8 + 180
+    expect(charged(150_000, { cache_write_1h: '8' })).toBe(1_325_184);
+    // The step does not name it, so it stays.
+    expect(charged(150_000)).toBe(4 + 125_000 + 600_000 + 180);
+  });
+
   test('goes by the prompt alone, whatever the output', () => {
     const usage = { ...usageOf(200_000), outputTokens: 300_000 };
     expect(charge(usage)).toBe(400_000 + 3_600_000);

@@ -27,6 +27,19 @@ describe('a price', () => {
     expect(modelCharge(cost, 1_000_000)).toBe(3_400 * 3);
   });
 
+  test('of input kept for an hour is its own, or that of input kept at all', () => {
+    const charge = (tokens: object, more = {}) =>
+      modelCharge(
+        costOf({ ...noUsage, ...tokens }, readPrices({ ...perMillion, ...more })),
+        1_000_000,
+      );
+    const hour = { cache_write_1h: '6.00' };
+    expect(charge({ cacheWrite1hTokens: 1_000_000 }, hour)).toBe(6_000_000);
+    expect(charge({ cacheWrite1hTokens: 1_000_000 })).toBe(3_750_000);
+    // 1,000 × 3 + 2,000 × 0.3 + 400 × 3.75 + 500 × 6 + 100 × 15
+    expect(charge({ ...usage, cacheWrite1hTokens: 500 }, hour)).toBe(9_600);
+  });
+
   test('includes pictures and the request', () => {
     const cost = costOf(noUsage, readPrices({ image: '0.002', request: '0.0005' }), {
       inputImages: 3,

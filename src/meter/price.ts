@@ -60,6 +60,7 @@ function tokenCost(usage: Usage, prices: Prices): FemtoUsd {
     perMillion(prices.prompt, usage.inputTokens) +
     perMillion(prices.cacheRead, usage.cacheReadTokens) +
     perMillion(prices.cacheWrite, usage.cacheWriteTokens) +
+    perMillion(prices.cacheWrite1h, usage.cacheWrite1hTokens ?? 0) +
     perMillion(prices.completion, usage.outputTokens)
   );
 }

@@ -54,8 +54,9 @@ export class ChatErrand implements Errand {
 
   measure(facts: ReplyFacts, how: StreamEnd['how']): Measured {
     const units = imageUnits(this.ask);
-    const { usage, isEstimate = false, outputCharacters } = facts;
-    if (usage && !isEstimate && (how === 'complete' || usage.outputTokens > 0)) {
+    const { usage, isEstimate = false, outputCharacters, finishReason } = facts;
+    const isWhole = how === 'complete' || (how === 'left' && finishReason !== undefined);
+    if (usage && !isEstimate && (isWhole || usage.outputTokens > 0)) {
       return { usage, units, isEstimate, note: null };
     }
     const estimate = estimateUsage(textBytes(this.ask), outputCharacters);

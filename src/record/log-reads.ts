@@ -14,6 +14,7 @@ export interface LogFilter extends Period {
 export type LoggedRequest = Pick<
   RequestRecord,
   | 'requestId'
+  | 'keyId'
   | 'requestedModel'
   | 'provider'
   | 'status'

@@ -34,6 +34,7 @@ export function logObject(row: LogRow) {
     billing_note: row.note,
     latency_ms: row.durationMs,
     created_at: isoTime(row.createdAt),
+    api_key_id: row.keyId,
   };
 }
 

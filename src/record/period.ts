@@ -74,6 +74,10 @@ export function monthAround(time: number): Period {
   return { from: Date.UTC(year, month), until: Date.UTC(year, month + 1) };
 }
 
+export function daysOf({ from, until }: Period): DayRange {
+  return { first: dayOf(from), last: dayOf(until - 1) };
+}
+
 export function dayOf(time: number): number {
   return Math.floor(time / dayMs);
 }

@@ -22,8 +22,8 @@ interface Line {
 
 interface Rate {
   readonly price: keyof FlatTexts;
-  /** The price that counts where this one is not set. */
-  readonly instead?: keyof FlatTexts;
+  /** The prices that count where this one is not set, first to last. */
+  readonly instead?: readonly (keyof FlatTexts)[];
   readonly per: number;
   amount(usage: Usage, units: Units): number;
   cost(prices: Prices, amount: number): FemtoUsd;
@@ -40,17 +40,24 @@ const tokenRates: readonly Rate[] = [
   },
   {
     price: 'cache_read',
-    instead: 'prompt',
+    instead: ['prompt'],
     per: million,
     amount: (usage) => usage.cacheReadTokens,
     cost: (prices, tokens) => perMillion(prices.cacheRead, tokens),
   },
   {
     price: 'cache_write',
-    instead: 'prompt',
+    instead: ['prompt'],
     per: million,
     amount: (usage) => usage.cacheWriteTokens,
     cost: (prices, tokens) => perMillion(prices.cacheWrite, tokens),
+  },
+  {
+    price: 'cache_write_1h',
+    instead: ['cache_write', 'prompt'],
+    per: million,
+    amount: (usage) => usage.cacheWrite1hTokens ?? 0,
+    cost: (prices, tokens) => perMillion(prices.cacheWrite1h, tokens),
   },
   {
     price: 'completion',
@@ -116,8 +123,8 @@ export function linesOf(record: RequestRecord, creditsPerUsd: number): Line[] {
   if (list === null) return [];
   const lines = (rates: readonly Rate[], texts: FlatTexts, used: Usage): Line[] => {
     const prices = readPrices(texts);
-    return rates.flatMap(({ price, instead = price, per, amount, cost }) => {
-      const usd = texts[price] ?? texts[instead];
+    return rates.flatMap(({ price, instead = [], per, amount, cost }) => {
+      const usd = [price, ...instead].map((name) => texts[name]).find((text) => text !== undefined);
       const quantity = amount(used, units);
       if (usd === undefined || quantity === 0) return [];
       const credits = exactCredits(cost(prices, quantity), creditsPerUsd);

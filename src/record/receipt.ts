@@ -45,6 +45,7 @@ function tokensOf(usage: Usage) {
     input: usage.inputTokens,
     cache_read: usage.cacheReadTokens,
     cache_write: usage.cacheWriteTokens,
+    cache_write_1h: usage.cacheWrite1hTokens ?? 0,
     prompt: promptTokens(usage),
     completion: usage.outputTokens,
     reasoning: usage.reasoningTokens,

@@ -1,7 +1,7 @@
 import type { Model } from '../config/config.ts';
 import type { Credential } from '../core/byok.ts';
-import { nearest } from '../core/nearest.ts';
 import type { CallableModels, Catalogue, Offer } from './catalogue.ts';
+import { nearestModel } from './nearest-model.ts';
 
 /**
  * The catalogue as a tenant with accounts of its own may use it. Where it has a credential, its own
@@ -45,7 +45,7 @@ class OwnCatalogue implements CallableModels {
   }
 
   suggest(alias: string): string | undefined {
-    return nearest(
+    return nearestModel(
       alias,
       this.live().map((model) => model.id),
     );

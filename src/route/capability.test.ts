@@ -41,6 +41,7 @@ function ask(needs: Partial<ModelNeeds> = {}, images: ChatAsk['images'] = []): C
     needs: { ...nothing, ...needs },
     parameters: [],
     inputBytes: 10,
+    cachesForHour: () => false,
     images,
     user: null,
     search: null,

@@ -2,7 +2,7 @@ import type { Endpoint, Model, Provider } from '../config/config.ts';
 import type { SpeechTerms } from '../config/model-schema.ts';
 import type { DialectName, Quirks } from '../config/provider-schema.ts';
 import { type PriceList, readPriceList } from '../core/long-prompts.ts';
-import { nearest } from '../core/nearest.ts';
+import { nearestModel } from './nearest-model.ts';
 
 /** One way to get a model answered: a model at a provider, with everything an attempt needs. */
 export interface Offer {
@@ -94,7 +94,7 @@ export class Catalogue implements CallableModels {
   }
 
   suggest(alias: string): string | undefined {
-    return nearest(
+    return nearestModel(
       alias,
       this.live().map((model) => model.id),
     );

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test';
+import { afterEach, describe, expect, setSystemTime, test } from 'bun:test';
 import { Health } from './health.ts';
 
 const offer = { provider: { name: 'vendor' }, upstreamModel: 'model' };
@@ -13,6 +13,8 @@ function sick() {
   return { clock, health, fail };
 }
 
+afterEach(() => setSystemTime());
+
 describe('a circuit', () => {
   test('opens with the fifth failure in a row and not before', () => {
     const { health, fail } = sick();
@@ -21,6 +23,13 @@ describe('a circuit', () => {
     fail(1);
     expect([health.admits(offer), health.state(offer)]).toEqual([false, 'open']);
     expect(health.admits(sibling)).toBe(true);
+  });
+
+  test('waits its five seconds, whatever the clock of the machine is set to', () => {
+    const health = new Health();
+    for (let i = 0; i < 5; i++) health.failed(offer);
+    setSystemTime(Date.now() + 3_600_000);
+    expect(health.state(offer)).toBe('open');
   });
 
   test('is forgiven by any success in between', () => {

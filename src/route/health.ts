@@ -40,7 +40,8 @@ export class Health {
   #lastUsed = '';
   readonly #now: () => number;
 
-  constructor(now: () => number = Date.now) {
+  /** Waits are no matter of the calendar: a clock that is set back must not prolong them. */
+  constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
 

@@ -12,7 +12,10 @@ const columns = {
   traffic_mode: 'traffic_mode',
 } as const satisfies Record<Split, keyof UsageDailyTable>;
 
-const spend = sql`sum(model_charge + byok_platform_fee + managed_tool_fee + agent_runtime_fee)`;
+/** Everything charged, of however many rows. */
+export const spend = sql`sum(
+  model_charge + byok_platform_fee + managed_tool_fee + agent_runtime_fee
+)`;
 
 /** The daily sums by one of their properties; no more parts leave the database than are shown. */
 export class SqlAnalyticsSplit implements SplitReads {

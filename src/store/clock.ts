@@ -8,13 +8,20 @@ const setEveryMs = 5_000;
 /** An answer that took longer is too old to set a clock by. */
 const tripMsMax = 2_000;
 
+/** What time it was in the store, and on our own clocks at that moment. */
+interface Told {
+  readonly storeMs: number;
+  readonly wallMs: number;
+  readonly tickMs: number;
+}
+
 /**
  * The time by which processes agree when a lease is over. On Postgres it is the server's: a machine
  * whose clock is minutes ahead would take the leases of all others for ended, and spend them again.
  */
 export class StoreClock {
   readonly #database: Database;
-  #aheadMs = 0;
+  #told: Told | undefined;
 
   private constructor(database: Database) {
     this.#database = database;
@@ -26,7 +33,16 @@ export class StoreClock {
     return clock;
   }
 
-  readonly now = (): number => Date.now() + this.#aheadMs;
+  /**
+   * Since we were told by whichever of our own clocks has gone further: the one can be set back,
+   * and the other sleeps with the machine.
+   */
+  readonly now = (): number => {
+    if (!this.#told) return Date.now();
+    const { storeMs, wallMs, tickMs } = this.#told;
+    const sinceMs = Math.max(Date.now() - wallMs, performance.now() - tickMs);
+    return storeMs + Math.round(sinceMs);
+  };
 
   chores(): Chore[] {
     return [{ everyMs: setEveryMs, run: () => this.set() }];
@@ -43,7 +59,8 @@ export class StoreClock {
     const tripMs = performance.now() - askedAt;
     const [time] = rows;
     if (!time || tripMs > tripMsMax) return;
-    this.#aheadMs = time.ms + Math.round(tripMs / 2) - Date.now();
+    const storeMs = time.ms + Math.round(tripMs / 2);
+    this.#told = { storeMs, wallMs: Date.now(), tickMs: performance.now() };
   }
 }
 

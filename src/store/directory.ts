@@ -7,11 +7,13 @@ import type {
   Page,
   Tenant,
   TenantChange,
+  TenantPage,
 } from '../auth/directory.ts';
 import { walletName } from '../ledger/owner.ts';
 import type { Database, StoreTransaction } from './database.ts';
 import { keyOf, keyRow, keyUpdate, tenantOf, tenantRow, tenantUpdate } from './directory-rows.ts';
 import type { Schema } from './schema.ts';
+import { holds, rankOf } from './tenant-order.ts';
 
 const adminTokenSetting = 'admin_token_sha256';
 
@@ -71,14 +73,16 @@ export class SqlDirectory implements Directory {
     return row && tenantOf(row);
   }
 
-  async listTenants(page: Page): Promise<readonly Tenant[]> {
-    const rows = await this.#database.read
+  async listTenants({ search = '', order, limit, offset }: TenantPage): Promise<readonly Tenant[]> {
+    const { read, engine } = this.#database;
+    const rows = await read
       .selectFrom('tenants')
       .selectAll()
-      .orderBy('created_at')
+      .$if(search !== '', (query) => query.where(holds(search, engine)))
+      .orderBy(order ? rankOf(order, engine) : 'created_at', order?.isDescending ? 'desc' : 'asc')
       .orderBy('id')
-      .limit(page.limit)
-      .offset(page.offset)
+      .limit(limit)
+      .offset(offset)
       .execute();
     return rows.map(tenantOf);
   }

@@ -7,6 +7,7 @@ import type { RequestLogTable } from './schema.ts';
 export const shownColumns = [
   'id',
   'request_id',
+  'key_id',
   'requested_model',
   'provider',
   'status',
@@ -32,6 +33,7 @@ export function logRowOf(row: ShownRow): LogRow {
   return {
     id: row.id,
     requestId: idText(row.request_id),
+    keyId: row.key_id,
     requestedModel: row.requested_model,
     provider: row.provider,
     status: row.status,

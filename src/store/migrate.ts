@@ -80,19 +80,31 @@ async function isUnfinished(change: StoreTransaction, engine: Engine): Promise<b
 }
 
 async function currentNumber(change: StoreTransaction, engine: Engine): Promise<number> {
-  const { whole, tableEnd } = sqlWords[engine];
-  await sql
-    .raw(
-      `create table if not exists migrations (
-        number ${whole} primary key,
-        name text not null,
-        applied_at ${whole} not null
-      )${tableEnd}`,
-    )
-    .execute(change);
+  if (!(await isBegun(change, engine))) {
+    const { whole, tableEnd } = sqlWords[engine];
+    await sql
+      .raw(
+        `create table migrations (
+          number ${whole} primary key,
+          name text not null,
+          applied_at ${whole} not null
+        )${tableEnd}`,
+      )
+      .execute(change);
+  }
   const row = await change
     .selectFrom('migrations')
     .select((of) => of.fn.max('number').as('current'))
     .executeTakeFirst();
   return row?.current ?? 0;
+}
+
+/** Who may not make tables may serve on those that somebody else has made. */
+async function isBegun(change: StoreTransaction, engine: Engine): Promise<boolean> {
+  const look = {
+    sqlite: "select 1 from sqlite_schema where type = 'table' and name = 'migrations'",
+    postgres: "select 1 where to_regclass('migrations') is not null",
+  };
+  const { rows } = await sql.raw(look[engine]).execute(change);
+  return rows.length > 0;
 }

@@ -4,7 +4,7 @@ import type { ObjectStore } from '../jobs/objects.ts';
 import { FileObjects } from './objects-files.ts';
 import { readS3Place, type S3Credentials, S3Objects } from './objects-s3.ts';
 
-/** `file:<folder>` or `s3://bucket/prefix?endpoint=…&region=…`. */
+/** `file:<folder>` or `s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…`. */
 export function openObjects(
   address: string,
   credentials: S3Credentials & { readonly region: string | null },

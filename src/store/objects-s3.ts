@@ -10,6 +10,8 @@ export interface S3Place {
   /** Ends with a slash unless it is empty. */
   readonly prefix: string;
   readonly endpoint: string | null;
+  /** Where clients reach the same storage, if that is elsewhere: links lead there. */
+  readonly publicEndpoint: string | null;
   readonly region: string | null;
 }
 
@@ -30,15 +32,18 @@ const answerMs = 30_000;
 /** Browsers store what they are given instead of showing it. */
 const contentDisposition = 'attachment';
 
-/** `s3://bucket/prefix?endpoint=…&region=…` */
+const parameters = ['endpoint', 'public_endpoint', 'region'];
+
+/** `s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…` */
 export function readS3Place(address: string): S3Place {
   const url = URL.canParse(address) ? new URL(address) : undefined;
-  const unknown = [...(url?.searchParams.keys() ?? [])].find(
-    (name) => name !== 'endpoint' && name !== 'region',
-  );
+  const isKnown = [...(url?.searchParams.keys() ?? [])].every((name) => parameters.includes(name));
   const endpoint = url?.searchParams.get('endpoint') || null;
-  if (!url?.hostname || url.username || unknown !== undefined || !isEndpoint(endpoint)) {
-    const message = 'The objects address must be s3://bucket/prefix?endpoint=…&region=….';
+  const publicEndpoint = url?.searchParams.get('public_endpoint') || null;
+  const areEndpoints = isEndpoint(endpoint) && isEndpoint(publicEndpoint);
+  if (!url?.hostname || url.username || !isKnown || !areEndpoints) {
+    const message =
+      'The objects address must be s3://bucket/prefix?endpoint=…&public_endpoint=…&region=….';
     throw new GatewayError('service_unavailable', message);
   }
   const path = decodeURIComponent(url.pathname).replace(/^\/+|\/+$/g, '');
@@ -46,6 +51,7 @@ export function readS3Place(address: string): S3Place {
     bucket: url.hostname,
     prefix: path === '' ? '' : `${path}/`,
     endpoint,
+    publicEndpoint,
     region: url.searchParams.get('region') || null,
   };
 }
@@ -56,6 +62,8 @@ function isEndpoint(text: string | null): boolean {
 
 export class S3Objects implements ObjectStore {
   readonly #client: S3Client;
+  /** Never asked: it only signs. */
+  readonly #seenByClients: S3Client;
   readonly #prefix: string;
   readonly #answerMs: number;
 
@@ -68,14 +76,17 @@ export class S3Objects implements ObjectStore {
       throw new GatewayError('service_unavailable', message);
     }
     this.#prefix = place.prefix;
-    this.#client = new S3Client({
-      bucket: place.bucket,
-      accessKeyId: accessKeyId.reveal(),
-      secretAccessKey: secretAccessKey.reveal(),
-      ...(sessionToken === null ? {} : { sessionToken: sessionToken.reveal() }),
-      ...(place.endpoint === null ? {} : { endpoint: place.endpoint }),
-      ...(place.region === null ? {} : { region: place.region }),
-    });
+    const by = (endpoint: string | null) =>
+      new S3Client({
+        bucket: place.bucket,
+        accessKeyId: accessKeyId.reveal(),
+        secretAccessKey: secretAccessKey.reveal(),
+        ...(sessionToken === null ? {} : { sessionToken: sessionToken.reveal() }),
+        ...(endpoint === null ? {} : { endpoint }),
+        ...(place.region === null ? {} : { region: place.region }),
+      });
+    this.#client = by(place.endpoint);
+    this.#seenByClients = by(place.publicEndpoint ?? place.endpoint);
   }
 
   async put(key: string, chunks: Chunks): Promise<number> {
@@ -120,7 +131,7 @@ export class S3Objects implements ObjectStore {
 
   link(key: string, { now, expiresAt }: LinkWish): string {
     const expiresIn = Math.max(1, Math.floor((expiresAt - now) / 1000));
-    return this.#client.presign(this.#prefix + key, { expiresIn, contentDisposition });
+    return this.#seenByClients.presign(this.#prefix + key, { expiresIn, contentDisposition });
   }
 
   /** The client cannot break an upload off, only end it; so what came of it is removed. */
@@ -135,10 +146,22 @@ export class S3Objects implements ObjectStore {
     const timer = setTimeout(() => late.reject(new Silence(this.#answerMs)), this.#answerMs);
     try {
       return await Promise.race([asked, late.promise]);
+    } catch (thrown) {
+      throw isUnspoken(thrown) ? unreached(thrown) : thrown;
     } finally {
       clearTimeout(timer);
     }
   }
+}
+
+/** The client has one sentence for a port that is closed, an unknown name and a cut connection. */
+function isUnspoken(thrown: unknown): boolean {
+  return thrown instanceof Error && thrown.message === 'an unexpected error has occurred';
+}
+
+function unreached(cause: unknown): Error {
+  const code = failureCode(cause) ?? 'for no known reason';
+  return new Error(`The object storage cannot be reached (${code}).`, { cause });
 }
 
 class Silence extends Error {

@@ -22,18 +22,39 @@ export async function openWhenReachable(
   { onAway, stopped }: Waiting,
 ): Promise<Store | undefined> {
   if (url.startsWith('sqlite:')) return openStore(url);
-  const left = stopped.then(() => true);
+  const orStopped = stoppable(stopped);
   for (;;) {
     try {
       // Steps of the schema are never left in the middle: only the way to the server is.
-      if (await Promise.race([reach(url), left])) return undefined;
+      if (await orStopped(reach(url))) return undefined;
       return await openStore(url);
     } catch (thrown) {
       if (!mayCome(thrown)) throw thrown;
       onAway(thrown.message);
     }
-    if (await Promise.race([Bun.sleep(retryMs), left])) return undefined;
+    if (await orStopped(Bun.sleep(retryMs))) return undefined;
   }
+}
+
+/**
+ * Waits for one turn after the other, or for the stop: then true. A race with the stop itself would
+ * leave something behind at it in every turn, and a server may be away for days.
+ */
+function stoppable(stopped: Promise<void>): (turn: Promise<void>) => Promise<boolean> {
+  let isStopped = false;
+  let stop = () => {};
+  const onStop = () => {
+    isStopped = true;
+    stop();
+  };
+  stopped.then(onStop, onStop);
+  return (turn) => {
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+    stop = () => resolve(true);
+    turn.then(() => resolve(false), reject);
+    if (isStopped) stop();
+    return promise;
+  };
 }
 
 async function reach(url: string): Promise<void> {

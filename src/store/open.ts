@@ -13,6 +13,7 @@ import type { LogReads } from '../record/log-reads.ts';
 import type { RequestLog } from '../record/request-log.ts';
 import type { StatementReads } from '../record/statement.ts';
 import type { MonthReads } from '../record/statement-months.ts';
+import type { TenantSumReads } from '../record/tenant-sums.ts';
 import type { WalletReads } from '../record/wallet-totals.ts';
 import type { SkillBook } from '../tools/skills/skill.ts';
 import { SqlAnalytics } from './analytics.ts';
@@ -32,6 +33,7 @@ import { SqlSkills } from './skills.ts';
 import { fileFailure, openSqlite } from './sqlite.ts';
 import { SqlStatement } from './statement.ts';
 import { SqlStatementMonths } from './statement-months.ts';
+import { SqlTenantSums } from './tenant-sums.ts';
 
 /** An open, up-to-date database and everything that is kept in it. */
 export interface Store {
@@ -48,6 +50,7 @@ export interface Store {
   readonly statements: StatementReads;
   readonly statementMonths: MonthReads;
   readonly keySpending: KeySpending;
+  readonly tenantSums: TenantSumReads;
   readonly jobs: JobStore;
   readonly claims: ClaimStore;
 }
@@ -72,6 +75,7 @@ export async function openStore(url: string, mustExist = false): Promise<Store> 
     statements: new SqlStatement(database),
     statementMonths: new SqlStatementMonths(database),
     keySpending: new SqlKeySpending(database),
+    tenantSums: new SqlTenantSums(database),
     jobs: openJobs(database),
     claims: new SqlClaims(database),
   };
@@ -117,12 +121,7 @@ async function openFile(name: string, mustExist: boolean): Promise<Database> {
 async function openServer(url: string): Promise<Database> {
   // Most run on a file and need no driver in memory.
   const { openPostgres, withMigrationConnection } = await import('./postgres.ts');
-  const database = await openPostgres(url);
-  try {
-    await withMigrationConnection(url, (db) => migrate(db, 'postgres'));
-    return database;
-  } catch (thrown) {
-    await database.close();
-    throw thrown;
-  }
+  // One after the other: a role may be allowed a single connection.
+  await withMigrationConnection(url, (db) => migrate(db, 'postgres'));
+  return openPostgres(url);
 }

@@ -1,11 +1,33 @@
 import { strict as assert } from 'node:assert';
 import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
 import type pg from 'pg';
-import { waitingCallsMax } from './database.ts';
+import { failureCode, turnWaitMs, waitingCallsMax } from './database.ts';
 import { tooBusy } from './turns.ts';
 
-/** A pool with a bound on its queue, which drops connections that stopped answering. */
-export function watched(pool: pg.Pool): PostgresPool {
+/** A server that had no connection left for us is asked for another one no sooner. */
+const fullMs = 10_000;
+
+/**
+ * A pool with a bound on its queue, which drops connections that stopped answering, and makes do
+ * with those it has while the server has no more. `beginning` is what a transaction says first.
+ */
+export function watched(pool: pg.Pool, beginning: string): PostgresPool {
+  const { max } = pool.options;
+  let isFullUntil = 0;
+  const connect = async (): Promise<pg.PoolClient> => {
+    if (performance.now() >= isFullUntil) pool.options.max = max;
+    const until = performance.now() + turnWaitMs;
+    for (;;) {
+      try {
+        return await pool.connect();
+      } catch (thrown) {
+        const mayWait = isServerFull(thrown) && pool.totalCount > 0 && performance.now() < until;
+        if (!mayWait) throw thrown;
+        isFullUntil = performance.now() + fullMs;
+        pool.options.max = pool.totalCount;
+      }
+    }
+  };
   return {
     options: pool.options,
     end: () => pool.end(),
@@ -13,9 +35,14 @@ export function watched(pool: pg.Pool): PostgresPool {
       if (pool.waitingCount >= waitingCallsMax) {
         throw tooBusy(`${pool.waitingCount} calls are waiting already`);
       }
-      return new WatchedClient(await pool.connect());
+      return new WatchedClient(await connect(), beginning);
     },
   };
+}
+
+/** It, its database or our user has as many connections as are allowed. */
+function isServerFull(thrown: unknown): boolean {
+  return failureCode(thrown) === '53300';
 }
 
 /**
@@ -24,10 +51,12 @@ export function watched(pool: pg.Pool): PostgresPool {
  */
 class WatchedClient implements PostgresPoolClient {
   readonly #client: pg.PoolClient;
+  readonly #beginning: string;
   #silent: Error | undefined;
 
-  constructor(client: pg.PoolClient) {
+  constructor(client: pg.PoolClient, beginning: string) {
     this.#client = client;
+    this.#beginning = beginning;
   }
 
   query<Row>(sql: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<Row>>;
@@ -37,7 +66,7 @@ class WatchedClient implements PostgresPoolClient {
     parameters: readonly unknown[] = [],
   ): Promise<PostgresQueryResult<Row>> | PostgresCursor<Row> {
     assert(typeof sql === 'string', 'Cursors are not used: read pages instead.');
-    return this.#ask<Row>(sql, parameters);
+    return this.#ask<Row>(sql === 'begin' ? this.#beginning : sql, parameters);
   }
 
   release(destroy?: boolean): void {
@@ -51,7 +80,11 @@ class WatchedClient implements PostgresPoolClient {
       // Kysely and `pg` describe the same object with different words.
       return result as PostgresQueryResult<Row>;
     } catch (thrown) {
-      if (thrown instanceof Error && thrown.message === 'Query read timeout') {
+      // What only half began must not become somebody else's transaction either.
+      if (
+        thrown instanceof Error &&
+        (thrown.message === 'Query read timeout' || sql === this.#beginning)
+      ) {
         this.#silent = thrown;
       }
       throw thrown;

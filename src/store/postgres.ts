@@ -1,9 +1,11 @@
+import { strict as assert } from 'node:assert';
 import { Kysely, PostgresDialect, sql } from 'kysely';
 import pg from 'pg';
 import { GatewayError } from '../core/errors.ts';
 import { readBatch } from '../ledger/slip.ts';
 import { commitBatch } from './commit.ts';
-import { type Database, failureCode, turnWaitMs } from './database.ts';
+import { type Database, turnWaitMs } from './database.ts';
+import { type PostgresAddress, readAddress, refusal } from './postgres-address.ts';
 import { watched } from './postgres-client.ts';
 import type { Schema } from './schema.ts';
 
@@ -36,19 +38,36 @@ const idleTransactionMs = 15_000;
 
 const oldestServer = 150_000;
 
-/** Opens a pool and proves that a server answers. The password never appears in an error. */
+/**
+ * Opens a pool and proves that a server answers. A pooler in between may take no settings for a
+ * session: then statements outside of transactions are bounded by the client alone.
+ */
 export async function openPostgres(
   url: string,
   bounds: PostgresBounds = usualBounds,
 ): Promise<Database> {
-  const target = describe(url);
-  const pool = createPool(url, bounds);
-  const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool: watched(pool) }) });
+  const address = readAddress(url);
+  try {
+    return await open(address, bounds, { statement_timeout: bounds.statementTimeoutMs });
+  } catch (thrown) {
+    if (!isRefusedSetting(thrown)) throw thrown;
+    return open(address, bounds, {});
+  }
+}
+
+async function open(
+  { url, target }: PostgresAddress,
+  bounds: PostgresBounds,
+  settings: pg.PoolConfig,
+): Promise<Database> {
+  const pool = createPool(url, bounds, settings);
+  const dialect = new PostgresDialect({ pool: watched(pool, beginning(bounds)) });
+  const db = new Kysely<Schema>({ dialect });
   try {
     await requireServer(db, target);
   } catch (thrown) {
     await pool.end();
-    throw thrown instanceof GatewayError ? thrown : unreachable(target, thrown);
+    throw thrown instanceof GatewayError ? thrown : refusal(target, 'cannot be reached', thrown);
   }
   return {
     engine: 'postgres',
@@ -65,28 +84,45 @@ export async function openPostgres(
   };
 }
 
+function isRefusedSetting(thrown: unknown): boolean {
+  const cause = thrown instanceof GatewayError ? thrown.cause : undefined;
+  return cause instanceof Error && cause.message.startsWith('unsupported startup parameter');
+}
+
 /** A connection of its own for schema steps, which may take far longer than any other statement. */
 export async function withMigrationConnection<T>(
   url: string,
   work: (db: Kysely<Schema>) => Promise<T>,
 ): Promise<T> {
-  const pool = createPool(url, migrationBounds);
+  const database = await openPostgres(url, migrationBounds);
   try {
-    return await work(new Kysely<Schema>({ dialect: new PostgresDialect({ pool }) }));
+    return await work(database.write);
+  } catch (thrown) {
+    if (thrown instanceof GatewayError) throw thrown;
+    throw refusal(readAddress(url).target, 'could not be given its tables', thrown);
   } finally {
-    await pool.end();
+    await database.close();
   }
 }
 
-function createPool(url: string, bounds: PostgresBounds): pg.Pool {
+/**
+ * Whatever the server, the database or the role have set: how our transactions see each other, and
+ * how long they may take. Said by each of them, which holds behind a pooler too.
+ */
+function beginning({ statementTimeoutMs }: PostgresBounds): string {
+  return `begin isolation level read committed; set local lock_timeout = 0;
+    set local statement_timeout = ${statementTimeoutMs};
+    set local idle_in_transaction_session_timeout = ${idleTransactionMs}`;
+}
+
+function createPool(url: string, bounds: PostgresBounds, settings: pg.PoolConfig): pg.Pool {
   const pool = new pg.Pool({
+    ...settings,
     connectionString: url,
     application_name: 'tollgate',
     max: bounds.connectionsMax,
     connectionTimeoutMillis: turnWaitMs,
-    statement_timeout: bounds.statementTimeoutMs,
     query_timeout: bounds.answerTimeoutMs,
-    idle_in_transaction_session_timeout: idleTransactionMs,
     keepAlive: true,
     types: exactNumbers(),
   });
@@ -116,58 +152,63 @@ function wholeNumber(text: string): number {
   throw new Error('A stored number is too large to be read exactly.');
 }
 
+/** What no statement could show later than now: whether this server can keep books at all. */
 async function requireServer(db: Kysely<Schema>, target: string): Promise<void> {
-  const { rows } = await sql<{ version: string; commit: string }>`
-    select current_setting('server_version_num') as version,
-      current_setting('synchronous_commit') as commit
-  `.execute(db);
-  const refuse = (why: string) => {
-    throw new GatewayError('service_unavailable', `Postgres at ${target} ${why}.`);
+  const { version, commit, encoding, only_reads } = await settingsOf(db, target);
+  const refuse = (why: string, cause?: Error) => {
+    const message = `Postgres at ${target} ${why}.`;
+    throw new GatewayError('service_unavailable', message, cause ? { cause } : {});
   };
-  if (!(Number(rows[0]?.version) >= oldestServer)) {
+  if (!(Number(version) >= oldestServer)) {
     refuse(`is too old: Tollgate needs version ${oldestServer / 10_000} or newer`);
   }
   // The journal lets go of what was committed, so a commit has to last.
-  if (rows[0]?.commit === 'off') {
+  if (commit === 'off') {
     refuse('has synchronous_commit off, so a crash would lose charges: turn it on');
   }
-}
-
-/** `host:port/database`, as the driver itself understands the address. */
-function describe(url: string): string {
-  try {
-    const { host, port, database } = new pg.Client({ connectionString: url });
-    return `${host}:${port}/${database ?? ''}`;
-  } catch {
-    // The driver's own message repeats the address, password and all.
-    throw new GatewayError(
-      'service_unavailable',
-      'The database address is not a valid postgres:// URL.',
-    );
+  if (!wholeEncodings.has(encoding)) {
+    refuse(`keeps this database in ${encoding}: Tollgate needs one with the encoding UTF8`);
+  }
+  // A replica may be promoted soon, so that this is worth waiting for.
+  if (only_reads === 'on') {
+    refuse('only reads: it is a replica, or default_transaction_read_only is on', new ReadsOnly());
   }
 }
 
-const reasons: Record<string, string> = {
-  ECONNREFUSED: 'connection refused',
-  ECONNRESET: 'the connection was cut',
-  ENOTFOUND: 'the host name is unknown',
-  EAI_AGAIN: 'the host name cannot be looked up',
-  ENOENT: 'there is no such socket',
-  ETIMEDOUT: 'no answer',
-  EHOSTUNREACH: 'the host cannot be reached',
-  '28P01': 'user or password refused',
-  '28000': 'the login was refused',
-  '3D000': 'the database does not exist',
-  '53300': 'it has too many connections already',
-  '57P03': 'it is starting up or shutting down',
-};
+/** As the server itself would say it at the first change. */
+class ReadsOnly extends Error {
+  readonly code = '25006';
+}
 
-function unreachable(target: string, thrown: unknown): GatewayError {
-  const message = thrown instanceof Error ? thrown.message : String(thrown);
-  const reason = reasons[failureCode(thrown) ?? ''] ?? message;
-  return new GatewayError(
-    'service_unavailable',
-    `Postgres at ${target} cannot be reached: ${reason}.`,
-    { cause: thrown },
-  );
+/** Those that take every character: the second knows none and keeps bytes. */
+const wholeEncodings: ReadonlySet<string> = new Set(['UTF8', 'SQL_ASCII']);
+
+interface ServerSettings {
+  readonly version: string;
+  readonly commit: string;
+  readonly encoding: string;
+  readonly only_reads: string;
+}
+
+/** Asked in a transaction: whoever does not have them cannot book anything. */
+async function settingsOf(db: Kysely<Schema>, target: string): Promise<ServerSettings> {
+  const ask = sql<ServerSettings>`
+    select current_setting('server_version_num') as version,
+      current_setting('synchronous_commit') as commit,
+      current_setting('server_encoding') as encoding,
+      current_setting('transaction_read_only') as only_reads
+  `;
+  try {
+    const { rows } = await db.transaction().execute((change) => ask.execute(change));
+    const [settings] = rows;
+    assert(settings, 'A select without a table gives one row.');
+    return settings;
+  } catch (thrown) {
+    if (!(thrown instanceof Error && /statement pooling mode/.test(thrown.message))) throw thrown;
+    throw new GatewayError(
+      'service_unavailable',
+      `Postgres at ${target} is behind a pooler in statement mode, which has no transactions: ` +
+        'use its transaction or session mode.',
+    );
+  }
 }

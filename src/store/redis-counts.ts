@@ -72,11 +72,11 @@ export class RedisCounts implements SharedCounts {
 }
 
 function rateName(tenantId: string, keyId: string): string {
-  return `tollgate:{${tenantId}}:rate:${keyId}`;
+  return `{${tenantId}}:rate:${keyId}`;
 }
 
 function placesName(tenantId: string): string {
-  return `tollgate:{${tenantId}}:running`;
+  return `{${tenantId}}:running`;
 }
 
 /** Whoever answers something else is not to be counted with. */

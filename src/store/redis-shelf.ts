@@ -3,7 +3,7 @@ import { isObject, parseJson } from '../core/json.ts';
 import type { Recording } from '../core/recording.ts';
 import type { Redis } from './redis.ts';
 
-const prefix = 'tollgate:answer:';
+const prefix = 'answer:';
 
 /** Recordings that all processes share. Without Redis nothing is found and nothing is kept. */
 export class RedisShelf implements Shelf {

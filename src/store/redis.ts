@@ -1,8 +1,19 @@
 import { RedisClient } from 'bun';
 import { redisCommandMs, redisRetryMs, redisRetryMsMax } from '../core/bounds.ts';
+import { failureCode } from './database.ts';
 
 /** Failures in a row after which Redis counts as away: one slow command is not an outage. */
 const failuresToLeave = 3;
+
+/** The server itself takes nothing from anybody, so that asking again tells nothing new. */
+const refusesAll = /\b(?:OOM|READONLY|MISCONF|NOAUTH|LOADING|MASTERDOWN)\b/;
+
+/** The least that counting needs, tried before a server is trusted; under a name of its own. */
+const trial = `
+redis.call('TIME')
+redis.call('HSET', KEYS[1], 'trial', 1)
+return redis.call('PEXPIRE', KEYS[1], 1000)
+`;
 
 /** Who leaves again sooner than this after a return waits longer before the next one. */
 const steadyMs = 5_000;
@@ -24,6 +35,8 @@ export interface RedisWatcher {
 export class Redis {
   readonly #url: string;
   readonly #watcher: RedisWatcher;
+  /** Before every name: others may have theirs on the same server. */
+  readonly #prefix: string;
   readonly #scripts: readonly Script[];
   readonly #patience = new Patience();
   /** Set while it is up. */
@@ -34,7 +47,13 @@ export class Redis {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #closed = false;
 
-  private constructor(url: string, watcher: RedisWatcher, scripts: readonly Script[]) {
+  private constructor(
+    url: string,
+    watcher: RedisWatcher,
+    scripts: readonly Script[],
+    deployment: string,
+  ) {
+    this.#prefix = `tollgate:${deployment}:`;
     this.#url = url;
     this.#watcher = watcher;
     this.#scripts = scripts;
@@ -44,9 +63,10 @@ export class Redis {
   static async open(
     url: string,
     watcher: RedisWatcher,
-    scripts: readonly Script[] = [],
+    scripts: readonly Script[],
+    deployment: string,
   ): Promise<Redis> {
-    const redis = new Redis(url, watcher, scripts);
+    const redis = new Redis(url, watcher, scripts, deployment);
     const problem = await redis.#connect();
     if (problem !== undefined) redis.#leave(problem);
     return redis;
@@ -58,7 +78,8 @@ export class Redis {
 
   /** Runs a script by its hash; a server that does not know it yet gets the text. */
   run(script: Script, keys: readonly string[], args: readonly (string | number)[]) {
-    const words = [script.hash, String(keys.length), ...keys];
+    const words = [script.hash, String(keys.length)];
+    for (const key of keys) words.push(this.#prefix + key);
     for (const arg of args) words.push(String(arg));
     return this.#ask<unknown>((client) =>
       client.send('EVALSHA', words).catch((thrown) => {
@@ -70,15 +91,16 @@ export class Redis {
 
   /** `null`: there is no such key. */
   get(key: string): Promise<Uint8Array | null | undefined> {
-    return this.#ask((client) => client.getBuffer(key));
+    return this.#ask((client) => client.getBuffer(this.#prefix + key));
   }
 
   set(key: string, bytes: Uint8Array, ttlMs: number): Promise<'OK' | undefined> {
-    return this.#ask((client) => client.set(key, bytes, 'PX', Math.max(1, Math.round(ttlMs))));
+    const name = this.#prefix + key;
+    return this.#ask((client) => client.set(name, bytes, 'PX', Math.max(1, Math.round(ttlMs))));
   }
 
   delete(key: string): Promise<number | undefined> {
-    return this.#ask((client) => client.del(key));
+    return this.#ask((client) => client.del(this.#prefix + key));
   }
 
   close(): void {
@@ -98,12 +120,16 @@ export class Redis {
       },
       (thrown) => {
         // The many that were on their way when the connection went must not count against the next.
-        if (client === this.#client && ++this.#failures >= failuresToLeave) {
-          this.#leave(messageOf(thrown));
-        }
+        if (client === this.#client) this.#count(messageOf(thrown));
         return undefined;
       },
     );
+  }
+
+  /** A full server still reads: what succeeds in between must not hide what it refuses. */
+  #count(failure: string): void {
+    this.#failures += 1;
+    if (this.#failures >= failuresToLeave || refusesAll.test(failure)) this.#leave(failure);
   }
 
   #leave(reason: string): void {
@@ -141,6 +167,7 @@ export class Redis {
       // One that is not known yet takes two trips, and what was sent behind it overtakes it.
       const loads = this.#scripts.map(({ text }) => client.send('SCRIPT', ['LOAD', text]));
       await this.#patience.within(Promise.allSettled(loads));
+      await this.#patience.within(client.send('EVAL', [trial, '1', `${this.#prefix}trial`]));
     } catch (thrown) {
       client.close();
       return messageOf(thrown);
@@ -220,6 +247,12 @@ class Patience {
   }
 }
 
+/** The client says the same of a wrong password, of TLS that fails and of a port that is closed. */
+const closed =
+  'The connection was closed: the address, its password or its TLS (rediss://) may be wrong.';
+
 function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
+  if (failureCode(thrown) === 'ERR_REDIS_CONNECTION_CLOSED') return closed;
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return message.replace(/ script: \w+, on @user_script:\d+\.$/, '');
 }

@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert';
 import type { Insertable, Selectable } from 'kysely';
-import type { Units } from '../core/usage.ts';
+import { type Units, type Usage, writtenTokens } from '../core/usage.ts';
 import type { Settlement } from '../ledger/ledger-store.ts';
 import type { RequestRecord } from '../record/request-record.ts';
 import type { RequestLogTable } from './schema.ts';
@@ -17,6 +17,8 @@ interface Details extends Pick<RequestRecord, 'operation' | 'model' | 'prices' |
   readonly user?: string;
   readonly skills?: readonly string[];
   readonly units?: Units;
+  /** The part of `cache_write_tokens` that was to be kept for an hour. */
+  readonly cacheWrite1hTokens?: number;
   readonly estimated?: true;
   readonly streamed?: true;
   readonly cancelled?: true;
@@ -35,7 +37,7 @@ export function rowOf({ record, writtenOff }: Settlement, entryId: number | null
     traffic_mode: record.trafficMode,
     input_tokens: usage.inputTokens,
     cache_read_tokens: usage.cacheReadTokens,
-    cache_write_tokens: usage.cacheWriteTokens,
+    cache_write_tokens: writtenTokens(usage),
     output_tokens: usage.outputTokens,
     reasoning_tokens: usage.reasoningTokens,
     model_charge: charges.modelCharge,
@@ -66,6 +68,7 @@ function writeDetails(record: RequestRecord): string {
     user: record.endUser ?? undefined,
     skills: record.skills.length > 0 ? record.skills : undefined,
     units: record.units,
+    cacheWrite1hTokens: record.usage.cacheWrite1hTokens,
     estimated: record.usageEstimated || undefined,
     streamed: record.streamed || undefined,
     cancelled: record.cancelled || undefined,
@@ -106,6 +109,7 @@ export function detailsOf({ details }: Pick<RequestLogTable, 'details'>): Detail
 
 export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
   const details = detailsOf(row);
+  const { usage, charges } = amountsOf(row);
   return {
     requestId: idText(row.request_id),
     tenantId: row.tenant_id,
@@ -117,7 +121,8 @@ export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
     status: row.status,
     error: details.error ?? null,
     trafficMode: row.traffic_mode,
-    ...amountsOf(row),
+    usage: inParts(usage, details),
+    charges,
     ...(details.units ? { units: details.units } : {}),
     usageEstimated: details.estimated === true,
     prices: details.prices,
@@ -134,6 +139,13 @@ export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
     attempts: details.attempts,
     createdAt: row.created_at,
   };
+}
+
+/** The column has all that was written to a cache, for however long. */
+function inParts(usage: Usage, { cacheWrite1hTokens }: Details): Usage {
+  if (!cacheWrite1hTokens) return usage;
+  const cacheWriteTokens = usage.cacheWriteTokens - cacheWrite1hTokens;
+  return { ...usage, cacheWriteTokens, cacheWrite1hTokens };
 }
 
 type Amounts = Pick<

@@ -1,4 +1,5 @@
 import { requestLinesMax } from '../core/bounds.ts';
+import { writtenTokens } from '../core/usage.ts';
 import { creditsOf, type EndedRequest } from './ended-request.ts';
 import type { Family } from './exposition.ts';
 import { counter } from './gauges.ts';
@@ -116,7 +117,7 @@ function lineOf(request: EndedRequest): string {
     attempts: request.attempts.length,
     input_tokens: usage.inputTokens,
     cache_read_tokens: usage.cacheReadTokens,
-    cache_write_tokens: usage.cacheWriteTokens,
+    cache_write_tokens: writtenTokens(usage),
     output_tokens: usage.outputTokens,
     reasoning_tokens: usage.reasoningTokens,
     usage_estimated: request.usageEstimated,

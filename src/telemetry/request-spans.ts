@@ -1,4 +1,4 @@
-import { promptTokens } from '../core/usage.ts';
+import { promptTokens, writtenTokens } from '../core/usage.ts';
 import { creditsOf, type EndedAttempt, type EndedRequest } from './ended-request.ts';
 import type { Span } from './otlp.ts';
 
@@ -43,7 +43,7 @@ function requestSpan(trace: RequestTrace, request: EndedRequest, endMs: number):
       'gen_ai.usage.input_tokens': promptTokens(usage),
       'gen_ai.usage.output_tokens': usage.outputTokens,
       'gen_ai.usage.cache_read.input_tokens': usage.cacheReadTokens,
-      'gen_ai.usage.cache_creation.input_tokens': usage.cacheWriteTokens,
+      'gen_ai.usage.cache_creation.input_tokens': writtenTokens(usage),
       'error.type': request.error,
       'tollgate.request_id': request.requestId,
       'tollgate.tenant': request.tenantId,

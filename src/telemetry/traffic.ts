@@ -1,5 +1,5 @@
 import { metricSeriesMax } from '../core/bounds.ts';
-import { promptTokens } from '../core/usage.ts';
+import { promptTokens, writtenTokens } from '../core/usage.ts';
 import { type EndedRequest, firstWordsMs } from './ended-request.ts';
 import type { Family } from './exposition.ts';
 import { durationBounds, firstTokenBounds, Histogram, tokenBounds } from './histogram.ts';
@@ -50,7 +50,7 @@ export class Series {
     this.outputTokens.observe(usage.outputTokens);
     tokens.input += usage.inputTokens;
     tokens.cache_read += usage.cacheReadTokens;
-    tokens.cache_write += usage.cacheWriteTokens;
+    tokens.cache_write += writtenTokens(usage);
     tokens.output += usage.outputTokens;
     tokens.reasoning += usage.reasoningTokens;
     if (request.usageEstimated) this.estimated += 1;

@@ -115,10 +115,10 @@ export function isOurs(thrown: unknown): boolean {
 
 /** A whole answer of a known, bounded length: the runtime reads it faster than we could. */
 function isShortReply(response: Response, order: AttemptOrder): boolean {
-  const { headers, status } = response;
+  const { headers, ok } = response;
   const length = headers.get('content-length');
   return (
-    status === 200 &&
+    ok &&
     !order.stream &&
     length !== null &&
     Number(length) <= replyBytesMax &&
@@ -127,9 +127,11 @@ function isShortReply(response: Response, order: AttemptOrder): boolean {
   );
 }
 
+/** Some servers name a character set here, which packs nothing. */
+const packed = /\b(?:gzip|deflate|compress|br|zstd)\b/i;
+
 export function isPlain({ headers }: Response): boolean {
-  const encoding = headers.get('content-encoding') || 'identity';
-  return encoding.toLowerCase() === 'identity';
+  return !packed.test(headers.get('content-encoding') ?? '');
 }
 
 /** HTTP does not care how types are capitalised, and not every server writes them small. */
@@ -148,7 +150,8 @@ async function readResponse(
   line: Line,
   order: AttemptOrder,
 ): Promise<AttemptResult> {
-  if (response.status !== 200) {
+  // Servers that call every answer to a POST created (201) have answered all the same.
+  if (!response.ok) {
     // The status alone still tells a rate limit from a bad request.
     const text = (isPlain(response) && (await readAll(source, errorBytesMax))) || '';
     return { kind: 'failed', failure: readFailure(response.status, text, response.headers) };
@@ -165,8 +168,15 @@ async function readResponse(
   if (rest === undefined)
     return failed(line, malformed('The provider sent an answer that is too long.'));
   const text = head + rest;
-  if (order.stream || isStream) return unexpectedForm(text, response, order);
-  return replyOf(text, order);
+  if (!order.stream && !isStream) return replyOf(text, order);
+  const { crossing, identity, tape } = order;
+  const streamed = order.stream ? crossing.streamReply(text, identity) : undefined;
+  if (!streamed || 'kind' in streamed) {
+    return unexpectedForm(streamed ?? crossing.readReply(text, identity), response);
+  }
+  tape?.hearsWhole();
+  const reader = new EventStreamReader();
+  return { kind: 'stream', ...streamed, reader, source, line, ended: true };
 }
 
 /** How a stream of events begins, whatever type its server gives it. */
@@ -227,9 +237,8 @@ function hasWords({ started, finished, facts }: StreamRelay): boolean {
   return started && (finished || facts.outputCharacters > 0);
 }
 
-/** JSON where a stream was asked for, or the other way round: at best an error in disguise. */
-function unexpectedForm(text: string, response: Response, order: AttemptOrder): AttemptResult {
-  const reply = order.crossing.readReply(text, order.identity);
+/** An answer in a form that was not asked for and will not do: at best an error in disguise. */
+function unexpectedForm(reply: ReplyRelay | UpstreamFailure, response: Response): AttemptResult {
   if ('kind' in reply && reply.kind !== 'malformed') return { kind: 'failed', failure: reply };
   const type = response.headers.get('content-type')?.split(';')[0] ?? 'no content type';
   const failure = malformed(`The provider answered with ${type}, which was not asked for.`);

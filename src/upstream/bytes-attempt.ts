@@ -77,9 +77,9 @@ async function open(
   question: BytesQuestion,
   peer: Peer,
 ): Promise<OpenBytes | { readonly kind: 'failed'; readonly failure: UpstreamFailure }> {
-  const { status, headers, body } = response;
+  const { ok, status, headers, body } = response;
   const failed = (failure: UpstreamFailure) => ({ kind: 'failed', failure }) as const;
-  if (status !== 200) {
+  if (!ok) {
     const text = isPlain(response) ? await textOf(response, peer) : '';
     return failed(readFailure(status, text, headers));
   }

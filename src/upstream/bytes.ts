@@ -1,7 +1,7 @@
 import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
 import type { ReplyClosing, ReplyFacts } from '../dialects/dialect.ts';
 import type { Line } from './line.ts';
-import type { StreamEnd } from './relay.ts';
+import type { Settle, StreamEnd } from './relay.ts';
 
 /** An answer of bytes whose first ones are in hand; from here on there is no other attempt. */
 export interface OpenBytes {
@@ -22,12 +22,12 @@ export interface OpenBytes {
  */
 export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
   readonly #bytes: OpenBytes;
-  readonly #settle: (end: StreamEnd) => Promise<ReplyClosing>;
+  readonly #settle: Settle;
   #held: Uint8Array | undefined;
   #broken: GatewayError | undefined;
   #settled: Promise<ReplyClosing | GatewayError> | undefined;
 
-  constructor(bytes: OpenBytes, settle: (end: StreamEnd) => Promise<ReplyClosing>) {
+  constructor(bytes: OpenBytes, settle: Settle) {
     this.#bytes = bytes;
     this.#settle = settle;
     this.#held = bytes.first;
@@ -93,7 +93,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
   }
 
   #end(end: StreamEnd): Promise<ReplyClosing | GatewayError> {
-    this.#settled ??= this.#settle(end).catch(asGatewayError);
+    this.#settled ??= this.#settle(end, this.#bytes.facts).catch(asGatewayError);
     return this.#settled;
   }
 }

@@ -72,6 +72,34 @@ describe('the door to providers', () => {
   });
 });
 
+test('a proxy of the environment is asked about other machines only', async () => {
+  const asked: string[] = [];
+  const proxy = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch({ url }) {
+      asked.push(url);
+      return new Response('diverted');
+    },
+  });
+  process.env.HTTP_PROXY = `http://127.0.0.1:${proxy.port}`;
+  try {
+    const hosts = ['127.0.0.1', 'localhost', 'LocalHost'];
+    for (const host of hosts) {
+      expect((await sentTo(provider({ baseUrl: `http://${host}:${server.port}/v1` })))?.url).toBe(
+        '/v1/chat/completions',
+      );
+    }
+    expect(asked).toEqual([]);
+    const there = await send(provider({ baseUrl: 'http://models.test/v1' }), request, never);
+    expect(await there.text()).toBe('diverted');
+    expect(asked).toEqual(['http://models.test/v1/chat/completions']);
+  } finally {
+    delete process.env.HTTP_PROXY;
+    await proxy.stop(true);
+  }
+});
+
 test('a broken connection is told without the host it broke to', () => {
   const thrown = Object.assign(new Error('connect ECONNREFUSED 10.0.0.7:443'), {
     code: 'ECONNREFUSED',

@@ -2,6 +2,7 @@ import type { Provider } from '../config/config.ts';
 import type { DialectName } from '../config/provider-schema.ts';
 import { GatewayError, shuttingDown } from '../core/errors.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
+import { type Connections, connectionsTo } from './connections.ts';
 import { callPinned, codeOf } from './pinned-call.ts';
 import { type CheckAddress, RefusedAddress, targetOf } from './user-address.ts';
 
@@ -17,8 +18,9 @@ export function send(
   check?: CheckAddress,
 ): Promise<Response> {
   const url = provider.baseUrl + request.path;
-  const call = callOf(request, preparedFor(provider), signal);
-  return check ? sendChecked(url, call, check) : fetch(url, call);
+  const prepared = preparedFor(provider);
+  const call = callOf(request, prepared, signal);
+  return check ? sendChecked(url, call, check) : prepared.connections.post(url, call);
 }
 
 function callOf(request: UpstreamRequest, prepared: Prepared, signal: AbortSignal): Call {
@@ -46,6 +48,7 @@ interface Call extends BunFetchRequestInit {
 interface Prepared {
   readonly headers: Readonly<Record<string, string>>;
   readonly options: BunFetchRequestInit;
+  readonly connections: Connections;
 }
 
 const prepared = new WeakMap<Provider, Prepared>();
@@ -64,6 +67,7 @@ function preparedFor(provider: Provider): Prepared {
       ...(provider.apiKey ? authorise[provider.dialect](provider.apiKey.reveal()) : {}),
     },
     options: optionsFor(provider.baseUrl),
+    connections: connectionsTo(provider.baseUrl),
   };
   prepared.set(provider, fresh);
   return fresh;
@@ -104,7 +108,7 @@ const authorise: Readonly<Record<DialectName, Authorise>> = {
 
 /** A proxy set in the environment is for the world outside, not for this machine. */
 function isLoopback(url: string): boolean {
-  return /^https?:\/\/(127\.|localhost[:/]|\[::1\])/.test(url);
+  return /^https?:\/\/(127\.|localhost[:/]|\[::1\])/i.test(url);
 }
 
 /** This process or this machine has no place for another connection. */

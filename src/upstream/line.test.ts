@@ -55,6 +55,27 @@ describe('a line', () => {
     late.hangUp();
   });
 
+  test('outlives its client for as long as its heir has a use for it', async () => {
+    const heir = { lingerMs: 100 };
+    const client = new AbortController();
+    const line = new Line(new Watch(), client.signal);
+    line.expectWithin(60_000);
+    line.leaveTo(heir);
+    client.abort();
+    expect(line.signal.aborted).toBe(false);
+    await aborted(line.signal);
+    expect(line.clientLeft).toBe(true);
+  });
+
+  test('hangs up at once on behalf of an heir that needs nothing', () => {
+    const client = new AbortController();
+    const line = new Line(new Watch(), client.signal);
+    line.leaveTo({ lingerMs: 0 });
+    client.abort();
+    expect(line.signal.aborted).toBe(true);
+    line.hangUp();
+  });
+
   test('leaves the connection alone once it was released', () => {
     const client = new AbortController();
     const line = new Line(new Watch(), client.signal);

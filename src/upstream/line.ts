@@ -7,6 +7,12 @@ export interface LineLimits {
   readonly stallMs: number;
 }
 
+/** Whoever reads on when the client has left. */
+export interface Heir {
+  /** How long what is still to come is worth waiting for; 0 when nothing is. */
+  readonly lingerMs: number;
+}
+
 /** One for all: it is never changed. */
 const once = { once: true };
 
@@ -21,8 +27,10 @@ export class Line extends Waiting {
   readonly #controller = new AbortController();
   readonly #watch: Watch;
   readonly #client: AbortSignal;
-  readonly #endsAt: number;
+  #endsAt: number;
   readonly #stallMs: number;
+  #heir: Heir | undefined;
+  #leftAt: number | undefined;
   #isFree = false;
   #timedOut = false;
 
@@ -53,6 +61,23 @@ export class Line extends Waiting {
   /** The process has to go, and nobody can wait for the rest. */
   get cutShort(): boolean {
     return this.#watch.isOver;
+  }
+
+  /** From here on the line outlives its client for as long as somebody has a use for it. */
+  leaveTo(heir: Heir): void {
+    this.#heir = heir;
+  }
+
+  /** The client has left. Called again when what is waited for has changed. */
+  linger(): void {
+    const lingerMs = this.#heir?.lingerMs ?? 0;
+    if (lingerMs === 0) {
+      this.#controller.abort();
+      return;
+    }
+    this.#leftAt ??= performance.now();
+    this.#endsAt = this.#leftAt + lingerMs;
+    this.at = Math.min(this.at, this.#endsAt);
   }
 
   /** Something must be heard within this time. */
@@ -90,6 +115,6 @@ export class Line extends Waiting {
 
   /** Called by the client's signal: it has left. */
   handleEvent(): void {
-    if (!this.#isFree) this.#controller.abort();
+    if (!this.#isFree) this.linger();
   }
 }

@@ -1,3 +1,5 @@
+import { connectionsTo } from './connections.ts';
+
 /** A call to a server that the operator configured and no client can lead elsewhere. */
 export interface OperatorCall {
   readonly method: 'GET' | 'POST';
@@ -27,8 +29,9 @@ export function callOperatorServer(call: OperatorCall, signal: AbortSignal): Pro
     ...(body === undefined ? {} : { body }),
     ...(url.startsWith('https:') ? { tls: { rejectUnauthorized: true } } : {}),
     // A proxy of the environment is for the world outside, not for this machine.
-    ...(/^https?:\/\/(127\.|localhost[:/]|\[::1\])/.test(url) ? { proxy: false } : {}),
+    ...(/^https?:\/\/(127\.|localhost[:/]|\[::1\])/i.test(url) ? { proxy: false } : {}),
   };
   // Some of these the runtime knows and its types do not.
-  return fetch(url, options as BunFetchRequestInit);
+  const init = options as BunFetchRequestInit;
+  return method === 'POST' ? connectionsTo(url).post(url, init) : fetch(url, init);
 }

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test';
 import { noUsage } from '../core/usage.ts';
 import { Watch } from '../core/watch.ts';
+import type { ReplyFacts } from '../dialects/dialect.ts';
 import { EventStreamReader } from '../dialects/event-stream.ts';
 import { OpenAiPassThrough } from '../dialects/openai/stream.ts';
 import { Line } from './line.ts';
@@ -20,13 +21,16 @@ function chunk(content: string | null, finish: string | null = null): string {
   return `data: ${JSON.stringify({ ...head, choices })}\n\n`;
 }
 
+const usage = { prompt_tokens: 2, completion_tokens: 1, total_tokens: 3 };
+const told = `data: ${JSON.stringify({ choices: [], usage })}\n\n`;
+
 const boundless: OutputBudget = {
   charactersMax: Number.POSITIVE_INFINITY,
   extend: async () => true,
 };
 
 /** An answer that has begun, with an upstream in the test's hands. */
-function begun(budget: OutputBudget = boundless, lastWordsMs = 5_000) {
+function begun(budget: OutputBudget = boundless, lastWordsMs = 5_000, idleMs = 1_200) {
   let body: ReadableStreamDefaultController<Uint8Array> | undefined;
   const stream = new ReadableStream<Uint8Array>({
     start: (controller) => {
@@ -39,13 +43,14 @@ function begun(budget: OutputBudget = boundless, lastWordsMs = 5_000) {
   line.signal.addEventListener('abort', () => {
     if (body !== undefined) body.error(new Error('aborted'));
   });
-  const source = new Source(stream, line, watch, { idleMs: 1200, quietMs: 150, lastWordsMs });
+  const source = new Source(stream, line, watch, { idleMs, quietMs: 150, lastWordsMs });
   ends.push(
     () => source.close(),
     () => line.release(),
   );
   const relay = new OpenAiPassThrough(identity, { includeUsage: false });
   const settled: StreamEnd[] = [];
+  const known: ReplyFacts[] = [];
   const answer = new StreamAnswer(
     {
       kind: 'stream',
@@ -58,13 +63,14 @@ function begun(budget: OutputBudget = boundless, lastWordsMs = 5_000) {
       scrub: (message) => message.replaceAll('hidden', 'acme/chat'),
     },
     budget,
-    async (end) => {
+    async (end, facts) => {
       settled.push(end);
+      known.push(facts);
       return { usage: noUsage, costCredits: 0 };
     },
   );
   const send = (text: string) => body?.enqueue(Buffer.from(text));
-  return { answer, send, end: () => body?.close(), client, line, settled };
+  return { answer, send, end: () => body?.close(), client, line, settled, known };
 }
 
 async function rest(answer: StreamAnswer): Promise<string> {
@@ -176,6 +182,77 @@ describe('an answer on its way', () => {
     await waiting;
     await answer.return();
     expect(settled).toEqual([{ how: 'left' }]);
+  });
+});
+
+describe('a client that has left', () => {
+  /** Says this, waits until the client has it, and lets it leave. */
+  async function leftBehind(text: string) {
+    const rig = begun(boundless, 60_000, 60_000);
+    rig.send(text);
+    await rig.answer.next();
+    await rig.answer.next();
+    const waiting = rig.answer.next();
+    rig.client.abort();
+    return { ...rig, gone: Promise.all([rig.answer.return(), waiting]) };
+  }
+
+  test('behind the last word pays for the usage that is told a moment later', async () => {
+    const { send, gone, line, settled, known } = await leftBehind(
+      chunk('hi') + chunk(null, 'stop'),
+    );
+    await Bun.sleep(700);
+    expect([line.signal.aborted, settled]).toEqual([false, []]);
+    send(`${told}data: [DONE]\n\n`);
+    await gone;
+    expect(settled).toEqual([{ how: 'left' }]);
+    expect(known[0]?.usage).toMatchObject({ inputTokens: 2, outputTokens: 1 });
+    expect(line.signal.aborted).toBe(true);
+  });
+
+  test('is not waited for longer than two seconds by a usage that never comes', async () => {
+    const startedAt = performance.now();
+    const { gone, line, known } = await leftBehind(chunk('hi') + chunk(null, 'stop'));
+    await gone;
+    expect(performance.now() - startedAt).toBeWithin(1_900, 4_000);
+    expect(known[0]?.usage).toBeUndefined();
+    expect(line.signal.aborted).toBe(true);
+  });
+
+  test('in the middle pays for the usage of an answer that ends at once', async () => {
+    const { send, gone, settled, known } = await leftBehind(chunk('hi'));
+    send(chunk(' you') + chunk(null, 'stop'));
+    send(`${told}data: [DONE]\n\n`);
+    await gone;
+    expect(settled).toEqual([{ how: 'left' }]);
+    expect(known[0]).toMatchObject({ finishReason: 'stop', usage: { outputTokens: 1 } });
+  });
+
+  test('in the middle of a long answer is charged what it got, and the call ends', async () => {
+    const startedAt = performance.now();
+    const { send, gone, line, known } = await leftBehind(chunk('hi'));
+    const talk = setInterval(() => !line.signal.aborted && send(chunk('more')), 20);
+    await gone;
+    clearInterval(talk);
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    expect(known[0]).toMatchObject({ outputCharacters: 2, usage: undefined });
+  });
+
+  test('of an upstream that calls every piece the last is in the middle, too', async () => {
+    const startedAt = performance.now();
+    const { send, gone, line } = await leftBehind(chunk('hi', 'stop'));
+    const talk = setInterval(() => !line.signal.aborted && send(chunk('more', 'stop')), 20);
+    await gone;
+    clearInterval(talk);
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+  });
+
+  test('in the middle of an answer that is counted as it goes ends the call at once', async () => {
+    const counted = JSON.stringify({ ...JSON.parse(chunk('hi').slice('data: '.length)), usage });
+    const { gone, line, known } = await leftBehind(`data: ${counted}\n\n`);
+    expect(line.signal.aborted).toBe(true);
+    await gone;
+    expect(known[0]?.usage).toMatchObject({ outputTokens: 1 });
   });
 });
 

@@ -1,9 +1,10 @@
 import { keepAliveMs } from '../core/bounds.ts';
 import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
-import type { ReplyClosing, UpstreamFailure } from '../dialects/dialect.ts';
+import type { ReplyClosing, ReplyFacts, UpstreamFailure } from '../dialects/dialect.ts';
 import type { AttemptResult } from './attempt.ts';
 import { publicReason } from './disclosure.ts';
 import type { OpenedStream } from './fallback.ts';
+import type { Heir } from './line.ts';
 import { within } from './patience.ts';
 import { over, type Piece, silence } from './source.ts';
 
@@ -12,6 +13,15 @@ export type StreamEnd =
   | { readonly how: 'complete' }
   | { readonly how: 'cut'; readonly error: GatewayError }
   | { readonly how: 'left' };
+
+/** Settles an answer by what is known of it. */
+export type Settle = (end: StreamEnd, facts: ReplyFacts) => Promise<ReplyClosing>;
+
+/** A call is cancelled within a second of its client's leaving; until then its end may come. */
+const endingMs = 250;
+
+/** Behind the last word there is nothing to cancel any more, and the usage is still to be told. */
+const usageMs = 2_000;
 
 /** How much of an answer is paid for in advance. */
 export interface OutputBudget {
@@ -28,24 +38,28 @@ export interface OutputBudget {
  * `settle` is called once, before the last words go out: no client ever holds a finished answer
  * that was not billed.
  */
-export class StreamAnswer implements AsyncIterableIterator<string> {
+export class StreamAnswer implements AsyncIterableIterator<string>, Heir {
   #stream: OpenedStream;
   readonly #budget: OutputBudget;
-  readonly #settle: (end: StreamEnd) => Promise<ReplyClosing>;
+  readonly #settle: Settle;
   #stage: 'opening' | 'flowing' | 'closing' | 'closed' = 'opening';
   #settled: Promise<ReplyClosing | GatewayError> | undefined;
   #outOfCredits = false;
+  /** Some upstreams call every piece the last: while words come, the end is not near. */
+  #talksOn = false;
+  /** The step that the client is waiting for. */
+  #step: Promise<unknown> | undefined;
+  #hearingOut: Promise<void> | undefined;
+  /** What was known when the client left, unless the rest told more. */
+  #facts: ReplyFacts | undefined;
   /** How what came behind an ended stream failed. */
   #broken: UpstreamFailure | undefined;
   /** What comes behind an upstream stream that has ended, while it is waited for. */
   #sequel: Promise<AttemptResult | string> | undefined;
 
-  constructor(
-    stream: OpenedStream,
-    budget: OutputBudget,
-    settle: (end: StreamEnd) => Promise<ReplyClosing>,
-  ) {
+  constructor(stream: OpenedStream, budget: OutputBudget, settle: Settle) {
     this.#stream = stream;
+    stream.line.leaveTo(this);
     this.#budget = budget;
     this.#settle = settle;
   }
@@ -55,7 +69,11 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
   }
 
   next(): Promise<IteratorResult<string>> {
-    if (this.#stage === 'flowing') return this.#flow();
+    if (this.#stage === 'flowing') {
+      const step = this.#flow();
+      this.#step = step;
+      return step;
+    }
     return this.#stage === 'opening' ? this.#open() : this.#close();
   }
 
@@ -76,11 +94,43 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
   /** The client took everything, or left: then nothing was settled yet. */
   async return(): Promise<IteratorResult<string>> {
     this.#stage = 'closed';
+    if (!this.#settled) {
+      this.#hearingOut ??= this.#hearOut();
+      await this.#hearingOut;
+    }
     this.#stream.source.close();
     this.#stream.line.hangUp();
     this.#sequel?.then(hangUpOn, () => undefined);
     await this.#end({ how: 'left' });
     return { done: true, value: undefined };
+  }
+
+  get lingerMs(): number {
+    const { relay, goOn } = this.#stream;
+    if (this.#sequel) return 0;
+    if (relay.finished && !this.#talksOn) return usageMs;
+    // Who counts as it goes has told its usage; the rounds of a search count what is heard of them.
+    return goOn || hasUsage(relay.facts) ? 0 : endingMs;
+  }
+
+  /** The usage comes last: who leaves before it pays for what was used all the same. */
+  async #hearOut(): Promise<void> {
+    const { relay, line, source } = this.#stream;
+    this.#facts = asTheyAre(relay.facts);
+    line.linger();
+    try {
+      if (!this.#sequel) await this.#step;
+      while (this.lingerMs > 0 && !relay.ended && !relay.facts.failure) {
+        line.linger();
+        const piece = await source.next();
+        this.#take(piece);
+        if (piece === over) break;
+      }
+    } catch {
+      // Nothing more came in time.
+    }
+    // What nobody heard is charged only when the upstream has counted it.
+    if (hasUsage(relay.facts, relay.finished)) this.#facts = relay.facts;
   }
 
   /** The next words for the client. One await for each: there are thousands of them. */
@@ -105,6 +155,7 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
   #take(piece: Piece): string {
     const { relay, reader, source } = this.#stream;
     if (piece === silence) return relay.keepAlive();
+    const { finished } = relay;
     const { outputCharacters } = relay.facts;
     let text = '';
     for (const message of piece === over ? reader.end() : reader.push(piece)) {
@@ -114,8 +165,10 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
       if (relay.finished) this.#goOn();
       if (!this.#sequel) this.#finish();
     }
-    // Some upstreams call every piece the last: while words come, the end is not near.
-    if (relay.facts.outputCharacters > outputCharacters) source.expectMore();
+    if (relay.facts.outputCharacters > outputCharacters) {
+      source.expectMore();
+      this.#talksOn ||= finished;
+    }
     source.expectEnd(relay);
     return text;
   }
@@ -145,6 +198,7 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
       line.hangUp();
       this.#sequel = undefined;
       this.#stream = { ...next, scrub };
+      next.line.leaveTo(this);
       next.source.expectEnd(next.relay);
       if (next.ended && next.relay.finished) this.#goOn();
       else if (next.ended) this.#finish();
@@ -197,9 +251,21 @@ export class StreamAnswer implements AsyncIterableIterator<string> {
 
   /** An end that could not be written down must not count as one, nor tear the connection. */
   #end(end: StreamEnd): Promise<ReplyClosing | GatewayError> {
-    this.#settled ??= this.#settle(end).catch(asGatewayError);
+    const facts = this.#facts ?? this.#stream.relay.facts;
+    this.#settled ??= this.#settle(end, facts).catch(asGatewayError);
     return this.#settled;
   }
+}
+
+/** Before the end, a count of no output is one of the prompt alone. */
+function hasUsage({ usage, isEstimate }: ReplyFacts, isWhole = false): boolean {
+  return usage !== undefined && !isEstimate && (isWhole || usage.outputTokens > 0);
+}
+
+/** Facts go on to change with their answer; these do not. */
+function asTheyAre(facts: ReplyFacts): ReplyFacts {
+  const { usage, isEstimate = false, finishReason, outputCharacters, failure } = facts;
+  return { usage, isEstimate, finishReason, outputCharacters, failure };
 }
 
 /** A stream that opened when nobody was there any more. */

@@ -164,6 +164,24 @@ describe('behind a finished answer', () => {
     expect(pieces).toBeLessThan(40);
   });
 
+  test('what came while nobody asked is heard, however slow the client is', async () => {
+    const { source, send } = upstream({ ...patience, quietMs: 20 });
+    expect(await source.next()).toBe(silence);
+    source.expectEnd(finished);
+    send('usage');
+    await Bun.sleep(300);
+    expect(await source.next()).toBe('usage');
+  });
+
+  test('the time that the client takes is not the upstream’s', async () => {
+    const { source, send } = upstream(patience);
+    source.expectEnd(finished);
+    await Bun.sleep(300);
+    const next = source.next();
+    setTimeout(() => send('usage'), 10);
+    expect(await next).toBe('usage');
+  });
+
   test('an answer that goes on after all has its time again', async () => {
     const { source, send } = upstream(patience);
     source.expectEnd(finished);

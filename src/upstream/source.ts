@@ -49,7 +49,9 @@ export class Source extends Waiting {
   #isReading = false;
   /** Of a long read, what nobody has asked for yet. */
   #rest: Uint8Array | undefined;
-  #endAt = Number.POSITIVE_INFINITY;
+  /** How long the end is still waited for; a client that is slow uses nothing of it up. */
+  #patienceMs = Number.POSITIVE_INFINITY;
+  #waitsSince = 0;
   /** Whoever waits for the next piece. */
   #waiter: PromiseWithResolvers<Piece> | undefined;
   /** What came while nobody waited: the last who did was told of the silence. */
@@ -75,17 +77,18 @@ export class Source extends Waiting {
   next(): Promise<Piece> {
     const rest = this.#rest;
     if (rest !== undefined && !this.#early) return Promise.resolve(this.#takeRest(rest));
-    const now = performance.now();
-    if (now >= this.#endAt) return Promise.resolve(over);
     const early = this.#early;
     this.#early = undefined;
     if (early !== undefined) return early;
+    if (this.#patienceMs <= 0) return Promise.resolve(over);
+    const now = performance.now();
     if (!this.#isReading) {
       this.#isReading = true;
       this.#line.expectWithin(this.#patience.idleMs, now);
       this.#reader.read().then(this.#onRead, this.#onBreak);
     }
-    this.at = Math.min(now + this.#patience.quietMs, this.#endAt);
+    this.#waitsSince = now;
+    this.at = now + Math.min(this.#patience.quietMs, this.#patienceMs);
     this.#waiter = Promise.withResolvers();
     return this.#waiter.promise;
   }
@@ -110,6 +113,9 @@ export class Source extends Waiting {
     this.at = Number.POSITIVE_INFINITY;
     const waiter = this.#waiter;
     this.#waiter = undefined;
+    if (waiter && this.#patienceMs < Number.POSITIVE_INFINITY) {
+      this.#patienceMs -= performance.now() - this.#waitsSince;
+    }
     return waiter;
   }
 
@@ -133,12 +139,12 @@ export class Source extends Waiting {
   /** The answer is whole, or goes on after all: bounds what is still waited for, or lifts that. */
   expectEnd({ finished, ended }: Pick<StreamRelay, 'finished' | 'ended'>): void {
     const patienceMs = ended ? goodbyeMs : this.#patience.lastWordsMs;
-    if (finished || ended) this.#endAt = Math.min(this.#endAt, performance.now() + patienceMs);
+    if (finished || ended) this.#patienceMs = Math.min(this.#patienceMs, patienceMs);
     else this.expectMore();
   }
 
   expectMore(): void {
-    this.#endAt = Number.POSITIVE_INFINITY;
+    this.#patienceMs = Number.POSITIVE_INFINITY;
   }
 
   close(): void {
@@ -152,8 +158,8 @@ export class Source extends Waiting {
 
   /** Called by the watch: it has been quiet for long, or the end was waited for in vain. */
   fire(): void {
-    const isOver = performance.now() >= this.#endAt;
-    this.#stopWaiting()?.resolve(isOver ? over : silence);
+    const waiter = this.#stopWaiting();
+    waiter?.resolve(this.#patienceMs <= 0 ? over : silence);
   }
 }
 

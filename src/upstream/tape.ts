@@ -21,6 +21,11 @@ export class Tape {
     this.#length = 0;
   }
 
+  /** The upstream says everything at once, whatever it was asked for. */
+  hearsWhole(): void {
+    this.#form = 'whole';
+  }
+
   add(text: string): void {
     this.#length += text.length;
     // An answer too long to be kept must not be held in memory either.

@@ -37,6 +37,7 @@ export async function tryWhole<Read extends object>(
     crossing: {
       write: () => request,
       openStream: () => assert.fail('Nobody asked for a stream.'),
+      streamReply: () => assert.fail('Nobody asked for a stream.'),
       readReply(text) {
         const answer = read(text);
         if (isFailure(answer)) return answer;

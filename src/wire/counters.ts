@@ -3,6 +3,8 @@ import type { Together } from '../limits/admit.ts';
 import { ConcurrencyLimiter } from '../limits/concurrency.ts';
 import { RateLimiter } from '../limits/rate.ts';
 import { SharedPlaces } from '../limits/shared-places.ts';
+import { deploymentOf } from '../store/deployment.ts';
+import type { Store } from '../store/open.ts';
 import { Redis } from '../store/redis.ts';
 import { countScripts, RedisCounts } from '../store/redis-counts.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -16,14 +18,18 @@ export interface Counters {
 }
 
 /** One line when it goes and one when it comes back: an outage must not fill the log. */
-export async function openRedis({ redis }: Config, log: Log): Promise<Redis | undefined> {
+export async function openRedis(
+  { redis }: Config,
+  { database }: Store,
+  log: Log,
+): Promise<Redis | undefined> {
   if (redis === null) return undefined;
   const watcher = {
     onAway: (reason: string) =>
       log.warn('redis_away', { reason, limits: 'counted per process meanwhile' }),
     onBack: () => log.info('redis_back', { limits: 'counted together again' }),
   };
-  return Redis.open(redis.reveal(), watcher, countScripts);
+  return Redis.open(redis.reveal(), watcher, countScripts, await deploymentOf(database));
 }
 
 export function makeCounters(redis: Redis | undefined, processId: string): Counters {

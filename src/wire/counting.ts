@@ -12,7 +12,7 @@ import { plan } from '../route/plan.ts';
 import { refuseInnerImages } from '../upstream/inline-images.ts';
 import { checkPublicAddress } from '../upstream/user-address.ts';
 
-/** Undefined when nobody was asked, or nobody said. 400 */
+/** Undefined when nobody was asked, or nobody said. 400 403 */
 export type CountUpstream = (
   count: Count,
   caller: Caller,
@@ -54,8 +54,8 @@ async function plannedFor(
     const offers = plan(ask, caller, { ...around, supports: supportsParameter });
     return offers.filter(({ model }) => model.id === offers[0]?.model.id);
   } catch (thrown) {
-    // A request that can go nowhere can still be estimated.
-    if (thrown instanceof GatewayError) return [];
+    // A request that can go nowhere can still be estimated; one that may not is refused.
+    if (thrown instanceof GatewayError && thrown.symbol !== 'forbidden') return [];
     throw thrown;
   }
 }

@@ -38,7 +38,7 @@ export interface JobsParts {
   readonly errands: JobErrands;
   readonly secret: Secret;
   readonly log: Log;
-  /** By which workers agree whose turn a job is. */
+  /** By which processes agree whose turn a job is, and until when its links are good. */
   now(): number;
 }
 
@@ -117,7 +117,7 @@ export class Jobs {
 
   /** What the routes of jobs need. */
   routeParts({ config, catalogueOf, admission }: JobSurroundings) {
-    const { store, books, health, idempotency } = this.#parts;
+    const { store, books, health, idempotency, now } = this.#parts;
     const models = { catalogueOf, health, books };
     const desk = new JobDesk({
       book: store.jobs.book,
@@ -130,7 +130,7 @@ export class Jobs {
       },
       refusalOfAddress,
       cancelled: (id) => this.#worker.cancelled(id),
-      now: Date.now,
+      now,
     });
     return {
       desk,
@@ -148,7 +148,7 @@ export class Jobs {
       open: (key: string) => this.#objects.open(key),
       isValidLink: (key: string, query: string, now: number) =>
         this.#links.isValid(key, query, now),
-      now: Date.now,
+      now: this.#parts.now,
     };
   }
 
@@ -209,7 +209,8 @@ async function offerFor(
 
 /** A job sets credits aside piece by piece; who has none at all need not wait to hear of it. */
 async function checkCredits(caller: Caller, books: Books): Promise<void> {
-  const hold = await books.hold({ caller }, { wanted: 1, least: 1 });
+  const asked = { caller, receivedAt: Date.now() };
+  const hold = await books.hold(asked, { wanted: 1, least: 1 });
   await hold.settle(0);
 }
 

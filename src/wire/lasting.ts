@@ -55,7 +55,7 @@ export async function openLasting(
   });
   const processId = randomText(16);
   const telemetry = new Telemetry(config, log, processId, worker);
-  const redis = await openRedis(config, log);
+  const redis = await openRedis(config, store, log);
   const counters = makeCounters(redis, processId);
   const clock = await StoreClock.open(store.database);
   const books = await Books.open({
@@ -69,7 +69,7 @@ export async function openLasting(
   });
   const authenticator = new Authenticator(store.directory);
   const skills = makeSkills(store);
-  const recollection = makeRecollection(config, store, redis);
+  const recollection = makeRecollection(config, store, redis, clock.now);
   const retention = makeRetention(config, store, log);
   const changes = new ChangeWatch(store.directory, () => {
     authenticator.forget();

@@ -25,11 +25,12 @@ export function makeRecollection(
   { cache }: Config,
   store: Store,
   redis: Redis | undefined,
+  now: () => number,
 ): Recollection {
   const shelf = redis ? new RedisShelf(redis) : new MemoryShelf(cache.maxBytes);
   return {
     cache: new ResponseCache(shelf, cache.ttlSeconds),
-    idempotency: new Idempotency(store.claims),
+    idempotency: new Idempotency(store.claims, now),
     cacheMode: cache.mode,
   };
 }

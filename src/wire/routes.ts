@@ -117,6 +117,8 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     }),
     ...adminRoutes({
       ...desk,
+      sums: store.tenantSums,
+      flush: () => books.flush(),
       overview: async () => ({
         ...(await readOverview(store.database)),
         version,

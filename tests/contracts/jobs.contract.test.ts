@@ -231,6 +231,16 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect((await claimed(start + 5_000)).job.attempts).toBe(1);
   });
 
+  test('begin by a clock that was set back, and who waited before who is younger', async () => {
+    const old = await queued();
+    const young = await queued({ createdAt: start + 1 });
+    const first = await claimed(start - 60 * minute);
+    expect(first.job.id).toBe(old.id);
+    await jobs.queue.release(first.lease, { notBefore: start + 5_000, isAttempt: true });
+    expect((await claimed(start + 5_000)).job.id).toBe(old.id);
+    expect((await claimed(start + 5_000)).job.id).toBe(young.id);
+  });
+
   test('end once: worker, successor and canceller at the same moment', async () => {
     for (let round = 0; round < 5; round += 1) {
       const { id } = await queued({ webhookUrl: 'https://hooks.example/' });

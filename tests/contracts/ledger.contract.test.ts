@@ -316,6 +316,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
             inputTokens: 1,
             cacheReadTokens: 2,
             cacheWriteTokens: 3,
+            cacheWrite1hTokens: 6,
             outputTokens: 4,
             reasoningTokens: 5,
           },

@@ -40,8 +40,11 @@ const drivers: readonly { name: string; open: () => Promise<Opened> }[] = [
   },
 ];
 
-function s3StoreOf({ endpoint, bucket, accessKey, secretKey }: S3Server): ObjectStore {
-  const address = `s3://${bucket}/some/prefix?endpoint=${encodeURIComponent(endpoint)}`;
+function s3StoreOf(
+  { endpoint, bucket, accessKey, secretKey }: S3Server,
+  more: Readonly<Record<string, string>> = {},
+): ObjectStore {
+  const address = `s3://${bucket}/some/prefix?${new URLSearchParams({ endpoint, ...more })}`;
   const credentials = {
     accessKeyId: new Secret(accessKey),
     secretAccessKey: new Secret(secretKey),
@@ -270,6 +273,23 @@ describe('links to objects in S3', () => {
     expect(await (await fetch(store.link(key, wish(600)))).text()).toBe('sound');
   });
 
+  test('lead clients by the name under which they reach the storage', async () => {
+    const key = newObjectKey('mp3');
+    const seen = new URL(server.endpoint);
+    seen.hostname = 'localhost';
+    const public_endpoint = seen.origin;
+    const named = s3StoreOf(server, { public_endpoint });
+    await named.put(key, [Buffer.from('sound')]);
+    const link = named.link(key, wish(600));
+    expect(link).toStartWith(`${public_endpoint}/${server.bucket}/some/prefix/${key}?`);
+    expect(await (await fetch(link)).text()).toBe('sound');
+    // A link holds for the host that it was signed for, and for no other.
+    const moved = store.link(key, wish(600)).replace(server.endpoint, public_endpoint);
+    expect(await refusalOf(moved)).toBe('403 SignatureDoesNotMatch');
+    await named.delete(key);
+    expect(await store.open(key)).toBeUndefined();
+  });
+
   /** Status and error code of an answer that must not be the object. */
   async function refusalOf(link: string): Promise<string> {
     const response = await fetch(link);
@@ -319,7 +339,8 @@ test('an S3 that takes everything and answers nothing is not waited for', async 
   const never = new Promise<Response>(() => {});
   const server = Bun.serve({ hostname: '127.0.0.1', port: 0, idleTimeout: 0, fetch: () => never });
   try {
-    const place = { bucket: 'b', prefix: '', endpoint: String(server.url), region: 'us-east-1' };
+    const [endpoint, region] = [String(server.url), 'us-east-1'];
+    const place = { bucket: 'b', prefix: '', endpoint, publicEndpoint: null, region };
     const secret = new Secret('S3RVER');
     const credentials = { accessKeyId: secret, secretAccessKey: secret, sessionToken: null };
     const store = new S3Objects(place, credentials, 100);
@@ -334,16 +355,30 @@ test('an S3 that takes everything and answers nothing is not waited for', async 
   }
 });
 
+test('an S3 that is not there is named as such', async () => {
+  const [endpoint, region] = ['http://127.0.0.1:1', 'us-east-1'];
+  const place = { bucket: 'b', prefix: '', endpoint, publicEndpoint: null, region };
+  const secret = new Secret('S3RVER');
+  const credentials = { accessKeyId: secret, secretAccessKey: secret, sessionToken: null };
+  const store = new S3Objects(place, credentials);
+  const key = newObjectKey('txt');
+  const message = 'The object storage cannot be reached (ConnectionRefused).';
+  expect(await failureOf(store.put(key, [new Uint8Array(9)]))).toHaveProperty('message', message);
+  expect(await failureOf(store.open(key))).toHaveProperty('message', message);
+  expect(await failureOf(store.delete(key))).toHaveProperty('message', message);
+});
+
 describe('an address of objects', () => {
+  const notAnAddress =
+    'The objects address must be s3://bucket/prefix?endpoint=…&public_endpoint=…&region=….';
+
   test.each([
     ['ftp://a', 'The objects address must start with file: or s3://.'],
-    ['s3://', 'The objects address must be s3://bucket/prefix?endpoint=…&region=….'],
-    [
-      's3://b?endpoint=nonsense',
-      'The objects address must be s3://bucket/prefix?endpoint=…&region=….',
-    ],
-    ['s3://b?regoin=eu', 'The objects address must be s3://bucket/prefix?endpoint=…&region=….'],
-    ['s3://key:secret@b', 'The objects address must be s3://bucket/prefix?endpoint=…&region=….'],
+    ['s3://', notAnAddress],
+    ['s3://b?endpoint=nonsense', notAnAddress],
+    ['s3://b?public_endpoint=files.example.com', notAnAddress],
+    ['s3://b?regoin=eu', notAnAddress],
+    ['s3://key:secret@b', notAnAddress],
     [
       's3://b/p',
       'Objects on S3 need credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.',

@@ -53,10 +53,10 @@ function someRecords(tenantId: string, keyIds: readonly string[]): RequestRecord
 
 /** A record as its tenant reads it in the log. */
 function shown({ id, record }: { id: number; record: RequestRecord }): LogRow {
-  const { requestId, requestedModel, provider, status, trafficMode, usage, charges } = record;
-  const { skills, note, durationMs, createdAt } = record;
-  const call = { requestId, requestedModel, provider, status, trafficMode, usage, charges };
-  return { id, ...call, skills, note, durationMs, createdAt };
+  const { requestId, keyId, requestedModel, provider, status, trafficMode } = record;
+  const { usage, charges, skills, note, durationMs, createdAt } = record;
+  const call = { requestId, keyId, requestedModel, provider, status, trafficMode };
+  return { id, ...call, usage, charges, skills, note, durationMs, createdAt };
 }
 
 function newestFirst(rows: readonly { id: number; record: RequestRecord }[]) {

@@ -28,6 +28,14 @@ test.each([-hourMs, hourMs])('a clock that is %d ms off tells the store’s time
   expect(Math.abs(clock.now() - rightly)).toBeLessThan(60_000);
 });
 
+test('a clock that is set back tells the store’s time, also before we ask again', async () => {
+  const { one } = await openOnPostgres();
+  const rightly = Date.now();
+  const clock = await StoreClock.open(one.database);
+  setSystemTime(rightly - hourMs);
+  expect(Math.abs(clock.now() - rightly)).toBeLessThan(60_000);
+});
+
 test('a clock that is set back while we ask tells the store’s time within one trip', async () => {
   const { one } = await openOnPostgres();
   const rightly = Date.now();

@@ -256,6 +256,19 @@ export function anthropicSuite(name: string, makeClient: MakeClient): void {
       expect(await client.models.retrieve('acme/claude')).toMatchObject({ max_tokens: 64_000 });
     });
 
+    test('learns of a model that is not there, and of a key that is none', async () => {
+      const missing = (await failure(client.models.retrieve('acme/none'))) as object;
+      expect(fieldOf(missing, 'status')).toBe(404);
+      expect(fieldOf(missing, 'error')).toMatchObject({
+        type: 'error',
+        error: { type: 'not_found_error', message: expect.stringContaining('"acme/none"') },
+        request_id: expect.any(String),
+      });
+      const stranger = makeClient({ baseURL: rig.baseURL, apiKey: 'sk-tg-nobody' });
+      const refused = (await failure(stranger.models.retrieve('acme/open'))) as object;
+      expect(fieldOf(refused, 'error')).toMatchObject({ error: { type: 'authentication_error' } });
+    });
+
     test('is refused with an unknown key', async () => {
       const stranger = makeClient({ baseURL: rig.baseURL, apiKey: 'sk-tg-nobody' });
       const error = (await failure(stranger.messages.create(ask(served[0])))) as object;

@@ -68,7 +68,13 @@ export class Management {
       uptimeSeconds: 60,
       database: 'sqlite',
     });
-    const parts = { ...this.desk, credits: store.creditBook, overview };
+    const parts = {
+      ...this.desk,
+      credits: store.creditBook,
+      sums: store.tenantSums,
+      flush: async () => undefined,
+      overview,
+    };
     this.routes = [...keyRoutes(this.desk), ...adminRoutes(parts)];
     this.authenticator = new Authenticator(store.directory, now);
     this.#server = new HttpServer({

@@ -1,6 +1,7 @@
 /** A listener that keeps what it is told, and throws at words that may not come as they come. */
 import type { AnswerListener, Citation, FinishReason } from '../../src/core/answer.ts';
 import type { Usage } from '../../src/core/usage.ts';
+import type { StreamReader, UpstreamFailure } from '../../src/dialects/dialect.ts';
 
 export interface ToldCall {
   readonly id: string;
@@ -96,4 +97,20 @@ export class ToldAnswer implements AnswerListener {
     if (this.order.at(-1) !== kind) this.order.push(kind);
     if (kind !== 'signature') this.#signature = undefined;
   }
+}
+
+/** What a reader tells of a stream, event by event, up to the first failure. */
+export function hearEvents(
+  open: (listener: AnswerListener) => StreamReader,
+  events: readonly unknown[],
+) {
+  const told = new ToldAnswer();
+  const reader = open(told);
+  let failure: UpstreamFailure | undefined;
+  for (const event of events) {
+    const data = typeof event === 'string' ? event : JSON.stringify(event);
+    failure = reader.push({ event: null, data });
+    if (failure) break;
+  }
+  return { told, reader, failure };
 }

@@ -6,7 +6,13 @@
 import { describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import type { FinishReason } from '../../src/core/answer.ts';
-import { noUsage, promptTokens, totalTokens, type Usage } from '../../src/core/usage.ts';
+import {
+  noUsage,
+  promptTokens,
+  totalTokens,
+  type Usage,
+  writtenTokens,
+} from '../../src/core/usage.ts';
 import { anthropicClient } from '../../src/dialects/anthropic/client.ts';
 import type {
   ClientDialect,
@@ -140,7 +146,7 @@ function expectUsage(usage: Usage | undefined, expected: ExpectedUsage | null): 
     completion_tokens: usage.outputTokens,
     total_tokens: totalTokens(usage),
     cached_tokens: usage.cacheReadTokens,
-    cache_write_tokens: usage.cacheWriteTokens,
+    cache_write_tokens: writtenTokens(usage),
     reasoning_tokens: usage.reasoningTokens,
   }).toEqual({ cached_tokens: 0, cache_write_tokens: 0, reasoning_tokens: 0, ...expected });
 }

@@ -132,8 +132,26 @@ test('a token read from a cache never costs more than a fresh one', () => {
   }
 });
 
+test('Anthropic keeps input for five minutes at 1.25 times its price, for an hour at twice', () => {
+  const endpoints = models.flatMap((model) => model.endpoints);
+  const own = endpoints.filter(({ provider }) => provider === 'anthropic');
+  const lists = own.flatMap(({ model, pricing = {} }) =>
+    [pricing, ...(pricing.long_prompts ?? [])].map((prices) => ({ model, prices })),
+  );
+  // Eleven models; one of them has a step.
+  expect(lists).toHaveLength(12);
+  for (const { model, prices } of lists) {
+    const times = (price: string | undefined) => Number(price) / Number(prices.prompt);
+    expect({
+      model,
+      minutes: times(prices.cache_write).toFixed(4),
+      hour: times(prices.cache_write_1h).toFixed(4),
+    }).toEqual({ model, minutes: '1.2500', hour: '2.0000' });
+  }
+});
+
 test('long prompts cost more where the vendor says so, and nowhere else', () => {
-  // [above, input, output, cached input, cache writes], in dollars per million tokens.
+  // [above, input, output, cached input, cache writes, those for an hour], in dollars per million.
   type Step = [above: number, prompt: string, completion: string, ...cache: string[]];
   const grok: Step = [200_000, '4.00', '12.00', '1.00'];
   const table: Record<string, Step> = {
@@ -143,7 +161,7 @@ test('long prompts cost more where the vendor says so, and nowhere else', () => 
     'x-ai/grok-4.6': grok,
     'x-ai/grok-4.5': grok,
     'x-ai/grok-4.3': [200_000, '2.50', '5.00', '0.40'],
-    'anthropic/claude-haiku-5.5': [100_000, '0.50', '2.50', '0.05', '0.625'],
+    'anthropic/claude-haiku-5.5': [100_000, '0.50', '2.50', '0.05', '0.625', '1.00'],
     'openai/gpt-6-astra': [272_000, '20.00', '75.00', '2.00', '25.00'],
     'openai/gpt-6.1-sol': [272_000, '4.00', '15.00', '0.20', '5.00'],
     'openai/gpt-6-luna': [272_000, '0.20', '0.75', '0.02', '0.25'],
@@ -153,8 +171,9 @@ test('long prompts cost more where the vendor says so, and nowhere else', () => 
   const found = models.flatMap(({ id, endpoints }) =>
     endpoints.flatMap(({ pricing }) =>
       (pricing?.long_prompts ?? []).map((step) => {
-        const { above_tokens, prompt, completion, cache_read, cache_write } = step;
-        const prices = [above_tokens, prompt, completion, cache_read, cache_write];
+        const { above_tokens, prompt, completion, cache_read, cache_write, cache_write_1h } = step;
+        const cache = [cache_read, cache_write, cache_write_1h];
+        const prices = [above_tokens, prompt, completion, ...cache];
         return [id, prices.filter((price) => price !== undefined)];
       }),
     ),

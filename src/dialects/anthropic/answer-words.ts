@@ -14,7 +14,7 @@ const stopReasons: Readonly<Record<FinishReason, string>> = {
   pause: 'pause_turn',
 };
 
-export interface Stopped {
+interface Stopped {
   readonly reason: FinishReason;
   readonly sequence: string | null;
   readonly hasTools: boolean;
@@ -38,12 +38,6 @@ export function nameCall(block: Record<string, unknown>): boolean {
   if (block.type !== 'tool_use' || (typeof block.id === 'string' && block.id !== '')) return false;
   block.id = `toolu_${randomText(24)}`;
   return true;
-}
-
-/** Puts the alias wherever a JSON text has the upstream's name of the model as a value. */
-export function renameModel(json: string, upstreamModel: unknown, alias: string): string {
-  if (typeof upstreamModel !== 'string' || upstreamModel === '') return json;
-  return json.replaceAll(JSON.stringify(upstreamModel), JSON.stringify(alias));
 }
 
 /** Anthropic takes nothing but an object as the input of a tool. */

@@ -3,12 +3,10 @@
  * they are: it invents new ones all the time, and clients send back what they got from it.
  */
 import { type Static, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
-import type { CacheControl } from '../../core/dialogue.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { misfit } from '../../core/misfit.ts';
 import { optional } from '../../core/schema-builders.ts';
 import { webAddress } from '../address-schema.ts';
+import { type OneOf, SchemasByType } from '../schemas-by-type.ts';
 
 const cacheFields = { cache_control: optional(Type.Object({})) };
 /** A block inside another one, or one that nobody looked at yet. */
@@ -78,20 +76,12 @@ const schemas = {
   }),
 };
 
-type Schemas = typeof schemas;
-export type KnownBlock = { [T in keyof Schemas]: Static<Schemas[T]> }[keyof Schemas];
+type KnownBlock = OneOf<typeof schemas>;
 export type BlockOf<T extends KnownBlock['type']> = Extract<KnownBlock, { type: T }>;
 
-const validators = new Map(
-  Object.entries(schemas).map(([type, schema]) => [type, { schema, ...compiled(schema) }]),
-);
+const known = new SchemasByType(schemas);
 
-function compiled(schema: Schemas[keyof Schemas]): { fits(block: unknown): boolean } {
-  const validator = Compile(schema);
-  return { fits: (block) => validator.Check(block) };
-}
-
-export type Role = 'user' | 'assistant' | 'system';
+type Role = 'user' | 'assistant' | 'system';
 
 /** Whose message a block may stand in, where that is not everybody's. */
 const homes: Readonly<Record<string, Role>> = {
@@ -106,10 +96,8 @@ const homes: Readonly<Record<string, Role>> = {
 /** Refuses the first block that is not what its type says, or stands where it cannot. */
 export function checkBlocks(blocks: readonly AnyBlock[], role: Role, path: string): void {
   for (const [at, block] of blocks.entries()) {
-    const known = validators.get(block.type);
-    if (!known) continue;
     const place = `${path}[${at}]`;
-    if (!known.fits(block)) throw misfit(known.schema, block, place);
+    known.check(block.type, block, place);
     const home = homes[block.type];
     if (home !== undefined && home !== role) {
       const article = home === 'user' ? 'a user' : 'an assistant';
@@ -132,17 +120,11 @@ function checkInside(block: AnyBlock, place: string): void {
 
 /** True for blocks that were checked by `checkBlocks` and are of a type we know. */
 export function isKnown(block: AnyBlock): block is KnownBlock {
-  return validators.has(block.type);
+  return known.has(block.type);
 }
 
 /** Where a picture is, as an address; undefined for one that only its provider knows. */
 export function imageUrl({ source }: BlockOf<'image'>): string | undefined {
   if (source.type === 'url') return source.url;
   return source.type === 'base64' ? `data:${source.media_type};base64,${source.data}` : undefined;
-}
-
-export function cacheMark(holder: { readonly cache_control?: object | null }): {
-  cacheControl?: CacheControl;
-} {
-  return holder.cache_control ? { cacheControl: { ...holder.cache_control } } : {};
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
+import { identity } from '../../../tests/support/reply-identity.ts';
 import { checkAnthropicStream } from '../../../tests/support/stream-checks.ts';
 import { waitingArgumentsMax } from '../../core/bounds.ts';
 import { GatewayError } from '../../core/errors.ts';
@@ -8,12 +9,6 @@ import type { StreamWriter } from '../dialect.ts';
 import { anthropicClient } from './client.ts';
 import { anthropicWords } from './client-stream.ts';
 
-const identity = {
-  id: 'chatcmpl-0123456789abcdef',
-  model: 'acme/large',
-  provider: 'acme',
-  created: 1,
-};
 const usage = {
   ...noUsage,
   inputTokens: 20,

@@ -4,9 +4,9 @@ import { callNamesLengthMax, callsPerAnswerMax, waitingArgumentsMax } from '../.
 import type { GatewayError } from '../../core/errors.ts';
 import type { ClientWords, ReplyClosing, ReplyIdentity, StreamWriter } from '../dialect.ts';
 import { EventTooLarge } from '../event-stream.ts';
+import { JsonEnd } from '../json-end.ts';
 import { citationOf, imageBlock, messageId, stopFields } from './answer-words.ts';
 import { anthropicErrorType } from './error-type.ts';
-import { JsonEnd } from './json-end.ts';
 import { openingUsage, writeUsage } from './usage.ts';
 
 /** A call whose block has to wait: only one block may be open at a time. */

@@ -2,7 +2,7 @@ import type { ClientDialect } from '../dialect.ts';
 import { AnthropicReplyWriter } from './client-reply.ts';
 import { AnthropicStreamWriter } from './client-stream.ts';
 
-export interface AnthropicClientOptions {
+interface AnthropicClientOptions {
   /** A stream begins with the size of its prompt, which only its end really knows. */
   readonly inputTokensEstimate: number;
 }

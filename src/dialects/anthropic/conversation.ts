@@ -1,8 +1,8 @@
 import type { ChatAsk } from '../../core/chat.ts';
 import type { Conversation, Crossing } from '../dialect.ts';
-import { longNumbersIn } from '../exact-json.ts';
+import { translate } from '../translation.ts';
 import { waysFrom } from '../ways.ts';
-import { wayUntold } from '../wording.ts';
+import { wordingOf } from '../wording.ts';
 import { anthropicClient } from './client.ts';
 import { anthropicWords } from './client-stream.ts';
 import { readDialogue } from './dialogue.ts';
@@ -17,23 +17,25 @@ export function anthropicConversation(request: MessagesRequest, headers: Headers
   const { ask } = request;
   const manners = readManners(headers);
   const inputTokensEstimate = estimateInput(ask);
+  const client = anthropicClient({ inputTokensEstimate });
+  const read = () => readDialogue(request);
   const same: Crossing = {
     write: (target) => passMessages(request, manners, target),
     openStream: (identity) => new AnthropicPassThrough(identity, inputTokensEstimate),
     readReply,
+    streamReply: (text, identity) =>
+      translate(read(), client, anthropicUpstream).streamReply(text, identity),
   };
-  const client = anthropicClient({ inputTokensEstimate });
   return {
     ask,
     words: anthropicWords,
-    ...waysFrom(client, anthropicUpstream, same, () => readDialogue(request)),
+    ...waysFrom(client, anthropicUpstream, same, read),
     instruct: (text) => anthropicConversation(instructed(request, text), headers),
     client,
     wording() {
       // How the answer is delivered decides nothing about it.
       const { stream: _, ...rest } = request.body;
-      const longNumbers = request.source ? longNumbersIn(request.source.text) : [];
-      return ['messages', { ...rest, ...wayUntold }, manners, longNumbers];
+      return wordingOf('messages', rest, manners, request.source);
     },
     temperature: request.body.temperature ?? null,
   };

@@ -2,14 +2,14 @@
 import { isObject, parseJson } from '../../core/json.ts';
 import type { Count, Counted, CountTarget } from '../count.ts';
 import type { UpstreamRequest } from '../dialect.ts';
-import { type Edits, editBody } from '../edit-body.ts';
+import { type Edits, editBody, leaveOutOf, ourWords } from '../edit-body.ts';
 import { readErrorObject } from '../failure.ts';
-import { ourWords } from '../our-words.ts';
 import { readSearchWish } from '../search-wish.ts';
 import { upstreamDialect } from '../upstreams.ts';
 import { mendMessages } from './mend-messages.ts';
 import { type CountRequest, imagesIn } from './messages-request.ts';
-import { headersOf, isUnset, type Manners, readManners } from './pass-through-request.ts';
+import { countSchema } from './messages-schema.ts';
+import { headersOf, type Manners, readManners } from './pass-through-request.ts';
 import { anthropicUpstream } from './upstream.ts';
 
 /**
@@ -46,10 +46,8 @@ function writeCount(
   const isRemote = ({ url }: { readonly url: string }) => /^https?:/i.test(url);
   if (quirks.remote_images === 'inline' && imagesIn(body).some(isRemote)) return undefined;
   const edits: Edits = { model: upstreamModel };
-  const unwanted = [...ourWords, ...aboutTheAnswer, ...(quirks.drop_params ?? [])];
-  for (const name in body) {
-    if (unwanted.includes(name) || isUnset(name, body)) edits[name] = undefined;
-  }
+  const unwanted = new Set([...ourWords, ...aboutTheAnswer, ...(quirks.drop_params ?? [])]);
+  leaveOutOf(body, unwanted, edits, countSchema.properties);
   const { messages, lostThoughts } = mendMessages(body.messages, new Map());
   if (messages !== body.messages) edits.messages = messages;
   if (lostThoughts && body.thinking?.type === 'enabled') edits.thinking = undefined;

@@ -14,7 +14,7 @@ const tokensPerImageMax = 1_600;
 /** A page of a PDF is some 50 KB and 2,000 tokens. */
 const base64PerToken = 32;
 
-export type Countable = string | { readonly tokens: number };
+type Countable = string | { readonly tokens: number };
 
 export function* countable({ system, messages, tools }: CountBody): Generator<Countable> {
   if (typeof system === 'string') yield system;

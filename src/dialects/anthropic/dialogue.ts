@@ -1,17 +1,15 @@
 /** An Anthropic client's request in our own words, for upstreams that speak differently. */
 import type { Dialogue, JsonWish, ReasoningWish, Tool, ToolChoice } from '../../core/dialogue.ts';
+import { cacheMark } from '../cache-marks.ts';
 import { ForeignNames } from '../foreign-names.ts';
-import { cacheMark } from './blocks.ts';
+import { unknownFields } from '../unknown-fields.ts';
 import { formatOf, isCustom, type MessagesRequest } from './messages-request.ts';
 import { type CustomTool, type MessagesBody, messagesSchema } from './messages-schema.ts';
 import { readTurns } from './turns.ts';
 
 export function readDialogue({ body }: Pick<MessagesRequest, 'body'>): Dialogue {
-  const given = <T>(value: T | null | undefined): T | undefined => value ?? undefined;
   const foreign = new ForeignNames();
-  for (const [name, value] of Object.entries(body)) {
-    if (value !== null && value !== undefined && !known.has(name)) foreign.add(name);
-  }
+  for (const name in unknownFields(body, messagesSchema.properties)) foreign.add(name);
   const turns = readTurns(body, foreign);
   const tools = readTools(body, foreign);
   return {
@@ -24,9 +22,9 @@ export function readDialogue({ body }: Pick<MessagesRequest, 'body'>): Dialogue 
     json: readJsonWish(body),
     reasoning: readReasoningWish(body),
     sampling: {
-      temperature: given(body.temperature),
-      topP: given(body.top_p),
-      topK: given(body.top_k),
+      temperature: body.temperature ?? undefined,
+      topP: body.top_p ?? undefined,
+      topK: body.top_k ?? undefined,
     },
     user: body.metadata?.user_id ?? null,
     stream: body.stream === true,
@@ -34,8 +32,6 @@ export function readDialogue({ body }: Pick<MessagesRequest, 'body'>): Dialogue 
     foreign: foreign.list,
   };
 }
-
-const known: ReadonlySet<string> = new Set(Object.keys(messagesSchema.properties));
 
 function readTools({ tools }: MessagesBody, foreign: ForeignNames): readonly Tool[] {
   return (tools ?? []).flatMap((tool, at) => {
@@ -56,8 +52,8 @@ function readTool(tool: CustomTool, foreign: ForeignNames): Tool {
   return {
     name,
     parameters: { ...parameters },
-    ...(description ? { description } : {}),
-    ...(strict === null || strict === undefined ? {} : { strict }),
+    description: description || undefined,
+    strict: strict ?? undefined,
     ...cacheMark(tool),
   };
 }

@@ -3,6 +3,7 @@ import type { Ask } from '../../core/ask.ts';
 import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
+import { cachesForHour } from '../cache-hour.ts';
 import type { Source } from '../edit-body.ts';
 import { readChain, readPreferences } from '../openai/chat-request.ts';
 import { readSearchWish } from '../search-wish.ts';
@@ -50,6 +51,7 @@ export function readMessagesRequest(
     needs: readNeeds(value, images),
     parameters: parametersOf(value),
     inputBytes: source.bytes.length,
+    cachesForHour: cachesForHour(source),
     images,
     user: value.metadata?.user_id ?? null,
     search: readSearchWish(value),

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { efforts } from '../../core/dialogue.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { outputLimit, routingFields } from '../openai/chat-schema.ts';
-import { pluginSchema, skillNames } from '../search-wish.ts';
+import { addedFields } from '../search-wish.ts';
 import { anyBlock, textBlock } from './blocks.ts';
 
 /**
@@ -76,8 +76,7 @@ const fields = {
     Type.Object({ effort: optional(oneOf(...efforts)), format: optional(formatSchema) }),
   ),
   output_format: optional(formatSchema),
-  plugins: optional(Type.Array(pluginSchema, { maxItems: 10 })),
-  skills: optional(skillNames),
+  ...addedFields,
 };
 
 export const messagesSchema = Type.Object({ ...fields, max_tokens: outputLimit });

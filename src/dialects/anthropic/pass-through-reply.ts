@@ -1,8 +1,9 @@
 /** A whole message of an Anthropic-style upstream on its way to an Anthropic client. */
 import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
 import { malformed } from '../failure.ts';
+import { renameModel } from '../rename-model.ts';
 import { finishWords } from '../translation.ts';
-import { messageId, nameCall, renameModel } from './answer-words.ts';
+import { messageId, nameCall } from './answer-words.ts';
 import { charactersOfBlock } from './length.ts';
 import { finishReasonOf, noStopReason, parseMessage } from './reader.ts';
 import { readUsage, writeUsage } from './usage.ts';

@@ -1,7 +1,7 @@
 /** An Anthropic client's request for an upstream of that kind: the same words, edited as needed. */
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import { type Edits, editBody } from '../edit-body.ts';
-import { ourWords } from '../our-words.ts';
+import { type Edits, editBody, leaveOutOf, ourWords } from '../edit-body.ts';
+import { outputLimit } from '../output-limit.ts';
 import { mendMessages } from './mend-messages.ts';
 import type { MessagesRequest } from './messages-request.ts';
 import { countSchema } from './messages-schema.ts';
@@ -22,10 +22,8 @@ export function passMessages(
   const { source } = request;
   const body: MessagesRequest['body'] & Record<string, unknown> = request.body;
   const edits: Edits = { model: target.upstreamModel };
-  for (const name in body) {
-    if (ourWords.includes(name) || isUnset(name, body)) edits[name] = undefined;
-  }
-  const limit = outputLimit(body.max_tokens, target);
+  leaveOutOf(body, ourWords, edits, countSchema.properties);
+  const limit = outputLimit(body.max_tokens, target) ?? body.max_tokens;
   if (limit !== body.max_tokens) edits.max_tokens = limit;
   const { messages, lostThoughts } = mendMessages(body.messages, target.images);
   if (messages !== body.messages) edits.messages = messages;
@@ -47,19 +45,8 @@ export function passMessages(
   };
 }
 
-/** Clients write null for what they did not set; Anthropic wants it left out. */
-export function isUnset(name: string, body: Readonly<Record<string, unknown>>): boolean {
-  return body[name] === null && Object.hasOwn(countSchema.properties, name);
-}
-
 export function headersOf({ version, betas }: Manners): Record<string, string> {
   return { 'anthropic-version': version, ...(betas === '' ? {} : { 'anthropic-beta': betas }) };
-}
-
-/** Clients ask for more than the model has when they do not know it, and would be refused. */
-function outputLimit(asked: number, target: Target): number {
-  const { outputTokensMax: affordable, modelOutputTokensMax: most } = target;
-  return Math.min(asked, affordable ?? asked, most ?? asked);
 }
 
 const isPlain = /^[\w.:-]{1,100}$/;

@@ -1,15 +1,10 @@
 import { describe, expect, test } from 'bun:test';
+import { identity } from '../../../tests/support/reply-identity.ts';
 import { checkAnthropicStream } from '../../../tests/support/stream-checks.ts';
 import { noUsage } from '../../core/usage.ts';
 import { AnthropicPassThrough } from './pass-through.ts';
 import { readReply } from './pass-through-reply.ts';
 
-const identity = {
-  id: 'chatcmpl-0123456789abcdef',
-  model: 'acme/large',
-  provider: 'a',
-  created: 1,
-};
 const message = {
   id: 'msg_upstream',
   type: 'message',

@@ -14,12 +14,13 @@ import type {
   UpstreamFailure,
 } from '../dialect.ts';
 import { parseExact } from '../exact-json.ts';
-import { failureInside, malformed, readErrorObject } from '../failure.ts';
+import { failureInside, malformed, readErrorObject, unreadableEvent } from '../failure.ts';
+import { renameModel } from '../rename-model.ts';
 import { finishWords } from '../translation.ts';
-import { messageId, nameCall, renameModel } from './answer-words.ts';
+import { messageId, nameCall } from './answer-words.ts';
 import { anthropicWords, eventText } from './client-stream.ts';
 import { charactersOfBlock, charactersOfDelta } from './length.ts';
-import { finishReasonOf, isEvent, noStopReason, startedAgain, unreadable } from './reader.ts';
+import { finishReasonOf, isEvent, noStopReason, startedAgain } from './reader.ts';
 import { openingUsage, StreamUsage, writeUsage } from './usage.ts';
 
 class StreamFacts implements ReplyFacts {
@@ -47,15 +48,15 @@ interface Event {
 }
 
 export class AnthropicPassThrough implements StreamRelay {
-  readonly #facts = new StreamFacts();
+  readonly facts = new StreamFacts();
+  started = false;
+  finished = false;
+  /** Nothing more is forwarded: the end, a failure or last words. */
+  ended = false;
   readonly #identity: ReplyIdentity;
   readonly #inputTokensEstimate: number;
   /** What the upstream calls its model, once it said so. */
   #upstreamModel = '';
-  #started = false;
-  #finished = false;
-  /** Nothing more is forwarded: the end, a failure or last words. */
-  #ended = false;
   #hasTools = false;
   /** `message_delta` waits for the settled numbers, in case it has none of its own. */
   #held: Event | undefined;
@@ -67,30 +68,14 @@ export class AnthropicPassThrough implements StreamRelay {
     this.#inputTokensEstimate = inputTokensEstimate;
   }
 
-  get facts(): ReplyFacts {
-    return this.#facts;
-  }
-
-  get started(): boolean {
-    return this.#started;
-  }
-
-  get finished(): boolean {
-    return this.#finished;
-  }
-
-  get ended(): boolean {
-    return this.#ended;
-  }
-
   push({ event, data }: SseMessage): string {
-    if (this.#ended) return '';
+    if (this.ended) return '';
     const fields = parseExact(data);
     if (event === 'error') return this.#break(readErrorObject(fields ?? data));
-    if (!isObject(fields)) return this.#break(unreadable(data));
+    if (!isObject(fields)) return this.#break(unreadableEvent(data));
     if (fields.type === 'message_start') return this.#begin(fields);
     const isNamed = isEvent(event, fields);
-    if (!this.#started) return isNamed ? '' : this.#fail(fields);
+    if (!this.started) return isNamed ? '' : this.#fail(fields);
     return this.#take(fields, data, isNamed);
   }
 
@@ -102,7 +87,7 @@ export class AnthropicPassThrough implements StreamRelay {
           this.#takeBlock(fields.content_block) ? JSON.stringify(fields) : data,
         );
       case 'content_block_delta':
-        this.#facts.reported.characters += charactersOfDelta(fields.delta);
+        this.facts.reported.characters += charactersOfDelta(fields.delta);
         return this.#forward(fields, data);
       case 'message_delta':
         return this.#takeEnd({ fields, data });
@@ -113,30 +98,30 @@ export class AnthropicPassThrough implements StreamRelay {
         return this.#forward(fields, data);
       default:
         if (!isNamed) this.#fail(fields);
-        return this.#ended ? '' : this.#forward(fields, data);
+        return this.ended ? '' : this.#forward(fields, data);
     }
   }
 
   close({ usage }: ReplyClosing): string {
-    this.#ended = true;
+    this.ended = true;
     return this.#release(usage) + eventText('message_stop', {});
   }
 
   fail(error: GatewayError): string {
-    this.#ended = true;
+    this.ended = true;
     return anthropicWords.fail(error, this.#identity);
   }
 
   keepAlive(): string {
-    return this.#started ? eventText('ping', {}) : anthropicWords.keepAlive();
+    return this.started ? eventText('ping', {}) : anthropicWords.keepAlive();
   }
 
   #begin(fields: Record<string, unknown>): string {
-    if (this.#facts.reported.characters > 0) return this.#break(malformed(startedAgain));
+    if (this.facts.reported.characters > 0) return this.#break(malformed(startedAgain));
     const message = isObject(fields.message) ? fields.message : {};
-    this.#facts.reported.begin(message.usage);
-    if (this.#started) return '';
-    this.#started = true;
+    this.facts.reported.begin(message.usage);
+    if (this.started) return '';
+    this.started = true;
     if (typeof message.model === 'string') this.#upstreamModel = message.model;
     const { id, model } = this.#identity;
     // Clients read the numbers without looking whether there are any.
@@ -149,17 +134,17 @@ export class AnthropicPassThrough implements StreamRelay {
   #takeBlock(block: unknown): boolean {
     if (!isObject(block)) return false;
     if (block.type === 'tool_use') this.#hasTools = true;
-    this.#facts.reported.characters += charactersOfBlock(block);
+    this.facts.reported.characters += charactersOfBlock(block);
     return nameCall(block);
   }
 
   #takeEnd(event: Event): string {
     const earlier = this.#release(undefined);
     const { delta, usage } = event.fields;
-    this.#facts.reported.end(usage);
+    this.facts.reported.end(usage);
     const reason = isObject(delta) ? delta.stop_reason : undefined;
     if (typeof reason === 'string') {
-      this.#facts.finishReason = finishWords[finishReasonOf(reason, this.#hasTools)];
+      this.facts.finishReason = finishWords[finishReasonOf(reason, this.#hasTools)];
       this.#end = delta;
     }
     this.#held = typeof reason === 'string' ? event : this.#endAgain(event);
@@ -174,9 +159,9 @@ export class AnthropicPassThrough implements StreamRelay {
   }
 
   #stop(): string {
-    if (this.#facts.finishReason === undefined) return this.#break(malformed(noStopReason));
-    this.#finished = true;
-    this.#ended = true;
+    if (this.facts.finishReason === undefined) return this.#break(malformed(noStopReason));
+    this.finished = true;
+    this.ended = true;
     return '';
   }
 
@@ -187,8 +172,8 @@ export class AnthropicPassThrough implements StreamRelay {
   }
 
   #break(failure: UpstreamFailure): string {
-    this.#ended = true;
-    this.#facts.failure = failure;
+    this.ended = true;
+    this.facts.failure = failure;
     return '';
   }
 
@@ -198,7 +183,7 @@ export class AnthropicPassThrough implements StreamRelay {
     if (!held) return '';
     this.#held = undefined;
     const { fields, data } = held;
-    if (settled && this.#facts.usage === undefined) {
+    if (settled && this.facts.usage === undefined) {
       return eventText('message_delta', { ...fields, usage: writeUsage(settled) });
     }
     // A recommended model or an attempt at another one is named by the upstream's own words.

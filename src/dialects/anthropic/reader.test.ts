@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { ToldAnswer } from '../../../tests/support/told-answer.ts';
+import { hearEvents, ToldAnswer } from '../../../tests/support/told-answer.ts';
 import { openBlocksMax } from '../../core/bounds.ts';
 import { AnthropicStreamReader, tellReply } from './reader.ts';
 
@@ -23,27 +23,19 @@ const text = (index: number, said: string) => [
   stop(index),
 ];
 
-function hear(events: readonly (object | string)[]) {
-  const told = new ToldAnswer();
-  const reader = new AnthropicStreamReader(told);
-  for (const event of events) {
-    const data = typeof event === 'string' ? event : JSON.stringify(event);
-    const failure = reader.push({ event: null, data });
-    if (failure) return { told, failure, finished: reader.finished };
-  }
-  return { told, failure: undefined, finished: reader.finished };
-}
+const hear = (events: readonly (object | string)[]) =>
+  hearEvents((listener) => new AnthropicStreamReader(listener), events);
 
 describe('a stream of Anthropic', () => {
   test('is over with message_stop, and nothing behind it is heard', () => {
-    const { told, finished } = hear([
+    const { told, reader } = hear([
       begin,
       ...text(0, 'Hi'),
       end('end_turn'),
       over,
       ...text(1, 'x'),
     ]);
-    expect([told.said, told.finishReason, finished]).toEqual(['Hi', 'stop', true]);
+    expect([told.said, told.finishReason, reader.finished]).toEqual(['Hi', 'stop', true]);
   });
 
   test('ends as it said, though a second report has nothing to say about it', () => {
@@ -181,8 +173,8 @@ describe('a stream of Anthropic', () => {
       [begin, ...Array.from({ length: openBlocksMax + 1 }, (_, i) => start(i, {}))],
     ],
   ] as const)('with %s is malformed', (_, events) => {
-    const { failure, finished } = hear(events);
-    expect([failure?.kind, finished]).toEqual(['malformed', false]);
+    const { failure, reader } = hear(events);
+    expect([failure?.kind, reader.finished]).toEqual(['malformed', false]);
   });
 
   test('may fail by an event without a name', () => {

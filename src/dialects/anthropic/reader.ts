@@ -3,7 +3,13 @@ import type { AnswerListener, FinishReason } from '../../core/answer.ts';
 import { isObject } from '../../core/json.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
 import { parseExact } from '../exact-json.ts';
-import { failureInside, malformed, readErrorObject } from '../failure.ts';
+import {
+  failureInside,
+  malformed,
+  readErrorObject,
+  unreadableAnswer,
+  unreadableEvent,
+} from '../failure.ts';
 import { BlockTeller } from './block-teller.ts';
 import { readUsage, StreamUsage } from './usage.ts';
 
@@ -34,11 +40,6 @@ function tellFinish(
   return true;
 }
 
-export function unreadable(data: string): UpstreamFailure {
-  const start = data.slice(0, 200);
-  return malformed(`The upstream sent an event that is no readable JSON object: ${start}`);
-}
-
 /** An event of a kind that nobody here has heard of: a message in it is no complaint. */
 export function isEvent(event: string | null, { type, error }: Record<string, unknown>): boolean {
   return event !== null && event === type && error === undefined;
@@ -48,31 +49,27 @@ export const startedAgain = 'The upstream began its answer a second time.';
 export const noStopReason = 'The upstream ended its answer without a stop reason.';
 
 export class AnthropicStreamReader implements StreamReader {
+  finished = false;
   readonly #to: AnswerListener;
   readonly #blocks: BlockTeller;
   readonly #usage = new StreamUsage();
   /** Why it ended; told once it is certain that it did. */
   #end: Record<string, unknown> = {};
-  #finished = false;
 
   constructor(to: AnswerListener) {
     this.#to = to;
     this.#blocks = new BlockTeller(to);
   }
 
-  get finished(): boolean {
-    return this.#finished;
-  }
-
   get ended(): boolean {
-    return this.#finished;
+    return this.finished;
   }
 
   push({ event, data }: SseMessage): UpstreamFailure | undefined {
-    if (this.#finished) return undefined;
+    if (this.finished) return undefined;
     const message = parseExact(data);
     if (event === 'error') return readErrorObject(message ?? data);
-    if (!isObject(message)) return unreadable(data);
+    if (!isObject(message)) return unreadableEvent(data);
     switch (message.type) {
       case 'message_start':
         return this.#begin(message.message);
@@ -89,8 +86,8 @@ export class AnthropicStreamReader implements StreamReader {
         return this.#takeEnd(message);
       case 'message_stop':
         this.#blocks.closeAll();
-        this.#finished = tellFinish(this.#to, this.#end, this.#blocks.hasCalls);
-        return this.#finished ? undefined : malformed(noStopReason);
+        this.finished = tellFinish(this.#to, this.#end, this.#blocks.hasCalls);
+        return this.finished ? undefined : malformed(noStopReason);
       default:
         return isEvent(event, message) ? undefined : failureInside(message);
     }
@@ -140,17 +137,14 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   return tellFinish(listener, body.fields, blocks.hasCalls) ? undefined : malformed(noStopReason);
 }
 
-export interface MessageBody {
+interface MessageBody {
   readonly fields: Record<string, unknown>;
   readonly content: readonly Record<string, unknown>[];
 }
 
 export function parseMessage(text: string): MessageBody | UpstreamFailure {
   const fields = parseExact(text);
-  if (!isObject(fields)) {
-    const start = text.trim().slice(0, 200);
-    return malformed(`The upstream's answer is no readable JSON object: ${start}`);
-  }
+  if (!isObject(fields)) return unreadableAnswer(text);
   const failure = failureInside(fields);
   if (failure) return failure;
   if (!Array.isArray(fields.content)) return malformed('The upstream answered without content.');

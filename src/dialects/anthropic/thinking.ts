@@ -4,9 +4,9 @@ import { ownSignature } from '../../core/signature.ts';
 import type { Target } from '../dialect.ts';
 import { effortOf } from '../effort.ts';
 
-export interface ThinkingWords {
+interface ThinkingWords {
   readonly thinking?: object;
-  readonly effort?: string;
+  readonly effort?: string | undefined;
   /** The model will think, so that sampling parameters are refused. */
   readonly isOn: boolean;
   /** The wish could not be granted. */
@@ -65,13 +65,12 @@ function adaptive(wish: ReasoningWish, target: Target, isWithoutThought: boolean
   }
   // Without it, newer models think without saying what.
   const display = wish.visible ? 'summarized' : 'omitted';
-  const thinking = { type: 'adaptive', display };
-  return { thinking, ...(effort ? { effort } : {}), isOn: true, isDropped: false };
+  return { thinking: { type: 'adaptive', display }, effort, isOn: true, isDropped: false };
 }
 
 function effortOnly(wish: ReasoningWish, target: Target): ThinkingWords {
   const effort = effortWord(wish, target);
-  return { ...(effort ? { effort } : {}), isOn: false, isDropped: effort === undefined };
+  return { effort, isOn: false, isDropped: effort === undefined };
 }
 
 function effortWord(wish: ReasoningWish, { quirks }: Target): string | undefined {

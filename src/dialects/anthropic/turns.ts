@@ -3,35 +3,36 @@ import type {
   AssistantPart,
   DocumentPart,
   ImagePart,
-  ReasoningPart,
   TextPart,
   ToolResultPart,
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
+import { cacheMark } from '../cache-marks.ts';
 import type { ForeignNames } from '../foreign-names.ts';
-import { type AnyBlock, type BlockOf, cacheMark, imageUrl, isKnown } from './blocks.ts';
+import { type AnyBlock, type BlockOf, imageUrl, isKnown } from './blocks.ts';
 import type { MessagesBody } from './messages-schema.ts';
 
 export function readTurns({ system, messages }: MessagesBody, foreign: ForeignNames): Turn[] {
   const turns: Turn[] = [];
-  if (system) turns.push({ role: 'system', parts: readSystem(system) });
+  if (system) turns.push({ role: 'system', parts: blocksIn(system).flatMap(readText) });
   for (const { role, content } of messages) {
-    const blocks = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+    const blocks = blocksIn(content);
     if (role === 'assistant') {
       turns.push({ role, parts: blocks.flatMap((block) => readAssistant(block, foreign)) });
     } else if (role === 'user') {
       turns.push({ role, parts: resultsFirst(blocks.flatMap((b) => readUser(b, foreign))) });
     } else {
-      turns.push({ role, parts: blocks.flatMap((block) => readText(block)) });
+      turns.push({ role, parts: blocks.flatMap(readText) });
     }
   }
   return turns;
 }
 
-function readSystem(system: NonNullable<MessagesBody['system']>): readonly TextPart[] {
-  if (typeof system === 'string') return [{ kind: 'text', text: system }];
-  return system.map((block) => ({ kind: 'text', text: block.text, ...cacheMark(block) }));
+function blocksIn(content: string | readonly AnyBlock[]): readonly AnyBlock[] {
+  if (typeof content !== 'string') return content;
+  const only = { type: 'text', text: content };
+  return [only];
 }
 
 function readText(block: AnyBlock): readonly TextPart[] {
@@ -50,8 +51,10 @@ function readAssistant(block: AnyBlock, foreign: ForeignNames): readonly Assista
   switch (block.type) {
     case 'text':
       return readText(block);
-    case 'thinking':
-      return [readThought(block)];
+    case 'thinking': {
+      const { thinking: text, signature } = block;
+      return [{ kind: 'reasoning', text, signature: signature || undefined }];
+    }
     case 'redacted_thinking':
       return [{ kind: 'reasoning', text: '', redacted: block.data }];
     case 'tool_use': {
@@ -62,10 +65,6 @@ function readAssistant(block: AnyBlock, foreign: ForeignNames): readonly Assista
     default:
       return unknown(block, foreign);
   }
-}
-
-function readThought({ thinking, signature }: BlockOf<'thinking'>): ReasoningPart {
-  return { kind: 'reasoning', text: thinking, ...(signature ? { signature } : {}) };
 }
 
 function readUser(block: AnyBlock, foreign: ForeignNames): readonly UserPart[] {
@@ -105,11 +104,10 @@ function readFoundTool(block: AnyBlock): readonly TextPart[] | undefined {
 
 function readResult(block: BlockOf<'tool_result'>, foreign: ForeignNames): ToolResultPart {
   const { content, tool_use_id: callId, is_error: isError } = block;
-  const blocks = typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? []);
   return {
     kind: 'tool_result',
     callId,
-    parts: blocks.flatMap((inner) => readShown(inner, foreign)),
+    parts: blocksIn(content ?? []).flatMap((inner) => readShown(inner, foreign)),
     isError: isError === true,
     ...cacheMark(block),
   };
@@ -121,7 +119,7 @@ function readDocument(block: BlockOf<'document'>, foreign: ForeignNames): Docume
   return {
     kind: 'document',
     source: readSource(block),
-    ...(block.title ? { name: block.title } : {}),
+    name: block.title || undefined,
     ...cacheMark(block),
   };
 }
@@ -137,19 +135,11 @@ function readSource({ source }: BlockOf<'document'>): DocumentPart['source'] {
     case 'text':
       return { text: source.data };
     case 'content': {
-      const { content } = source;
-      if (typeof content === 'string') return { text: content };
-      return {
-        text: content
-          .flatMap((block) => readText(block))
-          .map(textOf)
-          .join('\n\n'),
-      };
+      const texts = blocksIn(source.content).flatMap(readText);
+      return { text: texts.map(({ text }) => text).join('\n\n') };
     }
   }
 }
-
-const textOf = ({ text }: TextPart) => text;
 
 function unknown({ type }: AnyBlock, foreign: ForeignNames): readonly [] {
   foreign.add(`messages.${type}`);

@@ -22,6 +22,49 @@ describe('a report of usage', () => {
     expect(writeUsage(usage)).toEqual(counted);
   });
 
+  const inParts = (minutes: unknown, hour: unknown) =>
+    readUsage({
+      ...counted,
+      cache_creation: { ephemeral_5m_input_tokens: minutes, ephemeral_1h_input_tokens: hour },
+    });
+
+  test('tells what is kept for an hour from what is kept for minutes, in and out', () => {
+    const both = { ...usage, cacheWriteTokens: 8, cacheWrite1hTokens: 12 };
+    expect(inParts(8, 12)).toEqual(both);
+    expect(writeUsage(both)).toEqual({
+      ...counted,
+      cache_creation: { ephemeral_5m_input_tokens: 8, ephemeral_1h_input_tokens: 12 },
+    });
+    expect(inParts(0, 20)).toEqual({ ...usage, cacheWriteTokens: 0, cacheWrite1hTokens: 20 });
+    expect(inParts(undefined, 20)).toEqual({
+      ...usage,
+      cacheWriteTokens: 0,
+      cacheWrite1hTokens: 20,
+    });
+    expect(inParts(20, 0)).toEqual(usage);
+  });
+
+  test('is of the usual kind where its parts leave some out', () => {
+    expect(inParts(8, 11)).toEqual({ ...usage, cacheWriteTokens: 9, cacheWrite1hTokens: 11 });
+  });
+
+  test.each<[unknown, unknown]>([
+    [8, 13],
+    [0, 0],
+    [32, -12],
+    [-12, 32],
+    [8.5, 11.5],
+    ['8', '12'],
+    [8, Number.NaN],
+    [null, null],
+  ])('whose parts are %p and %p of 20 is of one kind', (minutes, hour) => {
+    expect(inParts(minutes, hour)).toEqual(usage);
+  });
+
+  test.each([null, 'x', 20, [8, 12]])('has no parts in %p', (cache_creation) => {
+    expect(readUsage({ ...counted, cache_creation })).toEqual(usage);
+  });
+
   test('may leave out or null what there was none of', () => {
     const report = { input_tokens: 1, cache_read_input_tokens: null, output_tokens: 2 };
     expect(readUsage(report)).toMatchObject({
@@ -74,6 +117,22 @@ describe('the usage of a stream', () => {
     stream.end({ input_tokens: 61, cache_read_input_tokens: null, output_tokens: 8 });
     stream.characters = 4_000;
     expect(stream.usage).toMatchObject({ inputTokens: 61, cacheReadTokens: 9, outputTokens: 8 });
+  });
+
+  test('keeps the parts of its beginning, or has those of its end', () => {
+    const parts = (minutes: number, hour: number) => ({
+      cache_creation_input_tokens: minutes + hour,
+      cache_creation: { ephemeral_5m_input_tokens: minutes, ephemeral_1h_input_tokens: hour },
+    });
+    const stream = new StreamUsage();
+    stream.begin({ input_tokens: 3, output_tokens: 1, ...parts(0, 2_048) });
+    expect(stream.usage).toMatchObject({ cacheWriteTokens: 0, cacheWrite1hTokens: 2_048 });
+    stream.end({ cache_creation_input_tokens: 2_048, cache_creation: null, output_tokens: 8 });
+    expect(stream.usage).toMatchObject({ cacheWriteTokens: 0, cacheWrite1hTokens: 2_048 });
+    stream.end({ cache_creation_input_tokens: 2_148, output_tokens: 12 });
+    expect(stream.usage).toMatchObject({ cacheWriteTokens: 100, cacheWrite1hTokens: 2_048 });
+    stream.end({ ...parts(1_024, 2_048), output_tokens: 15 });
+    expect(stream.usage).toMatchObject({ cacheWriteTokens: 1_024, cacheWrite1hTokens: 2_048 });
   });
 
   test('counts the words that came while its end has not', () => {

@@ -1,6 +1,12 @@
 /** Token counts as Anthropic reports them, in and out. */
 import { isObject } from '../../core/json.ts';
-import { addUsage, promptTokens, totalTokens, type Usage } from '../../core/usage.ts';
+import {
+  addUsage,
+  promptTokens,
+  totalTokens,
+  type Usage,
+  writtenTokens,
+} from '../../core/usage.ts';
 import { readCount } from '../openai/usage.ts';
 
 /** Anthropic's classes do not overlap either. Undefined when the numbers cannot be trusted. */
@@ -18,14 +24,28 @@ export function readUsage(raw: unknown): Usage | undefined {
 
 function readCounts(raw: Record<string, unknown>): Usage | undefined {
   const details = isObject(raw.output_tokens_details) ? raw.output_tokens_details : {};
+  const written = readCount(raw.cache_creation_input_tokens);
+  const writtenForHour = readHourPart(raw.cache_creation, written);
   const usage = {
     inputTokens: readCount(raw.input_tokens),
     cacheReadTokens: readCount(raw.cache_read_input_tokens),
-    cacheWriteTokens: readCount(raw.cache_creation_input_tokens),
+    cacheWriteTokens: written - writtenForHour,
+    cacheWrite1hTokens: writtenForHour || undefined,
     outputTokens: readCount(raw.output_tokens),
     reasoningTokens: readCount(details.thinking_tokens),
   };
   return Number.isNaN(totalTokens(usage) + usage.reasoningTokens) ? undefined : usage;
+}
+
+/**
+ * Told in parts by how long it is kept. The end of a stream may tell a larger whole and no parts:
+ * what was kept for an hour stays so. Parts that are more than the whole say nothing of it.
+ */
+function readHourPart(parts: unknown, written: number): number {
+  if (!isObject(parts)) return 0;
+  const forMinutes = readCount(parts.ephemeral_5m_input_tokens);
+  const forHour = readCount(parts.ephemeral_1h_input_tokens);
+  return forMinutes + forHour <= written ? forHour : 0;
 }
 
 /** Of an answer that is cut, as many characters count as one token. */
@@ -76,13 +96,21 @@ export class StreamUsage {
 export function writeUsage(usage: Usage) {
   return {
     input_tokens: usage.inputTokens,
-    cache_creation_input_tokens: usage.cacheWriteTokens,
+    cache_creation_input_tokens: writtenTokens(usage),
     cache_read_input_tokens: usage.cacheReadTokens,
+    ...writeParts(usage),
     output_tokens: usage.outputTokens,
     ...(usage.reasoningTokens > 0
       ? { output_tokens_details: { thinking_tokens: usage.reasoningTokens } }
       : {}),
   };
+}
+
+/** Only where some is kept for an hour: not every upstream says how long it keeps what. */
+function writeParts({ cacheWriteTokens, cacheWrite1hTokens }: Usage) {
+  if (!cacheWrite1hTokens) return {};
+  const forMinutes = { ephemeral_5m_input_tokens: cacheWriteTokens };
+  return { cache_creation: { ...forMinutes, ephemeral_1h_input_tokens: cacheWrite1hTokens } };
 }
 
 /** What a stream begins with, when only its end will know better. */

@@ -71,8 +71,8 @@ function writeShown(part: TextPart | ImagePart | DocumentPart, images: Images): 
     case 'image':
       return [{ type: 'image', source: imageSource(part.url, images), ...cacheField(part) }];
     case 'document': {
-      const title = part.name === undefined ? {} : { title: part.name };
-      return [{ type: 'document', source: documentSource(part), ...title, ...cacheField(part) }];
+      const source = documentSource(part);
+      return [{ type: 'document', source, title: part.name, ...cacheField(part) }];
     }
   }
 }
@@ -82,8 +82,8 @@ function writeResult(part: ToolResultPart, images: Images): Block {
   return {
     type: 'tool_result',
     tool_use_id: callId(part.callId),
-    ...(blocks.length > 0 ? { content: blocks } : {}),
-    ...(part.isError ? { is_error: true } : {}),
+    content: blocks.length > 0 ? blocks : undefined,
+    is_error: part.isError ? true : undefined,
     ...cacheField(part),
   };
 }

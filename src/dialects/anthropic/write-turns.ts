@@ -3,12 +3,12 @@ import type { Dialogue, Turn } from '../../core/dialogue.ts';
 import type { Target } from '../dialect.ts';
 import { type Block, writeAssistantPart, writeText, writeUserPart } from './write-blocks.ts';
 
-export interface Message {
+interface Message {
   readonly role: 'user' | 'assistant' | 'system';
   readonly content: readonly Block[];
 }
 
-export interface WrittenTurns {
+interface WrittenTurns {
   readonly system: readonly Block[];
   readonly messages: readonly Message[];
 }

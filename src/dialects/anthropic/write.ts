@@ -2,6 +2,7 @@
 import type { Dialogue, Tool } from '../../core/dialogue.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { leaveOut } from '../leave-out.ts';
+import { outputLimit } from '../output-limit.ts';
 import { inputSchema, outputSchema } from './clean-schema.ts';
 import { isForced, thinkingFor } from './thinking.ts';
 import { type Block, cacheField } from './write-blocks.ts';
@@ -24,34 +25,30 @@ const unspoken = [
 ];
 
 export function writeMessages(asked: Dialogue, target: Target): UpstreamRequest {
-  const refused = [...unspoken, ...(target.quirks.drop_params ?? [])];
-  const spoken = leaveOut(asked, refused);
-  const maxTokens = outputLimit(spoken.dialogue, target);
-  const words = thinkingFor(spoken.dialogue, target, maxTokens);
-  const { dialogue, dropped: unsampled } = leaveOut(
-    spoken.dialogue,
-    refusedSampling(spoken.dialogue, words.isOn),
-  );
-  const dropped = new Set([...spoken.dropped, ...unsampled]);
-  if (words.isDropped) dropped.add('reasoning');
-  const { system, messages } = writeTurns(dialogue, target, words.isOn, dropped);
+  const spoken = leaveOut(asked, [...unspoken, ...(target.quirks.drop_params ?? [])]);
+  const maxTokens =
+    outputLimit(asked.outputTokensMax, target) ??
+    target.modelOutputTokensMax ??
+    outputTokensDefault;
+  const { thinking, effort, isOn, isDropped } = thinkingFor(spoken.dialogue, target, maxTokens);
+  const sampled = leaveOut(spoken.dialogue, refusedSampling(spoken.dialogue, isOn));
+  const { dialogue } = sampled;
+  const dropped = new Set([...spoken.dropped, ...sampled.dropped]);
+  if (isDropped) dropped.add('reasoning');
+  const { system, messages } = writeTurns(dialogue, target, isOn, dropped);
   const { instruction, format } = writeJson(dialogue, target);
   const instructions = instruction ? [...system, instruction] : system;
-  const outputConfig = {
-    ...(words.effort ? { effort: words.effort } : {}),
-    ...(format ? { format } : {}),
-  };
   const body = {
     model: target.upstreamModel,
     max_tokens: maxTokens,
-    ...(instructions.length > 0 ? { system: instructions } : {}),
+    system: instructions.length > 0 ? instructions : undefined,
     messages,
     ...writeTools(dialogue, target, dropped),
-    ...(words.thinking ? { thinking: words.thinking } : {}),
-    ...(Object.keys(outputConfig).length > 0 ? { output_config: outputConfig } : {}),
+    thinking,
+    output_config: effort || format ? { effort, format } : undefined,
     ...writeSampling(dialogue, dropped),
-    ...(dialogue.user ? { metadata: { user_id: dialogue.user } } : {}),
-    ...(dialogue.stream ? { stream: true } : {}),
+    metadata: dialogue.user ? { user_id: dialogue.user } : undefined,
+    stream: dialogue.stream ? true : undefined,
   };
   return {
     path: '/messages',
@@ -59,12 +56,6 @@ export function writeMessages(asked: Dialogue, target: Target): UpstreamRequest 
     body: JSON.stringify(body),
     dropped: [...dropped],
   };
-}
-
-function outputLimit({ outputTokensMax: asked }: Dialogue, target: Target): number {
-  const { outputTokensMax: affordable, modelOutputTokensMax: most } = target;
-  const wanted = affordable ?? asked ?? most ?? outputTokensDefault;
-  return Math.min(wanted, most ?? wanted);
 }
 
 /** No model samples while it thinks, and the newer ones want one of the two at any time. */
@@ -79,10 +70,10 @@ function writeSampling({ sampling, stop }: Dialogue, dropped: Set<string>): obje
   if (stops.length < stop.length) dropped.add('stop');
   return {
     // OpenAI's scale goes on to 2.
-    ...(temperature === undefined ? {} : { temperature: Math.min(temperature, 1) }),
-    ...(topP === undefined ? {} : { top_p: topP }),
-    ...(topK === undefined ? {} : { top_k: topK }),
-    ...(stops.length > 0 ? { stop_sequences: stops } : {}),
+    temperature: temperature === undefined ? undefined : Math.min(temperature, 1),
+    top_p: topP,
+    top_k: topK,
+    stop_sequences: stops.length > 0 ? stops : undefined,
   };
 }
 
@@ -96,7 +87,7 @@ function writeTools(dialogue: Dialogue, { quirks }: Target, dropped: Set<string>
   const isSaid = choice !== null || parallelTools === false;
   return {
     tools: tools.map(writeTool),
-    ...(isSaid ? { tool_choice: writeChoice(choice, parallel) } : {}),
+    tool_choice: isSaid ? writeChoice(choice, parallel) : undefined,
   };
 }
 
@@ -111,9 +102,9 @@ function writeTool(tool: Tool): object {
   const { name, description, parameters, strict } = tool;
   return {
     name,
-    ...(description === undefined ? {} : { description }),
+    description,
     input_schema: inputSchema(parameters),
-    ...(strict === undefined ? {} : { strict }),
+    strict,
     ...cacheField(tool),
   };
 }

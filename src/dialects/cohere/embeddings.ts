@@ -2,10 +2,9 @@
 import { isObject } from '../../core/json.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import type { Batch, EmbeddingsDialect } from '../embeddings.ts';
-import { readVector, type Vector } from '../embeddings-wish.ts';
-import { failureInside, malformed } from '../failure.ts';
 import { readCount } from '../openai/usage.ts';
 import { readAnswer } from '../read-answer.ts';
+import { readVectors } from '../read-vectors.ts';
 
 /** Texts of one call. */
 const textsMax = 96;
@@ -30,20 +29,8 @@ export const cohereEmbeddings: EmbeddingsDialect = {
 
 function read(body: Record<string, unknown>): Batch | UpstreamFailure {
   const { embeddings, meta } = body;
-  const byType: unknown = isObject(embeddings) ? embeddings.float : embeddings;
-  if (!Array.isArray(byType)) {
-    return failureInside(body) ?? malformed('The upstream answered without embeddings.');
-  }
-  const vectors = byType.map(readVector).filter((vector): vector is Vector => vector !== undefined);
-  if (vectors.length < byType.length) {
-    return malformed('The upstream answered with something that is no embedding.');
-  }
-  return { vectors, promptTokens: billedTokens(meta) };
-}
-
-/** Not every answer has them; the price list counts by them where it has. */
-function billedTokens(meta: unknown): number | null {
+  const found: unknown = isObject(embeddings) ? embeddings.float : embeddings;
+  // Not every answer has them; the price list counts by them where it has.
   const units = isObject(meta) && isObject(meta.billed_units) ? meta.billed_units : {};
-  const tokens = readCount(units.input_tokens);
-  return tokens > 0 ? tokens : null;
+  return readVectors(body, found, readCount(units.input_tokens));
 }

@@ -1,5 +1,7 @@
 import type { FinishReason } from '../../core/answer.ts';
+import { isText } from '../../core/json.ts';
 import type { UpstreamFailure } from '../dialect.ts';
+import { brokenFinish } from '../failure.ts';
 
 /** A reason not listed here is a new one for an answer that is there: `stop`. */
 const reasons: ReadonlyMap<string, FinishReason> = new Map([
@@ -38,11 +40,6 @@ export function finishReasonOf(word: string, hasCalls: boolean): FinishReason {
 
 export function mistakeIn(word: string, detail: unknown): UpstreamFailure | undefined {
   if (!mistakes.has(word)) return undefined;
-  const more = typeof detail === 'string' && detail !== '' ? ` ${detail.slice(0, 300)}` : '';
-  return {
-    kind: 'server',
-    status: null,
-    message: `The upstream ended its answer with the finish reason ${word}.${more}`.toWellFormed(),
-    retryAfterSeconds: null,
-  };
+  const more = isText(detail) ? ` ${detail.slice(0, 300)}` : '';
+  return brokenFinish('server', word, more);
 }

@@ -8,23 +8,22 @@ import { type Drawn, type DrawnImage, namesOf, type Picture, shownMask } from '.
 import { inBase64, joined, type Piece } from '../long-body.ts';
 import { readAnswer } from '../read-answer.ts';
 import { finishReasonOf } from './finish.ts';
+import { modelPath, pictureModalities } from './model.ts';
 import { readUsage } from './usage.ts';
 
 export const geminiImages: ImagesDialect = {
   mask: 'picture',
   imagesMax: editImagesMax,
-  write(wish, { upstreamModel, outputModalities = [] }) {
+  write(wish, target) {
     const { prompt, pictures } = shownMask(wish);
     const generationConfig = {
-      responseModalities: outputModalities.includes('text') ? ['TEXT', 'IMAGE'] : ['IMAGE'],
+      responseModalities: pictureModalities(target),
       imageConfig: shapeOf(wish.parameters.size),
     };
     const start = `{"contents":[{"role":"user","parts":[${JSON.stringify({ text: prompt })}`;
     const end = `]}],"generationConfig":${JSON.stringify(generationConfig)}}`;
-    const name = upstreamModel.replace(/^models\//, '').toWellFormed();
     return {
-      path: `/models/${encodeURIComponent(name)}:generateContent`,
-
+      path: modelPath(target.upstreamModel, 'generateContent'),
       body:
         pictures.length === 0 ? start + end : joined([start, ...pictures.flatMap(inlined), end]),
       dropped: namesOf(wish).filter((parameter) => parameter !== 'size'),

@@ -1,19 +1,10 @@
 import { describe, expect, test } from 'bun:test';
-import { ToldAnswer } from '../../../tests/support/told-answer.ts';
+import { hearEvents, ToldAnswer } from '../../../tests/support/told-answer.ts';
 import { eventBytesMax } from '../../core/bounds.ts';
-import { GeminiReader } from './reader.ts';
-import { readReply } from './reply.ts';
+import { GeminiReader, tellReply } from './reader.ts';
 
-function hear(...chunks: readonly unknown[]) {
-  const told = new ToldAnswer();
-  const reader = new GeminiReader(told);
-  for (const chunk of chunks) {
-    const data = typeof chunk === 'string' ? chunk : JSON.stringify(chunk);
-    const failure = reader.push({ event: null, data });
-    if (failure) return { told, reader, failure };
-  }
-  return { told, reader, failure: undefined };
-}
+const hear = (...chunks: readonly unknown[]) =>
+  hearEvents((listener) => new GeminiReader(listener), chunks);
 
 const says = (parts: readonly object[], finishReason?: string) => ({
   candidates: [{ content: { role: 'model', parts }, finishReason, index: 0 }],
@@ -121,7 +112,7 @@ describe('failures', () => {
     [says([{ text: 'a' }]), 'malformed'],
     [[], 'malformed'],
   ] as const)('of a whole answer: %j', (body, kind) => {
-    expect(readReply(JSON.stringify(body), new ToldAnswer())?.kind).toBe(kind);
+    expect(tellReply(JSON.stringify(body), new ToldAnswer())?.kind).toBe(kind);
   });
 
   test.each([

@@ -5,7 +5,7 @@ import { isObject, isText } from '../../core/json.ts';
 import { markSignature } from '../../core/signature.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
 import { parseExact } from '../exact-json.ts';
-import { malformed, readErrorObject } from '../failure.ts';
+import { malformed, readErrorObject, unreadableAnswer, unreadableEvent } from '../failure.ts';
 import { finishReasonOf, mistakeIn } from './finish.ts';
 import { PartialArguments } from './partial-arguments.ts';
 import { readUsage } from './usage.ts';
@@ -15,7 +15,14 @@ function saysAnything(part: unknown): boolean {
   return isObject(part) && part.text !== '';
 }
 
+/** Errors come inside a list now and then. */
+function parseFirst(text: string): unknown {
+  const body = parseExact(text);
+  return Array.isArray(body) ? body[0] : body;
+}
+
 export class GeminiReader implements StreamReader {
+  finished = false;
   readonly #to: AnswerListener;
   #calls = 0;
   /** The last call, while pieces of its arguments may follow. */
@@ -23,25 +30,16 @@ export class GeminiReader implements StreamReader {
   #isThinking = false;
   /** The signature of a text, told behind it. */
   #textSignature: string | undefined;
-  #finished = false;
 
   constructor(to: AnswerListener) {
     this.#to = to;
   }
 
-  get finished(): boolean {
-    return this.#finished;
-  }
-
   push({ data }: SseMessage): UpstreamFailure | undefined {
-    const body = parseExact(data);
-    // Errors come inside a list now and then.
-    const chunk: unknown = Array.isArray(body) ? body[0] : body;
+    const chunk = parseFirst(data);
     if (isObject(chunk)) return this.take(chunk);
     // A connection cut behind the finish reason loses at most the usage: the answer is whole.
-    if (this.#finished) return undefined;
-    const start = data.slice(0, 200);
-    return malformed(`The upstream sent an event that is no readable JSON object: ${start}`);
+    return this.finished ? undefined : unreadableEvent(data);
   }
 
   /** Tells what one chunk, or a whole answer, says. */
@@ -52,9 +50,9 @@ export class GeminiReader implements StreamReader {
     if (usage !== undefined) this.#to.usage(usage);
     const [first]: unknown[] = Array.isArray(candidates) ? candidates : [];
     if (isObject(first)) return this.#takeCandidate(first);
-    if (this.#finished) return undefined;
+    if (this.finished) return undefined;
     if (isObject(promptFeedback) && isText(promptFeedback.blockReason)) {
-      this.#finished = true;
+      this.finished = true;
       this.#to.finish('content_filter', null);
     }
     return undefined;
@@ -65,7 +63,7 @@ export class GeminiReader implements StreamReader {
     const parts = isObject(content) && Array.isArray(content.parts) ? content.parts : [];
     // Its older models end every chunk with STOP, which is the end only if nothing else follows.
     const isStop = finishReason === undefined || finishReason === 'STOP';
-    if (this.#finished && isStop && !parts.some(saysAnything)) return undefined;
+    if (this.finished && isStop && !parts.some(saysAnything)) return undefined;
     for (const part of parts) if (isObject(part)) this.#takePart(part);
     if (this.#openCall?.isTooLarge) {
       return malformed('The upstream sent arguments of a tool that are too large.');
@@ -76,7 +74,7 @@ export class GeminiReader implements StreamReader {
     if (mistake !== undefined) return mistake;
     this.#endCall();
     this.#endText();
-    this.#finished = true;
+    this.finished = true;
     this.#to.finish(finishReasonOf(finishReason, this.#calls > 0), null);
     return undefined;
   }
@@ -162,4 +160,14 @@ export class GeminiReader implements StreamReader {
       this.#to.citation({ url: web.uri, title, quote: '', range: null });
     }
   }
+}
+
+/** Tells a whole answer; the failure that it is instead, if it is one. */
+export function tellReply(text: string, listener: AnswerListener): UpstreamFailure | undefined {
+  const answer = parseFirst(text);
+  if (!isObject(answer)) return unreadableAnswer(text);
+  const reader = new GeminiReader(listener);
+  const failure = reader.take(answer);
+  if (failure !== undefined || reader.finished) return failure;
+  return malformed('The upstream answered without a finish reason.');
 }

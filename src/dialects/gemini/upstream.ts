@@ -1,6 +1,5 @@
 import type { UpstreamDialect } from '../dialect.ts';
-import { GeminiReader } from './reader.ts';
-import { readReply } from './reply.ts';
+import { GeminiReader, tellReply } from './reader.ts';
 import { writeRequest } from './write.ts';
 
 /** Google's Gemini, `generateContent`. */
@@ -8,5 +7,5 @@ export const geminiUpstream: UpstreamDialect = {
   toolNameLengthMax: 64,
   write: writeRequest,
   openStream: (listener) => new GeminiReader(listener),
-  readReply,
+  readReply: tellReply,
 };

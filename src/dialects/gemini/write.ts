@@ -1,11 +1,13 @@
 /** A dialogue as a request to Gemini's `generateContent`. */
 import type { Dialogue, JsonWish, Tool, Turn } from '../../core/dialogue.ts';
 import { isObject } from '../../core/json.ts';
+import { hasCacheMarks } from '../cache-marks.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import { hasCacheMarks, leaveOut } from '../leave-out.ts';
+import { leaveOut } from '../leave-out.ts';
 import { outputLimit } from '../output-limit.ts';
-import { type Content, writeContents } from './contents.ts';
+import { modelPath, pictureModalities } from './model.ts';
 import { thinksInLevels, writeThinking } from './thinking.ts';
+import { type Content, writeContents } from './write-contents.ts';
 
 /** What Gemini has no words for, or answers in ways that our words cannot tell. */
 const unspoken = ['logprobs', 'top_logprobs', 'logit_bias', 'n', 'parallel_tool_calls', 'user'];
@@ -27,11 +29,9 @@ export function writeRequest(dialogue: Dialogue, target: Target): UpstreamReques
     ...writeTools(kept),
     generationConfig: writeConfig(kept, target, isInstructed ? null : kept.json),
   };
-  const name = target.upstreamModel.replace(/^models\//, '').toWellFormed();
   const verb = dialogue.stream ? 'streamGenerateContent?alt=sse' : 'generateContent';
   return {
-    path: `/models/${encodeURIComponent(name)}:${verb}`,
-
+    path: modelPath(target.upstreamModel, verb),
     body: JSON.stringify(body),
     dropped: [
       ...dropped,
@@ -121,6 +121,7 @@ function writeToolChoice(tools: readonly Tool[], choice: Dialogue['toolChoice'])
 
 function writeConfig(dialogue: Dialogue, target: Target, json: JsonWish | null) {
   const { sampling, stop } = dialogue;
+  const makesPictures = target.outputModalities?.includes('image');
   return {
     maxOutputTokens: outputLimit(dialogue.outputTokensMax, target) ?? undefined,
     temperature: sampling.temperature,
@@ -133,12 +134,6 @@ function writeConfig(dialogue: Dialogue, target: Target, json: JsonWish | null) 
     responseMimeType: json === null ? undefined : 'application/json',
     responseJsonSchema: json?.schema ? plainSchema(json.schema) : undefined,
     thinkingConfig: writeThinking(dialogue.reasoning, target),
-    responseModalities: writeModalities(target),
+    responseModalities: makesPictures ? pictureModalities(target) : undefined,
   };
-}
-
-/** Models that make pictures do so only when asked. */
-function writeModalities({ outputModalities = [] }: Target): readonly string[] | undefined {
-  if (!outputModalities.includes('image')) return undefined;
-  return outputModalities.includes('text') ? ['TEXT', 'IMAGE'] : ['IMAGE'];
 }

@@ -5,6 +5,7 @@ import { chainModelsMax } from '../../core/bounds.ts';
 import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
+import { cachesForHour } from '../cache-hour.ts';
 import type { Source } from '../edit-body.ts';
 import { readSearchWish, withoutSuffix } from '../search-wish.ts';
 import { type ChatBody, type ChatMessage, chatSchema } from './chat-schema.ts';
@@ -46,6 +47,7 @@ export function readChatRequest(
     needs: readNeeds(body, images, search !== null),
     parameters: value.provider?.require_parameters ? parametersOf(body) : none,
     inputBytes: source.bytes.length,
+    cachesForHour: cachesForHour(source),
     images,
     user: value.user ?? null,
     search,

@@ -3,7 +3,7 @@ import { sortKeys } from '../../core/ask.ts';
 import { efforts } from '../../core/dialogue.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { imageAddress } from '../address-schema.ts';
-import { pluginSchema, searchToolSchema, skillNames } from '../search-wish.ts';
+import { addedFields, searchToolSchema } from '../search-wish.ts';
 
 /**
  * What a client may send to `/v1/chat/completions`. Known fields are checked; unknown ones pass on
@@ -166,7 +166,6 @@ export const chatSchema = Type.Object({
   presence_penalty: optional(Type.Number({ minimum: -2, maximum: 2 })),
   seed: optional(Type.Integer()),
   user: optional(Type.String({ maxLength: 1000 })),
-  plugins: optional(Type.Array(pluginSchema, { maxItems: 10 })),
-  skills: optional(skillNames),
+  ...addedFields,
 });
 export type ChatBody = Static<typeof chatSchema>;

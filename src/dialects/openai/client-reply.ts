@@ -1,8 +1,8 @@
 /** An answer told in our words, as one chat completion. */
 import type { Citation, FinishReason } from '../../core/answer.ts';
-import { ownSignature } from '../../core/signature.ts';
 import type { ReplyClosing, ReplyIdentity, ReplyWriter } from '../dialect.ts';
 import { finishWords } from '../translation.ts';
+import { signedCall } from './google-signature.ts';
 import { writeUsage } from './usage.ts';
 
 interface Call {
@@ -132,13 +132,4 @@ export function annotationOf({ url, title, quote, range }: Citation): object {
 export function imageOf(mediaType: string, base64: string, index: number): object {
   const url = `data:${mediaType};base64,${base64}`;
   return { type: 'image_url', image_url: { url }, index };
-}
-
-/**
- * Where Google's own OpenAI-style endpoint puts the proof of a call, for clients that keep calls as
- * they are and drop everything else.
- */
-export function signedCall(signature: string): object {
-  const own = ownSignature('gemini', signature);
-  return own === undefined ? {} : { extra_content: { google: { thought_signature: own } } };
 }

@@ -4,9 +4,9 @@ import type { GatewayError } from '../../core/errors.ts';
 import type { ReplyClosing, ReplyIdentity, StreamWriter } from '../dialect.ts';
 import { finishWords } from '../translation.ts';
 import type { OpenAiClientOptions } from './client.ts';
-import { annotationOf, imageOf, signedCall } from './client-reply.ts';
-import { openAiWords } from './stream.ts';
-import { writeUsage } from './usage.ts';
+import { annotationOf, imageOf } from './client-reply.ts';
+import { signedCall } from './google-signature.ts';
+import { lastWords, openAiWords } from './stream.ts';
 
 export class OpenAiStreamWriter implements StreamWriter {
   readonly #identity: ReplyIdentity;
@@ -28,13 +28,8 @@ export class OpenAiStreamWriter implements StreamWriter {
     this.#identity = identity;
     this.#options = options;
     const { id, created, model, provider } = identity;
-    const fields = JSON.stringify({
-      id,
-      object: 'chat.completion.chunk',
-      created,
-      model,
-      provider,
-    });
+    const object = 'chat.completion.chunk';
+    const fields = JSON.stringify({ id, object, created, model, provider });
     this.#head = `data: ${fields.slice(0, -1)},"choices":[{"index":0,"delta":`;
   }
 
@@ -108,12 +103,7 @@ export class OpenAiStreamWriter implements StreamWriter {
   }
 
   close(closing: ReplyClosing): string {
-    const done = 'data: [DONE]\n\n';
-    if (!this.#options.includeUsage) return this.#finish + done;
-    const { id, created, model } = this.#identity;
-    const usage = writeUsage(closing.usage, closing.costCredits);
-    const chunk = { id, object: 'chat.completion.chunk', created, model, choices: [], usage };
-    return `${this.#finish}data: ${JSON.stringify(chunk)}\n\n${done}`;
+    return this.#finish + lastWords(this.#identity, this.#options.includeUsage ? closing : null);
   }
 
   fail(error: GatewayError): string {

@@ -12,9 +12,9 @@ import type {
   UpstreamFailure,
   UpstreamRequest,
 } from '../dialect.ts';
-import { longNumbersIn } from '../exact-json.ts';
+import { translate } from '../translation.ts';
 import { wayTo } from '../ways.ts';
-import { wayUntold } from '../wording.ts';
+import { wordingOf } from '../wording.ts';
 import type { ChatRequest } from './chat-request.ts';
 import type { ChatMessage } from './chat-schema.ts';
 import { type OpenAiClientOptions, openAiClient } from './client.ts';
@@ -65,7 +65,7 @@ class OpenAiConversation implements Conversation, Crossing, OpenAiClientOptions 
   }
 
   wording(): unknown {
-    return wordingOf(this.#request);
+    return wording(this.#request);
   }
 
   write(target: Target): UpstreamRequest {
@@ -79,14 +79,24 @@ class OpenAiConversation implements Conversation, Crossing, OpenAiClientOptions 
   readReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure {
     return readReply(text, identity, this);
   }
+
+  streamReply(text: string, identity: ReplyIdentity): ReturnType<Crossing['streamReply']> {
+    if (isFormBound(this.#request)) return undefined;
+    return translate(this.dialogue(), this.client, openAiUpstream).streamReply(text, identity);
+  }
+}
+
+/** Whether an answer in one form cannot be told in the other without a loss. */
+function isFormBound({ body }: ChatRequest): boolean {
+  return body.logprobs === true || (body.n ?? 1) > 1;
 }
 
 /** How the answer is delivered decides nothing about it, but for what only one form can carry. */
-function wordingOf({ body, source }: ChatRequest): unknown {
+function wording(request: ChatRequest): unknown {
+  const { body, source } = request;
   const { stream, stream_options: _, usage: __, ...rest } = body;
-  const isFormBound = body.logprobs === true || (body.n ?? 1) > 1;
-  const longNumbers = source ? longNumbersIn(source.text) : [];
-  return ['openai', { ...rest, ...wayUntold }, isFormBound ? stream === true : null, longNumbers];
+  const form = isFormBound(request) ? stream === true : null;
+  return wordingOf('openai', rest, form, source);
 }
 
 /** Behind the instructions at the beginning, in front of what is said. */

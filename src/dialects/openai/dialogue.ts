@@ -1,7 +1,6 @@
 /** An OpenAI client's request in our own words, for upstreams that speak differently. */
 import type {
   AssistantPart,
-  CacheControl,
   Dialogue,
   Effort,
   JsonWish,
@@ -14,15 +13,16 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
-import { isObject } from '../../core/json.ts';
-import { markSignature } from '../../core/signature.ts';
+import { isObject, isText } from '../../core/json.ts';
+import { cacheMark } from '../cache-marks.ts';
+import { unknownFields } from '../unknown-fields.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { type ChatBody, type ChatMessage, chatSchema, type FunctionTool } from './chat-schema.ts';
+import { googleSignature } from './google-signature.ts';
 
 type MessageOf<R extends ChatMessage['role']> = Extract<ChatMessage, { role: R }>;
 
 export function readDialogue({ body }: Pick<ChatRequest, 'body'>): Dialogue {
-  const given = <T>(value: T | null | undefined): T | undefined => value ?? undefined;
   return {
     turns: readTurns(body.messages),
     tools: (body.tools ?? []).filter(isFunction).map(readTool),
@@ -33,27 +33,25 @@ export function readDialogue({ body }: Pick<ChatRequest, 'body'>): Dialogue {
     json: readJsonWish(body.response_format),
     reasoning: readReasoningWish(body),
     sampling: {
-      temperature: given(body.temperature),
-      topP: given(body.top_p),
+      temperature: body.temperature ?? undefined,
+      topP: body.top_p ?? undefined,
       topK: numberIn(body, 'top_k'),
-      seed: given(body.seed),
-      presencePenalty: given(body.presence_penalty),
-      frequencyPenalty: given(body.frequency_penalty),
-      logprobs: given(body.logprobs),
-      topLogprobs: given(body.top_logprobs),
-      logitBias: given(body.logit_bias),
+      seed: body.seed ?? undefined,
+      presencePenalty: body.presence_penalty ?? undefined,
+      frequencyPenalty: body.frequency_penalty ?? undefined,
+      logprobs: body.logprobs ?? undefined,
+      topLogprobs: body.top_logprobs ?? undefined,
+      logitBias: body.logit_bias ?? undefined,
     },
     user: body.user ?? null,
     stream: body.stream === true,
     choices: body.n ?? 1,
-    foreign: Object.entries(body).flatMap(([name, value]) =>
-      value === null || value === undefined || known.has(name) ? [] : [name],
-    ),
+    foreign: Object.keys(unknownFields(body, known)),
   };
 }
 
 /** What the schema knows is said in our words or is ours; `top_k` is everybody's but OpenAI's. */
-const known: ReadonlySet<string> = new Set([...Object.keys(chatSchema.properties), 'top_k']);
+const known = { ...chatSchema.properties, top_k: null };
 
 function numberIn(body: Readonly<Record<string, unknown>>, name: string): number | undefined {
   const value = body[name];
@@ -83,11 +81,6 @@ function readTurns(messages: readonly ChatMessage[]): readonly Turn[] {
   }
   endResults([]);
   return turns;
-}
-
-function cacheMark(holder: object): { cacheControl?: CacheControl } {
-  const { cache_control: mark } = holder as { cache_control?: unknown };
-  return isObject(mark) ? { cacheControl: mark } : {};
 }
 
 function readTexts(content: string | readonly { text: string }[]): readonly TextPart[] {
@@ -140,54 +133,61 @@ function readToolResult(message: MessageOf<'tool'>): ToolResultPart {
 }
 
 function readAssistant(message: MessageOf<'assistant'>): readonly AssistantPart[] {
-  const { content, refusal, tool_calls: calls } = message;
-  const texts = typeof content === 'string' ? readTexts(content) : (content ?? []);
-  const proofs = new Set((calls ?? []).flatMap(googleSignature).map(({ signature }) => signature));
+  const { content, refusal } = message;
+  const said = typeof content === 'string' ? readTexts(content) : (content ?? []).map(readSaid);
+  const calls = (message.tool_calls ?? []).flatMap(readCall);
+  const proofs = new Set(
+    calls.flatMap((part) => (part.kind === 'reasoning' ? part.signature : [])),
+  );
   // A bare proof that stands with its call as well belongs there.
-  const isWithCall = ({ text, signature }: ReasoningPart) => text === '' && proofs.has(signature);
-  const thoughts = readReasoning(message).filter((thought) => !isWithCall(thought));
+  const thoughts = readReasoning(message).filter(
+    ({ text, signature }) => text !== '' || !proofs.has(signature),
+  );
   // Calls that have their own take no other: without a text, what is left stood behind them.
   const isBehind = ({ text, signature }: ReasoningPart) =>
-    proofs.size > 0 && texts.length === 0 && text === '' && signature !== undefined;
+    proofs.size > 0 && said.length === 0 && text === '' && signature !== undefined;
   return [
     ...thoughts.filter((thought) => !isBehind(thought)),
-    ...texts.map((part): AssistantPart => {
-      if ('kind' in part) return part;
-      return part.type === 'refusal'
-        ? { kind: 'refusal', text: part.refusal }
-        : { kind: 'text', text: part.text, ...cacheMark(part) };
-    }),
+    ...said,
     ...(refusal ? [{ kind: 'refusal' as const, text: refusal }] : []),
-    ...(calls ?? []).flatMap((call): AssistantPart[] => [
-      ...googleSignature(call),
-      {
-        kind: 'tool_call',
-        id: call.id,
-        name: call.function.name,
-        arguments: call.function.arguments,
-      },
-    ]),
+    ...calls,
     ...thoughts.filter(isBehind),
   ];
+}
+
+type AssistantMessage = MessageOf<'assistant'>;
+type AssistantContent = Exclude<NonNullable<AssistantMessage['content']>, string>[number];
+
+function readSaid(part: AssistantContent): AssistantPart {
+  if (part.type === 'refusal') return { kind: 'refusal', text: part.refusal };
+  return { kind: 'text', text: part.text, ...cacheMark(part) };
+}
+
+/** A call, behind the proof that stands on it. */
+function readCall(call: NonNullable<AssistantMessage['tool_calls']>[number]): AssistantPart[] {
+  const { name, arguments: json } = call.function;
+  const read: AssistantPart = { kind: 'tool_call', id: call.id, name, arguments: json };
+  const signature = googleSignature(call);
+  return signature === undefined ? [read] : [{ kind: 'reasoning', text: '', signature }, read];
 }
 
 /**
  * Thoughts come back as `reasoning_details`, in as many pieces as they were streamed in, or as bare
  * text from clients that keep nothing else.
  */
-function readReasoning(message: MessageOf<'assistant'>): readonly ReasoningPart[] {
+function readReasoning(message: AssistantMessage): readonly ReasoningPart[] {
   const { reasoning_details: details } = message as { reasoning_details?: unknown };
-  const pieces = Array.isArray(details) ? details.filter(isObject) : [];
   const thoughts = new Map<unknown, ReasoningPart>();
+  const pieces = Array.isArray(details) ? details.filter(isObject) : [];
   for (const [at, piece] of pieces.entries()) {
     const place = piece.index ?? at;
-    const { text = '', summary, signature, data } = piece;
+    const { signature, data } = piece;
     const before = thoughts.get(place) ?? { kind: 'reasoning', text: '' };
-    const more = typeof text === 'string' && text !== '' ? text : summary;
+    const more = [piece.text, piece.summary].find(isText) ?? '';
     thoughts.set(place, {
       ...before,
-      text: before.text + (typeof more === 'string' ? more : ''),
-      ...(typeof signature === 'string' && signature !== '' ? { signature } : {}),
+      text: before.text + more,
+      ...(isText(signature) ? { signature } : {}),
       ...(piece.type === 'reasoning.encrypted' && typeof data === 'string'
         ? { redacted: data }
         : {}),
@@ -196,15 +196,6 @@ function readReasoning(message: MessageOf<'assistant'>): readonly ReasoningPart[
   if (thoughts.size > 0) return [...thoughts.values()];
   const text = message.reasoning ?? message.reasoning_content;
   return text ? [{ kind: 'reasoning', text }] : [];
-}
-
-/** Where Google's own OpenAI-style endpoint puts the signature of a call. */
-function googleSignature(call: object): readonly ReasoningPart[] {
-  const { extra_content: extra } = call as { extra_content?: unknown };
-  const google = isObject(extra) ? extra.google : undefined;
-  const signature = isObject(google) ? google.thought_signature : undefined;
-  if (typeof signature !== 'string') return [];
-  return [{ kind: 'reasoning', text: '', signature: markSignature('gemini', signature) }];
 }
 
 /** Searches are the gateway's own business. */
@@ -217,8 +208,8 @@ function readTool(tool: FunctionTool): Tool {
   return {
     name,
     parameters: parameters ? { ...parameters } : null,
-    ...(description ? { description } : {}),
-    ...(strict === null || strict === undefined ? {} : { strict }),
+    description: description || undefined,
+    strict: strict ?? undefined,
     ...cacheMark(tool),
   };
 }
@@ -235,18 +226,22 @@ function readJsonWish(format: ChatBody['response_format']): JsonWish | null {
   return {
     schema: { ...schema },
     name,
-    ...(strict === null || strict === undefined ? {} : { strict }),
+    strict: strict ?? undefined,
   };
 }
 
-function readReasoningWish({
-  reasoning,
-  reasoning_effort: plain,
-}: ChatRequest['body']): ReasoningWish | null {
-  const asked: Effort | null = plain ?? reasoning?.effort ?? null;
-  if (asked === null && !reasoning) return null;
+/** In either of the places where clients say it. */
+export function askedEffort(body: ChatRequest['body']): Effort | null {
+  const { reasoning, reasoning_effort: plain } = body;
+  return plain ?? reasoning?.effort ?? (reasoning?.enabled === false ? 'none' : null);
+}
+
+function readReasoningWish(body: ChatRequest['body']): ReasoningWish | null {
+  const { reasoning } = body;
+  const effort = askedEffort(body);
+  if (effort === null && !reasoning) return null;
   return {
-    effort: asked ?? (reasoning?.enabled === false ? 'none' : null),
+    effort,
     budgetTokens: reasoning?.budget_tokens ?? reasoning?.max_tokens ?? null,
     visible: reasoning?.exclude !== true,
   };

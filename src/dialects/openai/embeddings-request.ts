@@ -7,10 +7,10 @@ import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { explain } from '../../core/explain.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import type { EmbeddingsWish } from '../embeddings-wish.ts';
-import { readChain, readPreferences } from './chat-request.ts';
+import { unknownFields } from '../unknown-fields.ts';
+import { wholeAsk } from './ask.ts';
 import { routingFields } from './chat-schema.ts';
 import { isList, misfitOf, tokenMax } from './embeddings-input.ts';
-import { unknownFields } from './unknown-fields.ts';
 
 /** Some models have 4,096; this only keeps absurd numbers out. */
 const dimensionsMax = 65_536;
@@ -41,14 +41,7 @@ export function readEmbeddingsRequest(value: Record<string, unknown>): Embedding
   const { input, encoding_format, dimensions, user } = value;
   const more = unknownFields(value, embeddingsSchema.properties);
   return {
-    ask: {
-      operation: 'embeddings',
-      models: readChain(value),
-      preferences: readPreferences(value),
-      stream: false,
-      parameters: Object.keys(more),
-      user: user ?? null,
-    },
+    ask: wholeAsk('embeddings', value, more),
     wish: {
       inputs: isList(input) ? input : [input],
       isList: isList(input),

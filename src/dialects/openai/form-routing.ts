@@ -5,7 +5,7 @@ import { isObject, parseJson } from '../../core/json.ts';
 /** A form knows only texts, and a field may come several times. */
 export type FormFields = ReadonlyMap<string, readonly string[]>;
 
-export interface SortedForm {
+interface SortedForm {
   /** `models`, `provider` and `route` as they would stand in JSON; unchecked. */
   readonly routing: Readonly<Record<string, unknown>>;
   readonly rest: FormFields;

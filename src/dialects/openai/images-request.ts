@@ -6,9 +6,9 @@ import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import type { ImageParameters } from '../images-wish.ts';
-import { readChain, readPreferences } from './chat-request.ts';
+import { unknownFields } from '../unknown-fields.ts';
+import { wholeAsk } from './ask.ts';
 import { routingFields } from './chat-schema.ts';
-import { unknownFields } from './unknown-fields.ts';
 
 /** Models take some thirty thousand; this only bounds what is held. */
 const promptLengthMax = 500_000;
@@ -51,14 +51,7 @@ export function readImagesRequest(value: Record<string, unknown>): ImagesRequest
   }
   const more = unknownFields(value, imagesSchema.properties);
   return {
-    ask: {
-      operation: 'images',
-      models: readChain(value),
-      preferences: readPreferences(value),
-      stream: false,
-      parameters: Object.keys(more),
-      user: user ?? null,
-    },
+    ask: wholeAsk('images', value, more),
     prompt: value.prompt,
     parameters: {
       size: value.size ?? null,

@@ -9,7 +9,7 @@ import type {
   UpstreamFailure,
 } from '../dialect.ts';
 import { parseExact } from '../exact-json.ts';
-import { failureInside, malformed } from '../failure.ts';
+import { failureInside, malformed, unreadableAnswer } from '../failure.ts';
 import { isChoiceIndex, removePrivateFields } from './chunk.ts';
 import { charactersIn, hideReasoning, readFinishReason, repairText } from './message.ts';
 import { completeToolCalls, repairToolCalls } from './tool-calls.ts';
@@ -70,11 +70,7 @@ export function readReply(
   options: { readonly hidesReasoning?: boolean } = {},
 ): ReplyRelay | UpstreamFailure {
   const body = parseExact(text);
-  if (!isObject(body)) {
-    return malformed(
-      `The upstream's answer is no readable JSON object: ${text.trim().slice(0, 200)}`,
-    );
-  }
+  if (!isObject(body)) return unreadableAnswer(text);
   const failure = failureInside(body);
   if (failure !== undefined) return failure;
   const choices = Array.isArray(body.choices) ? body.choices.filter(isObject) : [];

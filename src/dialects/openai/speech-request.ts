@@ -6,9 +6,9 @@ import { type SpeechFormat, speechFormats } from '../../core/audio-formats.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import { readChain, readPreferences } from './chat-request.ts';
+import { unknownFields } from '../unknown-fields.ts';
+import { wholeAsk } from './ask.ts';
 import { routingFields } from './chat-schema.ts';
-import { unknownFields } from './unknown-fields.ts';
 
 export const speechSchema = Type.Object({
   ...routingFields,
@@ -36,7 +36,7 @@ export interface SpeechRequest {
 
 export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest {
   if (!validator.Check(value)) throw misfit(speechSchema, value);
-  const { input, speed, instructions, user } = value;
+  const { input, speed, instructions } = value;
   if (input.trim() === '') throw invalidRequest('input is empty.', 'input');
   if (!input.isWellFormed()) {
     throw invalidRequest('input has half of a character: an unpaired surrogate.', 'input');
@@ -47,16 +47,10 @@ export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest
       'stream_format',
     );
   }
+  // Audio always comes as it is made, so `stream` says nothing.
   const more = unknownFields(value, { ...speechSchema.properties, stream: null });
   return {
-    ask: {
-      operation: 'speech',
-      models: readChain(value),
-      preferences: readPreferences(value),
-      stream: false,
-      parameters: Object.keys(more),
-      user: user ?? null,
-    },
+    ask: wholeAsk('speech', value, more),
     input,
     voice: value.voice,
     format: value.response_format ?? 'mp3',
@@ -65,5 +59,3 @@ export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest
     more,
   };
 }
-
-/** `stream` too: audio always comes as it is made. */

@@ -1,5 +1,4 @@
 /** Speech of an OpenAI-style upstream. */
-
 import { speechFormats } from '../../core/audio-formats.ts';
 import { isObject, parseJson } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';

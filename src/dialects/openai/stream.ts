@@ -4,11 +4,9 @@
  */
 import type { GatewayError } from '../../core/errors.ts';
 import { isObject } from '../../core/json.ts';
-import type { Usage } from '../../core/usage.ts';
 import type {
   ClientWords,
   ReplyClosing,
-  ReplyFacts,
   ReplyIdentity,
   SseMessage,
   StreamIdentity,
@@ -16,22 +14,19 @@ import type {
   UpstreamFailure,
 } from '../dialect.ts';
 import { parseExact } from '../exact-json.ts';
-import { failureInside, malformed, readErrorObject } from '../failure.ts';
+import { NotedFacts } from '../facts.ts';
+import { failureInside, readErrorObject, unreadableEvent } from '../failure.ts';
 import { ChunkRepair, isChoiceIndex } from './chunk.ts';
 import { type Closing, closingOf } from './closing.ts';
 import { charactersIn, hideReasoning } from './message.ts';
 import { RepeatedChunk } from './repeated-chunk.ts';
 import { mergeUsage, usageIn, writeUsage } from './usage.ts';
 
-class StreamFacts implements ReplyFacts {
-  usage: Usage | undefined = undefined;
-  finishReason: string | undefined = undefined;
-  outputCharacters = 0;
-  failure: UpstreamFailure | undefined = undefined;
-}
-
-function hidesIn({ delta }: Record<string, unknown>): boolean {
-  return isObject(delta) && hideReasoning(delta);
+/** True if there was any. */
+function hideReasoningIn(choices: readonly Record<string, unknown>[]): boolean {
+  let isHidden = false;
+  for (const { delta } of choices) if (isObject(delta) && hideReasoning(delta)) isHidden = true;
+  return isHidden;
 }
 
 /** What a choice says, where that is plain words and nothing else happens in it. */
@@ -50,7 +45,10 @@ export function isTerminator(data: string): boolean {
 }
 
 export class OpenAiPassThrough implements StreamRelay {
-  readonly #facts = new StreamFacts();
+  readonly facts = new NotedFacts();
+  started = false;
+  /** Nothing more is forwarded: terminator, failure or last words. */
+  ended = false;
   readonly #identity: ReplyIdentity;
   readonly #includeUsage: boolean;
   readonly #hidesReasoning: boolean;
@@ -61,9 +59,6 @@ export class OpenAiPassThrough implements StreamRelay {
   /** The text before `"choices"` that this upstream repeats in every chunk, and ours for it. */
   #upstreamHead = '';
   #ownHead = '';
-  #started = false;
-  /** Nothing more is forwarded: terminator, failure or last words. */
-  #ended = false;
 
   constructor(
     identity: ReplyIdentity,
@@ -74,31 +69,19 @@ export class OpenAiPassThrough implements StreamRelay {
     this.#hidesReasoning = options.hidesReasoning ?? false;
   }
 
-  get facts(): ReplyFacts {
-    return this.#facts;
-  }
-
-  get started(): boolean {
-    return this.#started;
-  }
-
   get finished(): boolean {
     return this.#finishedChoices.size > 0 && this.#openChoices.size === 0;
   }
 
-  get ended(): boolean {
-    return this.#ended;
-  }
-
   push({ event, data }: SseMessage): string {
-    if (this.#ended) return '';
+    if (this.ended) return '';
     const words = event === null ? this.#repeated.wordsOf(data) : undefined;
     if (words !== undefined) {
-      this.#facts.outputCharacters += words.length;
+      this.facts.outputCharacters += words.length;
       return this.#repeated.say(words);
     }
     if (isTerminator(data)) {
-      this.#ended = true;
+      this.ended = true;
       return '';
     }
     const chunk = parseExact(data);
@@ -109,14 +92,14 @@ export class OpenAiPassThrough implements StreamRelay {
     const choices = Array.isArray(chunk.choices) ? chunk.choices.filter(isObject) : [];
     // Azure's leading chunk and those with nothing but usage.
     if (choices.length === 0) return '';
-    let isRepaired = this.#repair.repair(chunk, choices);
+    const isRepaired = this.#repair.repair(chunk, choices);
     const closing = closingOf(choices, this.#isFinished);
     for (const choice of choices) this.#takeChoice(choice);
-    this.#started = true;
+    this.started = true;
     // What is hidden was paid for, so it has been counted.
-    if (this.#hidesReasoning && choices.filter(hidesIn).length > 0) isRepaired = true;
+    const isHidden = this.#hidesReasoning && hideReasoningIn(choices);
     if (closing) return this.#rewriteApart(chunk, closing);
-    if (isRepaired || hasUsage) return this.#rewrite(chunk);
+    if (isRepaired || isHidden || hasUsage) return this.#rewrite(chunk);
     const said = this.#forward(data, chunk);
     const alone = choices.length === 1 ? onlyWordsIn(choices[0]) : undefined;
     if (alone !== undefined) this.#repeated.learn(data, said, alone);
@@ -124,15 +107,12 @@ export class OpenAiPassThrough implements StreamRelay {
   }
 
   close(closing: ReplyClosing): string {
-    this.#ended = true;
-    const done = 'data: [DONE]\n\n';
-    if (!this.#includeUsage) return done;
-    const usage = writeUsage(closing.usage, closing.costCredits);
-    return `data: ${JSON.stringify({ ...this.#ownFields(), choices: [], usage })}\n\n${done}`;
+    this.ended = true;
+    return lastWords(this.#identity, this.#includeUsage ? closing : null);
   }
 
   fail(error: GatewayError): string {
-    this.#ended = true;
+    this.ended = true;
     return openAiWords.fail(error, this.#identity);
   }
 
@@ -140,40 +120,31 @@ export class OpenAiPassThrough implements StreamRelay {
     return openAiWords.keepAlive();
   }
 
-  #ownFields() {
-    return ownFields(this.#identity);
-  }
-
   #break(failure: UpstreamFailure): string {
-    this.#ended = true;
-    this.#facts.failure = failure;
+    this.ended = true;
+    this.facts.failure = failure;
     return '';
   }
 
   #takeGarbage(event: string | null, data: string): string {
     if (event === 'error') return this.#break(readErrorObject(data));
     // A connection cut behind the finish reason loses at most the usage: the answer is whole.
-    if (this.finished) return '';
-    return this.#break(
-      malformed(
-        `The upstream sent an event that is no readable JSON object: ${data.slice(0, 200)}`,
-      ),
-    );
+    return this.finished ? '' : this.#break(unreadableEvent(data));
   }
 
   #takeUsage(chunk: Record<string, unknown>): boolean {
     const usage = usageIn(chunk);
-    if (usage !== undefined) this.#facts.usage = mergeUsage(this.#facts.usage, usage);
+    if (usage !== undefined) this.facts.usage = mergeUsage(this.facts.usage, usage);
     return usage !== undefined || (chunk.usage !== undefined && chunk.usage !== null);
   }
 
   #takeChoice({ index, delta, finish_reason: reason }: Record<string, unknown>): void {
-    if (isObject(delta)) this.#facts.outputCharacters += charactersIn(delta);
+    if (isObject(delta)) this.facts.outputCharacters += charactersIn(delta);
     if (!isChoiceIndex(index)) return;
     if (typeof reason === 'string') {
       this.#openChoices.delete(index);
       this.#finishedChoices.add(index);
-      if (index === 0) this.#facts.finishReason = reason;
+      if (index === 0) this.facts.finishReason = reason;
     } else if (!this.#finishedChoices.has(index)) {
       this.#openChoices.add(index);
     }
@@ -226,10 +197,8 @@ export class OpenAiPassThrough implements StreamRelay {
   }
 
   #rewriteApart(chunk: Record<string, unknown>, { said, closed }: Closing): string {
-    const [first, last] = [said, closed].map((choices) =>
-      choices.length === 0 ? '' : this.#rewrite({ ...chunk, choices }),
-    );
-    return `${first}${last}`;
+    const apart = [said, closed].filter((choices) => choices.length > 0);
+    return apart.map((choices) => this.#rewrite({ ...chunk, choices })).join('');
   }
 
   #rewrite(chunk: Record<string, unknown>): string {
@@ -248,6 +217,14 @@ export const openAiWords: ClientWords = {
     return `data: ${JSON.stringify(chunk)}\n\n`;
   },
 };
+
+/** How a complete answer ends; `told` are the numbers, for a client that wants them. */
+export function lastWords(identity: StreamIdentity, told: ReplyClosing | null): string {
+  const done = 'data: [DONE]\n\n';
+  if (told === null) return done;
+  const usage = writeUsage(told.usage, told.costCredits);
+  return `data: ${JSON.stringify({ ...ownFields(identity), choices: [], usage })}\n\n${done}`;
+}
 
 function ownFields({ id, created, model }: StreamIdentity) {
   return { id, object: 'chat.completion.chunk', created, model };

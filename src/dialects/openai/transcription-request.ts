@@ -4,10 +4,11 @@ import { Compile } from 'typebox/compile';
 import type { Ask } from '../../core/ask.ts';
 import { transcriptFormats } from '../../core/audio-formats.ts';
 import { invalidRequest } from '../../core/errors.ts';
+import { listIn } from '../../core/form.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import type { TranscriptionWish } from '../transcription-wish.ts';
-import { readChain, readPreferences } from './chat-request.ts';
+import { wholeAsk } from './ask.ts';
 import { routingFields } from './chat-schema.ts';
 import { type FormFields, sortForm } from './form-routing.ts';
 
@@ -38,14 +39,7 @@ export function readTranscriptionRequest(fields: FormFields): TranscriptionReque
   const granularities = value.timestamp_granularities ?? [];
   refuse(value, granularities);
   return {
-    ask: {
-      operation: 'transcription',
-      models: readChain(value),
-      preferences: readPreferences(value),
-      stream: false,
-      parameters: Object.keys(more),
-      user: value.user ?? null,
-    },
+    ask: wholeAsk('transcription', value, more),
     wish: {
       format: value.response_format ?? 'json',
       language: value.language ?? null,
@@ -73,7 +67,7 @@ function valuesOf(fields: FormFields) {
   const more: Record<string, readonly string[]> = {};
   for (const [name, texts] of rest) {
     const known = name.replace(/\[\]$/, '');
-    if (known === 'timestamp_granularities') value[known] = texts;
+    if (known === 'timestamp_granularities') value[known] = listIn(texts);
     else if (!Object.hasOwn(transcriptionSchema.properties, name)) more[name] = texts;
     else if (texts.length > 1) throw invalidRequest(`${name} is given twice.`, name);
     else value[name] = readValue(name, texts[0] ?? '');

@@ -1,5 +1,4 @@
 /** Transcription of an OpenAI-style upstream: it is asked for the very format that is wanted. */
-
 import { type TranscriptFormat, transcriptFormats } from '../../core/audio-formats.ts';
 import { isObject, parseJson } from '../../core/json.ts';
 import type { UpstreamFailure } from '../dialect.ts';

@@ -1,4 +1,5 @@
 import type { Quirks } from '../../config/provider-schema.ts';
+import { sameIfUnchanged } from '../same-list.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
 
 type LooseMessage = ChatMessage & Record<string, unknown>;
@@ -35,15 +36,13 @@ function changed(messages: readonly ChatMessage[], change: Change): readonly Cha
 function putImages(images: ReadonlyMap<string, string>): Change {
   return (message) => {
     if (message.role !== 'user' || typeof message.content === 'string') return message;
-    const content = message.content.map((part) => {
-      const url = part.type === 'image_url' ? images.get(part.image_url.url) : undefined;
-      return part.type === 'image_url' && url
-        ? { ...part, image_url: { ...part.image_url, url } }
-        : part;
+    const mended = message.content.map((part) => {
+      if (part.type !== 'image_url') return part;
+      const url = images.get(part.image_url.url);
+      return url ? { ...part, image_url: { ...part.image_url, url } } : part;
     });
-    return content.some((part, i) => part !== message.content[i])
-      ? { ...message, content }
-      : message;
+    const content = sameIfUnchanged(message.content, mended);
+    return content === message.content ? message : { ...message, content };
   };
 }
 
@@ -56,7 +55,7 @@ const dropName: Change = (message) => {
   return rest as ChatMessage;
 };
 
-const reasoningFields = ['reasoning', 'reasoning_content', 'reasoning_details'] as const;
+const reasoningFields = ['reasoning', 'reasoning_content', 'reasoning_details'];
 
 type ReasoningField = NonNullable<Quirks['replay_reasoning']>;
 
@@ -69,13 +68,12 @@ function replayReasoning(field: ReasoningField, missing?: string): Change {
     const present = reasoningFields.filter((name) => loose[name] !== undefined);
     if (present.length === 0 && missing === undefined) return message;
     if (present.length === 1 && present[0] === field) return message;
+    const isOther = ([name]: [string, unknown]) => !reasoningFields.includes(name);
+    const others = Object.fromEntries(Object.entries(loose).filter(isOther));
     const text = content ?? reasoning ?? missing;
-    const kept = Object.fromEntries(
-      Object.entries(loose).filter(([name]) => !present.some((gone) => gone === name)),
-    );
     const value = field === 'reasoning_details' ? loose[field] : text;
-    const replayed = field === 'drop' || value === undefined || value === null;
-    return (replayed ? kept : { ...kept, [field]: value }) as ChatMessage;
+    const isLost = field === 'drop' || value === undefined || value === null;
+    return (isLost ? others : { ...others, [field]: value }) as ChatMessage;
   };
 }
 

@@ -1,11 +1,12 @@
 import type { Quirks } from '../../config/provider-schema.ts';
 import { keepCachesApart } from '../cache-names.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import { type Edits, editBody } from '../edit-body.ts';
-import { ourWords } from '../our-words.ts';
+import { type Edits, editBody, leaveOutOf, ourWords } from '../edit-body.ts';
+import { effortWord, reasonsWith } from '../effort.ts';
 import { outputLimit } from '../output-limit.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { chatSchema } from './chat-schema.ts';
+import { askedEffort } from './dialogue.ts';
 import { adaptMessages } from './upstream-messages.ts';
 
 type Body = ChatRequest['body'] & Record<string, unknown>;
@@ -37,13 +38,11 @@ export function writeChat(request: Worded, target: Target): UpstreamRequest {
   const { quirks } = target;
   const body: Body = request.body;
   const edits: Edits = { model: target.upstreamModel };
-  for (const name in body) if (replaced.has(name) || isUnset(name, body)) edits[name] = undefined;
+  leaveOutOf(body, replaced, edits, chatSchema.properties);
   limitOutput(body, target, edits);
   askForUsage(body, quirks, edits);
   const reasons = setEffort(body, quirks, edits);
-  if (reasons && quirks.sampling_while_reasoning === 'drop') {
-    leaveOut(sampling, body, edits);
-  }
+  if (reasons && quirks.sampling_while_reasoning === 'drop') leaveOutOf(body, sampling, edits);
   if (body.tool_choice === 'required' && quirks.tool_choice_required === 'any') {
     edits.tool_choice = 'any';
   }
@@ -57,15 +56,6 @@ export function writeChat(request: Worded, target: Target): UpstreamRequest {
   keepCachesApart(body, request.tenantId ?? null, edits);
   rename(body, quirks, edits);
   return { path: '/chat/completions', body: editBody(request, edits) };
-}
-
-/** Clients write null for what they did not set, and some servers refuse that. */
-function isUnset(name: string, body: Body): boolean {
-  return body[name] === null && Object.hasOwn(chatSchema.properties, name);
-}
-
-function leaveOut(names: ReadonlySet<string>, body: Body, edits: Edits): void {
-  for (const name in body) if (names.has(name)) edits[name] = undefined;
 }
 
 function limitOutput(body: Body, target: Target, edits: Edits): void {
@@ -90,12 +80,9 @@ function askForUsage(body: Body, quirks: Quirks, edits: Edits): void {
 
 /** Puts the effort in the vendor's words. True when the model will reason because of it. */
 function setEffort(body: Body, quirks: Quirks, edits: Edits): boolean {
-  const asked = body.reasoning_effort ?? body.reasoning?.effort ?? null;
-  const effort = asked ?? (body.reasoning?.enabled === false ? 'none' : null);
-  const word = effort === null ? undefined : quirks.efforts ? quirks.efforts[effort] : effort;
+  const word = effortWord(askedEffort(body), quirks);
   if (word !== undefined) edits.reasoning_effort = word;
-  // Without a word from the client, a model with effort levels reasons by default.
-  return word === undefined ? quirks.efforts !== undefined : word !== 'none';
+  return reasonsWith(word, quirks);
 }
 
 const none: readonly never[] = [];

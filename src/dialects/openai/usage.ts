@@ -1,6 +1,6 @@
 /** Token counts as OpenAI-style servers report them, in and out. */
 import { isObject } from '../../core/json.ts';
-import { promptTokens, totalTokens, type Usage } from '../../core/usage.ts';
+import { promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
 
 /** No single answer reaches this; a larger number is a bug that must not become a bill. */
 const tokensMax = 1_000_000_000;
@@ -86,9 +86,10 @@ interface PromptDetails {
 }
 
 /** OpenAI's clients know nothing of writing to a cache: told only where it happened. */
-function writePromptDetails({ cacheReadTokens, cacheWriteTokens }: Usage): PromptDetails {
-  const details = { cached_tokens: cacheReadTokens };
-  return cacheWriteTokens > 0 ? { ...details, cache_write_tokens: cacheWriteTokens } : details;
+function writePromptDetails(usage: Usage): PromptDetails {
+  const details = { cached_tokens: usage.cacheReadTokens };
+  const written = writtenTokens(usage);
+  return written > 0 ? { ...details, cache_write_tokens: written } : details;
 }
 
 /** The `usage` object our clients see; `cost` is in credits. */

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setSystemTime, test } from 'bun:test';
+import { identity } from '../../../tests/support/reply-identity.ts';
 import { checkResponsesStream } from '../../../tests/support/stream-checks.ts';
 import type { AnswerListener } from '../../core/answer.ts';
 import { outputItemsMax, streamedResponseLengthMax } from '../../core/bounds.ts';
@@ -9,12 +10,6 @@ import { responsesWords } from './client-stream.ts';
 import type { ResponsesBody } from './request-schema.ts';
 import { echoOf } from './response-object.ts';
 
-const identity = {
-  id: 'chatcmpl-0123456789abcdef',
-  model: 'acme/large',
-  provider: 'a',
-  created: 1_800_000_000,
-};
 const usage = {
   ...noUsage,
   inputTokens: 10,

@@ -1,29 +1,14 @@
 /** An answer told in our words, as the events of a response that is streamed. */
 import { outputItemsMax, streamedResponseLengthMax } from '../../core/bounds.ts';
 import { GatewayError } from '../../core/errors.ts';
-import type {
-  ClientWords,
-  ReplyClosing,
-  ReplyIdentity,
-  StreamIdentity,
-  StreamWriter,
-} from '../dialect.ts';
+import type { ClientWords, ReplyClosing, StreamIdentity, StreamWriter } from '../dialect.ts';
 import { OutputWriter } from './output-writer.ts';
 import { type Echo, ended, errorCode, failed, inProgress } from './response-object.ts';
-import type { ToolForms } from './tool-forms.ts';
 
 export class ResponsesStreamWriter extends OutputWriter implements StreamWriter {
-  readonly #identity: ReplyIdentity;
-  readonly #echo: Echo;
   #out = '';
   #number = 0;
   #keptLength = 0;
-
-  constructor(identity: ReplyIdentity, forms: ToolForms, echo: Echo) {
-    super(identity.id, forms);
-    this.#identity = identity;
-    this.#echo = echo;
-  }
 
   take(): string {
     const out = this.#out;
@@ -34,7 +19,7 @@ export class ResponsesStreamWriter extends OutputWriter implements StreamWriter 
   close(closing: ReplyClosing): string {
     this.endItems();
     const outcome = ended(this.reason, this.output, closing);
-    const response = this.#echo.write(this.#identity, outcome);
+    const response = this.echo.write(this.identity, outcome);
     this.say(`response.${outcome.status}`, { response });
     return this.take();
   }
@@ -42,7 +27,7 @@ export class ResponsesStreamWriter extends OutputWriter implements StreamWriter 
   fail(error: GatewayError): string {
     this.#begin();
     const done = this.output.filter((item) => item !== undefined);
-    const response = this.#echo.write(this.#identity, failed(error, done));
+    const response = this.echo.write(this.identity, failed(error, done));
     return this.take() + failureEvents(error, response, this.#number);
   }
 
@@ -66,7 +51,7 @@ export class ResponsesStreamWriter extends OutputWriter implements StreamWriter 
 
   #begin(): void {
     if (this.#number > 0) return;
-    this.#out += openingEvents(this.#echo.write(this.#identity, inProgress));
+    this.#out += openingEvents(this.echo.write(this.identity, inProgress));
     this.#number = 2;
   }
 }

@@ -1,7 +1,7 @@
 import type { Conversation, Crossing } from '../dialect.ts';
-import { longNumbersIn } from '../exact-json.ts';
+import { translate } from '../translation.ts';
 import { waysFrom } from '../ways.ts';
-import { wayUntold } from '../wording.ts';
+import { wordingOf } from '../wording.ts';
 import { responsesClient } from './client.ts';
 import { responsesWords } from './client-stream.ts';
 import { readDialogue } from './dialogue.ts';
@@ -21,36 +21,41 @@ export function responsesConversation(
 ): Conversation {
   const { ask, body } = request;
   const words = responsesWords(echo);
+  const client = responsesClient(body, echo);
+  const read = () => readDialogue(request);
   const same: Crossing = {
     write: (target) => passResponse(request, target),
     openStream: (identity) => new ResponsesPassThrough(identity, words, echo),
     readReply: (text, identity) => passReply(text, identity, echo),
+    streamReply(text, identity) {
+      if (isFormBound(request)) return undefined;
+      return translate(read(), client, responsesUpstream).streamReply(text, identity);
+    },
   };
-  const client = responsesClient(body, echo);
   return {
     ask,
     words,
-    ...waysFrom(client, responsesUpstream, same, () => readDialogue(request)),
+    ...waysFrom(client, responsesUpstream, same, read),
     // What we added is no part of what the client asked.
     instruct: (text) => responsesConversation(instructed(request, text), echo),
     client,
-    wording: () => wordingOf(request),
+    wording: () => wording(request),
     temperature: body.temperature ?? null,
   };
 }
 
-/** How the answer is delivered decides nothing about it, but for what only one form can carry. */
-function wordingOf({ body, source }: ResponsesRequest): unknown {
-  const { stream, stream_options: _, ...rest } = body;
+/** Whether an answer in one form cannot be told in the other without a loss. */
+function isFormBound({ body }: ResponsesRequest): boolean {
   const isPlain = ({ tools }: ToolList) => tools.every(({ type }) => type === 'function');
-  const isFormBound = !toolLists(body).every(isPlain);
-  const longNumbers = source ? longNumbersIn(source.text) : [];
-  return [
-    'responses',
-    { ...rest, ...wayUntold },
-    isFormBound ? stream === true : null,
-    longNumbers,
-  ];
+  return !toolLists(body).every(isPlain);
+}
+
+/** How the answer is delivered decides nothing about it, but for what only one form can carry. */
+function wording(request: ResponsesRequest): unknown {
+  const { body, source } = request;
+  const { stream, stream_options: _, ...rest } = body;
+  const form = isFormBound(request) ? stream === true : null;
+  return wordingOf('responses', rest, form, source);
 }
 
 /** Behind the instructions at the beginning, in front of what is said. */

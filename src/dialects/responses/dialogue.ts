@@ -1,13 +1,13 @@
 /** A Responses client's request in our own words, for upstreams that speak differently. */
 import type { Dialogue, JsonWish, ReasoningWish, Tool, ToolChoice } from '../../core/dialogue.ts';
 import { ForeignNames } from '../foreign-names.ts';
+import { unknownFields } from '../unknown-fields.ts';
 import type { ResponsesRequest } from './request.ts';
 import { encryptedThoughts, type ResponsesBody, responsesSchema } from './request-schema.ts';
 import { ToolForms } from './tool-forms.ts';
 import { readTurns } from './turns.ts';
 
 export function readDialogue({ body }: Pick<ResponsesRequest, 'body'>): Dialogue {
-  const given = <T>(value: T | null | undefined): T | undefined => value ?? undefined;
   const foreign = new ForeignNames();
   nameForeign(body, foreign);
   const turns = readTurns(body, foreign);
@@ -20,7 +20,7 @@ export function readDialogue({ body }: Pick<ResponsesRequest, 'body'>): Dialogue
     stop: [],
     json: readJsonWish(body),
     reasoning: readReasoningWish(body),
-    sampling: { temperature: given(body.temperature), topP: given(body.top_p) },
+    sampling: { temperature: body.temperature ?? undefined, topP: body.top_p ?? undefined },
     user: body.user ?? body.safety_identifier ?? null,
     stream: body.stream === true,
     choices: 1,
@@ -28,13 +28,9 @@ export function readDialogue({ body }: Pick<ResponsesRequest, 'body'>): Dialogue
   };
 }
 
-const known: ReadonlySet<string> = new Set(Object.keys(responsesSchema.properties));
-
 /** What is asked for beyond our words. What only says the usual is no loss. */
 function nameForeign(body: ResponsesBody, foreign: ForeignNames): void {
-  for (const [name, value] of Object.entries(body)) {
-    if (value !== null && value !== undefined && !known.has(name)) foreign.add(name);
-  }
+  for (const name in unknownFields(body, responsesSchema.properties)) foreign.add(name);
   const asked: Readonly<Record<string, boolean>> = {
     include: (body.include ?? []).some((name) => name !== encryptedThoughts),
     max_tool_calls: Boolean(body.max_tool_calls),
@@ -77,8 +73,8 @@ function readJsonWish({ text }: ResponsesBody): JsonWish | null {
   return {
     schema: { ...schema },
     name,
-    ...(description ? { description } : {}),
-    ...(strict === null || strict === undefined ? {} : { strict }),
+    description: description || undefined,
+    strict: strict ?? undefined,
   };
 }
 

@@ -1,10 +1,9 @@
 /** The items of `input`: each is known by its type, and checked by the schema of that type. */
-import { type Static, type TSchema, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { type Static, Type } from 'typebox';
 import { invalidRequest } from '../../core/errors.ts';
-import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { imageAddress, webAddress } from '../address-schema.ts';
+import { type OneOf, SchemasByType } from '../schemas-by-type.ts';
 
 const text = { text: Type.String() };
 const filled = Type.String({ minLength: 1 });
@@ -33,8 +32,7 @@ const partSchemas = {
     input_audio: Type.Object({ data: Type.String(), format: Type.String() }),
   }),
 };
-type PartSchemas = typeof partSchemas;
-export type Part = { [T in keyof PartSchemas]: Static<PartSchemas[T]> }[keyof PartSchemas];
+export type Part = OneOf<typeof partSchemas>;
 export interface AnyPart {
   readonly type: string;
 }
@@ -73,27 +71,14 @@ const itemSchemas = {
   }),
 };
 type ItemSchemas = typeof itemSchemas;
-export type Item = { [T in keyof ItemSchemas]: Static<ItemSchemas[T]> }[keyof ItemSchemas];
+export type Item = OneOf<ItemSchemas>;
 export type ItemOf<T extends keyof ItemSchemas> = Static<ItemSchemas[T]>;
 export interface AnyItem {
   readonly type?: string | null;
 }
 
-interface Kind {
-  readonly schema: TSchema;
-  readonly fits: (value: unknown) => boolean;
-}
-
-function kindsOf(schemas: Readonly<Record<string, TSchema>>): ReadonlyMap<string, Kind> {
-  const entries = Object.entries(schemas).map(([type, schema]): [string, Kind] => {
-    const compiled = Compile(schema);
-    return [type, { schema, fits: (value) => compiled.Check(value) }];
-  });
-  return new Map(entries);
-}
-
-const itemKinds = kindsOf(itemSchemas);
-const partKinds = kindsOf(partSchemas);
+const itemKinds = new SchemasByType(itemSchemas);
+const partKinds = new SchemasByType(partSchemas);
 
 /** Without a type it is a message. */
 export function typeOf({ type }: AnyItem): string {
@@ -135,11 +120,9 @@ export function checkItems(items: readonly AnyItem[]): void {
       const why = 'refers to an item of before, but nothing is kept here: send it whole.';
       throw invalidRequest(`${path} ${why}`, path);
     }
-    const kind = itemKinds.get(typeOf(item));
-    if (kind && !kind.fits(item)) throw misfit(kind.schema, item, path);
+    itemKinds.check(typeOf(item), item, path);
     for (const { part, path: place } of partsOf(item, path)) {
-      const partKind = partKinds.get(part.type);
-      if (partKind && !partKind.fits(part)) throw misfit(partKind.schema, part, place);
+      partKinds.check(part.type, part, place);
     }
   }
 }

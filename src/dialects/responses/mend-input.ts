@@ -3,6 +3,7 @@
  * refuse is taken out; a conversation without such things is answered as the very same list.
  */
 import type { Target } from '../dialect.ts';
+import { sameIfUnchanged } from '../same-list.ts';
 import {
   type AnyItem,
   type AnyPart,
@@ -20,9 +21,7 @@ export function mendInput(input: ResponsesBody['input'], images: Images): Respon
   if (typeof input === 'string') return input;
   const mended = input.map((item) => mendItem(item, images));
   const kept = mended.filter((item) => item !== undefined);
-  if (kept.length === input.length) {
-    return kept.every((item, at) => item === input[at]) ? input : kept;
-  }
+  if (kept.length === input.length) return sameIfUnchanged(input, kept);
   // An item is refused without the thought that it once followed, which is known by its id.
   return kept.map((item) => ('id' in item ? { ...item, id: undefined } : item));
 }

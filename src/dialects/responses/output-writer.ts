@@ -1,8 +1,9 @@
 /** An answer told in our words, as the items of an output and the events that tell of them. */
 import type { AnswerListener, Citation, FinishReason } from '../../core/answer.ts';
-import { JsonEnd } from '../anthropic/json-end.ts';
+import type { ReplyIdentity } from '../dialect.ts';
+import { JsonEnd } from '../json-end.ts';
 import { writeProof, writeRedacted } from './reasoning-proof.ts';
-import { isIncomplete, itemId } from './response-object.ts';
+import { type Echo, isIncomplete, itemId } from './response-object.ts';
 import { customInput, type ToolForm, type ToolForms } from './tool-forms.ts';
 
 interface OpenItem {
@@ -39,15 +40,17 @@ export abstract class OutputWriter implements AnswerListener {
   protected reason: FinishReason = 'stop';
   /** How many there are, done or not. */
   protected items = 0;
-  readonly #completionId: string;
+  protected readonly identity: ReplyIdentity;
+  protected readonly echo: Echo;
   readonly #forms: ToolForms;
   readonly #calls = new Map<number, OpenCall>();
   #message: OpenMessage | undefined;
   #thought: OpenThought | undefined;
 
-  constructor(completionId: string, forms: ToolForms) {
-    this.#completionId = completionId;
+  constructor(identity: ReplyIdentity, forms: ToolForms, echo: Echo) {
+    this.identity = identity;
     this.#forms = forms;
+    this.echo = echo;
   }
 
   /** One event; of a whole reply nobody hears them. */
@@ -164,7 +167,7 @@ export abstract class OutputWriter implements AnswerListener {
   #next(kind: string): OpenItem {
     const place = this.items;
     this.items += 1;
-    return { id: itemId(kind, this.#completionId, place), place };
+    return { id: itemId(kind, this.identity.id, place), place };
   }
 
   #add({ place }: OpenItem, item: object): void {

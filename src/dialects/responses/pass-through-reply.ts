@@ -1,9 +1,10 @@
 /** A whole response of an upstream on its way to a Responses client. */
 import { isObject } from '../../core/json.ts';
-import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
+import type { ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
 import { parseExact } from '../exact-json.ts';
-import { failureInside, malformed, readErrorObject } from '../failure.ts';
+import { unreadableAnswer } from '../failure.ts';
 import { PassedOutput, passedFacts, signResponse } from './passed-response.ts';
+import { failureOf } from './reader.ts';
 import type { Echo } from './response-object.ts';
 
 export function passReply(
@@ -12,24 +13,12 @@ export function passReply(
   echo: Echo,
 ): ReplyRelay | UpstreamFailure {
   const response = parseExact(text);
-  if (!isObject(response)) {
-    const start = text.trim().slice(0, 200);
-    return malformed(`The upstream's answer is no readable JSON object: ${start}`);
-  }
-  const failure = failureInside(response);
+  if (!isObject(response)) return unreadableAnswer(text);
+  const failure = failureOf(response, response.status);
   if (failure) return failure;
-  const { status } = response;
-  if (status === 'failed' || status === 'cancelled') return readErrorObject(response);
-  if (status !== 'completed' && status !== 'incomplete') {
-    return malformed(`The upstream answered with the status ${String(status)}.`);
-  }
-  const output = new PassedOutput();
-  const { usage, finishReason } = passedFacts(response, output);
-  const facts: ReplyFacts = {
-    usage,
-    finishReason,
-    outputCharacters: output.characters,
-    failure: undefined,
+  const facts = passedFacts(response, new PassedOutput());
+  return {
+    facts,
+    write: (closing) => signResponse(response, identity, facts.usage, closing, echo),
   };
-  return { facts, write: (closing) => signResponse(response, identity, usage, closing, echo) };
 }

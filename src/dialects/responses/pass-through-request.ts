@@ -1,8 +1,8 @@
 /** A Responses client's request for an upstream of that kind: the same words, edited as needed. */
 import { keepCachesApart } from '../cache-names.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import { type Edits, editBody } from '../edit-body.ts';
-import { ourWords } from '../our-words.ts';
+import { type Edits, editBody, leaveOutOf, ourWords } from '../edit-body.ts';
+import { effortWord, reasonsWith } from '../effort.ts';
 import { outputLimit } from '../output-limit.ts';
 import { mendInput } from './mend-input.ts';
 import type { ResponsesRequest } from './request.ts';
@@ -12,7 +12,7 @@ import { outputTokensMin } from './write.ts';
 export function passResponse(request: ResponsesRequest, target: Target): UpstreamRequest {
   const body: ResponsesBody & Record<string, unknown> = request.body;
   const edits: Edits = { model: target.upstreamModel };
-  for (const name of ourWords) if (name in body) edits[name] = undefined;
+  leaveOutOf(body, ourWords, edits);
   limitOutput(body, target, edits);
   // What nobody keeps here must not be kept there either.
   if (body.store !== false) edits.store = false;
@@ -33,7 +33,6 @@ export function passResponse(request: ResponsesRequest, target: Target): Upstrea
   for (const name of target.quirks.drop_params ?? []) drop(name);
   return {
     path: '/responses',
-
     body: editBody({ body, source: request.source }, edits),
     dropped: [...dropped],
   };
@@ -71,8 +70,7 @@ function setEffort(
     else drop('reasoning');
     return false;
   }
-  if (effort === null) return quirks.efforts !== undefined;
-  const word = quirks.efforts ? quirks.efforts[effort] : effort;
-  if (word !== effort) edits.reasoning = { ...body.reasoning, effort: word };
-  return word === undefined ? quirks.efforts !== undefined : word !== 'none';
+  const word = effortWord(effort, quirks);
+  if (effort !== null && word !== effort) edits.reasoning = { ...body.reasoning, effort: word };
+  return reasonsWith(word, quirks);
 }

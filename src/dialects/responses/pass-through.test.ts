@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { identity } from '../../../tests/support/reply-identity.ts';
 import { streamOf, type WholeResponse } from '../../../tests/support/response-events.ts';
 import { checkResponsesStream } from '../../../tests/support/stream-checks.ts';
 import { GatewayError } from '../../core/errors.ts';
@@ -9,12 +10,6 @@ import { ResponsesPassThrough } from './pass-through.ts';
 import { passReply } from './pass-through-reply.ts';
 import { echoOf } from './response-object.ts';
 
-const identity = {
-  id: 'chatcmpl-0123456789abcdef',
-  model: 'acme/large',
-  provider: 'a',
-  created: 1_800_000_000,
-};
 const echo = echoOf({ input: 'Hi' });
 const newRelay = () => new ResponsesPassThrough(identity, responsesWords(echo), echo);
 const closing = { usage: { ...noUsage, inputTokens: 70, outputTokens: 8 }, costCredits: 4 };
@@ -67,6 +62,16 @@ function push(text: string, relay = newRelay()) {
 const stream = streamOf(whole as unknown as WholeResponse);
 const events = stream.split(/(?<=\n\n)/);
 
+/** The same under our names, with what it cost. */
+const ours = {
+  ...whole,
+  id: 'resp_0123456789abcdef',
+  created_at: 1_800_000_000,
+  model: 'acme/large',
+  novelty: { by: 'acme/large', n: 1 },
+  usage: { ...usage, cost: 4 },
+};
+
 describe('a streamed response that passes through', () => {
   test('is the same but for our names, usage and cost', () => {
     const { relay, said } = push(stream);
@@ -84,14 +89,7 @@ describe('a streamed response that passes through', () => {
     expect(JSON.parse(seen)).toEqual({
       type: 'response.completed',
       sequence_number: events.length - 1,
-      response: {
-        ...whole,
-        id: 'resp_0123456789abcdef',
-        created_at: 1_800_000_000,
-        model: 'acme/large',
-        novelty: { by: 'acme/large', n: 1 },
-        usage: { ...usage, cost: 4 },
-      },
+      response: ours,
     });
   });
 
@@ -228,14 +226,7 @@ describe('a whole response that passes through', () => {
     const reply = read({});
     if (!('write' in reply)) throw new Error(reply.message);
     expect(reply.facts).toMatchObject({ finishReason: 'tool_calls', outputCharacters: 26 });
-    expect(JSON.parse(reply.write(closing))).toEqual({
-      ...whole,
-      id: 'resp_0123456789abcdef',
-      created_at: 1_800_000_000,
-      model: 'acme/large',
-      novelty: { by: 'acme/large', n: 1 },
-      usage: { ...usage, cost: 4 },
-    });
+    expect(JSON.parse(reply.write(closing))).toEqual(ours);
   });
 
   test.each([

@@ -2,8 +2,9 @@
 import { eventBytesMax, outputItemsMax } from '../../core/bounds.ts';
 import { isObject, isText, lengthOf } from '../../core/json.ts';
 import { pictureCharacters, type Usage } from '../../core/usage.ts';
-import { renameModel } from '../anthropic/answer-words.ts';
-import type { ReplyClosing, ReplyIdentity } from '../dialect.ts';
+import type { ReplyClosing, ReplyFacts, ReplyIdentity } from '../dialect.ts';
+import { renameModel } from '../rename-model.ts';
+import { finishReasonOf } from './reader.ts';
 import { type Echo, responseId, writeUsage } from './response-object.ts';
 import { readUsage } from './usage.ts';
 
@@ -69,17 +70,13 @@ export class ToldItems {
 }
 
 /** Of a response that has ended; the output is heard to its end on the way. */
-export function passedFacts(response: Fields, output: PassedOutput) {
+export function passedFacts(response: Fields, output: PassedOutput): ReplyFacts {
   const { status, incomplete_details: details } = response;
   const items: unknown[] = Array.isArray(response.output) ? response.output : [];
   for (const [at, item] of items.entries()) if (isObject(item)) output.takeItem(at, item);
-  return { usage: readUsage(response.usage), finishReason: finishOf(status, details, output) };
-}
-
-function finishOf(status: unknown, details: unknown, { hasCalls }: PassedOutput): string {
-  if (status === 'completed') return hasCalls ? 'tool_calls' : 'stop';
-  const isFiltered = isObject(details) && details.reason === 'content_filter';
-  return isFiltered ? 'content_filter' : 'length';
+  const finishReason = finishReasonOf(status, details, output.hasCalls);
+  const { characters: outputCharacters } = output;
+  return { usage: readUsage(response.usage), finishReason, outputCharacters, failure: undefined };
 }
 
 /** The response as JSON under our names, with what it cost; `closing` is null before its end. */

@@ -1,21 +1,12 @@
 import { describe, expect, test } from 'bun:test';
-import { ToldAnswer } from '../../../tests/support/told-answer.ts';
+import { hearEvents, ToldAnswer } from '../../../tests/support/told-answer.ts';
 import { outputItemsMax } from '../../core/bounds.ts';
-import { ResponsesReader } from './reader.ts';
-import { readReply } from './reply.ts';
+import { ResponsesReader, tellReply } from './reader.ts';
 
 type Event = Readonly<Record<string, unknown>> & { readonly type: string };
 
-function hear(...events: readonly (Event | string)[]) {
-  const told = new ToldAnswer();
-  const reader = new ResponsesReader(told);
-  for (const event of events) {
-    const data = typeof event === 'string' ? event : JSON.stringify(event);
-    const failure = reader.push({ event: null, data });
-    if (failure) return { told, reader, failure };
-  }
-  return { told, reader, failure: undefined };
-}
+const hear = (...events: readonly (Event | string)[]) =>
+  hearEvents((listener) => new ResponsesReader(listener), events);
 
 const usage = { input_tokens: 9, output_tokens: 4, total_tokens: 13 };
 const response = (more: object) => ({ status: 'completed', error: null, usage, ...more });
@@ -258,6 +249,6 @@ describe('failures', () => {
     ['{"error":{"message":"No.","code":"insufficient_quota"}}', 'quota'],
     ['{"status":"failed","error":{"message":"No.","code":"rate_limit_exceeded"}}', 'rate_limited'],
   ])('of a whole answer: %s', (body, kind) => {
-    expect(readReply(body, new ToldAnswer())?.kind).toBe(kind as 'server');
+    expect(tellReply(body, new ToldAnswer())?.kind).toBe(kind as 'server');
   });
 });

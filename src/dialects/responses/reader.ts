@@ -3,36 +3,35 @@ import type { AnswerListener, FinishReason } from '../../core/answer.ts';
 import { isObject } from '../../core/json.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
 import { parseExact } from '../exact-json.ts';
-import { failureInside, malformed, readErrorObject } from '../failure.ts';
+import {
+  failureInside,
+  malformed,
+  readErrorObject,
+  unreadableAnswer,
+  unreadableEvent,
+} from '../failure.ts';
 import { ItemTeller } from './item-teller.ts';
 import { readUsage } from './usage.ts';
 
 export class ResponsesReader implements StreamReader {
+  finished = false;
   readonly #to: AnswerListener;
   readonly #teller: ItemTeller;
-  #finished = false;
 
   constructor(to: AnswerListener) {
     this.#to = to;
     this.#teller = new ItemTeller(to);
   }
 
-  get finished(): boolean {
-    return this.#finished;
-  }
-
   get ended(): boolean {
-    return this.#finished;
+    return this.finished;
   }
 
   push({ event, data }: SseMessage): UpstreamFailure | undefined {
     // Nothing follows from OpenAI; some servers add OpenAI's older terminator.
-    if (this.#finished || data.startsWith('[DONE]')) return undefined;
+    if (this.finished || data.startsWith('[DONE]')) return undefined;
     const message = parseExact(data);
-    if (!isObject(message)) {
-      const start = data.slice(0, 200);
-      return malformed(`The upstream sent an event that is no readable JSON object: ${start}`);
-    }
+    if (!isObject(message)) return unreadableEvent(data);
     return this.#take(typeof message.type === 'string' ? message.type : (event ?? ''), message);
   }
 
@@ -62,29 +61,44 @@ export class ResponsesReader implements StreamReader {
     claimed: string | undefined,
   ): UpstreamFailure | undefined {
     const { status = claimed, output, incomplete_details: details } = response;
-    const failure = failureInside(response);
+    const failure = failureOf(response, status);
     if (failure !== undefined) return failure;
-    if (status === 'failed' || status === 'cancelled') return readErrorObject(response);
-    if (status !== 'completed' && status !== 'incomplete') {
-      return malformed(`The upstream answered with the status ${String(status)}.`);
-    }
     const items: unknown[] = Array.isArray(output) ? output : [];
     for (const [at, item] of items.entries()) if (isObject(item)) this.#teller.tellItem(at, item);
     if (this.#teller.isFull) return tooManyItems();
     const usage = readUsage(response.usage);
     if (usage !== undefined) this.#to.usage(usage);
-    this.#finished = true;
-    this.#to.finish(this.#finishReason(status, details), null);
+    this.finished = true;
+    this.#to.finish(finishReasonOf(status, details, this.#teller.hasCalls), null);
     return undefined;
   }
+}
 
-  #finishReason(status: string, details: unknown): FinishReason {
-    if (status === 'completed') return this.#teller.hasCalls ? 'tool_calls' : 'stop';
-    const isFiltered = isObject(details) && details.reason === 'content_filter';
-    return isFiltered ? 'content_filter' : 'length';
-  }
+/** Why a response of this status is no answer; undefined when it is one. */
+export function failureOf(
+  response: Record<string, unknown>,
+  status: unknown,
+): UpstreamFailure | undefined {
+  const failure = failureInside(response);
+  if (failure !== undefined) return failure;
+  if (status === 'failed' || status === 'cancelled') return readErrorObject(response);
+  if (status === 'completed' || status === 'incomplete') return undefined;
+  return malformed(`The upstream answered with the status ${String(status)}.`);
+}
+
+export function finishReasonOf(status: unknown, details: unknown, hasCalls: boolean): FinishReason {
+  if (status === 'completed') return hasCalls ? 'tool_calls' : 'stop';
+  const isFiltered = isObject(details) && details.reason === 'content_filter';
+  return isFiltered ? 'content_filter' : 'length';
 }
 
 function tooManyItems(): UpstreamFailure {
   return malformed('The upstream sent an answer of too many items.');
+}
+
+/** Tells a whole answer; the failure that it is instead, if it is one. */
+export function tellReply(text: string, listener: AnswerListener): UpstreamFailure | undefined {
+  const response = parseExact(text);
+  if (!isObject(response)) return unreadableAnswer(text);
+  return new ResponsesReader(listener).takeResponse(response, undefined);
 }

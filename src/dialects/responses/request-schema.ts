@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { efforts } from '../../core/dialogue.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { outputLimit, routingFields } from '../openai/chat-schema.ts';
-import { pluginSchema, skillNames } from '../search-wish.ts';
+import { addedFields } from '../search-wish.ts';
 
 /**
  * What a client may send to `/v1/responses`. Known fields are checked; unknown ones pass on to
@@ -78,7 +78,6 @@ export const responsesSchema = Type.Object({
   include: optional(Type.Array(Type.String(), { maxItems: 100 })),
   service_tier: optional(Type.String()),
   truncation: optional(oneOf('auto', 'disabled')),
-  plugins: optional(Type.Array(pluginSchema, { maxItems: 10 })),
-  skills: optional(skillNames),
+  ...addedFields,
 });
 export type ResponsesBody = Static<typeof responsesSchema>;

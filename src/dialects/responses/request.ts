@@ -42,6 +42,8 @@ export function readResponsesRequest(
     needs: readNeeds(value, parts),
     parameters: value.provider?.require_parameters ? parametersOf(value) : [],
     inputBytes: source.bytes.length,
+    // Nobody can say so in these words.
+    cachesForHour: () => false,
     images: parts.flatMap(imageIn),
     user: value.user ?? value.safety_identifier ?? null,
     search: readSearch(value),

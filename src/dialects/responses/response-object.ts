@@ -1,7 +1,7 @@
 /** The response object around the output: who answered, how it ended, and what was asked. */
 import type { FinishReason } from '../../core/answer.ts';
 import type { GatewayError } from '../../core/errors.ts';
-import { promptTokens, totalTokens, type Usage } from '../../core/usage.ts';
+import { promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
 import type { ReplyClosing, StreamIdentity } from '../dialect.ts';
 import type { ResponsesBody } from './request-schema.ts';
 
@@ -84,7 +84,7 @@ export function writeUsage(usage: Usage, costCredits: number) {
     input_tokens: promptTokens(usage),
     input_tokens_details: {
       cached_tokens: usage.cacheReadTokens,
-      cache_write_tokens: usage.cacheWriteTokens,
+      cache_write_tokens: writtenTokens(usage),
     },
     output_tokens: usage.outputTokens,
     output_tokens_details: { reasoning_tokens: usage.reasoningTokens },

@@ -1,6 +1,5 @@
 import type { UpstreamDialect } from '../dialect.ts';
-import { ResponsesReader } from './reader.ts';
-import { readReply } from './reply.ts';
+import { ResponsesReader, tellReply } from './reader.ts';
 import { writeRequest } from './write.ts';
 
 /** OpenAI's Responses endpoint, for models that take tools only there while they reason. */
@@ -8,5 +7,5 @@ export const responsesUpstream: UpstreamDialect = {
   toolNameLengthMax: 64,
   write: writeRequest,
   openStream: (listener) => new ResponsesReader(listener),
-  readReply,
+  readReply: tellReply,
 };

@@ -1,11 +1,12 @@
 /** A dialogue as a request to OpenAI's Responses endpoint, which is told to keep nothing. */
 import type { Dialogue, JsonWish, Tool } from '../../core/dialogue.ts';
+import { hasCacheMarks } from '../cache-marks.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import { effortOf } from '../effort.ts';
-import { hasCacheMarks, leaveOut } from '../leave-out.ts';
+import { effortOf, effortWord, reasonsWith } from '../effort.ts';
+import { leaveOut } from '../leave-out.ts';
 import { outputLimit } from '../output-limit.ts';
-import { writeItems } from './items.ts';
 import { encryptedThoughts } from './request-schema.ts';
+import { writeItems } from './write-items.ts';
 
 /** What this endpoint has no words for, or answers in ways that our words cannot tell. */
 const unspoken = [
@@ -27,7 +28,8 @@ export const outputTokensMin = 16;
 const userLengthMax = 64;
 
 export function writeRequest(dialogue: Dialogue, target: Target): UpstreamRequest {
-  const effort = writeEffort(dialogue, target);
+  const { quirks, thinking } = target;
+  const effort = thinking === null ? undefined : effortWord(effortOf(dialogue.reasoning), quirks);
   const { dialogue: kept, dropped } = leaveOut(dialogue, unspokenIn(dialogue, target, effort));
   const cap = outputLimit(kept.outputTokensMax, target);
   const body = {
@@ -38,26 +40,18 @@ export function writeRequest(dialogue: Dialogue, target: Target): UpstreamReques
     temperature: kept.sampling.temperature,
     top_p: kept.sampling.topP,
     text: kept.json === null ? undefined : { format: writeFormat(kept.json) },
-    reasoning: target.thinking === null ? undefined : writeReasoning(kept, effort),
+    reasoning: thinking === null ? undefined : writeReasoning(kept, effort),
     user: kept.user?.slice(0, userLengthMax) ?? undefined,
     stream: kept.stream ? true : undefined,
     store: false,
     // Refused by models that do not think.
-    include: target.thinking === null ? undefined : [encryptedThoughts],
+    include: thinking === null ? undefined : [encryptedThoughts],
   };
   return {
     path: '/responses',
-
     body: JSON.stringify(body),
     dropped: hasCacheMarks(dialogue) ? [...dropped, 'cache_control'] : dropped,
   };
-}
-
-/** In the vendor's words; undefined leaves the model's own. */
-function writeEffort({ reasoning }: Dialogue, { quirks, thinking }: Target): string | undefined {
-  const effort = effortOf(reasoning);
-  if (effort === null || thinking === null) return undefined;
-  return quirks.efforts ? quirks.efforts[effort] : effort;
 }
 
 function* unspokenIn(
@@ -72,9 +66,8 @@ function* unspokenIn(
     if (reasoning?.effort !== 'none') yield 'reasoning';
     return;
   }
-  // Without a word from the client, a model with effort levels reasons by default.
-  const reasons = effort === undefined ? quirks.efforts !== undefined : effort !== 'none';
-  if (reasons && quirks.sampling_while_reasoning === 'drop') yield* ['temperature', 'top_p'];
+  if (reasonsWith(effort, quirks) && quirks.sampling_while_reasoning === 'drop')
+    yield* ['temperature', 'top_p'];
 }
 
 function writeReasoning({ reasoning }: Dialogue, effort: string | undefined) {

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { creditChangeSchema } from '../../auth/manage-credits.ts';
 import { newTenantSchema, tenantChangeSchema } from '../../auth/manage-tenants.ts';
 import { nullable } from '../../core/schema-builders.ts';
+import { tenantQuery } from '../admin-query.ts';
 import { offsetQuery } from '../query.ts';
 import { count, credits, data, part, type RouteDoc, record, text, time, words } from './doc.ts';
 import { issuedKey, newKeyBody } from './keys.ts';
@@ -24,6 +25,13 @@ const tenant = record('Tenant', {
   created_at: time(),
   updated_at: time(),
   credits: wallet,
+  current_period: part({
+    start_date: time(),
+    requests: count(),
+    failed_requests: count(),
+    total_spend: credits('Charged for requests of this UTC month.'),
+    written_off: credits('Used beyond what the tenant had, and never charged.'),
+  }),
 });
 
 const entry = record('CreditEntry', {
@@ -74,7 +82,8 @@ export const adminDocs = {
   },
   listTenants: {
     summary: 'List tenants',
-    query: offsetQuery,
+    details: 'Up to 100 at once, oldest first unless told.',
+    query: tenantQuery,
     answers: { 200: data(Type.Array(tenant)) },
   },
   showTenant: { summary: 'Look at a tenant', path: id, answers: { 200: data(tenant) } },

@@ -30,6 +30,7 @@ const log = record('LogRow', {
   billing_note: nullable(text()),
   latency_ms: count(),
   created_at: time(),
+  api_key_id: text(),
 });
 
 const logPage = part({

@@ -36,6 +36,11 @@ const message = Type.Object(
     usage: Type.Object({
       input_tokens: count('Without those of the cache.'),
       cache_creation_input_tokens: Type.Optional(nullable(count())),
+      cache_creation: Type.Optional(
+        nullable(
+          Type.Object({ ephemeral_5m_input_tokens: count(), ephemeral_1h_input_tokens: count() }),
+        ),
+      ),
       cache_read_input_tokens: Type.Optional(nullable(count())),
       output_tokens: count(),
     }),

@@ -70,6 +70,7 @@ const endpoint = record('ModelEndpoint', {
       completion: Type.Optional(usd),
       cache_read: Type.Optional(usd),
       cache_write: Type.Optional(usd),
+      cache_write_1h: Type.Optional(usd),
     },
     'What changes in requests whose prompt is longer than so many tokens; the rest stays.',
   ),

@@ -30,6 +30,7 @@ export const receipt = record(
       input: count('Without those of the cache.'),
       cache_read: count(),
       cache_write: count(),
+      cache_write_1h: count('Those to be kept for an hour.'),
       prompt: count('All of the above.'),
       completion: count(),
       reasoning: count('A part of the completion.'),

@@ -42,7 +42,6 @@ export class SqlJobQueue implements JobQueue {
             .select('id')
             .where('tenant_id', '=', turn.tenant_id)
             .where('claimable_at', '<=', claim.now)
-            .orderBy('claimable_at')
             .orderBy('created_at')
             .orderBy('id')
             .limit(1)

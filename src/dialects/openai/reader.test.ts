@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { ToldAnswer } from '../../../tests/support/told-answer.ts';
-import { AnswerTeller, OpenAiStreamReader } from './stream-reader.ts';
+import { AnswerTeller } from './answer-teller.ts';
+import { OpenAiStreamReader } from './reader.ts';
 import { openAiUpstream } from './upstream.ts';
 
 test.each([

@@ -32,8 +32,7 @@ export function writeContents(turns: readonly Turn[], target: Target): readonly 
       role === 'user'
         ? writeUserParts(parts, calls, target)
         : writeModelParts(parts, thinksInLevels(target));
-    if (role === 'model')
-      for (const part of parts) if (part.kind === 'tool_call') note(calls, part);
+    if (role === 'model') noteCalls(parts, calls);
     if (written.length === 0) continue;
     const last = contents.at(-1);
     if (last?.role === role) for (const part of written) last.parts.push(part);
@@ -70,8 +69,10 @@ interface KnownCall {
   readonly place: number;
 }
 
-function note(calls: Map<string, KnownCall>, { id, name }: ToolCallPart): void {
-  calls.set(id, { name, place: calls.size });
+function noteCalls(parts: readonly AssistantPart[], calls: Map<string, KnownCall>): void {
+  for (const part of parts) {
+    if (part.kind === 'tool_call') calls.set(part.id, { name: part.name, place: calls.size });
+  }
 }
 
 /**
@@ -140,21 +141,16 @@ class ModelParts {
 
 function writeModelParts(parts: readonly AssistantPart[], needsSignature: boolean): object[] {
   const model = new ModelParts(needsSignature);
-  let group = 0;
+  /** Where the calls that stand together end: looked for once, not again for each of them. */
+  let end = 0;
   for (const [at, part] of parts.entries()) {
-    // Counted once for all calls that stand together, not again for each of them.
-    group = part.kind !== 'tool_call' ? 0 : group > 1 ? group - 1 : callsFrom(parts, at);
+    end = Math.max(end, at);
+    while (parts[end]?.kind === 'tool_call') end += 1;
     if (part.kind === 'reasoning') model.thought(part);
-    else if (part.kind === 'tool_call') model.call(part, group);
+    else if (part.kind === 'tool_call') model.call(part, end - at);
     else model.text(part.text);
   }
   return model.end();
-}
-
-function callsFrom(parts: readonly AssistantPart[], start: number): number {
-  let end = start;
-  while (parts[end]?.kind === 'tool_call') end += 1;
-  return end - start;
 }
 
 /** Without ids: Vertex refuses them, and calls are matched by name and order. */
@@ -210,15 +206,14 @@ function writeResult(
   const text = texts.join('\n\n');
   // The call was cut off the conversation: Gemini would refuse a result without one.
   if (call === undefined) return { response: { text: text || ' ' }, beside: media };
-  const response = isError ? { error: text } : { output: text };
-  const { name } = call;
-  const isInside = thinksInLevels(target) && media.length > 0 && media.every(isInline);
-  if (!isInside) return { response: { functionResponse: { name, response } }, beside: media };
-  return { response: { functionResponse: { name, response, parts: media } }, beside: [] };
-}
-
-function isInline(part: object): boolean {
-  return 'inlineData' in part;
+  const isInside =
+    thinksInLevels(target) && media.length > 0 && media.every((part) => 'inlineData' in part);
+  const functionResponse = {
+    name: call.name,
+    response: isError ? { error: text } : { output: text },
+    parts: isInside ? media : undefined,
+  };
+  return { response: { functionResponse }, beside: isInside ? [] : media };
 }
 
 function writeUserPart(part: Exclude<UserPart, ToolResultPart>, target: Target): object[] {

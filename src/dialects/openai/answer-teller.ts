@@ -1,18 +1,10 @@
-/** Answers of OpenAI-style upstreams in our own words. */
+/** Tells the messages and deltas of OpenAI-style upstreams, once mended, in our own words. */
 import type { AnswerListener, FinishReason } from '../../core/answer.ts';
 import { waitingArgumentsMax } from '../../core/bounds.ts';
 import { isObject, isText } from '../../core/json.ts';
-import { markSignature } from '../../core/signature.ts';
-import type { Usage } from '../../core/usage.ts';
-import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
 import { EventTooLarge } from '../event-stream.ts';
-import { parseExact } from '../exact-json.ts';
-import { failureInside, malformed, readErrorObject } from '../failure.ts';
-import { ChunkRepair } from './chunk.ts';
-import { charactersIn } from './message.ts';
-import { isTerminator } from './stream.ts';
+import { googleSignature } from './google-signature.ts';
 import { newCallId } from './tool-calls.ts';
-import { mergeUsage, usageIn } from './usage.ts';
 
 const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
   ['stop', 'stop'],
@@ -34,7 +26,7 @@ interface OpenCall {
   waiting: string;
 }
 
-/** Tells mended messages and deltas; the same for a whole answer and for the pieces of one. */
+/** The same for a whole answer and for the pieces of one. */
 export class AnswerTeller {
   readonly #to: AnswerListener;
   readonly #calls = new Map<unknown, OpenCall>();
@@ -131,78 +123,5 @@ export class AnswerTeller {
     const url = isObject(source) && isText(source.url) ? source.url : '';
     const [, mediaType, data] = /^data:([\w/+.-]+);base64,(.+)$/s.exec(url) ?? [];
     if (mediaType && data) this.#to.image(mediaType, data);
-  }
-}
-
-/** Gemini's compatible endpoint signs its calls. */
-function googleSignature(call: Record<string, unknown>): string | undefined {
-  const google = isObject(call.extra_content) ? call.extra_content.google : undefined;
-  const signature = isObject(google) ? google.thought_signature : undefined;
-  return isText(signature) ? markSignature('gemini', signature) : undefined;
-}
-
-export class OpenAiStreamReader implements StreamReader {
-  readonly #to: AnswerListener;
-  readonly #teller: AnswerTeller;
-  readonly #repair = new ChunkRepair();
-  #usage: Usage | undefined;
-  #finished = false;
-  #ended = false;
-
-  constructor(to: AnswerListener) {
-    this.#to = to;
-    this.#teller = new AnswerTeller(to);
-  }
-
-  get finished(): boolean {
-    return this.#finished;
-  }
-
-  get ended(): boolean {
-    return this.#ended;
-  }
-
-  push({ event, data }: SseMessage): UpstreamFailure | undefined {
-    if (this.#ended) return undefined;
-    if (isTerminator(data)) {
-      this.#ended = true;
-      return undefined;
-    }
-    const chunk = parseExact(data);
-    if (!isObject(chunk)) return this.#takeGarbage(event, data);
-    this.#takeUsage(chunk);
-    const failure = event === 'error' ? readErrorObject(chunk) : failureInside(chunk);
-    if (failure !== undefined) return failure;
-    const choices = Array.isArray(chunk.choices) ? chunk.choices.filter(isObject) : [];
-    this.#repair.repair(chunk, choices);
-    // Only OpenAI's own clients can hear of several answers at once.
-    const choice = choices.find(({ index }) => index === 0);
-    if (choice) this.#takeChoice(choice);
-    return undefined;
-  }
-
-  #takeChoice({ delta, finish_reason: reason }: Record<string, unknown>): void {
-    const words = isObject(delta) ? delta : {};
-    // Some servers write a finish reason into every chunk: it is the end only if no words follow.
-    if (this.#finished && charactersIn(words) === 0) return;
-    this.#teller.tell(words);
-    if (typeof reason !== 'string') return;
-    this.#finished = true;
-    this.#teller.finish(reason);
-  }
-
-  #takeUsage(chunk: Record<string, unknown>): void {
-    const usage = usageIn(chunk);
-    if (usage === undefined) return;
-    this.#usage = mergeUsage(this.#usage, usage);
-    this.#to.usage(this.#usage);
-  }
-
-  #takeGarbage(event: string | null, data: string): UpstreamFailure | undefined {
-    if (event === 'error') return readErrorObject(data);
-    // A connection cut behind the finish reason loses at most the usage: the answer is whole.
-    if (this.#finished) return undefined;
-    const start = data.slice(0, 200);
-    return malformed(`The upstream sent an event that is no readable JSON object: ${start}`);
   }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { says } from '../../../tests/support/question.ts';
 import type { AssistantPart, ToolResultPart, Turn, UserPart } from '../../core/dialogue.ts';
-import { writeItems } from './items.ts';
+import { writeItems } from './write-items.ts';
 
 const text = (said: string) => ({ kind: 'text' as const, text: said });
 const items = (turn: Turn, images = new Map<string, string>()) => writeItems([turn], images);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { says, targetOf } from '../../../tests/support/question.ts';
 import type { AssistantPart, ToolResultPart, Turn, UserPart } from '../../core/dialogue.ts';
-import { writeContents } from './contents.ts';
+import { writeContents } from './write-contents.ts';
 
 const text = (said: string) => ({ kind: 'text' as const, text: said });
 const call = (id: string, name = 'weather', json = '{}'): AssistantPart => ({

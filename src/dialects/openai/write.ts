@@ -10,8 +10,8 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
+import { hasCacheMarks } from '../cache-marks.ts';
 import { effortOf } from '../effort.ts';
-import { hasCacheMarks } from '../leave-out.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
 import type { Worded } from './upstream-request.ts';
 
@@ -38,8 +38,7 @@ export function writeBody(dialogue: Dialogue): {
     user: dialogue.user?.slice(0, 64) ?? null,
     stream: dialogue.stream ? true : null,
   };
-  const given = Object.entries(fields).filter(([, value]) => value !== null && value !== undefined);
-  return { body: { ...Object.fromEntries(given), messages }, dropped: [...dropped] };
+  return { body: { ...fields, messages }, dropped: [...dropped] };
 }
 
 function writeSampling({ sampling, choices }: Dialogue): Partial<ChatBody> {

@@ -1,0 +1,101 @@
+import { daysLeft } from '../days.ts';
+import { count, percent } from '../format.ts';
+import { Badge } from '../parts/notes.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { Verb } from '../parts/verb.tsx';
+import type { Tenant } from '../shapes.ts';
+
+export type TenantVerb = 'grant' | 'key' | 'edit' | 'switch';
+
+interface TenantTableProps {
+  readonly tenants: readonly Tenant[];
+  readonly onVerb: (verb: TenantVerb, tenant: Tenant) => void;
+}
+
+/** Who has how much left, and what became of the rest this month. */
+export function TenantTable({ tenants, onVerb }: TenantTableProps) {
+  const columns: Column<Tenant>[] = [
+    { title: 'Tenant', isHead: true, cell: (tenant) => <Name tenant={tenant} /> },
+    number('Credits', (tenant) => <CreditsLeft tenant={tenant} />),
+    number('Spent this month', ({ current_period }) => <b>{count(current_period.total_spend)}</b>),
+    number('Requests', ({ current_period }) => <Requests {...current_period} />),
+    number('Written off', ({ current_period: { written_off } }) =>
+      written_off === 0 ? '–' : count(written_off),
+    ),
+    {
+      title: 'Actions',
+      cell: (tenant) => <Verbs tenant={tenant} onVerb={(verb) => onVerb(verb, tenant)} />,
+    },
+  ];
+  return <Table label="Tenants" columns={columns} rows={tenants} rowKey={({ id }) => id} />;
+}
+
+const number = (title: string, cell: Column<Tenant>['cell']) => ({ title, cell, isNumber: true });
+
+function Name({ tenant }: { readonly tenant: Tenant }) {
+  const { name, id, disabled, requests_per_minute, concurrent_requests } = tenant;
+  return (
+    <span class="two-lines">
+      <span>
+        <b>{name}</b> {disabled && <Badge tone="warn">disabled</Badge>}
+      </span>
+      <small>
+        <code>{id}</code>
+      </small>
+      {requests_per_minute !== null && <small>{count(requests_per_minute)} a minute</small>}
+      {concurrent_requests !== null && <small>{count(concurrent_requests)} at once</small>}
+    </span>
+  );
+}
+
+/** Whoever runs dry sooner is worth a call. */
+const daysToWarn = 7;
+
+function CreditsLeft({ tenant: { credits, current_period } }: { readonly tenant: Tenant }) {
+  const { total, held } = credits;
+  const left = daysLeft(total, current_period.total_spend);
+  const isLow = total > 0 && left !== undefined && left < daysToWarn;
+  return (
+    <span class="two-lines">
+      <b>{count(total)}</b>
+      {held > 0 && <small>{count(held)} held</small>}
+      {total === 0 && <Badge tone="bad">empty</Badge>}
+      {isLow && <Badge tone="warn">{left < 1 ? 'hours' : `about ${left} d`} left</Badge>}
+    </span>
+  );
+}
+
+function Requests({ requests, failed_requests }: Tenant['current_period']) {
+  return (
+    <span class="two-lines">
+      <span>{count(requests)}</span>
+      {failed_requests > 0 && <small>{percent((failed_requests / requests) * 100)} failed</small>}
+    </span>
+  );
+}
+
+interface VerbsProps {
+  readonly tenant: Tenant;
+  readonly onVerb: (verb: TenantVerb) => void;
+}
+
+function Verbs({ tenant, onVerb }: VerbsProps) {
+  const verbs: [TenantVerb, string][] = [
+    ['grant', 'Credits'],
+    ['key', 'New key'],
+    ['edit', 'Edit'],
+    ['switch', tenant.disabled ? 'Enable' : 'Disable'],
+  ];
+  return (
+    <span class="verbs">
+      {verbs.map(([verb, text]) => (
+        <Verb
+          key={verb}
+          text={text}
+          label={`${text}: ${tenant.name}`}
+          onClick={() => onVerb(verb)}
+        />
+      ))}
+    </span>
+  );
+}

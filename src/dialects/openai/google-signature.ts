@@ -1,0 +1,19 @@
+/**
+ * Where Google's own OpenAI-style endpoint puts the proof of a call, for clients that keep calls as
+ * they are and drop everything else.
+ */
+import { isObject, isText } from '../../core/json.ts';
+import { markSignature, ownSignature } from '../../core/signature.ts';
+
+/** The field that carries it on a call; none for a proof that is not Google's. */
+export function signedCall(signature: string): object {
+  const own = ownSignature('gemini', signature);
+  return own === undefined ? {} : { extra_content: { google: { thought_signature: own } } };
+}
+
+export function googleSignature(call: object): string | undefined {
+  const extra = 'extra_content' in call ? call.extra_content : undefined;
+  const google = isObject(extra) ? extra.google : undefined;
+  const signature = isObject(google) ? google.thought_signature : undefined;
+  return isText(signature) ? markSignature('gemini', signature) : undefined;
+}

@@ -1,0 +1,94 @@
+/** Answers of OpenAI-style upstreams in our own words. */
+import type { AnswerListener } from '../../core/answer.ts';
+import { isObject } from '../../core/json.ts';
+import type { Usage } from '../../core/usage.ts';
+import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
+import { parseExact } from '../exact-json.ts';
+import {
+  failureInside,
+  malformed,
+  readErrorObject,
+  unreadableAnswer,
+  unreadableEvent,
+} from '../failure.ts';
+import { AnswerTeller } from './answer-teller.ts';
+import { ChunkRepair } from './chunk.ts';
+import { charactersIn } from './message.ts';
+import { repairChoice } from './reply.ts';
+import { isTerminator } from './stream.ts';
+import { mergeUsage, usageIn } from './usage.ts';
+
+export class OpenAiStreamReader implements StreamReader {
+  finished = false;
+  ended = false;
+  readonly #to: AnswerListener;
+  readonly #teller: AnswerTeller;
+  readonly #repair = new ChunkRepair();
+  #usage: Usage | undefined;
+
+  constructor(to: AnswerListener) {
+    this.#to = to;
+    this.#teller = new AnswerTeller(to);
+  }
+
+  push({ event, data }: SseMessage): UpstreamFailure | undefined {
+    if (this.ended) return undefined;
+    if (isTerminator(data)) {
+      this.ended = true;
+      return undefined;
+    }
+    const chunk = parseExact(data);
+    if (!isObject(chunk)) return this.#takeGarbage(event, data);
+    this.#takeUsage(chunk);
+    const failure = event === 'error' ? readErrorObject(chunk) : failureInside(chunk);
+    if (failure !== undefined) return failure;
+    const choices = Array.isArray(chunk.choices) ? chunk.choices.filter(isObject) : [];
+    this.#repair.repair(chunk, choices);
+    // Only OpenAI's own clients can hear of several answers at once.
+    const choice = choices.find(({ index }) => index === 0);
+    if (choice) this.#takeChoice(choice);
+    return undefined;
+  }
+
+  #takeChoice({ delta, finish_reason: reason }: Record<string, unknown>): void {
+    const words = isObject(delta) ? delta : {};
+    // Some servers write a finish reason into every chunk: it is the end only if no words follow.
+    if (this.finished && charactersIn(words) === 0) return;
+    this.#teller.tell(words);
+    if (typeof reason !== 'string') return;
+    this.finished = true;
+    this.#teller.finish(reason);
+  }
+
+  #takeUsage(chunk: Record<string, unknown>): void {
+    const usage = usageIn(chunk);
+    if (usage === undefined) return;
+    this.#usage = mergeUsage(this.#usage, usage);
+    this.#to.usage(this.#usage);
+  }
+
+  #takeGarbage(event: string | null, data: string): UpstreamFailure | undefined {
+    if (event === 'error') return readErrorObject(data);
+    // A connection cut behind the finish reason loses at most the usage: the answer is whole.
+    return this.finished ? undefined : unreadableEvent(data);
+  }
+}
+
+/** Tells a whole answer; the failure that it is instead, if it is one. */
+export function tellReply(text: string, listener: AnswerListener): UpstreamFailure | undefined {
+  const body = parseExact(text);
+  if (!isObject(body)) return unreadableAnswer(text);
+  const failure = failureInside(body);
+  if (failure) return failure;
+  const [first] = Array.isArray(body.choices) ? body.choices.filter(isObject) : [];
+  const { choice, characters, finishReason } = repairChoice(first ?? {}, 0);
+  if (characters === 0 && finishReason === null) {
+    return malformed('The upstream answered without any output and without a finish reason.');
+  }
+  const teller = new AnswerTeller(listener);
+  teller.tell(isObject(choice.message) ? choice.message : {});
+  const usage = usageIn(body);
+  if (usage) listener.usage(usage);
+  teller.finish(finishReason ?? 'stop');
+  return undefined;
+}

@@ -1,0 +1,95 @@
+/** Which route was meant by a path that is none: mistyped, or remembered from another API. */
+import { nearest } from '../core/nearest.ts';
+import type { Route } from './routes.ts';
+
+/** Nobody mistypes more than this, and comparing takes time that strangers would be spending. */
+const comparedLengthMax = 100;
+
+/** Shorter words begin too many others. */
+const beginningLengthMin = 4;
+
+export interface NearRoute {
+  readonly route: Route;
+  /** Like enough to ask whether it was meant; else it is only nearer than the others. */
+  readonly isLike: boolean;
+}
+
+export function nearestRoute(
+  method: string,
+  path: string,
+  routes: readonly Route[],
+): NearRoute | undefined {
+  if (path.length > comparedLengthMax) return undefined;
+  const asked = wordsOf(path);
+  const same = routes.filter((route) => route.method === method);
+  // One word is sooner a name of ours in another place than another name misspelt.
+  const like =
+    (asked.length > 1 ? spelledLike(asked, same) : undefined) ??
+    namedLike(asked, same) ??
+    spelledLike(asked, same) ??
+    spelledLike(asked, routes);
+  if (like) return { route: like, isLike: true };
+  const far = sharingMost(asked, same) ?? sharingMost(asked, routes) ?? closest(path, same);
+  return far && { route: far, isLike: false };
+}
+
+/** What is in front of endpoints, at one provider or another. */
+const isPrefix = /^(?:v\d\w*|api|openai|anthropic)$/;
+
+/** A path as its names: neither versions in front nor variable parts. */
+function wordsOf(path: string): readonly string[] {
+  const segments = path.toLowerCase().split('/');
+  return segments.filter((word) => word !== '' && !word.startsWith(':') && !isPrefix.test(word));
+}
+
+function isSameName(a: string, b: string): boolean {
+  if (a === b) return true;
+  const [short, long] = a.length < b.length ? [a, b] : [b, a];
+  return short.length >= beginningLengthMin && long.startsWith(short);
+}
+
+/** How many names of a path another has, too. */
+function sharedBy(some: readonly string[], others: readonly string[]): number {
+  return some.filter((word) => others.some((other) => isSameName(word, other))).length;
+}
+
+/** A route that begins with what was asked for, or is contained in it whole. */
+function namedLike(asked: readonly string[], routes: readonly Route[]): Route | undefined {
+  const named = routes.filter(({ path }) => {
+    const words = wordsOf(path);
+    const isWithin = words.length > 1 && sharedBy(words, asked) === words.length;
+    return isWithin || sharedBy(asked.slice(0, 1), words) === 1;
+  });
+  return sharingMost(asked, named);
+}
+
+/** Of those with the most names of the path, the first with the fewest others. */
+function sharingMost(asked: readonly string[], routes: readonly Route[]): Route | undefined {
+  let best: Route | undefined;
+  let bestScore = 0;
+  for (const route of routes) {
+    const words = wordsOf(route.path);
+    const shared = sharedBy(asked, words);
+    // Names of its own count far less than one that is shared.
+    const score = shared && shared - words.length / comparedLengthMax;
+    if (score <= bestScore) continue;
+    best = route;
+    bestScore = score;
+  }
+  return best;
+}
+
+function spelledLike(asked: readonly string[], routes: readonly Route[]): Route | undefined {
+  const word = asked.join('/');
+  // Of a short word little may be wrong, or it is another one.
+  const distanceMax = Math.min(Math.max(2, Math.floor(word.length / 3)), word.length - 2);
+  const spellings = routes.map(({ path }) => wordsOf(path).join('/'));
+  const close = nearest(word, spellings, distanceMax);
+  return close === undefined ? undefined : routes[spellings.indexOf(close)];
+}
+
+function closest(path: string, routes: readonly Route[]): Route | undefined {
+  const paths = routes.map((route) => route.path);
+  const close = nearest(path, paths, comparedLengthMax);
+  return close === undefined ? undefined : routes[paths.indexOf(close)];
+}

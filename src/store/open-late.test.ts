@@ -1,0 +1,32 @@
+import { expect, spyOn, test } from 'bun:test';
+import { openWhenReachable } from './open-late.ts';
+
+/** Nothing listens there: port 1 is nobody's. */
+const nowhere = 'postgres://tollgate@127.0.0.1:1/tollgate';
+
+/** Whoever waits for one, or for what follows from it, is kept until it is settled. */
+class Awaited<Value> extends Promise<Value> {}
+
+test('waiting leaves nothing behind at the stop, however long it takes, and heeds it', async () => {
+  const waits = spyOn(Awaited.prototype, 'then');
+  let stop = () => {};
+  const stopped = new Awaited<void>((resolve) => {
+    stop = resolve;
+  });
+  const reasons: string[] = [];
+  const opening = openWhenReachable(nowhere, {
+    stopped,
+    onAway(why) {
+      reasons.push(why);
+      if (reasons.length === 4) stop();
+    },
+  });
+  expect(await opening).toBeUndefined();
+  expect(reasons).toHaveLength(4);
+  expect(waits).toHaveBeenCalledTimes(1);
+});
+
+test('a stop that came before the first turn ends it', async () => {
+  const onAway = () => {};
+  expect(await openWhenReachable(nowhere, { stopped: Promise.resolve(), onAway })).toBeUndefined();
+});

@@ -1,0 +1,73 @@
+/**
+ * A connection pooler in front of a Postgres, as far as its clients can tell: PgBouncer's refusals
+ * in PgBouncer's words. It passes everything else on, byte by byte.
+ */
+import { connect, createServer, type Socket } from 'node:net';
+
+export interface Pooler {
+  /** The same database, by way of the pooler. */
+  readonly url: string;
+  stop(): void;
+}
+
+/** What PgBouncer takes at the beginning of a session; it hangs up on whoever sends more. */
+const taken = new Set(['user', 'database', 'client_encoding', 'application_name']);
+
+export async function startPooler(url: string, mode: 'transaction' | 'statement'): Promise<Pooler> {
+  const { hostname, port } = new URL(url);
+  const sockets = new Set<Socket>();
+  const server = createServer((client) => {
+    sockets.add(client);
+    client.on('error', () => {});
+    client.once('data', (startup: Buffer) => {
+      const refused = settingsIn(startup).find((name) => !taken.has(name));
+      if (refused !== undefined) {
+        client.end(refusal(`unsupported startup parameter: ${refused}`));
+        return;
+      }
+      const behind = connect(Number(port), hostname);
+      sockets.add(behind);
+      behind.on('error', () => client.destroy());
+      behind.on('close', () => client.destroy());
+      client.on('close', () => behind.destroy());
+      behind.write(startup);
+      behind.pipe(client);
+      client.on('data', (bytes: Buffer) => {
+        if (mode === 'statement' && isBeginning(bytes)) {
+          client.end(refusal('transaction blocks not allowed in statement pooling mode'));
+        } else {
+          behind.write(bytes);
+        }
+      });
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  const pooled = new URL(url);
+  pooled.port = typeof address === 'object' && address ? String(address.port) : '';
+  return {
+    url: pooled.href,
+    stop: () => {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+/** The names of `name\0value\0…` behind the length and the version. */
+function settingsIn(startup: Buffer): string[] {
+  const words = startup.subarray(8).toString('latin1').split('\0');
+  return words.filter((word, at) => at % 2 === 0 && word !== '');
+}
+
+function isBeginning(bytes: Buffer): boolean {
+  return /^Q....begin/is.test(bytes.toString('latin1'));
+}
+
+function refusal(message: string): Buffer {
+  const body = Buffer.from(`SFATAL\0VFATAL\0C08P01\0M${message}\0\0`);
+  const head = Buffer.alloc(5);
+  head.write('E');
+  head.writeInt32BE(body.length + 4, 1);
+  return Buffer.concat([head, body]);
+}
