@@ -3,7 +3,7 @@
  * microseconds of one core. Run it with `bun bench/event-stream.ts`.
  */
 import { EventStreamReader } from '../src/dialects/event-stream.ts';
-import { OpenAiPassThrough } from '../src/dialects/openai/stream.ts';
+import { OpenAiPassThrough } from '../src/dialects/openai/pass-through.ts';
 
 const identity = {
   id: 'chatcmpl-0123456789abcdef0123456789abcdef',

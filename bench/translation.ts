@@ -8,7 +8,7 @@ import { AnthropicPassThrough } from '../src/dialects/anthropic/pass-through.ts'
 import { anthropicUpstream } from '../src/dialects/anthropic/upstream.ts';
 import type { SseMessage, StreamRelay } from '../src/dialects/dialect.ts';
 import { openAiClient } from '../src/dialects/openai/client.ts';
-import { OpenAiPassThrough } from '../src/dialects/openai/stream.ts';
+import { OpenAiPassThrough } from '../src/dialects/openai/pass-through.ts';
 import { openAiUpstream } from '../src/dialects/openai/upstream.ts';
 import { translate } from '../src/dialects/translation.ts';
 import { question } from '../tests/support/question.ts';

@@ -19,7 +19,7 @@ await Bun.write(pack, await packDashboard());
 // The worker is found by its place below the root.
 const words = ['build', '--compile', '--minify', '--root', 'src', '--outfile', values.outfile];
 const target = values.target ? ['--target', values.target] : [];
-const parts = ['src/main.ts', 'src/store/sqlite-worker.ts', pack];
+const parts = ['src/main.ts', 'src/store/sqlite/worker.ts', pack];
 const { exitCode } = Bun.spawnSync([process.execPath, ...words, ...target, ...parts], {
   stdio: ['ignore', 'inherit', 'inherit'],
 });

@@ -1,7 +1,7 @@
 import type { SpeechFormat, TranscriptFormat } from '../core/audio-formats.ts';
 import type { UploadTray } from '../core/upload.ts';
+import { speechTypes } from '../dialects/media/speech-wish.ts';
 import { readSpeechRequest } from '../dialects/openai/speech-request.ts';
-import { speechTypes } from '../dialects/speech-wish.ts';
 import { SpeechErrand } from '../operations/speech.ts';
 import { audioIn } from '../operations/spoken-again.ts';
 import { TranscriptionErrand } from '../operations/transcription.ts';

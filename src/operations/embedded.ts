@@ -8,7 +8,7 @@ import {
   toBase64,
   toNumbers,
   type Vector,
-} from '../dialects/embeddings-wish.ts';
+} from '../dialects/media/embeddings-wish.ts';
 
 /** Vectors put into words before others have their turn: a few milliseconds. */
 const vectorsAtOnce = 32;

@@ -10,11 +10,15 @@ import type {
   ReplyRelay,
   UpstreamFailure,
 } from '../dialects/dialect.ts';
-import { type Batch, type EmbeddingsDialect, embeddingsDialect } from '../dialects/embeddings.ts';
-import { countCharacters, type EmbeddingsWish } from '../dialects/embeddings-wish.ts';
 import { malformed } from '../dialects/failure.ts';
+import {
+  type Batch,
+  type EmbeddingsDialect,
+  embeddingsDialect,
+} from '../dialects/media/embeddings.ts';
+import { countCharacters, type EmbeddingsWish } from '../dialects/media/embeddings-wish.ts';
+import { toTexts } from '../dialects/media/token-text.ts';
 import type { EmbeddingsRequest } from '../dialects/openai/embeddings-request.ts';
-import { toTexts } from '../dialects/token-text.ts';
 import { FixedBounds, tokensWithin } from '../meter/bound.ts';
 import { isCredible } from '../meter/credible.ts';
 import { estimateNote } from '../meter/estimate.ts';

@@ -1,8 +1,8 @@
 import { maskPixelsMax } from '../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
 import type { LongBytes } from '../core/upload.ts';
-import type { Picture } from '../dialects/images-wish.ts';
 import { inMemory } from '../dialects/long-body.ts';
+import type { Picture } from '../dialects/media/images-wish.ts';
 import { type Coverage, type NoAlpha, readCoverage } from './png-alpha.ts';
 import { writePng } from './png-write.ts';
 

@@ -1,6 +1,6 @@
 import { pictureBytesMax } from '../core/bounds.ts';
 import { readImageSize } from '../core/image-size.ts';
-import type { Drawn, DrawnImage } from '../dialects/images-wish.ts';
+import type { Drawn, DrawnImage } from '../dialects/media/images-wish.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { hostAndPort } from '../upstream/address-guard.ts';
 import type { Link } from '../upstream/link.ts';

@@ -3,10 +3,10 @@ import type { Booked, ReadBatch, Settlement } from '../ledger/ledger-store.ts';
 import { walletName } from '../ledger/owner.ts';
 import { writeOff } from '../ledger/write-off.ts';
 import { type Account, lockAccounts } from './accounts.ts';
-import { sumDaily } from './daily-sums.ts';
 import type { Engine, StoreTransaction } from './database.ts';
 import { lockLeases } from './leases.ts';
 import { insertRows, updateRows } from './many-rows.ts';
+import { sumDaily } from './reads/daily-sums.ts';
 import { idBytes, logColumns, rowOf } from './request-log-rows.ts';
 
 /**

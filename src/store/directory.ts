@@ -12,8 +12,8 @@ import type {
 import { walletName } from '../ledger/owner.ts';
 import type { Database, StoreTransaction } from './database.ts';
 import { keyOf, keyRow, keyUpdate, tenantOf, tenantRow, tenantUpdate } from './directory-rows.ts';
+import { holds, rankOf } from './reads/tenant-order.ts';
 import type { Schema } from './schema.ts';
-import { holds, rankOf } from './tenant-order.ts';
 
 const adminTokenSetting = 'admin_token_sha256';
 

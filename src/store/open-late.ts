@@ -58,7 +58,7 @@ function stoppable(stopped: Promise<void>): (turn: Promise<void>) => Promise<boo
 }
 
 async function reach(url: string): Promise<void> {
-  const { openPostgres } = await import('./postgres.ts');
+  const { openPostgres } = await import('./postgres/postgres.ts');
   await (await openPostgres(url)).close();
 }
 

@@ -63,7 +63,7 @@ describe('opening a store', () => {
       process.stdout.write('version ' + (await store.directory.version()));
       await store.database.close();`,
     );
-    const worker = join(source, 'store/sqlite-worker.ts');
+    const worker = join(source, 'store/sqlite/worker.ts');
     const build = ['build', '--compile', '--root', source, entry, worker, '--outfile', program];
     const built = Bun.spawnSync([process.execPath, ...build]);
     expect(built.exitCode, String(built.stderr)).toBe(0);

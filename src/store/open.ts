@@ -16,24 +16,24 @@ import type { MonthReads } from '../record/statement-months.ts';
 import type { TenantSumReads } from '../record/tenant-sums.ts';
 import type { WalletReads } from '../record/wallet-totals.ts';
 import type { SkillBook } from '../tools/skills/skill.ts';
-import { SqlAnalytics } from './analytics.ts';
-import { SqlAnalyticsSplit } from './analytics-split.ts';
 import { SqlClaims } from './claims.ts';
 import { SqlCredentials } from './credentials.ts';
 import { SqlCreditBook } from './credit-book.ts';
 import { type Database, failureCode } from './database.ts';
 import { SqlDirectory } from './directory.ts';
-import { type JobStore, openJobs } from './jobs-open.ts';
-import { SqlKeySpending } from './key-spending.ts';
+import { type JobStore, openJobs } from './jobs/open.ts';
 import { SqlLedger } from './ledger.ts';
-import { SqlLogReads } from './log-reads.ts';
 import { migrate } from './migrate.ts';
+import { SqlAnalytics } from './reads/analytics.ts';
+import { SqlAnalyticsSplit } from './reads/analytics-split.ts';
+import { SqlKeySpending } from './reads/key-spending.ts';
+import { SqlLogReads } from './reads/logs.ts';
+import { SqlStatement } from './reads/statement.ts';
+import { SqlStatementMonths } from './reads/statement-months.ts';
+import { SqlTenantSums } from './reads/tenant-sums.ts';
 import { SqlRequestLog } from './request-log.ts';
 import { SqlSkills } from './skills.ts';
-import { fileFailure, openSqlite } from './sqlite.ts';
-import { SqlStatement } from './statement.ts';
-import { SqlStatementMonths } from './statement-months.ts';
-import { SqlTenantSums } from './tenant-sums.ts';
+import { fileFailure, openSqlite } from './sqlite/sqlite.ts';
 
 /** An open, up-to-date database and everything that is kept in it. */
 export interface Store {
@@ -120,7 +120,7 @@ async function openFile(name: string, mustExist: boolean): Promise<Database> {
 
 async function openServer(url: string): Promise<Database> {
   // Most run on a file and need no driver in memory.
-  const { openPostgres, withMigrationConnection } = await import('./postgres.ts');
+  const { openPostgres, withMigrationConnection } = await import('./postgres/postgres.ts');
   // One after the other: a role may be allowed a single connection.
   await withMigrationConnection(url, (db) => migrate(db, 'postgres'));
   return openPostgres(url);

@@ -8,7 +8,7 @@ import type {
   JobsTable,
   JobTurnsTable,
   WebhooksTable,
-} from './jobs-schema.ts';
+} from './jobs/schema.ts';
 
 /**
  * The tables as queries see them, the same on both engines: times are epoch milliseconds, money is

@@ -3,7 +3,7 @@ import { noUsage } from '../core/usage.ts';
 import { Watch } from '../core/watch.ts';
 import type { ReplyFacts } from '../dialects/dialect.ts';
 import { EventStreamReader } from '../dialects/event-stream.ts';
-import { OpenAiPassThrough } from '../dialects/openai/stream.ts';
+import { OpenAiPassThrough } from '../dialects/openai/pass-through.ts';
 import { Line } from './line.ts';
 import { type OutputBudget, StreamAnswer, type StreamEnd } from './relay.ts';
 import { Source } from './source.ts';

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from 'bun:test';
 import { noUsage } from '../core/usage.ts';
 import { Watch } from '../core/watch.ts';
 import { EventStreamReader } from '../dialects/event-stream.ts';
-import { OpenAiPassThrough } from '../dialects/openai/stream.ts';
+import { OpenAiPassThrough } from '../dialects/openai/pass-through.ts';
 import type { AttemptResult } from './attempt.ts';
 import type { OpenedStream } from './fallback.ts';
 import { Line } from './line.ts';

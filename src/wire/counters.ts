@@ -5,8 +5,8 @@ import { RateLimiter } from '../limits/rate.ts';
 import { SharedPlaces } from '../limits/shared-places.ts';
 import { deploymentOf } from '../store/deployment.ts';
 import type { Store } from '../store/open.ts';
-import { Redis } from '../store/redis.ts';
-import { countScripts, RedisCounts } from '../store/redis-counts.ts';
+import { countScripts, RedisCounts } from '../store/redis/counts.ts';
+import { Redis } from '../store/redis/redis.ts';
 import type { Log } from '../telemetry/log.ts';
 
 /** What has been counted for the limits. It goes on through a reload of the configuration. */

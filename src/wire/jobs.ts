@@ -22,7 +22,7 @@ import type { CatalogueOf, Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
 import { textLimitOf } from '../route/speech-limit.ts';
-import { openObjects } from '../store/objects-open.ts';
+import { openObjects } from '../store/objects/open.ts';
 import type { Store } from '../store/open.ts';
 import { type Log, reason } from '../telemetry/log.ts';
 import { createGuardedFetch } from '../upstream/guarded-fetch.ts';

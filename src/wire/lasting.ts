@@ -10,7 +10,7 @@ import { type DemoUpstream, startDemoUpstream } from '../demo/demo-upstream.ts';
 import { Health } from '../route/health.ts';
 import { byStoreTime, StoreClock } from '../store/clock.ts';
 import type { Store } from '../store/open.ts';
-import type { Redis } from '../store/redis.ts';
+import type { Redis } from '../store/redis/redis.ts';
 import { LogRetention } from '../store/retention.ts';
 import { secretKeyOf } from '../store/secret-key.ts';
 import { type Log, reason } from '../telemetry/log.ts';

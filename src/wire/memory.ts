@@ -10,8 +10,8 @@ import { cachedLengthMax, idempotentLengthMax } from '../core/bounds.ts';
 import type { CacheMode } from '../core/caller.ts';
 import type { Recording } from '../core/recording.ts';
 import type { Store } from '../store/open.ts';
-import type { Redis } from '../store/redis.ts';
-import { RedisShelf } from '../store/redis-shelf.ts';
+import type { Redis } from '../store/redis/redis.ts';
+import { RedisShelf } from '../store/redis/shelf.ts';
 import { Tape } from '../upstream/tape.ts';
 
 /** Whether a request was answered before: by the name it gives itself, or by what it asks. */

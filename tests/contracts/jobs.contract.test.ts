@@ -3,7 +3,7 @@ import { randomText } from '../../src/core/ids.ts';
 import { newObjectKey } from '../../src/core/object-key.ts';
 import type { Job, JobRequest, Piece } from '../../src/jobs/job.ts';
 import type { Lease, NewJob } from '../../src/jobs/queue.ts';
-import type { JobStore } from '../../src/store/jobs-open.ts';
+import type { JobStore } from '../../src/store/jobs/open.ts';
 import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
 
 const start = 1_800_000_000_000;

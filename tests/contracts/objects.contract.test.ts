@@ -7,8 +7,8 @@ import { newObjectKey } from '../../src/core/object-key.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { ObjectLinks } from '../../src/jobs/object-links.ts';
 import type { ObjectStore } from '../../src/jobs/objects.ts';
-import { openObjects } from '../../src/store/objects-open.ts';
-import { S3Objects } from '../../src/store/objects-s3.ts';
+import { openObjects } from '../../src/store/objects/open.ts';
+import { S3Objects } from '../../src/store/objects/s3.ts';
 import { type S3Server, startS3 } from '../support/s3.ts';
 import { failureOf } from './failure-of.ts';
 

@@ -19,7 +19,7 @@ import type {
 } from '../../src/jobs/runner.ts';
 import { JobSweep } from '../../src/jobs/sweep.ts';
 import { JobWorker, type WorkerParts } from '../../src/jobs/worker.ts';
-import { FileObjects } from '../../src/store/objects-files.ts';
+import { FileObjects } from '../../src/store/objects/files.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { makeTenant } from '../contracts/engines.ts';
 import { wavFile } from './audio-files.ts';

@@ -1,10 +1,10 @@
 /** Embeddings of Cohere's second interface. */
 import { isObject } from '../../core/json.ts';
 import type { UpstreamFailure } from '../dialect.ts';
-import type { Batch, EmbeddingsDialect } from '../embeddings.ts';
+import type { Batch, EmbeddingsDialect } from '../media/embeddings.ts';
+import { readVectors } from '../media/read-vectors.ts';
 import { readCount } from '../openai/usage.ts';
 import { readAnswer } from '../read-answer.ts';
-import { readVectors } from '../read-vectors.ts';
 
 /** Texts of one call. */
 const textsMax = 96;

@@ -3,9 +3,15 @@ import { editImagesMax } from '../../core/bounds.ts';
 import { isObject } from '../../core/json.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { malformed, readErrorObject } from '../failure.ts';
-import type { ImagesDialect } from '../images.ts';
-import { type Drawn, type DrawnImage, namesOf, type Picture, shownMask } from '../images-wish.ts';
 import { inBase64, joined, type Piece } from '../long-body.ts';
+import type { ImagesDialect } from '../media/images.ts';
+import {
+  type Drawn,
+  type DrawnImage,
+  namesOf,
+  type Picture,
+  shownMask,
+} from '../media/images-wish.ts';
 import { readAnswer } from '../read-answer.ts';
 import { finishReasonOf } from './finish.ts';
 import { modelPath, pictureModalities } from './model.ts';

@@ -6,7 +6,7 @@ import { finishWords } from '../translation.ts';
 import type { OpenAiClientOptions } from './client.ts';
 import { annotationOf, imageOf } from './client-reply.ts';
 import { signedCall } from './google-signature.ts';
-import { lastWords, openAiWords } from './stream.ts';
+import { lastWords, openAiWords } from './pass-through.ts';
 
 export class OpenAiStreamWriter implements StreamWriter {
   readonly #identity: ReplyIdentity;

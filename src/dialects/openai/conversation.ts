@@ -19,10 +19,10 @@ import type { ChatRequest } from './chat-request.ts';
 import type { ChatMessage } from './chat-schema.ts';
 import { type OpenAiClientOptions, openAiClient } from './client.ts';
 import { readDialogue } from './dialogue.ts';
-import { readReply } from './reply.ts';
-import { OpenAiPassThrough, openAiWords } from './stream.ts';
+import { OpenAiPassThrough, openAiWords } from './pass-through.ts';
+import { readReply } from './pass-through-reply.ts';
+import { writeChat } from './pass-through-request.ts';
 import { openAiUpstream } from './upstream.ts';
-import { writeChat } from './upstream-request.ts';
 
 /** An OpenAI client's request, and the ways it can be put to an upstream. */
 export function openAiConversation(request: ChatRequest): Conversation {

@@ -6,7 +6,7 @@ import { embeddingsInputsMax } from '../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { explain } from '../../core/explain.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import type { EmbeddingsWish } from '../embeddings-wish.ts';
+import type { EmbeddingsWish } from '../media/embeddings-wish.ts';
 import { unknownFields } from '../unknown-fields.ts';
 import { wholeAsk } from './ask.ts';
 import { routingFields } from './chat-schema.ts';

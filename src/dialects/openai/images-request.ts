@@ -5,7 +5,7 @@ import type { Ask } from '../../core/ask.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import type { ImageParameters } from '../images-wish.ts';
+import type { ImageParameters } from '../media/images-wish.ts';
 import { unknownFields } from '../unknown-fields.ts';
 import { wholeAsk } from './ask.ts';
 import { routingFields } from './chat-schema.ts';

@@ -14,8 +14,8 @@ import {
 import { AnswerTeller } from './answer-teller.ts';
 import { ChunkRepair } from './chunk.ts';
 import { charactersIn } from './message.ts';
-import { repairChoice } from './reply.ts';
-import { isTerminator } from './stream.ts';
+import { isTerminator } from './pass-through.ts';
+import { repairChoice } from './pass-through-reply.ts';
 import { mergeUsage, usageIn } from './usage.ts';
 
 export class OpenAiStreamReader implements StreamReader {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { OpenAiPassThrough } from './stream.ts';
+import { OpenAiPassThrough } from './pass-through.ts';
 
 const identity = { id: 'chatcmpl-own', model: 'acme/one', provider: 'acme', created: 7 };
 

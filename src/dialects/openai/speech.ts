@@ -4,7 +4,7 @@ import { isObject, parseJson } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
 import type { SseMessage, UpstreamFailure } from '../dialect.ts';
 import { failureInside } from '../failure.ts';
-import type { AudioEvents, SpeechDialect } from '../speech.ts';
+import type { AudioEvents, SpeechDialect } from '../media/speech.ts';
 import { spell } from '../spell.ts';
 import { readCount } from './usage.ts';
 

@@ -7,7 +7,7 @@ import { invalidRequest } from '../../core/errors.ts';
 import { listIn } from '../../core/form.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import type { TranscriptionWish } from '../transcription-wish.ts';
+import type { TranscriptionWish } from '../media/transcription-wish.ts';
 import { wholeAsk } from './ask.ts';
 import { routingFields } from './chat-schema.ts';
 import { type FormFields, sortForm } from './form-routing.ts';

@@ -4,10 +4,10 @@ import { isObject, parseJson } from '../../core/json.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { failureInside, malformed } from '../failure.ts';
 import { writeForm } from '../long-body.ts';
+import type { TranscriptionDialect } from '../media/transcription.ts';
+import type { Transcript } from '../media/transcription-wish.ts';
 import { readAnswer } from '../read-answer.ts';
 import { spell } from '../spell.ts';
-import type { TranscriptionDialect } from '../transcription.ts';
-import type { Transcript } from '../transcription-wish.ts';
 
 export const openAiTranscription: TranscriptionDialect = {
   formats: transcriptFormats,

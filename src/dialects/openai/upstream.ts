@@ -1,6 +1,6 @@
 import type { UpstreamDialect } from '../dialect.ts';
+import { writeChat } from './pass-through-request.ts';
 import { OpenAiStreamReader, tellReply } from './reader.ts';
-import { writeChat } from './upstream-request.ts';
 import { writeBody } from './write.ts';
 
 /** OpenAI-style upstreams, for clients that speak differently. */

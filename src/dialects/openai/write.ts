@@ -13,7 +13,7 @@ import type {
 import { hasCacheMarks } from '../cache-marks.ts';
 import { effortOf } from '../effort.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
-import type { Worded } from './upstream-request.ts';
+import type { Worded } from './pass-through-request.ts';
 
 type ContentPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number];
 

@@ -1,8 +1,8 @@
 /** Transcription of SiliconFlow: a file goes in, a text comes out, and nothing can be asked for. */
 import { writeForm } from '../long-body.ts';
+import type { TranscriptionDialect } from '../media/transcription.ts';
+import type { TranscriptionWish } from '../media/transcription-wish.ts';
 import { readTranscript } from '../openai/transcription.ts';
-import type { TranscriptionDialect } from '../transcription.ts';
-import type { TranscriptionWish } from '../transcription-wish.ts';
 
 export const siliconFlowTranscription: TranscriptionDialect = {
   // Without times there are no subtitles.

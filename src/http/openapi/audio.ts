@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { optional } from '../../core/schema-builders.ts';
+import { speechTypes } from '../../dialects/media/speech-wish.ts';
 import { speechSchema } from '../../dialects/openai/speech-request.ts';
 import { transcriptionSchema } from '../../dialects/openai/transcription-request.ts';
-import { speechTypes } from '../../dialects/speech-wish.ts';
 import { type RouteDoc, text } from './doc.ts';
 
 const bytes = Type.String({ format: 'binary' });

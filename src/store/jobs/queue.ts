@@ -3,9 +3,9 @@ import { randomText } from '../../core/ids.ts';
 import type { Piece } from '../../jobs/job.ts';
 import type { Claim, JobEnd, JobQueue, Lease } from '../../jobs/queue.ts';
 import type { Database, StoreTransaction } from '../database.ts';
-import type { JobPiecesTable } from '../jobs-schema.ts';
 import { endJob } from './end.ts';
 import { jobOf } from './rows.ts';
+import type { JobPiecesTable } from './schema.ts';
 
 /** The jobs of all tenants, as workers see them. */
 export class SqlJobQueue implements JobQueue {

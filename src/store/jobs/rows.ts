@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely';
 import { isObject, parseJson } from '../../core/json.ts';
 import type { Job, JobFailure, JobRequest } from '../../jobs/job.ts';
-import type { JobsTable } from '../jobs-schema.ts';
+import type { JobsTable } from './schema.ts';
 
 /** Between the table of jobs and the jobs of the code. What we wrote ourselves is trusted. */
 export function jobOf(row: Selectable<JobsTable>): Job {

@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely';
 import type { Webhook, WebhookQueue } from '../../jobs/queue.ts';
 import type { Database } from '../database.ts';
-import type { WebhooksTable } from '../jobs-schema.ts';
+import type { WebhooksTable } from './schema.ts';
 
 export class SqlWebhooks implements WebhookQueue {
   readonly #database: Database;

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { dayMs } from '../../record/period.ts';
-import { dailySums } from '../daily-sums.ts';
 import type { Database } from '../database.ts';
+import { dailySums } from '../reads/daily-sums.ts';
 import { idText } from '../request-log-rows.ts';
 import { logsSince, wholeSince } from '../retention.ts';
 import type { Report } from '../verify.ts';

@@ -1,0 +1,37 @@
+import type { DialectName } from '../../config/provider-schema.ts';
+import { cohereEmbeddings } from '../cohere/embeddings.ts';
+import type { Target, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
+import { geminiEmbeddings } from '../gemini/embeddings.ts';
+import { openAiEmbeddings } from '../openai/embeddings.ts';
+import type { EmbeddingsWish, Vector } from './embeddings-wish.ts';
+
+/** One call's worth of vectors, in the order of its inputs. */
+export interface Batch {
+  readonly vectors: readonly Vector[];
+  /** As the upstream counted them; null when it did not. */
+  readonly promptTokens: number | null;
+}
+
+/** How a dialect embeds: our words into its requests, its answers into vectors. */
+export interface EmbeddingsDialect {
+  /** Whether it takes the numbers of tokens; elsewhere they are turned into text first. */
+  readonly takesTokens: boolean;
+  /** Inputs of one call; more are sent in several. */
+  batchMax(wish: EmbeddingsWish): number;
+  write(wish: EmbeddingsWish, target: EmbeddingsTarget): UpstreamRequest;
+  read(text: string): Batch | UpstreamFailure;
+}
+
+type EmbeddingsTarget = Pick<Target, 'upstreamModel' | 'quirks'>;
+
+const dialects: Partial<Record<DialectName, EmbeddingsDialect>> = {
+  openai: openAiEmbeddings,
+  siliconflow: openAiEmbeddings,
+  cohere: cohereEmbeddings,
+  gemini: geminiEmbeddings,
+};
+
+/** Undefined when that dialect has no embeddings. */
+export function embeddingsDialect(name: DialectName): EmbeddingsDialect | undefined {
+  return dialects[name];
+}

@@ -1,0 +1,32 @@
+import type { DialectName } from '../../config/provider-schema.ts';
+import type { Target, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
+import { geminiImages } from '../gemini/images.ts';
+import { openAiImages } from '../openai/images.ts';
+import { siliconFlowImages } from '../siliconflow/images.ts';
+import type { Drawn, ImagesWish } from './images-wish.ts';
+
+type ImagesTarget = Pick<Target, 'upstreamModel' | 'quirks' | 'outputModalities'>;
+
+/** How a dialect makes pictures: our words into its requests, its answers into pictures. */
+export interface ImagesDialect {
+  /**
+   * How it is told where to edit. `alpha`: by a PNG that is transparent there. `picture`: by one
+   * more picture, white there and black elsewhere, and in words.
+   */
+  readonly mask: 'alpha' | 'picture';
+  /** Pictures that it edits at once. */
+  readonly imagesMax: number;
+  write(wish: ImagesWish, target: ImagesTarget): UpstreamRequest;
+  read(text: string): Drawn | UpstreamFailure;
+}
+
+const dialects: Partial<Record<DialectName, ImagesDialect>> = {
+  openai: openAiImages,
+  gemini: geminiImages,
+  siliconflow: siliconFlowImages,
+};
+
+/** Undefined when that dialect makes no pictures. */
+export function imagesDialect(name: DialectName): ImagesDialect | undefined {
+  return dialects[name];
+}

@@ -1,0 +1,121 @@
+import { describe, expect, test } from 'bun:test';
+import type { ChatMessage } from './chat-schema.ts';
+import { adaptMessages } from './mend-messages.ts';
+
+const none: ReadonlyMap<string, string> = new Map();
+
+const call = (id: string) => ({
+  id,
+  type: 'function' as const,
+  function: { name: 'f', arguments: '{}' },
+});
+
+describe('messages as a vendor wants them', () => {
+  test('are the very same list when there is nothing to change', () => {
+    const messages: ChatMessage[] = [
+      { role: 'system', content: 's' },
+      { role: 'user', content: 'u' },
+      { role: 'assistant', content: 'a' },
+    ];
+    const oddities = {
+      developer_role: 'system',
+      system_messages: 'merge',
+      message_names: 'drop',
+      tool_call_ids: 'nine_characters',
+    } as const;
+    expect(adaptMessages(messages, undefined, oddities, none)).toBe(messages);
+  });
+
+  test('have system in place of developer, and no names, where asked', () => {
+    const named = { name: 'ann' };
+    const messages: ChatMessage[] = [
+      { role: 'developer', content: 'd', ...named },
+      { role: 'user', content: 'u', ...named },
+    ];
+    const oddities = { developer_role: 'system', message_names: 'drop' } as const;
+    expect(adaptMessages(messages, undefined, oddities, none)).toEqual([
+      { role: 'system', content: 'd' },
+      { role: 'user', content: 'u' },
+    ]);
+  });
+
+  test('have one system message in front where the template takes no other', () => {
+    const messages: ChatMessage[] = [
+      { role: 'user', content: 'u' },
+      { role: 'system', content: 'one' },
+      {
+        role: 'system',
+        content: [
+          { type: 'text', text: 'two' },
+          { type: 'text', text: 'three' },
+        ],
+      },
+    ];
+    expect(adaptMessages(messages, undefined, { system_messages: 'merge' }, none)).toEqual([
+      { role: 'system', content: 'one\n\ntwo\n\nthree' },
+      { role: 'user', content: 'u' },
+    ]);
+  });
+
+  test.each([
+    ['drop', {}],
+    ['reasoning', { reasoning: 'thought' }],
+    ['reasoning_content', { reasoning_content: 'thought' }],
+  ] as const)('carry earlier reasoning as %s and in no other field', (field, expected) => {
+    for (const given of [{ reasoning: 'thought' }, { reasoning_content: 'thought' }]) {
+      const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', ...given }];
+      const adapted = adaptMessages(messages, undefined, { replay_reasoning: field }, none);
+      expect(adapted).toEqual([{ role: 'assistant', content: 'a', ...expected }]);
+    }
+  });
+
+  test.each([
+    ['reasoning_content', { reasoning_content: '' }],
+    ['reasoning', {}],
+    ['drop', {}],
+  ] as const)(
+    'without reasoning of their own have as %s what is not refused',
+    (field, expected) => {
+      const bare: ChatMessage = { role: 'assistant', content: null, tool_calls: [call('a')] };
+      const messages: ChatMessage[] = [{ role: 'user', content: 'u' }, bare];
+      const adapted = adaptMessages(messages, undefined, { replay_reasoning: field }, none);
+      expect(adapted).toEqual([
+        { role: 'user', content: 'u' },
+        { ...bare, ...expected },
+      ]);
+    },
+  );
+
+  test('have call ids of nine characters that still match their results', () => {
+    const ids = ['call_abcdefghijklmnop', 'abcDEF123', '', 'call_abcdefghijklmnoq'];
+    const messages: ChatMessage[] = [
+      { role: 'assistant', content: null, tool_calls: ids.map(call) },
+      ...ids.map((id) => ({ role: 'tool' as const, tool_call_id: id, content: 'r' })),
+    ];
+    const oddities = { tool_call_ids: 'nine_characters' } as const;
+    const [first, ...rest] = adaptMessages(messages, undefined, oddities, none);
+    const calls = first?.role === 'assistant' ? (first.tool_calls ?? []) : [];
+    const short = calls.map(({ id }) => id);
+    for (const id of short) expect(id).toMatch(/^[A-Za-z0-9]{9}$/);
+    expect(new Set(short).size).toBe(ids.length);
+    expect(short[1]).toBe('abcDEF123');
+    expect(rest.map((m) => (m.role === 'tool' ? m.tool_call_id : ''))).toEqual(short);
+  });
+
+  test('have pictures in place of addresses, where those were fetched', () => {
+    const part = (url: string) => ({ type: 'image_url' as const, image_url: { url } });
+    const messages: ChatMessage[] = [
+      { role: 'user', content: [part('https://a.test/1.png'), part('https://a.test/2.png')] },
+    ];
+    const images = new Map([['https://a.test/2.png', 'data:image/png;base64,AA==']]);
+    expect(adaptMessages(messages, undefined, {}, images)).toEqual([
+      { role: 'user', content: [part('https://a.test/1.png'), part('data:image/png;base64,AA==')] },
+    ]);
+  });
+
+  test('do not change the client’s own objects', () => {
+    const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', reasoning: 'r' }];
+    adaptMessages(messages, undefined, {}, none);
+    expect(messages).toEqual([{ role: 'assistant', content: 'a', reasoning: 'r' }]);
+  });
+});

@@ -1,0 +1,284 @@
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import type { Quirks } from '../../config/provider-schema.ts';
+import { isObject } from '../../core/json.ts';
+import type { Target } from '../dialect.ts';
+import { readChatRequest } from './chat-request.ts';
+import { writeChat } from './pass-through-request.ts';
+
+const encoder = new TextEncoder();
+
+function target(quirks: Quirks = {}, outputTokensMax: number | null = null): Target {
+  const images: ReadonlyMap<string, string> = new Map();
+  const model = { modelOutputTokensMax: null, thinking: null };
+  return { upstreamModel: 'vendor/"model"-é', quirks, outputTokensMax, images, ...model };
+}
+
+function read(text: string) {
+  const value: unknown = JSON.parse(text);
+  if (!isObject(value)) throw new Error('The sample must be an object.');
+  return readChatRequest(value, { text, bytes: encoder.encode(text) });
+}
+
+function sent(request: ReturnType<typeof read>, to = target()): Record<string, unknown> {
+  const { body } = writeChat(request, to);
+  const value: unknown = JSON.parse(String(body));
+  if (!isObject(value)) throw new Error('The upstream would get no object.');
+  return value;
+}
+
+const messages = [{ role: 'user', content: 'hi' }];
+const chat = { model: 'acme/chat', messages };
+
+/** White space at the end goes on with the client's own text and is lost in a body written anew. */
+const mark = ' \n ';
+
+function isSpliced(text: string, quirks: Quirks = {}): boolean {
+  return String(writeChat(read(text + mark), target(quirks)).body).endsWith(mark);
+}
+
+describe('the client’s own text', () => {
+  test('go on when the model stands first and nothing but fields is added', () => {
+    expect(isSpliced(JSON.stringify(chat))).toBe(true);
+    expect(isSpliced(JSON.stringify({ ...chat, stream: true }))).toBe(true);
+    expect(isSpliced(`  \n{ "model" : "acme/chat" , "messages":${JSON.stringify(messages)}}`)).toBe(
+      true,
+    );
+  });
+
+  test.each([
+    ['the model stands elsewhere', JSON.stringify({ messages, model: 'acme/chat' })],
+    ['a field must go', JSON.stringify({ ...chat, provider: {} })],
+    ['a field changes', JSON.stringify({ ...chat, max_tokens: 5, max_completion_tokens: 6 })],
+    ['the name is escaped', JSON.stringify(chat).replace('acme/chat', 'acme\\/chat')],
+    ['the key stands twice', JSON.stringify(chat).replace(/\}$/, ',"model":"acme/chat"}')],
+  ])('do not when %s', (_, text) => {
+    expect(isSpliced(text)).toBe(false);
+    expect(sent(read(text)).model).toBe(target().upstreamModel);
+  });
+});
+
+const name = fc.oneof(
+  fc.constantFrom('acme/chat', 'a', 'x/y.z:free'),
+  fc.constantFrom('brand/mödel', 'x/"quoted"', 'back\\slash', '日本/語', 'a/b\u2028c'),
+);
+const text = fc.string({ unit: 'grapheme', maxLength: 20 });
+const anything = fc.jsonValue({ maxDepth: 3 });
+
+const message = fc.oneof(
+  fc.record({ role: fc.constant('user'), content: text }),
+  fc.record({ role: fc.constantFrom('system', 'developer'), content: text, name: text }),
+  fc.record({
+    role: fc.constant('assistant'),
+    content: text,
+    reasoning: text,
+    reasoning_content: text,
+    tool_calls: fc.constant([{ id: 'call_1', function: { name: 'f', arguments: '{"model":1}' } }]),
+  }),
+  fc.record({ role: fc.constant('tool'), tool_call_id: fc.constant('call_1'), content: text }),
+);
+
+const extra = fc.record(
+  {
+    stream: fc.boolean(),
+    stream_options: fc.record({ include_usage: fc.boolean(), other: anything }),
+    max_tokens: fc.integer({ min: 1, max: 9000 }),
+    max_completion_tokens: fc.integer({ min: 1, max: 9000 }),
+    temperature: fc.constantFrom(0, 0.5, 2),
+    seed: fc.integer(),
+    reasoning_effort: fc.constantFrom('none', 'low', 'high', 'max'),
+    reasoning: fc.record({ effort: fc.constantFrom('low', 'xhigh', null) }),
+    tool_choice: fc.constantFrom('auto', 'required'),
+    models: fc.constant(['acme/other']),
+    provider: fc.constant({ order: ['x'] }),
+    response_format: fc.constantFrom(
+      { type: 'text' },
+      { type: 'json_schema', json_schema: { name: 's', schema: { model: 'inner' } } },
+    ),
+    metadata: fc.record({ model: anything, max_tokens: anything }),
+    vendor_field: anything,
+  },
+  { requiredKeys: [] },
+);
+
+const quirks: fc.Arbitrary<Quirks> = fc.record(
+  {
+    output_limit: fc.constantFrom('max_tokens', 'max_completion_tokens'),
+    drop_params: fc.subarray(['seed', 'temperature', 'vendor_field', 'metadata']),
+    rename_params: fc.constantFrom({}, { seed: 'random_seed' }),
+    developer_role: fc.constantFrom('keep', 'system'),
+    system_messages: fc.constantFrom('keep', 'merge'),
+    message_names: fc.constantFrom('keep', 'drop'),
+    tool_call_ids: fc.constantFrom('keep', 'nine_characters'),
+    tool_choice_required: fc.constantFrom('required', 'any'),
+    stream_usage: fc.constantFrom('ask', 'always'),
+    efforts: fc.constantFrom({ low: 'little', high: 'much' }, { none: 'none' }),
+    sampling_while_reasoning: fc.constantFrom('keep', 'drop'),
+    replay_reasoning: fc.constantFrom('drop', 'reasoning', 'reasoning_content'),
+    json_schema: fc.constantFrom('native', 'instruct'),
+  },
+  { requiredKeys: [] },
+);
+
+/** How one client may write the same object: order, spaces, escaped letters, a name said twice. */
+const spelling = fc.record({
+  modelFirst: fc.constantFrom(true, true, false),
+  space: fc.constantFrom('', ' ', '\n\t'),
+  escapeKeys: fc.constantFrom(false, false, true),
+  twice: fc.constantFrom(null, 'model', 'max_tokens'),
+});
+
+type Spelling = typeof spelling extends fc.Arbitrary<infer S> ? S : never;
+
+function spell(fields: Record<string, unknown>, how: Spelling): string {
+  const { model, ...rest } = fields;
+  const ordered = how.modelFirst ? { model, ...rest } : { ...rest, model };
+  const { space } = how;
+  const pair = ([key, value]: [string, unknown], i: number) => {
+    const hidden = how.escapeKeys && i > 0 ? key.replace('e', '\\u0065') : key;
+    return `${space}"${hidden}"${space}:${space}${JSON.stringify(value)}`;
+  };
+  const pairs = Object.entries(ordered).map(pair);
+  if (how.twice !== null && fields[how.twice] !== undefined) {
+    pairs.push(`"${how.twice}":${JSON.stringify(fields[how.twice])}`);
+  }
+  return `${space}{${pairs.join(',')}${space}}`;
+}
+
+/** What most clients send: nothing that has to be changed or taken out. */
+const usualExtra = fc.record(
+  { stream: fc.boolean(), temperature: fc.constant(1), vendor_field: anything },
+  { requiredKeys: [] },
+);
+const usual = fc.record({ role: fc.constant('user'), content: text });
+
+const bodies = fc.oneof(
+  fc.record({ model: name, messages: fc.array(usual, { minLength: 1 }), extra: usualExtra }),
+  fc.record({ model: name, messages: fc.array(message, { minLength: 1 }), extra }),
+);
+const cap = fc.constantFrom(null, 100);
+
+test('however it is spelt and adapted, a spliced text says what a body written anew says', () => {
+  let spliced = 0;
+  fc.assert(
+    fc.property(
+      bodies,
+      spelling,
+      fc.oneof(fc.constant({}), quirks),
+      cap,
+      (fields, how, oddities, most) => {
+        const { extra: more, ...plain } = fields;
+        const text = spell({ ...plain, ...more }, how) + mark;
+        const request = read(text);
+        const to = target(oddities, most);
+        if (String(writeChat(request, to).body).endsWith(mark)) spliced += 1;
+        const direct = sent(request, to);
+        expect(direct).toStrictEqual(sent({ ...request, source: null }, to));
+        expect(direct.model).toBe(to.upstreamModel);
+        for (const ours of ['models', 'provider', 'reasoning'])
+          expect(direct).not.toHaveProperty(ours);
+      },
+    ),
+    { numRuns: 1000 },
+  );
+  // The property must not hold merely because every body took the slow way.
+  expect(spliced).toBeGreaterThan(10);
+});
+
+test('fields that nobody adapts arrive with the value they had', () => {
+  fc.assert(
+    fc.property(anything, anything, fc.boolean(), (one, two, first) => {
+      const own = { vendor_field: one, metadata: two };
+      const text = JSON.stringify(first ? { ...chat, ...own } : { ...own, ...chat });
+      const expected: unknown = JSON.parse(JSON.stringify(own));
+      expect(sent(read(text))).toMatchObject(isObject(expected) ? expected : {});
+    }),
+  );
+});
+
+describe('what a vendor cannot take is put differently', () => {
+  const write = (fields: object, oddities: Quirks, most: number | null = null) =>
+    sent(read(JSON.stringify({ ...chat, ...fields })), target(oddities, most));
+
+  test('the cap we set wins over the client’s, under the one name the vendor knows', () => {
+    expect(write({ max_tokens: 500 }, {}, 100).max_tokens).toBe(100);
+    expect(write({}, {}, 100).max_tokens).toBe(100);
+    const renamed = write({ max_tokens: 500 }, { output_limit: 'max_completion_tokens' }, 100);
+    expect(renamed.max_completion_tokens).toBe(100);
+    expect(renamed).not.toHaveProperty('max_tokens');
+  });
+
+  test('what the client wrote as null is left out, and takes nothing of ours with it', () => {
+    const unset = { tools: null, stop: null, max_tokens: null, reasoning_effort: null };
+    expect(Object.keys(write({ ...unset, stream: null }, {})).sort()).toEqual([
+      'messages',
+      'model',
+    ]);
+    const fields = { ...unset, stream: true, stream_options: null, reasoning: { effort: 'low' } };
+    const { model: _, messages: __, ...rest } = write(fields, {}, 100);
+    expect(rest).toEqual({
+      stream: true,
+      stream_options: { include_usage: true },
+      max_tokens: 100,
+      reasoning_effort: 'low',
+    });
+  });
+
+  test('no more is asked for than the model has', () => {
+    const to = { ...target(), modelOutputTokensMax: 50 };
+    const asked = (fields: object) => sent(read(JSON.stringify({ ...chat, ...fields })), to);
+    expect(asked({ max_tokens: 51 }).max_tokens).toBe(50);
+    expect(asked({ max_tokens: 9, max_completion_tokens: 51 }).max_completion_tokens).toBe(50);
+    expect(asked({ max_tokens: 49 }).max_tokens).toBe(49);
+    expect(Object.keys(asked({})).sort()).toEqual(['messages', 'model']);
+  });
+
+  test('a name of a prompt’s cache is the tenant’s own under the vendor’s name, too', () => {
+    const value = { ...chat, prompt_cache_key: 'case-4711' };
+    const text = JSON.stringify(value);
+    const request = readChatRequest(value, { text, bytes: encoder.encode(text) }, false, 'acme');
+    const own = sent(request).prompt_cache_key;
+    expect(own).toMatch(/^[\w-]{43}$/);
+    const renamed = sent(request, target({ rename_params: { prompt_cache_key: 'cache' } }));
+    expect(renamed.cache).toBe(own);
+    expect(renamed).not.toHaveProperty('prompt_cache_key');
+  });
+
+  test('usage is asked for in streams unless it comes by itself', () => {
+    const asked = write({ stream: true, stream_options: { x: 1 } }, {});
+    expect(asked.stream_options).toEqual({ x: 1, include_usage: true });
+    const always = write({ stream: true, stream_options: {} }, { stream_usage: 'always' });
+    expect(always).not.toHaveProperty('stream_options');
+  });
+
+  test('sampling parameters go while a model reasons, and stay when it does not', () => {
+    const oddities: Quirks = {
+      sampling_while_reasoning: 'drop',
+      efforts: { none: 'none', low: 'low' },
+    };
+    expect(write({ temperature: 1 }, oddities)).not.toHaveProperty('temperature');
+    const quiet = write({ temperature: 1, reasoning: { enabled: false } }, oddities);
+    expect(quiet).toMatchObject({ temperature: 1, reasoning_effort: 'none' });
+    expect(write({ temperature: 1, reasoning_effort: 'low' }, oddities)).toEqual({
+      model: target().upstreamModel,
+      messages,
+      reasoning_effort: 'low',
+    });
+  });
+
+  test('a schema becomes an instruction where the vendor knows plain JSON only', () => {
+    const schema = { type: 'object', properties: { a: { type: 'number' } } };
+    const format = { type: 'json_schema', json_schema: { name: 'x', schema } };
+    const written = write({ response_format: format }, { json_schema: 'instruct' });
+    expect(written.response_format).toEqual({ type: 'json_object' });
+    const [first] = Array.isArray(written.messages) ? written.messages : [];
+    expect(first).toMatchObject({ role: 'system' });
+    expect(JSON.stringify(first)).toContain('properties');
+  });
+
+  test('required is any for those who call it so', () => {
+    const oddities: Quirks = { tool_choice_required: 'any' };
+    expect(write({ tool_choice: 'required' }, oddities).tool_choice).toBe('any');
+    expect(write({ tool_choice: 'auto' }, oddities).tool_choice).toBe('auto');
+  });
+});

@@ -1,0 +1,98 @@
+import type { Quirks } from '../../config/provider-schema.ts';
+import { keepCachesApart } from '../cache-names.ts';
+import type { Target, UpstreamRequest } from '../dialect.ts';
+import { type Edits, editBody, leaveOutOf, ourWords } from '../edit-body.ts';
+import { effortWord, reasonsWith } from '../effort.ts';
+import { outputLimit } from '../output-limit.ts';
+import type { ChatRequest } from './chat-request.ts';
+import { chatSchema } from './chat-schema.ts';
+import { askedEffort } from './dialogue.ts';
+import { adaptMessages } from './mend-messages.ts';
+
+type Body = ChatRequest['body'] & Record<string, unknown>;
+/** The part of a request that is in OpenAI's words. */
+export type Worded = Pick<ChatRequest, 'body' | 'source'> & Partial<Pick<ChatRequest, 'tenantId'>>;
+
+/** What is ours, and what each upstream wants in words of its own. */
+const replaced: ReadonlySet<string> = new Set([
+  ...ourWords,
+  'input',
+  'instructions',
+  'reasoning',
+  'reasoning_effort',
+  'usage',
+]);
+
+const sampling: ReadonlySet<string> = new Set([
+  'temperature',
+  'top_p',
+  'presence_penalty',
+  'frequency_penalty',
+  'logit_bias',
+  'logprobs',
+  'top_logprobs',
+]);
+
+/** An OpenAI client's request for an OpenAI-style upstream: the same words, edited as needed. */
+export function writeChat(request: Worded, target: Target): UpstreamRequest {
+  const { quirks } = target;
+  const body: Body = request.body;
+  const edits: Edits = { model: target.upstreamModel };
+  leaveOutOf(body, replaced, edits, chatSchema.properties);
+  limitOutput(body, target, edits);
+  askForUsage(body, quirks, edits);
+  const reasons = setEffort(body, quirks, edits);
+  if (reasons && quirks.sampling_while_reasoning === 'drop') leaveOutOf(body, sampling, edits);
+  if (body.tool_choice === 'required' && quirks.tool_choice_required === 'any') {
+    edits.tool_choice = 'any';
+  }
+  const messages = adaptMessages(body.messages, body.response_format, quirks, target.images);
+  if (messages !== body.messages) {
+    edits.messages = messages;
+    if (quirks.json_schema === 'instruct' && body.response_format?.type === 'json_schema') {
+      edits.response_format = { type: 'json_object' };
+    }
+  }
+  keepCachesApart(body, request.tenantId ?? null, edits);
+  rename(body, quirks, edits);
+  return { path: '/chat/completions', body: editBody(request, edits) };
+}
+
+function limitOutput(body: Body, target: Target, edits: Edits): void {
+  const limit = outputLimit(body.max_completion_tokens ?? body.max_tokens ?? null, target);
+  if (limit === null) return;
+  const field =
+    target.quirks.output_limit ??
+    (body.max_completion_tokens ? 'max_completion_tokens' : 'max_tokens');
+  const other = field === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens';
+  if (body[field] !== limit) edits[field] = limit;
+  if (other in body) edits[other] = undefined;
+}
+
+/** Always ask for usage, whatever the client asked: the bill depends on it. */
+function askForUsage(body: Body, quirks: Quirks, edits: Edits): void {
+  if (body.stream !== true || quirks.stream_usage === 'always') {
+    if ('stream_options' in body) edits.stream_options = undefined;
+  } else if (body.stream_options?.include_usage !== true) {
+    edits.stream_options = { ...body.stream_options, include_usage: true };
+  }
+}
+
+/** Puts the effort in the vendor's words. True when the model will reason because of it. */
+function setEffort(body: Body, quirks: Quirks, edits: Edits): boolean {
+  const word = effortWord(askedEffort(body), quirks);
+  if (word !== undefined) edits.reasoning_effort = word;
+  return reasonsWith(word, quirks);
+}
+
+const none: readonly never[] = [];
+
+function rename(body: Body, quirks: Quirks, edits: Edits): void {
+  for (const name of quirks.drop_params ?? none) if (name in body) edits[name] = undefined;
+  if (quirks.rename_params === undefined) return;
+  for (const [name, theirs] of Object.entries(quirks.rename_params)) {
+    if (body[name] === undefined || body[name] === null) continue;
+    edits[theirs] = name in edits ? edits[name] : body[name];
+    edits[name] = undefined;
+  }
+}

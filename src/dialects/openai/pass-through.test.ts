@@ -1,0 +1,364 @@
+import { describe, expect, test } from 'bun:test';
+import { GatewayError } from '../../core/errors.ts';
+import { noUsage } from '../../core/usage.ts';
+import { OpenAiPassThrough } from './pass-through.ts';
+
+const identity = {
+  id: 'chatcmpl-ours',
+  model: 'acme/large',
+  provider: 'acme',
+  created: 1_800_000_000,
+};
+const newRelay = (includeUsage = true) => new OpenAiPassThrough(identity, { includeUsage });
+
+const headOf = (id: string, created: number, model: string) =>
+  `{"id":"${id}","object":"chat.completion.chunk","created":${created},` +
+  `"model":"${model}","choices":`;
+const head = headOf('chatcmpl-theirs', 17, 'gpt-up');
+const ownHead = headOf('chatcmpl-ours', 1_800_000_000, 'acme/large');
+const text = (content: string, more = '"finish_reason":null') =>
+  `[{"index":0,"delta":{"content":${JSON.stringify(content)}},${more}}]}`;
+
+function push(relay: OpenAiPassThrough, data: string, event: string | null = null): string {
+  return relay.push({ event, data });
+}
+const parse = (event: string) => JSON.parse(event.replace(/^data: /, '')) as object;
+const parseAll = (events: string) => events.split('\n\n').filter(Boolean).map(parse);
+
+describe('a clean chunk passes as the text it came in, under our names:', () => {
+  test('spacing, key order, unknown fields and long numbers survive', () => {
+    const relay = newRelay();
+    const tail =
+      '[ {"index": 0, "delta": {"content": "a\u2028\\u00e9"}, "finish_reason": null, ' +
+      '"seed": 12345678901234567890} ]';
+    for (const more of [', "x": 1.0}', ',"obfuscation":"ab"}  ']) {
+      expect(push(relay, head + tail + more)).toBe(`data: ${ownHead}${tail}${more}\n\n`);
+    }
+  });
+
+  test('names are exchanged at the top only', () => {
+    const delta = '{"content":"a","annotations":[{"id":"n","model":"m"}]}';
+    const nested = `{"index":0,"delta":${delta},"finish_reason":null}`;
+    const first = '{"meta":{"model":"m","id":"n"},"id":"theirs-1","model": "gpt-up","created":17,';
+    const object = '"object":"chat.completion.chunk",';
+    const out = push(newRelay(), `${first}${object}"choices":[${nested}]}`);
+    expect(parse(out)).toEqual({
+      ...{ meta: { model: 'm', id: 'n' }, id: 'chatcmpl-ours', model: 'acme/large' },
+      ...{ created: 1_800_000_000, object: 'chat.completion.chunk' },
+      choices: [JSON.parse(nested)],
+    });
+  });
+
+  test('names behind the choices, or equal to a key, are exchanged too', () => {
+    const relay = newRelay();
+    const open = (content: string) => text(content).slice(0, -1);
+    const object = '"object":"chat.completion.chunk"';
+    const events = [
+      `{"choices":${open('a')},"id":"theirs","model":"gpt-up",${object}}`,
+      `{"id":"choices","model":"choices",${object},"choices":${text('b')}`,
+      `{"id":"theirs",${object},"choices":${open('c')},"model":"gpt-up"}`,
+      `{"choices":${text('d')}`,
+    ];
+    for (const data of events) {
+      expect(parse(push(relay, data))).toMatchObject({
+        id: 'chatcmpl-ours',
+        model: 'acme/large',
+        created: 1_800_000_000,
+        object: 'chat.completion.chunk',
+      });
+    }
+  });
+
+  test('a changed head is noticed', () => {
+    const relay = newRelay();
+    push(relay, head + text('a'));
+    const other = head.replace('"created":17', '"created":18').replace('gpt-up', 'gpt-other');
+    expect(push(relay, other + text('b'))).toBe(`data: ${ownHead}${text('b')}\n\n`);
+    expect(push(relay, head + text('c'))).toBe(`data: ${ownHead}${text('c')}\n\n`);
+  });
+
+  test("another gateway's provider name is replaced by ours", () => {
+    const named = head.replace('{', '{"provider":"Upstream Inc",');
+    const relay = newRelay();
+    expect(parse(push(relay, named + text('a')))).toMatchObject({ provider: 'acme' });
+    const behind = `${text('a').slice(0, -1)},"provider":"Upstream Inc"}`;
+    expect(parse(push(relay, head + behind))).toMatchObject({ provider: 'acme' });
+  });
+
+  test('text that looks like an end of the stream stays text', () => {
+    const trick = '\n\ndata: [DONE]\n\n","model":"x';
+    const out = push(newRelay(), head + text(trick));
+    expect(out.match(/\n\n/g)?.length).toBe(1);
+    expect(parse(out)).toMatchObject({ choices: [{ delta: { content: trick } }] });
+  });
+
+  test('data of several lines is put on one', () => {
+    const data = (head + text('a')).replace('"choices":', '\n"choices":\n');
+    expect(push(newRelay(), data)).toBe(`data: ${ownHead}${text('a')}\n\n`);
+  });
+});
+
+test('a repaired chunk keeps its unknown fields and long numbers', () => {
+  const choice = '{"index":0,"delta":{"reasoning_content":"hm"},"seed":12345678901234567890}';
+  const out = push(newRelay(), `${head}[${choice}],"tier":"x"}`);
+  expect(out).toContain('"seed":12345678901234567890');
+  expect(out).toContain('"reasoning":"hm"');
+  expect(out).toContain('"tier":"x"');
+  expect(out).not.toMatch(/theirs|gpt-up/);
+});
+
+describe('usage', () => {
+  const usage = '"usage":{"prompt_tokens":9,"completion_tokens":4,"total_tokens":13}';
+
+  test('is remembered and not passed on, wherever it comes', () => {
+    const relay = newRelay();
+    expect(push(relay, `${head}[],${usage}}`)).toBe('');
+    expect(relay.started).toBe(false);
+    const finish = `${text('a', '"finish_reason":"stop"').slice(0, -1)},${usage}}`;
+    for (const chunk of parseAll(push(relay, head + finish))) {
+      expect(chunk).not.toHaveProperty('usage');
+    }
+    expect(relay.facts.usage).toMatchObject({ inputTokens: 9, outputTokens: 4 });
+  });
+
+  test.each([true, false])('that is not there yet is not named (asked for: %s)', (asked) => {
+    const relay = newRelay(asked);
+    const trick = text('a ,"usage":null b');
+    const open = trick.slice(0, -1);
+    for (const more of [',"usage":null}', ',"usage":null,"tier":"x"}']) {
+      const rest = more.replace(',"usage":null', '');
+      expect(push(relay, head + open + more)).toBe(`data: ${ownHead}${open}${rest}\n\n`);
+    }
+    for (const more of [',"usage": null}', ', "usage" : null}']) {
+      expect(parse(push(relay, head + open + more))).toEqual(JSON.parse(ownHead + trick));
+    }
+    const before = head.replace('{', '{"usage":null,');
+    expect(parse(push(relay, before + trick))).toEqual(JSON.parse(ownHead + trick));
+  });
+
+  test('of the last report counts, with the details of earlier ones', () => {
+    const relay = newRelay();
+    const cached = usage.replace('9,', '9,"prompt_tokens_details":{"cached_tokens":6},');
+    push(relay, `${head}[],${cached}}`);
+    push(relay, `${head}[],${usage.replace('4', '5').replace('13', '14')}}`);
+    push(relay, `${head}[],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`);
+    expect(relay.facts.usage).toEqual({
+      ...noUsage,
+      inputTokens: 3,
+      cacheReadTokens: 6,
+      outputTokens: 5,
+    });
+  });
+
+  test('in the closing chunk is the settled one, and only for those who asked', () => {
+    const closing = { usage: { ...noUsage, inputTokens: 2, outputTokens: 3 }, costCredits: 11 };
+    const [chunk = '', done, rest] = newRelay().close(closing).split('\n\n');
+    expect(parse(chunk)).toMatchObject({
+      id: 'chatcmpl-ours',
+      object: 'chat.completion.chunk',
+      created: 1_800_000_000,
+      model: 'acme/large',
+      choices: [],
+      usage: { prompt_tokens: 2, completion_tokens: 3, total_tokens: 5, cost: 11 },
+    });
+    expect([done, rest]).toEqual(['data: [DONE]', '']);
+    expect(newRelay(false).close(closing)).toBe('data: [DONE]\n\n');
+  });
+});
+
+describe('a broken stream', () => {
+  test('of malformed JSON fails as malformed and forwards nothing more', () => {
+    for (const data of ['{"choices":[', 'null', '[1]', 'upstream connect error']) {
+      const relay = newRelay();
+      push(relay, head + text('a'));
+      expect(push(relay, data)).toBe('');
+      expect(relay.facts.failure).toMatchObject({ kind: 'malformed', status: null });
+      expect(push(relay, head + text('b'))).toBe('');
+    }
+  });
+
+  test('of absurd nesting fails as malformed', () => {
+    const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`;
+    const relay = newRelay();
+    const choice = `[{"index":0,"delta":{"reasoning_content":"a"},"x":${deep}}]}`;
+    expect(push(relay, head + choice)).toBe('');
+    expect(relay.facts.failure?.kind).toBe('malformed');
+  });
+
+  test('of garbage behind its finish reason is complete', () => {
+    const relay = newRelay();
+    push(relay, head + text('a', '"finish_reason":"stop"'));
+    expect(push(relay, `${head}[],"usage":{"prom`)).toBe('');
+    expect(relay.facts.failure).toBeUndefined();
+    expect(relay.finished).toBe(true);
+  });
+
+  test('with an error inside keeps the usage that came with it', () => {
+    const relay = newRelay();
+    const usage = '"usage":{"prompt_tokens":9,"completion_tokens":4}';
+    expect(push(relay, `{"error":{"code":502,"message":"Gone."},"choices":[],${usage}}`)).toBe('');
+    expect(relay.facts.failure).toMatchObject({ kind: 'server', status: 502, message: 'Gone.' });
+    expect(relay.facts.usage?.outputTokens).toBe(4);
+    expect(push(relay, head + text('b'))).toBe('');
+    expect(relay.started).toBe(false);
+  });
+
+  test('with an event named error fails, whatever its data are', () => {
+    const [groq, plain] = [newRelay(), newRelay()];
+    push(groq, '{"error":{"message":"Bad call.","status_code":400}}', 'error');
+    expect(groq.facts.failure).toMatchObject({ kind: 'request', status: 400 });
+    push(plain, 'upstream gone', 'error');
+    expect(plain.facts.failure).toMatchObject({ kind: 'server', message: 'upstream gone' });
+  });
+
+  test('ends with one chunk that says so, and no terminator', () => {
+    const relay = newRelay();
+    const error = new GatewayError('upstream_error', 'The model broke off.', { status: 504 });
+    const out = relay.fail(error);
+    expect(out).toEndWith('\n\n');
+    expect(parse(out)).toEqual({
+      ...{ id: 'chatcmpl-ours', object: 'chat.completion.chunk', created: 1_800_000_000 },
+      model: 'acme/large',
+      error: { message: 'The model broke off.', type: 'upstream_error', code: 504, param: null },
+      choices: [{ index: 0, delta: {}, finish_reason: 'error' }],
+    });
+    expect(push(relay, head + text('b'))).toBe('');
+  });
+});
+
+describe('the end', () => {
+  test('is not passed on, and nothing behind it counts', () => {
+    for (const done of ['[DONE]', ' [DONE] ']) {
+      const relay = newRelay();
+      expect(push(relay, done)).toBe('');
+      expect(push(relay, head + text('a'))).toBe('');
+      expect(push(relay, 'garbage')).toBe('');
+      expect(relay.facts).toMatchObject({ outputCharacters: 0, failure: undefined });
+      expect(relay.finished).toBe(false);
+    }
+  });
+
+  test('of several choices comes when all of them are finished', () => {
+    const relay = newRelay();
+    const choice = (index: number, reason: string | null) =>
+      push(relay, `${head}${JSON.stringify([{ index, delta: {}, finish_reason: reason }])}}`);
+    choice(0, null);
+    expect(parse(choice(1, null))).toMatchObject({ choices: [{ index: 1 }] });
+    choice(1, 'length');
+    expect([relay.finished, relay.facts.finishReason]).toEqual([false, undefined]);
+    choice(0, 'stop');
+    expect([relay.finished, relay.facts.finishReason]).toEqual([true, 'stop']);
+  });
+});
+
+describe('the finish', () => {
+  const finish = (...choices: object[]) => `${head}${JSON.stringify(choices)},"tier":"x"}`;
+  const names = { id: 'chatcmpl-ours', object: 'chat.completion.chunk', model: 'acme/large' };
+  const chunk = (...choices: object[]) => ({
+    ...names,
+    created: 1_800_000_000,
+    choices,
+    tier: 'x',
+  });
+
+  test('that stands alone passes as it came', () => {
+    const data = finish({ index: 0, delta: {}, finish_reason: 'stop' });
+    expect(push(newRelay(), data)).toBe(`data: ${ownHead}${data.slice(head.length)}\n\n`);
+  });
+
+  test.each<[string, object]>([
+    ['an empty text', { content: '' }],
+    ['the role once more', { role: 'assistant', content: null, tool_calls: [] }],
+  ])('beside %s has an empty delta', (_, delta) => {
+    const data = finish({ index: 0, delta, finish_reason: 'stop' });
+    expect(parseAll(push(newRelay(), data))).toEqual([
+      chunk({ index: 0, delta: {}, finish_reason: 'stop' }),
+    ]);
+  });
+
+  test.each<[string, object, string]>([
+    ['the last words', { content: '3' }, 'stop'],
+    ['the last thought', { reasoning: 'hm' }, 'length'],
+    [
+      'a whole call',
+      { tool_calls: [{ index: 0, id: 'c', type: 'function', function: { name: 'f' } }] },
+      'tool_calls',
+    ],
+  ])('beside %s comes behind them', (_, delta, reason) => {
+    const relay = newRelay();
+    const logprobs = { content: [] };
+    const data = finish({ index: 0, delta, logprobs, finish_reason: reason });
+    const [said, closed, ...rest] = parseAll(push(relay, data));
+    expect(said).toMatchObject({ choices: [{ index: 0, logprobs, finish_reason: null }] });
+    expect(said).toMatchObject({ choices: [{ delta }] });
+    expect(closed).toEqual(chunk({ index: 0, delta: {}, logprobs: null, finish_reason: reason }));
+    expect(rest).toEqual([]);
+    expect([relay.finished, relay.facts.finishReason]).toEqual([true, reason]);
+  });
+
+  test('is said once, however often it came', () => {
+    const relay = newRelay();
+    const again = finish({ index: 0, delta: { content: '' }, finish_reason: 'stop' });
+    expect(parseAll(push(relay, again))).toHaveLength(1);
+    expect(push(relay, again)).toBe('');
+    const late = finish({ index: 0, delta: { content: 'late' }, finish_reason: 'stop' });
+    expect(parseAll(push(relay, late))).toEqual([
+      chunk({ index: 0, delta: { content: 'late' }, finish_reason: null }),
+    ]);
+    expect([relay.finished, relay.facts.finishReason]).toEqual([true, 'stop']);
+  });
+
+  test('is not followed by what says nothing, as the results of Azure that come late', () => {
+    const relay = newRelay();
+    const results = { content_filter_results: { hate: { filtered: false } } };
+    const late = { index: 0, content_filter_offsets: { check_offset: 3 }, ...results };
+    expect(parseAll(push(relay, finish({ ...late, finish_reason: null })))).toHaveLength(1);
+    push(relay, finish({ index: 0, delta: {}, finish_reason: 'stop' }));
+    expect(push(relay, finish({ ...late, finish_reason: null }))).toBe('');
+    expect([relay.finished, relay.facts.finishReason]).toEqual([true, 'stop']);
+  });
+
+  test('of one choice leaves the words of another in front of it', () => {
+    const data = finish(
+      { index: 0, delta: { content: '' }, finish_reason: 'stop' },
+      { index: 1, delta: { content: 'b' }, finish_reason: null },
+    );
+    expect(parseAll(push(newRelay(), data))).toEqual([
+      chunk({ index: 1, delta: { content: 'b' }, finish_reason: null }),
+      chunk({ index: 0, delta: {}, finish_reason: 'stop' }),
+    ]);
+  });
+});
+
+test('all output is counted: text, reasoning, refusal, sound, names and arguments of calls', () => {
+  const relay = newRelay();
+  const deltas = [
+    { role: 'assistant', content: 'ab' },
+    { reasoning_content: 'abc' },
+    { refusal: 'abcd' },
+    { audio: { id: 'a', transcript: 'abcde' } },
+    { audio: { id: 'a', data: 'A'.repeat(1_000) } },
+    { images: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }] },
+    { tool_calls: [{ index: 0, id: 'x', type: 'function', function: { name: 'fn' } }] },
+    { tool_calls: [{ index: 0, function: { arguments: '{"a":1}' } }] },
+  ];
+  for (const delta of deltas) {
+    push(relay, `${head}${JSON.stringify([{ index: 0, delta, finish_reason: null }])}}`);
+  }
+  expect(relay.facts.outputCharacters).toBe(2 + 3 + 4 + 5 + 2 + 5_200 + 2 + 7);
+});
+
+test('a chunk without choices, as Azure leads with, vanishes', () => {
+  const relay = newRelay();
+  expect(push(relay, '{"choices":[],"id":"","model":"","prompt_filter_results":[]}')).toBe('');
+  expect(push(relay, '{"type":"ping"}')).toBe('');
+  expect(relay.started).toBe(false);
+  push(relay, head + text('a'));
+  expect(relay.started).toBe(true);
+});
+
+test('silence is bridged by a comment, which does not start the answer', () => {
+  const relay = newRelay();
+  expect(relay.keepAlive()).toBe(': keep-alive\n\n');
+  expect(relay.started).toBe(false);
+});

@@ -1,0 +1,93 @@
+import { strict as assert } from 'node:assert';
+import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
+import type pg from 'pg';
+import { failureCode, turnWaitMs, waitingCallsMax } from '../database.ts';
+import { tooBusy } from '../turns.ts';
+
+/** A server that had no connection left for us is asked for another one no sooner. */
+const fullMs = 10_000;
+
+/**
+ * A pool with a bound on its queue, which drops connections that stopped answering, and makes do
+ * with those it has while the server has no more. `beginning` is what a transaction says first.
+ */
+export function watched(pool: pg.Pool, beginning: string): PostgresPool {
+  const { max } = pool.options;
+  let isFullUntil = 0;
+  const connect = async (): Promise<pg.PoolClient> => {
+    if (performance.now() >= isFullUntil) pool.options.max = max;
+    const until = performance.now() + turnWaitMs;
+    for (;;) {
+      try {
+        return await pool.connect();
+      } catch (thrown) {
+        const mayWait = isServerFull(thrown) && pool.totalCount > 0 && performance.now() < until;
+        if (!mayWait) throw thrown;
+        isFullUntil = performance.now() + fullMs;
+        pool.options.max = pool.totalCount;
+      }
+    }
+  };
+  return {
+    options: pool.options,
+    end: () => pool.end(),
+    connect: async () => {
+      if (pool.waitingCount >= waitingCallsMax) {
+        throw tooBusy(`${pool.waitingCount} calls are waiting already`);
+      }
+      return new WatchedClient(await connect(), beginning);
+    },
+  };
+}
+
+/** It, its database or our user has as many connections as are allowed. */
+function isServerFull(thrown: unknown): boolean {
+  return failureCode(thrown) === '53300';
+}
+
+/**
+ * When a server freezes, `pg` reports a timeout but keeps the dead query on the connection, and
+ * everybody who gets that connection next waits behind it: a rollback, then strangers.
+ */
+class WatchedClient implements PostgresPoolClient {
+  readonly #client: pg.PoolClient;
+  readonly #beginning: string;
+  #silent: Error | undefined;
+
+  constructor(client: pg.PoolClient, beginning: string) {
+    this.#client = client;
+    this.#beginning = beginning;
+  }
+
+  query<Row>(sql: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<Row>>;
+  query<Row>(cursor: PostgresCursor<Row>): PostgresCursor<Row>;
+  query<Row>(
+    sql: string | PostgresCursor<Row>,
+    parameters: readonly unknown[] = [],
+  ): Promise<PostgresQueryResult<Row>> | PostgresCursor<Row> {
+    assert(typeof sql === 'string', 'Cursors are not used: read pages instead.');
+    return this.#ask<Row>(sql === 'begin' ? this.#beginning : sql, parameters);
+  }
+
+  release(destroy?: boolean): void {
+    this.#client.release(destroy === true || this.#silent !== undefined);
+  }
+
+  async #ask<Row>(sql: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<Row>> {
+    if (this.#silent !== undefined) throw this.#silent;
+    try {
+      const result: unknown = await this.#client.query(sql, [...parameters]);
+      // Kysely and `pg` describe the same object with different words.
+      return result as PostgresQueryResult<Row>;
+    } catch (thrown) {
+      // What only half began must not become somebody else's transaction either.
+      if (
+        thrown instanceof Error &&
+        (thrown.message === 'Query read timeout' || sql === this.#beginning)
+      ) {
+        this.#silent = thrown;
+      }
+      throw thrown;
+    }
+  }
+}

@@ -1,0 +1,214 @@
+import { strict as assert } from 'node:assert';
+import { Kysely, PostgresDialect, sql } from 'kysely';
+import pg from 'pg';
+import { GatewayError } from '../../core/errors.ts';
+import { readBatch } from '../../ledger/slip.ts';
+import { commitBatch } from '../commit.ts';
+import { type Database, turnWaitMs } from '../database.ts';
+import type { Schema } from '../schema.ts';
+import { type PostgresAddress, readAddress, refusal } from './address.ts';
+import { watched } from './client.ts';
+
+export interface PostgresBounds {
+  readonly connectionsMax: number;
+  readonly statementTimeoutMs: number;
+  /** A frozen server cannot time out by itself: the client gives up, a little later. */
+  readonly answerTimeoutMs: number;
+}
+
+/**
+ * Enough connections for the drain, the management API and look-ups, and few enough that ten
+ * processes fit a server with its default of a hundred. No statement of ours takes a second.
+ */
+const usualBounds: PostgresBounds = {
+  connectionsMax: 9,
+  statementTimeoutMs: 10_000,
+  answerTimeoutMs: 12_000,
+};
+
+/** A schema step over a large table takes as long as it takes, within reason. */
+const migrationBounds: PostgresBounds = {
+  connectionsMax: 1,
+  statementTimeoutMs: 600_000,
+  answerTimeoutMs: 602_000,
+};
+
+/** A frozen gateway must not keep the row locks of a wallet. */
+const idleTransactionMs = 15_000;
+
+const oldestServer = 150_000;
+
+/**
+ * Opens a pool and proves that a server answers. A pooler in between may take no settings for a
+ * session: then statements outside of transactions are bounded by the client alone.
+ */
+export async function openPostgres(
+  url: string,
+  bounds: PostgresBounds = usualBounds,
+): Promise<Database> {
+  const address = readAddress(url);
+  try {
+    return await open(address, bounds, { statement_timeout: bounds.statementTimeoutMs });
+  } catch (thrown) {
+    if (!isRefusedSetting(thrown)) throw thrown;
+    return open(address, bounds, {});
+  }
+}
+
+async function open(
+  { url, target }: PostgresAddress,
+  bounds: PostgresBounds,
+  settings: pg.PoolConfig,
+): Promise<Database> {
+  const pool = createPool(url, bounds, settings);
+  const dialect = new PostgresDialect({ pool: watched(pool, beginning(bounds)) });
+  const db = new Kysely<Schema>({ dialect });
+  try {
+    await requireServer(db, target);
+  } catch (thrown) {
+    await pool.end();
+    throw thrown instanceof GatewayError ? thrown : refusal(target, 'cannot be reached', thrown);
+  }
+  return {
+    engine: 'postgres',
+    read: db,
+    write: db,
+    book: (batch) => {
+      const read = readBatch(batch);
+      return db.transaction().execute((change) => commitBatch(change, 'postgres', read));
+    },
+    ping: async () => {
+      await sql`select 1`.execute(db);
+    },
+    close: () => pool.end(),
+  };
+}
+
+function isRefusedSetting(thrown: unknown): boolean {
+  const cause = thrown instanceof GatewayError ? thrown.cause : undefined;
+  return cause instanceof Error && cause.message.startsWith('unsupported startup parameter');
+}
+
+/** A connection of its own for schema steps, which may take far longer than any other statement. */
+export async function withMigrationConnection<T>(
+  url: string,
+  work: (db: Kysely<Schema>) => Promise<T>,
+): Promise<T> {
+  const database = await openPostgres(url, migrationBounds);
+  try {
+    return await work(database.write);
+  } catch (thrown) {
+    if (thrown instanceof GatewayError) throw thrown;
+    throw refusal(readAddress(url).target, 'could not be given its tables', thrown);
+  } finally {
+    await database.close();
+  }
+}
+
+/**
+ * Whatever the server, the database or the role have set: how our transactions see each other, and
+ * how long they may take. Said by each of them, which holds behind a pooler too.
+ */
+function beginning({ statementTimeoutMs }: PostgresBounds): string {
+  return `begin isolation level read committed; set local lock_timeout = 0;
+    set local statement_timeout = ${statementTimeoutMs};
+    set local idle_in_transaction_session_timeout = ${idleTransactionMs}`;
+}
+
+function createPool(url: string, bounds: PostgresBounds, settings: pg.PoolConfig): pg.Pool {
+  const pool = new pg.Pool({
+    ...settings,
+    connectionString: url,
+    application_name: 'tollgate',
+    max: bounds.connectionsMax,
+    connectionTimeoutMillis: turnWaitMs,
+    query_timeout: bounds.answerTimeoutMs,
+    keepAlive: true,
+    types: exactNumbers(),
+  });
+  // A server that restarts cuts connections, idle ones and those between two statements; the pool
+  // drops them and the next statement fails. Without listeners the event would end the process.
+  pool.on('error', () => {});
+  pool.on('connect', (client) => {
+    client.on('error', () => {});
+  });
+  return pool;
+}
+
+/** Numbers come as text from Postgres; money must be exact or fail loudly. */
+function exactNumbers(): pg.TypeOverrides {
+  const types = new pg.TypeOverrides();
+  types.setTypeParser(pg.types.builtins.INT8, wholeNumber);
+  // The sum of whole numbers is a `numeric`.
+  types.setTypeParser(pg.types.builtins.NUMERIC, wholeNumber);
+  const parseBytes = pg.types.getTypeParser(pg.types.builtins.BYTEA);
+  types.setTypeParser(pg.types.builtins.BYTEA, (text) => new Uint8Array(parseBytes(text)));
+  return types;
+}
+
+function wholeNumber(text: string): number {
+  const value = Number(text);
+  if (Number.isSafeInteger(value)) return value;
+  throw new Error('A stored number is too large to be read exactly.');
+}
+
+/** What no statement could show later than now: whether this server can keep books at all. */
+async function requireServer(db: Kysely<Schema>, target: string): Promise<void> {
+  const { version, commit, encoding, only_reads } = await settingsOf(db, target);
+  const refuse = (why: string, cause?: Error) => {
+    const message = `Postgres at ${target} ${why}.`;
+    throw new GatewayError('service_unavailable', message, cause ? { cause } : {});
+  };
+  if (!(Number(version) >= oldestServer)) {
+    refuse(`is too old: Tollgate needs version ${oldestServer / 10_000} or newer`);
+  }
+  // The journal lets go of what was committed, so a commit has to last.
+  if (commit === 'off') {
+    refuse('has synchronous_commit off, so a crash would lose charges: turn it on');
+  }
+  if (!wholeEncodings.has(encoding)) {
+    refuse(`keeps this database in ${encoding}: Tollgate needs one with the encoding UTF8`);
+  }
+  // A replica may be promoted soon, so that this is worth waiting for.
+  if (only_reads === 'on') {
+    refuse('only reads: it is a replica, or default_transaction_read_only is on', new ReadsOnly());
+  }
+}
+
+/** As the server itself would say it at the first change. */
+class ReadsOnly extends Error {
+  readonly code = '25006';
+}
+
+/** Those that take every character: the second knows none and keeps bytes. */
+const wholeEncodings: ReadonlySet<string> = new Set(['UTF8', 'SQL_ASCII']);
+
+interface ServerSettings {
+  readonly version: string;
+  readonly commit: string;
+  readonly encoding: string;
+  readonly only_reads: string;
+}
+
+/** Asked in a transaction: whoever does not have them cannot book anything. */
+async function settingsOf(db: Kysely<Schema>, target: string): Promise<ServerSettings> {
+  const ask = sql<ServerSettings>`
+    select current_setting('server_version_num') as version,
+      current_setting('synchronous_commit') as commit,
+      current_setting('server_encoding') as encoding,
+      current_setting('transaction_read_only') as only_reads
+  `;
+  try {
+    const { rows } = await db.transaction().execute((change) => ask.execute(change));
+    const [settings] = rows;
+    assert(settings, 'A select without a table gives one row.');
+    return settings;
+  } catch (thrown) {
+    if (!(thrown instanceof Error && /statement pooling mode/.test(thrown.message))) throw thrown;
+    throw new GatewayError(
+      'service_unavailable',
+      `Postgres at ${target} is behind a pooler in statement mode, which has no transactions: ` +
+        'use its transaction or session mode.',
+    );
+  }
+}

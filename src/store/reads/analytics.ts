@@ -1,0 +1,113 @@
+import { type RawBuilder, sql } from 'kysely';
+import { walletName } from '../../ledger/owner.ts';
+import type {
+  AnalyticsFilter,
+  AnalyticsReads,
+  DaySums,
+  GroupSums,
+  UsageSums,
+} from '../../record/analytics.ts';
+import type { WalletReads, WalletTotals } from '../../record/wallet-totals.ts';
+import type { Database, Engine } from '../database.ts';
+import type { UsageDailyTable } from '../schema.ts';
+
+const groupsPerPage = 500;
+
+/** What each sum is called in the table. */
+export const sumColumns = {
+  requests: 'requests',
+  failed: 'failed_requests',
+  promptTokens: 'prompt_tokens',
+  completionTokens: 'completion_tokens',
+  modelCharge: 'model_charge',
+  byokPlatformFee: 'byok_platform_fee',
+  managedToolFee: 'managed_tool_fee',
+  agentRuntimeFee: 'agent_runtime_fee',
+  searches: 'searches',
+  durationMs: 'duration_ms',
+} as const satisfies Record<keyof UsageSums, keyof UsageDailyTable>;
+
+export const sumNames = Object.keys(sumColumns) as (keyof UsageSums)[];
+
+/** Everything that is answered from the daily sums and the accounts, without touching the log. */
+export class SqlAnalytics implements AnalyticsReads, WalletReads {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  days(filter: AnalyticsFilter): Promise<DaySums[]> {
+    return dailyRows(this.#database, filter)
+      .select('day')
+      .select(sumNames.map((name) => sql<number>`sum(${sql.ref(sumColumns[name])})`.as(name)))
+      .groupBy('day')
+      .orderBy('day')
+      .execute();
+  }
+
+  /** In an order of its own for each group, so that a page starts where the last one ended. */
+  async *groups(filter: AnalyticsFilter): AsyncGenerator<readonly GroupSums[]> {
+    const places = placesOf(this.#database.engine);
+    let last: GroupSums | undefined;
+    do {
+      const page: GroupSums[] = await dailyRows(this.#database, filter)
+        .select(['day', 'model', 'provider', 'traffic_mode as trafficMode', 'key_id as keyId'])
+        .select(sumNames.map((name) => sql<number>`${sql.ref(sumColumns[name])}`.as(name)))
+        .$if(last !== undefined, (query) => query.where(behind(last, places)))
+        .orderBy(sql`${sql.join(places)}`)
+        .limit(groupsPerPage)
+        .execute();
+      if (page.length > 0) yield page;
+      last = page.length < groupsPerPage ? undefined : page.at(-1);
+    } while (last);
+  }
+
+  /** One statement, so that the numbers belong together while requests are being booked. */
+  async totals(tenantId: string): Promise<WalletTotals> {
+    const byHand = (kind: string) => sql<number>`(
+      select coalesce(sum(amount), 0) from ledger_entries
+      where account_id = accounts.id and kind <> 'charge' and kind = ${kind}
+    )`;
+    const requests = sql<number>`(
+      select coalesce(sum(requests), 0) from usage_daily where tenant_id = ${tenantId}
+    )`;
+    const row = await this.#database.read
+      .selectFrom('accounts')
+      .select(['balance', 'leased', 'spent'])
+      .select([
+        byHand('grant').as('granted'),
+        byHand('correction').as('adjusted'),
+        requests.as('requests'),
+      ])
+      .where('owner', '=', walletName(tenantId))
+      .executeTakeFirst();
+    return row ?? { balance: 0, leased: 0, spent: 0, granted: 0, adjusted: 0, requests: 0 };
+  }
+}
+
+/** The daily sums that a filter lets through. */
+export function dailyRows({ read }: Database, { tenantId, days, keyId }: AnalyticsFilter) {
+  return read
+    .selectFrom('usage_daily')
+    .where('tenant_id', '=', tenantId)
+    .where('day', '>=', days.first)
+    .where('day', '<=', days.last)
+    .$if(keyId !== null, (query) => query.where('key_id', '=', keyId));
+}
+
+/** Names as bytes, whatever language the server sorts by: every export has the same order. */
+export function byBytes(column: string, engine: Engine): RawBuilder<string> {
+  return engine === 'sqlite' ? sql.ref(column) : sql`${sql.ref(column)} collate "C"`;
+}
+
+function placesOf(engine: Engine): RawBuilder<unknown>[] {
+  const names = (['model', 'provider', 'traffic_mode'] as const).map((it) => byBytes(it, engine));
+  return [sql.ref('day'), sql.ref('key_id'), ...names];
+}
+
+function behind(last: GroupSums | undefined, places: readonly RawBuilder<unknown>[]) {
+  const { day, keyId, model, provider, trafficMode } = last ?? {};
+  return sql<boolean>`(${sql.join(places)})
+    > (${day}, ${keyId}, ${model}, ${provider}, ${trafficMode})`;
+}

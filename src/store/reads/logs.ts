@@ -1,0 +1,163 @@
+import { type SelectQueryBuilder, sql } from 'kysely';
+import type { LogFilter, LogPage, LogReads, LogRow } from '../../record/log-reads.ts';
+import { dayMs } from '../../record/period.ts';
+import type { Database } from '../database.ts';
+import { logsSince } from '../retention.ts';
+import type { Schema } from '../schema.ts';
+import { logRowOf, shownColumns } from './log-rows.ts';
+
+/** Rows of one page of an export: reading one keeps others waiting for a few milliseconds. */
+const exportRows = 500;
+
+/** One UTC day, or the part of it that a filter asks for, and how many rows match in it. */
+interface DayCount {
+  readonly from: number;
+  readonly until: number;
+  readonly rows: number;
+}
+
+/**
+ * The request log by pages. The daily sums know how many rows match on which day, so a page far
+ * down costs a walk over days and a short walk within one of them, never over millions of rows.
+ */
+export class SqlLogReads implements LogReads {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async ownsKey(tenantId: string, keyId: string): Promise<boolean> {
+    const key = await this.#database.read
+      .selectFrom('api_keys')
+      .select('id')
+      .where('tenant_id', '=', tenantId)
+      .where('id', '=', keyId)
+      .executeTakeFirst();
+    return key !== undefined;
+  }
+
+  async page(filter: LogFilter, limit: number, offset: number): Promise<LogPage> {
+    const days = await this.#countDays(filter);
+    const total = days.reduce((sum, day) => sum + day.rows, 0);
+    const rows: LogRow[] = [];
+    let skip = offset;
+    for (const day of days) {
+      if (rows.length === limit) break;
+      const take = Math.min(limit - rows.length, day.rows - skip);
+      if (take > 0) rows.push(...(await this.#slice(filter, day, skip, take)));
+      skip = Math.max(0, skip - day.rows);
+    }
+    return { rows, total };
+  }
+
+  async *all(filter: LogFilter): AsyncGenerator<readonly LogRow[]> {
+    const newest = await this.#newestId();
+    for (const day of await this.#countDays(filter)) {
+      let last = { createdAt: day.until, id: 0 };
+      for (;;) {
+        const page = await this.#matching(filter, day)
+          .select(shownColumns)
+          .where('id', '<=', newest)
+          .where(sql<boolean>`(created_at, id) < (${last.createdAt}, ${last.id})`)
+          .orderBy('created_at', 'desc')
+          .orderBy('id', 'desc')
+          .limit(exportRows)
+          .execute();
+        if (page.length > 0) yield page.map(logRowOf);
+        const end = page.at(-1);
+        if (!end || page.length < exportRows) break;
+        last = { createdAt: end.created_at, id: end.id };
+      }
+    }
+  }
+
+  /** Matching rows by day, newest first; days without any are left out. */
+  async #countDays(filter: LogFilter): Promise<DayCount[]> {
+    const from = Math.max(filter.from, await logsSince(this.#database));
+    if (from >= filter.until) return [];
+    const sums = await this.#sumsByDay({ ...filter, from });
+    const counts: DayCount[] = [];
+    for (const { day, rows } of sums) {
+      if (rows === 0) continue;
+      const whole = { from: day * dayMs, until: (day + 1) * dayMs };
+      const part = {
+        from: Math.max(whole.from, from),
+        until: Math.min(whole.until, filter.until),
+      };
+      const isWhole = part.from === whole.from && part.until === whole.until;
+      counts.push({ ...part, rows: isWhole ? rows : await this.#countRows(filter, part) });
+    }
+    return counts;
+  }
+
+  #sumsByDay({ tenantId, from, until, status, model, keyId }: LogFilter) {
+    const rows = {
+      success: sql<number>`sum(requests - failed_requests)`,
+      error: sql<number>`sum(failed_requests)`,
+      any: sql<number>`sum(requests)`,
+    }[status ?? 'any'];
+    return this.#database.read
+      .selectFrom('usage_daily')
+      .select(['day', rows.as('rows')])
+      .where('tenant_id', '=', tenantId)
+      .where('day', '>=', Math.floor(from / dayMs))
+      .where('day', '<=', Math.floor((until - 1) / dayMs))
+      .$if(keyId !== null, (query) => query.where('key_id', '=', keyId))
+      .$if(model !== null, (query) => query.where('model', '=', model))
+      .groupBy('day')
+      .orderBy('day', 'desc')
+      .execute();
+  }
+
+  async #countRows(filter: LogFilter, part: Omit<DayCount, 'rows'>): Promise<number> {
+    const { rows } = await this.#matching(filter, part)
+      .select((of) => of.fn.countAll<number>().as('rows'))
+      .executeTakeFirstOrThrow();
+    return rows;
+  }
+
+  /** Walks from the nearer end of the day, over the index alone where nothing else is asked. */
+  async #slice(filter: LogFilter, day: DayCount, skip: number, take: number): Promise<LogRow[]> {
+    const fromNewest = skip <= day.rows / 2;
+    const direction = fromNewest ? 'desc' : 'asc';
+    const ids = this.#matching(filter, day)
+      .select('id')
+      .orderBy('created_at', direction)
+      .orderBy('id', direction)
+      .limit(take)
+      .offset(fromNewest ? skip : day.rows - skip - take);
+    const rows = await this.#database.read
+      .selectFrom('request_log')
+      .select(shownColumns)
+      .where('id', 'in', ids)
+      .execute();
+    return rows.toSorted((a, b) => b.created_at - a.created_at || b.id - a.id).map(logRowOf);
+  }
+
+  #matching(
+    { tenantId, status, model, keyId }: LogFilter,
+    { from, until }: Omit<DayCount, 'rows'>,
+  ): SelectQueryBuilder<Schema, 'request_log', object> {
+    return (
+      this.#database.read
+        .selectFrom('request_log')
+        .where('tenant_id', '=', tenantId)
+        .where('created_at', '>=', from)
+        .where('created_at', '<', until)
+        // Written out, not bound: only then SQLite sees that the index of failures is enough.
+        .$if(status !== null, (query) => query.where('status', '=', sql.lit(status)))
+        .$if(model !== null, (query) => query.where('requested_model', '=', model))
+        .$if(keyId !== null, (query) => query.where('key_id', '=', keyId))
+    );
+  }
+
+  /** A tenant's rows are committed in the order of their numbers, so this fixes what there is. */
+  async #newestId(): Promise<number> {
+    const row = await this.#database.read
+      .selectFrom('request_log')
+      .select((of) => of.fn.max('id').as('newest'))
+      .executeTakeFirst();
+    return row?.newest ?? 0;
+  }
+}

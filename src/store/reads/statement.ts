@@ -1,0 +1,184 @@
+import { type Selectable, sql } from 'kysely';
+import { walletName } from '../../ledger/owner.ts';
+import type {
+  StatementFrame,
+  StatementLine,
+  StatementReads,
+  StatementRequest,
+} from '../../record/statement.ts';
+import type { Database } from '../database.ts';
+import { amountsOf, idText } from '../request-log-rows.ts';
+import type { RequestLogTable } from '../schema.ts';
+
+const linesPerPage = 500;
+
+const requestColumns = [
+  'log.request_id',
+  'log.key_id',
+  'log.requested_model',
+  'log.provider',
+  'log.traffic_mode',
+  'log.input_tokens',
+  'log.cache_read_tokens',
+  'log.cache_write_tokens',
+  'log.output_tokens',
+  'log.reasoning_tokens',
+  'log.model_charge',
+  'log.byok_platform_fee',
+  'log.managed_tool_fee',
+  'log.agent_runtime_fee',
+] as const;
+
+const charge = sql<number>`(log.model_charge + log.byok_platform_fee
+  + log.managed_tool_fee + log.agent_runtime_fee)`;
+
+/** No entry has this number: the history of a wallet begins behind it. */
+const beforeTheFirst = { id: 0, balance_after: 0 };
+
+/**
+ * The history of a wallet between two of its entries. Entries are only ever added behind the last
+ * one, so naming the last one at the start is all the snapshot that a long export needs.
+ */
+export class SqlStatement implements StatementReads {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async frame(
+    tenantId: string,
+    period: { readonly from: number; readonly until: number },
+  ): Promise<StatementFrame> {
+    const account = await this.#database.read
+      .selectFrom('accounts')
+      .select('id')
+      .where('owner', '=', walletName(tenantId))
+      .executeTakeFirst();
+    if (!account) return { accountId: 0, opening: 0, afterEntry: 0, lastEntry: 0 };
+    const before = await this.#lastBefore(account.id, period.from);
+    const last = await this.#lastBefore(account.id, period.until);
+    return {
+      accountId: account.id,
+      opening: before.balance_after,
+      afterEntry: before.id,
+      lastEntry: last.id,
+    };
+  }
+
+  async *lines(frame: StatementFrame): AsyncGenerator<readonly StatementLine[]> {
+    let last = { entry: frame.afterEntry + 1, row: 0 };
+    for (;;) {
+      const page = await this.#page(frame, last);
+      if (page.length > 0) yield page.map(lineOf);
+      const end = page.at(-1);
+      if (!end || page.length < linesPerPage) return;
+      last =
+        end.log_id === null ? { entry: end.id + 1, row: 0 } : { entry: end.id, row: end.log_id };
+    }
+  }
+
+  /**
+   * The last entry booked before a time, found by halving. Clocks of several processes differ a
+   * little, so times may step back between neighbours; halving at fixed numbers still always finds
+   * the same entry, and an earlier time never finds a later entry.
+   */
+  async #lastBefore(accountId: number, time: number) {
+    const halving = sql<{ found: number }>`
+      with recursive halving (step, found) as (
+        select cast(${await this.#firstStep(accountId)} as bigint), cast(0 as bigint)
+        union all
+        select step / 2, case when (
+          select created_at from ledger_entries
+          where account_id = ${accountId} and id >= found + step
+          order by id limit 1
+        ) < ${time} then found + step else found end
+        from halving where step > 0
+      )
+      select max(found) as found from halving`;
+    const { rows } = await halving.execute(this.#database.read);
+    const entry = await this.#database.read
+      .selectFrom('ledger_entries')
+      .select(['id', 'balance_after'])
+      .where('account_id', '=', accountId)
+      .where('id', '=', rows[0]?.found ?? 0)
+      .executeTakeFirst();
+    return entry ?? beforeTheFirst;
+  }
+
+  /** The largest power of two that is not beyond the newest entry. */
+  async #firstStep(accountId: number): Promise<number> {
+    const row = await this.#database.read
+      .selectFrom('ledger_entries')
+      .select((of) => of.fn.max('id').as('newest'))
+      .where('account_id', '=', accountId)
+      .executeTakeFirst();
+    return row?.newest ? 2 ** Math.floor(Math.log2(row.newest)) : 0;
+  }
+
+  #page(frame: StatementFrame, last: { readonly entry: number; readonly row: number }) {
+    return this.#database.read
+      .selectFrom('ledger_entries as entry')
+      .leftJoin('request_log as log', (join) =>
+        join
+          .onRef('log.entry_id', '=', 'entry.id')
+          .on(charge, '>', sql.lit(0))
+          // Said twice, or Postgres reads the index of the log from its very beginning.
+          .on('log.entry_id', '>=', last.entry)
+          .on('log.entry_id', '<=', frame.lastEntry),
+      )
+      .select(['entry.id', 'entry.kind', 'entry.amount', 'entry.created_at as booked_at'])
+      .select(['log.id as log_id', ...requestColumns])
+      .where('entry.account_id', '=', frame.accountId)
+      .where('entry.id', '>=', last.entry)
+      .where('entry.id', '<=', frame.lastEntry)
+      .where((of) =>
+        of.or([
+          of('entry.id', '>', last.entry),
+          of('log.id', '>', last.row),
+          of('log.id', 'is', null),
+        ]),
+      )
+      .orderBy('entry.id')
+      .orderBy('log.id')
+      .limit(linesPerPage)
+      .execute();
+  }
+}
+
+type Columns<Name> = Name extends `log.${infer Column}` ? Column : never;
+type RequestColumns = Pick<
+  Selectable<RequestLogTable>,
+  Columns<(typeof requestColumns)[number]> & keyof RequestLogTable
+>;
+type Nullable<Row> = { readonly [Name in keyof Row]: Row[Name] | null };
+
+interface PageRow extends Nullable<RequestColumns> {
+  readonly id: number;
+  readonly kind: string;
+  readonly amount: number;
+  readonly booked_at: number;
+  readonly log_id: number | null;
+}
+
+function lineOf(row: PageRow): StatementLine {
+  return {
+    entryId: row.id,
+    kind: row.kind,
+    amount: row.amount,
+    bookedAt: row.booked_at,
+    // The join brings a request with all its columns, or none of them.
+    request: row.log_id === null ? null : requestOf(row as RequestColumns),
+  };
+}
+
+function requestOf(row: RequestColumns): StatementRequest {
+  return {
+    requestId: idText(row.request_id),
+    keyId: row.key_id,
+    requestedModel: row.requested_model,
+    provider: row.provider,
+    trafficMode: row.traffic_mode,
+    ...amountsOf(row),
+  };
+}

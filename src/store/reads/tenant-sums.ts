@@ -1,0 +1,32 @@
+import { sql } from 'kysely';
+import type { DayRange } from '../../record/period.ts';
+import type { TenantSumReads, TenantSums } from '../../record/tenant-sums.ts';
+import type { Database } from '../database.ts';
+import { spend } from './analytics-split.ts';
+
+/** The daily sums of several tenants at once. */
+export class SqlTenantSums implements TenantSumReads {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async of(tenantIds: readonly string[], days: DayRange): Promise<TenantSums[]> {
+    if (tenantIds.length === 0) return [];
+    return this.#database.read
+      .selectFrom('usage_daily')
+      .select([
+        'tenant_id as tenantId',
+        sql<number>`sum(requests)`.as('requests'),
+        sql<number>`sum(failed_requests)`.as('failed'),
+        sql<number>`${spend}`.as('spend'),
+        sql<number>`sum(written_off)`.as('writtenOff'),
+      ])
+      .where('tenant_id', 'in', tenantIds)
+      .where('day', '>=', days.first)
+      .where('day', '<=', days.last)
+      .groupBy('tenant_id')
+      .execute();
+  }
+}

@@ -1,0 +1,161 @@
+import { placeTtlMs } from '../../core/bounds.ts';
+import type {
+  Entering,
+  RateLimits,
+  SharedCounts,
+  SharedTake,
+  WindowCount,
+} from '../../limits/shared-counts.ts';
+import { type Redis, Script } from './redis.ts';
+
+/**
+ * Limits counted in Redis, each answer one atomic round trip. The clock is Redis's own, so that
+ * processes whose clocks differ still share one window. Names of a tenant have one hash tag, so
+ * that a cluster keeps them together.
+ */
+export class RedisCounts implements SharedCounts {
+  readonly #redis: Redis;
+
+  constructor(redis: Redis) {
+    this.#redis = redis;
+  }
+
+  get isUp(): boolean {
+    return this.#redis.isUp;
+  }
+
+  async take(
+    tenantId: string,
+    keyId: string,
+    limits: RateLimits,
+    known: WindowCount,
+  ): Promise<SharedTake | undefined> {
+    const answer = await this.#redis.run(
+      takeScript,
+      [rateName(tenantId, keyId)],
+      [limits.requests, limits.tokens ?? -1, known.window, known.requests, known.tokens],
+    );
+    const [window, requests, tokens, allowed, now] = numbersOf(answer, 5);
+    if (now === undefined || window === undefined) return undefined;
+    return { window, requests: requests ?? 0, tokens: tokens ?? 0, allowed: allowed === 1, now };
+  }
+
+  async addTokens(tenantId: string, keyId: string, tokens: number) {
+    const answer = await this.#redis.run(addScript, [rateName(tenantId, keyId)], [tokens]);
+    const [window, requests, counted] = numbersOf(answer, 3);
+    if (window === undefined) return undefined;
+    return { window, requests: requests ?? 0, tokens: counted ?? 0 };
+  }
+
+  async enter(
+    tenantId: string,
+    place: string,
+    limit: number,
+    left: readonly string[],
+  ): Promise<Entering | undefined> {
+    const answer = await this.#redis.run(
+      enterScript,
+      [placesName(tenantId)],
+      [limit, placeTtlMs, place, ...left],
+    );
+    const [isFree, taken] = numbersOf(answer, 2);
+    return taken === undefined ? undefined : { isFree: isFree === 1, taken };
+  }
+
+  async leave(tenantId: string, places: readonly string[]): Promise<void> {
+    await this.#redis.run(leaveScript, [placesName(tenantId)], places);
+  }
+
+  async renew(tenantId: string, places: readonly string[]): Promise<void> {
+    await this.#redis.run(renewScript, [placesName(tenantId)], [placeTtlMs, ...places]);
+  }
+}
+
+function rateName(tenantId: string, keyId: string): string {
+  return `{${tenantId}}:rate:${keyId}`;
+}
+
+function placesName(tenantId: string): string {
+  return `{${tenantId}}:running`;
+}
+
+/** Whoever answers something else is not to be counted with. */
+function numbersOf(answer: unknown, length: number): readonly number[] {
+  const isSound =
+    Array.isArray(answer) &&
+    answer.length === length &&
+    answer.every((one) => typeof one === 'number');
+  return isSound ? answer : [];
+}
+
+/** A clock that steps back opens no fresh window, and a memory that was lost is filled again. */
+const readWindow = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local window = math.floor(time[1] / 60)
+local kept = redis.call('HMGET', KEYS[1], 'window', 'requests', 'tokens')
+local requests, tokens, isFresh = 0, 0, true
+if (tonumber(kept[1]) or -1) >= window then
+  window, requests, tokens = tonumber(kept[1]), tonumber(kept[2]), tonumber(kept[3])
+  isFresh = false
+end
+local function keep()
+  redis.call('HSET', KEYS[1], 'window', window, 'requests', requests, 'tokens', tokens)
+  if isFresh then redis.call('PEXPIRE', KEYS[1], (window + 2) * 60000 - now) end
+end
+`;
+
+const takeScript = new Script(`${readWindow}
+if tonumber(ARGV[3]) == window then
+  requests = math.max(requests, tonumber(ARGV[4]))
+  tokens = math.max(tokens, tonumber(ARGV[5]))
+end
+local tokensMax = tonumber(ARGV[2])
+local allowed = requests < tonumber(ARGV[1]) and (tokensMax < 0 or tokens < tokensMax)
+if allowed then
+  requests = requests + 1
+  keep()
+end
+return { window, requests, tokens, allowed and 1 or 0, now }
+`);
+
+const addScript = new Script(`${readWindow}
+tokens = tokens + tonumber(ARGV[1])
+keep()
+return { window, requests, tokens }
+`);
+
+const readTime = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+`;
+
+/** Places that ended by themselves are looked for only when there seems to be none left. */
+const enterScript = new Script(`${readTime}
+if #ARGV > 3 then redis.call('ZREM', KEYS[1], unpack(ARGV, 4)) end
+local taken = redis.call('ZCARD', KEYS[1])
+if taken >= tonumber(ARGV[1]) then
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+  taken = redis.call('ZCARD', KEYS[1])
+  if taken >= tonumber(ARGV[1]) then return { 0, taken } end
+end
+redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[3])
+if taken == 0 then redis.call('PEXPIRE', KEYS[1], ARGV[2] * 2) end
+return { 1, taken + 1 }
+`);
+
+const leaveScript = new Script(`return redis.call('ZREM', KEYS[1], unpack(ARGV))`);
+
+const renewScript = new Script(`${readTime}
+for at = 2, #ARGV do redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[at]) end
+redis.call('PEXPIRE', KEYS[1], ARGV[1] * 2)
+return 1
+`);
+
+export const countScripts: readonly Script[] = [
+  takeScript,
+  addScript,
+  enterScript,
+  leaveScript,
+  renewScript,
+];

@@ -1,0 +1,258 @@
+import { RedisClient } from 'bun';
+import { redisCommandMs, redisRetryMs, redisRetryMsMax } from '../../core/bounds.ts';
+import { failureCode } from '../database.ts';
+
+/** Failures in a row after which Redis counts as away: one slow command is not an outage. */
+const failuresToLeave = 3;
+
+/** The server itself takes nothing from anybody, so that asking again tells nothing new. */
+const refusesAll = /\b(?:OOM|READONLY|MISCONF|NOAUTH|LOADING|MASTERDOWN)\b/;
+
+/** The least that counting needs, tried before a server is trusted; under a name of its own. */
+const trial = `
+redis.call('TIME')
+redis.call('HSET', KEYS[1], 'trial', 1)
+return redis.call('PEXPIRE', KEYS[1], 1000)
+`;
+
+/** Who leaves again sooner than this after a return waits longer before the next one. */
+const steadyMs = 5_000;
+
+/** How often the deadlines of commands are looked at. */
+const tickMs = 20;
+
+export interface RedisWatcher {
+  /** Once per outage, whatever the load: the requests go on without it. */
+  onAway(reason: string): void;
+  onBack(): void;
+}
+
+/**
+ * Redis or Valkey as comfort: every answer may be `undefined`, which means that nobody answered in
+ * time and the caller goes on by itself. Nothing here rejects, and nothing waits for a server that
+ * is known to be away; it is looked for on the side until it is back.
+ */
+export class Redis {
+  readonly #url: string;
+  readonly #watcher: RedisWatcher;
+  /** Before every name: others may have theirs on the same server. */
+  readonly #prefix: string;
+  readonly #scripts: readonly Script[];
+  readonly #patience = new Patience();
+  /** Set while it is up. */
+  #client: RedisClient | undefined;
+  #failures = 0;
+  #backAt = Number.NEGATIVE_INFINITY;
+  #retryMs = redisRetryMs;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #closed = false;
+
+  private constructor(
+    url: string,
+    watcher: RedisWatcher,
+    scripts: readonly Script[],
+    deployment: string,
+  ) {
+    this.#prefix = `tollgate:${deployment}:`;
+    this.#url = url;
+    this.#watcher = watcher;
+    this.#scripts = scripts;
+  }
+
+  /** Resolves after the first try, successful or not: a start never depends on it. */
+  static async open(
+    url: string,
+    watcher: RedisWatcher,
+    scripts: readonly Script[],
+    deployment: string,
+  ): Promise<Redis> {
+    const redis = new Redis(url, watcher, scripts, deployment);
+    const problem = await redis.#connect();
+    if (problem !== undefined) redis.#leave(problem);
+    return redis;
+  }
+
+  get isUp(): boolean {
+    return this.#client !== undefined;
+  }
+
+  /** Runs a script by its hash; a server that does not know it yet gets the text. */
+  run(script: Script, keys: readonly string[], args: readonly (string | number)[]) {
+    const words = [script.hash, String(keys.length)];
+    for (const key of keys) words.push(this.#prefix + key);
+    for (const arg of args) words.push(String(arg));
+    return this.#ask<unknown>((client) =>
+      client.send('EVALSHA', words).catch((thrown) => {
+        if (!messageOf(thrown).startsWith('NOSCRIPT')) throw thrown;
+        return client.send('EVAL', [script.text, ...words.slice(1)]);
+      }),
+    );
+  }
+
+  /** `null`: there is no such key. */
+  get(key: string): Promise<Uint8Array | null | undefined> {
+    return this.#ask((client) => client.getBuffer(this.#prefix + key));
+  }
+
+  set(key: string, bytes: Uint8Array, ttlMs: number): Promise<'OK' | undefined> {
+    const name = this.#prefix + key;
+    return this.#ask((client) => client.set(name, bytes, 'PX', Math.max(1, Math.round(ttlMs))));
+  }
+
+  delete(key: string): Promise<number | undefined> {
+    return this.#ask((client) => client.del(this.#prefix + key));
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    this.#client?.close();
+    this.#client = undefined;
+  }
+
+  #ask<T>(command: (client: RedisClient) => Promise<T>): Promise<T | undefined> {
+    const client = this.#client;
+    if (!client) return nobody;
+    return this.#patience.within(command(client)).then(
+      (answer) => {
+        if (client === this.#client) this.#failures = 0;
+        return answer;
+      },
+      (thrown) => {
+        // The many that were on their way when the connection went must not count against the next.
+        if (client === this.#client) this.#count(messageOf(thrown));
+        return undefined;
+      },
+    );
+  }
+
+  /** A full server still reads: what succeeds in between must not hide what it refuses. */
+  #count(failure: string): void {
+    this.#failures += 1;
+    if (this.#failures >= failuresToLeave || refusesAll.test(failure)) this.#leave(failure);
+  }
+
+  #leave(reason: string): void {
+    const client = this.#client;
+    this.#client = undefined;
+    client?.close();
+    if (this.#closed) return;
+    const wasSteady = performance.now() - this.#backAt >= steadyMs;
+    this.#retryMs = wasSteady ? redisRetryMs : Math.min(this.#retryMs * 2, redisRetryMsMax);
+    this.#watcher.onAway(reason);
+    this.#retryLater();
+  }
+
+  #retryLater(): void {
+    this.#timer = setTimeout(async () => {
+      const problem = await this.#connect();
+      if (this.#closed) this.close();
+      else if (problem === undefined) this.#watcher.onBack();
+      else this.#retryLater();
+    }, this.#retryMs);
+    this.#timer.unref();
+  }
+
+  /** A server must answer as fast as a command may take before it is trusted again. */
+  async #connect(): Promise<string | undefined> {
+    const client = new RedisClient(this.#url, {
+      connectionTimeout: redisRetryMs,
+      // Waiting commands would hold their requests up; returning is decided here, not there.
+      autoReconnect: false,
+      enableOfflineQueue: false,
+    });
+    try {
+      await client.connect();
+      await this.#patience.within(client.send('PING', []));
+      // One that is not known yet takes two trips, and what was sent behind it overtakes it.
+      const loads = this.#scripts.map(({ text }) => client.send('SCRIPT', ['LOAD', text]));
+      await this.#patience.within(Promise.allSettled(loads));
+      await this.#patience.within(client.send('EVAL', [trial, '1', `${this.#prefix}trial`]));
+    } catch (thrown) {
+      client.close();
+      return messageOf(thrown);
+    }
+    client.onclose = () => {
+      if (this.#client === client) this.#leave('The connection was closed.');
+    };
+    this.#client = client;
+    this.#failures = 0;
+    this.#backAt = performance.now();
+    return undefined;
+  }
+}
+
+/** A Lua script: everything in it happens at once, on one round trip. */
+export class Script {
+  readonly text: string;
+  readonly hash: string;
+
+  constructor(text: string) {
+    this.text = text;
+    this.hash = new Bun.CryptoHasher('sha1').update(text).digest('hex');
+  }
+}
+
+const nobody = Promise.resolve(undefined);
+
+interface Waiting {
+  readonly until: number;
+  isLate: boolean;
+  readonly giveUp: () => void;
+}
+
+/** One ticker for the deadlines of all commands: a timer for each would cost more than asking. */
+class Patience {
+  readonly #waiting = new Set<Waiting>();
+  #ticker: ReturnType<typeof setInterval> | undefined;
+
+  /** Rejects when the answer takes longer than a command may, by a tick or two. */
+  within<T>(answer: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting = {
+        until: performance.now() + redisCommandMs,
+        isLate: false,
+        giveUp: () => reject(new Error(`No answer within ${redisCommandMs} ms.`)),
+      };
+      this.#waiting.add(waiting);
+      this.#ticker ??= setInterval(() => this.#tick(), tickMs).unref();
+      answer.then(
+        (value) => {
+          this.#waiting.delete(waiting);
+          resolve(value);
+        },
+        (thrown) => {
+          this.#waiting.delete(waiting);
+          reject(thrown);
+        },
+      );
+    });
+  }
+
+  #tick(): void {
+    const now = performance.now();
+    for (const waiting of this.#waiting) {
+      // Those behind it were asked later.
+      if (waiting.until > now) break;
+      // What came while this process itself was busy was in time: it is read before the next tick.
+      if (waiting.isLate) {
+        this.#waiting.delete(waiting);
+        waiting.giveUp();
+      }
+      waiting.isLate = true;
+    }
+    if (this.#waiting.size > 0) return;
+    clearInterval(this.#ticker);
+    this.#ticker = undefined;
+  }
+}
+
+/** The client says the same of a wrong password, of TLS that fails and of a port that is closed. */
+const closed =
+  'The connection was closed: the address, its password or its TLS (rediss://) may be wrong.';
+
+function messageOf(thrown: unknown): string {
+  if (failureCode(thrown) === 'ERR_REDIS_CONNECTION_CLOSED') return closed;
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return message.replace(/ script: \w+, on @user_script:\d+\.$/, '');
+}

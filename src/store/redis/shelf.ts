@@ -1,0 +1,37 @@
+import type { Shelf } from '../../cache/shelf.ts';
+import { isObject, parseJson } from '../../core/json.ts';
+import type { Recording } from '../../core/recording.ts';
+import type { Redis } from './redis.ts';
+
+const prefix = 'answer:';
+
+/** Recordings that all processes share. Without Redis nothing is found and nothing is kept. */
+export class RedisShelf implements Shelf {
+  readonly #redis: Redis;
+
+  constructor(redis: Redis) {
+    this.#redis = redis;
+  }
+
+  async find(key: string): Promise<Recording | undefined> {
+    const bytes = await this.#redis.get(prefix + key);
+    return bytes ? readRecording(bytes) : undefined;
+  }
+
+  keep(key: string, recording: Recording, ttlSeconds: number): void {
+    const bytes = new TextEncoder().encode(JSON.stringify(recording));
+    void this.#redis.set(prefix + key, bytes, ttlSeconds * 1000);
+  }
+}
+
+/** Whoever can write to this Redis could have written anything. */
+function readRecording(bytes: Uint8Array): Recording | undefined {
+  const value = parseJson(new TextDecoder().decode(bytes));
+  if (!isObject(value)) return undefined;
+  const { dialect, form, text, model, provider, recordedAt } = value;
+  const isSound =
+    [dialect, text, model, provider].every((field) => typeof field === 'string') &&
+    (form === 'stream' || form === 'whole') &&
+    typeof recordedAt === 'number';
+  return isSound ? (value as unknown as Recording) : undefined;
+}

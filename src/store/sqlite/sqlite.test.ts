@@ -1,0 +1,184 @@
+import { Database as Connection } from 'bun:sqlite';
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { sql } from 'kysely';
+import { failureOf } from '../../../tests/contracts/failure-of.ts';
+import { type Database, waitingCallsMax } from '../database.ts';
+import { openSqlite } from './sqlite.ts';
+
+describe('a SQLite database', () => {
+  let folder: string;
+  let path: string;
+  let database: Database;
+
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'tollgate-sqlite-'));
+    path = join(folder, 'test.db');
+    database = await openSqlite(path);
+    await run('create table notes (id integer primary key, text text unique) strict');
+  });
+
+  afterEach(async () => {
+    await database.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  function run(text: string, db = database.write) {
+    return sql.raw<Record<string, unknown>>(text).execute(db);
+  }
+
+  async function count(): Promise<unknown> {
+    return (await run('select count(*) as n from notes', database.read)).rows[0]?.n;
+  }
+
+  test('is durable: write-ahead log, synced at each commit, references checked', async () => {
+    const settings = ['journal_mode', 'synchronous', 'foreign_keys'];
+    const values = settings.map(async (name) => (await run(`pragma ${name}`)).rows[0]?.[name]);
+    expect(await Promise.all(values)).toEqual(['wal', 2, 1]);
+  });
+
+  test('answers many plain reads at once, each with its own rows', async () => {
+    const reads = Array.from({ length: 100 }, (_, i) => run(`select ${i} as n`, database.read));
+    const rows = (await Promise.all(reads)).map((result) => result.rows[0]?.n);
+    expect(rows).toEqual(Array.from({ length: 100 }, (_, i) => i));
+  });
+
+  test('works on with more distinct statements than it keeps prepared', async () => {
+    for (let i = 0; i < 600; i++) await run(`select ${i % 300} as n`, database.read);
+    expect((await run('select 7 as n', database.read)).rows).toEqual([{ n: 7 }]);
+  });
+
+  test('names the failure by the engine’s own code', async () => {
+    await run("insert into notes (text) values ('a')");
+    expect(await failureOf(run("insert into notes (text) values ('a')"))).toMatchObject({
+      code: 'SQLITE_CONSTRAINT_UNIQUE',
+      message: 'UNIQUE constraint failed: notes.text',
+    });
+  });
+
+  test('keeps transactions apart: another one starts when the first has ended', async () => {
+    const order: string[] = [];
+    const transaction = (name: string) =>
+      database.write.transaction().execute(async (change) => {
+        order.push(`${name} begins`);
+        for (let i = 0; i < 3; i++) await sql`select 1`.execute(change);
+        order.push(`${name} ends`);
+      });
+    await Promise.all([transaction('one'), transaction('two')]);
+    expect(order).toEqual(['one begins', 'one ends', 'two begins', 'two ends']);
+  });
+
+  test('shows readers nothing of a transaction until it is committed', async () => {
+    await database.write.transaction().execute(async (change) => {
+      await sql`insert into notes (text) values ('a')`.execute(change);
+      expect(await count()).toBe(0);
+    });
+    expect(await count()).toBe(1);
+  });
+
+  test('undoes a transaction that throws, and goes on', async () => {
+    const attempt = database.write.transaction().execute(async (change) => {
+      await sql`insert into notes (text) values ('a')`.execute(change);
+      throw new Error('changed my mind');
+    });
+    expect((await failureOf(attempt)).message).toMatch('changed my mind');
+    expect(await count()).toBe(0);
+    await run("insert into notes (text) values ('b')");
+    expect(await count()).toBe(1);
+  });
+
+  test('refuses the rest of a transaction that the engine has rolled back by itself', async () => {
+    const attempt = database.write.transaction().execute(async (change) => {
+      const twice = "insert or rollback into notes (text) values ('a'), ('a')";
+      await sql
+        .raw(twice)
+        .execute(change)
+        .catch(() => {});
+      await sql`insert into notes (text) values ('half')`.execute(change);
+    });
+    expect((await failureOf(attempt)).message).toMatch('The transaction was already rolled back.');
+    expect(await count()).toBe(0);
+  });
+
+  test('reports a full disk by its code, keeps its data and recovers', async () => {
+    await run("insert into notes (text) values ('before')");
+    const pages = (await run('pragma page_count')).rows[0]?.page_count;
+    await run(`pragma max_page_count = ${pages}`);
+    const big = 'insert into notes (text) values (hex(randomblob(100000)))';
+    expect(await failureOf(run(big))).toMatchObject({ code: 'SQLITE_FULL' });
+    expect(await count()).toBe(1);
+    await run('pragma max_page_count = 1000000');
+    await run(big);
+    expect(await count()).toBe(2);
+  });
+
+  test('refuses writes and transactions at the readers’ door', async () => {
+    const write = run("insert into notes (text) values ('a')", database.read);
+    expect(await failureOf(write)).toMatchObject({ code: 'SQLITE_READONLY' });
+    const transaction = database.read.transaction().execute(async () => {});
+    expect((await failureOf(transaction)).message).toMatch('Transactions belong to the writer.');
+  });
+
+  test('waits while another process writes to the same file', async () => {
+    const other = new Connection(path);
+    other.run('begin immediate');
+    other.run("insert into notes (text) values ('theirs')");
+    let done = false;
+    const ours = run("insert into notes (text) values ('ours')").then(() => {
+      done = true;
+    });
+    expect(await count()).toBe(0);
+    expect(done).toBe(false);
+    other.run('commit');
+    other.close();
+    await ours;
+    expect(await count()).toBe(2);
+  });
+
+  test('refuses reads beyond the bound of those who wait, and answers all others', async () => {
+    // Kysely takes some turns of the event loop per query, so the thread must be kept busy.
+    const slow = `with recursive n(i) as (select 1 union all select i + 1 from n where i < 3000000)
+      select count(*) from n`;
+    const asked = [slow, ...Array.from({ length: waitingCallsMax + 49 }, () => 'select 1')].map(
+      (text) =>
+        run(text, database.read).then(
+          () => 'answered',
+          (thrown: Error) => thrown.message,
+        ),
+    );
+    const refused = (await Promise.all(asked)).filter((outcome) => outcome !== 'answered');
+    expect(refused).toHaveLength(50);
+    expect(new Set(refused)).toEqual(
+      new Set([`The database is too busy: ${waitingCallsMax} calls are waiting already.`]),
+    );
+    await database.ping();
+  });
+
+  test('answers nothing after it was closed, and closes only once', async () => {
+    await database.ping();
+    await database.close();
+    await database.close();
+    expect((await failureOf(database.ping())).message).toMatch('The database is closed.');
+    expect((await failureOf(count())).message).toMatch('The database is closed.');
+  });
+});
+
+describe('a path that cannot be a SQLite database is refused in one sentence', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-sqlite-'));
+  writeFileSync(join(folder, 'text.db'), 'This is no database. '.repeat(100));
+  mkdirSync(join(folder, 'folder.db'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test.each([
+    ['text.db', 'it is not a SQLite database'],
+    ['folder.db', 'the path does not exist or may not be written'],
+    ['missing/x.db', 'the path does not exist or may not be written'],
+  ])('%s: %s', async (name, reason) => {
+    const path = join(folder, name);
+    expect((await failureOf(openSqlite(path))).message).toMatch(
+      `The database file ${path} cannot be used: ${reason}.`,
+    );
+  });
+});

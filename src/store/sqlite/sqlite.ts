@@ -1,0 +1,79 @@
+import { Kysely } from 'kysely';
+import { GatewayError } from '../../core/errors.ts';
+import type { Booked } from '../../ledger/ledger-store.ts';
+import { batchText } from '../../ledger/slip.ts';
+import { type Database, failureCode, turnWaitMs, waitingCallsMax } from '../database.ts';
+import type { Schema } from '../schema.ts';
+import { Turns } from '../turns.ts';
+import { sqliteDialect } from './dialect.ts';
+import { SqliteThread } from './thread.ts';
+
+/** Opens or creates a database file: one thread for changes, one for plain reads. */
+export async function openSqlite(path: string): Promise<Database> {
+  const writer = await openThread(path, 'writer');
+  const reader = await openThread(path, 'reader').catch(async (thrown: unknown) => {
+    await writer.close();
+    throw thrown;
+  });
+  const turns = new Turns({ waitersMax: waitingCallsMax, waitMs: turnWaitMs });
+  return {
+    engine: 'sqlite',
+    read: new Kysely<Schema>({ dialect: sqliteDialect(reader, undefined) }),
+    write: new Kysely<Schema>({ dialect: sqliteDialect(writer, turns) }),
+    book: async (batch) => {
+      await turns.take();
+      try {
+        const { rows } = await writer.ask({ kind: 'book', batch: batchText(batch) });
+        return rows as Booked[];
+      } finally {
+        turns.give();
+      }
+    },
+    ping: async () => {
+      await Promise.all([ask(reader), ask(writer)]);
+    },
+    close: async () => {
+      // The writer goes last: the last connection to leave folds the log back into the file.
+      await reader.close();
+      await writer.close();
+    },
+  };
+}
+
+async function ask(thread: SqliteThread): Promise<void> {
+  await thread.ask({ kind: 'run', sql: 'select 1', parameters: [], inTransaction: false });
+}
+
+async function openThread(path: string, role: 'writer' | 'reader'): Promise<SqliteThread> {
+  try {
+    return await SqliteThread.open(path, role);
+  } catch (thrown) {
+    throw fileFailure(path, thrown);
+  }
+}
+
+const reasons: Record<string, string> = {
+  SQLITE_CANTOPEN: 'the path does not exist or may not be written',
+  SQLITE_READONLY: 'it may not be written',
+  SQLITE_READONLY_DIRECTORY: 'its folder may not be written',
+  SQLITE_NOTADB: 'it is not a SQLite database',
+  SQLITE_CORRUPT: 'it is damaged',
+  SQLITE_FULL: 'the disk is full',
+  SQLITE_BUSY: 'another process keeps it locked',
+  EACCES: 'its folder may not be written',
+  EROFS: 'the disk is read-only',
+  ENOTDIR: 'a part of its path is a file, not a folder',
+  EEXIST: 'a part of its path is a file, not a folder',
+};
+
+/** One sentence for the operator about a file that cannot be used. */
+export function fileFailure(path: string, thrown: unknown): GatewayError {
+  const code = failureCode(thrown) ?? '';
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  const reason = reasons[code] ?? reasons[code.split('_', 2).join('_')] ?? message;
+  return new GatewayError(
+    'service_unavailable',
+    `The database file ${path} cannot be used: ${reason}.`,
+    { cause: thrown },
+  );
+}

@@ -1,0 +1,364 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { createKey } from '../../src/auth/manage-keys.ts';
+import { scopes } from '../../src/core/caller.ts';
+import { Management } from '../support/management.ts';
+
+let rig: Management;
+let acme: { manager: string; app: string };
+let other: { manager: string; app: string };
+
+beforeAll(async () => {
+  rig = await Management.start();
+  acme = await rig.addTenant('acme');
+  other = await rig.addTenant('other', { requests_per_minute: 100 });
+});
+afterAll(() => rig.stop());
+
+async function newKey(body: object = {}) {
+  const answer = await rig.call('POST', '/api/v1/keys', {
+    key: acme.manager,
+    body: { name: 'a key', ...body },
+  });
+  expect(answer.status).toBe(201);
+  return { ...answer, id: String(answer.data.id) };
+}
+
+async function statusOf(key: string): Promise<number> {
+  return (await rig.call('GET', '/v1/key', { key })).status;
+}
+
+describe('a new key', () => {
+  test('is answered with every field and its secret, and works at once', async () => {
+    const { data, key } = await newKey();
+    const [, secret = ''] = /^sk-tg-[0-9a-z]{16}-([0-9a-z]{40})$/.exec(key) ?? [];
+    expect(secret).not.toBe('');
+    expect(data).toEqual({
+      id: `key_${key.slice(6, 22)}`,
+      label: `${key.slice(0, 10)}…${key.slice(-2)}`,
+      name: 'a key',
+      disabled: false,
+      limit: null,
+      limit_remaining: null,
+      limit_reset: null,
+      limit_resets_at: null,
+      usage: 0,
+      usage_daily: 0,
+      usage_weekly: 0,
+      usage_monthly: 0,
+      models: null,
+      scopes: null,
+      requests_per_minute: null,
+      created_at: '2026-11-15T12:00:00.000Z',
+      updated_at: '2026-11-15T12:00:00.000Z',
+      expires_at: null,
+      last_used_at: null,
+    });
+    expect((await rig.call('GET', '/v1/key', { key })).data).toEqual(data);
+  });
+
+  test('never shows its secret again', async () => {
+    const { id, key } = await newKey();
+    const secret = key.split('-').at(-1) ?? '';
+    const options = { key: acme.manager };
+    const answers = [
+      await rig.call('GET', `/api/v1/keys/${id}`, options),
+      await rig.call('GET', '/api/v1/keys?include_disabled=true', options),
+      await rig.call('PATCH', `/api/v1/keys/${id}`, { ...options, body: { name: 'renamed' } }),
+      await rig.call('GET', '/v1/key', { key }),
+    ];
+    for (const { status, text } of answers) {
+      expect(status).toBe(200);
+      expect(text).not.toContain(secret);
+    }
+  });
+
+  test('keeps every setting as it was given', async () => {
+    const settings = {
+      limit: 0,
+      limit_reset: 'weekly',
+      expires_at: '2026-12-01T00:00:00.000Z',
+      models: ['demo/*', 'openai/gpt-4o'],
+      scopes: [...scopes],
+      requests_per_minute: 7,
+    };
+    const { data, id } = await newKey({ ...settings, cache: 'off' });
+    expect(data).toMatchObject({ ...settings, limit_resets_at: '2026-11-16T00:00:00.000Z' });
+    const stored = await rig.store.directory.getKey('acme', id);
+    expect(stored).toMatchObject({ cacheMode: 'off', kind: 'routing' });
+  });
+
+  test('of a manager is a management key of the same tenant', async () => {
+    const { key } = await newKey({ management: true });
+    expect(key).toStartWith('sk-mgmt-');
+    const { list } = await rig.call('GET', '/api/v1/keys', { key });
+    expect(list.map(({ label }) => label)).toContain(
+      `${acme.manager.slice(0, 12)}…${acme.manager.slice(-2)}`,
+    );
+    expect((await rig.call('GET', '/admin/v1/tenants', { key })).status).toBe(403);
+  });
+
+  test('may not make more requests than its tenant', async () => {
+    const body = { name: 'fast', requests_per_minute: 101 };
+    const { status, data } = await rig.call('POST', '/api/v1/keys', { key: other.manager, body });
+    expect(status).toBe(400);
+    expect(data).toMatchObject({ param: 'requests_per_minute' });
+    expect(data.message).toContain('100');
+  });
+
+  test('is told apart from one that shares all but its end', async () => {
+    const { id, key } = await newKey();
+    const twin = key.slice(0, -1) + (key.endsWith('a') ? 'b' : 'a');
+    expect(await statusOf(twin)).toBe(401);
+    expect((await rig.call('GET', '/v1/key', { key })).data.id).toBe(id);
+    expect(await statusOf(twin)).toBe(401);
+  });
+});
+
+describe('a key object', () => {
+  test('counts what was spent in the period of its limit', async () => {
+    const { id } = await newKey({ limit: 100, limit_reset: 'daily' });
+    rig.spent.set(id, { total: 500, daily: 30, weekly: 70, monthly: 400 });
+    const show = async () =>
+      (await rig.call('GET', `/api/v1/keys/${id}`, { key: acme.manager })).data;
+    expect(await show()).toMatchObject({
+      usage: 500,
+      usage_daily: 30,
+      usage_weekly: 70,
+      usage_monthly: 400,
+      limit_remaining: 70,
+      limit_resets_at: '2026-11-16T00:00:00.000Z',
+    });
+    const body = { limit_reset: null };
+    const changed = await rig.call('PATCH', `/api/v1/keys/${id}`, { key: acme.manager, body });
+    expect(changed.data).toMatchObject({ limit_remaining: 0, limit_resets_at: null });
+  });
+
+  test('loses the period with the limit', async () => {
+    const { id } = await newKey({ limit: 100, limit_reset: 'daily' });
+    const path = `/api/v1/keys/${id}`;
+    const { data } = await rig.call('PATCH', path, { key: acme.manager, body: { limit: null } });
+    expect(data).toMatchObject({ limit: null, limit_reset: null, limit_remaining: null });
+  });
+
+  test('is left alone by an empty change', async () => {
+    const { id, data } = await newKey();
+    const path = `/api/v1/keys/${id}`;
+    expect((await rig.call('PATCH', path, { key: acme.manager, body: {} })).data).toEqual(data);
+  });
+});
+
+describe('a list of keys', () => {
+  test('has pages of 100, hides disabled keys unless asked, stays within its tenant', async () => {
+    const { manager } = await rig.addTenant('many');
+    for (let i = 0; i < 99; i++) await createKey(rig.desk, 'many', { name: `number ${i}` });
+    const list = async (query: string) =>
+      (await rig.call('GET', `/api/v1/keys${query}`, { key: manager })).list;
+    const first = await list('');
+    const second = await list('?offset=100');
+    expect(first).toHaveLength(100);
+    expect(second).toHaveLength(1);
+    expect(new Set([...first, ...second].map(({ id }) => id)).size).toBe(101);
+    const path = `/api/v1/keys/${String(second[0]?.id)}`;
+    await rig.call('PATCH', path, { key: manager, body: { disabled: true } });
+    expect(await list('?offset=100')).toEqual([]);
+    expect(await list('?offset=100&include_disabled=true')).toHaveLength(1);
+    expect(await list('?tenant_id=acme&a[__proto__][x]=1')).toHaveLength(100);
+  });
+
+  test.each(['offset=-1', 'offset=1.5', 'offset=x', 'offset=1e3', 'include_disabled=maybe'])(
+    'refuses ?%s and names it',
+    async (query) => {
+      const { status, data } = await rig.call('GET', `/api/v1/keys?${query}`, {
+        key: acme.manager,
+      });
+      expect(status).toBe(400);
+      expect(data.param).toBe(query.split('=')[0]);
+    },
+  );
+});
+
+describe('a rotated key', () => {
+  test('keeps its id; the old secret works until the overlap ends, the new one on', async () => {
+    const { id, key: old } = await newKey();
+    expect(await statusOf(old)).toBe(200);
+    const path = `/api/v1/keys/${id}/rotate`;
+    const body = { overlap_seconds: 3600 };
+    const rotated = await rig.call('POST', path, { key: acme.manager, body });
+    expect(rotated.status).toBe(200);
+    expect(rotated.data.id).toBe(id);
+    expect(rotated.key).not.toBe(old);
+    rig.noticeChanges();
+    expect(await statusOf(old)).toBe(200);
+    expect(await statusOf(rotated.key)).toBe(200);
+    rig.time += 3_599_999;
+    expect(await statusOf(old)).toBe(200);
+    rig.time += 1;
+    expect(await statusOf(old)).toBe(401);
+    expect(await statusOf(rotated.key)).toBe(200);
+  });
+
+  test('drops the old secret at once when no overlap is asked for', async () => {
+    const { id, key: old } = await newKey();
+    const { key } = await rig.call('POST', `/api/v1/keys/${id}/rotate`, { key: acme.manager });
+    rig.noticeChanges();
+    expect(await statusOf(old)).toBe(401);
+    expect(await statusOf(key)).toBe(200);
+  });
+
+  test.each([-1, 604_801, 1.5, '60'])('refuses an overlap of %p', async (overlap_seconds) => {
+    const { id } = await newKey();
+    const { status, data } = await rig.call('POST', `/api/v1/keys/${id}/rotate`, {
+      key: acme.manager,
+      body: { overlap_seconds },
+    });
+    expect(status).toBe(400);
+    expect(data.param).toBe('overlap_seconds');
+  });
+});
+
+describe('a key stops working', () => {
+  test('when it is disabled, and works again when it is enabled', async () => {
+    const { id, key } = await newKey();
+    expect(await statusOf(key)).toBe(200);
+    const path = `/api/v1/keys/${id}`;
+    await rig.call('PATCH', path, { key: acme.manager, body: { disabled: true } });
+    rig.noticeChanges();
+    expect(await statusOf(key)).toBe(401);
+    await rig.call('PATCH', path, { key: acme.manager, body: { disabled: false } });
+    rig.noticeChanges();
+    expect(await statusOf(key)).toBe(200);
+  });
+
+  test('when it is deleted, for good', async () => {
+    const { id, key } = await newKey();
+    expect(await statusOf(key)).toBe(200);
+    const path = `/api/v1/keys/${id}`;
+    const deleted = await rig.call('DELETE', path, { key: acme.manager });
+    expect(deleted.text).toBe('{"deleted":true}');
+    rig.noticeChanges();
+    expect(await statusOf(key)).toBe(401);
+    expect((await rig.call('GET', path, { key: acme.manager })).status).toBe(404);
+    expect((await rig.call('DELETE', path, { key: acme.manager })).status).toBe(404);
+  });
+
+  test('when it expires, to the millisecond', async () => {
+    const expires_at = new Date(rig.time + 1000).toISOString();
+    const { key } = await newKey({ expires_at });
+    rig.time += 999;
+    expect(await statusOf(key)).toBe(200);
+    rig.time += 1;
+    const { status, data } = await rig.call('GET', '/v1/key', { key });
+    expect(status).toBe(401);
+    expect(data.message).toContain(expires_at);
+  });
+});
+
+describe('a request is refused with 401', () => {
+  const cases: [string, (key: string) => Record<string, string>][] = [
+    ['without a key', () => ({})],
+    ['with an empty bearer', () => ({ authorization: 'Bearer ' })],
+    ['with another scheme', (key) => ({ authorization: `Basic ${key}` })],
+    [
+      'with two different keys',
+      (key) => ({ authorization: `Bearer ${key}`, 'x-api-key': other.app }),
+    ],
+    ['with two bearers', (key) => ({ authorization: `Bearer ${key}, Bearer ${other.app}` })],
+    ['with a key in another case', (key) => ({ authorization: `Bearer ${key.toUpperCase()}` })],
+    ['with something behind the key', (key) => ({ 'x-api-key': `${key} x` })],
+    ['with an injection for a key', () => ({ authorization: "Bearer 'OR'1'='1" })],
+  ];
+  test.each(cases)('%s', async (_, headersOf) => {
+    const { status, data } = await rig.call('GET', '/v1/key', { headers: headersOf(acme.app) });
+    expect(status).toBe(401);
+    expect(data).toMatchObject({ type: 'invalid_api_key', code: 401, param: null });
+  });
+
+  test('with a key in the query', async () => {
+    expect((await rig.call('GET', `/v1/key?key=${acme.app}`)).status).toBe(401);
+  });
+
+  test('but not when the same key comes in two headers', async () => {
+    const headers = { authorization: `Bearer ${acme.app}`, 'x-api-key': acme.app };
+    expect((await rig.call('GET', '/v1/key', { headers })).status).toBe(200);
+  });
+});
+
+describe("another tenant's key", () => {
+  test.each([
+    ['GET', '', undefined],
+    ['PATCH', '', { name: 'mine now' }],
+    ['DELETE', '', undefined],
+    ['POST', '/rotate', {}],
+  ] as const)('is as absent as a made-up one: %s %s', async (method, suffix, body) => {
+    const { id, key } = await newKey();
+    const options = { key: other.manager, ...(body ? { body } : {}) };
+    const theirs = await rig.call(method, `/api/v1/keys/${id}${suffix}`, options);
+    const random = await rig.call(method, `/api/v1/keys/key_0123456789abcdef${suffix}`, options);
+    expect(theirs.status).toBe(404);
+    expect(theirs.text).toBe(random.text);
+    rig.noticeChanges();
+    expect((await rig.call('GET', '/v1/key', { key })).data.name).toBe('a key');
+  });
+
+  test.each([
+    '%00',
+    "'%20OR%20'1'='1",
+    '%22;DROP%20TABLE%20api_keys;--',
+    '%5C',
+    'key_%F0%9F%92%A9',
+  ])('cannot be reached by the id %s', async (id) => {
+    const { status } = await rig.call('GET', `/api/v1/keys/${id}`, { key: acme.manager });
+    expect(status).toBe(404);
+  });
+});
+
+describe('hostile input', () => {
+  const injections = [
+    "' OR '1'='1",
+    '"; DROP TABLE api_keys;--',
+    '\\',
+    '%00',
+    '<script>x</script>',
+  ];
+
+  test.each(injections)('is stored as it is: %s', async (name) => {
+    const { id, data } = await newKey({ name });
+    expect(data.name).toBe(name);
+    const path = `/api/v1/keys/${id}`;
+    const changed = await rig.call('PATCH', path, {
+      key: acme.manager,
+      body: { name: name + name },
+    });
+    expect(changed.data.name).toBe(name + name);
+    expect((await rig.call('GET', path, { key: acme.manager })).data.name).toBe(name + name);
+  });
+
+  test.each([
+    ['{"name":"a","__proto__":{"management":true}}', '__proto__'],
+    ['{"name":"a","constructor":{"prototype":{"polluted":1}}}', 'constructor'],
+    ['{"__proto__":{"name":"a"}}', '__proto__'],
+  ])('cannot reach a prototype: %s', async (body, param) => {
+    const { status, data } = await rig.call('POST', '/api/v1/keys', { key: acme.manager, body });
+    expect(status).toBe(400);
+    expect(data.param).toBe(param);
+    expect(Reflect.get({}, 'polluted')).toBeUndefined();
+    expect(Reflect.get({}, 'management')).toBeUndefined();
+  });
+
+  test('that is no JSON object is refused', async () => {
+    for (const body of ['[]', '"text"', 'null', '{', '12']) {
+      const { status } = await rig.call('POST', '/api/v1/keys', { key: acme.manager, body });
+      expect(status).toBe(400);
+    }
+  });
+
+  test('of more than 256 KiB is refused', async () => {
+    const body = { name: 'a'.repeat(256 * 1024) };
+    const { status } = await rig.call('POST', '/api/v1/keys', { key: acme.manager, body });
+    expect(status).toBe(413);
+  });
+
+  test('does not make the gateway fail', () => {
+    expect(rig.logged).toEqual([]);
+  });
+});

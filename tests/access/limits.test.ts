@@ -1,0 +1,243 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { GatewayError } from '../../src/core/errors.ts';
+import { Admission } from '../../src/limits/admit.ts';
+import { ConcurrencyLimiter } from '../../src/limits/concurrency.ts';
+import { RateLimiter } from '../../src/limits/rate.ts';
+import { callerOf } from '../support/caller.ts';
+import {
+  type Behaviour,
+  cutMidStream,
+  gated,
+  hangBeforeHeaders,
+  hangMidStream,
+  say,
+  startFakeUpstream,
+  status,
+  status500,
+} from '../support/fake-upstream.ts';
+import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
+import { SlowReader } from '../support/sse-client.ts';
+
+const upstream = startFakeUpstream();
+let gateway: InProcessGateway;
+const concurrentMax = 3;
+
+beforeAll(async () => {
+  const vendor = { dialect: 'openai', base_url: `${upstream.url}/v1` };
+  gateway = await InProcessGateway.start({
+    limits: { requests_per_minute: 50_000, concurrent_requests: concurrentMax },
+    providers: { vendor },
+    models: [chatModel('acme/chat', [{ provider: 'vendor', model: 'chat-up' }])],
+  });
+});
+afterAll(async () => {
+  await gateway.stop();
+  upstream.stop();
+});
+beforeEach(() => upstream.reset());
+
+const chat = { model: 'acme/chat', messages: [{ role: 'user', content: 'hi' }] };
+
+function rateHeaders({ headers }: Pick<Reply, 'headers'>) {
+  return {
+    limit: Number(headers.get('x-ratelimit-limit') ?? Number.NaN),
+    remaining: Number(headers.get('x-ratelimit-remaining') ?? Number.NaN),
+    resetAt: Number(headers.get('x-ratelimit-reset') ?? Number.NaN),
+  };
+}
+
+/** Windows start with the minute; a test that counts must not see one end. */
+async function earlyInTheMinute(): Promise<void> {
+  const leftMs = 60_000 - (Date.now() % 60_000);
+  if (leftMs < 3_000) await Bun.sleep(leftMs + 50);
+}
+
+describe('requests per minute', () => {
+  test('every routing response says where the key stands, errors included', async () => {
+    await earlyInTheMinute();
+    const key = await gateway.makeKey({ requests_per_minute: 100 });
+    upstream.script('chat-up', [say('ok'), status500(), status(400), say('ok')]);
+    const replies = [
+      await gateway.post(chat, { key }),
+      await gateway.post(chat, { key }),
+      await gateway.post(chat, { key }),
+      await gateway.stream(chat, { key }),
+      await gateway.post('{', { key }),
+      await gateway.post({ ...chat, model: 'acme/none' }, { key }),
+      await gateway.post({}, { key }),
+    ];
+    expect(replies.map((reply) => reply.status)).toEqual([200, 502, 400, 200, 400, 404, 400]);
+    replies.forEach((reply, i) => {
+      const { limit, remaining, resetAt } = rateHeaders(reply);
+      expect([limit, remaining]).toEqual([100, 99 - i]);
+      expect(resetAt % 60).toBe(0);
+      expect(resetAt * 1000 - Date.now()).toBeGreaterThan(0);
+      expect(resetAt * 1000 - Date.now()).toBeLessThanOrEqual(60_000);
+    });
+  });
+
+  test('so do those that take nothing: a count of tokens, a scope that is missing', async () => {
+    await earlyInTheMinute();
+    const key = await gateway.makeKey({ requests_per_minute: 100, scopes: ['chat'] });
+    const count = { key, path: '/v1/messages/count_tokens' };
+    const replies = [
+      await gateway.post(chat, count),
+      await gateway.post({}, count),
+      await gateway.post({}, { key, path: '/v1/embeddings' }),
+      await gateway.post(chat, { key }),
+      await gateway.post(chat, count),
+    ];
+    expect(replies.map((reply) => reply.status)).toEqual([200, 400, 403, 200, 200]);
+    const stand = replies.map((reply) => rateHeaders(reply));
+    expect(stand.map(({ limit, remaining }) => [limit, remaining])).toEqual([
+      [100, 100],
+      [100, 100],
+      [100, 100],
+      [100, 99],
+      [100, 99],
+    ]);
+    expect(new Set(stand.map(({ resetAt }) => resetAt)).size).toBe(1);
+  });
+
+  test('exactly the allowed number passes, also when all come at once', async () => {
+    await earlyInTheMinute();
+    const key = await gateway.makeKey({ requests_per_minute: 7 });
+    const bodies = Array.from({ length: 20 }, () => gateway.post({}, { key }));
+    const statuses = (await Promise.all(bodies)).map((reply) => reply.status);
+    expect(statuses.filter((code) => code === 400)).toHaveLength(7);
+    expect(statuses.filter((code) => code === 429)).toHaveLength(13);
+  });
+
+  test('the refusal says when to come back', async () => {
+    await earlyInTheMinute();
+    const key = await gateway.makeKey({ requests_per_minute: 1 });
+    expect((await gateway.post(chat, { key })).status).toBe(200);
+    const reply = await gateway.post(chat, { key });
+    expect(reply.status).toBe(429);
+    expect(reply.error).toMatchObject({ type: 'rate_limit_exceeded', code: 429, param: null });
+    const { remaining, resetAt } = rateHeaders(reply);
+    expect(remaining).toBe(0);
+    const seconds = Number(reply.headers.get('retry-after'));
+    const milliseconds = Number(reply.headers.get('retry-after-ms'));
+    expect(Math.abs(resetAt * 1000 - Date.now() - milliseconds)).toBeLessThan(1000);
+    expect(seconds).toBe(Math.ceil(milliseconds / 1000));
+    expect(reply.headers.has('x-should-retry')).toBe(false);
+    expect(upstream.book).toHaveLength(1);
+  });
+
+  test('each key has its own count', async () => {
+    await earlyInTheMinute();
+    const one = await gateway.makeKey({ requests_per_minute: 1 });
+    const two = await gateway.makeKey({ requests_per_minute: 1 });
+    expect((await gateway.post(chat, { key: one })).status).toBe(200);
+    expect((await gateway.post(chat, { key: one })).status).toBe(429);
+    expect((await gateway.post(chat, { key: two })).status).toBe(200);
+  });
+
+  test('a new window starts with the minute, and a clock that steps back opens none', async () => {
+    let now = Date.UTC(2026, 0, 1, 12, 0, 59, 900);
+    const admission = new Admission({
+      rate: new RateLimiter(),
+      concurrency: new ConcurrencyLimiter(),
+      defaults: { requestsPerMinute: 2, concurrentRequests: 9 },
+      now: () => now,
+    });
+    const headers: Record<string, string> = {};
+    const count = () => admission.countRequest(caller, headers);
+    const refusal = async () => {
+      try {
+        await count();
+      } catch (thrown) {
+        return thrown instanceof GatewayError ? thrown : undefined;
+      }
+      return undefined;
+    };
+    await count();
+    await count();
+    expect((await refusal())?.retryAfterSeconds).toBeCloseTo(0.1);
+    expect(headers['x-ratelimit-reset']).toBe(String(Date.UTC(2026, 0, 1, 12, 1) / 1000));
+    now += 100;
+    await count();
+    expect(headers['x-ratelimit-remaining']).toBe('1');
+    now -= 5_000;
+    await count();
+    expect((await refusal())?.status).toBe(429);
+  });
+});
+
+const caller = callerOf('default', { keyId: 'key_1' });
+
+describe('requests at the same time', () => {
+  test('one more than the limit is 429 at once, and a place given back is free', async () => {
+    upstream.script('chat-up', gated('go', 0, say('done')));
+    const running = Array.from({ length: concurrentMax }, () => gateway.post(chat));
+    await upstream.until((book) => book.length === concurrentMax);
+    const refused = await gateway.post(chat);
+    expect(refused.status).toBe(429);
+    expect(refused.error.type).toBe('rate_limit_exceeded');
+    expect(refused.headers.get('retry-after')).toBe('1');
+    upstream.open('go');
+    expect((await Promise.all(running)).map((reply) => reply.status)).toEqual([200, 200, 200]);
+    expect((await gateway.post(chat)).status).toBe(200);
+  });
+
+  test('another tenant has places of its own', async () => {
+    const other = await gateway.makeTenant({ id: 'other', name: 'Other' });
+    upstream.script('chat-up', gated('go', 0, say('done')));
+    const running = Array.from({ length: concurrentMax }, () => gateway.post(chat));
+    await upstream.until((book) => book.length === concurrentMax);
+    const theirs = gateway.post(chat, { key: other });
+    await upstream.until((book) => book.length === concurrentMax + 1);
+    upstream.open('go');
+    expect((await theirs).status).toBe(200);
+    await Promise.all(running);
+  });
+
+  const endings: [string, Behaviour, object][] = [
+    ['a whole answer', say('ok'), chat],
+    ['a stream', say('ok'), { ...chat, stream: true }],
+    ['an upstream error', status500(), chat],
+    ['a refusal by the upstream', status(400), chat],
+    ['a stream cut in the middle', cutMidStream(3), { ...chat, stream: true }],
+    ['an unknown model', say('ok'), { ...chat, model: 'acme/none' }],
+    ['a bad body', say('ok'), { nothing: true }],
+  ];
+
+  test.each(endings)('the place comes back after %s', async (_, behaviour, body) => {
+    upstream.script('chat-up', behaviour);
+    for (let i = 0; i < concurrentMax + 2; i++) {
+      const reply = await gateway.post(body);
+      expect(reply.status).not.toBe(429);
+    }
+    await expectAllFree();
+  });
+
+  test.each<[string, Behaviour, string | null]>([
+    ['before the headers', hangBeforeHeaders(), null],
+    ['before the first event', hangMidStream(0), null],
+    ['in the middle', hangMidStream(4), 'w3'],
+  ])('the place comes back after a client left %s', async (_, behaviour, seen) => {
+    upstream.script('chat-up', behaviour);
+    for (let i = 0; i < concurrentMax + 2; i++) {
+      const leaving = new AbortController();
+      const answer = gateway.fetch({ ...chat, stream: true }, { signal: leaving.signal });
+      if (seen !== null) await new SlowReader(await answer).readUntil(seen);
+      await upstream.until((book) => book[i]?.outcome === 'hung');
+      leaving.abort();
+      await answer.catch(() => undefined);
+      await upstream.until((book) => book[i]?.outcome === 'client-left');
+    }
+    await expectAllFree();
+  });
+
+  /** As many requests as there are places run at once. */
+  async function expectAllFree(): Promise<void> {
+    upstream.reset();
+    upstream.script('chat-up', gated('all', 0, say('ok')));
+    const running = Array.from({ length: concurrentMax }, () => gateway.post(chat));
+    await upstream.until((book) => book.length === concurrentMax);
+    upstream.open('all');
+    const statuses = (await Promise.all(running)).map((reply) => reply.status);
+    expect(statuses).toEqual(Array.from({ length: concurrentMax }, () => 200));
+  }
+});

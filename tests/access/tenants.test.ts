@@ -1,0 +1,260 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import type { Method } from '../../src/http/routes.ts';
+import { Management } from '../support/management.ts';
+
+let rig: Management;
+let acme: { manager: string; app: string };
+
+beforeAll(async () => {
+  rig = await Management.start();
+  acme = await rig.addTenant('acme');
+});
+afterAll(() => rig.stop());
+
+const admin = (method: Method, path: string, body?: unknown) =>
+  rig.call(method, `/admin/v1${path}`, { key: rig.adminToken, body });
+
+/** What each credential gets on each route; `null`: it may pass. */
+const policy: Readonly<
+  Record<string, { app: number | null; manager: number | null; admin: number | null }>
+> = {
+  'POST /api/v1/keys': { app: 403, manager: null, admin: 403 },
+  'GET /api/v1/keys': { app: 403, manager: null, admin: 403 },
+  'GET /api/v1/keys/:id': { app: 403, manager: null, admin: 403 },
+  'PATCH /api/v1/keys/:id': { app: 403, manager: null, admin: 403 },
+  'DELETE /api/v1/keys/:id': { app: 403, manager: null, admin: 403 },
+  'POST /api/v1/keys/:id/rotate': { app: 403, manager: null, admin: 403 },
+  'GET /v1/key': { app: null, manager: null, admin: 403 },
+  'POST /admin/v1/tenants': { app: 403, manager: 403, admin: null },
+  'GET /admin/v1/tenants': { app: 403, manager: 403, admin: null },
+  'GET /admin/v1/tenants/:id': { app: 403, manager: 403, admin: null },
+  'PATCH /admin/v1/tenants/:id': { app: 403, manager: 403, admin: null },
+  'POST /admin/v1/tenants/:id/credits': { app: 403, manager: 403, admin: null },
+  'GET /admin/v1/tenants/:id/credits': { app: 403, manager: 403, admin: null },
+  'POST /admin/v1/tenants/:id/keys': { app: 403, manager: 403, admin: null },
+  'GET /admin/v1/overview': { app: 403, manager: 403, admin: null },
+};
+
+describe('every route is open to its own kind of credential only', () => {
+  test('and every route has a row in the policy', () => {
+    const routes = rig.routes.map(({ method, path }) => `${method} ${path}`);
+    expect(routes.toSorted()).toEqual(Object.keys(policy).toSorted());
+  });
+
+  test.each(Object.entries(policy))('%s', async (route, row) => {
+    const [method, path] = route.split(' ') as [Method, string];
+    const target = path.replace(':id', 'key_0000000000000000');
+    const guess = 'sk-admin-0123456789abcdefghijklmnopqrstuvwxyz0123456789ab';
+    expect((await rig.call(method, target)).status).toBe(401);
+    expect((await rig.call(method, target, { key: guess })).status).toBe(401);
+    expect((await rig.call(method, target, { key: `${acme.app}x` })).status).toBe(401);
+    const keys = { app: acme.app, manager: acme.manager, admin: rig.adminToken };
+    for (const who of ['app', 'manager', 'admin'] as const) {
+      const { status } = await rig.call(method, target, { key: keys[who] });
+      if (row[who] === null) expect([200, 400, 404]).toContain(status);
+      else expect(status).toBe(row[who]);
+    }
+  });
+});
+
+describe('a tenant', () => {
+  test('gets the id it is given, or one of its own', async () => {
+    const given = await admin('POST', '/tenants', { id: 'umbrella', name: 'Umbrella' });
+    expect(given.status).toBe(201);
+    expect(given.data).toEqual({
+      id: 'umbrella',
+      name: 'Umbrella',
+      disabled: false,
+      requests_per_minute: null,
+      concurrent_requests: null,
+      created_at: '2026-11-15T12:00:00.000Z',
+      updated_at: '2026-11-15T12:00:00.000Z',
+      credits: { total: 0, held: 0, available: 0 },
+      current_period: {
+        start_date: '2026-11-01T00:00:00.000Z',
+        requests: 0,
+        failed_requests: 0,
+        total_spend: 0,
+        written_off: 0,
+      },
+    });
+    const made = await admin('POST', '/tenants', { name: 'Nameless' });
+    expect(made.data.id).toMatch(/^ten_[0-9a-z]{16}$/);
+    expect((await admin('GET', `/tenants/${String(made.data.id)}`)).data).toEqual(made.data);
+    const { list } = await admin('GET', '/tenants');
+    expect(list).toContainEqual(given.data);
+    expect(list).toContainEqual(made.data);
+  });
+
+  test('cannot take the id of another', async () => {
+    const { status, data } = await admin('POST', '/tenants', { id: 'acme', name: 'Again' });
+    expect(status).toBe(409);
+    expect(data.param).toBe('id');
+    expect((await admin('GET', '/tenants/acme')).data.name).toBe('acme');
+  });
+
+  test('is changed field by field', async () => {
+    await admin('POST', '/tenants', { id: 'changing', name: 'Before' });
+    rig.time += 1000;
+    const body = { name: 'After', requests_per_minute: 30, concurrent_requests: 4 };
+    const changed = await admin('PATCH', '/tenants/changing', body);
+    expect(changed.data).toMatchObject({ ...body, updated_at: new Date(rig.time).toISOString() });
+    const back = await admin('PATCH', '/tenants/changing', { requests_per_minute: null });
+    expect(back.data).toMatchObject({ ...body, requests_per_minute: null });
+    expect((await admin('PATCH', '/tenants/changing', {})).data).toEqual(back.data);
+  });
+
+  test('that is disabled has no working key until it is enabled', async () => {
+    const { manager, app } = await rig.addTenant('paused');
+    const statuses = async () => {
+      rig.noticeChanges();
+      const calls = [manager, app].map((key) => rig.call('GET', '/v1/key', { key }));
+      return (await Promise.all(calls)).map(({ status }) => status);
+    };
+    expect(await statuses()).toEqual([200, 200]);
+    await admin('PATCH', '/tenants/paused', { disabled: true });
+    expect(await statuses()).toEqual([401, 401]);
+    const left = await admin('PATCH', '/tenants/paused', { disabled: null });
+    expect(left.data).toMatchObject({ disabled: true });
+    await admin('PATCH', '/tenants/paused', { disabled: false });
+    expect(await statuses()).toEqual([200, 200]);
+  });
+
+  test('that does not exist is 404 everywhere', async () => {
+    for (const id of ['nobody', '%00', "'%20OR%20'1'='1", 'UPPER']) {
+      const calls = [
+        admin('GET', `/tenants/${id}`),
+        admin('PATCH', `/tenants/${id}`, { name: 'x' }),
+        admin('PATCH', `/tenants/${id}`, {}),
+        admin('POST', `/tenants/${id}/credits`, { amount: 1 }),
+        admin('GET', `/tenants/${id}/credits`),
+        admin('POST', `/tenants/${id}/keys`, { name: 'x' }),
+      ];
+      for (const { status } of await Promise.all(calls)) expect(status).toBe(404);
+    }
+  });
+
+  test.each([
+    ['id', { id: 'Upper', name: 'a' }],
+    ['id', { id: '-a', name: 'a' }],
+    ['id', { id: 'a'.repeat(64), name: 'a' }],
+    ['id', { id: "a'; DROP TABLE tenants;--", name: 'a' }],
+    ['name', {}],
+    ['name', { name: '' }],
+    ['name', { name: 'two\nlines' }],
+    ['name', { name: 'red \u001b[31m' }],
+    ['name', { name: 'turned \u202e round' }],
+    ['name', { name: 'half \ud800' }],
+    ['name', { name: 'a'.repeat(201) }],
+    ['requests_per_minute', { name: 'a', requests_per_minute: 0 }],
+    ['concurrent_requests', { name: 'a', concurrent_requests: '5' }],
+    ['balance', { name: 'a', balance: 5 }],
+  ])('is refused because of its %s: %j', async (param, body) => {
+    const { status, data } = await admin('POST', '/tenants', body);
+    expect(status).toBe(400);
+    expect(data).toMatchObject({ type: 'invalid_request_error', code: 400, param });
+  });
+
+  test('gets its first keys from the operator', async () => {
+    const body = { name: 'first', management: true };
+    const { status, key, data } = await admin('POST', '/tenants/acme/keys', body);
+    expect(status).toBe(201);
+    const list = await rig.call('GET', '/api/v1/keys', { key });
+    expect(list.list.map(({ id }) => id)).toContain(data.id);
+  });
+});
+
+describe('credits', () => {
+  test('are granted, corrected and listed, newest first', async () => {
+    await rig.addTenant('paying');
+    const note = "Invoice '12'; DROP TABLE ledger_entries;--";
+    const grant = await admin('POST', '/tenants/paying/credits', { amount: 1000, note });
+    expect(grant.status).toBe(201);
+    expect(grant.data).toMatchObject({ type: 'grant', amount: 1000, balance: 1000, note });
+    const correction = await admin('POST', '/tenants/paying/credits', { amount: -400 });
+    expect(correction.status).toBe(201);
+    expect(correction.data).toMatchObject({ type: 'correction', amount: -400, balance: 600 });
+    const { data } = await admin('GET', '/tenants/paying/credits');
+    expect(data).toEqual({
+      total: 600,
+      held: 0,
+      available: 600,
+      entries: [correction.data, grant.data],
+    });
+    const { data: tenant } = await admin('GET', '/tenants/paying');
+    expect(tenant.credits).toEqual({ total: 600, held: 0, available: 600 });
+  });
+
+  test('may come with nothing to say about them, left out or null', async () => {
+    await rig.addTenant('silent');
+    const body = { amount: 10, note: null, idempotency_key: null };
+    const grants = [
+      await admin('POST', '/tenants/silent/credits', body),
+      await admin('POST', '/tenants/silent/credits', body),
+    ];
+    expect(grants.map(({ status }) => status)).toEqual([201, 201]);
+    expect(grants.map(({ data }) => [data.note, data.balance])).toEqual([
+      ['', 10],
+      ['', 20],
+    ]);
+    const named = await admin('POST', '/tenants', { id: null, name: 'Any' });
+    expect(named.data.id).toMatch(/^ten_[0-9a-z]{16}$/);
+  });
+
+  test('never go below zero, and the refusal says what is there', async () => {
+    await rig.addTenant('poor');
+    await admin('POST', '/tenants/poor/credits', { amount: 50 });
+    const { status, data } = await admin('POST', '/tenants/poor/credits', { amount: -51 });
+    expect(status).toBe(400);
+    expect(data.param).toBe('amount');
+    expect(data.message).toContain('50');
+    expect((await admin('GET', '/tenants/poor/credits')).data.total).toBe(50);
+  });
+
+  test('are booked once for one idempotency key', async () => {
+    await rig.addTenant('twice');
+    const body = { amount: 70, idempotency_key: "it's one" };
+    const first = await admin('POST', '/tenants/twice/credits', body);
+    const second = await admin('POST', '/tenants/twice/credits', body);
+    expect([first.status, second.status]).toEqual([201, 200]);
+    expect(second.data).toEqual(first.data);
+    const third = await admin('POST', '/tenants/twice/credits', { ...body, amount: 71 });
+    expect(third.status).toBe(422);
+    expect(third.data.param).toBe('idempotency_key');
+    expect((await admin('GET', '/tenants/twice/credits')).data.total).toBe(70);
+  });
+
+  test.each([
+    ['amount', {}],
+    ['amount', { amount: 0 }],
+    ['amount', { amount: 1.5 }],
+    ['amount', { amount: '5' }],
+    ['amount', { amount: null }],
+    ['amount', { amount: 2 ** 53 }],
+    ['note', { amount: 1, note: 'a'.repeat(501) }],
+    ['note', { amount: 1, note: 'line\r\nbreak' }],
+    ['idempotency_key', { amount: 1, idempotency_key: '' }],
+    ['idempotency_key', { amount: 1, idempotency_key: 'a'.repeat(201) }],
+    ['amonut', { amonut: 1 }],
+  ])('are refused because of the %s: %j', async (param, body) => {
+    const { status, data } = await admin('POST', '/tenants/acme/credits', body);
+    expect(status).toBe(400);
+    expect(data.param).toBe(param);
+    expect((await admin('GET', '/tenants/acme/credits')).data.total).toBe(0);
+  });
+});
+
+test('the overview counts everything', async () => {
+  expect((await admin('GET', '/overview')).data).toEqual({
+    tenants: 2,
+    keys: 3,
+    credits: { total: 700, held: 200, available: 500 },
+    version: '1.2.3',
+    uptime_seconds: 60,
+    database: 'sqlite',
+  });
+});
+
+test('nothing that was sent made the gateway fail', () => {
+  expect(rig.logged).toEqual([]);
+});

@@ -1,0 +1,154 @@
+/** Idempotency keys outlive the process that answered, and are known to every process. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { isObject } from '../../src/core/json.ts';
+import {
+  type FakeUpstream,
+  gated,
+  hangMidStream,
+  say,
+  startFakeUpstream,
+} from '../support/fake-upstream.ts';
+import {
+  type Answer,
+  type Gateway,
+  type GatewayOptions,
+  startGateway,
+} from '../support/gateway.ts';
+import { startOwnPostgres, startPostgres } from '../support/postgres.ts';
+
+const testMs = 90_000;
+const credits = 1_000_000;
+let upstream: FakeUpstream;
+
+beforeAll(() => {
+  upstream = startFakeUpstream();
+});
+afterAll(() => upstream.stop());
+beforeEach(() => upstream.reset());
+
+/** One credit a token, in and out. */
+const answer = say('One two three', { usage: { prompt: 40, completion: 5 } });
+const body = { model: 'test/chat', messages: [{ role: 'user', content: 'Count.' }] };
+const headers = { 'idempotency-key': 'order-7' };
+
+function optionsFor(env: Readonly<Record<string, string>> = {}): GatewayOptions {
+  return {
+    upstreams: { fake: { url: upstream.url, models: { 'test/chat': {} } } },
+    env: { TOLLGATE_BOOTSTRAP_CREDITS: String(credits), ...env },
+  };
+}
+
+function textOf({ body: { choices } }: Answer): unknown {
+  const [choice] = Array.isArray(choices) ? choices : [];
+  return isObject(choice) && isObject(choice.message) ? choice.message.content : undefined;
+}
+
+const replayed = (reply: Answer) => reply.headers.get('idempotent-replayed');
+
+test(
+  'after a restart the first answer is given again',
+  async () => {
+    upstream.script('chat', answer);
+    const gateway = await startGateway(optionsFor());
+    const first = await gateway.chat(body, { headers });
+    await gateway.stop();
+    await using later = await gateway.another();
+    const again = await later.chat(body, { headers });
+    expect([textOf(first), textOf(again)]).toEqual(['One two three', 'One two three']);
+    expect([replayed(first), replayed(again)]).toEqual([null, 'true']);
+    const stream = await later.stream(body, { headers });
+    expect(await stream.read()).toBe('One two three');
+    const other = await later.chat({ ...body, seed: 1 }, { headers });
+    expect(other.status).toBe(422);
+    expect(await later.balance()).toBe(credits - 45);
+    expect(upstream.book).toHaveLength(1);
+  },
+  testMs,
+);
+
+test(
+  'an answer made while the store is away goes out, is charged once and known later',
+  async () => {
+    const postgres = await startOwnPostgres({ durable: true });
+    const secret = 'the same secret on both of the machines';
+    const shared = { DATABASE_URL: postgres.url, TOLLGATE_SECRET_KEY: secret };
+    const gateway = await startGateway(optionsFor(shared));
+    upstream.script('chat', gated('go', 0, answer));
+    const first = gateway.chat(body, { headers });
+    await upstream.until((book) => book.length > 0);
+    await postgres.halt('immediate');
+    upstream.open('go');
+    expect(textOf(await first)).toBe('One two three');
+    const unknown = await gateway.chat(body, { headers: { 'idempotency-key': 'another' } });
+    expect([unknown.status, unknown.headers.get('retry-after')]).toEqual([503, '2']);
+    await postgres.start();
+    let again = await gateway.chat(body, { headers });
+    // The pool needs a moment to find the server again.
+    while (again.status === 503) again = await gateway.chat(body, { headers });
+    expect([textOf(again), replayed(again)]).toEqual(['One two three', 'true']);
+    await gateway.stop();
+    await using later = await gateway.another();
+    expect(replayed(await later.chat(body, { headers }))).toBe('true');
+    expect(upstream.book).toHaveLength(1);
+    expect(await later.balance()).toBe(credits - 45);
+    await later.stop();
+    await postgres.stop();
+  },
+  testMs,
+);
+
+describe('two processes on one Postgres', () => {
+  let one: Gateway;
+  let two: Gateway;
+
+  beforeAll(async () => {
+    const database = await (await startPostgres()).createDatabase();
+    const secret = 'the same secret on both of the machines';
+    const shared = { DATABASE_URL: database, TOLLGATE_SECRET_KEY: secret };
+    one = await startGateway(optionsFor(shared));
+    two = await startGateway({ ...optionsFor(shared), keys: one.keys });
+  }, testMs);
+  afterAll(async () => {
+    await two?.stop();
+  }, testMs);
+
+  test(
+    'answer each other’s repetitions, also of what is still running',
+    async () => {
+      upstream.script('chat', gated('go', 0, answer));
+      const before = await one.balance();
+      const first = one.chat(body, { headers });
+      await upstream.until((book) => book.length > 0);
+      const waiting = [two.chat(body, { headers }), one.chat(body, { headers })];
+      const different = await two.chat({ ...body, seed: 1 }, { headers });
+      expect(different.status).toBe(422);
+      upstream.open('go');
+      const ended = await Promise.all([first, ...waiting]);
+      expect(ended.map(textOf)).toEqual(Array(3).fill('One two three'));
+      expect(ended.map(replayed)).toEqual([null, 'true', 'true']);
+      expect(replayed(await two.chat(body, { headers }))).toBe('true');
+      expect(upstream.book).toHaveLength(1);
+      expect(before - (await one.balance())).toBe(45);
+    },
+    testMs,
+  );
+
+  test(
+    'one killed in the middle of its answer: the other makes it when the lease has ended',
+    async () => {
+      upstream.script('chat', [hangMidStream(2), answer]);
+      const mine = { 'idempotency-key': 'order-8' };
+      const before = await two.balance();
+      const broken = one.chat(body, { headers: mine }).catch(() => 'broken');
+      await upstream.until((book) => book.length > 0);
+      await one.kill9();
+      expect(await broken).toBe('broken');
+      const again = await two.chat(body, { headers: mine });
+      expect([again.status, textOf(again), replayed(again)]).toEqual([200, 'One two three', null]);
+      expect(replayed(await two.chat(body, { headers: mine }))).toBe('true');
+      expect(upstream.book).toHaveLength(2);
+      expect(before - (await two.balance())).toBe(45);
+    },
+    testMs,
+  );
+});

@@ -1,0 +1,366 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { isObject } from '../../src/core/json.ts';
+import { startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatModel, InProcessGateway } from '../support/in-process.ts';
+
+/** Every form of a good request, and what the upstream is asked because of it. */
+
+const upstream = startFakeUpstream();
+let gateway: InProcessGateway;
+
+beforeAll(async () => {
+  const base = { dialect: 'openai', base_url: `${upstream.url}/v1` };
+  const efforts = { low: 'low', medium: 'medium', high: 'high', xhigh: 'high', max: 'high' };
+  gateway = await InProcessGateway.start({
+    limits: { requests_per_minute: 100_000 },
+    providers: { vendor: base },
+    models: [
+      chatModel('acme/chat', [{ provider: 'vendor', model: 'chat-up' }]),
+      chatModel('acme/second', [{ provider: 'vendor', model: 'second-up' }]),
+      chatModel('acme/thinker', [{ provider: 'vendor', model: 'thinker-up', quirks: { efforts } }]),
+      chatModel('acme/new', [
+        {
+          provider: 'vendor',
+          model: 'new-up',
+          quirks: { output_limit: 'max_completion_tokens', rename_params: { seed: 'random_seed' } },
+        },
+      ]),
+      chatModel('acme/adaptive', [{ provider: 'vendor', model: 'adaptive-up' }], {
+        thinking: 'adaptive',
+      }),
+    ],
+  });
+});
+afterAll(async () => {
+  await gateway.stop();
+  upstream.stop();
+});
+beforeEach(() => upstream.reset());
+
+const messages = [{ role: 'user', content: 'hello' }];
+const chat = { model: 'acme/chat', messages };
+
+/** What the upstream is asked when a client sends this. */
+async function forwarded(body: unknown): Promise<Record<string, unknown>> {
+  const before = upstream.book.length;
+  const reply = await gateway.post(body);
+  if (reply.status !== 200) throw new Error(`Refused: ${reply.text}`);
+  const seen = upstream.book[before]?.json;
+  if (!isObject(seen)) throw new Error('The upstream was asked nothing readable.');
+  return seen;
+}
+
+const tool = {
+  type: 'function',
+  function: {
+    name: 'get_weather',
+    description: 'The weather',
+    parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
+    strict: true,
+  },
+};
+
+describe('parameters', () => {
+  test.each<[string, unknown]>([
+    ['temperature', 0],
+    ['temperature', 2],
+    ['top_p', 0.5],
+    ['max_tokens', 1],
+    ['max_completion_tokens', 77],
+    ['n', 2],
+    ['tools', [tool]],
+    ['tool_choice', 'none'],
+    ['tool_choice', 'auto'],
+    ['tool_choice', 'required'],
+    ['tool_choice', { type: 'function', function: { name: 'get_weather' } }],
+    ['parallel_tool_calls', false],
+    ['response_format', { type: 'text' }],
+    ['response_format', { type: 'json_object' }],
+    [
+      'response_format',
+      { type: 'json_schema', json_schema: { name: 's', strict: true, schema: { type: 'object' } } },
+    ],
+    ['logprobs', true],
+    ['top_logprobs', 20],
+    ['logit_bias', { '50256': -100, '11': 100 }],
+    ['stop', 'END'],
+    ['stop', ['a', 'b']],
+    ['frequency_penalty', -2],
+    ['presence_penalty', 2],
+    ['seed', 42],
+    ['seed', -1],
+    ['user', 'user-1'],
+    ['reasoning_effort', 'high'],
+    ['metadata', { order: '7' }],
+    ['stream', false],
+    ['some_vendor_extension', { nested: [1, { deep: true }] }],
+    ['top_k', 40],
+  ])('%s %j arrives upstream as it was', async (name, value) => {
+    const seen = await forwarded({ ...chat, [name]: value });
+    expect(seen).toEqual({ model: 'chat-up', messages, [name]: value });
+  });
+
+  test('null means «not set» for every optional field', async () => {
+    const nulls = Object.fromEntries(
+      [
+        'models',
+        'input',
+        'instructions',
+        'stream',
+        'stream_options',
+        'temperature',
+        'top_p',
+        'max_tokens',
+        'max_completion_tokens',
+        'n',
+        'tools',
+        'tool_choice',
+        'parallel_tool_calls',
+        'response_format',
+        'reasoning',
+        'reasoning_effort',
+        'logprobs',
+        'top_logprobs',
+        'logit_bias',
+        'stop',
+        'frequency_penalty',
+        'presence_penalty',
+        'seed',
+        'user',
+        'provider',
+        'route',
+      ].map((name) => [name, null]),
+    );
+    const seen = await forwarded({ ...nulls, ...chat });
+    expect(seen.model).toBe('chat-up');
+    expect(seen.messages).toEqual(messages);
+  });
+
+  test('words between the client and us go no further', async () => {
+    const seen = await forwarded({
+      ...chat,
+      models: ['acme/second'],
+      provider: { order: ['vendor'], only: ['vendor'], ignore: [], allow_fallbacks: true },
+      route: 'fallback',
+      usage: { include: true },
+      reasoning: { exclude: true },
+    });
+    expect(seen).toEqual({ model: 'chat-up', messages });
+  });
+
+  test('max_completion_tokens wins over max_tokens, under the name the vendor knows', async () => {
+    const both = { max_tokens: 10, max_completion_tokens: 20 };
+    const plain = await forwarded({ ...chat, ...both });
+    expect(plain).toEqual({ model: 'chat-up', messages, max_completion_tokens: 20 });
+    const named = await forwarded({ model: 'acme/new', messages, max_tokens: 10 });
+    expect(named).toEqual({ model: 'new-up', messages, max_completion_tokens: 10 });
+  });
+
+  test('a parameter is renamed where the vendor calls it otherwise', async () => {
+    const seen = await forwarded({ model: 'acme/new', messages, seed: 3 });
+    expect(seen).toEqual({ model: 'new-up', messages, random_seed: 3 });
+  });
+
+  test('stream_options of a request that is no stream are left out', async () => {
+    const seen = await forwarded({ ...chat, stream_options: { include_usage: true } });
+    expect(seen).not.toHaveProperty('stream_options');
+  });
+});
+
+describe('reasoning effort', () => {
+  test.each([
+    ['low', 'low'],
+    ['medium', 'medium'],
+    ['high', 'high'],
+    ['xhigh', 'high'],
+    ['max', 'high'],
+    ['none', undefined],
+  ])('%s becomes the vendor’s word %p, in either spelling', async (effort, word) => {
+    for (const spelling of [{ reasoning: { effort } }, { reasoning_effort: effort }]) {
+      const seen = await forwarded({ model: 'acme/thinker', messages, ...spelling });
+      expect(seen.reasoning_effort).toBe(word);
+      expect(seen).not.toHaveProperty('reasoning');
+    }
+  });
+
+  test('a budget is 400 on a model that thinks adaptively and fine elsewhere', async () => {
+    const reasoning = { budget_tokens: 2048 };
+    expect(await forwarded({ ...chat, reasoning })).toEqual({ model: 'chat-up', messages });
+    upstream.reset();
+    const refused = await gateway.post({ model: 'acme/adaptive', messages, reasoning });
+    expect(refused.status).toBe(400);
+    expect(refused.error.message).toContain('reasoning.effort');
+    expect(upstream.book).toHaveLength(0);
+    const effort = { model: 'acme/adaptive', messages, reasoning: { effort: 'max' } };
+    expect((await forwarded(effort)).reasoning_effort).toBe('max');
+  });
+});
+
+describe('the model', () => {
+  test('models alone, and model with models', async () => {
+    const alone = await forwarded({ models: ['acme/second', 'acme/chat'], messages });
+    expect(alone).toEqual({ model: 'second-up', messages });
+    const both = await forwarded({ ...chat, models: ['acme/second'] });
+    expect(both).toEqual({ model: 'chat-up', messages });
+  });
+
+  test.each([{}, { model: null }, { models: [] }, { models: null }])(
+    'neither is 400 with the param model: %j',
+    async (missing) => {
+      const reply = await gateway.post({ messages, ...missing });
+      expect(reply.status).toBe(400);
+      expect(reply.error).toMatchObject({
+        type: 'invalid_request_error',
+        code: 400,
+        param: 'model',
+      });
+    },
+  );
+
+  test('a chain has at most sixteen models, the first included', async () => {
+    const chain = Array.from({ length: 16 }, (_, i) => `acme/unknown-${i}`);
+    const tooLong = await gateway.post({ ...chat, models: chain });
+    expect(tooLong.status).toBe(400);
+    expect(tooLong.error.param).toBe('models');
+    // Sixteen different ones: the first is named twice.
+    const fits = { ...chat, models: [...chain.slice(0, 15), 'acme/chat'] };
+    expect((await gateway.post(fits)).status).toBe(200);
+  });
+});
+
+describe('messages', () => {
+  test('every role and every kind of part passes, names and unknown fields with it', async () => {
+    const pixel = 'data:image/png;base64,iVBORw0KGgo=';
+    const conversation = [
+      { role: 'system', content: 'Be brief.', name: 'rules' },
+      { role: 'developer', content: [{ type: 'text', text: 'Be kind.' }] },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'Look', cache_control: { type: 'ephemeral' } },
+          { type: 'image_url', image_url: { url: 'https://example.test/a.png', detail: 'low' } },
+          { type: 'image_url', image_url: { url: pixel } },
+          { type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'wav' } },
+          { type: 'file', file: { file_data: 'data:application/pdf;base64,JVBERg==' } },
+        ],
+      },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ id: 'c1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }],
+      },
+      { role: 'tool', tool_call_id: 'c1', content: 'result' },
+      { role: 'assistant', content: [{ type: 'text', text: 'Well' }], refusal: null },
+      { role: 'user', content: '' },
+    ];
+    const seen = await forwarded({ ...chat, messages: conversation });
+    expect(seen.messages).toEqual(conversation);
+  });
+});
+
+describe('input in place of messages', () => {
+  test('a string is one user message, instructions come before it', async () => {
+    const input = { model: 'acme/chat', input: 'What is it?' };
+    expect(await forwarded(input)).toEqual({
+      model: 'chat-up',
+      messages: [{ role: 'user', content: 'What is it?' }],
+    });
+    expect(await forwarded({ ...input, instructions: 'Be brief.', messages: null })).toEqual({
+      model: 'chat-up',
+      messages: [
+        { role: 'system', content: 'Be brief.' },
+        { role: 'user', content: 'What is it?' },
+      ],
+    });
+  });
+
+  test('instructions come before messages too, and places are counted without them', async () => {
+    const messages = [{ role: 'user', content: 'What is it?' }];
+    const asked = { model: 'acme/chat', messages, instructions: 'Be brief.' };
+    expect((await forwarded(asked)).messages).toEqual([
+      { role: 'system', content: 'Be brief.' },
+      ...messages,
+    ]);
+    const wrong = await gateway.post({ ...asked, messages: [{ role: 'user', content: 4 }] });
+    expect([wrong.status, wrong.error.param]).toEqual([400, 'messages[0].content']);
+  });
+
+  test('items become the conversation they spell', async () => {
+    const image = { type: 'input_image', image_url: 'https://example.test/a.png', detail: 'high' };
+    const seen = await forwarded({
+      model: 'acme/chat',
+      instructions: 'Be brief.',
+      input: [
+        { role: 'user', content: [{ type: 'input_text', text: 'Weather?' }, image] },
+        { type: 'reasoning', id: 'rs_1', encrypted_content: 'abc' },
+        { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Hm' }] },
+        { type: 'function_call', call_id: 'c1', name: 'f', arguments: '{"a":1}' },
+        { type: 'function_call', call_id: 'c2', name: 'g', arguments: '{}' },
+        { type: 'function_call_output', call_id: 'c1', output: 'sun' },
+        {
+          type: 'function_call_output',
+          call_id: 'c2',
+          output: [{ type: 'input_text', text: 'rain' }],
+        },
+      ],
+    });
+    const call = (id: string, name: string, args: string) => ({
+      id,
+      type: 'function',
+      function: { name, arguments: args },
+    });
+    const url = { url: 'https://example.test/a.png', detail: 'high' };
+    expect(seen.messages).toEqual([
+      { role: 'system', content: 'Be brief.' },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'Weather?' },
+          { type: 'image_url', image_url: url },
+        ],
+      },
+      {
+        role: 'assistant',
+        content: 'Hm',
+        tool_calls: [call('c1', 'f', '{"a":1}'), call('c2', 'g', '{}')],
+      },
+      { role: 'tool', tool_call_id: 'c1', content: 'sun' },
+      { role: 'tool', tool_call_id: 'c2', content: 'rain' },
+    ]);
+    expect(seen).not.toHaveProperty('input');
+    expect(seen).not.toHaveProperty('instructions');
+  });
+
+  test('messages and input together are 400', async () => {
+    const reply = await gateway.post({ ...chat, input: 'too much' });
+    expect(reply.status).toBe(400);
+    expect(reply.error.param).toBe('input');
+    expect(upstream.book).toHaveLength(0);
+  });
+
+  test('a stream works with input as with messages', async () => {
+    const reading = await gateway.stream({ model: 'acme/chat', input: 'hi' });
+    expect(reading.content).toBe('ok');
+    expect(reading.dones).toBe(1);
+  });
+});
+
+test('a whole answer has our names, usage with its cost, and the provider', async () => {
+  const reply = await gateway.post(chat);
+  expect(reply.json).toMatchObject({
+    id: `chatcmpl-${reply.requestId.replaceAll('-', '')}`,
+    object: 'chat.completion',
+    model: 'acme/chat',
+    provider: 'vendor',
+    choices: [{ index: 0, message: { role: 'assistant', content: 'ok' }, finish_reason: 'stop' }],
+    usage: {
+      prompt_tokens: 1,
+      completion_tokens: 1,
+      total_tokens: 2,
+      prompt_tokens_details: { cached_tokens: 0 },
+      completion_tokens_details: { reasoning_tokens: 0 },
+      cost: 3,
+    },
+  });
+  expect(reply.text).not.toContain('chat-up');
+});

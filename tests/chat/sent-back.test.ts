@@ -1,0 +1,241 @@
+/**
+ * An answer that its client sends back, with the results of its tools: what the upstream that gave
+ * it gets to see of it, in that upstream's own words.
+ */
+import { describe, expect, test } from 'bun:test';
+import type { DialectName } from '../../src/config/provider-schema.ts';
+import { noUsage } from '../../src/core/usage.ts';
+import { anthropicConversation } from '../../src/dialects/anthropic/conversation.ts';
+import { readMessagesRequest } from '../../src/dialects/anthropic/messages-request.ts';
+import type { Conversation } from '../../src/dialects/dialect.ts';
+import { readChatRequest } from '../../src/dialects/openai/chat-request.ts';
+import { openAiConversation } from '../../src/dialects/openai/conversation.ts';
+import { responsesConversation } from '../../src/dialects/responses/conversation.ts';
+import { readResponsesRequest } from '../../src/dialects/responses/request.ts';
+import { ChatErrand } from '../../src/operations/chat.ts';
+import { targetOf } from '../support/question.ts';
+import { readFixture } from '../support/upstream-conformance.ts';
+
+const model = 'acme/chat-large';
+const identity = { id: 'chatcmpl-feedface', model, provider: 'acme', created: 1_800_000_000 };
+const picture = 'iVBORw0KGgo=';
+
+const source = (body: object) => {
+  const text = JSON.stringify(body);
+  return { text, bytes: new TextEncoder().encode(text) };
+};
+
+interface Client {
+  open(turns: readonly object[]): Conversation;
+  /** A whole answer and the results of its calls, as such a client sends them back. */
+  sendBack(answer: string): readonly object[];
+}
+
+interface Completion {
+  readonly choices: readonly [{ readonly message: Record<string, unknown> }];
+}
+interface Call {
+  readonly id: string;
+  readonly type: string;
+  readonly call_id: string;
+}
+
+/** `keeps` is what such a client keeps of a message beside its text and its calls. */
+function chatClient(keeps: (message: Record<string, unknown>) => object): Client {
+  return {
+    open(messages) {
+      const body = { model, messages, tools: names.map((name) => tool(name).chat) };
+      return openAiConversation(readChatRequest(body, source(body)));
+    },
+    sendBack(answer) {
+      const [{ message }] = (JSON.parse(answer) as Completion).choices;
+      const { content, tool_calls: calls = [] } = message as {
+        content: string;
+        tool_calls: Call[];
+      };
+      const results = calls.map(({ id }) => ({ role: 'tool', tool_call_id: id, content: 'done' }));
+      return [{ role: 'assistant', content, ...keeps(message) }, ...results];
+    },
+  };
+}
+
+const names = ['get_weather', 'now', 'weather'];
+const tool = (name: string) => {
+  const schema = { type: 'object', properties: {} };
+  return {
+    chat: { type: 'function', function: { name, parameters: schema } },
+    messages: { name, input_schema: schema },
+    responses: { type: 'function', name, parameters: schema },
+  };
+};
+
+const bare = ({ tool_calls: calls }: Record<string, unknown>) => ({
+  tool_calls: (calls as Record<string, unknown>[]).map(({ extra_content: _, ...call }) => call),
+});
+const clients = {
+  'a chat client that keeps everything': chatClient((message) => message),
+  'a chat client that keeps calls as they are': chatClient(({ tool_calls }) => ({ tool_calls })),
+  'a chat client that keeps the least': chatClient(bare),
+  'an Anthropic client': {
+    open(messages) {
+      const tools = names.map((name) => tool(name).messages);
+      const body = { model, messages, max_tokens: 100, tools };
+      return anthropicConversation(readMessagesRequest(body, source(body)), new Headers());
+    },
+    sendBack(answer) {
+      const { content } = JSON.parse(answer) as { content: Call[] };
+      const image = { type: 'base64', media_type: 'image/png', data: picture };
+      const shown = [
+        { type: 'text', text: 'done' },
+        { type: 'image', source: image },
+      ];
+      const results = content
+        .filter(({ type }) => type === 'tool_use')
+        .map(({ id }) => ({ type: 'tool_result', tool_use_id: id, content: shown }));
+      return [
+        { role: 'assistant', content },
+        { role: 'user', content: results },
+      ];
+    },
+  },
+  'a Responses client': {
+    open(input) {
+      const body = { model, input, tools: names.map((name) => tool(name).responses) };
+      return responsesConversation(readResponsesRequest(body, source(body)));
+    },
+    sendBack(answer) {
+      const { output } = JSON.parse(answer) as { output: Call[] };
+      const results = output
+        .filter(({ type }) => type === 'function_call')
+        .map(({ call_id }) => ({ type: 'function_call_output', call_id, output: 'done' }));
+      return [...output, ...results];
+    },
+  },
+} satisfies Record<string, Client>;
+
+/** What the upstream is sent behind the question, once its answer comes back. */
+function sentBack(dialect: DialectName, path: string, client: Client): readonly unknown[] {
+  const asked = { role: 'user', content: 'Hello!' };
+  const text = readFixture(path);
+  const recording = {
+    dialect,
+    form: 'stream' as const,
+    text,
+    model,
+    provider: 'acme',
+    recordedAt: 0,
+  };
+  const relay = new ChatErrand(client.open([asked])).replay(recording, identity);
+  const answer = relay?.write({ usage: noUsage, costCredits: 0 }) ?? '';
+  const crossing = client.open([asked, ...client.sendBack(answer)]).crossTo(dialect);
+  const body = JSON.parse(String(crossing?.write(targetOf()).body)) as Record<string, unknown[]>;
+  return (body.messages ?? body.contents ?? body.input ?? []).slice(1);
+}
+
+type Name = keyof typeof clients;
+const withPictures: ReadonlySet<Name> = new Set(['an Anthropic client']);
+const dropsThoughts: ReadonlySet<Name> = new Set([
+  'a chat client that keeps calls as they are',
+  'a chat client that keeps the least',
+]);
+const all = Object.keys(clients) as Name[];
+
+describe('an answer of Anthropic that thought before two calls', () => {
+  const path = 'anthropic/thinking-tool-parallel-stream.sse';
+  const [, signature] = /"signature_delta","signature":"([^"]+)"/.exec(readFixture(path)) ?? [];
+  const thinking = 'The user wants the weather in Paris and Tōkyō 🗼.';
+  const call = (id: string, city: string) => ({
+    type: 'tool_use',
+    id: `toolu_01A09q90qw90lq917835lq9${id}`,
+    name: 'get_weather',
+    input: { city, unit: 'c' },
+  });
+
+  test.each(all)('is sent back by %s', (name) => {
+    const thought = dropsThoughts.has(name) ? [] : [{ type: 'thinking', thinking, signature }];
+    const image = { type: 'base64', media_type: 'image/png', data: picture };
+    const shown = withPictures.has(name) ? [{ type: 'image', source: image }] : [];
+    const result = (id: string) => ({
+      type: 'tool_result',
+      tool_use_id: `toolu_01A09q90qw90lq917835lq9${id}`,
+      content: [{ type: 'text', text: 'done' }, ...shown],
+    });
+    expect(sentBack('anthropic', path, clients[name])).toEqual([
+      {
+        role: 'assistant',
+        content: [
+          ...thought,
+          { type: 'text', text: "I'll check\u00a0both cities." },
+          call('a', 'Paris'),
+          call('b', 'Tōkyō'),
+        ],
+      },
+      { role: 'user', content: [result('a'), result('b')] },
+    ]);
+  });
+});
+
+describe('an answer of Gemini with one proof on its first call and another behind the last', () => {
+  const path = 'gemini/calls-ids-stream.sse';
+  const [first = '', last = ''] = [
+    ...readFixture(path).matchAll(/"thoughtSignature":"([^"]+)"/g),
+  ].map((match) => match[1] ?? '');
+
+  test.each(all)('is sent back by %s', (name) => {
+    expect([first, last, first === last]).toEqual([first, last, false]);
+    const isLeast = name === 'a chat client that keeps the least';
+    const thoughtSignature = isLeast ? 'skip_thought_signature_validator' : first;
+    const inlineData = { mimeType: 'image/png', data: picture };
+    const shown = withPictures.has(name) ? { parts: [{ inlineData }] } : {};
+    const result = (called: string) => ({
+      functionResponse: { name: called, response: { output: 'done' }, ...shown },
+    });
+    const parts = [
+      { functionCall: { name: 'get_weather', args: { city: 'Paris' } }, thoughtSignature },
+      { functionCall: { name: 'get_weather', args: { city: 'Köln' } } },
+      { functionCall: { name: 'now', args: {} } },
+      ...(dropsThoughts.has(name) ? [] : [{ text: '', thoughtSignature: last }]),
+    ];
+    expect(sentBack('gemini', path, clients[name])).toEqual([
+      { role: 'model', parts },
+      { role: 'user', parts: ['get_weather', 'get_weather', 'now'].map(result) },
+    ]);
+  });
+});
+
+describe('an answer of the Responses endpoint that thought before two calls', () => {
+  const path = 'openai/responses-calls-stream.sse';
+
+  test.each(all)('is sent back by %s', (name) => {
+    const thought = { type: 'reasoning', id: 'rs_68d1c1c0', summary: [] };
+    const encrypted_content = 'gAAAAABpHHydEnc';
+    const isPassed = name === 'a Responses client';
+    const call = (at: number, called: string, json: string) => ({
+      type: 'function_call',
+      call_id: `call_Aaaaaaaaaaaa000${at}`,
+      name: called,
+      arguments: json,
+      // The same language on both sides: items go on as the client has them.
+      ...(isPassed ? { id: `fc_feedface000${at}`, status: 'completed' } : {}),
+    });
+    const image_url = `data:image/png;base64,${picture}`;
+    const output = withPictures.has(name)
+      ? [
+          { type: 'input_text', text: 'done' },
+          { type: 'input_image', image_url, detail: 'auto' },
+        ]
+      : 'done';
+    const result = (at: number) => ({
+      type: 'function_call_output',
+      call_id: `call_Aaaaaaaaaaaa000${at}`,
+      output,
+    });
+    expect(sentBack('openai-responses', path, clients[name])).toEqual([
+      ...(dropsThoughts.has(name) ? [] : [{ ...thought, encrypted_content }]),
+      call(1, 'weather', '{"city":"Zürich"}'),
+      call(2, 'now', '{}'),
+      result(1),
+      result(2),
+    ]);
+  });
+});

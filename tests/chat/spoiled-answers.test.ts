@@ -1,0 +1,93 @@
+/**
+ * Recorded answers with one place spoiled, every place in turn: a reader must neither throw nor
+ * tell words in an order that no client could follow (`ToldAnswer` throws then).
+ */
+import { expect, test } from 'bun:test';
+import type { SseMessage, UpstreamDialect } from '../../src/dialects/dialect.ts';
+import { geminiUpstream } from '../../src/dialects/gemini/upstream.ts';
+import { responsesUpstream } from '../../src/dialects/responses/upstream.ts';
+import { streamOf, type WholeResponse } from '../support/response-events.ts';
+import { ToldAnswer } from '../support/told-answer.ts';
+import {
+  hear,
+  messagesOf,
+  readExpectations,
+  readFixture,
+} from '../support/upstream-conformance.ts';
+
+const oddities: readonly unknown[] = [null, 3, -1, '', 'odd', true, [], [null], {}, { a: [{}] }];
+
+/** The value with one place replaced by something odd, for every place and oddity. */
+function* spoil(value: unknown): Iterable<unknown> {
+  yield* oddities;
+  if (typeof value !== 'object' || value === null) return;
+  const entries = Object.entries(value);
+  for (const [name, part] of entries) {
+    for (const spoiled of spoil(part)) {
+      if (Array.isArray(value)) yield value.with(Number(name), spoiled);
+      else yield { ...value, [name]: spoiled };
+    }
+    if (!Array.isArray(value)) yield Object.fromEntries(entries.filter(([key]) => key !== name));
+  }
+}
+
+function* spoilStream(messages: readonly SseMessage[]): Iterable<readonly SseMessage[]> {
+  for (const [at, message] of messages.entries()) {
+    for (const spoiled of spoil(JSON.parse(message.data))) {
+      yield messages.with(at, { event: message.event, data: JSON.stringify(spoiled) });
+    }
+    yield messages.toSpliced(at, 1);
+    yield messages.toSpliced(at, 0, message);
+  }
+}
+
+function expectNoHarm(upstream: UpstreamDialect, raw: string): void {
+  let tried = 0;
+  for (const messages of spoilStream(messagesOf(raw))) {
+    const { failure, finished, told } = hear(upstream, messages);
+    tried += 1;
+    // Nothing is complete that failed, and nothing ends without having said so.
+    if (failure !== undefined && finished) throw new Error('complete and failed');
+    if (finished !== (told.finishReason !== null)) throw new Error('finished without a reason');
+  }
+  expect(tried).toBeGreaterThan(100);
+}
+
+const gemini = readExpectations('gemini');
+const responses = readExpectations('openai-responses');
+const timeoutMs = 60_000;
+
+test.each(gemini.filter(({ expected }) => expected.stream))(
+  'a stream of Gemini: $path',
+  ({ path }) => expectNoHarm(geminiUpstream, readFixture(path)),
+  timeoutMs,
+);
+
+test.each(responses)(
+  'a stream of the Responses endpoint: $path',
+  ({ path, expected }) => {
+    const raw = readFixture(path);
+    const stream = expected.stream ? raw : streamOf(JSON.parse(raw) as WholeResponse);
+    expectNoHarm(responsesUpstream, stream);
+  },
+  timeoutMs,
+);
+
+test.each(
+  [
+    ...gemini.map((one) => ({ ...one, upstream: geminiUpstream })),
+    ...responses.map((one) => ({ ...one, upstream: responsesUpstream })),
+  ].filter(({ expected }) => !expected.stream),
+)(
+  'a whole answer: $path',
+  ({ path, upstream }) => {
+    for (const spoiled of spoil(JSON.parse(readFixture(path)))) {
+      const told = new ToldAnswer();
+      const failure = upstream.readReply(JSON.stringify(spoiled), told);
+      if ((failure === undefined) !== (told.finishReason !== null)) {
+        throw new Error(`neither an answer nor a failure: ${JSON.stringify(spoiled)}`);
+      }
+    }
+  },
+  timeoutMs,
+);

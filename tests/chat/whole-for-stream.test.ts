@@ -1,0 +1,350 @@
+/**
+ * Upstreams that were asked for a stream and answer with one JSON body, as many self-hosted servers
+ * do: every client gets its stream all the same, and pays what the body says was used.
+ */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import {
+  callTools,
+  json,
+  jsonWhenStreamAsked,
+  replay,
+  say,
+  startFakeUpstream,
+  truncatedJson,
+} from '../support/fake-upstream.ts';
+import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
+import { answerIt, searchFor, chat as searching, startSearchRig } from '../support/search-rig.ts';
+import {
+  checkAnthropicStream,
+  checkOpenAiStream,
+  checkResponsesStream,
+} from '../support/stream-checks.ts';
+import { readFixture } from '../support/upstream-conformance.ts';
+
+const upstream = startFakeUpstream();
+let gateway: InProcessGateway;
+
+/** A dollar is a million credits: so many credits for each token. */
+const pricing = { prompt: '2', completion: '12' };
+
+beforeAll(async () => {
+  const { url } = upstream;
+  const at = (dialect: string, path = '/v1') => ({ dialect, base_url: url + path, api_key: 'key' });
+  const model = (name: string, ...providers: string[]) =>
+    chatModel(
+      `acme/${name}`,
+      providers.map((provider, priority) => ({
+        provider,
+        model: `${provider}-up`,
+        pricing,
+        priority,
+      })),
+    );
+  gateway = await InProcessGateway.start({
+    limits: { requests_per_minute: 100_000 },
+    providers: {
+      openai: at('openai'),
+      anthropic: at('anthropic'),
+      gemini: at('gemini', '/v1beta'),
+      responses: at('openai-responses'),
+    },
+    models: [
+      ...['openai', 'anthropic', 'gemini', 'responses'].map((name) => model(name, name)),
+      model('both', 'openai', 'anthropic'),
+    ],
+  });
+});
+afterAll(async () => {
+  await gateway.stop();
+  upstream.stop();
+});
+beforeEach(() => upstream.reset());
+
+/** The same answer of every kind of upstream: 10 tokens in, 5 out, so 80 credits. */
+const answers = {
+  openai: {
+    id: 'chatcmpl-theirs',
+    object: 'chat.completion',
+    model: 'their-model',
+    choices: [
+      {
+        index: 0,
+        message: {
+          role: 'assistant',
+          content: 'Let me look.',
+          tool_calls: [
+            {
+              id: 'call_1',
+              type: 'function',
+              function: { name: 'weather', arguments: '{"city":"Oslo"}' },
+            },
+          ],
+        },
+        finish_reason: 'tool_calls',
+      },
+    ],
+    usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 },
+  },
+  anthropic: {
+    id: 'msg_theirs',
+    type: 'message',
+    role: 'assistant',
+    model: 'their-model',
+    content: [
+      { type: 'text', text: 'Let me look.' },
+      { type: 'tool_use', id: 'toolu_1', name: 'weather', input: { city: 'Oslo' } },
+    ],
+    stop_reason: 'tool_use',
+    stop_sequence: null,
+    usage: { input_tokens: 10, output_tokens: 5 },
+  },
+  gemini: {
+    candidates: [
+      {
+        content: {
+          role: 'model',
+          parts: [
+            { text: 'Let me look.' },
+            { functionCall: { name: 'weather', args: { city: 'Oslo' } } },
+          ],
+        },
+        finishReason: 'STOP',
+      },
+    ],
+    usageMetadata: { promptTokenCount: 10, candidatesTokenCount: 5, totalTokenCount: 15 },
+    modelVersion: 'their-model',
+  },
+  responses: {
+    id: 'resp_theirs',
+    object: 'response',
+    status: 'completed',
+    model: 'their-model',
+    output: [
+      {
+        id: 'msg_1',
+        type: 'message',
+        role: 'assistant',
+        status: 'completed',
+        content: [{ type: 'output_text', text: 'Let me look.', annotations: [] }],
+      },
+      {
+        id: 'fc_1',
+        type: 'function_call',
+        call_id: 'call_1',
+        name: 'weather',
+        arguments: '{"city":"Oslo"}',
+        status: 'completed',
+      },
+    ],
+    usage: { input_tokens: 10, output_tokens: 5, total_tokens: 15 },
+  },
+};
+
+const parameters = { type: 'object', properties: { city: { type: 'string' } } };
+const question = { role: 'user', content: 'What is the weather?' };
+
+describe.each(Object.entries(answers))('one JSON body of an %s upstream', (name, body) => {
+  const model = `acme/${name}`;
+  const play = () => upstream.script(`${name}-up`, json(200, body));
+
+  async function paid(requestId: string) {
+    const { charges, usage, ...row } = await gateway.record(requestId);
+    return { ...row, ...usage, credits: charges.modelCharge };
+  }
+  const bill = {
+    inputTokens: 10,
+    outputTokens: 5,
+    credits: 80,
+    usageEstimated: false,
+    status: 'success',
+    streamed: true,
+    finishReason: 'tool_calls',
+  };
+
+  test('is a stream of chat completions', async () => {
+    play();
+    const reply = await gateway.post({
+      model,
+      messages: [question],
+      tools: [{ type: 'function', function: { name: 'weather', parameters } }],
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    expect(reply.status).toBe(200);
+    expect(reply.headers.get('content-type')).toStartWith('text/event-stream');
+    const seen = checkOpenAiStream(reply.text);
+    expect(seen).toMatchObject({ ended: 'whole', model, text: 'Let me look.' });
+    expect(seen).toMatchObject({ finishReason: 'tool_calls', usage: { cost: 80 } });
+    expect(seen.tools).toMatchObject([{ name: 'weather', json: '{"city":"Oslo"}' }]);
+    expect(reply.text).not.toMatch(/theirs|their-model/);
+    expect(await paid(reply.requestId)).toMatchObject(bill);
+  });
+
+  test('is a stream of a message', async () => {
+    play();
+    const tools = [{ name: 'weather', input_schema: parameters }];
+    const reply = await gateway.post(
+      { model, max_tokens: 100, messages: [question], tools, stream: true },
+      { path: '/v1/messages' },
+    );
+    const seen = checkAnthropicStream(reply.text);
+    expect(seen).toMatchObject({ ended: 'whole', text: 'Let me look.', stopReason: 'tool_use' });
+    expect(seen.tools).toMatchObject([{ name: 'weather', input: { city: 'Oslo' } }]);
+    expect(seen.usage).toMatchObject({ input_tokens: 10, output_tokens: 5 });
+    expect(await paid(reply.requestId)).toMatchObject(bill);
+  });
+
+  test('is a stream of a response', async () => {
+    play();
+    const tools = [{ type: 'function', name: 'weather', parameters }];
+    const reply = await gateway.post(
+      { model, input: [question], tools, stream: true },
+      { path: '/v1/responses' },
+    );
+    const seen = checkResponsesStream(reply.text);
+    expect(seen).toMatchObject({ ended: 'whole', status: 'completed', text: 'Let me look.' });
+    expect(seen.tools).toMatchObject([{ name: 'weather', input: '{"city":"Oslo"}' }]);
+    expect(seen.usage).toMatchObject({ input_tokens: 10, output_tokens: 5 });
+    expect(await paid(reply.requestId)).toMatchObject(bill);
+  });
+});
+
+describe('every recorded whole answer', () => {
+  const names = { openai: 'openai', anthropic: 'anthropic', gemini: 'gemini' };
+  const providers = { ...names, 'openai-responses': 'responses' };
+  type Recorded = { kind: string; dialect: keyof typeof providers };
+  const recorded = Object.entries(
+    JSON.parse(readFixture('expect.json')) as Record<string, Recorded>,
+  ).filter(([file, { kind, dialect }]) => {
+    return kind === 'chat' && file.endsWith('.json') && dialect in providers;
+  });
+  const clients = [
+    ['/v1/chat/completions', { messages: [question] }, checkOpenAiStream],
+    ['/v1/messages', { messages: [question], max_tokens: 100 }, checkAnthropicStream],
+    ['/v1/responses', { input: [question] }, checkResponsesStream],
+  ] as const;
+
+  test('is there to be tried', () => expect(recorded.length).toBeGreaterThan(40));
+
+  test.each(recorded)('%s is a stream to every client, at the same price', async (file, about) => {
+    const name = providers[about.dialect];
+    upstream.script(`${name}-up`, replay(readFixture(file)));
+    for (const [path, body, check] of clients) {
+      const asked = { model: `acme/${name}`, ...body };
+      const whole = await gateway.record((await gateway.post(asked, { path })).requestId);
+      const reply = await gateway.post({ ...asked, stream: true }, { path });
+      const streamed = await gateway.record(reply.requestId);
+      expect(check(reply.text).ended).toBe('whole');
+      expect(streamed.finishReason).toBe(whole.finishReason);
+      expect(streamed.usageEstimated).toBe(whole.usageEstimated);
+      // What is estimated is estimated by the length of the request, which is not the same.
+      if (!whole.usageEstimated) expect(streamed.usage).toEqual(whole.usage);
+      if (!whole.usageEstimated) expect(streamed.charges).toEqual(whole.charges);
+    }
+  });
+});
+
+describe('a whole answer for a stream', () => {
+  const chat = { model: 'acme/both', messages: [question] };
+
+  test('without usage is estimated, as a stream without usage is', async () => {
+    const { usage: _, ...rest } = answers.openai;
+    upstream.script('openai-up', json(200, rest));
+    const heard = await gateway.stream(chat);
+    expect(heard.dones).toBe(1);
+    expect((await gateway.record(heard.requestId)).usageEstimated).toBe(true);
+  });
+
+  test('keeps thoughts to itself where the client wants none', async () => {
+    const message = { role: 'assistant', content: 'Rain.', reasoning_content: 'Clouds, so...' };
+    const choices = [{ index: 0, message, finish_reason: 'stop' }];
+    upstream.script('openai-up', json(200, { ...answers.openai, choices }));
+    const shown = await gateway.stream(chat);
+    expect(checkOpenAiStream(shown.text).reasoning).toBe('Clouds, so...');
+    const hidden = await gateway.stream({ ...chat, reasoning: { exclude: true } });
+    expect(hidden).toMatchObject({ content: 'Rain.', dones: 1 });
+    expect(hidden.text).not.toContain('Clouds');
+  });
+
+  test('of any content type, and in any pieces', async () => {
+    const text = JSON.stringify(answers.openai);
+    for (const contentType of [
+      'application/json; charset=utf-8',
+      'text/plain',
+      'Application/JSON',
+    ]) {
+      upstream.script('openai-up', replay(text, { contentType, piece: 'byte by byte' }));
+      expect(await gateway.stream(chat)).toMatchObject({ content: 'Let me look.', dones: 1 });
+    }
+  });
+
+  test('is given again from the cache, in both forms', async () => {
+    upstream.script('openai-up', json(200, answers.openai));
+    const repeatable = { ...chat, temperature: 0, user: 'cached' };
+    expect(await gateway.stream(repeatable)).toMatchObject({ content: 'Let me look.', dones: 1 });
+    const again = await gateway.stream(repeatable);
+    expect(again).toMatchObject({ content: 'Let me look.', dones: 1 });
+    expect((await gateway.record(again.requestId)).cacheHit).toBe(true);
+    expect(contentOf(await gateway.post(repeatable))).toBe('Let me look.');
+    expect(upstream.book).toHaveLength(1);
+  });
+
+  test('that broke off, says nothing or is an error leaves the word to the next', async () => {
+    const text = JSON.stringify(answers.openai);
+    const unusable = [
+      truncatedJson(text.length - 2, replay(text)),
+      json(200, { ...answers.openai, choices: [] }),
+      json(200, { error: { message: 'Overloaded', code: 503 } }),
+      json(200, { detail: 'Not Found' }),
+      json(200, [answers.openai]),
+    ];
+    upstream.script('anthropic-up', say('the other one'));
+    for (const behaviour of unusable) {
+      upstream.script('openai-up', behaviour);
+      const heard = await gateway.stream(chat);
+      expect(heard).toMatchObject({ content: 'the other one', dones: 1 });
+      expect((await gateway.record(heard.requestId)).provider).toBe('anthropic');
+    }
+  });
+
+  // Told in our words it would lose all choices but one, and every probability.
+  test.each([{ n: 2 }, { logprobs: true }])('that cannot carry %j fails', async (more) => {
+    upstream.script('openai-up', json(200, answers.openai));
+    const reply = await gateway.post({ ...chat, ...more, model: 'acme/openai', stream: true });
+    expect(reply.status).toBe(502);
+    expect(reply.text).not.toContain('data:');
+    const error = { message: 'too long', code: 'context_length_exceeded' };
+    upstream.script('openai-up', json(200, { error }));
+    const refused = await gateway.post({ ...chat, ...more, model: 'acme/openai', stream: true });
+    expect([refused.status, refused.error.message]).toEqual([400, 'too long']);
+  });
+
+  test('may ask for searches, and be one of several rounds', async () => {
+    const rig = await startSearchRig();
+    try {
+      rig.reset();
+      const rounds = [searchFor('weather today'), answerIt('It rained [1].')];
+      rig.upstream.script('chat', rounds.map(jsonWhenStreamAsked));
+      const heard = await rig.gateway.stream(searching());
+      expect(heard).toMatchObject({ content: 'It rained [1].', dones: 1 });
+      // 100 + 2 × 10, then 300 + 2 × 20; one search.
+      const bill = { model: 460, byok: 0, tool: 5_000, searches: 1 };
+      expect(await rig.bill(heard)).toEqual(bill);
+    } finally {
+      await rig.stop();
+    }
+  });
+
+  test('is billed like the stream that was asked for', async () => {
+    const usage = { prompt: 40, completion: 7 };
+    const spoken = callTools([{ name: 'weather', arguments: { city: 'Oslo' } }], { usage });
+    const tools = [{ type: 'function', function: { name: 'weather', parameters } }];
+    for (const behaviour of [spoken, jsonWhenStreamAsked(spoken)]) {
+      upstream.script('openai-up', behaviour);
+      const heard = await gateway.stream({ ...chat, model: 'acme/openai', tools });
+      expect(heard.finishReasons).toEqual(['tool_calls']);
+      // 40 × 2 + 7 × 12
+      expect((await gateway.record(heard.requestId)).charges.modelCharge).toBe(164);
+    }
+  });
+});

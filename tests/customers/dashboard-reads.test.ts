@@ -1,0 +1,308 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { isObject } from '../../src/core/json.ts';
+import { say, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
+import { startGateway } from '../support/gateway.ts';
+import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
+
+/** What the dashboard's pages read beside the older endpoints, through the front door. */
+
+const upstream = startFakeUpstream();
+let gateway: InProcessGateway;
+
+beforeAll(async () => {
+  const vendor = { dialect: 'openai', base_url: `${upstream.url}/v1` };
+  const pricing = { prompt: '3', completion: '15', cache_read: '0.30', request: '0.000001' };
+  gateway = await InProcessGateway.start({
+    providers: { bad: vendor, good: vendor },
+    models: [
+      chatModel('acme/chat', [
+        { provider: 'bad', model: 'up-bad', priority: 0 },
+        { provider: 'good', model: 'up-good', priority: 1, pricing },
+      ]),
+      chatModel('acme/broken', [{ provider: 'bad', model: 'up-bad' }]),
+    ],
+  });
+  upstream.script('up-bad', status500());
+  const usage = { prompt: 150, completion: 7 };
+  upstream.script('up-good', say('Hello', { usage, cachedTokens: 100 }));
+});
+afterAll(async () => {
+  await gateway.stop();
+  upstream.stop();
+});
+
+const chat = (model: string, key?: string): Promise<Reply> =>
+  gateway.post(
+    { model, messages: [{ role: 'user', content: 'Hi' }] },
+    key === undefined ? {} : { key },
+  );
+
+function dataOf({ json }: Reply): Record<string, unknown> {
+  return isObject(json.data) ? json.data : {};
+}
+
+function rowsOf(value: unknown): Record<string, unknown>[] {
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+describe('a receipt', () => {
+  test('has every attempt, token class, price and fee of a request', async () => {
+    const { requestId } = await chat('acme/chat');
+    const receipt = dataOf(await gateway.get(`/v1/customer/logs/${requestId}`));
+    // 50 × 3 + 100 × 0.30 + 7 × 15 dollars a million, and a millionth for the request: 286.
+    expect(receipt).toMatchObject({
+      request_id: requestId,
+      operation: 'chat',
+      model: 'acme/chat',
+      answered_by: { model: 'acme/chat', provider: 'good' },
+      status: 'success',
+      error: null,
+      tokens: {
+        input: 50,
+        cache_read: 100,
+        cache_write: 0,
+        prompt: 150,
+        completion: 7,
+        total: 157,
+      },
+      lines: [
+        { price: 'prompt', quantity: 50, per: 1_000_000, usd: '3', credits: '150' },
+        { price: 'cache_read', quantity: 100, per: 1_000_000, usd: '0.30', credits: '30' },
+        { price: 'completion', quantity: 7, per: 1_000_000, usd: '15', credits: '105' },
+        { price: 'request', quantity: 1, per: 1, usd: '0.000001', credits: '1' },
+      ],
+      cost: 286,
+      cost_breakdown: { model_charge: 286, byok_platform_fee: 0, total_charge: 286 },
+      generation_url: `/v1/generation?id=${requestId}`,
+    });
+    const attempts = rowsOf(receipt.attempts);
+    expect(attempts.map(({ provider, outcome, status }) => [provider, outcome, status])).toEqual([
+      ['bad', 'server', 500],
+      ['good', 'answered', 200],
+    ]);
+    // What the provider calls the model is nobody's business here.
+    expect(JSON.stringify(receipt)).not.toContain('up-');
+  });
+
+  test('counts what is not paid by the token: characters, seconds, images', async () => {
+    await using demo = await startGateway();
+    const key = demo.keys.api;
+    const linesOf = async (path: string, body: object) => {
+      const { status, headers } = await demo.call('POST', path, { key, body });
+      expect(status).toBe(200);
+      const id = headers.get('x-request-id') ?? '';
+      const { body: answer } = await demo.call('GET', `/v1/customer/logs/${id}`, { key });
+      const { lines, cost } = isObject(answer.data) ? answer.data : {};
+      return { lines, cost };
+    };
+    const speech = { model: 'demo/speech', input: 'Hello there', voice: 'alloy' };
+    expect(await linesOf('/v1/audio/speech', speech)).toEqual({
+      // A dollar for a million characters is a credit for each.
+      lines: [{ price: 'characters', quantity: 11, per: 1_000_000, usd: '1.00', credits: '11' }],
+      cost: 11,
+    });
+    const { lines, cost } = await linesOf('/v1/images/generations', {
+      model: 'demo/image',
+      prompt: 'A gate',
+    });
+    const image = rowsOf(lines).find(({ price }) => price === 'output_image');
+    expect(image).toMatchObject({ quantity: 1, per: 1, usd: '0.002', credits: '2000' });
+    expect(Number(cost)).toBeGreaterThanOrEqual(2_000);
+  });
+
+  test('of a failed request says why and charges nothing', async () => {
+    const { requestId, status } = await chat('acme/broken');
+    expect(status).toBe(502);
+    const receipt = dataOf(await gateway.get(`/v1/customer/logs/${requestId}`));
+    expect(receipt).toMatchObject({ status: 'error', error: 'upstream_error', cost: 0, lines: [] });
+  });
+
+  test('is found by every id that a client has of its request', async () => {
+    const { requestId } = await chat('acme/chat');
+    const { json } = await gateway.get('/v1/customer/logs?limit=1');
+    const [row] = rowsOf(json.logs);
+    expect(row?.request_id).toBe(requestId);
+    const body = requestId.replaceAll('-', '');
+    for (const id of [row?.id, `chatcmpl-${body}`, `msg_${body}`, `resp_${body}`]) {
+      const receipt = dataOf(await gateway.get(`/v1/customer/logs/${id}`));
+      expect(receipt.request_id).toBe(requestId);
+    }
+  });
+
+  test('of another tenant, of nobody and of nonsense is a 404', async () => {
+    const { requestId } = await chat('acme/chat');
+    const stranger = await gateway.makeTenant({ name: 'Other' });
+    const foreign = await gateway.get(`/v1/customer/logs/${requestId}`, { key: stranger });
+    expect([foreign.status, foreign.error.param]).toEqual([404, 'id']);
+    for (const id of [crypto.randomUUID(), 'nonsense', '%00', '-']) {
+      expect((await gateway.get(`/v1/customer/logs/${id}`)).status).toBe(404);
+    }
+  });
+
+  test('needs the scope', async () => {
+    const key = await gateway.makeKey({ name: 'narrow', scopes: ['chat'] });
+    const { requestId } = await chat('acme/chat', key);
+    expect((await gateway.get(`/v1/customer/logs/${requestId}`, { key })).status).toBe(403);
+  });
+});
+
+describe('analytics', () => {
+  test('are split by model, provider, key and traffic mode; the parts make the whole', async () => {
+    const key = await gateway.makeTenant({ name: 'Split' });
+    for (const model of ['acme/chat', 'acme/chat', 'acme/broken']) await chat(model, key);
+    const split = async (name: string) => {
+      const { json } = await gateway.get(`/v1/customer/analytics?group_by=${name}`, { key });
+      expect(json.group_by).toBe(name);
+      return rowsOf(json.groups).map(({ value, summary }) => {
+        const { total_requests, failed_requests, total_spend } = isObject(summary) ? summary : {};
+        return [value, total_requests, failed_requests, total_spend];
+      });
+    };
+    const [models, providers] = [await split('model'), await split('provider')];
+    expect(models).toEqual([
+      ['acme/chat', 2, 0, 572],
+      ['acme/broken', 1, 1, 0],
+    ]);
+    expect(providers).toEqual([
+      ['good', 2, 0, 572],
+      ['', 1, 1, 0],
+    ]);
+    expect(await split('traffic_mode')).toEqual([['shared', 3, 1, 572]]);
+    expect(await split('api_key_id')).toEqual([[expect.stringMatching(/^key_/), 3, 1, 572]]);
+  });
+
+  test('of each day say how many failed and how long an answer took', async () => {
+    const { json } = await gateway.get('/v1/customer/analytics');
+    const today = rowsOf(json.timeseries).at(-1);
+    expect(Number(today?.failed_requests)).toBeGreaterThan(0);
+    expect(today?.avg_latency_ms).toEqual(expect.any(Number));
+    expect(json.groups).toBeUndefined();
+  });
+
+  test('are not split by anything else', async () => {
+    const { status, error } = await gateway.get('/v1/customer/analytics?group_by=user');
+    expect([status, error.param]).toEqual([400, 'group_by']);
+  });
+});
+
+describe('statements', () => {
+  test('by month add up, and this month has what was just charged', async () => {
+    const key = await gateway.makeTenant({ name: 'Months' });
+    await chat('acme/chat', key);
+    const { json } = await gateway.get('/v1/customer/billing/statements?months=2', { key });
+    const [month, before] = rowsOf(json.data);
+    expect(month).toEqual({
+      month: new Date().toISOString().slice(0, 7),
+      opening_balance: 0,
+      granted: 1_000_000_000,
+      corrected: 0,
+      charged: 286,
+      closing_balance: 999_999_714,
+    });
+    expect(before?.closing_balance).toBe(0);
+  });
+
+  test.each(['0', '-1', '1.5', 'many', ''])('of months=%p are refused', async (months) => {
+    const path = `/v1/customer/billing/statements?months=${months}`;
+    const { status, error } = await gateway.get(path);
+    expect([status, error.param]).toEqual([400, 'months']);
+  });
+});
+
+describe('health', () => {
+  test('of the places that serve a model is shown to whoever may call it', async () => {
+    for (let times = 0; times < 5; times++) await chat('acme/broken');
+    const { json, text } = await gateway.get('/v1/customer/models');
+    const model = rowsOf(json.data).find(({ id }) => id === 'acme/chat');
+    expect(model?.endpoints).toMatchObject([
+      { provider: 'bad', priority: 0, traffic_mode: 'shared', circuit: 'open' },
+      {
+        provider: 'good',
+        priority: 1,
+        circuit: 'closed',
+        pricing: { prompt: '3', completion: '15', cache_read: '0.30', request: '0.000001' },
+      },
+    ]);
+    expect(text).not.toContain('up-');
+    const key = await gateway.makeKey({ name: 'narrow', models: ['acme/broken'] });
+    const narrow = await gateway.get('/v1/customer/models', { key });
+    expect(rowsOf(narrow.json.data).map(({ id }) => id)).toEqual(['acme/broken']);
+  });
+
+  test('of providers and books is the operator’s alone', async () => {
+    const { admin, management } = gateway.keys;
+    const { json } = await gateway.get('/admin/v1/providers', { key: admin });
+    const bad = rowsOf(json.data).find(({ name }) => name === 'bad');
+    expect(bad).toMatchObject({ dialect: 'openai', circuit: 'open' });
+    const [endpoint] = rowsOf(bad?.endpoints);
+    expect(endpoint).toMatchObject({ upstream_model: 'up-bad', circuit: 'open' });
+    expect(Number(endpoint?.failures_in_a_row)).toBeGreaterThanOrEqual(5);
+    // Whoever reads the log makes the books catch up first.
+    await gateway.get('/v1/customer/logs');
+    const books = dataOf(await gateway.get('/admin/v1/books', { key: admin }));
+    expect(books).toMatchObject({ running: 0, waiting: 0 });
+    for (const path of ['/admin/v1/providers', '/admin/v1/books']) {
+      expect((await gateway.get(path, { key: management })).status).toBe(403);
+    }
+  });
+});
+
+describe('tenants', () => {
+  const list = async (query: string) => {
+    const reply = await gateway.get(`/admin/v1/tenants?${query}`, { key: gateway.keys.admin });
+    return { ...reply, rows: rowsOf(reply.json.data) };
+  };
+
+  test('carry their month, and come in the order of what they spent', async () => {
+    const [small, large] = ['Sorted small', 'Sorted large'];
+    const key = await gateway.makeTenant({ name: small });
+    await chat('acme/chat', key);
+    await chat('acme/broken', key);
+    const other = await gateway.makeTenant({ name: large });
+    for (let times = 0; times < 2; times++) await chat('acme/chat', other);
+    const { rows } = await list('search=sORTED&sort=spend&order=desc');
+    expect(rows.map(({ name, current_period }) => [name, current_period])).toEqual([
+      [large, { ...month, requests: 2, failed_requests: 0, total_spend: 572 }],
+      [small, { ...month, requests: 2, failed_requests: 1, total_spend: 286 }],
+    ]);
+    const [, second] = rows;
+    expect(second).toMatchObject({ credits: { total: 999_999_714 } });
+    const alone = await gateway.get(`/admin/v1/tenants/${second?.id}`, { key: gateway.keys.admin });
+    expect(dataOf(alone)).toEqual(second ?? {});
+    const paged = await list('search=sorted&sort=spend&order=desc&offset=1');
+    expect(paged.rows).toEqual([second ?? {}]);
+  });
+
+  const month = {
+    start_date: `${new Date().toISOString().slice(0, 8)}01T00:00:00.000Z`,
+    written_off: 0,
+  };
+
+  test.each([
+    ['sort=secret_hash', 'sort'],
+    ['sort=', 'sort'],
+    ['order=up', 'order'],
+    ['offset=-1', 'offset'],
+    ['search=a%00b', 'search'],
+    ['search=%0a', 'search'],
+    [`search=${'x'.repeat(201)}`, 'search'],
+  ])('are not listed by %s', async (query, param) => {
+    const { status, error } = await list(query);
+    expect([status, error.param]).toEqual([400, param]);
+  });
+});
+
+test('a row of the log says which key made the request', async () => {
+  const key = await gateway.makeKey({ name: 'told apart' });
+  const { requestId } = await chat('acme/chat', key);
+  const about = dataOf(await gateway.get('/v1/key', { key }));
+  const { json } = await gateway.get('/v1/customer/logs?limit=1');
+  expect(rowsOf(json.logs)).toMatchObject([{ request_id: requestId, api_key_id: about.id }]);
+});
+
+test('the list of own accounts says which providers take one', async () => {
+  const { json } = await gateway.get('/api/v1/byok', { key: gateway.keys.management });
+  expect(json.data).toEqual([]);
+  const names = rowsOf(json.providers).map(({ name }) => name);
+  expect(names).toEqual(expect.arrayContaining(['bad', 'good']));
+});

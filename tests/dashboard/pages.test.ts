@@ -1,0 +1,310 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
+import { desk, type Look, openBrowser, phone, Tab } from '../support/browser.ts';
+import { seedBusyMonths } from '../support/busy-months.ts';
+import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
+
+/**
+ * Every page with two months of traffic in it, in both themes, on a desk and on a phone. With
+ * TOLLGATE_SCREENSHOTS=1 the pictures of docs/images are made on the way.
+ */
+
+const patienceMs = 60_000;
+const images = process.env.TOLLGATE_SCREENSHOTS ? join(import.meta.dir, '../../docs/images') : null;
+
+const env = {
+  TOLLGATE_BOOTSTRAP_API_KEY: `sk-tg-screenshots0-${'a'.repeat(40)}`,
+  TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: `sk-mgmt-screenshots0-${'b'.repeat(40)}`,
+  TOLLGATE_ADMIN_TOKEN: `sk-admin-${'c'.repeat(40)}`,
+};
+
+let gateway: Gateway;
+let browser: Browser;
+let requestId: string;
+let failedId: string;
+
+beforeAll(async () => {
+  const dataDir = join(newFolder(), 'data');
+  await seedBusyMonths(dataDir);
+  gateway = await startGateway({ dataDir, env });
+  const asked = { model: 'demo/chat', messages: [{ role: 'user', content: 'Hello!' }] };
+  requestId = (await gateway.chat(asked)).headers.get('x-request-id') ?? '';
+  const { body } = await gateway.call('GET', '/v1/customer/logs?status=error&limit=1', {
+    key: gateway.keys.api,
+  });
+  [failedId = ''] = (body.logs as { request_id: string }[]).map(({ request_id }) => request_id);
+  await gateway.manage('PUT', '/api/v1/byok/mistral', { api_key: 'not-a-real-key-1234' });
+  await gateway.admin('POST', '/admin/v1/tenants', { id: 'acme', name: 'Acme Ltd' });
+  browser = await openBrowser();
+}, patienceMs);
+
+afterAll(async () => {
+  await browser?.close();
+  await gateway?.stop();
+});
+
+const looks: readonly (Look & { readonly name: string })[] = [
+  { name: 'desk, light', theme: 'light', size: desk },
+  { name: 'desk, dark', theme: 'dark', size: desk },
+  { name: 'phone, light', theme: 'light', size: phone },
+  { name: 'phone, dark', theme: 'dark', size: phone },
+];
+
+interface View {
+  readonly name: string;
+  readonly path: string | (() => string);
+  readonly who: 'api' | 'management' | 'admin';
+  /** Something that only the page with its data shows. */
+  readonly shows: string;
+}
+
+const views: readonly View[] = [
+  { name: 'overview', path: '', who: 'management', shows: 'anthropic/claude-sonnet-5' },
+  { name: 'latency', path: '?metric=latency&split=provider', who: 'api', shows: 'nobody answered' },
+  { name: 'logs', path: '/logs', who: 'management', shows: '1 to 50 of' },
+  {
+    name: 'receipt',
+    path: () => `/logs?request=${requestId}`,
+    who: 'management',
+    shows: 'Charged, in credits',
+  },
+  {
+    name: 'receipt of a failure',
+    path: () => `/logs?request=${failedId}`,
+    who: 'management',
+    shows: 'No provider gave a usable answer',
+  },
+  { name: 'keys found', path: '/keys?search=bot', who: 'management', shows: 'Support bot' },
+  { name: 'keys', path: '/keys', who: 'management', shows: 'Nightly reports' },
+  { name: 'new key', path: '/keys?create=1', who: 'management', shows: 'Last day of use' },
+  { name: 'credits', path: '/credits', who: 'management', shows: 'Download CSV' },
+  { name: 'models', path: '/models', who: 'api', shows: 'Demo Embeddings' },
+  { name: 'model', path: '/models?model=demo/chat', who: 'api', shows: 'per million tokens' },
+  {
+    name: 'playground',
+    path: '/playground?model=demo/chat',
+    who: 'api',
+    shows: 'Nothing said yet',
+  },
+  { name: 'jobs', path: '/jobs', who: 'api', shows: 'No jobs here' },
+  { name: 'skills', path: '/skills', who: 'api', shows: 'built in' },
+  { name: 'own accounts', path: '/byok', who: 'management', shows: 'mistral' },
+  { name: 'operator', path: '/operator', who: 'admin', shows: 'Acme Ltd' },
+  { name: 'nobody', path: '/operator?search=x', who: 'admin', shows: 'No tenant matches' },
+];
+
+/** Whose pictures the documents show; a page each, light on a desk. */
+const pictured = new Set(['overview', 'receipt', 'keys', 'playground']);
+
+async function visit(tab: Tab, { path, who, shows }: View): Promise<void> {
+  await tab.signIn(gateway.url, gateway.keys[who], typeof path === 'string' ? path : path());
+  await tab.page.getByText(shows).first().waitFor();
+  await tab.settled();
+}
+
+describe.each(looks.map((look) => [look.name, look] as const))('%s:', (_, look) => {
+  test.each(views.map((view) => [view.name, view] as const))(
+    'the page %s is in order',
+    async (name, view) => {
+      await using tab = await Tab.open(browser, look);
+      await visit(tab, view);
+      expect(await tab.barriers()).toEqual([]);
+      expect(await tab.overhang()).toBe(0);
+      expect(tab.problems).toEqual([]);
+      expect(tab.requests.filter((url) => !url.startsWith(`${gateway.url}/`))).toEqual([]);
+      if (images && look === looks[0] && pictured.has(name)) {
+        await tab.page.setViewportSize({ width: 1_200, height: 760 });
+        if (name === 'playground') await talk(tab);
+        await tab.page.screenshot({ path: join(images, `dashboard-${name}.png`), scale: 'css' });
+      }
+    },
+    patienceMs,
+  );
+});
+
+test.each(looks.map((look) => [look.name, look] as const))(
+  '%s: the door is in order',
+  async (_, look) => {
+    await using tab = await Tab.open(browser, look);
+    await tab.page.goto(`${gateway.url}/dashboard`);
+    await tab.page.getByRole('button', { name: 'Sign in' }).waitFor();
+    expect(await tab.barriers()).toEqual([]);
+    expect(await tab.overhang()).toBe(0);
+    expect(tab.problems).toEqual([]);
+  },
+  patienceMs,
+);
+
+async function talk({ page }: Tab): Promise<void> {
+  await page.getByLabel('Your message').fill('What does a toll gate do?');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.locator('.costs b').waitFor();
+}
+
+test(
+  'the playground streams, calls tools and takes images, with the price of each answer',
+  async () => {
+    await using tab = await Tab.open(browser, { theme: 'light', size: desk });
+    const { page } = tab;
+    await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=demo/chat&tools=1');
+    const send = async (text: string) => {
+      await page.getByLabel('Your message').fill(text);
+      await page.getByRole('button', { name: 'Send', exact: true }).click();
+    };
+    await send('Please use get_weather');
+    await page.getByLabel('Result of get_weather').fill('sunny');
+    await page.getByRole('button', { name: 'Send the result' }).click();
+    await page.getByText('The tool answered “sunny”').waitFor();
+    await page.getByLabel('Images to attach').setInputFiles({
+      name: 'dot.png',
+      mimeType: 'image/png',
+      buffer: Buffer.from(onePixel, 'base64'),
+    });
+    await page.getByRole('img', { name: 'dot.png' }).waitFor();
+    await send('And this?');
+    await page.getByText('png of 1×1 pixels').waitFor({ timeout: 10_000 });
+    await page.locator('.costs b').nth(2).waitFor();
+    await page.getByText('Copy as code').click();
+    const code = (name: string) => page.getByLabel(name, { exact: true }).inputValue();
+    expect(await code('curl')).toContain(`curl ${gateway.url}/v1/chat/completions`);
+    await page.getByRole('button', { name: 'Anthropic SDK', exact: true }).click();
+    const anthropic = await code('Anthropic SDK');
+    expect(anthropic).toContain('"type": "tool_result"');
+    expect(anthropic).toContain('"media_type": "image/png"');
+    await page.getByRole('button', { name: 'openai SDK', exact: true }).click();
+    expect(await code('openai SDK')).toContain('"tool_call_id"');
+    expect(tab.problems).toEqual([]);
+  },
+  patienceMs,
+);
+
+const onePixel =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg' +
+  'gg==';
+
+test(
+  'the playground asks with the skills that are ticked, and the address keeps them',
+  async () => {
+    await using tab = await Tab.open(browser, { theme: 'light', size: phone });
+    const { page } = tab;
+    await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=demo/chat');
+    await page.locator('summary', { hasText: 'Skills' }).click();
+    await page.getByLabel('json-only').check();
+    await page.getByLabel('translate').check();
+    await page.getByLabel('json-only').uncheck();
+    expect(new URL(page.url()).searchParams.get('skills')).toBe('translate');
+    await page.reload();
+    expect(await page.getByLabel('translate').isChecked()).toBe(true);
+    expect(await page.getByLabel('json-only').isChecked()).toBe(false);
+    expect(await tab.barriers()).toEqual([]);
+    expect(await tab.overhang()).toBe(0);
+    await page.getByText('Copy as code').click();
+    for (const form of ['curl', 'openai SDK', 'Anthropic SDK']) {
+      await page.getByRole('button', { name: form, exact: true }).click();
+      const code = await page.getByLabel(form, { exact: true }).inputValue();
+      expect(code.replaceAll(/\s/g, '')).toContain('"skills":["translate"]');
+    }
+    await talk(tab);
+    await page.getByRole('link', { name: 'receipt' }).click();
+    await page.getByRole('dialog').getByText('translate', { exact: true }).waitFor();
+    expect(tab.problems).toEqual([]);
+  },
+  patienceMs,
+);
+
+test(
+  'a skill is written, changed and deleted; an own account is removed',
+  async () => {
+    await using tab = await Tab.open(browser, { theme: 'light', size: desk });
+    const { page } = tab;
+    await tab.signIn(gateway.url, gateway.keys.management, '/skills');
+    await page.getByRole('button', { name: 'Write a skill' }).click();
+    await page.getByLabel('Name').fill('brief-answers');
+    await page.getByLabel('What it does').fill('Answers briefly.');
+    await page.getByLabel('Instructions, in Markdown').fill('Answer in one sentence.');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('button', { name: 'Edit brief-answers' }).click();
+    const text = page.getByLabel('Instructions, in Markdown');
+    expect(await text.inputValue()).toBe('Answer in one sentence.');
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'Delete brief-answers' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await page.getByText('brief-answers').first().waitFor({ state: 'detached' });
+
+    await page.getByRole('link', { name: 'Own accounts' }).click();
+    await page.getByRole('button', { name: 'Add an account' }).click();
+    await page.getByLabel('Provider', { exact: true }).selectOption('openai');
+    await page.getByLabel('Your key at this provider').fill('sk-not-a-real-key');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('button', { name: 'Remove the account at openai' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
+    await page.getByText('openai').first().waitFor({ state: 'detached' });
+    expect(tab.problems).toEqual([]);
+  },
+  patienceMs,
+);
+
+test(
+  'a job is started and watched, and its result can be listened to',
+  async () => {
+    await using tab = await Tab.open(browser, { theme: 'dark', size: desk });
+    const { page } = tab;
+    await tab.signIn(gateway.url, gateway.keys.api, '/jobs?create=1');
+    await page.getByLabel('Model').selectOption('demo/speech');
+    // Longer than the model takes at once, so that it is spoken in pieces.
+    await page.getByLabel('Text to speak').fill('One more sentence to speak. '.repeat(300));
+    await page.getByRole('button', { name: 'Start', exact: true }).click();
+    const row = page.getByRole('row', { name: /job_/ });
+    await row.getByText('succeeded').waitFor();
+    // 8,400 characters at a dollar a million, less the blanks at which the text was cut.
+    expect(await row.getByRole('cell').nth(5).innerText()).toMatch(/^8,39\d$/);
+    const seconds = await page.evaluate(`new Promise((resolve, reject) => {
+      const audio = document.querySelector('audio');
+      audio.onloadedmetadata = () => resolve(audio.duration);
+      audio.onerror = () => reject(new Error('The browser cannot play it.'));
+      audio.load();
+      audio.preload = 'auto';
+    })`);
+    expect(Number(seconds)).toBeGreaterThan(1);
+    expect(await tab.barriers()).toEqual([]);
+    expect(tab.problems).toEqual([]);
+  },
+  patienceMs,
+);
+
+test(
+  'the code that the playground hands out runs as it is',
+  async () => {
+    await using tab = await Tab.open(browser, { theme: 'light', size: desk });
+    const { page } = tab;
+    const path = '/playground?model=demo/chat&max_tokens=200&system=Be%20kind.';
+    await tab.signIn(gateway.url, gateway.keys.api, path);
+    await page.getByLabel('Your message').fill(`It's a "quote"`);
+    await page.getByText('Copy as code').click();
+    const folder = newFolder();
+    symlinkSync(join(import.meta.dir, '../../node_modules'), join(folder, 'node_modules'));
+    const run = async (form: string, command: readonly string[], file: string) => {
+      await page.getByRole('button', { name: form, exact: true }).click();
+      await Bun.write(
+        join(folder, file),
+        await page.getByLabel(form, { exact: true }).inputValue(),
+      );
+      const child = Bun.spawn([...command, join(folder, file)], {
+        cwd: folder,
+        env: { PATH: process.env.PATH ?? '', TOLLGATE_KEY: gateway.keys.api },
+        stdout: 'pipe',
+        stderr: 'ignore',
+      });
+      return new Response(child.stdout).text();
+    };
+    const asked = `You asked: “It's a "quote"”`;
+    const streamed = await run('curl', ['sh'], 'call.sh');
+    expect(streamed).toContain('data: [DONE]');
+    expect(streamed).toContain('quote');
+    expect(await run('openai SDK', [process.execPath], 'openai.ts')).toContain(asked);
+    expect(await run('Anthropic SDK', [process.execPath], 'anthropic.ts')).toContain(asked);
+  },
+  patienceMs,
+);

@@ -1,0 +1,273 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
+import { openStore } from '../../src/store/open.ts';
+import { book, grant, makeRecord } from '../contracts/bookings.ts';
+import { makeKey, makeTenant, randomHash } from '../contracts/engines.ts';
+import { desk, openBrowser, phone, Tab } from '../support/browser.ts';
+import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
+
+/** What those ask who pay for a gateway, and those who run it for others. */
+
+const patienceMs = 60_000;
+const env = {
+  TOLLGATE_BOOTSTRAP_API_KEY: `sk-tg-people0000-${'a'.repeat(40)}`,
+  TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: `sk-mgmt-people0000-${'b'.repeat(40)}`,
+  TOLLGATE_ADMIN_TOKEN: `sk-admin-${'c'.repeat(40)}`,
+};
+const customers = 130;
+const keys = 120;
+const longName =
+  'A service with a name that is longer than any column of the log would like it to be';
+
+let gateway: Gateway;
+let browser: Browser;
+
+const charge = (modelCharge: number) => ({
+  modelCharge,
+  byokPlatformFee: 0,
+  managedToolFee: 0,
+  agentRuntimeFee: 0,
+});
+
+beforeAll(async () => {
+  const dataDir = join(newFolder(), 'data');
+  await fill(dataDir);
+  gateway = await startGateway({ dataDir, env });
+  browser = await openBrowser();
+}, patienceMs);
+
+afterAll(async () => {
+  await browser?.close();
+  await gateway?.stop();
+});
+
+/** A tenant with many keys, three requests of which one failed; and many tenants beside it. */
+async function fill(dataDir: string): Promise<void> {
+  const store = await openStore(`sqlite:${join(dataDir, 'tollgate.db')}`);
+  const now = Date.now();
+  await store.directory.addTenant(makeTenant({ id: 'default', name: 'Default', createdAt: 1 }));
+  await grant(store, 'default', 1_000_000);
+  const ids: string[] = [];
+  for (let at = 0; at < keys; at++) {
+    const name = at === 0 ? longName : `service ${at}`;
+    const change = { name, createdAt: at, label: `sk-tg-k${at}…00`, disabled: at === 117 };
+    const key = makeKey('default', { ...change, limitCredits: null, limitReset: null });
+    await store.directory.addKey(key, randomHash());
+    ids.push(key.id);
+  }
+  const overloaded = { provider: 'acme', model: 'acme/chat', outcome: 'overloaded', status: 529 };
+  const of = (at: number) => ({ tenantId: 'default', keyId: ids[at] ?? '', createdAt: now - at });
+  await book(store, [
+    makeRecord({ ...of(0), charges: charge(500) }),
+    makeRecord({ ...of(118), charges: charge(70) }),
+    makeRecord({
+      ...of(119),
+      provider: null,
+      model: null,
+      status: 'error',
+      error: 'upstream_error',
+      charges: charge(0),
+      attempts: [{ ...overloaded, message: 'Come back <b>later</b>.', ms: 9 }],
+    }),
+  ]);
+  for (let at = 0; at < customers; at++) {
+    const id = `customer-${String(at).padStart(3, '0')}`;
+    await store.directory.addTenant(makeTenant({ id, name: `Customer ${at}`, createdAt: 2 + at }));
+    await grant(store, id, 100_000 + at);
+  }
+  const spent = makeRecord({ tenantId: 'customer-007', charges: charge(99_900), createdAt: now });
+  await book(store, [spent]);
+  await store.database.close();
+}
+
+const open = () => Tab.open(browser, { theme: 'light', size: desk });
+
+describe('whoever pays', () => {
+  test(
+    'sees in the log which key made a request, as wide before its name came as after',
+    async () => {
+      await using tab = await open();
+      const { page } = tab;
+      await tab.signIn(gateway.url, gateway.keys.management, '/logs');
+      const rows = page.getByRole('table', { name: 'Requests' }).locator('tbody tr');
+      await rows.nth(0).getByText(longName).waitFor();
+      expect(await rows.nth(1).innerText()).toContain('service 118');
+      const widths = await rows
+        .locator('.key-name')
+        .evaluateAll((names) => names.map((name) => name.getBoundingClientRect().width));
+      expect(new Set(widths).size).toBe(1);
+      expect(await tab.overhang()).toBe(0);
+    },
+    patienceMs,
+  );
+
+  test(
+    'reads in a receipt why the request failed, in words and in those of the provider',
+    async () => {
+      await using tab = await open();
+      const { page } = tab;
+      await tab.signIn(gateway.url, gateway.keys.management, '/logs?status=error');
+      await page.getByRole('cell', { name: 'service 119' }).click();
+      const receipt = page.getByRole('dialog', { name: 'Receipt' });
+      await receipt.getByText('No provider gave a usable answer.').waitFor();
+      await receipt.getByText('acme (529): Come back <b>later</b>.').waitFor();
+      await receipt.getByText('upstream_error').waitFor();
+      await receipt.getByRole('link', { name: 'service 119' }).click();
+      await page.getByText('1 to 1 of 1').waitFor();
+      expect(tab.problems).toEqual([]);
+    },
+    patienceMs,
+  );
+
+  test(
+    'finds a key by its name, beyond the first page, while typing',
+    async () => {
+      await using tab = await open();
+      const { page } = tab;
+      await tab.signIn(gateway.url, gateway.keys.management, '/keys');
+      const rows = page.getByRole('table', { name: 'Keys' }).locator('tbody tr');
+      await rows.nth(99).waitFor();
+      await page.getByLabel('Search').pressSequentially('SERVICE 11');
+      await page.getByText('service 50').waitFor({ state: 'detached' });
+      // 11 and 110 to 119, of which 117 is disabled.
+      expect(await rows.count()).toBe(10);
+      await page.getByLabel('Show disabled keys').check();
+      await page.getByText('service 117').waitFor();
+      expect(await rows.count()).toBe(11);
+      await page.reload();
+      await rows.nth(10).waitFor();
+      expect(await page.getByLabel('Search').inputValue()).toBe('SERVICE 11');
+      await page.getByRole('button', { name: 'Disable service 118' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click();
+      await page.getByRole('button', { name: 'Enable service 118' }).waitFor();
+      await page.getByLabel('Search').fill('no such key');
+      await page.getByText('No key matches').waitFor();
+      await page.getByLabel('Search').fill('');
+      await rows.nth(99).waitFor();
+      expect(tab.problems).toEqual([]);
+    },
+    patienceMs,
+  );
+
+  test(
+    'goes from a statement to where its month’s charges came from',
+    async () => {
+      await using tab = await open();
+      const { page } = tab;
+      await tab.signIn(gateway.url, gateway.keys.management, '/credits');
+      const today = new Date().toISOString().slice(0, 10);
+      const months = page.getByRole('table', { name: 'Statements by month' });
+      await months.getByRole('link').first().click();
+      await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+      const { searchParams } = new URL(page.url());
+      expect([searchParams.get('from'), searchParams.get('to')]).toEqual([
+        `${today.slice(0, 8)}01`,
+        today,
+      ]);
+      const sums = page.getByRole('table', { name: 'Sums by model' });
+      const text = await sums.getByRole('row').nth(1).innerText();
+      expect(text).toContain('570');
+      expect(text).toContain('new in this period');
+    },
+    patienceMs,
+  );
+
+  test(
+    'sees the name of its own key with a routing key, and the ids of others',
+    async () => {
+      await using tab = await open();
+      const { page } = tab;
+      const asked = { model: 'demo/chat', messages: [{ role: 'user', content: 'Hi' }] };
+      expect((await gateway.chat(asked)).status).toBe(200);
+      await tab.signIn(gateway.url, gateway.keys.api, '/logs');
+      const rows = page.getByRole('table', { name: 'Requests' }).locator('tbody tr');
+      await rows.nth(3).waitFor();
+      expect(await rows.nth(0).innerText()).toContain('Bootstrap');
+      expect(await rows.nth(1).innerText()).toMatch(/key_[0-9a-z]+/);
+    },
+    patienceMs,
+  );
+});
+
+describe('whoever runs it', () => {
+  const listed = (tab: Tab) =>
+    tab.page.getByRole('table', { name: 'Tenants' }).locator('tbody tr td.head b').allInnerTexts();
+
+  test(
+    'sees who spent most, and who is about to run dry',
+    async () => {
+      await using tab = await open();
+      const { page } = tab;
+      await tab.signIn(gateway.url, gateway.keys.admin);
+      const rows = page.getByRole('table', { name: 'Tenants' }).locator('tbody tr');
+      await rows.nth(99).waitFor();
+      const first = await rows.nth(0).innerText();
+      expect(first).toContain('Customer 7');
+      expect(first).toContain('99,900');
+      // 107 of 100,007 are left, whatever the day of the month.
+      expect(first).toContain('hours left');
+      const second = await rows.nth(1).innerText();
+      expect(second).toContain('Default');
+      expect(second).toMatch(/(25|33\.33)% failed/);
+      await page.getByLabel('Sort by').selectOption('Fewest credits');
+      await page.waitForURL(/sort=credits/);
+      await rows.nth(0).getByText('Customer 7').waitFor();
+      await rows.nth(1).getByText('Customer 0').waitFor();
+      await page.getByRole('button', { name: 'More' }).click();
+      await rows.nth(31).waitFor({ state: 'detached' });
+      const rest = await listed(tab);
+      expect([rest.length, rest.at(-1)]).toEqual([31, 'Default']);
+      expect(tab.problems).toEqual([]);
+    },
+    patienceMs,
+  );
+
+  test(
+    'finds a tenant by a part of its name, on a phone and by keyboard',
+    async () => {
+      await using tab = await Tab.open(browser, { theme: 'dark', size: phone });
+      const { page } = tab;
+      await tab.signIn(gateway.url, gateway.keys.admin, '/operator?sort=name&offset=100');
+      await page.getByLabel('Search').focus();
+      await page.keyboard.type('MER-12');
+      await page.getByText('Customer 99').waitFor({ state: 'detached' });
+      await page.getByText('Customer 129', { exact: true }).waitFor();
+      expect(await listed(tab)).toEqual(
+        [120, 121, 122, 123, 124, 125, 126, 127, 128, 129].map((at) => `Customer ${at}`),
+      );
+      expect(new URL(page.url()).search).toBe('?sort=name&search=MER-12');
+      expect(await tab.barriers()).toEqual([]);
+      expect(await tab.overhang()).toBe(0);
+      await page.getByLabel('Search').fill('nobody is called so');
+      await page.getByText('No tenant matches').waitFor();
+    },
+    patienceMs,
+  );
+});
+
+describe('no column is cut off', () => {
+  const widths = [780, 1_024, 1_200];
+  const cut = `Math.max(...[...document.querySelectorAll('.table-frame')].map(
+    ({ scrollWidth, clientWidth }) => scrollWidth - clientWidth))`;
+
+  test.each([
+    ['/logs', 'management'],
+    ['/keys', 'management'],
+    ['/credits', 'management'],
+    ['/operator', 'admin'],
+  ] as const)(
+    'on %s, however wide the window',
+    async (path, who) => {
+      await using tab = await open();
+      await tab.signIn(gateway.url, gateway.keys[who], path);
+      await tab.page.locator('tbody tr').first().waitFor();
+      await tab.settled();
+      for (const width of widths) {
+        await tab.page.setViewportSize({ width, height: 800 });
+        expect([width, await tab.page.evaluate(cut)]).toEqual([width, 0]);
+      }
+    },
+    patienceMs,
+  );
+});

@@ -1,0 +1,127 @@
+/** What jobs rely on: the books take a request id once, whichever process brings it how often. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Books } from '../../src/books.ts';
+import { newRequestId } from '../../src/core/ids.ts';
+import type { LedgerStore } from '../../src/ledger/ledger-store.ts';
+import { noCharges } from '../../src/record/request-record.ts';
+import type { Store } from '../../src/store/open.ts';
+import { createLog } from '../../src/telemetry/log.ts';
+import { StoryRunner } from '../../src/wire/job-runner.ts';
+import { addCustomer, makeRecord } from '../contracts/bookings.ts';
+import { engines, openTwice, type TwoStores } from '../contracts/engines.ts';
+import { discrepancies } from '../support/book-check.ts';
+import { callerOf } from '../support/caller.ts';
+
+describe.each([...engines])('a piece that is charged twice, on $name', ({ empty }) => {
+  let stores: TwoStores;
+  let folder: string;
+
+  beforeAll(async () => {
+    stores = await openTwice(empty);
+    folder = mkdtempSync(join(tmpdir(), 'tollgate-once-'));
+  }, 60_000);
+
+  afterAll(async () => {
+    await stores.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  function open(name: string, ledger: LedgerStore): Promise<Books> {
+    return Books.open({
+      store: ledger,
+      dataDir: join(folder, name),
+      durability: 'journal',
+      processId: `${name}-process`,
+      log: createLog(() => undefined),
+      ended: () => undefined,
+    });
+  }
+
+  /** One piece as the story settles it: held, sent, charged 70 credits. */
+  async function charge(books: Books, who: Who, requestId: string): Promise<void> {
+    const caller = callerOf(who.tenantId, { keyId: who.keyId });
+    const order = { wanted: 100, least: 100 };
+    const hold = await books.hold({ caller } as Parameters<Books['hold']>[0], order);
+    const call = { requestId, ...who, operation: 'speech', requestedModel: 'a/b' } as const;
+    await books.dispatched({ ...call, streamed: false, createdAt: Date.now() });
+    await hold.settle(70);
+    const charges = { ...noCharges, modelCharge: 70 };
+    const record = makeRecord({ ...call, charges, createdAt: Date.now() });
+    await books.keep({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }, true);
+  }
+
+  /** After a doubt the first try may fail; the books find out by themselves. */
+  async function flush(books: Books): Promise<void> {
+    await books.flush().catch(() => books.flush());
+  }
+
+  async function spent(store: Store, { tenantId }: Who): Promise<number> {
+    const row = await store.database.read
+      .selectFrom('accounts')
+      .select('spent')
+      .where('owner', '=', `tenant:${tenantId}`)
+      .executeTakeFirstOrThrow();
+    return row.spent;
+  }
+
+  test('by two processes that both live costs once', async () => {
+    const who = await addCustomer(stores.one);
+    const [first, second] = [
+      await open('first', stores.one.ledger),
+      await open('second', stores.other.ledger),
+    ];
+    const requestId = newRequestId();
+    await charge(first, who, requestId);
+    await flush(first);
+    await charge(second, who, requestId);
+    await charge(second, who, newRequestId());
+    await flush(second);
+    expect(await spent(stores.one, who)).toBe(140);
+    const runner = new StoryRunner({
+      store: stores.one,
+      books: first,
+      errands: { speech: never, transcription: never },
+      steps: never,
+    });
+    expect(await runner.chargeOf(who.tenantId, requestId)).toBe(70);
+    expect(await runner.chargeOf(who.tenantId, newRequestId())).toBeNull();
+    expect(await runner.chargeOf('somebody-else', requestId)).toBeNull();
+    await first.close();
+    await second.close();
+    expect(await discrepancies(stores.one.database)).toEqual([]);
+  }, 30_000);
+
+  test('by one that died before it could book it, and by its successor, costs once', async () => {
+    const who = await addCustomer(stores.one);
+    const { ledger } = stores.one;
+    const deaf: LedgerStore = new Proxy(ledger, {
+      get(target, name) {
+        if (name === 'commit') return () => Promise.reject(new Error('killed'));
+        const value: unknown = Reflect.get(target, name);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    const dead = await open('dead', deaf);
+    const requestId = newRequestId();
+    await charge(dead, who, requestId);
+    const successor = await open('successor', stores.other.ledger);
+    await charge(successor, who, requestId);
+    await flush(successor);
+    expect(await spent(stores.one, who)).toBe(70);
+    // The machine of the dead one comes back and tells what its journal holds.
+    const revived = await open('dead', ledger);
+    expect(await spent(stores.one, who)).toBe(70);
+    await successor.close();
+    await revived.close();
+    expect(await discrepancies(stores.one.database)).toEqual([]);
+  }, 30_000);
+});
+
+type Who = Awaited<ReturnType<typeof addCustomer>>;
+
+function never(): never {
+  throw new Error('Nothing is called here.');
+}

@@ -1,0 +1,595 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { parseBuffer } from 'music-metadata';
+import { isObject } from '../../src/core/json.ts';
+import { mp3File, noteSeconds, wavFile } from '../support/audio-files.ts';
+import { JobServer } from '../support/job-server.ts';
+
+let server: JobServer;
+
+beforeAll(async () => {
+  server = await JobServer.start();
+}, 30_000);
+
+afterAll(() => server.stop());
+
+const speech = (change: object = {}) => ({
+  model: 'played/speak',
+  input: 'Sentence one. Sentence two.',
+  voice: 'alloy',
+  response_format: 'wav',
+  ...change,
+});
+
+function form(fields: Readonly<Record<string, string | Blob | readonly string[]>>): FormData {
+  const body = new FormData();
+  for (const [name, value] of Object.entries(fields)) {
+    if (value instanceof Blob) body.append(name, value);
+    else if (typeof value === 'string') body.append(name, value);
+    else for (const one of value) body.append(name, one);
+  }
+  return body;
+}
+
+const wav = (name = 'talk.wav', bytes: Uint8Array = wavFile(2)) =>
+  new File([bytes.slice()], name, { type: 'audio/wav' });
+const transcription = (change: Parameters<typeof form>[0] = {}) =>
+  form({ model: 'played/hear', file: wav(), ...change });
+
+async function created(body: object = speech()): Promise<string> {
+  const reply = await server.post(body);
+  expect(reply.status).toBe(202);
+  return String(reply.json.id);
+}
+
+const show = (id: string, key?: string) => server.send('GET', `/v1/jobs/${id}`, {}, key);
+
+describe('a job over HTTP', () => {
+  test('is answered with 202 and where to ask for it', async () => {
+    const reply = await server.post(speech());
+    expect(reply.status).toBe(202);
+    expect(reply.json).toEqual({
+      id: expect.stringMatching(/^job_[0-9a-z]{24}$/),
+      object: 'job',
+      type: 'speech',
+      status: 'queued',
+      model: 'played/speak',
+      created_at: '2027-01-15T08:00:00.000Z',
+      polling_url: `${server.url}/v1/jobs/${reply.json.id}`,
+    });
+    const polled = await server.send('GET', new URL(String(reply.json.polling_url)).pathname);
+    expect(polled.json).toEqual({
+      ...reply.json,
+      progress: 0,
+      started_at: null,
+      completed_at: null,
+      expires_at: null,
+      output: null,
+      error: null,
+      usage: { input_characters: 0 },
+      cost: 0,
+      metadata: {},
+    });
+    await server.send('DELETE', `/v1/jobs/${reply.json.id}`);
+  });
+
+  test('counts as one request of its key, and says so', async () => {
+    const before = server.counted.length;
+    const reply = await server.post(speech());
+    expect(reply.headers.get('x-ratelimit-limit')).toBe('600');
+    await server.work();
+    await show(String(reply.json.id));
+    expect(server.counted.length).toBe(before + 1);
+  });
+
+  test('ends with a link to one audio file that anybody can fetch', async () => {
+    const id = await created(speech({ metadata: { order: '№ 7' } }));
+    await server.work();
+    const { json } = await show(id);
+    expect(json).toMatchObject({
+      ...{ status: 'succeeded', progress: 1, error: null, cost: 52, metadata: { order: '№ 7' } },
+      ...{ usage: { input_characters: 26 }, completed_at: '2027-01-15T08:00:00.000Z' },
+      ...{ expires_at: '2027-01-16T08:00:00.000Z' },
+      output: { content_type: 'audio/wav', url_expires_at: '2027-01-15T09:00:00.000Z' },
+    });
+    const output = isObject(json.output) ? json.output : {};
+    const response = await fetch(String(output.url));
+    expect(response.status).toBe(200);
+    expect(response.headers.get('content-type')).toBe('audio/wav');
+    const file = await response.bytes();
+    expect(file.length).toBe(Number(output.bytes));
+    const { format } = await parseBuffer(file, { mimeType: 'audio/wav' }, { duration: true });
+    expect(format.duration).toBeCloseTo(26 * noteSeconds, 6);
+  });
+
+  test('of a recording takes a form, with the fields in front of the file or behind', async () => {
+    for (const order of [
+      ['model', 'file'],
+      ['file', 'model'],
+    ]) {
+      const parts = { model: 'played/hear', file: wav() };
+      const body = new FormData();
+      for (const name of order) body.append(name, name === 'file' ? parts.file : parts.model);
+      const reply = await server.postForm(body);
+      expect(reply.status).toBe(202);
+      expect(reply.json).toMatchObject({ type: 'transcription', status: 'queued' });
+      await server.work();
+      const { json } = await show(String(reply.json.id));
+      expect(json).toMatchObject({ status: 'succeeded', cost: 50, usage: { seconds: 1.5 } });
+      const output = isObject(json.output) ? json.output : {};
+      expect(output.content_type).toBe('application/json');
+      expect(await (await fetch(String(output.url))).json()).toEqual({ text: 'Heard.' });
+    }
+  });
+
+  test('tells why it failed', async () => {
+    server.bench.runner.speak = () => Buffer.from('<html>');
+    const id = await created();
+    await server.work();
+    server.bench.runner.speak = ({ input }) => wavFile(input.length);
+    expect((await show(id)).json).toMatchObject({
+      status: 'failed',
+      output: null,
+      error: {
+        message: 'Piece 1 came back as something else than WAV, so the pieces cannot be joined.',
+        type: 'upstream_error',
+        code: 502,
+      },
+    });
+  });
+
+  test('is cancelled once; what has ended stays as it is', async () => {
+    const id = await created();
+    const replies = await Promise.all(
+      Array.from({ length: 20 }, () => server.send('DELETE', `/v1/jobs/${id}`)),
+    );
+    for (const { status, json } of replies) {
+      expect([status, json.status]).toEqual([200, 'cancelled']);
+    }
+    await server.work();
+    expect((await show(id)).json.status).toBe('cancelled');
+    const other = await created();
+    await server.work();
+    const late = await server.send('DELETE', `/v1/jobs/${other}`);
+    expect(late.status).toBe(409);
+    expect(late.error).toMatchObject({
+      message: 'This job has ended already: it is succeeded.',
+      param: 'id',
+    });
+    expect((await show(other)).json.status).toBe('succeeded');
+  });
+
+  test('expires a day after it ended, and the link dies with the file', async () => {
+    const id = await created();
+    await server.work();
+    server.bench.now += 23 * 3_600_000 + 1_800_000;
+    const { json } = await show(id);
+    const output = isObject(json.output) ? json.output : {};
+    // Half an hour is left, so the link is good for no longer.
+    expect(output.url_expires_at).toBe(String(json.expires_at));
+    server.bench.now += 1_800_000;
+    expect((await show(id)).json).toMatchObject({ status: 'expired', output: null, progress: 1 });
+    expect((await fetch(String(output.url))).status).toBe(403);
+    await server.bench.sweep();
+    expect(server.bench.stored()).toEqual([]);
+    server.bench.now -= 24 * 3_600_000;
+  });
+
+  test('is listed newest first, by status and in pages', async () => {
+    const before = (await server.send('GET', '/v1/jobs?status=queued')).json.data;
+    expect(before).toEqual([]);
+    const ids: string[] = [];
+    for (let at = 0; at < 3; at += 1) {
+      server.bench.now += 1;
+      ids.unshift(await created());
+    }
+    const list = async (query: string) => {
+      const { json } = await server.send('GET', `/v1/jobs?${query}`);
+      const data: readonly unknown[] = Array.isArray(json.data) ? json.data : [];
+      return { ids: data.map((job) => (isObject(job) ? job.id : null)), more: json.has_more };
+    };
+    expect(await list('status=queued')).toEqual({ ids, more: false });
+    expect(await list('status=queued&limit=2')).toEqual({ ids: ids.slice(0, 2), more: true });
+    expect(await list('status=queued&limit=2&offset=2')).toEqual({
+      ids: ids.slice(2),
+      more: false,
+    });
+    for (const id of ids) await server.send('DELETE', `/v1/jobs/${id}`);
+    for (const [query, param] of [
+      ['limit=0', 'limit'],
+      ['limit=-1', 'limit'],
+      ['limit=x', 'limit'],
+      ['offset=-1', 'offset'],
+      ['offset=1e9', 'offset'],
+      ['status=done', 'status'],
+    ]) {
+      const refused = await server.send('GET', `/v1/jobs?${query}`);
+      expect([refused.status, refused.error.param]).toEqual([400, param]);
+    }
+  });
+});
+
+describe('a job is nobody else’s business', () => {
+  test('another tenant’s is as absent as one that never was', async () => {
+    const id = await created();
+    const unknown = await show('job_000000000000000000000000', server.keys.stranger);
+    expect(unknown.status).toBe(404);
+    for (const method of ['GET', 'DELETE']) {
+      const reply = await server.send(method, `/v1/jobs/${id}`, {}, server.keys.stranger);
+      expect(reply.status).toBe(404);
+      expect(reply.error).toEqual(unknown.error);
+    }
+    const list = await server.send('GET', '/v1/jobs', {}, server.keys.stranger);
+    expect(list.json).toEqual({ object: 'list', data: [], has_more: false });
+    expect((await show(id)).json.status).toBe('queued');
+    await server.send('DELETE', `/v1/jobs/${id}`);
+  });
+
+  test.each(['x', 'job_', `job_${'a'.repeat(500)}`, '%00', '..%2f..%2fetc', "job_' OR '1'='1"])(
+    'the id %p is 404 like any unknown one',
+    async (id) => {
+      const reply = await show(encodeURI(id));
+      expect(reply.status).toBe(404);
+    },
+  );
+
+  test('a key without the scope, a manager and nobody are sent away', async () => {
+    const status = async (key: string) => (await server.post(speech(), key)).status;
+    expect(await status(server.keys.chatOnly)).toBe(403);
+    expect(await status(server.keys.management)).toBe(403);
+    expect(await status('sk-tg-nobody-0123456789abcdef0123456789')).toBe(401);
+    expect((await server.send('GET', '/v1/jobs', {}, server.keys.chatOnly)).status).toBe(403);
+  });
+
+  test('the secret of webhooks is shown to managers, and each tenant has its own', async () => {
+    const path = '/api/v1/webhook-secret';
+    const reply = await server.send('GET', path, {}, server.keys.management);
+    expect(reply.json).toEqual({
+      data: { secret: expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/) },
+    });
+    expect((await server.send('GET', path)).status).toBe(403);
+  });
+});
+
+describe('a job that cannot be is refused, and leaves nothing behind', () => {
+  /** Objects and rows of the database that a refusal must not add to. */
+  async function remains(): Promise<string> {
+    const { read } = server.bench.store.database;
+    const rows = await read.selectFrom('jobs').select('id').orderBy('id').execute();
+    const objects = await read.selectFrom('job_objects').select('key').orderBy('key').execute();
+    return JSON.stringify([server.bench.stored(), rows, objects]);
+  }
+
+  test.each<[string, object, string, string]>([
+    [
+      'no model',
+      { model: undefined },
+      'model',
+      'model is required (a string from 1 to 200 characters).',
+    ],
+    [
+      'a model that is no text',
+      { model: 7 },
+      'model',
+      'model must be a string from 1 to 200 characters, not 7.',
+    ],
+    ['no input', { input: undefined }, 'input', 'input is required (a string).'],
+    ['an empty input', { input: ' \n\t' }, 'input', 'input is empty.'],
+    [
+      'an input of 200,001 characters',
+      { input: 'a'.repeat(200_001) },
+      'input',
+      'input is longer than the 200000 characters that a job takes.',
+    ],
+    [
+      'half a character',
+      { input: 'a\ud800b' },
+      'input',
+      'input has half of a character: an unpaired surrogate.',
+    ],
+    [
+      'no voice',
+      { voice: undefined },
+      'voice',
+      'voice is required (a string from 1 to 200 characters).',
+    ],
+    [
+      'an unknown format',
+      { response_format: 'ogg' },
+      'response_format',
+      'response_format must be one of "mp3", "opus", "aac", "flac", "wav", "pcm", not "ogg".',
+    ],
+    [
+      'FLAC in pieces',
+      { response_format: 'flac' },
+      'response_format',
+      'A text of more than 20 characters is spoken in pieces, and pieces of flac cannot be ' +
+        'joined; use wav, which is lossless too.',
+    ],
+    ['a speed of 0.2', { speed: 0.2 }, 'speed', 'speed must be a number from 0.25 to 4, not 0.2.'],
+    ['a speed of 5', { speed: 5 }, 'speed', 'speed must be a number from 0.25 to 4, not 5.'],
+    ['a speed in quotes', { speed: '1' }, 'speed', 'speed must be a number, not "1".'],
+    ['instructions without end', { instructions: 'a'.repeat(4_097) }, 'instructions', ''],
+    ['an address of ours', { webhook_url: 'http://127.0.0.1/' }, 'webhook_url', 'Not there.'],
+    [
+      'an address that is none',
+      { webhook_url: 'ftp://a' },
+      'webhook_url',
+      'webhook_url must be an http(s) address of at most 2000 characters, not "ftp://a".',
+    ],
+    [
+      'metadata that is no object',
+      { metadata: 'a' },
+      'metadata',
+      'metadata must be an object, not "a".',
+    ],
+    [
+      'metadata that is no text',
+      { metadata: { a: 1 } },
+      'metadata.a',
+      'metadata.a must be a string of at most 512 characters, not 1.',
+    ],
+    [
+      'seventeen entries of metadata',
+      { metadata: Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`k${at}`, ''])) },
+      'metadata',
+      'metadata has more than 16 entries.',
+    ],
+    [
+      'a long name in metadata',
+      { metadata: { ['n'.repeat(65)]: '' } },
+      `metadata.${'n'.repeat(65)}`,
+      '',
+    ],
+  ])('with %s', async (_, change, param, message) => {
+    const before = await remains();
+    const reply = await server.post(speech(change));
+    expect([reply.status, reply.error.type, reply.error.param]).toEqual([
+      400,
+      'invalid_request_error',
+      param,
+    ]);
+    if (message !== '') expect(reply.error.message).toBe(message);
+    expect(await remains()).toBe(before);
+  });
+
+  test('with exactly the longest text it is taken, however many bytes that is', async () => {
+    server.bench.speechModel = {
+      limit: { unit: 'bytes', max: 1_000 },
+      isStrict: true,
+      voices: null,
+    };
+    const id = await created(speech({ input: '😀'.repeat(200_000), response_format: 'mp3' }));
+    await server.send('DELETE', `/v1/jobs/${id}`);
+    const reply = await server.post(speech({ input: '😀'.repeat(200_001) }));
+    expect(reply.error.param).toBe('input');
+    server.bench.speechModel = {
+      limit: { unit: 'characters', max: 20 },
+      isStrict: true,
+      voices: null,
+    };
+  });
+
+  test('unless its model ignores the speed', async () => {
+    const strict = server.bench.speechModel;
+    server.bench.speechModel = { ...strict, isStrict: false };
+    const id = await created(speech({ speed: 5 }));
+    await server.send('DELETE', `/v1/jobs/${id}`);
+    server.bench.speechModel = strict;
+  });
+
+  test('with a voice that a strict model does not have', async () => {
+    server.bench.speechModel = {
+      limit: { unit: 'characters', max: 20 },
+      isStrict: true,
+      voices: ['echo', 'nova'],
+    };
+    const reply = await server.post(speech());
+    expect(reply.error).toMatchObject({
+      message: 'voice must be one of echo, nova.',
+      param: 'voice',
+    });
+    server.bench.speechModel = {
+      limit: { unit: 'characters', max: 20 },
+      isStrict: true,
+      voices: null,
+    };
+  });
+
+  const script = new File(['#!/bin/sh\necho hello world\n'], 'talk.mp3', { type: 'audio/mpeg' });
+  const known = 'use one of flac, mp3, mpeg, mpga, mp4, m4a, ogg, wav, webm.';
+  test.each<[string, () => FormData, number, string, string]>([
+    [
+      'no file',
+      () => form({ model: 'played/hear' }),
+      400,
+      'file',
+      'file is required: the audio to transcribe.',
+    ],
+    [
+      'a file that is a field',
+      () => form({ model: 'played/hear', file: 'text' }),
+      400,
+      'file',
+      'file must be a file with a name.',
+    ],
+    [
+      'two files',
+      () => {
+        const body = transcription();
+        body.append('file', wav());
+        return body;
+      },
+      400,
+      'file',
+      'file is given more than once.',
+    ],
+    [
+      'a file under another name',
+      () => form({ model: 'played/hear', audio: wav() }),
+      400,
+      'audio',
+      'audio may not be a file; send file.',
+    ],
+    [
+      'an empty file',
+      () => transcription({ file: wav('a.wav', new Uint8Array()) }),
+      400,
+      'file',
+      'file is empty.',
+    ],
+    [
+      'a script that calls itself audio',
+      () => transcription({ file: script }),
+      400,
+      'file',
+      `file is no audio that is known here; ${known}`,
+    ],
+    [
+      'an ELF that calls itself audio',
+      () =>
+        transcription({
+          file: wav('a.mp3', Buffer.from('\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00')),
+        }),
+      400,
+      'file',
+      `file is no audio that is known here; ${known}`,
+    ],
+    [
+      'a zip that calls itself audio',
+      () =>
+        transcription({
+          file: wav('a.wav', Buffer.from('PK\x03\x04\x14\x00\x00\x00\x08\x00\x00\x00')),
+        }),
+      400,
+      'file',
+      `file is no audio that is known here; ${known}`,
+    ],
+    [
+      'an extension that is no audio',
+      () => transcription({ file: wav('a.exe') }),
+      400,
+      'file',
+      `file has the extension .exe; ${known}`,
+    ],
+    [
+      'no model',
+      () => form({ file: wav() }),
+      400,
+      'model',
+      'model is required (a string from 1 to 200 characters).',
+    ],
+    ['an unknown model', () => transcription({ model: 'who/knows' }), 404, '', 'No such model.'],
+    [
+      'a temperature of 2',
+      () => transcription({ temperature: '2' }),
+      400,
+      'temperature',
+      'temperature must be a number from 0 to 1, not 2.',
+    ],
+    [
+      'a temperature that is none',
+      () => transcription({ temperature: 'hot' }),
+      400,
+      'temperature',
+      'temperature must be a number from 0 to 1, not "hot".',
+    ],
+    [
+      'a language that is none',
+      () => transcription({ language: 'English!' }),
+      400,
+      'language',
+      'language must be an ISO-639-1 code such as "en", not "English!".',
+    ],
+    [
+      'an unknown format',
+      () => transcription({ response_format: 'xml' }),
+      400,
+      'response_format',
+      'response_format must be one of "json", "text", "srt", "verbose_json", "vtt", not "xml".',
+    ],
+    [
+      'the same field twice',
+      () => transcription({ language: ['de', 'en'] }),
+      400,
+      'language',
+      'language is given more than once.',
+    ],
+    [
+      'metadata that is no JSON',
+      () => transcription({ metadata: '{a' }),
+      400,
+      'metadata',
+      'metadata must be an object, not "{a".',
+    ],
+    [
+      'an address of ours',
+      () => transcription({ webhook_url: 'http://127.0.0.1/' }),
+      400,
+      'webhook_url',
+      'Not there.',
+    ],
+  ])('as a form with %s', async (_, body, status, param, message) => {
+    const before = await remains();
+    const reply = await server.postForm(body());
+    expect([reply.status, reply.error.param ?? '', reply.error.message]).toEqual([
+      status,
+      param,
+      message,
+    ]);
+    expect(await remains()).toBe(before);
+  });
+
+  test('with a body of another type, and with one that is no JSON', async () => {
+    const send = (type: string, body: string) =>
+      server.send('POST', '/v1/jobs', { body, headers: { 'content-type': type } });
+    expect((await send('text/plain', 'hello')).status).toBe(415);
+    expect((await send('application/json', '{"model":')).status).toBe(400);
+    expect((await send('multipart/form-data', '--x')).status).toBe(400);
+    expect((await send('multipart/form-data; boundary=x', '--x\r\n')).status).toBe(400);
+  });
+
+  test('when the client breaks off in the middle of its file', async () => {
+    const before = await remains();
+    const parts = [
+      '--XX\r\nContent-Disposition: form-data; name="file"; filename="a.mp3"\r\n\r\n',
+      Buffer.from(mp3File(20)).toString('latin1'),
+    ];
+    const { port, hostname } = new URL(server.url);
+    const head =
+      'POST /v1/jobs HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n' +
+      `authorization: Bearer ${server.keys.routing}\r\n` +
+      'content-type: multipart/form-data; boundary=XX\r\n\r\n';
+    const socket = await Bun.connect({
+      hostname,
+      port: Number(port),
+      socket: { data() {} },
+    });
+    socket.write(Buffer.from(head + parts.join(''), 'latin1'));
+    const stored = server.bench.stored().length;
+    while (server.bench.stored().length === stored) await Bun.sleep(2);
+    socket.terminate();
+    while (server.bench.stored().length > stored) await Bun.sleep(2);
+    // What is written down of it is swept after a day.
+    server.bench.now += 24 * 3_600_000;
+    await server.bench.sweep();
+    server.bench.now -= 24 * 3_600_000;
+    expect(JSON.parse(await remains())[1]).toEqual(JSON.parse(before)[1]);
+  });
+
+  test('under a name that would lead elsewhere it is stored under one of ours', async () => {
+    for (const name of [
+      '../../etc/x.wav',
+      '/etc/passwd.wav',
+      'C:\\x.wav',
+      `${'n'.repeat(9_000)}.wav`,
+      '.htaccess.wav',
+      '☃.wav',
+    ]) {
+      const reply = await server.postForm(transcription({ file: wav(name) }));
+      expect(reply.status).toBe(202);
+      await server.send('DELETE', `/v1/jobs/${reply.json.id}`);
+    }
+    for (const key of server.bench.stored()) expect(key).toMatch(/^[0-9a-z]{26}\.\w+$/);
+    await server.bench.sweep();
+  });
+});

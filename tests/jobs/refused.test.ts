@@ -1,0 +1,63 @@
+/** A job that is refused is a request that was: it is in the log, and costs nothing. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { wavFile } from '../support/audio-files.ts';
+import { AudioGateway } from '../support/audio-gateway.ts';
+import { type Reply, readReply } from '../support/in-process.ts';
+
+let audio: AudioGateway;
+
+beforeAll(async () => {
+  audio = await AudioGateway.start();
+});
+afterAll(() => audio.stop());
+
+const speech = { model: 'openai/tts-1', input: 'Hello', voice: 'alloy' };
+
+const speak = (body: object, key?: string) =>
+  audio.gateway.post(body, { path: '/v1/jobs', ...(key ? { key } : {}) });
+
+async function listen(key: string): Promise<Reply> {
+  const body = new FormData();
+  body.append('model', 'openai/stt-1');
+  body.append('file', new File([wavFile(4) as Uint8Array<ArrayBuffer>], 'a.wav'));
+  const headers = { authorization: `Bearer ${key}` };
+  return readReply(await fetch(`${audio.gateway.url}/v1/jobs`, { method: 'POST', headers, body }));
+}
+
+const models = { speech: 'openai/tts-1', transcription: 'openai/stt-1' };
+type Operation = keyof typeof models;
+
+async function expectRow(refused: Reply, status: number, operation: Operation): Promise<void> {
+  expect(refused.status).toBe(status);
+  const { charges, ...record } = await audio.gateway.record(refused.requestId);
+  expect(record).toMatchObject({
+    status: 'error',
+    error: refused.error.type,
+    operation,
+    // Who sends too much is refused before anything is read.
+    requestedModel: status === 429 ? '' : models[operation],
+  });
+  expect(Object.values(charges)).toEqual([0, 0, 0, 0]);
+}
+
+test('for a fault in it', async () => {
+  await expectRow(await speak({ ...speech, input: 7 }), 400, 'speech');
+});
+
+test('for a model that its key may not use', async () => {
+  const key = await audio.gateway.makeKey({ models: ['other/*'] });
+  await expectRow(await speak(speech, key), 403, 'speech');
+  await expectRow(await listen(key), 403, 'transcription');
+});
+
+test('for want of credits', async () => {
+  const key = await audio.gateway.makeKey({ limit: 0 });
+  await expectRow(await speak(speech, key), 402, 'speech');
+  await expectRow(await listen(key), 402, 'transcription');
+});
+
+test('for too many requests', async () => {
+  const key = await audio.gateway.makeKey({ requests_per_minute: 1 });
+  expect((await speak({ ...speech, input: 7 }, key)).status).toBe(400);
+  await expectRow(await speak(speech, key), 429, 'speech');
+});

@@ -1,0 +1,228 @@
+/** Jobs through the gateway's own story: pieces are routed, charged and logged like any request. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { isObject } from '../../src/core/json.ts';
+import {
+  type Dispatched,
+  diedOf,
+  type JournalLine,
+  readLines,
+} from '../../src/ledger/journal-lines.ts';
+import { replayJournals } from '../../src/ledger/replay.ts';
+import { wavFile } from '../support/audio-files.ts';
+import { discrepancies } from '../support/book-check.ts';
+import { type Reply, readReply } from '../support/in-process.ts';
+import {
+  createStoryJob,
+  type JobStory,
+  storyKeys as keys,
+  sendStory,
+  startJobStory,
+  storyReply,
+} from '../support/job-story.ts';
+
+let folder: string;
+let story: JobStory;
+let answers: (() => Response | Promise<Response>)[];
+let asked = 0;
+let upstream: Bun.Server<undefined>;
+
+beforeAll(async () => {
+  upstream = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: () => {
+      asked += 1;
+      return (answers.shift() ?? storyReply)();
+    },
+  });
+  folder = mkdtempSync(join(tmpdir(), 'tollgate-job-story-'));
+  story = await startJobStory(folder, String(upstream.url));
+}, 30_000);
+
+afterAll(async () => {
+  await story.stop();
+  await upstream.stop(true);
+  rmSync(folder, { recursive: true });
+});
+
+beforeEach(() => {
+  answers = [];
+  asked = 0;
+});
+
+const send = (method: string, path: string, body?: FormData, key?: string) =>
+  sendStory(story, method, path, body, key);
+const create = () => createStoryJob(story);
+
+/** Lets the worker look, and waits until the job is no longer running. */
+async function worked(id: string): Promise<Reply> {
+  await story.jobs.chores()[0]?.run();
+  for (;;) {
+    const found = await send('GET', `/v1/jobs/${id}`);
+    if (found.json.status !== 'running') return found;
+    await Bun.sleep(5);
+  }
+}
+
+async function balance(): Promise<number> {
+  const { json } = await send('GET', '/v1/customer/credits');
+  return isObject(json.balance) ? Number(json.balance.total) : Number.NaN;
+}
+
+describe('a job in the gateway', () => {
+  test('is routed, charged and logged like any request', async () => {
+    const before = await balance();
+    const id = await create();
+    const { json } = await worked(id);
+    // 10 tokens at $1 and 5 at $2 the million: 20 millionths of a dollar.
+    expect(json).toMatchObject({ status: 'succeeded', cost: 20, progress: 1 });
+    const output = isObject(json.output) ? json.output : {};
+    const transcript = await fetch(String(output.url));
+    expect(transcript.status).toBe(200);
+    expect(await transcript.text()).toContain('Heard.');
+    expect(await balance()).toBe(before - 20);
+    const { json: page } = await send('GET', '/v1/customer/logs?limit=1');
+    const [row] = Array.isArray(page.logs) ? page.logs : [];
+    expect(row).toMatchObject({ status: 'success', provider: 'acme' });
+    expect(JSON.stringify(row)).toContain('"acme/hear"');
+    expect(await discrepancies(story.store.database)).toEqual([]);
+  });
+
+  test('whose provider fails waits and is not charged', async () => {
+    const before = await balance();
+    answers = [() => new Response('no', { status: 500 })];
+    const id = await create();
+    const { json } = await worked(id);
+    expect(json).toMatchObject({ status: 'queued', cost: 0, error: null });
+    expect(await balance()).toBe(before);
+    await send('DELETE', `/v1/jobs/${id}`);
+  });
+
+  test('whose key was deleted meanwhile does no more work', async () => {
+    const id = await create();
+    const [key] = await story.store.directory.listKeys('default', {
+      ...{ limit: 10, offset: 0, includeDisabled: true },
+    });
+    const { write } = story.store.database;
+    const owner = { key_id: 'key_deleted00000000' };
+    await write.updateTable('jobs').set(owner).where('id', '=', id).execute();
+    expect(key?.id).not.toBe(owner.key_id);
+    const { json } = await worked(id);
+    expect(json).toMatchObject({
+      status: 'failed',
+      error: {
+        message: 'The API key of this job has been deleted.',
+        type: 'invalid_api_key',
+        code: 401,
+      },
+    });
+  });
+
+  test('needs a model that exists and can do it', async () => {
+    const form = (model: string) => {
+      const body = new FormData();
+      body.set('file', new File([wavFile(1).slice()], 'a.wav'));
+      body.set('model', model);
+      return body;
+    };
+    const unknown = await send('POST', '/v1/jobs', form('acme/heer'));
+    expect([unknown.status, unknown.error.param]).toEqual([404, 'model']);
+    expect(unknown.error.message).toBe('There is no model "acme/heer"; did you mean "acme/hear"?');
+    const speech = await readReply(
+      await fetch(`${story.url}/v1/jobs`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${keys.routing}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'acme/hear', input: 'Hello.', voice: 'alloy' }),
+      }),
+    );
+    expect([speech.status, speech.error.type]).toEqual([400, 'model_capability_mismatch']);
+    expect(speech.error.message).toBe('The model "acme/hear" is not a speech model.');
+  });
+
+  test('counts as a request of its key', async () => {
+    const made = await fetch(`${story.url}/v1/jobs`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${keys.routing}`, 'content-type': 'application/json' },
+      body: '{}',
+    });
+    expect(made.headers.get('x-ratelimit-limit')).toBe('600');
+    expect(made.status).toBe(400);
+  });
+
+  test('has a webhook secret that its manager can read', async () => {
+    const path = '/api/v1/webhook-secret';
+    const { status, json } = await send('GET', path, undefined, keys.management);
+    expect([status, json.data]).toEqual([200, { secret: expect.stringMatching(/^whsec_.{44}$/) }]);
+  });
+});
+
+describe('a piece that a worker died in, while its successor runs it again', () => {
+  /** The machine of the dead one comes back, and its journal is told to the books. */
+  async function replay(ofPiece: (call: Dispatched) => JournalLine[]): Promise<void> {
+    const root = join(folder, 'journal');
+    const own = readdirSync(root, { recursive: true, encoding: 'utf8' });
+    const files = own.filter((name) => name.endsWith('.jsonl')).toSorted();
+    const lines = files.flatMap((name) => [...readLines(readFileSync(join(root, name), 'utf8'))]);
+    const begun = lines.flatMap((line) => (line.kind === 'dispatched' ? [line.call] : [])).at(-1);
+    if (!begun) throw new Error('The piece was never sent.');
+    const call = { ...begun, createdAt: begun.createdAt - 90_000 };
+    const elsewhere = join(folder, 'elsewhere');
+    const gone = join(elsewhere, 'gone~1~gone-process');
+    mkdirSync(gone, { recursive: true });
+    const left = ofPiece(call).map((line) => `${JSON.stringify(line)}\n`);
+    writeFileSync(join(gone, '00000000.jsonl'), left.join(''));
+    utimesSync(gone, 1, 1);
+    expect(await replayJournals(elsewhere, story.store.ledger, Date.now())).toBe(1);
+  }
+
+  const unended = (call: Dispatched): JournalLine[] => [{ kind: 'dispatched', call }];
+
+  /** What the dead one had been charged, but could not book: 20 credits, like its successor. */
+  const ended = (call: Dispatched): JournalLine[] => {
+    const { record, ...rest } = diedOf(call);
+    const charges = { ...record.charges, modelCharge: 20 };
+    const paid = { ...record, status: 'success', error: null, charges, note: null } as const;
+    return [...unended(call), { kind: 'settled', settlement: { ...rest, record: paid } }];
+  };
+
+  async function ranWhile(ofPiece: (call: Dispatched) => JournalLine[]) {
+    const before = await balance();
+    answers = [() => replay(ofPiece).then(storyReply)];
+    const { json } = await worked(await create());
+    expect(json).toMatchObject({ status: 'succeeded', cost: 20 });
+    expect(await discrepancies(story.store.database)).toEqual([]);
+    return { spent: before - (await balance()), asked };
+  }
+
+  test('is charged although the books heard that nothing came of it', async () => {
+    // Its id is used up by then, so it is asked for once more under the next.
+    expect(await ranWhile(unended)).toEqual({ spent: 20, asked: 2 });
+    const { json } = await send('GET', '/v1/customer/logs?limit=2');
+    const [charged, died] = Array.isArray(json.logs) ? json.logs : [];
+    expect(charged).toMatchObject({ status: 'success', cost: 20 });
+    expect(died).toMatchObject({ status: 'error', cost: 0 });
+  });
+
+  test('is charged once when the books heard that it was paid for', async () => {
+    expect(await ranWhile(ended)).toEqual({ spent: 20, asked: 1 });
+  });
+
+  test('and told of only afterwards changes nothing', async () => {
+    const before = await balance();
+    expect((await worked(await create())).json).toMatchObject({ status: 'succeeded', cost: 20 });
+    expect(await balance()).toBe(before - 20);
+    await replay(unended);
+    expect(await balance()).toBe(before - 20);
+  });
+});

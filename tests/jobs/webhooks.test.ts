@@ -1,0 +1,258 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { createHmac } from 'node:crypto';
+import type { Caller } from '../../src/core/caller.ts';
+import { parseJson } from '../../src/core/json.ts';
+import { Secret } from '../../src/core/secret.ts';
+import type { Webhook } from '../../src/jobs/queue.ts';
+import { WebhookSigner } from '../../src/jobs/webhook-signature.ts';
+import { type PostToUser, WebhookSender } from '../../src/jobs/webhooks.ts';
+import { createGuardedFetch } from '../../src/upstream/guarded-fetch.ts';
+import { JobBench } from '../support/job-bench.ts';
+
+interface Message {
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+let bench: JobBench;
+let caller: Caller;
+let received: Message[];
+let answer: (message: Message) => Response | Promise<Response>;
+let receiver: Bun.Server<undefined>;
+let givenUp: Webhook[];
+let sender: WebhookSender;
+
+const signer = new WebhookSigner(new Secret('a secret of the operator, long enough'));
+
+function makeSender(post?: PostToUser): WebhookSender {
+  const allowed = `127.0.0.1:${receiver.port}`;
+  return new WebhookSender({
+    queue: bench.store.jobs.webhooks,
+    book: bench.store.jobs.book,
+    store: bench.objects,
+    signer,
+    post: post ?? createGuardedFetch({ allowHosts: [allowed] }),
+    baseUrl: () => 'https://gate.example',
+    onGivenUp: (webhook) => givenUp.push(webhook),
+    now: () => bench.now,
+  });
+}
+
+beforeEach(async () => {
+  bench = await JobBench.open();
+  caller = await bench.newCaller();
+  received = [];
+  givenUp = [];
+  answer = () => new Response('thanks');
+  receiver = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    async fetch(request) {
+      const message = { headers: request.headers, text: await request.text() };
+      received.push(message);
+      return answer(message);
+    },
+  });
+  sender = makeSender();
+});
+
+afterEach(async () => {
+  await receiver.stop(true);
+  await bench.close();
+});
+
+/** A job that has ended; its address is put in as it is, past the check at the desk. */
+async function ended(path = '/hook', who = caller): Promise<string> {
+  const id = await bench.speech(who, 'Short.', { webhook_url: 'https://hooks.example/' });
+  const url = path.startsWith('/') ? `http://127.0.0.1:${receiver.port}${path}` : path;
+  const { write } = bench.store.database;
+  await write.updateTable('jobs').set({ webhook_url: url }).where('id', '=', id).execute();
+  const worker = bench.worker();
+  await worker.claim();
+  await worker.idle();
+  return id;
+}
+
+async function send(by = sender): Promise<void> {
+  await by.send();
+  await by.idle();
+}
+
+describe('a webhook', () => {
+  test('tells how a job ended, with the job and a fresh link', async () => {
+    const id = await ended();
+    bench.now += 5_000;
+    await send();
+    expect(received.length).toBe(1);
+    expect(received[0]?.headers.get('content-type')).toBe('application/json');
+    expect(parseJson(received[0]?.text ?? '')).toMatchObject({
+      type: 'job.succeeded',
+      timestamp: '2027-01-15T08:00:00.000Z',
+      data: {
+        id,
+        object: 'job',
+        status: 'succeeded',
+        cost: 12,
+        polling_url: `https://gate.example/v1/jobs/${id}`,
+        output: {
+          url: expect.stringMatching(/^https:\/\/gate\.example\/v1\/objects\/\w+\.wav\?expires=/),
+          url_expires_at: '2027-01-15T09:00:05.000Z',
+        },
+      },
+    });
+    await send();
+    expect(received.length).toBe(1);
+  });
+
+  test('tells of a cancellation too', async () => {
+    const id = await bench.speech(caller, 'Short.', { webhook_url: 'https://hooks.example/' });
+    await bench.desk.cancel(caller.tenantId, id, '');
+    const urls: string[] = [];
+    await send(
+      makeSender(async (url, { body }) => {
+        urls.push(url);
+        expect(parseJson(body)).toMatchObject({ type: 'job.cancelled', data: { id } });
+        return { ok: true, status: 204 };
+      }),
+    );
+    expect(urls).toEqual(['https://hooks.example/']);
+  });
+
+  test('is signed as Standard Webhooks says, with the secret of its tenant', async () => {
+    await ended();
+    await send();
+    const [message] = received;
+    const header = (name: string) => message?.headers.get(name) ?? '';
+    expect(header('webhook-id')).toMatch(/^msg_[0-9a-z]{24}$/);
+    expect(header('webhook-timestamp')).toBe('1800000000');
+    const secret = signer.secretOf(caller.tenantId);
+    expect(secret).toMatch(/^whsec_/);
+    const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
+    expect(key.length).toBe(32);
+    const signed = `${header('webhook-id')}.${header('webhook-timestamp')}.${message?.text}`;
+    const expected = createHmac('sha256', key).update(signed).digest('base64');
+    expect(header('webhook-signature')).toBe(`v1,${expected}`);
+    const other = await bench.newCaller();
+    expect(signer.secretOf(other.tenantId)).not.toBe(secret);
+  });
+
+  test('comes again later and later until it is taken, under the same id', async () => {
+    await ended();
+    answer = () => new Response('no', { status: 500 });
+    const waits = [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000];
+    await send();
+    for (const [index, seconds] of waits.entries()) {
+      bench.now += seconds * 1000 - 1;
+      await send();
+      expect(received.length).toBe(index + 1);
+      bench.now += 1;
+      if (index === 5) answer = () => new Response(null, { status: 204 });
+      await send();
+      expect(received.length).toBe(index + 2);
+      if (index === 5) break;
+    }
+    bench.now += 100 * 3_600_000;
+    await send();
+    expect(received.length).toBe(7);
+    expect(new Set(received.map(({ headers }) => headers.get('webhook-id'))).size).toBe(1);
+    expect(new Set(received.map(({ headers }) => headers.get('webhook-timestamp'))).size).toBe(7);
+    expect(givenUp).toEqual([]);
+  });
+
+  test('is given up after eight attempts', async () => {
+    const jobId = await ended();
+    answer = () => new Response('no', { status: 503 });
+    for (let attempt = 0; attempt < 12; attempt += 1) {
+      await send();
+      bench.now += 36_000_000;
+    }
+    expect(received.length).toBe(8);
+    expect(givenUp).toMatchObject([{ jobId, attempts: 8 }]);
+  });
+
+  test('is given up at once by a receiver that says it is gone', async () => {
+    await ended();
+    answer = () => new Response('gone', { status: 410 });
+    await send();
+    bench.now += 36_000_000;
+    await send();
+    expect([received.length, givenUp.length]).toEqual([1, 1]);
+  });
+
+  test('does not follow a redirect, nor take one for an answer', async () => {
+    await ended('/moved');
+    answer = () => Response.redirect(`http://127.0.0.1:${receiver.port}/elsewhere`, 302);
+    await send();
+    expect(received.length).toBe(1);
+    bench.now += 5_000;
+    await send();
+    expect(received.length).toBe(2);
+  });
+
+  test.each([
+    'http://127.0.0.1:1/',
+    'http://[::1]/',
+    'http://169.254.169.254/',
+    'http://10.0.0.1/',
+  ])('never reaches %s, also when the address changed after it was checked', async (address) => {
+    await ended(address);
+    const wasOk: boolean[] = [];
+    const guarded = createGuardedFetch({});
+    const noted = makeSender(async (url, call) => {
+      const result = await guarded(url, call);
+      wasOk.push(result.ok);
+      return result;
+    });
+    await send(noted);
+    expect(wasOk).toEqual([false]);
+    expect(received).toEqual([]);
+  });
+
+  test('reads little of the answer and waits not long for it', async () => {
+    await ended();
+    const bounds: (readonly [number, number])[] = [];
+    await send(
+      makeSender(async (_, { bodyBytesMax, timeoutMs }) => {
+        bounds.push([bodyBytesMax, timeoutMs]);
+        return { ok: true, status: 200 };
+      }),
+    );
+    expect(bounds).toEqual([[65_536, 10_000]]);
+    await ended();
+    answer = () => new Response(new Uint8Array(1024 * 1024));
+    await send();
+    // What a receiver says is kept nowhere.
+    const rows = await bench.store.database.read.selectFrom('webhooks').selectAll().execute();
+    expect(rows).toMatchObject([{ attempts: 1 }]);
+  });
+
+  test('of a tenant with slow receivers does not hold up those of another', async () => {
+    const gate = Promise.withResolvers<void>();
+    for (let at = 0; at < 6; at += 1) await ended('/slow');
+    answer = async () => {
+      await gate.promise;
+      return new Response('at last');
+    };
+    await sender.send();
+    while (received.length < 4) await Bun.sleep(1);
+    const other = await bench.newCaller();
+    const id = await ended('/quick', other);
+    await sender.send();
+    while (received.length < 5) await Bun.sleep(1);
+    expect(received[4]?.text).toContain(id);
+    gate.resolve();
+    await sender.idle();
+    expect(received.length).toBe(5);
+  });
+
+  test('that was under way when its process died is sent again', async () => {
+    await ended();
+    const dead = makeSender(() => new Promise(() => {}));
+    await dead.send();
+    await send();
+    expect(received.length).toBe(0);
+    bench.now += 60_000;
+    await send();
+    expect(received.length).toBe(1);
+  });
+});

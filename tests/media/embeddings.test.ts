@@ -1,0 +1,598 @@
+/** POST /v1/embeddings: what clients and providers get, what it costs, and what is refused. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { isObject } from '../../src/core/json.ts';
+import { EmbeddingServer } from '../support/embedding-server.ts';
+import {
+  embeddings,
+  json,
+  refusingUrl,
+  replay,
+  say,
+  startFakeUpstream,
+  status,
+} from '../support/fake-upstream.ts';
+import { InProcessGateway, type Reply } from '../support/in-process.ts';
+
+const upstream = startFakeUpstream();
+const others = new EmbeddingServer();
+let gateway: InProcessGateway;
+
+beforeAll(async () => {
+  const at = (dialect: string, base_url: string, more: object = {}) => ({
+    dialect,
+    base_url,
+    api_key: 'sk-theirs-0123456789',
+    ...more,
+  });
+  const oddNames = {
+    drop_params: ['user', 'encoding_format'],
+    rename_params: { dimensions: 'output_dimension' },
+  };
+  gateway = await InProcessGateway.start({
+    limits: { requests_per_minute: 100_000 },
+    providers: {
+      down: at('openai', `${refusingUrl()}/v1`),
+      first: at('openai', `${upstream.url}/v1`),
+      odd: at('openai', `${upstream.url}/odd/v1`, { quirks: oddNames }),
+      small: at('openai', `${upstream.url}/v1`, { quirks: { embedding_batch: 32 } }),
+      coherent: at('cohere', `${others.url}/v2`),
+      google: at('gemini', `${others.url}/v1beta`),
+      recorded: at('cohere', `${upstream.url}/v2`),
+      'recorded-google': at('gemini', `${upstream.url}/v1beta`),
+    },
+    models: [
+      model('test/embed', 'first', 'their-embed'),
+      model('test/spare', 'down', 'their-embed', {
+        endpoints: [endpoint('down', 'their-embed', 0), endpoint('first', 'spare-embed', 1)],
+      }),
+      model('test/odd', 'odd', 'odd-embed'),
+      model('test/bert', 'first', 'bge', { tokenizer: 'bert' }),
+      model('test/small', 'small', 'tei'),
+      model('test/cohere', 'coherent', 'embed-v4.0'),
+      model('test/gemini', 'google', 'gemini-embedding-001'),
+      model('test/recorded', 'recorded', 'embed-v4.0'),
+      model('test/recorded-google', 'recorded-google', 'gemini-embedding-001'),
+      model('test/cheap', 'first', 'cheap', {
+        endpoints: [{ provider: 'first', model: 'cheap', pricing: { prompt: '0.02' } }],
+      }),
+      model('test/chat', 'first', 'chat', { features: [] }),
+    ],
+  });
+});
+afterAll(async () => {
+  await gateway.stop();
+  upstream.stop();
+  await others.stop();
+});
+afterEach(() => {
+  upstream.reset();
+  others.reset();
+});
+
+/** One credit a token: sums that a reader can check. */
+function endpoint(provider: string, name: string, priority = 0): object {
+  return { provider, model: name, priority, pricing: { prompt: '1', completion: '0' } };
+}
+
+function model(id: string, provider: string, name: string, more: object = {}): object {
+  return {
+    id,
+    name: id,
+    input_modalities: ['text'],
+    output_modalities: ['text'],
+    features: ['embeddings'],
+    endpoints: [endpoint(provider, name)],
+    ...more,
+  };
+}
+
+const path = '/v1/embeddings';
+const operation = 'embeddings' as const;
+/** Most tests ask twice for the same and want no earlier answer. */
+const fresh = { 'cache-control': 'no-store' };
+const embed = (body: unknown, headers: Record<string, string> = fresh) =>
+  gateway.post(body, { path, headers });
+
+const fixture = (name: string) =>
+  readFileSync(join(import.meta.dir, '../../fixtures', name), 'utf8');
+
+/** The vectors of a good answer, with the fields around them checked. */
+function vectorsOf(reply: Reply): unknown[] {
+  expect([reply.status, reply.error]).toEqual([200, {}]);
+  expect(reply.json.object).toBe('list');
+  const data: unknown[] = Array.isArray(reply.json.data) ? reply.json.data : [];
+  return data.map((item, index) => {
+    const { embedding, ...rest } = isObject(item) ? item : {};
+    expect(rest).toEqual({ object: 'embedding', index });
+    return embedding;
+  });
+}
+
+/** Read with other means than the gateway's. */
+function floatsIn(base64: unknown): number[] {
+  const bytes = Buffer.from(String(base64), 'base64');
+  return Array.from({ length: bytes.length / 4 }, (_, at) => bytes.readFloatLE(at * 4));
+}
+
+const sent = (at = 0): Record<string, unknown> => {
+  const body = upstream.book[at]?.json;
+  return isObject(body) ? body : {};
+};
+
+const charged = async ({ requestId }: Reply) => {
+  const { charges, usage, usageEstimated, ...record } = await gateway.record(requestId);
+  return {
+    credits: charges.modelCharge,
+    tokens: usage.inputTokens,
+    estimated: usageEstimated,
+    operation: record.operation,
+  };
+};
+
+describe('an OpenAI-style provider', () => {
+  test('gets the texts as they came, and its numbers come back under our names', async () => {
+    const usage = { prompt: 12, completion: 0 };
+    upstream.script('their-embed', embeddings({ dimensions: 3, usage }));
+    const reply = await embed({ model: 'test/embed', input: ['one', 'two'], user: 'ann' });
+    const vectors = vectorsOf(reply);
+    expect(vectors.map((vector) => Array.isArray(vector) && vector.length)).toEqual([3, 3]);
+    expect(vectors[0]).not.toEqual(vectors[1]);
+    expect(reply.json.model).toBe('test/embed');
+    expect(reply.json.usage).toEqual({ prompt_tokens: 12, total_tokens: 12 });
+    expect(sent()).toEqual({
+      model: 'their-embed',
+      input: ['one', 'two'],
+      encoding_format: 'float',
+      user: 'ann',
+    });
+    expect(reply.text).not.toContain('their-embed');
+    expect(reply.headers.get('x-ratelimit-remaining')).toMatch(/^\d+$/);
+    const paid = { credits: 12, tokens: 12, estimated: false, operation };
+    expect(await charged(reply)).toEqual(paid);
+  });
+
+  test('gets a single text alone, and what it is charged is rounded up once', async () => {
+    upstream.script('cheap', embeddings({ usage: { prompt: 51, completion: 0 } }));
+    const reply = await embed({ model: 'test/cheap', input: 'one' });
+    expect(vectorsOf(reply)).toHaveLength(1);
+    expect(sent().input).toBe('one');
+    // 51 tokens at 0.02 dollars a million are 1.02 credits.
+    expect((await charged(reply)).credits).toBe(2);
+  });
+
+  test('that tells the total of its tokens alone has told all of them', async () => {
+    const data = [{ object: 'embedding', index: 0, embedding: [0.5, 0.25] }];
+    upstream.script('their-embed', json(200, { object: 'list', data, usage: { total_tokens: 9 } }));
+    const reply = await embed({ model: 'test/embed', input: 'one' });
+    expect(reply.json.usage).toEqual({ prompt_tokens: 9, total_tokens: 9 });
+    expect(await charged(reply)).toEqual({ credits: 9, tokens: 9, estimated: false, operation });
+  });
+
+  test('gets fields that nobody knows under the names they came with', async () => {
+    upstream.script('their-embed', embeddings());
+    const extras = '"constructor":{"a":1},"toString":"b","__proto__":{"c":2}';
+    await embed(JSON.parse(`{"model":"test/embed","input":"one",${extras}}`));
+    const [entry] = upstream.book;
+    expect(Object.entries(sent())).toContainEqual(['constructor', { a: 1 }]);
+    expect(Object.entries(sent())).toContainEqual(['toString', 'b']);
+    expect(Buffer.from(entry?.raw ?? []).toString()).toContain('"__proto__":{"c":2}');
+    expect(Object.keys(sent())).toHaveLength(6);
+  });
+
+  test('is asked for other dimensions in its own words, and for nothing it refuses', async () => {
+    upstream.script('their-embed', embeddings());
+    const plain = await embed({ model: 'test/embed', input: 'one', dimensions: 5 });
+    expect(vectorsOf(plain)[0]).toHaveLength(5);
+    expect(sent().dimensions).toBe(5);
+    upstream.script('odd-embed', embeddings({ dimensions: 4 }));
+    const reply = await embed({ model: 'test/odd', input: 'one', dimensions: 4, user: 'ann' });
+    expect(vectorsOf(reply)[0]).toHaveLength(4);
+    expect(sent(1)).toEqual({ model: 'odd-embed', input: 'one', output_dimension: 4 });
+    expect(reply.headers.get('x-tollgate-dropped-params')).toBe('user');
+  });
+
+  test('is asked for base64 when the client wants it, and that is passed on as it is', async () => {
+    upstream.script('their-embed', replay(fixture('openai/embeddings-base64.json')));
+    const wish = { model: 'test/embed', input: 'Hello, world!', encoding_format: 'base64' };
+    const reply = await embed(wish);
+    expect(sent().encoding_format).toBe('base64');
+    const [vector] = vectorsOf(reply);
+    const recorded = JSON.parse(fixture('openai/embeddings-base64.json'));
+    expect(vector).toBe(recorded.data[0].embedding);
+    expect(floatsIn(vector)).toHaveLength(1536);
+    expect(reply.json.usage).toEqual({ prompt_tokens: 4, total_tokens: 4 });
+  });
+
+  test('that says more than OpenAI does is read, and hides behind our names', async () => {
+    upstream.script('their-embed', replay(fixture('openrouter/embeddings-dims.json')));
+    const input = "Ruby is a programmer's best friend";
+    const reply = await embed({ model: 'test/embed', input, dimensions: 768 });
+    expect(sent().dimensions).toBe(768);
+    const [vector] = vectorsOf(reply);
+    expect(vector).toHaveLength(768);
+    expect(Array.isArray(vector) && vector[0]).toBe(-0.0606689453125);
+    expect(reply.json).toMatchObject({
+      model: 'test/embed',
+      usage: { prompt_tokens: 7, total_tokens: 7 },
+    });
+    expect(reply.text).not.toMatch(/gen-emb-|text-embedding-3-small/);
+    expect((await charged(reply)).credits).toBe(7);
+  });
+
+  test('without the model makes way for the next model, or the client hears why', async () => {
+    const missing = replay(fixture('openai/embeddings-error-404.json'), { status: 404 });
+    upstream.script('their-embed', missing);
+    const reply = await embed({ model: 'test/embed', input: 'Hello, world!' });
+    expect([reply.status, reply.error.type]).toEqual([400, 'invalid_request_error']);
+    expect(reply.error.message).toStartWith('The model `nonexistent` does not exist');
+    expect((await charged(reply)).credits).toBe(0);
+    upstream.script('cheap', embeddings());
+    const next = await embed({ model: 'test/embed', models: ['test/cheap'], input: 'Hello!' });
+    expect(vectorsOf(next)).toHaveLength(1);
+    expect(next.json.model).toBe('test/cheap');
+  });
+
+  test('that answers in the other encoding is put right, both ways', async () => {
+    upstream.script('their-embed', replay(fixture('openai/embeddings-base64.json')));
+    const numbers = await embed({ model: 'test/embed', input: 'Hello, world!' });
+    const { data } = JSON.parse(fixture('openai/embeddings-base64.json'));
+    expect(vectorsOf(numbers)[0]).toEqual(floatsIn(data[0].embedding));
+    upstream.script('their-embed', replay(fixture('openai/embeddings-two.json')));
+    const wish = { model: 'test/embed', input: ['a', 'b'], encoding_format: 'base64' };
+    const two = await embed(wish);
+    expect(two.json.usage).toEqual({ prompt_tokens: 12, total_tokens: 12 });
+    const packed = vectorsOf(two).map(floatsIn);
+    const recorded: { embedding: number[] }[] = JSON.parse(
+      fixture('openai/embeddings-two.json'),
+    ).data;
+    expect(packed).toEqual(recorded.map(({ embedding }) => embedding.map(Math.fround)));
+  });
+
+  test('may answer out of order', async () => {
+    const item = (index: number) => ({ object: 'embedding', index, embedding: [index, 0.5] });
+    const usage = { prompt_tokens: 3, total_tokens: 3 };
+    const data = [item(2), item(0), item(1)];
+    upstream.script('their-embed', json(200, { object: 'list', data, usage }));
+    const reply = await embed({ model: 'test/embed', input: ['a', 'b', 'c'] });
+    expect(vectorsOf(reply)).toEqual([
+      [0, 0.5],
+      [1, 0.5],
+      [2, 0.5],
+    ]);
+  });
+
+  test('gets the tokens of those who cut their texts themselves', async () => {
+    upstream.script('their-embed', embeddings({ usage: { prompt: 5, completion: 0 } }));
+    expect(vectorsOf(await embed({ model: 'test/embed', input: [9906, 11, 220] }))).toHaveLength(1);
+    expect(sent().input).toEqual([9906, 11, 220]);
+    const several = [[9906, 11], [220]];
+    expect(vectorsOf(await embed({ model: 'test/embed', input: several }))).toHaveLength(2);
+    expect(sent(1).input).toEqual(several);
+  });
+
+  test('whose model has other tokens gets their text', async () => {
+    upstream.script('bge', embeddings());
+    // «Hello, 世界! 👋» as OpenAI's own tokenizer cuts it, and a word after it.
+    const hello = [9906, 11, 220, 3574, 244, 98220, 0, 62904, 233];
+    vectorsOf(await embed({ model: 'test/bert', input: [hello, [9906]] }));
+    expect(sent().input).toEqual(['Hello, 世界! 👋', 'Hello']);
+  });
+
+  test('gets 2,048 texts at once in base64, and in parts as long decimals', async () => {
+    const input = Array.from({ length: 2_048 }, (_, at) => `text ${at}`);
+    upstream.script('their-embed', embeddings({ dimensions: 2 }));
+    const wish = { model: 'test/embed', input, encoding_format: 'base64' };
+    const packed = vectorsOf(await embed(wish)).map(floatsIn);
+    expect(upstream.book).toHaveLength(1);
+    const plain = await embed({ model: 'test/embed', input });
+    expect(vectorsOf(plain)).toEqual(packed);
+    expect(upstream.book.length).toBe(1 + 4);
+    // The fake counts words: two in each text.
+    expect(plain.json.usage).toEqual({ prompt_tokens: 4_096, total_tokens: 4_096 });
+    expect((await charged(plain)).credits).toBe(4_096);
+  });
+
+  test('that takes few texts at once gets few at once', async () => {
+    upstream.script('tei', embeddings({ dimensions: 2 }));
+    const input = Array.from({ length: 70 }, (_, at) => `text ${at}`);
+    expect(vectorsOf(await embed({ model: 'test/small', input }))).toHaveLength(70);
+    const sizes = upstream.book.map((_, at) => (sent(at).input as unknown[]).length);
+    expect(sizes.toSorted((a, b) => b - a)).toEqual([32, 32, 6]);
+  });
+
+  test('that does not count is estimated at four characters a token', async () => {
+    const data = [{ object: 'embedding', index: 0, embedding: [1] }];
+    upstream.script('their-embed', json(200, { object: 'list', data }));
+    // Thirteen characters, one of them an emoji.
+    const reply = await embed({ model: 'test/embed', input: 'Good morning😀' });
+    expect(reply.json.usage).toEqual({ prompt_tokens: 4, total_tokens: 4 });
+    const paid = { credits: 4, tokens: 4, estimated: true, operation };
+    expect(await charged(reply)).toEqual(paid);
+  });
+
+  test('that fails is followed by the next', async () => {
+    upstream.script('spare-embed', embeddings());
+    const reply = await embed({ model: 'test/spare', input: 'one' });
+    expect(vectorsOf(reply)).toHaveLength(1);
+    const { attempts } = await gateway.record(reply.requestId);
+    expect(attempts.map(({ provider, outcome }) => [provider, outcome])).toEqual([
+      ['down', 'unreachable'],
+      ['first', 'answered'],
+    ]);
+  });
+});
+
+describe('Cohere', () => {
+  const texts = (count: number) => Array.from({ length: count }, (_, at) => `number ${at}`);
+
+  test('is told that these are documents, and estimated at four characters a token', async () => {
+    const input = ['sunny day 1', 'rainy day 22'];
+    const wish = { model: 'test/cohere', input, dimensions: 256, user: 'ann', input_type: 'x' };
+    const reply = await embed(wish);
+    expect(vectorsOf(reply)).toEqual([
+      [1, 11],
+      [22, 12],
+    ]);
+    expect(others.calls.map(({ path: at, body }) => [at, body])).toEqual([
+      [
+        '/v2/embed',
+        {
+          model: 'embed-v4.0',
+          input_type: 'search_document',
+          embedding_types: ['float'],
+          output_dimension: 256,
+          texts: input,
+        },
+      ],
+    ]);
+    expect(reply.headers.get('x-tollgate-dropped-params')).toBe('input_type, user');
+    // 11 + 12 characters are 5.75 tokens.
+    expect(reply.json.usage).toEqual({ prompt_tokens: 6, total_tokens: 6 });
+    const paid = { credits: 6, tokens: 6, estimated: true, operation };
+    expect(await charged(reply)).toEqual(paid);
+    expect(reply.json.model).toBe('test/cohere');
+  });
+
+  test('is not sent fields of any name; those that no header can hold are not told', async () => {
+    const odd = { '\0': 1, 'two\nlines': 1, ж: 1, '😀': 1, '': 1, ['x'.repeat(65)]: 1 };
+    const many = Array.from({ length: 5_000 }, (_, at): [string, number] => [`odd-${at}`, 1]);
+    const wish = { model: 'test/cohere', input: 'sunny day 1', ...odd, user: 'ann' };
+    expect((await embed(wish)).headers.get('x-tollgate-dropped-params')).toBe('user');
+    const reply = await embed({ ...wish, ...Object.fromEntries(many) });
+    expect(reply.status).toBe(200);
+    expect(reply.headers.get('x-tollgate-dropped-params')?.split(', ')).toHaveLength(50);
+  });
+
+  test('gets 96 texts at a time; their order is kept and there is one bill', async () => {
+    others.tokensPerText = 3;
+    const wish = { model: 'test/cohere', input: texts(500), encoding_format: 'base64' };
+    const reply = await embed(wish);
+    const numbers = vectorsOf(reply).map((vector) => floatsIn(vector)[0]);
+    expect(numbers).toEqual(Array.from({ length: 500 }, (_, at) => at));
+    const sizes = others.calls.map((call) => call.texts.length).toSorted((a, b) => b - a);
+    expect(sizes).toEqual([96, 96, 96, 96, 96, 20]);
+    expect(others.callsAtOnceMost).toBe(4);
+    expect(reply.json.usage).toEqual({ prompt_tokens: 1_500, total_tokens: 1_500 });
+    const paid = { credits: 1_500, tokens: 1_500, estimated: false, operation };
+    expect(await charged(reply)).toEqual(paid);
+    const { attempts } = await gateway.record(reply.requestId);
+    expect(attempts).toHaveLength(1);
+  });
+
+  test('that refuses one part refuses the whole, and nothing is charged', async () => {
+    others.refusal = Response.json({ id: 'e', message: 'text 3 is too long' }, { status: 400 });
+    const reply = await embed({ model: 'test/cohere', input: texts(100) });
+    expect([reply.status, reply.error]).toEqual([
+      400,
+      { message: 'text 3 is too long', type: 'invalid_request_error', code: 400, param: null },
+    ]);
+    expect((await charged(reply)).credits).toBe(0);
+  });
+
+  test('gets the text of tokens', async () => {
+    vectorsOf(await embed({ model: 'test/cohere', input: [[9906], [9906, 11]] }));
+    expect(others.calls[0]?.texts).toEqual(['Hello', 'Hello,']);
+  });
+
+  test.each([
+    ['cohere/embed-v4-single.json', 1_536, 7],
+    ['cohere/embed-v4-dims.json', 1_024, 7],
+  ])('as recorded in %s is read', async (name, dimensions, tokens) => {
+    upstream.script('embed-v4.0', replay(fixture(name)));
+    const input = "Ruby is a programmer's best friend";
+    const reply = await embed({ model: 'test/recorded', input });
+    expect(vectorsOf(reply)[0]).toHaveLength(dimensions);
+    expect(reply.json.usage).toEqual({ prompt_tokens: tokens, total_tokens: tokens });
+  });
+
+  test('as recorded with two texts is read in their order', async () => {
+    upstream.script('embed-v4.0', replay(fixture('cohere/embed-two.json')));
+    const reply = await embed({ model: 'test/recorded', input: ['a', 'b'] });
+    expect(vectorsOf(reply)).toEqual([
+      [0.03302002, 0.020904541, -0.019744873, -0.0625, 0.04437256],
+      [-0.04660034, 0.00037765503, -0.061157227, -0.08239746, -0.010360718],
+    ]);
+    expect(reply.json.usage).toEqual({ prompt_tokens: 10, total_tokens: 10 });
+  });
+
+  test('that refuses our key says so to the operator, not to the client', async () => {
+    upstream.script('embed-v4.0', replay(fixture('cohere/error-401.json'), { status: 401 }));
+    const reply = await embed({ model: 'test/recorded', input: 'a' });
+    expect([reply.status, reply.error.type]).toEqual([502, 'upstream_error']);
+    expect(reply.error.message).toBe('The provider failed: the provider refused our account.');
+    const { attempts, charges } = await gateway.record(reply.requestId);
+    expect(attempts).toMatchObject([{ outcome: 'credential', status: 401 }]);
+    expect(charges.modelCharge).toBe(0);
+  });
+
+  test('without the model says so, but not what the model is called there', async () => {
+    upstream.script('embed-v4.0', replay(fixture('cohere/embed-error-404.json'), { status: 404 }));
+    const reply = await embed({ model: 'test/recorded', input: 'a' });
+    expect([reply.status, reply.error.type]).toEqual([400, 'invalid_request_error']);
+    expect(reply.text).not.toContain('embed-v4.0');
+  });
+});
+
+describe('Gemini', () => {
+  test('gets batches of 100, the dimensions in its words, and is estimated', async () => {
+    const input = Array.from({ length: 250 }, (_, at) => `number ${at + 100}`);
+    const reply = await embed({ model: 'test/gemini', input, dimensions: 768 });
+    const numbers = vectorsOf(reply).map((vector) => (Array.isArray(vector) ? vector[0] : null));
+    expect(numbers).toEqual(Array.from({ length: 250 }, (_, at) => at + 100));
+    const sizes = others.calls.map((call) => call.texts.length).toSorted((a, b) => b - a);
+    expect(sizes).toEqual([100, 100, 50]);
+    const [call] = others.calls;
+    expect(call?.path).toBe('/v1beta/models/gemini-embedding-001:batchEmbedContents');
+    expect(call?.headers.get('x-goog-api-key')).toBe('sk-theirs-0123456789');
+    const requests = Array.isArray(call?.body.requests) ? call.body.requests : [];
+    expect(requests[0]).toEqual({
+      model: 'models/gemini-embedding-001',
+      content: { parts: [{ text: call?.texts[0] }] },
+      outputDimensionality: 768,
+    });
+    // 250 texts of ten characters.
+    expect(reply.json.usage).toEqual({ prompt_tokens: 625, total_tokens: 625 });
+    expect((await charged(reply)).credits).toBe(625);
+  });
+
+  test('as it was recorded is read', async () => {
+    upstream.script('gemini-embedding-001', replay(fixture('gemini/embeddings-batch.json')));
+    const input = "Ruby is a programmer's best friend";
+    const reply = await embed({ model: 'test/recorded-google', input, dimensions: 768 });
+    const [vector] = vectorsOf(reply);
+    expect(vector).toHaveLength(768);
+    expect(Array.isArray(vector) && vector[0]).toBe(0.013796286);
+    // 34 characters.
+    expect(reply.json.usage).toEqual({ prompt_tokens: 9, total_tokens: 9 });
+  });
+});
+
+describe('an answer that cannot be used is the next provider’s turn, or 502:', () => {
+  const item = (index: number, embedding: unknown) => ({ object: 'embedding', index, embedding });
+  const cases: readonly [string, unknown][] = [
+    ['too few vectors', { data: [item(0, [1])] }],
+    ['a place taken twice', { data: [item(0, [1]), item(0, [1])] }],
+    ['a place that does not exist', { data: [item(0, [1]), item(7, [1])] }],
+    ['no numbers', { data: [item(0, [1]), item(1, ['1'])] }],
+    ['an empty vector', { data: [item(0, [1]), item(1, [])] }],
+    ['broken base64', { data: [item(0, 'AAAA?A=='), item(1, 'AACAPw==')] }],
+    ['half a number in base64', { data: [item(0, 'AACA'), item(1, 'AACAPw==')] }],
+    ['nothing', {}],
+    ['a list', []],
+  ];
+
+  test.each(cases)('%s', async (_, body) => {
+    upstream.script('their-embed', json(200, body));
+    const reply = await embed({ model: 'test/embed', input: ['a', 'b'] });
+    expect([reply.status, reply.error.type]).toEqual([502, 'upstream_error']);
+    expect((await charged(reply)).credits).toBe(0);
+  });
+
+  test('an error inside a good status', async () => {
+    upstream.script('their-embed', json(200, { error: { message: 'too long', code: 400 } }));
+    const reply = await embed({ model: 'test/embed', input: 'a' });
+    expect([reply.status, reply.error.message]).toEqual([400, 'too long']);
+  });
+});
+
+describe('an earlier answer', () => {
+  test('is given again in either encoding, free of charge', async () => {
+    upstream.script(
+      'their-embed',
+      embeddings({ dimensions: 3, usage: { prompt: 9, completion: 0 } }),
+    );
+    const wish = { model: 'test/embed', input: ['kept one', 'kept two'] };
+    const first = await embed(wish, {});
+    expect(first.headers.get('x-cache')).toBe('MISS');
+    const again = await embed({ ...wish, encoding_format: 'base64' }, {});
+    expect(again.headers.get('x-cache')).toBe('HIT');
+    expect(again.headers.get('x-cache-model')).toBe('test/embed');
+    expect(vectorsOf(again).map(floatsIn)).toEqual(vectorsOf(first) as number[][]);
+    expect(again.json.usage).toEqual({ prompt_tokens: 9, total_tokens: 9 });
+    expect(upstream.book).toHaveLength(1);
+    expect((await charged(again)).credits).toBe(0);
+    await embed({ ...wish, dimensions: 2 }, {});
+    expect(upstream.book).toHaveLength(2);
+  });
+});
+
+describe('is refused, and nothing is sent or charged:', () => {
+  const good = { model: 'test/embed', input: 'text' };
+  const many = (count: number) => Array.from({ length: count }, () => 'a');
+  const cases: readonly [string, object, number, string | null][] = [
+    ['no model', { input: 'text' }, 400, 'model'],
+    ['an unknown model', { ...good, model: 'test/embedd' }, 404, 'model'],
+    ['no input', { model: 'test/embed' }, 400, 'input'],
+    ['input null', { ...good, input: null }, 400, 'input'],
+    ['an empty text', { ...good, input: '' }, 400, 'input'],
+    ['no texts', { ...good, input: [] }, 400, 'input'],
+    ['an empty text among others', { ...good, input: ['a', 'b', 'c', ''] }, 400, 'input[3]'],
+    ['a number among texts', { ...good, input: ['a', 5] }, 400, 'input[1]'],
+    ['null among texts', { ...good, input: ['a', null] }, 400, 'input[1]'],
+    ['a text among tokens', { ...good, input: [5, 'a'] }, 400, 'input[1]'],
+    ['a negative token', { ...good, input: [1, -1] }, 400, 'input[1]'],
+    ['half a token', { ...good, input: [[1, 2.5]] }, 400, 'input[0][1]'],
+    ['an empty list of tokens', { ...good, input: [[1], []] }, 400, 'input[1]'],
+    ['an object', { ...good, input: { text: 'a' } }, 400, 'input'],
+    ['2,049 texts', { ...good, input: many(2_049) }, 400, 'input'],
+    ['an unknown encoding', { ...good, encoding_format: 'int8' }, 400, 'encoding_format'],
+    ['dimensions 0', { ...good, dimensions: 0 }, 400, 'dimensions'],
+    ['dimensions 1.5', { ...good, dimensions: 1.5 }, 400, 'dimensions'],
+    ['a user that is no text', { ...good, user: 5 }, 400, 'user'],
+    [
+      'a token that does not exist',
+      { model: 'test/cohere', input: [[5], [5, 200_000]] },
+      400,
+      'input[1][1]',
+    ],
+  ];
+
+  test.each(cases)('%s', async (_, body, code, param) => {
+    const reply = await embed(body);
+    expect([reply.status, reply.error]).toEqual([
+      code,
+      { message: expect.any(String), type: 'invalid_request_error', code, param },
+    ]);
+    expect(String(reply.error.message)).toMatch(/^\S.*[.?]$/);
+    expect(upstream.book.length + others.calls.length).toBe(0);
+    expect((await charged(reply)).credits).toBe(0);
+  });
+
+  test('a model that cannot embed', async () => {
+    const reply = await embed({ model: 'test/chat', input: 'a' });
+    expect([reply.status, reply.error.type]).toEqual([400, 'model_capability_mismatch']);
+    expect(reply.error.message).toBe('The model "test/chat" is not an embedding model.');
+  });
+
+  test('a key without the scope', async () => {
+    const key = await gateway.makeKey({ scopes: ['chat'] });
+    const reply = await gateway.post(good, { path, key });
+    expect([reply.status, reply.error.type]).toEqual([403, 'forbidden']);
+  });
+
+  test('a tenant who cannot pay, before anything is sent', async () => {
+    const key = await gateway.makeKey({ limit: 3 });
+    // Twelve bytes are held as four tokens.
+    const reply = await gateway.post({ ...good, input: 'twelve bytes' }, { path, key });
+    expect([reply.status, reply.error.type]).toEqual([402, 'insufficient_credits']);
+    // Five tokens may be ten once somebody else has cut their text.
+    const tokens = { model: 'test/cohere', input: [1, 2, 3, 4, 5] };
+    const tenLess = await gateway.makeKey({ limit: 9 });
+    expect((await gateway.post(tokens, { path, key: tenLess })).status).toBe(402);
+    expect(upstream.book.length + others.calls.length).toBe(0);
+    upstream.script('their-embed', say('', { usage: { prompt: 3, completion: 0 } }));
+    const small = await gateway.post({ ...good, input: 'nine byte' }, { path, key });
+    expect(small.status).toBe(200);
+  });
+
+  test('an upstream’s own refusal keeps its sentence', async () => {
+    upstream.script('their-embed', status(400, 'This model has a maximum of 8192 tokens.'));
+    const reply = await embed(good);
+    expect([reply.status, reply.error.message]).toEqual([
+      400,
+      'This model has a maximum of 8192 tokens.',
+    ]);
+  });
+});

@@ -1,0 +1,455 @@
+/** POST /v1/audio/speech: what clients hear, what providers get, what it costs, what is refused. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import { AudioGateway, type Spoken } from '../support/audio-gateway.ts';
+import {
+  cutMidStream,
+  emptyBody,
+  encoded,
+  gated,
+  hangMidStream,
+  htmlWith200,
+  json,
+  replay,
+  speech,
+  status,
+} from '../support/fake-upstream.ts';
+
+let audio: AudioGateway;
+
+const ownVoice = {
+  id: 'test/plain',
+  name: 'A voice of which little is known',
+  input_modalities: ['text'],
+  output_modalities: ['audio'],
+  features: ['speech'],
+  endpoints: [{ provider: 'openai', model: 'plain-voice', pricing: { bytes: '1' } }],
+};
+
+beforeAll(async () => {
+  audio = await AudioGateway.start([ownVoice]);
+});
+afterAll(() => audio.stop());
+afterEach(() => audio.reset());
+
+/** A provider that fails again and again is asked last, so each test has one that never failed. */
+function eachOnItsOwn(provider: object = {}): void {
+  let usual: AudioGateway;
+  beforeEach(async () => {
+    usual = audio;
+    audio = await AudioGateway.start([], provider);
+  });
+  afterEach(async () => {
+    await audio.stop();
+    audio = usual;
+  });
+}
+
+const cosyVoice = 'FunAudioLLM/CosyVoice2-0.5B';
+
+/** 12 characters as people count them; 7 + 6 + 2 + 4 = 19 bytes in UTF-8. */
+const mixed = 'Hello, 世界! 😀';
+/** 5 characters of three bytes each. */
+const chinese = '你好，世界';
+
+const speak = (body: object) =>
+  audio.speak({ model: 'openai/tts-1', input: mixed, voice: 'alloy', ...body });
+
+/** The fake's audio: the byte at position n is n modulo 251. */
+const noise = (length: number) => Uint8Array.from({ length }, (_, at) => at % 251);
+
+function expectNoise({ status: code, error, bytes }: Spoken, length: number): void {
+  expect([code, error]).toEqual([200, {}]);
+  expect(Buffer.from(bytes).equals(noise(length))).toBe(true);
+}
+
+const idOf = ({ headers }: Response) => ({ requestId: headers.get('x-request-id') ?? '' });
+
+function eventsOf(audioBytes: Uint8Array, usage: unknown): string {
+  const half = audioBytes.length / 2;
+  const deltas = [audioBytes.subarray(0, half), audioBytes.subarray(half)].map((part) => ({
+    type: 'speech.audio.delta',
+    audio: Buffer.from(part).toString('base64'),
+  }));
+  const done = { type: 'speech.audio.done', ...(usage ? { usage } : {}) };
+  return [...deltas, done].map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
+}
+
+const eventStream = { contentType: 'text/event-stream', piece: 100 } as const;
+
+test('audio as it was recorded reaches the client byte for byte', async () => {
+  const file = new URL('../../fixtures/openai/speech-gpt-4o-mini-tts.mp3', import.meta.url);
+  const recorded = readFileSync(file);
+  audio.openai.script(
+    'gpt-4o-mini-tts',
+    replay(recorded, { contentType: 'audio/mpeg', piece: 999 }),
+  );
+  const input = 'Ruby is a programming language designed for developer happiness.';
+  const reply = await speak({ model: 'openai/mini-tts', input });
+  expect([reply.status, reply.bytes.length]).toEqual([200, 85_632]);
+  expect(recorded.equals(reply.bytes)).toBe(true);
+  expect(reply.headers.get('content-type')).toBe('audio/mpeg');
+});
+
+describe('every row of the price table', () => {
+  test('tts-1: 15 dollars per million characters', async () => {
+    audio.openai.script('tts-1', speech());
+    const latin = await speak({});
+    expectNoise(latin, 4096);
+    // 12 characters at 15 credits.
+    expect(await audio.bill(latin)).toEqual({
+      credits: 180,
+      provider: 'openai',
+      note: null,
+      estimated: false,
+      status: 'success',
+    });
+    // 5 characters, however many bytes they have.
+    expect((await audio.bill(await speak({ input: chinese }))).credits).toBe(75);
+  });
+
+  test('tts-1-hd: 30 dollars per million characters', async () => {
+    audio.openai.script('tts-1-hd', speech());
+    const reply = await speak({ model: 'openai/tts-1-hd' });
+    expectNoise(reply, 4096);
+    expect((await audio.bill(reply)).credits).toBe(360);
+  });
+
+  test('mini-tts: 12 dollars per million tokens, as its provider counts, and a fee', async () => {
+    const usage = { input_tokens: 14, output_tokens: 230, total_tokens: 244 };
+    audio.openai.script('gpt-4o-mini-tts', replay(eventsOf(noise(3000), usage), eventStream));
+    const reply = await speak({ model: 'openai/mini-tts', instructions: 'Whisper.' });
+    expectNoise(reply, 3000);
+    expect(reply.headers.get('content-type')).toBe('audio/mpeg');
+    expect(audio.openai.book[0]?.json).toEqual({
+      model: 'gpt-4o-mini-tts',
+      input: mixed,
+      voice: 'alloy',
+      response_format: 'mp3',
+      stream_format: 'sse',
+      instructions: 'Whisper.',
+    });
+    // 244 tokens at 12 credits, and 0.0012 dollars for the request.
+    const bill = await audio.bill(reply);
+    expect([bill.credits, bill.estimated, bill.note]).toEqual([2_928 + 1_200, false, null]);
+  });
+
+  test.each([
+    ['plain audio', () => speech()],
+    ['events without usage', () => replay(eventsOf(noise(4096), null), eventStream)],
+    [
+      'usage that cannot be',
+      () => replay(eventsOf(noise(4096), { input_tokens: -3, output_tokens: 1.5 }), eventStream),
+    ],
+    [
+      'more than anybody can say',
+      () => replay(eventsOf(noise(4096), { input_tokens: 5, output_tokens: 9e8 }), eventStream),
+    ],
+  ])('mini-tts: an estimate of the text, and labelled as one, after %s', async (_, answer) => {
+    audio.openai.script('gpt-4o-mini-tts', answer());
+    const reply = await speak({ model: 'openai/mini-tts', input: chinese });
+    expectNoise(reply, 4096);
+    // 15 bytes are reckoned as 4 tokens at 12 credits, and the fee.
+    const bill = await audio.bill(reply);
+    expect([bill.credits, bill.estimated]).toEqual([48 + 1_200, true]);
+    expect(bill.note).toContain('estimate');
+  });
+
+  test.each([
+    ['funaudio/cjk-tts-0.5b', cosyVoice],
+    ['fishaudio/multilingual-tts-1.5', 'fishaudio/fish-speech-1.5'],
+    ['indexteam/clone-tts-2', 'IndexTeam/IndexTTS-2'],
+  ])('%s: 7.15 dollars per million UTF-8 bytes', async (model, theirs) => {
+    audio.siliconflow.script(theirs, speech());
+    const reply = await speak({ model, input: chinese, voice: 'nova' });
+    expectNoise(reply, 4096);
+    expect(audio.siliconflow.book[0]?.path).toBe('/v1/audio/speech');
+    expect(audio.siliconflow.book[0]?.json).toEqual({
+      model: theirs,
+      input: chinese,
+      voice: `${theirs}:anna`,
+      response_format: 'mp3',
+      stream: true,
+    });
+    // 15 bytes at 7.15 are 107.25 credits.
+    expect((await audio.bill(reply)).credits).toBe(108);
+    // 19 bytes are 135.85.
+    expect((await audio.bill(await speak({ model }))).credits).toBe(136);
+  });
+
+  test('the demo speaks, too', async () => {
+    const reply = await speak({ model: 'demo/speech', response_format: 'wav' });
+    expect([reply.status, reply.headers.get('content-type')]).toEqual([200, 'audio/wav']);
+    expect(Buffer.from(reply.bytes.subarray(0, 4)).toString()).toBe('RIFF');
+    // 12 characters at one credit.
+    expect((await audio.bill(reply)).credits).toBe(12);
+  });
+});
+
+describe('the audio', () => {
+  test.each([
+    ['mp3', 'audio/mpeg'],
+    ['opus', 'audio/ogg'],
+    ['aac', 'audio/aac'],
+    ['flac', 'audio/flac'],
+    ['wav', 'audio/wav'],
+    ['pcm', 'audio/pcm'],
+  ])('comes as %s with the type %s', async (format, type) => {
+    audio.openai.script('tts-1', speech({ contentType: 'application/octet-stream' }));
+    const reply = await speak({ response_format: format, speed: 1.5 });
+    expectNoise(reply, 4096);
+    expect(reply.headers.get('content-type')).toBe(type);
+    expect(reply.headers.get('x-ratelimit-remaining')).toMatch(/^\d+$/);
+    expect(audio.openai.book[0]?.json).toEqual({
+      model: 'tts-1',
+      input: mixed,
+      voice: 'alloy',
+      response_format: format,
+      speed: 1.5,
+    });
+  });
+
+  test('is heard while it is still being made', async () => {
+    audio.openai.script('tts-1', gated('rest', 2, speech()));
+    const body = { model: 'openai/tts-1', input: mixed, voice: 'alloy' };
+    const response = await audio.gateway.fetch(body, { path: '/v1/audio/speech' });
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    const { value } = await reader.read();
+    expect(value?.length).toBeGreaterThanOrEqual(1024);
+    audio.openai.open('rest');
+    let rest = 0;
+    for (let step = await reader.read(); !step.done; step = await reader.read()) {
+      rest += step.value.length;
+    }
+    expect((value?.length ?? 0) + rest).toBe(4096);
+  });
+
+  test('of SiliconFlow is asked for at the rate that OpenAI’s raw samples have', async () => {
+    audio.siliconflow.script(cosyVoice, speech());
+    const model = 'funaudio/cjk-tts-0.5b';
+    expectNoise(await speak({ model, response_format: 'pcm', voice: 'no such voice' }), 4096);
+    expect(audio.siliconflow.book[0]?.json).toMatchObject({
+      sample_rate: 24_000,
+      voice: `${cosyVoice}:alex`,
+    });
+  });
+
+  test('of a model of which little is known has whatever voice is asked for', async () => {
+    audio.openai.script('plain-voice', speech());
+    const reply = await speak({ model: 'test/plain', voice: 'aria', instructions: 'Sing.' });
+    expectNoise(reply, 4096);
+    const sent = { voice: 'aria', instructions: 'Sing.' };
+    expect(audio.openai.book[0]?.json).toMatchObject(sent);
+    // 19 bytes at one credit.
+    expect((await audio.bill(reply)).credits).toBe(19);
+  });
+
+  test('of a mapped model takes no heed of speed and instructions, and says so', async () => {
+    audio.siliconflow.script(cosyVoice, speech());
+    const wishes = { model: 'funaudio/cjk-tts-0.5b', speed: 9, instructions: 'Whisper.' };
+    const reply = await speak({ ...wishes, voice: 'speech:mine:a:b' });
+    expectNoise(reply, 4096);
+    expect(reply.headers.get('x-tollgate-dropped-params')).toBe('speed, instructions');
+    const sent = JSON.stringify(audio.siliconflow.book[0]?.json);
+    expect(sent).not.toMatch(/speed|instructions/);
+    expect(sent).toContain('"voice":"speech:mine:a:b"');
+  });
+});
+
+describe('when the first provider fails', () => {
+  eachOnItsOwn();
+
+  test.each([
+    ['is down', () => status(500)],
+    ['is busy', () => status(503)],
+    ['answers with an error in disguise', () => json(200, { error: { message: 'overloaded' } })],
+    ['answers with a web page', () => htmlWith200()],
+    ['says nothing', () => emptyBody()],
+    ['compresses', () => encoded(['gzip'], speech())],
+    ['breaks off before any audio', () => cutMidStream(0, 'connection', speech())],
+  ])('because it %s, tts-1 is spoken by the CJK model, at its price', async (_, failing) => {
+    audio.openai.script('tts-1', failing());
+    audio.siliconflow.script(cosyVoice, speech());
+    const reply = await speak({ input: chinese, voice: 'shimmer', speed: 2 });
+    expectNoise(reply, 4096);
+    expect(audio.openai.book).toHaveLength(1);
+    expect(audio.siliconflow.book[0]?.json).toMatchObject({
+      voice: `${cosyVoice}:bella`,
+      speed: 2,
+    });
+    const { credits, provider } = await audio.bill(reply);
+    expect([credits, provider]).toEqual([108, 'siliconflow']);
+  });
+
+  test('tts-1-hd has nobody else', async () => {
+    audio.openai.script('tts-1-hd', status(500));
+    const reply = await speak({ model: 'openai/tts-1-hd' });
+    expect([reply.status, reply.error.type]).toEqual([502, 'upstream_error']);
+    expect(reply.headers.get('content-type')).toStartWith('application/json');
+    expect((await audio.bill(reply)).credits).toBe(0);
+    expect(audio.siliconflow.book).toHaveLength(0);
+  });
+
+  test.each([
+    ['a text of 1,001 bytes', { input: `${'世'.repeat(333)}ab` }],
+    ['a format that it lacks', { response_format: 'flac' }],
+  ])('%s does not go to the fallback', async (_, wish) => {
+    audio.openai.script('tts-1', status(500));
+    const reply = await speak(wish);
+    expect(reply.status).toBe(502);
+    expect(audio.siliconflow.book).toHaveLength(0);
+  });
+
+  test('a request that it refuses is refused in its words', async () => {
+    audio.openai.script('tts-1', status(400, 'This text cannot be spoken'));
+    const reply = await speak({});
+    expect([reply.status, reply.error.message]).toEqual([400, 'This text cannot be spoken']);
+    expect(audio.siliconflow.book).toHaveLength(0);
+  });
+});
+
+describe('an answer that is not heard to its end', () => {
+  // Silence is a break that no slow machine can see too early or too late.
+  eachOnItsOwn({ idle_timeout_ms: 1_000 });
+
+  const body = { model: 'openai/tts-1', input: mixed, voice: 'alloy' };
+  const open = () => audio.gateway.fetch(body, { path: '/v1/audio/speech' });
+
+  async function heard(response: Response): Promise<{ bytes: number; isWhole: boolean }> {
+    let bytes = 0;
+    try {
+      for await (const chunk of response.body as ReadableStream<Uint8Array>) bytes += chunk.length;
+      return { bytes, isWhole: true };
+    } catch {
+      return { bytes, isWhole: false };
+    }
+  }
+
+  test('is cut where the provider broke off, and charged in proportion', async () => {
+    audio.openai.script('tts-1', hangMidStream(2, speech()));
+    const response = await open();
+    expect(response.status).toBe(200);
+    expect(await heard(response)).toEqual({ bytes: 2048, isWhole: false });
+    // 19 bytes take 19/15 seconds to read: 20,267 bytes of mp3. 12 × 2048 / 20267 = 1.2, so two
+    // characters of 15 credits.
+    expect(await audio.bill(idOf(response))).toEqual({
+      credits: 30,
+      provider: 'openai',
+      note:
+        'The provider broke off; 2048 of about 20267 bytes of audio were delivered, ' +
+        'and the charge is in proportion.',
+      estimated: true,
+      status: 'error',
+    });
+  });
+
+  test('of a length that was told is charged in proportion to that', async () => {
+    const told = { contentType: 'audio/mpeg', streamed: false } as const;
+    audio.openai.script('tts-1', hangMidStream(1, replay(noise(8192), told)));
+    const response = await open();
+    const { bytes, isWhole } = await heard(response);
+    expect([bytes, isWhole]).toEqual([4096, false]);
+    // Half of 12 characters.
+    const bill = await audio.bill(idOf(response));
+    expect([bill.credits, bill.estimated]).toEqual([90, false]);
+    expect(bill.note).toContain('4096 of 8192 bytes');
+  });
+
+  test('of events that end without their last one is no whole answer', async () => {
+    const events = eventsOf(noise(3000), null).replace(/data: \{"type":"speech.audio.done.*$/s, '');
+    audio.openai.script('gpt-4o-mini-tts', replay(events, { contentType: 'text/event-stream' }));
+    const wish = { ...body, model: 'openai/mini-tts' };
+    const response = await audio.gateway.fetch(wish, { path: '/v1/audio/speech' });
+    expect(await heard(response)).toEqual({ bytes: 3000, isWhole: false });
+    expect((await audio.bill(idOf(response))).status).toBe('error');
+  });
+});
+
+describe('a client that leaves', () => {
+  test('is charged in proportion, and the provider is told', async () => {
+    audio.openai.script('tts-1', gated('never', 3, speech()));
+    const leaving = new AbortController();
+    const body = { model: 'openai/tts-1', input: mixed, voice: 'alloy' };
+    const wish = { path: '/v1/audio/speech', signal: leaving.signal };
+    const response = await audio.gateway.fetch(body, wish);
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    await reader.read();
+    leaving.abort();
+    await audio.openai.until((book) => book.find((entry) => entry.outcome === 'client-left'));
+    const bill = await audio.bill(idOf(response));
+    expect(bill.note).toMatch(/^The client left before the end; \d+ of about 20267 bytes/);
+    expect([15, 30]).toContain(bill.credits);
+    expect(bill.status).toBe('success');
+  });
+});
+
+describe('bad input', () => {
+  const long = 'x'.repeat(4096);
+  test.each([
+    ['no model', { model: undefined }, 'model'],
+    ['no input', { input: undefined }, 'input'],
+    ['an empty input', { input: '' }, 'input'],
+    ['a blank input', { input: ' \n' }, 'input'],
+    ['an input that is no text', { input: ['a'] }, 'input'],
+    ['half of a character', { input: 'a\ud800b' }, 'input'],
+    ['4,097 characters', { input: `${long}y` }, 'input'],
+    [
+      '1,001 bytes for a mapped model',
+      { model: 'funaudio/cjk-tts-0.5b', input: `${'世'.repeat(333)}ab` },
+      'input',
+    ],
+    [
+      '1,001 bytes for a model of which little is known',
+      { model: 'test/plain', input: 'x'.repeat(1001) },
+      'input',
+    ],
+    ['no voice', { voice: undefined }, 'voice'],
+    ['a voice that is no text', { voice: { id: 'mine' } }, 'voice'],
+    ['an unknown voice', { voice: 'gandalf' }, 'voice'],
+    ['a voice named like a method', { voice: 'toString' }, 'voice'],
+    ['an unknown format', { response_format: 'midi' }, 'response_format'],
+    [
+      'a format that the only provider lacks',
+      { model: 'funaudio/cjk-tts-0.5b', response_format: 'aac' },
+      'response_format',
+    ],
+    ['too slow', { speed: 0.24 }, 'speed'],
+    ['too fast', { speed: 4.01 }, 'speed'],
+    ['a speed that is no number', { speed: 'fast' }, 'speed'],
+    ['instructions that are no text', { instructions: 5 }, 'instructions'],
+    ['events', { stream_format: 'sse' }, 'stream_format'],
+  ])('%s', async (_, wish, param) => {
+    await audio.expectRefusal(await speak(wish), 400, param);
+  });
+
+  test('points to jobs when a text is too long', async () => {
+    const { error } = await speak({ input: `${long}y` });
+    expect(error.message).toContain('/v1/jobs');
+    expect(error.message).toContain('4097 characters');
+  });
+
+  test('starts behind the longest texts that are taken', async () => {
+    audio.openai.script('tts-1', speech());
+    // 4,096 characters of four bytes.
+    expectNoise(await speak({ input: '😀'.repeat(4096) }), 4096);
+    audio.siliconflow.script(cosyVoice, speech());
+    const most = { model: 'funaudio/cjk-tts-0.5b', input: `${'世'.repeat(333)}a` };
+    expectNoise(await speak(most), 4096);
+  });
+
+  test('is a model that does not speak, and one that is not there', async () => {
+    const mute = await speak({ model: 'openai/stt-1' });
+    expect([mute.status, mute.error.type]).toEqual([400, 'model_capability_mismatch']);
+    await audio.expectRefusal(await speak({ model: 'openai/tts-9' }), 404, 'model');
+  });
+
+  test('is a key without the scope, and a wallet without credits', async () => {
+    const chatOnly = await audio.gateway.makeKey({ scopes: ['chat'] });
+    const body = { model: 'openai/tts-1', input: mixed, voice: 'alloy' };
+    expect((await audio.speak(body, chatOnly)).status).toBe(403);
+    const poor = await audio.gateway.makeKey({ limit: 100 });
+    const reply = await audio.speak(body, poor);
+    expect([reply.status, reply.error.type]).toEqual([402, 'insufficient_credits']);
+    expect(audio.openai.book).toHaveLength(0);
+  });
+});

@@ -1,0 +1,59 @@
+/** Uploads go through the disk: twenty of the largest at once leave the process small. */
+import { expect, test } from 'bun:test';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { wavHeader } from '../../src/demo/melody.ts';
+import { startFakeUpstreamProcess, transcription } from '../support/fake-upstream.ts';
+import { startGateway } from '../support/gateway.ts';
+
+const megabyte = 1024 * 1024;
+const uploads = 20;
+
+/** The most that the process ever held, as the kernel says. */
+function mostResidentBytes(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return Number(/^VmHWM:\s+(\d+) kB$/m.exec(text)?.[1] ?? Number.NaN) * 1024;
+}
+
+test('20 uploads of 25 MB at once stay below 400 MB resident', async () => {
+  const upstream = await startFakeUpstreamProcess();
+  await upstream.script('ears', transcription('heard', 2));
+  const config = {
+    demo: false,
+    catalogue: 'none',
+    providers: {
+      fake: { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-upstream-test-key' },
+    },
+    models: [
+      {
+        id: 'test/ears',
+        name: 'Ears',
+        input_modalities: ['audio'],
+        output_modalities: ['text'],
+        features: ['transcription'],
+        endpoints: [{ provider: 'fake', model: 'ears', pricing: { minute: '0.006' } }],
+      },
+    ],
+  };
+  await using gateway = await startGateway({ config });
+  const bytes = new Uint8Array(25 * megabyte);
+  bytes.set(wavHeader(1));
+  const file = new File([bytes], 'long.wav');
+  const send = async () => {
+    const form = new FormData();
+    form.append('model', 'test/ears');
+    form.append('file', file);
+    const headers = { authorization: `Bearer ${gateway.keys.api}` };
+    const init = { method: 'POST', headers, body: form };
+    const response = await fetch(`${gateway.url}/v1/audio/transcriptions`, init);
+    return [response.status, await response.json()];
+  };
+  const answers = await Promise.all(Array.from({ length: uploads }, send));
+  for (const answer of answers) expect(answer).toMatchObject([200, { text: 'heard', duration: 2 }]);
+  const book = await upstream.summary();
+  expect(book.byStatus).toEqual({ 200: uploads });
+  expect(mostResidentBytes(gateway.process.pid)).toBeLessThan(400 * megabyte);
+  const folder = join(gateway.dataDir, 'uploads');
+  expect(existsSync(folder) ? readdirSync(folder) : []).toEqual([]);
+  await upstream.stop();
+}, 120_000);

@@ -1,0 +1,333 @@
+/** The Messages endpoint over real sockets: what reaches a provider, and what it costs. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import claudeCodeRecording from '../../fixtures/requests/claude-code.json';
+import { AnthropicRig, served } from '../sdk/anthropic-rig.ts';
+import { claudeCodeHeaders, claudeCodeRequest } from '../support/claude-code-request.ts';
+import {
+  callTools,
+  cutMidStream,
+  gated,
+  noUsage,
+  say,
+  status500,
+  words,
+} from '../support/fake-upstream.ts';
+import { SlowReader } from '../support/sse-client.ts';
+import { checkAnthropicStream } from '../support/stream-checks.ts';
+
+/** What Claude Code really sent to a gateway; `(n characters)` stands for its longer texts. */
+const recorded = claudeCodeRecording as {
+  readonly headers: Record<string, string>;
+  readonly body: { readonly tools: readonly { readonly name: string }[] };
+};
+
+let rig: AnthropicRig;
+
+beforeAll(async () => {
+  rig = await AnthropicRig.start();
+});
+afterAll(() => rig.stop());
+beforeEach(() => rig.upstream.reset());
+
+const path = '/v1/messages';
+const hello = [{ role: 'user', content: 'how are you' }];
+const ask = (model: string, more: object = {}) => ({
+  model,
+  max_tokens: 100,
+  messages: hello,
+  ...more,
+});
+const post = (body: unknown, headers: Record<string, string> = {}) =>
+  rig.gateway.post(body, { path, headers });
+async function stream(body: object, headers: Record<string, string> = {}) {
+  const response = await rig.gateway.fetch({ ...body, stream: true }, { path, headers });
+  expect(response.headers.get('content-type')).toStartWith('text/event-stream');
+  const requestId = response.headers.get('x-request-id') ?? '';
+  return { requestId, response, seen: checkAnthropicStream(await response.text()) };
+}
+
+describe("Claude Code's request", () => {
+  test('as it was recorded, but for its texts, answers through another provider', async () => {
+    const { headers, body } = recorded;
+    rig.upstream.script('open-fp8', say('Hello.'));
+    const { seen } = await stream({ ...body, model: 'acme/open' }, headers);
+    expect(seen).toMatchObject({ ended: 'whole', text: 'Hello.', stopReason: 'end_turn' });
+    const roles = rig.lastBody.messages as { role: string }[];
+    // The last one stands behind the user's words in the recording, and stays there.
+    expect(roles.map(({ role }) => role)).toEqual(['system', 'user', 'system']);
+    const tools = rig.lastBody.tools as { function: { name: string } }[];
+    expect(tools.map((tool) => tool.function.name)).toEqual(body.tools.map(({ name }) => name));
+  });
+
+  test('answers through an OpenAI-style provider, and what is lost is told', async () => {
+    const call = { name: 'Bash', arguments: { command: 'ls -a' }, id: 'call_1' };
+    rig.upstream.script('open-fp8', callTools([call], { text: 'Again', reasoning: 'hm' }));
+    const { seen, response } = await stream(claudeCodeRequest('acme/open'), {
+      ...claudeCodeHeaders,
+    });
+    expect(seen).toMatchObject({
+      ended: 'whole',
+      model: 'acme/open',
+      blocks: ['thinking', 'text', 'tool_use'],
+      text: 'Again',
+      tools: [{ id: 'call_1', name: 'Bash', input: { command: 'ls -a' } }],
+      stopReason: 'tool_use',
+    });
+    expect(rig.lastAsked.headers['anthropic-beta']).toBeUndefined();
+    expect(rig.lastBody.messages).toEqual([
+      {
+        role: 'system',
+        content: 'x-anthropic-billing-header: cc_version=2.1.325\n\nYou are Claude Code.',
+      },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: '<system-reminder>Today is Sunday.</system-reminder>' },
+          { type: 'text', text: 'What is in notes.txt?' },
+        ],
+      },
+      {
+        role: 'assistant',
+        content: 'I will look.',
+        tool_calls: [
+          {
+            id: 'toolu_01',
+            type: 'function',
+            function: { name: 'Read', arguments: '{"file_path":"/notes.txt"}' },
+          },
+          {
+            id: 'toolu_02',
+            type: 'function',
+            function: { name: 'Bash', arguments: '{"command":"ls"}' },
+          },
+        ],
+      },
+      { role: 'tool', tool_call_id: 'toolu_01', content: '1\tbuy milk' },
+      { role: 'tool', tool_call_id: 'toolu_02', content: 'Error: ls: cannot open directory' },
+      { role: 'system', content: 'Plan mode is over.' },
+    ]);
+    const names = ['Read', 'Bash', 'mcp__tracker__list_issues'];
+    expect(rig.lastBody.tools).toMatchObject(names.map((name) => ({ function: { name } })));
+    expect(rig.lastBody).toMatchObject({ reasoning_effort: 'high', stream: true });
+    const dropped = response.headers.get('x-tollgate-dropped-params')?.split(', ') ?? [];
+    expect(dropped.toSorted()).toEqual([
+      'cache_control',
+      'context_management',
+      'tools.defer_loading',
+      'tools[3]',
+      'tools[4]',
+    ]);
+  });
+
+  test('reaches an Anthropic-style provider but for names and a lost thought', async () => {
+    const sent = claudeCodeRequest('acme/claude');
+    const { seen, response } = await stream(sent, { ...claudeCodeHeaders });
+    expect(seen).toMatchObject({ ended: 'whole', model: 'acme/claude' });
+    const { headers } = rig.lastAsked;
+    expect(headers['anthropic-beta']).toBe(claudeCodeHeaders['anthropic-beta'] ?? '');
+    expect(headers['x-api-key']).toBe('upstream-account-secret');
+    expect(headers['x-app']).toBeUndefined();
+    const [question, answer, ...rest] = sent.messages;
+    // Its thought is somebody else's: it has no signature.
+    const kept = answer?.content.filter(({ type }) => type !== 'thinking') ?? [];
+    const messages = [question, { role: 'assistant', content: kept }, ...rest];
+    expect(rig.lastBody).toEqual({ ...sent, model: 'claude-x', messages });
+    expect(response.headers.has('x-tollgate-dropped-params')).toBe(false);
+  });
+});
+
+describe('a request for an Anthropic-style provider', () => {
+  test('goes on byte for byte behind the name of its model', async () => {
+    const odd = '{ "model" : "acme/claude", "max_tokens":5,"messages":[{"role":"user","content":';
+    const tail = '"h\\u00e9"}],"novelty":{"a":[1e0,12345678901234567890]}}';
+    expect((await post(odd + tail)).status).toBe(200);
+    const raw = new TextDecoder().decode(rig.lastAsked.raw);
+    expect(raw).toBe(`{"model":"claude-x"${odd.slice(25)}${tail}`);
+  });
+
+  test('loses our own words and keeps those that nobody here knows', async () => {
+    const more = { models: ['acme/open'], provider: { only: ['claude'] }, route: 'fallback' };
+    const body = ask('acme/claude', { ...more, skills: [], plugins: [], novelty: 1 });
+    expect((await post(body)).status).toBe(200);
+    expect(rig.lastBody).toEqual({ ...ask('claude-x'), novelty: 1 });
+  });
+
+  test('asks for no more than the model has', async () => {
+    await post(ask('acme/claude', { max_tokens: 200_000 }));
+    expect(rig.lastBody.max_tokens).toBe(64_000);
+  });
+
+  test('carries the version and betas of its client, cleaned', async () => {
+    await post(ask('acme/claude'), {
+      'anthropic-version': '2026-10-21',
+      'anthropic-beta': 'a-1, b"2 ,,c.3',
+    });
+    expect(rig.lastAsked.headers).toMatchObject({
+      'anthropic-version': '2026-10-21',
+      'anthropic-beta': 'a-1,c.3',
+    });
+    await post(ask('acme/claude'), { 'anthropic-version': 'a b' });
+    expect(rig.lastAsked.headers['anthropic-version']).toBe('2023-06-01');
+  });
+});
+
+describe('a request that is wrong', () => {
+  const block = (content: unknown, role = 'user') => ({ messages: [{ role, content: [content] }] });
+  const cases: readonly (readonly [string, object])[] = [
+    ['max_tokens', { max_tokens: undefined }],
+    ['max_tokens', { max_tokens: 0 }],
+    ['temperature', { temperature: 1.5 }],
+    ['messages', { messages: [] }],
+    ['messages[0].role', { messages: [{ role: 'tool', content: 'x' }] }],
+    ['messages[0].content', { messages: [{ role: 'user' }] }],
+    ['messages[0].content[0].type', block({ text: 'x' })],
+    ['messages[0].content[0].text', block({ type: 'text', text: 5 })],
+    ['messages[0].content[0].source.type', block({ type: 'image', source: { type: 'disk' } })],
+    [
+      'messages[0].content[0].source.url',
+      block({ type: 'image', source: { type: 'url', url: 'ftp:x' } }),
+    ],
+    ['messages[0].content[0].tool_use_id', block({ type: 'tool_result', content: 'x' })],
+    [
+      'messages[0].content[0].content[0].text',
+      block({ type: 'tool_result', tool_use_id: 'a', content: [{ type: 'text' }] }),
+    ],
+    [
+      'messages[0].content[0].input',
+      block({ type: 'tool_use', id: 'a', name: 'b', input: 'c' }, 'assistant'),
+    ],
+    ['messages[0].content[0].type', block({ type: 'tool_use', id: 'a', name: 'b', input: {} })],
+    [
+      'messages[0].content[0].type',
+      block({ type: 'image', source: { type: 'url', url: 'https://a' } }, 'assistant'),
+    ],
+    ['system[0].text', { system: [{ type: 'text' }] }],
+    ['tools[1].input_schema', { tools: [{ type: 'x_1', name: 'x' }, { name: 'look' }] }],
+    ['tools[0].name', { tools: [{ name: 'a b', input_schema: {} }] }],
+    ['tool_choice.name', { tool_choice: { type: 'tool' } }],
+    ['tool_choice.type', { tool_choice: { type: 'some' } }],
+    ['thinking.budget_tokens', { thinking: { type: 'enabled' } }],
+    ['thinking.type', { thinking: { type: 'deep' } }],
+    ['output_config.effort', { output_config: { effort: 'huge' } }],
+    ['stop_sequences[0]', { stop_sequences: [1] }],
+    ['provider.sort', { provider: { sort: 'beauty' } }],
+    ['model', { model: undefined }],
+  ];
+
+  test.each(cases)('is refused by the name of the field %s', async (param, more) => {
+    const reply = await post(ask('acme/open', more));
+    expect(reply.status).toBe(400);
+    expect(reply.json).toMatchObject({
+      type: 'error',
+      error: { type: 'invalid_request_error' },
+      request_id: reply.requestId,
+    });
+    expect(reply.error.message).toStartWith(param);
+    expect(reply.headers.get('x-should-retry')).toBe('false');
+    expect(rig.upstream.book).toHaveLength(0);
+    expect(await rig.gateway.record(reply.requestId)).toMatchObject({
+      charges: { modelCharge: 0 },
+      error: 'invalid_request_error',
+    });
+  });
+});
+
+describe.each(served)('an answer by $by', ({ model, upstreamModel }) => {
+  test('costs what its provider counted, class by class', async () => {
+    const usage = { prompt: 40, completion: 9 };
+    rig.upstream.script(upstreamModel, say('Fine', { usage, cachedTokens: 15 }));
+    const { seen, requestId } = await stream(ask(model));
+    expect(seen.usage).toMatchObject({
+      input_tokens: 25,
+      cache_read_input_tokens: 15,
+      output_tokens: 9,
+    });
+    // One credit for each token of the prompt, cached or not, and two for each of the answer.
+    expect((await rig.gateway.record(requestId)).charges.modelCharge).toBe(40 + 18);
+  });
+
+  test('that nobody counted is estimated, and shows the numbers that are billed', async () => {
+    rig.upstream.script(upstreamModel, noUsage(say('12345678')));
+    const { seen, requestId } = await stream(ask(model));
+    const record = await rig.gateway.record(requestId);
+    expect(record.usageEstimated).toBe(true);
+    expect(seen.usage).toMatchObject({
+      input_tokens: record.usage.inputTokens,
+      output_tokens: 2,
+    });
+  });
+
+  test('that breaks off is an error, and only its words are paid for', async () => {
+    rig.upstream.script(upstreamModel, cutMidStream(8, 'end-of-body', say(words(100))));
+    const { seen, requestId } = await stream(ask(model));
+    expect(seen).toMatchObject({ ended: 'error', error: { type: 'api_error' } });
+    expect(seen.text).toStartWith('w1 w2');
+    const { usage, status } = await rig.gateway.record(requestId);
+    expect(status).toBe('error');
+    expect(usage.outputTokens).toBe(Math.max(1, Math.floor(seen.text.length / 4)));
+  });
+
+  test('that its client leaves is paid for as far as it came', async () => {
+    const long = say(words(400));
+    rig.upstream.script(upstreamModel, gated('never', 300, long));
+    const leaving = new AbortController();
+    const response = await rig.gateway.fetch(
+      { ...ask(model), stream: true },
+      { path, signal: leaving.signal },
+    );
+    const reader = new SlowReader(response);
+    await reader.readUntil('w250');
+    leaving.abort();
+    await rig.upstream.until((book) => book.find((entry) => entry.outcome === 'client-left'));
+    const requestId = response.headers.get('x-request-id') ?? '';
+    const { usage, cancelled } = await rig.gateway.record(requestId);
+    expect(cancelled).toBe(true);
+    // 250 words have some 1,100 letters; a provider that is never heard to the end said «1».
+    expect(usage.outputTokens).toBeWithin(200, 500);
+  });
+
+  test('comes from the next model of the chain when the first one fails', async () => {
+    rig.upstream.script('open-fp8', status500());
+    rig.upstream.script('claude-x', status500());
+    rig.upstream.script(upstreamModel, say('saved'));
+    const others = served.filter((other) => other.model !== model).map((other) => other.model);
+    const { seen } = await stream(ask(others[0] ?? '', { models: [model] }));
+    expect(seen).toMatchObject({ ended: 'whole', model, text: 'saved' });
+  });
+});
+
+describe('counting tokens', () => {
+  const count = (body: unknown) =>
+    rig.gateway.post(body, { path: `${path}/count_tokens?beta=true` });
+
+  test('takes the whole request, without a limit', async () => {
+    const { max_tokens: _, ...rest } = claudeCodeRequest('acme/open');
+    const reply = await count(rest);
+    expect(Object.keys(reply.json)).toEqual(['input_tokens']);
+    expect(reply.json.input_tokens).toBeWithin(200, 500);
+    expect(rig.upstream.book).toHaveLength(0);
+  });
+
+  test('costs nothing, and wants a body that is right', async () => {
+    const balance = async () => (await rig.gateway.get('/v1/customer/credits')).text;
+    const before = await balance();
+    expect((await count({ model: 'acme/open', messages: hello })).status).toBe(200);
+    expect(await balance()).toBe(before);
+    const reply = await count({ model: 'acme/open', messages: [{ role: 'user', content: [{}] }] });
+    expect(reply.status).toBe(400);
+    expect(reply.error.message).toStartWith('messages[0].content[0].type');
+  });
+});
+
+test.each([
+  '/v1/messages',
+  '/messages',
+  '/v1/v1/messages',
+  '/anthropic/v1/messages',
+  '/anthropic/messages',
+  '/v1/anthropic/v1/messages?beta=true',
+  '/v1/anthropic/messages/',
+])('%s is the same endpoint', async (spelling) => {
+  const reply = await rig.gateway.post(ask('acme/open'), { path: spelling });
+  expect(reply.json).toMatchObject({ type: 'message', model: 'acme/open' });
+});

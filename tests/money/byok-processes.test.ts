@@ -1,0 +1,77 @@
+/** Credentials of tenants across processes, starts and secret keys. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { type FakeUpstream, startFakeUpstream } from '../support/fake-upstream.ts';
+import { type Gateway, run, startGateway } from '../support/gateway.ts';
+import { startPostgres } from '../support/postgres.ts';
+
+const testMs = 60_000;
+const promisedMs = 1_000;
+const pauseMs = 5;
+const body = { model: 'acme/chat', messages: [{ role: 'user', content: 'Hello!' }] };
+const secret = 'one-secret-key-for-all-0123456789';
+
+let upstream: FakeUpstream;
+beforeAll(() => {
+  upstream = startFakeUpstream();
+});
+afterAll(() => upstream.stop());
+
+const upstreams = () => ({ vendor: { url: upstream.url, models: { 'acme/chat': {} } } });
+
+/** The credential with which a process calls the provider now. */
+async function usedBy(gateway: Gateway): Promise<string> {
+  const { status, text } = await gateway.chat(body);
+  if (status !== 200) throw new Error(`${status} ${text}`);
+  return upstream.book.at(-1)?.headers.authorization ?? 'none';
+}
+
+test(
+  'a credential that is saved or deleted is in force everywhere a second later',
+  async () => {
+    const DATABASE_URL = await (await startPostgres()).createDatabase();
+    const env = { DATABASE_URL, TOLLGATE_SECRET_KEY: secret };
+    await using here = await startGateway({ env, upstreams: upstreams() });
+    await using there = await here.another();
+    for (const gateway of [here, there]) expect(await usedBy(gateway)).toContain('sk-upstream');
+    const expectSoon = async (key: string) => {
+      const since = performance.now();
+      while (!(await usedBy(there)).endsWith(key)) await Bun.sleep(pauseMs);
+      expect(performance.now() - since).toBeLessThanOrEqual(promisedMs);
+      // The process that made the change does not even wait for its next look.
+      expect(await usedBy(here)).toEndWith(key);
+    };
+    await here.manage('PUT', '/api/v1/byok/vendor', { api_key: 'sk-own-0123456789' });
+    expect(await usedBy(here)).toBe('Bearer sk-own-0123456789');
+    await expectSoon('sk-own-0123456789');
+    await here.manage('DELETE', '/api/v1/byok/vendor');
+    expect(await usedBy(here)).toContain('sk-upstream');
+    await expectSoon('sk-upstream-test-key');
+  },
+  testMs,
+);
+
+test(
+  'a start with another secret key is refused while credentials need the first',
+  async () => {
+    const gateway = await startGateway({ upstreams: upstreams() });
+    const set = await gateway.command('byok', 'set', 'vendor', '--api-key', 'sk-own-0123456789');
+    expect(set.stdout).toBe('The key •••6789 is kept for vendor (byok_first).\n');
+    await gateway.stop();
+    const again = { upstreams: upstreams(), dataDir: gateway.dataDir };
+    const env = { TOLLGATE_SECRET_KEY: secret };
+
+    const refused = await run(['serve', '--port', '0'], { ...again, env });
+    expect(refused.exitCode).toBe(1);
+    expect(refused.stdout).toBe('');
+    expect(refused.stderr).toMatch(/^The secret key is not the one [^\n]*byok delete"\.\n$/);
+
+    await using back = await startGateway({ ...again, keys: gateway.keys });
+    expect(await usedBy(back)).toBe('Bearer sk-own-0123456789');
+
+    const deleted = await run(['byok', 'delete', 'vendor'], { ...again, env });
+    expect(deleted.stdout).toBe('The key for vendor was deleted.\n');
+    await using other = await startGateway({ ...again, env, keys: gateway.keys });
+    expect(await usedBy(other)).toContain('sk-upstream');
+  },
+  testMs,
+);

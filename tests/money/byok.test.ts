@@ -1,0 +1,492 @@
+/** Tenants call with their own provider accounts: theirs alone, at a fee, and without a trace. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Vault } from '../../src/auth/vault.ts';
+import { isObject } from '../../src/core/json.ts';
+import { secretKeyOf } from '../../src/store/secret-key.ts';
+import { type ByokTenant, dataOf, makeByokTenant } from '../support/byok.ts';
+import {
+  type FakeUpstream,
+  noUsage,
+  say,
+  startFakeUpstream,
+  status,
+  status500,
+} from '../support/fake-upstream.ts';
+import { chatModel, InProcessGateway } from '../support/in-process.ts';
+
+const pricing = { prompt: '3', completion: '15' };
+const counted = say('counted', { usage: { prompt: 1_001, completion: 333 } });
+
+let north: FakeUpstream;
+let south: FakeUpstream;
+let gateway: InProcessGateway;
+let tenants = 0;
+
+beforeAll(async () => {
+  north = startFakeUpstream();
+  south = startFakeUpstream();
+  gateway = await InProcessGateway.start(settings());
+});
+afterAll(async () => {
+  await gateway.stop();
+  north.stop();
+  south.stop();
+});
+beforeEach(() => {
+  north.reset();
+  south.reset();
+});
+
+function settings() {
+  const at = ({ url }: FakeUpstream, name: string) => ({
+    dialect: 'openai',
+    base_url: `${url}/v1`,
+    api_key: `sk-operator-${name}`,
+  });
+  return {
+    providers: {
+      north: { ...at(north, 'north'), headers: { 'x-operator': 'operator-secret' } },
+      south: at(south, 'south'),
+      private: { ...at(north, 'private'), shared: false },
+      anywhere: { ...at(north, 'anywhere'), byok_base_url: true },
+    },
+    models: [
+      chatModel('acme/chat', [{ provider: 'north', model: 'chat', pricing }]),
+      chatModel('acme/two', [
+        { provider: 'north', model: 'two', priority: 0 },
+        { provider: 'south', model: 'two', priority: 1 },
+      ]),
+      chatModel('acme/private', [{ provider: 'private', model: 'private' }]),
+      chatModel('acme/anywhere', [{ provider: 'anywhere', model: 'anywhere' }]),
+    ],
+  };
+}
+
+const newTenant = (credits?: number): Promise<ByokTenant> =>
+  makeByokTenant(gateway, `t${++tenants}`, credits);
+
+/** The credentials that a provider was shown, in order. */
+function shown(at: FakeUpstream): string[] {
+  return at.book.map(({ headers }) => (headers.authorization ?? 'none').replace('Bearer ', ''));
+}
+
+/**
+ * Asks until the answer is as wished: other processes' changes are noticed within a second. With a
+ * pause, or a fast machine spends the key's 600 requests a minute before the change is noticed.
+ */
+async function within(ms: number, isThere: () => Promise<boolean>): Promise<void> {
+  const until = performance.now() + ms;
+  while (!(await isThere())) {
+    if (performance.now() > until) throw new Error(`It did not happen within ${ms} ms.`);
+    await Bun.sleep(10);
+  }
+}
+
+describe('a credential', () => {
+  test('is kept, shown without the key, replaced and deleted', async () => {
+    const tenant = await newTenant();
+    const path = '/api/v1/byok/north';
+    expect((await tenant.manage('GET', path)).status).toBe(404);
+    const put = await tenant.bring('north', { api_key: 'sk-own-0123456789abcd' });
+    expect(put.status).toBe(200);
+    const object = {
+      provider: 'north',
+      label: '•••abcd',
+      mode: 'byok_first',
+      base_url: null,
+      created_at: expect.stringMatching(/^\d{4}-.*Z$/),
+      updated_at: expect.stringMatching(/^\d{4}-.*Z$/),
+    };
+    expect(put.json).toEqual({ data: object });
+    expect((await tenant.manage('GET', path)).json).toEqual({ data: object });
+    expect((await tenant.manage('GET', '/api/v1/byok')).json.data).toEqual([object]);
+    const only = await tenant.bring('north', { api_key: 'short', mode: 'byok_only' });
+    expect(only.json.data).toMatchObject({ label: '•••', mode: 'byok_only' });
+    const usual = await tenant.bring('north', { api_key: 'short', mode: null, base_url: null });
+    expect(usual.json.data).toMatchObject({ label: '•••', mode: 'byok_first' });
+    expect((await tenant.manage('DELETE', path)).json).toEqual({ deleted: true });
+    expect((await tenant.manage('DELETE', path)).status).toBe(404);
+    expect((await tenant.manage('GET', '/api/v1/byok')).json.data).toEqual([]);
+  });
+
+  test('is a matter of management keys', async () => {
+    const { key } = await newTenant();
+    expect((await gateway.get('/api/v1/byok', { key })).status).toBe(403);
+  });
+
+  test.each([
+    ['north', {}, 'api_key'],
+    ['north', { api_key: '' }, 'api_key'],
+    ['north', { api_key: 'sk-two words' }, 'api_key'],
+    ['north', { api_key: 'sk-line\r\nx: y' }, 'api_key'],
+    ['north', { api_key: 'sk-ünïcode' }, 'api_key'],
+    ['north', { api_key: 7 }, 'api_key'],
+    ['north', { api_key: 'sk-a', mode: 'sometimes' }, 'mode'],
+    ['north', { api_key: 'sk-a', secret: 1 }, 'secret'],
+    ['north', { api_key: 'sk-a', base_url: 'https://1.1.1.1/v1' }, 'base_url'],
+    ['anywhere', { api_key: 'sk-a', base_url: 'https://1.1.1.1/v1#x' }, 'base_url'],
+    ['anywhere', { api_key: 'sk-a', base_url: 'https://1.1.1.1/v1?a=b' }, 'base_url'],
+    ['anywhere', { api_key: 'sk-a', base_url: 'https://me:pw@1.1.1.1/v1' }, 'base_url'],
+    ['anywhere', { api_key: 'sk-a', base_url: 'file:///etc/passwd' }, 'base_url'],
+  ])('for %s of %j is refused', async (provider, body, param) => {
+    const reply = await (await newTenant()).bring(provider, body);
+    expect(reply.status).toBe(400);
+    expect(reply.error.param).toBe(param);
+    if (param === 'api_key') expect(reply.text).not.toContain('sk-');
+  });
+
+  test('may be as long as 1,000 characters', async () => {
+    const tenant = await newTenant();
+    const longest = 'x'.repeat(1_000);
+    expect((await tenant.bring('north', { api_key: longest })).status).toBe(200);
+    expect((await tenant.bring('north', { api_key: `${longest}x` })).status).toBe(400);
+    await tenant.chat();
+    expect(shown(north)).toEqual([longest]);
+  });
+
+  test('for a provider that does not exist is answered with the nearest', async () => {
+    const tenant = await newTenant();
+    const put = await tenant.bring('norht', { api_key: 'sk-a' });
+    expect(put.status).toBe(404);
+    expect(put.error.message).toBe('There is no provider "norht"; did you mean "north"?');
+    expect((await tenant.manage('DELETE', '/api/v1/byok/demo')).status).toBe(404);
+    expect((await tenant.bring('__proto__', { api_key: 'sk-a' })).status).toBe(404);
+  });
+});
+
+describe('traffic', () => {
+  test('of two tenants, interleaved, never meets the other’s key', async () => {
+    const [one, other, neither] = [await newTenant(), await newTenant(), await newTenant()];
+    await one.bring('north', { api_key: 'sk-own-of-one-0123456789' });
+    await other.bring('north', { api_key: 'sk-own-of-other-0123456789' });
+    const keys = new Map([
+      [one.id, 'sk-own-of-one-0123456789'],
+      [other.id, 'sk-own-of-other-0123456789'],
+      [neither.id, 'sk-operator-north'],
+    ]);
+    const calls = Array.from({ length: 200 }, (_, i) => (i % 2 === 0 ? one : other));
+    const all = [...calls, ...Array.from({ length: 20 }, () => neither)];
+    const replies = await Promise.all(
+      all.map(({ chat, id }, i) =>
+        chat({ messages: [{ role: 'user', content: id }], stream: i % 3 === 0 }),
+      ),
+    );
+    expect(replies.filter((reply) => reply.status !== 200)).toEqual([]);
+    expect(north.book.length).toBe(220);
+    for (const { json, headers } of north.book) {
+      const messages = isObject(json) && Array.isArray(json.messages) ? json.messages : [];
+      const [message] = messages.filter(isObject);
+      expect(headers.authorization).toBe(`Bearer ${keys.get(String(message?.content))}`);
+      // The operator's headers belong to the operator's account.
+      const isOperators = headers.authorization === 'Bearer sk-operator-north';
+      expect(headers['x-operator']).toBe(isOperators ? 'operator-secret' : undefined);
+    }
+  });
+
+  test('falls back to shared capacity with byok_first', async () => {
+    const tenant = await newTenant();
+    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    north.script('chat', [status(401), counted]);
+    const reply = await tenant.chat();
+    expect(reply.status).toBe(200);
+    expect(shown(north)).toEqual(['sk-own-0123456789', 'sk-operator-north']);
+    const record = await gateway.record(reply.requestId, tenant.id);
+    expect(record).toMatchObject({
+      trafficMode: 'shared',
+      charges: { modelCharge: 7_998, byokPlatformFee: 0 },
+      note: null,
+    });
+  });
+
+  test('falls back to shared capacity when the account has no access to the model', async () => {
+    const tenant = await newTenant();
+    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    north.script('chat', [status(404, 'The model does not exist'), counted]);
+    expect((await tenant.chat()).status).toBe(200);
+    expect(shown(north)).toEqual(['sk-own-0123456789', 'sk-operator-north']);
+  });
+
+  test('never falls back with byok_only', async () => {
+    const tenant = await newTenant();
+    await tenant.bring('north', { api_key: 'sk-own-0123456789', mode: 'byok_only' });
+    north.script('chat', [status(401), counted]);
+    const reply = await tenant.chat();
+    expect(reply.status).toBe(502);
+    expect(reply.error.message).toBe('The provider failed: the provider refused your own account.');
+    expect(shown(north)).toEqual(['sk-own-0123456789']);
+  });
+
+  test('goes back to the operator’s account once the credential is deleted', async () => {
+    const tenant = await newTenant();
+    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    await tenant.chat();
+    await tenant.manage('DELETE', '/api/v1/byok/north');
+    await tenant.chat();
+    expect(shown(north)).toEqual(['sk-own-0123456789', 'sk-operator-north']);
+  });
+
+  test('of a bad key opens no circuit for anybody else', async () => {
+    const [bad, good, plain] = [await newTenant(), await newTenant(), await newTenant()];
+    await bad.bring('north', { api_key: 'sk-bad-0123456789', mode: 'byok_only' });
+    await bad.bring('south', { api_key: 'sk-south-0123456789' });
+    await good.bring('north', { api_key: 'sk-good-0123456789' });
+    const two = { model: 'acme/two' };
+    north.script('two', [...Array.from({ length: 6 }, () => status(401)), counted]);
+    for (let i = 0; i < 6; i++) expect((await bad.chat(two)).status).toBe(200);
+    // The sixth found its circuit open and went to the other provider first.
+    expect(north.book.length).toBe(5);
+    expect(south.book.length).toBe(6);
+    north.script('two', counted);
+    expect((await good.chat(two)).status).toBe(200);
+    expect((await plain.chat(two)).status).toBe(200);
+    expect(shown(north).slice(5)).toEqual(['sk-good-0123456789', 'sk-operator-north']);
+    expect(south.book.length).toBe(6);
+    // A new key is a new credential: it is tried at once.
+    await bad.bring('north', { api_key: 'sk-mended-0123456789', mode: 'byok_only' });
+    expect((await bad.chat(two)).status).toBe(200);
+    expect(shown(north).at(-1)).toBe('sk-mended-0123456789');
+  });
+
+  test('reaches providers without shared capacity with an own key only', async () => {
+    const [owner, plain] = [await newTenant(), await newTenant()];
+    await owner.bring('private', { api_key: 'sk-own-0123456789' });
+    const ids = async ({ key }: ByokTenant) => {
+      const { json } = await gateway.get('/v1/models', { key });
+      const models = Array.isArray(json.data) ? json.data.filter(isObject) : [];
+      return models.map(({ id }) => id);
+    };
+    const body = { model: 'acme/private' };
+    expect(await ids(plain)).toEqual(['acme/chat', 'acme/two', 'acme/anywhere']);
+    expect(await ids(owner)).toContain('acme/private');
+    expect((await gateway.get('/v1/models/acme/private', { key: plain.key })).status).toBe(404);
+    expect((await gateway.get('/v1/models/acme/private', { key: owner.key })).status).toBe(200);
+    const refused = await plain.chat(body);
+    expect(refused.status).toBe(404);
+    expect(refused.error.message).toContain('No provider that serves the model "acme/private"');
+    expect((await owner.chat(body)).status).toBe(200);
+    expect(shown(north)).toEqual(['sk-own-0123456789']);
+  });
+});
+
+describe('the bill', () => {
+  async function balance({ id, manage }: ByokTenant): Promise<unknown> {
+    // Customer reads book first what is still waiting.
+    await manage('GET', '/v1/customer/logs');
+    const { admin: key } = gateway.keys;
+    return dataOf(await gateway.get(`/admin/v1/tenants/${id}/credits`, { key })).total;
+  }
+
+  test('is the fee on the list price to the credit, on a line of its own', async () => {
+    const tenant = await newTenant(10_000);
+    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    north.script('chat', counted);
+    const reply = await tenant.chat({ max_tokens: 400 });
+    // 1,001 × 3 + 333 × 15 = 7,998 credits by the list; 5 % are 399.9.
+    expect(reply.json.usage).toMatchObject({ cost: 400 });
+    const record = await gateway.record(reply.requestId, tenant.id);
+    expect(record.trafficMode).toBe('byok');
+    expect(record.charges).toEqual({
+      modelCharge: 0,
+      byokPlatformFee: 400,
+      managedToolFee: 0,
+      agentRuntimeFee: 0,
+    });
+    expect(record.prices).toMatchObject({ ...pricing, byok_fee_basis_points: '500' });
+    expect(record.note).toBe(
+      'The provider bills this usage to your own account; only the platform fee is charged here.',
+    );
+    expect(await balance(tenant)).toBe(9_600);
+  });
+
+  test('says both when the provider reported no usage', async () => {
+    const tenant = await newTenant();
+    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    north.script('chat', noUsage());
+    const reply = await tenant.chat({ stream: true });
+    const record = await gateway.record(reply.requestId, tenant.id);
+    expect(record.usageEstimated).toBe(true);
+    expect(record.charges.modelCharge).toBe(0);
+    expect(record.charges.byokPlatformFee).toBeGreaterThan(0);
+    expect(record.note).toMatch(/your own account.* charged here\. .* an estimate\.$/);
+  });
+
+  test('of an answer that nobody gave is nothing', async () => {
+    const tenant = await newTenant(100);
+    await tenant.bring('north', { api_key: 'sk-own-0123456789', mode: 'byok_only' });
+    north.script('chat', status500());
+    expect((await tenant.chat({ max_tokens: 100 })).status).toBe(502);
+    expect(await balance(tenant)).toBe(100);
+  });
+
+  test('must be affordable: the fee with an own account, the price without', async () => {
+    const tenant = await newTenant(100);
+    const ask = { max_tokens: 100 };
+    // 100 × 15 credits by the list and the input: more than there is; the fee on it is not.
+    expect((await tenant.chat({ ...ask, max_tokens: 16 })).status).toBe(402);
+    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    north.script('chat', [say('ok', { usage: { prompt: 10, completion: 100 } }), status(401)]);
+    const reply = await tenant.chat(ask);
+    expect(reply.status).toBe(200);
+    expect(isObject(north.book[0]?.json) && north.book[0].json.max_tokens).toBe(100);
+    // 10 × 3 + 100 × 15 = 1,530; 5 % are 76.5.
+    expect(await balance(tenant)).toBe(23);
+    // The shared account behind it is out of reach, so it is not tried.
+    expect((await tenant.chat({ max_tokens: 16 })).status).toBe(502);
+    expect(shown(north)).toEqual(['sk-own-0123456789', 'sk-own-0123456789']);
+    expect(await balance(tenant)).toBe(23);
+  });
+
+  test('may be nothing at all: an empty wallet calls where there is no fee', async () => {
+    const free = await InProcessGateway.start({
+      ...settings(),
+      billing: { byok_fee_basis_points: 0 },
+    });
+    try {
+      const tenant = await makeByokTenant(free, 'poor', 0);
+      expect((await tenant.chat()).status).toBe(402);
+      await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+      north.script('chat', counted);
+      const [whole, stream] = [await tenant.chat(), await tenant.chat({ stream: true })];
+      expect([whole.status, stream.status]).toEqual([200, 200]);
+      expect(stream.text).toContain('[DONE]');
+      const record = await free.record(whole.requestId, 'poor');
+      expect(record).toMatchObject({ trafficMode: 'byok', charges: { byokPlatformFee: 0 } });
+    } finally {
+      await free.stop();
+    }
+  });
+});
+
+describe('an address of one’s own', () => {
+  const body = { model: 'acme/anywhere' };
+
+  test.each([
+    'http://127.0.0.1:PORT/v1',
+    'http://localhost:PORT/v1',
+    'http://2130706433:PORT/v1',
+    'http://0x7f.1:PORT/v1',
+    'http://0:PORT/v1',
+    'http://[::1]:PORT/v1',
+    'http://[::ffff:127.0.0.1]:PORT/v1',
+    'http://[64:ff9b::7f00:1]:PORT/v1',
+    'http://①②⑦.0.0.1:PORT/v1',
+    'http://127.0.0.1.:PORT/v1',
+    'http://169.254.169.254/latest',
+    'http://metadata.google.internal/',
+    'https://10.0.0.1/v1',
+    'https://1.1.1.1:6379/v1',
+  ])('is refused when it is saved: %s', async (pattern) => {
+    const tenant = await newTenant();
+    const base_url = pattern.replace('PORT', String(north.port));
+    const reply = await tenant.bring('anywhere', { api_key: 'sk-own-0123456789', base_url });
+    expect(reply.status).toBe(400);
+    expect(reply.error).toMatchObject({ param: 'base_url', type: 'invalid_request_error' });
+    expect((await tenant.manage('GET', '/api/v1/byok')).json.data).toEqual([]);
+    expect(north.book.length).toBe(0);
+  });
+
+  test('is kept when it is public', async () => {
+    const tenant = await newTenant();
+    const base_url = 'https://1.1.1.1/v1/';
+    const reply = await tenant.bring('anywhere', { api_key: 'sk-own-0123456789', base_url });
+    expect(dataOf(reply).base_url).toBe('https://1.1.1.1/v1');
+  });
+
+  test('is refused at once when it is endless', async () => {
+    const tenant = await newTenant();
+    const base_url = `https://1.1.1.1${'/'.repeat(200_000)}x`;
+    const reply = await tenant.bring('anywhere', { api_key: 'sk-own-0123456789', base_url });
+    expect(reply.error).toMatchObject({ param: 'base_url', type: 'invalid_request_error' });
+    expect(reply.text.length).toBeLessThan(1_000);
+  });
+
+  test('is refused when it is used, however it came into the store', async () => {
+    const tenant = await newTenant();
+    await tenant.chat(body);
+    const vault = await Vault.open({
+      store: gateway.store.credentials,
+      secret: secretKeyOf({ secretKey: null, dataDir: gateway.folder }),
+      isStart: false,
+    });
+    const credential = {
+      tenantId: tenant.id,
+      provider: 'anywhere',
+      apiKey: 'sk-own-0123456789',
+      baseUrl: `http://127.0.0.1:${south.port}/v1`,
+      mode: 'byok_only',
+    } as const;
+    await vault.save(credential, Date.now());
+    await within(1_000, async () => (await tenant.chat(body)).status === 502);
+    const reply = await tenant.chat(body);
+    expect(reply.error.message).toBe(
+      'The provider failed: The base URL of your credential was refused: ' +
+        'The address is not public.',
+    );
+    expect(south.book.length).toBe(0);
+  });
+});
+
+describe('secrets', () => {
+  test('moved to another row do not open there', async () => {
+    const [victim, thief] = [await newTenant(), await newTenant()];
+    await victim.bring('north', { api_key: 'sk-victim-0123456789' });
+    await thief.bring('north', { api_key: 'sk-thief-0123456789', mode: 'byok_only' });
+    expect((await thief.chat()).status).toBe(200);
+    const { write } = gateway.store.database;
+    const [stolen] = await gateway.store.credentials.list(victim.id);
+    await write
+      .updateTable('byok_credentials')
+      .set({ ciphertext: stolen?.ciphertext ?? new Uint8Array() })
+      .where('tenant_id', '=', thief.id)
+      .execute();
+    // Any change of the directory makes the processes look again.
+    await victim.manage('POST', '/api/v1/keys', { name: 'a change' });
+    await within(1_000, async () => (await thief.chat()).status === 404);
+    expect(shown(north)).not.toContain('sk-victim-0123456789');
+    const fields = { event: 'credential_unreadable', tenant: thief.id, provider: 'north' };
+    const lines = gateway.logged.map((line): unknown => JSON.parse(line));
+    expect(lines).toContainEqual(expect.objectContaining(fields));
+    // Others are served all the while.
+    expect((await victim.chat()).status).toBe(200);
+    expect(shown(north).at(-1)).toBe('sk-victim-0123456789');
+  });
+
+  test('appear in no answer, no log line and no file', async () => {
+    const tenant = await newTenant();
+    const marker = 'sk-marker-7f3a9c51e2';
+    const replies = [await tenant.bring('north', { api_key: marker })];
+    const told = `Incorrect API key provided: ${marker}`;
+    north.script('chat', [
+      say('fine'),
+      status(401, told),
+      status500(),
+      status(400, told),
+      status(500, told),
+    ]);
+    for (let i = 0; i < 3; i++) replies.push(await tenant.chat());
+    replies.push(await tenant.chat({ stream: true }));
+    replies.push(await tenant.bring('norht', { api_key: marker }));
+    replies.push(await tenant.bring('north', { api_key: marker, mode: 'wrong' }));
+    replies.push(await tenant.bring('north', { api_key: `${marker} ` }));
+    const reads = ['/api/v1/byok', '/api/v1/byok/north', '/api/v1/keys', '/v1/customer/logs'];
+    for (const path of reads) replies.push(await tenant.manage('GET', path));
+    replies.push(await gateway.get(`/v1/generation?id=${replies[1]?.requestId}`, tenant));
+    expect(shown(north)).toContain(marker);
+    for (const reply of replies) {
+      expect(reply.text).not.toContain(marker);
+      expect(JSON.stringify([...reply.headers])).not.toContain(marker);
+    }
+    expect(gateway.logged.join('')).not.toContain(marker);
+    const files = readdirSync(gateway.folder, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name));
+    expect(files.map((file) => file.slice(gateway.folder.length))).toEqual(
+      expect.arrayContaining(['/tollgate.db', '/secret.key']),
+    );
+    expect(files.some((file) => file.includes('journal'))).toBe(true);
+    for (const file of files)
+      expect([file, readFileSync(file).includes(marker)]).toEqual([file, false]);
+  });
+});

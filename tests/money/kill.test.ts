@@ -1,0 +1,143 @@
+/**
+ * The gateway is killed thirty times under load, each time at another moment, and started again on
+ * the same data. Clients and upstream keep books of their own; in the end all three must agree.
+ */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { isObject } from '../../src/core/json.ts';
+import { openStore } from '../../src/store/open.ts';
+import { balanceOf, discrepancies } from '../support/book-check.ts';
+import {
+  type BookEntry,
+  type FakeUpstreamProcess,
+  say,
+  startFakeUpstreamProcess,
+  words,
+} from '../support/fake-upstream.ts';
+import { type Gateway, type GatewayOptions, startGateway } from '../support/gateway.ts';
+import { type SeenEnd, Traffic } from '../support/money/traffic.ts';
+
+const kills = 30;
+const credits = 1_000_000_000;
+/** Two credits a word in, three a word out. */
+const price = { prompt: '2', completion: '3' };
+const billOf = ({ tokens }: BookEntry) => 2 * tokens.prompt + 3 * tokens.completion;
+const seed = Number(crypto.getRandomValues(new Uint32Array(1))[0]);
+
+interface Row {
+  readonly user: string | null;
+  readonly charge: number;
+  readonly status: string;
+  readonly note: string | null;
+  readonly requestId: string;
+}
+
+let upstream: FakeUpstreamProcess;
+let seen: readonly SeenEnd[] = [];
+let sent: ReadonlyMap<string, BookEntry>;
+let rows: readonly Row[] = [];
+let verdict = { exitCode: -1, stdout: '' };
+let wrong: readonly string[] = [];
+let balance = 0;
+
+beforeAll(async () => {
+  upstream = await startFakeUpstreamProcess();
+  await upstream.script('chat', say(words(20), { chunkDelayMs: 4 }));
+  await upstream.script('plain', say(words(7)));
+  const options: GatewayOptions = {
+    upstreams: {
+      fake: { url: upstream.url, models: { 'test/chat': price, 'test/plain': price } },
+    },
+    config: { limits: { requests_per_minute: 1_000_000, concurrent_requests: 10_000 } },
+    env: { TOLLGATE_BOOTSTRAP_CREDITS: String(credits) },
+  };
+  const traffic = new Traffic();
+  let gateway = await startGateway(options);
+  for (let kill = 0; kill < kills; kill++) {
+    await killUnderLoad(gateway, traffic, 20 + randomOf(kill) * 230);
+    gateway = await gateway.another();
+  }
+  await gateway.stop();
+  seen = traffic.ends;
+  verdict = await gateway.command('ledger', 'verify');
+  await upstream.until((entries) => entries.every(({ finishedAt }) => finishedAt !== null));
+  sent = new Map((await upstream.book()).map((entry) => [userOf(entry), entry]));
+  const { database } = await openStore(`sqlite:${join(gateway.dataDir, 'tollgate.db')}`);
+  const logged = await database.read.selectFrom('request_log').selectAll().execute();
+  rows = logged.map((row) => ({
+    user: JSON.parse(row.details).user,
+    charge: row.model_charge,
+    status: row.status,
+    note: JSON.parse(row.details).note ?? null,
+    requestId: Buffer.from(row.request_id).toString('hex'),
+  }));
+  wrong = await discrepancies(database);
+  balance = await balanceOf(database, 'tenant:default');
+  await database.close();
+}, 120_000);
+
+afterAll(() => upstream.stop());
+
+/** From 0 to 1, the same for the same seed: it is named in what a failure shows. */
+function randomOf(turn: number): number {
+  return Number(BigInt.asUintN(32, Bun.hash.wyhash(`${seed} ${turn}`))) / 2 ** 32;
+}
+
+async function killUnderLoad(gateway: Gateway, traffic: Traffic, afterMs: number): Promise<void> {
+  const running = traffic.send(gateway, 10, 'test/chat', 'test/plain');
+  await Bun.sleep(afterMs);
+  await gateway.kill9();
+  await running;
+}
+
+function userOf({ json }: BookEntry): string {
+  return isObject(json) ? String(json.user) : '';
+}
+
+test('there was something to lose at every kill', () => {
+  expect(seen.length).toBeGreaterThan(kills);
+  const cutOff = [...sent.values()].filter(({ outcome }) => outcome !== 'complete');
+  expect(cutOff.length).toBeGreaterThan(kills);
+});
+
+test('every request whose end a client saw is charged once, by the upstream’s own book', () => {
+  const rowsById = Map.groupBy(rows, (row) => row.requestId);
+  const wrongly = seen.flatMap(({ user, requestId }) => {
+    const found = rowsById.get(requestId.replaceAll('-', '')) ?? [];
+    const entry = sent.get(user);
+    const bill = entry ? billOf(entry) : undefined;
+    const isRight = found.length === 1 && found[0]?.user === user && found[0]?.charge === bill;
+    return isRight ? [] : [{ seed, user, bill, found }];
+  });
+  expect(wrongly).toEqual([]);
+});
+
+test('nothing is charged that was not sent, and nothing twice', () => {
+  const charged = rows.filter(({ charge }) => charge > 0);
+  const users = charged.map(({ user }) => user ?? '');
+  expect(new Set(users).size).toBe(users.length);
+  const wrongly = charged.filter(({ user, charge }) => {
+    const entry = sent.get(user ?? '');
+    return !entry || billOf(entry) !== charge;
+  });
+  expect({ seed, wrongly }).toEqual({ seed, wrongly: [] });
+});
+
+test('what was under way is in the log as an error that costs nothing and says why', () => {
+  const died = rows.filter(({ status }) => status === 'error');
+  expect(died.length).toBeGreaterThan(kills);
+  for (const { charge, note } of died) {
+    expect({ charge, note }).toEqual({
+      charge: 0,
+      note: 'The gateway stopped before this request ended.',
+    });
+  }
+  // No call that reached the upstream goes unrecorded.
+  expect(rows.length).toBeGreaterThanOrEqual(sent.size);
+});
+
+test('the books are right', () => {
+  expect(verdict).toMatchObject({ exitCode: 0 });
+  expect(wrong).toEqual([]);
+  expect(balance).toBe(credits - rows.reduce((sum, { charge }) => sum + charge, 0));
+});

@@ -1,0 +1,63 @@
+/** Usage is told last: what comes late, comes behind a client that has left, or never comes. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import {
+  type FakeUpstreamProcess,
+  gated,
+  say,
+  startFakeUpstreamProcess,
+} from '../support/fake-upstream.ts';
+import { type Gateway, type GatewayOptions, startGateway } from '../support/gateway.ts';
+
+/** Longer than the five seconds in which usage must follow a finished answer. */
+const stoppedMs = 5_500;
+
+let upstream: FakeUpstreamProcess;
+let options: GatewayOptions;
+const said = say('one two three', { usage: { prompt: 1_000, completion: 70 } });
+
+beforeAll(async () => {
+  upstream = await startFakeUpstreamProcess();
+  const price = { prompt: '1', completion: '2' };
+  options = { upstreams: { fake: { url: upstream.url, models: { 'test/chat': price } } } };
+});
+afterAll(() => upstream.stop());
+
+/** A stream whose client has read its finish reason, and whose usage waits behind a gate. */
+async function finished(gateway: Gateway) {
+  await upstream.reset();
+  // Five events up to the finish reason: the opening, three words and the reason itself.
+  await upstream.script('chat', gated('usage', 5, said));
+  const messages = [{ role: 'user', content: 'Count.' }];
+  const stream = await gateway.stream({ model: 'test/chat', messages });
+  for await (const data of stream) if (data.includes('"stop"')) break;
+  return { stream, id: stream.response.headers.get('x-request-id') };
+}
+
+async function bill(gateway: Gateway, id: string | null) {
+  const { body } = await gateway.call('GET', `/v1/generation?id=${id}`, { key: gateway.keys.api });
+  return body.data;
+}
+
+test('what came while the process was stopped is charged, and not an estimate', async () => {
+  await using gateway = await startGateway(options);
+  const { stream, id } = await finished(gateway);
+  gateway.process.kill('SIGSTOP');
+  await upstream.open('usage');
+  await upstream.until((book) => book.every(({ outcome }) => outcome === 'complete'));
+  await Bun.sleep(stoppedMs);
+  gateway.process.kill('SIGCONT');
+  await stream.read();
+  expect(await bill(gateway, id)).toMatchObject({ total_cost: 1_000 + 2 * 70, cancelled: false });
+}, 30_000);
+
+test('a process that ends meanwhile books the estimate when the usage never comes', async () => {
+  const gateway = await startGateway(options);
+  const { stream, id } = await finished(gateway);
+  await stream.leave().catch(() => undefined);
+  await gateway.stop();
+  await using next = await gateway.another();
+  // 13 characters are 4 tokens; the request has some 80 bytes.
+  const { tokens_prompt: tokens } = Object(await bill(next, id));
+  expect(tokens).toBeWithin(15, 30);
+  expect(await bill(next, id)).toMatchObject({ total_cost: tokens + 2 * 4, cancelled: true });
+}, 30_000);

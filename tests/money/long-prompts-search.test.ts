@@ -1,0 +1,70 @@
+/** Searches make several calls of one request, and a provider prices each by its own length. */
+import { afterEach, expect, test } from 'bun:test';
+import { dataOf } from '../support/byok.ts';
+import { contentOf } from '../support/in-process.ts';
+import {
+  answerIt,
+  chat,
+  type SearchRig,
+  searchFor,
+  startSearchRig,
+} from '../support/search-rig.ts';
+
+let rig: SearchRig;
+afterEach(() => rig.stop());
+
+/** One round of 100 in and 10 out, another of 300 in and 20 out. */
+async function start(long_prompts: object[]) {
+  rig = await startSearchRig({}, { long_prompts });
+  rig.reset();
+  rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained.')]);
+}
+
+const step = (above_tokens: number) => ({ above_tokens, prompt: '3', completion: '5' });
+
+test.each([
+  // 120 + 340; only both together are above 350.
+  [350, 460],
+  [300, 460],
+  [299, 120 + 300 * 3 + 20 * 5],
+  [99, 100 * 3 + 10 * 5 + 300 * 3 + 20 * 5],
+])('above %d tokens, the rounds cost %d', async (above, credits) => {
+  await start([step(above)]);
+  const whole = await rig.gateway.post(chat());
+  expect((await rig.bill(whole)).model).toBe(credits);
+  rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained.')]);
+  const streamed = await rig.gateway.stream(chat());
+  expect((await rig.bill(streamed)).model).toBe(credits);
+});
+
+test('the receipt tells what was used at which price', async () => {
+  await start([step(299)]);
+  const { requestId } = await rig.gateway.post(chat());
+  const receipt = dataOf(await rig.gateway.get(`/v1/customer/logs/${requestId}`));
+  expect(receipt).toMatchObject({
+    tokens: { prompt: 400, completion: 30 },
+    prices_above_tokens: 299,
+    prices: { prompt: '3', completion: '5' },
+    cost_breakdown: { model_charge: 1_120, managed_tool_fee: 5_000 },
+  });
+  expect(receipt.lines).toMatchObject([
+    { price: 'prompt', quantity: 100, usd: '1', credits: '100' },
+    { price: 'completion', quantity: 10, usd: '2', credits: '20' },
+    { price: 'prompt', quantity: 300, usd: '3', credits: '900' },
+    { price: 'completion', quantity: 20, usd: '5', credits: '100' },
+  ]);
+});
+
+test('another round is held for at the prices that its results may lead to', async () => {
+  // The first prompt has a few hundred tokens; the results of one search may have 8,000.
+  await start([{ above_tokens: 4_000, prompt: '1000' }]);
+  const broke = await rig.gateway.post(chat(), {
+    key: await rig.gateway.makeKey({ limit: 100_000 }),
+  });
+  expect(contentOf(broke)).toBe('The credits ran out before there was an answer.');
+  expect(rig.engine.asked).toHaveLength(0);
+  rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained.')]);
+  const limit = 100_000_000;
+  const answered = await rig.gateway.post(chat(), { key: await rig.gateway.makeKey({ limit }) });
+  expect(contentOf(answered)).toBe('It rained.');
+});

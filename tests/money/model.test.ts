@@ -1,0 +1,398 @@
+/**
+ * Several processes on one store, doing at random what processes do with money, crashes included.
+ * The test keeps a book of its own. A failure prints the seed and the shortest story that fails.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { sql } from 'kysely';
+import type { Caller } from '../../src/core/caller.ts';
+import { openStore, type Store } from '../../src/store/open.ts';
+import { type EmptyDatabase, engines, makeTenant } from '../contracts/engines.ts';
+import { discrepancies } from '../support/book-check.ts';
+import { newFolder } from '../support/gateway.ts';
+import { callerOf } from '../support/money/settlements.ts';
+import {
+  type Fault,
+  SimProcess,
+  type SimRequest,
+  type StoreCall,
+} from '../support/money/sim-process.ts';
+
+const processes = 3;
+const minute = 60_000;
+
+type Step =
+  | { do: 'begin'; at: number; key: number; wanted: number; least: number }
+  | { do: 'extend'; at: number; which: number; credits: number }
+  | { do: 'finish'; at: number; which: number; percent: number }
+  | { do: 'grant'; amount: number }
+  | { do: 'limit'; credits: number }
+  | { do: 'fault'; at: number; call: StoreCall; fault: Fault }
+  | { do: 'crash' | 'flush' | 'renew' | 'recalls'; at: number }
+  | { do: 'extend and finish'; at: number; which: number; credits: number }
+  | { do: 'idle'; at: number; fault: Fault | null }
+  | { do: 'wait'; ms: number }
+  | { do: 'settle down' | 'compare' };
+
+const at = fc.nat(processes - 1);
+const which = fc.nat(5);
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      do: fc.constant('begin' as const),
+      at,
+      key: fc.nat(2),
+      wanted: fc.integer({ min: 0, max: 120 }),
+      least: fc.integer({ min: 0, max: 60 }),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant('extend' as const),
+      at,
+      which,
+      credits: fc.integer({ min: 1, max: 40 }),
+    }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant('finish' as const),
+      at,
+      which,
+      percent: fc.constantFrom(0, 40, 100, 100, 130, 400),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('grant' as const),
+      amount: fc.integer({ min: -80, max: 120 }).filter((amount) => amount !== 0),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant('limit' as const), credits: fc.nat(150) }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant('fault' as const),
+      at,
+      call: fc.constantFrom<StoreCall>('lease', 'giveBack', 'renew', 'recall', 'commit', 'commit'),
+      fault: fc.constantFrom<Fault>('away', 'lost', 'late'),
+    }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constantFrom('crash' as const, 'flush', 'flush', 'renew', 'recalls', 'recalls'),
+      at,
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('extend and finish' as const),
+      at,
+      which,
+      credits: fc.integer({ min: 40, max: 250 }),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('idle' as const),
+      at,
+      fault: fc.constantFrom<Fault | null>('away', 'lost', 'late', null),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('wait' as const),
+      ms: fc.constantFrom(6_000, minute / 2, 3 * minute, 26 * 60 * minute),
+    }),
+  },
+  { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('settle down' as const, 'compare') }) },
+);
+
+const awaited: ReadonlySet<Step['do']> = new Set([
+  'settle down',
+  'compare',
+  'crash',
+  'grant',
+  'idle',
+]);
+
+/** One run: the processes, the tenant they serve, and what the test knows about it. */
+class World {
+  readonly tenantId: string;
+  readonly #store: Store;
+  readonly #folder = newFolder();
+  readonly #requests: SimRequest[] = [];
+  #processes: SimProcess[];
+  #running: Promise<unknown>[] = [];
+  #granted = 0;
+  #limit = 100;
+  #now: number;
+  /** Somebody slept for longer than leases last: then charges may have to be written off. */
+  #overslept = false;
+
+  constructor(store: Store, tenantId: string, now: number) {
+    this.#store = store;
+    this.tenantId = tenantId;
+    this.#now = now;
+    this.#processes = Array.from({ length: processes }, () => this.#start());
+  }
+
+  get now(): number {
+    return this.#now;
+  }
+
+  async play(steps: readonly Step[]): Promise<void> {
+    await this.#grant(300);
+    for (const one of steps) {
+      const started = this.#perform(one);
+      // Nearly everything goes on while the next steps begin: that is what interleaves them.
+      if (awaited.has(one.do)) await started;
+      else this.#running.push(started);
+      await Bun.sleep(0);
+      await this.#checkAccounts();
+    }
+    await this.#end();
+  }
+
+  #start(): SimProcess {
+    return new SimProcess(this.#store.ledger, this.#folder, () => this.#now);
+  }
+
+  #at(position: number): SimProcess {
+    const found = this.#processes[position];
+    if (!found) throw new Error(`There is no process ${position}.`);
+    return found;
+  }
+
+  #caller(key: number): Caller {
+    if (key === 0) return callerOf(this.tenantId);
+    const limitReset = key === 1 ? null : ('daily' as const);
+    const keyId = `key_${key}_${this.tenantId}`;
+    return callerOf(this.tenantId, { keyId, limitCredits: this.#limit, limitReset });
+  }
+
+  async #perform(one: Step): Promise<unknown> {
+    switch (one.do) {
+      case 'begin': {
+        const least = Math.min(one.wanted, one.least);
+        return this.#at(one.at).begin(this.#caller(one.key), one.wanted, least);
+      }
+      case 'extend':
+        return this.#at(one.at).open[one.which]?.hold.extend(one.credits);
+      case 'extend and finish':
+        return this.#extendAndFinish(one);
+      case 'idle':
+        return this.#idle(one.at, one.fault);
+      case 'finish':
+        return this.#at(one.at).finish(one.which, (held) => Math.ceil((held * one.percent) / 100));
+      case 'grant':
+        return this.#grant(one.amount);
+      case 'limit':
+        this.#limit = one.credits;
+        return undefined;
+      case 'fault':
+        return this.#at(one.at).fail(one.call, one.fault);
+      case 'crash':
+        return this.#crash(one.at);
+      case 'flush':
+        return this.#at(one.at)
+          .flush()
+          .catch(() => undefined);
+      case 'renew':
+        return this.#at(one.at)
+          .wallets.renew()
+          .catch(() => undefined);
+      case 'recalls':
+        return this.#at(one.at)
+          .wallets.answerRecalls()
+          .catch(() => undefined);
+      case 'wait':
+        this.#now += one.ms;
+        this.#noticeOversleeping();
+        return undefined;
+      case 'settle down':
+        return Promise.all(this.#running.splice(0));
+      case 'compare':
+        return this.#compare();
+    }
+  }
+
+  /** The client leaves while more is being set aside for it. */
+  async #extendAndFinish({
+    at,
+    which,
+    credits,
+  }: Extract<Step, { which: number; credits: number }>) {
+    const process = this.#at(at);
+    const extending = process.open[which]?.hold.extend(credits);
+    await process.finish(which, (held) => held);
+    await extending;
+  }
+
+  /** Whatever a process does not use, it gives back after a while; here that may go wrong. */
+  async #idle(position: number, fault: Fault | null): Promise<void> {
+    const process = this.#at(position);
+    await Promise.all(this.#running.splice(0));
+    await process.flush().catch(() => undefined);
+    this.#now += 6_000;
+    this.#noticeOversleeping();
+    if (fault) process.fail('giveBack', fault);
+    await process.renew().catch(() => undefined);
+  }
+
+  #noticeOversleeping(): void {
+    this.#overslept ||= this.#processes.some(({ renewedAt }) => this.#now > renewedAt + minute);
+  }
+
+  async #grant(amount: number): Promise<void> {
+    const change = { tenantId: this.tenantId, amount, note: '', idempotencyKey: null };
+    const outcome = await this.#store.creditBook.change({ ...change, now: this.#now });
+    if (outcome.kind === 'booked') this.#granted += amount;
+  }
+
+  async #crash(position: number): Promise<void> {
+    const dying = this.#at(position);
+    await dying.crash(this.#now);
+    this.#requests.push(...dying.requests);
+    this.#processes[position] = this.#start();
+  }
+
+  /** Once everything has come to rest, every process must believe what the store knows. */
+  async #compare(): Promise<void> {
+    await Promise.all(this.#running.splice(0));
+    for (const process of this.#processes) {
+      process.heal();
+      // A commit that was under way may still fail in the way that it was told to.
+      await process.flush().catch(() => process.flush());
+    }
+    for (const process of this.#processes) await process.renew();
+    const leases = await this.#store.database.read
+      .selectFrom('leases')
+      .innerJoin('accounts', 'accounts.id', 'leases.account_id')
+      .select(['process_id', 'credits'])
+      .where('owner', '=', `tenant:${this.tenantId}`)
+      .execute();
+    for (const process of this.#processes) {
+      const leased = leases.find((lease) => lease.process_id === process.processId)?.credits ?? 0;
+      const believed = await process.believes(this.#caller(0));
+      // More may be held than is leased after a lost lease, or when a charge beyond its hold took
+      // from it; then nothing may be to spare.
+      const inUse = process.open.reduce((sum, { hold }) => sum + hold.credits, 0);
+      expect(believed).toBe(Math.max(leased, inUse));
+    }
+  }
+
+  /** In one statement, so that no step can fall in between. */
+  async #checkAccounts(): Promise<void> {
+    const { rows } = await sql<{ owner: string; balance: number; leased: number; sum: number }>`
+      select owner, balance, leased, (
+        select coalesce(sum(credits), 0) from leases where account_id = accounts.id
+      ) as sum
+      from accounts where tenant_id = ${this.tenantId}
+    `.execute(this.#store.database.read);
+    for (const { owner, balance, leased, sum } of rows) {
+      expect({ owner, leased, isSound: balance >= 0 && leased >= 0 && leased <= balance }).toEqual({
+        owner,
+        leased: sum,
+        isSound: true,
+      });
+    }
+  }
+
+  async #end(): Promise<void> {
+    await this.#compare();
+    for (const process of this.#processes) {
+      // The lease may be stale by now; a renewal makes the process fit to work again.
+      await process.renew();
+      while (process.open.length > 0) await process.finish(0, (held) => held);
+      await process.flush();
+      this.#requests.push(...process.requests);
+    }
+    // A lease that was on its way when its process died comes back by itself in two minutes.
+    for (let round = 0; round < 3; round++) {
+      this.#now += minute;
+      for (const process of this.#processes) await process.renew();
+    }
+    await this.#checkBooks();
+    for (const process of this.#processes) await process.stop();
+  }
+
+  async #checkBooks(): Promise<void> {
+    const { read } = this.#store.database;
+    const mine = (table: 'accounts' | 'request_log') =>
+      read.selectFrom(table).where('tenant_id', '=', this.tenantId);
+    const accounts = await mine('accounts').select(['owner', 'leased', 'balance']).execute();
+    // Nobody runs anything: whatever is still on lease is lost to everybody.
+    expect(accounts.filter(({ leased }) => leased !== 0)).toEqual([]);
+
+    const rows = await read
+      .selectFrom('request_log')
+      .selectAll()
+      .where('tenant_id', '=', this.tenantId)
+      .execute();
+    const byId = new Map(rows.map((row) => [Buffer.from(row.request_id).toString('hex'), row]));
+    expect(rows.length).toBe(byId.size);
+    let [charged, writtenOff, beyondHolds] = [0, 0, 0];
+    for (const { id, asked, held, seen } of this.#requests) {
+      const row = byId.get(id.replaceAll('-', ''));
+      if (!row) throw new Error(`Request ${id} was sent and is not in the log.`);
+      charged += row.model_charge;
+      const isFree = row.status === 'error';
+      if (seen) expect(isFree).toBe(false);
+      if (isFree) expect(row.model_charge + row.written_off).toBe(0);
+      else expect(row.model_charge + row.written_off).toBe(asked ?? Number.NaN);
+      if (isFree || asked === null) continue;
+      writtenOff += row.written_off;
+      beyondHolds += Math.max(0, asked - held);
+    }
+    // Credits that were held are there in the end, whatever the store did meanwhile.
+    if (!this.#overslept) expect(writtenOff).toBeLessThanOrEqual(beyondHolds);
+    expect(rows.length).toBe(this.#requests.length);
+    const wallet = accounts.find(({ owner }) => owner === `tenant:${this.tenantId}`);
+    expect(wallet?.balance).toBe(this.#granted - charged);
+  }
+}
+
+const runs: Readonly<Record<string, number>> = { SQLite: 60, Postgres: 25 };
+
+describe.each(engines.map((engine) => ({ ...engine })))('on $name', ({ name, empty }) => {
+  let database: EmptyDatabase;
+  let store: Store;
+  let clock = 1_800_000_000_000;
+
+  beforeAll(async () => {
+    database = await empty();
+    store = await openStore(database.url);
+  }, 60_000);
+
+  afterAll(async () => {
+    await store.database.close();
+    database.remove();
+  });
+
+  test('no order of requests, crashes and lost answers makes or loses a credit', async () => {
+    const property = fc.asyncProperty(
+      fc.array(step, { minLength: 10, maxLength: 70, size: 'max' }),
+      async (steps) => {
+        const tenant = makeTenant();
+        await store.directory.addTenant(tenant);
+        const world = new World(store, tenant.id, clock);
+        await world.play(steps);
+        clock = world.now + 24 * 60 * minute;
+      },
+    );
+    await fc.assert(property, { numRuns: runs[name] ?? 1, endOnFailure: true });
+    expect(await discrepancies(store.database)).toEqual([]);
+  }, 180_000);
+});

@@ -1,0 +1,192 @@
+/**
+ * Postgres goes away under load and comes back. Requests go on within the lease already taken, and
+ * in the end the books hold every one of them once.
+ */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
+import { isObject } from '../../src/core/json.ts';
+import { openStore } from '../../src/store/open.ts';
+import { balanceOf, chargesById, discrepancies } from '../support/book-check.ts';
+import {
+  type BookEntry,
+  type FakeUpstreamProcess,
+  say,
+  startFakeUpstreamProcess,
+  words,
+} from '../support/fake-upstream.ts';
+import { type Gateway, startGateway } from '../support/gateway.ts';
+import { Traffic } from '../support/money/traffic.ts';
+import { type OwnPostgres, startOwnPostgres } from '../support/postgres.ts';
+
+const testMs = 120_000;
+/** The promise is twenty seconds; the suite has less patience unless it is told otherwise. */
+const awayMs = Number(process.env.TEST_OUTAGE_MS ?? 8_000);
+const credits = 1_000_000_000;
+const price = { prompt: '2', completion: '3' };
+const billOf = ({ tokens }: BookEntry) => 2 * tokens.prompt + 3 * tokens.completion;
+
+let upstream: FakeUpstreamProcess;
+let postgres: OwnPostgres;
+
+beforeAll(async () => {
+  upstream = await startFakeUpstreamProcess();
+  postgres = await startOwnPostgres({ durable: true });
+}, testMs);
+afterAll(async () => {
+  await postgres.stop();
+  await upstream.stop();
+});
+beforeEach(async () => {
+  await upstream.reset();
+  await upstream.script('chat', say(words(20), { chunkDelayMs: 20 }));
+  await upstream.script('plain', say(words(7), { chunkDelayMs: 0 }));
+});
+
+interface Seen {
+  readonly statuses: ReadonlySet<number>;
+  readonly traffic: Traffic;
+}
+
+/** Load before, during and after; `away` and `back` are what happens to the server. */
+async function loadThrough(
+  DATABASE_URL: string,
+  away: () => Promise<void> | void,
+  back: () => Promise<void> | void,
+): Promise<Seen> {
+  const gateway = await startGateway({
+    upstreams: {
+      fake: { url: upstream.url, models: { 'test/chat': price, 'test/plain': price } },
+    },
+    config: { limits: { requests_per_minute: 1_000_000, concurrent_requests: 10_000 } },
+    env: { TOLLGATE_BOOTSTRAP_CREDITS: String(credits), DATABASE_URL },
+  });
+  const traffic = new Traffic();
+  const sending = traffic.send(gateway, 4, 'test/chat', 'test/plain');
+  await traffic.untilMore(20);
+  await away();
+  const served = traffic.untilMore(20);
+  const statuses = await askReadiness(gateway, awayMs);
+  await served;
+  await back();
+  await untilReady(gateway);
+  await traffic.untilMore(20);
+  traffic.stop();
+  await sending;
+  await gateway.stop();
+  return { statuses, traffic };
+}
+
+async function askReadiness(gateway: Gateway, forMs: number): Promise<ReadonlySet<number>> {
+  const statuses = new Set<number>();
+  const until = performance.now() + forMs;
+  while (performance.now() < until) {
+    const left = AbortSignal.timeout(Math.max(1, until - performance.now()));
+    const status = await gateway.request('GET', '/readyz', { signal: left }).then(
+      (answer) => answer.status,
+      () => 0,
+    );
+    statuses.add(status);
+    expect((await gateway.call('GET', '/healthz')).status).toBe(200);
+    await Bun.sleep(200);
+  }
+  return statuses;
+}
+
+async function untilReady(gateway: Gateway): Promise<void> {
+  while ((await gateway.call('GET', '/readyz')).status !== 200) await Bun.sleep(50);
+}
+
+async function expectBooks(url: string, { ends }: Traffic): Promise<void> {
+  const sent = new Map((await upstream.book()).map((entry) => [userOf(entry), entry]));
+  const { database } = await openStore(url);
+  try {
+    const charges = await chargesById(database);
+    const wrongly = ends.flatMap(({ user, requestId }) => {
+      const entry = sent.get(user);
+      const bill = entry ? billOf(entry) : undefined;
+      const charge = charges.get(requestId);
+      return charge === bill ? [] : [{ user, bill, charge }];
+    });
+    expect(wrongly).toEqual([]);
+    expect(charges.size).toBe(sent.size);
+    const spent = [...charges.values()].reduce((sum, charge) => sum + charge, 0);
+    expect(await balanceOf(database, 'tenant:default')).toBe(credits - spent);
+    expect(await discrepancies(database)).toEqual([]);
+  } finally {
+    await database.close();
+  }
+}
+
+function userOf({ json }: BookEntry): string {
+  return isObject(json) ? String(json.user) : '';
+}
+
+test(
+  'a Postgres that is stopped and started again fails no request and loses no charge',
+  async () => {
+    const url = await postgres.createDatabase();
+    const { statuses, traffic } = await loadThrough(
+      url,
+      () => postgres.halt('immediate'),
+      () => postgres.start(),
+    );
+    expect([...statuses]).toEqual([503]);
+    expect(traffic.refusals).toEqual([]);
+    expect(traffic.broken).toEqual([]);
+    await expectBooks(url, traffic);
+  },
+  testMs,
+);
+
+test(
+  'a Postgres that freezes and wakes up neither',
+  async () => {
+    const url = await postgres.createDatabase();
+    const { statuses, traffic } = await loadThrough(
+      url,
+      () => postgres.pause(),
+      () => postgres.resume(),
+    );
+    expect(statuses.has(200)).toBe(false);
+    expect(traffic.refusals).toEqual([]);
+    expect(traffic.broken).toEqual([]);
+    await expectBooks(url, traffic);
+  },
+  testMs,
+);
+
+test(
+  'a gateway that has to go while Postgres is away leaves its journal to the next start',
+  async () => {
+    const DATABASE_URL = await postgres.createDatabase();
+    const gateway = await startGateway({
+      upstreams: { fake: { url: upstream.url, models: { 'test/plain': price } } },
+      env: { TOLLGATE_BOOTSTRAP_CREDITS: String(credits), DATABASE_URL },
+    });
+    const messages = [{ role: 'user', content: 'Two words' }];
+    const ask = () => gateway.chat({ model: 'test/plain', messages });
+    const ids = [await ask()];
+    expect((await gateway.manage('GET', '/api/v1/keys')).status).toBe(200);
+    await postgres.halt('fast');
+    const unmade = await gateway.manage('POST', '/api/v1/keys', { name: 'later' });
+    expect(unmade.status).toBe(503);
+    expect(unmade.error.message).toBe('The store cannot be reached right now.');
+    ids.push(await ask(), await ask());
+    expect(ids.map(({ status }) => status)).toEqual([200, 200, 200]);
+    gateway.signal('SIGTERM');
+    const { stderr } = await gateway.finished;
+    expect(stderr).not.toMatch(/\.ts:\d/);
+    expect(stderr).toContain('What was billed last is in the journal');
+    await postgres.start();
+    await using next = await gateway.another();
+
+    const { database } = await openStore(DATABASE_URL);
+    const charges = await chargesById(database);
+    const ours = ids.map(({ headers }) => charges.get(headers.get('x-request-id') ?? ''));
+    // Two words in, seven out.
+    expect(ours).toEqual([25, 25, 25]);
+    expect(await next.balance()).toBe(credits - 75);
+    expect(await discrepancies(database)).toEqual([]);
+    await database.close();
+  },
+  testMs,
+);

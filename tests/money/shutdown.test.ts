@@ -1,0 +1,42 @@
+/** What is charged when a gateway has to go while answers are under way. */
+import { afterAll, expect, test } from 'bun:test';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { openStore } from '../../src/store/open.ts';
+import { discrepancies } from '../support/book-check.ts';
+import { hangMidStream, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
+import { startGateway } from '../support/gateway.ts';
+
+const upstream = startFakeUpstream();
+afterAll(() => upstream.stop());
+
+test('a stream that the drain cuts off is charged as delivered', async () => {
+  upstream.script('chat', hangMidStream(5, say(words(24))));
+  const gateway = await startGateway({
+    upstreams: { fake: { url: upstream.url, models: { 'test/chat': {} } } },
+    config: { server: { drain_seconds: 1 } },
+  });
+  const messages = [{ role: 'user', content: 'Go on.' }];
+  const streams = await Promise.all(
+    [1, 2, 3].map(() => gateway.stream({ model: 'test/chat', messages })),
+  );
+  for (const stream of streams) expect(await stream.read(11)).toBe('w1 w2 w3 w4');
+  await gateway.stop();
+
+  const { database } = await openStore(`sqlite:${join(gateway.dataDir, 'tollgate.db')}`);
+  const rows = await database.read.selectFrom('request_log').selectAll().execute();
+  expect(rows).toHaveLength(3);
+  for (const row of rows) {
+    expect(row.status).toBe('error');
+    // 11 characters are 3 tokens.
+    expect(row.output_tokens).toBe(3);
+    const details = { estimated: true, error: 'service_unavailable' };
+    expect(JSON.parse(row.details)).toMatchObject(details);
+    expect(row.model_charge).toBe(row.input_tokens + 3);
+  }
+  const accounts = await database.read.selectFrom('accounts').selectAll().execute();
+  expect(accounts.map(({ leased }) => leased)).toEqual([0]);
+  expect(await discrepancies(database)).toEqual([]);
+  expect(readdirSync(join(gateway.dataDir, 'journal'))).toEqual([]);
+  await database.close();
+}, 60_000);

@@ -1,0 +1,80 @@
+/** A gateway whose machine has a wrong clock, beside others on the same Postgres. */
+import { afterAll, beforeAll, expect, setSystemTime, test } from 'bun:test';
+import { join } from 'node:path';
+import { Books } from '../../src/books.ts';
+import { createLog } from '../../src/telemetry/log.ts';
+import { callerOf } from '../support/caller.ts';
+import { say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { startPostgres } from '../support/postgres.ts';
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const upstream = startFakeUpstream();
+let gateway: InProcessGateway;
+let rightly: number;
+
+beforeAll(async () => {
+  const address = await (await startPostgres()).createDatabase();
+  rightly = Date.now();
+  setSystemTime(rightly + hourMs);
+  const voice = { provider: 'vendor', model: 'voice', pricing: { bytes: '1' } };
+  gateway = await InProcessGateway.start({
+    providers: { vendor: { dialect: 'openai', base_url: `${upstream.url}/v1` } },
+    models: [
+      chatModel('test/chat', [{ provider: 'vendor', model: 'chat' }]),
+      {
+        ...{ id: 'test/voice', name: 'test/voice', context_length: 4_096, features: ['speech'] },
+        ...{ input_modalities: ['text'], output_modalities: ['audio'], endpoints: [voice] },
+      },
+    ],
+    environment: {
+      DATABASE_URL: address,
+      TOLLGATE_SECRET_KEY: 'the same secret on all of the machines',
+    },
+  });
+}, 60_000);
+afterAll(async () => {
+  await gateway.stop();
+  setSystemTime();
+  upstream.stop();
+});
+
+test('claims the use of an idempotency key by the time that all of them share', async () => {
+  upstream.script('chat', say('once'));
+  const chat = { model: 'test/chat', messages: [{ role: 'user', content: 'hi' }] };
+  const reply = await gateway.post(chat, { headers: { 'idempotency-key': 'order-7' } });
+  expect(reply.status).toBe(200);
+  const { expires_at } = await gateway.store.database.read
+    .selectFrom('idempotency_claims')
+    .select('expires_at')
+    .executeTakeFirstOrThrow();
+  expect(Math.abs(expires_at - (rightly + 24 * hourMs))).toBeLessThan(minuteMs);
+});
+
+test('queues a job so that any of them can begin it at once', async () => {
+  const job = {
+    type: 'speech',
+    model: 'test/voice',
+    input: 'Hello.',
+    voice: 'alloy',
+    response_format: 'wav',
+  };
+  const reply = await gateway.post(job, { path: '/v1/jobs' });
+  expect(reply.status).toBe(202);
+  const createdAt = Date.parse(String(reply.json.created_at));
+  expect(Math.abs(createdAt - rightly)).toBeLessThan(minuteMs);
+});
+
+test('counts a request in the day of its arrival, in the key’s limit as in the log', async () => {
+  const { store, folder } = gateway;
+  const log = createLog(() => undefined);
+  const about = { processId: 'another', dataDir: join(folder, 'another'), ended: () => undefined };
+  const books = await Books.open({ store: store.ledger, durability: 'journal', log, ...about });
+  const caller = callerOf('default', { limitCredits: 1_000, limitReset: 'daily' });
+  const receivedAt = rightly - 24 * hourMs;
+  const hold = await books.hold({ caller, receivedAt }, { wanted: 10, least: 10 });
+  expect(hold.keyAccount).toEndWith(new Date(receivedAt).toISOString().slice(0, 10));
+  await hold.settle(0);
+  await books.close();
+});

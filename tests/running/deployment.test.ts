@@ -1,0 +1,151 @@
+/**
+ * What is deployed: the executable runs by itself in an empty folder, and the files for containers
+ * say what the documentation says. There is no container engine here, so those are only read.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { copyFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parse, parseAllDocuments } from 'yaml';
+
+const root = join(import.meta.dir, '../..');
+const read = (path: string) => readFileSync(join(root, path), 'utf8');
+
+describe('the executable', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-executable-'));
+  const program = join(folder, 'tollgate');
+  let running: Bun.Subprocess<'ignore', 'pipe', 'ignore'>;
+  let url = '';
+  let key = '';
+
+  beforeAll(async () => {
+    const built = join(root, 'dist', 'tollgate-test');
+    const words = ['deploy/build.ts', '--outfile', built];
+    const build = Bun.spawnSync([process.execPath, ...words], {
+      cwd: root,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+    expect(build.exitCode).toBe(0);
+    await copyFile(built, program);
+    rmSync(built);
+    running = Bun.spawn([program, 'serve', '--port', '0'], {
+      cwd: folder,
+      env: { PATH: '' },
+      stdout: 'pipe',
+      stderr: 'ignore',
+      stdin: 'ignore',
+    });
+    let greeting = '';
+    const decoder = new TextDecoder();
+    for await (const bytes of running.stdout) {
+      greeting += decoder.decode(bytes);
+      if (greeting.includes('demo/chat')) break;
+    }
+    url = /ready at (http:\S+)/.exec(greeting)?.[1] ?? '';
+    key = /sk-tg-\S+/.exec(greeting)?.[0] ?? '';
+  }, 120_000);
+
+  afterAll(async () => {
+    running?.kill('SIGTERM');
+    expect(await running?.exited).toBe(0);
+    rmSync(folder, { recursive: true });
+  });
+
+  const authorization = () => ({ authorization: `Bearer ${key}` });
+
+  test('answers a chat, keeps its log and shows the dashboard', async () => {
+    const chat = await fetch(`${url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { ...authorization(), 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'demo/chat', messages: [{ role: 'user', content: 'Hello!' }] }),
+    });
+    expect(chat.status).toBe(200);
+    const logs = await fetch(`${url}/v1/customer/logs`, { headers: authorization() });
+    expect(await logs.json()).toMatchObject({ pagination: { total: 1 } });
+    const page = await (await fetch(`${url}/dashboard`)).text();
+    const [script = ''] = /\/dashboard\/assets\/[\w.-]+\.js/.exec(page) ?? [];
+    expect((await fetch(url + script)).status).toBe(200);
+  });
+
+  const ask = (...words: string[]) =>
+    Bun.spawnSync([program, ...words], { cwd: folder, env: { PATH: '' }, timeout: 20_000 });
+
+  test('knows whether it is ready, and its books', () => {
+    expect(ask('health', '--url', url).exitCode).toBe(0);
+    expect(ask('health', '--url', 'http://127.0.0.1:1').exitCode).toBe(1);
+    expect(ask('ledger', 'verify').exitCode).toBe(0);
+  });
+
+  test('says without npm how to make more keys', async () => {
+    const second = Bun.spawn([program, 'serve', '--port', '0'], {
+      cwd: folder,
+      env: { PATH: '' },
+      stdout: 'pipe',
+      stderr: 'ignore',
+      stdin: 'ignore',
+    });
+    const { value } = await second.stdout.getReader().read();
+    second.kill('SIGTERM');
+    expect(new TextDecoder().decode(value)).toEndWith(
+      '\nNew keys: tollgate keys create --name "my app"\n',
+    );
+    expect(await second.exited).toBe(0);
+    expect(ask('keys', 'create', '--name', 'my app').exitCode).toBe(0);
+  }, 30_000);
+});
+
+describe('the files for containers', () => {
+  test('run as nobody, with a probe, and stop gently', () => {
+    const lines = read('Dockerfile').split('\n');
+    const [base = '', ...rest] = lines.slice(
+      lines.findLastIndex((line) => line.startsWith('FROM')),
+    );
+    expect(base).toEndWith(':nonroot');
+    for (const word of ['USER nonroot', 'HEALTHCHECK', 'STOPSIGNAL SIGTERM', 'VOLUME /data']) {
+      expect(rest.some((line) => line.startsWith(word))).toBe(true);
+    }
+  });
+
+  test('set only variables that exist', () => {
+    const known = new Set(
+      [...read('docs/configuration.md').matchAll(/`([A-Z][A-Z0-9_]+)`/g)].map(([, name]) => name),
+    );
+    const compose = parse(read('compose.yaml')) as {
+      services: { tollgate: { environment: object } };
+    };
+    for (const name of Object.keys(compose.services.tollgate.environment))
+      expect(known).toContain(name);
+    for (const [, name] of read('.env.example').matchAll(/^([A-Z0-9_]+)=/gm)) {
+      expect(read('compose.yaml')).toContain(`\${${name}`);
+    }
+    for (const [, name] of read('Dockerfile').matchAll(/(?:^ENV| )([A-Z_]+)=/gm))
+      expect(known).toContain(name);
+  });
+
+  test('are whole documents that name each other', () => {
+    const documents = parseAllDocuments(read('deploy/kubernetes/tollgate.yaml'));
+    expect(documents.flatMap((document) => ('errors' in document ? document.errors : []))).toEqual(
+      [],
+    );
+    const kinds = documents.map((document) => (document.toJS() as { kind: string }).kind);
+    expect(kinds).toEqual(['StatefulSet', 'Service', 'Service', 'PodDisruptionBudget']);
+    const { resources } = parse(read('deploy/kubernetes/kustomization.yaml')) as {
+      resources: string[];
+    };
+    for (const file of resources)
+      expect(existsSync(join(root, 'deploy/kubernetes', file))).toBe(true);
+  });
+
+  test('have a configuration that the gateway accepts', () => {
+    const words = ['src/main.ts', 'models', '--config', 'deploy/kubernetes/config.yaml'];
+    const folder = mkdtempSync(join(tmpdir(), 'tollgate-config-'));
+    const checked = Bun.spawnSync([process.execPath, ...words, '--data-dir', folder], {
+      cwd: root,
+      env: { PATH: '' },
+    });
+    rmSync(folder, { recursive: true });
+    expect(checked.stderr.toString()).toBe('');
+    expect(checked.exitCode).toBe(0);
+  });
+});

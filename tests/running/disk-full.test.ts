@@ -1,0 +1,180 @@
+/**
+ * The disk under the data directory fills up under load and is freed again. It is a real one, as
+ * small as a test can fill. Mounting it takes the rights of root, which an ordinary user has in a
+ * namespace of its own: there the file runs itself once more.
+ */
+import { Database } from 'bun:sqlite';
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { closeSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { isObject } from '../../src/core/json.ts';
+import { Segment } from '../../src/ledger/segment.ts';
+import { openStore } from '../../src/store/open.ts';
+import { balanceOf, chargesById, discrepancies } from '../support/book-check.ts';
+import {
+  type BookEntry,
+  type FakeUpstreamProcess,
+  say,
+  startFakeUpstreamProcess,
+  words,
+} from '../support/fake-upstream.ts';
+import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
+import { Traffic } from '../support/money/traffic.ts';
+
+const testMs = 90_000;
+const credits = 1_000_000_000;
+const price = { prompt: '2', completion: '3' };
+const billOf = ({ tokens }: BookEntry) => 2 * tokens.prompt + 3 * tokens.completion;
+
+let upstream: FakeUpstreamProcess;
+let disk = '';
+
+if (process.getuid?.() === 0) {
+  beforeAll(mountDisk);
+  afterAll(unmountDisk);
+  test(
+    'new work gets 503, nothing breaks, and freed space is enough to go on with right books',
+    fillsUpUnderLoad,
+    testMs,
+  );
+  test('a line that fits only in part leaves nothing that could tear the next one', tearsNoLine);
+} else {
+  test(
+    'a full disk, in a namespace where this user may mount one',
+    () => {
+      const mine = ['unshare', '--user', '--map-root-user', '--mount'];
+      const again = [process.execPath, 'test', './tests/running/disk-full.test.ts'];
+      const cwd = join(import.meta.dir, '../..');
+      const { exitCode, stderr } = Bun.spawnSync([...mine, ...again], { cwd });
+      const told = stderr.toString();
+      if (exitCode !== 0) throw new Error(`It needs root, or user namespaces: ${told}`);
+      expect(told).toContain(' 2 pass');
+    },
+    testMs,
+  );
+}
+
+async function mountDisk(): Promise<void> {
+  upstream = await startFakeUpstreamProcess();
+  await upstream.script('chat', say(words(30), { chunkDelayMs: 20 }));
+  await upstream.script('plain', say(words(7)));
+  disk = newFolder();
+  // SQLite's log of changes alone takes four megabytes before it starts over.
+  const mounting = ['mount', '-t', 'tmpfs', '-o', 'size=16m', 'tollgate-test', disk];
+  const { exitCode, stderr } = Bun.spawnSync(mounting);
+  if (exitCode !== 0) throw new Error(`A small disk cannot be mounted (root can): ${stderr}`);
+}
+
+async function unmountDisk(): Promise<void> {
+  Bun.spawnSync(['umount', '--lazy', disk]);
+  await upstream.stop();
+}
+
+/** Takes every free byte, and goes on taking while others free some. */
+function fillUp(path: string): { free(): void } {
+  const file = openSync(path, 'a');
+  const take = () => {
+    for (const bytes of [1024 * 1024, 4096, 1]) {
+      const block = Buffer.alloc(bytes);
+      try {
+        while (writeSync(file, block) === bytes);
+      } catch {
+        // Full for blocks of this size.
+      }
+    }
+  };
+  take();
+  const timer = setInterval(take, 20);
+  return {
+    free() {
+      clearInterval(timer);
+      closeSync(file);
+      rmSync(path);
+    },
+  };
+}
+
+async function untilServed(gateway: Gateway): Promise<void> {
+  const messages = [{ role: 'user', content: 'Is there room again?' }];
+  for (;;) {
+    const { status } = await gateway.chat({ model: 'test/plain', user: 'probe', messages });
+    if (status === 200) return;
+    await Bun.sleep(100);
+  }
+}
+
+async function fillsUpUnderLoad(): Promise<void> {
+  const gateway = await startGateway({
+    dataDir: join(disk, 'data'),
+    upstreams: {
+      fake: { url: upstream.url, models: { 'test/chat': price, 'test/plain': price } },
+    },
+    config: { limits: { requests_per_minute: 1_000_000, concurrent_requests: 10_000 } },
+    env: { TOLLGATE_BOOTSTRAP_CREDITS: String(credits) },
+  });
+  const traffic = new Traffic();
+  const sending = traffic.send(gateway, 8, 'test/chat', 'test/plain');
+  await traffic.untilMore(20);
+  const full = fillUp(join(disk, 'ballast'));
+  await Bun.sleep(8_000);
+  expect((await gateway.call('GET', '/healthz')).status).toBe(200);
+  full.free();
+  await untilServed(gateway);
+  await traffic.untilMore(20);
+  traffic.stop();
+  await sending;
+
+  const { refusals, broken } = traffic;
+  expect(refusals.length).toBeGreaterThan(10);
+  const kinds = new Set(refusals.map(({ status, type }) => `${status} ${type}`));
+  expect([...kinds]).toEqual(['503 service_unavailable']);
+  // Streams that were under way when the disk filled up end with a sentence, not with a cut.
+  expect(broken.length).toBeGreaterThan(0);
+  for (const error of broken) {
+    expect(error).toMatchObject({ type: 'service_unavailable', code: 503 });
+  }
+  await gateway.stop();
+  await expectBooks(gateway, traffic);
+}
+
+function tearsNoLine(): void {
+  const path = join(disk, 'segment.jsonl');
+  const segment = new Segment(path, false);
+  segment.write('{"first":1}\n');
+  const full = fillUp(join(disk, 'ballast'));
+  // The page with the first line has room for a part of this one.
+  expect(() => segment.write(`{"long":"${'x'.repeat(100_000)}"}\n`)).toThrow();
+  expect(readFileSync(path, 'utf8')).toBe('{"first":1}\n');
+  full.free();
+  segment.write('{"second":2}\n');
+  expect(readFileSync(path, 'utf8')).toBe('{"first":1}\n{"second":2}\n');
+  segment.remove();
+}
+
+async function expectBooks({ dataDir }: Gateway, { ends }: Traffic): Promise<void> {
+  const path = join(dataDir, 'tollgate.db');
+  using file = new Database(path);
+  expect(file.query('pragma integrity_check').all()).toEqual([{ integrity_check: 'ok' }]);
+
+  const sent = Map.groupBy(await upstream.book(), userOf);
+  const { database } = await openStore(`sqlite:${path}`);
+  try {
+    const charges = await chargesById(database);
+    const wrongly = ends.flatMap(({ user, requestId }) => {
+      const [entry] = sent.get(user) ?? [];
+      const bill = entry ? billOf(entry) : undefined;
+      const charge = charges.get(requestId);
+      return charge === bill ? [] : [{ user, bill, charge }];
+    });
+    expect(wrongly).toEqual([]);
+    const spent = [...charges.values()].reduce((sum, charge) => sum + charge, 0);
+    expect(await balanceOf(database, 'tenant:default')).toBe(credits - spent);
+    expect(await discrepancies(database)).toEqual([]);
+  } finally {
+    await database.close();
+  }
+}
+
+function userOf({ json }: BookEntry): string {
+  return isObject(json) ? String(json.user) : '';
+}

@@ -1,0 +1,175 @@
+/** What a stranger meets: the first start without any settings, and the second. */
+import { expect, test } from 'bun:test';
+import { statSync } from 'node:fs';
+import { isObject, parseJson } from '../../src/core/json.ts';
+import { type Gateway, run, startGateway } from '../support/gateway.ts';
+
+const startMs = 30_000;
+
+/** The printed command, as a person would paste it. */
+function printedCurl(gateway: Gateway): string {
+  const [, command = ''] = gateway.output().split('Try it:\n');
+  return command.trim();
+}
+
+/** What the shell prints; where curl is not installed, the same request goes by fetch. */
+async function paste(command: string): Promise<string> {
+  if (Bun.which('curl')) {
+    const shell = Bun.spawn(['sh', '-c', command], { stdout: 'pipe', stderr: 'ignore' });
+    const text = await new Response(shell.stdout).text();
+    expect(await shell.exited).toBe(0);
+    return text;
+  }
+  const [url = ''] = /http\S+/.exec(command) ?? [];
+  const headers = [...command.matchAll(/-H "([^:]+): ([^"]+)"/g)];
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: headers.map(([, name = '', value = '']): [string, string] => [name, value]),
+    body: /-d '(.+)'$/m.exec(command)?.[1] ?? '',
+  });
+  return response.text();
+}
+
+function contentOf(text: string): unknown {
+  const body = parseJson(text);
+  const choices = isObject(body) && Array.isArray(body.choices) ? body.choices : [];
+  const [first] = choices.filter(isObject);
+  return isObject(first?.message) ? first.message.content : undefined;
+}
+
+test(
+  'the first start prints three secrets and a curl line that answers when pasted',
+  async () => {
+    await using gateway = await startGateway();
+    const { api, management, admin } = gateway.keys;
+    expect(api).toMatch(/^sk-tg-[0-9a-z]{16}-[0-9a-z]{40}$/);
+    expect(management).toMatch(/^sk-mgmt-[0-9a-z]{16}-[0-9a-z]{40}$/);
+    expect(admin).toMatch(/^sk-admin-[0-9a-z]{48}$/);
+
+    const command = printedCurl(gateway);
+    expect(command).toStartWith(`curl ${gateway.url}/v1/chat/completions`);
+    const answer = await paste(command);
+    expect(contentOf(answer)).toContain('Hello!');
+
+    expect((await gateway.manage('GET', '/api/v1/keys')).status).toBe(200);
+    expect((await gateway.admin('GET', '/admin/v1/overview')).status).toBe(200);
+    // Requests leave their lines; nothing else needs an operator.
+    const lines = gateway
+      .errors()
+      .split('\n')
+      .filter((line) => line !== '');
+    expect(lines.filter((line) => !line.includes('"event":"request"'))).toEqual([]);
+  },
+  startMs,
+);
+
+test(
+  'a second start prints no secret and keeps keys and credits',
+  async () => {
+    const first = await startGateway();
+    const credits = await first.balance();
+    expect(credits).toBe(10_000_000);
+    const grant = { amount: 2_345, note: 'a gift' };
+    await first.admin('POST', '/admin/v1/tenants/default/credits', grant);
+    const listed = await first.manage('GET', '/api/v1/keys');
+    expect(await first.stop()).toBe(0);
+
+    await using second = await first.another();
+    expect(second.output()).not.toContain('sk-');
+    expect(second.output()).toContain('keys create');
+    expect(await second.balance()).toBe(credits + 2_345);
+    const kept = await second.manage('GET', '/api/v1/keys');
+    const ids = (data: unknown) => (Array.isArray(data) ? data : []).map((key) => key.id);
+    expect(ids(kept.body.data)).toEqual(ids(listed.body.data));
+    expect(ids(kept.body.data)).toHaveLength(2);
+    const messages = [{ role: 'user', content: 'Still here?' }];
+    expect((await second.chat({ model: 'demo/chat', messages })).status).toBe(200);
+  },
+  startMs,
+);
+
+test(
+  'the way to new keys that later starts print works',
+  async () => {
+    await using gateway = await startGateway();
+    const { exitCode, stdout } = await gateway.command('keys', 'create', '--name', 'my app');
+    expect(exitCode).toBe(0);
+    const [key = ''] = /sk-tg-\S+/.exec(stdout) ?? [];
+    expect((await gateway.call('GET', '/v1/models', { key })).status).toBe(200);
+  },
+  startMs,
+);
+
+test(
+  'the command line lists the models that the gateway serves, the demo among them',
+  async () => {
+    await using gateway = await startGateway();
+    const { body } = await gateway.call('GET', '/v1/models', { key: gateway.keys.api });
+    const { stdout } = await gateway.command('models', '--json');
+    const idsOf = (list: unknown) =>
+      isObject(list) && Array.isArray(list.data) ? list.data.map(({ id }) => id).sort() : [];
+    expect(idsOf(parseJson(stdout))).toEqual(idsOf(body));
+    expect(idsOf(body)).toContain('demo/chat');
+  },
+  startMs,
+);
+
+test(
+  'a command whose output is cut says so and fails, unless its reader wanted no more',
+  async () => {
+    await using gateway = await startGateway();
+    const program = new URL('../../src/main.ts', import.meta.url).pathname;
+    const words = `"${process.execPath}" "${program}"`;
+    const shell = (line: string) => {
+      const env = { PATH: process.env.PATH ?? '', TOLLGATE_DATA_DIR: gateway.dataDir };
+      const { exitCode, stderr } = Bun.spawnSync(['sh', '-c', line], { env, cwd: '/' });
+      return { exitCode, said: stderr.toString() };
+    };
+    for (const command of ['models --all', 'ledger statement']) {
+      const full = shell(`${words} ${command} > /dev/full`);
+      expect(full.exitCode).toBe(1);
+      expect(full.said).toMatch(/^ENOSPC: no space left on device[^\n]*\n$/);
+      expect(shell(`${words} ${command} | :; exit 0`).said).toBe('');
+    }
+  },
+  startMs,
+);
+
+test(
+  'keys and credits from the environment are the ones that work, and are never printed',
+  async () => {
+    const env = {
+      TOLLGATE_BOOTSTRAP_API_KEY: `sk-tg-${'a'.repeat(32)}`,
+      TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: `sk-mgmt-${'b'.repeat(32)}`,
+      TOLLGATE_ADMIN_TOKEN: `sk-admin-${'c'.repeat(32)}`,
+      TOLLGATE_BOOTSTRAP_CREDITS: '77',
+    };
+    const first = await startGateway({ env });
+    expect(first.output() + first.errors()).not.toContain('sk-');
+    expect(await first.balance()).toBe(77);
+    expect((await first.call('GET', '/v1/models', { key: first.keys.api })).status).toBe(200);
+    await first.stop();
+
+    // The grant belongs to the first start; later ones change nothing.
+    const more = { ...env, TOLLGATE_BOOTSTRAP_CREDITS: '99' };
+    await using second = await first.another({ env: more });
+    expect(await second.balance()).toBe(77);
+    expect((await second.manage('GET', '/api/v1/keys')).body.data).toHaveLength(2);
+  },
+  startMs,
+);
+
+test(
+  'the data folder and what is in it are closed to other users',
+  async () => {
+    await using gateway = await startGateway();
+    expect(statSync(gateway.dataDir).mode & 0o077).toBe(0);
+  },
+  startMs,
+);
+
+test('a start in a folder with tollgate.yaml reads it without being told', async () => {
+  const { exitCode, stderr } = await run(['serve'], { config: { demos: true } });
+  expect(exitCode).toBe(2);
+  expect(stderr).toBe('tollgate.yaml: demos is not a known field; did you mean "demo"?\n');
+});

@@ -1,0 +1,253 @@
+/** A gateway that is asked to go. */
+import { afterAll, beforeEach, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import pg from 'pg';
+import { openStore } from '../../src/store/open.ts';
+import {
+  gated,
+  hangBeforeHeaders,
+  hangMidStream,
+  say,
+  startFakeUpstream,
+  words,
+} from '../support/fake-upstream.ts';
+import { type ChatStream, type Gateway, spawnTollgate, startGateway } from '../support/gateway.ts';
+import { startPostgres } from '../support/postgres.ts';
+
+const testMs = 60_000;
+
+const upstream = startFakeUpstream();
+afterAll(() => upstream.stop());
+beforeEach(() => upstream.reset());
+
+const upstreams = { fake: { url: upstream.url, models: { 'test/chat': { name: 'slow' } } } };
+const messages = [{ role: 'user', content: 'Go on.' }];
+const ask = { model: 'test/chat', messages };
+
+/** A gateway in the middle of an answer, and the stream on which it comes. */
+async function answering(config: object = {}): Promise<{ gateway: Gateway; stream: ChatStream }> {
+  const gateway = await startGateway({ upstreams, config });
+  const stream = await gateway.stream(ask);
+  await stream.read(1);
+  return { gateway, stream };
+}
+
+test(
+  'SIGTERM lets a running stream finish, refuses new work meanwhile and exits with 0',
+  async () => {
+    upstream.script('slow', gated('the rest', 3, say(words(12))));
+    const { gateway, stream } = await answering();
+    gateway.signal('SIGTERM');
+    await gateway.untilLogged('draining');
+
+    const ready = await gateway.call('GET', '/readyz');
+    expect(ready.status).toBe(503);
+    expect(ready.body).toEqual({
+      status: 'unavailable',
+      reason: 'This Tollgate is shutting down.',
+    });
+    expect(Number(ready.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
+    expect(Number(ready.headers.get('retry-after-ms'))).toBeGreaterThanOrEqual(1);
+    expect((await gateway.call('GET', '/healthz')).status).toBe(200);
+
+    const refused = await gateway.chat(ask);
+    expect(refused.status).toBe(503);
+    expect(refused.error.type).toBe('service_unavailable');
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
+    expect(Number(refused.headers.get('retry-after-ms'))).toBeGreaterThanOrEqual(1);
+    expect(upstream.book).toHaveLength(1);
+
+    upstream.open('the rest');
+    expect(await stream.read()).toBe(words(12));
+    expect(upstream.book[0]?.outcome).toBe('complete');
+    const { exitCode, stderr } = await gateway.finished;
+    expect(exitCode).toBe(0);
+    expect(stderr).not.toMatch(/\.ts:\d/);
+    const failed = gateway.log().filter(({ event }) => event === 'request_failed');
+    const line = { level: 'info', request_id: refused.headers.get('x-request-id') };
+    expect(failed).toMatchObject([line]);
+    expect(gateway.log().filter(({ level }) => level === 'error')).toEqual([]);
+  },
+  testMs,
+);
+
+test(
+  'a connection that only waits for its next request is closed while others are still answered',
+  async () => {
+    upstream.script('slow', gated('the rest', 3, say(words(12))));
+    const { gateway, stream } = await answering();
+    const { hostname, port } = new URL(gateway.url);
+    const [answered, closed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    await Bun.connect({
+      hostname,
+      port: Number(port),
+      socket: {
+        open: (socket) => void socket.write('GET /healthz HTTP/1.1\r\nHost: gateway\r\n\r\n'),
+        data: () => answered.resolve(),
+        close: () => closed.resolve(),
+      },
+    });
+    await answered.promise;
+    gateway.signal('SIGTERM');
+    await closed.promise;
+    expect(gateway.process.exitCode).toBeNull();
+    upstream.open('the rest');
+    expect(await stream.read()).toBe(words(12));
+    expect(await gateway.stop()).toBe(0);
+  },
+  testMs,
+);
+
+test(
+  'a second SIGTERM ends at once, and the data is sound',
+  async () => {
+    upstream.script('slow', hangMidStream(3));
+    const { gateway, stream } = await answering();
+    gateway.signal('SIGTERM');
+    await gateway.untilLogged('draining');
+    gateway.signal('SIGTERM');
+    // The upstream never answers and the drain would take ten minutes: only the signal can end it.
+    expect((await gateway.finished).exitCode).toBe(0);
+    await expect(stream.read()).rejects.toThrow();
+
+    await using next = await gateway.another();
+    expect(await next.balance()).toBeGreaterThan(0);
+  },
+  testMs,
+);
+
+const shuttingDown = 'This Tollgate is shutting down; send the request again.';
+
+test.each<[string, object]>([
+  ['/v1/chat/completions', { messages }],
+  ['/v1/messages', { messages, max_tokens: 100 }],
+  ['/v1/responses', { input: 'Go on.' }],
+])(
+  'a drain ends when its time is up, and an answer that still runs on %s says so',
+  async (path, body) => {
+    upstream.script('slow', hangMidStream(3));
+    const gateway = await startGateway({ upstreams, config: { server: { drain_seconds: 1 } } });
+    const asked = { model: 'test/chat', stream: true, ...body };
+    const answer = await gateway.request('POST', path, { key: gateway.keys.api, body: asked });
+    expect(await gateway.stop()).toBe(0);
+    const text = await answer.text();
+    expect(text).toContain(shuttingDown);
+    expect(text).not.toMatch(/\[DONE\]|message_stop|response\.completed/);
+    await upstream.until((book) => book[0]?.outcome === 'client-left');
+  },
+  testMs,
+);
+
+test(
+  'who has heard nothing by then gets a 503, and nobody else is asked instead',
+  async () => {
+    upstream.script('slow', hangBeforeHeaders());
+    const elsewhere = { url: upstream.url, models: { 'test/chat': { name: 'elsewhere' } } };
+    const gateway = await startGateway({
+      upstreams: { ...upstreams, elsewhere },
+      config: { server: { drain_seconds: 1 } },
+    });
+    const answers = [gateway.chat(ask), gateway.chat({ ...ask, stream: true })];
+    await upstream.until((book) => book.length === 2);
+    expect(await gateway.stop()).toBe(0);
+    for (const { status, error, headers } of await Promise.all(answers)) {
+      expect(status).toBe(503);
+      expect(error).toMatchObject({ type: 'service_unavailable', message: shuttingDown });
+      expect(headers.get('retry-after')).toBe('1');
+    }
+    expect(upstream.book).toHaveLength(2);
+  },
+  testMs,
+);
+
+test(
+  'a job goes back into the queue, and that it was broken off is none of its attempts',
+  async () => {
+    upstream.script('slow', hangMidStream(3));
+    upstream.script('tts-1', hangBeforeHeaders());
+    const provider = { base_url: `${upstream.url}/v1`, api_key: 'sk-upstream-test-key' };
+    const gateway = await startGateway({
+      upstreams,
+      config: {
+        catalogue: 'builtin',
+        providers: { openai: provider, fake: { dialect: 'openai', ...provider } },
+        server: { drain_seconds: 0 },
+      },
+    });
+    const speech = { model: 'openai/tts-1', input: 'Hello.', voice: 'alloy' };
+    await gateway.call('POST', '/v1/jobs', { key: gateway.keys.api, body: speech });
+    await upstream.until((book) => book.length === 1);
+    const stream = await gateway.stream(ask);
+    expect(await stream.read(2)).toBe('w1');
+    expect(await gateway.stop()).toBe(0);
+    const { database } = await openStore(`sqlite:${join(gateway.dataDir, 'tollgate.db')}`);
+    const jobs = await database.read.selectFrom('jobs').selectAll().execute();
+    await database.close();
+    expect(jobs).toMatchObject([{ status: 'queued', attempts: 0 }]);
+  },
+  testMs,
+);
+
+test(
+  'SIGINT, as a person types it, ends it too',
+  async () => {
+    const gateway = await startGateway();
+    expect(await gateway.stop('SIGINT')).toBe(0);
+  },
+  testMs,
+);
+
+test(
+  'SIGTERM in the middle of a start is obeyed after the start, which loses nothing',
+  async () => {
+    const DATABASE_URL = await (await startPostgres()).createDatabase();
+    const other = new pg.Client({ connectionString: DATABASE_URL });
+    await other.connect();
+    // Whoever wants to create the same table has to wait for this transaction.
+    await other.query('begin; create table migrations (number int)');
+    const starting = spawnTollgate(['serve', '--port', '0'], { env: { DATABASE_URL } });
+    await waiting(DATABASE_URL);
+    starting.process.kill('SIGTERM');
+    await other.query('rollback');
+    await other.end();
+    const { exitCode, stdout, stderr } = await starting.finished;
+    expect(exitCode).toBe(0);
+    expect(stderr).not.toMatch(/\.ts:\d/);
+
+    const [key = ''] = /sk-tg-\S+/.exec(stdout) ?? [];
+    await using gateway = await startGateway({ env: { DATABASE_URL } });
+    expect((await gateway.call('GET', '/v1/models', { key })).status).toBe(200);
+  },
+  testMs,
+);
+
+test(
+  'SIGTERM before a start has begun ends it, and the next start is a first one',
+  async () => {
+    const starting = spawnTollgate(['serve', '--port', '0']);
+    starting.process.kill('SIGTERM');
+    const { stdout, stderr } = await starting.finished;
+    expect(stdout + stderr).toBe('');
+    await using gateway = await startGateway({ dataDir: starting.dataDir });
+    expect(gateway.keys.api).toStartWith('sk-tg-');
+  },
+  testMs,
+);
+
+/** Until somebody waits for a lock in this database. */
+async function waiting(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    for (;;) {
+      const { rows } = await client.query(
+        'select pid from pg_stat_activity where datname = current_database() ' +
+          "and wait_event_type = 'Lock'",
+      );
+      if (rows.length > 0) return;
+      await Bun.sleep(10);
+    }
+  } finally {
+    await client.end();
+  }
+}

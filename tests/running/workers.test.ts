@@ -1,0 +1,333 @@
+/** Several processes behind one port, started and kept by one parent. */
+import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { gated, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
+import {
+  type ChatStream,
+  type Gateway,
+  type GatewayOptions,
+  run,
+  spawnTollgate,
+  startGateway,
+  upstreamConfig,
+} from '../support/gateway.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { startRedis } from '../support/redis.ts';
+
+const testMs = 120_000;
+const upstream = startFakeUpstream();
+afterAll(() => upstream.stop());
+beforeEach(() => upstream.reset());
+
+const upstreams = { fake: { url: upstream.url, models: { 'test/chat': { name: 'chat' } } } };
+const ask = { model: 'test/chat', messages: [{ role: 'user', content: 'Go on.' }] };
+/** The kernel chooses a worker for each connection, so each request has one of its own. */
+const fresh = { headers: { connection: 'close' } };
+
+function start(workers: number, options: GatewayOptions = {}): Promise<Gateway> {
+  return startGateway({ upstreams, args: ['--workers', String(workers)], ...options });
+}
+
+/** The processes that it has started and that are still there. */
+function workersOf(gateway: Gateway): number[] {
+  return childrenOf(gateway.process.pid);
+}
+
+function childrenOf(pid: number): number[] {
+  const path = `/proc/${pid}/task/${pid}/children`;
+  if (!existsSync(path)) return [];
+  return readFileSync(path, 'utf8')
+    .split(' ')
+    .filter((text) => text !== '')
+    .map(Number);
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await Bun.sleep(10);
+}
+
+/** How many of so many requests of one key get through, when it may send one a minute. */
+async function admitted(gateway: Gateway, requests: number): Promise<number> {
+  const leftMs = 60_000 - (Date.now() % 60_000);
+  if (leftMs < 10_000) await Bun.sleep(leftMs + 50);
+  const made = await gateway.manage('POST', '/api/v1/keys', { name: 'a', requests_per_minute: 1 });
+  const key = String(made.body.key);
+  let passed = 0;
+  for (let i = 0; i < requests; i++) {
+    const { status } = await gateway.chat(ask, { key, ...fresh });
+    if (status === 200) passed++;
+    else expect(status).toBe(429);
+  }
+  return passed;
+}
+
+test.each<[string, () => Promise<Record<string, string>>]>([
+  ['one SQLite file', async () => ({})],
+  ['Postgres', async () => ({ DATABASE_URL: await (await startPostgres()).createDatabase() })],
+])(
+  'all workers serve on one port over %s, and what is printed once is printed once',
+  async (_, environment) => {
+    const env = await environment();
+    await using gateway = await start(3, { env });
+    expect(workersOf(gateway)).toHaveLength(3);
+    expect(gateway.output().match(/ is ready at /g)).toHaveLength(1);
+    expect(gateway.output().match(/ Routing key /g)).toHaveLength(1);
+    expect(gateway.output()).toContain(
+      '3 workers; each counts limits for itself, so up to 3 times as much passes. ' +
+        'Set REDIS_URL to count them together.\n',
+    );
+    // Each of the three counts to one: nothing else shows who answered.
+    expect(await admitted(gateway, 60)).toBe(3);
+    const { dataDir } = gateway;
+    expect(await run(['ledger', 'verify'], { dataDir, env })).toMatchObject({ exitCode: 0 });
+  },
+  testMs,
+);
+
+test(
+  'a request that one worker has answered can be looked up at the others',
+  async () => {
+    await using gateway = await start(3);
+    for (let i = 0; i < 12; i++) {
+      const { headers } = await gateway.chat(ask, fresh);
+      const id = headers.get('x-request-id');
+      const found = await gateway.call('GET', `/v1/generation?id=${id}`, {
+        key: gateway.keys.api,
+        ...fresh,
+      });
+      expect(found).toMatchObject({ status: 200, body: { data: { id } } });
+    }
+  },
+  testMs,
+);
+
+test(
+  'with Redis the workers count to one together',
+  async () => {
+    await using redis = await startRedis();
+    if (!redis) return;
+    await using gateway = await start(3, { env: { REDIS_URL: redis.url } });
+    expect(gateway.output()).toContain('3 workers; they count limits together in Redis.\n');
+    expect(await admitted(gateway, 30)).toBe(1);
+  },
+  testMs,
+);
+
+test(
+  'a worker that dies gets a successor, and the others go on',
+  async () => {
+    await using gateway = await start(2);
+    const before = workersOf(gateway);
+    const [doomed = 0, other = 0] = before;
+    process.kill(doomed, 'SIGKILL');
+    await gateway.untilLogged('worker_ended');
+    await until(() => workersOf(gateway).filter((pid) => pid !== doomed).length === 2);
+    expect(workersOf(gateway)).toContain(other);
+    const ended = gateway.log().filter(({ event }) => event === 'worker_ended');
+    expect(ended).toHaveLength(1);
+    expect(ended[0]).toMatchObject({ level: 'error', signal: 'SIGKILL', restart_ms: 400 });
+    for (let i = 0; i < 10; i++) expect((await gateway.chat(ask, fresh)).status).toBe(200);
+  },
+  testMs,
+);
+
+test(
+  'SIGTERM lets every worker finish what it is saying, once it is sent',
+  async () => {
+    upstream.script('chat', gated('go', 3, say(words(6))));
+    const gateway = await start(2);
+    const streams: ChatStream[] = [];
+    for (let i = 0; i < 12; i++) {
+      const stream = await gateway.stream(ask, fresh);
+      await stream.read(5);
+      streams.push(stream);
+    }
+    gateway.signal('SIGTERM');
+    await until(() => gateway.errors().split('"event":"draining"').length === 3);
+    upstream.open('go');
+    const texts = await Promise.all(streams.map((stream) => stream.read()));
+    expect(texts).toEqual(streams.map(() => words(6)));
+    expect(await gateway.stop()).toBe(0);
+  },
+  testMs,
+);
+
+test(
+  'a second SIGTERM does not wait for them',
+  async () => {
+    upstream.script('chat', gated('never', 3, say(words(6))));
+    const gateway = await start(2);
+    const stream = await gateway.stream(ask);
+    await stream.read(5);
+    gateway.signal('SIGTERM');
+    await gateway.untilLogged('draining');
+    expect(await gateway.stop('SIGTERM')).toBe(0);
+  },
+  testMs,
+);
+
+test(
+  'SIGHUP reaches every worker; a bad file reaches none and is told once',
+  async () => {
+    await using gateway = await start(2);
+    const file = join(gateway.folder, 'tollgate.yaml');
+    const models = { 'test/chat': {}, 'test/new': { name: 'chat' } };
+    const reloaded = () => gateway.log().filter(({ event }) => event === 'config_reloaded').length;
+
+    writeFileSync(file, 'limits: { requests_per_minute: many }\nmodels: 7\n');
+    gateway.signal('SIGHUP');
+    await gateway.untilLogged('config_refused');
+    writeFileSync(file, stringify(upstreamConfig({ fake: { url: upstream.url, models } })));
+    gateway.signal('SIGHUP');
+    await until(() => reloaded() === 2);
+    const refused = gateway.log().filter(({ event }) => event === 'config_refused');
+    expect(refused.map(({ problem }) => String(problem).split(' ')[1])).toEqual([
+      'limits.requests_per_minute',
+      'models',
+    ]);
+    const statuses = new Set<number>();
+    for (let i = 0; i < 20; i++) {
+      statuses.add((await gateway.chat({ ...ask, model: 'test/new' }, fresh)).status);
+    }
+    expect([...statuses]).toEqual([200]);
+  },
+  testMs,
+);
+
+test(
+  'SIGHUP at any moment of the start harms nobody',
+  async () => {
+    const starting = spawnTollgate(['serve', '--port', '0', '--workers', '2']);
+    // One that comes before the program has begun ends it, as it ends any other.
+    const { process: parent } = starting;
+    await until(() => childrenOf(parent.pid).length > 0 || parent.exitCode !== null);
+    let isReady = false;
+    const ready = starting.until('stdout', (text) => / is ready at /.test(text) || undefined);
+    void ready.then(() => {
+      isReady = true;
+    });
+    while (!isReady) {
+      parent.kill('SIGHUP');
+      await Bun.sleep(20);
+    }
+    parent.kill('SIGTERM');
+    const { exitCode, stderr } = await starting.finished;
+    expect({ exitCode, died: stderr.includes('worker_ended') }).toEqual({
+      exitCode: 0,
+      died: false,
+    });
+  },
+  testMs,
+);
+
+test(
+  'workers whose parent was killed end by themselves',
+  async () => {
+    const gateway = await start(2);
+    const pids = workersOf(gateway);
+    expect(pids).toHaveLength(2);
+    await gateway.kill9();
+    await until(() => pids.every((pid) => !existsSync(`/proc/${pid}`)));
+  },
+  testMs,
+);
+
+test(
+  'SIGTERM at any moment of the start ends it, and no worker is left',
+  async () => {
+    for (const afterMs of [50, 300, 600, 900, 1_200]) {
+      const starting = spawnTollgate(['serve', '--port', '0', '--workers', '3']);
+      await Bun.sleep(afterMs);
+      const workers = childrenOf(starting.process.pid);
+      starting.process.kill('SIGTERM');
+      await starting.finished;
+      expect(workers.filter((pid) => existsSync(`/proc/${pid}`))).toEqual([]);
+    }
+  },
+  testMs,
+);
+
+describe('what the first worker of a first start has made is shown, although', () => {
+  const secrets = / Routing key +sk-tg-.* Management key +sk-mgmt-.* Admin token +sk-admin-/s;
+
+  /** The second process is there: the first is ready, and has made what is shown once. */
+  async function startOthers() {
+    const starting = spawnTollgate(['serve', '--port', '0', '--workers', '2']);
+    const { pid } = starting.process;
+    await until(() => childrenOf(pid).length === 2 || starting.process.exitCode !== null);
+    return { ...starting, second: childrenOf(pid)[1] ?? 0 };
+  }
+
+  test(
+    'it is stopped before the others are ready',
+    async () => {
+      const { process: parent, finished } = await startOthers();
+      parent.kill('SIGTERM');
+      const { exitCode, stdout } = await finished;
+      expect([exitCode, stdout.match(secrets)?.length]).toEqual([0, 1]);
+    },
+    testMs,
+  );
+
+  test(
+    'another cannot be started',
+    async () => {
+      const { second, finished } = await startOthers();
+      process.kill(second, 'SIGKILL');
+      const { exitCode, stdout, stderr } = await finished;
+      expect([exitCode, stdout.match(secrets)?.length]).toEqual([1, 1]);
+      expect(stderr).toEndWith('The workers could not be started.\n');
+    },
+    testMs,
+  );
+});
+
+describe('a start that cannot be', () => {
+  const countRule = 'command line: --workers must be a whole number from 1 to 64.\n';
+
+  test.each<[string, string, string]>([
+    ['--workers', '0', countRule],
+    ['--workers', '65', countRule],
+    ['--workers', 'two', countRule],
+    ['--workers', '1.5', countRule],
+    ['--worker', '1', 'command line: --worker is set by --workers; start with that instead.\n'],
+  ])(
+    '%s %s is refused in one sentence',
+    async (option, value, sentence) => {
+      const { exitCode, stdout, stderr } = await run(['serve', option, value]);
+      expect({ exitCode, stdout, stderr }).toEqual({ exitCode: 2, stdout: '', stderr: sentence });
+    },
+    testMs,
+  );
+
+  test(
+    'ends with the worker’s own sentence, and leaves no worker behind',
+    async () => {
+      const address = new URL((await startPostgres()).url);
+      address.password = 'secret';
+      const finished = await run(['serve', '--port', '0', '--workers', '2'], {
+        env: { DATABASE_URL: address.href },
+      });
+      expect(finished.exitCode).toBe(1);
+      expect(finished.stdout).toBe('');
+      expect(finished.stderr).toContain('cannot be reached: user or password refused.\n');
+      expect(finished.stderr).toEndWith('The workers could not be started.\n');
+      expect(finished.stderr).not.toContain('secret');
+    },
+    testMs,
+  );
+
+  test(
+    'on a port that is taken says so, whoever has it',
+    async () => {
+      await using gateway = await start(2);
+      const { port } = new URL(gateway.url);
+      const { exitCode, stderr } = await run(['serve', '--port', port, '--workers', '2']);
+      expect(exitCode).toBe(1);
+      expect(stderr).toContain(`Port ${port} on 127.0.0.1 is already in use`);
+    },
+    testMs,
+  );
+});

@@ -1,0 +1,200 @@
+/** The skills a request names: found in its tenant's hands, remembered, forgotten in time. */
+import { beforeEach, describe, expect, test } from 'bun:test';
+import { GatewayError } from '../../src/core/errors.ts';
+import { applySkills } from '../../src/tools/skills/apply-skills.ts';
+import { builtInSkills } from '../../src/tools/skills/built-in.ts';
+import { readSkillFile } from '../../src/tools/skills/front-matter.ts';
+import type { Skill, StoredSkill } from '../../src/tools/skills/skill.ts';
+import { SkillShelf } from '../../src/tools/skills/skill-shelf.ts';
+import { failureOf } from '../contracts/failure-of.ts';
+
+const rows = new Map<string, StoredSkill>();
+let reads: string[] = [];
+let isAway = false;
+
+const book = {
+  async get(tenantId: string, name: string) {
+    reads.push(`${tenantId} ${name}`);
+    if (isAway) throw new Error('connection lost');
+    return rows.get(`${tenantId} ${name}`);
+  },
+  async list(tenantId: string) {
+    return [...rows.values()].filter((row) => row.tenantId === tenantId);
+  },
+};
+
+const builtIn = new Map<string, Skill>([
+  ['translate', { name: 'translate', description: 'd', instructions: 'Translate it.' }],
+]);
+
+let shelf: SkillShelf;
+beforeEach(() => {
+  rows.clear();
+  reads = [];
+  isAway = false;
+  shelf = new SkillShelf(book, builtIn);
+});
+
+function save(tenantId: string, name: string, instructions: string): void {
+  const times = { createdAt: 1, updatedAt: 1 };
+  rows.set(`${tenantId} ${name}`, { tenantId, name, description: 'd', instructions, ...times });
+}
+
+async function texts(tenantId: string, ...names: string[]): Promise<string[]> {
+  return (await shelf.resolve(tenantId, names)).map(({ instructions }) => instructions);
+}
+
+async function refusal(tenantId: string, ...names: string[]): Promise<GatewayError> {
+  const failure = await failureOf(shelf.resolve(tenantId, names));
+  if (!(failure instanceof GatewayError)) throw failure;
+  return failure;
+}
+
+describe('resolving', () => {
+  test('keeps the order of first mention and drops repetitions', async () => {
+    save('a', 'one', '1');
+    save('a', 'two', '2');
+    expect(await texts('a', 'two', 'translate', 'one', 'two', 'translate')).toEqual([
+      '2',
+      'Translate it.',
+      '1',
+    ]);
+    expect(await texts('a')).toEqual([]);
+  });
+
+  test('prefers the tenant’s own to a built-in one, for that tenant alone', async () => {
+    save('a', 'translate', 'Our way.');
+    expect(await texts('a', 'translate')).toEqual(['Our way.']);
+    expect(await texts('b', 'translate')).toEqual(['Translate it.']);
+  });
+
+  test('refuses an unknown name where it stands, and helps within the tenant only', async () => {
+    save('a', 'house-style', 'x');
+    save('b', 'secret-plan', 'x');
+    const mistyped = await refusal('a', 'translate', 'hause-style');
+    expect(mistyped.message).toBe('There is no skill "hause-style"; did you mean "house-style"?');
+    expect([mistyped.status, mistyped.param]).toEqual([400, 'skills[1]']);
+    expect((await refusal('a', 'secret-plan')).message).toBe('There is no skill "secret-plan".');
+    expect((await refusal('a', 'secret-plam')).message).toBe('There is no skill "secret-plam".');
+    expect((await refusal('a', 'translate', 'translate', 'x y')).param).toBe('skills[2]');
+  });
+
+  test.each(['', '../b/secret', 'A', 'x'.repeat(65), '__proto__', 'constructor', 'b house'])(
+    'never asks for %p',
+    async (name) => {
+      const { status } = await refusal('a', name);
+      expect(status).toBe(400);
+      expect(reads.filter((read) => !/^a [a-z0-9-]{1,64}$/.test(read))).toEqual([]);
+    },
+  );
+
+  test('takes ten names and no eleventh', async () => {
+    const names = Array.from({ length: 10 }, (_, at) => `s${at}`);
+    for (const name of names) save('a', name, name);
+    expect((await texts('a', ...names)).length).toBe(10);
+    const error = await refusal('a', ...names, 's0');
+    expect([error.status, error.param]).toEqual([400, 'skills']);
+    expect(error.message).toBe('skills has 11 items; at most 10 are allowed.');
+  });
+});
+
+describe('remembering', () => {
+  test('asks the store once for a burst and once for all after it', async () => {
+    save('a', 'one', '1');
+    await Promise.all(Array.from({ length: 50 }, () => texts('a', 'one', 'translate')));
+    await texts('a', 'one');
+    expect(reads).toEqual(['a one', 'a translate']);
+  });
+
+  test('ends when told to forget, also for an answer still on its way', async () => {
+    save('a', 'one', 'old');
+    const early = texts('a', 'one');
+    shelf.forget();
+    save('a', 'one', 'new');
+    await early;
+    expect(await texts('a', 'one')).toEqual(['new']);
+    save('a', 'one', 'newer');
+    expect(await texts('a', 'one')).toEqual(['new']);
+    shelf.forget();
+    expect(await texts('a', 'one')).toEqual(['newer']);
+  });
+
+  test('is not done for failures and unknown names', async () => {
+    isAway = true;
+    const away = await refusal('a', 'one');
+    expect([away.status, away.retryAfterSeconds]).toEqual([503, 2]);
+    expect(away.message).not.toContain('connection');
+    isAway = false;
+    expect((await refusal('a', 'one')).status).toBe(400);
+    save('a', 'one', '1');
+    expect(await texts('a', 'one')).toEqual(['1']);
+  });
+
+  test('is bounded at a thousand skills', async () => {
+    for (let tenant = 0; tenant < 1_001; tenant++) await texts(`t${tenant}`, 'translate');
+    reads = [];
+    await texts('t1000', 'translate');
+    await texts('t1', 'translate');
+    expect(reads).toEqual([]);
+    await texts('t0', 'translate');
+    expect(reads).toEqual(['t0 translate']);
+  });
+});
+
+describe('the system prompt', () => {
+  const one = { name: 'one', description: 'never shown', instructions: 'Be brief.' };
+  const two = { name: 'two', description: 'never shown', instructions: '- Be kind.' };
+
+  test('has the client’s words first and then each skill under its name', () => {
+    expect(applySkills('You are a bot.\n', [one, two])).toBe(
+      'You are a bot.\n\n# Skill: one\n\nBe brief.\n\n# Skill: two\n\n- Be kind.',
+    );
+  });
+
+  test('is made of skills alone where the client said nothing', () => {
+    expect(applySkills('', [one])).toBe('# Skill: one\n\nBe brief.');
+    expect(applySkills('As is. ', [])).toBe('As is. ');
+  });
+});
+
+describe('a skill file', () => {
+  test('has front matter and instructions', () => {
+    const file =
+      '---\r\nname: a-b\r\ndescription: "One: two"\r\nlicense: MIT\r\n---\r\n\r\n# Hi\r\n';
+    expect(readSkillFile(file)).toEqual({
+      name: 'a-b',
+      description: 'One: two',
+      instructions: '# Hi',
+    });
+  });
+
+  test.each([
+    ['Just words.\n\n---\n\nMore.', 'Just words.\n\n---\n\nMore.'],
+    ['---\nname: [1\n---\nWords.', 'Words.'],
+    ['---\n- a list\n---\nWords.', 'Words.'],
+    ['---\nname: 7\n---\nWords.', 'Words.'],
+    ['---\nnever closed', '---\nnever closed'],
+    ['', ''],
+  ])('may be %j', (file, instructions) => {
+    expect(readSkillFile(file)).toEqual({ name: undefined, description: undefined, instructions });
+  });
+});
+
+describe('the built-in skills', () => {
+  test('are the four that the documents name, within the bounds of tenants’ own', () => {
+    expect([...builtInSkills.keys()].sort()).toEqual([
+      'cite-sources',
+      'json-only',
+      'translate',
+      'web-search',
+    ]);
+    for (const [key, { name, description, instructions }] of builtInSkills) {
+      expect(name).toBe(key);
+      expect(description.length).toBeLessThanOrEqual(500);
+      expect(description).toEndWith('.');
+      expect(instructions.length).toBeGreaterThan(500);
+      // Every request with the skill pays for them.
+      expect(instructions.length).toBeLessThan(3_000);
+    }
+  });
+});

@@ -1,0 +1,283 @@
+/** Tenants keep skills of their own, over HTTP and by the command line; nobody sees another's. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { ChangeWatch } from '../../src/auth/change-watch.ts';
+import { repeatAll } from '../../src/chores.ts';
+import { runCommand } from '../../src/cli/run.ts';
+import { topics } from '../../src/cli/topics.ts';
+import { world } from '../../src/cli/world.ts';
+import { isObject } from '../../src/core/json.ts';
+import { builtInSkills } from '../../src/tools/skills/built-in.ts';
+import { SkillDesk } from '../../src/tools/skills/skill-desk.ts';
+import { SkillShelf } from '../../src/tools/skills/skill-shelf.ts';
+import { failureOf } from '../contracts/failure-of.ts';
+import { type ByokTenant, dataOf, makeByokTenant } from '../support/byok.ts';
+import { InProcessGateway, type Reply, readReply } from '../support/in-process.ts';
+
+let gateway: InProcessGateway;
+let tenants = 0;
+
+beforeAll(async () => {
+  gateway = await InProcessGateway.start({ providers: {}, models: [] });
+});
+afterAll(() => gateway.stop());
+
+const newTenant = (): Promise<ByokTenant> => makeByokTenant(gateway, `skilled${++tenants}`);
+const root = '/v1/customer/skills';
+const house = { description: 'How we write.', instructions: '# House style\n\n- Say less.' };
+
+async function call(key: string, method: string, path: string, body?: unknown): Promise<Reply> {
+  const headers = { authorization: `Bearer ${key}` };
+  const sent = typeof body === 'string' ? body : JSON.stringify(body);
+  const options = body === undefined ? { method, headers } : { method, headers, body: sent };
+  return readReply(await fetch(gateway.url + path, options));
+}
+
+function listed(reply: Reply): Record<string, unknown>[] {
+  return Array.isArray(reply.json.data) ? reply.json.data.filter(isObject) : [];
+}
+
+const own = (reply: Reply) => listed(reply).filter(({ source }) => source === 'customer');
+
+describe('a skill', () => {
+  test('is saved, shown, listed, replaced and deleted', async () => {
+    const { manage } = await newTenant();
+    const path = `${root}/house-style`;
+    expect((await manage('GET', path)).status).toBe(404);
+    const put = await manage('PUT', path, house);
+    expect(put.status).toBe(200);
+    const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/);
+    const times = { created_at: time, updated_at: time };
+    const object = { name: 'house-style', source: 'customer', ...house, ...times };
+    expect(put.json).toEqual({ data: object });
+    expect((await manage('GET', path)).json).toEqual({ data: object });
+    const { instructions: _, ...summary } = object;
+    expect(own(await manage('GET', root))).toEqual([summary]);
+    const later = await manage('PUT', path, { description: 'New.', instructions: ' x\r\ny ' });
+    expect(dataOf(later)).toMatchObject({ description: 'New.', instructions: 'x\ny' });
+    expect(dataOf(later).created_at).toBe(dataOf(put).created_at);
+    expect((await manage('DELETE', path)).json).toEqual({ deleted: true });
+    expect((await manage('DELETE', path)).status).toBe(404);
+    expect(own(await manage('GET', root))).toEqual([]);
+  });
+
+  test('of another tenant is neither seen nor touched', async () => {
+    const [ours, theirs] = [await newTenant(), await newTenant()];
+    const path = `${root}/secret-plan`;
+    const secret = { description: 'Ours alone.', instructions: 'The marker 7f3a9c51.' };
+    await ours.manage('PUT', path, secret);
+    for (const key of [theirs.key, gateway.keys.management]) {
+      const replies = [
+        await call(key, 'GET', root),
+        await call(key, 'GET', path),
+        await call(key, 'GET', `${root}/secret-plam`),
+        await call(key, 'DELETE', path),
+      ];
+      expect(replies.map(({ status }) => status)).toEqual([200, 404, 404, 404]);
+      for (const { text } of replies) expect(text).not.toMatch(/7f3a9c51|Ours alone/);
+      expect(replies[2]?.error.message).toBe('There is no skill "secret-plam".');
+    }
+    await theirs.manage('PUT', path, house);
+    expect(dataOf(await ours.manage('GET', path))).toMatchObject(secret);
+    await theirs.manage('DELETE', path);
+    expect(dataOf(await ours.manage('GET', path))).toMatchObject(secret);
+  });
+
+  test('is a matter of management keys and of routing keys with the scope customer', async () => {
+    const { key, manage } = await newTenant();
+    const path = `${root}/by-an-app`;
+    expect((await call(key, 'PUT', path, house)).status).toBe(200);
+    const scoped = async (scope: string) =>
+      String((await manage('POST', '/api/v1/keys', { name: 'k', scopes: [scope] })).json.key);
+    const [customer, chat] = [await scoped('customer'), await scoped('chat')];
+    expect((await call(customer, 'GET', path)).status).toBe(200);
+    for (const [method, at] of [
+      ['GET', root],
+      ['GET', path],
+      ['PUT', path],
+      ['DELETE', path],
+    ] as const) {
+      const body = method === 'PUT' ? house : undefined;
+      expect((await call(chat, method, at, body)).status).toBe(403);
+      expect((await call(gateway.keys.admin, method, at, body)).status).toBe(403);
+      expect((await call('sk-tg-nobody-0123456789', method, at, body)).status).toBe(401);
+    }
+    expect((await call(customer, 'DELETE', path)).json).toEqual({ deleted: true });
+  });
+
+  test.each<[string, unknown, string]>([
+    ['Upper', house, 'name'],
+    ['under_score', house, 'name'],
+    ['two%20words', house, 'name'],
+    ['x'.repeat(65), house, 'name'],
+    ['a', {}, 'description'],
+    ['a', { ...house, description: '' }, 'description'],
+    ['a', { ...house, description: 7 }, 'description'],
+    ['a', { ...house, description: 'two\nlines' }, 'description'],
+    ['a', { ...house, description: 'd'.repeat(501) }, 'description'],
+    ['a', { ...house, description: 'turned \u202e round' }, 'description'],
+    ['a', { description: 'd' }, 'instructions'],
+    ['a', { ...house, instructions: ' \n ' }, 'instructions'],
+    ['a', { ...house, instructions: null }, 'instructions'],
+    ['a', { ...house, instructions: ['x'] }, 'instructions'],
+    ['a', { ...house, instructions: 'x'.repeat(20_001) }, 'instructions'],
+    ['a', { ...house, instructions: 'nul \u0000' }, 'instructions'],
+    ['a', { ...house, instructions: 'smuggled \u{e0049}' }, 'instructions'],
+    ['a', '{"description":"d","instructions":"half \\ud83d"}', 'instructions'],
+    ['a', { ...house, instruction: 'x' }, 'instruction'],
+    ['a', { ...house, name: 'b' }, 'name'],
+  ])('called %p of %j is refused', async (name, body, param) => {
+    const tenant = await newTenant();
+    const reply = await call(tenant.key, 'PUT', `${root}/${name}`, body);
+    expect([reply.status, reply.error.param]).toEqual([400, param]);
+    expect(reply.error.message).toMatch(/^[^\n]+[.?]$/);
+    expect(own(await tenant.manage('GET', root))).toEqual([]);
+  });
+
+  // Postgres refuses NUL in a text: that would look as if the store were away.
+  test.each(['a\0b', '😀', 'x'.repeat(65), "' or 1=1--"])(
+    'called %p is absent without a look into the store',
+    async (name) => {
+      const refuse = () => Promise.reject(new Error('invalid byte sequence'));
+      const book = { get: refuse, remove: refuse, put: refuse, list: async () => [] };
+      const desk = new SkillDesk({ book, builtIn: new Map(), now: Date.now, changed: () => {} });
+      for (const asked of [desk.show('ten_1', name), desk.delete('ten_1', name)]) {
+        expect(await failureOf(asked)).toMatchObject({ status: 404, param: 'name' });
+      }
+    },
+  );
+
+  test('may have 64, 500 and 20,000 characters', async () => {
+    const { manage } = await newTenant();
+    const path = `${root}/${'a'.repeat(64)}`;
+    const longest = { description: 'ä'.repeat(500), instructions: '語'.repeat(20_000) };
+    expect(dataOf(await manage('PUT', path, longest))).toMatchObject(longest);
+    expect(dataOf(await manage('GET', path))).toMatchObject(longest);
+  });
+
+  test('is one of at most a hundred', async () => {
+    const { id, manage } = await newTenant();
+    const row = { tenantId: id, description: 'd', instructions: 'i', createdAt: 1, updatedAt: 1 };
+    for (let at = 0; at < 100; at++)
+      await gateway.store.skills.put({ ...row, name: `s${at}` }, 100);
+    const refused = await manage('PUT', `${root}/one-more`, house);
+    expect([refused.status, refused.error.param]).toEqual([400, 'name']);
+    expect(refused.error.message).toBe('This tenant already has 100 skills; delete some first.');
+    expect((await manage('PUT', `${root}/s7`, house)).status).toBe(200);
+  });
+});
+
+describe('a built-in skill', () => {
+  test('is there for everybody, without times', async () => {
+    const { manage } = await newTenant();
+    const all = listed(await manage('GET', root));
+    expect(all.map(({ name }) => name)).toEqual([
+      'cite-sources',
+      'json-only',
+      'translate',
+      'web-search',
+    ]);
+    for (const skill of all) {
+      expect(skill).toMatchObject({ source: 'built_in', created_at: null, updated_at: null });
+    }
+    const shown = dataOf(await manage('GET', `${root}/json-only`));
+    expect(shown.instructions).toStartWith('A program reads your answer.');
+  });
+
+  test('is replaced by the tenant’s own, and comes back when that is deleted', async () => {
+    const [{ manage }, other] = [await newTenant(), await newTenant()];
+    const path = `${root}/translate`;
+    await manage('PUT', path, house);
+    const named = async (tenant: Pick<ByokTenant, 'manage'>) =>
+      listed(await tenant.manage('GET', root)).filter(({ name }) => name === 'translate');
+    expect(await named({ manage })).toMatchObject([
+      { source: 'customer', description: 'How we write.' },
+    ]);
+    expect(await named(other)).toMatchObject([{ source: 'built_in' }]);
+    expect((await manage('DELETE', path)).status).toBe(200);
+    expect(await named({ manage })).toMatchObject([{ source: 'built_in' }]);
+    const refused = await manage('DELETE', path);
+    expect(refused.status).toBe(400);
+    expect(refused.error.message).toBe(
+      'The skill "translate" is built in: it can be replaced, but not deleted.',
+    );
+  });
+});
+
+test('a change reaches a process that remembers the skill within a second', async () => {
+  const { id, manage } = await newTenant();
+  const { skills, directory } = gateway.store;
+  const shelf = new SkillShelf(skills, builtInSkills);
+  const chores = repeatAll(new ChangeWatch(directory, () => shelf.forget()).chores());
+  const current = async () => (await shelf.resolve(id, ['translate']))[0]?.instructions;
+  try {
+    expect(await current()).toStartWith('Translate like a professional');
+    await manage('PUT', `${root}/translate`, house);
+    const until = performance.now() + 1_000;
+    while ((await current()) !== house.instructions) {
+      expect(performance.now()).toBeLessThan(until);
+      await Bun.sleep(10);
+    }
+  } finally {
+    chores.stop();
+  }
+});
+
+describe('the command line', () => {
+  async function tollgate(input: string, ...words: string[]) {
+    const [out, err]: [string[], string[]] = [[], []];
+    const code = await runCommand([...words, '--data-dir', gateway.folder], topics, {
+      ...world,
+      out: (text) => void out.push(text),
+      err: (text) => void err.push(text),
+      input: async () => input,
+    });
+    return { code, out: out.join('\n'), err: err.join('\n') };
+  }
+
+  test('saves a file, and HTTP shows the same', async () => {
+    const { id, manage } = await newTenant();
+    const file = '---\nname: house-style\ndescription: How we write.\n---\n\n- Say less.\n';
+    const put = await tollgate(file, 'skills', 'put', 'house-style', '--tenant', id);
+    expect(put).toEqual({
+      code: 0,
+      out: 'The skill house-style is saved (11 characters).',
+      err: '',
+    });
+    const shown = await manage('GET', `${root}/house-style`);
+    expect(dataOf(shown)).toMatchObject({
+      description: 'How we write.',
+      instructions: '- Say less.',
+    });
+    const show = await tollgate('', 'skills', 'show', 'house-style', '--tenant', id, '--json');
+    expect(JSON.parse(show.out)).toEqual(shown.json);
+    const list = await tollgate('', 'skills', 'list', '--tenant', id, '--json');
+    expect(JSON.parse(list.out)).toEqual((await manage('GET', root)).json);
+    const table = await tollgate('', 'skills', 'list', '--tenant', id);
+    expect(table.out).toMatch(/^NAME +SOURCE +UPDATED \(UTC\) +DESCRIPTION\n/);
+    expect(table.out).toMatch(/\nhouse-style +customer +\d{4}-.* +How we write\.\n/);
+    const page = await tollgate('', 'skills', 'show', 'house-style', '--tenant', id);
+    expect(page.out).toEndWith('\n\n- Say less.');
+    const gone = await tollgate('', 'skills', 'delete', 'house-style', '--tenant', id);
+    expect(gone.out).toBe('The skill house-style was deleted.');
+    expect((await manage('GET', `${root}/house-style`)).status).toBe(404);
+  });
+
+  test('refuses what HTTP refuses, and names that contradict each other', async () => {
+    const { id } = await newTenant();
+    const put = (name: string, file: string, ...more: string[]) =>
+      tollgate(file, 'skills', 'put', name, '--tenant', id, ...more);
+    expect(await put('a', 'Words.')).toMatchObject({ code: 1, err: 'description is required.' });
+    expect(await put('a', '', '--description', 'd')).toMatchObject({
+      code: 1,
+      err: 'instructions must not be empty.',
+    });
+    expect(await put('a', '---\nname: b\n---\nWords.', '--description', 'd')).toMatchObject({
+      code: 1,
+      err: 'The file calls the skill "b", not "a".',
+    });
+    const nobody = await tollgate('', 'skills', 'list', '--tenant', 'nobody');
+    expect([nobody.code, nobody.out]).toEqual([1, '']);
+    const unknown = await tollgate('', 'skills', 'show', 'translat', '--tenant', id);
+    expect(unknown.err).toBe('There is no skill "translat"; did you mean "translate"?');
+  });
+});

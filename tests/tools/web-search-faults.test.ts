@@ -1,0 +1,318 @@
+/** Searches that fail, pages that are hostile, clients that leave, credits that run out. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { dataOf, makeByokTenant } from '../support/byok.ts';
+import {
+  callTools,
+  cutMidStream,
+  gated,
+  hangMidStream,
+  noUsage,
+  say,
+  startFakeUpstream,
+  status500,
+} from '../support/fake-upstream.ts';
+import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
+import {
+  answerIt,
+  chat,
+  choiceOf,
+  type SearchRig,
+  searchFor,
+  startSearchRig,
+  tokens,
+  weather,
+} from '../support/search-rig.ts';
+import { injection, type Misbehaviour } from '../support/search-server.ts';
+import { SlowReader } from '../support/sse-client.ts';
+
+let rig: SearchRig;
+
+beforeAll(async () => {
+  rig = await startSearchRig();
+});
+afterAll(() => rig.stop());
+beforeEach(() => rig.reset());
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await Bun.sleep(2);
+}
+
+/** Two rounds without any search that counts. */
+const noSearch = { model: 460, byok: 0, tool: 0, searches: 0 };
+
+describe('an engine that', () => {
+  test.each<[Misbehaviour]>([[500], [401], [429], ['html'], ['binary'], ['half'], ['packed']])(
+    'answers with %p is told to the model and costs nothing',
+    async (how) => {
+      rig.engine.misbehave(how);
+      rig.upstream.script('chat', [searchFor('q'), answerIt('I could not search.')]);
+      const reply = await rig.gateway.post(chat());
+      expect([reply.status, contentOf(reply)]).toEqual([200, 'I could not search.']);
+      expect(rig.told()).toContain('The search failed.');
+      expect(rig.told()).not.toContain('tvly-secret');
+      expect(await rig.bill(reply)).toEqual(noSearch);
+    },
+  );
+
+  test.each<[Misbehaviour]>([['huge'], ['endless'], ['nested']])(
+    'answers with %p harms nothing',
+    async (how) => {
+      rig.engine.misbehave(how);
+      rig.upstream.script('chat', [searchFor('q'), answerIt('Fine.')]);
+      const reply = await rig.gateway.post(chat());
+      expect(contentOf(reply)).toBe('Fine.');
+      expect(rig.told().length).toBeLessThan(40_000);
+    },
+  );
+
+  test('leads elsewhere is not followed', async () => {
+    rig.engine.misbehave('redirect');
+    rig.upstream.script('chat', [searchFor('q'), answerIt('Fine.')]);
+    const reply = await rig.gateway.post(chat());
+    expect(rig.engine.asked.map(({ path }) => path)).toEqual(['/search']);
+    expect(await rig.bill(reply)).toEqual(noSearch);
+  });
+
+  test('finds nothing has searched all the same', async () => {
+    rig.engine.answer([]);
+    rig.upstream.script('chat', [searchFor('q'), answerIt('Nothing.')]);
+    const reply = await rig.gateway.post(chat());
+    expect(rig.told()).toContain('The search found no pages.');
+    expect(await rig.bill(reply)).toMatchObject({ tool: 5_000, searches: 1 });
+  });
+
+  test('finds pages that give orders: they are marked as untrusted', async () => {
+    rig.engine.answer([injection]);
+    rig.upstream.script('chat', [searchFor('q'), answerIt('No.')]);
+    await rig.gateway.post(chat());
+    const { messages } = rig.sentIn(1) as { messages: { role: string; content: string }[] };
+    const text = messages.find(({ role }) => role === 'tool')?.content ?? '';
+    expect(text).toContain('untrusted text by strangers');
+    expect(text.split('<<<end of web search results>>>')).toHaveLength(2);
+    expect(text).toEndWith('<<<end of web search results>>>');
+    expect(text.match(/^\[\d+\]/gm)).toEqual(['[1]']);
+    for (const sign of ['\u202e', '\u0000', '\u200b', '\udb40']) expect(text).not.toContain(sign);
+  });
+
+  test('is asked for nothing by a model that makes no sense', async () => {
+    const odd = (json: string) =>
+      callTools([{ name: 'web_search', arguments: json, id: 'call_odd_1' }], tokens(100, 10));
+    for (const json of ['{"query":', '[]', '{"query":7}', '{"query":"  "}', '']) {
+      rig.reset();
+      rig.upstream.script('chat', [odd(json), answerIt('Sorry.')]);
+      const reply = await rig.gateway.post(chat());
+      expect([contentOf(reply), rig.engine.asked.length]).toEqual(['Sorry.', 0]);
+      expect(rig.told()).toContain('must be a JSON object with a query');
+      expect(await rig.bill(reply)).toEqual(noSearch);
+    }
+  });
+});
+
+test('a model whose connection stays open behind its call gets its search', async () => {
+  rig.upstream.script('chat', [searchFor('q'), answerIt('Rain.')]);
+  await rig.gateway.stream(chat());
+  const allEvents = rig.upstream.book[0]?.eventsSent ?? 0;
+  rig.reset();
+  rig.upstream.script('chat', [hangMidStream(allEvents, searchFor('q')), answerIt('Rain.')]);
+  const reading = await rig.gateway.stream(chat());
+  expect([reading.content, reading.finishReasons, reading.dones]).toEqual(['Rain.', ['stop'], 1]);
+  // 100 + 2 × 10 and 300 + 2 × 20 credits, and 5,000 for the search.
+  expect(await rig.bill(reading)).toEqual({ model: 460, byok: 0, tool: 5_000, searches: 1 });
+  expect(rig.upstream.book[0]?.outcome).toBe('client-left');
+});
+
+describe('no engine', () => {
+  const upstream = startFakeUpstream();
+  let gateway: InProcessGateway;
+  beforeAll(async () => {
+    const base = { base_url: `${upstream.url}/v1`, api_key: 'sk-theirs-012345' };
+    gateway = await InProcessGateway.start({
+      providers: {
+        first: { ...base, dialect: 'openai' },
+        claude: { ...base, dialect: 'anthropic' },
+      },
+      models: [
+        chatModel('test/chat', [{ provider: 'first', model: 'chat' }]),
+        chatModel('test/claude', [{ provider: 'claude', model: 'chat' }]),
+      ],
+    });
+  });
+  afterAll(async () => {
+    await gateway.stop();
+    upstream.stop();
+  });
+
+  test.each([
+    [{}, 'tools[0]'],
+    [{ tools: undefined, plugins: [{ id: 'web' }] }, 'plugins[0]'],
+    [{ tools: undefined, model: 'test/chat:online' }, 'model'],
+  ])('is 400 with the place of the wish: %j', async (fields, param) => {
+    const reply = await gateway.post(chat(fields));
+    expect([reply.status, reply.error.param]).toEqual([400, param]);
+    expect(reply.error.message).toContain('tools.web_search');
+    expect(upstream.book).toHaveLength(0);
+    expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(0);
+  });
+
+  test('leaves a vendor’s own tool to the vendor', async () => {
+    const tools = [{ type: 'web_search_20250305', name: 'web_search' }];
+    const body = { model: 'test/claude', max_tokens: 100, messages: weather, tools };
+    const reply = await gateway.post(body, { path: '/v1/messages' });
+    expect(reply.status).toBe(200);
+    expect(upstream.book[0]?.json).toMatchObject({ tools });
+  });
+});
+
+describe('a client that leaves', () => {
+  test.each([true, false])('in the middle of a search stops it (stream: %p)', async (stream) => {
+    rig.engine.misbehave('slow');
+    rig.upstream.script('chat', searchFor('q'));
+    const leaving = new AbortController();
+    const reply = rig.gateway
+      .fetch(chat({ stream, user: `leaver-${stream}` }), { signal: leaving.signal })
+      .then((response) => response.text())
+      .catch(() => 'left');
+    await until(() => rig.engine.asked.length === 1);
+    leaving.abort();
+    await until(() => rig.engine.left() === 1);
+    expect(await reply).toBe('left');
+    const row = await rowOf(`leaver-${stream}`);
+    expect(rig.upstream.book).toHaveLength(1);
+    // A stream has been given its first round; of a whole answer nothing was.
+    expect(row).toMatchObject({
+      status: stream ? 'success' : 'error',
+      cost_breakdown: { model_charge: stream ? 120 : 0, managed_tool_fee: 0 },
+    });
+  });
+
+  test('in the middle of the answer stops the provider, and pays for what was done', async () => {
+    const long = say('one two three four five six', tokens(300, 20));
+    rig.upstream.script('chat', [searchFor('q'), gated('never', 3, long)]);
+    const leaving = new AbortController();
+    const options = { signal: leaving.signal };
+    const response = await rig.gateway.fetch(chat({ stream: true, user: 'late' }), options);
+    await new SlowReader(response).readUntil('two');
+    leaving.abort();
+    await rig.upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+    const row = await rowOf('late');
+    expect(row.cost_breakdown).toMatchObject({ managed_tool_fee: 5_000 });
+    // The first round told what it used; the second is an estimate on top of that.
+    expect(Number(row.cost_breakdown.model_charge)).toBeGreaterThan(120);
+    expect(row.billing_note).toContain('estimate');
+  });
+
+  interface Row {
+    readonly request_id: string;
+    readonly status: string;
+    readonly cost_breakdown: Record<string, unknown>;
+    readonly billing_note: string | null;
+  }
+
+  /** The newest row, once this user's request has ended. */
+  async function rowOf(user: string): Promise<Row> {
+    for (;;) {
+      const { json } = await rig.gateway.get('/v1/customer/logs?limit=5');
+      for (const row of json.logs as Row[]) {
+        const record = await rig.gateway.record(row.request_id);
+        if (record.endUser === user) return row;
+      }
+      await Bun.sleep(5);
+    }
+  }
+});
+
+describe('credits that run out', () => {
+  test.each([false, true])('before the next round end the answer (stream: %p)', async (stream) => {
+    // Room for one round: some 300 of prompt and 4,096 × 2 of output.
+    const poor = await makeByokTenant(rig.gateway, `poor-${stream}`, 9_000);
+    rig.upstream.script('chat', searchFor('q'));
+    const reply = await poor.chat(chat({ stream }));
+    expect(reply.status).toBe(200);
+    expect(reply.text).toContain('The credits ran out before there was an answer.');
+    expect(reply.text).toContain('"finish_reason":"length"');
+    expect([rig.upstream.book.length, rig.engine.asked.length]).toEqual([1, 0]);
+    const credits = await poor.manage('GET', '/api/v1/credits');
+    expect(dataOf(credits)).toEqual({ total_credits: 9_000, total_usage: 120 });
+  });
+
+  test('before a search are told to the model, which answers without it', async () => {
+    // Two rounds of some 600 fit, but not the fee of 5,000 and 8,000 tokens of results.
+    const poor = await makeByokTenant(rig.gateway, 'poorer', 9_000);
+    rig.upstream.script('chat', [searchFor('q'), answerIt('Without.')]);
+    const reply = await poor.chat(chat({ max_tokens: 100 }));
+    expect(contentOf(reply)).toBe('Without.');
+    expect(rig.told()).toContain('There are not enough credits for it.');
+    expect(rig.engine.asked).toHaveLength(0);
+    const credits = await poor.manage('GET', '/api/v1/credits');
+    expect(dataOf(credits)).toEqual({ total_credits: 9_000, total_usage: 460 });
+  });
+
+  test('never go below zero, however much a provider reports', async () => {
+    const poor = await makeByokTenant(rig.gateway, 'poorest', 40_000);
+    rig.upstream.script('chat', [searchFor('q'), say('Dear.', tokens(90_000, 90_000))]);
+    await poor.chat(chat());
+    const credits = await poor.manage('GET', '/api/v1/credits');
+    expect(dataOf(credits)).toEqual({ total_credits: 40_000, total_usage: 40_000 });
+  });
+});
+
+describe('a round', () => {
+  test.each([false, true])(
+    'that tells no usage is estimated beside the other (stream: %p)',
+    async (stream) => {
+      rig.upstream.script('chat', [searchFor('q'), noUsage(say('x'.repeat(400)))]);
+      const reply = await rig.gateway.post(chat({ stream }));
+      const record = await rig.gateway.record(reply.requestId);
+      expect([record.usageEstimated, record.note]).toEqual([
+        true,
+        'The provider reported no usage; the tokens are an estimate.',
+      ]);
+      // 10 tokens were told, 400 characters are 100 tokens.
+      expect(record.usage.outputTokens).toBe(110);
+      expect(record.usage.inputTokens).toBeGreaterThan(200);
+      expect(record.usage.inputTokens).toBeLessThan(2_000);
+      expect(record.charges.managedToolFee).toBe(5_000);
+    },
+  );
+
+  test('that fails after a search is an error, and costs nothing if nothing was said', async () => {
+    rig.upstream.script('chat', [searchFor('q'), status500()]);
+    const reply = await rig.gateway.post(chat());
+    expect(reply.status).toBe(502);
+    expect(await rig.bill(reply)).toEqual({ model: 0, byok: 0, tool: 0, searches: 0 });
+  });
+
+  test('that fails behind a stream’s first one ends it with an error and a bill', async () => {
+    rig.upstream.script('chat', [searchFor('q'), status500()]);
+    const reading = await rig.gateway.stream(chat());
+    expect(reading.error).toMatchObject({ type: 'upstream_error' });
+    expect(reading.dones).toBe(0);
+    expect(await rig.bill(reading)).toEqual({ model: 120, byok: 0, tool: 5_000, searches: 1 });
+    expect((await rig.gateway.record(reading.requestId)).status).toBe('error');
+  });
+
+  test('that breaks off ends the stream with an error', async () => {
+    rig.upstream.script('chat', [searchFor('q'), cutMidStream(3)]);
+    const reading = await rig.gateway.stream(chat());
+    expect([reading.error?.type, reading.dones]).toEqual(['upstream_error', 0]);
+    expect(await rig.bill(reading)).toMatchObject({ tool: 5_000, searches: 1 });
+  });
+
+  test('that is cut by its length ends the answer so', async () => {
+    rig.upstream.script('chat', [
+      searchFor('q'),
+      say('It rai', { ...tokens(300, 20), finish: 'length' }),
+    ]);
+    expect(choiceOf(await rig.gateway.post(chat())).finish_reason).toBe('length');
+  });
+});
+
+test('fees of a fraction of a credit are rounded once, for all searches', async () => {
+  const cheap = await startSearchRig({ usd_per_search: '0.0000004' });
+  cheap.reset();
+  cheap.upstream.script('chat', [searchFor('a', 'b', 'c'), answerIt('Cheap.')]);
+  const reply = await cheap.gateway.post(chat());
+  // Three times 0.4 are 1.2.
+  expect(await cheap.bill(reply)).toMatchObject({ tool: 2, searches: 3 });
+  await cheap.stop();
+});

@@ -1,0 +1,335 @@
+/** Managed web search: the model asks, the gateway searches, the answer streams. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { isObject } from '../../src/core/json.ts';
+import { makeByokTenant } from '../support/byok.ts';
+import {
+  callTools,
+  cutMidStream,
+  noUsage,
+  say,
+  weirdUsage,
+  words,
+} from '../support/fake-upstream.ts';
+import { contentOf } from '../support/in-process.ts';
+import {
+  answerIt,
+  chat,
+  choiceOf,
+  news,
+  type SearchRig,
+  searchFor,
+  startSearchRig,
+  tokens,
+  weather,
+} from '../support/search-rig.ts';
+import { checkAnthropicStream } from '../support/stream-checks.ts';
+
+let rig: SearchRig;
+
+beforeAll(async () => {
+  rig = await startSearchRig();
+});
+afterAll(() => rig.stop());
+beforeEach(() => rig.reset());
+
+const queries = () => rig.engine.asked.map(({ words }) => words.q);
+/** 100 + 2 × 10, then 300 + 2 × 20; one search. */
+const oneSearch = { model: 460, byok: 0, tool: 5_000, searches: 1 };
+
+describe.each(['test/chat', 'test/claude'])('a chat with a search, by %s', (model) => {
+  test('asks, searches, answers and bills all of it', async () => {
+    rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained [1].')]);
+    const reply = await rig.gateway.post(chat({ model }));
+    expect(contentOf(reply)).toBe('It rained [1].');
+    expect(choiceOf(reply).finish_reason).toBe('stop');
+    expect(queries()).toEqual(['weather today']);
+    expect(await rig.bill(reply)).toEqual(oneSearch);
+    expect(reply.json.usage).toMatchObject({ prompt_tokens: 400, completion_tokens: 30 });
+    expect(reply.json.usage).toMatchObject({ cost: 5_460 });
+    const { url, title } = news;
+    const url_citation = { url, title, start_index: 10, end_index: 13 };
+    expect(choiceOf(reply).message.annotations).toEqual([
+      { type: 'url_citation', url_citation } as never,
+    ]);
+    expect(rig.told()).toContain('It rained.');
+    expect(reply.text).not.toContain('web_search');
+  });
+
+  test('streams the answer, with the same bill', async () => {
+    rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained [1].')]);
+    const reading = await rig.gateway.stream(
+      chat({ model, stream_options: { include_usage: true } }),
+    );
+    expect(reading.content).toBe('It rained [1].');
+    expect([reading.finishReasons, reading.dones]).toEqual([['stop'], 1]);
+    expect(JSON.stringify(reading.chunks)).toContain('"start_index":10,"end_index":13');
+    expect(await rig.bill(reading)).toEqual(oneSearch);
+    expect(isObject(reading.usage) && reading.usage.cost).toBe(5_460);
+  });
+
+  test('streams over several rounds, in one answer', async () => {
+    const first = callTools([{ name: 'web_search', arguments: { query: 'one' }, id: 'call_one' }], {
+      text: 'Let me look.',
+      ...tokens(100, 10),
+    });
+    rig.upstream.script('chat', [first, searchFor('two'), answerIt('Rain [1], and rain [2].')]);
+    const reading = await rig.gateway.stream(chat({ model }));
+    expect(reading.content).toBe('Let me look.\n\nRain [1], and rain [2].');
+    expect([reading.finishReasons, reading.dones]).toEqual([['stop'], 1]);
+    expect(queries()).toEqual(['one', 'two']);
+    // Twice 100 + 2 × 10, then 300 + 2 × 20; two searches.
+    expect(await rig.bill(reading)).toEqual({ model: 580, byok: 0, tool: 10_000, searches: 2 });
+    // The gap is the client's: to the model its own words go back as they were.
+    expect(rig.told()).toContain('Let me look.');
+    expect(rig.told()).not.toContain('Let me look.\\n');
+  });
+
+  test('answers Anthropic clients alike, whole and streamed', async () => {
+    const path = '/v1/messages';
+    const tools = [{ type: 'web_search_20250305', name: 'web_search', max_uses: 5 }];
+    const body = { model, max_tokens: 200, messages: weather, tools };
+    for (const stream of [false, true]) {
+      rig.reset();
+      rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained [1].')]);
+      const reply = await rig.gateway.post({ ...body, stream }, { path });
+      const seen = stream ? checkAnthropicStream(reply.text) : undefined;
+      if (seen) {
+        expect(seen).toMatchObject({ ended: 'whole', text: 'It rained [1].', blocks: ['text'] });
+        expect(seen.citations).toMatchObject([{ url: news.url, title: news.title }]);
+        expect(seen.stopReason).toBe('end_turn');
+        expect(seen.usage).toMatchObject({ input_tokens: 400, output_tokens: 30 });
+      } else {
+        expect(reply.json).toMatchObject({ stop_reason: 'end_turn', model });
+        const citation = { url: news.url, title: news.title };
+        expect(reply.json.content).toMatchObject([
+          { type: 'text', text: 'It rained [1].', citations: [citation] },
+        ]);
+        expect(reply.json.usage).toMatchObject({ input_tokens: 400, output_tokens: 30 });
+      }
+      expect(queries()).toEqual(['weather today']);
+      expect(await rig.bill(reply)).toEqual(oneSearch);
+    }
+  });
+});
+
+describe('searches', () => {
+  test.each([
+    ['a tool', { tools: [{ type: 'web_search' }] }],
+    ['a plugin', { tools: undefined, plugins: [{ id: 'web' }] }],
+    ['a suffix', { tools: undefined, model: 'test/chat:online' }],
+    ['a suffix in the chain', { tools: undefined, model: undefined, models: ['test/chat:online'] }],
+  ])('are asked for by %s', async (_, fields) => {
+    rig.upstream.script('chat', [searchFor('q'), answerIt('Yes.')]);
+    const reply = await rig.gateway.post(chat(fields));
+    expect([reply.status, reply.json.model, queries()]).toEqual([200, 'test/chat', ['q']]);
+    expect(rig.upstream.book.map(({ json }) => isObject(json) && json.model)).toEqual([
+      'chat',
+      'chat',
+    ]);
+    for (const word of ['plugins', ':online']) expect(rig.told()).not.toContain(word);
+  });
+
+  test('keep to the domains that are wanted', async () => {
+    rig.engine.answer([
+      news,
+      { title: 'Docs', url: 'https://docs.good.example/a', snippet: 'Fine.' },
+      { title: 'Bad', url: 'https://bad.good.example/b', snippet: 'Not fine.' },
+    ]);
+    rig.upstream.script('chat', [searchFor('q'), answerIt('Yes.')]);
+    const filters = { allowed_domains: ['good.example'], excluded_domains: ['bad.good.example'] };
+    await rig.gateway.post(chat({ tools: [{ type: 'web_search', ...filters }] }));
+    expect(queries()).toEqual(['q site:good.example -site:bad.good.example']);
+    expect(rig.told()).toContain('docs.good.example/a');
+    for (const word of ['news.example', 'Not fine']) expect(rig.told()).not.toContain(word);
+  });
+
+  test.each([
+    [
+      { tools: [{ type: 'web_search', allowed_domains: ['ok.example', 'no domain'] }] },
+      'tools[0].allowed_domains[1]',
+    ],
+    [
+      { tools: [{ type: 'web_search', blocked_domains: ['no domain'] }] },
+      'tools[0].blocked_domains[0]',
+    ],
+    [{ tools: undefined, plugins: [{ id: 'web', max_uses: 0 }] }, 'plugins[0].max_uses'],
+    [{ tools: undefined, plugins: [{ id: 'web', max_results: 101 }] }, 'plugins[0].max_results'],
+    [{ tools: undefined, plugins: [{ id: 'other' }] }, 'plugins[0].id'],
+  ])('in the wrong words are 400: %j', async (fields, param) => {
+    const reply = await rig.gateway.post(chat(fields));
+    expect([reply.status, reply.error.param]).toEqual([400, param]);
+    expect(rig.upstream.book).toHaveLength(0);
+  });
+
+  test('are no more than max_uses, and results no more than max_results', async () => {
+    rig.engine.answer([news, { ...news, url: 'https://second.example/', title: 'Second' }]);
+    rig.upstream.script('chat', [searchFor('a', 'b'), answerIt('Enough.')]);
+    const tools = [{ type: 'web_search', max_uses: 1, max_results: 1 }];
+    const reply = await rig.gateway.post(chat({ tools }));
+    expect(queries()).toEqual(['a']);
+    expect(rig.told()).toContain('No more searches are possible');
+    expect(rig.told()).not.toContain('second.example');
+    expect(rig.upstream.book.at(-1)?.json).toMatchObject({ tool_choice: 'none' });
+    expect(await rig.bill(reply)).toEqual(oneSearch);
+  });
+
+  test('never stop: the cap ends them with an answer', async () => {
+    rig.upstream.script('chat', searchFor('again'));
+    for (const stream of [false, true]) {
+      rig.reset();
+      rig.upstream.script('chat', searchFor('again'));
+      const reply = await rig.gateway.post(chat({ stream }));
+      expect(reply.status).toBe(200);
+      expect([rig.engine.asked.length, rig.upstream.book.length]).toEqual([3, 4]);
+      expect(reply.text).toContain('limit of web searches');
+      expect(reply.text).toContain('"finish_reason":"stop"');
+      // Four rounds of 120.
+      expect(await rig.bill(reply)).toEqual({ model: 480, byok: 0, tool: 15_000, searches: 3 });
+    }
+  });
+
+  test('at the same time are numbered through, and each is paid for', async () => {
+    rig.upstream.script('chat', [searchFor('a', 'b'), answerIt('Rain [1] and rain [2], not [3].')]);
+    const reply = await rig.gateway.post(chat());
+    expect(queries().sort()).toEqual(['a', 'b']);
+    const cited = choiceOf(reply).message.annotations ?? [];
+    expect(cited.map(({ url_citation: { start_index: at } }) => at)).toEqual([5, 18]);
+    expect(await rig.bill(reply)).toEqual({ model: 460, byok: 0, tool: 10_000, searches: 2 });
+    const { messages } = rig.sentIn(1) as { messages: Record<string, unknown>[] };
+    const results = messages.filter(({ role }) => role === 'tool');
+    expect(results.map(({ tool_call_id: id }) => id)).toEqual(['call_ws_0', 'call_ws_1']);
+  });
+
+  test('on the tenant’s own account cost the fee of both kinds', async () => {
+    const tenant = await makeByokTenant(rig.gateway, 'searcher');
+    await tenant.bring('first', { api_key: 'sk-their-own-0123456789' });
+    rig.upstream.script('chat', [searchFor('q'), answerIt('It rained [1].')]);
+    const reply = await tenant.chat(chat());
+    expect(rig.upstream.book[1]?.headers.authorization).toBe('Bearer sk-their-own-0123456789');
+    await rig.gateway.get(`/v1/generation?id=${reply.requestId}`, { key: tenant.key });
+    const { charges, trafficMode } = await rig.gateway.record(reply.requestId, tenant.id);
+    // A tenth of 460, and one search.
+    expect(charges).toMatchObject({ modelCharge: 0, byokPlatformFee: 46, managedToolFee: 5_000 });
+    expect(trafficMode).toBe('byok');
+  });
+
+  test.each([false, true])(
+    'end with an answer when a round is counted as it cannot be, streamed: %s',
+    async (stream) => {
+      const usage = { prompt_tokens: 900_000_000, completion_tokens: 5 };
+      rig.upstream.script('chat', [searchFor('a'), weirdUsage(usage, say('Rain.'))]);
+      const reply = await rig.gateway.post(chat({ stream }));
+      expect(reply.text).toContain('Rain.');
+      const bill = await rig.bill(reply);
+      expect(bill).toMatchObject({ tool: 5_000, searches: 1 });
+      expect(bill.model).toBeLessThan(1_000);
+    },
+  );
+
+  test('that a provider breaks off, which counts its output last, cost an estimate', async () => {
+    const counted = { usage: { prompt: 70, completion: 24 } };
+    const broken = cutMidStream(42, 'end-of-body', say(words(50), counted));
+    rig.upstream.script('chat', [searchFor('a'), broken]);
+    const reply = await rig.gateway.post(chat({ model: 'test/claude', stream: true }));
+    // A search, then 39 words: 146 characters are 36 whole tokens.
+    expect(await rig.bill(reply)).toMatchObject({ model: 120 + 70 + 36 * 2, searches: 1 });
+    expect(await rig.gateway.record(reply.requestId)).toMatchObject({ usageEstimated: true });
+  });
+
+  test('are no reason to charge more for what nobody counted', async () => {
+    const free = await startSearchRig({ usd_per_search: '0' });
+    try {
+      const bills = [];
+      for (const { upstream, engine, gateway, bill } of [rig, free]) {
+        engine.answer([news]);
+        upstream.script('chat', [searchFor('a'), noUsage(say('y'.repeat(400_000)))]);
+        bills.push(await bill(await gateway.post(chat({ max_tokens: 1 }))));
+      }
+      // Both are charged what was set aside for the model, which the fee is no part of.
+      expect(bills[0]).toEqual({ model: bills[1]?.model ?? 0, byok: 0, tool: 5_000, searches: 1 });
+    } finally {
+      await free.stop();
+    }
+  });
+
+  test('make answers that are kept only where everything is', async () => {
+    const ask = async (key: string) => {
+      rig.upstream.script('chat', [searchFor('q'), answerIt('It rained [1].')]);
+      const reply = await rig.gateway.post(chat({ temperature: 0 }), { key });
+      return [reply.headers.get('x-cache'), contentOf(reply), await rig.bill(reply)];
+    };
+    const usual = await rig.gateway.makeKey({});
+    const always = await rig.gateway.makeKey({ cache: 'always' });
+    const made = ['MISS', 'It rained [1].', oneSearch];
+    const recalled = ['HIT', 'It rained [1].', { model: 0, byok: 0, tool: 0, searches: 0 }];
+    expect([await ask(usual), await ask(usual)]).toEqual([made, made]);
+    expect([await ask(always), await ask(always)]).toEqual([made, recalled]);
+    expect(rig.engine.asked).toHaveLength(3);
+  });
+
+  test('are in the log row and in the analytics', async () => {
+    const tenant = await makeByokTenant(rig.gateway, 'analyst');
+    rig.upstream.script('chat', [searchFor('a', 'b'), answerIt('Rain.')]);
+    await tenant.chat(chat());
+    await tenant.chat(chat({ tools: [] }));
+    const logs = await rig.gateway.get('/v1/customer/logs', { key: tenant.key });
+    const rows = logs.json.logs as { cost_breakdown: Record<string, unknown> }[];
+    const fees = rows.map(({ cost_breakdown: fee }) => fee.managed_tool_fee);
+    expect(fees).toEqual([0, 10_000]);
+    expect(rows[1]?.cost_breakdown).toMatchObject({ model_charge: 460, total_charge: 10_460 });
+    const analytics = await rig.gateway.get('/v1/customer/analytics', { key: tenant.key });
+    const data = isObject(analytics.json.data) ? analytics.json.data : analytics.json;
+    expect(data.summary).toMatchObject({ search_requests: 2, managed_tool_fees: 10_000 });
+  });
+});
+
+describe("the client's own tools", () => {
+  const lookup = { type: 'function', function: { name: 'lookup', parameters: {} } };
+
+  test.each([false, true])('are called beside ours, which is answered already', async (stream) => {
+    const both = callTools(
+      [
+        { name: 'web_search', arguments: { query: 'weather' }, id: 'call_search' },
+        { name: 'lookup', arguments: { place: 'here' }, id: `call_lookup_${stream}` },
+      ],
+      tokens(100, 10),
+    );
+    rig.upstream.script('chat', [both, say('Here it rained.', tokens(10, 5))]);
+    const tools = [{ type: 'web_search' }, lookup];
+    const first = await rig.gateway.post(chat({ tools, stream }));
+    expect(first.text).toContain('"finish_reason":"tool_calls"');
+    expect(first.text).toContain(`call_lookup_${stream}`);
+    expect(first.text).not.toContain('web_search');
+    expect(await rig.bill(first)).toEqual({ model: 120, byok: 0, tool: 5_000, searches: 1 });
+    const call = {
+      id: `call_lookup_${stream}`,
+      type: 'function',
+      function: { name: 'lookup', arguments: '{"place":"here"}' },
+    };
+    const messages = [
+      ...weather,
+      { role: 'assistant', content: null, tool_calls: [call] },
+      { role: 'tool', tool_call_id: call.id, content: 'Found.' },
+    ];
+    await rig.gateway.post(chat({ tools, messages }));
+    expect(rig.told()).toContain('call_search');
+    expect(rig.told()).toContain('It rained.');
+    // What was put back is another tenant's to nobody.
+    const stranger = await rig.gateway.makeTenant({ id: `stranger-${stream}`, name: 'Stranger' });
+    await rig.gateway.post(chat({ tools, messages }), { key: stranger });
+    expect(rig.told()).not.toContain('It rained.');
+  });
+
+  test('may have the name of ours and stay their own', async () => {
+    const theirs = { type: 'function', function: { name: 'web_search', parameters: {} } };
+    rig.upstream.script('chat', [searchFor('theirs'), say('Done.')]);
+    const reply = await rig.gateway.post(chat({ tools: [theirs], plugins: [{ id: 'web' }] }));
+    expect(choiceOf(reply)).toMatchObject({
+      finish_reason: 'tool_calls',
+      message: { tool_calls: [{ function: { name: 'web_search' } }] },
+    });
+    expect(rig.engine.asked).toHaveLength(0);
+    const { tools } = rig.sentIn(0) as { tools: { function: { name: string } }[] };
+    expect(tools.map((tool) => tool.function.name)).toEqual(['web_search', 'gateway_web_search']);
+  });
+});

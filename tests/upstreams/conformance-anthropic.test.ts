@@ -1,0 +1,262 @@
+/**
+ * Recorded answers of Anthropic through clients of both kinds, and those of OpenAI-style providers
+ * through Anthropic's clients. Every stream is read by the checkers of `stream-checks.ts`.
+ */
+import { describe, expect, test } from 'bun:test';
+import { GatewayError } from '../../src/core/errors.ts';
+import { isObject } from '../../src/core/json.ts';
+import { noUsage, type Usage } from '../../src/core/usage.ts';
+import { anthropicClient } from '../../src/dialects/anthropic/client.ts';
+import { AnthropicPassThrough } from '../../src/dialects/anthropic/pass-through.ts';
+import { readReply } from '../../src/dialects/anthropic/pass-through-reply.ts';
+import { anthropicUpstream } from '../../src/dialects/anthropic/upstream.ts';
+import type { SseMessage, StreamRelay } from '../../src/dialects/dialect.ts';
+import { openAiClient } from '../../src/dialects/openai/client.ts';
+import { openAiUpstream } from '../../src/dialects/openai/upstream.ts';
+import { translate } from '../../src/dialects/translation.ts';
+import { question } from '../support/question.ts';
+import {
+  type AnthropicSeen,
+  checkAnthropicStream,
+  checkOpenAiStream,
+} from '../support/stream-checks.ts';
+import { ToldAnswer } from '../support/told-answer.ts';
+import { conform, hear, messagesOf, readFixture } from '../support/upstream-conformance.ts';
+
+conform('anthropic', anthropicUpstream, { streams: 31, broken: 3, replies: 18, errors: 16 });
+
+interface Expected {
+  readonly dialect: string;
+  readonly kind: string;
+  readonly stream?: boolean;
+  readonly text: string;
+  readonly reasoning: string;
+  readonly tool_calls: readonly { readonly name: string; readonly arguments: object }[];
+  readonly openai: { readonly finish_reason: string; readonly usage: Record<string, number> };
+  readonly anthropic: { readonly stop_reason: string; readonly usage: Record<string, number> };
+  readonly error?: { readonly message: string };
+}
+
+const entries = Object.entries(
+  JSON.parse(readFixture('expect.json')) as Record<string, Expected>,
+).flatMap(([path, expected]) => (expected.kind === 'chat' ? [{ path, expected }] : []));
+const of = (dialect: string, stream: boolean) =>
+  entries.filter(
+    ({ expected }) => expected.dialect === dialect && (expected.stream === true) === stream,
+  );
+const whole = (cases: typeof entries) => cases.filter(({ expected }) => !expected.error);
+
+const identity = {
+  id: 'chatcmpl-feedfacefeedface',
+  model: 'acme/chat-large',
+  provider: 'acme',
+  created: 1_800_000_000,
+};
+const broken = new GatewayError('upstream_error', 'The provider broke off.');
+
+function closed(relay: StreamRelay, messages: readonly SseMessage[]): string {
+  const said = messages.map((message) => relay.push(message)).join('');
+  expect(relay.finished).toBe(true);
+  return said + relay.close({ usage: relay.facts.usage ?? noUsage, costCredits: 7 });
+}
+
+function expectAnthropic(seen: AnthropicSeen, expected: Expected): void {
+  expect(seen).toMatchObject({
+    ended: 'whole',
+    id: 'msg_feedfacefeedface',
+    model: 'acme/chat-large',
+    text: expected.text,
+    thinking: expected.reasoning,
+    stopReason: expected.anthropic.stop_reason,
+    usage: expected.anthropic.usage,
+  });
+  const tools = seen.tools.map(({ name, input }) => ({ name, arguments: input }));
+  expect(tools).toEqual([...expected.tool_calls] as typeof tools);
+}
+
+/** What of a stream's answer is in its recording, so that it can be looked for in the output. */
+function dataIn(raw: string): string[] {
+  const data = [...raw.matchAll(/^data: ?(.*)$/gm)].map((match) => match[1] ?? '');
+  return data.filter((line) => /"content_block_(?:start|delta|stop)"/.test(line));
+}
+
+describe('a stream of Anthropic that passes through', () => {
+  test.each(whole(of('anthropic', true)))('$path arrives whole', ({ path, expected }) => {
+    const raw = readFixture(path);
+    const output = closed(new AnthropicPassThrough(identity, 9), messagesOf(raw));
+    expectAnthropic(checkAnthropicStream(output), expected);
+    expect(dataIn(raw).filter((line) => !output.includes(`data: ${line}\n\n`))).toEqual([]);
+    const [, model = '', id = ''] = /"model":"([^"]+)","id":"([^"]+)"/.exec(raw) ?? [];
+    expect(model).not.toBe('');
+    expect([output.includes(model), output.includes(id)]).toEqual([false, false]);
+  });
+
+  test.each(of('anthropic', true))('$path cut anywhere is never complete', ({ path }) => {
+    const messages = messagesOf(readFixture(path));
+    for (let length = 0; length < messages.length; length += 1) {
+      const relay = new AnthropicPassThrough(identity, 9);
+      const said = messages.slice(0, length).map((message) => relay.push(message));
+      expect(relay.finished).toBe(false);
+      const seen = checkAnthropicStream(said.join('') + relay.fail(broken));
+      expect(seen).toMatchObject({ ended: 'error', error: { type: 'api_error' } });
+    }
+  });
+
+  test('a failure inside it is known by its kind, and its own words do not pass', () => {
+    const relay = new AnthropicPassThrough(identity, 9);
+    const raw = readFixture('anthropic/midstream-overloaded-stream.sse');
+    const said = messagesOf(raw).map((message) => relay.push(message));
+    expect(relay.facts.failure).toMatchObject({ kind: 'overloaded', message: 'Overloaded' });
+    expect(relay.finished).toBe(false);
+    expect(checkAnthropicStream(said.join(''))).toMatchObject({ ended: 'cut', text: 'Partial' });
+  });
+});
+
+describe('a reply of Anthropic that passes through', () => {
+  test.each(of('anthropic', false))('$path keeps all but its names', ({ path, expected }) => {
+    const raw = readFixture(path);
+    const reply = readReply(raw, identity);
+    if (!('write' in reply)) throw new Error(reply.message);
+    const { usage, finishReason } = reply.facts;
+    expect(finishReason).toBe(expected.openai.finish_reason);
+    const output: unknown = JSON.parse(reply.write({ usage: usage ?? noUsage, costCredits: 7 }));
+    const recorded: unknown = JSON.parse(raw);
+    if (!isObject(recorded)) throw new Error('the recording is no object');
+    const names = { id: 'msg_feedfacefeedface', model: identity.model };
+    const renamed: unknown = JSON.parse(
+      JSON.stringify({ ...recorded, ...names, content: [] }).replaceAll(
+        `"${String(recorded.model)}"`,
+        `"${identity.model}"`,
+      ),
+    );
+    expect(output).toEqual({ ...(renamed as object), content: recorded.content });
+    expect(output).toMatchObject({ usage: expected.anthropic.usage });
+  });
+});
+
+test('events that nobody has heard of are no failure, and pass to those who may know them', () => {
+  const raw = readFixture('anthropic/unknown-events-stream.sse');
+  const seen = hear(anthropicUpstream, messagesOf(raw));
+  expect([seen.failure, seen.finished, seen.told.said]).toEqual([undefined, true, 'Known words.']);
+  const output = closed(new AnthropicPassThrough(identity, 9), messagesOf(raw));
+  for (const type of ['session_notice', 'content_block_hint', 'usage_preview']) {
+    expect(output).toContain(`event: ${type}\ndata: {"type":"${type}",`);
+  }
+});
+
+test('a null in the last report is nothing new, not zero', () => {
+  const relay = new AnthropicPassThrough(identity, 9);
+  for (const message of messagesOf(readFixture('anthropic/usage-null-stream.sse'))) {
+    relay.push(message);
+  }
+  expect(relay.facts).toMatchObject({
+    usage: { inputTokens: 42, cacheReadTokens: 7, cacheWriteTokens: 0, outputTokens: 5 },
+    isEstimate: false,
+  });
+});
+
+test('the stop sequence that was met is told', () => {
+  const told = new ToldAnswer();
+  expect(anthropicUpstream.readReply(readFixture('anthropic/stop-sequence.json'), told)).toBe(
+    undefined,
+  );
+  expect([told.finishReason, told.stopSequence]).toEqual(['stop_sequence', 'Paris']);
+});
+
+test('a search of the provider is told by its sources, each for the text it stands behind', () => {
+  const told = new ToldAnswer();
+  const reader = anthropicUpstream.openStream(told);
+  const raw = readFixture('anthropic/web-search-stream.sse');
+  for (const message of messagesOf(raw)) reader.push(message);
+  const cited = [...raw.matchAll(/"citations_delta".*?"url":"([^"]+)"/g)].map((match) => match[1]);
+  expect(cited.length).toBeGreaterThan(0);
+  expect(told.citations.map(({ url }) => url)).toEqual(cited as string[]);
+  for (const { range } of told.citations) {
+    expect(told.said.slice(range?.start, range?.end).trim()).not.toBe('');
+  }
+});
+
+describe("a stream of an OpenAI-style provider for Anthropic's clients", () => {
+  const open = () =>
+    translate(question(), anthropicClient({ inputTokensEstimate: 9 }), openAiUpstream).openStream(
+      identity,
+    );
+
+  test.each(whole(of('openai', true)))('$path arrives whole', ({ path, expected }) => {
+    const relay = open();
+    const seen = checkAnthropicStream(closed(relay, messagesOf(readFixture(path))));
+    expectAnthropic(seen, expected);
+    for (const { id } of seen.tools) expect(id).toMatch(/^\S{6,64}$/);
+  });
+
+  test.each(of('openai', true))('$path cut anywhere is never complete', ({ path }) => {
+    const messages = messagesOf(readFixture(path));
+    for (let length = 0; length < messages.length; length += 1) {
+      const before = messages.slice(0, length);
+      const relay = open();
+      const said = before.map((message) => relay.push(message)).join('');
+      const hasFinish = before.some(({ data }) => /"finish_reason": ?"/.test(data));
+      expect(relay.finished).toBe(hasFinish);
+      expect(checkAnthropicStream(said).ended).toBe('cut');
+      expect(checkAnthropicStream(said + relay.fail(broken)).ended).toBe('error');
+    }
+  });
+});
+
+describe("a reply of an OpenAI-style provider for Anthropic's clients", () => {
+  test.each(of('openai', false))('$path arrives whole', ({ path, expected }) => {
+    const client = anthropicClient({ inputTokensEstimate: 9 });
+    const crossing = translate(question(), client, openAiUpstream);
+    const reply = crossing.readReply(readFixture(path), identity);
+    if (!('write' in reply)) throw new Error(reply.message);
+    const usage: Usage = reply.facts.usage ?? noUsage;
+    const body: unknown = JSON.parse(reply.write({ usage, costCredits: 7 }));
+    if (!isObject(body) || !Array.isArray(body.content)) throw new Error('no message');
+    const blocks = body.content.filter(isObject);
+    const joined = (field: string) => blocks.map((block) => block[field] ?? '').join('');
+    expect({ ...body, text: joined('text'), thinking: joined('thinking') }).toMatchObject({
+      type: 'message',
+      role: 'assistant',
+      model: identity.model,
+      stop_reason: expected.anthropic.stop_reason,
+      usage: expected.anthropic.usage,
+      text: expected.text,
+      thinking: expected.reasoning,
+    });
+    const tools = blocks.filter(({ type }) => type === 'tool_use');
+    const calls = tools.map(({ name, input }) => ({ name, arguments: input }));
+    expect(calls).toEqual([...expected.tool_calls] as typeof calls);
+  });
+});
+
+describe("a stream of Anthropic for OpenAI's clients", () => {
+  test.each(whole(of('anthropic', true)))('$path obeys their rules', ({ path, expected }) => {
+    const client = openAiClient({ includeUsage: true });
+    const relay = translate(question(), client, anthropicUpstream).openStream(identity);
+    const seen = checkOpenAiStream(closed(relay, messagesOf(readFixture(path))));
+    const { reasoning, text } = expected;
+    const { finish_reason: finishReason } = expected.openai;
+    expect(seen).toMatchObject({ ended: 'whole', text, reasoning, finishReason });
+    const { usage } = expected.openai;
+    const { cached_tokens: cached, cache_write_tokens: written, ...rest } = usage;
+    const { reasoning_tokens: thought, ...sums } = rest;
+    expect(seen.usage).toMatchObject({
+      ...sums,
+      prompt_tokens_details: {
+        cached_tokens: cached ?? 0,
+        ...(written === undefined ? {} : { cache_write_tokens: written }),
+      },
+      completion_tokens_details: { reasoning_tokens: thought ?? 0 },
+    });
+  });
+
+  test('the signature of a thought can be sent back by whoever keeps it', () => {
+    const raw = readFixture('anthropic/thinking-stream.sse');
+    const [, signature = ''] = /"signature_delta","signature":"([^"]+)"/.exec(raw) ?? [];
+    const client = openAiClient({ includeUsage: false });
+    const relay = translate(question(), client, anthropicUpstream).openStream(identity);
+    const seen = checkOpenAiStream(closed(relay, messagesOf(raw)));
+    expect(signature).not.toBe('');
+    expect(seen.details.map((detail) => detail.signature ?? '').join('')).toBe(signature);
+  });
+});

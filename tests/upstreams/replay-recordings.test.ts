@@ -1,0 +1,137 @@
+/**
+ * Recorded answers of every upstream dialect, given again: whole and streamed, to clients of all
+ * kinds, whichever form they came in.
+ */
+import { describe, expect, test } from 'bun:test';
+import type { DialectName } from '../../src/config/provider-schema.ts';
+import type { Recording } from '../../src/core/recording.ts';
+import { noUsage } from '../../src/core/usage.ts';
+import { anthropicConversation } from '../../src/dialects/anthropic/conversation.ts';
+import { readMessagesRequest } from '../../src/dialects/anthropic/messages-request.ts';
+import { readChatRequest } from '../../src/dialects/openai/chat-request.ts';
+import { openAiConversation } from '../../src/dialects/openai/conversation.ts';
+import { responsesConversation } from '../../src/dialects/responses/conversation.ts';
+import { readResponsesRequest } from '../../src/dialects/responses/request.ts';
+import { ChatErrand } from '../../src/operations/chat.ts';
+import { targetOf } from '../support/question.ts';
+import {
+  seeAnthropic,
+  seeOpenAi,
+  seePassedResponse,
+  seeResponses,
+} from '../support/seen-answer.ts';
+import { readExpectations, readFixture } from '../support/upstream-conformance.ts';
+
+const messages = [{ role: 'user' as const, content: 'Hello!' }];
+const identity = {
+  id: 'chatcmpl-feedfacefeedface',
+  model: 'acme/chat-large',
+  provider: 'acme',
+  created: 1_800_000_000,
+};
+
+const clients = {
+  openai: {
+    see: seeOpenAi,
+    errand(stream: boolean, more: object = {}) {
+      const body = { model: 'acme/chat-large', messages, stream, ...more };
+      return new ChatErrand(openAiConversation(readChatRequest(body, source(body))));
+    },
+  },
+  anthropic: {
+    see: seeAnthropic,
+    errand(stream: boolean, more: object = {}) {
+      const body = { model: 'acme/chat-large', messages, stream, max_tokens: 100, ...more };
+      const request = readMessagesRequest(body, source(body));
+      return new ChatErrand(anthropicConversation(request, new Headers()));
+    },
+  },
+  responses: {
+    see: seeResponses,
+    errand(stream: boolean, more: object = {}) {
+      const body = { model: 'acme/chat-large', input: 'Hello!', stream, ...more };
+      return new ChatErrand(responsesConversation(readResponsesRequest(body, source(body))));
+    },
+  },
+};
+
+function source(body: object) {
+  const text = JSON.stringify(body);
+  return { text, bytes: new TextEncoder().encode(text) };
+}
+
+function recorded(dialect: string, form: Recording['form'], text: string): Recording {
+  return { dialect, form, text, model: 'acme/chat-large', provider: 'acme', recordedAt: 0 };
+}
+
+const dialects: readonly DialectName[] = ['openai', 'anthropic', 'gemini', 'openai-responses'];
+
+describe.each(dialects)('a recorded answer of %s', (dialect) => {
+  const cases = readExpectations(dialect).filter(({ expected }) => !expected.error);
+  test('is there', () => expect(cases.length).toBeGreaterThan(1));
+  for (const { path, expected } of cases) {
+    for (const [name, client] of Object.entries(clients)) {
+      for (const stream of [true, false]) {
+        test(`${path} is given again to ${name}, ${stream ? 'streamed' : 'whole'}`, () => {
+          const recording = recorded(
+            dialect,
+            expected.stream ? 'stream' : 'whole',
+            readFixture(path),
+          );
+          const relay = client.errand(stream).replay(recording, identity);
+          if (!relay) throw new Error('It cannot be given again.');
+          const output = relay.write({ usage: relay.facts.usage ?? noUsage, costCredits: 0 });
+          const isPassed = dialect === 'openai-responses' && name === 'responses';
+          const seen =
+            isPassed && stream && expected.stream
+              ? seePassedResponse(output)
+              : client.see(output, stream);
+          const finish = name === 'anthropic' ? expected.anthropic : expected.openai;
+          expect({ text: seen.text, reasoning: seen.reasoning, images: seen.images }).toEqual({
+            text: expected.text,
+            reasoning: expected.reasoning,
+            images: expected.images ?? 0,
+          });
+          expect(seen.finish).toBe(
+            'finish_reason' in finish ? finish.finish_reason : finish.stop_reason,
+          );
+          const calls = seen.calls.map((call) => ({
+            name: call.name,
+            arguments: JSON.parse(call.arguments) as object,
+          }));
+          expect(calls).toEqual([...expected.tool_calls]);
+          expect(output).toContain('feedfacefeedface');
+        });
+      }
+    }
+  }
+});
+
+test('a tool whose name was too long for the upstream is given again under its own', () => {
+  const long = `mcp__${'a'.repeat(80)}`;
+  const input_schema = { type: 'object' };
+  const tools = [{ name: long, input_schema }];
+  const [tool = ''] = sentTools(tools);
+  expect(tool).toHaveLength(64);
+  const call = { id: 'call_123456', type: 'function', function: { name: tool, arguments: '{}' } };
+  const message = { role: 'assistant', content: null, tool_calls: [call] };
+  const choices = [{ index: 0, message, finish_reason: 'tool_calls' }];
+  const text = JSON.stringify({ id: 'x', object: 'chat.completion', model: 'm', choices });
+  for (const stream of [false, true]) {
+    const errand = clients.anthropic.errand(stream, { tools });
+    const relay = errand.replay(recorded('openai', 'whole', text), identity);
+    const output = relay?.write({ usage: noUsage, costCredits: 0 }) ?? '';
+    expect(seeAnthropic(output, stream).calls.map(({ name }) => name)).toEqual([long]);
+  }
+});
+
+/** The names of tools as an OpenAI-style upstream gets them. */
+function sentTools(tools: readonly object[]): string[] {
+  const body = { model: 'acme/chat-large', messages, max_tokens: 100, tools };
+  const request = readMessagesRequest(body, source(body));
+  const crossing = anthropicConversation(request, new Headers()).crossTo('openai');
+  const sent = JSON.parse(String(crossing?.write(targetOf()).body)) as {
+    tools: { function: { name: string } }[];
+  };
+  return sent.tools.map((tool) => tool.function.name);
+}

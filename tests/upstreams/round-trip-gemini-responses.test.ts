@@ -1,0 +1,181 @@
+/** A dialogue written as a request and read back is the same: nothing is lost on the way. */
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import type { Dialogue, Turn } from '../../src/core/dialogue.ts';
+import { geminiUpstream } from '../../src/dialects/gemini/upstream.ts';
+import { responsesUpstream } from '../../src/dialects/responses/upstream.ts';
+import { type Carries, dialogues } from '../support/dialogues.ts';
+import { readGeminiRequest } from '../support/gemini-request.ts';
+import { targetOf } from '../support/question.ts';
+import { readResponsesRequest } from '../support/responses-request.ts';
+
+const target = targetOf();
+
+const gemini: Carries = {
+  maker: 'gemini',
+  thoughts: 'anywhere',
+  redactedThoughts: false,
+  wordlessBeforeText: false,
+  systemInside: false,
+  remoteFiles: false,
+  imageDetail: false,
+  documentNames: false,
+  audio: true,
+  resultFiles: true,
+  resultErrors: true,
+  strictTools: false,
+  jsonNames: false,
+  forcedJson: false,
+  parallelTools: false,
+  stop: true,
+  user: false,
+  efforts: ['low', 'medium', 'high'],
+  sampling: ['temperature', 'topP', 'topK', 'seed', 'presencePenalty', 'frequencyPenalty'],
+};
+
+const responses: Carries = {
+  maker: 'responses',
+  thoughts: 'anywhere',
+  redactedThoughts: false,
+  wordlessBeforeText: true,
+  systemInside: true,
+  remoteFiles: true,
+  imageDetail: true,
+  documentNames: true,
+  audio: true,
+  resultFiles: true,
+  resultErrors: true,
+  strictTools: true,
+  jsonNames: true,
+  forcedJson: true,
+  parallelTools: true,
+  stop: false,
+  user: true,
+  efforts: ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'],
+  sampling: ['temperature', 'topP'],
+};
+
+/** The word that stands for a lost signature is nobody's thought. */
+function withoutPlaceholder(dialogue: Dialogue): Dialogue {
+  const isReal = (part: object) =>
+    !('signature' in part) || part.signature !== 'gemini:skip_thought_signature_validator';
+  const turns = dialogue.turns.map((turn) => ({ ...turn, parts: turn.parts.filter(isReal) }));
+  return { ...dialogue, turns: turns as Turn[] };
+}
+
+/** Results in the opposite order, as a client may send them. */
+function withResultsReversed(dialogue: Dialogue): Dialogue {
+  const turns = dialogue.turns.map((turn): Turn => {
+    if (turn.role !== 'user') return turn;
+    const results = turn.parts.filter((part) => part.kind === 'tool_result').reverse();
+    return {
+      role: 'user',
+      parts: [...results, ...turn.parts.filter((part) => part.kind !== 'tool_result')],
+    };
+  });
+  return { ...dialogue, turns };
+}
+
+/** The same dialogue as another provider would have made it. */
+function withThoughtsOf(maker: string, dialogue: Dialogue): Dialogue {
+  const turns = dialogue.turns.map((turn) => {
+    if (turn.role !== 'assistant') return turn;
+    const parts = turn.parts.map((part) =>
+      part.kind === 'reasoning' && part.signature !== undefined
+        ? { ...part, signature: part.signature.replace(/^\w+:/, maker) }
+        : part,
+    );
+    return { ...turn, parts };
+  });
+  return { ...dialogue, turns };
+}
+
+function withoutThoughts(dialogue: Dialogue): Dialogue {
+  const turns = dialogue.turns.map((turn) => ({
+    ...turn,
+    parts: turn.parts.filter(({ kind }) => kind !== 'reasoning'),
+  }));
+  return { ...dialogue, turns: turns as Turn[] };
+}
+
+const runs = { numRuns: 300 };
+const timeoutMs = 60_000;
+
+describe('a dialogue that Gemini can carry', () => {
+  const roundTrip = (dialogue: Dialogue) =>
+    withoutPlaceholder(readGeminiRequest(geminiUpstream.write(dialogue, target)));
+
+  test(
+    'comes back the same, with nothing told as dropped',
+    () => {
+      fc.assert(
+        fc.property(dialogues(gemini), (dialogue) => {
+          expect(geminiUpstream.write(dialogue, target).dropped).toEqual([]);
+          expect(roundTrip(dialogue)).toEqual(dialogue);
+        }),
+        runs,
+      );
+    },
+    timeoutMs,
+  );
+
+  test(
+    'has its results in the order of the calls, however they came',
+    () => {
+      fc.assert(
+        fc.property(dialogues(gemini), (dialogue) => {
+          expect(roundTrip(withResultsReversed(dialogue))).toEqual(dialogue);
+        }),
+        runs,
+      );
+    },
+    timeoutMs,
+  );
+
+  test.each(['responses:', ''])(
+    'leaves the thoughts of another maker behind: %p',
+    (maker) => {
+      fc.assert(
+        fc.property(dialogues(gemini), (dialogue) => {
+          const read = roundTrip(withThoughtsOf(maker, dialogue));
+          expect(read).toEqual(withoutThoughts(dialogue));
+        }),
+        runs,
+      );
+    },
+    timeoutMs,
+  );
+});
+
+describe('a dialogue that the Responses endpoint can carry', () => {
+  const roundTrip = (dialogue: Dialogue) =>
+    readResponsesRequest(responsesUpstream.write(dialogue, target));
+
+  test(
+    'comes back the same, with nothing told as dropped',
+    () => {
+      fc.assert(
+        fc.property(dialogues(responses), (dialogue) => {
+          expect(responsesUpstream.write(dialogue, target).dropped).toEqual([]);
+          expect(roundTrip(dialogue)).toEqual(dialogue);
+        }),
+        runs,
+      );
+    },
+    timeoutMs,
+  );
+
+  test.each(['gemini:', ''])(
+    'leaves the thoughts of another maker behind: %p',
+    (maker) => {
+      fc.assert(
+        fc.property(dialogues(responses), (dialogue) => {
+          const read = roundTrip(withThoughtsOf(maker, dialogue));
+          expect(read).toEqual(withoutThoughts(dialogue));
+        }),
+        runs,
+      );
+    },
+    timeoutMs,
+  );
+});

@@ -1,0 +1,45 @@
+/** A dialogue that we wrote for the Responses endpoint is read from a client as the same. */
+import { expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { readDialogue } from '../../src/dialects/responses/dialogue.ts';
+import { readResponsesRequest } from '../../src/dialects/responses/request.ts';
+import { responsesUpstream } from '../../src/dialects/responses/upstream.ts';
+import { type Carries, compact, dialogues } from '../support/dialogues.ts';
+import { targetOf } from '../support/question.ts';
+
+const carries: Carries = {
+  maker: 'responses',
+  thoughts: 'anywhere',
+  redactedThoughts: false,
+  wordlessBeforeText: true,
+  systemInside: true,
+  remoteFiles: true,
+  imageDetail: true,
+  documentNames: true,
+  audio: true,
+  resultFiles: true,
+  // A tool that failed says so in its words only.
+  resultErrors: false,
+  strictTools: true,
+  jsonNames: true,
+  forcedJson: true,
+  parallelTools: true,
+  stop: false,
+  user: true,
+  efforts: ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'],
+  sampling: ['temperature', 'topP'],
+};
+
+test('a request comes back as the dialogue that it was written from', () => {
+  fc.assert(
+    fc.property(dialogues(carries), (dialogue) => {
+      const text = String(responsesUpstream.write(dialogue, targetOf()).body);
+      const source = { text, bytes: new TextEncoder().encode(text) };
+      const read = readDialogue(readResponsesRequest(JSON.parse(text), source));
+      const tools = dialogue.tools.map((tool) => ({ strict: false, ...tool }));
+      const sampling = compact(read.sampling);
+      expect({ ...read, sampling }).toEqual({ ...dialogue, tools });
+    }),
+    { numRuns: 300 },
+  );
+}, 60_000);

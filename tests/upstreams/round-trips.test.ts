@@ -1,0 +1,192 @@
+/**
+ * A dialogue written as the request of a dialect and read back as that dialect's clients write it
+ * is the same: what two translators agree on, a conversation survives.
+ */
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import type { Dialogue, Turn } from '../../src/core/dialogue.ts';
+import { isObject } from '../../src/core/json.ts';
+import { readDialogue as readAnthropic } from '../../src/dialects/anthropic/dialogue.ts';
+import { readMessagesRequest } from '../../src/dialects/anthropic/messages-request.ts';
+import { anthropicUpstream } from '../../src/dialects/anthropic/upstream.ts';
+import type { Target, UpstreamRequest } from '../../src/dialects/dialect.ts';
+import { readChatRequest } from '../../src/dialects/openai/chat-request.ts';
+import { readDialogue as readOpenAi } from '../../src/dialects/openai/dialogue.ts';
+import { openAiUpstream } from '../../src/dialects/openai/upstream.ts';
+import { type Carries, dialogues } from '../support/dialogues.ts';
+import { targetOf } from '../support/question.ts';
+
+const runs = { numRuns: 300 };
+const timeoutMs = 60_000;
+
+const anthropic: Carries = {
+  maker: 'anthropic',
+  thoughts: 'anywhere',
+  redactedThoughts: true,
+  wordlessBeforeText: true,
+  systemInside: true,
+  remoteFiles: true,
+  imageDetail: false,
+  documentNames: true,
+  audio: false,
+  resultFiles: true,
+  resultErrors: true,
+  strictTools: true,
+  jsonNames: false,
+  forcedJson: true,
+  parallelTools: false,
+  stop: true,
+  user: true,
+  efforts: [],
+  sampling: ['topP', 'topK'],
+};
+
+const openai: Carries = {
+  ...anthropic,
+  thoughts: 'front',
+  remoteFiles: false,
+  imageDetail: true,
+  audio: true,
+  resultFiles: false,
+  resultErrors: false,
+  jsonNames: true,
+  parallelTools: true,
+  efforts: ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'],
+  sampling: ['temperature', 'topP', 'seed', 'presencePenalty', 'frequencyPenalty', 'logprobs'],
+};
+
+function bodyOf({ body }: UpstreamRequest) {
+  const text = String(body);
+  const value: unknown = JSON.parse(text);
+  if (!isObject(value)) throw new Error('the body is no object');
+  return { value, source: { text, bytes: new TextEncoder().encode(text) } };
+}
+
+function throughAnthropic(dialogue: Dialogue, target: Target): Dialogue {
+  const { value, source } = bodyOf(anthropicUpstream.write(dialogue, target));
+  return readAnthropic(readMessagesRequest(value, source));
+}
+
+function throughOpenAi(dialogue: Dialogue, target: Target): Dialogue {
+  const { value, source } = bodyOf(openAiUpstream.write(dialogue, target));
+  return readOpenAi(readChatRequest(value, source));
+}
+
+/** What Anthropic wants otherwise: a limit always, and no numeric bounds in a schema of answers. */
+function asAnthropicHasIt(dialogue: Dialogue): Dialogue {
+  const { json, outputTokensMax } = dialogue;
+  const plain = JSON.stringify(json, (key, value) => (key === 'minimum' ? undefined : value));
+  return { ...dialogue, json: JSON.parse(plain), outputTokensMax: outputTokensMax ?? 8_192 };
+}
+
+function withCacheMarks(dialogue: Dialogue): Dialogue {
+  const cacheControl = { type: 'ephemeral', ttl: '1h' };
+  const turns = dialogue.turns.map((turn) => ({
+    ...turn,
+    parts: turn.parts.map((part) => (part.kind === 'reasoning' ? part : { ...part, cacheControl })),
+  }));
+  const tools = dialogue.tools.map((tool) => ({ ...tool, cacheControl }));
+  return { ...dialogue, turns: turns as Turn[], tools };
+}
+
+/** The last answer asks for tools and has lost the thoughts behind that. */
+function lacksThought({ turns }: Dialogue): boolean {
+  const last = turns.findLast(({ role }) => role === 'assistant');
+  const kinds: string[] = last?.parts.map(({ kind }) => kind) ?? [];
+  return kinds.includes('tool_call') && !kinds.includes('reasoning');
+}
+
+describe('a dialogue that Anthropic can carry', () => {
+  const target = targetOf({ quirks: { system_messages: 'keep' } });
+
+  test(
+    'comes back the same, with nothing told as dropped',
+    () => {
+      fc.assert(
+        fc.property(dialogues(anthropic), (dialogue) => {
+          expect(anthropicUpstream.write(dialogue, target).dropped).toEqual([]);
+          expect(throughAnthropic(dialogue, target)).toEqual(asAnthropicHasIt(dialogue));
+        }),
+        runs,
+      );
+    },
+    timeoutMs,
+  );
+
+  test(
+    'keeps its marks for the prompt cache',
+    () => {
+      fc.assert(
+        fc.property(dialogues(anthropic), (plain) => {
+          const dialogue = withCacheMarks(plain);
+          expect(throughAnthropic(dialogue, target)).toEqual(asAnthropicHasIt(dialogue));
+        }),
+        runs,
+      );
+    },
+    timeoutMs,
+  );
+
+  test(
+    'keeps its wish for thinking, unless the thoughts behind its latest calls are lost',
+    () => {
+      const efforts = ['low', 'medium', 'high', 'xhigh', 'max'] as const;
+      const thinking = targetOf({ ...target, thinking: 'adaptive' });
+      fc.assert(
+        fc.property(dialogues({ ...anthropic, efforts, sampling: [] }), (dialogue) => {
+          const isLost = dialogue.reasoning !== null && lacksThought(dialogue);
+          const { dropped } = anthropicUpstream.write(dialogue, thinking);
+          expect(dropped).toEqual(isLost ? ['reasoning'] : []);
+          const off = { effort: 'none', budgetTokens: null, visible: true } as const;
+          const expected = isLost ? { ...dialogue, reasoning: off } : dialogue;
+          expect(throughAnthropic(dialogue, thinking)).toEqual(asAnthropicHasIt(expected));
+        }),
+        runs,
+      );
+    },
+    timeoutMs,
+  );
+
+  test.each(['gemini:', 'responses:'])(
+    'leaves the thoughts of another maker behind: %p',
+    (maker) => {
+      fc.assert(
+        fc.property(dialogues({ ...anthropic, redactedThoughts: false }), (dialogue) => {
+          const marked = dialogue.turns.map((turn) => ({
+            ...turn,
+            parts: turn.parts.map((part) =>
+              part.kind === 'reasoning' ? { ...part, signature: maker + part.signature } : part,
+            ),
+          })) as Turn[];
+          const { value } = bodyOf(anthropicUpstream.write({ ...dialogue, turns: marked }, target));
+          expect(JSON.stringify(value)).not.toContain(maker);
+          expect(JSON.stringify(value)).not.toContain('"thinking"');
+        }),
+        runs,
+      );
+    },
+    timeoutMs,
+  );
+});
+
+describe('a dialogue that an OpenAI-style provider can carry', () => {
+  const target = targetOf({ quirks: { replay_reasoning: 'reasoning_details' } });
+
+  test(
+    'comes back the same, with nothing told as dropped',
+    () => {
+      fc.assert(
+        fc.property(dialogues(openai), (dialogue) => {
+          expect(openAiUpstream.write(dialogue, target).dropped ?? []).toEqual([]);
+          // How much of the reasoning is shown is between the client and us.
+          const { reasoning } = dialogue;
+          const shown = { ...dialogue, reasoning: reasoning && { ...reasoning, visible: true } };
+          const read = throughOpenAi(dialogue, target);
+          expect<Dialogue>({ ...read, foreign: [] }).toEqual(shown);
+        }),
+        runs,
+      );
+    },
+    timeoutMs,
+  );
+});
