@@ -67,6 +67,7 @@ export interface LogRow {
   readonly model: string;
   readonly provider: string;
   readonly status: 'success' | 'error';
+  readonly error: string | null;
   readonly traffic_mode: string;
   readonly tokens: { readonly prompt: number; readonly completion: number; readonly total: number };
   readonly cost: number;

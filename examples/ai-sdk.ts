@@ -1,4 +1,7 @@
-/** The AI SDK with its OpenAI-compatible provider. Run it with `npx bun examples/ai-sdk.ts`. */
+/**
+ * The AI SDK with its OpenAI-compatible provider. Needs TOLLGATE_KEY, a routing key (sk-tg-…).
+ * Run it with `npx bun examples/ai-sdk.ts`.
+ */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { streamText } from 'ai';
 

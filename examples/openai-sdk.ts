@@ -1,6 +1,6 @@
 /**
  * The openai package, pointed at Tollgate: only the base URL and the key differ.
- * Run it with `npx bun examples/openai-sdk.ts`.
+ * Needs TOLLGATE_KEY, a routing key (sk-tg-…). Run it with `npx bun examples/openai-sdk.ts`.
  */
 import OpenAI from 'openai';
 

@@ -1,6 +1,7 @@
 /**
  * OpenRouter's provider for the AI SDK. Under `/api/v1` every answer ends with its cost, as
- * OpenRouter's clients expect. Run it with `npx bun examples/openrouter.ts`.
+ * OpenRouter's clients expect. Needs TOLLGATE_KEY, a routing key (sk-tg-…).
+ * Run it with `npx bun examples/openrouter.ts`.
  */
 import { createOpenRouter } from '@openrouter/ai-sdk-provider';
 import { streamText } from 'ai';

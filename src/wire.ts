@@ -4,6 +4,7 @@ import type { Config, Model } from './config/config.ts';
 import { version } from './config/version.ts';
 import { HttpServer } from './http/server.ts';
 import { WaitingRoom } from './http/waiting-room.ts';
+import { isChatModel } from './route/capability.ts';
 import { storeAway } from './store/away.ts';
 import { openStore, type Store } from './store/open.ts';
 import type { Log } from './telemetry/log.ts';
@@ -16,6 +17,8 @@ import { type Reloading, reloading } from './wire/reload.ts';
 export interface Tollgate {
   readonly firstSecrets: FreshSecrets | undefined;
   readonly models: readonly Model[];
+  /** One of them that chats, for the first question; undefined where none does. */
+  readonly chatModel: Model | undefined;
   readonly engine: string;
   /** Starts serving, alone on its port or with other processes; answers the port in use. */
   listen(sharesPort?: boolean): number;
@@ -88,6 +91,7 @@ async function assemble(
   return {
     firstSecrets,
     models,
+    chatModel: models.find(({ id }) => id === 'demo/chat') ?? models.find(isChatModel),
     engine: store.database.engine,
     listen(sharesPort = false) {
       void retention?.run();

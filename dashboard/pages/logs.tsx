@@ -178,7 +178,12 @@ const columns: readonly Column<LogRow>[] = [
   },
   {
     title: 'Status',
-    cell: ({ status }) => <Badge tone={status === 'success' ? 'good' : 'bad'}>{status}</Badge>,
+    cell: ({ status, error }) => (
+      <span class="two-lines">
+        <Badge tone={status === 'success' ? 'good' : 'bad'}>{status}</Badge>
+        {error && <small title={error}>{error.replaceAll('_', ' ')}</small>}
+      </span>
+    ),
   },
   {
     title: 'Tokens in → out',

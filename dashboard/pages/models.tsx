@@ -41,7 +41,7 @@ const orders = {
 >;
 
 type Order = keyof typeof orders;
-const isOrder = (text: string): text is Order => text in orders;
+const isOrder = (text: string): text is Order => Object.hasOwn(orders, text);
 
 function matches(model: CatalogueModel, search: string, feature: string): boolean {
   const providers = model.endpoints.map(({ provider }) => provider);

@@ -30,7 +30,7 @@ const orders = {
 } as const;
 
 type Order = keyof typeof orders;
-const isOrder = (text: string): text is Order => text in orders;
+const isOrder = (text: string): text is Order => Object.hasOwn(orders, text);
 
 function useTenantPage() {
   const { key } = useSession();

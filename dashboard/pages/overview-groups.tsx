@@ -17,7 +17,7 @@ export const splitNames = {
 export type SplitName = keyof typeof splitNames;
 
 export function isSplit(text: string): text is SplitName {
-  return text in splitNames;
+  return Object.hasOwn(splitNames, text);
 }
 
 export function nameOfGroup(

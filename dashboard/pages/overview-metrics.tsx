@@ -75,7 +75,7 @@ export const metrics = {
 export type MetricName = keyof typeof metrics;
 
 export function isMetric(text: string): text is MetricName {
-  return text in metrics;
+  return Object.hasOwn(metrics, text);
 }
 
 interface TilesProps {

@@ -10,18 +10,18 @@ export interface Ready {
   readonly port: number;
   readonly engine: string;
   readonly models: number;
-  /** One to try. */
-  readonly model: string;
+  /** One to chat with; null where none can. */
+  readonly model: string | null;
   readonly firstSecrets: FreshSecrets | null;
 }
 
-export function readyOf({ models, engine, firstSecrets }: Tollgate, port: number): Ready {
-  const demo = models.find(({ id }) => id === 'demo/chat') ?? models[0];
+export function readyOf(tollgate: Tollgate, port: number): Ready {
+  const { models, chatModel, engine, firstSecrets } = tollgate;
   return {
     port,
     engine,
     models: models.length,
-    model: demo?.id ?? '<brand>/<model>',
+    model: chatModel?.id ?? null,
     firstSecrets: firstSecrets ?? null,
   };
 }
@@ -52,11 +52,20 @@ export function greeting(ready: Ready, config: Config, workers = 1): string {
     `  Admin token     ${firstSecrets.adminToken}`,
     '',
     'Try it:',
-    `  curl ${url}/v1/chat/completions \\`,
-    `    -H "Authorization: Bearer ${firstSecrets.apiKey}" \\`,
-    '    -H "Content-Type: application/json" \\',
-    `    -d '{"model":"${ready.model}","messages":[{"role":"user","content":"Hello!"}]}'`,
+    ...firstQuestion(url, firstSecrets.apiKey, ready.model),
   ].join('\n');
+}
+
+/** A command to paste; where nothing can chat, it asks what there is. */
+function firstQuestion(url: string, key: string, model: string | null): string[] {
+  const authorization = `    -H "Authorization: Bearer ${key}"`;
+  if (model === null) return [`  curl ${url}/v1/models \\`, authorization];
+  return [
+    `  curl ${url}/v1/chat/completions \\`,
+    `${authorization} \\`,
+    '    -H "Content-Type: application/json" \\',
+    `    -d '{"model":"${model}","messages":[{"role":"user","content":"Hello!"}]}'`,
+  ];
 }
 
 /** Limits that hold less than they say must not be found out by a bill. */

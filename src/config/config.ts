@@ -13,6 +13,8 @@ export interface Config {
     /** `null`: derived from the address once the port is known. */
     readonly publicUrl: string | null;
     readonly drainSeconds: number;
+    /** How long a start waits for a Postgres that cannot be reached. */
+    readonly databaseWaitSeconds: number;
   };
   readonly dataDir: string;
   readonly database: Secret;

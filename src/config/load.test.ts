@@ -57,6 +57,7 @@ describe('without any settings', () => {
       port: 8080,
       publicUrl: null,
       drainSeconds: 600,
+      databaseWaitSeconds: 12,
     });
     expect(config.dataDir).toBe('./data');
     expect(config.database.reveal()).toBe('sqlite:./data/tollgate.db');
@@ -211,6 +212,43 @@ describe('problems', () => {
         '"cohere", "siliconflow", not "opnai"',
       'server.prot is not a known field; did you mean "port"?',
       'tools.web_search.url is required for searxng',
+    ]);
+  });
+
+  test('are told all at once within one section, provider and model, each at its place', () => {
+    const content = {
+      server: { port: 'eighty', public_url: 'http://a/?b' },
+      providers: { mine, half: { dialect: 'openai', timeout_ms: 'soon' } },
+      models: [
+        { ...model, id: 'no-slash', endpoints: [{ provider: 'mine', model: 'x', pricing }] },
+        {
+          ...model,
+          features: ['magic'],
+          endpoints: [{ provider: 'minne', model: 'x', pricing: { prompt: 1 } }, { model: 'y' }],
+        },
+        { ...model, id: 'acme/other', endpoints: [{ provider: 'mine', model: 'x' }] },
+      ],
+    };
+    const unpriced = 'what costs nothing is written "0"';
+    expect(
+      problems(content)
+        .map((line) => line.split(', not ')[0])
+        .sort(),
+    ).toEqual([
+      'models[0].id must be <brand>/<model>',
+      'models[1].endpoints[0].pricing needs completion; what costs nothing is written "0"',
+      'models[1].endpoints[0].pricing.prompt must be a decimal number of dollars in quotes, ' +
+        'such as "0.50"',
+      'models[1].endpoints[0].provider names "minne", which is not a configured provider; ' +
+        'did you mean "mine"?',
+      `models[1].endpoints[1].pricing needs prompt and completion; ${unpriced}`,
+      'models[1].endpoints[1].provider is required (a string of at least 1 characters)',
+      expect.stringMatching(/^models\[1\]\.features\[0\] must be one of /),
+      `models[2].endpoints[0].pricing needs prompt and completion; ${unpriced}`,
+      'providers.half.base_url is required',
+      expect.stringMatching(/^providers\.half\.timeout_ms must be a whole number/),
+      'server.port must be a whole number from 0 to 65535',
+      'server.public_url must be an http(s) address without user, query or fragment',
     ]);
   });
 

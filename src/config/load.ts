@@ -6,6 +6,7 @@ import { readBootstrap, readSecretKey } from './bootstrap.ts';
 import { builtinCatalogue } from './catalogue/index.ts';
 import type { Config, Provider } from './config.ts';
 import { isCleanBase, mergeModels, mergeProviders, uncleanBase } from './merge.ts';
+import { modelProblems } from './model-problems.ts';
 import { readObjectStorage } from './object-storage.ts';
 import { applyOverrides, type Flags, type Override, overridesOf } from './overrides.ts';
 import { ConfigProblems } from './problems.ts';
@@ -36,28 +37,38 @@ export function loadConfig(flags: Flags, environment: Environment): Config {
     if (!isObject(merged)) throw new ConfigProblems(source, problems);
   }
   // Broken fields are left out so that the rest can still be examined in the same run.
-  const sound = validator.Check(merged) ? merged : withoutBroken(merged, problems);
-  const config = assemble(sound, providerNames(merged), environment, source, problems);
+  const broken = problems.map(({ path }) => path.replace(/^\S+ \((.*)\)$/, '$1'));
+  const sound = validator.Check(merged) ? merged : withoutBroken(merged, new Set(broken));
+  const more: Problem[] = [];
+  const config = assemble(sound, environment, source, more);
+  const isBroken = (path: string) => broken.some((at) => liesIn(at, path));
+  const providers = providersOf(config, merged);
+  more.push(...modelProblems(isObject(merged) ? merged.models : [], providers, isBroken));
+  // A field that was left out for its form is missing now, which is no second problem.
+  problems.push(...more.filter(({ path }) => !broken.includes(path)));
   if (problems.length > 0) throw new ConfigProblems(source, problems);
   return deepFreeze(config);
 }
 
-/** The providers that the file means to have, sound or not. */
-function providerNames(data: unknown): ReadonlySet<string> {
-  const providers = isObject(data) ? data.providers : undefined;
-  return new Set(isObject(providers) ? Object.keys(providers) : []);
+/**
+ * Those that can be called and those that the file means to have: a broken one is told about once,
+ * not once per model.
+ */
+function providersOf({ providers }: Config, data: unknown): ReadonlySet<string> {
+  const meant = isObject(data) && isObject(data.providers) ? Object.keys(data.providers) : [];
+  const callable = [...providers.values()].filter(({ shared }) => shared);
+  return new Set([...callable.map(({ name }) => name), ...meant]);
 }
 
 function assemble(
   file: ConfigFile,
-  meant: ReadonlySet<string>,
   environment: Environment,
   source: string,
   problems: Problem[],
 ): Config {
   const builtin = file.catalogue === 'none' ? { providers: [], models: [] } : builtinCatalogue;
   const providers = mergeProviders(builtin.providers, file.providers ?? {}, environment, problems);
-  const models = mergeModels(builtin.models, file.models ?? [], providers, meant, problems);
+  const models = mergeModels(builtin.models, file.models ?? [], providers);
   const publicUrl = file.server?.public_url;
   if (publicUrl !== undefined && !isCleanBase(publicUrl)) {
     problems.push({ path: 'server.public_url', message: uncleanBase });
@@ -70,6 +81,7 @@ function assemble(
       port: file.server?.port ?? 8080,
       publicUrl: publicUrl?.replace(/\/+$/, '') ?? null,
       drainSeconds: file.server?.drain_seconds ?? 600,
+      databaseWaitSeconds: file.server?.database_wait_seconds ?? 12,
     },
     dataDir,
     database: inDataDir(file.database ?? 'sqlite:{data_dir}/tollgate.db'),
@@ -113,23 +125,43 @@ function nameOverride(problem: Problem, overrides: readonly Override[]): Problem
   return origin ? { ...problem, path: `${origin.from} (${problem.path})` } : problem;
 }
 
-/** Drops the top-level sections and the list items that have problems of their own. */
-function withoutBroken(data: unknown, problems: readonly Problem[]): ConfigFile {
-  const broken = problems.map(({ path }) => path.replace(/^\S+ \((.*)\)$/, '$1'));
-  const names = (path: string) =>
-    broken.some((at) => at === path || at.startsWith(`${path}.`) || at.startsWith(`${path}[`));
+function liesIn(path: string, place: string): boolean {
+  return path === place || path.startsWith(`${place}.`) || path.startsWith(`${place}[`);
+}
+
+/** Drops the broken fields, and the sections, providers and models that are no use without them. */
+function withoutBroken(data: unknown, broken: ReadonlySet<string>): ConfigFile {
   const kept: Record<string, unknown> = {};
   for (const [section, value] of Object.entries(isObject(data) ? data : {})) {
-    if (!names(section)) kept[section] = value;
-    else if (section === 'providers' && isObject(value)) {
-      kept[section] = Object.fromEntries(
-        Object.entries(value).filter(([name]) => !names(`providers.${name}`)),
+    const left = pruned(value, section, broken);
+    if (section === 'providers' && isObject(left)) {
+      const whole = Object.entries(left).filter(([name, one]) =>
+        fits({ providers: { [name]: one } }),
       );
-    } else if (section === 'models' && Array.isArray(value)) {
-      kept[section] = value.filter((_, i) => !names(`models[${i}]`));
+      kept[section] = Object.fromEntries(whole);
+    } else if (section === 'models' && Array.isArray(left)) {
+      kept[section] = left.filter((one) => fits({ models: [one] }));
+    } else if (fits({ [section]: left })) {
+      kept[section] = left;
     }
   }
   return validator.Check(kept) ? kept : {};
+}
+
+const fits = (file: object) => validator.Check(file);
+
+function pruned(value: unknown, path: string, broken: ReadonlySet<string>): unknown {
+  if (broken.has(path)) return undefined;
+  if (Array.isArray(value)) {
+    const items = value.map((item: unknown, i) => pruned(item, `${path}[${i}]`, broken));
+    return items.filter((item) => item !== undefined);
+  }
+  if (!isObject(value)) return value;
+  const fields = Object.entries(value).map(([name, field]) => [
+    name,
+    pruned(field, `${path}.${name}`, broken),
+  ]);
+  return Object.fromEntries(fields.filter(([, field]) => field !== undefined));
 }
 
 function deepFreeze<T>(value: T): T {

@@ -14,6 +14,7 @@ export const configFileSchema = closed({
     port: wholeNumber(0, 65_535),
     public_url: httpAddress(),
     drain_seconds: wholeNumber(0, 86_400),
+    database_wait_seconds: wholeNumber(0, 86_400),
   }),
   data_dir: Type.String({ minLength: 1 }),
   database: Type.String({

@@ -40,8 +40,8 @@ export const changePollMs = 400;
 /** One attempt from its first byte sent to its last received; the longest answers take minutes. */
 export const attemptMsMax = 3_600_000;
 
-/** A client that takes nothing for this long is gone without having said so. */
-export const clientStallMs = 600_000;
+/** A client that takes nothing for this long is gone unsaid; the runtime knows no longer times. */
+export const clientStallMs = 240_000;
 
 /** While the upstream is silent, a streaming client hears from us this often. */
 export const keepAliveMs = 15_000;
@@ -161,7 +161,7 @@ export const bodyStallMs = 30_000;
 /** What is left of a refused body is read this long, so that its sender hears the refusal. */
 export const refusedBodyMsMax = 10_000;
 
-/** The slowest pace of a long body: 128 kbit/s, a phone at the edge of its cell. */
+/** The slowest pace of a long body, either way: 128 kbit/s, a phone at the edge of its cell. */
 export const bodyBytesPerSecondMin = 16 * 1024;
 
 /** Arguments of tool calls that wait for the call before them; 1 MB is a whole file. */

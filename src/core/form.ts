@@ -20,6 +20,14 @@ export interface FormFile {
 }
 
 /**
+ * The list that a field is an entry of: `name[]`, or `name[0]` where no name can be written twice,
+ * as in PHP.
+ */
+export function listName(field: string): string {
+  return field.replace(/\[\d*\]$/, '');
+}
+
+/**
  * A list in a form: a field for each entry, as OpenAI's libraries send it, or all in one text, as
  * JSON or with commas between. What was left blank is none. Unchecked, as JSON is.
  */

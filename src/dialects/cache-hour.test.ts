@@ -17,6 +17,16 @@ test.each<[string, object]>([
   expect(saying(JSON.stringify(body, null, 2))).toBe(true);
 });
 
+test.each([
+  String.raw`{"cache_control":{"type":"ephemeral","ttl":"1\u0068"}}`,
+  String.raw`{"cache_control":{"type":"ephemeral","ttl":"\u0031h"}}`,
+  String.raw`{"cache_control":{"type":"ephemeral","\u0074tl":"1h"}}`,
+  String.raw`{"cache_control":{"type":"ephemeral","tt\u006C":"1h"}}`,
+])('an hour is asked for in letters that are hidden: %s', (text) => {
+  expect(JSON.parse(text)).toEqual({ cache_control: marked });
+  expect(saying(text)).toBe(true);
+});
+
 test.each<[string, object]>([
   ['nothing', {}],
   ['five minutes', { cache_control: { type: 'ephemeral', ttl: '5m' } }],

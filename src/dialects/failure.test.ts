@@ -296,6 +296,11 @@ describe('an error inside an answer of status 200', () => {
     expect(failureInside({ ...chunk })).toMatchObject(expected);
   });
 
+  test('quotes no more of a finish reason than of anything else', () => {
+    const choices = [{ delta: {}, finish_reason: `${'x'.repeat(10_000)} error` }];
+    expect(failureInside({ choices })?.message).toHaveLength(500);
+  });
+
   test('is not made of filler', () => {
     const choices = [{ delta: { content: 'a' }, finish_reason: 'stop' }];
     for (const error of [null, '', {}, false]) {

@@ -57,6 +57,12 @@ export function supportsParameter({ dialect, quirks }: Speaker, name: string): b
   return !quirks.drop_params?.includes(name) && (taken === 'everything' || taken.includes(name));
 }
 
+/** Of a request's parameters; `null` is how clients leave one out. */
+export function namesGiven(parameters: object): readonly string[] {
+  const given = Object.entries(parameters).filter(([, value]) => (value ?? null) !== null);
+  return given.map(([name]) => name);
+}
+
 /** What models take that have endpoints of their own. */
 const byFeature: Readonly<Partial<Record<Feature, readonly string[]>>> = {
   embeddings: ['dimensions', 'encoding_format'],

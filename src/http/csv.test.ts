@@ -1,9 +1,9 @@
 import { expect, test } from 'bun:test';
 import { connect } from 'node:net';
 import { csvReply } from './csv.ts';
-import type { Exchange } from './exchange.ts';
+import { Exchange } from './exchange.ts';
 
-const exchange = { headers: {} } as Exchange;
+const exchange = new Exchange(new Request('http://gateway/'));
 const piecesEach = 20;
 
 test('downloads take turns, and others get theirs between any two pieces', async () => {

@@ -1,4 +1,5 @@
 import type { Exchange } from './exchange.ts';
+import { asTaken } from './taking.ts';
 
 /**
  * A table as a download. The first piece is read before the status goes out, so that a store that
@@ -11,7 +12,7 @@ export async function csvReply(
   pieces: AsyncGenerator<string>,
 ): Promise<Response> {
   const first = await inTurn(() => pieces.next());
-  return new Response(resumed(first, pieces), {
+  return new Response(asTaken(exchange, resumed(first, pieces)), {
     headers: {
       'content-type': 'text/csv; charset=utf-8',
       'content-disposition': `attachment; filename="${fileName}"`,

@@ -16,6 +16,10 @@ export class Exchange {
   readonly headers: Record<string, string>;
   /** What its body calls the model, once that was read. */
   modelNamed = '';
+  /** How much a client has to take at once; undefined where pieces go out one by one. */
+  answerLength: number | undefined;
+  /** Its connection may be silent for so long from now on, in seconds; 0 is for ever. */
+  bearSilence: (seconds: number) => void = () => undefined;
   #match: Match | undefined;
 
   constructor(request: Request) {

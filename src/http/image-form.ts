@@ -1,6 +1,6 @@
 import { editImagesMax, imageEditBytesMax } from '../core/bounds.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
-import type { FormFile } from '../core/form.ts';
+import { type FormFile, listName } from '../core/form.ts';
 import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../core/image-size.ts';
 import type { Upload, UploadTray } from '../core/upload.ts';
 import { type FormFields, sortForm } from '../dialects/openai/form-routing.ts';
@@ -51,9 +51,9 @@ export async function readEdit(exchange: Exchange, tray: UploadTray): Promise<Im
   return { request: wanted, images: looked.map(({ picture }) => picture), mask };
 }
 
-/** Several pictures come as `image[]`, or as `image` again and again. */
+/** Several pictures come as a list, or as `image` again and again. */
 function readKind({ name }: FormFile, images: number, masks: number): 'image' | 'mask' {
-  const kind = name.replace(/\[\]$/, '');
+  const kind = listName(name);
   if (kind !== 'image' && kind !== 'mask') {
     throw invalidRequest(`${name} must be a text, not a file.`, name);
   }
@@ -76,9 +76,8 @@ async function* counted(
 
 /** A form knows only texts. */
 function valuesOf(fields: FormFields): Record<string, unknown> {
-  for (const name of ['image', 'image[]', 'mask']) {
-    if (fields.has(name)) throw invalidRequest(`${name} must be a file, not a text.`, name);
-  }
+  const picture = [...fields.keys()].find((name) => /^(?:image|mask)$/.test(listName(name)));
+  if (picture) throw invalidRequest(`${picture} must be a file, not a text.`, picture);
   const { routing, rest } = sortForm(fields);
   const values = [...rest].map(([name, [text = '', ...more]]) => {
     if (more.length > 0) throw invalidRequest(`${name} is given twice.`, name);

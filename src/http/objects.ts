@@ -56,6 +56,7 @@ function serve(exchange: Exchange, key: string, { bytes, body }: StoredObject): 
   headers['content-length'] = String(to - from);
   if (range) headers['content-range'] = `bytes ${from}-${to - 1}/${bytes}`;
   const status = range ? 206 : 200;
+  exchange.answerLength = to - from;
   if (exchange.request.method === 'HEAD') return new Response(null, { status, headers });
   return new Response(range ? body.slice(from, to) : body, { status, headers });
 }

@@ -49,7 +49,7 @@ export const offsetSchema = Type.Integer({
   minimum: 0,
   maximum: largest,
   default: 0,
-  description: 'Leave out this many, counted from the newest.',
+  description: 'Leave out so many at the beginning of the list.',
 });
 
 export const flagSchema = (description: string) => Type.Boolean({ default: false, description });

@@ -3,7 +3,9 @@ import { anthropicErrorDetails, anthropicErrorType } from '../dialects/anthropic
 import type { ErrorShape, Exchange } from './exchange.ts';
 
 export function json(exchange: Exchange, body: unknown, status = 200): Response {
-  return new Response(JSON.stringify(body), {
+  const text = JSON.stringify(body);
+  exchange.answerLength = text.length;
+  return new Response(text, {
     status,
     headers: { 'content-type': 'application/json', ...exchange.headers },
   });

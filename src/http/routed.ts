@@ -7,6 +7,7 @@ import { asGatewayError } from '../core/errors.ts';
 import { answer, type Steps } from '../gateway.ts';
 import { cutOnFailure } from './cut-bytes.ts';
 import type { Exchange } from './exchange.ts';
+import { asTaken } from './taking.ts';
 
 export interface RoutedParts {
   readonly bodyBytesMax: number;
@@ -61,6 +62,9 @@ export async function route(
   { steps }: RoutedParts,
 ): Promise<Response> {
   const call = new WebCall(exchange, caller, operation);
+  // Until something is recalled, and on refusals too. Audio is only kept for whoever names it.
+  const isKept = operation !== 'speech' || call.wishes.idempotencyKey !== null;
+  if (isKept) exchange.headers['x-cache'] = 'MISS';
   return respond(exchange, await answer(call, read, steps));
 }
 
@@ -81,18 +85,20 @@ export async function beforeStory<Made>(
   }
 }
 
-function respond({ headers }: Exchange, answered: Answer): Response {
+function respond(exchange: Exchange, answered: Answer): Response {
+  const { headers } = exchange;
   if (typeof answered === 'string') {
+    exchange.answerLength = answered.length;
     headers['content-type'] = 'application/json';
     return new Response(answered, { headers });
   }
   if ('contentType' in answered) {
     headers['content-type'] = answered.contentType;
-    return new Response(cutOnFailure(answered), { headers });
+    return new Response(asTaken(exchange, cutOnFailure(answered)), { headers });
   }
   headers['content-type'] = 'text/event-stream; charset=utf-8';
   headers['cache-control'] = 'no-cache, no-transform';
   // Proxies in front of us must not collect the words of a stream.
   headers['x-accel-buffering'] = 'no';
-  return new Response(answered, { headers });
+  return new Response(asTaken(exchange, answered), { headers });
 }

@@ -7,7 +7,9 @@ import type { Caller } from '../core/caller.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import { createLog } from '../telemetry/log.ts';
 import type { Exchange } from './exchange.ts';
+import { json } from './reply.ts';
 import { HttpServer } from './server.ts';
+import { asTaken } from './taking.ts';
 
 /** The runtime counts in steps of four seconds. */
 const idleSeconds = 4;
@@ -37,6 +39,36 @@ async function think({ request }: Exchange): Promise<Response> {
   return new Response('thought');
 }
 
+/** More than the system takes off our hands. */
+const long = 'long '.repeat(6_000_000);
+
+/** Says a word whenever its client has taken the last, until it is told that nobody listens. */
+class Endless implements AsyncIterableIterator<string> {
+  readonly ended = Promise.withResolvers<string>();
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<string>> {
+    return { done: false, value: 'word '.repeat(20_000) };
+  }
+
+  async return(): Promise<IteratorResult<string>> {
+    this.ended.resolve('ended');
+    return { done: true, value: undefined };
+  }
+}
+
+const endless = new Endless();
+
+/** Silent for twice as long as an idle connection lives, and then done. */
+async function* slow() {
+  yield 'first';
+  await Bun.sleep(2_000 * idleSeconds);
+  yield 'last';
+}
+
 const server = new HttpServer({
   idleSeconds,
   authenticator: new OneKey(),
@@ -45,6 +77,20 @@ const server = new HttpServer({
     { method: 'GET', path: '/open', access: 'public', handle: () => new Response('open') },
     { method: 'POST', path: '/think', access: 'routing', handle: think },
     { method: 'GET', path: '/reckon', access: 'admin', handle: think },
+    { method: 'GET', path: '/quick', access: 'routing', handle: (it) => json(it, {}) },
+    {
+      method: 'GET',
+      path: '/endless',
+      access: 'routing',
+      handle: (it) => new Response(asTaken(it, endless, idleSeconds)),
+    },
+    {
+      method: 'GET',
+      path: '/slow',
+      access: 'routing',
+      handle: (it) => new Response(asTaken(it, slow(), idleSeconds)),
+    },
+    { method: 'GET', path: '/long', access: 'public', handle: (it) => json(it, long) },
   ],
 });
 let port = 0;
@@ -83,6 +129,8 @@ test(
     ];
     const nowhere = {
       'between requests': send(head('GET /open')),
+      'between requests with a key': send(head('GET /quick', withKey)),
+      'behind the last piece': send(head('GET /slow', withKey)),
       'in the next head': send(head('GET /open'), 'G'),
       'in a body without a key': send(head('POST /think', 'Content-Length: 1000'), 'x'),
       'in a body that was refused': send(
@@ -96,6 +144,8 @@ test(
     }
     expect(firstLines).toEqual({
       'between requests': 'HTTP/1.1 200 OK',
+      'between requests with a key': 'HTTP/1.1 200 OK',
+      'behind the last piece': 'HTTP/1.1 200 OK',
       'in the next head': 'HTTP/1.1 200 OK',
       'in a body without a key': 'HTTP/1.1 401 Unauthorized',
       'in a body that was refused': 'HTTP/1.1 400 Bad Request',
@@ -111,6 +161,35 @@ test(
       while (!heard().endsWith('thought')) await once(socket, 'data');
       socket.destroy();
     }
+  },
+  testMs,
+);
+
+test(
+  'an answer that nobody takes ends, and one whose upstream is silent does not',
+  async () => {
+    const stalled = send(head('GET /endless', withKey));
+    await once(stalled.socket, 'data');
+    stalled.socket.pause();
+    const patient = send(head('GET /slow', withKey));
+    expect(await endless.ended.promise).toBe('ended');
+    while (!patient.heard().includes('last')) await once(patient.socket, 'data');
+    stalled.socket.destroy();
+    patient.socket.destroy();
+  },
+  testMs,
+);
+
+test(
+  'a long answer may take longer than an idle connection lives',
+  async () => {
+    const { socket, closed } = send(head('GET /long', 'Connection: close'));
+    await once(socket, 'data');
+    socket.pause();
+    await send(head('GET /open')).closed;
+    await send(head('GET /open')).closed;
+    socket.resume();
+    expect((await closed).endsWith(`${long}"`)).toBe(true);
   },
   testMs,
 );

@@ -1,4 +1,5 @@
 import type { Authenticator } from '../auth/authenticate.ts';
+import { bodyBytesPerSecondMin, clientStallMs } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import { asGatewayError, type GatewayError, invalidRequest, shuttingDown } from '../core/errors.ts';
 import type { Answers } from '../telemetry/answers.ts';
@@ -12,8 +13,8 @@ import { discardUnread } from './unread-body.ts';
 import type { Handlers, WaitingRoom } from './waiting-room.ts';
 
 /**
- * A connection that brought no key may keep silent this long between requests, or drip on with a
- * body that was refused. Longer than balancers keep theirs, which must be the first to close.
+ * A connection may keep silent this long between requests, or drip on with a body that was
+ * refused. Longer than balancers keep theirs, which must be the first to close.
  */
 const idleSecondsUsual = 120;
 
@@ -106,14 +107,16 @@ export class HttpServer {
 
   async #serve(request: Request): Promise<Response> {
     const exchange = new Exchange(request);
+    exchange.bearSilence = (seconds) => this.#server?.timeout(request, seconds);
     let response: Response;
     try {
       response = await this.#dispatch(exchange);
+      this.#letTake(exchange);
     } catch (thrown) {
       response = this.#refuse(exchange, thrown);
       await discardUnread(exchange);
       // What is left of its body may never come.
-      this.#server?.timeout(request, this.#idleSeconds);
+      exchange.bearSilence(this.#idleSeconds);
     }
     this.#answers?.count(exchange.pattern, response.status);
     return response;
@@ -132,9 +135,10 @@ export class HttpServer {
       exchange.headers.connection = 'close';
       throw shuttingDown();
     }
+    // Models think for minutes before they say a word; our own deadlines cut them.
     if (route.access === 'admin') {
       return admitAdmin(request, this.#authenticator).then(() => {
-        this.#bearSilence(request);
+        exchange.bearSilence(0);
         return route.handle(exchange);
       });
     }
@@ -149,13 +153,18 @@ export class HttpServer {
       if (route.access === 'routing') this.#tellRate?.(caller, exchange.headers);
       throw refusal;
     }
-    this.#bearSilence(exchange.request);
+    exchange.bearSilence(0);
     return route.handle(exchange, caller);
   }
 
-  /** Streams are silent for minutes while a model thinks; our own deadlines cut them. */
-  #bearSilence(request: Request): void {
-    this.#server?.timeout(request, 0);
+  /**
+   * From its answer on a connection is an idle one again, with the time on top that its slowest
+   * reader needs: the runtime does not count what goes out, and knows no longer times.
+   */
+  #letTake({ answerLength, bearSilence }: Exchange): void {
+    if (answerLength === undefined) return;
+    const seconds = this.#idleSeconds + Math.ceil(answerLength / bodyBytesPerSecondMin);
+    bearSilence(seconds * 1000 <= clientStallMs ? seconds : 0);
   }
 
   #unknownRoute(method: string, exchange: Exchange): GatewayError {

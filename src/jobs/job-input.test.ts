@@ -22,6 +22,24 @@ test.each([
   expect(timed(name, ...texts)).toEqual(times as never);
 });
 
+test('times numbered one by one, as PHP writes a list', () => {
+  const fields = new Map([
+    ['model', ['acme/hear']],
+    ['timestamp_granularities[0]', ['word']],
+    ['timestamp_granularities[1]', ['segment']],
+  ]);
+  const { timestamp_granularities } = readTranscriptionInput(fields);
+  expect(timestamp_granularities).toEqual(['word', 'segment']);
+});
+
+test('a model under two spellings is given twice', () => {
+  const fields = new Map([
+    ['model', ['acme/hear']],
+    ['model[0]', ['acme/other']],
+  ]);
+  expect(() => readTranscriptionInput(fields)).toThrow('model[0] is given more than once.');
+});
+
 test.each(['day', '["day"]', '["word"', '[["word"]]', '[1]', '["word","word","word"]'])(
   'times that are none: %s',
   (text) => {

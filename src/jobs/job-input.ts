@@ -3,7 +3,7 @@ import { Compile } from 'typebox/compile';
 import { speechFormats, transcriptFormats } from '../core/audio-formats.ts';
 import { jobTextLengthMax } from '../core/bounds.ts';
 import { invalidRequest } from '../core/errors.ts';
-import { listIn } from '../core/form.ts';
+import { listIn, listName } from '../core/form.ts';
 import { isObject, parseJson } from '../core/json.ts';
 import { validate } from '../core/misfit.ts';
 import { oneOf, optional } from '../core/schema-builders.ts';
@@ -74,11 +74,15 @@ export function readSpeechInput(body: unknown): SpeechInput {
 /** The fields of a form; each value is text until it is known what it should be. */
 export function readTranscriptionInput(fields: ReadonlyMap<string, readonly string[]>) {
   const body: Record<string, unknown> = {};
+  const times: unknown[] = [];
   for (const [name, values] of fields) {
-    const field = name.replace(/\[\]$/, '');
-    if (field === 'timestamp_granularities') body[field] = listIn(values);
-    else if (values.length > 1) throw invalidRequest(`${name} is given more than once.`, name);
-    else body[field] = readField(field, values[0] ?? '');
+    const field = listName(name);
+    if (field === 'timestamp_granularities') {
+      times.push(...listIn(values));
+      body[field] = times;
+    } else if (values.length > 1 || Object.hasOwn(body, field)) {
+      throw invalidRequest(`${name} is given more than once.`, name);
+    } else body[field] = readField(field, values[0] ?? '');
   }
   const input = validate(transcriptionCheck, transcriptionSchema, body);
   refuseMetadata(input.metadata);

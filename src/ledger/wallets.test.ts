@@ -284,6 +284,41 @@ describe('a clock that jumps ahead, or a machine that slept', () => {
     }
     expect((await all()).credits).toBe(400);
   });
+
+  test('takes nobody’s credits away when it happens in the middle of a renewal', async () => {
+    const other = walletsWith();
+    const hold = await other.hold(callerOf(tenantId), exactly(600));
+    const one = walletsWith({
+      renew: async (id, until) => {
+        const alive = await store.ledger.renew(id, until);
+        now += dayMs;
+        return alive;
+      },
+    });
+    await one.renew();
+    expect(await leased()).toBeGreaterThanOrEqual(600);
+    expect(await hold.settle(600)).toEqual({ wallet: 600, key: 0 });
+  });
+
+  test('leaves a dead process’s credits locked no longer, however often it happens', async () => {
+    const [one, dead] = [walletsWith(), walletsWith()];
+    await dead.hold(callerOf(tenantId), exactly(900));
+    for (let sleeps = 0; sleeps < 4; sleeps += 1) {
+      expect(await leased()).toBeGreaterThanOrEqual(900);
+      now += dayMs;
+      await one.renew();
+    }
+    expect(await leased()).toBe(0);
+  });
+
+  test('lets a request wait for the renewal, not for what is put in order behind it', async () => {
+    const wallets = walletsWith({ giveBack: () => new Promise(() => undefined) });
+    const idle = await wallets.hold(callerOf(tenantId), exactly(10));
+    await idle.settle(0);
+    now += dayMs;
+    void wallets.renew();
+    expect((await wallets.hold(callerOf(tenantId), exactly(1))).credits).toBe(1);
+  });
 });
 
 describe('a request that arrives in one period and gets its turn in the next', () => {

@@ -10,8 +10,11 @@ import { type Need, Purse, type Taken } from './purse.ts';
 const leaseMs = 120_000;
 const renewMs = 10_000;
 const leaseMarginMs = 10_000;
-/** After a jump of the clock everybody's lease looks ended: so many renewals they have for it. */
-const patientRenewals = 3;
+/**
+ * After a jump of the clock everybody's lease looks ended, and the fourth renewal is the first to
+ * end any. Another jump meanwhile begins nothing anew, or who sleeps again and again never would.
+ */
+const patientRenewals = 4;
 /** How often a process looks whether others starve on an account it has credits of. */
 const recallPollMs = 250;
 /** How long a starving process waits for others to answer: dead ones never will. */
@@ -46,9 +49,10 @@ export class Wallets {
   readonly #purses = new Map<string, KnownPurse>();
   #orders = 0;
   #leaseUntil: number;
-  #renewing: Promise<void> | undefined;
+  #prolonging: Promise<void> | undefined;
   /** The store did not answer the last renewal. */
   #isAway = false;
+  /** Renewals until leases that look ended are. */
   #patience = 0;
 
   constructor(
@@ -144,32 +148,38 @@ export class Wallets {
   }
 
   /** Keeps the leases alive; and, as the store answers, puts in order what it left in doubt. */
-  renew(): Promise<void> {
-    this.#renewing ??= this.#renew().finally(() => {
-      this.#renewing = undefined;
-    });
-    return this.#renewing;
+  async renew(): Promise<void> {
+    await this.#prolong();
+    this.#patience = Math.max(0, this.#patience - 1);
+    if (this.#patience === 0) await this.#store.expire(this.#now());
+    for (const { purse } of [...this.#purses.values()]) await purse.endDoubt();
+    await this.returnIdle();
   }
 
-  async #renew(): Promise<void> {
-    const now = this.#now();
-    const until = now + leaseMs;
+  /** Once for all who ask at the same time. */
+  #prolong(): Promise<void> {
+    this.#prolonging ??= this.#prolongLeases().finally(() => {
+      this.#prolonging = undefined;
+    });
+    return this.#prolonging;
+  }
+
+  async #prolongLeases(): Promise<void> {
+    const until = this.#now() + leaseMs;
     const before = [...this.#purses].map(([name, { purse }]) => ({ name, lease: purse.lease }));
     const alive = await this.#store.renew(this.#processId, until).catch((thrown: unknown) => {
       this.#isAway = true;
       throw thrown;
     });
     this.#isAway = false;
-    this.#patience = this.#isStaleAt(now) ? patientRenewals : Math.max(0, this.#patience - 1);
+    // Looked at now: the clock may have jumped while we asked.
+    if (this.#patience === 0 && this.#isStaleAt(this.#now())) this.#patience = patientRenewals;
     this.#leaseUntil = until;
     for (const { name, lease } of before) {
       const purse = this.#purses.get(name)?.purse;
       // A lease that began while we asked may be missing in the answer.
       if (purse && lease > 0 && purse.lease === lease && !alive.has(name)) purse.lose();
     }
-    if (this.#patience === 0) await this.#store.expire(this.#now());
-    for (const { purse } of [...this.#purses.values()]) await purse.endDoubt();
-    await this.returnIdle();
   }
 
   /** Gives back what is free on accounts where another process found nothing left. */
@@ -269,7 +279,7 @@ export class Wallets {
   /** A lease that ended although the store answers: the clock jumped, or the machine slept. */
   async #isRenewed(): Promise<boolean> {
     if (this.#isAway) return false;
-    await this.renew().catch(() => undefined);
+    await this.#prolong().catch(() => undefined);
     return !this.#isStaleAt(this.#now());
   }
 

@@ -15,7 +15,7 @@ import { retell } from '../dialects/retell.ts';
 import { isDialect } from '../dialects/upstreams.ts';
 import { ChatBounds, imageUnits, textBytes } from '../meter/bound.ts';
 import { estimateNote, estimateUsage, unfinishedNote } from '../meter/estimate.ts';
-import { chatMisfit, keepFittingImages } from '../route/capability.ts';
+import { chatMisfit, keepFitting } from '../route/capability.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
@@ -40,12 +40,12 @@ export class ChatErrand implements Errand {
   }
 
   misfit({ model, dialect }: Offer): string | null {
-    if (!this.#conversation.crossTo(dialect)) return 'cannot chat with this client';
-    return chatMisfit(model, this.ask);
+    const why = chatMisfit(model, this.ask);
+    return why ?? (this.#conversation.crossTo(dialect) ? null : 'cannot chat with this client');
   }
 
   refine(plan: readonly Offer[]): readonly Offer[] {
-    return keepFittingImages(plan, this.ask);
+    return keepFitting(plan, this.ask);
   }
 
   tryAt(offer: Offer, link: Link): Promise<AttemptResult> {

@@ -18,6 +18,7 @@ export type LoggedRequest = Pick<
   | 'requestedModel'
   | 'provider'
   | 'status'
+  | 'error'
   | 'trafficMode'
   | 'usage'
   | 'charges'

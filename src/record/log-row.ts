@@ -35,6 +35,7 @@ export function logObject(row: LogRow) {
     latency_ms: row.durationMs,
     created_at: isoTime(row.createdAt),
     api_key_id: row.keyId,
+    error: row.error,
   };
 }
 
@@ -63,6 +64,8 @@ const columns = [
   'billing_note',
   'latency_ms',
   'created_at',
+  'api_key_id',
+  'error',
 ] as const;
 
 function cellsOf(row: LogRow): Cell[] {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import type { Model } from '../config/config.ts';
 import type { ChatAsk, ModelNeeds } from '../core/chat.ts';
-import { chatMisfit, imageMisfit, keepFittingImages } from './capability.ts';
+import { chatMisfit, imageMisfit, keepFitting } from './capability.ts';
 
 const able: Model = {
   id: 'acme/all',
@@ -77,11 +77,18 @@ describe('a model fits', () => {
     },
   );
 
-  test('not when it makes pictures only, or thinks adaptively and is given a budget', () => {
+  test('not when it makes pictures only', () => {
     expect(chatMisfit({ ...able, output_modalities: ['image'] }, ask())).not.toBeNull();
-    const adaptive: Model = { ...able, thinking: 'adaptive' };
-    expect(chatMisfit(adaptive, ask({ thinkingBudget: true }))).toContain('reasoning.effort');
   });
+});
+
+test('a budget goes past models that think adaptively; none left is a refusal of the field', () => {
+  const adaptive = { model: { ...able, id: 'acme/adaptive', thinking: 'adaptive' as const } };
+  const other = { model: able };
+  const asked = ask({ thinkingBudget: true });
+  expect(keepFitting([adaptive, other], asked)).toEqual([other]);
+  expect(keepFitting([adaptive], ask())).toEqual([adaptive]);
+  expect(() => keepFitting([adaptive], asked)).toThrow('use reasoning.effort');
 });
 
 test('images whose size cannot be known here are left to the provider', () => {
@@ -105,6 +112,6 @@ test('of a chain, the models that take the images remain; none left is a refusal
   const images = [{ param: 'messages[0].content[1].image_url.url', url }];
   const small = { model: { ...able, id: 'acme/small', image_limits: { long_edge_px: 99 } } };
   const large = { model: { ...able, id: 'acme/large', image_limits: { long_edge_px: 100 } } };
-  expect(keepFittingImages([small, large], ask({}, images))).toEqual([large]);
-  expect(() => keepFittingImages([small], ask({}, images))).toThrow('100x50');
+  expect(keepFitting([small, large], ask({}, images))).toEqual([large]);
+  expect(() => keepFitting([small], ask({}, images))).toThrow('100x50');
 });

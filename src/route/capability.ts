@@ -11,9 +11,6 @@ export function chatMisfit(model: Model, { needs }: ChatAsk): string | null {
   if (needs.images && !model.input_modalities.includes('image')) return 'does not accept images';
   if (needs.audio && !model.input_modalities.includes('audio')) return 'does not accept audio';
   if (needs.files && !model.input_modalities.includes('file')) return 'does not accept files';
-  if (needs.thinkingBudget && model.thinking === 'adaptive') {
-    return 'thinks adaptively: use reasoning.effort instead of reasoning.budget_tokens';
-  }
   return null;
 }
 
@@ -49,16 +46,23 @@ export function imageMisfit(model: Model, { images }: ChatAsk): GatewayError | n
   return null;
 }
 
-/** The offers whose model takes the images; refuses when none of them does. */
-export function keepFittingImages<O extends { readonly model: Model }>(
+/** Only OpenAI's clients are held to it: Anthropic's have no other word for how much to think. */
+function budgetMisfit({ id, thinking }: Model, { needs }: ChatAsk): GatewayError | null {
+  if (!needs.thinkingBudget || thinking !== 'adaptive') return null;
+  const instead = 'use reasoning.effort instead of reasoning.budget_tokens';
+  return invalidRequest(`${id} thinks adaptively: ${instead}.`, 'reasoning.budget_tokens');
+}
+
+/** The offers whose model takes every field as it is; names the field when none of them does. */
+export function keepFitting<O extends { readonly model: Model }>(
   offers: readonly O[],
   ask: ChatAsk,
 ): readonly O[] {
-  if (ask.images.length === 0) return offers;
+  if (ask.images.length === 0 && !ask.needs.thinkingBudget) return offers;
   const fitting: O[] = [];
   let misfit: GatewayError | null = null;
   for (const offer of offers) {
-    const why = imageMisfit(offer.model, ask);
+    const why = budgetMisfit(offer.model, ask) ?? imageMisfit(offer.model, ask);
     if (why === null) fitting.push(offer);
     else misfit ??= why;
   }

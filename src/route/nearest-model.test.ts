@@ -67,6 +67,8 @@ test.each([
   '/',
   '-',
   'x'.repeat(200),
+  // Too long to be compared.
+  `openai/gpt-5:${'x'.repeat(200)}`,
 ])('%s is another model than all of them', (alias) => {
   expect(nearestModel(alias, known)).toBeUndefined();
 });

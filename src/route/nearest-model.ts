@@ -4,6 +4,9 @@ import { nearest } from '../core/nearest.ts';
 /** What comes behind the name of a model elsewhere, and is no part of it here. */
 const addition = /(?::[\w.-]+|-latest|[-@](?:\d{8}|\d{4}-\d\d-\d\d))$/;
 
+/** Nobody mistypes more than this, and comparing takes time that others would be waiting for. */
+const comparedLengthMax = 200;
+
 /** Shorter names begin too many others. */
 const beginningLengthMin = 3;
 
@@ -13,12 +16,14 @@ const beginningLengthMin = 3;
  * numbers right. Of several that are alike, the first.
  */
 export function nearestModel(alias: string, known: readonly string[]): string | undefined {
+  if (alias.length > comparedLengthMax) return undefined;
   const asked = nameOf(alias);
+  const short = squeezed(asked);
   const named = (test: (name: string) => boolean) => known.find((id) => test(nameOf(id)));
   return (
-    named((name) => name === asked || squeezed(name) === squeezed(asked)) ??
+    named((name) => name === asked || squeezed(name) === short) ??
     named((name) => name.startsWith(`${asked}-`)) ??
-    named((name) => isBeginning(squeezed(asked), squeezed(name))) ??
+    named((name) => isBeginning(short, squeezed(name))) ??
     ofFamily(asked, known) ??
     misspelt(alias, asked, known)
   );

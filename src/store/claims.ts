@@ -11,15 +11,8 @@ export class SqlClaims implements ClaimStore {
   }
 
   claim(claim: Claim, now: number, leaseMs: number): Promise<Claimed> {
-    const row = {
-      tenant_id: claim.tenantId,
-      key: claim.key,
-      fingerprint: claim.fingerprint,
-      request_id: claim.requestId,
-      is_done: 0 as const,
-      recording: null,
-      expires_at: now + leaseMs,
-    };
+    const running = { is_done: 0 as const, recording: null, expires_at: now + leaseMs };
+    const row = { ...nameOf(claim), ...running };
     return this.#database.write.transaction().execute(async (change) => {
       const added = await change
         .insertInto('idempotency_claims')
@@ -54,9 +47,24 @@ export class SqlClaims implements ClaimStore {
     }
   }
 
+  /** One that was removed, its lease being over by a clock that was set, is put back. */
   async finish(claim: Claim, recording: Recording | null, expiresAt: number): Promise<void> {
     const text = recording && JSON.stringify(recording);
-    await this.#own(claim).set({ is_done: 1, recording: text, expires_at: expiresAt }).execute();
+    const done = { is_done: 1 as const, recording: text, expires_at: expiresAt };
+    await this.#database.write
+      .insertInto('idempotency_claims')
+      .values({ ...nameOf(claim), ...done })
+      .onConflict((conflict) =>
+        conflict
+          .columns(['tenant_id', 'key'])
+          .doUpdateSet((of) => ({
+            is_done: of.ref('excluded.is_done'),
+            recording: of.ref('excluded.recording'),
+            expires_at: of.ref('excluded.expires_at'),
+          }))
+          .where('idempotency_claims.request_id', '=', claim.requestId),
+      )
+      .execute();
   }
 
   async release({ tenantId, key, requestId }: Claim): Promise<void> {
@@ -93,6 +101,10 @@ export class SqlClaims implements ClaimStore {
       .$if(this.#database.engine === 'postgres', (query) => query.forUpdate())
       .executeTakeFirst();
   }
+}
+
+function nameOf({ tenantId, key, fingerprint, requestId }: Claim) {
+  return { tenant_id: tenantId, key, fingerprint, request_id: requestId };
 }
 
 function readRecording(text: string | null): Recording | null {

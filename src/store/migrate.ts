@@ -103,7 +103,9 @@ async function currentNumber(change: StoreTransaction, engine: Engine): Promise<
 async function isBegun(change: StoreTransaction, engine: Engine): Promise<boolean> {
   const look = {
     sqlite: "select 1 from sqlite_schema where type = 'table' and name = 'migrations'",
-    postgres: "select 1 where to_regclass('migrations') is not null",
+    // Not by its bare name: in a schema further down another program may have one too.
+    postgres: `select 1
+      where to_regclass(quote_ident(current_schema()) || '.migrations') is not null`,
   };
   const { rows } = await sql.raw(look[engine]).execute(change);
   return rows.length > 0;

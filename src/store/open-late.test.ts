@@ -3,6 +3,7 @@ import { openWhenReachable } from './open-late.ts';
 
 /** Nothing listens there: port 1 is nobody's. */
 const nowhere = 'postgres://tollgate@127.0.0.1:1/tollgate';
+const patienceMs = 60_000;
 
 /** Whoever waits for one, or for what follows from it, is kept until it is settled. */
 class Awaited<Value> extends Promise<Value> {}
@@ -15,6 +16,7 @@ test('waiting leaves nothing behind at the stop, however long it takes, and heed
   });
   const reasons: string[] = [];
   const opening = openWhenReachable(nowhere, {
+    patienceMs,
     stopped,
     onAway(why) {
       reasons.push(why);
@@ -28,5 +30,6 @@ test('waiting leaves nothing behind at the stop, however long it takes, and heed
 
 test('a stop that came before the first turn ends it', async () => {
   const onAway = () => {};
-  expect(await openWhenReachable(nowhere, { stopped: Promise.resolve(), onAway })).toBeUndefined();
+  const stopped = Promise.resolve();
+  expect(await openWhenReachable(nowhere, { patienceMs, stopped, onAway })).toBeUndefined();
 });

@@ -7,6 +7,8 @@ import { openStore, type Store } from './open.ts';
 const retryMs = 500;
 
 export interface Waiting {
+  /** Whoever has not come by then may be at another address. */
+  readonly patienceMs: number;
   /** Called after every attempt, with one sentence. */
   onAway(why: string): void;
   /** Ends the waiting. */
@@ -14,22 +16,23 @@ export interface Waiting {
 }
 
 /**
- * The store, as soon as its server answers; undefined when that was waited for no longer. A server
- * that answers and cannot be used is a mistake that no waiting mends: rejects at once.
+ * The store, as soon as its server answers; undefined when the wait was stopped. Rejects when it was
+ * in vain, and at once when the server answers and cannot be used: no waiting mends that.
  */
 export async function openWhenReachable(
   url: string,
-  { onAway, stopped }: Waiting,
+  { patienceMs, onAway, stopped }: Waiting,
 ): Promise<Store | undefined> {
   if (url.startsWith('sqlite:')) return openStore(url);
   const orStopped = stoppable(stopped);
+  const until = performance.now() + patienceMs;
   for (;;) {
     try {
       // Steps of the schema are never left in the middle: only the way to the server is.
       if (await orStopped(reach(url))) return undefined;
       return await openStore(url);
     } catch (thrown) {
-      if (!mayCome(thrown)) throw thrown;
+      if (!mayCome(thrown) || performance.now() >= until) throw thrown;
       onAway(thrown.message);
     }
     if (await orStopped(Bun.sleep(retryMs))) return undefined;

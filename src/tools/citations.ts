@@ -22,6 +22,9 @@ const code = /```[\s\S]*?(?:```|$)|`[^`\n]*`/g;
 const address = 'https?://(?:[^\\s()<>]|\\([^\\s()<>]*\\)){1,2000}';
 const behind = '[ \\t](?:[^()\\n]|\\([^()\\n]*\\)){0,500}';
 const link = new RegExp(`\\[([^[\\]\\n]{0,500})\\]\\(<?(${address})>?(?:${behind})?\\)`, 'g');
+const bare = new RegExp(address, 'g');
+/** Behind a bare address these belong to its sentence. */
+const sentenceMarks = '.,;:!?\'"*_]';
 /** `[1]`, `[1, 2]`, `【1】` and `【1†source】`; not the text of a link. */
 const marker = /\[(\d{1,3}(?:\s?[,;]\s?\d{1,3}){0,50})\](?!\()|【(\d{1,3})(?:†[^】\n]{0,100})?】/g;
 
@@ -35,13 +38,20 @@ export function citationsIn(text: string, results: readonly SearchResult[]): Url
   const said = text.replace(code, (span) => ' '.repeat(span.length));
   const byAddress = new Map(results.map((result) => [addressKey(result.url), result]));
   const found: { at: number; end: number; result: SearchResult }[] = [];
-  const add = (match: RegExpExecArray, result: SearchResult | undefined) => {
-    if (result) found.push({ at: match.index, end: match.index + match[0].length, result });
+  const add = (at: number, words: string, result: SearchResult | undefined) => {
+    if (result) found.push({ at, end: at + words.length, result });
   };
-  for (const match of said.matchAll(link)) add(match, byAddress.get(addressKey(match[2] ?? '')));
-  for (const match of said.matchAll(marker)) {
-    const numbers = (match[1] ?? match[2] ?? '').split(/[,;]/).map(Number);
-    for (const number of new Set(numbers)) add(match, results[number - 1]);
+  for (const { index, 0: words, 2: url = '' } of said.matchAll(link)) {
+    add(index, words, byAddress.get(addressKey(url)));
+  }
+  const unlinked = said.replace(link, (span) => ' '.repeat(span.length));
+  for (const { index, 0: words } of unlinked.matchAll(bare)) {
+    const url = withoutMarks(words);
+    add(index, url, byAddress.get(addressKey(url)));
+  }
+  for (const { index, 0: words, 1: several, 2: one = '' } of said.matchAll(marker)) {
+    const numbers = (several ?? one).split(/[,;]/).map(Number);
+    for (const number of new Set(numbers)) add(index, words, results[number - 1]);
   }
   const inOrder = found.sort((a, b) => a.at - b.at).slice(0, citationsMax);
   const positionOf = countingPoints(text);
@@ -49,6 +59,12 @@ export function citationsIn(text: string, results: readonly SearchResult[]): Url
     type: 'url_citation',
     url_citation: { start_index: positionOf(at), end_index: positionOf(end), url, title },
   }));
+}
+
+function withoutMarks(words: string): string {
+  let end = words.length;
+  while (sentenceMarks.includes(words.charAt(end - 1))) end -= 1;
+  return words.slice(0, end);
 }
 
 /** Models drop the slash at the end, and the fragment, and some add where they found the page. */

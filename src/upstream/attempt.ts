@@ -76,7 +76,7 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
   line.expectWithin(provider.timeoutMs);
   let source: Source | undefined;
   try {
-    const response = await send(provider, order.request, line.signal, order.check);
+    const response = await send(provider, order.request, line, order.check);
     if (isShortReply(response, order)) {
       line.expectWithin(idleMs);
       const text = await response.text();

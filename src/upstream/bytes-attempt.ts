@@ -35,7 +35,7 @@ export async function tryBytes(
   const check = own?.isUserAddress ? link.checkAddress : undefined;
   try {
     const request = traced(question.request, link);
-    const response = await send(provider, request, line.signal, check);
+    const response = await send(provider, request, line, check);
     const peer = { line, watch: link.watch, idleMs: provider.idleTimeoutMs };
     const result = await open(response, question, peer);
     if (result.kind === 'failed') line.hangUp();

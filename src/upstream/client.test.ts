@@ -32,7 +32,7 @@ function provider(more: Partial<Provider> = {}): Provider {
 }
 
 const request = { path: '/chat/completions', body: '{"a":1}', headers: {} };
-const never = new AbortController().signal;
+const never = new AbortController();
 
 async function sentTo(to: Provider) {
   await (await send(to, request, never)).text();

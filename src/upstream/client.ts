@@ -2,7 +2,7 @@ import type { Provider } from '../config/config.ts';
 import type { DialectName } from '../config/provider-schema.ts';
 import { GatewayError, shuttingDown } from '../core/errors.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
-import { type Connections, connectionsTo } from './connections.ts';
+import { type Borrower, type Connections, connectionsTo } from './connections.ts';
 import { callPinned, codeOf } from './pinned-call.ts';
 import { type CheckAddress, RefusedAddress, targetOf } from './user-address.ts';
 
@@ -14,13 +14,15 @@ import { type CheckAddress, RefusedAddress, targetOf } from './user-address.ts';
 export function send(
   provider: Provider,
   request: UpstreamRequest,
-  signal: AbortSignal,
+  line: Borrower,
   check?: CheckAddress,
 ): Promise<Response> {
   const url = provider.baseUrl + request.path;
   const prepared = preparedFor(provider);
-  const call = callOf(request, prepared, signal);
-  return check ? sendChecked(url, call, check) : prepared.connections.post(url, call);
+  const call = callOf(request, prepared, line.signal);
+  if (check) return sendChecked(url, call, check);
+  prepared.connections ??= connectionsTo(provider.baseUrl);
+  return prepared.connections.post(url, call, line);
 }
 
 function callOf(request: UpstreamRequest, prepared: Prepared, signal: AbortSignal): Call {
@@ -48,7 +50,8 @@ interface Call extends BunFetchRequestInit {
 interface Prepared {
   readonly headers: Readonly<Record<string, string>>;
   readonly options: BunFetchRequestInit;
-  readonly connections: Connections;
+  /** Of an address that a tenant chose, none: they could be any number. */
+  connections: Connections | undefined;
 }
 
 const prepared = new WeakMap<Provider, Prepared>();
@@ -67,7 +70,7 @@ function preparedFor(provider: Provider): Prepared {
       ...(provider.apiKey ? authorise[provider.dialect](provider.apiKey.reveal()) : {}),
     },
     options: optionsFor(provider.baseUrl),
-    connections: connectionsTo(provider.baseUrl),
+    connections: undefined,
   };
   prepared.set(provider, fresh);
   return fresh;

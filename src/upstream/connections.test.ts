@@ -2,11 +2,19 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { failureOf } from '../../tests/contracts/failure-of.ts';
-import { Connections, connectionsTo } from './connections.ts';
+import { type Borrower, Connections, connectionsTo } from './connections.ts';
 import { callOperatorServer } from './operator-call.ts';
 
 /** What becomes of one request. */
-type Ending = 'answer' | 'last answer' | 'reset' | 'close' | 'reset late';
+type Ending =
+  | 'answer'
+  | 'half answer'
+  | 'last answer'
+  | 'Last Answer'
+  | 'unmeasured answer'
+  | 'reset'
+  | 'close'
+  | 'reset late';
 
 let server: Server | undefined;
 afterEach(() => void server?.close());
@@ -35,7 +43,10 @@ const opening = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n';
 
 function end(socket: Socket, ending: Ending): void {
   if (ending === 'answer') socket.write(`${opening}\r\nok`);
+  else if (ending === 'half answer') socket.write(`${opening}\r\no`);
   else if (ending === 'last answer') socket.end(`${opening}Connection: close\r\n\r\nok`);
+  else if (ending === 'Last Answer') socket.end(`${opening}Connection: Close\r\n\r\nok`);
+  else if (ending === 'unmeasured answer') socket.end('HTTP/1.1 200 OK\r\n\r\nok');
   else if (ending === 'close') socket.end();
   else if (ending === 'reset') socket.resetAndDestroy();
   else setTimeout(() => socket.resetAndDestroy(), 1_100);
@@ -82,11 +93,26 @@ describe('a request whose connection dies under it', () => {
     expect(heard).toEqual(['connection 1: reset']);
   });
 
-  test('fails at once when the last one was closed behind its answer', async () => {
-    const { url, heard } = await serverThat('last answer', 'reset');
-    await post(url);
+  test.each(['last answer', 'Last Answer', 'unmeasured answer'] as const)(
+    'fails at once when the last one was closed behind its answer: %s',
+    async (answer) => {
+      const { url, heard } = await serverThat(answer, 'reset');
+      await post(url);
+      expect(await failureOf(post(url))).toMatchObject(broken);
+      expect(heard).toEqual([`connection 1: ${answer}`, 'connection 2: reset']);
+    },
+  );
+
+  test('fails at once while the answer on the other one is still being read', async () => {
+    const { url, heard } = await serverThat('half answer', 'reset');
+    const { signal } = new AbortController();
+    const borrower: Borrower = { signal };
+    const call = { method: 'POST', body: '{}', signal };
+    const other = await connections.post(url, call, borrower);
     expect(await failureOf(post(url))).toMatchObject(broken);
-    expect(heard).toEqual(['connection 1: last answer', 'connection 2: reset']);
+    expect(heard).toEqual(['connection 1: half answer', 'connection 2: reset']);
+    expect(borrower.lender).toBe(connections);
+    await other.body?.cancel();
   });
 
   test('fails when its connection was in use just before: it must have been heard', async () => {

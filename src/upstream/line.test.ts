@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { Watch } from '../core/watch.ts';
+import { Connections } from './connections.ts';
 import { Line } from './line.ts';
 
 function aborted(signal: AbortSignal): Promise<void> {
@@ -74,6 +75,21 @@ describe('a line', () => {
     client.abort();
     expect(line.signal.aborted).toBe(true);
     line.hangUp();
+  });
+
+  test('gives a connection back once, and never when it hangs up', () => {
+    const given: string[] = [];
+    const lineTo = (name: string) => {
+      const line = new Line(new Watch(), new AbortController().signal);
+      line.lender = Object.assign(new Connections(), { takeBack: () => void given.push(name) });
+      return line;
+    };
+    const read = lineTo('read');
+    read.giveBack();
+    read.release();
+    lineTo('released').release();
+    lineTo('hung up').hangUp();
+    expect(given).toEqual(['read', 'released']);
   });
 
   test('leaves the connection alone once it was released', () => {

@@ -1,5 +1,6 @@
 import { attemptMsMax, clientStallMs } from '../core/bounds.ts';
 import { Waiting, type Watch } from '../core/watch.ts';
+import type { Borrower, Connections } from './connections.ts';
 
 /** How long things may take that no provider's own timeouts bound. */
 export interface LineLimits {
@@ -23,7 +24,8 @@ export const usualLimits: LineLimits = { attemptMs: attemptMsMax, stallMs: clien
  * leaves, the upstream stays silent too long or the whole takes too long, and remembers which of
  * the two sides it was.
  */
-export class Line extends Waiting {
+export class Line extends Waiting implements Borrower {
+  lender: Connections | undefined = undefined;
   readonly #controller = new AbortController();
   readonly #watch: Watch;
   readonly #client: AbortSignal;
@@ -96,8 +98,15 @@ export class Line extends Waiting {
     this.#controller.abort();
   }
 
-  /** The upstream closed in good order; the connection may be used again by somebody else. */
+  /** The answer was read to its end; the connection may be used again by somebody else. */
+  giveBack(): void {
+    this.lender?.takeBack();
+    this.lender = undefined;
+  }
+
+  /** Nothing more is to come, and nothing is to be ended. */
   release(): void {
+    this.giveBack();
     this.#watch.remove(this);
     this.#isFree = true;
   }

@@ -108,6 +108,18 @@ describe('an answer on its way', () => {
     expect(await rest(answer)).toContain('[DONE]');
   });
 
+  test('says so too while the upstream only comments on its thinking', async () => {
+    const { answer, send, end } = begun();
+    await answer.next();
+    const thinking = setInterval(() => send(': processing\n\n'), 50);
+    expect((await answer.next()).value).toBe(': keep-alive\n\n');
+    expect((await answer.next()).value).toBe(': keep-alive\n\n');
+    clearInterval(thinking);
+    send(chunk('hi', 'stop'));
+    end();
+    expect(await rest(answer)).toContain('[DONE]');
+  });
+
   test('ends soon behind its finish, though an upstream that says nothing never does', async () => {
     const { answer, send, settled } = begun(boundless, 300);
     send(chunk('hi') + chunk(null, 'stop'));

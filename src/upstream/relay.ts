@@ -135,6 +135,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, Heir {
 
   /** The next words for the client. One await for each: there are thousands of them. */
   async #flow(): Promise<IteratorResult<string>> {
+    const askedAt = performance.now();
     while (this.#stage === 'flowing' && !this.#stream.relay.facts.failure) {
       try {
         const value = this.#sequel
@@ -142,6 +143,10 @@ export class StreamAnswer implements AsyncIterableIterator<string>, Heir {
           : this.#take(await this.#stream.source.next());
         if (!this.#affords) await this.#extend();
         if (value !== '') return { done: false, value };
+        // Comments, and whatever else is not for the client: to it the upstream is silent.
+        const { relay, source } = this.#stream;
+        const isLong = performance.now() - askedAt >= source.quietMs;
+        if (isLong && this.#stage === 'flowing') return { done: false, value: relay.keepAlive() };
       } catch {
         // A broken connection and a hung-up line end alike; lastWords() finds out which it was.
         break;

@@ -38,7 +38,7 @@ export async function askShortly(
   let text: string | undefined;
   try {
     const check = own?.isUserAddress ? checkAddress : undefined;
-    const response = await send(provider, request, line.signal, check);
+    const response = await send(provider, request, line, check);
     if (!response.body || !isPlain(response)) return undefined;
     source = new Source(response.body, line, watch, { idleMs: provider.idleTimeoutMs });
     text = await readAll(source, lengthMax);

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test';
 import { Watch } from '../core/watch.ts';
+import { Connections } from './connections.ts';
 import { Line } from './line.ts';
 import { over, type Patience, readAll, Source, silence } from './source.ts';
 
@@ -54,6 +55,17 @@ describe('a source', () => {
     expect(await source.next()).toBe('😀');
     end();
     expect(await source.next()).toBe(over);
+  });
+
+  test('gives its connection back at the end, and not before', async () => {
+    const { source, line, send, end } = upstream();
+    line.lender = new Connections();
+    send('one');
+    await source.next();
+    expect(line.lender).toBeInstanceOf(Connections);
+    end();
+    await source.next();
+    expect(line.lender).toBeUndefined();
   });
 
   test('gives a long read in pieces, characters whole, before it reads on', async () => {
@@ -162,6 +174,19 @@ describe('behind a finished answer', () => {
     }
     expect(pieces).toBeGreaterThan(0);
     expect(pieces).toBeLessThan(40);
+  });
+
+  test('nor is one whose words take us longer to read than it takes to send them', async () => {
+    const { source, send } = upstream(patience);
+    const readMs = 20;
+    let pieces = 0;
+    for (; pieces < 40; pieces += 1) {
+      source.expectEnd(finished);
+      send(': more\n\n');
+      if ((await source.next()) === over) break;
+      Bun.sleepSync(readMs);
+    }
+    expect(pieces).toBeWithin(1, 40);
   });
 
   test('what came while nobody asked is heard, however slow the client is', async () => {

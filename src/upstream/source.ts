@@ -49,9 +49,9 @@ export class Source extends Waiting {
   #isReading = false;
   /** Of a long read, what nobody has asked for yet. */
   #rest: Uint8Array | undefined;
-  /** How long the end is still waited for; a client that is slow uses nothing of it up. */
+  /** How long the end is waited for once somebody asks for it: a slow client uses none of it up. */
   #patienceMs = Number.POSITIVE_INFINITY;
-  #waitsSince = 0;
+  #endAt = Number.POSITIVE_INFINITY;
   /** Whoever waits for the next piece. */
   #waiter: PromiseWithResolvers<Piece> | undefined;
   /** What came while nobody waited: the last who did was told of the silence. */
@@ -73,6 +73,10 @@ export class Source extends Waiting {
     watch.add(this);
   }
 
+  get quietMs(): number {
+    return this.#patience.quietMs;
+  }
+
   /** Rejects when the connection breaks or the line hangs up. */
   next(): Promise<Piece> {
     const rest = this.#rest;
@@ -80,15 +84,15 @@ export class Source extends Waiting {
     const early = this.#early;
     this.#early = undefined;
     if (early !== undefined) return early;
-    if (this.#patienceMs <= 0) return Promise.resolve(over);
     const now = performance.now();
+    this.#endAt = Math.min(this.#endAt, now + this.#patienceMs);
+    if (now >= this.#endAt) return Promise.resolve(over);
     if (!this.#isReading) {
       this.#isReading = true;
       this.#line.expectWithin(this.#patience.idleMs, now);
       this.#reader.read().then(this.#onRead, this.#onBreak);
     }
-    this.#waitsSince = now;
-    this.at = now + Math.min(this.#patience.quietMs, this.#patienceMs);
+    this.at = Math.min(now + this.#patience.quietMs, this.#endAt);
     this.#waiter = Promise.withResolvers();
     return this.#waiter.promise;
   }
@@ -113,15 +117,13 @@ export class Source extends Waiting {
     this.at = Number.POSITIVE_INFINITY;
     const waiter = this.#waiter;
     this.#waiter = undefined;
-    if (waiter && this.#patienceMs < Number.POSITIVE_INFINITY) {
-      this.#patienceMs -= performance.now() - this.#waitsSince;
-    }
     return waiter;
   }
 
   #take({ done, value }: Read): Piece {
     this.#isReading = false;
     if (done) {
+      this.#line.giveBack();
       this.#line.relax();
       return this.#heard(this.#decoder.decode()) || over;
     }
@@ -138,13 +140,14 @@ export class Source extends Waiting {
 
   /** The answer is whole, or goes on after all: bounds what is still waited for, or lifts that. */
   expectEnd({ finished, ended }: Pick<StreamRelay, 'finished' | 'ended'>): void {
-    const patienceMs = ended ? goodbyeMs : this.#patience.lastWordsMs;
-    if (finished || ended) this.#patienceMs = Math.min(this.#patienceMs, patienceMs);
+    if (ended) this.#patienceMs = goodbyeMs;
+    else if (finished) this.#patienceMs = this.#patience.lastWordsMs;
     else this.expectMore();
   }
 
   expectMore(): void {
     this.#patienceMs = Number.POSITIVE_INFINITY;
+    this.#endAt = Number.POSITIVE_INFINITY;
   }
 
   close(): void {
@@ -158,8 +161,8 @@ export class Source extends Waiting {
 
   /** Called by the watch: it has been quiet for long, or the end was waited for in vain. */
   fire(): void {
-    const waiter = this.#stopWaiting();
-    waiter?.resolve(this.#patienceMs <= 0 ? over : silence);
+    const isOver = performance.now() >= this.#endAt;
+    this.#stopWaiting()?.resolve(isOver ? over : silence);
   }
 }
 

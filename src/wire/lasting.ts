@@ -3,12 +3,14 @@ import { ChangeWatch } from '../auth/change-watch.ts';
 import { Vault } from '../auth/vault.ts';
 import { Books } from '../books.ts';
 import type { Config } from '../config/config.ts';
+import { ConfigProblems } from '../config/problems.ts';
 import type { Chore } from '../core/chore.ts';
 import { randomText } from '../core/ids.ts';
 import { Watch } from '../core/watch.ts';
 import { type DemoUpstream, startDemoUpstream } from '../demo/demo-upstream.ts';
 import { Health } from '../route/health.ts';
 import { byStoreTime, StoreClock } from '../store/clock.ts';
+import { fixCreditRate } from '../store/credit-rate.ts';
 import type { Store } from '../store/open.ts';
 import type { Redis } from '../store/redis/redis.ts';
 import { LogRetention } from '../store/retention.ts';
@@ -47,6 +49,7 @@ export async function openLasting(
   log: Log,
   worker: number | null,
 ): Promise<Lasting> {
+  await keepCreditRate(config, store);
   const vault = await Vault.open({
     store: store.credentials,
     secret: secretKeyOf(config),
@@ -96,6 +99,14 @@ export async function openLasting(
       ...jobs.chores(),
     ],
   };
+}
+
+/** Another rate would change what every wallet is worth. */
+async function keepCreditRate({ creditsPerUsd, source }: Config, store: Store): Promise<void> {
+  const kept = await fixCreditRate(store.database, creditsPerUsd);
+  if (kept === creditsPerUsd) return;
+  const message = `must stay ${kept}, in which the ledger is kept, not ${creditsPerUsd}`;
+  throw new ConfigProblems(source, [{ path: 'credits_per_usd', message }]);
 }
 
 function makeRetention(config: Config, store: Store, log: Log): LogRetention | undefined {

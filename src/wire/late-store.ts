@@ -19,6 +19,7 @@ export async function openLate(
   const startedAt = performance.now();
   let toldAt: number | undefined;
   const store = await openWhenReachable(config.database.reveal(), {
+    patienceMs: config.server.databaseWaitSeconds * 1000,
     stopped,
     onAway(why) {
       const port = room?.wait(why);

@@ -47,7 +47,6 @@ export function recall(
   const { idempotencyKey } = call.wishes;
   // Audio goes out as it comes and fills any cache: it is kept for whoever names the request.
   if (errand.ask.operation === 'speech' && idempotencyKey === null) return undefined;
-  call.headers['x-cache'] = 'MISS';
   const mode = call.caller.cacheMode ?? cacheMode;
   if (idempotencyKey === null && mode === 'off') return undefined;
   const sameness = errand.sameness();
@@ -80,11 +79,7 @@ async function recallCached(
 ): Promise<Recalled | undefined> {
   const wish = readDirectives(call.wishes.cacheControl);
   const recalled = await cache.recall(name, wish, call.client, use);
-  if ('found' in recalled) {
-    call.headers['x-cache'] = 'HIT';
-    call.headers['x-cache-model'] = recalled.found.recording.model;
-    return recalled.found;
-  }
+  if ('found' in recalled) return toldAsHit(call, recalled.found);
   if (recalled.duty) call.memory = memoryOf(new Tape(cachedLengthMax), cachingBy(recalled.duty));
   return undefined;
 }
@@ -97,12 +92,17 @@ async function recallClaim(
 ): Promise<Recalled | undefined> {
   const recalled = await idempotency.recall(claim, call.client, use);
   if ('found' in recalled) {
-    call.headers['x-cache'] = 'HIT';
     call.headers['idempotent-replayed'] = 'true';
-    return recalled.found;
+    return toldAsHit(call, recalled.found);
   }
   call.memory = memoryOf(new Tape(idempotentLengthMax), recalled.duty);
   return undefined;
+}
+
+function toldAsHit({ headers }: Call, found: Recalled): Recalled {
+  headers['x-cache'] = 'HIT';
+  headers['x-cache-model'] = found.recording.model;
+  return found;
 }
 
 function cachingBy(duty: Duty): ClaimDuty {

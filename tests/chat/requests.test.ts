@@ -189,6 +189,10 @@ describe('reasoning effort', () => {
     upstream.reset();
     const refused = await gateway.post({ model: 'acme/adaptive', messages, reasoning });
     expect(refused.status).toBe(400);
+    expect(refused.error).toMatchObject({
+      type: 'invalid_request_error',
+      param: 'reasoning.budget_tokens',
+    });
     expect(refused.error.message).toContain('reasoning.effort');
     expect(upstream.book).toHaveLength(0);
     const effort = { model: 'acme/adaptive', messages, reasoning: { effort: 'max' } };

@@ -266,6 +266,21 @@ describe('a whole answer for a stream', () => {
     expect(hidden.text).not.toContain('Clouds');
   });
 
+  test('names the sources of its words, though calls follow them', async () => {
+    const [choice] = answers.openai.choices;
+    const source = { url: 'https://weather.example/oslo', title: 'Oslo' };
+    const annotations = [{ type: 'url_citation', url_citation: source }];
+    const message = { ...choice?.message, annotations };
+    upstream.script(
+      'openai-up',
+      json(200, { ...answers.openai, choices: [{ ...choice, message }] }),
+    );
+    const asked = { model: 'acme/openai', input: [question], stream: true };
+    const { text } = await gateway.post(asked, { path: '/v1/responses' });
+    expect(text).toContain(source.url);
+    expect(checkResponsesStream(text).tools).toHaveLength(1);
+  });
+
   test('of any content type, and in any pieces', async () => {
     const text = JSON.stringify(answers.openai);
     for (const contentType of [

@@ -140,6 +140,18 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     expect(await claims.claim(claim({ key: 'b' }), 5_001, leaseMs)).toEqual(ours);
   });
 
+  test('one that a clock’s jump removed while it ran is told once it ends', async () => {
+    const first = claim();
+    await claims.claim(first, 0, leaseMs);
+    await elsewhere.removeExpired(dayMs);
+    await claims.finish(first, recording, 2 * dayMs);
+    const again = await elsewhere.claim(claim(), dayMs, leaseMs);
+    expect(again).toEqual({ state: 'done', recording });
+    expect(await claims.claim(claim({ fingerprint: 'g' }), dayMs, leaseMs)).toEqual({
+      state: 'other_request',
+    });
+  });
+
   test('of many rivals in two processes exactly one gets a key', async () => {
     for (let round = 0; round < 20; round++) {
       const rivals = Array.from({ length: 8 }, (_, at) =>

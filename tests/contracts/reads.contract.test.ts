@@ -38,6 +38,7 @@ function someRecords(tenantId: string, keyIds: readonly string[]): RequestRecord
       requestedModel: models[roll(3)] ?? '',
       provider: roll(4) === 0 ? null : 'acme',
       status: isError ? 'error' : 'success',
+      error: isError ? 'upstream_error' : null,
       trafficMode: roll(3) === 0 ? 'byok' : 'shared',
       usage: { ...makeRecord().usage, inputTokens: input, outputTokens: output },
       charges: isError
@@ -53,9 +54,9 @@ function someRecords(tenantId: string, keyIds: readonly string[]): RequestRecord
 
 /** A record as its tenant reads it in the log. */
 function shown({ id, record }: { id: number; record: RequestRecord }): LogRow {
-  const { requestId, keyId, requestedModel, provider, status, trafficMode } = record;
+  const { requestId, keyId, requestedModel, provider, status, error, trafficMode } = record;
   const { usage, charges, skills, note, durationMs, createdAt } = record;
-  const call = { requestId, keyId, requestedModel, provider, status, trafficMode };
+  const call = { requestId, keyId, requestedModel, provider, status, error, trafficMode };
   return { id, ...call, usage, charges, skills, note, durationMs, createdAt };
 }
 

@@ -273,6 +273,22 @@ describe('tenants', () => {
     expect(paged.rows).toEqual([second ?? {}]);
   });
 
+  test('are told with the request that ended a moment ago', async () => {
+    const key = await gateway.makeTenant({ name: 'Just now' });
+    const [tenant] = (await list('search=just now')).rows;
+    const path = `/admin/v1/tenants/${tenant?.id}`;
+    const operator = { key: gateway.keys.admin };
+    await chat('acme/chat', key);
+    expect(dataOf(await gateway.get(path, operator))).toMatchObject({
+      credits: { total: 999_999_714 },
+      current_period: { requests: 1, total_spend: 286 },
+    });
+    await chat('acme/chat', key);
+    expect(dataOf(await gateway.get(`${path}/credits`, operator))).toMatchObject({
+      total: 999_999_428,
+    });
+  });
+
   const month = {
     start_date: `${new Date().toISOString().slice(0, 8)}01T00:00:00.000Z`,
     written_off: 0,

@@ -86,6 +86,7 @@ describe('a request that just ended', () => {
       latency_ms: expect.any(Number),
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
       api_key_id: expect.stringMatching(/^key_[0-9a-z]{16}$/),
+      error: null,
     });
     const generation = await gateway.get(`/v1/generation?id=${reply.requestId}`, { key });
     expect(part(generation.json, 'data').total_cost).toBe(cost);
@@ -112,6 +113,7 @@ describe('a request that just ended', () => {
     expect(row).toMatchObject({
       request_id: reply.requestId,
       status: 'error',
+      error: 'upstream_error',
       provider: '',
       cost: 0,
     });

@@ -146,7 +146,13 @@ describe('tables', () => {
       'billing_note',
       'latency_ms',
       'created_at',
+      'api_key_id',
+      'error',
     ]);
+    expect(rows.map(({ api_key_id }) => api_key_id)).toEqual(
+      logs.map((row) => String(row.api_key_id)),
+    );
+    expect(rows.map(({ error }) => error)).toEqual(logs.map((row) => String(row.error ?? '')));
   });
 
   test('of analytics and statement add up to what was paid', async () => {

@@ -97,6 +97,7 @@ describe('whoever pays', () => {
         .locator('.key-name')
         .evaluateAll((names) => names.map((name) => name.getBoundingClientRect().width));
       expect(new Set(widths).size).toBe(1);
+      await rows.nth(2).getByText('upstream error').waitFor();
       expect(await tab.overhang()).toBe(0);
     },
     patienceMs,

@@ -131,6 +131,20 @@ test(
 );
 
 describe('a slip', () => {
+  test.each([
+    ['/?split=toString&metric=constructor', 'management', 'By model'],
+    ['/operator?sort=toString', 'admin', 'Default'],
+  ] as const)(
+    'in an address means what it would mean without: %s',
+    async (path, who, shown) => {
+      await using tab = await open();
+      await tab.signIn(gateway.url, gateway.keys[who], path);
+      await tab.page.getByText(shown).first().waitFor();
+      expect(tab.problems).toEqual([]);
+    },
+    patienceMs,
+  );
+
   test(
     'of the finger on Escape does not lose the secret of a new key',
     async () => {

@@ -14,6 +14,10 @@ import { configFileSchema } from '../../src/config/schema.ts';
 import { errorTable, GatewayError } from '../../src/core/errors.ts';
 import type { Schema } from '../../src/core/explain.ts';
 import { isObject } from '../../src/core/json.ts';
+import { embeddingsDialect } from '../../src/dialects/media/embeddings.ts';
+import { imagesDialect } from '../../src/dialects/media/images.ts';
+import { speechDialect } from '../../src/dialects/media/speech.ts';
+import { transcriptionDialect } from '../../src/dialects/media/transcription.ts';
 import { readChatRequest } from '../../src/dialects/openai/chat-request.ts';
 import { openAiConversation } from '../../src/dialects/openai/conversation.ts';
 import { errorBody } from '../../src/http/reply.ts';
@@ -256,14 +260,48 @@ describe('the providers', () => {
     expect(documented).toEqual(real);
   });
 
-  test('speak dialects of which the page says whether they chat', () => {
+  test('are listed in the README by what the models of the catalogue can do', () => {
+    const serve = (can: (model: (typeof builtinCatalogue.models)[number]) => boolean) => {
+      const endpoints = builtinCatalogue.models.filter(can).flatMap(({ endpoints: all }) => all);
+      const names = new Set(endpoints.map(({ provider }) => provider));
+      const providers = builtinCatalogue.providers.filter(({ name }) => names.has(name));
+      return sorted(providers.map(({ api_key_env }) => api_key_env));
+    };
+    const withFeature = (...features: readonly string[]) =>
+      serve((model) => (model.features ?? []).some((feature) => features.includes(feature)));
+    const special = ['embeddings', 'transcription'];
+    const table = section(read('README.md'), 'Real models').matchAll(
+      /^\| (\w+)[^|]*\| (`[^|]+)\|$/gm,
+    );
+    expect(
+      Object.fromEntries([...table].map(([, kind, set = '']) => [kind, sorted(codeIn(set))])),
+    ).toEqual({
+      chat: serve(
+        ({ features, output_modalities }) =>
+          output_modalities.includes('text') && !features?.some((name) => special.includes(name)),
+      ),
+      embeddings: withFeature('embeddings'),
+      speech: withFeature('speech'),
+      transcription: withFeature('transcription'),
+      images: withFeature('image_generation', 'image_edit'),
+    });
+    const [opening = ''] = read('README.md').split('```');
+    expect(opening).toContain('OpenAI, Anthropic, Google and seven more');
+    expect(builtinCatalogue.providers.length).toBe(3 + 7);
+  });
+
+  test('speak dialects of which the page says what they can do', () => {
     const body = { model: 'a/b', messages: [{ role: 'user', content: 'Hello!' }] };
     const chat = openAiConversation(readChatRequest(body, { text: '', bytes: new Uint8Array() }));
-    const real = dialectNames.map(
-      (dialect) => `${dialect}: ${chat.crossTo(dialect) ? 'yes' : 'not yet'}`,
-    );
+    const more = [embeddingsDialect, imagesDialect, speechDialect, transcriptionDialect];
+    const real = dialectNames.map((dialect) => {
+      const can = more.map((find) => (find(dialect) ? 'yes' : ''));
+      return [dialect, chat.crossTo(dialect) ? 'yes' : 'not yet', ...can].join(': ');
+    });
     const rows = rowsOf(section(page, 'Dialects'));
-    expect(sorted(rows.map(({ name, cells }) => `${name}: ${cells[0]}`))).toEqual(sorted(real));
+    expect(sorted(rows.map(({ name, cells }) => [name, ...cells].join(': ')))).toEqual(
+      sorted(real),
+    );
   });
 });
 

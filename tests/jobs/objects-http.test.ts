@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { newObjectKey } from '../../src/core/object-key.ts';
 import { Secret } from '../../src/core/secret.ts';
+import { Exchange } from '../../src/http/exchange.ts';
+import { objectRoutes } from '../../src/http/objects.ts';
+import { Router } from '../../src/http/router.ts';
 import { ObjectLinks } from '../../src/jobs/object-links.ts';
 import { JobServer } from '../support/job-server.ts';
 
@@ -156,4 +159,16 @@ describe('a link to an object', () => {
     }
     expect(bodies.size).toBe(1);
   });
+});
+
+test('a connection knows how much of a file its reader has to take', async () => {
+  const body = new Blob([content]);
+  const open = async () => ({ bytes: content.length, body });
+  const router = new Router(objectRoutes({ open, isValidLink: () => true, now: () => 0 }));
+  const exchange = new Exchange(new Request(link(await stored())));
+  const match = router.match('GET', exchange.route.path);
+  if (match?.route.access !== 'public') throw new Error('Objects need no key.');
+  exchange.open(match);
+  await match.route.handle(exchange);
+  expect(exchange.answerLength).toBe(10);
 });

@@ -33,6 +33,7 @@ describe('is refused, nothing is sent, charged or left on disk:', () => {
     ['an empty prompt', { prompt: '' }, /^prompt is required/],
     ['no image', { image: [] }, /^image is required/],
     ['an image that is a text', { image: 'data:image/png;base64,AAAA' }, /^image must be a file/],
+    ['another one', { 'image[1]': 'data:image/png;base64,AAAA' }, /^image\[1\] must be a file/],
     ['an image that is none', { image: Buffer.from('#!/bin/sh\nrm -rf /') }, /^image is not a PNG/],
     ['an empty image', { image: new Uint8Array() }, /^image is empty/],
     ['a GIF', { image: Buffer.from('GIF89a\x01\x00\x01\x00') }, /^image is not a PNG/],

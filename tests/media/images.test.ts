@@ -21,6 +21,7 @@ import {
   imageOf,
   leftOnDisk,
   onePixel,
+  type Parts,
   sent,
   source,
   startImageRig,
@@ -101,10 +102,13 @@ describe('an edit at an OpenAI-style provider', () => {
     ]);
   });
 
-  test('takes several pictures', async () => {
+  const other = picture(9, 9);
+  test.each<[string, Parts]>([
+    ['under one name', { 'image[]': [source, other] }],
+    ['under numbers, as PHP writes a list', { 'image[0]': source, 'image[1]': other }],
+  ])('takes several pictures %s', async (_, pictures) => {
     upstream.script('gpt-image', images());
-    const other = picture(9, 9);
-    imageOf(await edit({ image: [], 'image[]': [source, other] }));
+    imageOf(await edit({ image: [], ...pictures }));
     expect(form().files.map(({ field }) => field)).toEqual(['image[]', 'image[]']);
     expect(Buffer.from(form().files[1]?.bytes ?? []).equals(other)).toBe(true);
   });

@@ -203,6 +203,11 @@ describe('the provider gets', () => {
     ['JSON', { timestamp_granularities: '["word"]' }, ['word']],
     ['JSON in a list', { 'timestamp_granularities[]': '["segment","word"]' }, ['segment', 'word']],
     ['commas', { timestamp_granularities: 'word,segment' }, ['word', 'segment']],
+    [
+      'numbers, as PHP writes a list',
+      { 'timestamp_granularities[0]': 'word', 'timestamp_granularities[1]': 'segment' },
+      ['word', 'segment'],
+    ],
     ['a blank', { timestamp_granularities: '' }, undefined],
   ])('times by other spellings, too: %s', async (_, times, sent) => {
     audio.openai.script('whisper-1', transcription());

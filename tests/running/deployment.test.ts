@@ -8,6 +8,7 @@ import { copyFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse, parseAllDocuments } from 'yaml';
+import { builtinCatalogue } from '../../src/config/catalogue/index.ts';
 
 const root = join(import.meta.dir, '../..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
@@ -107,7 +108,7 @@ describe('the files for containers', () => {
     }
   });
 
-  test('set only variables that exist', () => {
+  test("set only variables that exist, and pass every provider's on", () => {
     const known = new Set(
       [...read('docs/configuration.md').matchAll(/`([A-Z][A-Z0-9_]+)`/g)].map(([, name]) => name),
     );
@@ -118,6 +119,10 @@ describe('the files for containers', () => {
       expect(known).toContain(name);
     for (const [, name] of read('.env.example').matchAll(/^([A-Z0-9_]+)=/gm)) {
       expect(read('compose.yaml')).toContain(`\${${name}`);
+    }
+    for (const { api_key_env } of builtinCatalogue.providers) {
+      expect(compose.services.tollgate.environment).toHaveProperty(api_key_env);
+      expect(read('.env.example')).toContain(`\n${api_key_env}=\n`);
     }
     for (const [, name] of read('Dockerfile').matchAll(/(?:^ENV| )([A-Z_]+)=/gm))
       expect(known).toContain(name);

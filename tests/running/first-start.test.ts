@@ -38,6 +38,19 @@ function contentOf(text: string): unknown {
 }
 
 test(
+  'a first start whose models only embed prints a curl line that lists them',
+  async () => {
+    await using gateway = await startGateway({ env: { COHERE_API_KEY: 'sk-example' } });
+    const command = printedCurl(gateway);
+    expect(command).toStartWith(`curl ${gateway.url}/v1/models`);
+    const [, header = ''] = /-H "Authorization: ([^"]+)"$/.exec(command) ?? [];
+    const answer = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: header } });
+    expect(await answer.text()).toContain('"id":"cohere/embed-v4.0"');
+  },
+  startMs,
+);
+
+test(
   'the first start prints three secrets and a curl line that answers when pasted',
   async () => {
     await using gateway = await startGateway();

@@ -15,9 +15,12 @@ beforeAll(async () => {
 }, testMs);
 afterAll(() => postgres.stop(), testMs);
 
+/** Patient enough for a busy machine. */
+const config = { server: { database_wait_seconds: 600 } };
+
 /** Starts, and waits for the log to say that it waits. */
 async function startWaiting(DATABASE_URL: string, args: readonly string[] = []) {
-  const spawned = spawnTollgate(['serve', '--port', '0'], { env: { DATABASE_URL }, args });
+  const spawned = spawnTollgate(['serve', '--port', '0'], { config, env: { DATABASE_URL }, args });
   const [line] = await spawned.until('stderr', (text) => awaitedIn(text));
   return { ...spawned, reason: line?.reason, url: `http://127.0.0.1:${line?.port}` };
 }
@@ -183,6 +186,21 @@ describe('it waits, and a stop ends that in good order, where the database', () 
     testMs,
   );
 });
+
+test(
+  'it ends with one sentence and exit code 1 where it was in vain',
+  async () => {
+    const env = { DATABASE_URL: 'postgres://me:hunter2@127.0.0.1:1/tollgate' };
+    const impatient = { server: { database_wait_seconds: 1 } };
+    const ended = await run(['serve', '--port', '0'], { config: impatient, env });
+    const [awaited, sentence, rest] = ended.stderr.split('\n');
+    expect([ended.exitCode, ended.stdout, rest]).toEqual([1, '', '']);
+    expect(linesOf(awaited ?? '', 'database_awaited')).toHaveLength(1);
+    const why = 'Postgres at 127.0.0.1:1/tollgate cannot be reached: connection refused.';
+    expect(sentence).toBe(why);
+  },
+  testMs,
+);
 
 describe('one sentence and exit code 1, at once, for', () => {
   async function configured(change: (url: URL) => void): Promise<string> {

@@ -60,6 +60,24 @@ describe('a wrong configuration', () => {
   );
 
   test(
+    'with another worth of a credit than the ledger has is refused, and nothing is lost',
+    async () => {
+      const first = await startGateway({ config: { credits_per_usd: 1000, demo: true } });
+      await first.stop();
+      const { dataDir } = first;
+      const refused = await run(['serve', '--port', '0'], { dataDir, config: { demo: true } });
+      expect([refused.exitCode, refused.stdout, refused.stderr]).toEqual([
+        2,
+        '',
+        'tollgate.yaml: credits_per_usd must stay 1000, in which the ledger is kept, not 1000000\n',
+      ]);
+      await using again = await first.another();
+      expect(await again.balance()).toBe(10_000_000);
+    },
+    startMs,
+  );
+
+  test(
     'is told by the line when it is not YAML at all',
     async () => {
       const { exitCode, stderr } = await run(['serve'], { config: 'server: {\nport: ]' });

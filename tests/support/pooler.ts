@@ -13,9 +13,14 @@ export interface Pooler {
 /** What PgBouncer takes at the beginning of a session; it hangs up on whoever sends more. */
 const taken = new Set(['user', 'database', 'client_encoding', 'application_name']);
 
-export async function startPooler(url: string, mode: 'transaction' | 'statement'): Promise<Pooler> {
+export async function startPooler(
+  url: string,
+  mode: 'transaction' | 'statement',
+  clientsMax = Number.POSITIVE_INFINITY,
+): Promise<Pooler> {
   const { hostname, port } = new URL(url);
   const sockets = new Set<Socket>();
+  let clients = 0;
   const server = createServer((client) => {
     sockets.add(client);
     client.on('error', () => {});
@@ -25,6 +30,14 @@ export async function startPooler(url: string, mode: 'transaction' | 'statement'
         client.end(refusal(`unsupported startup parameter: ${refused}`));
         return;
       }
+      if (clients >= clientsMax) {
+        client.end(refusal('no more connections allowed (max_client_conn)'));
+        return;
+      }
+      clients += 1;
+      client.on('close', () => {
+        clients -= 1;
+      });
       const behind = connect(Number(port), hostname);
       sockets.add(behind);
       behind.on('error', () => client.destroy());

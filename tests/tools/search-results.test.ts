@@ -147,6 +147,13 @@ describe('citations', () => {
       [['[bun.example](https://bun.example/blog/?utm_source=openai)', 'bun']],
     ],
     ['[1](https://bun.example/blog/)', [['[1](https://bun.example/blog/)', 'bun']]],
+    [
+      'Sources: **https://bun.example/blog**, <https://en.wiki.example/wiki/Bun_(bread)?a=b>.',
+      [
+        ['https://bun.example/blog', 'bun'],
+        ['https://en.wiki.example/wiki/Bun_(bread)?a=b', 'wiki'],
+      ],
+    ],
   ])('are found in %s', (text, expected) => {
     expect(cited(text)).toEqual(expected);
   });
@@ -156,6 +163,7 @@ describe('citations', () => {
     'Invented [3], [0] and [999].',
     '[invented](https://bun.example/other)',
     '[1](https://elsewhere.example/)',
+    '[https://bun.example/blog](https://elsewhere.example/) and https://bun.example/blog/2',
     'Code: `list[1]` and\n```js\nconst a = list[2];\n```\n',
     'Open code ```\nlist[1]',
     '[a](javascript:alert(1))',
@@ -174,7 +182,7 @@ describe('citations', () => {
 
   test('of hostile texts are found without choking', () => {
     const links = ['](http://', '[a](http://((', '[a](http://y', '[a](http://y x', '[a](http://(y'];
-    const texts = ['[', ...links, '`', '【1†', '[1,', '```'];
+    const texts = ['[', ...links, 'http://y.', 'http://(', '`', '【1†', '[1,', '```'];
     for (const text of texts) citationsIn(text.repeat(20_000), results);
     expect(citationsIn(`${'[a](http://('.repeat(10_000)} [1]`, results).length).toBe(1);
   });

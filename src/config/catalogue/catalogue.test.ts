@@ -6,7 +6,7 @@ import { Compile } from 'typebox/compile';
 import { parseDocument } from 'yaml';
 import { explain } from '../../core/explain.ts';
 import { oneOf } from '../../core/schema-builders.ts';
-import { stepProblems } from '../merge.ts';
+import { stepProblems } from '../model-problems.ts';
 import { type ModelFile, modelSchema, type PricingFile } from '../model-schema.ts';
 import { dialectNames, quirksSchema } from '../provider-schema.ts';
 import { httpAddress } from '../schema-parts.ts';

@@ -1,5 +1,6 @@
 import type { ChatAsk } from '../../core/chat.ts';
 import type { Conversation, Crossing } from '../dialect.ts';
+import { instructed } from '../instruct.ts';
 import { translate } from '../translation.ts';
 import { waysFrom } from '../ways.ts';
 import { wordingOf } from '../wording.ts';
@@ -7,6 +8,7 @@ import { anthropicClient } from './client.ts';
 import { anthropicWords } from './client-stream.ts';
 import { readDialogue } from './dialogue.ts';
 import type { MessagesRequest } from './messages-request.ts';
+import type { MessagesBody } from './messages-schema.ts';
 import { AnthropicPassThrough } from './pass-through.ts';
 import { readReply } from './pass-through-reply.ts';
 import { passMessages, readManners } from './pass-through-request.ts';
@@ -30,7 +32,7 @@ export function anthropicConversation(request: MessagesRequest, headers: Headers
     ask,
     words: anthropicWords,
     ...waysFrom(client, anthropicUpstream, same, read),
-    instruct: (text) => anthropicConversation(instructed(request, text), headers),
+    instruct: (text) => anthropicConversation(instructed(request, text, withInstructions), headers),
     client,
     wording() {
       // How the answer is delivered decides nothing about it.
@@ -48,11 +50,9 @@ function estimateInput({ inputBytes, images }: ChatAsk): number {
 }
 
 /** Behind the client's own instructions. */
-function instructed(request: MessagesRequest, text: string): MessagesRequest {
-  const { system } = request.body;
+function withInstructions(body: MessagesBody, text: string): MessagesBody {
+  const { system } = body;
   const more = { type: 'text' as const, text };
   const before = typeof system === 'string' ? [{ ...more, text: system }] : (system ?? []);
-  const body = { ...request.body, system: [...before, more] };
-  const ask = { ...request.ask, inputBytes: request.ask.inputBytes + Buffer.byteLength(text) };
-  return { ...request, ask, body, source: null };
+  return { ...body, system: [...before, more] };
 }

@@ -5,7 +5,8 @@ import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { cachesForHour } from '../cache-hour.ts';
 import type { Source } from '../edit-body.ts';
-import { readChain, readPreferences } from '../openai/chat-request.ts';
+import { namesGiven } from '../parameters.ts';
+import { readChain, readPreferences } from '../routing.ts';
 import { readSearchWish } from '../search-wish.ts';
 import { type AnyBlock, checkBlocks, imageUrl, isKnown } from './blocks.ts';
 import {
@@ -49,7 +50,7 @@ export function readMessagesRequest(
     outputTokensMax: value.max_tokens,
     choices: 1,
     needs: readNeeds(value, images),
-    parameters: parametersOf(value),
+    parameters: value.provider?.require_parameters ? parametersOf(value) : [],
     inputBytes: source.bytes.length,
     cachesForHour: cachesForHour(source),
     images,
@@ -145,7 +146,7 @@ export function formatOf({ output_config: config, output_format: older }: CountB
 
 /** In the spelling of the model list, which is OpenAI's. */
 function parametersOf(body: CountBody): readonly string[] {
-  const given: Readonly<Record<string, unknown>> = {
+  return namesGiven({
     max_tokens: body.max_tokens,
     temperature: body.temperature,
     top_p: body.top_p,
@@ -155,6 +156,5 @@ function parametersOf(body: CountBody): readonly string[] {
     tool_choice: body.tool_choice,
     reasoning: body.thinking ?? body.output_config?.effort,
     response_format: formatOf(body),
-  };
-  return Object.keys(given).filter((name) => given[name] !== undefined && given[name] !== null);
+  });
 }

@@ -1,7 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { efforts } from '../../core/dialogue.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import { outputLimit, routingFields } from '../openai/chat-schema.ts';
+import { outputLimitSchema } from '../output-limit.ts';
+import { routingFields } from '../routing.ts';
 import { addedFields } from '../search-wish.ts';
 import { anyBlock, textBlock } from './blocks.ts';
 
@@ -79,9 +80,9 @@ const fields = {
   ...addedFields,
 };
 
-export const messagesSchema = Type.Object({ ...fields, max_tokens: outputLimit });
+export const messagesSchema = Type.Object({ ...fields, max_tokens: outputLimitSchema });
 export type MessagesBody = Static<typeof messagesSchema>;
 
 /** Whoever only counts has no limit to give. */
-export const countSchema = Type.Object({ ...fields, max_tokens: optional(outputLimit) });
+export const countSchema = Type.Object({ ...fields, max_tokens: optional(outputLimitSchema) });
 export type CountBody = Static<typeof countSchema>;

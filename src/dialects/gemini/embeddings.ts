@@ -3,8 +3,8 @@ import { isObject } from '../../core/json.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import type { Batch, EmbeddingsDialect } from '../media/embeddings.ts';
 import { readVectors } from '../media/read-vectors.ts';
-import { readCount } from '../openai/usage.ts';
 import { readAnswer } from '../read-answer.ts';
+import { readCount } from '../read-count.ts';
 import { modelName, modelPath } from './model.ts';
 
 /** Requests of one batch. */

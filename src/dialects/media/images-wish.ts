@@ -1,5 +1,6 @@
 import type { LongBytes } from '../../core/upload.ts';
 import type { Usage } from '../../core/usage.ts';
+import { namesGiven } from '../parameters.ts';
 
 export interface Picture {
   readonly mediaType: 'image/png' | 'image/jpeg' | 'image/webp';
@@ -57,6 +58,5 @@ export interface Drawn {
 
 /** The parameters and other fields that a request carries, by the client's names. */
 export function namesOf({ parameters, more }: ImagesWish): readonly string[] {
-  const given = Object.entries(parameters).filter(([, value]) => value !== null);
-  return [...given.map(([name]) => name), ...Object.keys(more)];
+  return [...namesGiven(parameters), ...Object.keys(more)];
 }

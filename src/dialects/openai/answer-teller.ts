@@ -40,15 +40,16 @@ export class AnswerTeller {
     this.#tellReasoning(words);
     if (isText(words.content)) this.#to.text(words.content);
     if (isText(words.refusal)) this.#to.refusal(words.refusal);
+    // They belong to the text, which is closed where a call begins.
+    if (Array.isArray(words.annotations)) {
+      for (const annotation of words.annotations) this.#tellAnnotation(annotation);
+    }
     if (Array.isArray(words.tool_calls)) {
       for (const [at, call] of words.tool_calls.entries())
         if (isObject(call)) this.#tellCall(call, at);
     }
     const { function_call: only } = words;
     if (isObject(only)) this.#tellCall({ index: onlyCall, id: newCallId(), function: only }, 0);
-    if (Array.isArray(words.annotations)) {
-      for (const annotation of words.annotations) this.#tellAnnotation(annotation);
-    }
     if (Array.isArray(words.images)) for (const image of words.images) this.#tellImage(image);
   }
 

@@ -1,13 +1,12 @@
 import { Compile } from 'typebox/compile';
-import type { RoutePreferences } from '../../core/ask.ts';
-import { noPreferences } from '../../core/ask.ts';
-import { chainModelsMax } from '../../core/bounds.ts';
 import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { cachesForHour } from '../cache-hour.ts';
 import type { Source } from '../edit-body.ts';
-import { readSearchWish, withoutSuffix } from '../search-wish.ts';
+import { namesGiven } from '../parameters.ts';
+import { readChain, readPreferences } from '../routing.ts';
+import { readSearchWish } from '../search-wish.ts';
 import { type ChatBody, type ChatMessage, chatSchema } from './chat-schema.ts';
 import { imagesOfInput, inputToMessages } from './responses-input.ts';
 
@@ -67,24 +66,6 @@ function asksForUsage({ stream_options: options, usage }: ChatBody): boolean {
 }
 
 const none: readonly never[] = [];
-
-export function readChain({
-  model,
-  models,
-}: Pick<ChatBody, 'model' | 'models'>): readonly string[] {
-  if (model && !models) return [withoutSuffix(model)];
-  const named = [...(model ? [model] : []), ...(models ?? [])];
-  const chain = [...new Set(named.map(withoutSuffix))];
-  if (chain.length === 0) {
-    throw invalidRequest('model is required: an alias such as "<brand>/<model>".', 'model');
-  }
-  if (chain.length > chainModelsMax) {
-    const found = `model and models name ${chain.length} models`;
-    const message = `${found}; at most ${chainModelsMax} are allowed.`;
-    throw invalidRequest(message, 'models');
-  }
-  return chain;
-}
 
 /** The very same body when all that is said in it is in chat's own words. */
 function inMessages(given: ChatBody): ChatRequest['body'] {
@@ -156,28 +137,6 @@ function readNeeds(
   };
 }
 
-export function readPreferences(body: Pick<ChatBody, 'provider' | 'route'>): RoutePreferences {
-  if (!body.provider && !body.route) return noPreferences;
-  const wishes = body.provider ?? {};
-  return {
-    order: wishes.order ?? [],
-    only: wishes.only ?? null,
-    ignore: wishes.ignore ?? [],
-    allowFallbacks: wishes.allow_fallbacks ?? true,
-    sort: wishes.sort ?? null,
-    route: body.route ?? 'fallback',
-    maxPrice: {
-      prompt: readPrice(wishes.max_price?.prompt),
-      completion: readPrice(wishes.max_price?.completion),
-    },
-    requireParameters: wishes.require_parameters ?? false,
-  };
-}
-
-function readPrice(price: number | string | null | undefined): number | null {
-  return price === null || price === undefined ? null : Number(price);
-}
-
 /** Fields every dialect must carry, or that are ours: not «parameters» a provider may lack. */
 const always = new Set([
   'model',
@@ -197,7 +156,5 @@ const always = new Set([
 ]);
 
 function parametersOf(body: ChatRequest['body']): readonly string[] {
-  return Object.entries(body)
-    .filter(([name, value]) => value !== null && value !== undefined && !always.has(name))
-    .map(([name]) => name);
+  return namesGiven(body).filter((name) => !always.has(name));
 }

@@ -1,8 +1,9 @@
 import { type Static, Type } from 'typebox';
-import { sortKeys } from '../../core/ask.ts';
 import { efforts } from '../../core/dialogue.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { imageAddress } from '../address-schema.ts';
+import { outputLimitSchema } from '../output-limit.ts';
+import { routingFields } from '../routing.ts';
 import { addedFields, searchToolSchema } from '../search-wish.ts';
 
 /**
@@ -96,37 +97,6 @@ const responseFormatSchema = Type.Union([
   }),
 ]);
 
-const names = Type.Array(Type.String(), { maxItems: 100 });
-const price = Type.Union([
-  Type.Number({ minimum: 0 }),
-  Type.String({ pattern: '^\\d+(\\.\\d+)?$', expected: 'a price in dollars' }),
-]);
-
-/** The client's wishes about providers, on every routing endpoint. */
-const preferencesSchema = Type.Object({
-  order: optional(names),
-  only: optional(names),
-  ignore: optional(names),
-  allow_fallbacks: optional(Type.Boolean()),
-  sort: optional(oneOf(...sortKeys)),
-  max_price: optional(Type.Object({ prompt: optional(price), completion: optional(price) })),
-  require_parameters: optional(Type.Boolean()),
-});
-
-/** Far above any model's limit; it only keeps absurd numbers out of the arithmetic. */
-export const outputLimit = Type.Integer({ minimum: 1, maximum: 100_000_000 });
-
-const alias = Type.String({ minLength: 1, maxLength: 200 });
-
-/** The fields by which a request chooses its way; the same on every routing endpoint. */
-export const routingFields = {
-  model: optional(alias),
-  // Its length is that of the chain, where an alias named again does not count.
-  models: optional(Type.Array(alias, { maxItems: 100 })),
-  provider: optional(preferencesSchema),
-  route: optional(oneOf('fallback', 'sort')),
-};
-
 export const chatSchema = Type.Object({
   ...routingFields,
   messages: optional(Type.Array(messageSchema, { minItems: 1, maxItems: 10_000 })),
@@ -137,10 +107,10 @@ export const chatSchema = Type.Object({
   usage: optional(Type.Object({ include: optional(Type.Boolean()) })),
   temperature: optional(Type.Number({ minimum: 0, maximum: 2 })),
   top_p: optional(Type.Number({ minimum: 0, maximum: 1 })),
-  max_tokens: optional(outputLimit),
-  max_completion_tokens: optional(outputLimit),
+  max_tokens: optional(outputLimitSchema),
+  max_completion_tokens: optional(outputLimitSchema),
   /** What Responses clients call it. */
-  max_output_tokens: optional(outputLimit),
+  max_output_tokens: optional(outputLimitSchema),
   n: optional(Type.Integer({ minimum: 1, maximum: 16 })),
   tools: optional(Type.Array(toolSchema, { maxItems: 1024 })),
   tool_choice: optional(toolChoiceSchema),

@@ -1,12 +1,18 @@
 /** An answer told in our words, as the chunks of an OpenAI stream. */
 import type { Citation, FinishReason } from '../../core/answer.ts';
 import type { GatewayError } from '../../core/errors.ts';
-import type { ReplyClosing, ReplyIdentity, StreamWriter } from '../dialect.ts';
+import type {
+  ClientWords,
+  ReplyClosing,
+  ReplyIdentity,
+  StreamIdentity,
+  StreamWriter,
+} from '../dialect.ts';
 import { finishWords } from '../translation.ts';
 import type { OpenAiClientOptions } from './client.ts';
 import { annotationOf, imageOf } from './client-reply.ts';
 import { signedCall } from './google-signature.ts';
-import { lastWords, openAiWords } from './pass-through.ts';
+import { writeUsage } from './usage.ts';
 
 export class OpenAiStreamWriter implements StreamWriter {
   readonly #identity: ReplyIdentity;
@@ -133,4 +139,27 @@ export class OpenAiStreamWriter implements StreamWriter {
     if (this.#thoughtEnded) this.#thought += 1;
     this.#thoughtEnded = false;
   }
+}
+
+/** What an OpenAI client hears from us outside of an upstream's answer. */
+export const openAiWords: ClientWords = {
+  keepAlive: () => ': keep-alive\n\n',
+  fail(error, identity) {
+    const { message, symbol: type, status: code, param } = error;
+    const choices = [{ index: 0, delta: {}, finish_reason: 'error' }];
+    const chunk = { ...ownFields(identity), error: { message, type, code, param }, choices };
+    return `data: ${JSON.stringify(chunk)}\n\n`;
+  },
+};
+
+/** How a complete answer ends; `told` are the numbers, for a client that wants them. */
+export function lastWords(identity: StreamIdentity, told: ReplyClosing | null): string {
+  const done = 'data: [DONE]\n\n';
+  if (told === null) return done;
+  const usage = writeUsage(told.usage, told.costCredits);
+  return `data: ${JSON.stringify({ ...ownFields(identity), choices: [], usage })}\n\n${done}`;
+}
+
+function ownFields({ id, created, model }: StreamIdentity) {
+  return { id, object: 'chat.completion.chunk', created, model };
 }

@@ -12,14 +12,16 @@ import type {
   UpstreamFailure,
   UpstreamRequest,
 } from '../dialect.ts';
+import { instructed } from '../instruct.ts';
 import { translate } from '../translation.ts';
 import { wayTo } from '../ways.ts';
 import { wordingOf } from '../wording.ts';
 import type { ChatRequest } from './chat-request.ts';
 import type { ChatMessage } from './chat-schema.ts';
 import { type OpenAiClientOptions, openAiClient } from './client.ts';
+import { openAiWords } from './client-stream.ts';
 import { readDialogue } from './dialogue.ts';
-import { OpenAiPassThrough, openAiWords } from './pass-through.ts';
+import { OpenAiPassThrough } from './pass-through.ts';
 import { readReply } from './pass-through-reply.ts';
 import { writeChat } from './pass-through-request.ts';
 import { openAiUpstream } from './upstream.ts';
@@ -57,7 +59,7 @@ class OpenAiConversation implements Conversation, Crossing, OpenAiClientOptions 
   }
 
   instruct(text: string): Conversation {
-    return new OpenAiConversation(instructed(this.#request, text));
+    return new OpenAiConversation(instructed(this.#request, text, withInstructions));
   }
 
   get client(): ClientDialect {
@@ -100,13 +102,11 @@ function wording(request: ChatRequest): unknown {
 }
 
 /** Behind the instructions at the beginning, in front of what is said. */
-function instructed(request: ChatRequest, text: string): ChatRequest {
-  const { messages } = request.body;
+function withInstructions(body: ChatRequest['body'], text: string): ChatRequest['body'] {
+  const { messages } = body;
   const isInstruction = ({ role }: ChatMessage) => role === 'system' || role === 'developer';
   const first = messages.findIndex((message) => !isInstruction(message));
   const at = first === -1 ? messages.length : first;
   const more: ChatMessage = { role: 'system', content: text };
-  const body = { ...request.body, messages: messages.toSpliced(at, 0, more) };
-  const ask = { ...request.ask, inputBytes: request.ask.inputBytes + Buffer.byteLength(text) };
-  return { ...request, ask, body, source: null };
+  return { ...body, messages: messages.toSpliced(at, 0, more) };
 }

@@ -5,16 +5,19 @@ import { readDialogue } from './dialogue.ts';
 
 const [first, last] = ['A', 'B'].map((proof) => markSignature('gemini', proof));
 
+function signedCall(proof: string) {
+  return {
+    ...{ id: 'a', type: 'function', function: { name: 'look', arguments: '{}' } },
+    extra_content: { google: { thought_signature: proof } },
+  };
+}
+
 /** What a client sends back of an answer that Gemini signed twice: its call, and its end. */
 function partsOf(fields: object) {
-  const call = {
-    ...{ id: 'a', type: 'function', function: { name: 'look', arguments: '{}' } },
-    extra_content: { google: { thought_signature: 'A' } },
-  };
   const message = {
     role: 'assistant',
     content: null,
-    tool_calls: [call],
+    tool_calls: [signedCall('A')],
     reasoning_details: [
       { type: 'reasoning.text', index: 0, signature: first },
       { type: 'reasoning.text', index: 1, signature: last },
@@ -36,5 +39,11 @@ describe('proofs of thoughts', () => {
     const said = { kind: 'text', text: 'Hm.' };
     const parts = partsOf({ content: 'Hm.' });
     expect(parts).toMatchObject([proof(last), said, proof(first), call]);
+  });
+
+  // Passed on, it would keep the writer from saying that the real one is lost.
+  test('that are empty are none', () => {
+    const parts = partsOf({ tool_calls: [signedCall('')], reasoning_details: [] });
+    expect(parts).toMatchObject([call]);
   });
 });

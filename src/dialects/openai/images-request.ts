@@ -6,9 +6,8 @@ import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import type { ImageParameters } from '../media/images-wish.ts';
+import { routingFields, wholeAsk } from '../routing.ts';
 import { unknownFields } from '../unknown-fields.ts';
-import { wholeAsk } from './ask.ts';
-import { routingFields } from './chat-schema.ts';
 
 /** Models take some thirty thousand; this only bounds what is held. */
 const promptLengthMax = 500_000;

@@ -8,8 +8,9 @@ import { type FileField, writeForm } from '../long-body.ts';
 import type { ImagesDialect } from '../media/images.ts';
 import type { Drawn, DrawnImage, Picture } from '../media/images-wish.ts';
 import { readAnswer } from '../read-answer.ts';
+import { readCount } from '../read-count.ts';
 import { spell } from '../spell.ts';
-import { readCount, readUsage } from './usage.ts';
+import { readUsage } from './usage.ts';
 
 export const openAiImages: ImagesDialect = {
   mask: 'alpha',

@@ -238,6 +238,16 @@ describe('the end', () => {
     }
   });
 
+  test('may be followed by the usage, where none was told before', () => {
+    const relay = newRelay();
+    const counted = (completion: number) =>
+      `${head}[],"usage":{"prompt_tokens":4,"completion_tokens":${completion}}}`;
+    push(relay, head + text('a', '"finish_reason":"stop"'));
+    push(relay, '[DONE]');
+    expect([push(relay, counted(2)), push(relay, counted(90))]).toEqual(['', '']);
+    expect(relay.facts.usage).toMatchObject({ inputTokens: 4, outputTokens: 2 });
+  });
+
   test('of several choices comes when all of them are finished', () => {
     const relay = newRelay();
     const choice = (index: number, reason: string | null) =>

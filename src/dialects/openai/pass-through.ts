@@ -5,11 +5,9 @@
 import type { GatewayError } from '../../core/errors.ts';
 import { isObject } from '../../core/json.ts';
 import type {
-  ClientWords,
   ReplyClosing,
   ReplyIdentity,
   SseMessage,
-  StreamIdentity,
   StreamRelay,
   UpstreamFailure,
 } from '../dialect.ts';
@@ -17,10 +15,11 @@ import { parseExact } from '../exact-json.ts';
 import { NotedFacts } from '../facts.ts';
 import { failureInside, readErrorObject, unreadableEvent } from '../failure.ts';
 import { ChunkRepair, isChoiceIndex } from './chunk.ts';
+import { lastWords, openAiWords } from './client-stream.ts';
 import { type Closing, closingOf } from './closing.ts';
 import { charactersIn, hideReasoning } from './message.ts';
 import { RepeatedChunk } from './repeated-chunk.ts';
-import { mergeUsage, usageIn, writeUsage } from './usage.ts';
+import { mergeUsage, usageIn } from './usage.ts';
 
 /** True if there was any. */
 function hideReasoningIn(choices: readonly Record<string, unknown>[]): boolean {
@@ -74,7 +73,7 @@ export class OpenAiPassThrough implements StreamRelay {
   }
 
   push({ event, data }: SseMessage): string {
-    if (this.ended) return '';
+    if (this.ended) return this.#hearBehind(data);
     const words = event === null ? this.#repeated.wordsOf(data) : undefined;
     if (words !== undefined) {
       this.facts.outputCharacters += words.length;
@@ -130,6 +129,13 @@ export class OpenAiPassThrough implements StreamRelay {
     if (event === 'error') return this.#break(readErrorObject(data));
     // A connection cut behind the finish reason loses at most the usage: the answer is whole.
     return this.finished ? '' : this.#break(unreadableEvent(data));
+  }
+
+  /** Some servers count behind their terminator; that is all that is heard there. */
+  #hearBehind(data: string): string {
+    const chunk = this.facts.usage === undefined ? parseExact(data) : undefined;
+    if (isObject(chunk)) this.#takeUsage(chunk);
+    return '';
   }
 
   #takeUsage(chunk: Record<string, unknown>): boolean {
@@ -205,27 +211,4 @@ export class OpenAiPassThrough implements StreamRelay {
     chunk.usage = undefined;
     return `data: ${JSON.stringify(this.#sign(chunk))}\n\n`;
   }
-}
-
-/** What an OpenAI client hears from us outside of an upstream's answer. */
-export const openAiWords: ClientWords = {
-  keepAlive: () => ': keep-alive\n\n',
-  fail(error, identity) {
-    const { message, symbol: type, status: code, param } = error;
-    const choices = [{ index: 0, delta: {}, finish_reason: 'error' }];
-    const chunk = { ...ownFields(identity), error: { message, type, code, param }, choices };
-    return `data: ${JSON.stringify(chunk)}\n\n`;
-  },
-};
-
-/** How a complete answer ends; `told` are the numbers, for a client that wants them. */
-export function lastWords(identity: StreamIdentity, told: ReplyClosing | null): string {
-  const done = 'data: [DONE]\n\n';
-  if (told === null) return done;
-  const usage = writeUsage(told.usage, told.costCredits);
-  return `data: ${JSON.stringify({ ...ownFields(identity), choices: [], usage })}\n\n${done}`;
-}
-
-function ownFields({ id, created, model }: StreamIdentity) {
-  return { id, object: 'chat.completion.chunk', created, model };
 }

@@ -28,6 +28,26 @@ test('a finish reason that stands in every chunk is the end only where no words 
   expect([told.said, told.finishReason, reader.finished]).toEqual(['1 2 3', 'length', true]);
 });
 
+test('behind the terminator only usage is heard, and only where there was none', () => {
+  const told = new ToldAnswer();
+  const reader = new OpenAiStreamReader(told);
+  const push = (data: unknown) => reader.push({ event: null, data: JSON.stringify(data) });
+  const counted = (completion_tokens: number) => ({
+    choices: [{ index: 0, delta: { content: 'too late' } }],
+    usage: { prompt_tokens: 4, completion_tokens, total_tokens: 4 + completion_tokens },
+  });
+  push({ choices: [{ index: 0, delta: { content: 'Hi' }, finish_reason: 'stop' }] });
+  reader.push({ event: null, data: '[DONE]' });
+  expect([push('?'), push({ error: { message: 'no' } }), push(counted(2))]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  push(counted(90));
+  expect(told.said).toBe('Hi');
+  expect(told.lastUsage).toMatchObject({ inputTokens: 4, outputTokens: 2 });
+});
+
 test('calls of a whole answer are told apart, though all have the same index', () => {
   const told = new ToldAnswer();
   const call = (id: string, name: string, json: string) => ({

@@ -32,7 +32,7 @@ export class OpenAiStreamReader implements StreamReader {
   }
 
   push({ event, data }: SseMessage): UpstreamFailure | undefined {
-    if (this.ended) return undefined;
+    if (this.ended) return this.#hearBehind(data);
     if (isTerminator(data)) {
       this.ended = true;
       return undefined;
@@ -58,6 +58,12 @@ export class OpenAiStreamReader implements StreamReader {
     if (typeof reason !== 'string') return;
     this.finished = true;
     this.#teller.finish(reason);
+  }
+
+  /** Some servers count behind their terminator; that is all that is heard there. */
+  #hearBehind(data: string): undefined {
+    const chunk = this.#usage === undefined ? parseExact(data) : undefined;
+    if (isObject(chunk)) this.#takeUsage(chunk);
   }
 
   #takeUsage(chunk: Record<string, unknown>): void {

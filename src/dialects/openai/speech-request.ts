@@ -6,9 +6,8 @@ import { type SpeechFormat, speechFormats } from '../../core/audio-formats.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
+import { routingFields, wholeAsk } from '../routing.ts';
 import { unknownFields } from '../unknown-fields.ts';
-import { wholeAsk } from './ask.ts';
-import { routingFields } from './chat-schema.ts';
 
 export const speechSchema = Type.Object({
   ...routingFields,

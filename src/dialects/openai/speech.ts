@@ -5,8 +5,8 @@ import type { Usage } from '../../core/usage.ts';
 import type { SseMessage, UpstreamFailure } from '../dialect.ts';
 import { failureInside } from '../failure.ts';
 import type { AudioEvents, SpeechDialect } from '../media/speech.ts';
+import { readCount } from '../read-count.ts';
 import { spell } from '../spell.ts';
-import { readCount } from './usage.ts';
 
 export const openAiSpeech: SpeechDialect = {
   formats: speechFormats,

@@ -4,12 +4,11 @@ import { Compile } from 'typebox/compile';
 import type { Ask } from '../../core/ask.ts';
 import { transcriptFormats } from '../../core/audio-formats.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { listIn } from '../../core/form.ts';
+import { listIn, listName } from '../../core/form.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import type { TranscriptionWish } from '../media/transcription-wish.ts';
-import { wholeAsk } from './ask.ts';
-import { routingFields } from './chat-schema.ts';
+import { routingFields, wholeAsk } from '../routing.ts';
 import { type FormFields, sortForm } from './form-routing.ts';
 
 export const transcriptionSchema = Type.Object({
@@ -65,13 +64,14 @@ function valuesOf(fields: FormFields) {
   const { routing, rest } = sortForm(fields);
   const value: Record<string, unknown> = { ...routing };
   const more: Record<string, readonly string[]> = {};
+  const times: unknown[] = [];
   for (const [name, texts] of rest) {
-    const known = name.replace(/\[\]$/, '');
-    if (known === 'timestamp_granularities') value[known] = listIn(texts);
+    if (listName(name) === 'timestamp_granularities') times.push(...listIn(texts));
     else if (!Object.hasOwn(transcriptionSchema.properties, name)) more[name] = texts;
     else if (texts.length > 1) throw invalidRequest(`${name} is given twice.`, name);
     else value[name] = readValue(name, texts[0] ?? '');
   }
+  if (times.length > 0) value.timestamp_granularities = times;
   return { value, more };
 }
 

@@ -1,4 +1,5 @@
 import type { Conversation, Crossing } from '../dialect.ts';
+import { instructed } from '../instruct.ts';
 import { translate } from '../translation.ts';
 import { waysFrom } from '../ways.ts';
 import { wordingOf } from '../wording.ts';
@@ -37,7 +38,7 @@ export function responsesConversation(
     words,
     ...waysFrom(client, responsesUpstream, same, read),
     // What we added is no part of what the client asked.
-    instruct: (text) => responsesConversation(instructed(request, text), echo),
+    instruct: (text) => responsesConversation(instructed(request, text, withInstructions), echo),
     client,
     wording: () => wording(request),
     temperature: body.temperature ?? null,
@@ -59,20 +60,15 @@ function wording(request: ResponsesRequest): unknown {
 }
 
 /** Behind the instructions at the beginning, in front of what is said. */
-function instructed(request: ResponsesRequest, text: string): ResponsesRequest {
-  const { body } = request;
-  const ask = { ...request.ask, inputBytes: request.ask.inputBytes + Buffer.byteLength(text) };
-  return { ...request, ask, body: { ...body, ...withInstructions(body, text) }, source: null };
-}
-
-function withInstructions({ input, instructions }: ResponsesBody, text: string) {
+function withInstructions(body: ResponsesBody, text: string): ResponsesBody {
+  const { input, instructions } = body;
   const isInstruction = (item: object) =>
     'role' in item && (item.role === 'developer' || item.role === 'system');
   const first = typeof input === 'string' ? 0 : input.findIndex((item) => !isInstruction(item));
   if (typeof input === 'string' || first === 0) {
-    return { instructions: instructions ? `${instructions}\n\n${text}` : text };
+    return { ...body, instructions: instructions ? `${instructions}\n\n${text}` : text };
   }
   const at = first === -1 ? input.length : first;
   const more = { type: 'message', role: 'developer', content: text };
-  return { input: input.toSpliced(at, 0, more) };
+  return { ...body, input: input.toSpliced(at, 0, more) };
 }

@@ -1,7 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { efforts } from '../../core/dialogue.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import { outputLimit, routingFields } from '../openai/chat-schema.ts';
+import { outputLimitSchema } from '../output-limit.ts';
+import { routingFields } from '../routing.ts';
 import { addedFields } from '../search-wish.ts';
 
 /**
@@ -47,7 +48,7 @@ export const responsesSchema = Type.Object({
     Type.Array(anyTyped, { minItems: 1, maxItems: 10_000 }),
   ]),
   instructions: optional(Type.String()),
-  max_output_tokens: optional(outputLimit),
+  max_output_tokens: optional(outputLimitSchema),
   temperature: optional(Type.Number({ minimum: 0, maximum: 2 })),
   top_p: optional(Type.Number({ minimum: 0, maximum: 1 })),
   top_logprobs: optional(Type.Integer({ minimum: 0, maximum: 20 })),

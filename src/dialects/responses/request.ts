@@ -3,7 +3,8 @@ import type { ChatAsk, ImageInput, ModelNeeds, SearchWish } from '../../core/cha
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import type { Source } from '../edit-body.ts';
-import { readChain, readPreferences } from '../openai/chat-request.ts';
+import { namesGiven } from '../parameters.ts';
+import { readChain, readPreferences } from '../routing.ts';
 import { readSearchWish } from '../search-wish.ts';
 import { type AnyPart, checkItems, isKnownPart, partsOf } from './input-items.ts';
 import { type ResponsesBody, responsesSchema } from './request-schema.ts';
@@ -107,7 +108,7 @@ function readSearch(body: ResponsesBody): SearchWish | null {
 
 /** In the spelling of the model list, which is that of chats. */
 function parametersOf(body: ResponsesBody): readonly string[] {
-  const given: Readonly<Record<string, unknown>> = {
+  return namesGiven({
     max_tokens: body.max_output_tokens,
     temperature: body.temperature,
     top_p: body.top_p,
@@ -117,6 +118,5 @@ function parametersOf(body: ResponsesBody): readonly string[] {
     parallel_tool_calls: body.parallel_tool_calls,
     reasoning: body.reasoning,
     response_format: body.text?.format,
-  };
-  return Object.keys(given).filter((name) => given[name] !== undefined && given[name] !== null);
+  });
 }

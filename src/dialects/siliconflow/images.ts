@@ -1,5 +1,4 @@
 /** Images of SiliconFlow: edits too go to the place where pictures are made from words. */
-
 import { inBase64, joined, type Piece } from '../long-body.ts';
 import type { ImagesDialect } from '../media/images.ts';
 import { namesOf, type Picture, shownMask } from '../media/images-wish.ts';

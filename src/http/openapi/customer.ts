@@ -30,7 +30,8 @@ const log = record('LogRow', {
   billing_note: nullable(text()),
   latency_ms: count(),
   created_at: time(),
-  api_key_id: text(),
+  api_key_id: text('Of the key that made it.'),
+  error: nullable(text('Why it failed, as one of the symbols of errors.')),
 });
 
 const logPage = part({

@@ -3,6 +3,7 @@ import { nullable } from '../../core/schema-builders.ts';
 import { count, data, part, type RouteDoc, record, text, time, words } from './doc.ts';
 
 const usd = text('US dollars, a decimal number.');
+const usdPerToken = text('US dollars per token, a decimal number.');
 const names = Type.Array(Type.String());
 
 const longPrompts = <P extends TProperties>(prices: P, description: string) =>
@@ -21,9 +22,9 @@ const model = record('Model', {
   description: text(),
   context_length: count(),
   max_output_tokens: count(),
-  pricing: part({ prompt: usd, completion: usd, request: usd, image: usd }),
+  pricing: part({ prompt: usdPerToken, completion: usdPerToken, request: usd, image: usd }),
   long_prompts: longPrompts(
-    { prompt: usd, completion: usd },
+    { prompt: usdPerToken, completion: usdPerToken },
     'What a token costs instead in requests whose prompt is longer than so many tokens.',
   ),
   architecture: part({

@@ -40,9 +40,12 @@ export function watched(pool: pg.Pool, beginning: string): PostgresPool {
   };
 }
 
-/** It, its database or our user has as many connections as are allowed. */
-function isServerFull(thrown: unknown): boolean {
-  return failureCode(thrown) === '53300';
+/** It, its database, our user or a pooler before it has as many connections as are allowed. */
+export function isServerFull(thrown: unknown): boolean {
+  if (failureCode(thrown) === '53300') return true;
+  // PgBouncer has no code of its own for it.
+  const message = thrown instanceof Error ? thrown.message : '';
+  return /^(?:no more connections allowed|client connections exceeded)/.test(message);
 }
 
 /**

@@ -7,7 +7,7 @@ import { commitBatch } from '../commit.ts';
 import { type Database, turnWaitMs } from '../database.ts';
 import type { Schema } from '../schema.ts';
 import { type PostgresAddress, readAddress, refusal } from './address.ts';
-import { watched } from './client.ts';
+import { isServerFull, watched } from './client.ts';
 
 export interface PostgresBounds {
   readonly connectionsMax: number;
@@ -38,6 +38,9 @@ const idleTransactionMs = 15_000;
 
 const oldestServer = 150_000;
 
+/** A server takes a moment to end a session that we have left, and ours may be the only one. */
+const leavingMs = 1_000;
+
 /**
  * Opens a pool and proves that a server answers. A pooler in between may take no settings for a
  * session: then statements outside of transactions are bounded by the client alone.
@@ -64,7 +67,7 @@ async function open(
   const dialect = new PostgresDialect({ pool: watched(pool, beginning(bounds)) });
   const db = new Kysely<Schema>({ dialect });
   try {
-    await requireServer(db, target);
+    await whenThereIsRoom(() => requireServer(db, target));
   } catch (thrown) {
     await pool.end();
     throw thrown instanceof GatewayError ? thrown : refusal(target, 'cannot be reached', thrown);
@@ -82,6 +85,18 @@ async function open(
     },
     close: () => pool.end(),
   };
+}
+
+async function whenThereIsRoom(work: () => Promise<void>): Promise<void> {
+  const until = performance.now() + leavingMs;
+  for (;;) {
+    try {
+      return await work();
+    } catch (thrown) {
+      if (!isServerFull(thrown) || performance.now() > until) throw thrown;
+      await Bun.sleep(20);
+    }
+  }
 }
 
 function isRefusedSetting(thrown: unknown): boolean {
@@ -107,12 +122,15 @@ export async function withMigrationConnection<T>(
 
 /**
  * Whatever the server, the database or the role have set: how our transactions see each other, and
- * how long they may take. Said by each of them, which holds behind a pooler too.
+ * how long they may take. Said by each of them, which holds behind a pooler too. Servers before 17
+ * have no limit for a whole transaction, and refuse its name.
  */
 function beginning({ statementTimeoutMs }: PostgresBounds): string {
   return `begin isolation level read committed; set local lock_timeout = 0;
     set local statement_timeout = ${statementTimeoutMs};
-    set local idle_in_transaction_session_timeout = ${idleTransactionMs}`;
+    set local idle_in_transaction_session_timeout = ${idleTransactionMs};
+    select set_config('transaction_timeout', '0', true)
+      where current_setting('transaction_timeout', true) is not null`;
 }
 
 function createPool(url: string, bounds: PostgresBounds, settings: pg.PoolConfig): pg.Pool {

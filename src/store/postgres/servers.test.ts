@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sql } from 'kysely';
 import pg from 'pg';
+import { makeTenant } from '../../../tests/contracts/engines.ts';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
 import { startPooler } from '../../../tests/support/pooler.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../../tests/support/postgres.ts';
@@ -49,7 +50,8 @@ async function settingsOf(url: string): Promise<unknown> {
         select current_setting('transaction_isolation') as isolation,
           current_setting('lock_timeout') as lock,
           current_setting('statement_timeout') as statement,
-          current_setting('idle_in_transaction_session_timeout') as idle
+          current_setting('idle_in_transaction_session_timeout') as idle,
+          current_setting('transaction_timeout') as whole
       `.execute(change);
       return rows[0];
     });
@@ -58,7 +60,7 @@ async function settingsOf(url: string): Promise<unknown> {
   }
 }
 
-const ours = { isolation: 'read committed', lock: '0', statement: '10s', idle: '15s' };
+const ours = { isolation: 'read committed', lock: '0', statement: '10s', idle: '15s', whole: '0' };
 
 describe('a transaction has its own bounds and isolation', () => {
   test('on a server that sets others', async () => {
@@ -66,6 +68,7 @@ describe('a transaction has its own bounds and isolation', () => {
       "lock_timeout = '1ms'",
       "statement_timeout = '40ms'",
       "idle_in_transaction_session_timeout = '40ms'",
+      "transaction_timeout = '40ms'",
       "default_transaction_isolation = 'serializable'",
     );
     expect(await settingsOf(url)).toEqual(ours);
@@ -79,6 +82,15 @@ describe('a transaction has its own bounds and isolation', () => {
     await store.database.close();
     pooler.stop();
   });
+});
+
+test('tenants are found on a server that takes backslashes in its old way', async () => {
+  const store = await openStore(await tuned('standard_conforming_strings = off'));
+  await store.directory.addTenant(makeTenant({ id: 'acme', name: 'back\\slash' }));
+  const found = async (search: string) =>
+    (await store.directory.listTenants({ search, limit: 1, offset: 0 })).map(({ id }) => id);
+  expect([await found('K\\S'), await found('\\\\')]).toEqual([['acme'], []]);
+  await store.database.close();
 });
 
 describe('is refused at once, in one sentence,', () => {
@@ -124,10 +136,29 @@ describe('is refused at once, in one sentence,', () => {
   });
 });
 
+test('a user with its own schema is not confused by the tables of other programs', async () => {
+  const url = new URL(await server.createDatabase());
+  await ask(
+    url.href,
+    'create table public.migrations (id serial, migration text, batch integer)',
+    "create role lodger login password 'p'",
+    'create schema lodger authorization lodger',
+  );
+  url.username = 'lodger';
+  url.password = 'p';
+  // The second finds the tables that the first has made.
+  for (let start = 1; start <= 2; start++) {
+    const store = await openStore(url.href);
+    expect(await store.directory.version()).toBe(0);
+    await store.database.close();
+  }
+});
+
 test('a server that only reads is waited for: a replica may be promoted', async () => {
   const url = await tuned('default_transaction_read_only = on');
   const said = Promise.withResolvers<string>();
   const opening = openWhenReachable(url, {
+    patienceMs: 60_000,
     onAway: said.resolve,
     stopped: new Promise(() => {}),
   });
@@ -138,12 +169,20 @@ test('a server that only reads is waited for: a replica may be promoted', async 
   await store?.database.close();
 });
 
-test('a server that has few connections left is shared, not refused', async () => {
+async function forModestUser() {
   await ask(server.url, "create role modest login password 'p' connection limit 2");
   const url = new URL(server.url);
   url.username = 'modest';
   url.password = 'p';
-  const database = await openPostgres(url.href);
+  return { url: url.href, stop: () => {} };
+}
+
+test.each([
+  ['server', forModestUser],
+  ['pooler', () => startPooler(server.url, 'transaction', 2)],
+])('a %s that has few connections left is shared, not refused', async (_name, start) => {
+  const { url, stop } = await start();
+  const database = await openPostgres(url);
   const slow = Array.from({ length: 40 }, () =>
     database.write.transaction().execute(async (change) => {
       await sql`select pg_sleep(0.01)`.execute(change);
@@ -152,6 +191,23 @@ test('a server that has few connections left is shared, not refused', async () =
   );
   expect(new Set(await Promise.all(slow))).toEqual(new Set(['done']));
   await database.close();
+  stop();
+});
+
+test('a single connection is enough, once the one before it has ended', async () => {
+  const url = new URL(await server.createDatabase());
+  await ask(url.href, "create role single login password 'p' connection limit 1");
+  await ask(server.url, `alter database ${nameOf(url.href)} owner to single`);
+  url.username = 'single';
+  url.password = 'p';
+  const before = new pg.Client({ connectionString: url.href });
+  await before.connect();
+  const opening = openStore(url.href);
+  await Bun.sleep(200);
+  await before.end();
+  const store = await opening;
+  expect(await store.directory.version()).toBe(0);
+  await store.database.close();
 });
 
 /** For the name localhost; made for this test alone and worth nothing elsewhere. */

@@ -29,7 +29,7 @@ export const shownColumns = [
 export type ShownRow = Pick<Selectable<RequestLogTable>, (typeof shownColumns)[number]>;
 
 export function logRowOf(row: ShownRow): LogRow {
-  const { skills = [], note = null } = detailsOf(row);
+  const { skills = [], note = null, error = null } = detailsOf(row);
   return {
     id: row.id,
     requestId: idText(row.request_id),
@@ -37,6 +37,7 @@ export function logRowOf(row: ShownRow): LogRow {
     requestedModel: row.requested_model,
     provider: row.provider,
     status: row.status,
+    error,
     trafficMode: row.traffic_mode,
     ...amountsOf(row),
     skills,

@@ -30,8 +30,9 @@ export function rankOf({ by, days }: TenantOrder, engine: Engine): RawBuilder<un
 /** Tenants with this text in their name or id. */
 export function holds(text: string, engine: Engine): RawBuilder<SqlBool> {
   const small = text.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
-  const pattern = `%${small.replaceAll(/[\\%_]/g, '\\$&')}%`;
-  const like = (column: string) => sql`${plain(column, engine)} like ${pattern} escape '\\'`;
+  // Not with a backslash, which `standard_conforming_strings` may give a meaning of its own.
+  const pattern = `%${small.replaceAll(/[!%_]/g, '!$&')}%`;
+  const like = (column: string) => sql`${plain(column, engine)} like ${pattern} escape '!'`;
   return sql<SqlBool>`(${like('name')} or ${like('id')})`;
 }
 

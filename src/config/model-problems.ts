@@ -1,0 +1,97 @@
+import type { Problem } from '../core/explain.ts';
+import { isObject } from '../core/json.ts';
+import { nearest } from '../core/nearest.ts';
+import type { PricingFile } from './model-schema.ts';
+
+/**
+ * What is wrong with models beyond the form of their fields: it is found in a model whose form is
+ * broken too, so that both are told in one go.
+ */
+export function modelProblems(
+  models: unknown,
+  providers: ReadonlySet<string>,
+  /** Whether something at or below a path was told already. */
+  isBroken: (path: string) => boolean,
+): Problem[] {
+  const ids = new Set<unknown>();
+  return listed(models).flatMap(([model, i]) => {
+    const path = `models[${i}]`;
+    const { id, features } = model;
+    const problems: Problem[] = [];
+    if (ids.has(id)) problems.push({ path: `${path}.id`, message: `repeats "${id}"` });
+    if (typeof id === 'string') ids.add(id);
+    const kinds = Array.isArray(features) ? features : [];
+    for (const [{ provider, pricing }, j] of listed(model.endpoints)) {
+      const at = `${path}.endpoints[${j}]`;
+      if (typeof provider === 'string' && provider !== '' && !providers.has(provider)) {
+        problems.push(unknownProvider(provider, providers, at));
+      }
+      problems.push(...priceProblems(kinds, pricing, `${at}.pricing`, isBroken));
+    }
+    return problems;
+  });
+}
+
+function listed(list: unknown): [Readonly<Record<string, unknown>>, number][] {
+  if (!Array.isArray(list)) return [];
+  return list.flatMap((item: unknown, i) => (isObject(item) ? [[item, i]] : []));
+}
+
+function unknownProvider(name: string, known: ReadonlySet<string>, path: string): Problem {
+  const close = nearest(name, known);
+  const hint = close ? `; did you mean "${close}"?` : '';
+  const message = `names "${name}", which is not a configured provider${hint}`;
+  return { path: `${path}.provider`, message };
+}
+
+function priceProblems(
+  features: readonly unknown[],
+  pricing: unknown = {},
+  path: string,
+  isBroken: (path: string) => boolean,
+): Problem[] {
+  if (!isObject(pricing)) return [];
+  const missing = missingPrices(features, pricing);
+  if (missing.length > 0) {
+    const message = `needs ${missing.join(' and ')}; what costs nothing is written "0"`;
+    return [{ path, message }];
+  }
+  return isBroken(path) ? [] : stepProblems(pricing, `${path}.long_prompts`);
+}
+
+/** Why prices cannot go up these steps; empty when they can. */
+export function stepProblems(pricing: PricingFile, path: string): Problem[] {
+  const { long_prompts: steps = [], prompt, completion } = pricing;
+  if (steps.length > 0 && prompt === undefined && completion === undefined) {
+    const message = 'needs prompt or completion beside it: only token prices have steps';
+    return [{ path, message }];
+  }
+  return steps.flatMap(({ above_tokens: above, ...changed }, i): Problem[] => {
+    const before = steps[i - 1]?.above_tokens ?? 0;
+    if (above <= before) {
+      const message = `must be more than ${before}, where the step before it begins, not ${above}`;
+      return [{ path: `${path}[${i}].above_tokens`, message }];
+    }
+    if (Object.keys(changed).length > 0) return [];
+    const message = 'changes nothing; name the prices that are others there';
+    return [{ path: `${path}[${i}]`, message }];
+  });
+}
+
+/** The prices without which a model of this kind could be used for nothing. */
+function missingPrices(
+  features: readonly unknown[],
+  pricing: Readonly<Record<string, unknown>>,
+): readonly string[] {
+  const has = (...names: (keyof PricingFile)[]) =>
+    names.some((name) => pricing[name] !== undefined);
+  if (features.includes('transcription')) return has('minute') ? [] : ['minute'];
+  if (features.includes('embeddings')) return has('prompt') ? [] : ['prompt'];
+  if (features.includes('speech')) {
+    return has('characters', 'bytes', 'prompt', 'completion') ? [] : ['characters or bytes'];
+  }
+  if (features.includes('image_edit') || features.includes('image_generation')) {
+    return has('output_image', 'completion') ? [] : ['output_image or completion'];
+  }
+  return (['prompt', 'completion'] as const).filter((name) => !has(name));
+}

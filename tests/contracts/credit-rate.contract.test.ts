@@ -1,0 +1,31 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { fixCreditRate } from '../../src/store/credit-rate.ts';
+import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
+
+describe.each([...engines])('what a credit is worth on $name', ({ empty }) => {
+  let stores: TwoStores;
+
+  beforeAll(async () => {
+    stores = await openTwice(empty);
+  }, 60_000);
+
+  afterAll(() => stores.close());
+
+  test('may change until the ledger has an entry, and then on no process any more', async () => {
+    const { one, other } = stores;
+    expect(await fixCreditRate(one.database, 1000)).toBe(1000);
+    expect(await fixCreditRate(other.database, 500)).toBe(500);
+    const tenant = makeTenant();
+    await one.directory.addTenant(tenant);
+    const grant = { tenantId: tenant.id, amount: 7, note: '', idempotencyKey: null, now: 1_000 };
+    await one.creditBook.change(grant);
+    expect(await fixCreditRate(other.database, 1000)).toBe(500);
+    expect(await fixCreditRate(one.database, 500)).toBe(500);
+  });
+
+  test('is one for all that start at once', async () => {
+    const { one, other } = stores;
+    const rates = [one, other, one, other].map(({ database }, i) => fixCreditRate(database, i + 1));
+    expect(await Promise.all(rates)).toEqual([500, 500, 500, 500]);
+  });
+});

@@ -1,0 +1,124 @@
+/** What pages claim about prices and ways, held against the catalogue or a running gateway. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { builtinCatalogue } from '../../src/config/catalogue/index.ts';
+import { type Gateway, startGateway } from '../support/gateway.ts';
+
+const docs = join(import.meta.dir, '../../docs');
+const credits = readFileSync(join(docs, 'credits.md'), 'utf8');
+const migrating = readFileSync(join(docs, 'migrating.md'), 'utf8');
+/** For tests that start programs. */
+const timeoutMs = 20_000;
+const messages = [{ role: 'user', content: 'Hello!' }];
+
+let gateway: Gateway;
+
+beforeAll(async () => {
+  gateway = await startGateway();
+}, timeoutMs);
+
+afterAll(async () => {
+  await gateway?.stop();
+}, timeoutMs);
+
+const ask = (fields: object) =>
+  gateway.call('POST', '/api/v1/chat/completions', {
+    key: gateway.keys.api,
+    body: { model: 'demo/chat', messages, ...fields },
+  });
+
+const codeIn = (text: string) => [...text.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code);
+
+describe('audio.md', () => {
+  test('has the prices of every model that speaks or listens', () => {
+    const page = readFileSync(join(docs, 'audio.md'), 'utf8');
+    const rows = [...page.matchAll(/^\| (`[^|]+`) +\| (\$[^|]+?) +\|$/gm)];
+    const told = rows.flatMap(([, models = '', price]) =>
+      codeIn(models).map((model) => `${model}: ${price}`),
+    );
+    const dollars = (usd: string) => `$${usd.replace(/\.0+$/, '')}`;
+    const real = builtinCatalogue.models
+      .filter(({ features }) => features?.some((name) => /^(?:speech|transcription)$/.test(name)))
+      .map(({ id, endpoints: [first] }) => {
+        const { characters, bytes, minute, prompt, request } = first?.pricing ?? {};
+        const perToken = `${dollars(prompt ?? '')} per million tokens, text and audio`;
+        const price =
+          (characters && `${dollars(characters)} per million characters`) ??
+          (bytes && `${dollars(bytes)} per million UTF-8 bytes`) ??
+          (minute && `${dollars(minute)} a minute`) ??
+          `${perToken}, and ${dollars(request ?? '')} a request`;
+        return `${id}: ${price}`;
+      });
+    expect(told.toSorted()).toEqual(real.toSorted());
+  });
+});
+
+describe('credits.md', () => {
+  test(
+    'shows commands that work one after the other',
+    async () => {
+      const [, block = ''] = /^```sh\n([\s\S]*?)^```$/m.exec(credits) ?? [];
+      const commands = block.trim().split('\n');
+      expect(commands.length).toBe(4);
+      let printed = '';
+      for (const command of commands) {
+        const words = [...command.matchAll(/"([^"]*)"|(\S+)/g)].map(([, a, b]) => a ?? b ?? '');
+        const { exitCode, stdout, stderr } = await gateway.command(...words.slice(1));
+        expect(`${exitCode} ${stderr}`).toBe('0 ');
+        printed = stdout;
+      }
+      // 5,000,000 given, 500 taken back.
+      expect(printed).toMatch(/^available +4,999,500$/m);
+    },
+    timeoutMs,
+  );
+
+  test('works a request out as its receipt does', async () => {
+    const answer = await ask({});
+    expect(answer.body).toMatchObject({ usage: { cost: 15 } });
+    const id = answer.headers.get('x-request-id');
+    const path = `/v1/customer/logs/${id}`;
+    const { body } = await gateway.call('GET', path, { key: gateway.keys.api });
+    const rows = credits.matchAll(
+      /^\| (prompt|completion) +\| (\d+) +\| ([\d.]+) +\| ([\d.]+) +\|$/gm,
+    );
+    const lines = [...rows].map(([, price, quantity, usd, amount]) => ({
+      price,
+      quantity: Number(quantity),
+      usd,
+      credits: amount,
+    }));
+    expect(lines.length).toBe(2);
+    expect(body).toMatchObject({ data: { lines, cost: 15, cost_breakdown: { total_charge: 15 } } });
+    expect(credits).toMatch(/^\| \*\*charged\*\* .*\*\*15\*\* +\|$/m);
+  });
+});
+
+describe('migrating.md', () => {
+  const row = (start: string) => migrating.split('\n').find((line) => line.startsWith(start)) ?? '';
+
+  test('says which endings of models are not known', async () => {
+    const endings = codeIn(row('| `:nitro`').split('|')[1] ?? '');
+    expect(endings).toEqual([':nitro', ':floor', ':free']);
+    for (const ending of endings) {
+      expect((await ask({ model: `demo/chat${ending}` })).status).toBe(404);
+    }
+    expect((await ask({ model: 'openrouter/auto' })).status).toBe(404);
+  });
+
+  test('says what is taken and not followed', async () => {
+    for (const start of ['| `transforms`', '| `provider.data_collection`']) {
+      expect(row(start)).toContain('taken and not followed');
+    }
+    const provider = { data_collection: 'deny', zdr: true, quantizations: ['fp8'] };
+    const { status } = await ask({ transforms: ['middle-out'], preset: 'a', provider });
+    expect(status).toBe(200);
+  });
+
+  test('is right that a model without its brand is told its name', async () => {
+    const { status, error } = await ask({ model: 'chat' });
+    expect(status).toBe(404);
+    expect(error.message).toContain('did you mean "demo/chat"?');
+  });
+});
