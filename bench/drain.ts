@@ -14,7 +14,7 @@ import type { Settlement } from '../src/ledger/ledger-store.ts';
 import { slipOf } from '../src/ledger/slip.ts';
 import { noCharges } from '../src/record/request-record.ts';
 import { openStore, type Store } from '../src/store/open.ts';
-import { verifyBooks } from '../src/store/verify.ts';
+import { verifyBooks } from '../src/store/verify/verify.ts';
 
 /** As many as come together in a lull, at a few hundred requests a second, and at the most. */
 const commitSizes = [10, 100, 500];

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { loadConfig } from '../src/config/load.ts';
 import { openStore } from '../src/store/open.ts';
-import { verifyBooks } from '../src/store/verify.ts';
+import { verifyBooks } from '../src/store/verify/verify.ts';
 import { createLog } from '../src/telemetry/log.ts';
 import { build } from '../src/wire.ts';
 import { startOwnPostgres } from '../tests/support/postgres.ts';

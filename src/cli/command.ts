@@ -6,7 +6,7 @@ import type { Model } from '../config/config.ts';
 import type { Flags } from '../config/overrides.ts';
 import { nearest } from '../core/nearest.ts';
 import type { StatementReads } from '../record/statement.ts';
-import type { Report, Verification } from '../store/verify.ts';
+import type { Report, Verification } from '../store/verify/verify.ts';
 import type { SkillDesk } from '../tools/skills/skill-desk.ts';
 
 /** What a command is, what it gets, and how its words on the command line are read. */

@@ -7,7 +7,7 @@ import type { Model } from '../config/config.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import { Secret } from '../core/secret.ts';
 import { openStore } from '../store/open.ts';
-import { verifyBooks } from '../store/verify.ts';
+import { verifyBooks } from '../store/verify/verify.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillDesk } from '../tools/skills/skill-desk.ts';
 import { runCommand, type World } from './run.ts';

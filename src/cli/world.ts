@@ -8,7 +8,7 @@ import { demoModels } from '../demo/demo-models.ts';
 import { walletName } from '../ledger/owner.ts';
 import { openStore } from '../store/open.ts';
 import { secretKeyOf } from '../store/secret-key.ts';
-import { verifyBooks } from '../store/verify.ts';
+import { verifyBooks } from '../store/verify/verify.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillDesk } from '../tools/skills/skill-desk.ts';
 import { refusalOfAddress } from '../upstream/user-address.ts';

@@ -3,9 +3,9 @@
  * their errors alike. Codes are asked before the status, because the status often says less.
  */
 import { isObject, isText } from '../core/json.ts';
+import { parseExact } from './answer/exact-json.ts';
+import { readRetryAfter } from './answer/retry-after.ts';
 import type { FailureKind, UpstreamFailure } from './dialect.ts';
-import { parseExact } from './exact-json.ts';
-import { readRetryAfter } from './retry-after.ts';
 
 const messageLengthMax = 500;
 /** Of a page that is no JSON, only the beginning can hold its sentence. */

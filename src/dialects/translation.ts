@@ -7,6 +7,7 @@ import { droppedNamesMax } from '../core/bounds.ts';
 import type { Dialogue } from '../core/dialogue.ts';
 import type { GatewayError } from '../core/errors.ts';
 import { pictureCharacters, type Usage } from '../core/usage.ts';
+import { NotedFacts } from './answer/facts.ts';
 import type {
   ClientDialect,
   Crossing,
@@ -22,7 +23,6 @@ import type {
   UpstreamFailure,
 } from './dialect.ts';
 import { EventStreamReader } from './event-stream.ts';
-import { NotedFacts } from './facts.ts';
 import { ToolNames } from './tool-names.ts';
 
 /** In the words of the log, which are OpenAI's. */

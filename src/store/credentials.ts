@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely';
 import type { StoredCredential, VaultStore } from '../auth/vault.ts';
 import type { Database, StoreTransaction } from './database.ts';
-import { bumpVersion } from './directory.ts';
+import { bumpVersion } from './directory/directory.ts';
 import type { ByokCredentialsTable } from './schema.ts';
 
 const fingerprintSetting = 'secret_key_fingerprint';

@@ -16,8 +16,8 @@ export interface Waiting {
 }
 
 /**
- * The store, as soon as its server answers; undefined when the wait was stopped. Rejects when it was
- * in vain, and at once when the server answers and cannot be used: no waiting mends that.
+ * The store, as soon as its server answers; undefined when the wait was stopped. Rejects when it
+ * was in vain, and at once when the server answers and cannot be used: no waiting mends that.
  */
 export async function openWhenReachable(
   url: string,

@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely';
 import type { SkillBook, StoredSkill } from '../tools/skills/skill.ts';
 import type { Database, StoreTransaction } from './database.ts';
-import { bumpVersion } from './directory.ts';
+import { bumpVersion } from './directory/directory.ts';
 import type { SkillsTable } from './schema.ts';
 
 export class SqlSkills implements SkillBook {

@@ -4,7 +4,7 @@ import { noUsage } from '../../src/core/usage.ts';
 import { slipOf } from '../../src/ledger/slip.ts';
 import { noCharges, type RequestRecord } from '../../src/record/request-record.ts';
 import type { Store } from '../../src/store/open.ts';
-import { verifyBooks } from '../../src/store/verify.ts';
+import { verifyBooks } from '../../src/store/verify/verify.ts';
 import { makeKey, makeTenant, randomHash } from './engines.ts';
 
 export const hourMs = 3_600_000;

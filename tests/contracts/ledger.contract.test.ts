@@ -138,6 +138,21 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       expect(await stores.one.ledger.renew('lively', later)).toEqual(new Set([wallet.name]));
     });
 
+    test('that are empty end with the next renewal, and credits are leased again', async () => {
+      const wallet = walletOwner(await tenantWith(100));
+      const processId = randomText(8);
+      const { lease: number, granted } = await lease(wallet, { processId, number: 1 });
+      const given = { processId, owner: wallet.name, lease: number, credits: granted };
+      await stores.one.ledger.giveBack(given);
+      expect(await stores.one.ledger.renew(processId, later)).toEqual(new Set());
+      expect(await account(wallet)).toMatchObject({ balance: 100, leased: 0 });
+      expect(await lease(wallet, { processId, number: 2 })).toMatchObject({ granted, lease: 2 });
+      // What comes late of the lease before does not touch this one.
+      await stores.one.ledger.giveBack(given);
+      expect(await account(wallet)).toMatchObject({ leased: granted });
+      expect(await stores.one.ledger.renew(processId, later)).toEqual(new Set([wallet.name]));
+    });
+
     test('of a process known to be dead end at once', async () => {
       const wallet = walletOwner(await tenantWith(100));
       await lease(wallet, { processId: 'dead' });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { sql } from 'kysely';
-import { insertRows } from '../../src/store/many-rows.ts';
+import { insertRows } from '../../src/store/books/many-rows.ts';
 import type { ApiKeysTable } from '../../src/store/schema.ts';
 import { engines, makeTenant, openTwice, randomHash, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';

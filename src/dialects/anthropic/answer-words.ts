@@ -2,7 +2,7 @@
 import type { Citation, FinishReason } from '../../core/answer.ts';
 import { randomText } from '../../core/ids.ts';
 import { isObject } from '../../core/json.ts';
-import { parseExact } from '../exact-json.ts';
+import { parseExact } from '../answer/exact-json.ts';
 
 const stopReasons: Readonly<Record<FinishReason, string>> = {
   stop: 'end_turn',

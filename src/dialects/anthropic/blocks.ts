@@ -5,8 +5,8 @@
 import { type Static, Type } from 'typebox';
 import { invalidRequest } from '../../core/errors.ts';
 import { optional } from '../../core/schema-builders.ts';
-import { webAddress } from '../address-schema.ts';
-import { type OneOf, SchemasByType } from '../schemas-by-type.ts';
+import { webAddress } from '../ask/address-schema.ts';
+import { type OneOf, SchemasByType } from '../ask/schemas-by-type.ts';
 
 const cacheFields = { cache_control: optional(Type.Object({})) };
 /** A block inside another one, or one that nobody looked at yet. */

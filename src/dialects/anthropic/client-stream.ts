@@ -2,9 +2,9 @@
 import type { Citation, FinishReason } from '../../core/answer.ts';
 import { callNamesLengthMax, callsPerAnswerMax, waitingArgumentsMax } from '../../core/bounds.ts';
 import type { GatewayError } from '../../core/errors.ts';
+import { JsonEnd } from '../answer/json-end.ts';
 import type { ClientWords, ReplyClosing, ReplyIdentity, StreamWriter } from '../dialect.ts';
 import { EventTooLarge } from '../event-stream.ts';
-import { JsonEnd } from '../json-end.ts';
 import { citationOf, imageBlock, messageId, stopFields } from './answer-words.ts';
 import { anthropicErrorType } from './error-type.ts';
 import { openingUsage, writeUsage } from './usage.ts';

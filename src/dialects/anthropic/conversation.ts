@@ -1,9 +1,9 @@
 import type { ChatAsk } from '../../core/chat.ts';
+import { instructed } from '../ask/instruct.ts';
+import { wordingOf } from '../ask/wording.ts';
 import type { Conversation, Crossing } from '../dialect.ts';
-import { instructed } from '../instruct.ts';
 import { translate } from '../translation.ts';
 import { waysFrom } from '../ways.ts';
-import { wordingOf } from '../wording.ts';
 import { anthropicClient } from './client.ts';
 import { anthropicWords } from './client-stream.ts';
 import { readDialogue } from './dialogue.ts';

@@ -1,10 +1,10 @@
 /** A count for an upstream that speaks as the client does: the same words, edited as needed. */
 import { isObject, parseJson } from '../../core/json.ts';
+import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/edit-body.ts';
+import { readSearchWish } from '../ask/search-wish.ts';
 import type { Count, Counted, CountTarget } from '../count.ts';
 import type { UpstreamRequest } from '../dialect.ts';
-import { type Edits, editBody, leaveOutOf, ourWords } from '../edit-body.ts';
 import { readErrorObject } from '../failure.ts';
-import { readSearchWish } from '../search-wish.ts';
 import { upstreamDialect } from '../upstreams.ts';
 import { mendMessages } from './mend-messages.ts';
 import { type CountRequest, imagesIn } from './messages-request.ts';

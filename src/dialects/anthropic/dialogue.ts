@@ -1,8 +1,8 @@
 /** An Anthropic client's request in our own words, for upstreams that speak differently. */
 import type { Dialogue, JsonWish, ReasoningWish, Tool, ToolChoice } from '../../core/dialogue.ts';
-import { cacheMark } from '../cache-marks.ts';
-import { ForeignNames } from '../foreign-names.ts';
-import { unknownFields } from '../unknown-fields.ts';
+import { cacheMark } from '../ask/cache-marks.ts';
+import { ForeignNames } from '../ask/foreign-names.ts';
+import { unknownFields } from '../ask/unknown-fields.ts';
 import { formatOf, isCustom, type MessagesRequest } from './messages-request.ts';
 import { type CustomTool, type MessagesBody, messagesSchema } from './messages-schema.ts';
 import { readTurns } from './turns.ts';

@@ -3,7 +3,7 @@
  * refuse is taken out; a conversation without such things is answered as the very same list.
  */
 import { ownSignature } from '../../core/signature.ts';
-import { sameIfUnchanged } from '../same-list.ts';
+import { sameIfUnchanged } from '../ask/same-list.ts';
 import { type AnyBlock, isKnown } from './blocks.ts';
 import type { MessagesBody } from './messages-schema.ts';
 import { callId, type Images, imageSource } from './write-blocks.ts';

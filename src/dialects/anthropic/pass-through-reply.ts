@@ -1,7 +1,8 @@
 /** A whole message of an Anthropic-style upstream on its way to an Anthropic client. */
+
+import { renameModel } from '../answer/rename-model.ts';
 import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
 import { malformed } from '../failure.ts';
-import { renameModel } from '../rename-model.ts';
 import { finishWords } from '../translation.ts';
 import { messageId, nameCall } from './answer-words.ts';
 import { charactersOfBlock } from './length.ts';

@@ -1,7 +1,8 @@
 /** An Anthropic client's request for an upstream of that kind: the same words, edited as needed. */
+
+import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/edit-body.ts';
+import { outputLimit } from '../ask/output-limit.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import { type Edits, editBody, leaveOutOf, ourWords } from '../edit-body.ts';
-import { outputLimit } from '../output-limit.ts';
 import { mendMessages } from './mend-messages.ts';
 import type { MessagesRequest } from './messages-request.ts';
 import { countSchema } from './messages-schema.ts';

@@ -5,6 +5,8 @@
 import type { GatewayError } from '../../core/errors.ts';
 import { isObject } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
+import { parseExact } from '../answer/exact-json.ts';
+import { renameModel } from '../answer/rename-model.ts';
 import type {
   ReplyClosing,
   ReplyFacts,
@@ -13,9 +15,7 @@ import type {
   StreamRelay,
   UpstreamFailure,
 } from '../dialect.ts';
-import { parseExact } from '../exact-json.ts';
 import { failureInside, malformed, readErrorObject, unreadableEvent } from '../failure.ts';
-import { renameModel } from '../rename-model.ts';
 import { finishWords } from '../translation.ts';
 import { messageId, nameCall } from './answer-words.ts';
 import { anthropicWords, eventText } from './client-stream.ts';

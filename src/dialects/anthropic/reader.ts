@@ -1,8 +1,8 @@
 /** Answers of Anthropic-style upstreams in our own words. */
 import type { AnswerListener, FinishReason } from '../../core/answer.ts';
 import { isObject } from '../../core/json.ts';
+import { parseExact } from '../answer/exact-json.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
-import { parseExact } from '../exact-json.ts';
 import {
   failureInside,
   malformed,

@@ -1,8 +1,8 @@
 /** How a wish for reasoning is put to a model of Anthropic's; each generation has its own words. */
 import type { Dialogue, Effort, ReasoningWish, Turn } from '../../core/dialogue.ts';
 import { ownSignature } from '../../core/signature.ts';
+import { effortOf } from '../ask/effort.ts';
 import type { Target } from '../dialect.ts';
-import { effortOf } from '../effort.ts';
 
 interface ThinkingWords {
   readonly thinking?: object;

@@ -8,8 +8,8 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
-import { cacheMark } from '../cache-marks.ts';
-import type { ForeignNames } from '../foreign-names.ts';
+import { cacheMark } from '../ask/cache-marks.ts';
+import type { ForeignNames } from '../ask/foreign-names.ts';
 import { type AnyBlock, type BlockOf, imageUrl, isKnown } from './blocks.ts';
 import type { MessagesBody } from './messages-schema.ts';
 

@@ -7,7 +7,7 @@ import {
   type Usage,
   writtenTokens,
 } from '../../core/usage.ts';
-import { readCount } from '../read-count.ts';
+import { readCount } from '../answer/read-count.ts';
 
 /** Anthropic's classes do not overlap either. Undefined when the numbers cannot be trusted. */
 export function readUsage(raw: unknown): Usage | undefined {

@@ -9,7 +9,7 @@ import type {
   UserPart,
 } from '../../core/dialogue.ts';
 import { ownSignature } from '../../core/signature.ts';
-import { readDataUrl } from '../data-url.ts';
+import { readDataUrl } from '../ask/data-url.ts';
 import { toolInput } from './answer-words.ts';
 
 export type Block = { readonly type: string } & Readonly<Record<string, unknown>>;

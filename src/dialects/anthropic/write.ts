@@ -1,8 +1,8 @@
 /** A dialogue as a request to an Anthropic-style upstream. */
 import type { Dialogue, Tool } from '../../core/dialogue.ts';
+import { leaveOut } from '../ask/leave-out.ts';
+import { outputLimit } from '../ask/output-limit.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import { leaveOut } from '../leave-out.ts';
-import { outputLimit } from '../output-limit.ts';
 import { inputSchema, outputSchema } from './clean-schema.ts';
 import { isForced, thinkingFor } from './thinking.ts';
 import { type Block, cacheField } from './write-blocks.ts';

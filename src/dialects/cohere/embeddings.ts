@@ -1,10 +1,10 @@
 /** Embeddings of Cohere's second interface. */
 import { isObject } from '../../core/json.ts';
+import { readCount } from '../answer/read-count.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import type { Batch, EmbeddingsDialect } from '../media/embeddings.ts';
 import { readVectors } from '../media/read-vectors.ts';
 import { readAnswer } from '../read-answer.ts';
-import { readCount } from '../read-count.ts';
 
 /** Texts of one call. */
 const textsMax = 96;

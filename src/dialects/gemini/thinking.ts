@@ -1,6 +1,6 @@
 import type { Effort, ReasoningWish } from '../../core/dialogue.ts';
+import { effortOf } from '../ask/effort.ts';
 import type { Target } from '../dialect.ts';
-import { effortOf } from '../effort.ts';
 
 /** From Gemini 3 on a level, which is never off. Pro knows no `minimal`, the Flash models may. */
 const levels: Readonly<Record<Effort, string>> = {

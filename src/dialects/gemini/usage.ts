@@ -1,6 +1,6 @@
 import { isObject } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
-import { readCount } from '../read-count.ts';
+import { readCount } from '../answer/read-count.ts';
 
 /**
  * Gemini's `usageMetadata` in classes that do not overlap. Undefined when the numbers cannot be

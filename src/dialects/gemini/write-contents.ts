@@ -10,9 +10,9 @@ import type {
   UserPart,
 } from '../../core/dialogue.ts';
 import { ownSignature } from '../../core/signature.ts';
-import { readDataUrl } from '../data-url.ts';
+import { parseExact } from '../answer/exact-json.ts';
+import { readDataUrl } from '../ask/data-url.ts';
 import type { Target } from '../dialect.ts';
-import { parseExact } from '../exact-json.ts';
 import { thinksInLevels } from './thinking.ts';
 
 export interface Content {

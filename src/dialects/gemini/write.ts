@@ -1,10 +1,10 @@
 /** A dialogue as a request to Gemini's `generateContent`. */
 import type { Dialogue, JsonWish, Tool, Turn } from '../../core/dialogue.ts';
 import { isObject } from '../../core/json.ts';
-import { hasCacheMarks } from '../cache-marks.ts';
+import { hasCacheMarks } from '../ask/cache-marks.ts';
+import { leaveOut } from '../ask/leave-out.ts';
+import { outputLimit } from '../ask/output-limit.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import { leaveOut } from '../leave-out.ts';
-import { outputLimit } from '../output-limit.ts';
 import { modelPath, pictureModalities } from './model.ts';
 import { thinksInLevels, writeThinking } from './thinking.ts';
 import { type Content, writeContents } from './write-contents.ts';

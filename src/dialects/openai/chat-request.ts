@@ -2,11 +2,11 @@ import { Compile } from 'typebox/compile';
 import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
-import { cachesForHour } from '../cache-hour.ts';
-import type { Source } from '../edit-body.ts';
+import { cachesForHour } from '../ask/cache-hour.ts';
+import type { Source } from '../ask/edit-body.ts';
+import { readChain, readPreferences } from '../ask/routing.ts';
+import { readSearchWish } from '../ask/search-wish.ts';
 import { namesGiven } from '../parameters.ts';
-import { readChain, readPreferences } from '../routing.ts';
-import { readSearchWish } from '../search-wish.ts';
 import { type ChatBody, type ChatMessage, chatSchema } from './chat-schema.ts';
 import { imagesOfInput, inputToMessages } from './responses-input.ts';
 

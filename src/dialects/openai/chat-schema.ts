@@ -1,10 +1,10 @@
 import { type Static, Type } from 'typebox';
 import { efforts } from '../../core/dialogue.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import { imageAddress } from '../address-schema.ts';
-import { outputLimitSchema } from '../output-limit.ts';
-import { routingFields } from '../routing.ts';
-import { addedFields, searchToolSchema } from '../search-wish.ts';
+import { imageAddress } from '../ask/address-schema.ts';
+import { outputLimitSchema } from '../ask/output-limit.ts';
+import { routingFields } from '../ask/routing.ts';
+import { addedFields, searchToolSchema } from '../ask/search-wish.ts';
 
 /**
  * What a client may send to `/v1/chat/completions`. Known fields are checked; unknown ones pass on

@@ -1,6 +1,8 @@
 import type { DialectName } from '../../config/provider-schema.ts';
 import type { ChatAsk } from '../../core/chat.ts';
 import type { Dialogue } from '../../core/dialogue.ts';
+import { instructed } from '../ask/instruct.ts';
+import { wordingOf } from '../ask/wording.ts';
 import type {
   ClientDialect,
   Conversation,
@@ -12,10 +14,8 @@ import type {
   UpstreamFailure,
   UpstreamRequest,
 } from '../dialect.ts';
-import { instructed } from '../instruct.ts';
 import { translate } from '../translation.ts';
 import { wayTo } from '../ways.ts';
-import { wordingOf } from '../wording.ts';
 import type { ChatRequest } from './chat-request.ts';
 import type { ChatMessage } from './chat-schema.ts';
 import { type OpenAiClientOptions, openAiClient } from './client.ts';

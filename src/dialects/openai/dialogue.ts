@@ -14,8 +14,8 @@ import type {
   UserPart,
 } from '../../core/dialogue.ts';
 import { isObject, isText } from '../../core/json.ts';
-import { cacheMark } from '../cache-marks.ts';
-import { unknownFields } from '../unknown-fields.ts';
+import { cacheMark } from '../ask/cache-marks.ts';
+import { unknownFields } from '../ask/unknown-fields.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { type ChatBody, type ChatMessage, chatSchema, type FunctionTool } from './chat-schema.ts';
 import { googleSignature } from './google-signature.ts';

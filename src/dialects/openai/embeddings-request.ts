@@ -6,9 +6,9 @@ import { embeddingsInputsMax } from '../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { explain } from '../../core/explain.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
+import { routingFields, wholeAsk } from '../ask/routing.ts';
+import { unknownFields } from '../ask/unknown-fields.ts';
 import type { EmbeddingsWish } from '../media/embeddings-wish.ts';
-import { routingFields, wholeAsk } from '../routing.ts';
-import { unknownFields } from '../unknown-fields.ts';
 import { isList, misfitOf, tokenMax } from './embeddings-input.ts';
 
 /** Some models have 4,096; this only keeps absurd numbers out. */

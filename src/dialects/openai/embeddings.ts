@@ -1,11 +1,11 @@
 /** Embeddings of an OpenAI-style upstream. */
 import { isObject } from '../../core/json.ts';
+import { spell } from '../ask/spell.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { failureInside, malformed } from '../failure.ts';
 import type { Batch, EmbeddingsDialect } from '../media/embeddings.ts';
 import { readVector, type Vector } from '../media/embeddings-wish.ts';
 import { readAnswer } from '../read-answer.ts';
-import { spell } from '../spell.ts';
 import { readUsage } from './usage.ts';
 
 /** What OpenAI takes. */

@@ -5,9 +5,9 @@ import type { Ask } from '../../core/ask.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
+import { routingFields, wholeAsk } from '../ask/routing.ts';
+import { unknownFields } from '../ask/unknown-fields.ts';
 import type { ImageParameters } from '../media/images-wish.ts';
-import { routingFields, wholeAsk } from '../routing.ts';
-import { unknownFields } from '../unknown-fields.ts';
 
 /** Models take some thirty thousand; this only bounds what is held. */
 const promptLengthMax = 500_000;

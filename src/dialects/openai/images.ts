@@ -2,14 +2,14 @@
 import { editImagesMax } from '../../core/bounds.ts';
 import { isObject } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
+import { readCount } from '../answer/read-count.ts';
+import { spell } from '../ask/spell.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { failureInside, malformed } from '../failure.ts';
 import { type FileField, writeForm } from '../long-body.ts';
 import type { ImagesDialect } from '../media/images.ts';
 import type { Drawn, DrawnImage, Picture } from '../media/images-wish.ts';
 import { readAnswer } from '../read-answer.ts';
-import { readCount } from '../read-count.ts';
-import { spell } from '../spell.ts';
 import { readUsage } from './usage.ts';
 
 export const openAiImages: ImagesDialect = {

@@ -1,5 +1,5 @@
 import type { Quirks } from '../../config/provider-schema.ts';
-import { sameIfUnchanged } from '../same-list.ts';
+import { sameIfUnchanged } from '../ask/same-list.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
 
 type LooseMessage = ChatMessage & Record<string, unknown>;

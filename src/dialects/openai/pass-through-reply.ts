@@ -1,6 +1,7 @@
 /** A whole chat completion of an OpenAI-style upstream on its way to an OpenAI client. */
 import { isObject } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
+import { parseExact } from '../answer/exact-json.ts';
 import type {
   ReplyClosing,
   ReplyFacts,
@@ -8,7 +9,6 @@ import type {
   ReplyRelay,
   UpstreamFailure,
 } from '../dialect.ts';
-import { parseExact } from '../exact-json.ts';
 import { failureInside, malformed, unreadableAnswer } from '../failure.ts';
 import { isChoiceIndex, removePrivateFields } from './chunk.ts';
 import { charactersIn, hideReasoning, readFinishReason, repairText } from './message.ts';

@@ -1,9 +1,9 @@
 import type { Quirks } from '../../config/provider-schema.ts';
-import { keepCachesApart } from '../cache-names.ts';
+import { keepCachesApart } from '../ask/cache-names.ts';
+import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/edit-body.ts';
+import { effortWord, reasonsWith } from '../ask/effort.ts';
+import { outputLimit } from '../ask/output-limit.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import { type Edits, editBody, leaveOutOf, ourWords } from '../edit-body.ts';
-import { effortWord, reasonsWith } from '../effort.ts';
-import { outputLimit } from '../output-limit.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { chatSchema } from './chat-schema.ts';
 import { askedEffort } from './dialogue.ts';

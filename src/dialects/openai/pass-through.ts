@@ -4,6 +4,8 @@
  */
 import type { GatewayError } from '../../core/errors.ts';
 import { isObject } from '../../core/json.ts';
+import { parseExact } from '../answer/exact-json.ts';
+import { NotedFacts } from '../answer/facts.ts';
 import type {
   ReplyClosing,
   ReplyIdentity,
@@ -11,8 +13,6 @@ import type {
   StreamRelay,
   UpstreamFailure,
 } from '../dialect.ts';
-import { parseExact } from '../exact-json.ts';
-import { NotedFacts } from '../facts.ts';
 import { failureInside, readErrorObject, unreadableEvent } from '../failure.ts';
 import { ChunkRepair, isChoiceIndex } from './chunk.ts';
 import { lastWords, openAiWords } from './client-stream.ts';

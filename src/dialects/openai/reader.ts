@@ -2,8 +2,8 @@
 import type { AnswerListener } from '../../core/answer.ts';
 import { isObject } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
+import { parseExact } from '../answer/exact-json.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
-import { parseExact } from '../exact-json.ts';
 import {
   failureInside,
   malformed,

@@ -3,7 +3,7 @@
  * text around them is the same to the letter, so is all that would be found by parsing it.
  */
 import { isObject } from '../../core/json.ts';
-import { parseExact } from '../exact-json.ts';
+import { parseExact } from '../answer/exact-json.ts';
 
 /** Some upstreams write something new into every chunk; with them nothing is ever repeated. */
 const lessonsMax = 4;

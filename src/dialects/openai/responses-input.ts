@@ -4,7 +4,7 @@ import type { ImageInput } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { optional } from '../../core/schema-builders.ts';
-import { imageAddress } from '../address-schema.ts';
+import { imageAddress } from '../ask/address-schema.ts';
 import type { ChatMessage } from './chat-schema.ts';
 
 /** Responses-style `input` in place of `messages`: the same conversation, spelt as items. */

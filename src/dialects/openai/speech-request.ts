@@ -6,8 +6,8 @@ import { type SpeechFormat, speechFormats } from '../../core/audio-formats.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import { routingFields, wholeAsk } from '../routing.ts';
-import { unknownFields } from '../unknown-fields.ts';
+import { routingFields, wholeAsk } from '../ask/routing.ts';
+import { unknownFields } from '../ask/unknown-fields.ts';
 
 export const speechSchema = Type.Object({
   ...routingFields,

@@ -2,11 +2,11 @@
 import { speechFormats } from '../../core/audio-formats.ts';
 import { isObject, parseJson } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
+import { readCount } from '../answer/read-count.ts';
+import { spell } from '../ask/spell.ts';
 import type { SseMessage, UpstreamFailure } from '../dialect.ts';
 import { failureInside } from '../failure.ts';
 import type { AudioEvents, SpeechDialect } from '../media/speech.ts';
-import { readCount } from '../read-count.ts';
-import { spell } from '../spell.ts';
 
 export const openAiSpeech: SpeechDialect = {
   formats: speechFormats,

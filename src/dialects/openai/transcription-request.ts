@@ -7,8 +7,8 @@ import { invalidRequest } from '../../core/errors.ts';
 import { listIn, listName } from '../../core/form.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
+import { routingFields, wholeAsk } from '../ask/routing.ts';
 import type { TranscriptionWish } from '../media/transcription-wish.ts';
-import { routingFields, wholeAsk } from '../routing.ts';
 import { type FormFields, sortForm } from './form-routing.ts';
 
 export const transcriptionSchema = Type.Object({

@@ -1,13 +1,13 @@
 /** Transcription of an OpenAI-style upstream: it is asked for the very format that is wanted. */
 import { type TranscriptFormat, transcriptFormats } from '../../core/audio-formats.ts';
 import { isObject, parseJson } from '../../core/json.ts';
+import { spell } from '../ask/spell.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { failureInside, malformed } from '../failure.ts';
 import { writeForm } from '../long-body.ts';
 import type { TranscriptionDialect } from '../media/transcription.ts';
 import type { Transcript } from '../media/transcription-wish.ts';
 import { readAnswer } from '../read-answer.ts';
-import { spell } from '../spell.ts';
 
 export const openAiTranscription: TranscriptionDialect = {
   formats: transcriptFormats,

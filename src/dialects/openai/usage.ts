@@ -1,7 +1,7 @@
 /** Token counts as OpenAI-style servers report them, in and out. */
 import { isObject } from '../../core/json.ts';
 import { promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
-import { readCount } from '../read-count.ts';
+import { readCount } from '../answer/read-count.ts';
 
 const noDetails: Readonly<Record<string, unknown>> = {};
 

@@ -10,8 +10,8 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
-import { hasCacheMarks } from '../cache-marks.ts';
-import { effortOf } from '../effort.ts';
+import { hasCacheMarks } from '../ask/cache-marks.ts';
+import { effortOf } from '../ask/effort.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
 import type { Worded } from './pass-through-request.ts';
 

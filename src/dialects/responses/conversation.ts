@@ -1,8 +1,8 @@
+import { instructed } from '../ask/instruct.ts';
+import { wordingOf } from '../ask/wording.ts';
 import type { Conversation, Crossing } from '../dialect.ts';
-import { instructed } from '../instruct.ts';
 import { translate } from '../translation.ts';
 import { waysFrom } from '../ways.ts';
-import { wordingOf } from '../wording.ts';
 import { responsesClient } from './client.ts';
 import { responsesWords } from './client-stream.ts';
 import { readDialogue } from './dialogue.ts';

@@ -1,7 +1,7 @@
 /** A Responses client's request in our own words, for upstreams that speak differently. */
 import type { Dialogue, JsonWish, ReasoningWish, Tool, ToolChoice } from '../../core/dialogue.ts';
-import { ForeignNames } from '../foreign-names.ts';
-import { unknownFields } from '../unknown-fields.ts';
+import { ForeignNames } from '../ask/foreign-names.ts';
+import { unknownFields } from '../ask/unknown-fields.ts';
 import type { ResponsesRequest } from './request.ts';
 import { encryptedThoughts, type ResponsesBody, responsesSchema } from './request-schema.ts';
 import { ToolForms } from './tool-forms.ts';

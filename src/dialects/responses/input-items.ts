@@ -2,8 +2,8 @@
 import { type Static, Type } from 'typebox';
 import { invalidRequest } from '../../core/errors.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import { imageAddress, webAddress } from '../address-schema.ts';
-import { type OneOf, SchemasByType } from '../schemas-by-type.ts';
+import { imageAddress, webAddress } from '../ask/address-schema.ts';
+import { type OneOf, SchemasByType } from '../ask/schemas-by-type.ts';
 
 const text = { text: Type.String() };
 const filled = Type.String({ minLength: 1 });

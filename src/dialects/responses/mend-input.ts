@@ -2,8 +2,9 @@
  * A conversation may have begun with another provider. What that one left in it and OpenAI would
  * refuse is taken out; a conversation without such things is answered as the very same list.
  */
+
+import { sameIfUnchanged } from '../ask/same-list.ts';
 import type { Target } from '../dialect.ts';
-import { sameIfUnchanged } from '../same-list.ts';
 import {
   type AnyItem,
   type AnyPart,

@@ -1,7 +1,7 @@
 /** An answer told in our words, as the items of an output and the events that tell of them. */
 import type { AnswerListener, Citation, FinishReason } from '../../core/answer.ts';
+import { JsonEnd } from '../answer/json-end.ts';
 import type { ReplyIdentity } from '../dialect.ts';
-import { JsonEnd } from '../json-end.ts';
 import { writeProof, writeRedacted } from './reasoning-proof.ts';
 import { type Echo, isIncomplete, itemId } from './response-object.ts';
 import { customInput, type ToolForm, type ToolForms } from './tool-forms.ts';

@@ -1,7 +1,7 @@
 /** A whole response of an upstream on its way to a Responses client. */
 import { isObject } from '../../core/json.ts';
+import { parseExact } from '../answer/exact-json.ts';
 import type { ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
-import { parseExact } from '../exact-json.ts';
 import { unreadableAnswer } from '../failure.ts';
 import { PassedOutput, passedFacts, signResponse } from './passed-response.ts';
 import { failureOf } from './reader.ts';

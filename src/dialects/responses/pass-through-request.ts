@@ -1,9 +1,9 @@
 /** A Responses client's request for an upstream of that kind: the same words, edited as needed. */
-import { keepCachesApart } from '../cache-names.ts';
+import { keepCachesApart } from '../ask/cache-names.ts';
+import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/edit-body.ts';
+import { effortWord, reasonsWith } from '../ask/effort.ts';
+import { outputLimit } from '../ask/output-limit.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import { type Edits, editBody, leaveOutOf, ourWords } from '../edit-body.ts';
-import { effortWord, reasonsWith } from '../effort.ts';
-import { outputLimit } from '../output-limit.ts';
 import { mendInput } from './mend-input.ts';
 import type { ResponsesRequest } from './request.ts';
 import { encryptedThoughts, type ResponsesBody } from './request-schema.ts';

@@ -5,6 +5,8 @@
  */
 import type { GatewayError } from '../../core/errors.ts';
 import { isObject } from '../../core/json.ts';
+import { parseExact } from '../answer/exact-json.ts';
+import { NotedFacts } from '../answer/facts.ts';
 import type {
   ClientWords,
   ReplyClosing,
@@ -13,8 +15,6 @@ import type {
   StreamRelay,
   UpstreamFailure,
 } from '../dialect.ts';
-import { parseExact } from '../exact-json.ts';
-import { NotedFacts } from '../facts.ts';
 import { failureInside, malformed, readErrorObject, unreadableEvent } from '../failure.ts';
 import { eventText, failureEvents } from './client-stream.ts';
 import { PassedOutput, passedFacts, signResponse, ToldItems } from './passed-response.ts';

@@ -2,8 +2,8 @@
 import { eventBytesMax, outputItemsMax } from '../../core/bounds.ts';
 import { isObject, isText, lengthOf } from '../../core/json.ts';
 import { pictureCharacters, type Usage } from '../../core/usage.ts';
+import { renameModel } from '../answer/rename-model.ts';
 import type { ReplyClosing, ReplyFacts, ReplyIdentity } from '../dialect.ts';
-import { renameModel } from '../rename-model.ts';
 import { finishReasonOf } from './reader.ts';
 import { type Echo, responseId, writeUsage } from './response-object.ts';
 import { readUsage } from './usage.ts';

@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox';
 import { efforts } from '../../core/dialogue.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import { outputLimitSchema } from '../output-limit.ts';
-import { routingFields } from '../routing.ts';
-import { addedFields } from '../search-wish.ts';
+import { outputLimitSchema } from '../ask/output-limit.ts';
+import { routingFields } from '../ask/routing.ts';
+import { addedFields } from '../ask/search-wish.ts';
 
 /**
  * What a client may send to `/v1/responses`. Known fields are checked; unknown ones pass on to

@@ -8,9 +8,9 @@ import type { Tool } from '../../core/dialogue.ts';
 import { isObject } from '../../core/json.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import { parseExact } from '../exact-json.ts';
-import type { ForeignNames } from '../foreign-names.ts';
-import { domains, isSearchTool, searchToolSchema } from '../search-wish.ts';
+import { parseExact } from '../answer/exact-json.ts';
+import type { ForeignNames } from '../ask/foreign-names.ts';
+import { domains, isSearchTool, searchToolSchema } from '../ask/search-wish.ts';
 import { anyTyped, type ResponsesBody } from './request-schema.ts';
 
 const name = Type.String({ pattern: '^[A-Za-z0-9_.:-]{1,128}$', expected: 'a name for a tool' });

@@ -8,7 +8,7 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
-import type { ForeignNames } from '../foreign-names.ts';
+import type { ForeignNames } from '../ask/foreign-names.ts';
 import {
   type AnyItem,
   type AnyPart,

@@ -1,6 +1,6 @@
 import { isObject } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
-import { readCount } from '../read-count.ts';
+import { readCount } from '../answer/read-count.ts';
 
 /** The usage of a response in classes that do not overlap; undefined when it cannot be trusted. */
 export function readUsage(raw: unknown): Usage | undefined {

@@ -1,10 +1,10 @@
 /** A dialogue as a request to OpenAI's Responses endpoint, which is told to keep nothing. */
 import type { Dialogue, JsonWish, Tool } from '../../core/dialogue.ts';
-import { hasCacheMarks } from '../cache-marks.ts';
+import { hasCacheMarks } from '../ask/cache-marks.ts';
+import { effortOf, effortWord, reasonsWith } from '../ask/effort.ts';
+import { leaveOut } from '../ask/leave-out.ts';
+import { outputLimit } from '../ask/output-limit.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import { effortOf, effortWord, reasonsWith } from '../effort.ts';
-import { leaveOut } from '../leave-out.ts';
-import { outputLimit } from '../output-limit.ts';
 import { encryptedThoughts } from './request-schema.ts';
 import { writeItems } from './write-items.ts';
 

@@ -1,10 +1,11 @@
 /** Images of SiliconFlow: edits too go to the place where pictures are made from words. */
+
+import { spell } from '../ask/spell.ts';
 import { inBase64, joined, type Piece } from '../long-body.ts';
 import type { ImagesDialect } from '../media/images.ts';
 import { namesOf, type Picture, shownMask } from '../media/images-wish.ts';
 import { readImages } from '../openai/images.ts';
 import { readAnswer } from '../read-answer.ts';
-import { spell } from '../spell.ts';
 
 const path = '/images/generations';
 

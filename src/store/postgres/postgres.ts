@@ -3,11 +3,11 @@ import { Kysely, PostgresDialect, sql } from 'kysely';
 import pg from 'pg';
 import { GatewayError } from '../../core/errors.ts';
 import { readBatch } from '../../ledger/slip.ts';
-import { commitBatch } from '../commit.ts';
+import { commitBatch } from '../books/commit.ts';
 import { type Database, turnWaitMs } from '../database.ts';
 import type { Schema } from '../schema.ts';
 import { type PostgresAddress, readAddress, refusal } from './address.ts';
-import { isServerFull, watched } from './client.ts';
+import { isServerFull, watched } from './pool.ts';
 
 export interface PostgresBounds {
   readonly connectionsMax: number;

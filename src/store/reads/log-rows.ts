@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely';
 import type { LogRow } from '../../record/log-reads.ts';
-import { amountsOf, detailsOf, idText } from '../request-log-rows.ts';
+import { amountsOf, detailsOf, idText } from '../books/request-log-rows.ts';
 import type { RequestLogTable } from '../schema.ts';
 
 /** Only what is shown: an export of millions of rows pays for every column. */

@@ -6,8 +6,8 @@ import type {
   StatementReads,
   StatementRequest,
 } from '../../record/statement.ts';
+import { amountsOf, idText } from '../books/request-log-rows.ts';
 import type { Database } from '../database.ts';
-import { amountsOf, idText } from '../request-log-rows.ts';
 import type { RequestLogTable } from '../schema.ts';
 
 const linesPerPage = 500;

@@ -41,7 +41,7 @@ async function answer(question: Question): Promise<Answer> {
 }
 
 async function book(batch: string): Promise<Outcome> {
-  booking ??= import('./books.ts').then(
+  booking ??= import('./booking.ts').then(
     ({ booksOn }) => booksOn(step),
     (thrown) => {
       // No file could be opened at the time: the next batch may find it otherwise.

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Database } from '../database.ts';
 import { wholeSince } from '../retention.ts';
-import type { Report } from '../verify.ts';
+import type { Report } from './verify.ts';
 
 const accountsPerPage = 500;
 /** Each may have a batch of requests under it, which one statement adds up. */

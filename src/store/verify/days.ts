@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import { dayMs } from '../../record/period.ts';
+import { dailySums } from '../books/daily-sums.ts';
+import { idText } from '../books/request-log-rows.ts';
 import type { Database } from '../database.ts';
-import { dailySums } from '../reads/daily-sums.ts';
-import { idText } from '../request-log-rows.ts';
 import { logsSince, wholeSince } from '../retention.ts';
-import type { Report } from '../verify.ts';
+import type { Report } from './verify.ts';
 
 const tenantsPerPage = 500;
 

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
+import { idText } from '../books/request-log-rows.ts';
 import type { Database } from '../database.ts';
-import { idText } from '../request-log-rows.ts';
-import type { Report } from '../verify.ts';
+import type { Report } from './verify.ts';
 
 const idsPerPage = 20_000;
 

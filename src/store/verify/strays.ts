@@ -1,5 +1,5 @@
 import type { Database } from '../database.ts';
-import type { Report } from '../verify.ts';
+import type { Report } from './verify.ts';
 
 /**
  * What belongs to an account or a tenant that is not there: whoever follows the accounts one by one

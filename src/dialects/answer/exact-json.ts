@@ -1,0 +1,58 @@
+/**
+ * JSON that is only passing through. Some servers send integers beyond 2^53 (a `seed`), which a
+ * float would change: such numbers are carried as the text they came in.
+ */
+import { jsonDepthMax } from '../../core/bounds.ts';
+import { isDeeperThan, nestsDeeperThan, scanAboveLength } from '../../core/json-depth.ts';
+
+/** Also true for long digits inside a text, which then only costs time. */
+const longNumber = /\d{16}/;
+
+/** A text this short cannot nest deep enough to hurt. */
+const harmlessLength = 4_096;
+
+/** Numbers of a JSON text that a float may change, and harmless digits of its texts. */
+export function longNumbersIn(text: string): readonly string[] {
+  return text.match(/\d[\d.eE+-]{15,}/g) ?? [];
+}
+
+interface ParseContext {
+  readonly source?: string;
+}
+
+const rawJson: unknown = Reflect.get(JSON, 'rawJSON');
+
+function keepLongInteger(key: string, value: unknown, context?: ParseContext): unknown {
+  // A function of that name would be called for the object that it stands in.
+  if (key === 'toJSON') return value;
+  if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
+  const source = context?.source;
+  return source === undefined ? value : writtenAs(source, value);
+}
+
+/**
+ * A function and no object, although the runtime has objects for this: those are frozen, and one
+ * that stands where a message should be would be taken for a message that can be mended.
+ */
+function writtenAs(source: string, value: number): unknown {
+  if (typeof rawJson !== 'function') return value;
+  const raw: unknown = rawJson(source);
+  const number = () => raw;
+  number.toJSON = () => raw;
+  return number;
+}
+
+/**
+ * Like `JSON.parse`, but exact for what is written back, and undefined for what is no JSON or
+ * nested too deep: writing 200,000 levels back takes seconds and then overflows the stack.
+ */
+export function parseExact(text: string): unknown {
+  if (text.length > scanAboveLength && nestsDeeperThan(jsonDepthMax, text)) return undefined;
+  try {
+    const value: unknown = JSON.parse(text);
+    if (text.length > harmlessLength && isDeeperThan(jsonDepthMax, value)) return undefined;
+    return longNumber.test(text) ? JSON.parse(text, keepLongInteger) : value;
+  } catch {
+    return undefined;
+  }
+}

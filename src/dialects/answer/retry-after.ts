@@ -1,0 +1,67 @@
+/** How long an upstream asked us to stay away. */
+import { isObject } from '../../core/json.ts';
+
+/** A longer wait is no pause between requests any more; nobody should plan with it. */
+const waitSecondsMax = 86_400;
+
+const unitSeconds = { ms: 0.001, s: 1, m: 60, h: 3600, d: 86_400 } as const;
+
+/** `12ms`, `1.5s`, `6m0s`, `1h2m`, or plain seconds; null for anything else. */
+function readDuration(text: string): number | null {
+  const trimmed = text.trim();
+  if (/^\d{1,12}(?:\.\d{1,12})?$/.test(trimmed)) return Number(trimmed);
+  if (!/^(?:\d{1,12}(?:\.\d{1,12})?(?:ms|[smhd]))+$/.test(trimmed)) return null;
+  let seconds = 0;
+  for (const [, amount, unit] of trimmed.matchAll(/([\d.]+)(ms|[smhd])/g)) {
+    seconds += Number(amount) * unitSeconds[unit as keyof typeof unitSeconds];
+  }
+  return seconds;
+}
+
+function readWait(text: string | null, nowMs: number): number | null {
+  if (text === null) return null;
+  const seconds = readDuration(text);
+  if (seconds !== null) return seconds;
+  // A date has letters or colons; without this, Date.parse takes "-5" for a year.
+  const dateMs = /[a-z]|:/i.test(text) ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(dateMs) ? null : Math.max(0, (dateMs - nowMs) / 1000);
+}
+
+/**
+ * OpenAI says for requests and for tokens when each limit is whole again. The limit that is used
+ * up decides; when neither says it is, the shorter wait does.
+ */
+function readResets(headers: Headers, nowMs: number): number | null {
+  const resets = ['requests', 'tokens'].flatMap((limit) => {
+    const wait = readWait(headers.get(`x-ratelimit-reset-${limit}`), nowMs);
+    const isUsedUp = headers.get(`x-ratelimit-remaining-${limit}`)?.trim() === '0';
+    return wait === null ? [] : [{ wait, isUsedUp }];
+  });
+  if (resets.length === 0) return null;
+  const usedUp = resets.filter(({ isUsedUp }) => isUsedUp).map(({ wait }) => wait);
+  return usedUp.length > 0 ? Math.max(...usedUp) : Math.min(...resets.map(({ wait }) => wait));
+}
+
+/** Gemini has no header for it and puts a RetryInfo into the error's details. */
+function readRetryInfo(details: unknown): number | null {
+  if (!Array.isArray(details)) return null;
+  const info = details.find((detail) => isObject(detail) && detail.retryDelay !== undefined);
+  return isObject(info) && typeof info.retryDelay === 'string'
+    ? readDuration(info.retryDelay)
+    : null;
+}
+
+export function readRetryAfter(
+  headers: Headers | null,
+  details: unknown,
+  isRateLimit: boolean,
+  nowMs: number,
+): number | null {
+  const exact = readDuration(headers?.get('retry-after-ms') ?? '');
+  const wait =
+    (exact === null ? null : exact / 1000) ??
+    readWait(headers?.get('retry-after') ?? null, nowMs) ??
+    readRetryInfo(details) ??
+    (headers !== null && isRateLimit ? readResets(headers, nowMs) : null);
+  return wait === null ? null : Math.min(wait, waitSecondsMax);
+}

@@ -1,0 +1,23 @@
+/** Anthropic's marks for prompt caching, which clients of other dialects may set as well. */
+import type { CacheControl, Dialogue, Turn } from '../../core/dialogue.ts';
+import { isObject } from '../../core/json.ts';
+
+/** The mark that a client set on a part, a message or a tool. */
+export function cacheMark(holder: object): { cacheControl?: CacheControl } {
+  const mark = 'cache_control' in holder ? holder.cache_control : undefined;
+  return isObject(mark) ? { cacheControl: mark } : {};
+}
+
+/** Whether the client marked anything. */
+export function hasCacheMarks({ turns, tools }: Dialogue): boolean {
+  return tools.some(isMarked) || turns.some(isMarkedTurn);
+}
+
+function isMarkedTurn({ parts }: Turn): boolean {
+  for (const part of parts) if (isMarked(part)) return true;
+  return false;
+}
+
+function isMarked(part: object): boolean {
+  return 'cacheControl' in part && part.cacheControl !== undefined;
+}

@@ -1,0 +1,27 @@
+import type { Quirks } from '../../config/provider-schema.ts';
+import type { Effort, ReasoningWish } from '../../core/dialogue.ts';
+
+/** The efforts that numbers of tokens stand for, where a client counts and a vendor does not. */
+const budgets: readonly (readonly [number, Effort])[] = [
+  [2_048, 'low'],
+  [12_000, 'medium'],
+];
+
+/** The effort a client wants, also where it gave a number of tokens; null for the model's own. */
+export function effortOf(wish: ReasoningWish | null): Effort | null {
+  if (wish === null || wish.effort !== null) return wish?.effort ?? null;
+  const { budgetTokens } = wish;
+  if (budgetTokens === null) return null;
+  return budgets.find(([most]) => budgetTokens <= most)?.[1] ?? 'high';
+}
+
+/** An effort in the vendor's words; undefined leaves the model's own. */
+export function effortWord(effort: Effort | null, { efforts }: Quirks): string | undefined {
+  if (effort === null) return undefined;
+  return efforts ? efforts[effort] : effort;
+}
+
+/** Without a word from the client, a model with effort levels reasons by default. */
+export function reasonsWith(word: string | undefined, { efforts }: Quirks): boolean {
+  return word === undefined ? efforts !== undefined : word !== 'none';
+}

@@ -1,0 +1,19 @@
+import type { ChatAsk } from '../../core/chat.ts';
+import type { Source } from './edit-body.ts';
+
+interface Request {
+  readonly ask: ChatAsk;
+  readonly body: object;
+  readonly source: Source | null;
+}
+
+/** A request with instructions of ours: longer, and no longer what the client sent. */
+export function instructed<Given extends Request>(
+  request: Given,
+  text: string,
+  write: (body: Given['body'], text: string) => Given['body'],
+): Given {
+  const inputBytes = request.ask.inputBytes + Buffer.byteLength(text);
+  const ask = { ...request.ask, inputBytes };
+  return { ...request, ask, body: write(request.body, text), source: null };
+}

@@ -1,0 +1,47 @@
+import { expect, test } from 'bun:test';
+import { question } from '../../../tests/support/question.ts';
+import type { Dialogue } from '../../core/dialogue.ts';
+import { leaveOut } from './leave-out.ts';
+
+const wishes: Partial<Dialogue> = {
+  stop: ['a'],
+  user: 'ann',
+  choices: 2,
+  parallelTools: false,
+  json: { schema: null, name: 'a' },
+  reasoning: { effort: 'high', budgetTokens: null, visible: true },
+  sampling: {
+    temperature: 0,
+    topP: 0.5,
+    topK: 4,
+    seed: 0,
+    presencePenalty: 0,
+    frequencyPenalty: 1,
+    logprobs: false,
+    topLogprobs: 2,
+    logitBias: {},
+  },
+};
+const names = [
+  ...['stop', 'user', 'n', 'parallel_tool_calls', 'response_format', 'reasoning'],
+  ...['temperature', 'top_p', 'top_k', 'seed', 'presence_penalty', 'frequency_penalty'],
+  ...['logprobs', 'top_logprobs', 'logit_bias'],
+];
+
+test('everything that can be left out is, and is told', () => {
+  const { dialogue, dropped } = leaveOut(question(wishes), names);
+  expect(dropped).toEqual(names);
+  expect(JSON.parse(JSON.stringify(dialogue))).toEqual(JSON.parse(JSON.stringify(question())));
+});
+
+test.each(names)('%s alone leaves the others as they were', (name) => {
+  const { dialogue, dropped } = leaveOut(question(wishes), [name, name, 'unknown']);
+  expect(dropped).toEqual([name]);
+  expect(leaveOut(dialogue, names).dropped).toEqual(names.filter((other) => other !== name));
+});
+
+test('what the client did not ask for is not told, and nothing is copied', () => {
+  const dialogue = question({ parallelTools: true });
+  expect(leaveOut(dialogue, names)).toEqual({ dialogue, dropped: [] });
+  expect(leaveOut(dialogue, names).dialogue).toBe(dialogue);
+});

@@ -1,0 +1,50 @@
+/** What an upstream has no words for is left out of a dialogue, and told by the client's names. */
+import type { Dialogue, Sampling } from '../../core/dialogue.ts';
+
+const samplingFields: Readonly<Record<string, keyof Sampling>> = {
+  temperature: 'temperature',
+  top_p: 'topP',
+  top_k: 'topK',
+  seed: 'seed',
+  presence_penalty: 'presencePenalty',
+  frequency_penalty: 'frequencyPenalty',
+  logprobs: 'logprobs',
+  top_logprobs: 'topLogprobs',
+  logit_bias: 'logitBias',
+};
+
+/** How a dialogue is without each of the other wishes; undefined when it has none. */
+const without: Readonly<Record<string, (dialogue: Dialogue) => Partial<Dialogue> | undefined>> = {
+  stop: ({ stop }) => (stop.length > 0 ? { stop: [] } : undefined),
+  user: ({ user }) => (user === null ? undefined : { user: null }),
+  n: ({ choices }) => (choices > 1 ? { choices: 1 } : undefined),
+  // Parallel calls are what every model does when nobody says otherwise.
+  parallel_tool_calls: ({ parallelTools }) =>
+    parallelTools === false ? { parallelTools: null } : undefined,
+  response_format: ({ json }) => (json === null ? undefined : { json: null }),
+  reasoning: ({ reasoning }) => (reasoning === null ? undefined : { reasoning: null }),
+};
+
+interface LeftOut {
+  readonly dialogue: Dialogue;
+  /** Those of the names that the dialogue had a wish for. */
+  readonly dropped: readonly string[];
+}
+
+/** The dialogue without these parameters, which go by the client's names. */
+export function leaveOut(dialogue: Dialogue, names: Iterable<string>): LeftOut {
+  let left = dialogue;
+  const dropped = new Set<string>();
+  for (const name of names) {
+    const field = samplingFields[name];
+    if (field !== undefined && left.sampling[field] !== undefined) {
+      left = { ...left, sampling: { ...left.sampling, [field]: undefined } };
+      dropped.add(name);
+    }
+    const change = without[name]?.(left);
+    if (change === undefined) continue;
+    left = { ...left, ...change };
+    dropped.add(name);
+  }
+  return { dialogue: left, dropped: [...dropped] };
+}

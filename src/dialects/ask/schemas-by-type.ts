@@ -1,0 +1,30 @@
+/** Things that are known by their `type`, each checked by the schema of that type. */
+import type { Static, TSchema } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { misfit } from '../../core/misfit.ts';
+
+/** What any of the schemas describes. */
+export type OneOf<Schemas extends Readonly<Record<string, TSchema>>> = {
+  [Type in keyof Schemas]: Static<Schemas[Type]>;
+}[keyof Schemas];
+
+export class SchemasByType {
+  readonly #kinds = new Map<string, { schema: TSchema; fits(value: unknown): boolean }>();
+
+  constructor(schemas: Readonly<Record<string, TSchema>>) {
+    for (const [type, schema] of Object.entries(schemas)) {
+      const compiled = Compile(schema);
+      this.#kinds.set(type, { schema, fits: (value) => compiled.Check(value) });
+    }
+  }
+
+  has(type: string): boolean {
+    return this.#kinds.has(type);
+  }
+
+  /** Refuses what is not as its type says; of types that are not here only others can judge. */
+  check(type: string, value: unknown, place: string): void {
+    const kind = this.#kinds.get(type);
+    if (kind && !kind.fits(value)) throw misfit(kind.schema, value, place);
+  }
+}

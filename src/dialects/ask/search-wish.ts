@@ -1,0 +1,78 @@
+/** The three spellings of managed web search: a tool, a plugin, or a suffix of the model's name. */
+import { type Static, Type } from 'typebox';
+import type { SearchWish } from '../../core/chat.ts';
+import { oneOf, optional } from '../../core/schema-builders.ts';
+
+const count = optional(Type.Integer({ minimum: 1, maximum: 100 }));
+export const domains = optional(Type.Array(Type.String({ maxLength: 300 }), { maxItems: 100 }));
+
+const wishFields = {
+  max_uses: count,
+  max_results: count,
+  allowed_domains: domains,
+  excluded_domains: domains,
+  /** Anthropic's word for the excluded ones. */
+  blocked_domains: domains,
+};
+
+/** `web_search`, and the dated names that vendors give theirs. */
+export const searchToolSchema = Type.Object({
+  type: Type.String({ pattern: '^web_search', expected: 'function or web_search' }),
+  ...wishFields,
+});
+
+const pluginSchema = Type.Object({ id: oneOf('web'), ...wishFields });
+type WishFields = Partial<Static<typeof pluginSchema>>;
+
+/** What the gateway itself adds to a chat, the same in every client's dialect. */
+export const addedFields = {
+  plugins: optional(Type.Array(pluginSchema, { maxItems: 10 })),
+  skills: optional(Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 100 })),
+};
+
+const onlineSuffix = ':online';
+
+function isOnline(alias: string): boolean {
+  return alias.endsWith(onlineSuffix) && alias.length > onlineSuffix.length;
+}
+
+export function withoutSuffix(alias: string): string {
+  return isOnline(alias) ? alias.slice(0, -onlineSuffix.length) : alias;
+}
+
+export function isSearchTool(tool: { readonly type?: unknown }): boolean {
+  return typeof tool.type === 'string' && tool.type.startsWith('web_search');
+}
+
+interface Spellings {
+  readonly model?: string | null;
+  readonly models?: readonly string[] | null;
+  readonly tools?: readonly { readonly type?: unknown }[] | null;
+  readonly plugins?: readonly WishFields[] | null;
+}
+
+/** The first spelling that is there; null when the client wants no search. */
+export function readSearchWish({ model, models, tools, plugins }: Spellings): SearchWish | null {
+  const tool = tools?.findIndex(isSearchTool) ?? -1;
+  if (tool >= 0) {
+    const found = tools?.[tool] ?? {};
+    const isVendors = found.type !== 'web_search';
+    return { ...wishOf(found as WishFields, `tools[${tool}]`), isVendors };
+  }
+  const plugin = plugins?.[0];
+  if (plugin) return wishOf(plugin, 'plugins[0]');
+  const isAnyOnline = (model && isOnline(model)) || models?.some(isOnline);
+  return isAnyOnline ? wishOf({}, 'model') : null;
+}
+
+function wishOf(fields: WishFields, param: string): SearchWish {
+  return {
+    param,
+    isVendors: false,
+    callsMax: fields.max_uses ?? null,
+    resultsMax: fields.max_results ?? null,
+    allowedDomains: fields.allowed_domains ?? [],
+    excludedDomains: fields.excluded_domains ?? fields.blocked_domains ?? [],
+    excludedName: fields.excluded_domains ? 'excluded_domains' : 'blocked_domains',
+  };
+}

@@ -1,0 +1,17 @@
+import type { Quirks } from '../../config/provider-schema.ts';
+
+/** Parameters as a vendor spells them: without those it refuses, and under its own names. */
+export function spell<Value>(
+  parameters: Readonly<Record<string, Value | null>>,
+  { drop_params: refused = [], rename_params: names = {} }: Quirks,
+): { readonly fields: Readonly<Record<string, Value>>; readonly dropped: readonly string[] } {
+  const fields: [string, Value][] = [];
+  const dropped: string[] = [];
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value === null) continue;
+    if (refused.includes(name)) dropped.push(name);
+    // A client may call its own field `constructor`, which every object has without our doing.
+    else fields.push([Object.hasOwn(names, name) ? (names[name] ?? name) : name, value]);
+  }
+  return { fields: Object.fromEntries(fields), dropped };
+}

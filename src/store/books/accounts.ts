@@ -1,0 +1,99 @@
+import { sql } from 'kysely';
+import type { Allowance } from '../../ledger/owner.ts';
+import type { Engine, StoreTransaction } from '../database.ts';
+
+/** One account, locked for the rest of the transaction. */
+export interface Account {
+  readonly id: number;
+  readonly owner: string;
+  readonly balance: number;
+  readonly leased: number;
+  readonly granted: number;
+  readonly spent: number;
+  readonly recalls: number;
+}
+
+/**
+ * Locks accounts in the order of their ids: everybody locks in the same order, so nobody waits in
+ * a circle. SQLite's write transactions are exclusive anyway.
+ */
+export function lockAccounts(
+  change: StoreTransaction,
+  engine: Engine,
+  by: 'id' | 'owner',
+  values: readonly (string | number)[],
+): Promise<Account[]> {
+  return change
+    .selectFrom('accounts')
+    .select(['id', 'owner', 'balance', 'leased', 'granted', 'spent', 'recalls'])
+    .where(by, 'in', values)
+    .orderBy('id')
+    .$if(engine === 'postgres', (query) => query.forUpdate())
+    .execute();
+}
+
+export async function findAccount(
+  change: StoreTransaction,
+  engine: Engine,
+  owner: string,
+): Promise<Account | undefined> {
+  const [account] = await lockAccounts(change, engine, 'owner', [owner]);
+  return account;
+}
+
+/**
+ * Brings a key's account to its limit: the first time grants it whole, later a changed limit books
+ * the difference, downwards only as far as nothing is on lease. What the key spent in the period
+ * without this account, under no limit or another one, is not granted again.
+ */
+export async function bookAllowance(
+  change: StoreTransaction,
+  account: Account,
+  allowance: Allowance,
+  now: number,
+): Promise<Account> {
+  const elsewhere = Math.max(0, (await spentBy(change, allowance)) - account.spent);
+  const wished = allowance.credits - elsewhere - account.granted;
+  const amount = Math.max(wished, account.leased - account.balance);
+  if (amount === 0) return account;
+  const booked = {
+    ...account,
+    balance: account.balance + amount,
+    granted: account.granted + amount,
+  };
+  await change
+    .updateTable('accounts')
+    .set({ balance: booked.balance, granted: booked.granted })
+    .where('id', '=', account.id)
+    .execute();
+  await change
+    .insertInto('ledger_entries')
+    .values({
+      account_id: account.id,
+      kind: 'allowance',
+      amount,
+      balance_after: booked.balance,
+      note: 'Key limit',
+      idempotency_key: null,
+      created_at: now,
+    })
+    .execute();
+  return booked;
+}
+
+/** By the daily sums, as the key object shows it. */
+async function spentBy(
+  change: StoreTransaction,
+  { keyId, firstDay, endDay }: Allowance,
+): Promise<number> {
+  const spent = sql<number>`coalesce(sum(model_charge + byok_platform_fee + managed_tool_fee
+    + agent_runtime_fee), 0)`;
+  const row = await change
+    .selectFrom('usage_daily')
+    .select(spent.as('spent'))
+    .where('key_id', '=', keyId)
+    .where('day', '>=', firstDay)
+    .where('day', '<', endDay)
+    .executeTakeFirstOrThrow();
+  return row.spent;
+}

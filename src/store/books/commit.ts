@@ -1,0 +1,198 @@
+import { chargesOf } from '../../ledger/charges.ts';
+import type { Booked, ReadBatch, Settlement } from '../../ledger/ledger-store.ts';
+import { walletName } from '../../ledger/owner.ts';
+import { writeOff } from '../../ledger/write-off.ts';
+import type { Engine, StoreTransaction } from '../database.ts';
+import { type Account, lockAccounts } from './accounts.ts';
+import { sumDaily } from './daily-sums.ts';
+import { lockLeases } from './leases.ts';
+import { insertRows, updateRows } from './many-rows.ts';
+import { idBytes, logColumns, rowOf } from './request-log-rows.ts';
+
+/**
+ * The books of one batch, inside one transaction: what each account pays, one ledger entry per
+ * account, the log rows under their entry, the daily sums.
+ */
+export async function commitBatch(
+  change: StoreTransaction,
+  engine: Engine,
+  batch: ReadBatch,
+): Promise<readonly Booked[]> {
+  const all = chargesByOwner(batch.settlements);
+  const accounts = await lockAccounts(change, engine, 'owner', [...all.keys()]);
+  // Looked at under the locks: two processes may replay the same journal at the same time.
+  const { fresh, repeats } = batch.mayRepeat
+    ? await splitRepeats(change, batch.settlements)
+    : { fresh: batch.settlements, repeats: [] };
+  const before = booked(chargesByOwner(repeats), () => null);
+  if (fresh.length === 0) return before;
+  const owed = repeats.length === 0 ? all : chargesByOwner(fresh);
+  const leases = await leasesOf(change, engine, batch.processId, accounts);
+  const settlements = coverShortfalls(fresh, owed, accounts, leases);
+  const charges = settlements === fresh ? owed : chargesByOwner(settlements);
+  const payments = accounts.map((account) => pay(account, charges.get(account.owner) ?? 0, leases));
+  const due = payments.filter((payment) => payment.charge > 0);
+  await updateRows(change, engine, {
+    table: 'accounts',
+    keys: ['id'],
+    columns: ['balance', 'leased', 'spent'],
+    rows: due,
+  });
+  await updateRows(change, engine, {
+    table: 'leases',
+    keys: ['account_id', 'process_id'],
+    columns: ['credits'],
+    rows: due
+      .filter(({ fromLease }) => fromLease.credits > 0)
+      .map(({ id, lease, fromLease }) => ({
+        account_id: id,
+        process_id: batch.processId,
+        credits: lease - fromLease.credits,
+      })),
+  });
+  const entries = await bookEntries(change, due, batch.now);
+  const rows = settlements.map((settlement) =>
+    rowOf(settlement, entries.get(walletName(settlement.record.tenantId)) ?? null),
+  );
+  await insertRows(change, engine, { table: 'request_log', columns: logColumns, rows });
+  await sumDaily(change, engine, settlements);
+  const paid = new Map(payments.map((payment) => [payment.owner, payment.fromLease]));
+  return [...before, ...booked(owed, (owner) => paid.get(owner) ?? nothing)];
+}
+
+type FromLease = NonNullable<Booked['fromLease']>;
+
+const nothing: FromLease = { lease: 0, credits: 0 };
+
+/** What the process may stop counting as owed. */
+function booked(
+  charges: ReadonlyMap<string, number>,
+  fromLease: (owner: string) => FromLease | null,
+): Booked[] {
+  return [...charges].map(([account, charge]) => ({
+    account,
+    charge,
+    fromLease: fromLease(account),
+  }));
+}
+
+async function splitRepeats(
+  change: StoreTransaction,
+  settlements: readonly Settlement[],
+): Promise<{ fresh: readonly Settlement[]; repeats: readonly Settlement[] }> {
+  const ids = settlements.map(({ record }) => idBytes(record.requestId));
+  const known = await change
+    .selectFrom('request_log')
+    .select('request_id')
+    .where('request_id', 'in', ids)
+    .execute();
+  const seen = new Set(known.map((row) => Buffer.from(row.request_id).toString('hex')));
+  const [fresh, repeats]: [Settlement[], Settlement[]] = [[], []];
+  for (const settlement of settlements) {
+    const name = Buffer.from(idBytes(settlement.record.requestId)).toString('hex');
+    // A journal may hold a line twice; the first one counts.
+    (seen.has(name) ? repeats : fresh).push(settlement);
+    seen.add(name);
+  }
+  return { fresh, repeats };
+}
+
+type LeaseById = ReadonlyMap<number, FromLease>;
+
+async function leasesOf(
+  change: StoreTransaction,
+  engine: Engine,
+  processId: string,
+  accounts: readonly Account[],
+): Promise<LeaseById> {
+  const ids = accounts.map(({ id }) => id);
+  if (ids.length === 0) return new Map();
+  const rows = await lockLeases(change, engine, (of) =>
+    of.and([of('process_id', '=', processId), of('account_id', 'in', ids)]),
+  );
+  return new Map(
+    rows.map(({ account_id, number, credits }) => [account_id, { lease: number, credits }]),
+  );
+}
+
+/**
+ * Charges are held on lease before they are made, so the credits are there, unless the lease ran
+ * out while this process was cut off. What others have on lease is not ours to take.
+ */
+function coverShortfalls(
+  settlements: readonly Settlement[],
+  owed: ReadonlyMap<string, number>,
+  accounts: readonly Account[],
+  leases: LeaseById,
+): readonly Settlement[] {
+  const byOwner = new Map(accounts.map((account) => [account.owner, account]));
+  let covered = settlements;
+  for (const [owner, charge] of owed) {
+    if (!owner.startsWith('tenant:')) continue;
+    const account = byOwner.get(owner);
+    const within = account ? withinReach(account, leases) : 0;
+    if (charge > within) covered = writeOff(covered, owner, charge - within);
+  }
+  return covered;
+}
+
+function chargesByOwner(settlements: readonly Settlement[]): ReadonlyMap<string, number> {
+  const charges = new Map<string, number>();
+  for (const settlement of settlements) {
+    for (const { account, charge } of chargesOf(settlement)) {
+      charges.set(account, (charges.get(account) ?? 0) + charge);
+    }
+  }
+  return charges;
+}
+
+/** What a process may take of an account: what is free, and its own lease. */
+function withinReach({ id, balance, leased }: Account, leases: LeaseById): number {
+  return balance - leased + (leases.get(id)?.credits ?? 0);
+}
+
+interface Payment extends Account {
+  readonly charge: number;
+  readonly fromLease: FromLease;
+  readonly lease: number;
+}
+
+function pay(account: Account, due: number, leases: LeaseById): Payment {
+  const { lease, credits } = leases.get(account.id) ?? nothing;
+  const charge = Math.min(due, withinReach(account, leases));
+  const fromLease = { lease, credits: Math.min(charge, credits) };
+  return {
+    ...account,
+    balance: account.balance - charge,
+    spent: account.spent + charge,
+    leased: account.leased - fromLease.credits,
+    charge,
+    fromLease,
+    lease: credits,
+  };
+}
+
+async function bookEntries(
+  change: StoreTransaction,
+  due: readonly Payment[],
+  now: number,
+): Promise<ReadonlyMap<string, number>> {
+  if (due.length === 0) return new Map();
+  const rows = await change
+    .insertInto('ledger_entries')
+    .values(
+      due.map((payment) => ({
+        account_id: payment.id,
+        kind: 'charge',
+        amount: -payment.charge,
+        balance_after: payment.balance,
+        note: '',
+        idempotency_key: null,
+        created_at: now,
+      })),
+    )
+    .returning(['id', 'account_id'])
+    .execute();
+  const owners = new Map(due.map((payment) => [payment.id, payment.owner]));
+  return new Map(rows.map((row) => [owners.get(row.account_id) ?? '', row.id]));
+}

@@ -1,0 +1,133 @@
+import { strict as assert } from 'node:assert';
+import type { Selectable } from 'kysely';
+import { invalidRequest } from '../../core/errors.ts';
+import type {
+  Balance,
+  CreditBook,
+  CreditChange,
+  CreditEntry,
+  CreditEntryKind,
+  CreditOutcome,
+} from '../../ledger/credits.ts';
+import { walletName } from '../../ledger/owner.ts';
+import type { Database, StoreTransaction } from '../database.ts';
+import type { LedgerEntriesTable } from '../schema.ts';
+
+const kinds: readonly CreditEntryKind[] = ['grant', 'correction'];
+
+export class SqlCreditBook implements CreditBook {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async change(change: CreditChange): Promise<CreditOutcome> {
+    assert(Number.isSafeInteger(change.amount) && change.amount !== 0, 'Credits move in wholes.');
+    return this.#database.write.transaction().execute(async (transaction) => {
+      const account = await this.#lockWallet(transaction, change.tenantId);
+      if (!account) return { kind: 'unknown-tenant' };
+      const first = await findEntry(transaction, account.id, change.idempotencyKey);
+      if (first) {
+        const kind = first.amount === change.amount ? 'repeated' : 'conflict';
+        return { kind, entry: entryOf(change.tenantId, first) };
+      }
+      const balance = account.balance + change.amount;
+      if (balance < account.leased && change.amount < 0) {
+        return { kind: 'insufficient', available: account.balance - account.leased };
+      }
+      if (!Number.isSafeInteger(balance)) {
+        throw invalidRequest('The balance would be larger than credits are counted.', 'amount');
+      }
+      const granted = account.granted + change.amount;
+      const entry = await book(transaction, account.id, { balance, granted }, change);
+      return { kind: 'booked', entry: entryOf(change.tenantId, entry) };
+    });
+  }
+
+  async balance(tenantId: string): Promise<Balance | undefined> {
+    return this.#database.read
+      .selectFrom('accounts')
+      .select(['balance', 'leased'])
+      .where('owner', '=', walletName(tenantId))
+      .executeTakeFirst();
+  }
+
+  async entries(
+    tenantId: string,
+    page: { readonly limit: number; readonly offset: number },
+  ): Promise<readonly CreditEntry[]> {
+    const rows = await this.#database.read
+      .selectFrom('ledger_entries')
+      .innerJoin('accounts', 'accounts.id', 'ledger_entries.account_id')
+      .selectAll('ledger_entries')
+      .where('accounts.owner', '=', walletName(tenantId))
+      .where('ledger_entries.kind', 'in', kinds)
+      .orderBy('ledger_entries.id', 'desc')
+      .limit(page.limit)
+      .offset(page.offset)
+      .execute();
+    return rows.map((row) => entryOf(tenantId, row));
+  }
+
+  /** Whoever holds the row decides alone; SQLite's write transactions are exclusive anyway. */
+  #lockWallet(transaction: StoreTransaction, tenantId: string) {
+    return transaction
+      .selectFrom('accounts')
+      .select(['id', 'balance', 'leased', 'granted'])
+      .where('owner', '=', walletName(tenantId))
+      .$if(this.#database.engine === 'postgres', (query) => query.forUpdate())
+      .executeTakeFirst();
+  }
+}
+
+async function findEntry(
+  transaction: StoreTransaction,
+  accountId: number,
+  idempotencyKey: string | null,
+): Promise<Selectable<LedgerEntriesTable> | undefined> {
+  if (idempotencyKey === null) return undefined;
+  return transaction
+    .selectFrom('ledger_entries')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('idempotency_key', '=', idempotencyKey)
+    .executeTakeFirst();
+}
+
+async function book(
+  transaction: StoreTransaction,
+  accountId: number,
+  totals: { readonly balance: number; readonly granted: number },
+  change: CreditChange,
+): Promise<Selectable<LedgerEntriesTable>> {
+  await transaction.updateTable('accounts').set(totals).where('id', '=', accountId).execute();
+  const kind: CreditEntryKind = change.amount > 0 ? 'grant' : 'correction';
+  return transaction
+    .insertInto('ledger_entries')
+    .values({
+      account_id: accountId,
+      kind,
+      amount: change.amount,
+      balance_after: totals.balance,
+      note: change.note,
+      idempotency_key: change.idempotencyKey,
+      created_at: change.now,
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow();
+}
+
+function entryOf(tenantId: string, row: Selectable<LedgerEntriesTable>): CreditEntry {
+  const kind = kinds.find((known) => known === row.kind);
+  assert(kind, `Entry ${row.id} is neither a grant nor a correction.`);
+  return {
+    id: row.id,
+    tenantId,
+    kind,
+    amount: row.amount,
+    balance: row.balance_after,
+    note: row.note,
+    createdAt: row.created_at,
+  };
+}

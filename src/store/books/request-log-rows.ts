@@ -1,0 +1,203 @@
+import { strict as assert } from 'node:assert';
+import type { Insertable, Selectable } from 'kysely';
+import { type Units, type Usage, writtenTokens } from '../../core/usage.ts';
+import type { Settlement } from '../../ledger/ledger-store.ts';
+import type { RequestRecord } from '../../record/request-record.ts';
+import type { RequestLogTable } from '../schema.ts';
+
+type Row = Insertable<RequestLogTable>;
+
+/** What is shown with one request but never searched or added up: kept as JSON in one column. */
+interface Details extends Pick<RequestRecord, 'operation' | 'model' | 'prices' | 'attempts'> {
+  readonly finishReason: string | null;
+  readonly firstByteMs: number | null;
+  /** Left out where there is nothing to say, as with most requests. */
+  readonly error?: string;
+  readonly note?: string;
+  readonly user?: string;
+  readonly skills?: readonly string[];
+  readonly units?: Units;
+  /** The part of `cache_write_tokens` that was to be kept for an hour. */
+  readonly cacheWrite1hTokens?: number;
+  readonly estimated?: true;
+  readonly streamed?: true;
+  readonly cancelled?: true;
+  readonly cacheHit?: true;
+}
+
+export function rowOf({ record, writtenOff }: Settlement, entryId: number | null) {
+  const { usage, charges } = record;
+  return {
+    request_id: idBytes(record.requestId),
+    tenant_id: record.tenantId,
+    key_id: record.keyId,
+    requested_model: storable(record.requestedModel),
+    provider: record.provider,
+    status: record.status,
+    traffic_mode: record.trafficMode,
+    input_tokens: usage.inputTokens,
+    cache_read_tokens: usage.cacheReadTokens,
+    cache_write_tokens: writtenTokens(usage),
+    output_tokens: usage.outputTokens,
+    reasoning_tokens: usage.reasoningTokens,
+    model_charge: charges.modelCharge,
+    byok_platform_fee: charges.byokPlatformFee,
+    managed_tool_fee: charges.managedToolFee,
+    agent_runtime_fee: charges.agentRuntimeFee,
+    written_off: writtenOff,
+    searches: record.searches,
+    duration_ms: record.durationMs,
+    details: writeDetails(record),
+    entry_id: entryId,
+    created_at: record.createdAt,
+  } satisfies Row;
+}
+
+function writeDetails(record: RequestRecord): string {
+  const { operation, model, prices, attempts, finishReason, firstByteMs } = record;
+  // JSON leaves out what is undefined.
+  const details: { readonly [Name in keyof Details]: Details[Name] | undefined } = {
+    operation,
+    model,
+    prices,
+    attempts,
+    finishReason: finishReason === null ? null : storable(finishReason),
+    firstByteMs,
+    error: record.error ?? undefined,
+    note: record.note ?? undefined,
+    user: record.endUser ?? undefined,
+    skills: record.skills.length > 0 ? record.skills : undefined,
+    units: record.units,
+    cacheWrite1hTokens: record.usage.cacheWrite1hTokens,
+    estimated: record.usageEstimated || undefined,
+    streamed: record.streamed || undefined,
+    cancelled: record.cancelled || undefined,
+    cacheHit: record.cacheHit || undefined,
+  };
+  return JSON.stringify(details);
+}
+
+export const logColumns = [
+  'request_id',
+  'tenant_id',
+  'key_id',
+  'requested_model',
+  'provider',
+  'status',
+  'traffic_mode',
+  'input_tokens',
+  'cache_read_tokens',
+  'cache_write_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+  'model_charge',
+  'byok_platform_fee',
+  'managed_tool_fee',
+  'agent_runtime_fee',
+  'written_off',
+  'searches',
+  'duration_ms',
+  'details',
+  'entry_id',
+  'created_at',
+] as const satisfies readonly (keyof Row)[];
+
+export function detailsOf({ details }: Pick<RequestLogTable, 'details'>): Details {
+  // Written by writeDetails() above, into a column that nothing else writes.
+  return JSON.parse(details) as Details;
+}
+
+export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
+  const details = detailsOf(row);
+  const { usage, charges } = amountsOf(row);
+  return {
+    requestId: idText(row.request_id),
+    tenantId: row.tenant_id,
+    keyId: row.key_id,
+    operation: details.operation,
+    requestedModel: row.requested_model,
+    model: details.model,
+    provider: row.provider,
+    status: row.status,
+    error: details.error ?? null,
+    trafficMode: row.traffic_mode,
+    usage: inParts(usage, details),
+    charges,
+    ...(details.units ? { units: details.units } : {}),
+    usageEstimated: details.estimated === true,
+    prices: details.prices,
+    searches: row.searches,
+    skills: details.skills ?? [],
+    note: details.note ?? null,
+    finishReason: details.finishReason,
+    streamed: details.streamed === true,
+    cancelled: details.cancelled === true,
+    cacheHit: details.cacheHit === true,
+    firstByteMs: details.firstByteMs,
+    durationMs: row.duration_ms,
+    endUser: details.user ?? null,
+    attempts: details.attempts,
+    createdAt: row.created_at,
+  };
+}
+
+/** The column has all that was written to a cache, for however long. */
+function inParts(usage: Usage, { cacheWrite1hTokens }: Details): Usage {
+  if (!cacheWrite1hTokens) return usage;
+  const cacheWriteTokens = usage.cacheWriteTokens - cacheWrite1hTokens;
+  return { ...usage, cacheWriteTokens, cacheWrite1hTokens };
+}
+
+type Amounts = Pick<
+  Selectable<RequestLogTable>,
+  | 'input_tokens'
+  | 'cache_read_tokens'
+  | 'cache_write_tokens'
+  | 'output_tokens'
+  | 'reasoning_tokens'
+  | 'model_charge'
+  | 'byok_platform_fee'
+  | 'managed_tool_fee'
+  | 'agent_runtime_fee'
+>;
+
+/** What a request used and cost, as the rooms above count it. */
+export function amountsOf(row: Amounts): Pick<RequestRecord, 'usage' | 'charges'> {
+  return {
+    usage: {
+      inputTokens: row.input_tokens,
+      cacheReadTokens: row.cache_read_tokens,
+      cacheWriteTokens: row.cache_write_tokens,
+      outputTokens: row.output_tokens,
+      reasoningTokens: row.reasoning_tokens,
+    },
+    charges: {
+      modelCharge: row.model_charge,
+      byokPlatformFee: row.byok_platform_fee,
+      managedToolFee: row.managed_tool_fee,
+      agentRuntimeFee: row.agent_runtime_fee,
+    },
+  };
+}
+
+/**
+ * Clients name models and providers name finish reasons as they like, but Postgres takes neither
+ * NUL nor half a surrogate pair: one such row would be refused with its whole batch, for ever.
+ */
+export function storable(text: string): string {
+  return text.toWellFormed().replaceAll('\0', '\uFFFD');
+}
+
+export function isRequestId(text: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+}
+
+export function idBytes(requestId: string): Uint8Array {
+  assert(isRequestId(requestId), 'A request id is a UUID.');
+  return Uint8Array.fromHex(requestId.replaceAll('-', ''));
+}
+
+export function idText(bytes: Uint8Array): string {
+  const hex = Buffer.from(bytes).toString('hex');
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}

@@ -1,0 +1,23 @@
+import type { RequestLog } from '../../record/request-log.ts';
+import type { RequestRecord } from '../../record/request-record.ts';
+import type { Database } from '../database.ts';
+import { idBytes, isRequestId, recordOf } from './request-log-rows.ts';
+
+export class SqlRequestLog implements RequestLog {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async find(tenantId: string, requestId: string): Promise<RequestRecord | undefined> {
+    if (!isRequestId(requestId)) return undefined;
+    const row = await this.#database.read
+      .selectFrom('request_log')
+      .selectAll()
+      .where('request_id', '=', idBytes(requestId))
+      .where('tenant_id', '=', tenantId)
+      .executeTakeFirst();
+    return row && recordOf(row);
+  }
+}

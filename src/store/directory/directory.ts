@@ -1,0 +1,291 @@
+import { sql, type UpdateObject } from 'kysely';
+import type {
+  ApiKey,
+  Directory,
+  KeyChange,
+  KeyMatch,
+  Page,
+  Tenant,
+  TenantChange,
+  TenantPage,
+} from '../../auth/directory.ts';
+import { walletName } from '../../ledger/owner.ts';
+import type { Database, StoreTransaction } from '../database.ts';
+import type { Schema } from '../schema.ts';
+import { keyOf, keyRow, keyUpdate, tenantOf, tenantRow, tenantUpdate } from './rows.ts';
+import { holds, rankOf } from './tenant-order.ts';
+
+const adminTokenSetting = 'admin_token_sha256';
+
+/** Two parameters each; SQLite takes 32,766 in one statement. */
+const marksPerStatement = 1_000;
+
+export class SqlDirectory implements Directory {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async findKey(hash: Uint8Array): Promise<KeyMatch | undefined> {
+    const rows = await this.#database.read
+      .selectFrom('api_keys')
+      .selectAll()
+      .where('deleted_at', 'is', null)
+      .where((of) => of.or([of('secret_hash', '=', hash), of('previous_hash', '=', hash)]))
+      .execute();
+    const current = rows.find(
+      ({ secret_hash }) => secret_hash && Buffer.compare(secret_hash, hash) === 0,
+    );
+    const row = current ?? rows[0];
+    const stored = current ? row?.secret_hash : row?.previous_hash;
+    if (!row || !stored) return undefined;
+    const tenant = await this.getTenant(row.tenant_id);
+    if (!tenant) return undefined;
+    const secretExpiresAt = current ? null : row.previous_until;
+    return { key: keyOf(row), tenant, hash: stored, secretExpiresAt };
+  }
+
+  addTenant(tenant: Tenant): Promise<'added' | 'exists'> {
+    return this.#change(async (change) => {
+      const added = await change
+        .insertInto('tenants')
+        .values(tenantRow(tenant))
+        .onConflict((conflict) => conflict.column('id').doNothing())
+        .returning('id')
+        .executeTakeFirst();
+      if (!added) return 'exists';
+      await change
+        .insertInto('accounts')
+        .values({ tenant_id: tenant.id, owner: walletName(tenant.id) })
+        .execute();
+      await bumpVersion(change);
+      return 'added';
+    });
+  }
+
+  async getTenant(id: string): Promise<Tenant | undefined> {
+    const row = await this.#database.read
+      .selectFrom('tenants')
+      .selectAll()
+      .where('id', '=', id)
+      .executeTakeFirst();
+    return row && tenantOf(row);
+  }
+
+  async listTenants({ search = '', order, limit, offset }: TenantPage): Promise<readonly Tenant[]> {
+    const { read, engine } = this.#database;
+    const rows = await read
+      .selectFrom('tenants')
+      .selectAll()
+      .$if(search !== '', (query) => query.where(holds(search, engine)))
+      .orderBy(order ? rankOf(order, engine) : 'created_at', order?.isDescending ? 'desc' : 'asc')
+      .orderBy('id')
+      .limit(limit)
+      .offset(offset)
+      .execute();
+    return rows.map(tenantOf);
+  }
+
+  changeTenant(id: string, change: TenantChange, now: number): Promise<Tenant | undefined> {
+    return this.#change(async (transaction) => {
+      const row = await transaction
+        .updateTable('tenants')
+        .set({ ...tenantUpdate(change), updated_at: now })
+        .where('id', '=', id)
+        .returningAll()
+        .executeTakeFirst();
+      if (!row) return undefined;
+      await bumpVersion(transaction);
+      return tenantOf(row);
+    });
+  }
+
+  addKey(key: ApiKey, hash: Uint8Array): Promise<'added' | 'exists'> {
+    return this.#change(async (change) => {
+      const added = await change
+        .insertInto('api_keys')
+        .values(keyRow(key, hash))
+        .onConflict((conflict) => conflict.doNothing())
+        .returning('id')
+        .executeTakeFirst();
+      if (!added) return 'exists';
+      await bumpVersion(change);
+      return 'added';
+    });
+  }
+
+  async getKey(tenantId: string, id: string): Promise<ApiKey | undefined> {
+    const row = await this.#database.read
+      .selectFrom('api_keys')
+      .selectAll()
+      .where('tenant_id', '=', tenantId)
+      .where('id', '=', id)
+      .where('deleted_at', 'is', null)
+      .executeTakeFirst();
+    return row && keyOf(row);
+  }
+
+  async countKeys(tenantId: string): Promise<number> {
+    const row = await this.#database.read
+      .selectFrom('api_keys')
+      .select((of) => of.fn.countAll<number>().as('count'))
+      .where('tenant_id', '=', tenantId)
+      .where('deleted_at', 'is', null)
+      .executeTakeFirstOrThrow();
+    return row.count;
+  }
+
+  async listKeys(
+    tenantId: string,
+    page: Page & { readonly includeDisabled: boolean },
+  ): Promise<readonly ApiKey[]> {
+    const rows = await this.#database.read
+      .selectFrom('api_keys')
+      .selectAll()
+      .where('tenant_id', '=', tenantId)
+      .where('deleted_at', 'is', null)
+      .$if(!page.includeDisabled, (query) => query.where('disabled', '=', 0))
+      .orderBy('created_at')
+      .orderBy('id')
+      .limit(page.limit)
+      .offset(page.offset)
+      .execute();
+    return rows.map(keyOf);
+  }
+
+  changeKey(
+    tenantId: string,
+    id: string,
+    change: KeyChange,
+    now: number,
+  ): Promise<ApiKey | undefined> {
+    return this.#updateKey(tenantId, id, { ...keyUpdate(change), updated_at: now });
+  }
+
+  async deleteKey(tenantId: string, id: string, now: number): Promise<boolean> {
+    const gone = { secret_hash: null, previous_hash: null, previous_until: null };
+    const deleted = { ...gone, deleted_at: now, updated_at: now };
+    return (await this.#updateKey(tenantId, id, deleted)) !== undefined;
+  }
+
+  rotateKey(
+    tenantId: string,
+    id: string,
+    secret: { readonly hash: Uint8Array; readonly label: string; readonly oldUntil: number },
+    now: number,
+  ): Promise<ApiKey | undefined> {
+    return this.#updateKey(tenantId, id, {
+      previous_hash: sql.ref('secret_hash'),
+      previous_until: secret.oldUntil,
+      secret_hash: secret.hash,
+      label: secret.label,
+      updated_at: now,
+    });
+  }
+
+  /** Undefined where there is no such key, or no more. */
+  #updateKey(
+    tenantId: string,
+    id: string,
+    update: UpdateObject<Schema, 'api_keys'>,
+  ): Promise<ApiKey | undefined> {
+    return this.#change(async (change) => {
+      const row = await change
+        .updateTable('api_keys')
+        .set(update)
+        .where('tenant_id', '=', tenantId)
+        .where('id', '=', id)
+        .where('deleted_at', 'is', null)
+        .returningAll()
+        .executeTakeFirst();
+      if (!row) return undefined;
+      await bumpVersion(change);
+      return keyOf(row);
+    });
+  }
+
+  async markUsed(lastUsed: ReadonlyMap<string, number>): Promise<void> {
+    const marks = [...lastUsed];
+    for (let start = 0; start < marks.length; start += marksPerStatement) {
+      const some = marks.slice(start, start + marksPerStatement);
+      await this.#change((change) => this.#mark(change, some));
+    }
+  }
+
+  async #mark(change: StoreTransaction, marks: readonly [string, number][]): Promise<void> {
+    if (this.#database.engine === 'postgres') {
+      // Two processes that mark the same keys in different orders would wait for each other.
+      const ids = marks.map(([id]) => id);
+      await change
+        .selectFrom('api_keys')
+        .select('id')
+        .where('id', 'in', ids)
+        .orderBy('id')
+        .forUpdate()
+        .execute();
+    }
+    const values = marks.map(([id, at]) => sql`(cast(${id} as text), cast(${at} as bigint))`);
+    await sql`
+      update api_keys set last_used_at = seen.column2
+      from (values ${sql.join(values)}) as seen
+      where api_keys.id = seen.column1
+        and (api_keys.last_used_at is null or api_keys.last_used_at < seen.column2)
+    `.execute(change);
+  }
+
+  async adminTokenHash(): Promise<Uint8Array | undefined> {
+    const row = await this.#database.read
+      .selectFrom('settings')
+      .select('value')
+      .where('name', '=', adminTokenSetting)
+      .executeTakeFirst();
+    return row && new Uint8Array(Buffer.from(row.value, 'hex'));
+  }
+
+  claimAdminToken(hash: Uint8Array): Promise<boolean> {
+    const value = Buffer.from(hash).toString('hex');
+    return this.#change(async (change) => {
+      const claimed = await change
+        .insertInto('settings')
+        .values({ name: adminTokenSetting, value })
+        .onConflict((conflict) => conflict.column('name').doNothing())
+        .returning('name')
+        .executeTakeFirst();
+      if (claimed) await bumpVersion(change);
+      return claimed !== undefined;
+    });
+  }
+
+  async setAdminTokenHash(hash: Uint8Array): Promise<void> {
+    const value = Buffer.from(hash).toString('hex');
+    await this.#change(async (change) => {
+      await change
+        .insertInto('settings')
+        .values({ name: adminTokenSetting, value })
+        .onConflict((conflict) => conflict.column('name').doUpdateSet({ value }))
+        .execute();
+      await bumpVersion(change);
+    });
+  }
+
+  async version(): Promise<number> {
+    const row = await this.#database.read
+      .selectFrom('changes')
+      .select('version')
+      .executeTakeFirstOrThrow();
+    return row.version;
+  }
+
+  #change<T>(work: (change: StoreTransaction) => Promise<T>): Promise<T> {
+    return this.#database.write.transaction().execute(work);
+  }
+}
+
+/** Last in its transaction: every change of the directory meets at this one row. */
+export async function bumpVersion(change: StoreTransaction): Promise<void> {
+  await change
+    .updateTable('changes')
+    .set((of) => ({ version: of('version', '+', 1) }))
+    .execute();
+}

@@ -1,0 +1,124 @@
+/** Rows of tenants and keys, as the rest of the code knows them, and back. */
+import { strict as assert } from 'node:assert';
+import type { Selectable, Updateable } from 'kysely';
+import type { ApiKey, KeyChange, Tenant, TenantChange } from '../../auth/directory.ts';
+import { type Scope, scopes } from '../../core/caller.ts';
+import { parseJson } from '../../core/json.ts';
+import type { ApiKeysTable, Flag, TenantsTable } from '../schema.ts';
+
+export function tenantOf(row: Selectable<TenantsTable>): Tenant {
+  return {
+    id: row.id,
+    name: row.name,
+    disabled: row.disabled === 1,
+    requestsPerMinute: row.requests_per_minute,
+    concurrentRequests: row.concurrent_requests,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
+
+export function tenantRow(tenant: Tenant): Selectable<TenantsTable> {
+  return {
+    id: tenant.id,
+    name: tenant.name,
+    disabled: flag(tenant.disabled),
+    requests_per_minute: tenant.requestsPerMinute,
+    concurrent_requests: tenant.concurrentRequests,
+    created_at: tenant.createdAt,
+    updated_at: tenant.updatedAt,
+  };
+}
+
+/** Kysely leaves out of an update what is undefined, so that an absent field stays as it is. */
+export function tenantUpdate(change: TenantChange): Updateable<TenantsTable> {
+  return {
+    name: change.name,
+    disabled: change.disabled === undefined ? undefined : flag(change.disabled),
+    requests_per_minute: change.requestsPerMinute,
+    concurrent_requests: change.concurrentRequests,
+  };
+}
+
+export function keyOf(row: Selectable<ApiKeysTable>): ApiKey {
+  return {
+    id: row.id,
+    tenantId: row.tenant_id,
+    kind: row.kind,
+    label: row.label,
+    name: row.name,
+    disabled: row.disabled === 1,
+    limitCredits: row.limit_credits,
+    limitReset: row.limit_reset,
+    models: row.models === null ? null : textList(row.models),
+    scopes: row.scopes === null ? null : textList(row.scopes).map(asScope),
+    requestsPerMinute: row.requests_per_minute,
+    cacheMode: row.cache_mode,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    expiresAt: row.expires_at,
+    lastUsedAt: row.last_used_at,
+  };
+}
+
+export function keyRow(key: ApiKey, hash: Uint8Array): Selectable<ApiKeysTable> {
+  return {
+    id: key.id,
+    tenant_id: key.tenantId,
+    kind: key.kind,
+    label: key.label,
+    name: key.name,
+    secret_hash: hash,
+    previous_hash: null,
+    previous_until: null,
+    disabled: flag(key.disabled),
+    deleted_at: null,
+    limit_credits: key.limitCredits,
+    limit_reset: key.limitReset,
+    models: jsonText(key.models),
+    scopes: jsonText(key.scopes),
+    requests_per_minute: key.requestsPerMinute,
+    cache_mode: key.cacheMode,
+    created_at: key.createdAt,
+    updated_at: key.updatedAt,
+    expires_at: key.expiresAt,
+    last_used_at: key.lastUsedAt,
+  };
+}
+
+export function keyUpdate(change: KeyChange): Updateable<ApiKeysTable> {
+  return {
+    name: change.name,
+    disabled: change.disabled === undefined ? undefined : flag(change.disabled),
+    limit_credits: change.limitCredits,
+    limit_reset: change.limitReset,
+    models: change.models === undefined ? undefined : jsonText(change.models),
+    scopes: change.scopes === undefined ? undefined : jsonText(change.scopes),
+    requests_per_minute: change.requestsPerMinute,
+    cache_mode: change.cacheMode,
+    expires_at: change.expiresAt,
+  };
+}
+
+function flag(value: boolean): Flag {
+  return value ? 1 : 0;
+}
+
+function jsonText(list: readonly string[] | null): string | null {
+  return list === null ? null : JSON.stringify(list);
+}
+
+function textList(text: string): string[] {
+  const list = parseJson(text);
+  assert(Array.isArray(list), 'A stored list is not a list.');
+  return list.map((item: unknown) => {
+    assert(typeof item === 'string', 'A stored list holds something that is not text.');
+    return item;
+  });
+}
+
+function asScope(text: string): Scope {
+  const scope = scopes.find((known) => known === text);
+  assert(scope, `A stored key has the scope ${text}, which this version does not know.`);
+  return scope;
+}

@@ -1,0 +1,72 @@
+import { afterAll, expect, test } from 'bun:test';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { failureOf } from '../../tests/contracts/failure-of.ts';
+import { GatewayError } from '../core/errors.ts';
+import { UploadFolder } from './uploads.ts';
+
+const home = mkdtempSync(join(tmpdir(), 'tollgate-uploads-'));
+afterAll(() => rmSync(home, { recursive: true }));
+
+const folder = join(home, 'uploads');
+const bytes = Uint8Array.from({ length: 700_000 }, (_, at) => (at * 31) % 251);
+
+async function* inPieces(of: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < of.length; at += size) yield of.subarray(at, at + size);
+}
+
+async function all(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  return Buffer.concat(await Array.fromAsync(chunks));
+}
+
+test('an upload is read as often as wanted, and its folder stays empty', async () => {
+  const tray = new UploadFolder(folder).tray();
+  const upload = await tray.keep(inPieces(bytes, 65_537));
+  expect(readdirSync(folder)).toEqual([]);
+  expect(upload.bytes).toBe(700_000);
+  expect(upload.sha256).toBe(createHash('sha256').update(bytes).digest('hex'));
+  const [once, again] = await Promise.all([all(upload.chunks()), all(upload.chunks())]);
+  expect(once.equals(bytes)).toBe(true);
+  expect(again.equals(bytes)).toBe(true);
+  expect(Buffer.from(await upload.start(5)).equals(bytes.subarray(0, 5))).toBe(true);
+  expect(await upload.start(1_000_000)).toHaveLength(700_000);
+  const empty = await tray.keep(inPieces(new Uint8Array(), 1));
+  expect([empty.bytes, await empty.start(5)]).toEqual([0, new Uint8Array()]);
+  await tray.clear();
+  await tray.clear();
+  expect(await failureOf(all(upload.chunks()))).toBeInstanceOf(Error);
+});
+
+test('a source that fails passes its failure on', async () => {
+  const tray = new UploadFolder(folder).tray();
+  async function* broken(): AsyncGenerator<Uint8Array> {
+    yield Uint8Array.of(1);
+    throw new GatewayError('invalid_request_error', 'The body broke off.');
+  }
+  const failure = await failureOf(tray.keep(broken()));
+  expect(failure).toMatchObject({ status: 400, message: 'The body broke off.' });
+  await tray.clear();
+  expect(readdirSync(folder)).toEqual([]);
+});
+
+test('a folder that cannot be is the service’s failure, not the client’s', async () => {
+  const file = join(home, 'no-folder');
+  writeFileSync(file, '');
+  const tray = new UploadFolder(join(file, 'uploads')).tray();
+  const failure = await failureOf(tray.keep(inPieces(bytes, 1_000)));
+  expect(failure).toMatchObject({ symbol: 'service_unavailable', status: 503 });
+});
+
+test('uploads have room for so many bytes together, and give it back', async () => {
+  const all = new UploadFolder(folder, 1_000_000);
+  const [one, two] = [all.tray(), all.tray()];
+  await one.keep(inPieces(bytes, 100_000));
+  const failure = await failureOf(two.keep(inPieces(bytes, 100_000)));
+  expect(failure).toMatchObject({ symbol: 'service_unavailable', retryAfterSeconds: 5 });
+  await two.clear();
+  await one.clear();
+  expect((await two.keep(inPieces(bytes, 100_000))).bytes).toBe(700_000);
+  await two.clear();
+});

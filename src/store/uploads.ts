@@ -1,0 +1,120 @@
+import { createHash } from 'node:crypto';
+import { type FileHandle, mkdir, open, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { uploadBytesMax } from '../core/bounds.ts';
+import { GatewayError } from '../core/errors.ts';
+import { randomText } from '../core/ids.ts';
+import type { Upload, UploadTray } from '../core/upload.ts';
+
+/** Read and written at once: large enough for a disk, small beside a file. */
+const chunkBytes = 256 * 1024;
+
+/**
+ * Uploads of running requests. Their files lose their name the moment they exist, so that not even
+ * a process that is killed leaves anything behind.
+ */
+export class UploadFolder {
+  readonly path: string;
+  readonly #bytesMax: number;
+  #bytes = 0;
+
+  constructor(path: string, bytesMax = uploadBytesMax) {
+    this.path = path;
+    this.#bytesMax = bytesMax;
+  }
+
+  tray(): UploadTray {
+    return new Tray(this);
+  }
+
+  /** Makes room for so many bytes more, or gives them back. 503 */
+  claim(bytes: number): void {
+    this.#bytes += bytes;
+    if (bytes <= 0 || this.#bytes <= this.#bytesMax) return;
+    this.#bytes -= bytes;
+    const message = 'Too many uploads are under way here; try again shortly.';
+    throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
+  }
+}
+
+class Tray implements UploadTray {
+  readonly #folder: UploadFolder;
+  readonly #files = new Set<FileHandle>();
+  #bytes = 0;
+
+  constructor(folder: UploadFolder) {
+    this.#folder = folder;
+  }
+
+  async keep(chunks: AsyncIterable<Uint8Array>): Promise<Upload> {
+    const file = await this.#open();
+    const hash = createHash('sha256');
+    let bytes = 0;
+    for await (const chunk of chunks) {
+      this.#folder.claim(chunk.length);
+      this.#bytes += chunk.length;
+      hash.update(chunk);
+      await writeWhole(file, chunk, bytes);
+      bytes += chunk.length;
+    }
+    return {
+      bytes,
+      sha256: hash.digest('hex'),
+      chunks: () => readFrom(file, bytes),
+      start: (bytesMax) => readAt(file, 0, Math.min(bytes, bytesMax)),
+    };
+  }
+
+  async clear(): Promise<void> {
+    const files = [...this.#files];
+    this.#files.clear();
+    this.#folder.claim(-this.#bytes);
+    this.#bytes = 0;
+    await Promise.all(files.map((file) => file.close()));
+  }
+
+  async #open(): Promise<FileHandle> {
+    try {
+      await mkdir(this.#folder.path, { recursive: true, mode: 0o700 });
+      const path = join(this.#folder.path, randomText(26));
+      const file = await open(path, 'wx+', 0o600);
+      this.#files.add(file);
+      await unlink(path);
+      return file;
+    } catch (cause) {
+      throw cannotKeep(cause);
+    }
+  }
+}
+
+async function writeWhole(file: FileHandle, chunk: Uint8Array, at: number): Promise<void> {
+  try {
+    for (let done = 0; done < chunk.length; ) {
+      const { bytesWritten } = await file.write(chunk, done, chunk.length - done, at + done);
+      done += bytesWritten;
+    }
+  } catch (cause) {
+    throw cannotKeep(cause);
+  }
+}
+
+async function* readFrom(file: FileHandle, bytes: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes; at += chunkBytes) {
+    yield await readAt(file, at, Math.min(chunkBytes, bytes - at));
+  }
+}
+
+async function readAt(file: FileHandle, at: number, length: number): Promise<Uint8Array> {
+  const chunk = new Uint8Array(length);
+  for (let done = 0; done < length; ) {
+    const { bytesRead } = await file.read(chunk, done, length - done, at + done);
+    if (bytesRead === 0) throw new Error('An upload is shorter than it was.');
+    done += bytesRead;
+  }
+  return chunk;
+}
+
+function cannotKeep(cause: unknown): GatewayError {
+  const message = 'Tollgate cannot store uploads right now.';
+  return new GatewayError('service_unavailable', message, { retryAfterSeconds: 5, cause });
+}
