@@ -48,7 +48,8 @@ function linesOf({ logged }: InProcessGateway): Record<string, unknown>[] {
 
 function documentedFields(): string[] {
   const page = readFileSync(join(import.meta.dir, '../../docs/observability.md'), 'utf8');
-  return [...page.matchAll(/^\| `(\w+)` +\|/gm)].map(([, name = '']) => name);
+  const [, section = ''] = page.split(/^## /m);
+  return [...section.matchAll(/^\| `(\w+)` +\|/gm)].map(([, name = '']) => name);
 }
 
 /** Lines come in batches, a moment later. */
