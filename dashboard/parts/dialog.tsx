@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useRef } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { useAction } from '../load.ts';
 import { Icon } from './icon.tsx';
 import { ErrorNote } from './notes.tsx';
@@ -18,14 +18,15 @@ interface DialogProps {
 export function Dialog({ title, onClose, children, form = 'box', isHeld = false }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  // With the page and not after its next picture: whoever types on would type into nothing.
+  useLayoutEffect(() => {
     const element = dialog.current;
     const opener = document.activeElement;
     element?.showModal();
     if (form === 'box') element?.querySelector<HTMLElement>(firstField)?.focus();
     return () => {
       element?.close();
-      // It is out of the page by now, where the browser gives the focus back to nobody.
+      // Gone from the page a moment later, where the browser gives the focus back to nobody.
       if (opener instanceof HTMLElement) opener.focus();
     };
   }, []);
