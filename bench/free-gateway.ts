@@ -13,8 +13,12 @@ class FreeHold implements Hold {
     this.credits = credits;
   }
 
-  async extend(): Promise<boolean> {
-    return true;
+  reach(enough: number): number {
+    return enough;
+  }
+
+  async extend(credits: number): Promise<number> {
+    return credits;
   }
 
   async settle(charge: number) {

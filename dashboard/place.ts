@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 
 /**
  * Where one is: the page and everything chosen on it, all of it in the address, so that a view can
@@ -27,7 +27,8 @@ function here(): Place {
 
 export function usePlace(): Place {
   const [place, setPlace] = useState(here);
-  useEffect(() => {
+  // With the page and not after its next picture: who chooses at once would not be heard.
+  useLayoutEffect(() => {
     const follow = () => setPlace(here());
     addEventListener('popstate', follow);
     addEventListener(moved, follow);

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 
 /** Light or dark: what the system says, until somebody chooses here. */
 export type Theme = 'light' | 'dark';
@@ -28,7 +28,7 @@ export function startTheme(): void {
 
 export function useTheme(): { readonly theme: Theme; toggle(): void } {
   const [theme, setTheme] = useState(current);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const follow = () => setTheme(current());
     addEventListener(changed, follow);
     return () => removeEventListener(changed, follow);

@@ -9,7 +9,7 @@ import type { Hold } from './ledger/hold.ts';
 import { Journal } from './ledger/journal.ts';
 import type { Dispatched } from './ledger/journal-lines.ts';
 import type { LedgerStore, Settlement } from './ledger/ledger-store.ts';
-import { LateReplay, replayJournals } from './ledger/replay.ts';
+import { LateReplay, type OnDamaged, replayJournals } from './ledger/replay.ts';
 import { type Slip, slipOf } from './ledger/slip.ts';
 import { type HoldOrder, Wallets } from './ledger/wallets.ts';
 import { giveUp } from './ledger/write-off.ts';
@@ -59,7 +59,7 @@ export class Books {
   private constructor({ store, dataDir, durability, processId, log, now, ended }: BooksParts) {
     this.#ended = ended;
     this.#log = log;
-    this.#late = new LateReplay(journalRoot(dataDir), store, processId);
+    this.#late = new LateReplay(journalRoot(dataDir), store, processId, damageTo(log));
     this.#wallets = new Wallets(store, processId, now);
     this.#journal = new Journal(journalRoot(dataDir), processId, durability);
     this.#drain = new Drain({
@@ -76,7 +76,8 @@ export class Books {
 
   /** Books first what a predecessor left behind, then opens this process's own. */
   static async open(parts: BooksParts): Promise<Books> {
-    tell(parts.log, await replayJournals(journalRoot(parts.dataDir), parts.store, Date.now()));
+    const { dataDir, store, log } = parts;
+    tell(log, await replayJournals(journalRoot(dataDir), store, Date.now(), damageTo(log)));
     return new Books(parts);
   }
 
@@ -176,6 +177,11 @@ export class Books {
     return { ...wallet, leased };
   }
 
+  /** The same of all wallets together. */
+  withoutSpares<W extends { readonly leased: number }>(wallets: W): W {
+    return { ...wallets, leased: Math.max(0, wallets.leased - this.#wallets.spareOfAll()) };
+  }
+
   /** Makes everything that has ended readable, or says that it cannot be read right now. */
   async flush(): Promise<void> {
     try {
@@ -200,6 +206,10 @@ export class Books {
 function leftToNextStart(cause: unknown): never {
   const message = 'What was billed last is in the journal, for the next start here to book';
   throw new Error(`${message}: the store does not answer (${reason(cause)}).`, { cause });
+}
+
+function damageTo(log: Log): OnDamaged {
+  return (folder, lines) => log.error('journal_damaged', { folder, lines });
 }
 
 function tell(log: Log, replayed: number): void {

@@ -1,3 +1,4 @@
+import type { Duty } from './cache/duty.ts';
 import type { Ask, OperationName } from './core/ask.ts';
 import type { Caller } from './core/caller.ts';
 import type { GatewayError } from './core/errors.ts';
@@ -32,16 +33,16 @@ export interface Call {
   readonly receivedAt: number;
   /** On the monotonic clock, for durations. */
   readonly startedAt: number;
-  /** The client's own trace, to be gone on with. */
+  /** The client's own trace, which its attempts continue. */
   readonly traceparent?: string | null;
   /** What its answer will carry: the steps write into them. */
   readonly headers: Record<string, string>;
   /** Every attempt made for it, as they are made. */
   readonly trail: TrailEntry[];
   readonly operation: OperationName;
-  /** What its body calls the model, known before anybody knows whether the body is sound. */
+  /** The model that its body names: logged even if the rest of the body is refused. */
   readonly modelNamed: string;
-  /** Known once the body was read and found sound. */
+  /** Known once its body was read and is valid. */
   errand: Errand | undefined;
   /** Gives its place among the tenant's running requests back, once it has one. */
   leave: (() => void) | undefined;
@@ -49,21 +50,20 @@ export interface Call {
   hold: Hold | undefined;
   /** Whether an earlier answer will do, and whether this one may be given again. */
   readonly wishes: RecallWishes;
-  /** Set while somebody wants to hear its answer again. */
+  /** Set when its answer is recorded, to be given again. */
   memory: Memory | undefined;
 }
 
-/** Headers by which a client speaks about repetitions. */
+/** The headers in which a client says whether an earlier answer will do. */
 export interface RecallWishes {
   readonly cacheControl: string | null;
   readonly idempotencyKey: string | null;
 }
 
-/** Listens to an answer, and is told how it ended. */
+/** Records an answer for those who may want to hear it again. */
 export interface Memory {
   readonly tape: Tape;
-  keep(): Promise<void>;
-  abandon(): Promise<void>;
+  readonly duty: Duty;
 }
 
 /**
@@ -76,11 +76,11 @@ export interface Errand {
   readonly bounds: CostBounds;
   /** Names of the instructions that were added to it. */
   readonly skills?: readonly string[];
-  /** What a client hears of a stream apart from the answer; left out where there are no streams. */
+  /** How a stream's client is told to wait, or of a failure; left out where nothing is streamed. */
   readonly words?: ClientWords;
   /** Why an offer cannot serve it, in words that follow its model's name; null when it can. */
   misfit(offer: Offer): string | null;
-  /** Those of the plan that what it carries is fit for; throws when none is left. */
+  /** The offers that take its content, such as the size of its images; throws when none does. */
   refine(plan: readonly Offer[]): readonly Offer[];
   /** One try at one offer. */
   tryAt(offer: Offer, link: Link): Promise<AttemptResult>;
@@ -98,7 +98,7 @@ export type Answer = string | Stream | BytesAnswer;
 export interface Sameness {
   /** Everything that decides the answer. */
   wording(): unknown;
-  /** The same request surely gets the same answer, so that nobody need ask for the cache. */
+  /** The same request is expected to get the same answer, so that `cache: auto` keeps it. */
   readonly isRepeatable: boolean;
 }
 

@@ -47,35 +47,15 @@ export async function answer(
     call.leave = await steps.enter(call);
     errand = await read();
     call.errand = errand;
-    if (!errand.words || !errand.ask.stream) return await tell(call, errand, steps);
+    if (!errand.words || !errand.ask.stream) return await obtain(call, errand, steps);
   } catch (thrown) {
     return refuse(call, thrown, steps);
   }
-  return begin(call, errand, errand.words, steps);
+  return beginStream(call, errand, errand.words, steps);
 }
 
-/** A stream may take long to begin; its client hears from us meanwhile. */
-function begin(call: Call, errand: Errand, words: ClientWords, steps: Steps): Promise<Stream> {
-  const told = tell(call, errand, steps).then(asStream);
-  const settled = told.catch((thrown) => refuse(call, thrown, steps));
-  return patiently(settled, words, identityOf(call, errand.ask.models[0] ?? ''));
-}
-
-async function refuse(call: Call, thrown: unknown, steps: Steps): Promise<never> {
-  call.leave?.();
-  const error = asGatewayError(thrown);
-  await steps.settle(call, { how: 'refused', error });
-  throw error;
-}
-
-function asStream(answered: Answer): Stream {
-  const isStream = typeof answered !== 'string' && !(answered instanceof BytesAnswer);
-  assert(isStream, 'A stream was asked for.');
-  return answered;
-}
-
-/** From what was given before, or from the first offer that answers. */
-async function tell(call: Call, errand: Errand, steps: Steps): Promise<Answer> {
+/** An answer that was given before, or that of the first offer which gives one. */
+async function obtain(call: Call, errand: Errand, steps: Steps): Promise<Answer> {
   const recalled = await steps.recall(call, errand);
   if (recalled) return replay(call, errand, recalled, steps);
   const plan = await steps.plan(call, errand);
@@ -83,11 +63,11 @@ async function tell(call: Call, errand: Errand, steps: Steps): Promise<Answer> {
   call.hold = reservation.hold;
   const opened = await steps.openFirst(call, errand, reservation);
   const { answer: found } = opened;
-  if (found.kind === 'bytes') return new BytesAnswer(found, ending(call, opened, steps));
+  if (found.kind === 'bytes') return new BytesAnswer(found, settleAtEnd(call, opened, steps));
   if (found.kind === 'stream') {
     assert(errand.ask.stream, 'A stream was opened that nobody asked for.');
     const budget = reservation.budgetFor(opened.offer);
-    return new StreamAnswer(found, budget, ending(call, opened, steps));
+    return new StreamAnswer(found, budget, settleAtEnd(call, opened, steps));
   }
   assert(!errand.ask.stream, 'A whole reply came where a stream was asked for.');
   call.leave?.();
@@ -96,7 +76,7 @@ async function tell(call: Call, errand: Errand, steps: Steps): Promise<Answer> {
   return found.relay.write(closing);
 }
 
-/** An answer of before, under a new name and free of charge. */
+/** An answer of before, under a new id and free of charge. */
 async function replay(
   call: Call,
   errand: Errand,
@@ -114,13 +94,39 @@ async function* said(text: string): Stream {
   yield text;
 }
 
-/** Settles an answer that ends later than the story does. */
-function ending(call: Call, opened: Opened, steps: Steps): Settle {
+/** For answers that go on after this story has returned: a stream, or audio. */
+function settleAtEnd(call: Call, opened: Opened, steps: Steps): Settle {
   return (end, facts) => {
     call.leave?.();
     const error = end.how === 'cut' ? end.error : null;
     const settled = steps.settle(call, { how: end.how, opened, facts, error });
-    // An end that cannot be reckoned is one all the same: no hold may outlive its request.
+    // An end that cannot be settled still ends the call: no hold may outlive its request.
     return settled.catch((thrown) => refuse(call, thrown, steps));
   };
+}
+
+/** A stream may take long to begin; its client hears from us meanwhile. */
+function beginStream(
+  call: Call,
+  errand: Errand,
+  words: ClientWords,
+  steps: Steps,
+): Promise<Stream> {
+  const stream = obtain(call, errand, steps).then(asStream);
+  const settled = stream.catch((thrown) => refuse(call, thrown, steps));
+  return patiently(settled, words, identityOf(call, errand.ask.models[0] ?? ''));
+}
+
+function asStream(answered: Answer): Stream {
+  const isStream = typeof answered !== 'string' && !(answered instanceof BytesAnswer);
+  assert(isStream, 'A stream was asked for.');
+  return answered;
+}
+
+/** A refusal is settled too: it costs nothing, and leaves a row that says why. */
+async function refuse(call: Call, thrown: unknown, steps: Steps): Promise<never> {
+  call.leave?.();
+  const error = asGatewayError(thrown);
+  await steps.settle(call, { how: 'refused', error });
+  throw error;
 }

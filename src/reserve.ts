@@ -5,11 +5,12 @@ import { logText } from './core/log-text.ts';
 import type { Hold } from './ledger/hold.ts';
 import type { Dispatched } from './ledger/journal-lines.ts';
 import type { HoldOrder } from './ledger/wallets.ts';
-import type { Bound, CostBounds, Growth } from './meter/bound.ts';
+import type { Bound, CostBounds } from './meter/bound.ts';
+import type { Growth } from './meter/growth.ts';
 import type { Offer } from './route/catalogue.ts';
 import type { OutputBudget } from './upstream/relay.ts';
 
-/** The beginning of the money's story: credits set aside before anything is sent anywhere. */
+/** Credits are set aside before anything is sent anywhere. */
 
 export interface ReserveParts {
   readonly creditsPerUsd: number;
@@ -19,8 +20,8 @@ export interface ReserveParts {
 }
 
 /**
- * Sets credits aside for the dearest offer. Who cannot pay for shared capacity may still use an
- * account of its own, without the shared one behind it.
+ * Sets credits aside for the dearest offer. A caller who cannot pay for shared capacity may still
+ * use an account of its own; then the shared offers are left out.
  */
 export async function reserve(
   call: Call,
@@ -40,6 +41,7 @@ export async function reserve(
     bound = bounds.over(offers, creditsPerUsd);
     hold = await parts.hold(call, bound);
   }
+  const reach = await reachOf(hold, bound);
   try {
     await parts.dispatched(dispatchedOf(call, ask));
   } catch (cause) {
@@ -47,7 +49,13 @@ export async function reserve(
     const message = 'Tollgate cannot write its journal right now, so it sends nothing.';
     throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause });
   }
-  return new Reservation(offers, hold, bound, bounds, creditsPerUsd);
+  return new Reservation(offers, hold, bound, bounds, reach, creditsPerUsd);
+}
+
+/** What it may cost in the end: an answer may grow beyond its hold, but not beyond its wallet. */
+function reachOf(hold: Hold, { wanted, most }: Bound): number | Promise<number> {
+  const { credits } = hold;
+  return credits < wanted || credits >= most ? credits : hold.reach(most);
 }
 
 export class Reservation {
@@ -56,6 +64,7 @@ export class Reservation {
   readonly hold: Hold;
   readonly #bound: Bound;
   readonly #bounds: CostBounds;
+  readonly #reach: number;
   readonly #creditsPerUsd: number;
 
   constructor(
@@ -63,20 +72,21 @@ export class Reservation {
     hold: Hold,
     bound: Bound,
     bounds: CostBounds,
+    reach: number,
     creditsPerUsd: number,
   ) {
     this.offers = offers;
     this.hold = hold;
     this.#bound = bound;
     this.#bounds = bounds;
+    this.#reach = reach;
     this.#creditsPerUsd = creditsPerUsd;
   }
 
   /** The output cap for one offer: null where the client's own is affordable. */
   capFor(offer: Offer): number | null {
-    const { credits } = this.hold;
     if (!this.#isShortFor(offer)) return null;
-    return this.#bounds.capWithin(credits, offer, this.#creditsPerUsd);
+    return this.#bounds.capWithin(this.#reach, offer, this.#creditsPerUsd);
   }
 
   budgetFor(offer: Offer): OutputBudget {
@@ -84,11 +94,10 @@ export class Reservation {
     return budgetOf(growth, this.hold);
   }
 
-  /** A hold that is too small for the dearest offer may well do for another. */
+  /** What is too little for the dearest offer may well do for another. */
   #isShortFor(offer: Offer): boolean {
-    const { credits } = this.hold;
-    if (credits >= this.#bound.wanted) return false;
-    return credits < this.#bounds.over([offer], this.#creditsPerUsd).wanted;
+    if (this.#reach >= this.#bound.most) return false;
+    return this.#reach < this.#bounds.over([offer], this.#creditsPerUsd).most;
   }
 }
 
@@ -110,8 +119,11 @@ function budgetOf(growth: Growth | null, hold: Hold): OutputBudget {
   const budget: OutputBudget = {
     charactersMax: growth.charactersMax,
     async extend() {
-      if (!(await hold.extend(growth.stepCredits))) return false;
-      budget.charactersMax += growth.stepCharacters;
+      const { wanted, least } = growth.next();
+      const credits = await hold.extend(wanted, least);
+      if (credits === null) return false;
+      growth.paid(credits, wanted);
+      budget.charactersMax = growth.charactersMax;
       return true;
     },
   };

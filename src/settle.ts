@@ -1,4 +1,4 @@
-import type { Call, Ending } from './call.ts';
+import type { Call, Ending, Memory } from './call.ts';
 import type { Caller } from './core/caller.ts';
 import { logText } from './core/log-text.ts';
 import { type Measured, noUnits, noUsage, totalTokens, type Usage } from './core/usage.ts';
@@ -31,8 +31,10 @@ export async function settle(
   ending: Ending,
   parts: SettleParts,
 ): Promise<ReplyClosing> {
-  const { hold } = call;
-  // An answer whose end could not be written down fails after it was settled; once is enough.
+  const { hold, memory } = call;
+  // Before the charge: what was charged can then always be given again.
+  if (memory) await remember(memory, ending);
+  // When the journal fails, a call that was settled is refused as well: it is settled only once.
   if (hold?.settled) return { usage: noUsage, costCredits: 0 };
   const bill = billOf(call, ending, parts);
   const owed = totalCharge(bill.charges);
@@ -50,6 +52,10 @@ export async function settle(
   if (ending.how === 'recalled') return { usage: ending.facts.usage ?? noUsage, costCredits: 0 };
   await parts.countTokens(call.caller, totalTokens(bill.usage));
   return { usage: bill.usage, costCredits: charged.wallet };
+}
+
+function remember({ tape, duty }: Memory, { how }: Ending): Promise<void> {
+  return how === 'complete' ? duty.finish(tape.recording() ?? null) : duty.release();
 }
 
 function observe(call: Call, ending: Answered, usage: Usage, parts: SettleParts): void {
@@ -87,7 +93,7 @@ function priced(call: Call, ending: Answered, { creditsPerUsd }: SettleParts): B
   const measured = measure(call, ending);
   const { usage, units, isEstimate, note, searches = 0, toolCredits = 0 } = measured;
   const charge = chargeFor(usage, measured, offer, creditsPerUsd);
-  // A guess must never cost more than what was set aside for the request; what was told may.
+  // A guess never costs more than was set aside for the request; what the provider counted may.
   const told = measured.told ? chargeFor(measured.told, measured, offer, creditsPerUsd) : 0;
   const most = Math.max(asideFor(call.hold, toolCredits), told);
   const capped = isEstimate ? Math.min(charge, most) : charge;
@@ -116,7 +122,7 @@ function chargeFor(
   return isFree ? 0 : chargeAt(offer, costOf(usage, offer.prices, units), creditsPerUsd);
 }
 
-/** What a hold has for the model: the fees of its tools come out of it, too. */
+/** The part of a hold that is left for the model after the fees of its tools. */
 function asideFor(hold: Hold | undefined, toolCredits: number): number {
   return hold ? Math.max(0, hold.credits - toolCredits) : Number.POSITIVE_INFINITY;
 }
@@ -124,7 +130,7 @@ function asideFor(hold: Hold | undefined, toolCredits: number): number {
 function measure({ errand }: Call, { facts, opened, how }: Answered): Measured {
   const measured = errand?.measure(facts, how) ?? nothingUsed;
   if (!errand || isCredible(measured.usage, errand.bounds.fillingAt(opened.offer))) return measured;
-  // Facts read themselves off an answer: a copy by spreading would have lost most of them.
+  // Facts may be getters of a class: spreading would lose most of them.
   const { finishReason, outputCharacters, failure } = facts;
   const estimate = errand.measure(
     { usage: undefined, finishReason, outputCharacters, failure },

@@ -1,5 +1,4 @@
 import { type FreshSecrets, firstStart } from './auth/first-start.ts';
-import { repeatAll } from './chores.ts';
 import type { Config, Model } from './config/config.ts';
 import { version } from './config/version.ts';
 import { HttpServer } from './http/server.ts';
@@ -8,7 +7,8 @@ import { isChatModel } from './route/capability.ts';
 import { storeAway } from './store/away.ts';
 import { openStore, type Store } from './store/open.ts';
 import type { Log } from './telemetry/log.ts';
-import { furnish } from './wire/furnish.ts';
+import { repeatAll } from './wire/chores.ts';
+import { configure } from './wire/configured.ts';
 import { openLasting } from './wire/lasting.ts';
 import { openLate } from './wire/late-store.ts';
 import { type Reloading, reloading } from './wire/reload.ts';
@@ -73,16 +73,18 @@ async function assemble(
     grantOnce: (tenantId, credits) => grantOnce(store, tenantId, credits),
     now: Date.now(),
   });
+  // While nothing is known yet: the first look forgets everything that is.
+  await lasting.changes.check();
   const { authenticator, books, counters, demo, health, redis, retention, telemetry } = lasting;
   const isDraining = () => server.draining;
-  let furnished = furnish(config, lasting, isDraining);
-  const { models } = furnished;
+  let configured = configure(config, lasting, isDraining);
+  const { models } = configured;
   const server: HttpServer = new HttpServer({
-    routes: furnished.routes,
+    routes: configured.routes,
     authenticator,
     log,
     answers: telemetry.answers,
-    tellRate: (caller, headers) => furnished.admission.tellRate(caller, headers),
+    tellRate: (caller, headers) => configured.admission.tellRate(caller, headers),
     explain: storeAway,
   });
   telemetry.measure(books, health, () => server.openRequests);
@@ -102,10 +104,10 @@ async function assemble(
     },
     reload(wanted) {
       const { config: next, needRestart } = reloading(running, wanted);
-      furnished = furnish(next, lasting, isDraining);
-      server.replaceRoutes(furnished.routes);
+      configured = configure(next, lasting, isDraining);
+      server.replaceRoutes(configured.routes);
       running = next;
-      return { config: next, needRestart, models: furnished.models.length };
+      return { config: next, needRestart, models: configured.models.length };
     },
     async drain(seconds) {
       const cutShort = () => {
@@ -114,7 +116,7 @@ async function assemble(
       };
       await Promise.all([server.drain(seconds, cutShort), lasting.jobs.stop(seconds)]);
       chores.stop();
-      await lasting.recollection.idempotency.close();
+      await lasting.idempotency.close();
       await retention?.stop();
       await books.close();
       await authenticator.markUsed();

@@ -16,7 +16,7 @@ import {
 } from './support/source-tree.ts';
 
 const steps = 'auth limits cache route upstream meter ledger record tools jobs operations';
-const story = 'gateway.ts call.ts reserve.ts settle.ts books.ts';
+const story = 'gateway.ts call.ts recall.ts reserve.ts settle.ts books.ts';
 
 /** Room or file of src → what it may import: `values` in any way, `types` by `import type` only. */
 const mayImport: Readonly<Record<string, { values: string; types?: string }>> = {
@@ -49,10 +49,10 @@ const mayImport: Readonly<Record<string, { values: string; types?: string }>> = 
   // The story of a request, read from top to bottom; the steps come in as values of `Steps`.
   'gateway.ts': { values: 'core upstream call.ts', types: `${steps} dialects ${story}` },
   'call.ts': { values: 'core', types: `${steps} dialects` },
+  'recall.ts': { values: 'core cache upstream call.ts', types: story },
   'reserve.ts': { values: 'core meter', types: `${steps} ${story}` },
   'settle.ts': { values: 'core meter ledger record', types: `${steps} dialects ${story}` },
   'books.ts': { values: 'core ledger telemetry', types: story },
-  'chores.ts': { values: 'core' },
   'wire.ts': { values: '*' },
   // Its parts; a room only because one file would be too long.
   wire: { values: '*' },

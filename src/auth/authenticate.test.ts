@@ -108,6 +108,17 @@ describe('a known key', () => {
     expect(Object.isFrozen(own)).toBe(true);
   });
 
+  test.each([
+    [90, 60, 60],
+    [30, 60, 30],
+    [30, null, 30],
+    [null, null, null],
+  ])('of %p requests a minute, its tenant’s being %p, may send %p', async (own, all, expected) => {
+    const match = { tenant: { ...tenant, requestsPerMinute: all } };
+    const caller = await authenticator.authenticate(addKey({ requestsPerMinute: own }, match));
+    expect(caller.requestsPerMinute).toBe(expected);
+  });
+
   test('is asked for once, and then answered without waiting', async () => {
     const key = addKey();
     const first = await authenticator.authenticate(key);
@@ -240,6 +251,16 @@ describe('the admin token', () => {
     expect(store.asked).toBe(1);
   });
 
+  test('that was replaced is good no longer than until the change is heard of', async () => {
+    const [old, next] = [makeAdminToken(), makeAdminToken()];
+    store.adminHash = hashKey(old);
+    expect(await authenticator.isAdmin(old)).toBe(true);
+    store.adminHash = hashKey(next);
+    authenticator.forget();
+    expect(await authenticator.isAdmin(old)).toBe(false);
+    expect(await authenticator.isAdmin(next)).toBe(true);
+  });
+
   test('does not exist before somebody made one', async () => {
     for (let i = 0; i < 3; i++) {
       expect(await authenticator.isAdmin(makeAdminToken())).toBe(false);
@@ -275,7 +296,7 @@ describe('while the store is away', () => {
     store.failure = new Error('password authentication failed');
     expect(await outcome(known)).toBe('key_1');
     expect(await outcome(other)).toBe('503 The key store cannot be reached right now.');
-    expect(authenticator.isAdmin(makeAdminToken())).rejects.toThrow('cannot be reached');
+    await expect(authenticator.isAdmin(makeAdminToken())).rejects.toThrow('cannot be reached');
     store.failure = undefined;
     expect(await outcome(other)).toBe('key_2');
   });
@@ -303,4 +324,7 @@ test('use is written down in one batch, with the latest time of each key', async
   ]);
   await authenticator.markUsed();
   expect(store.marked).toHaveLength(2);
+  await outcome(two);
+  await authenticator.markUsed();
+  expect(store.marked.slice(2)).toEqual([['key_2', start + 50]]);
 });

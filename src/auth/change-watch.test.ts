@@ -29,7 +29,7 @@ test('each move of the version is told once', async () => {
 test('a store that is away changes nothing; what changed meanwhile is noticed after', async () => {
   const { watch, changes } = watching([7, new Error('away'), 8]);
   await watch.check();
-  expect(watch.check()).rejects.toThrow('away');
+  await expect(watch.check()).rejects.toThrow('away');
   expect(changes()).toBe(1);
   await watch.check();
   expect(changes()).toBe(2);

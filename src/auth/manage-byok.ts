@@ -3,7 +3,7 @@ import { Compile } from 'typebox/compile';
 import { byokModes } from '../core/byok.ts';
 import { type GatewayError, invalidRequest, notFound } from '../core/errors.ts';
 import { validate } from '../core/misfit.ts';
-import { nearest } from '../core/nearest.ts';
+import { didYouMean } from '../core/nearest.ts';
 import { oneOf, optional } from '../core/schema-builders.ts';
 import type { Directory } from './directory.ts';
 import { findTenant } from './manage-tenants.ts';
@@ -133,8 +133,7 @@ function noCredential(provider: string): GatewayError {
 }
 
 function unknownProvider({ providers }: ByokDesk, name: string): GatewayError {
-  const close = nearest(name, providers.keys());
-  const hint = close ? `; did you mean "${close}"?` : '.';
+  const hint = didYouMean(name, providers.keys()) || '.';
   return notFound(`There is no provider "${name.slice(0, 100)}"${hint}`, 'provider');
 }
 

@@ -3,7 +3,8 @@ import { unwrittenLengthMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
 import type { Claim, Claimed, ClaimStore } from './claim.ts';
-import { type ClaimDuty, Idempotency } from './idempotency.ts';
+import type { Duty } from './duty.ts';
+import { Idempotency } from './idempotency.ts';
 
 const staying = new AbortController().signal;
 
@@ -75,7 +76,7 @@ function make(now = () => 0, writeMs = 20) {
 
 type Asked = Awaited<ReturnType<ReturnType<typeof make>['ask']>>;
 
-function dutyOf(asked: Asked): ClaimDuty {
+function dutyOf(asked: Asked): Duty {
   if ('duty' in asked) return asked.duty;
   throw new Error(`No duty, but ${asked.found}.`);
 }

@@ -9,14 +9,8 @@ import type { Chore } from '../core/chore.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
 import type { Claim, Claimed, ClaimStore } from './claim.ts';
+import type { Duty } from './duty.ts';
 import { unlessAborted } from './unless-aborted.ts';
-
-/** Given to the request that has to make the answer; exactly one of the two is called. */
-export interface ClaimDuty {
-  /** Before the answer is charged: what was charged can then always be given again. */
-  finish(recording: Recording | null): Promise<void>;
-  release(): Promise<void>;
-}
 
 /** A claim that this process answers, and what comes of it; undefined: nothing. */
 interface Running {
@@ -53,7 +47,7 @@ export class Idempotency {
     claim: Claim,
     client: AbortSignal,
     use: (recording: Recording) => T | undefined,
-  ): Promise<{ found: T } | { duty: ClaimDuty }> {
+  ): Promise<{ found: T } | { duty: Duty }> {
     if (!keyPattern.test(claim.key)) {
       const message = 'Idempotency-Key must be 1 to 255 visible ASCII characters.';
       throw invalidRequest(message, 'Idempotency-Key');
@@ -82,7 +76,7 @@ export class Idempotency {
     return this.#writeLate();
   }
 
-  /** What is answered here stays ours, even if by a clock that was set its lease is over. */
+  /** A claim that is being answered here stays ours, even if a set clock has ended its lease. */
   async #claim(claim: Claim): Promise<Claimed> {
     const here = this.#running.get(nameOf(claim))?.claim;
     if (!here) return this.#store.claim(claim, this.#now(), idempotencyLeaseMs).catch(storeAway);
@@ -99,7 +93,7 @@ export class Idempotency {
   }
 
   /** Neither of the two rejects: an answer is not lost, nor its bill, because a store is away. */
-  #dutyFor(claim: Claim): ClaimDuty {
+  #dutyFor(claim: Claim): Duty {
     const { promise: ended, resolve: end } = Promise.withResolvers<Recording | null | undefined>();
     const running: Running = { claim, ended };
     this.#running.set(nameOf(claim), running);
@@ -170,7 +164,7 @@ function nameOf({ tenantId, key }: Claim): string {
   return `${tenantId} ${key}`;
 }
 
-/** Clients repeat a 409 by themselves; a name that was given to something else is no such case. */
+/** SDKs send a request again after a 409; where that cannot help it is a 422. */
 function refusal(why: string, status: 409 | 422): GatewayError {
   const message = `This Idempotency-Key ${why}.`;
   return invalidRequest(message, 'Idempotency-Key', status);

@@ -2,8 +2,9 @@ import { describe, expect, test } from 'bun:test';
 import { cacheFollowersMax } from '../core/bounds.ts';
 import type { Recording } from '../core/recording.ts';
 import { readDirectives } from './directives.ts';
+import type { Duty } from './duty.ts';
 import { MemoryShelf } from './memory-shelf.ts';
-import { type Duty, type Recalled, ResponseCache } from './response-cache.ts';
+import { ResponseCache } from './response-cache.ts';
 
 const staying = new AbortController().signal;
 
@@ -19,7 +20,9 @@ function make(now?: () => number) {
   return { cache, ask };
 }
 
-function dutyOf(recalled: Recalled<string>): Duty {
+type Asked = Awaited<ReturnType<ReturnType<typeof make>['ask']>>;
+
+function dutyOf(recalled: Asked): Duty {
   if ('duty' in recalled && recalled.duty) return recalled.duty;
   throw new Error(`No duty, but ${JSON.stringify(recalled)}.`);
 }
@@ -36,7 +39,7 @@ describe('identical requests at the same time', () => {
     const lead = dutyOf(await ask('q'));
     const others = [ask('q'), ask('q'), ask('q')];
     expect(await Promise.all(others.map(soFar))).toEqual(['waits', 'waits', 'waits']);
-    lead.keep(recording('once'));
+    await lead.finish(recording('once'));
     for (const other of others) expect(await other).toEqual({ found: 'once' });
     expect(await ask('q')).toEqual({ found: 'once' });
   });
@@ -51,10 +54,10 @@ describe('identical requests at the same time', () => {
     const { ask } = make();
     const first = dutyOf(await ask('q'));
     const [second, third] = [ask('q'), ask('q')];
-    first.abandon();
+    await first.release();
     const next = dutyOf(await second);
     expect(await soFar(third)).toBe('waits');
-    next.keep(recording('at last'));
+    await next.finish(recording('at last'));
     expect(await third).toEqual({ found: 'at last' });
   });
 
@@ -66,9 +69,9 @@ describe('identical requests at the same time', () => {
     expect(await soFar(gone)).toBe('waits');
     leaving.abort();
     // It has nobody to answer any more; what it does with its duty changes nothing.
-    dutyOf(await gone).abandon();
+    await dutyOf(await gone).release();
     expect(await soFar(here)).toBe('waits');
-    lead.keep(recording('for the one that stayed'));
+    await lead.finish(recording('for the one that stayed'));
     expect(await here).toEqual({ found: 'for the one that stayed' });
   });
 
@@ -83,9 +86,9 @@ describe('identical requests at the same time', () => {
     const lead = dutyOf(await ask('q'));
     const crowd = Array.from({ length: cacheFollowersMax }, () => ask('q'));
     await Bun.sleep(1);
-    dutyOf(await ask('q')).abandon();
+    await dutyOf(await ask('q')).release();
     expect(await soFar(crowd.at(-1) ?? ask('q'))).toBe('waits');
-    lead.keep(recording('crowded'));
+    await lead.finish(recording('crowded'));
     const answers = await Promise.all(crowd);
     expect(answers.every((answer) => 'found' in answer && answer.found === 'crowded')).toBe(true);
   });
@@ -94,8 +97,9 @@ describe('identical requests at the same time', () => {
     const { ask } = make();
     const lead = dutyOf(await ask('q'));
     const picky = ask('q', null, staying, false);
-    lead.keep(recording('odd'));
-    dutyOf(await picky).keep(recording('fits'));
+    await Bun.sleep(1); // Until it waits.
+    await lead.finish(recording('odd'));
+    await dutyOf(await picky).finish(recording('fits'));
     expect(await ask('q')).toEqual({ found: 'fits' });
   });
 });
@@ -103,7 +107,7 @@ describe('identical requests at the same time', () => {
 describe('directives', () => {
   test('no-store neither reads nor keeps, and does not wait', async () => {
     const { ask } = make();
-    dutyOf(await ask('q')).keep(recording('kept'));
+    await dutyOf(await ask('q')).finish(recording('kept'));
     expect(await ask('q', 'no-store')).toEqual({ duty: undefined });
     dutyOf(await ask('other'));
     expect(await ask('other', 'no-store')).toEqual({ duty: undefined });
@@ -111,8 +115,8 @@ describe('directives', () => {
 
   test('no-cache makes the answer anew, for those who come later too', async () => {
     const { ask } = make();
-    dutyOf(await ask('q')).keep(recording('old'));
-    dutyOf(await ask('q', 'no-cache')).keep(recording('new'));
+    await dutyOf(await ask('q')).finish(recording('old'));
+    await dutyOf(await ask('q', 'no-cache')).finish(recording('new'));
     expect(await ask('q')).toEqual({ found: 'new' });
   });
 
@@ -120,30 +124,30 @@ describe('directives', () => {
     const { ask } = make();
     const lead = dutyOf(await ask('q'));
     const refresh = dutyOf(await ask('q', 'no-cache'));
-    refresh.abandon();
+    await refresh.release();
     const follower = ask('q');
     expect(await soFar(follower)).toBe('waits');
-    lead.keep(recording('lead'));
+    await lead.finish(recording('lead'));
     expect(await follower).toEqual({ found: 'lead' });
   });
 
   test('max-age wants an answer of that age at most', async () => {
     let now = 100_000;
     const { ask } = make(() => now);
-    dutyOf(await ask('q')).keep(recording('old', now));
+    await dutyOf(await ask('q')).finish(recording('old', now));
     now += 10_000;
     expect(await ask('q', 'max-age=10')).toEqual({ found: 'old' });
     now += 1;
-    dutyOf(await ask('q', 'max-age=10')).keep(recording('new', now));
+    await dutyOf(await ask('q', 'max-age=10')).finish(recording('new', now));
     expect(await ask('q', 'max-age=0')).toEqual({ found: 'new' });
   });
 
   test('max-age wants none whose age nobody knows: the clock was set back since', async () => {
     let now = 4_000_000;
     const { ask } = make(() => now);
-    dutyOf(await ask('q')).keep(recording('old', now));
+    await dutyOf(await ask('q')).finish(recording('old', now));
     now -= 3_600_000;
-    dutyOf(await ask('q', 'max-age=60')).abandon();
+    await dutyOf(await ask('q', 'max-age=60')).release();
     expect(await ask('q')).toEqual({ found: 'old' });
   });
 });

@@ -1,17 +1,9 @@
 import { cacheFollowersMax } from '../core/bounds.ts';
 import type { Recording } from '../core/recording.ts';
 import type { Directives } from './directives.ts';
+import type { Duty } from './duty.ts';
 import type { Shelf } from './shelf.ts';
 import { unlessAborted } from './unless-aborted.ts';
-
-/** Given to the one who has to make the answer; exactly one of the two is called. */
-export interface Duty {
-  keep(recording: Recording): void;
-  abandon(): void;
-}
-
-/** `duty` is undefined for those who want nothing kept. */
-export type Recalled<T> = { readonly found: T } | { readonly duty: Duty | undefined };
 
 interface Flight {
   readonly landed: Promise<Recording | undefined>;
@@ -34,13 +26,16 @@ export class ResponseCache {
     this.#now = now;
   }
 
-  /** `use` says what a recording is good for; undefined: for nothing, and another must be made. */
+  /**
+   * An answer, or the duty to make it; no duty for those who want nothing kept. `use` turns a
+   * recording into what is wanted; undefined: it cannot, and another must be made.
+   */
   async recall<T>(
     key: string,
     wish: Directives,
     client: AbortSignal,
     use: (recording: Recording) => T | undefined,
-  ): Promise<Recalled<T>> {
+  ): Promise<{ found: T } | { duty: Duty | undefined }> {
     while (wish.mayRead) {
       const recording = await this.#shelf.find(key);
       const isFit = recording && this.#isYoungEnough(recording, wish);
@@ -76,11 +71,11 @@ export class ResponseCache {
       resolve(recording);
     };
     return {
-      keep: (recording) => {
-        this.#shelf.keep(key, recording, this.#ttlSeconds);
-        land(recording);
+      finish: async (recording) => {
+        if (recording) this.#shelf.keep(key, recording, this.#ttlSeconds);
+        land(recording ?? undefined);
       },
-      abandon: () => land(undefined),
+      release: async () => land(undefined),
     };
   }
 }

@@ -1,6 +1,6 @@
 import type { Flags } from '../config/overrides.ts';
 import { ConfigProblems } from '../config/problems.ts';
-import { nearest } from '../core/nearest.ts';
+import { didYouMean } from '../core/nearest.ts';
 import { type Command, type Context, readArgs, type Topic } from './command.ts';
 import { commandHelp, overviewHelp, topicHelp } from './help.ts';
 
@@ -114,11 +114,8 @@ async function runOne(
 }
 
 function unknownWord(word: string, known: readonly { readonly name: string }[]): string {
-  const close = nearest(
-    word,
-    known.map(({ name }) => name),
-  );
-  return `There is no command "${word}"${close ? `; did you mean "${close}"?` : '.'}`;
+  const names = known.map(({ name }) => name);
+  return `There is no command "${word}"${didYouMean(word, names) || '.'}`;
 }
 
 function misused(world: World, message: string, help: string): number {

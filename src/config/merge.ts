@@ -10,6 +10,8 @@ import { isSendable, unsendableKey } from './sendable.ts';
 /** The shipped catalogue and the operator's file, laid over each other. */
 
 const defaultTimeoutMs = 120_000;
+/** What the interface promises of first-party-style speech, unless a model lists its own. */
+const usualVoices = ['alloy', 'echo', 'fable', 'onyx', 'nova', 'shimmer'];
 
 /**
  * Those of the file and the built-in ones. A built-in one whose key is not at hand is there for
@@ -88,7 +90,14 @@ function complete(model: ModelFile, providers: ReadonlyMap<string, Provider>): M
       pricing: endpoint.pricing ?? {},
     }))
     .sort((a, b) => a.priority - b.priority);
-  return { ...model, features: model.features ?? [], endpoints };
+  const speech = withVoices(model.speech);
+  return { ...model, features: model.features ?? [], endpoints, ...(speech && { speech }) };
+}
+
+/** Without a list nobody could tell an unknown voice, and such a model must refuse one. */
+function withVoices(speech: ModelFile['speech']): ModelFile['speech'] {
+  if (speech?.style !== 'first_party' || speech.voices) return speech;
+  return { ...speech, voices: Object.fromEntries(usualVoices.map((voice) => [voice, voice])) };
 }
 
 export const uncleanBase = 'must be an http(s) address without user, query or fragment';

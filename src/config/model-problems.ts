@@ -1,6 +1,6 @@
 import type { Problem } from '../core/explain.ts';
 import { isObject } from '../core/json.ts';
-import { nearest } from '../core/nearest.ts';
+import { didYouMean } from '../core/nearest.ts';
 import type { PricingFile } from './model-schema.ts';
 
 /**
@@ -38,9 +38,7 @@ function listed(list: unknown): [Readonly<Record<string, unknown>>, number][] {
 }
 
 function unknownProvider(name: string, known: ReadonlySet<string>, path: string): Problem {
-  const close = nearest(name, known);
-  const hint = close ? `; did you mean "${close}"?` : '';
-  const message = `names "${name}", which is not a configured provider${hint}`;
+  const message = `names "${name}", which is not a configured provider${didYouMean(name, known)}`;
   return { path: `${path}.provider`, message };
 }
 

@@ -17,7 +17,7 @@ export type OperationName = 'chat' | 'embeddings' | 'speech' | 'transcription' |
 export const sortKeys = ['price', 'latency', 'throughput'] as const;
 export type SortKey = (typeof sortKeys)[number];
 
-/** The client's wishes about providers; see decisions on routing in docs. */
+/** The client's wishes about providers; docs/providers.md explains them. */
 export interface RoutePreferences {
   readonly order: readonly string[];
   readonly only: readonly string[] | null;
@@ -31,7 +31,7 @@ export interface RoutePreferences {
   readonly requireParameters: boolean;
 }
 
-/** What a client wishes that says nothing about providers. */
+/** Those of a client that says nothing about providers. */
 export const noPreferences: RoutePreferences = {
   order: [],
   only: null,

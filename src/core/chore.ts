@@ -1,4 +1,4 @@
-/** Something a part wants done again and again; chores.ts keeps the clock. */
+/** Something a part wants done again and again; wire/chores.ts keeps the clock. */
 export interface Chore {
   readonly everyMs: number;
   /** May fail: the next round tries again. */

@@ -1,5 +1,5 @@
 import { isObject } from './json.ts';
-import { nearest } from './nearest.ts';
+import { didYouMean } from './nearest.ts';
 
 /**
  * Says in plain words why a value does not fit a JSON Schema. The compiled validators answer yes
@@ -79,9 +79,8 @@ function explainObject(schema: Schema, value: Record<string, unknown>, path: str
     if (field === undefined) continue;
     const rule = Object.hasOwn(known, name) ? known[name] : unlistedRule(schema, name);
     if (rule === false) {
-      const close = nearest(name, Object.keys(known));
-      const hint = close ? `; did you mean "${close}"?` : '';
-      problems.push({ path: join(path, name), message: `is not a known field${hint}` });
+      const message = `is not a known field${didYouMean(name, Object.keys(known))}`;
+      problems.push({ path: join(path, name), message });
     } else if (rule) {
       problems.push(...walk(rule, field, join(path, name)));
     }

@@ -1,5 +1,4 @@
 /** JSON as it comes from the network: unknown until somebody looks. */
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

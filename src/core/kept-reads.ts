@@ -1,7 +1,7 @@
 /**
- * What the store said, by name, until it is forgotten or was the oldest of too many. The promise of
- * a reading is kept first, so that a burst of requests asks the store once; what it finds then
- * takes its place, and a reading that fails or finds nothing leaves none.
+ * A bounded cache of what the store said, by name. First it keeps the promise of a reading, so that
+ * a burst of requests asks the store once; then what was found. A reading that fails or finds
+ * nothing is not kept.
  */
 export class KeptReads<Found extends object | undefined> {
   readonly #sizeMax: number;

@@ -1,6 +1,14 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { formatUsd, parseUsd, perMillion, perUnit, shareToCredits, toCredits } from './money.ts';
+import {
+  formatUsd,
+  parseUsd,
+  perMillion,
+  perMinute,
+  perUnit,
+  shareToCredits,
+  toCredits,
+} from './money.ts';
 
 /** A number of dollars as a fraction, made by shifting the decimal point of its text. */
 function fraction(dollars: string): { over: bigint; under: bigint } {
@@ -85,6 +93,25 @@ describe('a charge is the exact cost, rounded up once', () => {
         expectRoundedUp(toCredits(perUnit(nano(text), units), creditsPerUsd), exact, under);
       }),
     );
+  });
+
+  // At $0.006 a minute a second is 100 credits, a nanosecond a hundred femto-dollars.
+  test.each([
+    [0, 0],
+    [1, 1],
+    [60_000, 6_000],
+    [10_000, 1_000],
+    [10_000.000_001, 1_001],
+    [9_999.999_999, 1_000],
+    [8_470.000_267_028_809, 848],
+  ])('of %d ms of audio', (ms, credits) => {
+    expect(toCredits(perMinute(nano('0.006'), ms), 1_000_000)).toBe(credits);
+  });
+
+  test('of so little audio that it costs less than can be counted', () => {
+    expect(perMinute(nano('0.000000001'), 0.000_001)).toBe(1n);
+    expect(perMinute(nano('0.000000001'), 60_000)).toBe(1_000_000n);
+    expect(perMinute(0n, 60_000)).toBe(0n);
   });
 
   test('of a sum, where rounding each part would cost more', () => {

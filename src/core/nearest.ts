@@ -17,6 +17,12 @@ export function nearest(
   return best;
 }
 
+/** The end of a complaint about an unknown word; '' when no known one is close. */
+export function didYouMean(word: string, known: Iterable<string>): string {
+  const close = nearest(word, known);
+  return close ? `; did you mean "${close}"?` : '';
+}
+
 function editDistance(a: string, b: string): number {
   let previous = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {

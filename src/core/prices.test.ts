@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test';
-import { perEach, perToken, readPrices } from './prices.ts';
+import { formatUsd } from './money.ts';
+import { perToken, readPrices } from './prices.ts';
 
 describe('an endpoint’s prices', () => {
   test('are zero where it names none', () => {
@@ -53,6 +54,6 @@ describe('the model list quotes', () => {
   });
 
   test('what is priced each as it is', () => {
-    expect(perEach(readPrices({ image: '0.0400' }).image)).toBe('0.04');
+    expect(formatUsd(readPrices({ image: '0.0400' }).image)).toBe('0.04');
   });
 });

@@ -1,4 +1,4 @@
-import { formatUsd, type NanoUsd, parseUsd } from './money.ts';
+import { type NanoUsd, parseUsd } from './money.ts';
 
 /** What an endpoint charges, parsed once at start. An absent price is zero. */
 export interface Prices {
@@ -46,8 +46,4 @@ export function readPrices(texts: PriceTexts): Prices {
 export function perToken(perMillion: NanoUsd): string {
   const digits = perMillion.toString().padStart(16, '0');
   return `${digits.slice(0, -15)}.${digits.slice(-15)}`.replace(/\.?0+$/, '');
-}
-
-export function perEach(price: NanoUsd): string {
-  return formatUsd(price);
 }

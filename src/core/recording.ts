@@ -1,6 +1,6 @@
 /**
  * What an upstream said, kept to be heard again. Replaying it runs the same code as the first time,
- * under a new name and at a new price; so one recording serves streams and whole replies alike.
+ * under a new id and free of charge; so one recording serves streams and whole replies alike.
  */
 export interface Recording {
   /** The upstream's dialect. */

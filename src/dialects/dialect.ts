@@ -188,7 +188,7 @@ export interface ReplyWriter extends AnswerListener {
   write(closing: ReplyClosing): string;
 }
 
-/** Under which names a stream goes on when no upstream has opened it. */
+/** The names in a stream that no upstream has opened yet. */
 export type StreamIdentity = Pick<ReplyIdentity, 'id' | 'model' | 'created'>;
 
 /** What a client hears of a stream apart from the upstream's words. */
@@ -207,7 +207,7 @@ export interface Conversation {
   crossTo(dialect: DialectName): Crossing | undefined;
   /** The whole request in our words. */
   dialogue(): Dialogue;
-  /** The same conversation with more instructions behind the client's own. */
+  /** The same conversation with more instructions after the client's own. */
   instruct(text: string): Conversation;
   /** How the client hears an answer that was told in our words. */
   readonly client: ClientDialect;

@@ -115,7 +115,7 @@ describe('a code decides before the status:', () => {
       { error: { message: 'User location is not supported for the API use.', code: 400 } },
       'quota',
     ],
-    'a project without a bill, behind another sentence': [
+    'a project without a bill, after another sentence': [
       400,
       [{ error: { message: `${notHere} Please enable billing on your project in AI Studio.` } }],
       'quota',
@@ -279,7 +279,7 @@ describe('an error inside an answer of status 200', () => {
       { choices: [{ delta: {}, finish_reason: 'MALFORMED_FUNCTION_CALL' }] },
       { kind: 'server', status: null },
     ],
-    'is a finish reason behind the filter that gave it': [
+    'is a finish reason after the filter that gave it': [
       { choices: [{ index: 0, finish_reason: 'function_call_filter: MALFORMED_FUNCTION_CALL' }] },
       { kind: 'server', status: null },
     ],

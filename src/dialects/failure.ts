@@ -60,7 +60,7 @@ const hintingCodes: ReadonlyMap<string, FailureKind> = new Map([
 
 /** Anchored: a request whose text is quoted in an error must not pass for a bad credential. */
 const badKey = /^(?:incorrect api key provided|api key not valid|invalid api key)/i;
-const emptyPurse = new RegExp(
+const noMoney = new RegExp(
   [
     'balance is insufficient',
     'insufficient (?:account )?(?:balance|credits?|funds)',
@@ -70,13 +70,13 @@ const emptyPurse = new RegExp(
   'i',
 );
 /** Anthropic and Google say so with 400, as if the request were at fault, and in words only. */
-const closedAccount = new RegExp(
+export const closedAccount = new RegExp(
   [
     '^your credit balance is too low',
     '^you have reached your specified api usage limits',
     '^this organization has been disabled',
     '^user location is not supported for the api use',
-    // Behind another sentence, but never inside a quotation.
+    // After another sentence, but never inside a quotation.
     '^[^"“`]*please enable billing on your project',
   ].join('|'),
   'i',
@@ -105,13 +105,13 @@ function findMessage(raw: unknown, depth = 0): string | undefined {
   return undefined;
 }
 
-/** Who passes on another server's error may quote the whole of it where a sentence should be. */
+/** A server that passes on another's error may put all of its JSON where the sentence should be. */
 function sentenceIn(text: string, depth: number): string | undefined {
   const quoted = /^[{[]/.test(text) ? parseExact(text) : undefined;
   return findMessage(quoted, depth + 1) ?? (text || undefined);
 }
 
-/** OpenRouter's own sentence says only that a provider failed; that one's stands beside it. */
+/** OpenRouter's own sentence says only that a provider failed; `raw` is what that provider said. */
 function quotedIn({ raw }: Record<string, unknown>): string | undefined {
   const quoted = findMessage(raw);
   return quoted?.startsWith('<') ? undefined : quoted;
@@ -180,7 +180,7 @@ function kindOf(complaint: Complaint, status: number | null): FailureKind {
   if (complaint.isModeration) return 'request';
   // Fireworks asks with 412 for its bill to be paid.
   const isRefusal = status === 403 || status === 412 || status === 429;
-  if (isRefusal && (emptyPurse.test(message) || isDailyQuota(details))) return 'quota';
+  if (isRefusal && (noMoney.test(message) || isDailyQuota(details))) return 'quota';
   if (status !== null) return kindOfStatus(status);
   return firstMatch(codes, hintingCodes) ?? 'server';
 }
@@ -217,9 +217,14 @@ export function readFailure(
   };
 }
 
+/** A failure in our own words: the upstream itself said nothing about it. */
+export function ownFailure(kind: FailureKind, message: string): UpstreamFailure {
+  return { kind, status: null, message: cutMessage(message), retryAfterSeconds: null };
+}
+
 /** An answer that is not what it claims to be. */
 export function malformed(message: string): UpstreamFailure {
-  return { kind: 'malformed', status: null, message: cutMessage(message), retryAfterSeconds: null };
+  return ownFailure('malformed', message);
 }
 
 /** A whole answer that cannot be read. */
@@ -259,15 +264,14 @@ const brokenFinishes: ReadonlyMap<string, FailureKind> = new Map([
   ['network_error', 'server'],
   ['insufficient_system_resource', 'overloaded'],
   ['abort', 'server'],
-  // Google, also behind `function_call_filter: `: the model could not write the call it meant.
+  // Google, also after `function_call_filter: `: the model could not write the call it meant.
   ['malformed_function_call', 'server'],
   ['unexpected_tool_call', 'server'],
 ]);
 
-/** An answer that ended with a reason which says that it is none. */
+/** An answer whose finish reason says that it failed. */
 export function brokenFinish(kind: FailureKind, reason: string, more = ''): UpstreamFailure {
-  const message = `The upstream ended its answer with the finish reason ${reason}.${more}`;
-  return { kind, status: null, message: cutMessage(message), retryAfterSeconds: null };
+  return ownFailure(kind, `The upstream ended its answer with the finish reason ${reason}.${more}`);
 }
 
 function finishFailure(reason: unknown): UpstreamFailure | undefined {

@@ -3,7 +3,7 @@ import { ToldAnswer } from '../../tests/support/told-answer.ts';
 import { noUsage } from '../core/usage.ts';
 import { Tally } from './translation.ts';
 
-test('whoever listens behind the tally hears which usage is a guess', () => {
+test('whoever listens to the tally hears which usage is a guess', () => {
   const told = new ToldAnswer();
   const tally = new Tally(told);
   tally.usage(noUsage, true);

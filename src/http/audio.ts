@@ -2,16 +2,16 @@ import type { SpeechFormat, TranscriptFormat } from '../core/audio-formats.ts';
 import type { UploadTray } from '../core/upload.ts';
 import { speechTypes } from '../dialects/media/speech-wish.ts';
 import { readSpeechRequest } from '../dialects/openai/speech-request.ts';
+import { audioIn } from '../operations/audio/spoken-again.ts';
 import { SpeechErrand } from '../operations/speech.ts';
-import { audioIn } from '../operations/spoken-again.ts';
 import { TranscriptionErrand } from '../operations/transcription.ts';
 import { readJson } from './body.ts';
+import { callModel, type ModelCallParts } from './model-call.ts';
 import { audioDocs } from './openapi/audio.ts';
-import { type RoutedParts, route } from './routed.ts';
 import type { Route } from './routes.ts';
 import { readTranscription } from './transcription-form.ts';
 
-export interface AudioParts extends RoutedParts {
+export interface AudioParts extends ModelCallParts {
   /** Where the file of one request lies until it has ended. */
   tray(): UploadTray;
 }
@@ -40,7 +40,7 @@ export function audioRoutes(parts: AudioParts): Route[] {
           format = request.format;
           return new SpeechErrand(request);
         };
-        const response = await route(exchange, caller, 'speech', read, parts);
+        const response = await callModel(exchange, caller, 'speech', read, parts);
         const isReplayed = response.headers.has('idempotent-replayed');
         return isReplayed ? heardAgain(response, format) : response;
       },
@@ -60,7 +60,7 @@ export function audioRoutes(parts: AudioParts): Route[] {
           return new TranscriptionErrand(request, audio);
         };
         try {
-          const response = await route(exchange, caller, 'transcription', read, parts);
+          const response = await callModel(exchange, caller, 'transcription', read, parts);
           response.headers.set('content-type', transcriptTypes[format]);
           return response;
         } finally {

@@ -106,11 +106,13 @@ describe('size', () => {
   test('exactly the limit is allowed, one more is not', async () => {
     const read = (length: number) => readBytes(post(pieces([new Uint8Array(length)]).stream), 100);
     expect(await read(100)).toHaveLength(100);
-    expect(read(101)).rejects.toThrow(GatewayError);
+    await expect(read(101)).rejects.toThrow(GatewayError);
   });
 });
 
 describe('a client that does not send all of its body', () => {
+  /** The time that it was waited for; a machine that stood still meanwhile makes it longer. */
+  const tooLate = /^The request body did not arrive within \d+ seconds\.$/;
   const refusal = (body: ReadableStream<Uint8Array>, headers = {}) =>
     readBytes(post(body, headers), 100, 20).catch((thrown: unknown) => thrown);
 
@@ -125,7 +127,7 @@ describe('a client that does not send all of its body', () => {
     expect(await refusal(stalled, headers)).toMatchObject({
       status: 400,
       symbol: 'invalid_request_error',
-      message: 'The request body did not arrive within 0 seconds.',
+      message: expect.stringMatching(tooLate),
     });
   });
 
@@ -142,7 +144,7 @@ describe('a client that does not send all of its body', () => {
     const read = readBytes(post(dripping, headers), 20_000_000, 20);
     expect(await read.catch((thrown: unknown) => thrown)).toMatchObject({
       status: 400,
-      message: expect.stringMatching(/^The request body did not arrive within \d seconds\.$/),
+      message: expect.stringMatching(tooLate),
     });
   });
 

@@ -4,11 +4,11 @@ import type { Conversation } from '../dialects/dialect.ts';
 import { readChatRequest } from '../dialects/openai/chat-request.ts';
 import { openAiConversation } from '../dialects/openai/conversation.ts';
 import { readJson } from './body.ts';
+import { callModel, type ModelCallParts } from './model-call.ts';
 import { chatDocs } from './openapi/chat.ts';
-import { type RoutedParts, route } from './routed.ts';
 import type { Route } from './routes.ts';
 
-export interface ChatParts extends RoutedParts {
+export interface ChatParts extends ModelCallParts {
   /** What a conversation becomes with everything it asks for. 400 */
   errandOf(conversation: Conversation, caller: Caller): Errand | Promise<Errand>;
 }
@@ -25,11 +25,11 @@ export function chatRoutes(parts: ChatParts): Route[] {
         const read = async () => {
           const body = await readJson(exchange, parts.bodyBytesMax);
           // OpenRouter's clients never ask for usage and always expect it.
-          const { openRouterStyle } = exchange.route;
+          const { openRouterStyle } = exchange;
           const request = readChatRequest(body.value, body, openRouterStyle, caller.tenantId);
           return parts.errandOf(openAiConversation(request), caller);
         };
-        return route(exchange, caller, 'chat', read, parts);
+        return callModel(exchange, caller, 'chat', read, parts);
       },
     },
   ];

@@ -1,5 +1,5 @@
 import type { Exchange } from './exchange.ts';
-import { asTaken } from './taking.ts';
+import { cutWhenStalled } from './stalled-client.ts';
 
 /**
  * A table as a download. The first piece is read before the status goes out, so that a store that
@@ -12,7 +12,7 @@ export async function csvReply(
   pieces: AsyncGenerator<string>,
 ): Promise<Response> {
   const first = await inTurn(() => pieces.next());
-  return new Response(asTaken(exchange, resumed(first, pieces)), {
+  return new Response(cutWhenStalled(exchange, resumed(first, pieces)), {
     headers: {
       'content-type': 'text/csv; charset=utf-8',
       'content-disposition': `attachment; filename="${fileName}"`,

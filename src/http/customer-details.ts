@@ -7,7 +7,7 @@ import type { StatementReads } from '../record/statement.ts';
 import { type MonthReads, statementMonths } from '../record/statement-months.ts';
 import type { CatalogueOf, Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
-import { reading } from './customer.ts';
+import { customerRead } from './customer.ts';
 import { readMonths } from './customer-query.ts';
 import type { Exchange } from './exchange.ts';
 import { customerDocs } from './openapi/customer.ts';
@@ -27,23 +27,13 @@ export interface DetailParts {
   now(): number;
 }
 
-/** What stands behind a row, a month or a model: the reads that a person follows a number with. */
+/** The details behind a row of the log, a month or a model. */
 export function detailRoutes(parts: DetailParts): Route[] {
   return [
-    {
-      ...reading(parts, (...call) => showReceipt(parts, ...call)),
-      path: '/v1/customer/logs/:id',
-      doc: customerDocs.receipt,
-      access: 'either',
-      scope: 'customer',
-    },
-    {
-      ...reading(parts, (...call) => listStatements(parts, ...call)),
-      path: '/v1/customer/billing/statements',
-      doc: customerDocs.statements,
-      access: 'either',
-      scope: 'customer',
-    },
+    customerRead(parts, 'logs/:id', customerDocs.receipt, (...call) => showReceipt(parts, ...call)),
+    customerRead(parts, 'billing/statements', customerDocs.statements, (...call) =>
+      listStatements(parts, ...call),
+    ),
     {
       method: 'GET',
       path: '/v1/customer/models',

@@ -25,17 +25,13 @@ export interface CustomerParts extends CreditsParts {
   flush(): Promise<void>;
 }
 
-export type Read = (exchange: Exchange, caller: Caller) => Promise<Response>;
+type Flushed = Pick<CustomerParts, 'flush'>;
+type Read = (exchange: Exchange, caller: Caller) => Promise<Response>;
 
 /** What a tenant may know of its own requests and credits. */
 export function customerRoutes(parts: CustomerParts): Route[] {
-  const customer = (path: string, doc: RouteDoc, read: Read): Route => ({
-    ...reading(parts, read),
-    path: `/v1/customer/${path}`,
-    doc,
-    access: 'either',
-    scope: 'customer',
-  });
+  const customer = (path: string, doc: RouteDoc, read: Read) =>
+    customerRead(parts, path, doc, read);
   return [
     customer('logs', customerDocs.logs, (...call) => showLogs(parts, ...call)),
     customer('logs/export.csv', customerDocs.logsCsv, (...call) => exportLogs(parts, ...call)),
@@ -58,11 +54,18 @@ export function customerRoutes(parts: CustomerParts): Route[] {
   ];
 }
 
+export function customerRead(parts: Flushed, path: string, doc: RouteDoc, read: Read): Route {
+  return {
+    ...reading(parts, read),
+    path: `/v1/customer/${path}`,
+    doc,
+    access: 'either',
+    scope: 'customer',
+  };
+}
+
 /** Whatever goes wrong in here goes wrong in the store: a 503, and not the caller's fault. */
-export function reading(
-  parts: Pick<CustomerParts, 'flush'>,
-  read: Read,
-): Pick<KeyedRoute, 'method' | 'handle'> {
+function reading(parts: Flushed, read: Read): Pick<KeyedRoute, 'method' | 'handle'> {
   return {
     method: 'GET',
     async handle(exchange, caller) {

@@ -1,11 +1,11 @@
 import { readEmbeddingsRequest } from '../dialects/openai/embeddings-request.ts';
 import { EmbeddingsErrand } from '../operations/embeddings.ts';
 import { readJson } from './body.ts';
+import { callModel, type ModelCallParts } from './model-call.ts';
 import { embeddingsDocs } from './openapi/embeddings.ts';
-import { type RoutedParts, route } from './routed.ts';
 import type { Route } from './routes.ts';
 
-export function embeddingsRoutes(parts: RoutedParts): Route[] {
+export function embeddingsRoutes(parts: ModelCallParts): Route[] {
   return [
     {
       method: 'POST',
@@ -18,7 +18,7 @@ export function embeddingsRoutes(parts: RoutedParts): Route[] {
           const { value } = await readJson(exchange, parts.bodyBytesMax);
           return new EmbeddingsErrand(readEmbeddingsRequest(value));
         };
-        return route(exchange, caller, 'embeddings', read, parts);
+        return callModel(exchange, caller, 'embeddings', read, parts);
       },
     },
   ];

@@ -1,6 +1,6 @@
 import { invalidRequest } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
-import { normalisePath, type RoutePath } from './paths.ts';
+import { normalisePath } from './paths.ts';
 import type { Match } from './router.ts';
 
 /** How an error body looks to the client at hand. */
@@ -10,21 +10,32 @@ export type ErrorShape = 'plain' | 'images' | 'messages';
 export class Exchange {
   readonly request: Request;
   readonly requestId = newRequestId();
-  readonly route: RoutePath;
+  /** As the route table spells it. */
+  readonly path: string;
+  /** Its client came by OpenRouter's spelling of the path. */
+  readonly openRouterStyle: boolean;
+  /** Known before its route is: what Anthropic's clients ask, and how they read errors. */
+  readonly isOfAnthropicClient: boolean;
   errorShape: ErrorShape;
   /** Headers that every answer to this request carries, whatever becomes of it. */
   readonly headers: Record<string, string>;
   /** What its body calls the model, once that was read. */
   modelNamed = '';
-  /** How much a client has to take at once; undefined where pieces go out one by one. */
+  /** Of an answer that is sent whole; undefined where it goes out piece by piece. */
   answerLength: number | undefined;
-  /** Its connection may be silent for so long from now on, in seconds; 0 is for ever. */
+  /** For how many seconds from now its connection may be silent; 0: for ever. */
   bearSilence: (seconds: number) => void = () => undefined;
   #match: Match | undefined;
 
   constructor(request: Request) {
     this.request = request;
-    this.route = normalisePath(pathOf(request.url));
+    const { path, openRouterStyle, anthropicStyle } = normalisePath(pathOf(request.url));
+    this.path = path;
+    this.openRouterStyle = openRouterStyle;
+    // Both families ask for models at one address; only a header tells them apart there.
+    const isShared = path.startsWith('/v1/models');
+    this.isOfAnthropicClient =
+      anthropicStyle || (isShared && request.headers.has('anthropic-version'));
     this.errorShape = this.isOfAnthropicClient ? 'messages' : 'plain';
     this.headers = {
       'x-request-id': this.requestId,
@@ -39,13 +50,6 @@ export class Exchange {
   open(match: Match): void {
     this.#match = match;
     this.errorShape = match.route.errorShape ?? this.errorShape;
-  }
-
-  /** Both families ask for models at one address; only a header tells them apart there. */
-  get isOfAnthropicClient(): boolean {
-    const { anthropicStyle, path } = this.route;
-    const isShared = path.startsWith('/v1/models');
-    return anthropicStyle || (isShared && this.request.headers.has('anthropic-version'));
   }
 
   /** The route as its table spells it, for counting: never what the client wrote. */

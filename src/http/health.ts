@@ -2,7 +2,7 @@ import { reason } from '../telemetry/log.ts';
 import type { Exchange } from './exchange.ts';
 import type { RouteDoc } from './openapi/doc.ts';
 import { serviceDocs } from './openapi/gateway-itself.ts';
-import { askBack, json } from './reply.ts';
+import { json, tellRetryAfter } from './reply.ts';
 import type { Route } from './routes.ts';
 
 export interface HealthParts {
@@ -45,7 +45,7 @@ export function healthRoutes(parts: HealthParts): Route[] {
 /** Never calls a provider: a probe must not cost anything. */
 async function ready(exchange: Exchange, parts: HealthParts): Promise<Response> {
   const refuse = (why: string) => {
-    askBack(exchange.headers);
+    tellRetryAfter(exchange.headers);
     return json(exchange, { status: 'unavailable', reason: why }, 503);
   };
   if (parts.isDraining()) return refuse('This Tollgate is shutting down.');

@@ -9,8 +9,8 @@ import {
   imagesSchema,
   readImagesRequest,
 } from '../dialects/openai/images-request.ts';
+import { Mask } from '../operations/image/mask.ts';
 import type { SentMask, SentPicture } from '../operations/images.ts';
-import { Mask } from '../operations/mask.ts';
 import type { Exchange } from './exchange.ts';
 import { readForm } from './multipart.ts';
 

@@ -3,11 +3,11 @@ import { readImagesRequest } from '../dialects/openai/images-request.ts';
 import { ImagesErrand } from '../operations/images.ts';
 import { readJson } from './body.ts';
 import { readEdit } from './image-form.ts';
+import { callModel, type ModelCallParts } from './model-call.ts';
 import { imagesDocs } from './openapi/images.ts';
-import { type RoutedParts, route } from './routed.ts';
 import type { Route } from './routes.ts';
 
-export interface ImagesParts extends RoutedParts {
+export interface ImagesParts extends ModelCallParts {
   /** Where the files of one request lie until it has ended. */
   tray(): UploadTray;
 }
@@ -26,7 +26,7 @@ export function imagesRoutes(parts: ImagesParts): Route[] {
           const { value } = await readJson(exchange, parts.bodyBytesMax);
           return new ImagesErrand(readImagesRequest(value));
         };
-        return route(exchange, caller, 'images', read, parts);
+        return callModel(exchange, caller, 'images', read, parts);
       },
     },
     {
@@ -43,7 +43,7 @@ export function imagesRoutes(parts: ImagesParts): Route[] {
           return new ImagesErrand(request, images, mask);
         };
         try {
-          return await route(exchange, caller, 'images', read, parts);
+          return await callModel(exchange, caller, 'images', read, parts);
         } finally {
           await tray.clear();
         }

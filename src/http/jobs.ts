@@ -6,10 +6,10 @@ import type { JobDesk } from '../jobs/desk.ts';
 import { readJson } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import { readJobPage } from './jobs-query.ts';
+import { loggingRefusal } from './model-call.ts';
 import { readForm } from './multipart.ts';
 import { jobDocs } from './openapi/jobs.ts';
 import { json } from './reply.ts';
-import { beforeStory } from './routed.ts';
 import type { Route } from './routes.ts';
 
 export interface JobParts {
@@ -61,7 +61,11 @@ function creation(parts: JobParts): Route {
         ? (['transcription', transcription] as const)
         : (['speech', speech] as const);
       const make = () => create(exchange, caller, parts);
-      return json(exchange, await beforeStory(exchange, caller, operation, make, parts.steps), 202);
+      return json(
+        exchange,
+        await loggingRefusal(exchange, caller, operation, make, parts.steps),
+        202,
+      );
     },
   };
 }

@@ -11,9 +11,9 @@ import type { Admission } from '../limits/admit.ts';
 import { readJson } from './body.ts';
 import type { ChatParts } from './chat.ts';
 import type { Exchange } from './exchange.ts';
+import { callModel } from './model-call.ts';
 import { messagesDocs } from './openapi/messages.ts';
 import { json } from './reply.ts';
-import { route } from './routed.ts';
 import type { Route } from './routes.ts';
 
 export interface MessagesParts extends ChatParts {
@@ -36,7 +36,7 @@ export function messagesRoutes(parts: MessagesParts): Route[] {
       handle(exchange, caller) {
         const read = async () =>
           parts.errandOf(await readMessages(exchange, parts.bodyBytesMax), caller);
-        return route(exchange, caller, 'chat', read, parts);
+        return callModel(exchange, caller, 'chat', read, parts);
       },
     },
     {

@@ -1,7 +1,8 @@
 import type { Model } from '../config/config.ts';
 import { type Caller, mayUseModel } from '../core/caller.ts';
 import { notFound } from '../core/errors.ts';
-import { perEach, perToken } from '../core/prices.ts';
+import { formatUsd } from '../core/money.ts';
+import { perToken } from '../core/prices.ts';
 import type { CatalogueOf, Offer } from '../route/catalogue.ts';
 import type { Exchange } from './exchange.ts';
 import { modelDocs } from './openapi/models.ts';
@@ -84,8 +85,8 @@ function modelRecord(model: Model, offers: readonly Offer[], { supportedParamete
     pricing: {
       prompt: perToken(prices?.prompt ?? 0n),
       completion: perToken(prices?.completion ?? 0n),
-      request: perEach(prices?.request ?? 0n),
-      image: perEach(prices?.image ?? 0n),
+      request: formatUsd(prices?.request ?? 0n),
+      image: formatUsd(prices?.image ?? 0n),
     },
     ...(longPrompts ? { long_prompts: longPrompts } : {}),
     architecture: {

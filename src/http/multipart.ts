@@ -9,7 +9,6 @@ export interface FormBounds {
   readonly fileBytesMax: number;
   /** One field that is no file. */
   readonly fieldBytesMax?: number;
-  readonly partsMax?: number;
 }
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
@@ -24,14 +23,16 @@ const epilogueBytesMax = 1024;
  */
 export async function* readForm(
   request: Request,
-  { fileBytesMax, fieldBytesMax = formFieldBytesMax, partsMax = formPartsMax }: FormBounds,
+  { fileBytesMax, fieldBytesMax = formFieldBytesMax }: FormBounds,
 ): AsyncGenerator<FormPart, void, void> {
   const delimiter = Buffer.from(`\r\n--${readBoundary(request)}`, 'latin1');
   const body = new FormBody(bodySource(request), delimiter);
   try {
     await body.start();
     for (let parts = 0; await body.hasPart(); parts += 1) {
-      if (parts === partsMax) throw invalidRequest(`The form has more than ${partsMax} parts.`);
+      if (parts === formPartsMax) {
+        throw invalidRequest(`The form has more than ${formPartsMax} parts.`);
+      }
       const headers = readPartHeaders(await body.headers());
       if (headers.filename === null) {
         yield { kind: 'field', name: headers.name, value: await readField(headers.name) };

@@ -11,10 +11,10 @@ export function json(exchange: Exchange, body: unknown, status = 200): Response 
   });
 }
 
-/** Where nobody knows when it will be over; SDKs left without a time come back at once. */
+/** Where nobody knows how long it takes: SDKs that are not told come back at once. */
 const usualWaitSeconds = 5;
 
-function isPassing({ status }: GatewayError): boolean {
+function isTemporary({ status }: GatewayError): boolean {
   return status === 429 || status === 503;
 }
 
@@ -24,14 +24,17 @@ export function errorReply(exchange: Exchange, error: GatewayError): Response {
     ...exchange.headers,
   };
   if (!error.retryHelps) headers['x-should-retry'] = 'false';
-  const waitSeconds = error.retryAfterSeconds ?? (isPassing(error) ? usualWaitSeconds : null);
-  if (waitSeconds !== null) askBack(headers, waitSeconds);
+  const waitSeconds = error.retryAfterSeconds ?? (isTemporary(error) ? usualWaitSeconds : null);
+  if (waitSeconds !== null) tellRetryAfter(headers, waitSeconds);
   const body = errorBody(exchange.errorShape, error, exchange.requestId);
   return new Response(JSON.stringify(body), { status: error.status, headers });
 }
 
 /** When to come back, for those who read seconds and for those who read more. */
-export function askBack(headers: Record<string, string>, waitSeconds = usualWaitSeconds): void {
+export function tellRetryAfter(
+  headers: Record<string, string>,
+  waitSeconds = usualWaitSeconds,
+): void {
   headers['retry-after'] = String(Math.max(1, Math.ceil(waitSeconds)));
   headers['retry-after-ms'] = String(Math.max(1, Math.ceil(waitSeconds * 1000)));
 }

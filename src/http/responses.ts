@@ -2,8 +2,8 @@ import { responsesConversation } from '../dialects/responses/conversation.ts';
 import { readResponsesRequest } from '../dialects/responses/request.ts';
 import { readJson } from './body.ts';
 import type { ChatParts } from './chat.ts';
+import { callModel } from './model-call.ts';
 import { responsesDocs } from './openapi/responses.ts';
-import { route } from './routed.ts';
 import type { Route } from './routes.ts';
 
 /** OpenAI's newer endpoint, for every model. Nothing is kept, so there is nothing to fetch. */
@@ -21,7 +21,7 @@ export function responsesRoutes(parts: ChatParts): Route[] {
           const request = readResponsesRequest(value, source, caller.tenantId);
           return parts.errandOf(responsesConversation(request), caller);
         };
-        return route(exchange, caller, 'chat', read, parts);
+        return callModel(exchange, caller, 'chat', read, parts);
       },
     },
   ];

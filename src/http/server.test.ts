@@ -9,11 +9,11 @@ import { createLog } from '../telemetry/log.ts';
 import type { Exchange } from './exchange.ts';
 import { json } from './reply.ts';
 import { HttpServer } from './server.ts';
-import { asTaken } from './taking.ts';
+import { cutWhenStalled } from './stalled-client.ts';
 
 /** The runtime counts in steps of four seconds. */
 const idleSeconds = 4;
-const testMs = 30_000;
+const testMs = 120_000;
 
 class OneKey extends Authenticator {
   constructor() {
@@ -82,13 +82,13 @@ const server = new HttpServer({
       method: 'GET',
       path: '/endless',
       access: 'routing',
-      handle: (it) => new Response(asTaken(it, endless, idleSeconds)),
+      handle: (it) => new Response(cutWhenStalled(it, endless, idleSeconds)),
     },
     {
       method: 'GET',
       path: '/slow',
       access: 'routing',
-      handle: (it) => new Response(asTaken(it, slow(), idleSeconds)),
+      handle: (it) => new Response(cutWhenStalled(it, slow(), idleSeconds)),
     },
     { method: 'GET', path: '/long', access: 'public', handle: (it) => json(it, long) },
   ],

@@ -4,7 +4,7 @@ import type { Caller } from '../core/caller.ts';
 import { asGatewayError, type GatewayError, invalidRequest, shuttingDown } from '../core/errors.ts';
 import type { Answers } from '../telemetry/answers.ts';
 import { type Log, reason } from '../telemetry/log.ts';
-import { admitAdmin, admitKey, refusalOfScope } from './admission.ts';
+import { admitAdmin, admitKey, refusalOfScope } from './access.ts';
 import { Exchange } from './exchange.ts';
 import { errorReply } from './reply.ts';
 import { Router } from './router.ts';
@@ -13,15 +13,15 @@ import { discardUnread } from './unread-body.ts';
 import type { Handlers, WaitingRoom } from './waiting-room.ts';
 
 /**
- * A connection may keep silent this long between requests, or drip on with a body that was
- * refused. Longer than balancers keep theirs, which must be the first to close.
+ * How long a connection may be idle between requests, or go on sending a body that was refused.
+ * Longer than load balancers keep theirs: they must be the first to close.
  */
 const idleSecondsUsual = 120;
 
 /** How often a draining server looks whether its last request has ended. */
 const drainPollMs = 50;
 
-/** What an answer that is cut short may take to say so. */
+/** How long an answer that is cut short may take to say so. */
 const lastWordsMs = 2_000;
 
 export interface ServerParts {
@@ -30,7 +30,7 @@ export interface ServerParts {
   readonly log: Log;
   readonly answers?: Answers;
   readonly idleSeconds?: number;
-  /** Writes down where a key stands that is refused before its request counts. */
+  /** Writes the rate headers for a request that is refused before it is counted. */
   tellRate?(caller: Caller, headers: Record<string, string>): void;
   /** What a failure means that no step has explained; undefined when it is a fault of ours. */
   explain?(thrown: unknown): GatewayError | undefined;
@@ -90,7 +90,7 @@ export class HttpServer {
    */
   async drain(seconds: number, cutShort: () => void = () => {}): Promise<void> {
     this.#draining = true;
-    // Whoever has only kept a connection would bring its next request here.
+    // An idle connection would bring its client's next request here.
     this.#server?.closeIdleConnections();
     await this.#untilIdle(seconds * 1000);
     if (this.openRequests > 0) {
@@ -126,7 +126,7 @@ export class HttpServer {
     const { request } = exchange;
     if (request.method === 'OPTIONS') return preflight(exchange);
     const method = request.method === 'HEAD' ? 'GET' : request.method;
-    const match = this.#router.match(method, exchange.route.path);
+    const match = this.#router.match(method, exchange.path);
     if (!match) throw this.#unknownRoute(method, exchange);
     exchange.open(match);
     const { route } = match;
@@ -135,7 +135,6 @@ export class HttpServer {
       exchange.headers.connection = 'close';
       throw shuttingDown();
     }
-    // Models think for minutes before they say a word; our own deadlines cut them.
     if (route.access === 'admin') {
       return admitAdmin(request, this.#authenticator).then(() => {
         exchange.bearSilence(0);
@@ -153,13 +152,14 @@ export class HttpServer {
       if (route.access === 'routing') this.#tellRate?.(caller, exchange.headers);
       throw refusal;
     }
+    // Models think for minutes before they say a word; our own deadlines cut them.
     exchange.bearSilence(0);
     return route.handle(exchange, caller);
   }
 
   /**
-   * From its answer on a connection is an idle one again, with the time on top that its slowest
-   * reader needs: the runtime does not count what goes out, and knows no longer times.
+   * Once answered, a connection is idle again, with the time on top that a slow reader needs: bytes
+   * on their way out count as silence. Times above `clientStallMs` are beyond the runtime.
    */
   #letTake({ answerLength, bearSilence }: Exchange): void {
     if (answerLength === undefined) return;
@@ -168,7 +168,7 @@ export class HttpServer {
   }
 
   #unknownRoute(method: string, exchange: Exchange): GatewayError {
-    const { path } = exchange.route;
+    const { path } = exchange;
     const allowed = this.#router.methodsOf(path);
     const [usual] = allowed;
     if (usual) {
@@ -193,7 +193,7 @@ export class HttpServer {
       const isUsual = this.#draining && isRefusal;
       this.#log[isUsual ? 'info' : 'error']('request_failed', {
         request_id: exchange.requestId,
-        path: exchange.route.path,
+        path: exchange.path,
         symbol: error.symbol,
         reason: reason(error.cause ?? error),
       });

@@ -7,8 +7,8 @@ import {
   type TranscriptionRequest,
 } from '../dialects/openai/transcription-request.ts';
 import { audioExtensions, extensionOf, sniffAudio, sniffBytes } from '../jobs/audio-type.ts';
-import { readSeconds } from '../operations/audio-length.ts';
-import { nameAudio } from '../operations/audio-name.ts';
+import { readSeconds } from '../operations/audio/length.ts';
+import { nameAudio } from '../operations/audio/name.ts';
 import type { SentAudio } from '../operations/transcription.ts';
 import type { Exchange } from './exchange.ts';
 import { readForm } from './multipart.ts';

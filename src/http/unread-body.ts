@@ -24,7 +24,7 @@ export async function discardUnread({ request, headers }: Exchange): Promise<voi
   await readToEnd(request.body.getReader());
 }
 
-/** As proxies say it that make a connection for each request. */
+/** Proxies that make a connection for each request say so. */
 const isLast = ({ headers }: Request) => /\bclose\b/i.test(headers.get('connection') ?? '');
 
 async function readToEnd(reader: ChunkReader): Promise<void> {

@@ -52,7 +52,7 @@ export class WaitingRoom {
   #serve(request: Request): Response | Promise<Response> {
     const exchange = new Exchange(request);
     if (request.method === 'OPTIONS') return preflight(exchange);
-    const { path } = exchange.route;
+    const { path } = exchange;
     const probe = this.#probes.match(request.method === 'HEAD' ? 'GET' : request.method, path);
     if (probe?.route.access === 'public') return probe.route.handle(exchange);
     exchange.errorShape =

@@ -1,5 +1,5 @@
 import type { Owner } from './owner.ts';
-import type { Purse, Taken } from './purse.ts';
+import type { Purse } from './purse.ts';
 
 /** Credits set aside for one running request, on its wallet and on its key's limit. */
 export interface Hold {
@@ -8,8 +8,10 @@ export interface Hold {
   readonly keyAccount: string | null;
   /** True once the request has ended: a second end must not be billed. */
   readonly settled: boolean;
-  /** Sets more aside; false when there is no more. */
-  extend(credits: number): Promise<boolean>;
+  /** What it could grow to; the store is asked where nobody knows of `enough`. */
+  reach(enough: number): number | Promise<number>;
+  /** Sets more aside: so much, or less but not under the least. Null when there is no more. */
+  extend(wanted: number, least?: number): Promise<number | null>;
   /** Ends the hold with a charge, once. Answers what could be charged: credits may run out. */
   settle(charge: number): Charged | Promise<Charged>;
 }
@@ -26,6 +28,8 @@ export interface HoldSource {
   purse(owner: Owner): Purse;
   /** False when the lease may have ended without our knowing. */
   mayExtend(): boolean | Promise<boolean>;
+  /** What an account could still give, as far as is known; asks where that is not enough. */
+  spare(owner: Owner, enough: number): number | Promise<number>;
 }
 
 export class OpenHold implements Hold {
@@ -54,18 +58,31 @@ export class OpenHold implements Hold {
     return this.#charged !== undefined;
   }
 
-  async extend(credits: number): Promise<boolean> {
-    if (this.settled || !(await this.#source.mayExtend())) return false;
-    if (this.#key && (await this.#take(this.#key, credits)).kind !== 'taken') return false;
-    const more = await this.#take(this.#wallet, credits);
-    // The client may have left while we asked: what its hold had is given back already.
-    if (more.kind === 'taken' && !this.settled) {
-      this.#credits += credits;
-      return true;
+  reach(enough: number): number | Promise<number> {
+    const more = enough - this.#credits;
+    const wallet = this.#source.spare(this.#wallet, more);
+    const key = this.#key ? this.#source.spare(this.#key, more) : Number.POSITIVE_INFINITY;
+    if (typeof wallet === 'number' && typeof key === 'number') {
+      return this.#credits + Math.min(wallet, key);
     }
-    if (more.kind === 'taken') this.#purse(this.#wallet).release(credits);
-    if (this.#key) this.#purse(this.#key).release(credits);
-    return false;
+    return Promise.all([wallet, key]).then((both) => this.#credits + Math.min(...both));
+  }
+
+  async extend(wanted: number, least = wanted): Promise<number | null> {
+    if (this.settled || !(await this.#source.mayExtend())) return null;
+    const limited = this.#key ? await this.#purse(this.#key).take(wanted, least) : undefined;
+    if (limited && limited.kind !== 'taken') return null;
+    const most = limited?.credits ?? wanted;
+    const more = await this.#purse(this.#wallet).take(most, least);
+    const taken = more.kind === 'taken' ? more.credits : 0;
+    // The client may have left while we asked: what its hold had is given back already.
+    const isKept = more.kind === 'taken' && !this.settled;
+    if (!isKept) this.#purse(this.#wallet).release(taken);
+    // The two hold alike: the smaller of what each could give.
+    if (this.#key) this.#purse(this.#key).release(most - (isKept ? taken : 0));
+    if (!isKept) return null;
+    this.#credits += taken;
+    return taken;
   }
 
   settle(charge: number): Charged | Promise<Charged> {
@@ -95,10 +112,6 @@ export class OpenHold implements Hold {
     const charged = more.kind === 'unavailable' ? charge : Math.min(charge, inHand);
     this.#purse(owner).settle(inHand, charged);
     return charged;
-  }
-
-  #take(owner: Owner, credits: number): Taken | Promise<Taken> {
-    return this.#purse(owner).take(credits, credits);
   }
 
   #purse(owner: Owner): Purse {

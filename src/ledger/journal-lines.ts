@@ -22,22 +22,84 @@ export type JournalLine =
   | { readonly kind: 'settled'; readonly settlement: Settlement };
 
 export function dispatchedLine(call: Dispatched): string {
-  return `{"kind":"dispatched","call":${JSON.stringify(call)}}\n`;
+  return sealed(`{"kind":"dispatched","call":${JSON.stringify(call)}`);
 }
 
 export function settledLine({ text }: Slip): string {
-  return `{"kind":"settled","settlement":${text}}\n`;
+  return sealed(`{"kind":"settled","settlement":${text}`);
 }
 
-/** The whole lines of a segment. A torn one, at the end or where the disk was full, is left out. */
-export function* readLines(text: string): Generator<JournalLine> {
-  for (const line of text.split('\n')) {
-    const value = parseJson(line);
-    // Nobody else writes these files; a line that parses and names its kind is one of ours.
-    if (isObject(value) && (value.kind === 'dispatched' || value.kind === 'settled')) {
-      yield value as unknown as JournalLine;
-    }
+/** A disk that turns one digit must not make a charge. An older Tollgate reads past the sum. */
+function sealed(words: string): string {
+  return `${words},"sum":${Bun.hash.crc32(words)}}\n`;
+}
+
+/** The lines of a segment that are as they were written; `onDamaged` hears of each other one. */
+export function* readLines(text: string, onDamaged = () => {}): Generator<JournalLine> {
+  for (const words of text.split('\n')) {
+    if (words === '') continue;
+    const line = readLine(words);
+    if (line) yield line;
+    else onDamaged();
   }
+}
+
+/** Torn at the end, or where the disk was full, or damaged since: undefined. */
+function readLine(words: string): JournalLine | undefined {
+  const value = parseJson(words);
+  if (!isObject(value)) return undefined;
+  const { kind, call, settlement, sum } = value;
+  if (sum === undefined ? !isOlder(value) : words !== sealed(body(words)).trimEnd()) {
+    return undefined;
+  }
+  // Nobody else writes these files.
+  if (kind === 'dispatched') return { kind, call: call as Dispatched };
+  return { kind: 'settled', settlement: settlement as Settlement };
+}
+
+function body(words: string): string {
+  return words.slice(0, words.lastIndexOf(',"sum":'));
+}
+
+/** Lines had no sums once. What lacks a part would be refused by the books, at every start. */
+function isOlder({ kind, call, settlement, ...rest }: Readonly<Record<string, unknown>>): boolean {
+  if (Object.keys(rest).length > 0) return false;
+  if (kind === 'dispatched') return isLike({ ...anyCall, requestId: uuid }, call);
+  const ended = diedOf(anyCall);
+  const record = {
+    ...ended.record,
+    requestId: uuid,
+    status: /^(?:success|error)$/,
+    trafficMode: /^(?:shared|byok)$/,
+    error: null,
+    note: null,
+  };
+  return kind === 'settled' && isLike({ ...ended, record }, settlement);
+}
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+const anyCall: Dispatched = {
+  requestId: '',
+  tenantId: '',
+  keyId: '',
+  operation: 'chat',
+  requestedModel: '',
+  streamed: false,
+  createdAt: 0,
+};
+
+/** Has every part of the pattern, each of its kind; where that has null, anything may stand. */
+function isLike(pattern: unknown, value: unknown): boolean {
+  if (pattern === null) return value !== undefined;
+  if (pattern instanceof RegExp) return typeof value === 'string' && pattern.test(value);
+  if (Array.isArray(pattern)) return Array.isArray(value);
+  if (isObject(pattern)) {
+    const parts = Object.entries(pattern);
+    return isObject(value) && parts.every(([name, part]) => isLike(part, value[name]));
+  }
+  if (typeof pattern === 'number') return Number.isSafeInteger(value) && Number(value) >= 0;
+  return typeof value === typeof pattern;
 }
 
 /** A call that was under way when its gateway died: nobody saw its end, so nobody pays. */

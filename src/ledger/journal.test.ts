@@ -3,8 +3,9 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
+import { noCharges } from '../record/request-record.ts';
 import { Journal } from './journal.ts';
-import { type Dispatched, readLines } from './journal-lines.ts';
+import { type Dispatched, readLines, settledLine } from './journal-lines.ts';
 import { slipOf } from './slip.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tollgate-journal-'));
@@ -186,8 +187,52 @@ describe('a journal', () => {
 
 describe('reading lines', () => {
   test('leaves out torn ones, wherever they are', () => {
-    const line = JSON.stringify({ kind: 'dispatched', call: dispatched('a') });
+    const line = JSON.stringify({ kind: 'dispatched', call: dispatched(id()) });
     const text = `${line}\n${line.slice(0, 30)}\n\n${line}\n{"kind":"other"}\n${line.slice(0, -1)}`;
     expect([...readLines(text)]).toHaveLength(2);
+  });
+
+  test('leaves out what a disk has changed, whichever bit it was', () => {
+    const settlement = settlementOf(id(), caller, 5, { durationMs: 40 });
+    const whole = Buffer.from(settledLine(slipOf(settlement)));
+    for (let bit = 0; bit < whole.length * 8; bit += 1) {
+      const bytes = Buffer.from(whole);
+      bytes.writeUInt8(bytes.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
+      let damaged = 0;
+      const onDamaged = () => {
+        damaged += 1;
+      };
+      const read = [...readLines(bytes.toString(), onDamaged)];
+      // The name of the sum and the line's end may change and leave the rest as it was.
+      if (read.length > 0) expect(read).toEqual([{ kind: 'settled', settlement }]);
+      else expect(damaged).toBe(1);
+    }
+  });
+
+  test('leaves out lines without a sum that lack a part, as an older gateway’s disk may', () => {
+    const settlement = settlementOf(id(), caller, 5);
+    const call = dispatched(id());
+    const older = (line: object) => [...readLines(JSON.stringify(line))];
+    expect(older({ kind: 'settled', settlement })).toEqual([{ kind: 'settled', settlement }]);
+    expect(older({ kind: 'dispatched', call })).toEqual([{ kind: 'dispatched', call }]);
+    for (const name of Object.keys(call)) {
+      expect(older({ kind: 'dispatched', call: { ...call, [name]: undefined } })).toEqual([]);
+    }
+    for (const name of Object.keys(settlement.record)) {
+      const record = { ...settlement.record, [name]: undefined };
+      expect(older({ kind: 'settled', settlement: { ...settlement, record } })).toEqual([]);
+    }
+    for (const modelCharge of [-5, 0.5, '5', null, 2 ** 60]) {
+      const record = { ...settlement.record, charges: { ...noCharges, modelCharge } };
+      expect(older({ kind: 'settled', settlement: { ...settlement, record } })).toEqual([]);
+    }
+    const requestId = 'no id';
+    for (const odd of [{ requestId }, { status: 'succesS' }, { trafficMode: 'Shared' }]) {
+      const record = { ...settlement.record, ...odd };
+      expect(older({ kind: 'settled', settlement: { ...settlement, record } })).toEqual([]);
+    }
+    expect(older({ kind: 'dispatched', call: { ...call, requestId } })).toEqual([]);
+    expect(older({ kind: 'settled', settlement: null })).toEqual([]);
+    expect(older({ kind: 'settled' })).toEqual([]);
   });
 });

@@ -14,7 +14,7 @@ function purseWith(...grants: (number | 'away')[]) {
       throw new Error('away');
     }
     const lease = anew ? asking.lease + 1 : asking.lease || 1;
-    asking.granted({ granted, lease, leasedElsewhere: 0, unanswered: 0 }, anew);
+    asking.granted({ granted, lease, besides: 0, leasedElsewhere: 0, unanswered: 0 }, anew);
   });
   return { purse, asked };
 }
@@ -46,6 +46,8 @@ describe('a purse', () => {
   test('gives what there is when that is enough to be of use', async () => {
     const { purse } = purseWith(6);
     expect(await purse.take(10, 5)).toEqual(taken(6));
+    expect(await purseWith(1).purse.take(10, 1)).toEqual(taken(1));
+    expect(await purseWith(0).purse.take(10, 0)).toEqual({ kind: 'short', available: 0 });
   });
 
   test('says that the store is away, and goes on within what it has', async () => {
@@ -70,6 +72,14 @@ describe('a purse', () => {
     expect([purse.free, purse.held, purse.idle]).toEqual([55, 0, false]);
     purse.booked(45, { lease: purse.lease, credits: 45 });
     expect([purse.free, purse.leased, purse.idle]).toEqual([55, 55, true]);
+  });
+
+  test('has back what was owed and is forgiven', async () => {
+    const { purse } = purseWith(100);
+    await purse.take(60, 60);
+    purse.settle(60, 45);
+    purse.forgive(45);
+    expect([purse.free, purse.owed, purse.idle]).toEqual([100, 0, true]);
   });
 
   test('gives up only what nobody uses', async () => {
@@ -106,7 +116,7 @@ describe('a purse that lost its lease', () => {
     await purse.take(60, 60);
     purse.settle(60, 60);
     purse.lose();
-    purse.granted({ granted: 80, lease: 9, leasedElsewhere: 0, unanswered: 0 }, false);
+    purse.granted({ granted: 80, lease: 9, besides: 0, leasedElsewhere: 0, unanswered: 0 }, false);
     purse.booked(60, { lease: 1, credits: 60 });
     expect([purse.leased, purse.owed, purse.free]).toEqual([80, 0, 80]);
   });
@@ -116,7 +126,7 @@ describe('a purse that lost its lease', () => {
     await purse.take(60, 60);
     purse.settle(60, 60);
     purse.booked(60, { lease: 9, credits: 60 });
-    purse.granted({ granted: 80, lease: 9, leasedElsewhere: 0, unanswered: 0 }, false);
+    purse.granted({ granted: 80, lease: 9, besides: 0, leasedElsewhere: 0, unanswered: 0 }, false);
     expect([purse.leased, purse.owed]).toEqual([20, 0]);
   });
 });

@@ -3,10 +3,10 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync }
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
-import type { JournalLine } from './journal-lines.ts';
+import { type JournalLine, settledLine } from './journal-lines.ts';
 import type { LedgerStore, ReadBatch } from './ledger-store.ts';
 import { LateReplay, replayJournals } from './replay.ts';
-import { readBatch } from './slip.ts';
+import { readBatch, slipOf } from './slip.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tollgate-replay-'));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -108,6 +108,26 @@ describe('a dead process’s journal', () => {
       [three.id, 'success'],
       [two.id, 'error'],
     ]);
+  });
+
+  test('is told of when lines in it are damaged, and what they said is not charged', async () => {
+    const { store, batches, expired } = storeThatNotes();
+    const [one, two] = [request(), request()];
+    const changed = settledLine(slipOf(two.ended.settlement)).replace(
+      '"modelCharge":7',
+      '"modelCharge":6',
+    );
+    const folder = leave(folderOf(deadPid), [one.ended, two.begun, changed]);
+    const told: [string, number][] = [];
+    await replayJournals(root, store, Date.now(), (...damage) => void told.push(damage));
+    expect(told).toEqual([[folder, 1]]);
+    const booked = batches.flatMap(({ settlements }) => settlements);
+    expect(booked.map(({ record }) => [record.requestId, record.charges.modelCharge])).toEqual([
+      [one.id, 7],
+      [two.id, 0],
+    ]);
+    expect(expired).toEqual([`proc${deadPid}`]);
+    expect(existsSync(folder)).toBe(false);
   });
 
   test('stays when it could not be booked', async () => {

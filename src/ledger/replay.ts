@@ -17,6 +17,9 @@ const batchMax = 1_000;
 /** Living processes touch their journals twice between two looks. */
 const lookMs = 60_000;
 
+/** Hears of lines that are not as they were written: those are left out. */
+export type OnDamaged = (folder: string, lines: number) => void;
+
 /**
  * Books what dead processes left in their journals, then frees their leases. Whatever was booked
  * before they died is recognised by its request id.
@@ -25,13 +28,14 @@ export async function replayJournals(
   root: string,
   store: LedgerStore,
   now: number,
+  onDamaged?: OnDamaged,
 ): Promise<number> {
   if (!existsSync(root)) return 0;
   const dead = readdirSync(root).filter((name) => {
     const owner = readFolderName(name);
     return owner && !isAlive(owner, join(root, name), now);
   });
-  return replay(root, dead, store, now);
+  return replay(root, dead, store, now, onDamaged);
 }
 
 /**
@@ -44,13 +48,15 @@ export class LateReplay {
   readonly #root: string;
   readonly #store: LedgerStore;
   readonly #ownProcessId: string;
+  readonly #onDamaged: OnDamaged | undefined;
   /** When each was last touched, and how often we have found it like that. */
   #seen = new Map<string, { readonly touchedAt: number; readonly looks: number }>();
 
-  constructor(root: string, store: LedgerStore, ownProcessId: string) {
+  constructor(root: string, store: LedgerStore, ownProcessId: string, onDamaged?: OnDamaged) {
     this.#root = root;
     this.#store = store;
     this.#ownProcessId = ownProcessId;
+    this.#onDamaged = onDamaged;
   }
 
   /** Answers how many requests were booked. */
@@ -67,7 +73,7 @@ export class LateReplay {
     }
     const isSilent = ([, { looks }]: [string, { looks: number }]) => looks * lookMs >= silenceMs;
     const dead = [...this.#seen].filter(isSilent).map(([name]) => name);
-    return replay(this.#root, dead, this.#store, now);
+    return replay(this.#root, dead, this.#store, now, this.#onDamaged);
   }
 }
 
@@ -76,30 +82,39 @@ async function replay(
   names: readonly string[],
   store: LedgerStore,
   now: number,
+  onDamaged: OnDamaged = () => {},
 ): Promise<number> {
   let replayed = 0;
   for (const name of names) {
     const owner = readFolderName(name);
     if (!owner) continue;
     const folder = join(root, name);
-    const settlements = await readFolder(folder);
+    const { settlements, damaged } = await readFolder(folder);
     for (let at = 0; at < settlements.length; at += batchMax) {
       const slips = settlements.slice(at, at + batchMax).map(slipOf);
       const { processId } = owner;
       await store.commit({ processId, slips, mayRepeat: true, now });
     }
     await store.expire(now, owner.processId);
+    if (damaged > 0) onDamaged(folder, damaged);
     rmSync(folder, { recursive: true, force: true });
     replayed += settlements.length;
   }
   return replayed;
 }
 
-async function readFolder(folder: string): Promise<Settlement[]> {
+async function readFolder(
+  folder: string,
+): Promise<{ settlements: readonly Settlement[]; damaged: number }> {
+  let damaged = 0;
+  const onDamaged = () => {
+    damaged += 1;
+  };
   const underWay = new Map<string, Dispatched>();
   const settlements: Settlement[] = [];
   for (const name of ifThere(() => readdirSync(folder), []).toSorted()) {
-    for (const line of readLines(ifThere(() => readFileSync(join(folder, name), 'utf8'), ''))) {
+    const text = ifThere(() => readFileSync(join(folder, name), 'utf8'), '');
+    for (const line of readLines(text, onDamaged)) {
       if (line.kind === 'dispatched') underWay.set(line.call.requestId, line.call);
       else settlements.push(line.settlement);
     }
@@ -107,7 +122,7 @@ async function readFolder(folder: string): Promise<Settlement[]> {
     await Bun.sleep(0);
   }
   for (const { record } of settlements) underWay.delete(record.requestId);
-  return [...settlements, ...[...underWay.values()].map(diedOf)];
+  return { settlements: [...settlements, ...[...underWay.values()].map(diedOf)], damaged };
 }
 
 /** Somebody who replays the same journal removes it only when all of it is in the books. */

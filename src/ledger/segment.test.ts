@@ -17,6 +17,8 @@ describe('a segment', () => {
     expect(segment.bytes).toBe(17);
     segment.remove();
     expect(existsSync(path)).toBe(false);
+    // Its file is let go as well: a process can have only so many.
+    expect(() => segment.write('{"c":3}\n')).toThrow(/EBADF/);
   });
 
   test('a full disk is an error, and no bytes are counted', () => {

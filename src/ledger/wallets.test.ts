@@ -106,7 +106,7 @@ describe('a hold', () => {
     expect(hold.credits).toBe(1_000);
     const refused = await refusal(() => wallets.hold(limited, exactly(1)));
     expect(refused).toContain('This account has 0');
-    expect(await hold.extend(1)).toBe(false);
+    expect(await hold.extend(1)).toBeNull();
     // The same on both accounts.
     expect(wallets.totals().heldCredits).toBe(2_000);
     await hold.settle(0);
@@ -125,7 +125,7 @@ describe('a hold', () => {
     const limited = callerOf(tenantId, { keyId, limitCredits: 20 });
     const hold = await wallets.hold(limited, exactly(20));
     expect(asked.splice(0)).toEqual([`key:${keyId}`, `tenant:${tenantId}`]);
-    expect(await hold.extend(900)).toBe(false);
+    expect(await hold.extend(900)).toBeNull();
     await refusal(() => wallets.hold(limited, exactly(900)));
     expect(asked).toEqual([`key:${keyId}`, `key:${keyId}`]);
   });
@@ -145,8 +145,8 @@ describe('a hold', () => {
     const hold = await wallets.hold(callerOf(tenantId), exactly(10));
     const extending = hold.extend(500);
     await hold.settle(10);
-    expect(await extending).toBe(false);
-    expect(await hold.extend(1)).toBe(false);
+    expect(await extending).toBeNull();
+    expect(await hold.extend(1)).toBeNull();
     expect((await wallets.hold(callerOf(tenantId), exactly(990))).credits).toBe(990);
   });
 
@@ -154,10 +154,22 @@ describe('a hold', () => {
     const wallets = walletsWith();
     const limited = callerOf(tenantId, { keyId: `g-${tenantId}`, limitCredits: 50 });
     const hold = await wallets.hold(limited, exactly(20));
-    expect(await hold.extend(30)).toBe(true);
-    expect(await hold.extend(1)).toBe(false);
+    expect(await hold.extend(30)).toBe(30);
+    expect(await hold.extend(1)).toBeNull();
     expect(hold.credits).toBe(50);
     expect((await wallets.hold(callerOf(tenantId), exactly(950))).credits).toBe(950);
+  });
+
+  test('grows by less than wanted, but not by less than the least', async () => {
+    const wallets = walletsWith();
+    const caller = callerOf(tenantId, { keyId: `l-${tenantId}`, limitCredits: 90 });
+    const hold = await wallets.hold(caller, exactly(60));
+    expect(await hold.extend(100, 31)).toBeNull();
+    expect(await hold.extend(100, 30)).toBe(30);
+    expect([hold.credits, await hold.extend(1)]).toEqual([90, null]);
+    await hold.settle(90);
+    // What the key could not give was not kept from the wallet.
+    expect((await wallets.hold(callerOf(tenantId), exactly(910))).credits).toBe(910);
   });
 
   test('charges beyond itself what the wallet still has', async () => {
@@ -199,7 +211,7 @@ describe('without the store', () => {
     isAway = true;
     now += 110_000;
     expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(empty);
-    expect(await hold.extend(1)).toBe(false);
+    expect(await hold.extend(1)).toBeNull();
     isAway = false;
     await wallets.renew();
     expect((await wallets.hold(callerOf(tenantId), exactly(1))).credits).toBe(1);
@@ -261,7 +273,7 @@ describe('a clock that jumps ahead, or a machine that slept', () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(10));
     now += dayMs;
-    expect(await hold.extend(5)).toBe(true);
+    expect(await hold.extend(5)).toBe(5);
     now += dayMs;
     const holding = [1, 2].map(() => wallets.hold(callerOf(tenantId), exactly(1)));
     expect((await Promise.all(holding)).map(({ credits }) => credits)).toEqual([1, 1]);
@@ -331,6 +343,69 @@ describe('a request that arrives in one period and gets its turn in the next', (
     expect(late.keyAccount).toEndWith(new Date(arrivedAt).toISOString().slice(0, 10));
     expect((await wallets.hold(limited, exactly(80))).credits).toBe(80);
   });
+});
+
+describe('what a hold could grow to', () => {
+  /** Wallets, and how often the store was asked. */
+  function watched() {
+    const seen = { asked: 0 };
+    const lease: LedgerStore['lease'] = (order) => {
+      seen.asked += 1;
+      return isAway ? Promise.reject(new Error('away')) : store.ledger.lease(order);
+    };
+    return { wallets: walletsWith({ lease }), seen };
+  }
+
+  test('is all of its wallet that nobody holds, known for a while without asking', async () => {
+    const { wallets, seen } = watched();
+    await wallets.hold(callerOf(tenantId), exactly(100));
+    const hold = await wallets.hold(callerOf(tenantId), exactly(50));
+    expect(seen.asked).toBe(1);
+    expect([await hold.reach(900), seen.asked]).toEqual([900, 1]);
+    now += 10_000;
+    expect([await hold.reach(900), seen.asked]).toEqual([900, 2]);
+  });
+
+  test('is asked anew where what is known is too little: somebody may have paid', async () => {
+    const { wallets, seen } = watched();
+    const hold = await wallets.hold(callerOf(tenantId), exactly(50));
+    await grant(500);
+    expect([await hold.reach(1_000), await hold.reach(1_001)]).toEqual([1_000, 1_500]);
+    expect([await hold.reach(2_000), seen.asked]).toEqual([1_500, 3]);
+    expect((await wallets.hold(callerOf(tenantId), exactly(1_450))).credits).toBe(1_450);
+  });
+
+  test('is not more than its key’s limit, and counts what others have on lease', async () => {
+    const [{ wallets }, elsewhere] = [watched(), walletsWith()];
+    await elsewhere.hold(callerOf(tenantId), exactly(8));
+    const hold = await wallets.hold(callerOf(tenantId), exactly(40));
+    expect(await hold.reach(10_000)).toBe(1_000);
+    const key = callerOf(tenantId, { keyId: `r-${tenantId}`, limitCredits: 300 });
+    const limited = await wallets.hold(key, exactly(40));
+    expect(await limited.reach(10_000)).toBe(300);
+  });
+
+  test('is what is at hand and was known while the store is away', async () => {
+    const { wallets } = watched();
+    const hold = await wallets.hold(callerOf(tenantId), exactly(40));
+    isAway = true;
+    expect(await hold.reach(10_000)).toBe(1_000);
+  });
+});
+
+test('charges are owed until they are booked, or forgiven', async () => {
+  const wallets = walletsWith();
+  const hold = await wallets.hold(callerOf(tenantId), exactly(100));
+  await hold.settle(40);
+  // 100, and an eighth of the other 900.
+  const settled = { leases: 1, leasedCredits: 212, heldCredits: 0, owedCredits: 40 };
+  expect([wallets.totals(), wallets.spare(tenantId)]).toEqual([settled, 172]);
+  const account = `tenant:${tenantId}`;
+  wallets.booked([{ account, charge: 30, fromLease: { lease: 1, credits: 30 } }]);
+  const booked = { ...settled, leasedCredits: 182, owedCredits: 10 };
+  expect([wallets.totals(), wallets.spare(tenantId)]).toEqual([booked, 172]);
+  wallets.forgive([{ account, charge: 10 }]);
+  expect([wallets.totals(), wallets.spare(tenantId)]).toEqual([{ ...booked, owedCredits: 0 }, 182]);
 });
 
 describe('credits that lie about', () => {

@@ -20,6 +20,8 @@ const recallPollMs = 250;
 /** How long a starving process waits for others to answer: dead ones never will. */
 const recallTries = 10;
 const recallPauseMs = 200;
+/** What the store says of an account is old news after this long: others spend from it, too. */
+const newsMs = 10_000;
 /** Credits that nobody has used for this long go back to the account. */
 const idleMs = 5_000;
 
@@ -39,6 +41,9 @@ export interface LeaseTotals {
 interface KnownPurse {
   readonly purse: Purse;
   usedAt: number;
+  /** What the account has besides our lease, as the store told at that time. */
+  besides: number;
+  toldAt: number;
 }
 
 export class Wallets {
@@ -115,11 +120,30 @@ export class Wallets {
   readonly #source = {
     purse: (owner: Owner): Purse => this.#known(owner, this.#now()).purse,
     mayExtend: () => !this.#isStaleAt(this.#now()) || this.#isRenewed(),
+    spare: (owner: Owner, enough: number) => this.#spare(owner, enough),
   };
+
+  /** What nobody holds, as far as is known; the store is asked only where that is too little. */
+  #spare(owner: Owner, enough: number): number | Promise<number> {
+    const now = this.#now();
+    const known = this.#known(owner, now);
+    const told = () => Math.max(0, known.purse.free) + known.besides;
+    const isNews = Math.abs(now - known.toldAt) < newsMs;
+    return isNews && told() >= enough ? told() : known.purse.look().then(told);
+  }
 
   /** Leased by this process and set aside for nobody: to a person, that is available. */
   spare(tenantId: string): number {
     return Math.max(0, this.#purses.get(walletOwner(tenantId).name)?.purse.free ?? 0);
+  }
+
+  /** The same of all wallets together. */
+  spareOfAll(): number {
+    let spare = 0;
+    for (const { purse } of this.#purses.values()) {
+      if (purse.owner.allowance === null) spare += Math.max(0, purse.free);
+    }
+    return spare;
   }
 
   /** What this process has on lease of all accounts together. */
@@ -236,7 +260,7 @@ export class Wallets {
     let known = this.#purses.get(owner.name);
     if (!known) {
       const purse = new Purse(owner, (asking, need) => this.#refill(asking, need));
-      known = { purse, usedAt: 0 };
+      known = { purse, usedAt: 0, besides: 0, toldAt: 0 };
       this.#purses.set(owner.name, known);
     }
     known.usedAt = now;
@@ -269,6 +293,9 @@ export class Wallets {
         now: this.#now(),
       });
       purse.granted(answer, anew);
+      const known = this.#known(purse.owner, this.#now());
+      known.besides = answer.besides;
+      known.toldAt = this.#now();
       return answer;
     } catch (thrown) {
       purse.doubt(purse.lease);

@@ -11,6 +11,13 @@ test('the latest settlements of the wallet lose first, and others nothing', () =
   const written = writeOff(all, 'tenant:ten_1', 6);
   expect(written.map(({ record }) => record.charges.modelCharge)).toEqual([8, 10, 0, 0, 10]);
   expect(written.map(({ writtenOff }) => writtenOff)).toEqual([2, 0, 4, 0, 0]);
+  expect(written.map(({ record }) => record.note !== null)).toEqual([
+    true,
+    false,
+    true,
+    false,
+    false,
+  ]);
   expect(written.map(({ record }) => record.requestId)).toEqual(
     all.map(({ record }) => record.requestId),
   );

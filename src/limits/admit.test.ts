@@ -5,7 +5,7 @@ import { GatewayError } from '../core/errors.ts';
 import { Admission, type AdmissionParts } from './admit.ts';
 import { ConcurrencyLimiter } from './concurrency.ts';
 import { RateLimiter } from './rate.ts';
-import type { Entering, SharedCounts, SharedTake } from './shared-counts.ts';
+import type { Entering, SharedCounts, SharedTake, WindowCount } from './shared-counts.ts';
 import { SharedPlaces } from './shared-places.ts';
 
 const noon = Date.UTC(2026, 10, 15, 12);
@@ -115,6 +115,7 @@ describe('together', () => {
   class Elsewhere implements SharedCounts {
     isUp = true;
     takes: (SharedTake | undefined)[] = [];
+    used: WindowCount | undefined;
     entering: Entering | undefined = { isFree: true, taken: 2 };
     readonly asked: string[] = [];
 
@@ -124,7 +125,7 @@ describe('together', () => {
     }
     async addTokens(_tenant: string, keyId: string, tokens: number) {
       this.asked.push(`tokens ${keyId} ${tokens}`);
-      return undefined;
+      return this.used;
     }
     async enter(tenantId: string, place: string, limit: number, left: readonly string[]) {
       this.asked.push(['enter', tenantId, place, limit, ...left].join(' '));
@@ -187,12 +188,18 @@ describe('together', () => {
     leave();
     leave();
     await places.renew();
-    expect(elsewhere.asked).toEqual([
+    expect(elsewhere.asked.splice(0)).toEqual([
       'enter acme me:1 2',
       'enter acme me:2 2',
       'renew acme me:1',
       'leave acme me:1',
     ]);
+    // Neither here: both of its places are free again.
+    elsewhere.entering = { isFree: true, taken: 1 };
+    await admission.enter(caller());
+    await admission.enter(caller());
+    expect((await refusal(() => admission.enter(caller()))).status).toBe(429);
+    expect(elsewhere.asked).toEqual(['enter acme me:3 2', 'enter acme me:4 2']);
   });
 
   test('where there is room, the next request takes along who left', async () => {
@@ -232,5 +239,11 @@ describe('together', () => {
     await admission.countTokens(caller(), 12);
     await admission.countTokens(caller(), 0);
     expect(elsewhere.asked).toEqual(['tokens key_1 12']);
+    // What all used is remembered here, for when nobody answers.
+    elsewhere.used = { window: noon / 60_000, requests: 1, tokens: 90 };
+    await admission.countTokens(caller(), 1);
+    elsewhere.isUp = false;
+    const { message } = await refusal(() => admission.countRequest(caller(), {}));
+    expect(message).toContain('90 tokens a minute');
   });
 });

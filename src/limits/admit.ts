@@ -54,12 +54,12 @@ export class Admission {
     const limits = this.#limitsOf(caller);
     const counts = this.#together?.counts;
     if (counts?.isUp) return this.#countTogether(counts, caller, limits, headers);
-    obey(this.#rate.take(caller.keyId, limits, this.#now()), limits, headers);
+    enforce(this.#rate.take(caller.keyId, limits, this.#now()), limits, headers);
   }
 
   /** Writes the rate headers of an answer that takes nothing of the quota, as far as known here. */
   tellRate(caller: Caller, headers: Record<string, string>): void {
-    tell(this.#rate.look(caller.keyId, this.#limitsOf(caller), this.#now()), headers);
+    writeHeaders(this.#rate.look(caller.keyId, this.#limitsOf(caller), this.#now()), headers);
   }
 
   /** Tokens are known when a request has ended; those after it wait for the next minute. */
@@ -102,7 +102,7 @@ export class Admission {
     const verdict = taken
       ? verdictOf(taken, taken.allowed, limits, taken.now)
       : this.#rate.take(keyId, limits, this.#now());
-    obey(verdict, limits, headers);
+    enforce(verdict, limits, headers);
   }
 
   async #countTokensTogether(
@@ -135,14 +135,14 @@ function limitsOf({ tokensPerMinute = null }: LimitDefaults, requests: number): 
   return { requests, tokens: tokensPerMinute };
 }
 
-function tell(verdict: RateVerdict, headers: Record<string, string>): void {
+function writeHeaders(verdict: RateVerdict, headers: Record<string, string>): void {
   headers['x-ratelimit-limit'] = String(verdict.limit);
   headers['x-ratelimit-remaining'] = String(verdict.remaining);
   headers['x-ratelimit-reset'] = String(verdict.resetAt);
 }
 
-function obey(verdict: RateVerdict, limits: RateLimits, headers: Record<string, string>): void {
-  tell(verdict, headers);
+function enforce(verdict: RateVerdict, limits: RateLimits, headers: Record<string, string>): void {
+  writeHeaders(verdict, headers);
   if (verdict.allowed) return;
   const { retryAfterSeconds } = verdict;
   const quota =

@@ -129,6 +129,9 @@ describe('tokens', () => {
     });
     expect(limiter.take('b', limits, noon + 2_000).allowed).toBe(true);
     expect(limiter.take('a', limits, noon + 60_000).allowed).toBe(true);
+    // They count in the minute in which they are told, also when they are its first.
+    limiter.addTokens('a', 100, noon + 120_000);
+    expect(limiter.take('a', limits, noon + 120_001)).toMatchObject({ spent: 'tokens' });
   });
 });
 
@@ -137,6 +140,8 @@ describe('what was counted elsewhere', () => {
 
   test('is gone on from, and never counted down', () => {
     const limiter = new RateLimiter();
+    limiter.look('a', requests(9), noon + 1);
+    expect(limiter.known('a')).toEqual({ window, requests: 0, tokens: 0 });
     limiter.learn('a', { window, requests: 7, tokens: 20 });
     limiter.learn('a', { window, requests: 5, tokens: 30 });
     expect(limiter.known('a')).toEqual({ window, requests: 7, tokens: 30 });

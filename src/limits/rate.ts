@@ -66,7 +66,7 @@ export class RateLimiter {
     this.#window = window;
   }
 
-  /** What was counted counts on for a minute: longer, and nobody would get a window until then. */
+  /** Keeps the counts, as those of the minute it is: nobody waits until the clock catches up. */
   #setBackTo(window: number): void {
     this.#window = window;
     for (const used of this.#counts.values()) used.window = window;

@@ -4,7 +4,7 @@ import type { SharedCounts } from './shared-counts.ts';
 
 interface Tenant {
   readonly places: Set<string>;
-  /** Left here and not told yet: the next request takes the message along. */
+  /** Left here and not reported yet: the next request of the tenant does it on its way. */
   left: string[];
   /** Others may be waiting for a place: they are told at once. */
   isCrowded: boolean;
@@ -54,7 +54,7 @@ export class SharedPlaces {
     ];
   }
 
-  /** Nobody came behind them to take the message along. */
+  /** For places that no later request of their tenant has reported along with its own. */
   async tellLeft(): Promise<void> {
     await Promise.all([...this.#tenants.keys()].map((tenantId) => this.#tell(tenantId)));
   }

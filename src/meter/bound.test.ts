@@ -1,7 +1,16 @@
 import { describe, expect, test } from 'bun:test';
 import type { ChatAsk } from '../core/chat.ts';
+import { readPriceList } from '../core/long-prompts.ts';
 import { readPrices } from '../core/prices.ts';
-import { affordableOutput, boundOf, inputBound, outputBound, textBytes } from './bound.ts';
+import { noUsage } from '../core/usage.ts';
+import {
+  affordableOutput,
+  boundOf,
+  ChatBounds,
+  FixedBounds,
+  inputBound,
+  textBytes,
+} from './bound.ts';
 
 const creditsPerUsd = 1_000_000;
 
@@ -56,9 +65,16 @@ describe('the bound of a request', () => {
   test('is its input and the first 4,096 tokens out, or the smallest of the caps', () => {
     const at = (ask: ChatAsk, most?: number) =>
       boundOf(ask, [offer('1', '2', {}, most)], creditsPerUsd);
-    expect(at(askOf())).toEqual({ wanted: 100 + 4_096 * 2, least: 100 + 16 * 2 });
-    expect(at(askOf({ outputTokensMax: 64_000 })).wanted).toBe(100 + 4_096 * 2);
-    expect(at(askOf({ outputTokensMax: 10 }))).toEqual({ wanted: 120, least: 120 });
+    expect(at(askOf())).toEqual({
+      wanted: 100 + 4_096 * 2,
+      least: 100 + 16 * 2,
+      most: 100 + 16_384 * 2,
+    });
+    expect(at(askOf({ outputTokensMax: 64_000 }))).toMatchObject({
+      wanted: 100 + 4_096 * 2,
+      most: 100 + 16_384 * 2,
+    });
+    expect(at(askOf({ outputTokensMax: 10 }))).toEqual({ wanted: 120, least: 120, most: 120 });
     expect(at(askOf(), 50).wanted).toBe(100 + 50 * 2);
     expect(at(askOf({ outputTokensMax: 10, choices: 3 })).wanted).toBe(100 + 3 * 10 * 2);
   });
@@ -69,6 +85,7 @@ describe('the bound of a request', () => {
     expect(boundOf(ask, offers, creditsPerUsd)).toEqual({
       wanted: 100 + 100 * 20,
       least: 1_000 + 16,
+      most: 100 + 100 * 20,
     });
   });
 
@@ -91,12 +108,20 @@ describe('the bound of a request', () => {
     expect([at(false), at(true), at(false)]).toEqual([375, 600, 375]);
     expect(at(true, offer('3', '0', { cache_write: '3.75' }))).toBe(375);
     expect(at(true, offer('3', '0', { cache_write: '3.75', cache_write_1h: '1' }))).toBe(375);
+    const base = { prompt: '3', completion: '0', cache_write: '3.75', cache_write_1h: '1' };
+    const long_prompts = [{ above_tokens: 99, cache_write_1h: '9' }];
+    const dearWhenLong = { ...kept, prices: readPriceList({ ...base, long_prompts }) };
+    expect([at(false, dearWhenLong), at(true, dearWhenLong)]).toEqual([375, 900]);
   });
 
   test('is rounded up, and nothing for what is free', () => {
     const ask = askOf({ outputTokensMax: 1, inputBytes: 3 });
     expect(boundOf(ask, [offer('0.001', '0')], creditsPerUsd).wanted).toBe(1);
-    expect(boundOf(ask, [offer('0', '0')], creditsPerUsd)).toEqual({ wanted: 0, least: 0 });
+    expect(boundOf(ask, [offer('0', '0')], creditsPerUsd)).toEqual({
+      wanted: 0,
+      least: 0,
+      most: 0,
+    });
   });
 
   test('counts a picture by itself and not by its bytes', () => {
@@ -120,6 +145,78 @@ describe('the affordable output', () => {
     const ask = askOf();
     const at = (credits: number) => affordableOutput(ask, offer('1', '2'), credits, creditsPerUsd);
     expect([at(99), at(100), at(101), at(102), at(500)]).toEqual([0, 0, 0, 1, 200]);
-    expect(at(1_000_000)).toBe(outputBound(ask, offer('1', '2')));
+    expect(at(1_000_000)).toBe(16_384);
   });
+});
+
+describe('an answer that grows', () => {
+  const growth = (ask: Partial<ChatAsk>, cap: number | null = null) =>
+    new ChatBounds(askOf(ask)).growthAt(offer('1', '2', { request: '0.5' }), cap, creditsPerUsd);
+
+  test('may go as far as text that is surely within its hold', () => {
+    expect(growth({}).charactersMax).toBe(12_288);
+    expect(growth({ choices: 2 }).charactersMax).toBe(24_576);
+  });
+
+  test('may go further where the upstream is told to stop', () => {
+    expect(growth({ outputTokensMax: 100 }).charactersMax).toBe(800);
+    expect(growth({ outputTokensMax: 4_096 }).charactersMax).toBe(32_768);
+    expect(growth({ outputTokensMax: 4_097 }).charactersMax).toBe(12_288);
+    expect(growth({}, 50).charactersMax).toBe(400);
+  });
+
+  test('pays for output alone, in stretches, until all that may come is paid for', () => {
+    const answer = growth({ outputTokensMax: 5_000 });
+    // 904 tokens are left, of which sixteen are worth going on for.
+    expect(answer.next()).toEqual({ wanted: 904 * 2, least: 16 * 2 });
+    answer.paid(904, 904 * 2);
+    expect(answer.charactersMax).toBe((4_096 + 452) * 3);
+    expect(answer.next()).toEqual({ wanted: 452 * 2, least: 16 * 2 });
+    answer.paid(452 * 2, 452 * 2);
+    expect(answer.charactersMax).toBe(5_000 * 8);
+    // Whoever goes on from there ignores the cap.
+    expect(answer.next()).toEqual({ wanted: 4_096 * 2, least: 16 * 2 });
+  });
+
+  test('without a limit goes on in stretches, free of charge where its output is', () => {
+    const endless = new ChatBounds(askOf()).growthAt(
+      { prices: readPrices({ prompt: '1', completion: '0' }), model: {} },
+      null,
+      creditsPerUsd,
+    );
+    expect(endless.next()).toEqual({ wanted: 0, least: 0 });
+    endless.paid(0, 0);
+    expect(endless.charactersMax).toBe(2 * 12_288);
+  });
+});
+
+describe('a price that is known beforehand', () => {
+  const bounds = (inputTokens: number) =>
+    new FixedBounds(() => ({ usage: { ...noUsage, inputTokens }, units: {} }));
+
+  test('is that of the dearest offer, and all of it is needed', () => {
+    const offers = [offer('1', '0'), offer('3', '0'), offer('2', '0')];
+    expect(bounds(100).over(offers, creditsPerUsd)).toEqual({ wanted: 300, least: 300, most: 300 });
+  });
+
+  test('is nothing for what is free', () => {
+    expect(bounds(100).over([offer('0', '0')], creditsPerUsd)).toEqual({
+      wanted: 0,
+      least: 0,
+      most: 0,
+    });
+  });
+});
+
+test('a request takes no more tokens at once than its model does, or than were sent', () => {
+  const sent = (inputTokens: number) =>
+    new FixedBounds(() => ({ usage: { ...noUsage, inputTokens }, units: {} }));
+  const place = offer('1', '1', {}, 16_384);
+  expect(sent(99_999).fillingAt(place)).toBe(100_000);
+  expect(sent(100_001).fillingAt(place)).toBe(100_001);
+  const chat = new ChatBounds(askOf());
+  const filling = (model: object) => chat.fillingAt({ ...place, model });
+  expect(filling({ context_length: 8_000, max_completion_tokens: 2_000 })).toBe(8_000);
+  expect(filling({ context_length: 8_000, max_completion_tokens: 9_000 })).toBe(9_000);
+  expect(filling({})).toBe(1_000_000);
 });

@@ -3,6 +3,7 @@ import type { PriceList } from '../core/long-prompts.ts';
 import { perMillion } from '../core/money.ts';
 import type { Prices } from '../core/prices.ts';
 import { type Measured, noUnits, totalTokens, type Units } from '../core/usage.ts';
+import { Growth, leastOutputTokens, stretchTokens } from './growth.ts';
 import { chargeAt, mostCost, mostCostOf, type Payer } from './price.ts';
 
 /**
@@ -11,10 +12,6 @@ import { chargeAt, mostCost, mostCostOf, type Payer } from './price.ts';
  * grows beyond its hold extends it; what no hold foresaw is taken from the wallet in the end.
  */
 
-/** Output held at first. */
-const firstOutputTokens = 4_096;
-/** Below this much output an answer is of no use to anybody. */
-const leastOutputTokens = 16;
 /** Three bytes a token is near the truth for CJK text and above it for the rest. */
 const bytesPerToken = 3;
 /** What an image costs in tokens at most, with the models that count it in tokens. */
@@ -33,33 +30,24 @@ export interface Priced extends Payer {
 }
 
 export interface Bound {
+  /** What is set aside at first. */
   readonly wanted: number;
   readonly least: number;
+  /** What it costs if its output is as long as the client or the model allows. */
+  readonly most: number;
 }
 
 /** What a request may cost at the offers it could go to. Each kind of operation has its own. */
 export interface CostBounds {
   /** The hold over the dearest of them. */
   over(offers: readonly Priced[], creditsPerUsd: number): Bound;
-  /** The output cap that keeps it within a hold; null where there is nothing to cap. */
+  /** The output cap that keeps it within these credits; null where there is nothing to cap. */
   capWithin(credits: number, offer: Priced, creditsPerUsd: number): number | null;
-  /** How far its answer may grow on that hold; null where its price is known beforehand. */
+  /** How its answer may grow up to that cap; null where its price is known beforehand. */
   growthAt(offer: Priced, cap: number | null, creditsPerUsd: number): Growth | null;
   /** The tokens that it takes at once, at most: no report of many times that can be true. */
   fillingAt(offer: Priced): number;
 }
-
-/** An answer that is paid for as it grows. */
-export interface Growth {
-  readonly charactersMax: number;
-  readonly stepCharacters: number;
-  readonly stepCredits: number;
-}
-
-/** Text that surely is more than its tokens: an upstream that sends this ignores its cap. */
-const charactersPerCappedToken = 8;
-/** Text that may well be more than its tokens: time to set more aside. */
-const charactersPerOpenToken = 3;
 
 export class ChatBounds implements CostBounds {
   readonly #ask: ChatAsk;
@@ -77,19 +65,17 @@ export class ChatBounds implements CostBounds {
   }
 
   growthAt(offer: Priced, cap: number | null, creditsPerUsd: number): Growth {
-    const { outputTokensMax, choices } = this.#ask;
-    const held = cap ?? outputBound(this.#ask, offer);
-    const isCapped = cap !== null || (outputTokensMax ?? Number.POSITIVE_INFINITY) <= held;
-    const perToken = isCapped ? charactersPerCappedToken : charactersPerOpenToken;
-    // A hold covers the request's fixed price already; an extension is output alone.
-    const stepCost = mostCost(offer.prices, inputBound(this.#ask), ({ completion }) =>
-      perMillion(completion, firstOutputTokens),
-    );
-    return {
-      charactersMax: held * choices * perToken,
-      stepCharacters: firstOutputTokens * perToken,
-      stepCredits: chargeAt(offer, stepCost, creditsPerUsd),
-    };
+    const { choices } = this.#ask;
+    const most = cap ?? outputMost(this.#ask, offer);
+    const held = Math.min(most, outputBound(this.#ask, offer));
+    const input = inputBound(this.#ask);
+    // A hold covers the request's fixed price already; what is added is output alone.
+    return new Growth(held * choices, most * choices, (tokens) => {
+      const cost = mostCost(offer.prices, input, ({ completion }) =>
+        perMillion(completion, tokens),
+      );
+      return chargeAt(offer, cost, creditsPerUsd);
+    });
   }
 
   fillingAt({ model }: Priced): number {
@@ -113,7 +99,7 @@ export class FixedBounds implements CostBounds {
       const cost = mostCostOf(usage, offer.prices, units);
       wanted = Math.max(wanted, chargeAt(offer, cost, creditsPerUsd));
     }
-    return { wanted, least: wanted };
+    return { wanted, least: wanted, most: wanted };
   }
 
   capWithin(): null {
@@ -132,25 +118,36 @@ export class FixedBounds implements CostBounds {
 
 /** The hold for a request over its dearest candidate. */
 export function boundOf(ask: ChatAsk, offers: readonly Priced[], creditsPerUsd: number): Bound {
-  let wanted = 0;
-  let least = 0;
+  let [wanted, least, most] = [0, 0, 0];
   for (const offer of offers) {
-    const most = outputBound(ask, offer);
-    const few = Math.min(leastOutputTokens, most);
-    wanted = Math.max(wanted, chatCost(ask, offer, most, creditsPerUsd));
-    least = Math.max(least, chatCost(ask, offer, few, creditsPerUsd));
+    const costOf = (tokens: number) => chatCost(ask, offer, tokens, creditsPerUsd);
+    const [first, all] = [outputBound(ask, offer), outputCap(ask, offer)];
+    const held = costOf(first);
+    wanted = Math.max(wanted, held);
+    least = Math.max(least, costOf(Math.min(leastOutputTokens, first)));
+    most = Math.max(most, all > first ? costOf(all) : held);
   }
-  return { wanted, least };
+  return { wanted, least, most };
 }
 
 /** Output tokens that the first hold covers. */
-export function outputBound(ask: ChatAsk, { model }: Priced): number {
-  const cap = ask.outputTokensMax ?? Number.POSITIVE_INFINITY;
-  const most = model.max_completion_tokens ?? firstOutputTokens;
-  return Math.min(cap, most, firstOutputTokens);
+export function outputBound(ask: ChatAsk, offer: Priced): number {
+  return Math.min(outputMost(ask, offer), stretchTokens);
 }
 
-/** The output that fits into a hold smaller than wanted: what the upstream is told to stop at. */
+/** Output tokens that neither the client nor the model goes beyond, if one of them says so. */
+function outputMost(ask: ChatAsk, { model }: Priced): number {
+  const cap = ask.outputTokensMax ?? Number.POSITIVE_INFINITY;
+  return Math.min(cap, model.max_completion_tokens ?? Number.POSITIVE_INFINITY);
+}
+
+/** The largest cap that can be sent: without either's word, a larger one might be refused. */
+function outputCap(ask: ChatAsk, offer: Priced): number {
+  const most = outputMost(ask, offer);
+  return Number.isFinite(most) ? most : stretchTokens;
+}
+
+/** The output that so many credits pay for: what the upstream is told to stop at. */
 export function affordableOutput(
   ask: ChatAsk,
   offer: Priced,
@@ -158,7 +155,7 @@ export function affordableOutput(
   creditsPerUsd: number,
 ): number {
   let low = 0;
-  let high = outputBound(ask, offer);
+  let high = outputCap(ask, offer);
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
     if (chatCost(ask, offer, middle, creditsPerUsd) <= credits) low = middle;

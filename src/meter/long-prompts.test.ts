@@ -101,10 +101,12 @@ describe('the hold', () => {
     expect(boundOf(within, [offer], creditsPerUsd)).toEqual({
       wanted: 500_000 + 1_200,
       least: 500_000 + 16 * 12,
+      most: 500_000 + 1_200,
     });
     expect(boundOf(beyond, [offer], creditsPerUsd)).toEqual({
       wanted: 800_004 + 1_800,
       least: 800_004 + 16 * 18,
+      most: 800_004 + 1_800,
     });
   });
 
@@ -120,8 +122,8 @@ describe('the hold', () => {
     expect(cap(within, 500_000 + 12 * 50)).toBe(50);
     expect(cap(beyond, 800_004 + 18 * 50 + 17)).toBe(50);
     const growth = (ask: ChatAsk) => new ChatBounds(ask).growthAt(offer, null, creditsPerUsd);
-    expect(growth(within).stepCredits).toBe(4_096 * 12);
-    expect(growth(beyond).stepCredits).toBe(4_096 * 18);
+    expect(growth(within).next().wanted).toBe(4_096 * 12);
+    expect(growth(beyond).next().wanted).toBe(4_096 * 18);
   });
 
   test('is over the dearest offer, stepped or flat', () => {

@@ -47,6 +47,15 @@ describe('a price', () => {
     expect(modelCharge(cost, 1_000_000)).toBe(6_500);
   });
 
+  test('of what was not used is nothing, however dear', () => {
+    const one = { image: '1', output_image: '1', characters: '1', bytes: '1', minute: '1' };
+    const prices = readPrices({ ...perMillion, ...one });
+    expect(costOf(noUsage, prices, {})).toBe(0n);
+    // A dollar for a picture and for a minute, a millionth of one for a character and a byte.
+    const units = { outputImages: 1, characters: 1, bytes: 1, audioMs: 60_000 };
+    expect(modelCharge(costOf(noUsage, prices, units), 1_000_000)).toBe(2_000_002);
+  });
+
   test('is rounded up once, never down, never twice', () => {
     const nano = fc.bigInt({ min: 0n, max: 1_000_000_000_000n });
     const tokens = fc.nat(10_000_000);

@@ -81,11 +81,7 @@ export class ChatErrand implements Errand {
     const conversation = this.#conversation;
     const crossing = conversation.crossTo(dialect);
     if (!crossing) return undefined;
-    if (isStream !== this.ask.stream) {
-      const { client } = conversation;
-      const dialogue = () => conversation.dialogue();
-      return retell(recording, dialect, identity, { client, dialogue });
-    }
+    if (isStream !== this.ask.stream) return retell(recording, dialect, identity, conversation);
     if (isStream) return streamAgain(crossing.openStream(identity), text);
     const reply = crossing.readReply(text, identity);
     return 'kind' in reply ? undefined : reply;

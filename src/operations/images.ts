@@ -15,9 +15,9 @@ import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
 import { isFailure, tryWhole } from '../upstream/try-whole.ts';
-import { readRecorded, relayOf } from './drawn.ts';
-import type { Mask } from './mask.ts';
-import { readPicture } from './picture.ts';
+import { readRecorded, relayOf } from './image/drawn.ts';
+import type { Mask } from './image/mask.ts';
+import { readPicture } from './image/picture.ts';
 
 /** A picture that a client sent. */
 export interface SentPicture extends Picture {

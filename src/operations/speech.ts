@@ -14,9 +14,9 @@ import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import { tryBytes } from '../upstream/bytes-attempt.ts';
 import type { Link } from '../upstream/link.ts';
-import { taped } from './spoken-again.ts';
-import { type End, partOf, typicalBytes } from './spoken-part.ts';
-import { refusalOf, speedAt, voiceAt } from './voice.ts';
+import { taped } from './audio/spoken-again.ts';
+import { type End, partOf, typicalBytes } from './audio/spoken-part.ts';
+import { refusalOf, speedAt, voiceAt } from './audio/voice.ts';
 
 /** Audio tokens that a byte of text may become: twice what it usually does. */
 const audioTokensPerByte = 3;

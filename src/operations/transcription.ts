@@ -18,7 +18,7 @@ import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
 import { isFailure, noFacts, tryWhole } from '../upstream/try-whole.ts';
-import { likelySeconds, secondsMax } from './audio-length.ts';
+import { likelySeconds, secondsMax } from './audio/length.ts';
 
 /** A recording that a client sent. */
 export interface SentAudio extends Recorded {

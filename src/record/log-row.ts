@@ -2,7 +2,7 @@ import { promptTokens, totalTokens } from '../core/usage.ts';
 import { type Cell, csvLine } from './csv.ts';
 import type { LogRow } from './log-reads.ts';
 import { isoTime } from './period.ts';
-import { totalCharge } from './request-record.ts';
+import { feesOf, totalCharge } from './request-record.ts';
 
 /** One request as its tenant reads it, in JSON and as a line of a table. */
 
@@ -23,13 +23,7 @@ export function logObject(row: LogRow) {
       total: totalTokens(usage),
     },
     cost,
-    cost_breakdown: {
-      model_charge: charges.modelCharge,
-      byok_platform_fee: charges.byokPlatformFee,
-      managed_tool_fee: charges.managedToolFee,
-      agent_runtime_fee: charges.agentRuntimeFee,
-      total_charge: cost,
-    },
+    cost_breakdown: { ...feesOf(charges), total_charge: cost },
     skills_used: row.skills,
     billing_note: row.note,
     latency_ms: row.durationMs,

@@ -107,7 +107,7 @@ function readDate(text: string, name: string): Period {
   return { from, until: from + 1 };
 }
 
-/** Thirty days hath November: a date that the calendar lacks comes out as another one. */
+/** A date that does not exist, such as the 31st of November, comes out as another one. */
 function isoTimeStartsWith(time: number, date: string): boolean {
   return !Number.isNaN(time) && isoTime(time).startsWith(date);
 }

@@ -1,12 +1,13 @@
 import { promptTokens, totalTokens, type Usage } from '../core/usage.ts';
 import { isoTime } from './period.ts';
 import { linesOf, pricesUsed } from './receipt-lines.ts';
-import { type Charges, type RequestRecord, totalCharge } from './request-record.ts';
+import { feesOf, type RequestRecord, totalCharge } from './request-record.ts';
 
 /** Everything that is known of one request, so that nobody has to take its charge on trust. */
 
 export function receiptObject(record: RequestRecord, creditsPerUsd: number) {
   const { texts, aboveTokens } = pricesUsed(record);
+  const cost = totalCharge(record.charges);
   return {
     request_id: record.requestId,
     api_key_id: record.keyId,
@@ -21,8 +22,8 @@ export function receiptObject(record: RequestRecord, creditsPerUsd: number) {
     lines: linesOf(record, creditsPerUsd),
     prices: texts,
     prices_above_tokens: aboveTokens,
-    cost: totalCharge(record.charges),
-    cost_breakdown: breakdownOf(record.charges),
+    cost,
+    cost_breakdown: { ...feesOf(record.charges), total_charge: cost },
     search_requests: record.searches,
     skills_used: record.skills,
     billing_note: record.note,
@@ -50,15 +51,5 @@ function tokensOf(usage: Usage) {
     completion: usage.outputTokens,
     reasoning: usage.reasoningTokens,
     total: totalTokens(usage),
-  };
-}
-
-function breakdownOf(charges: Charges) {
-  return {
-    model_charge: charges.modelCharge,
-    byok_platform_fee: charges.byokPlatformFee,
-    managed_tool_fee: charges.managedToolFee,
-    agent_runtime_fee: charges.agentRuntimeFee,
-    total_charge: totalCharge(charges),
   };
 }

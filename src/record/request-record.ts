@@ -68,6 +68,16 @@ export function totalCharge(charges: Charges): number {
   );
 }
 
+/** The fee lines under the names that logs, receipts and statements give them. */
+export function feesOf(charges: Charges) {
+  return {
+    model_charge: charges.modelCharge,
+    byok_platform_fee: charges.byokPlatformFee,
+    managed_tool_fee: charges.managedToolFee,
+    agent_runtime_fee: charges.agentRuntimeFee,
+  };
+}
+
 /** Where the request went on its way to an answer, and why it moved on. */
 export interface AttemptRecord {
   readonly provider: string;

@@ -1,7 +1,7 @@
 import { promptTokens, type Usage } from '../core/usage.ts';
 import { type Cell, csvLine } from './csv.ts';
 import { isoTime, type Period } from './period.ts';
-import { type Charges, totalCharge } from './request-record.ts';
+import { type Charges, feesOf, totalCharge } from './request-record.ts';
 
 /**
  * A month of a wallet, for the people who keep accounts. A charge belongs to the month in which it
@@ -146,10 +146,7 @@ class RunningBill {
       traffic_mode: request.trafficMode,
       prompt_tokens: promptTokens(usage),
       completion_tokens: usage.outputTokens,
-      model_charge: charges.modelCharge,
-      byok_platform_fee: charges.byokPlatformFee,
-      managed_tool_fee: charges.managedToolFee,
-      agent_runtime_fee: charges.agentRuntimeFee,
+      ...feesOf(charges),
     };
   }
 

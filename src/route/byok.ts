@@ -29,7 +29,7 @@ class OwnCatalogue implements CallableModels {
 
   offers(alias: string): readonly Offer[] {
     const every = this.#catalogue.everyOffer(alias);
-    // Who says «only my own account» means the model, not one of the ways to it.
+    // `byok_only` at one of its providers is meant for the whole model.
     const ownOnly = every.some((offer) => this.#credentialAt(offer)?.mode === 'byok_only');
     return every
       .map((offer) => ownOrShared(offer, this.#credentialAt(offer), ownOnly, this.#feeBasisPoints))

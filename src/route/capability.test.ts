@@ -114,4 +114,9 @@ test('of a chain, the models that take the images remain; none left is a refusal
   const large = { model: { ...able, id: 'acme/large', image_limits: { long_edge_px: 100 } } };
   expect(keepFitting([small, large], ask({}, images))).toEqual([large]);
   expect(() => keepFitting([small], ask({}, images))).toThrow('100x50');
+  // Its 5,000 pixels are 0.005 megapixels.
+  const few = { model: { ...able, id: 'acme/few', image_limits: { megapixels: 0.004 } } };
+  const many = { model: { ...able, id: 'acme/many', image_limits: { megapixels: 0.005 } } };
+  expect(keepFitting([few, many], ask({}, images))).toEqual([many]);
+  expect(() => keepFitting([few], ask({}, images))).toThrow('at most 0.004 megapixels');
 });

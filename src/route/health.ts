@@ -19,7 +19,7 @@ interface Condition {
   failures: number;
   /** Moved on by every probe. */
   openUntil: number;
-  /** When the circuit that opened last may be probed; a failure before that is none of a probe. */
+  /** When the open circuit may first be probed; failures before that are of older requests. */
   probedFrom: number;
   openMs: number;
   firstByteMs: number | null;

@@ -18,6 +18,11 @@ const catalogue = new Catalogue(
       { provider: 'south', prompt: '2' },
     ]),
     modelAt('acme/b', [{ provider: 'east', prompt: '0.5' }]),
+    modelAt('acme/c', [
+      { provider: 'north', priority: 2 },
+      { provider: 'east', priority: 0 },
+      { provider: 'south', priority: 1 },
+    ]),
     modelAt('acme/idle', [{ provider: 'gone' }]),
   ],
   new Map(names.map((name) => [name, providerNamed(name)])),
@@ -69,6 +74,16 @@ describe('the plan', () => {
     ]);
   });
 
+  test('goes by the priorities given, not by the order of the list', () => {
+    const sorted = ['acme/c@east', 'acme/c@south', 'acme/c@north'];
+    expect(planned({ models: ['acme/c'] })).toEqual(sorted);
+  });
+
+  test('keeps to a highest price, which may itself be asked', () => {
+    const maxPrice = { prompt: 2, completion: 1 };
+    expect(planned({ wishes: { maxPrice } })).toEqual(inOrder('east', 'south'));
+  });
+
   test('sorts by throughput, the unknown first and the slowest last', () => {
     const health = new Health();
     const [north, east] = catalogue.offers('acme/a');
@@ -78,6 +93,14 @@ describe('the plan', () => {
     expect(planned({ health, wishes: { sort: 'throughput' } })).toEqual(
       inOrder('south', 'east', 'north'),
     );
+  });
+
+  test('sorts by price, the cheapest first', () => {
+    expect(planned({ wishes: { sort: 'price' } })).toEqual(inOrder('east', 'south', 'north'));
+    expect(planned({ models: ['acme/a', 'acme/b'], wishes: { route: 'sort' } })).toEqual([
+      'acme/b@east',
+      ...inOrder('east', 'south', 'north'),
+    ]);
   });
 
   test('an order wins over a sort, and the sort arranges the rest', () => {

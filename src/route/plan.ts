@@ -120,7 +120,7 @@ function nobodyWanted({ only, ignore, order: listed, allowFallbacks }: RoutePref
  * By the prices of short prompts, and so is the order by price: they are what the model list
  * quotes, and a prompt's length in tokens is a guess until a provider has counted it. A plan that
  * turned on the guess would refuse or reorder what the same words got a moment ago. The hold covers
- * the steps.
+ * the higher prices.
  */
 function isAffordable({ prices }: Offer, { maxPrice }: RoutePreferences): boolean {
   const within = (price: bigint, most: number | null) => {

@@ -67,7 +67,7 @@ describe('opening a store', () => {
     const build = ['build', '--compile', '--root', source, entry, worker, '--outfile', program];
     const built = Bun.spawnSync([process.execPath, ...build]);
     expect(built.exitCode, String(built.stderr)).toBe(0);
-    const ran = Bun.spawnSync([program], { cwd: folder, timeout: 10_000 });
+    const ran = Bun.spawnSync([program], { cwd: folder, timeout: 100_000 });
     expect(String(ran.stdout) + String(ran.stderr)).toBe('version 0');
-  }, 60_000);
+  }, 120_000);
 });

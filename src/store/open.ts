@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync } from 'node:fs';
+import { mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Directory } from '../auth/directory.ts';
 import type { KeySpending } from '../auth/key-spending.ts';
@@ -96,7 +96,7 @@ async function openFile(name: string, mustExist: boolean): Promise<Database> {
     throw new GatewayError('service_unavailable', 'The sqlite: address must name a file.');
   }
   const path = resolve(name);
-  if (mustExist && !existsSync(path)) {
+  if (mustExist && !holdsSomething(path)) {
     throw new GatewayError(
       'service_unavailable',
       `There is no database at ${path}: name its folder with --data-dir, or start a gateway once.`,
@@ -116,6 +116,12 @@ async function openFile(name: string, mustExist: boolean): Promise<Database> {
     await database.close();
     throw failureCode(thrown)?.startsWith('SQLITE_') ? fileFailure(path, thrown) : thrown;
   }
+}
+
+/** SQLite takes an empty file for a new database. */
+function holdsSomething(path: string): boolean {
+  const file = statSync(path, { throwIfNoEntry: false });
+  return file !== undefined && file.size > 0;
 }
 
 async function openServer(url: string): Promise<Database> {

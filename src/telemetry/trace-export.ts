@@ -23,7 +23,7 @@ export class TraceExport {
   /** The spans of one request stay together. */
   #waiting: (readonly Span[])[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #sending: Promise<void> | undefined;
+  #sending: Promise<boolean> | undefined;
   #dropped = 0;
   #failures = 0;
 
@@ -53,8 +53,7 @@ export class TraceExport {
   async stop(): Promise<void> {
     clearTimeout(this.#timer);
     await this.#sending;
-    this.#failures = 0;
-    while (this.#waiting.length > 0 && this.#failures === 0) await this.#sendBatch();
+    while (this.#waiting.length > 0 && (await this.#sendBatch()));
     clearTimeout(this.#timer);
   }
 
@@ -67,12 +66,14 @@ export class TraceExport {
       this.#waiting.length > 0 ? setTimeout(() => void this.#round(), pause) : undefined;
   }
 
-  async #sendBatch(): Promise<void> {
+  /** Whether the next one may go, too. */
+  async #sendBatch(): Promise<boolean> {
     const batch = this.#waiting.slice(0, batchMax);
     const failure = await this.#trySend(batch.flat());
-    if (failure === 'again') return;
+    if (failure === 'again') return false;
     this.#waiting = this.#waiting.slice(batch.length);
     if (failure === 'never') this.#dropped += batch.length;
+    return failure === undefined;
   }
 
   /** Undefined once taken; else whether the same spans could be taken later. */

@@ -15,15 +15,15 @@ export interface UrlCitation {
 /** Code is shown, not said: `list[1]` cites nobody. */
 const code = /```[\s\S]*?(?:```|$)|`[^`\n]*`/g;
 /**
- * `[title](address)`, with words behind the address if a space sets them apart. Both may have
+ * `[title](address)`, with words after the address if a space sets them apart. Both may have
  * brackets in pairs, as Wikipedia's addresses do. No character can be read in two ways: a text full
  * of links that never end must not be tried over and over, for seconds.
  */
 const address = 'https?://(?:[^\\s()<>]|\\([^\\s()<>]*\\)){1,2000}';
-const behind = '[ \\t](?:[^()\\n]|\\([^()\\n]*\\)){0,500}';
-const link = new RegExp(`\\[([^[\\]\\n]{0,500})\\]\\(<?(${address})>?(?:${behind})?\\)`, 'g');
+const afterAddress = '[ \\t](?:[^()\\n]|\\([^()\\n]*\\)){0,500}';
+const link = new RegExp(`\\[([^[\\]\\n]{0,500})\\]\\(<?(${address})>?(?:${afterAddress})?\\)`, 'g');
 const bare = new RegExp(address, 'g');
-/** Behind a bare address these belong to its sentence. */
+/** After a bare address these belong to its sentence. */
 const sentenceMarks = '.,;:!?\'"*_]';
 /** `[1]`, `[1, 2]`, `【1】` and `【1†source】`; not the text of a link. */
 const marker = /\[(\d{1,3}(?:\s?[,;]\s?\d{1,3}){0,50})\](?!\()|【(\d{1,3})(?:†[^】\n]{0,100})?】/g;

@@ -11,7 +11,7 @@ import type {
   UpstreamRequest,
 } from '../dialects/dialect.ts';
 import { EventStreamReader, EventTooLarge } from '../dialects/event-stream.ts';
-import { readFailure } from '../dialects/failure.ts';
+import { malformed, readFailure } from '../dialects/failure.ts';
 import type { OpenBytes } from './bytes.ts';
 import { connectionFailure, refuseOwnFailure, send } from './client.ts';
 import { Line, type LineLimits, usualLimits } from './line.ts';
@@ -19,7 +19,7 @@ import { over, readAll, Source, silence } from './source.ts';
 import type { Tape } from './tape.ts';
 import type { CheckAddress } from './user-address.ts';
 
-/** What opens an answer is one small chunk; whatever is longer than this is worth showing. */
+/** An opening is one small chunk; whatever is longer than this the client shall see. */
 const openingLengthMax = 16 * 1024;
 
 /** Before an answer begins, OpenAI repeats the request's instructions and tools, twice. */
@@ -56,7 +56,7 @@ export interface AttemptOrder {
   /** Given when a tenant chose the provider's address. */
   readonly check: CheckAddress | undefined;
   readonly request: UpstreamRequest;
-  readonly crossing: Crossing;
+  readonly crossing: Omit<Crossing, 'write'>;
   readonly identity: ReplyIdentity;
   readonly stream: boolean;
   /** Aborts when the client leaves. */
@@ -91,19 +91,22 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
     return result;
   } catch (thrown) {
     source?.close();
-    line.hangUp();
-    if (isOurs(thrown)) throw thrown;
-    refuseOwnFailure(thrown, line.cutShort);
-    const failure =
-      thrown instanceof EventTooLarge
-        ? malformed('The provider sent an event that is too large.')
-        : connectionFailure(thrown, line.timedOut);
-    return failed(line, failure);
+    return { kind: 'failed', failure: failureOf(thrown, line) };
   }
 }
 
 function limitsOf({ attemptMs }: AttemptOrder): LineLimits {
   return attemptMs === undefined ? usualLimits : { ...usualLimits, attemptMs };
+}
+
+/** Why a provider did not answer. Throws again what was not the provider's fault but ours. */
+export function failureOf(thrown: unknown, line: Line): UpstreamFailure {
+  line.hangUp();
+  if (isOurs(thrown)) throw thrown;
+  refuseOwnFailure(thrown, line.cutShort);
+  return thrown instanceof EventTooLarge
+    ? malformed('The provider sent an event that is too large.')
+    : connectionFailure(thrown, line.timedOut);
 }
 
 /** A mistake of this program must not be reported as a provider that cannot be reached. */
@@ -127,7 +130,7 @@ function isShortReply(response: Response, order: AttemptOrder): boolean {
   );
 }
 
-/** Some servers name a character set here, which packs nothing. */
+/** Some servers name a character set in this header, which is no compression. */
 const packed = /\b(?:gzip|deflate|compress|br|zstd)\b/i;
 
 export function isPlain({ headers }: Response): boolean {
@@ -135,7 +138,7 @@ export function isPlain({ headers }: Response): boolean {
 }
 
 /** HTTP does not care how types are capitalised, and not every server writes them small. */
-function isEventStream({ headers }: Response): boolean {
+export function isEventStream({ headers }: Response): boolean {
   return /^text\/event-stream/i.test(headers.get('content-type') ?? '');
 }
 
@@ -150,7 +153,7 @@ async function readResponse(
   line: Line,
   order: AttemptOrder,
 ): Promise<AttemptResult> {
-  // Servers that call every answer to a POST created (201) have answered all the same.
+  // Not only 200: some servers answer every POST with 201.
   if (!response.ok) {
     // The status alone still tells a rate limit from a bad request.
     const text = (isPlain(response) && (await readAll(source, errorBytesMax))) || '';
@@ -212,7 +215,7 @@ async function openStream(
     const piece = first || (await source.next());
     first = '';
     if (piece === silence) {
-      // A model that thinks long behind its opening: now the client should hear from us.
+      // A model that thinks long after its opening: now the client should hear from us.
       if (relay.started) break;
       continue;
     }
@@ -237,7 +240,7 @@ function hasWords({ started, finished, facts }: StreamRelay): boolean {
   return started && (finished || facts.outputCharacters > 0);
 }
 
-/** An answer in a form that was not asked for and will not do: at best an error in disguise. */
+/** An answer in a form that was not asked for and cannot be used; perhaps it says why. */
 function unexpectedForm(reply: ReplyRelay | UpstreamFailure, response: Response): AttemptResult {
   if ('kind' in reply && reply.kind !== 'malformed') return { kind: 'failed', failure: reply };
   const type = response.headers.get('content-type')?.split(';')[0] ?? 'no content type';
@@ -254,8 +257,4 @@ function close(source: Source, line: Line, broken: boolean): void {
 function failed(line: Line, failure: UpstreamFailure): AttemptResult {
   line.hangUp();
   return { kind: 'failed', failure };
-}
-
-function malformed(message: string): UpstreamFailure {
-  return { kind: 'malformed', status: null, message, retryAfterSeconds: null };
 }

@@ -1,19 +1,20 @@
 import { errorBytesMax } from '../core/bounds.ts';
 import type { Watch } from '../core/watch.ts';
 import type { ReplyFacts, UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
-import { EventStreamReader, EventTooLarge } from '../dialects/event-stream.ts';
+import { EventStreamReader } from '../dialects/event-stream.ts';
 import { failureInside, malformed, readFailure } from '../dialects/failure.ts';
 import type { AudioEvents } from '../dialects/media/speech.ts';
 import { readAnswer } from '../dialects/read-answer.ts';
 import type { Offer } from '../route/catalogue.ts';
-import { type AttemptResult, isOurs, isPlain } from './attempt.ts';
+import { type AttemptResult, failureOf, isEventStream, isPlain } from './attempt.ts';
 import { type BytePieces, ByteSource } from './byte-source.ts';
 import type { OpenBytes } from './bytes.ts';
-import { connectionFailure, refuseOwnFailure, send } from './client.ts';
+import { send } from './client.ts';
 import { Line } from './line.ts';
 import type { Link } from './link.ts';
 import { readAll, Source } from './source.ts';
 import { traced } from './try-offer.ts';
+import { checkFor } from './user-address.ts';
 
 /** A question whose answer goes to the client as it comes. */
 export interface BytesQuestion {
@@ -27,28 +28,21 @@ export interface BytesQuestion {
 /** One try, up to the point where the first bytes are in hand. */
 export async function tryBytes(
   question: BytesQuestion,
-  { provider, own }: Offer,
+  offer: Offer,
   link: Link,
 ): Promise<AttemptResult> {
+  const { provider } = offer;
   const line = new Line(link.watch, link.client);
   line.expectWithin(provider.timeoutMs);
-  const check = own?.isUserAddress ? link.checkAddress : undefined;
   try {
     const request = traced(question.request, link);
-    const response = await send(provider, request, line, check);
+    const response = await send(provider, request, line, checkFor(offer, link));
     const peer = { line, watch: link.watch, idleMs: provider.idleTimeoutMs };
     const result = await open(response, question, peer);
     if (result.kind === 'failed') line.hangUp();
     return result;
   } catch (thrown) {
-    line.hangUp();
-    if (isOurs(thrown)) throw thrown;
-    refuseOwnFailure(thrown, line.cutShort);
-    const failure =
-      thrown instanceof EventTooLarge
-        ? malformed('The provider sent an event that is too large.')
-        : connectionFailure(thrown, line.timedOut);
-    return { kind: 'failed', failure };
+    return { kind: 'failed', failure: failureOf(thrown, line) };
   }
 }
 
@@ -87,8 +81,7 @@ async function open(
     return failed(malformed('The provider sent a compressed answer that was not asked for.'));
   }
   const type = headers.get('content-type') ?? '';
-  const isEvents = type.startsWith('text/event-stream');
-  const events = isEvents ? question.openEvents?.() : undefined;
+  const events = isEventStream(response) ? question.openEvents?.() : undefined;
   if (type !== '' && !audio.test(type) && !events) {
     return failed(noAudio(type, await textOf(response, peer)));
   }
@@ -115,7 +108,7 @@ function lengthIn(headers: Headers): number | null {
   return length !== null && /^\d{1,15}$/.test(length) ? Number(length) : null;
 }
 
-/** At best an error in disguise. */
+/** An answer that is no audio; perhaps it says why. */
 function noAudio(type: string, text: string): UpstreamFailure {
   const [plain = ''] = type.split(';');
   const unasked = malformed(`The provider answered with ${plain}, which was not asked for.`);

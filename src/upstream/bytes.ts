@@ -9,7 +9,7 @@ export interface OpenBytes {
   readonly contentType: string;
   readonly contentLength: number | null;
   readonly first: Uint8Array;
-  /** The bytes behind the first; rejects when the connection breaks or the line hangs up. */
+  /** The bytes after the first; rejects when the connection breaks or the line hangs up. */
   next(): Promise<Uint8Array | undefined>;
   close(): void;
   readonly line: Line;
@@ -41,13 +41,13 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     return this;
   }
 
-  /** Rejects behind the last byte of a broken answer: cutting is all that bytes can say. */
+  /** Rejects after the last byte of a broken answer: bytes cannot say more than that. */
   async next(): Promise<IteratorResult<Uint8Array>> {
     if (this.#broken) throw this.#broken;
     const held = this.#held;
     if (!held) return { done: true, value: undefined };
     if (held.length > 1) return this.#allButLast(held);
-    const more = await this.#readBehind(held);
+    const more = await this.#readMore(held);
     if (more) return this.#allButLast(Buffer.concat([held, more]));
     this.#held = undefined;
     if (!this.#broken) {
@@ -75,7 +75,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
   }
 
   /** What follows the byte in hand, which goes out too when the upstream ends or breaks here. */
-  async #readBehind(held: Uint8Array): Promise<Uint8Array | undefined> {
+  async #readMore(held: Uint8Array): Promise<Uint8Array | undefined> {
     const { facts, line } = this.#bytes;
     try {
       const more = await this.#bytes.next();

@@ -2,7 +2,14 @@ import type { Provider } from '../config/config.ts';
 import type { DialectName } from '../config/provider-schema.ts';
 import { GatewayError, shuttingDown } from '../core/errors.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
-import { type Borrower, type Connections, connectionsTo } from './connections.ts';
+import { ownFailure } from '../dialects/failure.ts';
+import {
+  type Borrower,
+  type Connections,
+  connectionsTo,
+  usualHeaders,
+  usualOptions,
+} from './connections.ts';
 import { callPinned, codeOf } from './pinned-call.ts';
 import { type CheckAddress, RefusedAddress, targetOf } from './user-address.ts';
 
@@ -63,33 +70,15 @@ function preparedFor(provider: Provider): Prepared {
   const fresh: Prepared = {
     headers: {
       'content-type': 'application/json',
-      // Compressed answers would have to be unpacked before they could be bounded.
-      'accept-encoding': 'identity',
-      'user-agent': 'tollgate',
+      ...usualHeaders,
       ...revealed(provider.headers),
       ...(provider.apiKey ? authorise[provider.dialect](provider.apiKey.reveal()) : {}),
     },
-    options: optionsFor(provider.baseUrl),
+    options: { ...usualOptions(provider.baseUrl), method: 'POST' },
     connections: undefined,
   };
   prepared.set(provider, fresh);
   return fresh;
-}
-
-/** Some of these the runtime knows and its types do not. */
-function optionsFor(baseUrl: string): BunFetchRequestInit {
-  const options = {
-    method: 'POST',
-    // Our own deadlines apply; the runtime's would cut image edits short.
-    timeout: false,
-    // A redirect would carry the credential to wherever the answer points.
-    redirect: 'manual',
-    decompress: false,
-    // An environment variable must not be able to switch certificate checks off.
-    ...(baseUrl.startsWith('https:') ? { tls: { rejectUnauthorized: true } } : {}),
-    ...(isLoopback(baseUrl) ? { proxy: false } : {}),
-  };
-  return options as BunFetchRequestInit;
 }
 
 function revealed(headers: Provider['headers']): Record<string, string> {
@@ -109,11 +98,6 @@ const authorise: Readonly<Record<DialectName, Authorise>> = {
   siliconflow: bearer,
 };
 
-/** A proxy set in the environment is for the world outside, not for this machine. */
-function isLoopback(url: string): boolean {
-  return /^https?:\/\/(127\.|localhost[:/]|\[::1\])/i.test(url);
-}
-
 /** This process or this machine has no place for another connection. */
 const fullTable: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE']);
 
@@ -128,15 +112,12 @@ export function refuseOwnFailure(thrown: unknown, isShuttingDown: boolean): void
 
 /** What a broken connection means. The text of such errors may name hosts; it stays in our log. */
 export function connectionFailure(thrown: unknown, timedOut: boolean): UpstreamFailure {
-  if (timedOut) {
-    const message = 'The provider did not answer in time.';
-    return { kind: 'timeout', status: null, message, retryAfterSeconds: null };
-  }
+  if (timedOut) return ownFailure('timeout', 'The provider did not answer in time.');
   if (thrown instanceof RefusedAddress) {
     const message = `The base URL of your credential was refused: ${thrown.message}`;
-    return { kind: 'unreachable', status: null, message, retryAfterSeconds: null };
+    return ownFailure('unreachable', message);
   }
   const code = codeOf(thrown);
   const message = `The provider could not be reached${code ? ` (${code})` : ''}.`;
-  return { kind: 'unreachable', status: null, message, retryAfterSeconds: null };
+  return ownFailure('unreachable', message);
 }

@@ -1,10 +1,10 @@
 import { codeOf } from './pinned-call.ts';
 
-/** No server closes a connection that was in use so recently: what breaks then was heard. */
+/** No server closes a connection that was used so recently: if it breaks, the request was read. */
 const idleMsMin = 250;
 
-/** A closed connection says so within a round trip; what breaks later was heard, too. */
-const unheardMsMax = 1_000;
+/** A closed connection says so within a round trip: if it breaks later, the request was read. */
+const unreadMsMax = 1_000;
 
 /** Whoever reads an answer to its end knows when the connection is free again. */
 export interface Borrower {
@@ -14,10 +14,10 @@ export interface Borrower {
 
 /**
  * The connections to one server. Servers close those that were idle for some seconds, and may do
- * so at the very moment when the next request goes out: it dies unheard, and the runtime sends
- * anything again but a POST. So do we, once and on a new connection. A request that may have been
- * heard is not sent again, as far as can be told: nobody tells us of a connection that was closed
- * in good order while it was idle.
+ * so at the very moment when the next request goes out: then it is lost, and the runtime repeats
+ * anything but a POST. So we do, once and on a new connection. A request that may have been read
+ * is not repeated, as far as can be told: we do not learn of a connection that was closed in good
+ * order while it was idle.
  */
 export class Connections {
   readonly #idleMsMin: number;
@@ -45,8 +45,8 @@ export class Connections {
       return response;
     } catch (thrown) {
       const wasIdle = sentAt - idleSince >= this.#idleMsMin;
-      const isUnheard = performance.now() - sentAt <= unheardMsMax;
-      if (!wasIdle || !isUnheard || codeOf(thrown) !== 'ECONNRESET') throw thrown;
+      const isUnread = performance.now() - sentAt <= unreadMsMax;
+      if (!wasIdle || !isUnread || codeOf(thrown) !== 'ECONNRESET') throw thrown;
     }
     return fetch(url, { ...call, keepalive: false });
   }
@@ -55,6 +55,33 @@ export class Connections {
   takeBack(): void {
     this.#idleSince.push(performance.now());
   }
+}
+
+/** What every call says to a server that is configured, and not named by a client. */
+export const usualHeaders: Readonly<Record<string, string>> = {
+  // Compressed answers would have to be unpacked before they could be bounded.
+  'accept-encoding': 'identity',
+  'user-agent': 'tollgate',
+};
+
+/** How every such call is made. Some of these options the runtime knows and its types do not. */
+export function usualOptions(url: string): BunFetchRequestInit {
+  const options = {
+    // Our own deadlines apply; the runtime's would cut image edits short.
+    timeout: false,
+    // A redirect would carry the credential to wherever the answer points.
+    redirect: 'manual',
+    decompress: false,
+    // An environment variable must not be able to switch certificate checks off.
+    ...(url.startsWith('https:') ? { tls: { rejectUnauthorized: true } } : {}),
+    // A proxy set in the environment is for the world outside, not for this machine.
+    ...(isLoopback(url) ? { proxy: false } : {}),
+  };
+  return options as BunFetchRequestInit;
+}
+
+function isLoopback(url: string): boolean {
+  return /^https?:\/\/(127\.|localhost[:/]|\[::1\])/i.test(url);
 }
 
 /** An answer that does not say how long it is ends with its connection. */

@@ -29,22 +29,6 @@ export interface Opened {
   readonly firstByteMs: number;
 }
 
-/** `next`: the next candidate. `model`: skip to the next model, whose limits may differ. */
-const moves: Readonly<Record<FailureKind, 'next' | 'model'>> = {
-  request: 'model',
-  credential: 'next',
-  rate_limited: 'next',
-  quota: 'next',
-  overloaded: 'next',
-  timeout: 'next',
-  server: 'next',
-  unreachable: 'next',
-  malformed: 'next',
-};
-
-/** Failures that say nothing about the offer's health: the request itself was at fault. */
-const blameless: ReadonlySet<FailureKind> = new Set(['request']);
-
 /** What is under way: its attempts are added to the trail. */
 interface Trailed {
   readonly trail: TrailEntry[];
@@ -87,9 +71,11 @@ export async function openFirst(
     const message = scrub(failure.message, offer);
     const param = failure.param && scrub(failure.param, offer);
     trail.push({ provider, model, ms, outcome: kind, status, message });
-    if (!blameless.has(kind)) health.failed(offer);
     failures.push({ ...failure, message, param, isOwnAccount: offer.own !== null });
-    if (isAboutTheModel(failure, offer)) refusedModels.push(model);
+    // A request that is at fault says nothing about the offer's health. Every other provider of the
+    // model would refuse it too; another model may have other limits.
+    if (kind !== 'request') health.failed(offer);
+    else if (!isAboutAccess(failure, offer)) refusedModels.push(model);
   }
   throw finalError(failures);
 }
@@ -102,10 +88,9 @@ function scrubbed(
   return { ...result, scrub: (message) => scrub(message, offer) };
 }
 
-function isAboutTheModel({ kind, status }: UpstreamFailure, { own }: Offer): boolean {
-  // An account without access to a model is told that there is none; another account may have it.
-  const isAboutAccess = own !== null && status === 404;
-  return moves[kind] === 'model' && !isAboutAccess;
+/** A tenant's account without access to a model is told that there is none; ours may have it. */
+function isAboutAccess({ status }: UpstreamFailure, { own }: Offer): boolean {
+  return own !== null && status === 404;
 }
 
 function clientLeft(): GatewayError {

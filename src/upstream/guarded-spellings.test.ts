@@ -24,7 +24,7 @@ afterAll(() => {
   canary.close();
 });
 
-const bounds = { bodyBytesMax: 100, timeoutMs: 2000 };
+const bounds = { bodyBytesMax: 100, timeoutMs: 20_000 };
 
 const hosts = [
   // IPv4 loopback: decimal, octal, hex, short, mixed, with dots and escapes.

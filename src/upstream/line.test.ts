@@ -56,22 +56,22 @@ describe('a line', () => {
     late.hangUp();
   });
 
-  test('outlives its client for as long as its heir has a use for it', async () => {
-    const heir = { lingerMs: 100 };
+  test('outlives its client for as long as somebody reads on', async () => {
+    const reader = { lingerMs: 100 };
     const client = new AbortController();
     const line = new Line(new Watch(), client.signal);
     line.expectWithin(60_000);
-    line.leaveTo(heir);
+    line.outliveClientFor(reader);
     client.abort();
     expect(line.signal.aborted).toBe(false);
     await aborted(line.signal);
     expect(line.clientLeft).toBe(true);
   });
 
-  test('hangs up at once on behalf of an heir that needs nothing', () => {
+  test('hangs up at once when nobody reads on', () => {
     const client = new AbortController();
     const line = new Line(new Watch(), client.signal);
-    line.leaveTo({ lingerMs: 0 });
+    line.outliveClientFor({ lingerMs: 0 });
     client.abort();
     expect(line.signal.aborted).toBe(true);
     line.hangUp();

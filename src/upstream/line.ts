@@ -9,7 +9,7 @@ export interface LineLimits {
 }
 
 /** Whoever reads on when the client has left. */
-export interface Heir {
+export interface LateReader {
   /** How long what is still to come is worth waiting for; 0 when nothing is. */
   readonly lingerMs: number;
 }
@@ -31,7 +31,7 @@ export class Line extends Waiting implements Borrower {
   readonly #client: AbortSignal;
   #endsAt: number;
   readonly #stallMs: number;
-  #heir: Heir | undefined;
+  #lateReader: LateReader | undefined;
   #leftAt: number | undefined;
   #isFree = false;
   #timedOut = false;
@@ -66,13 +66,13 @@ export class Line extends Waiting implements Borrower {
   }
 
   /** From here on the line outlives its client for as long as somebody has a use for it. */
-  leaveTo(heir: Heir): void {
-    this.#heir = heir;
+  outliveClientFor(reader: LateReader): void {
+    this.#lateReader = reader;
   }
 
   /** The client has left. Called again when what is waited for has changed. */
   linger(): void {
-    const lingerMs = this.#heir?.lingerMs ?? 0;
+    const lingerMs = this.#lateReader?.lingerMs ?? 0;
     if (lingerMs === 0) {
       this.#controller.abort();
       return;

@@ -1,4 +1,4 @@
-import { connectionsTo } from './connections.ts';
+import { connectionsTo, usualHeaders, usualOptions } from './connections.ts';
 
 /** A call to a server that the operator configured and no client can lead elsewhere. */
 export interface OperatorCall {
@@ -14,24 +14,12 @@ export interface OperatorCall {
  */
 export function callOperatorServer(call: OperatorCall, signal: AbortSignal): Promise<Response> {
   const { method, url, headers, body } = call;
-  const options = {
+  const init: BunFetchRequestInit = {
+    ...usualOptions(url),
     method,
     signal,
-    headers: {
-      accept: 'application/json',
-      // A packed answer could not be bounded before it is unpacked.
-      'accept-encoding': 'identity',
-      'user-agent': 'tollgate',
-      ...headers,
-    },
-    redirect: 'manual',
-    decompress: false,
+    headers: { accept: 'application/json', ...usualHeaders, ...headers },
     ...(body === undefined ? {} : { body }),
-    ...(url.startsWith('https:') ? { tls: { rejectUnauthorized: true } } : {}),
-    // A proxy of the environment is for the world outside, not for this machine.
-    ...(/^https?:\/\/(127\.|localhost[:/]|\[::1\])/i.test(url) ? { proxy: false } : {}),
   };
-  // Some of these the runtime knows and its types do not.
-  const init = options as BunFetchRequestInit;
   return method === 'POST' ? connectionsTo(url).post(url, init) : fetch(url, init);
 }

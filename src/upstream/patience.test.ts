@@ -47,7 +47,7 @@ describe('a stream that takes its time to begin', () => {
     expect(await collect(late)).toEqual(['still here', 'failed a: no']);
   });
 
-  test('is closed behind a client that left before it began', async () => {
+  test('is closed after a client that left before it began', async () => {
     const { promise, resolve } = Promise.withResolvers<Stream>();
     const late = await patiently(promise, words, identity, 20);
     const leaving = late.return?.();

@@ -4,7 +4,7 @@ import type { ReplyClosing, ReplyFacts, UpstreamFailure } from '../dialects/dial
 import type { AttemptResult } from './attempt.ts';
 import { publicReason } from './disclosure.ts';
 import type { OpenedStream } from './fallback.ts';
-import type { Heir } from './line.ts';
+import type { LateReader } from './line.ts';
 import { within } from './patience.ts';
 import { over, type Piece, silence } from './source.ts';
 
@@ -20,7 +20,7 @@ export type Settle = (end: StreamEnd, facts: ReplyFacts) => Promise<ReplyClosing
 /** A call is cancelled within a second of its client's leaving; until then its end may come. */
 const endingMs = 250;
 
-/** Behind the last word there is nothing to cancel any more, and the usage is still to be told. */
+/** After the last word there is nothing left to cancel, and the usage is still to come. */
 const usageMs = 2_000;
 
 /** How much of an answer is paid for in advance. */
@@ -38,7 +38,7 @@ export interface OutputBudget {
  * `settle` is called once, before the last words go out: no client ever holds a finished answer
  * that was not billed.
  */
-export class StreamAnswer implements AsyncIterableIterator<string>, Heir {
+export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   #stream: OpenedStream;
   readonly #budget: OutputBudget;
   readonly #settle: Settle;
@@ -52,14 +52,14 @@ export class StreamAnswer implements AsyncIterableIterator<string>, Heir {
   #hearingOut: Promise<void> | undefined;
   /** What was known when the client left, unless the rest told more. */
   #facts: ReplyFacts | undefined;
-  /** How what came behind an ended stream failed. */
+  /** Why what should have followed an ended stream failed. */
   #broken: UpstreamFailure | undefined;
-  /** What comes behind an upstream stream that has ended, while it is waited for. */
+  /** What follows an upstream stream that has ended, while it is waited for. */
   #sequel: Promise<AttemptResult | string> | undefined;
 
   constructor(stream: OpenedStream, budget: OutputBudget, settle: Settle) {
     this.#stream = stream;
-    stream.line.leaveTo(this);
+    stream.line.outliveClientFor(this);
     this.#budget = budget;
     this.#settle = settle;
   }
@@ -116,7 +116,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, Heir {
   /** The usage comes last: who leaves before it pays for what was used all the same. */
   async #hearOut(): Promise<void> {
     const { relay, line, source } = this.#stream;
-    this.#facts = asTheyAre(relay.facts);
+    this.#facts = snapshotOf(relay.facts);
     line.linger();
     try {
       if (!this.#sequel) await this.#step;
@@ -203,7 +203,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, Heir {
       line.hangUp();
       this.#sequel = undefined;
       this.#stream = { ...next, scrub };
-      next.line.leaveTo(this);
+      next.line.outliveClientFor(this);
       next.source.expectEnd(next.relay);
       if (next.ended && next.relay.finished) this.#goOn();
       else if (next.ended) this.#finish();
@@ -267,8 +267,8 @@ function hasUsage({ usage, isEstimate }: ReplyFacts, isWhole = false): boolean {
   return usage !== undefined && !isEstimate && (isWhole || usage.outputTokens > 0);
 }
 
-/** Facts go on to change with their answer; these do not. */
-function asTheyAre(facts: ReplyFacts): ReplyFacts {
+/** Facts change while their answer comes; a snapshot does not. */
+function snapshotOf(facts: ReplyFacts): ReplyFacts {
   const { usage, isEstimate = false, finishReason, outputCharacters, failure } = facts;
   return { usage, isEstimate, finishReason, outputCharacters, failure };
 }

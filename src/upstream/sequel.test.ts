@@ -1,4 +1,4 @@
-/** An answer that goes on behind the end of an upstream's stream: another stream, or last words. */
+/** An answer that goes on after the end of an upstream's stream: another stream, or last words. */
 import { afterEach, describe, expect, test } from 'bun:test';
 import { noUsage } from '../core/usage.ts';
 import { Watch } from '../core/watch.ts';
@@ -75,7 +75,7 @@ async function hear(stream: OpenedStream) {
   return { text, settled };
 }
 
-describe('behind the end of a stream', () => {
+describe('after the end of a stream', () => {
   test('last words are said, and the answer is complete', async () => {
     const { text, settled } = await hear(opened(chunk('a', 'stop'), async () => 'last\n\n'));
     expect(text).toMatch(/"a".*last\n\ndata: \[DONE\]\n\n$/s);
@@ -91,7 +91,7 @@ describe('behind the end of a stream', () => {
     expect(settled).toEqual([{ how: 'complete' }]);
   });
 
-  test('another stream goes on, though the first never closes behind its terminator', async () => {
+  test('another stream goes on, though the first never closes after its terminator', async () => {
     const body = new ReadableStream<Uint8Array>({
       start: (to) => to.enqueue(Buffer.from(`${chunk('a', 'stop')}data: [DONE]\n\n`)),
     });

@@ -5,7 +5,7 @@ import { isOurs, isPlain } from './attempt.ts';
 import { send } from './client.ts';
 import { Line, usualLimits } from './line.ts';
 import { readAll, Source } from './source.ts';
-import type { CheckAddress } from './user-address.ts';
+import { type CheckAddress, checkFor } from './user-address.ts';
 
 export interface ShortAnswer {
   readonly status: number;
@@ -28,17 +28,18 @@ export interface ShortPatience {
  * not told of it. Undefined when there was no answer in time, or a longer one.
  */
 export async function askShortly(
-  { provider, own }: Offer,
+  offer: Offer,
   request: UpstreamRequest,
-  { ms, lengthMax, client, watch, checkAddress }: ShortPatience,
+  patience: ShortPatience,
 ): Promise<ShortAnswer | undefined> {
+  const { provider } = offer;
+  const { ms, lengthMax, client, watch } = patience;
   const line = new Line(watch, client, { ...usualLimits, attemptMs: ms });
   line.expectWithin(provider.timeoutMs);
   let source: Source | undefined;
   let text: string | undefined;
   try {
-    const check = own?.isUserAddress ? checkAddress : undefined;
-    const response = await send(provider, request, line, check);
+    const response = await send(provider, request, line, checkFor(offer, patience));
     if (!response.body || !isPlain(response)) return undefined;
     source = new Source(response.body, line, watch, { idleMs: provider.idleTimeoutMs });
     text = await readAll(source, lengthMax);

@@ -23,10 +23,10 @@ export interface Patience {
 /** They follow at once; an upstream that never closes must not keep the client waiting. */
 const lastWordsMs = 5_000;
 
-/** Behind a terminator only the end can follow, and with it the connection is free for others. */
-const goodbyeMs = 250;
+/** After a terminator only the end can follow, which frees the connection for others. */
+const endMs = 250;
 
-/** A read may bring a megabyte: for a slow client it waits as it came, not written out as well. */
+/** A read may bring a megabyte: what a slow client has not asked for waits undecoded. */
 const pieceBytesMax = 64 * 1024;
 const nothing = new Uint8Array();
 
@@ -140,7 +140,7 @@ export class Source extends Waiting {
 
   /** The answer is whole, or goes on after all: bounds what is still waited for, or lifts that. */
   expectEnd({ finished, ended }: Pick<StreamRelay, 'finished' | 'ended'>): void {
-    if (ended) this.#patienceMs = goodbyeMs;
+    if (ended) this.#patienceMs = endMs;
     else if (finished) this.#patienceMs = this.#patience.lastWordsMs;
     else this.expectMore();
   }

@@ -5,6 +5,7 @@ import type { Offer } from '../route/catalogue.ts';
 import { type AttemptResult, attempt } from './attempt.ts';
 import { inlineImages, refuseInnerImages } from './inline-images.ts';
 import type { Link } from './link.ts';
+import { checkFor } from './user-address.ts';
 
 interface Try {
   readonly crossing: Crossing;
@@ -58,7 +59,7 @@ function tryWith(
   tape?.begin(offer, ask.stream ? 'stream' : 'whole');
   return attempt({
     provider,
-    check: offer.own?.isUserAddress ? link.checkAddress : undefined,
+    check: checkFor(offer, link),
     request: traced(request, link),
     crossing,
     identity: link.identity,

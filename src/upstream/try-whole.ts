@@ -4,6 +4,7 @@ import type { Offer } from '../route/catalogue.ts';
 import { attempt } from './attempt.ts';
 import type { Link } from './link.ts';
 import { traced } from './try-offer.ts';
+import { checkFor } from './user-address.ts';
 
 /** A question to an offer whose answer is read as a whole before any of it is told. */
 export interface Question<Read extends object> {
@@ -24,18 +25,18 @@ export const noFacts: ReplyFacts = {
 /** Asks once: what was read in the answer, or why there is nothing. */
 export async function tryWhole<Read extends object>(
   { request, read, attemptMs }: Question<Read>,
-  { provider, own }: Offer,
+  offer: Offer,
   link: Link,
 ): Promise<Read | UpstreamFailure> {
+  const { provider } = offer;
   let found: Read | undefined;
   const result = await attempt({
     provider: attemptMs
       ? { ...provider, timeoutMs: attemptMs, idleTimeoutMs: attemptMs }
       : provider,
-    check: own?.isUserAddress ? link.checkAddress : undefined,
+    check: checkFor(offer, link),
     request: traced(request, link),
     crossing: {
-      write: () => request,
       openStream: () => assert.fail('Nobody asked for a stream.'),
       streamReply: () => assert.fail('Nobody asked for a stream.'),
       readReply(text) {

@@ -1,9 +1,18 @@
 import { lookup } from 'node:dns/promises';
+import type { Offer } from '../route/catalogue.ts';
 import { publicOnly } from './address-guard.ts';
 import { type GuardedTarget, guardTarget, type ResolveHost } from './guarded-target.ts';
 
 /** Checks an address that a user gave: where it may be dialled, or a sentence why nowhere. */
 export type CheckAddress = (url: string) => Promise<GuardedTarget | string>;
+
+/** The check for a call to this offer: none where the operator chose the address. */
+export function checkFor(
+  { own }: Offer,
+  { checkAddress }: { readonly checkAddress: CheckAddress },
+): CheckAddress | undefined {
+  return own?.isUserAddress ? checkAddress : undefined;
+}
 
 /** Every address of a name, as the machine we run on resolves it. */
 export const resolveBySystem: ResolveHost = async (host) => {

@@ -4,19 +4,18 @@ import type { Caller } from '../core/caller.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { parseUsd } from '../core/money.ts';
 import type { Conversation } from '../dialects/dialect.ts';
+import type { ChatParts } from '../http/chat.ts';
 import { ChatErrand } from '../operations/chat.ts';
-import { SearchingErrand, type WebSearchParts } from '../operations/searching.ts';
+import { SearchingErrand, type WebSearchParts } from '../operations/search.ts';
 import { HttpSearch } from '../tools/http-search.ts';
 import { SearchNotes } from '../tools/search-notes.ts';
 import { callOperatorServer } from '../upstream/operator-call.ts';
-import type { Skills } from './tools.ts';
-
-export type ErrandOf = (conversation: Conversation, caller: Caller) => Errand | Promise<Errand>;
+import type { Skills } from './skills.ts';
 
 /** What a conversation becomes: with the skills it names, and with searches if it wants them. */
-export function makeErrandOf(config: Config, skills: Skills): ErrandOf {
+export function makeErrandOf(config: Config, skills: Skills): ChatParts['errandOf'] {
   const search = webSearchOf(config);
-  const furnish = (conversation: Conversation, caller: Caller): Errand => {
+  const errandFor = (conversation: Conversation, caller: Caller): Errand => {
     const wish = conversation.ask.search;
     if (wish === null) return new ChatErrand(conversation);
     if (!search && wish.isVendors) return new ChatErrand(conversation);
@@ -25,8 +24,8 @@ export function makeErrandOf(config: Config, skills: Skills): ErrandOf {
     throw invalidRequest(message, wish.param);
   };
   return (conversation, caller) => {
-    if (conversation.ask.skills.length === 0) return furnish(conversation, caller);
-    return instructed(conversation, caller, skills).then((it) => furnish(it, caller));
+    if (conversation.ask.skills.length === 0) return errandFor(conversation, caller);
+    return instructed(conversation, caller, skills).then((it) => errandFor(it, caller));
   };
 }
 

@@ -93,8 +93,8 @@ export class Jobs {
     });
   }
 
-  /** From now on by these settings. */
-  furnish(around: JobSurroundings): void {
+  /** At the start, and with every reload. */
+  configure(around: JobSurroundings): void {
     this.#around = around;
   }
 
@@ -153,7 +153,7 @@ export class Jobs {
   }
 
   #surroundings(): JobSurroundings {
-    if (!this.#around) throw new Error('Jobs were started before they were furnished.');
+    if (!this.#around) throw new Error('Jobs were started before they were configured.');
     return this.#around;
   }
 

@@ -2,6 +2,9 @@ import { Authenticator } from '../auth/authenticate.ts';
 import { ChangeWatch } from '../auth/change-watch.ts';
 import { Vault } from '../auth/vault.ts';
 import { Books } from '../books.ts';
+import { Idempotency } from '../cache/idempotency.ts';
+import { MemoryShelf } from '../cache/memory-shelf.ts';
+import { ResponseCache } from '../cache/response-cache.ts';
 import type { Config } from '../config/config.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import type { Chore } from '../core/chore.ts';
@@ -13,15 +16,15 @@ import { byStoreTime, StoreClock } from '../store/clock.ts';
 import { fixCreditRate } from '../store/credit-rate.ts';
 import type { Store } from '../store/open.ts';
 import type { Redis } from '../store/redis/redis.ts';
+import { RedisShelf } from '../store/redis/shelf.ts';
 import { LogRetention } from '../store/retention.ts';
 import { secretKeyOf } from '../store/secret-key.ts';
 import { type Log, reason } from '../telemetry/log.ts';
 import { type Counters, makeCounters, openRedis } from './counters.ts';
 import { jobErrands } from './job-errands.ts';
 import { Jobs } from './jobs.ts';
-import { makeRecollection, type Recollection } from './memory.ts';
+import { makeSkills, type Skills } from './skills.ts';
 import { Telemetry } from './telemetry.ts';
-import { makeSkills, type Skills } from './tools.ts';
 
 /** Everything that remembers something: made once, and left alone by a reload. */
 export interface Lasting {
@@ -32,9 +35,11 @@ export interface Lasting {
   readonly counters: Counters;
   readonly books: Books;
   readonly authenticator: Authenticator;
+  readonly changes: ChangeWatch;
   readonly skills: Skills;
   readonly health: Health;
-  readonly recollection: Recollection;
+  readonly cache: ResponseCache;
+  readonly idempotency: Idempotency;
   readonly retention: LogRetention | undefined;
   readonly demo: Demo;
   readonly jobs: Jobs;
@@ -72,7 +77,9 @@ export async function openLasting(
   });
   const authenticator = new Authenticator(store.directory);
   const skills = makeSkills(store);
-  const recollection = makeRecollection(config, store, redis, clock.now);
+  const shelf = redis ? new RedisShelf(redis) : new MemoryShelf(config.cache.maxBytes);
+  const cache = new ResponseCache(shelf, config.cache.ttlSeconds);
+  const idempotency = new Idempotency(store.claims, clock.now);
   const retention = makeRetention(config, store, log);
   const changes = new ChangeWatch(store.directory, () => {
     authenticator.forget();
@@ -81,19 +88,18 @@ export async function openLasting(
   });
   const health = new Health();
   const secret = secretKeyOf(config);
-  const { idempotency } = recollection;
   const around = { config, store, books, health, idempotency, secret, log };
   const { now } = clock;
   const jobs = new Jobs({ ...around, now, errands: jobErrands });
   return {
-    ...{ store, vault, telemetry, redis, counters, books, authenticator, skills },
-    ...{ health, recollection, retention, demo: new Demo(), jobs, watch: new Watch() },
+    ...{ store, vault, telemetry, redis, counters, books, authenticator, changes, skills },
+    ...{ health, cache, idempotency, retention, demo: new Demo(), jobs, watch: new Watch() },
     chores: () => [
       ...authenticator.chores(),
       ...changes.chores(),
       ...clock.chores(),
       ...books.chores(),
-      ...recollection.idempotency.chores(),
+      ...idempotency.chores(),
       ...(counters.together?.places.chores() ?? []),
       ...(retention?.chores() ?? []),
       ...jobs.chores(),

@@ -7,8 +7,8 @@ import type { Log } from '../telemetry/log.ts';
 const repeatMs = 30_000;
 
 /**
- * The store, as soon as it can be reached; undefined when the process was stopped before. Whoever
- * comes meanwhile finds somebody in the room, if there is one.
+ * The store, as soon as it can be reached; undefined when the process was stopped before. Until
+ * then the waiting room, if there is one, answers clients.
  */
 export async function openLate(
   config: Config,

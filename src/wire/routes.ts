@@ -40,11 +40,11 @@ import type { Store } from '../store/open.ts';
 import { readOverview } from '../store/reads/overview.ts';
 import { UploadFolder } from '../store/uploads.ts';
 import { refusalOfAddress } from '../upstream/user-address.ts';
-import { makeCountUpstream } from './counting.ts';
+import { makeCountUpstream } from './count-tokens.ts';
 import { makeErrandOf } from './errands.ts';
 import type { Jobs } from './jobs.ts';
+import type { Skills } from './skills.ts';
 import type { Telemetry } from './telemetry.ts';
-import type { Skills } from './tools.ts';
 
 export interface RouteParts {
   readonly config: Config;
@@ -119,18 +119,26 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
       ...desk,
       sums: store.tenantSums,
       flush: () => books.flush(),
-      overview: async () => ({
-        ...(await readOverview(store.database)),
-        version,
-        uptimeSeconds: Math.round(process.uptime()),
-        database: store.database.engine,
-      }),
+      overview: () => overviewOf(parts),
     }),
     ...operationRoutes({ catalogue, health, backlog: () => books.backlog }),
     ...dashboardRoutes(),
     ...referenceRoutes({ version, ...addressOf(config), routes: () => routes }),
   ];
   return routes;
+}
+
+/** What operators see first; its balances are those of the pages behind it. */
+async function overviewOf({ books, store: { database } }: RouteParts) {
+  await books.flush();
+  const { balance, ...counts } = await readOverview(database);
+  return {
+    ...counts,
+    balance: books.withoutSpares(balance),
+    version,
+    uptimeSeconds: Math.round(process.uptime()),
+    database: database.engine,
+  };
 }
 
 /** What tenants may know of their own. */

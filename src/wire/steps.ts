@@ -1,24 +1,24 @@
 import type { Books } from '../books.ts';
-import { type Call, type Ending, type Errand, identityOf, type Memory } from '../call.ts';
+import type { Idempotency } from '../cache/idempotency.ts';
+import type { ResponseCache } from '../cache/response-cache.ts';
+import { type Call, type Errand, identityOf } from '../call.ts';
 import type { Config } from '../config/config.ts';
 import { droppedNamesMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import type { Watch } from '../core/watch.ts';
-import type { ReplyClosing } from '../dialects/dialect.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
 import type { Steps } from '../gateway.ts';
-import type { HoldOrder } from '../ledger/wallets.ts';
 import type { Admission } from '../limits/admit.ts';
+import { recall } from '../recall.ts';
 import { type Reservation, reserve } from '../reserve.ts';
 import type { CallableModels, CatalogueOf, Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
-import { type SettleParts, settle } from '../settle.ts';
+import { settle } from '../settle.ts';
 import { openFirst } from '../upstream/fallback.ts';
 import { createGuardedFetch, type GuardedFetch } from '../upstream/guarded-fetch.ts';
 import type { Link } from '../upstream/link.ts';
 import { checkPublicAddress } from '../upstream/user-address.ts';
-import { type Recollection, recall } from './memory.ts';
 import type { Telemetry } from './telemetry.ts';
 
 /** What the steps work on, and where they remember: a reload makes only the steps again. */
@@ -28,36 +28,39 @@ export interface StepParts {
   readonly admission: Admission;
   readonly books: Books;
   readonly health: Health;
-  readonly recollection: Recollection;
+  readonly cache: ResponseCache;
+  readonly idempotency: Idempotency;
   readonly telemetry: Telemetry;
   readonly watch: Watch;
 }
 
 /** The steps of gateway.ts, each tied to the parts it works on. */
 export function makeSteps(parts: StepParts): Steps {
-  const { catalogueOf, admission, books, health, recollection, telemetry, watch } = parts;
-  const { creditsPerUsd } = parts.config;
+  const { config, catalogueOf, admission, books, health, telemetry, watch } = parts;
+  const { cache, idempotency } = parts;
   const surroundings = { watch, fetchGuarded: createGuardedFetch({}), telemetry };
   const money = {
-    creditsPerUsd,
-    hold: (call: Call, order: HoldOrder) => books.hold(call, order),
+    creditsPerUsd: config.creditsPerUsd,
+    hold: books.hold.bind(books),
     dispatched: books.dispatched.bind(books),
     keep: books.keep.bind(books),
     observeSpeed: health.observeSpeed.bind(health),
     observeBreak: health.failed.bind(health),
     countTokens: admission.countTokens.bind(admission),
   };
+  const answers = { cache, idempotency, cacheMode: config.cache.mode };
   return {
     countRequest(call) {
       telemetry.begun(call);
       return admission.countRequest(call.caller, call.headers);
     },
     enter: ({ caller }) => admission.enter(caller),
-    recall: (call, errand) => recall(call, errand, recollection),
+    recall: (call, errand) => recall(call, errand, answers),
     plan({ caller }, errand) {
       const catalogue = catalogueOf(caller.tenantId);
-      if (catalogue instanceof Promise) return planLater(catalogue, caller, errand, health);
-      return planIn(catalogue, caller, errand, health);
+      return catalogue instanceof Promise
+        ? catalogue.then((it) => planIn(it, caller, errand, health))
+        : planIn(catalogue, caller, errand, health);
     },
     reserve: (call, errand, offers) => reserve(call, errand, offers, money),
     openFirst(call, errand, reservation) {
@@ -65,10 +68,7 @@ export function makeSteps(parts: StepParts): Steps {
         errand.tryAt(offer, new CallLink(call, offer, reservation, surroundings));
       return openFirst(reservation.offers, tryAt, health, call);
     },
-    settle(call, ending) {
-      if (call.memory) return settleRemembered(call, call.memory, ending, money);
-      return settle(call, ending, money);
-    },
+    settle: (call, ending) => settle(call, ending, money),
   };
 }
 
@@ -80,26 +80,6 @@ function planIn(
 ): readonly Offer[] {
   const around = { catalogue, health, errand, supports: supportsParameter };
   return errand.refine(plan(errand.ask, caller, around));
-}
-
-async function planLater(
-  catalogue: Promise<CallableModels>,
-  caller: Caller,
-  errand: Errand,
-  health: Health,
-): Promise<readonly Offer[]> {
-  return planIn(await catalogue, caller, errand, health);
-}
-
-/** Remembered before the charge: what was charged can then always be given again. */
-async function settleRemembered(
-  call: Call,
-  memory: Memory,
-  ending: Ending,
-  money: SettleParts,
-): Promise<ReplyClosing> {
-  await (ending.how === 'complete' ? memory.keep() : memory.abandon());
-  return settle(call, ending, money);
 }
 
 interface LinkSurroundings {
@@ -145,6 +125,7 @@ class CallLink implements Link {
   }
 
   async extendHold(credits: number): Promise<boolean> {
-    return (await this.#call.hold?.extend(credits)) ?? false;
+    const more = await this.#call.hold?.extend(credits);
+    return more !== undefined && more !== null;
   }
 }

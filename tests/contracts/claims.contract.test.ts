@@ -20,7 +20,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     stores = await openTwice(empty);
     claims = stores.one.claims;
     elsewhere = stores.other.claims;
-  }, 60_000);
+  }, 120_000);
 
   afterAll(() => stores.close());
 
@@ -99,6 +99,17 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     expect(await claims.claim(claim(), 1_000 + leaseMs, leaseMs)).toEqual({
       state: 'other_request',
     });
+  });
+
+  test('taking one over changes neither another key nor another tenant’s', async () => {
+    const [stranger, beside] = [claim({ tenantId: await newTenant() }), claim({ key: 'beside' })];
+    for (const one of [claim(), stranger, beside]) await claims.claim(one, 0, leaseMs);
+    for (const one of [stranger, beside]) await claims.finish(one, recording, dayMs);
+    expect(await elsewhere.claim(claim(), leaseMs, leaseMs)).toEqual(ours);
+    for (const { tenantId, key } of [stranger, beside]) {
+      const again = await claims.claim(claim({ tenantId, key }), leaseMs, leaseMs);
+      expect(again).toEqual({ state: 'done', recording });
+    }
   });
 
   test('an extended one stays with its process; a done one lives no longer by it', async () => {
@@ -193,7 +204,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     const rivals = [claims, elsewhere, claims, elsewhere, claims, elsewhere];
     await Promise.all(rivals.map(compete));
     expect(most).toBe(1);
-  }, 30_000);
+  }, 120_000);
 
   test('of nobody cannot be made', async () => {
     const lost = claims.claim(claim({ tenantId: `nobody-${randomText(8)}` }), 0, leaseMs);

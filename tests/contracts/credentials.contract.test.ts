@@ -16,7 +16,7 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
     stores = await openTwice(empty);
     credentials = stores.one.credentials;
     elsewhere = stores.other.credentials;
-  }, 60_000);
+  }, 120_000);
 
   afterAll(() => stores.close());
 

@@ -20,7 +20,7 @@ describe.each([...engines])('the credit book on $name', ({ empty }) => {
     stores = await openTwice(empty);
     book = stores.one.creditBook;
     elsewhere = stores.other.creditBook;
-  }, 60_000);
+  }, 120_000);
 
   afterAll(() => stores.close());
 

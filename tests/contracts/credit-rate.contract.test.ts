@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { fixCreditRate } from '../../src/store/credit-rate.ts';
+import { deploymentOf } from '../../src/store/deployment.ts';
 import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
 
 describe.each([...engines])('what a credit is worth on $name', ({ empty }) => {
@@ -7,14 +8,17 @@ describe.each([...engines])('what a credit is worth on $name', ({ empty }) => {
 
   beforeAll(async () => {
     stores = await openTwice(empty);
-  }, 60_000);
+  }, 120_000);
 
   afterAll(() => stores.close());
 
   test('may change until the ledger has an entry, and then on no process any more', async () => {
     const { one, other } = stores;
+    const deployment = await deploymentOf(one.database);
     expect(await fixCreditRate(one.database, 1000)).toBe(1000);
     expect(await fixCreditRate(other.database, 500)).toBe(500);
+    // What else the store has settled is none of its business.
+    expect(await deploymentOf(other.database)).toBe(deployment);
     const tenant = makeTenant();
     await one.directory.addTenant(tenant);
     const grant = { tenantId: tenant.id, amount: 7, note: '', idempotencyKey: null, now: 1_000 };

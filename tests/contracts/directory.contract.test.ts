@@ -12,7 +12,7 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
     stores = await openTwice(empty);
     directory = stores.one.directory;
     elsewhere = stores.other.directory;
-  }, 60_000);
+  }, 120_000);
 
   afterAll(() => stores.close());
 

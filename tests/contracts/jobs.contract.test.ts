@@ -30,7 +30,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     stores = await openTwice(empty);
     jobs = stores.one.jobs;
     elsewhere = stores.other.jobs;
-  }, 60_000);
+  }, 120_000);
 
   afterAll(() => stores.close());
 
@@ -350,7 +350,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect([turns[0]?.id, turns[2]?.id]).toEqual([id, next]);
     // A worker that has enough of one tenant leaves it to others.
     expect(await claimAt(start + 3 * minute + 10, jobs, [tenantId])).toBeUndefined();
-  }, 60_000);
+  }, 120_000);
 
   test('leave no object behind: those of an ended job are due, but for the output', async () => {
     const { id, inputKey } = await queued();

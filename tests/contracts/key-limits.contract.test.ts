@@ -4,6 +4,7 @@ import type { LimitReset } from '../../src/core/caller.ts';
 import { randomText } from '../../src/core/ids.ts';
 import { keyOwner } from '../../src/ledger/owner.ts';
 import { slipOf } from '../../src/ledger/slip.ts';
+import type { RequestRecord } from '../../src/record/request-record.ts';
 import { discrepancies } from '../support/book-check.ts';
 import { callerOf, settlementOf } from '../support/money/settlements.ts';
 import { addCustomer } from './bookings.ts';
@@ -19,7 +20,7 @@ describe.each([...engines])('a key limit on $name', ({ empty }) => {
 
   beforeAll(async () => {
     stores = await openTwice(empty);
-  }, 60_000);
+  }, 120_000);
   afterAll(async () => {
     expect(await discrepancies(stores.one.database)).toEqual([]);
     await stores.close();
@@ -32,10 +33,16 @@ describe.each([...engines])('a key limit on $name', ({ empty }) => {
     const owner = (limitCredits: number | null, limitReset: LimitReset | null) =>
       keyOwner(callerOf(tenantId, { keyId, limitCredits, limitReset }), now);
     return {
-      async spend(charge: number, at = now, limit: [number, LimitReset | null] | null = null) {
+      async spend(
+        charge: number,
+        at = now,
+        limit: [number, LimitReset | null] | null = null,
+        change: Partial<RequestRecord> = {},
+      ) {
         const account = limit && owner(...limit);
         const settlement = settlementOf(crypto.randomUUID(), { tenantId, keyId }, charge, {
           createdAt: at,
+          ...change,
         });
         const charged = { keyAccount: account?.name ?? null, keyCharge: account ? charge : 0 };
         const slips = [slipOf({ ...settlement, ...charged })];
@@ -68,6 +75,16 @@ describe.each([...engines])('a key limit on $name', ({ empty }) => {
     expect(await key.left(50)).toBe(20);
     expect(await key.left(25)).toBe(0);
     expect(await key.left(60)).toBe(30);
+    expect(await key.left(61)).toBe(31);
+    expect(await key.left(60)).toBe(30);
+  });
+
+  test('counts every fee', async () => {
+    const key = await newKey();
+    const charges = { modelCharge: 1, byokPlatformFee: 2, managedToolFee: 4, agentRuntimeFee: 8 };
+    await key.spend(15, now, null, { charges });
+    await key.spend(15, now, null, { charges });
+    expect(await key.left(100)).toBe(70);
   });
 
   test('counts what was spent while it was lifted', async () => {

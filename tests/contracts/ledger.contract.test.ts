@@ -21,7 +21,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
 
   beforeAll(async () => {
     stores = await openTwice(empty);
-  }, 60_000);
+  }, 120_000);
   afterAll(async () => {
     expect(await discrepancies(stores.one.database)).toEqual([]);
     await stores.close();
@@ -96,7 +96,18 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
 
     test('of a tenant that nobody knows are empty', async () => {
       const answer = await lease(walletOwner('ten_nobody'));
-      expect(answer).toMatchObject({ granted: 0, leasedElsewhere: 0 });
+      expect(answer).toMatchObject({ granted: 0, besides: 0, leasedElsewhere: 0 });
+    });
+
+    test('tell what the account has besides, with others or with nobody', async () => {
+      const wallet = walletOwner(await tenantWith(100));
+      expect(await lease(wallet, { credits: 30 })).toMatchObject({ besides: 70 });
+      expect(await lease(wallet, { credits: 20, processId: 'p2' })).toMatchObject({ besides: 80 });
+      expect(await lease(wallet, { credits: 5 })).toMatchObject({ besides: 65 });
+      const looked = await lease(wallet, { credits: 0, oneHold: 0 });
+      expect(looked).toMatchObject({ granted: 0, besides: 65 });
+      const anew = await lease(wallet, { credits: 40, anew: true });
+      expect(anew).toMatchObject({ granted: 40, besides: 60 });
     });
 
     test('keep the number of the order that began them', async () => {
@@ -114,6 +125,13 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       expect(await account(wallet)).toMatchObject({ leased: 95 });
       await lease(wallet, { credits: 0, anew: true });
       expect(await account(wallet)).toMatchObject({ leased: 0 });
+    });
+
+    test('that begin anew where there was none give the last credit and not one more', async () => {
+      const wallet = walletOwner(await tenantWith(100));
+      const anew = await lease(wallet, { credits: 150, anew: true });
+      expect(anew).toMatchObject({ granted: 100, leasedElsewhere: 0 });
+      expect(await account(wallet)).toMatchObject({ balance: 100, leased: 100 });
     });
 
     test('take credits back, but not into a lease that has ended', async () => {
@@ -210,6 +228,14 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       const granted = (await Promise.all(both)).map((answer) => answer.granted);
       expect(granted.toSorted()).toEqual([20, 5]);
       expect(await account(key)).toEqual({ balance: 25, leased: 25, granted: 25, spent: 0 });
+      await lease(key);
+      const entries = await stores.one.database.read
+        .selectFrom('ledger_entries')
+        .innerJoin('accounts', 'accounts.id', 'account_id')
+        .select(['kind', 'amount'])
+        .where('owner', '=', key.name)
+        .execute();
+      expect(entries).toEqual([{ kind: 'allowance', amount: 25 }]);
     });
 
     test('that are raised give more; lowered, they take back only what is free', async () => {
@@ -259,6 +285,17 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
         .where('kind', '=', 'charge')
         .execute();
       expect(entries).toEqual([{ kind: 'charge', amount: -25, balance_after: 75 }]);
+    });
+
+    test('of a single credit take it out of the lease as well', async () => {
+      const tenant = await tenantWith(10);
+      const wallet = walletOwner(tenant);
+      await lease(wallet, { processId: 'one', credits: 2 });
+      await commit([settled(tenant, 1)], { processId: 'one' });
+      expect(await account(wallet)).toMatchObject({ balance: 9, leased: 1, spent: 1 });
+      // All that the process has left, and the account with it.
+      await stores.one.ledger.expire(1, 'one');
+      expect(await account(wallet)).toMatchObject({ balance: 9, leased: 0 });
     });
 
     test('without a lease take what is free and write off the rest, visibly', async () => {
@@ -400,6 +437,6 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       for (const wallet of wallets) {
         expect(await account(wallet)).toMatchObject({ balance: 10_000 - 24 * 5, leased: 24 * 5 });
       }
-    }, 30_000);
+    }, 120_000);
   });
 });

@@ -25,7 +25,7 @@ describe.each([...engines])('inserting many rows on $name', ({ empty }) => {
   beforeAll(async () => {
     stores = await openTwice(empty);
     await stores.one.directory.addTenant(tenant);
-  }, 60_000);
+  }, 120_000);
 
   afterAll(() => stores.close());
 

@@ -38,7 +38,7 @@ describe.each([...engines])('migrations on $name', ({ empty }) => {
     expect(rows.map((row) => [row.number, row.name])).toEqual(
       migrations.map((step) => [step.number, step.name]),
     );
-  }, 60_000);
+  }, 120_000);
 
   test('opening again keeps what is there', async () => {
     const { url, remove } = await empty();

@@ -39,7 +39,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('a journal on $name', ({
     const database = await empty();
     store = await openStore(database.url);
     remove = database.remove;
-  }, 60_000);
+  }, 120_000);
   afterAll(async () => {
     expect(await discrepancies(store)).toEqual([]);
     await store.database.close();

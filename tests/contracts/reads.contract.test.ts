@@ -93,7 +93,7 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
         record,
       })),
     );
-  }, 60_000);
+  }, 120_000);
 
   afterAll(() => stores.close());
 

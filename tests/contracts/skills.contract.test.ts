@@ -13,7 +13,7 @@ describe.each([...engines])('the skills on $name', ({ empty }) => {
     stores = await openTwice(empty);
     book = stores.one.skills;
     elsewhere = stores.other.skills;
-  }, 60_000);
+  }, 120_000);
 
   afterAll(() => stores.close());
 

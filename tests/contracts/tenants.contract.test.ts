@@ -55,7 +55,7 @@ describe.each(engines)('tenants in order on $name', ({ empty }) => {
       { credits: 8_000, at: Date.UTC(2028, 2, 1) },
       { credits: 600, at: now - 370 * dayMs },
     ]);
-  }, 60_000);
+  }, 120_000);
   afterAll(() => stores?.close());
 
   const listed = async (by: TenantOrder['by'], isDescending: boolean, more: object = {}) => {

@@ -111,4 +111,4 @@ test('it can be packed into a single executable', async () => {
   } finally {
     rmSync(folder, { recursive: true });
   }
-}, 60_000);
+}, 120_000);

@@ -6,7 +6,7 @@ import { type Gateway, startGateway } from '../support/gateway.ts';
 
 /** The dashboard as people use it: a real gateway, a real browser, real clicks. */
 
-const patienceMs = 60_000;
+const patienceMs = 120_000;
 const script = '<img src=x onerror="alert(1)"><script>alert(2)</script>';
 
 const upstream = startFakeUpstream();

@@ -11,7 +11,7 @@ import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
  * TOLLGATE_SCREENSHOTS=1 the pictures of docs/images are made on the way.
  */
 
-const patienceMs = 60_000;
+const patienceMs = 120_000;
 const images = process.env.TOLLGATE_SCREENSHOTS ? join(import.meta.dir, '../../docs/images') : null;
 
 const env = {
@@ -164,7 +164,7 @@ test(
     });
     await page.getByRole('img', { name: 'dot.png' }).waitFor();
     await send('And this?');
-    await page.getByText('png of 1×1 pixels').waitFor({ timeout: 10_000 });
+    await page.getByText('png of 1×1 pixels').waitFor();
     await page.locator('.costs b').nth(2).waitFor();
     await page.getByText('Copy as code').click();
     const code = (name: string) => page.getByLabel(name, { exact: true }).inputValue();

@@ -5,7 +5,7 @@ import { type Gateway, startGateway } from '../support/gateway.ts';
 
 /** The dashboard when something is in the way: a gateway that is away, a slip, a long list. */
 
-const patienceMs = 60_000;
+const patienceMs = 120_000;
 
 let gateway: Gateway;
 let browser: Browser;
@@ -66,16 +66,16 @@ describe('a gateway that does not answer', () => {
       const { page } = tab;
       await tab.signIn(gateway.url, gateway.keys.api, '/logs');
       await page.getByRole('cell', { name: 'demo/chat' }).first().waitFor();
-      const answers: (() => void)[] = [];
+      const answered = Promise.withResolvers<void>();
       await page.route('**/v1/customer/logs?*', async (route) => {
-        await new Promise<void>((resolve) => answers.push(resolve));
+        await answered.promise;
         await route.fulfill(away);
       });
       await page.getByLabel('Status').selectOption('error');
       // What is in sight meanwhile is marked as what it is.
       await page.locator('main[aria-busy="true"]').waitFor();
       expect(await page.getByRole('cell', { name: 'demo/chat' }).count()).toBeGreaterThan(0);
-      for (const answer of answers) answer();
+      answered.resolve();
       await page.getByText('Back in a moment.').waitFor();
       expect(await page.getByRole('cell', { name: 'demo/chat' }).count()).toBe(0);
     },
@@ -155,7 +155,14 @@ describe('a slip', () => {
       await form.waitFor();
       // One types at once: the dialog begins in its first field.
       await page.keyboard.type('Careful');
+      // Between the two clicks no answer comes, however slow the finger is.
+      const clicked = Promise.withResolvers<void>();
+      await page.route('**/api/v1/keys', async (route) => {
+        await clicked.promise;
+        await route.continue();
+      });
       await form.getByRole('button', { name: 'Create' }).dblclick();
+      clicked.resolve();
       const box = page.getByRole('dialog', { name: 'The secret of Careful' });
       await box.waitFor();
       for (const _ of [1, 2, 3]) await page.keyboard.press('Escape');
@@ -227,6 +234,34 @@ describe('a slip', () => {
       await page.getByRole('row', { name: /this one/ }).waitFor();
       await page.goto(`${gateway.url}/dashboard/keys?offset=5000`);
       await page.getByText('No more keys').waitFor();
+      expect(tab.problems).toEqual([]);
+    },
+    patienceMs,
+  );
+});
+
+describe('a quick hand', () => {
+  test(
+    'that chooses before the page is painted is heard',
+    async () => {
+      await say('demo/chat');
+      await say('demo/none');
+      await using tab = await open();
+      const { page } = tab;
+      await tab.signIn(gateway.url, gateway.keys.api, '/models');
+      await tab.settled();
+      // In one breath: the page is drawn, and not painted before somebody has chosen.
+      await page.evaluate(`(async () => {
+        document.querySelector('#navigation a[href$="/logs"]').click();
+        await null;
+        const isStatus = ({ labels }) => labels[0].textContent === 'Status';
+        const status = [...document.querySelectorAll('select')].find(isStatus);
+        status.value = 'error';
+        status.dispatchEvent(new Event('change', { bubbles: true }));
+      })()`);
+      await page.getByRole('cell', { name: 'demo/none' }).first().waitFor();
+      expect(await page.getByLabel('Status').inputValue()).toBe('error');
+      expect(await page.getByRole('cell', { name: 'demo/chat' }).count()).toBe(0);
       expect(tab.problems).toEqual([]);
     },
     patienceMs,

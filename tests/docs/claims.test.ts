@@ -9,7 +9,7 @@ const docs = join(import.meta.dir, '../../docs');
 const credits = readFileSync(join(docs, 'credits.md'), 'utf8');
 const migrating = readFileSync(join(docs, 'migrating.md'), 'utf8');
 /** For tests that start programs. */
-const timeoutMs = 20_000;
+const timeoutMs = 120_000;
 const messages = [{ role: 'user', content: 'Hello!' }];
 
 let gateway: Gateway;

@@ -19,7 +19,7 @@ const root = join(import.meta.dir, '../..');
 const page = readFileSync(join(root, 'docs/clients.md'), 'utf8');
 
 /** For tests that start programs. */
-const timeoutMs = 20_000;
+const timeoutMs = 120_000;
 /** Where the page says that Tollgate is. */
 const pageUrl = 'http://127.0.0.1:8080';
 /** What the demo says to `Hello!`; nothing on the page could be taken for it. */

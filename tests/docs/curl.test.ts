@@ -9,7 +9,7 @@ const docs = join(import.meta.dir, '../../docs');
 /** Where the pages say that Tollgate is. */
 const pageUrl = 'http://127.0.0.1:8080';
 /** For tests that start programs. */
-const timeoutMs = 20_000;
+const timeoutMs = 120_000;
 
 /** clients.md has variables and a test of its own. */
 const blocks = readdirSync(docs)

@@ -17,7 +17,7 @@ import {
 import { picture } from '../support/pictures.ts';
 
 /** A job waits for the worker's next look at the queue. */
-const patienceMs = 30_000;
+const patienceMs = 120_000;
 
 let rig: DescribedGateway;
 

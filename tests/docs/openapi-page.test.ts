@@ -10,7 +10,7 @@ let browser: Browser;
 beforeAll(async () => {
   gateway = await InProcessGateway.start({ providers: {}, models: [], logs: { requests: false } });
   browser = await openBrowser();
-}, 30_000);
+}, 120_000);
 afterAll(async () => {
   await browser.close();
   await gateway.stop();
@@ -37,5 +37,5 @@ test.each([
     expect(elsewhere).toEqual([]);
     expect(tab.problems).toEqual([]);
   },
-  60_000,
+  120_000,
 );

@@ -23,10 +23,10 @@ const commands = [...readme.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, text 
   text.trim(),
 );
 
-/** A start on two busy cores; the promise to people is measured elsewhere. */
-const startMsMax = 10_000;
+/** A start on a busy machine; the promise to people is measured elsewhere. */
+const startMsMax = 100_000;
 /** For tests that start programs. */
-const timeoutMs = 15_000;
+const timeoutMs = 120_000;
 
 /** Nothing of this machine but the way to its programs: no provider key may change the outcome. */
 const bareEnvironment = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '' };

@@ -22,7 +22,7 @@ describe.each([...engines])('a piece that is charged twice, on $name', ({ empty 
   beforeAll(async () => {
     stores = await openTwice(empty);
     folder = mkdtempSync(join(tmpdir(), 'tollgate-once-'));
-  }, 60_000);
+  }, 120_000);
 
   afterAll(async () => {
     await stores.close();
@@ -92,7 +92,7 @@ describe.each([...engines])('a piece that is charged twice, on $name', ({ empty 
     await first.close();
     await second.close();
     expect(await discrepancies(stores.one.database)).toEqual([]);
-  }, 30_000);
+  }, 120_000);
 
   test('by one that died before it could book it, and by its successor, costs once', async () => {
     const who = await addCustomer(stores.one);
@@ -117,7 +117,7 @@ describe.each([...engines])('a piece that is charged twice, on $name', ({ empty 
     await successor.close();
     await revived.close();
     expect(await discrepancies(stores.one.database)).toEqual([]);
-  }, 30_000);
+  }, 120_000);
 });
 
 type Who = Awaited<ReturnType<typeof addCustomer>>;

@@ -11,7 +11,7 @@ let gateway: InProcessGateway;
 beforeAll(async () => {
   const settings = { providers: {}, models: [], demo: true };
   gateway = await InProcessGateway.start(settings);
-}, 30_000);
+}, 120_000);
 
 afterAll(() => gateway.stop());
 
@@ -55,7 +55,7 @@ test.each(['mp3', 'wav'] as const)(
     expect(parsed.format.duration).toBeCloseTo(3 * 83 * 0.24, 2);
     expect(await discrepancies(gateway.store.database)).toEqual([]);
   },
-  30_000,
+  120_000,
 );
 
 test('an Idempotency-Key makes one job, whoever asks how often', async () => {
@@ -109,4 +109,4 @@ test('a recording of 48 MB becomes one transcript with times that go on', async 
   expect(job.cost).toBe(8_739 + 8_062);
   expect(await balance()).toBe(before - 16_801);
   expect(await discrepancies(gateway.store.database)).toEqual([]);
-}, 60_000);
+}, 120_000);

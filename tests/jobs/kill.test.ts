@@ -121,15 +121,15 @@ describe('a gateway that is killed', () => {
     await kill(dying);
     const rows = ['error 0', 'success 20'];
     expect(await billAfterSuccess(id)).toEqual({ ...paidOnce, calls: 2, rows });
-  }, 60_000);
+  }, 120_000);
 
   test('after the charge, before the result is written down, charges no second time', async () => {
     const id = await killedAt('addPiece');
     expect(await billAfterSuccess(id)).toEqual({ ...paidOnce, calls: 2 });
-  }, 60_000);
+  }, 120_000);
 
   test('before the job is ended does nothing twice', async () => {
     const id = await killedAt('finish');
     expect(await billAfterSuccess(id)).toEqual({ ...paidOnce, calls: 1 });
-  }, 60_000);
+  }, 120_000);
 });

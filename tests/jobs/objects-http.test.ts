@@ -166,7 +166,7 @@ test('a connection knows how much of a file its reader has to take', async () =>
   const open = async () => ({ bytes: content.length, body });
   const router = new Router(objectRoutes({ open, isValidLink: () => true, now: () => 0 }));
   const exchange = new Exchange(new Request(link(await stored())));
-  const match = router.match('GET', exchange.route.path);
+  const match = router.match('GET', exchange.path);
   if (match?.route.access !== 'public') throw new Error('Objects need no key.');
   exchange.open(match);
   await match.route.handle(exchange);

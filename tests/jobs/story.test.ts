@@ -48,7 +48,7 @@ beforeAll(async () => {
   });
   folder = mkdtempSync(join(tmpdir(), 'tollgate-job-story-'));
   story = await startJobStory(folder, String(upstream.url));
-}, 30_000);
+}, 120_000);
 
 afterAll(async () => {
   await story.stop();

@@ -495,7 +495,7 @@ describe('a transcription job', () => {
     );
     expect(bench.runner.heard.map(({ filename }) => filename)).toEqual(Array(3).fill('audio.mp3'));
     expect(await bench.job(caller, id)).toMatchObject({ costCredits: 150, piecesTotal: 3 });
-  }, 30_000);
+  }, 120_000);
 
   test('of a large file that cannot be cut fails, saying so', async () => {
     const flac = Buffer.alloc(26 * 1024 * 1024);
@@ -510,5 +510,5 @@ describe('a transcription job', () => {
       code: 400,
     });
     expect(bench.runner.heard).toEqual([]);
-  }, 30_000);
+  }, 120_000);
 });

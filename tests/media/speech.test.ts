@@ -26,8 +26,11 @@ const ownVoice = {
   endpoints: [{ provider: 'openai', model: 'plain-voice', pricing: { bytes: '1' } }],
 };
 
+/** Says that it is first-party-style, and not which voices it has. */
+const unlisted = { ...ownVoice, id: 'test/unlisted', speech: { style: 'first_party' } };
+
 beforeAll(async () => {
-  audio = await AudioGateway.start([ownVoice]);
+  audio = await AudioGateway.start([ownVoice, unlisted]);
 });
 afterAll(() => audio.stop());
 afterEach(() => audio.reset());
@@ -407,6 +410,11 @@ describe('bad input', () => {
     ['a voice that is no text', { voice: { id: 'mine' } }, 'voice'],
     ['an unknown voice', { voice: 'gandalf' }, 'voice'],
     ['a voice named like a method', { voice: 'toString' }, 'voice'],
+    [
+      'an unknown voice of a first-party-style model that lists none',
+      { model: 'test/unlisted', voice: 'gandalf' },
+      'voice',
+    ],
     ['an unknown format', { response_format: 'midi' }, 'response_format'],
     [
       'a format that the only provider lacks',
@@ -420,6 +428,13 @@ describe('bad input', () => {
     ['events', { stream_format: 'sse' }, 'stream_format'],
   ])('%s', async (_, wish, param) => {
     await audio.expectRefusal(await speak(wish), 400, param);
+  });
+
+  test('is not one of the six voices of a first-party-style model that lists none', async () => {
+    for (const voice of ['alloy', 'echo', 'fable', 'onyx', 'nova', 'shimmer']) {
+      audio.openai.script('plain-voice', speech());
+      expectNoise(await speak({ model: 'test/unlisted', voice }), 4096);
+    }
   });
 
   test('points to jobs when a text is too long', async () => {

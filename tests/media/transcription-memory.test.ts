@@ -56,4 +56,4 @@ test('20 uploads of 25 MB at once stay below 400 MB resident', async () => {
   const folder = join(gateway.dataDir, 'uploads');
   expect(existsSync(folder) ? readdirSync(folder) : []).toEqual([]);
   await upstream.stop();
-}, 120_000);
+}, 240_000);

@@ -478,6 +478,8 @@ describe('a request that ends otherwise', () => {
     // A tenth of 96 seconds is patience enough; a tenth of 0.96 adds nothing.
     const long = await impatient.transcribe(formOf({ file: wavFile(400) }));
     expect([long.status, long.json.text]).toEqual([200, 'at last']);
+    impatient.openai.script('whisper-1', hangBeforeHeaders());
+    impatient.siliconflow.script(senseVoice, hangBeforeHeaders());
     const short = await impatient.transcribe(formOf({ file: wavFile(4) }));
     expect([short.status, short.error.type]).toEqual([504, 'upstream_error']);
     await impatient.stop();

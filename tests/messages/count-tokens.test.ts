@@ -274,11 +274,13 @@ describe('nobody is asked', () => {
 
 describe('the estimate answers in the place of a provider', () => {
   const page = replay('<html><title>No</title></html>', { status: 400, contentType: 'text/html' });
+  const limited = 'You have reached your specified API usage limits.';
   const poor = 'Your credit balance is too low to access the Anthropic API.';
   test.each<[string, Behaviour]>([
     ['that refuses the account', status(401, 'invalid x-api-key')],
     ['that refuses the account otherwise', status(403, 'not allowed')],
     ['whose account has no money', status(400, poor)],
+    ['whose account is at its limit', status(400, limited)],
     ['that does not count', status(404, 'Not found')],
     ['that is rate limited', status429('7')],
     ['that fails', status500()],

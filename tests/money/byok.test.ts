@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Vault } from '../../src/auth/vault.ts';
 import { isObject } from '../../src/core/json.ts';
 import { secretKeyOf } from '../../src/store/secret-key.ts';
+import { Awake } from '../support/awake.ts';
 import { type ByokTenant, dataOf, makeByokTenant } from '../support/byok.ts';
 import {
   type FakeUpstream,
@@ -77,9 +78,9 @@ function shown(at: FakeUpstream): string[] {
  * pause, or a fast machine spends the key's 600 requests a minute before the change is noticed.
  */
 async function within(ms: number, isThere: () => Promise<boolean>): Promise<void> {
-  const until = performance.now() + ms;
+  using awake = new Awake();
   while (!(await isThere())) {
-    if (performance.now() > until) throw new Error(`It did not happen within ${ms} ms.`);
+    if (awake.ms > ms) throw new Error(`It did not happen within ${ms} ms.`);
     await Bun.sleep(10);
   }
 }

@@ -7,12 +7,14 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { isObject } from '../../src/core/json.ts';
 import type { RequestRecord } from '../../src/record/request-record.ts';
 import { discrepancies } from '../support/book-check.ts';
+import { connectRaw, postText } from '../support/fake-upstream/raw-client.ts';
 import {
   type Behaviour,
   cutMidStream,
   emptyBody,
   errorInside200,
   gated,
+  hangMidStream,
   json,
   noUsage,
   replay,
@@ -245,18 +247,21 @@ describe('left by the client', () => {
 describe('left by the client before the usage', () => {
   const usage = { prompt: 10, completion: 24 };
 
-  /** The client has read up to `last` when it leaves; the rest comes a moment later. */
+  /** The client has read up to `last` when it leaves; the rest comes when that was noticed. */
   async function leftAt(model: string, last: string, events: number, said: Behaviour) {
     upstream.script('chat', gated('left', events, said));
-    const leaving = new AbortController();
-    const fields = { ...streamed, model };
-    const response = await gateway.fetch(bytes400(fields), { signal: leaving.signal });
-    await new SlowReader(response).readUntil(last);
-    leaving.abort();
-    await Bun.sleep(20);
+    const client = await connectRaw(gateway.port);
+    const body = JSON.parse(bytes400({ ...streamed, model }));
+    const authorization = `authorization: Bearer ${gateway.keys.routing}\r\n`;
+    client.send(postText('/v1/chat/completions', body, authorization));
+    await client.received(last);
+    client.hangUp();
+    const { text } = await client.finished();
+    // The kernel knows; the gateway hears of it in one of its next turns, which are ours, too.
+    for (let turn = 0; turn < 20; turn += 1) await Bun.sleep(1);
     upstream.open('left');
     await upstream.until((book) => book.find(({ finishedAt }) => finishedAt !== null));
-    return gateway.record(response.headers.get('x-request-id') ?? '');
+    return gateway.record(/x-request-id: (\S+)/i.exec(text)?.[1] ?? '');
   }
 
   test.each([
@@ -368,10 +373,12 @@ describe('out of credits', () => {
 
   test('mid-stream: an upstream that ignores its cap is cut and costs what was held', async () => {
     const key = await gateway.makeKey({ limit: 400 });
-    upstream.script('chat', noUsage(say('word '.repeat(800), { chunks: 40, chunkDelayMs: 5 })));
+    // 2,000 characters and then nothing: only we can end it.
+    const long = noUsage(say('word '.repeat(800), { chunks: 40 }));
+    upstream.script('chat', hangMidStream(21, long));
     const answer = await gateway.stream(JSON.parse(bytes400({})), { key });
     expect(answer.error).toMatchObject({ type: 'insufficient_credits', code: 402 });
-    expect(answer.content.length).toBeLessThan(2_000);
+    await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
     const record = await gateway.record(answer.requestId);
     expect(charge(record)).toBe(400);
     expect(record).toMatchObject({ status: 'error', error: 'insufficient_credits' });

@@ -74,7 +74,7 @@ beforeAll(async () => {
   wrong = await discrepancies(database);
   balance = await balanceOf(database, 'tenant:default');
   await database.close();
-}, 120_000);
+}, 300_000);
 
 afterAll(() => upstream.stop());
 

@@ -134,7 +134,9 @@ describe('an answer that does not come to its end', () => {
     };
     // 13,000 characters are 3,250 tokens; 100 estimated tokens in are a short prompt.
     expect(await ended(first + more)).toEqual({ type: undefined, charge: 100 + 3_250 * 2 });
-    expect((await ended(first + more - 1)).type).toBe('insufficient_credits');
+    // 4,334 tokens of three characters are 238 more, at five credits each.
+    expect((await ended(first + 238 * 5)).type).toBeUndefined();
+    expect((await ended(first + 237 * 5)).type).toBe('insufficient_credits');
   });
 });
 

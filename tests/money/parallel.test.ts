@@ -14,7 +14,7 @@ import {
 import { type Gateway, type GatewayOptions, startGateway } from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';
 
-const testMs = 90_000;
+const testMs = 240_000;
 const asked = 500;
 const affordable = 50;
 /** One credit a word, prompts for nothing: so a hold is exactly its charge. */

@@ -33,7 +33,7 @@ beforeAll(async () => {
       TOLLGATE_SECRET_KEY: 'the same secret on all of the machines',
     },
   });
-}, 60_000);
+}, 120_000);
 afterAll(async () => {
   await gateway.stop();
   setSystemTime();

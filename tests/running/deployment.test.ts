@@ -70,7 +70,7 @@ describe('the executable', () => {
   });
 
   const ask = (...words: string[]) =>
-    Bun.spawnSync([program, ...words], { cwd: folder, env: { PATH: '' }, timeout: 20_000 });
+    Bun.spawnSync([program, ...words], { cwd: folder, env: { PATH: '' }, timeout: 100_000 });
 
   test('knows whether it is ready, and its books', () => {
     expect(ask('health', '--url', url).exitCode).toBe(0);
@@ -93,7 +93,7 @@ describe('the executable', () => {
     );
     expect(await second.exited).toBe(0);
     expect(ask('keys', 'create', '--name', 'my app').exitCode).toBe(0);
-  }, 30_000);
+  }, 120_000);
 });
 
 describe('the files for containers', () => {

@@ -4,7 +4,7 @@ import { statSync } from 'node:fs';
 import { isObject, parseJson } from '../../src/core/json.ts';
 import { type Gateway, run, startGateway } from '../support/gateway.ts';
 
-const startMs = 30_000;
+const startMs = 120_000;
 
 /** The printed command, as a person would paste it. */
 function printedCurl(gateway: Gateway): string {

@@ -81,5 +81,5 @@ test.each([
     const { body } = await gateway.call('GET', '/v1/customer/logs?limit=2', { key: api });
     expect(body.logs).toMatchObject([{ status: 'success' }, { status: 'error', cost: 0 }]);
   },
-  60_000,
+  120_000,
 );

@@ -15,4 +15,4 @@ test('the package carries the program, its pages and its manual, and no test', (
   const needed = ['bin/tollgate', 'src/main.ts', 'dashboard/index.html', 'LICENSE', 'README.md'];
   expect(paths).toEqual(expect.arrayContaining(needed));
   expect(paths.filter((path) => path.includes('.test.'))).toEqual([]);
-}, 30_000);
+}, 120_000);

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Finished, newFolder, run, startGateway } from '../support/gateway.ts';
 
-const startMs = 20_000;
+const startMs = 120_000;
 
 const model = {
   name: 'Any',

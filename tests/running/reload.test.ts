@@ -6,7 +6,7 @@ import { stringify } from 'yaml';
 import { gated, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway, upstreamConfig } from '../support/gateway.ts';
 
-const testMs = 60_000;
+const testMs = 120_000;
 const credits = 10_000_000;
 const upstream = startFakeUpstream();
 afterAll(() => upstream.stop());

@@ -148,7 +148,7 @@ test('a stop writes the lines that were still waiting', async () => {
   const ids = running.log().map(({ request_id }) => request_id);
   expect(ids).toContain(headers.get('x-request-id') ?? 'none');
   own.stop();
-}, 20_000);
+}, 120_000);
 
 describe('a reader that does not read', () => {
   test('costs lines, is told how many, and holds up nobody', async () => {

@@ -1,5 +1,6 @@
 /** A gateway that is asked to go. */
 import { afterAll, beforeEach, expect, test } from 'bun:test';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { openStore } from '../../src/store/open.ts';
@@ -11,10 +12,16 @@ import {
   startFakeUpstream,
   words,
 } from '../support/fake-upstream.ts';
-import { type ChatStream, type Gateway, spawnTollgate, startGateway } from '../support/gateway.ts';
+import {
+  type ChatStream,
+  type Gateway,
+  newFolder,
+  spawnTollgate,
+  startGateway,
+} from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';
 
-const testMs = 60_000;
+const testMs = 120_000;
 
 const upstream = startFakeUpstream();
 afterAll(() => upstream.stop());
@@ -224,8 +231,15 @@ test(
 test(
   'SIGTERM before a start has begun ends it, and the next start is a first one',
   async () => {
-    const starting = spawnTollgate(['serve', '--port', '0']);
+    // It waits before its first line, however late we are.
+    const early = join(newFolder(), 'early.js');
+    writeFileSync(early, "process.kill(process.pid, 'SIGSTOP');");
+    const env = { BUN_OPTIONS: `--preload ${early}` };
+    const starting = spawnTollgate(['serve', '--port', '0'], { env });
+    const { pid } = starting.process;
+    while (!readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') T ')) await Bun.sleep(5);
     starting.process.kill('SIGTERM');
+    starting.process.kill('SIGCONT');
     const { stdout, stderr } = await starting.finished;
     expect(stdout + stderr).toBe('');
     await using gateway = await startGateway({ dataDir: starting.dataDir });

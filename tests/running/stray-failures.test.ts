@@ -22,4 +22,4 @@ test('is told in the log, and the gateway goes on', async () => {
   expect((await gateway.call('GET', '/readyz')).status).toBe(200);
   gateway.signal('SIGTERM');
   expect((await gateway.finished).exitCode).toBe(0);
-}, 60_000);
+}, 120_000);

@@ -188,7 +188,7 @@ describe('a collector', () => {
     await alone.stop();
     const events = alone.logged.filter((line) => line.includes('"traces_not_exported"'));
     expect(events.length).toBe(1);
-  }, 20_000);
+  }, 120_000);
 
   const spans = () => {
     const made: Parameters<TraceExport['add']>[0][] = [];
@@ -210,6 +210,21 @@ describe('a collector', () => {
     for (let at = 0; at < tracesWaitingMax + 3; at += 1) traces.add(spans());
     expect(counted(traces)).toEqual([tracesWaitingMax, 3]);
     await traces.stop();
+  });
+
+  test('that is still away at the stop is told of once', async () => {
+    const told: string[] = [];
+    const tried = Promise.withResolvers<void>();
+    const send = async () => {
+      tried.resolve();
+      throw new Error('away');
+    };
+    const log = { warn: (event: string) => void told.push(event), info() {} };
+    const traces = new TraceExport({ resource, send, log });
+    traces.add(spans());
+    await tried.promise;
+    await traces.stop();
+    expect(told).toEqual(['traces_not_exported']);
   });
 
   test('that refuses a batch is not asked again with the same one', async () => {
@@ -237,5 +252,5 @@ describe('a collector', () => {
     await traces.stop();
     expect(sent[1]).toBe(sent[0] ?? '');
     expect(counted(traces)).toEqual([0, 0]);
-  }, 15_000);
+  }, 120_000);
 });

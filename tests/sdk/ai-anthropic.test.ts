@@ -11,7 +11,7 @@ import {
   status500,
 } from '../support/fake-upstream.ts';
 import { AnthropicRig, served } from './anthropic-rig.ts';
-import { clock, failure, onePixel } from './rig.ts';
+import { failure, onePixel } from './rig.ts';
 
 let rig: AnthropicRig;
 
@@ -122,7 +122,7 @@ describe.each(served)('the AI SDK, with a model served by $by', ({ model, upstre
     });
     const pieces = result.textStream[Symbol.asyncIterator]();
     await pieces.next();
-    const leftAt = clock();
+    const leftAt = rig.awake.ms;
     leaving.abort();
     expect(await rig.hangUpMs(leftAt)).toBeLessThan(1_000);
   });

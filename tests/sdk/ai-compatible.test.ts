@@ -174,7 +174,7 @@ describe('a stream', () => {
     for await (const piece of result.textStream) {
       text += piece;
       if (text !== 'w1 w2 w3') continue;
-      leftAt = clock();
+      leftAt = rig.awake.ms;
       leaving.abort();
     }
     expect(text).toBe('w1 w2 w3');

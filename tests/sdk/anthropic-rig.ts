@@ -1,5 +1,6 @@
 /** One model served by an OpenAI-style provider and one by an Anthropic-style one. */
 import { isObject } from '../../src/core/json.ts';
+import { Awake } from '../support/awake.ts';
 import { type BookEntry, type FakeUpstream, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
@@ -16,6 +17,7 @@ export type Served = (typeof served)[number];
 export class AnthropicRig {
   readonly upstream: FakeUpstream;
   readonly gateway: InProcessGateway;
+  readonly awake = new Awake();
 
   static async start(): Promise<AnthropicRig> {
     const upstream = startFakeUpstream();
@@ -44,6 +46,7 @@ export class AnthropicRig {
   }
 
   async stop(): Promise<void> {
+    this.awake[Symbol.dispose]();
     await this.gateway.stop();
     this.upstream.stop();
   }
@@ -69,10 +72,9 @@ export class AnthropicRig {
     return json;
   }
 
-  /** How long after `leftAt`, on `clock()`, the upstream saw its client go. */
+  /** How long after `leftAt`, on `awake`, the upstream saw its client go. */
   async hangUpMs(leftAt: number): Promise<number> {
-    const gone = (entry: BookEntry) => entry.outcome === 'client-left';
-    const { finishedAt } = await this.upstream.until((book) => book.find(gone));
-    return (finishedAt ?? Number.POSITIVE_INFINITY) - leftAt;
+    await this.upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+    return this.awake.ms - leftAt;
   }
 }

@@ -12,7 +12,7 @@ import {
   status429,
 } from '../support/fake-upstream.ts';
 import { AnthropicRig, type Served, served } from './anthropic-rig.ts';
-import { clock, failure, fieldOf, onePixel } from './rig.ts';
+import { failure, fieldOf, onePixel } from './rig.ts';
 
 /** The part of an SDK that the suite uses; the same in both of its versions. */
 export type AnthropicSdk = Pick<Anthropic, 'messages' | 'models'>;
@@ -164,11 +164,11 @@ export function anthropicSuite(name: string, makeClient: MakeClient): void {
     test('hangs up on the provider when it stops listening', async () => {
       rig.upstream.script(at.upstreamModel, hangMidStream(5));
       const stream = client.messages.stream(ask(at));
-      const started = Promise.withResolvers<number>();
-      stream.on('text', () => started.resolve(clock()));
+      const started = Promise.withResolvers<void>();
+      stream.on('text', () => started.resolve());
       const ended = failure(stream.finalMessage());
       await started.promise;
-      const leftAt = clock();
+      const leftAt = rig.awake.ms;
       stream.abort();
       await ended;
       expect(await rig.hangUpMs(leftAt)).toBeLessThan(1_000);

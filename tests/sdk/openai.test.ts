@@ -9,7 +9,7 @@ import {
   hangMidStream,
   say,
 } from '../support/fake-upstream.ts';
-import { clock, failure, fieldOf, onePixel, Rig, upstreamModel, upstreamSecret } from './rig.ts';
+import { failure, fieldOf, onePixel, Rig, upstreamModel, upstreamSecret } from './rig.ts';
 
 let rig: Rig;
 let client: OpenAI;
@@ -267,7 +267,7 @@ describe('an application that stops listening', () => {
     for await (const chunk of stream) {
       chunks.push(chunk);
       if (chunks.length < 4) continue;
-      leftAt = clock();
+      leftAt = rig.awake.ms;
       stream.controller.abort();
     }
     expect(chunks).toHaveLength(4);
@@ -278,7 +278,7 @@ describe('an application that stops listening', () => {
   test('by leaving the loop stops the provider too', async () => {
     rig.upstream.script(upstreamModel, hangMidStream(2));
     for await (const _ of await client.chat.completions.create(order())) break;
-    expect(await rig.hangUpMs(clock())).toBeLessThan(1_000);
+    expect(await rig.hangUpMs(rig.awake.ms)).toBeLessThan(1_000);
   });
 
   test('before the first word stops the provider within a second', async () => {
@@ -287,7 +287,7 @@ describe('an application that stops listening', () => {
     const asked = client.chat.completions.create(order(), { signal: leaving.signal });
     const failed = failure(asked);
     await rig.upstream.until((book) => book.find((entry) => entry.outcome === 'hung'));
-    const leftAt = clock();
+    const leftAt = rig.awake.ms;
     leaving.abort();
     expect(await failed).toBeInstanceOf(OpenAI.APIUserAbortError);
     expect(await rig.hangUpMs(leftAt)).toBeLessThan(1_000);

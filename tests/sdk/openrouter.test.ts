@@ -11,7 +11,7 @@ import {
   say,
   status500,
 } from '../support/fake-upstream.ts';
-import { clock, failure, fieldOf, onePixel, Rig, upstreamModel } from './rig.ts';
+import { failure, fieldOf, onePixel, Rig, upstreamModel } from './rig.ts';
 
 let rig: Rig;
 
@@ -148,7 +148,7 @@ describe('a stream', () => {
     for await (const piece of result.textStream) {
       text += piece;
       if (text !== 'w1 w2 w3') continue;
-      leftAt = clock();
+      leftAt = rig.awake.ms;
       leaving.abort();
     }
     expect(await rig.hangUpMs(leftAt)).toBeLessThan(1_000);

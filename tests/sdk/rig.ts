@@ -1,5 +1,6 @@
 /** A gateway in front of the scripted upstream, as suites with the official SDKs need it. */
 import { isObject } from '../../src/core/json.ts';
+import { Awake } from '../support/awake.ts';
 import { type BookEntry, type FakeUpstream, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
@@ -13,6 +14,7 @@ const pricing = { prompt: '1', completion: '2' };
 export class Rig {
   readonly upstream: FakeUpstream;
   readonly gateway: InProcessGateway;
+  readonly awake = new Awake();
   readonly model = 'acme/large';
 
   static async start(): Promise<Rig> {
@@ -36,6 +38,7 @@ export class Rig {
   }
 
   async stop(): Promise<void> {
+    this.awake[Symbol.dispose]();
     await this.gateway.stop();
     this.upstream.stop();
   }
@@ -64,11 +67,10 @@ export class Rig {
     return json;
   }
 
-  /** How long after `leftAt`, on `clock()`, the upstream saw its client go. */
+  /** How long after `leftAt`, on `awake`, the upstream saw its client go. */
   async hangUpMs(leftAt: number): Promise<number> {
-    const gone = (entry: BookEntry) => entry.outcome === 'client-left';
-    const { finishedAt } = await this.upstream.until((book) => book.find(gone));
-    return (finishedAt ?? Number.POSITIVE_INFINITY) - leftAt;
+    await this.upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+    return this.awake.ms - leftAt;
   }
 }
 

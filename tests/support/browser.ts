@@ -8,6 +8,9 @@ import { type Browser, type BrowserContext, chromium, type Page } from 'playwrig
 
 const installed = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
+/** For a start of it and for each step; only what never comes takes so long. */
+const patienceMs = 60_000;
+
 const args = [
   '--no-sandbox',
   '--disable-gpu',
@@ -19,7 +22,7 @@ const args = [
 
 export async function openBrowser(): Promise<Browser> {
   const path = installed.find((file) => existsSync(file)) ?? (await shipped());
-  return chromium.launch({ executablePath: path, args, headless: true });
+  return chromium.launch({ executablePath: path, args, headless: true, timeout: patienceMs });
 }
 
 async function shipped(): Promise<string> {
@@ -63,6 +66,7 @@ export class Tab implements AsyncDisposable {
     // Without a locale the shipped build takes one from the machine that no browser would have.
     const settings = { viewport: size, colorScheme: theme, locale: 'en-US' } as const;
     const context = await browser.newContext(settings);
+    context.setDefaultTimeout(patienceMs);
     return new Tab(context, await context.newPage());
   }
 

@@ -13,7 +13,7 @@ import type { ResolveHost } from '../../src/upstream/guarded-target.ts';
 
 export const outside = '127.0.0.2';
 export const inside = '127.0.0.1';
-export const bounds = { bodyBytesMax: 1000, timeoutMs: 5000 };
+export const bounds = { bodyBytesMax: 1000, timeoutMs: 20_000 };
 
 export type Answer = (socket: Socket) => void;
 

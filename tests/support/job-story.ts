@@ -12,7 +12,7 @@ import { ChatErrand } from '../../src/operations/chat.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { secretKeyOf } from '../../src/store/secret-key.ts';
 import { createLog } from '../../src/telemetry/log.ts';
-import { furnish } from '../../src/wire/furnish.ts';
+import { configure } from '../../src/wire/configured.ts';
 import { Jobs } from '../../src/wire/jobs.ts';
 import { openLasting } from '../../src/wire/lasting.ts';
 import { wavFile } from './audio-files.ts';
@@ -78,10 +78,9 @@ export async function startJobStory(
     now: Date.now,
     ...lasting,
     ...{ config, secret: secretKeyOf(config), log },
-    idempotency: lasting.recollection.idempotency,
     errands: { speech: () => Promise.reject(new Error('Not here.')), transcription: askAbout },
   });
-  const { routes } = furnish(config, { ...lasting, jobs }, () => false);
+  const { routes } = configure(config, { ...lasting, jobs }, () => false);
   const server = new HttpServer({ routes, authenticator: lasting.authenticator, log });
   return {
     url: `http://127.0.0.1:${server.listen('127.0.0.1', 0)}`,

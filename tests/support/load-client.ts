@@ -64,12 +64,13 @@ async function runClients(url: string, key: string, streams: number): Promise<vo
 /** Resolves with the first bytes; the rest comes with `finished`. */
 async function openStream(url: string, key: string, number: number) {
   const user = `client-${number}`;
+  const isLeaver = number % leaverEvery === 0;
   const leaving = new AbortController();
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: JSON.stringify({
-      model: 'test/chat',
+      model: isLeaver ? 'test/endless' : 'test/chat',
       user,
       stream: true,
       messages: [{ role: 'user', content: 'Say something long.' }],
@@ -81,8 +82,7 @@ async function openStream(url: string, key: string, number: number) {
   if (!reader) throw new Error(`${user} got no body`);
   const first = await reader.read();
   // Not all at the same word, and none at the first or the last.
-  const leavesAfter =
-    number % leaverEvery === 0 ? `" w${5 + ((number / leaverEvery) % 20)}"` : null;
+  const leavesAfter = isLeaver ? `" w${5 + ((number / leaverEvery) % 20)}"` : null;
   const decoder = new TextDecoder();
   const finish = async (): Promise<StreamReport> => {
     let body = decoder.decode(first.value, { stream: true });

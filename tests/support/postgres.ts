@@ -39,7 +39,7 @@ export interface OwnPostgres extends TestPostgres {
   stop(): Promise<void>;
 }
 
-const startDeadlineMs = 30_000;
+const startDeadlineMs = 60_000;
 let running: Promise<TestPostgres> | undefined;
 
 /** The server that all tests of this process share, or the one `TEST_DATABASE_URL` names. */

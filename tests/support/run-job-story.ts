@@ -1,6 +1,7 @@
 /** A process of its own for `startJobStory`: prints its address, then when it stalls. */
-import { repeatAll } from '../../src/chores.ts';
+
 import type { JobQueue } from '../../src/jobs/queue.ts';
+import { repeatAll } from '../../src/wire/chores.ts';
 import { startJobStory } from './job-story.ts';
 
 const [, , folder = '', upstreamUrl = '', stallAt = ''] = process.argv;

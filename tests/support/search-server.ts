@@ -78,9 +78,9 @@ export function startSearchServer(): SearchServer {
     port: 0,
     idleTimeout: 60,
     async fetch(request) {
+      request.signal.addEventListener('abort', () => left++);
       const entry = await note(request);
       asked.push(entry);
-      request.signal.addEventListener('abort', () => left++);
       return respond(entry.engine, request);
     },
   });

@@ -217,7 +217,8 @@ describe.each([...engines])('%s', (name) => {
     server.misbehave(how);
     const outcome = await engine(name, 'k', 100).search(ask());
     expect(failure(outcome)).toBe('The search engine did not answer in time.');
-    while (server.left() === 0) await Bun.sleep(5);
+    // On a machine that stood still, the time may be up before the call has arrived.
+    while (server.left() < server.asked.length) await Bun.sleep(5);
   });
 
   test('is left when the client leaves', async () => {

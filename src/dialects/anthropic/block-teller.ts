@@ -1,15 +1,15 @@
 /** Tells the blocks of an answer in our words; the same for a whole one and for its pieces. */
 import type { AnswerListener, Citation } from '../../core/answer.ts';
 import { citationsMax, openBlocksMax } from '../../core/bounds.ts';
-import { randomText } from '../../core/ids.ts';
 import { isObject } from '../../core/json.ts';
 import { markSignature } from '../../core/signature.ts';
+import { newCallId } from '../answer/answer-ids.ts';
 
 interface OpenBlock {
   readonly kind: 'text' | 'thinking' | 'tool' | 'silent';
   /** Counts the calls of this answer; only for tools. */
   readonly call: number;
-  /** The block came with its input, or had a piece of it since. */
+  /** Whether its input came whole with the block, or in pieces since. */
   input: 'none' | 'whole' | 'pieces';
   signature: string;
   /** Where its text begins in the text of the answer. */
@@ -17,8 +17,8 @@ interface OpenBlock {
   readonly citations: Omit<Citation, 'range'>[];
 }
 
-/** Words whose block nobody opened are words all the same. */
-const kindsOfWords: ReadonlyMap<unknown, string> = new Map([
+/** Some servers send text for a block that they never opened; then it is opened here. */
+const blocksByDelta: ReadonlyMap<unknown, string> = new Map([
   ['text_delta', 'text'],
   ['thinking_delta', 'thinking'],
 ]);
@@ -56,7 +56,7 @@ export class BlockTeller {
       case 'tool_use':
         return this.#tellCall(this.#enter(index, 'tool'), block);
       default:
-        // Tools that the provider runs itself, and whatever comes to its mind next.
+        // Tools that the provider runs itself, and types that are new to us.
         this.#enter(index, 'silent');
         return 0;
     }
@@ -65,7 +65,7 @@ export class BlockTeller {
   delta(index: unknown, delta: Record<string, unknown>): number {
     let block = this.#open.get(index);
     if (!block) {
-      const type = kindsOfWords.get(delta.type);
+      const type = blocksByDelta.get(delta.type);
       if (!type) return 0;
       const told = this.open(index, { type });
       block = this.#open.get(index);
@@ -106,7 +106,7 @@ export class BlockTeller {
     for (const index of [...this.#open.keys()]) this.close(index);
   }
 
-  /** A thought is over where something else begins, said so or not. */
+  /** A thought ends where something else begins, even if the upstream does not say so. */
   #endThoughts(): void {
     for (const [index, { kind }] of this.#open) if (kind === 'thinking') this.close(index);
   }
@@ -145,7 +145,7 @@ export class BlockTeller {
 
   #tellCall(block: OpenBlock, { id, name, input }: Record<string, unknown>): number {
     this.#calls += 1;
-    this.#to.toolCall(block.call, textOf(id) || `toolu_${randomText(24)}`, textOf(name));
+    this.#to.toolCall(block.call, textOf(id) || newCallId('toolu'), textOf(name));
     const given = isObject(input) && Object.keys(input).length > 0;
     const json = given ? JSON.stringify(input) : textOf(input);
     if (json !== '') {
@@ -168,7 +168,7 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Only sources with an address: what documents of the request were quoted, its client knows. */
+/** Only sources with an address: the others are documents that the client sent itself. */
 function cite(citations: Omit<Citation, 'range'>[], raw: unknown): void {
   if (!isObject(raw) || citations.length >= citationsMax) return;
   const url = textOf(raw.url) || textOf(raw.source);

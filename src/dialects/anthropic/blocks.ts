@@ -83,8 +83,8 @@ const known = new SchemasByType(schemas);
 
 type Role = 'user' | 'assistant' | 'system';
 
-/** Whose message a block may stand in, where that is not everybody's. */
-const homes: Readonly<Record<string, Role>> = {
+/** The only role whose messages may have a block of this type. */
+const onlyRole: Readonly<Record<string, Role>> = {
   image: 'user',
   document: 'user',
   tool_result: 'user',
@@ -98,9 +98,9 @@ export function checkBlocks(blocks: readonly AnyBlock[], role: Role, path: strin
   for (const [at, block] of blocks.entries()) {
     const place = `${path}[${at}]`;
     known.check(block.type, block, place);
-    const home = homes[block.type];
-    if (home !== undefined && home !== role) {
-      const article = home === 'user' ? 'a user' : 'an assistant';
+    const only = onlyRole[block.type];
+    if (only !== undefined && only !== role) {
+      const article = only === 'user' ? 'a user' : 'an assistant';
       const message = `${place}.type "${block.type}" belongs in ${article} message.`;
       throw invalidRequest(message, `${place}.type`);
     }

@@ -3,7 +3,7 @@ import { isObject } from '../../core/json.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Refused by structured output. What they ask for is left to the model's good will. */
+/** Refused by structured output; nothing holds the model to them then. */
 const refused = new Set([
   'minimum',
   'maximum',
@@ -71,7 +71,6 @@ export function inputSchema(schema: Json | null): Json {
     return Array.isArray(branch) ? branch.filter(isObject) : [];
   });
   const parts = [...branches, rest].map(({ properties }) => properties).filter(isObject);
-  return { ...rest, type: 'object', properties: Object.fromEntries(parts.flatMap(entriesOf)) };
+  const properties = Object.fromEntries(parts.flatMap((part) => Object.entries(part)));
+  return { ...rest, type: 'object', properties };
 }
-
-const entriesOf = (part: Record<string, unknown>) => Object.entries(part);

@@ -1,7 +1,8 @@
 /** An answer told in our words, as one Anthropic message. */
 import type { Citation, FinishReason } from '../../core/answer.ts';
+import { answerId } from '../answer/answer-ids.ts';
 import type { ReplyClosing, ReplyIdentity, ReplyWriter } from '../dialect.ts';
-import { citationOf, imageBlock, messageId, stopFields, toolInput } from './answer-words.ts';
+import { citationOf, imageBlock, stopFields, toolInput } from './answer-words.ts';
 import { writeUsage } from './usage.ts';
 
 type Block =
@@ -79,7 +80,7 @@ export class AnthropicReplyWriter implements ReplyWriter {
   write({ usage }: ReplyClosing): string {
     const { id, model } = this.#identity;
     return JSON.stringify({
-      id: messageId(id),
+      id: answerId('msg', id),
       type: 'message',
       role: 'assistant',
       model,

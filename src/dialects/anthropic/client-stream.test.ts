@@ -171,7 +171,7 @@ describe('a stream for an Anthropic client', () => {
     expect(answer.citations).toMatchObject([{ url: 'https://a.example', cited_text: 'q' }]);
   });
 
-  test('keeps a connection alive by pings behind its beginning, and fails by an event', () => {
+  test('keeps a connection alive by pings after its beginning, and fails by an event', () => {
     const writer = open();
     const said = writer.keepAlive();
     writer.text('Hi');

@@ -2,10 +2,11 @@
 import type { Citation, FinishReason } from '../../core/answer.ts';
 import { callNamesLengthMax, callsPerAnswerMax, waitingArgumentsMax } from '../../core/bounds.ts';
 import type { GatewayError } from '../../core/errors.ts';
+import { answerId } from '../answer/answer-ids.ts';
 import { JsonEnd } from '../answer/json-end.ts';
 import type { ClientWords, ReplyClosing, ReplyIdentity, StreamWriter } from '../dialect.ts';
 import { EventTooLarge } from '../event-stream.ts';
-import { citationOf, imageBlock, messageId, stopFields } from './answer-words.ts';
+import { citationOf, imageBlock, stopFields } from './answer-words.ts';
 import { anthropicErrorType } from './error-type.ts';
 import { openingUsage, writeUsage } from './usage.ts';
 
@@ -78,7 +79,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     if (json === '') return;
     const open = this.#open;
     if (open?.kind === 'tool' && open.call === call) {
-      this.#argue(json, open.end);
+      this.#sendArguments(json, open.end);
       if (open.end.isOver) this.#openNextTool();
       return;
     }
@@ -95,7 +96,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   citation(citation: Citation): void {
-    // Behind its text there is no place for it any more.
+    // It belongs into the block of its text, which may be closed by now.
     if (this.#open?.kind !== 'text') return;
     this.#delta(JSON.stringify({ type: 'citations_delta', citation: citationOf(citation) }));
   }
@@ -148,7 +149,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#hasBegun = true;
     const { id, model } = this.#identity;
     const message = {
-      id: messageId(id),
+      id: answerId('msg', id),
       type: 'message',
       role: 'assistant',
       model,
@@ -190,12 +191,12 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#out += `event: content_block_delta\ndata: ${data}\n\n`;
   }
 
-  #argue(json: string, end: JsonEnd): void {
+  #sendArguments(json: string, end: JsonEnd): void {
     end.push(json);
     this.#delta(`{"type":"input_json_delta","partial_json":${JSON.stringify(json)}}`);
   }
 
-  /** Goes on as long as the next call is complete already and another one waits behind it. */
+  /** Goes on while the call just opened is complete already and another one waits. */
   #openNextTool(): void {
     for (const { call, id, name, json } of this.#waiting.values()) {
       this.#waiting.delete(call);
@@ -203,7 +204,7 @@ export class AnthropicStreamWriter implements StreamWriter {
       this.#close();
       const end = new JsonEnd();
       this.#start({ type: 'tool_use', id, name, input: {} }, { kind: 'tool', call, end });
-      if (json !== '') this.#argue(json, end);
+      if (json !== '') this.#sendArguments(json, end);
       if (!end.isOver) return;
     }
   }
@@ -226,7 +227,7 @@ export function eventText(type: string, fields: object): string {
 
 /** What an Anthropic client hears from us outside of an upstream's answer. */
 export const anthropicWords: ClientWords = {
-  /** Before `message_start` no event has its place; a comment has. */
+  /** A comment: before `message_start` no event may come. */
   keepAlive: () => ': keep-alive\n\n',
   fail(error) {
     const { message } = error;

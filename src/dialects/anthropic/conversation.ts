@@ -1,9 +1,8 @@
 import type { ChatAsk } from '../../core/chat.ts';
 import { instructed } from '../ask/instruct.ts';
 import { wordingOf } from '../ask/wording.ts';
-import type { Conversation, Crossing } from '../dialect.ts';
-import { translate } from '../translation.ts';
-import { waysFrom } from '../ways.ts';
+import { ClientConversation } from '../conversation.ts';
+import type { Conversation, ReplyIdentity, Target } from '../dialect.ts';
 import { anthropicClient } from './client.ts';
 import { anthropicWords } from './client-stream.ts';
 import { readDialogue } from './dialogue.ts';
@@ -11,36 +10,57 @@ import type { MessagesRequest } from './messages-request.ts';
 import type { MessagesBody } from './messages-schema.ts';
 import { AnthropicPassThrough } from './pass-through.ts';
 import { readReply } from './pass-through-reply.ts';
-import { passMessages, readManners } from './pass-through-request.ts';
+import { passMessages, readVersion, type VersionHeaders } from './pass-through-request.ts';
 import { anthropicUpstream } from './upstream.ts';
 
 /** An Anthropic client's request, and the ways it can be put to an upstream. */
 export function anthropicConversation(request: MessagesRequest, headers: Headers): Conversation {
-  const { ask } = request;
-  const manners = readManners(headers);
-  const inputTokensEstimate = estimateInput(ask);
-  const client = anthropicClient({ inputTokensEstimate });
-  const read = () => readDialogue(request);
-  const same: Crossing = {
-    write: (target) => passMessages(request, manners, target),
-    openStream: (identity) => new AnthropicPassThrough(identity, inputTokensEstimate),
-    readReply,
-    streamReply: (text, identity) =>
-      translate(read(), client, anthropicUpstream).streamReply(text, identity),
-  };
-  return {
-    ask,
-    words: anthropicWords,
-    ...waysFrom(client, anthropicUpstream, same, read),
-    instruct: (text) => anthropicConversation(instructed(request, text, withInstructions), headers),
-    client,
-    wording() {
-      // How the answer is delivered decides nothing about it.
-      const { stream: _, ...rest } = request.body;
-      return wordingOf('messages', rest, manners, request.source);
-    },
-    temperature: request.body.temperature ?? null,
-  };
+  return new AnthropicConversation(request, readVersion(headers));
+}
+
+class AnthropicConversation extends ClientConversation<MessagesRequest> {
+  override readonly words = anthropicWords;
+  readonly #version: VersionHeaders;
+
+  constructor(request: MessagesRequest, version: VersionHeaders) {
+    super(request);
+    this.#version = version;
+  }
+
+  protected override get own() {
+    return anthropicUpstream;
+  }
+
+  override get client() {
+    return anthropicClient({ inputTokensEstimate: estimateInput(this.ask) });
+  }
+
+  protected override readDialogue() {
+    return readDialogue(this.request);
+  }
+
+  override instruct(text: string): Conversation {
+    const request = instructed(this.request, text, withInstructions);
+    return new AnthropicConversation(request, this.#version);
+  }
+
+  override wording() {
+    // Whether the answer is streamed does not change it.
+    const { stream: _, ...rest } = this.request.body;
+    return wordingOf('messages', rest, this.#version, this.request.source);
+  }
+
+  override write(target: Target) {
+    return passMessages(this.request, this.#version, target);
+  }
+
+  override openStream(identity: ReplyIdentity) {
+    return new AnthropicPassThrough(identity, estimateInput(this.ask));
+  }
+
+  override readReply(text: string, identity: ReplyIdentity) {
+    return readReply(text, identity);
+  }
 }
 
 /** Four bytes a token and what a picture costs at most: near enough for a display. */
@@ -49,7 +69,7 @@ function estimateInput({ inputBytes, images }: ChatAsk): number {
   return Math.max(1, Math.ceil((inputBytes - pictures) / 4) + images.length * 1_600);
 }
 
-/** Behind the client's own instructions. */
+/** After the client's own instructions. */
 function withInstructions(body: MessagesBody, text: string): MessagesBody {
   const { system } = body;
   const more = { type: 'text' as const, text };

@@ -4,17 +4,17 @@ import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/edit-body.ts'
 import { readSearchWish } from '../ask/search-wish.ts';
 import type { Count, Counted, CountTarget } from '../count.ts';
 import type { UpstreamRequest } from '../dialect.ts';
-import { readErrorObject } from '../failure.ts';
+import { closedAccount, readErrorObject } from '../failure.ts';
 import { upstreamDialect } from '../upstreams.ts';
 import { mendMessages } from './mend-messages.ts';
 import { type CountRequest, imagesIn } from './messages-request.ts';
 import { countSchema } from './messages-schema.ts';
-import { headersOf, type Manners, readManners } from './pass-through-request.ts';
+import { readVersion, type VersionHeaders, writeVersion } from './pass-through-request.ts';
 import { anthropicUpstream } from './upstream.ts';
 
 /**
- * Words about an answer, which nobody wants here: clients send the whole request, and Anthropic
- * refuses a count that has one of them. They are what its SDK takes for a message only.
+ * Fields about the answer. Clients send the whole request, and Anthropic refuses to count one that
+ * has one of these: its SDK takes them for messages, but not for counts.
  */
 const aboutTheAnswer = [
   ...['max_tokens', 'stream', 'temperature', 'top_p', 'top_k', 'stop_sequences', 'metadata'],
@@ -22,12 +22,9 @@ const aboutTheAnswer = [
   ...['fallbacks', 'fallback_credit_token', 'thread'],
 ];
 
-/** Anthropic blames the request for an account without money; that is not the caller's fault. */
-const emptyAccount = /^your credit balance is too low/i;
-
 export function anthropicCount(request: CountRequest, headers: Headers): Count {
-  const manners = readManners(headers);
-  const same = { write: (target: CountTarget) => writeCount(request, manners, target), read };
+  const version = readVersion(headers);
+  const same = { write: (target: CountTarget) => writeCount(request, version, target), read };
   return {
     ask: request.ask,
     images: imagesIn(request.body),
@@ -37,11 +34,11 @@ export function anthropicCount(request: CountRequest, headers: Headers): Count {
 
 function writeCount(
   { body: checked, source }: CountRequest,
-  manners: Manners,
+  version: VersionHeaders,
   { upstreamModel, quirks }: CountTarget,
 ): UpstreamRequest | undefined {
   const body: CountRequest['body'] & Record<string, unknown> = checked;
-  // A search that is done here goes to no upstream in these words.
+  // Where the gateway searches by itself, no upstream gets the tool in these words.
   if (readSearchWish(body)?.isVendors === false) return undefined;
   const isRemote = ({ url }: { readonly url: string }) => /^https?:/i.test(url);
   if (quirks.remote_images === 'inline' && imagesIn(body).some(isRemote)) return undefined;
@@ -53,7 +50,7 @@ function writeCount(
   if (lostThoughts && body.thinking?.type === 'enabled') edits.thinking = undefined;
   return {
     path: '/messages/count_tokens',
-    headers: headersOf(manners),
+    headers: writeVersion(version),
     body: editBody({ body, source }, edits),
   };
 }
@@ -65,7 +62,7 @@ function read(status: number, text: string): Counted | undefined {
   // Other refusals speak of an account, or of a server that does not count.
   if (status !== 400) return undefined;
   const { kind, message } = readErrorObject(answer);
-  return kind === 'request' && !emptyAccount.test(message) ? { fault: message } : undefined;
+  return kind === 'request' && !closedAccount.test(message) ? { fault: message } : undefined;
 }
 
 function tokensIn({ input_tokens: tokens }: Record<string, unknown>): number | undefined {

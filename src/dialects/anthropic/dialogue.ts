@@ -36,7 +36,7 @@ export function readDialogue({ body }: Pick<MessagesRequest, 'body'>): Dialogue 
 function readTools({ tools }: MessagesBody, foreign: ForeignNames): readonly Tool[] {
   return (tools ?? []).flatMap((tool, at) => {
     if (isCustom(tool)) return [readTool(tool, foreign)];
-    // Whoever searches in the provider's place finds it by this name.
+    // The managed search finds the tool that it replaces by this name.
     foreign.add(`tools[${at}]`);
     return [];
   });

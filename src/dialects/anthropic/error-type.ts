@@ -13,12 +13,12 @@ const types: Readonly<Record<number, string>> = {
   504: 'timeout_error',
 };
 
-/** What Anthropic's clients call an error, which they know by its status. */
+/** Anthropic's name for an error, by its status. */
 export function anthropicErrorType({ status }: GatewayError): string {
   return types[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
 }
 
-/** Told so by this code, Anthropic's SDK goes on without a thread and sends everything. */
+/** On this code, Anthropic's SDK gives the thread up and sends the whole conversation. */
 const noThreads = {
   details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
 };

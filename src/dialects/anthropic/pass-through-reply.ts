@@ -1,10 +1,11 @@
 /** A whole message of an Anthropic-style upstream on its way to an Anthropic client. */
 
+import { answerId } from '../answer/answer-ids.ts';
 import { renameModel } from '../answer/rename-model.ts';
 import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
 import { malformed } from '../failure.ts';
 import { finishWords } from '../translation.ts';
-import { messageId, nameCall } from './answer-words.ts';
+import { completeBlock } from './answer-words.ts';
 import { charactersOfBlock } from './length.ts';
 import { finishReasonOf, noStopReason, parseMessage } from './reader.ts';
 import { readUsage, writeUsage } from './usage.ts';
@@ -16,7 +17,7 @@ export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | U
   const { content: said, ...rest } = fields;
   const { stop_reason: reason, model: upstreamModel } = rest;
   if (typeof reason !== 'string') return malformed(noStopReason);
-  for (const block of content) nameCall(block);
+  for (const block of content) completeBlock(block);
   const hasTools = content.some(({ type }) => type === 'tool_use');
   const facts: ReplyFacts = {
     usage: readUsage(fields.usage),
@@ -29,7 +30,7 @@ export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | U
     facts,
     write({ usage }) {
       const counted = facts.usage === undefined ? { usage: writeUsage(usage) } : {};
-      const own = { ...rest, ...counted, id: messageId(id), model };
+      const own = { ...rest, ...counted, id: answerId('msg', id), model };
       // Fields beside the content may name the model that answered, or others it can recommend.
       const named = renameModel(JSON.stringify(own), upstreamModel, model);
       return `${named.slice(0, -1)},"content":${JSON.stringify(said)}}`;

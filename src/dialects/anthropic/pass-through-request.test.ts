@@ -4,7 +4,7 @@ import type { Target } from '../dialect.ts';
 import { readMessagesRequest } from './messages-request.ts';
 import { passMessages } from './pass-through-request.ts';
 
-const manners = { version: '2023-06-01', betas: '' };
+const version = { version: '2023-06-01', betas: '' };
 
 function pass(given: object, to: Partial<Target> = {}) {
   const body = {
@@ -16,7 +16,7 @@ function pass(given: object, to: Partial<Target> = {}) {
   const text = JSON.stringify(body);
   const bytes = new TextEncoder().encode(text);
   const request = readMessagesRequest(JSON.parse(text), { text, bytes });
-  const passed = passMessages(request, manners, targetOf(to));
+  const passed = passMessages(request, version, targetOf(to));
   return { ...passed, body: JSON.parse(String(passed.body)) as Record<string, unknown> };
 }
 

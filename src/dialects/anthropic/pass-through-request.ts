@@ -8,8 +8,8 @@ import type { MessagesRequest } from './messages-request.ts';
 import { countSchema } from './messages-schema.ts';
 import { defaultVersion } from './write.ts';
 
-/** What the client said about the dialect itself, in headers. */
-export interface Manners {
+/** Which version of the dialect the client speaks, as it says in headers. */
+export interface VersionHeaders {
   readonly version: string;
   /** Separated by commas; '' for none. */
   readonly betas: string;
@@ -17,7 +17,7 @@ export interface Manners {
 
 export function passMessages(
   request: MessagesRequest,
-  manners: Manners,
+  version: VersionHeaders,
   target: Target,
 ): UpstreamRequest {
   const { source } = request;
@@ -40,13 +40,13 @@ export function passMessages(
   }
   return {
     path: '/messages',
-    headers: headersOf(manners),
+    headers: writeVersion(version),
     body: editBody({ body, source }, edits),
     dropped,
   };
 }
 
-export function headersOf({ version, betas }: Manners): Record<string, string> {
+export function writeVersion({ version, betas }: VersionHeaders): Record<string, string> {
   return { 'anthropic-version': version, ...(betas === '' ? {} : { 'anthropic-beta': betas }) };
 }
 
@@ -55,7 +55,7 @@ const isPlain = /^[\w.:-]{1,100}$/;
 const betasMax = 64;
 
 /** Headers of a client, as far as they may go on to an upstream. */
-export function readManners(headers: Headers): Manners {
+export function readVersion(headers: Headers): VersionHeaders {
   const version = headers.get('anthropic-version')?.trim() ?? '';
   const betas = (headers.get('anthropic-beta') ?? '').split(',').map((beta) => beta.trim());
   return {

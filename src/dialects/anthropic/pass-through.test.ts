@@ -82,7 +82,7 @@ describe('an Anthropic stream that passes through', () => {
     expect(seen).toMatchObject({ ended: 'whole', text: 'Hi' });
   });
 
-  test('lets nothing pass before its beginning, twice, or behind its end', () => {
+  test('lets nothing pass before its beginning, twice, or after its end', () => {
     const { relay, said } = push([{ type: 'ping' }, ...hello, begin, begin, end(), over, ...hello]);
     const seen = checkAnthropicStream(said + relay.close(closing));
     expect(seen).toMatchObject({ ended: 'whole', text: '' });
@@ -105,7 +105,7 @@ describe('an Anthropic stream that passes through', () => {
     expect(push([...hello], relay).said).toBe('');
   });
 
-  test('pings only behind its beginning', () => {
+  test('pings only after its beginning', () => {
     const relay = new AnthropicPassThrough(identity, 9);
     expect(relay.keepAlive()).toBe(': keep-alive\n\n');
     push([begin], relay);
@@ -134,6 +134,19 @@ test('a call of a whole reply that has no id gets one that its client can answer
   expect(JSON.parse(reply.write(closing))).toMatchObject({
     content: [{ id: expect.stringMatching(/^toolu_\w{24}$/) }, { id: 'toolu_1' }],
   });
+});
+
+test('a thought that has no signature gets the empty one, which clients insist on', () => {
+  const bare = { type: 'thinking', thinking: '' };
+  const signed = { ...bare, signature: 'c2ln' };
+  const start = (index: number, content_block: object) => ({
+    type: 'content_block_start',
+    index,
+    content_block,
+  });
+  const { parts } = push([begin, start(0, bare), start(1, signed)]);
+  expect(parts[1]).toContain('"content_block":{"type":"thinking","thinking":"","signature":""}');
+  expect(parts[2]).toContain('"signature":"c2ln"');
 });
 
 test('a second report that has nothing to say about the end does not take it back', () => {

@@ -5,6 +5,7 @@
 import type { GatewayError } from '../../core/errors.ts';
 import { isObject } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
+import { answerId } from '../answer/answer-ids.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import { renameModel } from '../answer/rename-model.ts';
 import type {
@@ -17,7 +18,7 @@ import type {
 } from '../dialect.ts';
 import { failureInside, malformed, readErrorObject, unreadableEvent } from '../failure.ts';
 import { finishWords } from '../translation.ts';
-import { messageId, nameCall } from './answer-words.ts';
+import { completeBlock } from './answer-words.ts';
 import { anthropicWords, eventText } from './client-stream.ts';
 import { charactersOfBlock, charactersOfDelta } from './length.ts';
 import { finishReasonOf, isEvent, noStopReason, startedAgain } from './reader.ts';
@@ -124,9 +125,9 @@ export class AnthropicPassThrough implements StreamRelay {
     this.started = true;
     if (typeof message.model === 'string') this.#upstreamModel = message.model;
     const { id, model } = this.#identity;
-    // Clients read the numbers without looking whether there are any.
+    // Clients read the usage without checking that it is there.
     const usage = isObject(message.usage) ? message.usage : openingUsage(this.#inputTokensEstimate);
-    const own = { ...message, id: messageId(id), model, usage };
+    const own = { ...message, id: answerId('msg', id), model, usage };
     return eventText('message_start', { ...fields, message: own });
   }
 
@@ -135,7 +136,7 @@ export class AnthropicPassThrough implements StreamRelay {
     if (!isObject(block)) return false;
     if (block.type === 'tool_use') this.#hasTools = true;
     this.facts.reported.characters += charactersOfBlock(block);
-    return nameCall(block);
+    return completeBlock(block);
   }
 
   #takeEnd(event: Event): string {
@@ -151,7 +152,7 @@ export class AnthropicPassThrough implements StreamRelay {
     return earlier;
   }
 
-  /** Clients take the last report: one that has nothing to say about the end repeats it. */
+  /** Clients believe the last report, so one without a stop reason repeats the one before it. */
   #endAgain(event: Event): Event {
     if (this.#end === undefined) return event;
     const fields = { ...event.fields, delta: this.#end };
@@ -165,7 +166,7 @@ export class AnthropicPassThrough implements StreamRelay {
     return '';
   }
 
-  /** An answer begins with its beginning: of what comes before, only a failure is of interest. */
+  /** Of what comes before `message_start`, only a failure is of interest. */
   #fail(fields: Record<string, unknown>): string {
     const failure = failureInside(fields);
     return failure ? this.#break(failure) : '';
@@ -186,7 +187,7 @@ export class AnthropicPassThrough implements StreamRelay {
     if (settled && this.facts.usage === undefined) {
       return eventText('message_delta', { ...fields, usage: writeUsage(settled) });
     }
-    // A recommended model or an attempt at another one is named by the upstream's own words.
+    // It may name the model again, as one that was tried or is recommended.
     const text = data.includes('\n') ? JSON.stringify(fields) : data;
     const own = renameModel(text, this.#upstreamModel, this.#identity.model);
     return `event: message_delta\ndata: ${own}\n\n`;

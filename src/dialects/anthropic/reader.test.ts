@@ -27,7 +27,7 @@ const hear = (events: readonly (object | string)[]) =>
   hearEvents((listener) => new AnthropicStreamReader(listener), events);
 
 describe('a stream of Anthropic', () => {
-  test('is over with message_stop, and nothing behind it is heard', () => {
+  test('is over with message_stop, and nothing after it is heard', () => {
     const { told, reader } = hear([
       begin,
       ...text(0, 'Hi'),
@@ -139,7 +139,7 @@ describe('a stream of Anthropic', () => {
     expect(hear([begin, end(word), over]).told.finishReason).toBe(reason);
   });
 
-  test('that says end_turn behind a call wants it to be run', () => {
+  test('that says end_turn after a call wants it to be run', () => {
     const block = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
     const { told } = hear([begin, start(0, block), stop(0), end('end_turn'), over]);
     expect(told.finishReason).toBe('tool_calls');

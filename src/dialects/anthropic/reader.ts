@@ -40,7 +40,7 @@ function tellFinish(
   return true;
 }
 
-/** An event of a kind that nobody here has heard of: a message in it is no complaint. */
+/** Whether this is an event of a new kind: a `message` in it does not make it an error. */
 export function isEvent(event: string | null, { type, error }: Record<string, unknown>): boolean {
   return event !== null && event === type && error === undefined;
 }
@@ -83,7 +83,8 @@ export class AnthropicStreamReader implements StreamReader {
         this.#blocks.close(message.index);
         return undefined;
       case 'message_delta':
-        return this.#takeEnd(message);
+        this.#takeEnd(message);
+        return undefined;
       case 'message_stop':
         this.#blocks.closeAll();
         this.finished = tellFinish(this.#to, this.#end, this.#blocks.hasCalls);
@@ -93,7 +94,7 @@ export class AnthropicStreamReader implements StreamReader {
     }
   }
 
-  /** A repeated opening is a stutter; behind the first words it would be another answer. */
+  /** An opening that is repeated at once is harmless; after words it would be another answer. */
   #begin(message: unknown): UpstreamFailure | undefined {
     if (this.#usage.characters > 0) return malformed(startedAgain);
     this.#usage.begin(isObject(message) ? message.usage : undefined);
@@ -101,12 +102,11 @@ export class AnthropicStreamReader implements StreamReader {
     return undefined;
   }
 
-  #takeEnd({ delta, usage }: Record<string, unknown>): UpstreamFailure | undefined {
+  #takeEnd({ delta, usage }: Record<string, unknown>): void {
     this.#usage.end(usage);
     this.#tellUsage();
-    // A second report may have nothing to say about the end.
+    // A later report may have no stop reason.
     if (isObject(delta) && typeof delta.stop_reason === 'string') this.#end = delta;
-    return undefined;
   }
 
   #count(characters: number): UpstreamFailure | undefined {

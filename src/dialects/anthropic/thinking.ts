@@ -16,7 +16,7 @@ interface ThinkingWords {
 const silent: ThinkingWords = { isOn: false, isDropped: false };
 const dropped: ThinkingWords = { isOn: false, isDropped: true };
 
-/** Anthropic's lowest budget, and the least that should be left for the answer behind it. */
+/** Anthropic's lowest budget, and the least that should be left for the answer after it. */
 const budgetTokensMin = 1_024;
 const answerTokensMin = 1_024;
 
@@ -43,7 +43,7 @@ export function thinkingFor(
       return effortOnly(reasoning, target);
     case 'budget':
       if (reasoning.effort === 'none') return silent;
-      // Both are refused together; the tool is what the client builds on.
+      // Thinking and a forced tool are refused together; the client depends on the tool.
       if (tools.length > 0 && isForced(toolChoice)) return dropped;
       return lacksThought(turns) ? dropped : budget(reasoning, outputTokensMax);
     case null:
@@ -63,7 +63,7 @@ function adaptive(wish: ReasoningWish, target: Target, isWithoutThought: boolean
     const isDropped = wish.effort !== 'none';
     return { thinking: { type: 'disabled' }, isOn: false, isDropped };
   }
-  // Without it, newer models think without saying what.
+  // Without it, newer models do not show their thinking.
   const display = wish.visible ? 'summarized' : 'omitted';
   return { thinking: { type: 'adaptive', display }, effort, isOn: true, isDropped: false };
 }
@@ -73,12 +73,19 @@ function effortOnly(wish: ReasoningWish, target: Target): ThinkingWords {
   return { effort, isOn: false, isDropped: effort === undefined };
 }
 
+/** There is no word for `none`: a model that is told nothing of efforts decides by itself. */
+const effortWords: Readonly<Record<string, string>> = {
+  minimal: 'low',
+  low: 'low',
+  medium: 'medium',
+  high: 'high',
+  xhigh: 'xhigh',
+  max: 'max',
+};
+
 function effortWord(wish: ReasoningWish, { quirks }: Target): string | undefined {
   const effort = effortOf(wish);
-  if (effort === null) return undefined;
-  if (quirks.efforts) return quirks.efforts[effort];
-  if (effort === 'none') return undefined;
-  return effort === 'minimal' ? 'low' : effort;
+  return effort === null ? undefined : (quirks.efforts ?? effortWords)[effort];
 }
 
 function budget(wish: ReasoningWish, outputTokensMax: number): ThinkingWords {

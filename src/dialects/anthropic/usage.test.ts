@@ -85,7 +85,7 @@ describe('a report of usage', () => {
       outputTokens: 340,
       reasoningTokens: 10,
     });
-    // It paused behind the summary: there is no answer yet.
+    // It paused after the summary: there is no answer yet.
     const paused = { input_tokens: 0, output_tokens: 0, iterations: [summary] };
     expect(readUsage(paused)).toMatchObject({ inputTokens: 1_000, outputTokens: 300 });
     const spoiled = { ...counted, iterations: [{ ...summary, input_tokens: -1 }, null, 'x'] };

@@ -15,7 +15,7 @@ export function readUsage(raw: unknown): Usage | undefined {
   const top = readCounts(raw);
   if (top === undefined) return undefined;
   const rounds = Array.isArray(raw.iterations) ? raw.iterations.filter(isObject) : [];
-  // What summing up the conversation took is billed beside the answer, and counted only here.
+  // Summaries that Anthropic made of the conversation are billed too, and counted only here.
   const summaries = rounds.filter(({ type }) => type === 'compaction').map(readCounts);
   const usage = summaries.reduce<Usage>((sum, more) => (more ? addUsage(sum, more) : sum), top);
   // No request has an empty prompt: a server that says so has not counted.
@@ -38,8 +38,8 @@ function readCounts(raw: Record<string, unknown>): Usage | undefined {
 }
 
 /**
- * Told in parts by how long it is kept. The end of a stream may tell a larger whole and no parts:
- * what was kept for an hour stays so. Parts that are more than the whole say nothing of it.
+ * How much of the cache writes is kept for an hour. The end of a stream may tell a larger whole
+ * and no parts: the hour's part stays. Parts that are more than the whole are not believed.
  */
 function readHourPart(parts: unknown, written: number): number {
   if (!isObject(parts)) return 0;
@@ -63,13 +63,13 @@ export class StreamUsage {
 
   /** The report of `message_start`. */
   begin(raw: unknown): void {
-    this.#lay(raw);
+    this.#merge(raw);
   }
 
   /** The report of `message_delta`: it corrects the first, and leaves out what did not change. */
   end(raw: unknown): void {
     this.#isFinal ||= isObject(raw) && typeof raw.output_tokens === 'number';
-    this.#lay(raw);
+    this.#merge(raw);
   }
 
   get usage(): Usage | undefined {
@@ -84,7 +84,7 @@ export class StreamUsage {
     return !this.#isFinal;
   }
 
-  #lay(raw: unknown): void {
+  #merge(raw: unknown): void {
     if (!isObject(raw)) return;
     const given = Object.entries(raw).filter(([, value]) => value !== null);
     this.#raw = { ...this.#raw, ...Object.fromEntries(given) };

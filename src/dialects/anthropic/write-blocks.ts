@@ -21,7 +21,7 @@ export function cacheField(part: { readonly cacheControl?: CacheControl | undefi
   return part.cacheControl ? { cache_control: part.cacheControl } : {};
 }
 
-/** Anthropic refuses texts without a letter. */
+/** Anthropic refuses blank texts. */
 export function writeText(part: TextPart): readonly Block[] {
   if (part.text.trim() === '') return [];
   return [{ type: 'text', text: part.text, ...cacheField(part) }];
@@ -35,7 +35,7 @@ export function writeAssistantPart(part: AssistantPart): readonly Block[] {
       return writeText({ kind: 'text', text: part.text });
     case 'reasoning': {
       if (part.redacted !== undefined) return [{ type: 'redacted_thinking', data: part.redacted }];
-      // A thought of somebody else's would be refused together with the whole request.
+      // With a thought that it did not sign, Anthropic would refuse the whole request.
       const signature = ownSignature('anthropic', part.signature);
       return signature === undefined ? [] : [{ type: 'thinking', thinking: part.text, signature }];
     }

@@ -13,8 +13,8 @@ interface WrittenTurns {
   readonly messages: readonly Message[];
 }
 
-/** Said in the user's place where Anthropic wants to hear from one. */
-const goOn: Block = { type: 'text', text: 'Continue.' };
+/** Stands for the user where Anthropic insists on a message of one. */
+const pleaseContinue: Block = { type: 'text', text: 'Continue.' };
 
 export function writeTurns(
   { turns }: Dialogue,
@@ -27,13 +27,13 @@ export function writeTurns(
   for (const turn of turns) {
     const content = writeTurn(turn, target, dropped);
     if (content.length === 0) continue;
-    // Older models know one place for instructions only.
+    // Older models take instructions in one place only.
     const isInline = target.quirks.system_messages === 'keep' && messages.length > 0;
     if (turn.role === 'system' && !isInline) for (const block of content) system.push(block);
     else messages.push({ role: turn.role, content });
   }
   const merged = merge(messages);
-  if (merged[0]?.role !== 'user') merged.unshift({ role: 'user', content: [goOn] });
+  if (merged[0]?.role !== 'user') merged.unshift({ role: 'user', content: [pleaseContinue] });
   return { system, messages: endWell(merged, target, isThinking) };
 }
 
@@ -77,7 +77,7 @@ function endWell(messages: readonly Message[], target: Target, isThinking: boole
   const last = messages.at(-1);
   if (last?.role !== 'assistant') return messages;
   if (isThinking || target.thinking === 'adaptive') {
-    return [...messages, { role: 'user' as const, content: [goOn] }];
+    return [...messages, { role: 'user' as const, content: [pleaseContinue] }];
   }
   const block = last.content.at(-1);
   if (block?.type !== 'text' || typeof block.text !== 'string') return messages;

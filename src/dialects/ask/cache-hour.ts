@@ -1,6 +1,6 @@
 import type { Source } from './edit-body.ts';
 
-/** A 1 or one of the letters h, l, t by its number: nobody needs that except to hide the words. */
+/** A character of `ttl` or `1h` as an escape, which nobody needs except to hide them. */
 const hidden = /\\u00(?:31|68|6c|74)/i;
 
 /**

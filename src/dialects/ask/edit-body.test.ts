@@ -18,7 +18,7 @@ function edited(text: string, edits: Record<string, unknown> = {}, source = sour
   return editBody({ body, source }, { model: 'theirs', ...edits });
 }
 
-test('the client’s text goes on behind the model’s name and the fields that are added', () => {
+test('the client’s text goes on after the model’s name and the fields that are added', () => {
   const text = `{"model":"ours","messages":[],"n":1}${mark}`;
   expect(edited(text)).toBe(`{"model":"theirs","messages":[],"n":1}${mark}`);
   const added = '"max_tokens":5,"stream_options":{"include_usage":true}';

@@ -46,7 +46,7 @@ interface Edited {
 /**
  * Writing a large body again costs more than everything else on the way. So when the only changes
  * are the model's name, standing first in the body as SDKs write it, and fields that were not
- * there before, the client's bytes go on behind a new beginning.
+ * there before, the client's text follows a new beginning.
  */
 export function editBody({ body, source }: Edited, edits: Edits): string {
   const head = source && onlyAdds(edits, body) ? modelField(source.text, body.model) : undefined;
@@ -101,7 +101,7 @@ const hiddenLetters = ['\\u005', '\\u006', '\\u007'].map((letter) => Buffer.from
 
 /**
  * Whether a decisive name may stand twice. We read the last one; a server that reads the first, or
- * finds a second `model` behind ours, would do what nobody checked or priced. A look-alike further
+ * finds a second `model` after ours, would do what nobody checked or priced. A look-alike further
  * inside counts too: it only costs the time to write the body again.
  */
 function hasDoubles({ bytes }: Source, body: Body): boolean {

@@ -3,7 +3,7 @@ import { isText } from '../../core/json.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { brokenFinish } from '../failure.ts';
 
-/** A reason not listed here is a new one for an answer that is there: `stop`. */
+/** A reason that is not listed is new, and the answer is there: it counts as `stop`. */
 const reasons: ReadonlyMap<string, FinishReason> = new Map([
   ['STOP', 'stop'],
   ['MAX_TOKENS', 'length'],
@@ -28,7 +28,7 @@ const mistakes: ReadonlySet<string> = new Set([
   'UNEXPECTED_TOOL_CALL',
   'TOO_MANY_TOOL_CALLS',
   'MALFORMED_RESPONSE',
-  // The conversation comes from elsewhere, without the proofs that this model wants to see.
+  // The conversation began elsewhere, and lacks the signatures that this model wants to see.
   'MISSING_THOUGHT_SIGNATURE',
 ]);
 

@@ -1,6 +1,6 @@
 /** Images of Google's Gemini, which draws them in the middle of a chat. */
 import { editImagesMax } from '../../core/bounds.ts';
-import { isObject } from '../../core/json.ts';
+import { isObject, isText } from '../../core/json.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { malformed, readErrorObject } from '../failure.ts';
 import { inBase64, joined, type Piece } from '../long-body.ts';
@@ -77,7 +77,7 @@ function imagesIn(content: unknown): readonly DrawnImage[] {
     if (!isObject(part) || part.thought === true) return [];
     const data = isObject(part.inlineData) ? part.inlineData : {};
     const isImage = typeof data.mimeType === 'string' && data.mimeType.startsWith('image/');
-    if (!isImage || typeof data.data !== 'string' || data.data === '') return [];
+    if (!isImage || !isText(data.data)) return [];
     return [{ base64: data.data, url: null, revisedPrompt: null }];
   });
 }

@@ -149,7 +149,7 @@ describe('the words', () => {
     expect(told.signatures).toEqual([]);
   });
 
-  test('a signature behind a thought ends it, before the text it stands on', () => {
+  test('a signature after a thought ends it, before the text it stands on', () => {
     const { told } = hear(
       says([
         { text: 'Hm.', thought: true },
@@ -166,7 +166,7 @@ describe('the words', () => {
     expect(told.order).toEqual(['reasoning', 'signature', 'finish']);
   });
 
-  test('a signature of a text comes behind all of it, before the next call', () => {
+  test('a signature of a text comes after all of it, before the next call', () => {
     const { told } = hear(
       says([{ text: 'Let', thoughtSignature: 'S1' }]),
       says([{ text: ' me see.' }]),

@@ -1,8 +1,8 @@
 /** Answers of Gemini in our own words. Every chunk of a stream is shaped like a whole answer. */
 import type { AnswerListener } from '../../core/answer.ts';
-import { randomText } from '../../core/ids.ts';
 import { isObject, isText } from '../../core/json.ts';
 import { markSignature } from '../../core/signature.ts';
+import { newCallId } from '../answer/answer-ids.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
 import { malformed, readErrorObject, unreadableAnswer, unreadableEvent } from '../failure.ts';
@@ -28,7 +28,7 @@ export class GeminiReader implements StreamReader {
   /** The last call, while pieces of its arguments may follow. */
   #openCall: PartialArguments | undefined;
   #isThinking = false;
-  /** The signature of a text, told behind it. */
+  /** The signature of a text, told after it. */
   #textSignature: string | undefined;
 
   constructor(to: AnswerListener) {
@@ -38,7 +38,7 @@ export class GeminiReader implements StreamReader {
   push({ data }: SseMessage): UpstreamFailure | undefined {
     const chunk = parseFirst(data);
     if (isObject(chunk)) return this.take(chunk);
-    // A connection cut behind the finish reason loses at most the usage: the answer is whole.
+    // A connection cut after the finish reason loses at most the usage: the answer is whole.
     return this.finished ? undefined : unreadableEvent(data);
   }
 
@@ -96,7 +96,7 @@ export class GeminiReader implements StreamReader {
       if (signature !== undefined) this.#sign(signature);
       return;
     }
-    // Right behind a thought it is that thought's. Otherwise it waits: a client that never asked
+    // Right after a thought it is that thought's. Otherwise it waits: a client that never asked
     // for thoughts must find the text first.
     if (signature !== undefined && this.#isThinking) this.#sign(signature);
     else if (signature !== undefined) this.#textSignature = signature;
@@ -120,7 +120,7 @@ export class GeminiReader implements StreamReader {
     this.#isThinking = false;
     const number = this.#calls;
     this.#calls += 1;
-    this.#to.toolCall(number, isText(call.id) ? call.id : `call_${randomText(24)}`, name);
+    this.#to.toolCall(number, isText(call.id) ? call.id : newCallId(), name);
     if (isObject(call.args)) this.#to.toolArguments(number, JSON.stringify(call.args));
     else this.#openCall = new PartialArguments();
   }
@@ -150,7 +150,7 @@ export class GeminiReader implements StreamReader {
     this.#to.reasoningSignature(markSignature('gemini', signature));
   }
 
-  /** Places are counted in bytes of a text that is gone: only the sources are told. */
+  /** Positions count the bytes of a text that was not kept, so only the sources are told. */
   #cite(grounding: unknown): void {
     const chunks = isObject(grounding) ? grounding.groundingChunks : undefined;
     for (const chunk of Array.isArray(chunks) ? chunks : []) {

@@ -82,9 +82,9 @@ function noteCalls(parts: readonly AssistantPart[], calls: Map<string, KnownCall
  */
 class ModelParts {
   readonly written: object[] = [];
-  /** Signatures with nothing between them and here. */
+  /** Signatures that nothing has followed yet. */
   #near: string[] = [];
-  /** Those behind which other words have come. */
+  /** Signatures that a text has followed. */
   #far: string[] = [];
   #hasCalls = false;
   readonly #needsSignature: boolean;
@@ -101,7 +101,7 @@ class ModelParts {
 
   thought({ text, signature: marked }: ReasoningPart): void {
     const signature = ownSignature('gemini', marked);
-    // Another provider's thoughts, and those of nobody, stay here.
+    // Thoughts that Gemini did not sign are not sent.
     if (signature === undefined) return;
     if (text !== '') this.written.push({ text, thought: true });
     this.#near.push(signature);

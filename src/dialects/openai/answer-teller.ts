@@ -2,9 +2,9 @@
 import type { AnswerListener, FinishReason } from '../../core/answer.ts';
 import { waitingArgumentsMax } from '../../core/bounds.ts';
 import { isObject, isText } from '../../core/json.ts';
+import { newCallId } from '../answer/answer-ids.ts';
 import { EventTooLarge } from '../event-stream.ts';
 import { googleSignature } from './google-signature.ts';
-import { newCallId } from './tool-calls.ts';
 
 const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
   ['stop', 'stop'],
@@ -14,7 +14,7 @@ const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
   ['content_filter', 'content_filter'],
 ]);
 
-/** Servers from before there were tools name one function, in pieces like a call's. */
+/** Older servers send one `function_call` instead of tool calls, in pieces like theirs. */
 const onlyCall = 'function_call';
 
 interface OpenCall {
@@ -40,7 +40,7 @@ export class AnswerTeller {
     this.#tellReasoning(words);
     if (isText(words.content)) this.#to.text(words.content);
     if (isText(words.refusal)) this.#to.refusal(words.refusal);
-    // They belong to the text, which is closed where a call begins.
+    // Annotations before calls: they belong to the text, which ends where a call begins.
     if (Array.isArray(words.annotations)) {
       for (const annotation of words.annotations) this.#tellAnnotation(annotation);
     }

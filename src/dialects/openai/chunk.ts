@@ -1,5 +1,6 @@
 /** Mends the chunks of one OpenAI-style stream, each in place, and says whether it had to. */
 import { isObject } from '../../core/json.ts';
+import { isChoiceIndex } from './choice.ts';
 import { readFinishReason, repairText } from './message.ts';
 import { ToolCallAssembly } from './tool-calls.ts';
 
@@ -20,9 +21,8 @@ export function removePrivateFields(body: Record<string, unknown>): boolean {
   return true;
 }
 
-/** Whether `value` can be a choice's number; absurd ones would make holes in clients' arrays. */
-export function isChoiceIndex(value: unknown): value is number {
-  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 1024;
+export function isTerminator(data: string): boolean {
+  return data === '[DONE]' || (data.length < 32 && data.trim() === '[DONE]');
 }
 
 export class ChunkRepair {

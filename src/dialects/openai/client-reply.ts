@@ -2,6 +2,7 @@
 import type { Citation, FinishReason } from '../../core/answer.ts';
 import type { ReplyClosing, ReplyIdentity, ReplyWriter } from '../dialect.ts';
 import { finishWords } from '../translation.ts';
+import type { OpenAiClientOptions } from './client.ts';
 import { signedCall } from './google-signature.ts';
 import { writeUsage } from './usage.ts';
 
@@ -12,7 +13,7 @@ interface Call {
   arguments: string;
 }
 
-/** One thought with its proof, in the words of OpenRouter, which most clients keep. */
+/** One thought with its signature, in the words of OpenRouter, which most clients keep. */
 interface Thought {
   readonly type: 'reasoning.text';
   readonly index: number;
@@ -31,11 +32,14 @@ export class OpenAiReplyWriter implements ReplyWriter {
   #reasoning = '';
   #refusal = '';
   #thought: Thought | undefined;
-  /** The last proof told, until a call takes it. */
+  /** The last signature told, until a call takes it. */
   #signature = '';
   #finishReason: string | null = null;
 
-  constructor(identity: ReplyIdentity, { hidesReasoning = false }: { hidesReasoning?: boolean }) {
+  constructor(
+    identity: ReplyIdentity,
+    { hidesReasoning = false }: Pick<OpenAiClientOptions, 'hidesReasoning'>,
+  ) {
     this.#identity = identity;
     this.#hidesReasoning = hidesReasoning;
   }
@@ -124,8 +128,10 @@ export class OpenAiReplyWriter implements ReplyWriter {
 }
 
 export function annotationOf({ url, title, quote, range }: Citation): object {
-  const place = range ? { start_index: range.start, end_index: range.end } : {};
+  // Clients that check an answer's shape want a place, also where nobody told one.
+  const { start, end } = range ?? { start: 0, end: 0 };
   const content = quote === '' ? {} : { content: quote };
+  const place = { start_index: start, end_index: end };
   return { type: 'url_citation', url_citation: { url, title, ...content, ...place } };
 }
 

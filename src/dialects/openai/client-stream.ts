@@ -24,10 +24,10 @@ export class OpenAiStreamWriter implements StreamWriter {
   /** Number of the thought being told, and whether it is over. */
   #thought = 0;
   #thoughtEnded = false;
-  /** The last proof told, until a call takes it. */
+  /** The last signature told, until a call takes it. */
   #signature = '';
   #images = 0;
-  /** Said last: behind a finish there may be more words after all. */
+  /** Said last: some upstreams go on after a finish. */
   #finish = '';
 
   constructor(identity: ReplyIdentity, options: OpenAiClientOptions) {

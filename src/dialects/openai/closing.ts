@@ -1,7 +1,7 @@
 /**
- * The end of an answer in a stream. Servers put it beside the last words, beside an empty text, or
- * say it twice; clients get the last words first, and then one chunk that only says how it ended.
- * What says nothing behind it is left out: Azure sends its filters' results when it has them.
+ * The end of a streamed choice. Servers put the finish reason beside the last words, beside an
+ * empty text, or send it twice; clients get the last words first, then one chunk with nothing but
+ * the reason. What says nothing after it is left out: Azure sends results of its filters late.
  */
 type Choice = Record<string, unknown>;
 
@@ -17,25 +17,25 @@ export function closingOf(
   choices: readonly Choice[],
   isFinished: (index: unknown) => boolean,
 ): Closing | undefined {
-  const isNear = ({ finish_reason: reason, index }: Choice) =>
+  const mayClose = ({ finish_reason: reason, index }: Choice) =>
     typeof reason === 'string' || isFinished(index);
-  if (!choices.some(isNear)) return undefined;
+  if (!choices.some(mayClose)) return undefined;
   const said: Choice[] = [];
   const closed: Choice[] = [];
   let isClean = true;
   for (const choice of choices) {
     const { finish_reason: reason, delta, index } = choice;
     const words = delta as Choice;
-    const isAgain = isFinished(index);
+    const isAfterEnd = isFinished(index);
     if (typeof reason !== 'string') {
-      if (!isAgain || hasWords(words)) said.push(choice);
+      if (!isAfterEnd || hasWords(words)) said.push(choice);
       else isClean = false;
       continue;
     }
-    if (isAgain || Object.keys(words).length > 0) isClean = false;
+    if (isAfterEnd || Object.keys(words).length > 0) isClean = false;
     const saysMore = hasWords(words);
     if (saysMore) said.push({ ...choice, finish_reason: null });
-    if (!isAgain) closed.push(saysMore ? bare(choice) : { ...choice, delta: {} });
+    if (!isAfterEnd) closed.push(saysMore ? bare(choice) : { ...choice, delta: {} });
   }
   return isClean ? undefined : { said, closed };
 }

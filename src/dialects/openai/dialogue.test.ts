@@ -31,7 +31,7 @@ const call = { kind: 'tool_call', id: 'a', name: 'look' };
 const proof = (signature: string | undefined) => ({ kind: 'reasoning', text: '', signature });
 
 describe('proofs of thoughts', () => {
-  test('stand before their call and behind it, where they came', () => {
+  test('stand before their call and after it, where they came', () => {
     expect(partsOf({})).toMatchObject([proof(first), call, proof(last)]);
   });
 

@@ -1,11 +1,11 @@
 /**
- * Where Google's own OpenAI-style endpoint puts the proof of a call, for clients that keep calls as
- * they are and drop everything else.
+ * Where Google's own OpenAI-style endpoint puts the signature of a call, for clients that keep
+ * calls as they are and drop everything else.
  */
 import { isObject, isText } from '../../core/json.ts';
 import { markSignature, ownSignature } from '../../core/signature.ts';
 
-/** The field that carries it on a call; none for a proof that is not Google's. */
+/** The field that carries it on a call; none for a signature that is not Google's. */
 export function signedCall(signature: string): object {
   const own = ownSignature('gemini', signature);
   return own === undefined ? {} : { extra_content: { google: { thought_signature: own } } };

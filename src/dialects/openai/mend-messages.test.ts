@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import type { ChatMessage } from './chat-schema.ts';
-import { adaptMessages } from './mend-messages.ts';
+import { mendMessages } from './mend-messages.ts';
 
 const none: ReadonlyMap<string, string> = new Map();
 
@@ -23,7 +23,7 @@ describe('messages as a vendor wants them', () => {
       message_names: 'drop',
       tool_call_ids: 'nine_characters',
     } as const;
-    expect(adaptMessages(messages, undefined, oddities, none)).toBe(messages);
+    expect(mendMessages(messages, undefined, oddities, none)).toBe(messages);
   });
 
   test('have system in place of developer, and no names, where asked', () => {
@@ -33,7 +33,7 @@ describe('messages as a vendor wants them', () => {
       { role: 'user', content: 'u', ...named },
     ];
     const oddities = { developer_role: 'system', message_names: 'drop' } as const;
-    expect(adaptMessages(messages, undefined, oddities, none)).toEqual([
+    expect(mendMessages(messages, undefined, oddities, none)).toEqual([
       { role: 'system', content: 'd' },
       { role: 'user', content: 'u' },
     ]);
@@ -51,7 +51,7 @@ describe('messages as a vendor wants them', () => {
         ],
       },
     ];
-    expect(adaptMessages(messages, undefined, { system_messages: 'merge' }, none)).toEqual([
+    expect(mendMessages(messages, undefined, { system_messages: 'merge' }, none)).toEqual([
       { role: 'system', content: 'one\n\ntwo\n\nthree' },
       { role: 'user', content: 'u' },
     ]);
@@ -64,7 +64,7 @@ describe('messages as a vendor wants them', () => {
   ] as const)('carry earlier reasoning as %s and in no other field', (field, expected) => {
     for (const given of [{ reasoning: 'thought' }, { reasoning_content: 'thought' }]) {
       const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', ...given }];
-      const adapted = adaptMessages(messages, undefined, { replay_reasoning: field }, none);
+      const adapted = mendMessages(messages, undefined, { replay_reasoning: field }, none);
       expect(adapted).toEqual([{ role: 'assistant', content: 'a', ...expected }]);
     }
   });
@@ -78,7 +78,7 @@ describe('messages as a vendor wants them', () => {
     (field, expected) => {
       const bare: ChatMessage = { role: 'assistant', content: null, tool_calls: [call('a')] };
       const messages: ChatMessage[] = [{ role: 'user', content: 'u' }, bare];
-      const adapted = adaptMessages(messages, undefined, { replay_reasoning: field }, none);
+      const adapted = mendMessages(messages, undefined, { replay_reasoning: field }, none);
       expect(adapted).toEqual([
         { role: 'user', content: 'u' },
         { ...bare, ...expected },
@@ -93,7 +93,7 @@ describe('messages as a vendor wants them', () => {
       ...ids.map((id) => ({ role: 'tool' as const, tool_call_id: id, content: 'r' })),
     ];
     const oddities = { tool_call_ids: 'nine_characters' } as const;
-    const [first, ...rest] = adaptMessages(messages, undefined, oddities, none);
+    const [first, ...rest] = mendMessages(messages, undefined, oddities, none);
     const calls = first?.role === 'assistant' ? (first.tool_calls ?? []) : [];
     const short = calls.map(({ id }) => id);
     for (const id of short) expect(id).toMatch(/^[A-Za-z0-9]{9}$/);
@@ -108,14 +108,14 @@ describe('messages as a vendor wants them', () => {
       { role: 'user', content: [part('https://a.test/1.png'), part('https://a.test/2.png')] },
     ];
     const images = new Map([['https://a.test/2.png', 'data:image/png;base64,AA==']]);
-    expect(adaptMessages(messages, undefined, {}, images)).toEqual([
+    expect(mendMessages(messages, undefined, {}, images)).toEqual([
       { role: 'user', content: [part('https://a.test/1.png'), part('data:image/png;base64,AA==')] },
     ]);
   });
 
   test('do not change the client’s own objects', () => {
     const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', reasoning: 'r' }];
-    adaptMessages(messages, undefined, {}, none);
+    mendMessages(messages, undefined, {}, none);
     expect(messages).toEqual([{ role: 'assistant', content: 'a', reasoning: 'r' }]);
   });
 });

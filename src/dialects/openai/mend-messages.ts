@@ -8,7 +8,7 @@ type LooseMessage = ChatMessage & Record<string, unknown>;
  * The messages as one vendor wants them. Answers the very same list when there is nothing to
  * change, which is what lets a large conversation pass through untouched.
  */
-export function adaptMessages(
+export function mendMessages(
   messages: readonly ChatMessage[],
   format: ChatBody['response_format'],
   quirks: Quirks,

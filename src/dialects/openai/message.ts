@@ -1,10 +1,10 @@
 /** What a delta of a stream and the message of a whole reply have in common, and how to mend it. */
-import { isObject, lengthOf } from '../../core/json.ts';
+import { isObject, isText, lengthOf } from '../../core/json.ts';
 import { pictureCharacters } from '../../core/usage.ts';
 
 /** The words other servers use, in OpenAI's. A word not listed stays as it is: never invent. */
 const finishReasons: ReadonlyMap<string, string> = new Map([
-  // Some shout them.
+  // Some servers write them in capitals.
   ['stop', 'stop'],
   ['length', 'length'],
   ['tool_calls', 'tool_calls'],
@@ -18,7 +18,7 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
   ['model_length', 'length'],
   ['max_tokens', 'length'],
   ['model_context_window_exceeded', 'length'],
-  // The word before there were tools; who asked in those words waits for it.
+  // From before there were tools: clients that ask with `functions` wait for it.
   ['function_call', 'function_call'],
   ['tool_use', 'tool_calls'],
   ['tool_call', 'tool_calls'],
@@ -43,7 +43,7 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
  */
 export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | null {
   // Some servers write `null` as a word.
-  if (typeof raw !== 'string' || raw === '' || raw === 'null') return null;
+  if (!isText(raw) || raw === 'null') return null;
   // Google says why: `content_filter: RECITATION`.
   const [word = ''] = raw.toLowerCase().split(':', 1);
   const reason = finishReasons.get(word) ?? raw;
@@ -62,7 +62,7 @@ function textOf(part: unknown): string {
 /** Reasoning under the names that servers give it; the first that has text wins. */
 function reasoningElsewhere(holder: Record<string, unknown>): string {
   const { reasoning_content: content, reasoning_details: details } = holder;
-  if (typeof content === 'string' && content !== '') return content;
+  if (isText(content)) return content;
   if (!Array.isArray(details)) return '';
   const texts = details.filter(isObject).map(({ text, summary }) => textOf(text ?? summary));
   return texts.join('');
@@ -85,7 +85,7 @@ export function repairText(holder: Record<string, unknown>): boolean {
   const { content } = holder;
   const isParts = typeof content !== 'string' && content !== null && content !== undefined;
   if (isParts) splitParts(holder);
-  if (typeof holder.reasoning === 'string' && holder.reasoning !== '') return isParts;
+  if (isText(holder.reasoning)) return isParts;
   const reasoning = reasoningElsewhere(holder);
   if (reasoning === '') return isParts;
   holder.reasoning = reasoning;

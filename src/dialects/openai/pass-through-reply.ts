@@ -10,42 +10,11 @@ import type {
   UpstreamFailure,
 } from '../dialect.ts';
 import { failureInside, malformed, unreadableAnswer } from '../failure.ts';
-import { isChoiceIndex, removePrivateFields } from './chunk.ts';
-import { charactersIn, hideReasoning, readFinishReason, repairText } from './message.ts';
-import { completeToolCalls, repairToolCalls } from './tool-calls.ts';
+import { noOutput, type RepairedChoice, repairChoice } from './choice.ts';
+import { removePrivateFields } from './chunk.ts';
+import type { OpenAiClientOptions } from './client.ts';
+import { hideReasoning } from './message.ts';
 import { usageIn, writeUsage } from './usage.ts';
-
-function repairMessage(raw: unknown): Record<string, unknown> {
-  // Azure leaves the message out of a choice that its filter took.
-  if (!isObject(raw)) return { role: 'assistant', content: '' };
-  repairText(raw);
-  raw.role = 'assistant';
-  if (raw.content === undefined) raw.content = null;
-  if (raw.tool_calls === undefined) return raw;
-  const calls = repairToolCalls([raw.tool_calls].flat());
-  raw.tool_calls = calls.length > 0 ? calls : undefined;
-  return raw;
-}
-
-interface RepairedChoice {
-  readonly choice: Record<string, unknown>;
-  readonly index: number;
-  readonly characters: number;
-  readonly finishReason: string | null;
-}
-
-/** Mends a choice in place. */
-export function repairChoice(choice: Record<string, unknown>, position: number): RepairedChoice {
-  const message = repairMessage(choice.message);
-  const index = isChoiceIndex(choice.index) ? choice.index : position;
-  const { tool_calls: calls } = message;
-  const finishReason = readFinishReason(choice.finish_reason, calls !== undefined);
-  if (finishReason === 'tool_calls' && Array.isArray(calls)) completeToolCalls(calls);
-  choice.index = index;
-  choice.message = message;
-  choice.finish_reason = finishReason;
-  return { choice, index, characters: charactersIn(message), finishReason };
-}
 
 /** Everything is written but the usage, which is settled last. */
 class PassedReply implements ReplyRelay {
@@ -67,17 +36,15 @@ class PassedReply implements ReplyRelay {
 export function readReply(
   text: string,
   identity: ReplyIdentity,
-  options: { readonly hidesReasoning?: boolean } = {},
+  { hidesReasoning = false }: Pick<OpenAiClientOptions, 'hidesReasoning'> = {},
 ): ReplyRelay | UpstreamFailure {
   const body = parseExact(text);
   if (!isObject(body)) return unreadableAnswer(text);
   const failure = failureInside(body);
   if (failure !== undefined) return failure;
   const choices = Array.isArray(body.choices) ? body.choices.filter(isObject) : [];
-  const facts = repairChoices(choices, usageIn(body), options.hidesReasoning ?? false);
-  if (facts === undefined) {
-    return malformed('The upstream answered without any output and without a finish reason.');
-  }
+  const facts = repairChoices(choices, usageIn(body), hidesReasoning);
+  if (facts === undefined) return malformed(noOutput);
   removePrivateFields(body);
   body.id = identity.id;
   body.object = 'chat.completion';

@@ -7,7 +7,7 @@ import type { Target, UpstreamRequest } from '../dialect.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { chatSchema } from './chat-schema.ts';
 import { askedEffort } from './dialogue.ts';
-import { adaptMessages } from './mend-messages.ts';
+import { mendMessages } from './mend-messages.ts';
 
 type Body = ChatRequest['body'] & Record<string, unknown>;
 /** The part of a request that is in OpenAI's words. */
@@ -46,7 +46,7 @@ export function writeChat(request: Worded, target: Target): UpstreamRequest {
   if (body.tool_choice === 'required' && quirks.tool_choice_required === 'any') {
     edits.tool_choice = 'any';
   }
-  const messages = adaptMessages(body.messages, body.response_format, quirks, target.images);
+  const messages = mendMessages(body.messages, body.response_format, quirks, target.images);
   if (messages !== body.messages) {
     edits.messages = messages;
     if (quirks.json_schema === 'instruct' && body.response_format?.type === 'json_schema') {

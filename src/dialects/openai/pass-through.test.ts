@@ -49,7 +49,7 @@ describe('a clean chunk passes as the text it came in, under our names:', () => 
     });
   });
 
-  test('names behind the choices, or equal to a key, are exchanged too', () => {
+  test('names after the choices, or equal to a key, are exchanged too', () => {
     const relay = newRelay();
     const open = (content: string) => text(content).slice(0, -1);
     const object = '"object":"chat.completion.chunk"';
@@ -185,7 +185,7 @@ describe('a broken stream', () => {
     expect(relay.facts.failure?.kind).toBe('malformed');
   });
 
-  test('of garbage behind its finish reason is complete', () => {
+  test('of garbage after its finish reason is complete', () => {
     const relay = newRelay();
     push(relay, head + text('a', '"finish_reason":"stop"'));
     expect(push(relay, `${head}[],"usage":{"prom`)).toBe('');
@@ -227,7 +227,7 @@ describe('a broken stream', () => {
 });
 
 describe('the end', () => {
-  test('is not passed on, and nothing behind it counts', () => {
+  test('is not passed on, and nothing after it counts', () => {
     for (const done of ['[DONE]', ' [DONE] ']) {
       const relay = newRelay();
       expect(push(relay, done)).toBe('');
@@ -246,6 +246,16 @@ describe('the end', () => {
     push(relay, '[DONE]');
     expect([push(relay, counted(2)), push(relay, counted(90))]).toEqual(['', '']);
     expect(relay.facts.usage).toMatchObject({ inputTokens: 4, outputTokens: 2 });
+  });
+
+  test('by a failure is followed by nothing: what it costs is what was said', () => {
+    for (const failure of ['{"error":{"message":"Boom"}}', '{nope']) {
+      const relay = newRelay();
+      push(relay, head + text('a'));
+      push(relay, failure);
+      push(relay, `${head}[],"usage":{"prompt_tokens":4,"completion_tokens":90}}`);
+      expect(relay.facts).toMatchObject({ usage: undefined, outputCharacters: 1 });
+    }
   });
 
   test('of several choices comes when all of them are finished', () => {
@@ -294,7 +304,7 @@ describe('the finish', () => {
       { tool_calls: [{ index: 0, id: 'c', type: 'function', function: { name: 'f' } }] },
       'tool_calls',
     ],
-  ])('beside %s comes behind them', (_, delta, reason) => {
+  ])('beside %s comes after them', (_, delta, reason) => {
     const relay = newRelay();
     const logprobs = { content: [] };
     const data = finish({ index: 0, delta, logprobs, finish_reason: reason });

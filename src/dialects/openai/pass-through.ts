@@ -14,7 +14,9 @@ import type {
   UpstreamFailure,
 } from '../dialect.ts';
 import { failureInside, readErrorObject, unreadableEvent } from '../failure.ts';
-import { ChunkRepair, isChoiceIndex } from './chunk.ts';
+import { isChoiceIndex } from './choice.ts';
+import { ChunkRepair, isTerminator } from './chunk.ts';
+import type { OpenAiClientOptions } from './client.ts';
 import { lastWords, openAiWords } from './client-stream.ts';
 import { type Closing, closingOf } from './closing.ts';
 import { charactersIn, hideReasoning } from './message.ts';
@@ -39,10 +41,6 @@ function onlyWordsIn({ delta, finish_reason: reason }: Record<string, unknown> =
 /** No text can hold this: there its quotes would be escaped. */
 const noUsageYet = ',"usage":null';
 
-export function isTerminator(data: string): boolean {
-  return data === '[DONE]' || (data.length < 32 && data.trim() === '[DONE]');
-}
-
 export class OpenAiPassThrough implements StreamRelay {
   readonly facts = new NotedFacts();
   started = false;
@@ -61,11 +59,11 @@ export class OpenAiPassThrough implements StreamRelay {
 
   constructor(
     identity: ReplyIdentity,
-    options: { readonly includeUsage: boolean; readonly hidesReasoning?: boolean },
+    { includeUsage, hidesReasoning = false }: OpenAiClientOptions,
   ) {
     this.#identity = identity;
-    this.#includeUsage = options.includeUsage;
-    this.#hidesReasoning = options.hidesReasoning ?? false;
+    this.#includeUsage = includeUsage;
+    this.#hidesReasoning = hidesReasoning;
   }
 
   get finished(): boolean {
@@ -73,7 +71,7 @@ export class OpenAiPassThrough implements StreamRelay {
   }
 
   push({ event, data }: SseMessage): string {
-    if (this.ended) return this.#hearBehind(data);
+    if (this.ended) return this.#takeLateUsage(data);
     const words = event === null ? this.#repeated.wordsOf(data) : undefined;
     if (words !== undefined) {
       this.facts.outputCharacters += words.length;
@@ -127,13 +125,14 @@ export class OpenAiPassThrough implements StreamRelay {
 
   #takeGarbage(event: string | null, data: string): string {
     if (event === 'error') return this.#break(readErrorObject(data));
-    // A connection cut behind the finish reason loses at most the usage: the answer is whole.
+    // A connection cut after the finish reason loses at most the usage: the answer is whole.
     return this.finished ? '' : this.#break(unreadableEvent(data));
   }
 
-  /** Some servers count behind their terminator; that is all that is heard there. */
-  #hearBehind(data: string): string {
-    const chunk = this.facts.usage === undefined ? parseExact(data) : undefined;
+  /** Some servers send the usage after their terminator; nothing else is read there. */
+  #takeLateUsage(data: string): string {
+    const { usage, failure } = this.facts;
+    const chunk = usage === undefined && failure === undefined ? parseExact(data) : undefined;
     if (isObject(chunk)) this.#takeUsage(chunk);
     return '';
   }
@@ -176,7 +175,7 @@ export class OpenAiPassThrough implements StreamRelay {
 
   /**
    * The head is taken only if it reads as the beginning of an object that holds all that must be
-   * exchanged. Then nothing behind `"choices"` can hold it too, and a look-alike inside a nested
+   * exchanged. Then nothing after `"choices"` can hold it too, and a look-alike inside a nested
    * object or a text cannot be meant.
    */
   #learnHead(data: string, chunk: Record<string, unknown>): boolean {

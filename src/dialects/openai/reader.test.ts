@@ -28,7 +28,7 @@ test('a finish reason that stands in every chunk is the end only where no words 
   expect([told.said, told.finishReason, reader.finished]).toEqual(['1 2 3', 'length', true]);
 });
 
-test('behind the terminator only usage is heard, and only where there was none', () => {
+test('after the terminator only usage is heard, and only where there was none', () => {
   const told = new ToldAnswer();
   const reader = new OpenAiStreamReader(told);
   const push = (data: unknown) => reader.push({ event: null, data: JSON.stringify(data) });

@@ -12,10 +12,9 @@ import {
   unreadableEvent,
 } from '../failure.ts';
 import { AnswerTeller } from './answer-teller.ts';
-import { ChunkRepair } from './chunk.ts';
+import { noOutput, repairChoice } from './choice.ts';
+import { ChunkRepair, isTerminator } from './chunk.ts';
 import { charactersIn } from './message.ts';
-import { isTerminator } from './pass-through.ts';
-import { repairChoice } from './pass-through-reply.ts';
 import { mergeUsage, usageIn } from './usage.ts';
 
 export class OpenAiStreamReader implements StreamReader {
@@ -32,7 +31,7 @@ export class OpenAiStreamReader implements StreamReader {
   }
 
   push({ event, data }: SseMessage): UpstreamFailure | undefined {
-    if (this.ended) return this.#hearBehind(data);
+    if (this.ended) return this.#takeLateUsage(data);
     if (isTerminator(data)) {
       this.ended = true;
       return undefined;
@@ -60,8 +59,8 @@ export class OpenAiStreamReader implements StreamReader {
     this.#teller.finish(reason);
   }
 
-  /** Some servers count behind their terminator; that is all that is heard there. */
-  #hearBehind(data: string): undefined {
+  /** Some servers send the usage after their terminator; nothing else is read there. */
+  #takeLateUsage(data: string): undefined {
     const chunk = this.#usage === undefined ? parseExact(data) : undefined;
     if (isObject(chunk)) this.#takeUsage(chunk);
   }
@@ -75,7 +74,7 @@ export class OpenAiStreamReader implements StreamReader {
 
   #takeGarbage(event: string | null, data: string): UpstreamFailure | undefined {
     if (event === 'error') return readErrorObject(data);
-    // A connection cut behind the finish reason loses at most the usage: the answer is whole.
+    // A connection cut after the finish reason loses at most the usage: the answer is whole.
     return this.finished ? undefined : unreadableEvent(data);
   }
 }
@@ -88,9 +87,7 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   if (failure) return failure;
   const [first] = Array.isArray(body.choices) ? body.choices.filter(isObject) : [];
   const { choice, characters, finishReason } = repairChoice(first ?? {}, 0);
-  if (characters === 0 && finishReason === null) {
-    return malformed('The upstream answered without any output and without a finish reason.');
-  }
+  if (characters === 0 && finishReason === null) return malformed(noOutput);
   const teller = new AnswerTeller(listener);
   teller.tell(isObject(choice.message) ? choice.message : {});
   const usage = usageIn(body);

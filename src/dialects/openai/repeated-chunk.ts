@@ -10,10 +10,10 @@ const lessonsMax = 4;
 
 const wordsKey = '"content":"';
 
-/** Ends a JSON text, or is written otherwise than it is meant. */
+/** Ends a JSON string, or is written in it as an escape. */
 const special = /["\\\p{Cc}]/u;
 
-/** Nobody's word: it is another one in every process. */
+/** Random, so that no upstream can have written it. */
 const marker = crypto.randomUUID();
 
 export class RepeatedChunk {

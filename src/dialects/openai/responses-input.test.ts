@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { imagesOfInput, inputToMessages } from './responses-input.ts';
 
 describe('items become messages', () => {
-  test('a call behind a result opens a new turn, calls in a row share one', () => {
+  test('a call after a result opens a new turn, calls in a row share one', () => {
     const call = (id: string) => ({
       type: 'function_call',
       call_id: id,

@@ -1,6 +1,6 @@
 /** Speech of an OpenAI-style upstream. */
 import { speechFormats } from '../../core/audio-formats.ts';
-import { isObject, parseJson } from '../../core/json.ts';
+import { isObject, isText, parseJson } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
 import { readCount } from '../answer/read-count.ts';
 import { spell } from '../ask/spell.ts';
@@ -40,7 +40,7 @@ class SpeechEvents implements AudioEvents {
       this.usage = readTokens(event.usage);
     }
     const { audio } = event;
-    return typeof audio === 'string' && audio !== '' ? Buffer.from(audio, 'base64') : undefined;
+    return isText(audio) ? Buffer.from(audio, 'base64') : undefined;
   }
 }
 

@@ -1,12 +1,8 @@
 /** Tool calls as clients can put them together: every call with its own index, id and type. */
 import { callNamesLengthMax, callsPerAnswerMax } from '../../core/bounds.ts';
-import { randomText } from '../../core/ids.ts';
 import { isObject, isText } from '../../core/json.ts';
+import { newCallId } from '../answer/answer-ids.ts';
 import { EventTooLarge } from '../event-stream.ts';
-
-export function newCallId(): string {
-  return `call_${randomText(24)}`;
-}
 
 /** Some servers give several calls one id, and then nobody could tell their results apart. */
 function ownId(id: unknown, isTaken: boolean): string {

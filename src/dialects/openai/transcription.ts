@@ -45,7 +45,7 @@ export function readTranscript(
 function readFields(body: Record<string, unknown>): Transcript | UpstreamFailure {
   const failure = failureInside(body);
   if (failure) return failure;
-  // The client's `duration` is the length that was understood; what is none stays behind.
+  // Clients get the `duration` that was read from it; one that is no number is left out.
   const { text, duration: _, ...fields } = body;
   if (typeof text !== 'string') return malformed('The provider answered without a transcript.');
   return { kind: 'fields', text, seconds: readSeconds(body), fields };

@@ -244,7 +244,7 @@ describe('a stream that fails', () => {
   const error = new GatewayError('upstream_error', 'It broke.');
   const client = responsesClient(body, echoOf(body));
 
-  test('says so behind what was said, and never looks finished', () => {
+  test('says so after what was said, and never looks finished', () => {
     const stream = client.openStream(identity);
     stream.text('Hel');
     const seen = checkResponsesStream(stream.take() + stream.fail(error));

@@ -69,8 +69,8 @@ function openingEvents(response: object): string {
 }
 
 /**
- * Some clients look for the one, some for the other; nothing comes behind them. OpenAI describes
- * the first as flat and sends it nested: it is both.
+ * `error` and `response.failed`: some clients look for the one, some for the other. OpenAI
+ * describes the first as flat and sends it nested: here it is both.
  */
 export function failureEvents(error: GatewayError, response: object, number: number): string {
   const { message, param, symbol } = error;

@@ -1,65 +1,78 @@
 import { instructed } from '../ask/instruct.ts';
 import { wordingOf } from '../ask/wording.ts';
-import type { Conversation, Crossing } from '../dialect.ts';
-import { translate } from '../translation.ts';
-import { waysFrom } from '../ways.ts';
+import { ClientConversation } from '../conversation.ts';
+import type { ClientWords, Conversation, ReplyIdentity, Target } from '../dialect.ts';
 import { responsesClient } from './client.ts';
 import { responsesWords } from './client-stream.ts';
 import { readDialogue } from './dialogue.ts';
 import { ResponsesPassThrough } from './pass-through.ts';
-import { passReply } from './pass-through-reply.ts';
+import { readReply } from './pass-through-reply.ts';
 import { passResponse } from './pass-through-request.ts';
 import type { ResponsesRequest } from './request.ts';
 import type { ResponsesBody } from './request-schema.ts';
 import { type Echo, echoOf } from './response-object.ts';
-import { type ToolList, toolLists } from './tool-forms.ts';
+import { toolLists } from './tool-forms.ts';
 import { responsesUpstream } from './upstream.ts';
 
 /** A Responses client's request, and the ways it can be put to an upstream. */
-export function responsesConversation(
-  request: ResponsesRequest,
-  echo: Echo = echoOf(request.body),
-): Conversation {
-  const { ask, body } = request;
-  const words = responsesWords(echo);
-  const client = responsesClient(body, echo);
-  const read = () => readDialogue(request);
-  const same: Crossing = {
-    write: (target) => passResponse(request, target),
-    openStream: (identity) => new ResponsesPassThrough(identity, words, echo),
-    readReply: (text, identity) => passReply(text, identity, echo),
-    streamReply(text, identity) {
-      if (isFormBound(request)) return undefined;
-      return translate(read(), client, responsesUpstream).streamReply(text, identity);
-    },
-  };
-  return {
-    ask,
-    words,
-    ...waysFrom(client, responsesUpstream, same, read),
-    // What we added is no part of what the client asked.
-    instruct: (text) => responsesConversation(instructed(request, text, withInstructions), echo),
-    client,
-    wording: () => wording(request),
-    temperature: body.temperature ?? null,
-  };
+export function responsesConversation(request: ResponsesRequest): Conversation {
+  return new ResponsesConversation(request, echoOf(request.body));
 }
 
-/** Whether an answer in one form cannot be told in the other without a loss. */
-function isFormBound({ body }: ResponsesRequest): boolean {
-  const isPlain = ({ tools }: ToolList) => tools.every(({ type }) => type === 'function');
-  return !toolLists(body).every(isPlain);
+class ResponsesConversation extends ClientConversation<ResponsesRequest> {
+  override readonly words: ClientWords;
+  readonly #echo: Echo;
+
+  constructor(request: ResponsesRequest, echo: Echo) {
+    super(request);
+    this.words = responsesWords(echo);
+    this.#echo = echo;
+  }
+
+  protected override get own() {
+    return responsesUpstream;
+  }
+
+  override get client() {
+    return responsesClient(this.request.body, this.#echo);
+  }
+
+  protected override get isFormBound() {
+    const lists = toolLists(this.request.body);
+    return lists.some(({ tools }) => tools.some(({ type }) => type !== 'function'));
+  }
+
+  protected override readDialogue() {
+    return readDialogue(this.request);
+  }
+
+  /** A response repeats what its client asked, which our own instructions are no part of. */
+  override instruct(text: string): Conversation {
+    const request = instructed(this.request, text, withInstructions);
+    return new ResponsesConversation(request, this.#echo);
+  }
+
+  /** Whether the answer is streamed does not change it, unless only one form can carry it. */
+  override wording() {
+    const { stream, stream_options: _, ...rest } = this.request.body;
+    const form = this.isFormBound ? stream === true : null;
+    return wordingOf('responses', rest, form, this.request.source);
+  }
+
+  override write(target: Target) {
+    return passResponse(this.request, target);
+  }
+
+  override openStream(identity: ReplyIdentity) {
+    return new ResponsesPassThrough(identity, this.words, this.#echo);
+  }
+
+  override readReply(text: string, identity: ReplyIdentity) {
+    return readReply(text, identity, this.#echo);
+  }
 }
 
-/** How the answer is delivered decides nothing about it, but for what only one form can carry. */
-function wording(request: ResponsesRequest): unknown {
-  const { body, source } = request;
-  const { stream, stream_options: _, ...rest } = body;
-  const form = isFormBound(request) ? stream === true : null;
-  return wordingOf('responses', rest, form, source);
-}
-
-/** Behind the instructions at the beginning, in front of what is said. */
+/** After the instructions at the beginning, before what is said. */
 function withInstructions(body: ResponsesBody, text: string): ResponsesBody {
   const { input, instructions } = body;
   const isInstruction = (item: object) =>

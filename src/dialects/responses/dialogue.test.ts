@@ -12,7 +12,7 @@ function read(given: object) {
 const user = (text: string) => ({ role: 'user', content: text });
 
 describe('the input of a request', () => {
-  test('is a text, behind the instructions', () => {
+  test('is a text, after the instructions', () => {
     expect(read({ instructions: 'Be brief.' }).turns).toEqual([
       { role: 'system', parts: [{ kind: 'text', text: 'Be brief.' }] },
       { role: 'user', parts: [{ kind: 'text', text: 'Hi' }] },

@@ -1,8 +1,8 @@
 import type { AnswerListener } from '../../core/answer.ts';
 import { outputItemsMax } from '../../core/bounds.ts';
-import { randomText } from '../../core/ids.ts';
 import { isObject, isText } from '../../core/json.ts';
-import { markSignature } from '../../core/signature.ts';
+import { newCallId } from '../answer/answer-ids.ts';
+import { joinSignature } from './reasoning-signature.ts';
 
 /** What was told of one item of the output. */
 interface Told {
@@ -88,7 +88,7 @@ export class ItemTeller {
     if (!isText(item.name)) return told;
     told.call = this.#calls;
     this.#calls += 1;
-    const id = isText(item.call_id) ? item.call_id : `call_${randomText(24)}`;
+    const id = isText(item.call_id) ? item.call_id : newCallId();
     this.#to.toolCall(told.call, id, item.name);
     return told;
   }
@@ -121,7 +121,7 @@ export class ItemTeller {
         this.#to.reasoning(delta);
         break;
       case 'response.function_call_arguments.delta':
-        // Of a call that nobody announced the whole item will tell.
+        // A call that was never announced is told with its whole item.
         if (told.call === undefined) return;
         this.#to.toolArguments(told.call, delta);
         break;
@@ -147,7 +147,7 @@ export class ItemTeller {
     this.#to.text(text);
   }
 
-  /** A picture by the provider's own tool; its drafts come in events that nobody here hears. */
+  /** A picture by the provider's own tool. Its drafts come in other events, and are ignored. */
   #tellImage({ result, output_format: format }: Record<string, unknown>): void {
     if (isText(result)) this.#to.image(imageTypes.get(format) ?? 'image/png', result);
   }
@@ -158,8 +158,9 @@ export class ItemTeller {
       const text = textsIn(summary) || textsIn(content);
       if (text !== '') this.#to.reasoning(text);
     }
-    if (!isText(id) || !isText(encrypted)) return;
-    this.#to.reasoningSignature(markSignature('responses', `${id}:${encrypted}`));
+    if (isText(id) && isText(encrypted)) {
+      this.#to.reasoningSignature(joinSignature(id, encrypted));
+    }
   }
 
   /** `from` is where the text begins that the places of the source are counted in. */

@@ -13,7 +13,7 @@ import {
   isMessage,
   isResult,
 } from './input-items.ts';
-import { ownReasoning } from './reasoning-proof.ts';
+import { ownReasoning } from './reasoning-signature.ts';
 import type { ResponsesBody } from './request-schema.ts';
 
 type Images = Target['images'];

@@ -11,7 +11,7 @@ import { responsesClient } from './client.ts';
 import { responsesWords } from './client-stream.ts';
 import { responsesConversation } from './conversation.ts';
 import { ResponsesPassThrough } from './pass-through.ts';
-import { passReply } from './pass-through-reply.ts';
+import { readReply } from './pass-through-reply.ts';
 import { readResponsesRequest } from './request.ts';
 import type { ResponsesBody } from './request-schema.ts';
 import { echoOf } from './response-object.ts';
@@ -253,7 +253,7 @@ describe('an upstream that sends odd things', () => {
   test('as a whole answer is a failure, or one that can be written', () => {
     fc.assert(
       fc.property(value.typed, (fields) => {
-        const reply = passReply(
+        const reply = readReply(
           JSON.stringify({ ...whole, ...(fields as object) }),
           identity,
           echo,

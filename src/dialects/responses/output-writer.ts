@@ -1,9 +1,10 @@
 /** An answer told in our words, as the items of an output and the events that tell of them. */
 import type { AnswerListener, Citation, FinishReason } from '../../core/answer.ts';
+import { answerId } from '../answer/answer-ids.ts';
 import { JsonEnd } from '../answer/json-end.ts';
 import type { ReplyIdentity } from '../dialect.ts';
-import { writeProof, writeRedacted } from './reasoning-proof.ts';
-import { type Echo, isIncomplete, itemId } from './response-object.ts';
+import { writeRedacted, writeSignature } from './reasoning-signature.ts';
+import { type Echo, isIncomplete } from './response-object.ts';
 import { customInput, type ToolForm, type ToolForms } from './tool-forms.ts';
 
 interface OpenItem {
@@ -21,7 +22,7 @@ interface OpenMessage extends OpenItem {
 
 interface OpenThought extends OpenItem {
   text: string;
-  proof: string;
+  encrypted: string;
 }
 
 interface OpenCall extends OpenItem {
@@ -53,9 +54,9 @@ export abstract class OutputWriter implements AnswerListener {
     this.echo = echo;
   }
 
-  /** One event; of a whole reply nobody hears them. */
+  /** Sends one event; a whole reply has none. */
   protected abstract say(type: string, fields: object): void;
-  /** That so much more has to be kept until the end. */
+  /** Counts what has to be kept until the end. */
   protected abstract grow(characters: number): void;
 
   text(text: string): void {
@@ -88,14 +89,14 @@ export abstract class OutputWriter implements AnswerListener {
 
   reasoningSignature(signature: string): void {
     this.grow(signature.length);
-    this.#think().proof = writeProof(signature);
+    this.#think().encrypted = writeSignature(signature);
     this.#endThought();
   }
 
   redactedReasoning(data: string): void {
     this.grow(data.length);
     this.#endThought();
-    this.#think().proof = writeRedacted(data);
+    this.#think().encrypted = writeRedacted(data);
     this.#endThought();
   }
 
@@ -130,7 +131,7 @@ export abstract class OutputWriter implements AnswerListener {
   citation({ url, title, range }: Citation): void {
     const message = this.#message;
     const part = message?.content.at(-1);
-    // Behind its text there is no place for it any more.
+    // It belongs into the part of its text, which may be closed by now.
     if (!message || part?.type !== 'output_text') return;
     const { start, end } = range ?? { start: 0, end: part.text.length };
     const annotation = { type: 'url_citation', url, title, start_index: start, end_index: end };
@@ -167,7 +168,8 @@ export abstract class OutputWriter implements AnswerListener {
   #next(kind: string): OpenItem {
     const place = this.items;
     this.items += 1;
-    return { id: itemId(kind, this.identity.id, place), place };
+    const number = place.toString(16).padStart(4, '0');
+    return { id: answerId(kind, this.identity.id) + number, place };
   }
 
   #add({ place }: OpenItem, item: object): void {
@@ -227,7 +229,7 @@ export abstract class OutputWriter implements AnswerListener {
     if (this.#thought) return this.#thought;
     this.#endMessage('completed');
     this.#endCalls('completed');
-    const thought: OpenThought = { ...this.#next('rs'), text: '', proof: '' };
+    const thought: OpenThought = { ...this.#next('rs'), text: '', encrypted: '' };
     this.#thought = thought;
     this.#add(thought, writeThought(thought));
     return thought;
@@ -297,12 +299,12 @@ function writeMessage({ id, content }: OpenMessage, status: Status): object {
   };
 }
 
-function writeThought({ id, text, proof }: OpenThought): object {
+function writeThought({ id, text, encrypted }: OpenThought): object {
   return {
     id,
     type: 'reasoning',
     summary: text === '' ? [] : [summaryOf(text)],
-    ...(proof === '' ? {} : { encrypted_content: proof }),
+    ...(encrypted === '' ? {} : { encrypted_content: encrypted }),
   };
 }
 

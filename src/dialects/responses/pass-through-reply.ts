@@ -7,7 +7,7 @@ import { PassedOutput, passedFacts, signResponse } from './passed-response.ts';
 import { failureOf } from './reader.ts';
 import type { Echo } from './response-object.ts';
 
-export function passReply(
+export function readReply(
   text: string,
   identity: ReplyIdentity,
   echo: Echo,

@@ -22,7 +22,7 @@ function pass(given: object, to: Partial<Target> = {}) {
 const plain = { store: false, include: ['reasoning.encrypted_content'] };
 
 describe('a request that passes through', () => {
-  test('is the same bytes behind the name of the model', () => {
+  test('is the same bytes after the name of the model', () => {
     const rest =
       ',"input":[{"type":"new","n":12345678901234567890}],"store":false,' +
       '"include":["reasoning.encrypted_content"],"tools":[{"type":"computer","x":1}],"odd": 1}';
@@ -125,7 +125,7 @@ describe('more instructions', () => {
   const hi = { role: 'user', content: 'Hi' };
   const added = { type: 'message', role: 'developer', content: 'More.' };
 
-  test('stand behind those of the client', () => {
+  test('stand after those of the client', () => {
     expect(instruct({}).instructions).toBe('More.');
     expect(instruct({ instructions: 'Be brief.' }).instructions).toBe('Be brief.\n\nMore.');
     expect(instruct({ input: [hi] }).instructions).toBe('More.');

@@ -7,7 +7,7 @@ import { noUsage } from '../../core/usage.ts';
 import { EventStreamReader } from '../event-stream.ts';
 import { responsesWords } from './client-stream.ts';
 import { ResponsesPassThrough } from './pass-through.ts';
-import { passReply } from './pass-through-reply.ts';
+import { readReply } from './pass-through-reply.ts';
 import { echoOf } from './response-object.ts';
 
 const echo = echoOf({ input: 'Hi' });
@@ -128,7 +128,7 @@ describe('a streamed response that passes through', () => {
     const drawn = { ...whole, output: [{ ...picture, result: 'A'.repeat(2_000_000) }, picture] };
     const { relay } = push(streamOf(drawn as unknown as WholeResponse));
     expect(relay.facts.outputCharacters).toBe(5_200);
-    const reply = passReply(JSON.stringify(drawn), identity, echo);
+    const reply = readReply(JSON.stringify(drawn), identity, echo);
     expect('facts' in reply && reply.facts.outputCharacters).toBe(5_200);
   });
 
@@ -204,7 +204,7 @@ describe('a streamed response that passes through', () => {
     expect(checkResponsesStream(said).ended).toBe('cut');
   });
 
-  test('lets nothing pass behind its end', () => {
+  test('lets nothing pass after its end', () => {
     const { relay, said } = push(`${stream}data: [DONE]\n\n${events.slice(2, 6).join('')}`);
     expect(said).toEndWith(events.at(-2) ?? '');
     expect(relay.facts.failure).toBeUndefined();
@@ -220,7 +220,7 @@ describe('a streamed response that passes through', () => {
 
 describe('a whole response that passes through', () => {
   const read = (fields: object) =>
-    passReply(JSON.stringify({ ...whole, ...fields }), identity, echo);
+    readReply(JSON.stringify({ ...whole, ...fields }), identity, echo);
 
   test('is the same but for our names and the cost', () => {
     const reply = read({});
@@ -250,7 +250,7 @@ describe('a whole response that passes through', () => {
   test('names the prompt as its client did, not as the upstream knows it', () => {
     const asked = echoOf({ input: 'Hi', prompt_cache_key: 'case-4711' });
     const told = { ...whole, prompt_cache_key: 'another-name' };
-    const reply = passReply(JSON.stringify(told), identity, asked);
+    const reply = readReply(JSON.stringify(told), identity, asked);
     if (!('write' in reply)) throw new Error(reply.message);
     expect(JSON.parse(reply.write(closing)).prompt_cache_key).toBe('case-4711');
     const relay = new ResponsesPassThrough(identity, responsesWords(asked), asked);
@@ -261,6 +261,6 @@ describe('a whole response that passes through', () => {
   });
 
   test('cut is no answer', () => {
-    expect(passReply('{"id":"resp_1","outp', identity, echo)).toMatchObject({ kind: 'malformed' });
+    expect(readReply('{"id":"resp_1","outp', identity, echo)).toMatchObject({ kind: 'malformed' });
   });
 });

@@ -102,7 +102,7 @@ export class ResponsesPassThrough implements StreamRelay {
     const response = isObject(fields.response) ? fields.response : {};
     const failure = failureInside(response);
     if (failure) return this.#break(failure);
-    // A second beginning behind words would be another answer.
+    // A second beginning after words would be another answer.
     if (this.started) return '';
     const own = signResponse(response, this.#identity, undefined, null, this.#echo);
     const text = eventText(type, this.#number, {});

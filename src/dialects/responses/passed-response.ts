@@ -2,11 +2,12 @@
 import { eventBytesMax, outputItemsMax } from '../../core/bounds.ts';
 import { isObject, isText, lengthOf } from '../../core/json.ts';
 import { pictureCharacters, type Usage } from '../../core/usage.ts';
+import { answerId } from '../answer/answer-ids.ts';
 import { renameModel } from '../answer/rename-model.ts';
 import type { ReplyClosing, ReplyFacts, ReplyIdentity } from '../dialect.ts';
 import { finishReasonOf } from './reader.ts';
-import { type Echo, responseId, writeUsage } from './response-object.ts';
-import { readUsage } from './usage.ts';
+import type { Echo } from './response-object.ts';
+import { readUsage, writeUsage } from './usage.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -23,7 +24,7 @@ export class PassedOutput {
   }
 
   take(type: string, { output_index: place, item, delta }: Fields): void {
-    if (typeof delta === 'string' && delta !== '') {
+    if (isText(delta)) {
       this.characters += delta.length;
       this.#inPieces.add(place);
     } else if (type === 'response.output_item.done' && isObject(item)) {
@@ -91,7 +92,7 @@ export function signResponse(
   // The upstream knows it by another name.
   if ('prompt_cache_key' in rest) rest.prompt_cache_key = cacheKey;
   const counted = closing && countedUsage(usage, reported, closing);
-  const own = { ...rest, usage: counted, id: responseId(id), model, created_at: created };
+  const own = { ...rest, usage: counted, id: answerId('resp', id), model, created_at: created };
   // Fields beside the output may name the model that answered.
   const named = renameModel(JSON.stringify(own), upstreamModel, model);
   return `${named.slice(0, -1)},"output":${JSON.stringify(output ?? [])}}`;

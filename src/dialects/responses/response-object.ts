@@ -1,19 +1,10 @@
 /** The response object around the output: who answered, how it ended, and what was asked. */
 import type { FinishReason } from '../../core/answer.ts';
 import type { GatewayError } from '../../core/errors.ts';
-import { promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
+import { answerId } from '../answer/answer-ids.ts';
 import type { ReplyClosing, StreamIdentity } from '../dialect.ts';
 import type { ResponsesBody } from './request-schema.ts';
-
-/** Tied to the request like the id of a chat completion, so that either finds the other. */
-export function responseId(completionId: string): string {
-  return `resp_${completionId.replace(/^chatcmpl-/, '')}`;
-}
-
-export function itemId(kind: string, completionId: string, place: number): string {
-  const own = completionId.replace(/^chatcmpl-/, '');
-  return `${kind}_${own}${place.toString(16).padStart(4, '0')}`;
-}
+import { writeUsage } from './usage.ts';
 
 export interface Outcome {
   readonly status: 'in_progress' | 'completed' | 'incomplete' | 'failed';
@@ -78,21 +69,6 @@ export function failed(error: GatewayError, output: readonly unknown[]): Outcome
   return { ...inProgress, status: 'failed', error: { code: errorCode(error), message }, output };
 }
 
-/** The `usage` object our clients see; `cost` is in credits. */
-export function writeUsage(usage: Usage, costCredits: number) {
-  return {
-    input_tokens: promptTokens(usage),
-    input_tokens_details: {
-      cached_tokens: usage.cacheReadTokens,
-      cache_write_tokens: writtenTokens(usage),
-    },
-    output_tokens: usage.outputTokens,
-    output_tokens_details: { reasoning_tokens: usage.reasoningTokens },
-    total_tokens: totalTokens(usage),
-    cost: costCredits,
-  };
-}
-
 /** The fields of a request that its response repeats. */
 export interface Echo {
   /** By what the client names its prompt. */
@@ -132,7 +108,7 @@ export function echoOf(body: ResponsesBody): Echo {
   return {
     cacheKey: asked.prompt_cache_key,
     write: ({ id, created, model }, outcome) => ({
-      id: responseId(id),
+      id: answerId('resp', id),
       object: 'response',
       created_at: created,
       model,

@@ -162,7 +162,7 @@ export class ToolForms {
     }
     const isOwn = isFunction.Check(tool) || isCustom.Check(tool);
     if (!isOwn) {
-      // Whoever searches in the provider's place finds it by this name.
+      // The managed search finds the tool that it replaces by this name.
       foreign?.add(path);
       return;
     }
@@ -185,8 +185,8 @@ function readFunction(tool: FunctionTool, foreign: ForeignNames | undefined): Om
   const { description: told, parameters, strict } = tool;
   return {
     parameters: parameters ? { ...parameters } : null,
-    ...(told ? { description: told } : {}),
-    ...(strict === null || strict === undefined ? {} : { strict }),
+    description: told || undefined,
+    strict: strict ?? undefined,
   };
 }
 

@@ -23,7 +23,7 @@ import {
   type ResultItem,
   typeOf,
 } from './input-items.ts';
-import { readProof } from './reasoning-proof.ts';
+import { readSignature } from './reasoning-signature.ts';
 import type { ResponsesBody } from './request-schema.ts';
 import { customArguments, flatName } from './tool-forms.ts';
 
@@ -94,7 +94,7 @@ function readItem(item: AnyItem, turns: TurnBuilder, foreign: ForeignNames): voi
   if (!isKnownItem(item)) foreign.add(`input.${typeOf(item)}`);
   else if (isMessage(item)) readMessage(item, turns, foreign);
   else if (isResult(item)) turns.result(readResult(item, foreign));
-  else turns.answer([readDeed(item)]);
+  else turns.answer([readThoughtOrCall(item)]);
 }
 
 function readMessage(item: ItemOf<'message'>, turns: TurnBuilder, foreign: ForeignNames): void {
@@ -105,15 +105,14 @@ function readMessage(item: ItemOf<'message'>, turns: TurnBuilder, foreign: Forei
   else turns.instruct(parts.flatMap((part) => readTextOnly(part, foreign)));
 }
 
-type Deed = Exclude<Item, ItemOf<'message'> | ResultItem>;
+type ThoughtOrCall = Exclude<Item, ItemOf<'message'> | ResultItem>;
 
-/** A thought or a call of the model's. */
-function readDeed(item: Deed): AssistantPart {
+function readThoughtOrCall(item: ThoughtOrCall): AssistantPart {
   switch (item.type) {
     case 'reasoning': {
       const texts = item.summary?.length ? item.summary : (item.content ?? []);
       const text = texts.map((part) => part.text).join('\n\n');
-      return { kind: 'reasoning', text, ...readProof(item) };
+      return { kind: 'reasoning', text, ...readSignature(item) };
     }
     case 'function_call':
       return readCall(item, item.arguments);
@@ -156,7 +155,7 @@ function readShown(
     case 'input_image': {
       const { image_url: url, detail } = part;
       if (!url) return unknown('input_image.file_id', foreign);
-      return [{ kind: 'image', url, ...(detail ? { detail } : {}) }];
+      return [{ kind: 'image', url, detail: detail || undefined }];
     }
     case 'input_file':
       return readFile(part, foreign);
@@ -173,7 +172,7 @@ function readFile(
   const address = data ?? url;
   if (!address && !fileId) return unknown('input_file', foreign);
   const source = address ? { url: address } : { fileId: fileId ?? '' };
-  return [{ kind: 'document', source, ...(filename ? { name: filename } : {}) }];
+  return [{ kind: 'document', source, name: filename || undefined }];
 }
 
 function readAnswer(part: AnyPart, foreign: ForeignNames): readonly AssistantPart[] {

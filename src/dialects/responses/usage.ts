@@ -1,8 +1,9 @@
+/** Token counts as the Responses endpoint reports them, in and out. */
 import { isObject } from '../../core/json.ts';
-import type { Usage } from '../../core/usage.ts';
+import { promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
 import { readCount } from '../answer/read-count.ts';
 
-/** The usage of a response in classes that do not overlap; undefined when it cannot be trusted. */
+/** Undefined when the numbers cannot be trusted. */
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
   const inputDetails = isObject(raw.input_tokens_details) ? raw.input_tokens_details : {};
@@ -26,5 +27,20 @@ export function readUsage(raw: unknown): Usage | undefined {
     cacheWriteTokens,
     outputTokens,
     reasoningTokens: Math.min(reasoning, outputTokens),
+  };
+}
+
+/** The `usage` object our clients see; `cost` is in credits. */
+export function writeUsage(usage: Usage, costCredits: number) {
+  return {
+    input_tokens: promptTokens(usage),
+    input_tokens_details: {
+      cached_tokens: usage.cacheReadTokens,
+      cache_write_tokens: writtenTokens(usage),
+    },
+    output_tokens: usage.outputTokens,
+    output_tokens_details: { reasoning_tokens: usage.reasoningTokens },
+    total_tokens: totalTokens(usage),
+    cost: costCredits,
   };
 }

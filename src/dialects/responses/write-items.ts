@@ -9,8 +9,8 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
-import { ownSignature } from '../../core/signature.ts';
 import type { Target } from '../dialect.ts';
+import { splitSignature } from './reasoning-signature.ts';
 
 type Images = Target['images'];
 
@@ -126,11 +126,10 @@ function writeAssistant(parts: readonly AssistantPart[]): object[] {
   return items;
 }
 
-/** A signature is the item's id and its encrypted content; those of other makers stay here. */
+/** Thoughts that are not OpenAI's own are left out: it would refuse them. */
 function writeReasoning({ text, signature }: ReasoningPart): object[] {
-  const [, id, encrypted] =
-    /^([^:]+):(.+)$/s.exec(ownSignature('responses', signature) ?? '') ?? [];
-  if (id === undefined) return [];
+  const split = splitSignature(signature);
+  if (!split) return [];
   const summary = text === '' ? [] : [{ type: 'summary_text', text }];
-  return [{ type: 'reasoning', id, summary, encrypted_content: encrypted }];
+  return [{ type: 'reasoning', id: split.id, summary, encrypted_content: split.encrypted }];
 }

@@ -26,7 +26,7 @@ export class SqlLedger implements LedgerStore {
   lease(order: LeaseOrder): Promise<LeaseAnswer> {
     return this.#change(async (change) => {
       const account = await this.#openAccount(change, order);
-      if (!account) return { granted: 0, lease: order.number, leasedElsewhere: 0, unanswered: 0 };
+      if (!account) return { granted: 0, lease: order.number, besides: 0, ...none };
       const returned = order.anew ? await dropLease(change, account.id, order.processId) : 0;
       const free = account.balance - account.leased + returned;
       const granted = shareOf(free, order);
@@ -44,11 +44,11 @@ export class SqlLedger implements LedgerStore {
             .columns(['account_id', 'process_id'])
             .doUpdateSet((of) => ({ credits: of('leases.credits', '+', granted) })),
         )
-        .returning('number')
+        .returning(['number', 'credits'])
         .executeTakeFirstOrThrow();
       await setLeased(change, account.id, account.leased - returned + granted);
       const others = granted < order.credits ? await leasedByOthers(change, account, order) : none;
-      return { granted, lease: own.number, ...others };
+      return { granted, lease: own.number, besides: account.balance - own.credits, ...others };
     });
   }
 

@@ -6,19 +6,23 @@ import { type Database, waitingCallsMax } from '../database.ts';
 import type { Schema } from '../schema.ts';
 import { openPostgres } from './postgres.ts';
 
-const bounds = { connectionsMax: 2, statementTimeoutMs: 300, answerTimeoutMs: 600 };
+/** As long as a slow machine takes for what must come; shorter only for what never does. */
+const bounds = { connectionsMax: 2, statementTimeoutMs: 50_000, answerTimeoutMs: 60_000 };
 
 describe('Postgres', () => {
   let server: OwnPostgres;
 
   beforeAll(async () => {
     server = await startOwnPostgres({ durable: false });
-  }, 60_000);
+  }, 120_000);
 
   afterAll(() => server.stop());
 
-  async function withDatabase(work: (database: Database) => Promise<void>): Promise<void> {
-    const database = await openPostgres(server.url, bounds);
+  async function withDatabase(
+    work: (database: Database) => Promise<void>,
+    others: Partial<typeof bounds> = {},
+  ): Promise<void> {
+    const database = await openPostgres(server.url, { ...bounds, ...others });
     try {
       await work(database);
     } finally {
@@ -67,26 +71,39 @@ describe('Postgres', () => {
   });
 
   test('gives up a statement that takes too long, and the connection stays usable', async () => {
-    await withDatabase(async (database) => {
-      const slow = sql`select pg_sleep(30)`.execute(database.read);
+    const giveUp = async (database: Database) => {
+      const slow = sql`select pg_sleep(100)`.execute(database.read);
       expect(await failureOf(slow)).toMatchObject({ code: '57014' });
       await database.ping();
-    });
+    };
+    await withDatabase(giveUp, { statementTimeoutMs: 2_000 });
   });
 
   test('refuses calls beyond the bound of those who wait', async () => {
     await withDatabase(async (database) => {
+      // Both connections are taken while all others come.
+      const gate = Promise.withResolvers<void>();
+      const taken = [0, 1].map(() => {
+        const begun = Promise.withResolvers<void>();
+        const ended = database.write.transaction().execute(async () => {
+          begun.resolve();
+          await gate.promise;
+        });
+        return { begun: begun.promise, ended };
+      });
+      await Promise.all(taken.map(({ begun }) => begun));
       const asked = Array.from({ length: waitingCallsMax + 100 }, () =>
         database.ping().then(
           () => 'answered',
           (thrown: Error) => thrown.message,
         ),
       );
-      const refused = (await Promise.all(asked)).filter((outcome) => outcome !== 'answered');
-      expect(refused.length).toBeGreaterThan(0);
-      expect(new Set(refused)).toEqual(
-        new Set([`The database is too busy: ${waitingCallsMax} calls are waiting already.`]),
-      );
+      const busy = `The database is too busy: ${waitingCallsMax} calls are waiting already.`;
+      expect(await Promise.all(asked.slice(waitingCallsMax))).toEqual(Array(100).fill(busy));
+      gate.resolve();
+      await Promise.all(taken.map(({ ended }) => ended));
+      // A slow machine may not get to each of them in time; a place is what they all had.
+      expect(await Promise.all(asked.slice(0, waitingCallsMax))).not.toContain(busy);
     });
   });
 
@@ -103,10 +120,11 @@ describe('Postgres', () => {
       await server.start();
       await database.ping();
     });
-  }, 30_000);
+  }, 120_000);
 
   test('that freezes is given up in time, and its stuck connections are dropped', async () => {
-    await withDatabase(async (database) => {
+    const answerTimeoutMs = 4_000;
+    const freeze = async (database: Database) => {
       const stuck: number[] = [];
       let pausedAt = 0;
       const cut = database.write.transaction().execute(async (change) => {
@@ -117,11 +135,12 @@ describe('Postgres', () => {
       });
       expect((await failureOf(cut)).message).toBe('Query read timeout');
       // A rollback behind the stuck statement would have waited as long again.
-      expect(performance.now() - pausedAt).toBeLessThan(2 * bounds.answerTimeoutMs);
+      expect(performance.now() - pausedAt).toBeLessThan(2 * answerTimeoutMs);
       server.resume();
       expect(stuck).not.toContain(await sessionOf(database.read));
-    });
-  }, 30_000);
+    };
+    await withDatabase(freeze, { answerTimeoutMs });
+  }, 120_000);
 });
 
 async function sessionOf(db: Kysely<Schema>): Promise<number> {

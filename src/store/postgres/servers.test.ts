@@ -17,7 +17,7 @@ let server: OwnPostgres;
 
 beforeAll(async () => {
   server = await startOwnPostgres({ durable: false });
-}, 60_000);
+}, 120_000);
 
 afterAll(() => server.stop());
 
@@ -65,10 +65,10 @@ const ours = { isolation: 'read committed', lock: '0', statement: '10s', idle: '
 describe('a transaction has its own bounds and isolation', () => {
   test('on a server that sets others', async () => {
     const url = await tuned(
-      "lock_timeout = '1ms'",
-      "statement_timeout = '40ms'",
-      "idle_in_transaction_session_timeout = '40ms'",
-      "transaction_timeout = '40ms'",
+      "lock_timeout = '9s'",
+      "statement_timeout = '9s'",
+      "idle_in_transaction_session_timeout = '9s'",
+      "transaction_timeout = '9s'",
       "default_transaction_isolation = 'serializable'",
     );
     expect(await settingsOf(url)).toEqual(ours);
@@ -202,8 +202,11 @@ test('a single connection is enough, once the one before it has ended', async ()
   url.password = 'p';
   const before = new pg.Client({ connectionString: url.href });
   await before.connect();
+  // It waits only where it was refused.
+  const waits = spyOn(Bun, 'sleep');
   const opening = openStore(url.href);
-  await Bun.sleep(200);
+  while (waits.mock.calls.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  waits.mockRestore();
   await before.end();
   const store = await opening;
   expect(await store.directory.version()).toBe(0);

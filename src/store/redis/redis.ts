@@ -18,7 +18,7 @@ return redis.call('PEXPIRE', KEYS[1], 1000)
 /** Who leaves again sooner than this after a return waits longer before the next one. */
 const steadyMs = 5_000;
 
-/** How often the deadlines of commands are looked at. */
+/** In such steps commands are waited for. */
 const tickMs = 20;
 
 export interface RedisWatcher {
@@ -38,7 +38,7 @@ export class Redis {
   /** Before every name: others may have theirs on the same server. */
   readonly #prefix: string;
   readonly #scripts: readonly Script[];
-  readonly #patience = new Patience();
+  readonly #patience: Patience;
   /** Set while it is up. */
   #client: RedisClient | undefined;
   #failures = 0;
@@ -52,7 +52,9 @@ export class Redis {
     watcher: RedisWatcher,
     scripts: readonly Script[],
     deployment: string,
+    patienceMs: number,
   ) {
+    this.#patience = new Patience(patienceMs);
     this.#prefix = `tollgate:${deployment}:`;
     this.#url = url;
     this.#watcher = watcher;
@@ -65,8 +67,9 @@ export class Redis {
     watcher: RedisWatcher,
     scripts: readonly Script[],
     deployment: string,
+    patienceMs = redisCommandMs,
   ): Promise<Redis> {
-    const redis = new Redis(url, watcher, scripts, deployment);
+    const redis = new Redis(url, watcher, scripts, deployment, patienceMs);
     const problem = await redis.#connect();
     if (problem !== undefined) redis.#leave(problem);
     return redis;
@@ -156,7 +159,7 @@ export class Redis {
   /** A server must answer as fast as a command may take before it is trusted again. */
   async #connect(): Promise<string | undefined> {
     const client = new RedisClient(this.#url, {
-      connectionTimeout: redisRetryMs,
+      connectionTimeout: Math.max(redisRetryMs, this.#patience.ms),
       // Waiting commands would hold their requests up; returning is decided here, not there.
       autoReconnect: false,
       enableOfflineQueue: false,
@@ -196,23 +199,32 @@ export class Script {
 const nobody = Promise.resolve(undefined);
 
 interface Waiting {
-  readonly until: number;
-  isLate: boolean;
+  readonly untilTick: number;
   readonly giveUp: () => void;
 }
 
-/** One ticker for the deadlines of all commands: a timer for each would cost more than asking. */
+/**
+ * One ticker for the deadlines of all commands: a timer for each would cost more than asking. They
+ * are counted in ticks and not by the clock: while this process, or its whole machine, stands
+ * still, no answer can come and none is missing.
+ */
 class Patience {
+  readonly ms: number;
   readonly #waiting = new Set<Waiting>();
+  #ticks = 0;
   #ticker: ReturnType<typeof setInterval> | undefined;
+
+  constructor(ms: number) {
+    this.ms = ms;
+  }
 
   /** Rejects when the answer takes longer than a command may, by a tick or two. */
   within<T>(answer: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const waiting: Waiting = {
-        until: performance.now() + redisCommandMs,
-        isLate: false,
-        giveUp: () => reject(new Error(`No answer within ${redisCommandMs} ms.`)),
+        // The first may come at once, and what came with the last but one is read by then.
+        untilTick: this.#ticks + Math.ceil(this.ms / tickMs) + 2,
+        giveUp: () => reject(new Error(`No answer within ${this.ms} ms.`)),
       };
       this.#waiting.add(waiting);
       this.#ticker ??= setInterval(() => this.#tick(), tickMs).unref();
@@ -230,16 +242,12 @@ class Patience {
   }
 
   #tick(): void {
-    const now = performance.now();
+    this.#ticks += 1;
     for (const waiting of this.#waiting) {
       // Those behind it were asked later.
-      if (waiting.until > now) break;
-      // What came while this process itself was busy was in time: it is read before the next tick.
-      if (waiting.isLate) {
-        this.#waiting.delete(waiting);
-        waiting.giveUp();
-      }
-      waiting.isLate = true;
+      if (waiting.untilTick > this.#ticks) break;
+      this.#waiting.delete(waiting);
+      waiting.giveUp();
     }
     if (this.#waiting.size > 0) return;
     clearInterval(this.#ticker);

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sql } from 'kysely';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
+import { storeAway } from '../away.ts';
 import { type Database, waitingCallsMax } from '../database.ts';
 import { openSqlite } from './sqlite.ts';
 
@@ -163,6 +164,25 @@ describe('a SQLite database', () => {
     expect((await failureOf(database.ping())).message).toMatch('The database is closed.');
     expect((await failureOf(count())).message).toMatch('The database is closed.');
   });
+});
+
+test('a file that is deleted while it is open takes no more changes and is not ready', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-sqlite-'));
+  const path = join(folder, 'test.db');
+  const database = await openSqlite(path);
+  await sql.raw('create table notes (id integer primary key)').execute(database.write);
+  await database.ping();
+  rmSync(folder, { recursive: true });
+  const change = () => sql.raw('insert into notes default values').execute(database.write);
+  const inTransaction = () => database.write.transaction().execute(change);
+  for (const attempt of [change, inTransaction, () => database.ping()]) {
+    const failure = await failureOf(attempt());
+    expect(failure.message).toBe(
+      `The database file ${path} was moved or deleted while it was in use.`,
+    );
+    expect(storeAway(failure)?.symbol).toBe('service_unavailable');
+  }
+  await database.close();
 });
 
 describe('a path that cannot be a SQLite database is refused in one sentence', () => {

@@ -4,7 +4,7 @@
  */
 import { Database, type Statement } from 'bun:sqlite';
 import { strict as assert } from 'node:assert';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, existsSync, openSync } from 'node:fs';
 import type { Booked, ReadBatch } from '../../ledger/ledger-store.ts';
 import type { Answer, Outcome, Question, SqlValue, Step } from './messages.ts';
 
@@ -18,6 +18,8 @@ const statementsMax = 256;
 
 const nothing: Outcome = { rows: [], changes: null };
 let database: Database | undefined;
+/** The writer's file, by its name. */
+let changed: string | undefined;
 const statements = new Map<string, Statement<unknown, SqlValue[]>>();
 
 /** Loaded for the first batch: a command of the command line brings none. */
@@ -63,6 +65,7 @@ function perform(question: Step): Outcome {
   assert(connection, 'The database is not open.');
   switch (question.kind) {
     case 'run':
+      if (!question.inTransaction) assertThere();
       assertTransaction(connection, question.inTransaction);
       return run(connection, question.sql, question.parameters);
     case 'run-many':
@@ -89,6 +92,7 @@ function open(path: string, role: 'writer' | 'reader'): Outcome {
   database.run('pragma synchronous = full');
   database.run('pragma foreign_keys = on');
   if (role === 'reader') database.run('pragma query_only = on');
+  else changed = path;
   return nothing;
 }
 
@@ -117,6 +121,13 @@ function enterWal(connection: Database): void {
       Bun.sleepSync(5);
     }
   }
+}
+
+/** SQLite goes on with a file that was deleted, and whatever is booked there goes with it. */
+function assertThere(): void {
+  if (changed === undefined || existsSync(changed)) return;
+  const message = `The database file ${changed} was moved or deleted while it was in use.`;
+  throw Object.assign(new Error(message), { code: 'SQLITE_READONLY_DBMOVED' });
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Database } from '../database.ts';
 import { checkAccounts } from './accounts.ts';
 import { checkDays } from './days.ts';
+import { checkFile } from './file.ts';
 import { checkRequestIds } from './request-ids.ts';
 import { checkStrays } from './strays.ts';
 
@@ -24,6 +25,9 @@ export async function verifyBooks(database: Database, report: Report): Promise<V
     discrepancies += 1;
     report(line);
   };
+  if (!(await checkFile(database, count))) {
+    return { accounts: 0, entries: 0, requests: 0, discrepancies };
+  }
   const { accounts, entries } = await checkAccounts(database, count);
   const requests = await checkDays(database, count);
   await checkRequestIds(database, count);

@@ -1,6 +1,6 @@
 import { skillsPerTenantMax } from '../../core/bounds.ts';
 import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
-import { nearest } from '../../core/nearest.ts';
+import { didYouMean } from '../../core/nearest.ts';
 import { isSkillName, type Skill, type SkillBook, type StoredSkill, skillsAway } from './skill.ts';
 import { readSkill } from './skill-input.ts';
 
@@ -79,11 +79,8 @@ export class SkillDesk {
 
   async #unknown(tenantId: string, name: string): Promise<GatewayError> {
     const known = await this.list(tenantId);
-    const close = nearest(
-      name,
-      known.map((skill) => skill.name),
-    );
-    const hint = close ? `; did you mean "${close}"?` : '.';
+    const names = known.map((skill) => skill.name);
+    const hint = didYouMean(name, names) || '.';
     return notFound(`There is no skill "${name.slice(0, 100)}"${hint}`, 'name');
   }
 }

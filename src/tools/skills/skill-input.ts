@@ -1,7 +1,7 @@
 import { skillDescriptionMax, skillInstructionsMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { isObject } from '../../core/json.ts';
-import { nearest } from '../../core/nearest.ts';
+import { didYouMean } from '../../core/nearest.ts';
 import { isSkillName, type Skill } from './skill.ts';
 
 /** What a tenant sends to save a skill, checked. */
@@ -23,8 +23,7 @@ export function readSkill(name: string, body: unknown): Skill {
   const input = isObject(body) ? body : {};
   const unknown = Object.keys(input).find((key) => !fields.some((field) => field === key));
   if (unknown !== undefined) {
-    const close = nearest(unknown, fields);
-    const hint = close ? `; did you mean "${close}"?` : '.';
+    const hint = didYouMean(unknown, fields) || '.';
     throw invalidRequest(`${unknown.slice(0, 100)} is not a known field${hint}`, unknown);
   }
   const description = readText(input, 'description', skillDescriptionMax);

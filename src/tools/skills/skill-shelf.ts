@@ -1,7 +1,7 @@
 import { skillsKeptMax, skillsPerRequestMax } from '../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { KeptReads } from '../../core/kept-reads.ts';
-import { nearest } from '../../core/nearest.ts';
+import { didYouMean } from '../../core/nearest.ts';
 import { isSkillName, type Skill, type SkillBook, skillsAway } from './skill.ts';
 
 /**
@@ -53,8 +53,8 @@ export class SkillShelf {
 
   async #unknown(tenantId: string, name: string, at: number): Promise<GatewayError> {
     const own = await this.#book.list(tenantId).catch(skillsAway);
-    const close = nearest(name, [...own.map((skill) => skill.name), ...this.#builtIn.keys()]);
-    const hint = close ? `; did you mean "${close}"?` : '.';
+    const names = [...own.map((skill) => skill.name), ...this.#builtIn.keys()];
+    const hint = didYouMean(name, names) || '.';
     return invalidRequest(`There is no skill "${name.slice(0, 100)}"${hint}`, `skills[${at}]`);
   }
 }

@@ -19,9 +19,10 @@ type Framing = 'length' | 'chunked' | 'until-close';
 
 /**
  * A reset makes the peer's kernel report an error at once, and many clients then drop what they
- * have not read yet. This pause lets them read, so that "after n events" means what it says.
+ * have not read yet. These pauses let them read, so that "after n events" means what it says: a
+ * machine that stops us all takes one of them, not all.
  */
-const settleBeforeResetMs = 20;
+const settleBeforeReset = { pauses: 10, pauseMs: 2 };
 
 export function* deliver(plain: Reply, delivery: Delivery, id: number): Generator<Step> {
   const { stop, gate } = delivery;
@@ -70,7 +71,8 @@ export function* deliver(plain: Reply, delivery: Delivery, id: number): Generato
 function* stopNow(how: Stop, framing: Framing = 'length'): Generator<Step> {
   if (how === 'hang') yield { do: 'hang' };
   if (how === 'reset') {
-    yield { do: 'wait', delayMs: settleBeforeResetMs };
+    const { pauses, pauseMs } = settleBeforeReset;
+    for (let left = pauses; left > 0; left -= 1) yield { do: 'wait', delayMs: pauseMs };
     yield { do: 'reset' };
   }
   if (how === 'mid-chunk') {

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test';
 import { existsSync } from 'node:fs';
 import { newFolder, run, startGateway } from '../gateway.ts';
 
-const startMs = 30_000;
+const startMs = 120_000;
 
 test(
   'a gateway that ended by itself fails the test that stops it',

@@ -11,7 +11,7 @@ import {
 } from './spawn.ts';
 
 /** Longer than any healthy stop takes on a busy machine; the drain itself may take longer. */
-const stopDeadlineMs = 20_000;
+const stopDeadlineMs = 60_000;
 
 export interface GatewayOptions extends RunOptions {
   /** The keys of an earlier start on the same data, which no later start prints. */

@@ -1,0 +1,38 @@
+import { describe, expect, test } from 'bun:test';
+import { makeKey, makeTenant } from '../../tests/contracts/engines.ts';
+import type { ApiKey, Tenant } from './directory.ts';
+import { callerOfKey } from './key-caller.ts';
+
+const now = Date.UTC(2026, 10, 15, 12);
+
+/** The caller of a job's key as it stands now, or why there is none. */
+async function outcome(key: ApiKey | undefined, tenant: Tenant | undefined): Promise<string> {
+  const directory = { getKey: async () => key, getTenant: async () => tenant };
+  try {
+    const { tenantId, keyId } = await callerOfKey(directory, 'ten_1', 'key_1', now);
+    return `${tenantId} ${keyId}`;
+  } catch (thrown) {
+    return thrown instanceof Error ? thrown.message : '';
+  }
+}
+
+describe('a job’s key', () => {
+  const tenant = makeTenant({ id: 'ten_1' });
+  const keyOf = (change: Partial<ApiKey> = {}) => makeKey('ten_1', { id: 'key_1', ...change });
+
+  test('does its work as long as it is good', async () => {
+    expect(await outcome(keyOf(), tenant)).toBe('ten_1 key_1');
+    expect(await outcome(keyOf({ expiresAt: now + 1 }), tenant)).toBe('ten_1 key_1');
+  });
+
+  test('does none when it, or its tenant, is gone, disabled or has expired', async () => {
+    const deleted = 'The API key of this job has been deleted.';
+    expect(await outcome(undefined, tenant)).toBe(deleted);
+    expect(await outcome(keyOf(), undefined)).toBe(deleted);
+    expect(await outcome(keyOf({ disabled: true }), tenant)).toBe('This API key is disabled.');
+    const closed = { ...tenant, disabled: true };
+    expect(await outcome(keyOf(), closed)).toBe('This account is disabled.');
+    const expired = 'The API key of this job has expired.';
+    expect(await outcome(keyOf({ expiresAt: now }), tenant)).toBe(expired);
+  });
+});

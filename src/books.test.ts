@@ -1,0 +1,85 @@
+import { afterAll, afterEach, beforeEach, expect, test } from 'bun:test';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { callerOf, settlementOf } from '../tests/support/money/settlements.ts';
+import { Books } from './books.ts';
+import { GatewayError } from './core/errors.ts';
+import type { LedgerStore } from './ledger/ledger-store.ts';
+import { createLog } from './telemetry/log.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'tollgate-books-'));
+afterAll(() => rmSync(root, { recursive: true }));
+
+const caller = callerOf('ten_1');
+const receivedAt = Date.now();
+const ended = (charge: number) => settlementOf(crypto.randomUUID(), caller, charge);
+const refusal = async (act: () => unknown) => {
+  try {
+    await act();
+  } catch (thrown) {
+    if (thrown instanceof GatewayError) return thrown.message;
+  }
+  throw new Error('It was not refused.');
+};
+
+let books: Books;
+let journal = '';
+let isAway = true;
+
+/** Books on a store that leases what is asked for, and then is away. */
+beforeEach(async () => {
+  const dataDir = mkdtempSync(join(root, 'data-'));
+  isAway = true;
+  const here = async <T>(answer: T): Promise<T> => {
+    if (isAway) throw new Error('away');
+    return answer;
+  };
+  const store: LedgerStore = {
+    lease: async ({ credits, number }) => {
+      return { granted: credits, lease: number, besides: 0, leasedElsewhere: 0, unanswered: 0 };
+    },
+    giveBack: () => here(undefined),
+    renew: () => here(new Set()),
+    expire: () => here(undefined),
+    recall: () => here(undefined),
+    recalled: () => here([]),
+    commit: () => here([]),
+  };
+  const log = createLog(() => undefined);
+  const parts = { store, dataDir, durability: 'journal', processId: 'p', log } as const;
+  books = await Books.open({ ...parts, ended: () => undefined });
+  journal = join(dataDir, 'journal', readdirSync(join(dataDir, 'journal'))[0] ?? '');
+});
+
+afterEach(async () => {
+  isAway = false;
+  // A try that began while the store was away may still fail.
+  await books.flush().catch(() => undefined);
+  await books.close();
+});
+
+test('when 100,000 ends wait for the store, none begins and no refusal is added', async () => {
+  const one = ended(0);
+  for (let i = 0; i < 99_999; i++) void books.keep(one, false);
+  const hold = await books.hold({ caller, receivedAt }, { wanted: 5, least: 5 });
+  expect(hold.credits).toBe(5);
+  for (let i = 0; i < 2; i++) void books.keep(one, false);
+  expect(books.backlog.waiting).toBe(100_000);
+  expect(await refusal(() => books.hold({ caller, receivedAt }, { wanted: 5, least: 5 }))).toBe(
+    'Too many finished requests wait for the database; try again shortly.',
+  );
+}, 30_000);
+
+test('an end that the journal does not take costs nothing: its credits are free', async () => {
+  const hold = await books.hold({ caller, receivedAt }, { wanted: 100, least: 100 });
+  await hold.settle(70);
+  expect(books.state()).toMatchObject({ leasedCredits: 100, heldCredits: 0, owedCredits: 70 });
+  rmSync(journal, { recursive: true });
+  // A file where the folder should be: nothing can be opened in it.
+  writeFileSync(journal, '');
+  expect(await refusal(() => books.keep(ended(70), true))).toContain('journal cannot be written');
+  expect(books.state()).toMatchObject({ leasedCredits: 100, heldCredits: 0, owedCredits: 0 });
+  // It is in the log all the same, once the store is back.
+  expect(books.backlog.waiting).toBe(1);
+}, 30_000);

@@ -1,0 +1,73 @@
+import type { DialectName } from '../config/provider-schema.ts';
+import type { ChatAsk } from '../core/chat.ts';
+import type { Dialogue } from '../core/dialogue.ts';
+import type {
+  ClientDialect,
+  ClientWords,
+  Conversation,
+  Crossing,
+  ReplyIdentity,
+  ReplyRelay,
+  StreamedReply,
+  StreamRelay,
+  Target,
+  UpstreamDialect,
+  UpstreamFailure,
+  UpstreamRequest,
+} from './dialect.ts';
+import { translate } from './translation.ts';
+import { upstreamDialect } from './upstreams.ts';
+
+interface Request {
+  readonly ask: ChatAsk;
+  readonly body: { readonly temperature?: number | null };
+}
+
+/**
+ * What is the same in all client dialects. An upstream that speaks as the client does gets the
+ * client's own text, which this passes through itself; any other gets a translation.
+ */
+export abstract class ClientConversation<Given extends Request> implements Conversation, Crossing {
+  readonly ask: ChatAsk;
+  readonly temperature: number | null;
+  protected readonly request: Given;
+  #dialogue: Dialogue | undefined;
+
+  constructor(request: Given) {
+    this.ask = request.ask;
+    this.temperature = request.body.temperature ?? null;
+    this.request = request;
+  }
+
+  abstract readonly words: ClientWords;
+  abstract readonly client: ClientDialect;
+  /** The upstreams that speak as the client does. */
+  protected abstract readonly own: UpstreamDialect;
+  protected abstract readDialogue(): Dialogue;
+  abstract instruct(text: string): Conversation;
+  abstract wording(): unknown;
+  abstract write(target: Target): UpstreamRequest;
+  abstract openStream(identity: ReplyIdentity): StreamRelay;
+  abstract readReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure;
+
+  /** Whether a streamed answer and a whole one cannot be turned into each other without a loss. */
+  protected get isFormBound(): boolean {
+    return false;
+  }
+
+  crossTo(dialect: DialectName): Crossing | undefined {
+    const upstream = upstreamDialect(dialect);
+    if (upstream === this.own) return this;
+    return upstream && translate(this.dialogue(), this.client, upstream);
+  }
+
+  dialogue(): Dialogue {
+    this.#dialogue ??= this.readDialogue();
+    return this.#dialogue;
+  }
+
+  streamReply(text: string, identity: ReplyIdentity): StreamedReply | UpstreamFailure | undefined {
+    if (this.isFormBound) return undefined;
+    return translate(this.dialogue(), this.client, this.own).streamReply(text, identity);
+  }
+}

@@ -1,0 +1,44 @@
+/** The choices of an answer, and how those of a whole one are mended. */
+import { isObject } from '../../core/json.ts';
+import { charactersIn, readFinishReason, repairText } from './message.ts';
+import { completeToolCalls, repairToolCalls } from './tool-calls.ts';
+
+/** Why a whole answer that says nothing is none. */
+export const noOutput = 'The upstream answered without any output and without a finish reason.';
+
+/** Whether `value` can be a choice's number; absurd ones would make holes in clients' arrays. */
+export function isChoiceIndex(value: unknown): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 1024;
+}
+
+function repairMessage(raw: unknown): Record<string, unknown> {
+  // Azure leaves the message out of a choice that its filter took.
+  if (!isObject(raw)) return { role: 'assistant', content: '' };
+  repairText(raw);
+  raw.role = 'assistant';
+  if (raw.content === undefined) raw.content = null;
+  if (raw.tool_calls === undefined) return raw;
+  const calls = repairToolCalls([raw.tool_calls].flat());
+  raw.tool_calls = calls.length > 0 ? calls : undefined;
+  return raw;
+}
+
+export interface RepairedChoice {
+  readonly choice: Record<string, unknown>;
+  readonly index: number;
+  readonly characters: number;
+  readonly finishReason: string | null;
+}
+
+/** Mends a choice in place. */
+export function repairChoice(choice: Record<string, unknown>, position: number): RepairedChoice {
+  const message = repairMessage(choice.message);
+  const index = isChoiceIndex(choice.index) ? choice.index : position;
+  const { tool_calls: calls } = message;
+  const finishReason = readFinishReason(choice.finish_reason, calls !== undefined);
+  if (finishReason === 'tool_calls' && Array.isArray(calls)) completeToolCalls(calls);
+  choice.index = index;
+  choice.message = message;
+  choice.finish_reason = finishReason;
+  return { choice, index, characters: charactersIn(message), finishReason };
+}

@@ -1,0 +1,98 @@
+import { audioMeasureMs } from '../../core/bounds.ts';
+import type { LongBytes } from '../../core/upload.ts';
+import { ByteReader } from '../byte-reader.ts';
+
+/** How long a recording may be, before anybody has listened to it. */
+
+/** Speech is seldom packed more tightly: four thousand bits a second. */
+const bytesPerSecondLeast = 500;
+/** Silence can be; below this a length is absurd. */
+const bytesPerSecondAbsurd = 100;
+
+/** A file of nothing but false beginnings takes long: others have their turn in between. */
+const turnMs = 10;
+
+/**
+ * What the reader may want at once, because it goes through that without a pause: of millions of
+ * comments it would for half a minute. It skips in steps of 256,000 bytes; of an MP4 file it wants
+ * the sizes of all frames, and an hour has 620 kB of them.
+ */
+const wantedBytesMax = 256_000;
+const wantedBytesMaxOfMp4 = 1_000_000;
+
+/** No recording of so many bytes is longer. */
+export function secondsMax(bytes: number): number {
+  return bytes / bytesPerSecondAbsurd;
+}
+
+/** What credits are held for. A file's own claim is believed as long as it is possible. */
+export function likelySeconds(bytes: number, claimed: number | null): number {
+  if (claimed === null) return bytes / bytesPerSecondLeast;
+  return Math.min(claimed, secondsMax(bytes));
+}
+
+/** What a file says of itself; null when it says nothing, or takes too long to be asked. */
+export async function readSeconds(
+  content: LongBytes,
+  contentType: string,
+  withinMs = audioMeasureMs,
+): Promise<number | null> {
+  // Loaded by the first request that needs it: most processes never do.
+  const { parseWebStream } = await import('music-metadata');
+  const until = performance.now() + withinMs;
+  const wantedMax = contentType.endsWith('/mp4') ? wantedBytesMaxOfMp4 : wantedBytesMax;
+  const reader = new ByteReader(content.chunks());
+  try {
+    const tagBytes = await tagBytesOf(content);
+    const stream = streamOf(reader, tagBytes, { until, wantedMax });
+    const info = { mimeType: contentType, size: content.bytes - tagBytes };
+    const { format } = await parseWebStream(stream, info, { skipCovers: true, duration: true });
+    const { duration } = format;
+    return duration !== undefined && Number.isFinite(duration) && duration > 0 ? duration : null;
+  } catch {
+    return null;
+  } finally {
+    await reader.close();
+  }
+}
+
+const tagHeadBytes = 10;
+
+/** Of the ID3 tag at the beginning: pictures and comments that say nothing of the length. */
+async function tagBytesOf(content: LongBytes): Promise<number> {
+  const reader = new ByteReader(content.chunks());
+  const head = await reader.take(tagHeadBytes);
+  await reader.close();
+  if (!head?.toString('latin1').startsWith('ID3')) return 0;
+  // Seven bits to a byte; the last four bytes of the head.
+  const bytes = head.subarray(6).reduce((sum, byte) => sum * 128 + (byte & 0x7f), 0);
+  return Math.min(content.bytes, tagHeadBytes + bytes);
+}
+
+/** Fails when the time is up, as a part tells no length, and when too much is wanted at once. */
+function streamOf(
+  reader: ByteReader,
+  skippedBytes: number,
+  { until, wantedMax }: { readonly until: number; readonly wantedMax: number },
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  let turnEnds = 0;
+  return new ReadableStream({
+    type: 'bytes',
+    start: () => reader.skip(skippedBytes),
+    async pull(controller) {
+      if (performance.now() > turnEnds) {
+        await new Promise((resolve) => setImmediate(resolve));
+        turnEnds = performance.now() + turnMs;
+      }
+      if (performance.now() > until) throw new Error('The time for looking is up.');
+      const wanted = controller.byobRequest?.view?.byteLength ?? wantedMax;
+      if (wanted > wantedMax) throw new Error('A table of this file is too long.');
+      // A copy, because the stream takes the memory itself away.
+      for await (const piece of reader.some(wanted)) {
+        return controller.enqueue(new Uint8Array(piece));
+      }
+      controller.close();
+      controller.byobRequest?.respond(0);
+    },
+  });
+}

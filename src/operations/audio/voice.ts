@@ -1,0 +1,53 @@
+import type { SpeechTerms } from '../../config/model-schema.ts';
+import { type GatewayError, invalidRequest } from '../../core/errors.ts';
+import { speechDialect } from '../../dialects/media/speech.ts';
+import type { SpeechRequest } from '../../dialects/openai/speech-request.ts';
+import type { Offer } from '../../route/catalogue.ts';
+import { textLimitOf } from '../../route/speech-limit.ts';
+
+/** What a model's style of speech makes of a client's wishes. */
+
+const [slowest, fastest] = [0.25, 4];
+
+/** Why an offer cannot speak this; null when it can. */
+export function refusalOf(
+  { voice, speed, format }: SpeechRequest,
+  size: { readonly characters: number; readonly bytes: number },
+  { model, speech, dialect }: Offer,
+): GatewayError | null {
+  const { style, voices } = model.speech ?? {};
+  const isStrict = style === 'first_party';
+  if (isStrict && voices && !Object.hasOwn(voices, voice)) {
+    const known = Object.keys(voices).join(', ');
+    return invalidRequest(`voice must be one of ${known} with ${model.id}.`, 'voice');
+  }
+  if (isStrict && speed !== null && !(speed >= slowest && speed <= fastest)) {
+    return invalidRequest(`speed must be between ${slowest} and ${fastest}.`, 'speed');
+  }
+  const { unit, max } = textLimitOf(speech);
+  if (size[unit] > max) {
+    const found = `input has ${size[unit]} ${unit === 'bytes' ? 'UTF-8 bytes' : unit}`;
+    const most = `${model.id} takes at most ${max} at once`;
+    return invalidRequest(`${found}, and ${most}; POST /v1/jobs takes longer texts.`, 'input');
+  }
+  const formats = speechDialect(dialect)?.formats ?? [];
+  if (!formats.includes(format)) {
+    const message = `response_format must be one of ${formats.join(', ')} with ${model.id}.`;
+    return invalidRequest(message, 'response_format');
+  }
+  return null;
+}
+
+/** Only first-party-style models follow it; checked before. */
+export function speedAt({ speed }: SpeechRequest, { model }: Offer): number | null {
+  return model.speech?.style === 'first_party' ? speed : null;
+}
+
+/** What the provider calls a voice; an unknown one becomes its default. */
+export function voiceAt(voice: string, { voices, default_voice: usual }: SpeechTerms): string {
+  if (!voices) return voice;
+  if (Object.hasOwn(voices, voice)) return voices[voice] ?? voice;
+  // By the provider's own name, or one that was made there from a recording.
+  const isTheirs = Object.values(voices).includes(voice) || voice.includes(':');
+  return isTheirs ? voice : (usual ?? voice);
+}

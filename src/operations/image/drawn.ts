@@ -1,0 +1,61 @@
+import { isObject, parseJson } from '../../core/json.ts';
+import { noUsage, promptTokens, totalTokens, type Usage } from '../../core/usage.ts';
+import type { ReplyFacts, ReplyIdentity, ReplyRelay } from '../../dialects/dialect.ts';
+
+/** The one picture of an answer, and what was said about it. */
+export interface Drawing {
+  readonly image: Readonly<Record<string, unknown>>;
+  readonly about: Readonly<Record<string, unknown>>;
+  readonly usage: Usage | undefined;
+  readonly usageDetails: Readonly<Record<string, unknown>>;
+}
+
+export function relayOf(
+  { image, about, usage, usageDetails }: Drawing,
+  { created, model }: ReplyIdentity,
+): ReplyRelay {
+  const facts: ReplyFacts = {
+    usage,
+    finishReason: undefined,
+    outputCharacters: 0,
+    failure: undefined,
+  };
+  return {
+    facts,
+    write: (closing) =>
+      JSON.stringify({
+        created,
+        model,
+        data: [image],
+        ...about,
+        usage: { ...writeUsage(closing.usage), ...usageDetails },
+      }),
+  };
+}
+
+/** Chat's names, and those that OpenAI's libraries look for in the answer to an image. */
+function writeUsage(usage: Usage) {
+  const [input, output] = [promptTokens(usage), usage.outputTokens];
+  return {
+    prompt_tokens: input,
+    completion_tokens: output,
+    total_tokens: totalTokens(usage),
+    input_tokens: input,
+    output_tokens: output,
+  };
+}
+
+export function readRecorded(text: string): Drawing | undefined {
+  const recorded = parseJson(text);
+  if (!isObject(recorded)) return undefined;
+  const part = (name: string) => {
+    const value = recorded[name];
+    return isObject(value) ? value : {};
+  };
+  return {
+    image: part('image'),
+    about: part('about'),
+    usage: { ...noUsage, ...part('usage') },
+    usageDetails: part('usageDetails'),
+  };
+}

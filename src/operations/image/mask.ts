@@ -1,0 +1,67 @@
+import { maskPixelsMax } from '../../core/bounds.ts';
+import { type GatewayError, invalidRequest } from '../../core/errors.ts';
+import type { LongBytes } from '../../core/upload.ts';
+import { inMemory } from '../../dialects/long-body.ts';
+import type { Picture } from '../../dialects/media/images-wish.ts';
+import { type Coverage, type NoAlpha, readCoverage } from './png-alpha.ts';
+import { writePng } from './png-write.ts';
+
+/** Where to edit: our clients say it with opaque pixels, providers in ways of their own. */
+export class Mask {
+  readonly #coverage: Coverage;
+
+  private constructor(coverage: Coverage) {
+    this.#coverage = coverage;
+  }
+
+  static async read(file: LongBytes): Promise<Mask> {
+    const coverage = await readCoverage(file, maskPixelsMax);
+    if (typeof coverage === 'string') throw refusals[coverage]();
+    if (!coverage.isOpaque.includes(1)) {
+      throw refuse('mask is transparent everywhere, so there is nothing to edit; what is opaque');
+    }
+    return new Mask(coverage);
+  }
+
+  /** As OpenAI wants it: transparent where to edit, opaque where to keep. */
+  inverted(): Promise<Picture> {
+    const { width, height, isOpaque } = this.#coverage;
+    return drawn({
+      width,
+      height,
+      colour: 'rgb+alpha',
+      fill(row, y) {
+        for (let x = 0; x < width; x += 1) row[x * 4 + 3] = isOpaque[y * width + x] ? 0 : 255;
+      },
+    });
+  }
+
+  /** For models that are only shown it: white where to edit, black where to keep. */
+  blackAndWhite(): Promise<Picture> {
+    const { width, height, isOpaque } = this.#coverage;
+    return drawn({
+      width,
+      height,
+      colour: 'grey',
+      fill(row, y) {
+        for (let x = 0; x < width; x += 1) row[x] = isOpaque[y * width + x] ? 255 : 0;
+      },
+    });
+  }
+}
+
+async function drawn(picture: Parameters<typeof writePng>[0]): Promise<Picture> {
+  return { mediaType: 'image/png', content: inMemory(await writePng(picture)) };
+}
+
+const refusals: Readonly<Record<NoAlpha, () => GatewayError>> = {
+  'not-png': () => refuse('mask is not a PNG; send one with an alpha channel: what is opaque'),
+  'no-alpha': () => refuse('mask has no alpha channel; send a PNG with one: what is opaque'),
+  broken: () =>
+    refuse('mask is a broken PNG; send a whole one with an alpha channel: what is opaque'),
+  'too-large': () => invalidRequest(`mask has more than ${maskPixelsMax} pixels.`, 'mask'),
+};
+
+function refuse(why: string): GatewayError {
+  return invalidRequest(`${why} in it will be edited.`, 'mask');
+}

@@ -1,0 +1,262 @@
+import { strict as assert } from 'node:assert';
+import type { Errand, Sameness } from '../call.ts';
+import type { AnswerListener } from '../core/answer.ts';
+import { searchTextMax } from '../core/bounds.ts';
+import type { ChatAsk, SearchWish } from '../core/chat.ts';
+import type { Dialogue } from '../core/dialogue.ts';
+import { invalidRequest } from '../core/errors.ts';
+import { type NanoUsd, perUnit, toCredits } from '../core/money.ts';
+import type { Recording } from '../core/recording.ts';
+import { type Measured, noUsage, type Units } from '../core/usage.ts';
+import type {
+  ClientDialect,
+  ClientWords,
+  Conversation,
+  Crossing,
+  ReplyFacts,
+  ReplyIdentity,
+  ReplyRelay,
+} from '../dialects/dialect.ts';
+import { Tally, translate } from '../dialects/translation.ts';
+import { upstreamDialect } from '../dialects/upstreams.ts';
+import { ChatBounds, inputBound, outputBound, textBytes, tokensWithin } from '../meter/bound.ts';
+import { estimateNote, estimateUsage } from '../meter/estimate.ts';
+import { chargeAt, costAt, mostCost } from '../meter/price.ts';
+import type { Offer } from '../route/catalogue.ts';
+import { readDomain } from '../tools/domains.ts';
+import type { SearchEngine } from '../tools/search.ts';
+import type { SearchNotes } from '../tools/search-notes.ts';
+import { searchTool } from '../tools/search-results.ts';
+import type { AttemptResult } from '../upstream/attempt.ts';
+import type { Link } from '../upstream/link.ts';
+import type { StreamEnd } from '../upstream/relay.ts';
+import { tryCrossing } from '../upstream/try-offer.ts';
+import { ChatErrand } from './chat.ts';
+import { RoundsFacts, RoundsRelay, roundReply, roundWriter } from './search/relay.ts';
+import { type SearchLimits, SearchSession } from './search/session.ts';
+import { tellAgain, writingDown } from './search/told-answer.ts';
+
+/** What the operator set up for searches. */
+export interface WebSearchParts {
+  readonly engine: SearchEngine;
+  readonly callsMax: number;
+  readonly resultsMax: number;
+  readonly usdPerSearch: NanoUsd;
+  readonly creditsPerUsd: number;
+  readonly notes: SearchNotes;
+}
+
+/** A conversation in which the model may search the web, and the gateway does it. */
+export class SearchingErrand implements Errand {
+  readonly ask: ChatAsk;
+  readonly bounds: ChatBounds;
+  readonly words: ClientWords;
+  readonly skills: readonly string[];
+  readonly #chat: ChatErrand;
+  readonly #conversation: Conversation;
+  readonly #parts: WebSearchParts;
+  readonly #limits: SearchLimits;
+  readonly #tenantId: string;
+  readonly #dialogue: Dialogue;
+  #session: SearchSession | undefined;
+  /** Whether the offer in use charges long prompts by other prices. */
+  #hasSteps = false;
+
+  constructor(
+    conversation: Conversation,
+    wish: SearchWish,
+    tenantId: string,
+    parts: WebSearchParts,
+  ) {
+    this.#chat = new ChatErrand(conversation);
+    this.#conversation = conversation;
+    this.#parts = parts;
+    this.#tenantId = tenantId;
+    this.#limits = limitsOf(wish, parts);
+    const dialogue = parts.notes.restore(tenantId, conversation.dialogue());
+    // The tool that stands for the search is not dropped: it is done here.
+    const foreign = dialogue.foreign.filter((name) => name !== wish.param && name !== 'plugins');
+    this.#dialogue = { ...dialogue, foreign };
+    const { inputBytes } = conversation.ask;
+    const moreBytes = toolBytes + addedBytes(conversation.dialogue(), dialogue);
+    this.ask = { ...conversation.ask, inputBytes: inputBytes + moreBytes };
+    this.bounds = new ChatBounds(this.ask);
+    this.words = conversation.words;
+    this.skills = this.#chat.skills;
+  }
+
+  misfit(offer: Offer): string | null {
+    return this.#chat.misfit(offer);
+  }
+
+  refine(plan: readonly Offer[]): readonly Offer[] {
+    return this.#chat.refine(plan);
+  }
+
+  /** Searches that were made for an offer that failed in the end are the operator's loss. */
+  tryAt(offer: Offer, link: Link): Promise<AttemptResult> {
+    return this.ask.stream ? this.#stream(offer, link) : this.#reply(offer, link);
+  }
+
+  measure(facts: ReplyFacts, how: StreamEnd['how']): Measured {
+    const { searches = 0, isEstimate = false } = this.#session ?? {};
+    const measured = this.#chat.measure(facts, how);
+    const guessed = isEstimate ? { isEstimate, note: estimateNote } : {};
+    const units = facts.usage ? this.#unitsOf(measured) : measured.units;
+    return { ...measured, ...guessed, units, searches, toolCredits: this.#feeOf(searches) };
+  }
+
+  /** The web is another one tomorrow, so nobody gets an earlier answer who did not ask for it. */
+  sameness(): Sameness {
+    const chat = this.#chat.sameness();
+    return { wording: () => ['searched', chat.wording()], isRepeatable: false };
+  }
+
+  replay({ text }: Recording, identity: ReplyIdentity): ReplyRelay | undefined {
+    const { client } = this.#conversation;
+    if (this.ask.stream) {
+      const writer = client.openStream(identity);
+      const { facts, isTold } = retold(text, writer);
+      if (!isTold) return undefined;
+      const said = writer.take();
+      return { facts, write: (closing) => said + writer.close(closing) };
+    }
+    const writer = client.openReply(identity);
+    const { facts, isTold } = retold(text, writer);
+    return isTold ? { facts, write: (closing) => writer.write(closing) } : undefined;
+  }
+
+  async #reply(offer: Offer, link: Link): Promise<AttemptResult> {
+    const writer = this.#conversation.client.openReply(link.identity);
+    const session = this.#open(writer, offer, link);
+    const facts = new RoundsFacts(session);
+    for (;;) {
+      const client: Pick<ClientDialect, 'openReply'> = {
+        openReply: () => roundReply(session.round),
+      };
+      const result = await this.#tryRound(session, client, offer, link);
+      if (result.kind !== 'reply') return result;
+      facts.begin(result.relay.facts);
+      if (!session.wantsMore || !(await session.next())) break;
+    }
+    await session.end();
+    this.#note(session);
+    return { kind: 'reply', relay: { facts, write: (closing) => writer.write(closing) } };
+  }
+
+  async #stream(offer: Offer, link: Link): Promise<AttemptResult> {
+    const writer = this.#conversation.client.openStream(link.identity);
+    const session = this.#open(writer, offer, link);
+    const client: Pick<ClientDialect, 'openStream'> = {
+      openStream: () => roundWriter(session.round, writer),
+    };
+    const first = await this.#tryRound(session, client, offer, link);
+    if (first.kind !== 'stream') return first;
+    const relay = new RoundsRelay(first.relay, session);
+    const goOn = async (): Promise<AttemptResult | string> => {
+      if (!session.wantsMore || !(await session.next())) {
+        await session.end();
+        this.#note(session);
+        return writer.take();
+      }
+      const round = await this.#tryRound(session, client, offer, link);
+      if (round.kind !== 'stream') return round;
+      relay.begin(round.relay);
+      return { ...round, relay, goOn };
+    };
+    return { ...first, relay, goOn };
+  }
+
+  #open(writer: AnswerListener, offer: Offer, link: Link): SearchSession {
+    const { engine, creditsPerUsd } = this.#parts;
+    const { tape, client } = link;
+    this.#hasSteps = offer.prices.longPrompts !== undefined;
+    /** The most that the prompt of the next round can have, results of searches included. */
+    let promptTokensMax = 0;
+    const extend = (inputTokens: number, outputTokens: number, feeCredits: number) => {
+      // The request's own price is held already.
+      const cost = mostCost(offer.prices, promptTokensMax, (prices) =>
+        costAt({ ...noUsage, inputTokens, outputTokens }, { ...prices, request: 0n }),
+      );
+      return link.extendHold(chargeAt(offer, cost, creditsPerUsd) + feeCredits);
+    };
+    tape?.begin(offer, 'whole');
+    const to = tape ? writingDown(writer, (line) => tape.add(line)) : writer;
+    const promptBytes = textBytes(this.ask);
+    this.#session = new SearchSession(this.#dialogue, to, {
+      engine,
+      limits: this.#limits,
+      promptBytes,
+      affordRound: (bytes, searches) => {
+        const inputTokens = inputBound(this.ask) + tokensWithin(bytes - promptBytes);
+        promptTokensMax = inputTokens + searches * tokensWithin(searchTextMax);
+        return extend(inputTokens, outputBound(this.ask, offer), 0);
+      },
+      affordSearch: () => extend(tokensWithin(searchTextMax), 0, this.#feeOf(1)),
+      estimate: estimateUsage,
+      client,
+    });
+    return this.#session;
+  }
+
+  /** A provider sees each round as a request, so each has a prompt of its own length. */
+  #unitsOf({ units }: Measured): Units {
+    const calls = this.#session?.usageOfRounds ?? [];
+    return this.#hasSteps && calls.length > 1 ? { ...units, calls } : units;
+  }
+
+  /** Rounded once, for all searches together. */
+  #feeOf(searches: number): number {
+    const { usdPerSearch, creditsPerUsd } = this.#parts;
+    return toCredits(perUnit(usdPerSearch, searches), creditsPerUsd);
+  }
+
+  #tryRound(
+    session: SearchSession,
+    client: Partial<ClientDialect>,
+    offer: Offer,
+    link: Link,
+  ): Promise<AttemptResult> {
+    const upstream = upstreamDialect(offer.dialect);
+    assert(upstream, `No crossing to ${offer.dialect} was planned.`);
+    const crossing: Crossing = translate(session.dialogue, client as ClientDialect, upstream);
+    // What is remembered is the answer of all rounds, which the session writes down.
+    return tryCrossing({ crossing, ask: this.ask, offer, link, tape: undefined });
+  }
+
+  #note({ note: found }: SearchSession): void {
+    if (found) this.#parts.notes.keep(this.#tenantId, found.clientCalls, found.note);
+  }
+}
+
+/** What our tool adds to every prompt. */
+const toolBytes = Buffer.byteLength(JSON.stringify(searchTool));
+
+/** What was put back into a conversation. */
+function addedBytes(before: Dialogue, after: Dialogue): number {
+  if (before.turns === after.turns) return 0;
+  const bytesOf = ({ turns }: Dialogue) => Buffer.byteLength(JSON.stringify(turns));
+  return bytesOf(after) - bytesOf(before);
+}
+
+function retold(text: string, writer: AnswerListener) {
+  const tally = new Tally(writer);
+  return { isTold: tellAgain(text, tally), facts: tally.facts };
+}
+
+function limitsOf(wish: SearchWish, parts: WebSearchParts): SearchLimits {
+  const { param, callsMax, resultsMax } = wish;
+  const domains = (names: readonly string[], field: string) =>
+    names.map((name, at) => {
+      const domain = readDomain(name);
+      if (domain !== undefined) return domain;
+      const path = `${param}.${field}[${at}]`;
+      throw invalidRequest(`${path} must be a domain such as docs.example.com.`, path);
+    });
+  return {
+    callsMax: Math.min(callsMax ?? parts.callsMax, parts.callsMax),
+    resultsMax: resultsMax ?? parts.resultsMax,
+    allowedDomains: domains(wish.allowedDomains, 'allowed_domains'),
+    excludedDomains: domains(wish.excludedDomains, wish.excludedName),
+  };
+}

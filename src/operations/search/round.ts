@@ -1,0 +1,148 @@
+import type { AnswerListener, Citation, FinishReason } from '../../core/answer.ts';
+import type { AssistantPart, ReasoningPart } from '../../core/dialogue.ts';
+import type { Usage } from '../../core/usage.ts';
+
+/** A search that the model asks for. */
+export interface SearchCall {
+  readonly id: string;
+  arguments: string;
+}
+
+interface ClientCall {
+  /** Its number as the client knows it. */
+  readonly number: number;
+  readonly id: string;
+  readonly name: string;
+  arguments: string;
+}
+
+/** What the client has of the rounds before. */
+export interface SaidBefore {
+  readonly clientCalls: number;
+  /** Stands between what was said then and what is said now. */
+  readonly gap: string;
+}
+
+const nothingYet: SaidBefore = { clientCalls: 0, gap: '' };
+
+/**
+ * One round of a conversation with searches: what the model says goes on to the client, its calls
+ * of our tool do not, and everything is remembered for the next round.
+ */
+export class SearchRound implements AnswerListener {
+  readonly searches: SearchCall[] = [];
+  readonly clientCalls: ClientCall[] = [];
+  usageSoFar: Usage | undefined;
+  /** Whether part of that is a guess. */
+  isEstimate = false;
+  finished: { readonly reason: FinishReason; readonly stopSequence: string | null } | undefined;
+  readonly #toolName: string;
+  readonly #to: AnswerListener;
+  readonly #byCall = new Map<number, SearchCall | ClientCall>();
+  readonly #before: SaidBefore;
+  readonly #thoughts: ReasoningPart[] = [];
+  #thought = '';
+  #text = '';
+
+  constructor(toolName: string, to: AnswerListener, before: SaidBefore = nothingYet) {
+    this.#toolName = toolName;
+    this.#to = to;
+    this.#before = before;
+  }
+
+  /** As the client sees it. */
+  get said(): string {
+    return this.#text === '' ? '' : this.#before.gap + this.#text;
+  }
+
+  /** Text, thoughts and calls: what an estimate goes by. */
+  get characters(): number {
+    let count = this.#text.length + this.#thought.length;
+    for (const { text, redacted } of this.#thoughts) count += text.length + (redacted?.length ?? 0);
+    for (const call of this.#byCall.values())
+      count += call.arguments.length + this.#toolName.length;
+    return count;
+  }
+
+  /** The model's turn, to be sent back to it. */
+  get parts(): readonly AssistantPart[] {
+    const calls = [...this.#byCall.values()].map(
+      (call): AssistantPart => ({
+        kind: 'tool_call',
+        id: call.id,
+        name: 'name' in call ? call.name : this.#toolName,
+        arguments: call.arguments === '' ? '{}' : call.arguments,
+      }),
+    );
+    const texts: AssistantPart[] = this.#text === '' ? [] : [{ kind: 'text', text: this.#text }];
+    const open: AssistantPart[] =
+      this.#thought === '' ? [] : [{ kind: 'reasoning', text: this.#thought }];
+    return [...this.#thoughts, ...open, ...texts, ...calls];
+  }
+
+  text(text: string): void {
+    if (text === '') return;
+    if (this.#text === '' && this.#before.gap !== '') this.#to.text(this.#before.gap);
+    this.#text += text;
+    this.#to.text(text);
+  }
+
+  reasoning(text: string): void {
+    this.#thought += text;
+    this.#to.reasoning(text);
+  }
+
+  reasoningSignature(signature: string): void {
+    this.#thoughts.push({ kind: 'reasoning', text: this.#thought, signature });
+    this.#thought = '';
+    this.#to.reasoningSignature(signature);
+  }
+
+  redactedReasoning(data: string): void {
+    this.#thoughts.push({ kind: 'reasoning', text: '', redacted: data });
+    this.#to.redactedReasoning(data);
+  }
+
+  toolCall(call: number, id: string, name: string): void {
+    if (name === this.#toolName) {
+      const search: SearchCall = { id, arguments: '' };
+      this.#byCall.set(call, search);
+      this.searches.push(search);
+      return;
+    }
+    const number = this.#before.clientCalls + this.clientCalls.length;
+    const own: ClientCall = { number, id, name, arguments: '' };
+    this.#byCall.set(call, own);
+    this.clientCalls.push(own);
+    this.#to.toolCall(number, id, name);
+  }
+
+  toolArguments(call: number, json: string): void {
+    const known = this.#byCall.get(call);
+    if (!known) return;
+    known.arguments += json;
+    if ('number' in known) this.#to.toolArguments(known.number, json);
+  }
+
+  refusal(text: string): void {
+    this.#to.refusal(text);
+  }
+
+  citation(citation: Citation): void {
+    this.#to.citation(citation);
+  }
+
+  image(mediaType: string, base64: string): void {
+    this.#to.image(mediaType, base64);
+  }
+
+  /** Whether this is the end of the answer is decided when the round is over. */
+  finish(reason: FinishReason, stopSequence: string | null): void {
+    this.finished = { reason, stopSequence };
+  }
+
+  usage(usage: Usage, isEstimate = false): void {
+    this.usageSoFar = usage;
+    this.isEstimate = isEstimate;
+  }
+}

@@ -1,0 +1,238 @@
+import type { AnswerListener, FinishReason } from '../../core/answer.ts';
+import type { Dialogue, ToolResultPart, Turn } from '../../core/dialogue.ts';
+import { isObject, parseJson } from '../../core/json.ts';
+import { addUsage, type Usage } from '../../core/usage.ts';
+import { finishWords } from '../../dialects/translation.ts';
+import { citationsIn } from '../../tools/citations.ts';
+import type { SearchEngine, SearchResult } from '../../tools/search.ts';
+import type { SearchNote } from '../../tools/search-notes.ts';
+import { searchResultsText, searchTool } from '../../tools/search-results.ts';
+import { type SearchCall, SearchRound } from './round.ts';
+
+export interface SearchLimits {
+  readonly callsMax: number;
+  readonly resultsMax: number;
+  readonly allowedDomains: readonly string[];
+  readonly excludedDomains: readonly string[];
+}
+
+/** What a search of one request needs from outside. */
+export interface SearchSurroundings {
+  readonly engine: SearchEngine;
+  readonly limits: SearchLimits;
+  /** What the prompt of the first round has, in bytes. */
+  readonly promptBytes: number;
+  /**
+   * Sets another round aside, whose prompt has so many bytes and gets the results of so many
+   * searches; false: there are no credits.
+   */
+  affordRound(promptBytes: number, searches: number): Promise<boolean>;
+  /** The same for the fee of one search and what its results add to the prompt. */
+  affordSearch(): Promise<boolean>;
+  /** What a round used that nobody counted. */
+  estimate(promptBytes: number, outputCharacters: number): Usage;
+  readonly client: AbortSignal;
+}
+
+const noSearchLeft = 'The limit of web searches was reached before there was an answer.';
+const noCreditsLeft = 'The credits ran out before there was an answer.';
+
+/** The rounds of one request at one offer: searches in between, one answer in the end. */
+export class SearchSession {
+  searches = 0;
+  /** Known once the whole answer has ended. */
+  finishReason: string | undefined;
+  /** Told to whoever keeps it for the client's next request. */
+  note: { readonly clientCalls: SearchRound['clientCalls']; readonly note: SearchNote } | undefined;
+  readonly #around: SearchSurroundings;
+  readonly #to: AnswerListener;
+  readonly #toolName: string;
+  readonly #results: SearchResult[] = [];
+  #dialogue: Dialogue;
+  #round: SearchRound;
+  #promptBytes: number;
+  /** Of each round that is over. */
+  readonly #used: Usage[] = [];
+  #isEstimate = false;
+  #calls = 0;
+  #clientCalls = 0;
+  #said = '';
+  #isBroke = false;
+
+  constructor(dialogue: Dialogue, to: AnswerListener, around: SearchSurroundings) {
+    this.#around = around;
+    this.#to = to;
+    this.#promptBytes = around.promptBytes;
+    this.#toolName = freeNameIn(dialogue);
+    this.#dialogue = withTool(dialogue, this.#toolName);
+    this.#round = new SearchRound(this.#toolName, to);
+  }
+
+  /** What the upstream is asked in this round. */
+  get dialogue(): Dialogue {
+    return this.#dialogue;
+  }
+
+  get round(): SearchRound {
+    return this.#round;
+  }
+
+  /** Of all rounds; those that nobody counted are estimated. Undefined before anything was said. */
+  get usage(): Usage | undefined {
+    const [first, ...others] = this.usageOfRounds;
+    return first && others.reduce(addUsage, first);
+  }
+
+  /** The same, round by round. */
+  get usageOfRounds(): readonly Usage[] {
+    const now = this.#roundUsage();
+    return now ? [...this.#used, now] : this.#used;
+  }
+
+  get isEstimate(): boolean {
+    const { usageSoFar, isEstimate, characters } = this.#round;
+    return this.#isEstimate || (usageSoFar ? isEstimate : characters > 0);
+  }
+
+  /** The upstream has ended a round; true when there must be another one. */
+  get wantsMore(): boolean {
+    const { searches, clientCalls } = this.#round;
+    return searches.length > 0 && clientCalls.length === 0 && this.#calls <= this.#callsMax;
+  }
+
+  get #callsMax(): number {
+    return this.#around.limits.callsMax;
+  }
+
+  /** Ends the answer: citations, the reason, and all that was used. */
+  async end(): Promise<void> {
+    const { searches, clientCalls } = this.#round;
+    if (searches.length > 0 && clientCalls.length > 0) {
+      const results = await this.#answer(searches);
+      const note = { toolName: this.#toolName, calls: searches, results };
+      this.note = { clientCalls, note };
+    }
+    const finished = this.#closeRound();
+    if (searches.length > 0 && clientCalls.length === 0 && this.#said === '') {
+      this.#said = this.#isBroke ? noCreditsLeft : noSearchLeft;
+      this.#to.text(this.#said);
+    }
+    for (const { url_citation: cited } of citationsIn(this.#said, this.#results)) {
+      const range = { start: cited.start_index, end: cited.end_index };
+      this.#to.citation({ url: cited.url, title: cited.title, quote: '', range });
+    }
+    const { usage } = this;
+    if (usage) this.#to.usage(usage);
+    if (!finished) return;
+    const reason = this.#reasonOf(finished.reason, clientCalls.length > 0);
+    this.finishReason = finishWords[reason];
+    this.#to.finish(reason, finished.stopSequence);
+  }
+
+  /** Runs the searches and makes the next round ready; false when it cannot be paid for. */
+  async next(): Promise<boolean> {
+    const { searches, parts, clientCalls } = this.#round;
+    const promptBytes = this.#promptBytes + bytesOf(parts);
+    if (!(await this.#around.affordRound(promptBytes, searches.length))) {
+      this.#isBroke = true;
+      return false;
+    }
+    const results = await this.#answer(searches);
+    this.#closeRound();
+    this.#promptBytes = promptBytes + bytesOf(results);
+    this.#clientCalls += clientCalls.length;
+    const turns: Turn[] = [
+      ...this.#dialogue.turns,
+      { role: 'assistant', parts },
+      { role: 'user', parts: results },
+    ];
+    // Tools stay declared: some upstreams refuse calls in the history of tools they do not know.
+    const toolChoice = this.#calls >= this.#callsMax ? 'none' : null;
+    this.#dialogue = { ...this.#dialogue, turns, toolChoice };
+    if (toolChoice === 'none') this.#calls += 1;
+    const gap = this.#said === '' || /\s$/.test(this.#said) ? '' : '\n\n';
+    const before = { clientCalls: this.#clientCalls, gap };
+    this.#round = new SearchRound(this.#toolName, this.#to, before);
+    return true;
+  }
+
+  /** A call that the client never sees is no reason for it to wait for one. */
+  #reasonOf(reason: FinishReason, hasClientCalls: boolean): FinishReason {
+    if (this.#isBroke) return 'length';
+    return reason === 'tool_calls' && !hasClientCalls ? 'stop' : reason;
+  }
+
+  /** What counts of a round goes over into the sums, once. */
+  #closeRound(): SearchRound['finished'] {
+    const { usageSoFar, isEstimate, characters, said, finished } = this.#round;
+    const used = usageSoFar ?? this.#around.estimate(this.#promptBytes, characters);
+    if (!usageSoFar || isEstimate) this.#isEstimate = true;
+    this.#used.push(used);
+    this.#said += said;
+    this.#round = new SearchRound(this.#toolName, this.#to);
+    return finished;
+  }
+
+  /** A round that has not said anything may never have been asked. */
+  #roundUsage(): Usage | undefined {
+    const { usageSoFar, characters } = this.#round;
+    if (usageSoFar || characters === 0) return usageSoFar;
+    return this.#around.estimate(this.#promptBytes, characters);
+  }
+
+  async #answer(calls: readonly SearchCall[]): Promise<ToolResultPart[]> {
+    const texts = await Promise.all(calls.map((call) => this.#search(call)));
+    return calls.map(({ id }, at) => ({
+      kind: 'tool_result',
+      callId: id,
+      parts: [{ kind: 'text', text: texts[at] ?? '' }],
+      isError: false,
+    }));
+  }
+
+  async #search(call: SearchCall): Promise<string> {
+    const { engine, limits, client } = this.#around;
+    if (this.#calls >= limits.callsMax) return failed('No more searches are possible. Answer now.');
+    this.#calls += 1;
+    const query = queryOf(call.arguments);
+    if (query === undefined) return failed('The arguments must be a JSON object with a query.');
+    if (!(await this.#around.affordSearch())) return failed('There are not enough credits for it.');
+    const { resultsMax, allowedDomains, excludedDomains } = limits;
+    const filters = { allowedDomains, excludedDomains };
+    const outcome = await engine.search({ query, resultsMax, ...filters, signal: client });
+    const { text, shown } = searchResultsText(outcome, this.#results.length + 1);
+    if (outcome.kind === 'found') {
+      this.searches += 1;
+      this.#results.push(...outcome.results.slice(0, shown));
+    }
+    return text;
+  }
+}
+
+function failed(message: string): string {
+  return searchResultsText({ kind: 'failed', message }, 1).text;
+}
+
+function queryOf(json: string): string | undefined {
+  const value = parseJson(json);
+  const query = isObject(value) ? value.query : undefined;
+  return typeof query === 'string' && query.trim() !== '' ? query : undefined;
+}
+
+/** What parts of a turn add to a prompt, or a little more. */
+function bytesOf(parts: readonly object[]): number {
+  return Buffer.byteLength(JSON.stringify(parts));
+}
+
+/** A client may have a tool of the same name, which is its own to answer. */
+function freeNameIn({ tools }: Dialogue): string {
+  const taken = new Set(tools.map((tool) => tool.name));
+  let { name }: { name: string } = searchTool.function;
+  while (taken.has(name)) name = `gateway_${name}`;
+  return name;
+}
+
+function withTool(dialogue: Dialogue, name: string): Dialogue {
+  const { description, parameters } = searchTool.function;
+  return { ...dialogue, tools: [...dialogue.tools, { name, description, parameters }] };
+}

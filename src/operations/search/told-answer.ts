@@ -1,0 +1,107 @@
+import type { AnswerListener, Citation } from '../../core/answer.ts';
+import { isObject, parseJson } from '../../core/json.ts';
+import { finishWords } from '../../dialects/translation.ts';
+
+/**
+ * An answer that no single upstream gave, written down in our own words: one line of JSON for each.
+ * What is written passes on to the client at the same time.
+ */
+export function writingDown(to: AnswerListener, write: (line: string) => void): AnswerListener {
+  const tell = (name: keyof AnswerListener, ...words: unknown[]) => {
+    write(`${JSON.stringify([name, ...words])}\n`);
+  };
+  return {
+    text(text) {
+      tell('text', text);
+      to.text(text);
+    },
+    reasoning(text) {
+      tell('reasoning', text);
+      to.reasoning(text);
+    },
+    reasoningSignature(signature) {
+      tell('reasoningSignature', signature);
+      to.reasoningSignature(signature);
+    },
+    redactedReasoning(data) {
+      tell('redactedReasoning', data);
+      to.redactedReasoning(data);
+    },
+    toolCall(call, id, name) {
+      tell('toolCall', call, id, name);
+      to.toolCall(call, id, name);
+    },
+    toolArguments(call, json) {
+      tell('toolArguments', call, json);
+      to.toolArguments(call, json);
+    },
+    refusal(text) {
+      tell('refusal', text);
+      to.refusal(text);
+    },
+    citation(citation) {
+      tell('citation', citation);
+      to.citation(citation);
+    },
+    image(mediaType, base64) {
+      tell('image', mediaType, base64);
+      to.image(mediaType, base64);
+    },
+    finish(reason, stopSequence) {
+      tell('finish', reason, stopSequence);
+      to.finish(reason, stopSequence);
+    },
+    usage(usage) {
+      tell('usage', usage);
+      to.usage(usage);
+    },
+  };
+}
+
+/** Tells it again; false when this is no such answer. It may come from a Redis that others use. */
+export function tellAgain(text: string, to: AnswerListener): boolean {
+  const lines = text.trimEnd().split('\n').map(parseJson);
+  if (!lines.every(isLine)) return false;
+  for (const [name, ...words] of lines) {
+    const say = to[name] as (...words: unknown[]) => void;
+    say.apply(to, words);
+  }
+  return true;
+}
+
+type Check = (word: unknown) => boolean;
+
+const isText: Check = (word) => typeof word === 'string';
+const isNumber: Check = (word) => Number.isSafeInteger(word);
+const isCitation: Check = (word) => {
+  if (!isObject(word)) return false;
+  const { url, title, quote, range } = word as Partial<Record<keyof Citation, unknown>>;
+  const isRange = range === null || (isObject(range) && isNumber(range.start));
+  return [url, title, quote].every(isText) && isRange;
+};
+
+const shapes: Readonly<Record<keyof AnswerListener, readonly Check[]>> = {
+  text: [isText],
+  reasoning: [isText],
+  reasoningSignature: [isText],
+  redactedReasoning: [isText],
+  toolCall: [isNumber, isText, isText],
+  toolArguments: [isNumber, isText],
+  refusal: [isText],
+  citation: [isCitation],
+  image: [isText, isText],
+  finish: [
+    (word) => isText(word) && Object.hasOwn(finishWords, String(word)),
+    (word) => word === null || isText(word),
+  ],
+  usage: [(word) => isObject(word) && Object.values(word).every(isNumber)],
+};
+
+type Line = readonly [keyof AnswerListener, ...unknown[]];
+
+function isLine(line: unknown): line is Line {
+  if (!Array.isArray(line) || !isText(line[0]) || !Object.hasOwn(shapes, line[0])) return false;
+  const [name, ...words] = line as unknown as Line;
+  const checks = shapes[name];
+  return words.length === checks.length && checks.every((check, at) => check(words[at]));
+}

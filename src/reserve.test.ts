@@ -1,0 +1,183 @@
+import { describe, expect, test } from 'bun:test';
+import { callerOf } from '../tests/support/money/settlements.ts';
+import type { Call, Errand } from './call.ts';
+import type { ChatAsk } from './core/chat.ts';
+import { GatewayError } from './core/errors.ts';
+import { readPrices } from './core/prices.ts';
+import type { Hold } from './ledger/hold.ts';
+import type { Dispatched } from './ledger/journal-lines.ts';
+import type { HoldOrder } from './ledger/wallets.ts';
+import { ChatBounds } from './meter/bound.ts';
+import { reserve } from './reserve.ts';
+import type { Offer } from './route/catalogue.ts';
+
+/** 300 bytes are 100 tokens at most; without a cap, 4,096 tokens out are held. */
+const ask = {
+  operation: 'chat',
+  models: ['acme/first', 'acme/second'],
+  inputBytes: 300,
+  outputTokensMax: null,
+  choices: 1,
+  images: [],
+  stream: true,
+  cachesForHour: () => false,
+} as Partial<ChatAsk> as ChatAsk;
+const call = {
+  requestId: 'r',
+  caller: callerOf('ten_1', { keyId: 'key_1' }),
+  receivedAt: 5,
+} as Partial<Call> as Call;
+
+/** Credits for a token out; input is free. */
+function offer(completion: string, feeBasisPoints?: number): Offer {
+  const own = feeBasisPoints === undefined ? null : { feeBasisPoints };
+  const prices = readPrices({ prompt: '0', completion });
+  return { prices, model: {}, own } as Partial<Offer> as Offer;
+}
+
+/** A desk that has so many credits, and what was asked of it. */
+function deskWith(credits: number, isJournalFull = false, asked = ask) {
+  const orders: HoldOrder[] = [];
+  const settled: number[] = [];
+  const written: Dispatched[] = [];
+  const parts = {
+    creditsPerUsd: 1_000_000,
+    hold: async (_call: Call, order: HoldOrder): Promise<Hold> => {
+      orders.push(order);
+      if (order.least > credits) throw new GatewayError('insufficient_credits', 'Too little.');
+      const held = Math.min(credits, order.wanted);
+      let left = credits - held;
+      return {
+        credits: held,
+        keyAccount: null,
+        settled: false,
+        reach: () => credits,
+        extend: async (more, least = more) => {
+          if (left < least) return null;
+          const taken = Math.min(more, left);
+          left -= taken;
+          return taken;
+        },
+        settle: (charge) => {
+          settled.push(charge);
+          return { wallet: charge, key: 0 };
+        },
+      };
+    },
+    dispatched: async (line: Dispatched) => {
+      if (isJournalFull) throw new Error('full');
+      written.push(line);
+    },
+  };
+  const errand = { ask: asked, bounds: new ChatBounds(asked) } as Partial<Errand> as Errand;
+  const ordered = (...plan: Offer[]) => reserve(call, errand, plan, parts);
+  return { ordered, orders, settled, written };
+}
+
+const refusal = async (reserving: Promise<unknown>) => {
+  const thrown: unknown = await reserving.catch((reason: unknown) => reason);
+  return thrown instanceof GatewayError ? thrown.symbol : thrown;
+};
+
+describe('credits are set aside', () => {
+  test('for the dearest offer, and the journal says for what before it is sent', async () => {
+    const { ordered, orders, written } = deskWith(1_000_000);
+    const plan = [offer('1'), offer('2')];
+    const reservation = await ordered(...plan);
+    expect(orders).toMatchObject([{ wanted: 8_192, least: 32 }]);
+    expect(reservation.offers).toEqual(plan);
+    expect(written).toEqual([
+      {
+        requestId: 'r',
+        tenantId: 'ten_1',
+        keyId: 'key_1',
+        operation: 'chat',
+        requestedModel: 'acme/first',
+        streamed: true,
+        createdAt: 5,
+      },
+    ]);
+  });
+
+  test('for the caller’s own accounts alone where it cannot pay for the shared ones', async () => {
+    // Five in a hundred of 2 × 16 credits are 1.6.
+    const { ordered, orders } = deskWith(2);
+    const own = offer('2', 500);
+    const reservation = await ordered(own, offer('2'));
+    expect(orders.map(({ least }) => least)).toEqual([32, 2]);
+    expect(reservation.offers).toEqual([own]);
+  });
+
+  test('or else refused, after one look', async () => {
+    for (const plan of [[offer('2'), offer('3')], [offer('2', 10_000)]]) {
+      const { ordered, orders, written } = deskWith(2);
+      expect(await refusal(ordered(...plan))).toBe('insufficient_credits');
+      expect([orders.length, written.length]).toEqual([1, 0]);
+    }
+  });
+
+  test('and given back, all of them, when the journal cannot be written', async () => {
+    const { ordered, settled } = deskWith(1_000, true);
+    expect(await refusal(ordered(offer('1')))).toBe('service_unavailable');
+    expect(settled).toEqual([0]);
+  });
+});
+
+describe('an output cap', () => {
+  const capped = { ...ask, outputTokensMax: 30_000 };
+  const reserved = (credits: number, ...plan: Offer[]) => {
+    const { ordered } = deskWith(credits, false, capped);
+    return ordered(...plan);
+  };
+
+  test('is lowered to what the wallet has in all, though the hold is for less', async () => {
+    const one = offer('2');
+    const reservation = await reserved(20_000, one);
+    expect(reservation.hold.credits).toBe(8_192);
+    expect(reservation.capFor(one)).toBe(10_000);
+    expect((await reserved(60_000, one)).capFor(one)).toBeNull();
+  });
+
+  test('is lowered only where an offer is too dear', async () => {
+    const [dear, cheap] = [offer('2'), offer('1')];
+    const reservation = await reserved(40_000, dear, cheap);
+    expect([dear, cheap].map((each) => reservation.capFor(each))).toEqual([20_000, null]);
+  });
+
+  test('that is lowered lets an answer grow to it, and leaves nothing unused', async () => {
+    const one = offer('2');
+    const budget = (await reserved(20_000, one)).budgetFor(one);
+    const grown = [budget.charactersMax];
+    while (await budget.extend()) grown.push(budget.charactersMax);
+    // 4,096 and 4,096 and 1,808 tokens; then all that may come is paid for.
+    expect(grown).toEqual([12_288, 24_576, 80_000]);
+  });
+});
+
+describe('of a hold that is smaller than wanted', () => {
+  test('an offer gets a cap only where it is too small for that one', async () => {
+    const [dear, cheap] = [offer('2'), offer('1')];
+    const { ordered } = deskWith(4_096);
+    const reservation = await ordered(dear, cheap);
+    expect([dear, cheap].map((one) => reservation.capFor(one))).toEqual([2_048, null]);
+    const whole = await deskWith(8_192).ordered(dear, cheap);
+    expect([dear, cheap].map((one) => whole.capFor(one))).toEqual([null, null]);
+  });
+
+  test('an answer grows by what can be set aside, or not at all', async () => {
+    const one = offer('1');
+    for (const [credits, isMore, characters] of [
+      [8_192, true, 24_576],
+      // 904 tokens more, at three characters each.
+      [5_000, true, 15_000],
+      [4_112, true, 12_336],
+      // Sixteen tokens are the least that is worth anything.
+      [4_111, false, 12_288],
+      // 4,000 tokens are what it was told to stop at: eight characters each are more than that.
+      [4_000, false, 32_000],
+    ] as const) {
+      const budget = (await deskWith(credits).ordered(one)).budgetFor(one);
+      expect([await budget.extend(), budget.charactersMax]).toEqual([isMore, characters]);
+    }
+  });
+});

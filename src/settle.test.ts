@@ -1,0 +1,262 @@
+import { describe, expect, test } from 'bun:test';
+import { callerOf } from '../tests/support/caller.ts';
+import type { Call, Ending, Errand, Memory } from './call.ts';
+import { GatewayError } from './core/errors.ts';
+import { readPrices } from './core/prices.ts';
+import { type Measured, noUnits, noUsage, type Usage } from './core/usage.ts';
+import type { Hold } from './ledger/hold.ts';
+import type { Settlement } from './ledger/ledger-store.ts';
+import type { Offer } from './route/catalogue.ts';
+import { settle } from './settle.ts';
+import type { Opened } from './upstream/fallback.ts';
+
+/** One credit a token in, two a token out. */
+const pricing = { prompt: '1', completion: '2' };
+const shared = {
+  model: { id: 'acme/one' },
+  provider: { name: 'acme' },
+  prices: readPrices(pricing),
+  pricing,
+  own: null,
+} as Partial<Offer> as Offer;
+const own = { ...shared, own: { feeBasisPoints: 500 } } as Offer;
+
+const tokens = (inputTokens: number, outputTokens: number): Usage => {
+  return { ...noUsage, inputTokens, outputTokens };
+};
+
+/** A wallet from which `most` can be taken in the end. */
+function holdOf(credits: number, most = credits) {
+  let charged: number | undefined;
+  const hold: Hold = {
+    credits,
+    keyAccount: 'key:k',
+    get settled() {
+      return charged !== undefined;
+    },
+    reach: () => credits,
+    extend: async () => null,
+    async settle(charge) {
+      charged = Math.min(charge, most);
+      return { wallet: charged, key: charged };
+    },
+  };
+  return hold;
+}
+
+interface Story {
+  readonly measured?: Partial<Measured>;
+  readonly hold?: Hold | undefined;
+  readonly offer?: Offer;
+  readonly how?: 'complete' | 'cut' | 'left';
+  readonly error?: GatewayError;
+  readonly memory?: Memory;
+}
+
+/** A call that was answered, and all that was heard of it when it was settled. */
+function settling({ measured, hold, offer = shared, how = 'complete', error, memory }: Story) {
+  const kept: { settlement: Settlement; wasDispatched: boolean }[] = [];
+  const heard: string[] = [];
+  const facts = { finishReason: 'stop', outputCharacters: 400, failure: undefined };
+  const errand = {
+    ask: { operation: 'chat', models: ['acme/asked', 'acme/one'], stream: true, user: 'u' },
+    bounds: { fillingAt: () => 1_000 },
+    measure: ({ usage }: { usage: Usage | undefined }): Measured => ({
+      usage: usage ?? tokens(1, 100),
+      units: noUnits,
+      isEstimate: usage === undefined,
+      note: null,
+      ...(usage && measured),
+    }),
+  } as unknown as Errand;
+  const call = {
+    requestId: 'r',
+    caller: callerOf('ten_1'),
+    client: new AbortController().signal,
+    receivedAt: 7,
+    startedAt: -1_000_000,
+    trail: [],
+    operation: 'chat',
+    modelNamed: 'acme/asked',
+    errand,
+    hold,
+    memory,
+  } as Partial<Call> as Call;
+  const usage = measured?.usage ?? tokens(100, 10);
+  const opened = { offer, firstByteMs: 3 } as Partial<Opened> as Opened;
+  const answered = { how, opened, facts: { usage, ...facts }, error: error ?? null } as Ending;
+  const parts = {
+    creditsPerUsd: 1_000_000,
+    keep: async (settlement: Settlement, wasDispatched: boolean) => {
+      await Bun.sleep(0);
+      kept.push({ settlement, wasDispatched });
+    },
+    countTokens: (_caller: unknown, count: number) => {
+      heard.push(`${count} tokens`);
+    },
+    // Ten tokens in a thousand seconds and a little.
+    observeSpeed: (_offer: Offer, perSecond: number) =>
+      heard.push(perSecond > 0.005 && perSecond <= 0.01 ? 'speed' : `${perSecond} a second`),
+    observeBreak: () => heard.push('break'),
+  };
+  return { kept, heard, settle: (ending = answered) => settle(call, ending, parts) };
+}
+
+/** The bill, as it is kept. */
+async function billOf(story: Story) {
+  const { kept, settle } = settling(story);
+  const { costCredits } = await settle();
+  const [only, ...more] = kept;
+  if (!only || more.length > 0) throw new Error('One settlement was to be kept.');
+  const { record, writtenOff, keyAccount, keyCharge } = only.settlement;
+  return { ...record, costCredits, writtenOff, keyAccount, keyCharge };
+}
+
+describe('an answer', () => {
+  test('costs its tokens, and is told and counted so', async () => {
+    const { kept, heard, settle } = settling({ hold: holdOf(1_000) });
+    expect(await settle()).toEqual({ usage: tokens(100, 10), costCredits: 120 });
+    expect(heard).toEqual(['speed', '110 tokens']);
+    expect(kept).toMatchObject([{ wasDispatched: true, settlement: { writtenOff: 0 } }]);
+    expect(kept[0]?.settlement).toMatchObject({ keyAccount: 'key:k', keyCharge: 120 });
+    expect(kept[0]?.settlement.record).toMatchObject({
+      charges: { modelCharge: 120, byokPlatformFee: 0, managedToolFee: 0, agentRuntimeFee: 0 },
+      model: 'acme/one',
+      provider: 'acme',
+      requestedModel: 'acme/asked',
+      trafficMode: 'shared',
+      status: 'success',
+      usageEstimated: false,
+      prices: pricing,
+      note: null,
+      searches: 0,
+      streamed: true,
+      cancelled: false,
+      finishReason: 'stop',
+      endUser: 'u',
+      createdAt: 7,
+      firstByteMs: 3,
+    });
+    expect(kept[0]?.settlement.record.durationMs).toBeGreaterThanOrEqual(1_000_000);
+  });
+
+  test.each([
+    ['complete', 'remembered'],
+    ['left', 'released'],
+  ] as const)('that is %s is %s before it is charged', async (how, expected) => {
+    const hold = holdOf(1_000);
+    const order: string[] = [];
+    const note = (what: string) => async () => {
+      await Bun.sleep(0);
+      order.push(`${what}, ${hold.settled ? 'charged' : 'not charged'}`);
+    };
+    const duty = { finish: note('remembered'), release: note('released') };
+    const memory = { tape: { recording: () => undefined }, duty } as unknown as Memory;
+    await settling({ hold, how, memory }).settle();
+    expect([order, hold.settled]).toEqual([[`${expected}, not charged`], true]);
+  });
+
+  test('that is settled a second time costs nothing more', async () => {
+    const { kept, settle } = settling({ hold: holdOf(1_000) });
+    await settle();
+    const error = new GatewayError('service_unavailable', 'No journal.');
+    expect(await settle({ how: 'refused', error })).toEqual({ usage: noUsage, costCredits: 0 });
+    expect(kept).toHaveLength(1);
+  });
+
+  test('that the wallet cannot pay whole is written off as far as that', async () => {
+    const bill = await billOf({ hold: holdOf(50, 90) });
+    expect(bill).toMatchObject({ costCredits: 90, writtenOff: 30, keyCharge: 90 });
+    expect(bill.charges).toMatchObject({ modelCharge: 90 });
+    expect(bill.note).toBe('30 credits were written off because the wallet was empty.');
+  });
+
+  test('from the caller’s own account costs the platform’s share of it', async () => {
+    const bill = await billOf({ hold: holdOf(1_000), offer: own });
+    expect(bill.charges).toMatchObject({ modelCharge: 0, byokPlatformFee: 6 });
+    expect(bill).toMatchObject({ costCredits: 6, trafficMode: 'byok' });
+    expect(bill.note).toBe(
+      'The provider bills this usage to your own account; only the platform fee is charged here.',
+    );
+    expect(bill.prices).toEqual({ ...pricing, byok_fee_basis_points: '500' });
+  });
+
+  test('that is free costs only what its tools did', async () => {
+    const measured = { isFree: true, searches: 2, toolCredits: 30 };
+    const bill = await billOf({ hold: holdOf(1_000), measured });
+    expect(bill.charges).toMatchObject({ modelCharge: 0, managedToolFee: 30 });
+    expect([bill.costCredits, bill.searches]).toEqual([30, 2]);
+  });
+
+  test.each([
+    ['complete', undefined, ['speed', '110 tokens']],
+    ['left', undefined, ['110 tokens']],
+    ['cut', 'upstream_error', ['break', '110 tokens']],
+    ['cut', 'insufficient_credits', ['110 tokens']],
+  ] as const)('that is %s (%p) says as much about its offer', async (how, symbol, expected) => {
+    const error = symbol && { error: new GatewayError(symbol, 'Broken off.') };
+    const { heard, settle } = settling({ hold: holdOf(1_000), how, ...error });
+    expect(await settle()).toMatchObject({ costCredits: 120 });
+    expect(heard).toEqual([...expected]);
+  });
+});
+
+describe('an estimate', () => {
+  const guess = (hold: number, more: Partial<Measured> = {}) =>
+    billOf({ hold: holdOf(hold, 1_000), measured: { isEstimate: true, ...more } });
+
+  test('costs no more than was set aside for the model', async () => {
+    expect((await guess(1_000)).costCredits).toBe(120);
+    expect((await guess(70)).charges).toMatchObject({ modelCharge: 70 });
+    const searched = await guess(70, { toolCredits: 30 });
+    expect(searched.charges).toMatchObject({ modelCharge: 40, managedToolFee: 30 });
+    expect((await guess(20, { toolCredits: 30 })).charges).toMatchObject({ modelCharge: 0 });
+  });
+
+  test('costs what the provider did count, whatever was set aside', async () => {
+    expect((await guess(70, { told: tokens(100, 0) })).charges).toMatchObject({ modelCharge: 100 });
+    expect((await guess(110, { told: tokens(100, 0) })).charges).toMatchObject({
+      modelCharge: 110,
+    });
+  });
+
+  test('takes the place of a usage that no model can have', async () => {
+    // The model takes 1,000 tokens at once; sixteen times that may be several rounds of it.
+    const most = await billOf({ hold: holdOf(20_000), measured: { usage: tokens(16_000, 0) } });
+    expect([most.costCredits, most.usageEstimated]).toEqual([16_000, false]);
+    const beyond = await billOf({ hold: holdOf(20_000), measured: { usage: tokens(16_001, 0) } });
+    expect([beyond.costCredits, beyond.usageEstimated]).toEqual([201, true]);
+    expect(beyond.note).toBe(
+      'The provider reported more tokens than its model can use; they are an estimate.',
+    );
+  });
+});
+
+test('an earlier answer given again, and a refusal, cost nothing and use nothing', async () => {
+  const recording = { model: 'acme/one', provider: 'acme' };
+  const facts = { usage: tokens(100, 10), finishReason: 'stop' };
+  const recalled = settling({});
+  expect(
+    await recalled.settle({ how: 'recalled', recording, facts, error: null } as unknown as Ending),
+  ).toEqual({ usage: tokens(100, 10), costCredits: 0 });
+  expect(recalled.heard).toEqual([]);
+  expect(recalled.kept).toMatchObject([
+    {
+      wasDispatched: false,
+      settlement: {
+        keyAccount: null,
+        keyCharge: 0,
+        record: { usage: noUsage, cacheHit: true, status: 'success', model: 'acme/one' },
+      },
+    },
+  ]);
+  const refused = settling({});
+  const error = new GatewayError('insufficient_credits', 'Too little.');
+  expect(await refused.settle({ how: 'refused', error })).toMatchObject({ costCredits: 0 });
+  expect(refused.kept).toMatchObject([
+    {
+      wasDispatched: false,
+      settlement: { record: { status: 'error', error: 'insufficient_credits', model: null } },
+    },
+  ]);
+});

@@ -1,0 +1,52 @@
+import { expect, test } from 'bun:test';
+import { callerOf } from '../../tests/support/caller.ts';
+import { providerNamed } from '../../tests/support/offers.ts';
+import type { Model } from '../config/config.ts';
+import { noPreferences } from '../core/ask.ts';
+import type { Count } from '../dialects/count.ts';
+import { Catalogue } from '../route/catalogue.ts';
+import { Health } from '../route/health.ts';
+import { makeCountUpstream } from './count-tokens.ts';
+
+const provider = providerNamed('north', { dialect: 'anthropic' });
+const endpoint = { provider: 'north', pricing: { prompt: '1', completion: '1' } };
+const model: Model = {
+  id: 'acme/a',
+  name: 'A',
+  input_modalities: ['text'],
+  output_modalities: ['text'],
+  features: [],
+  endpoints: [
+    { ...endpoint, model: 'first', priority: 0 },
+    { ...endpoint, model: 'second', priority: 1 },
+  ],
+};
+const caller = callerOf('t');
+
+test('a count leaves the probe of a recovering provider to a request that judges it', async () => {
+  let now = 1_000_000;
+  const health = new Health(() => now);
+  const catalogue = new Catalogue([model], new Map([['north', provider]]));
+  const targets: string[] = [];
+  const count: Count = {
+    ask: { models: ['acme/a'], preferences: noPreferences, parameters: [] },
+    images: [],
+    crossTo: () => ({
+      write({ upstreamModel }) {
+        targets.push(upstreamModel);
+        return undefined;
+      },
+      read: () => undefined,
+    }),
+  };
+  const countUpstream = makeCountUpstream(async () => catalogue, health);
+  const [first] = catalogue.offers('acme/a');
+  if (!first) throw new Error('the model has no offer');
+  for (let failures = 0; failures < 5; failures += 1) health.failed(first);
+  const { signal } = new AbortController();
+  await countUpstream(count, caller, signal);
+  now += 5_001;
+  await countUpstream(count, caller, signal);
+  expect(targets).toEqual(['second', 'first']);
+  expect(health.admits(first)).toBe(true);
+});

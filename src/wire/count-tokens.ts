@@ -1,0 +1,58 @@
+import { countsAtOnceMax } from '../core/bounds.ts';
+import type { Caller } from '../core/caller.ts';
+import { GatewayError } from '../core/errors.ts';
+import { Watch } from '../core/watch.ts';
+import type { Count } from '../dialects/count.ts';
+import { supportsParameter } from '../dialects/parameters.ts';
+import type { MessagesParts } from '../http/messages.ts';
+import { ConcurrencyLimiter } from '../limits/concurrency.ts';
+import { countAt } from '../operations/count-tokens.ts';
+import type { CatalogueOf, Offer } from '../route/catalogue.ts';
+import { Health } from '../route/health.ts';
+import { plan } from '../route/plan.ts';
+import { refuseInnerImages } from '../upstream/inline-images.ts';
+import { checkPublicAddress } from '../upstream/user-address.ts';
+
+/** Counts where the request would go, beside the story: nothing is held, charged or kept. */
+export function makeCountUpstream(
+  catalogueOf: CatalogueOf,
+  health: Health,
+): MessagesParts['countUpstream'] {
+  const watch = new Watch();
+  const places = new ConcurrencyLimiter();
+  return async (count, caller, client) => {
+    refuseInnerImages(count.images);
+    const offers = await plannedFor(count, caller, catalogueOf);
+    const isAble = (offer: Offer) =>
+      count.crossTo(offer.dialect) !== undefined && health.state(offer) !== 'open';
+    const offer = offers.find(isAble);
+    const crossing = offer && count.crossTo(offer.dialect);
+    if (!crossing || !places.enter(caller.tenantId, countsAtOnceMax)) return undefined;
+    try {
+      return await countAt(offer, crossing, { client, watch, checkAddress: checkPublicAddress });
+    } finally {
+      places.leave(caller.tenantId);
+    }
+  };
+}
+
+/** Not the real one: to ask that whether it admits an offer would use up its next probe. */
+const nothingObserved = new Health();
+
+/** The offers of the model that would answer first: another one's tokens are not the same. */
+async function plannedFor(
+  { ask }: Count,
+  caller: Caller,
+  catalogueOf: CatalogueOf,
+): Promise<readonly Offer[]> {
+  try {
+    const catalogue = await catalogueOf(caller.tenantId);
+    const around = { catalogue, health: nothingObserved, errand: { misfit: () => null } };
+    const offers = plan(ask, caller, { ...around, supports: supportsParameter });
+    return offers.filter(({ model }) => model.id === offers[0]?.model.id);
+  } catch (thrown) {
+    // A request that can go nowhere can still be estimated; one that may not is refused.
+    if (thrown instanceof GatewayError && thrown.symbol !== 'forbidden') return [];
+    throw thrown;
+  }
+}

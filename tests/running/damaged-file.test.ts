@@ -1,0 +1,54 @@
+/** A database file that a disk or a hand has damaged: the check of the books finds it. */
+import { expect, test } from 'bun:test';
+import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Gateway, run, startGateway } from '../support/gateway.ts';
+
+const testMs = 90_000;
+
+/** The file of a gateway that has booked some requests and is stopped. */
+async function bookedFile(): Promise<{ gateway: Gateway; path: string }> {
+  const gateway = await startGateway();
+  for (let i = 0; i < 20; i += 1) {
+    const messages = [{ role: 'user', content: `Question ${i}` }];
+    expect((await gateway.chat({ model: 'demo/chat', messages })).status).toBe(200);
+  }
+  await gateway.stop();
+  return { gateway, path: join(gateway.dataDir, 'tollgate.db') };
+}
+
+test(
+  'damage is found and said in a line, in a table or an index',
+  async () => {
+    const { gateway, path } = await bookedFile();
+    const whole = readFileSync(path);
+    const pageBytes = 4_096;
+    expect((await verdict(gateway)).exitCode).toBe(0);
+    for (const page of [2, 9]) {
+      const bytes = Buffer.from(whole);
+      bytes.fill(0xa5, page * pageBytes, page * pageBytes + 64);
+      writeFileSync(path, bytes);
+      const { exitCode, said } = await verdict(gateway);
+      expect([page, exitCode]).toEqual([page, 1]);
+      expect(said).toMatch(/^The database file .*damaged/);
+    }
+  },
+  testMs,
+);
+
+test(
+  'an empty file is no books',
+  async () => {
+    const { gateway, path } = await bookedFile();
+    truncateSync(path, 0);
+    const { exitCode, said } = await verdict(gateway);
+    expect(exitCode).toBe(1);
+    expect(said).toStartWith(`There is no database at ${path}`);
+  },
+  testMs,
+);
+
+async function verdict({ dataDir }: Gateway): Promise<{ exitCode: number; said: string }> {
+  const { exitCode, stdout, stderr } = await run(['ledger', 'verify'], { dataDir });
+  return { exitCode, said: stdout + stderr };
+}
