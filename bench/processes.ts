@@ -38,7 +38,8 @@ export class Processes {
       cwd: root,
       env: environment,
       stdout: 'pipe',
-      stderr: 'inherit',
+      // A gateway writes a line for every request, which costs what it costs; nobody reads it.
+      stderr: 'ignore',
     });
     this.#running.push(child);
     const reader = child.stdout.getReader();
@@ -46,7 +47,7 @@ export class Processes {
     let text = '';
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) throw new Error(`${name} ended before it was ready: ${text}`);
+      if (done) throw new Error(`${name} ended before it was ready; run ${words[0]} by hand.`);
       text += decoder.decode(value, { stream: true });
       const url = /ready at (http:\S+)/.exec(text)?.[1];
       if (url) return { name, url, pid: child.pid };

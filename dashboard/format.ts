@@ -43,7 +43,15 @@ export function milliseconds(value: number): string {
 }
 
 export function percent(value: number): string {
+  // Little is not nothing.
+  if (value > 0 && value < 0.005) return '<0.01%';
   return `${value.toLocaleString('en-US', { maximumFractionDigits: 2 })}%`;
+}
+
+/** In a column, where the digits stand below each other. */
+export function percentInColumn(value: number): string {
+  if (value > 0 && value < 0.05) return '<0.1%';
+  return `${value.toFixed(1)}%`;
 }
 
 export function bytes(value: number): string {

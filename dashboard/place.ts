@@ -40,6 +40,12 @@ export function usePlace(): Place {
   return place;
 }
 
+/** Whoever turns a page at its end reads the next one from its beginning. */
+export function turnTo(offset: number): void {
+  choose({ offset: offset > 0 ? String(offset) : null });
+  scrollTo(0, 0);
+}
+
 /** How far a list is turned; the front where the address says nonsense. */
 export function offsetOf({ query }: Place): number {
   const offset = Number(query.get('offset'));

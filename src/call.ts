@@ -64,6 +64,8 @@ export interface RecallWishes {
 export interface Memory {
   readonly tape: Tape;
   readonly duty: Duty;
+  /** For want of credits the upstream is told less than the client wants: others may have them. */
+  isCapped?: boolean;
 }
 
 /**

@@ -5,7 +5,7 @@ import type { Idempotency } from './cache/idempotency.ts';
 import type { ResponseCache } from './cache/response-cache.ts';
 import { type Call, type Errand, identityOf, type Recalled } from './call.ts';
 import { cachedLengthMax, idempotentLengthMax } from './core/bounds.ts';
-import type { CacheMode } from './core/caller.ts';
+import { type CacheMode, mayUseModel } from './core/caller.ts';
 import type { Recording } from './core/recording.ts';
 import { Tape } from './upstream/tape.ts';
 
@@ -28,6 +28,9 @@ export function recall(
 ): Promise<Recalled | undefined> | undefined {
   if (!errand.sameness || !errand.replay) return undefined;
   const { idempotencyKey } = call.wishes;
+  // Whoever may use none of its models is told so, and nothing about requests of others.
+  const isAllowed = (alias: string) => mayUseModel(call.caller, alias);
+  if (idempotencyKey !== null && !errand.ask.models.some(isAllowed)) return undefined;
   // Audio goes out as it comes and fills any cache: it is kept for whoever names the request.
   if (errand.ask.operation === 'speech' && idempotencyKey === null) return undefined;
   const mode = call.caller.cacheMode ?? cacheMode;

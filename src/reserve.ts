@@ -90,7 +90,8 @@ export class Reservation {
   }
 
   budgetFor(offer: Offer): OutputBudget {
-    const growth = this.#bounds.growthAt(offer, this.capFor(offer), this.#creditsPerUsd);
+    const cap = this.capFor(offer);
+    const growth = this.#bounds.growthAt(offer, cap, this.hold.credits, this.#creditsPerUsd);
     return budgetOf(growth, this.hold);
   }
 
@@ -119,12 +120,9 @@ function budgetOf(growth: Growth | null, hold: Hold): OutputBudget {
   const budget: OutputBudget = {
     charactersMax: growth.charactersMax,
     async extend() {
-      const { wanted, least } = growth.next();
-      const credits = await hold.extend(wanted, least);
-      if (credits === null) return false;
-      growth.paid(credits, wanted);
+      const isPaid = await growth.extend((wanted, least) => hold.extend(wanted, least));
       budget.charactersMax = growth.charactersMax;
-      return true;
+      return isPaid;
     },
   };
   return budget;

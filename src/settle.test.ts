@@ -164,6 +164,18 @@ describe('an answer', () => {
     expect(kept).toHaveLength(1);
   });
 
+  test('that could not be charged after all is not given again', async () => {
+    const heard: string[] = [];
+    const note = (what: string) => async () => void heard.push(what);
+    const duty = { finish: note('finished'), release: note('released') };
+    const memory = { tape: { recording: () => undefined }, duty } as unknown as Memory;
+    const { settle } = settling({ hold: holdOf(1_000), memory });
+    await settle();
+    const error = new GatewayError('service_unavailable', 'No journal.');
+    await settle({ how: 'refused', error });
+    expect(heard).toEqual(['finished', 'released']);
+  });
+
   test('that the wallet cannot pay whole is written off as far as that', async () => {
     const bill = await billOf({ hold: holdOf(50, 90) });
     expect(bill).toMatchObject({ costCredits: 90, writtenOff: 30, keyCharge: 90 });

@@ -54,8 +54,11 @@ export async function settle(
   return { usage: bill.usage, costCredits: charged.wallet };
 }
 
-function remember({ tape, duty }: Memory, { how }: Ending): Promise<void> {
-  return how === 'complete' ? duty.finish(tape.recording() ?? null) : duty.release();
+/** An answer that is short for want of credits is not given to others. */
+function remember({ tape, duty, isCapped = false }: Memory, ending: Ending): Promise<void> {
+  const isWhole =
+    ending.how === 'complete' && !(isCapped && ending.facts.finishReason === 'length');
+  return isWhole ? duty.finish(tape.recording() ?? null) : duty.release();
 }
 
 function observe(call: Call, ending: Answered, usage: Usage, parts: SettleParts): void {

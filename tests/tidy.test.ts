@@ -33,7 +33,7 @@ const mayImport: Readonly<Record<string, { values: string; types?: string }>> = 
   ledger: { values: 'core record' },
   route: { values: 'core', types: 'config' },
   upstream: { values: 'core dialects', types: 'config route telemetry' },
-  demo: { values: 'core' },
+  demo: { values: 'core', types: 'config' },
   tools: { values: 'core', types: 'config' },
   jobs: { values: 'core', types: 'config' },
   store: { values: 'core ledger record', types: 'auth limits cache jobs tools meter' },

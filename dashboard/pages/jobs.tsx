@@ -8,7 +8,7 @@ import { SelectField } from '../parts/field.tsx';
 import { Badge, Busy, Empty, ErrorNote, type Tone } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { choose, offsetOf, usePlace } from '../place.ts';
+import { choose, offsetOf, turnTo, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { Job } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -71,7 +71,7 @@ function JobRoom({ callKey }: { readonly callKey: string }) {
             type="button"
             class="quiet"
             disabled={offset === 0}
-            onClick={() => choose({ offset: String(Math.max(0, offset - jobsPerPage)) })}
+            onClick={() => turnTo(offset - jobsPerPage)}
           >
             Newer
           </button>
@@ -79,7 +79,7 @@ function JobRoom({ callKey }: { readonly callKey: string }) {
             type="button"
             class="quiet"
             disabled={!data?.has_more}
-            onClick={() => choose({ offset: String(offset + jobsPerPage) })}
+            onClick={() => turnTo(offset + jobsPerPage)}
           >
             Older
           </button>
@@ -108,7 +108,11 @@ interface JobListProps {
 function JobList({ jobs, callKey, onChange }: JobListProps) {
   if (jobs.length === 0) {
     const body = { model: 'demo/speech', input: 'A long text …', voice: 'alloy' };
-    return <Empty title="No jobs here" curl={curl('POST', '/v1/jobs', body)} />;
+    return (
+      <Empty title="No jobs here" curl={curl('POST', '/v1/jobs', body)}>
+        <p>Start one with the button above, or from a terminal.</p>
+      </Empty>
+    );
   }
   const columns: Column<Job>[] = [
     {

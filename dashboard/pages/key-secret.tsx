@@ -25,7 +25,7 @@ export function SecretBox({ issued, onClose }: SecretBoxProps) {
   return (
     <Dialog title={`The secret of ${data.name || 'this key'}`} onClose={onClose} isHeld={!isStored}>
       <p>It is shown this once. Store it now; later only its first and last letters are known.</p>
-      <CodeLine text={key} label="secret" />
+      <CodeLine text={key} label="secret" isBroken />
       {isRouting && (
         <details>
           <summary>Use it</summary>

@@ -71,7 +71,7 @@ export function Keys() {
   return (
     <Page
       title="Keys"
-      lead="What applications call with, what they may spend, and what they did."
+      lead="What applications call with, what they may spend, and what they spent, in credits."
       actions={<AddButton text="Create a key" onClick={() => choose({ create: '1' })} />}
       isStale={isStale}
     >

@@ -11,7 +11,7 @@ import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { RangePicker } from '../parts/range.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { choose, offsetOf, usePlace } from '../place.ts';
+import { choose, offsetOf, turnTo, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { LogPage, LogRow } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
@@ -210,7 +210,6 @@ function Rows({ page, reload }: RowsProps) {
     );
   }
   const end = offset + page.logs.length;
-  const turn = (to: number) => choose({ offset: to > 0 ? String(to) : null });
   return (
     <Card>
       <Table
@@ -230,7 +229,7 @@ function Rows({ page, reload }: RowsProps) {
             type="button"
             class="quiet"
             disabled={offset === 0}
-            onClick={() => turn(Math.max(0, Math.min(offset, total) - rowsPerPage))}
+            onClick={() => turnTo(Math.max(0, Math.min(offset, total) - rowsPerPage))}
           >
             Newer
           </button>
@@ -238,7 +237,7 @@ function Rows({ page, reload }: RowsProps) {
             type="button"
             class="quiet"
             disabled={!has_more}
-            onClick={() => turn(offset + rowsPerPage)}
+            onClick={() => turnTo(offset + rowsPerPage)}
           >
             Older
           </button>

@@ -69,6 +69,9 @@ const features = [
   ['image_edit', 'Image edits'],
 ] as const;
 
+const leadOf = (models: number) =>
+  `${count(models)} models can be called with this key. Prices in and out are per million tokens.`;
+
 export function Models() {
   const { key } = useSession();
   const { query } = usePlace();
@@ -79,10 +82,7 @@ export function Models() {
   const shown = (data ?? []).filter((model) => matches(model, search, feature)).toSorted(order.by);
   const open = data?.find(({ id }) => id === query.get('model'));
   return (
-    <Page
-      title="Models"
-      lead={data ? `${count(data.length)} models can be called with this key.` : 'The catalogue.'}
-    >
+    <Page title="Models" lead={data ? leadOf(data.length) : 'The catalogue.'}>
       <div class="toolbar">
         <TextField
           label="Search"

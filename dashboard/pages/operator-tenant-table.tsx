@@ -65,11 +65,17 @@ function CreditsLeft({ tenant: { credits, current_period } }: { readonly tenant:
   );
 }
 
+/** One bad hour is not worth a mark, a tenth of a month is. */
+const failedToWarn = 10;
+
 function Requests({ requests, failed_requests }: Tenant['current_period']) {
+  const failed = (failed_requests / requests) * 100;
+  const text = `${percent(failed)} failed`;
   return (
     <span class="two-lines">
       <span>{count(requests)}</span>
-      {failed_requests > 0 && <small>{percent((failed_requests / requests) * 100)} failed</small>}
+      {failed_requests > 0 &&
+        (failed < failedToWarn ? <small>{text}</small> : <Badge tone="bad">{text}</Badge>)}
     </span>
   );
 }

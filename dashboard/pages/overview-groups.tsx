@@ -1,5 +1,5 @@
 import type { Range } from '../days.ts';
-import { brief, count, milliseconds, percent } from '../format.ts';
+import { brief, count, milliseconds, percentInColumn } from '../format.ts';
 import { colourClass } from '../parts/chart.tsx';
 import { useKeyNames } from '../parts/key-choice.tsx';
 import { type Column, Table } from '../parts/table.tsx';
@@ -65,12 +65,12 @@ export function GroupTable({ groups, then, split, range }: GroupTableProps) {
       },
     },
     number('Requests', (group) => count(group.summary.total_requests)),
-    number('Errors', (group) => percent(group.summary.error_rate)),
+    number('Errors', (group) => percentInColumn(group.summary.error_rate)),
     number('Tokens', (group) => count(group.summary.total_tokens)),
     number('Latency', (group) => milliseconds(group.summary.avg_latency_ms)),
     number('Spend', (group) => <Spend group={group} then={then} />),
     number('Share', (group) =>
-      spent === 0 ? '–' : percent((group.summary.total_spend / spent) * 100),
+      spent === 0 ? '–' : percentInColumn((group.summary.total_spend / spent) * 100),
     ),
   ];
   return (

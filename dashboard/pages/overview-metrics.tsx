@@ -15,6 +15,8 @@ export interface Metric {
   readonly exact: (value: number) => string;
   /** Amounts of parts add up to the whole; rates and times do not. */
   readonly addsUp: boolean;
+  /** A percentage: the change of one in percent would be taken for points. */
+  readonly isShare?: boolean;
   /** Whether more of it is good news, bad news, or neither. */
   readonly moreIs: 'good' | 'bad' | 'neither';
 }
@@ -58,6 +60,7 @@ export const metrics = {
     format: percent,
     exact: percent,
     addsUp: false,
+    isShare: true,
     moreIs: 'bad',
   },
   latency: {
@@ -91,7 +94,7 @@ export function MetricTiles({ now, then, metric }: TilesProps) {
     <fieldset class="tiles pick">
       <legend class="unseen">What the chart shows</legend>
       {names.map((name) => {
-        const { total, format, exact, moreIs, name: title, unit }: Metric = metrics[name];
+        const { total, format, exact, moreIs, isShare, name: title, unit }: Metric = metrics[name];
         const [value, past] = [total(now), total(then)];
         return (
           <button
@@ -103,7 +106,13 @@ export function MetricTiles({ now, then, metric }: TilesProps) {
           >
             <span class="tile-name">{unit ? `${title}, in ${unit}` : title}</span>
             <strong title={exact(value)}>{format(value)}</strong>
-            <Change now={value} then={past} moreIs={moreIs} text={format(past)} />
+            <Change
+              now={value}
+              then={past}
+              moreIs={moreIs}
+              text={format(past)}
+              {...(isShare ? { isShare } : {})}
+            />
           </button>
         );
       })}
@@ -116,11 +125,12 @@ interface ChangeProps {
   readonly then: number;
   readonly moreIs: Metric['moreIs'];
   readonly text: string;
+  readonly isShare?: boolean;
 }
 
 /** Against the period before, in a few words. */
-export function Change({ now, then, moreIs, text }: ChangeProps) {
-  const exact = change(now, then);
+export function Change({ now, then, moreIs, text, isShare = false }: ChangeProps) {
+  const exact = isShare ? now - then : change(now, then);
   if (exact === undefined)
     return <span class="below">{now === 0 ? '–' : 'new in this period'}</span>;
   const share = Math.round(exact * 10) / 10;
@@ -128,9 +138,11 @@ export function Change({ now, then, moreIs, text }: ChangeProps) {
   const isGood = moreIs === 'neither' ? null : isMore === (moreIs === 'good');
   const tone = share === 0 || isGood === null ? '' : isGood ? 'good' : 'bad';
   const arrow = share === 0 ? '=' : isMore ? '▲' : '▼';
+  const size = Math.abs(share);
+  const words = isShare ? `${size} ${size === 1 ? 'point' : 'points'}` : percent(size);
   return (
     <span class={`below ${tone}`}>
-      {arrow} {percent(Math.abs(share))} from {text}
+      {arrow} {words} from {text}
     </span>
   );
 }

@@ -9,8 +9,8 @@ import { KeyChoice } from '../parts/key-choice.tsx';
 import { Busy, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { RangePicker } from '../parts/range.tsx';
-import { choose, usePlace } from '../place.ts';
-import { useSession } from '../session.ts';
+import { addressOf, choose, usePlace } from '../place.ts';
+import { mayDo, useSession } from '../session.ts';
 import type { Analytics } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
 import { OverviewChart } from './overview-chart.tsx';
@@ -86,10 +86,20 @@ interface NumbersProps {
 }
 
 function Numbers({ now, then, metric, split, range, reload }: NumbersProps) {
+  const session = useSession();
   if (now.summary.total_requests === 0 && then.summary.total_requests === 0) {
     return (
       <Empty title="No requests in this period" curl={chatCurl()} reload={reload}>
-        <p>Send one from a terminal; it is counted here the moment it is answered.</p>
+        <p>
+          Send one from a terminal
+          {mayDo(session, 'chat') && (
+            <>
+              {' '}
+              or the <a href={addressOf('playground')}>playground</a>
+            </>
+          )}
+          ; it is counted here the moment it is answered.
+        </p>
       </Empty>
     );
   }

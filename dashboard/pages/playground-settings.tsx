@@ -124,7 +124,7 @@ export function Settings({ models, settings }: SettingsProps) {
           onValue={set('temperature')}
         />
         <TextField
-          label="Most tokens"
+          label="Max tokens"
           type="number"
           min="1"
           placeholder="no limit"

@@ -80,6 +80,10 @@ const feeNames: Readonly<Record<string, string>> = {
   agent_runtime_fee: 'Agent runtime',
 };
 
+function searches({ search_requests: number }: Receipt): string {
+  return number === 1 ? 'one web search' : `${count(number)} web searches`;
+}
+
 function Bill({ receipt }: { readonly receipt: Receipt }) {
   const { lines, cost_breakdown, cost, prices, prices_above_tokens: above } = receipt;
   const fees = Object.entries(feeNames).filter(([name]) => (cost_breakdown[name] ?? 0) > 0);
@@ -109,6 +113,9 @@ function Bill({ receipt }: { readonly receipt: Receipt }) {
                   <small>{Number(points) / 100}% of the list price above</small>
                 )}
                 {name === 'model_charge' && lines.length > 0 && <small>rounded up once</small>}
+                {name === 'managed_tool_fee' && receipt.search_requests > 0 && (
+                  <small>{searches(receipt)}</small>
+                )}
               </th>
               <td class="number">{count(cost_breakdown[name] ?? 0)}</td>
             </tr>

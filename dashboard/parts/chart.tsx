@@ -148,9 +148,13 @@ function Legend({ days, series, kind, format, day }: ChartProps & { day: number 
     return kind === 'stack' ? values.reduce<number>((sum, value) => sum + (value ?? 0), 0) : null;
   };
   const when = at === null ? 'Whole period' : dayName(Date.parse(days[at] ?? '') / 1_000);
+  const whole = series.reduce((sum, one) => sum + (amountOf(one) ?? 0), 0);
   return (
     <figcaption class="legend">
-      <b>{when}</b>
+      <p>
+        <b>{when}</b>
+        {kind === 'stack' && series.length > 1 && <span class="legend-value">{format(whole)}</span>}
+      </p>
       <ul>
         {series.map((one, index) => {
           const value = amountOf(one);
@@ -158,7 +162,7 @@ function Legend({ days, series, kind, format, day }: ChartProps & { day: number 
             <li key={`${index} ${one.name}`}>
               <i class={colourClass(index)} aria-hidden="true" />
               <span class="legend-name">{one.name}</span>
-              {value !== null && <span class="legend-value">{format(value)}</span>}
+              <span class="legend-value">{value === null ? '' : format(value)}</span>
             </li>
           );
         })}

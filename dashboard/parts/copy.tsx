@@ -39,14 +39,21 @@ export function CopyButton({ text, label }: { readonly text: string; readonly la
 
 const rowsMax = 18;
 
+interface CodeLineProps {
+  readonly text: string;
+  readonly label: string;
+  /** One long word that is to be seen to its end: it goes on in a second row. */
+  readonly isBroken?: boolean;
+}
+
 /** Something to paste elsewhere. A text field scrolls inside itself, by keyboard too. */
-export function CodeLine({ text, label }: { readonly text: string; readonly label: string }) {
-  const rows = Math.min(rowsMax, text.split('\n').length);
+export function CodeLine({ text, label, isBroken = false }: CodeLineProps) {
+  const rows = isBroken ? 2 : Math.min(rowsMax, text.split('\n').length);
   return (
     <div class="code">
       <textarea
         readOnly
-        wrap="off"
+        wrap={isBroken ? 'soft' : 'off'}
         rows={rows}
         spellcheck={false}
         aria-label={label}

@@ -1,4 +1,4 @@
-import { choose } from '../place.ts';
+import { turnTo } from '../place.ts';
 
 interface PagerProps {
   readonly label: string;
@@ -10,18 +10,22 @@ interface PagerProps {
 
 /** Turns the pages of a list whose length nobody has counted. */
 export function Pager({ label, offset, perPage, isFull }: PagerProps) {
-  const turn = (to: number) => choose({ offset: to > 0 ? String(to) : null });
   return (
     <nav class="pager buttons" aria-label={label}>
       <button
         type="button"
         class="quiet"
         disabled={offset === 0}
-        onClick={() => turn(offset - perPage)}
+        onClick={() => turnTo(offset - perPage)}
       >
         Back
       </button>
-      <button type="button" class="quiet" disabled={!isFull} onClick={() => turn(offset + perPage)}>
+      <button
+        type="button"
+        class="quiet"
+        disabled={!isFull}
+        onClick={() => turnTo(offset + perPage)}
+      >
         More
       </button>
     </nav>

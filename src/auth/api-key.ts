@@ -19,12 +19,12 @@ export interface NewKey {
 /** A fresh key of 36⁴⁰ possibilities. `id` keeps a rotated key's public id. */
 export function makeKey(kind: KeyKind, id = `key_${randomText(16)}`): NewKey {
   const text = `${prefixes[kind]}${id.replace('key_', '')}-${randomText(40)}`;
-  return { id, text, hash: hashKey(text), label: labelOf(text) };
+  return { id, text, ...hashAndLabel(text) };
 }
 
-/** A key that somebody brought along, under an id of our own. */
-export function adoptKey(text: string): NewKey {
-  return { id: `key_${randomText(16)}`, text, hash: hashKey(text), label: labelOf(text) };
+/** What is stored of a key's text. */
+export function hashAndLabel(text: string): Pick<NewKey, 'hash' | 'label'> {
+  return { hash: hashKey(text), label: labelOf(text) };
 }
 
 export function makeAdminToken(): string {

@@ -13,7 +13,7 @@ const markUsedMs = 10_000;
 
 interface Known {
   readonly caller: Caller;
-  /** Said instead of admitting: disabled. Expiry is checked per request against the clock. */
+  /** Why the key is refused, such as disabled. Expiry is checked at every request instead. */
   readonly refusal: string | null;
 }
 
@@ -73,7 +73,7 @@ export class Authenticator {
     if (this.#lastUsed.size === 0) return;
     const batch = new Map(this.#lastUsed);
     this.#lastUsed.clear();
-    // Comfort only: a store that is away must not make authentication fail.
+    // Nobody waits for this: a store that is away must not make authentication fail.
     await this.#directory.markUsed(batch).catch(() => undefined);
   }
 

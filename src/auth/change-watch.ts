@@ -5,7 +5,7 @@ import type { Directory } from './directory.ts';
 /**
  * Notices within half a second that keys or tenants changed, in this process or another, through
  * HTTP or the command line. One cheap read per poll; nothing is pushed, so nothing can get lost.
- * While the store is away, or only this process cut off from it, what is known stays in force.
+ * While the store cannot be reached, what is known stays in force.
  */
 export class ChangeWatch {
   readonly #directory: Pick<Directory, 'version'>;

@@ -33,6 +33,17 @@ export interface ApiKey {
   readonly lastUsedAt: number | null;
 }
 
+/** The settings of a key that may do whatever its tenant may. */
+export const unrestricted = {
+  limitCredits: null,
+  limitReset: null,
+  models: null,
+  scopes: null,
+  requestsPerMinute: null,
+  cacheMode: null,
+  expiresAt: null,
+} as const;
+
 export type TenantChange = Partial<
   Pick<Tenant, 'name' | 'disabled' | 'requestsPerMinute' | 'concurrentRequests'>
 >;

@@ -1,7 +1,7 @@
 import type { KeyKind } from '../core/caller.ts';
 import type { Secret } from '../core/secret.ts';
-import { adoptKey, hashKey, makeAdminToken, makeKey, type NewKey } from './api-key.ts';
-import type { ApiKey, Directory } from './directory.ts';
+import { hashAndLabel, hashKey, makeAdminToken, makeKey, type NewKey } from './api-key.ts';
+import { type ApiKey, type Directory, unrestricted } from './directory.ts';
 
 /** The tenant that exists from the first start on. */
 const defaultTenant = 'default';
@@ -79,7 +79,7 @@ async function adopt(
   secret: Secret,
   now: number,
 ): Promise<void> {
-  const { hash, label } = adoptKey(secret.reveal());
+  const { hash, label } = hashAndLabel(secret.reveal());
   const rotate = (id: string) =>
     directory.rotateKey(defaultTenant, id, { hash, label, oldUntil: now }, now);
   for (let place = 1; ; place++) {
@@ -111,15 +111,9 @@ function record(
     label,
     name,
     disabled: false,
-    limitCredits: null,
-    limitReset: null,
-    models: null,
-    scopes: null,
-    requestsPerMinute: null,
-    cacheMode: null,
+    ...unrestricted,
     createdAt: now,
     updatedAt: now,
-    expiresAt: null,
     lastUsedAt: null,
   };
 }

@@ -1,4 +1,5 @@
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { derivedKey } from '../core/derived-key.ts';
 import type { Secret } from '../core/secret.ts';
 
 /** First byte of what is sealed, so that another way of sealing can follow one day. */
@@ -17,8 +18,8 @@ export class SealingKey {
   readonly fingerprint: string;
 
   constructor(secret: Secret) {
-    this.#key = derive(secret, 'seal', 32);
-    this.fingerprint = derive(secret, 'fingerprint', 16).toHex();
+    this.#key = derivedKey(secret, 'seal');
+    this.fingerprint = derivedKey(secret, 'fingerprint').subarray(0, 16).toHex();
   }
 
   seal(text: string, purpose: string): Uint8Array {
@@ -46,9 +47,4 @@ export class SealingKey {
       return undefined;
     }
   }
-}
-
-/** One key per use: a value made for one must not be accepted by another (CVE-2026-114612). */
-function derive(secret: Secret, use: string, bytes: number): Uint8Array {
-  return new Uint8Array(hkdfSync('sha256', secret.reveal(), '', `tollgate ${use} v1`, bytes));
 }

@@ -135,7 +135,7 @@ function storeAway(cause: unknown): never {
   });
 }
 
-/** Another process brought another key since our start; a tenant need not know which one errs. */
+/** Another process has started with another key since we did; tenants need not know which errs. */
 function cannotKeep(): GatewayError {
   const message = 'Credentials cannot be saved right now; the operator has to look after it.';
   return new GatewayError('service_unavailable', message, { cause: wrongKey() });

@@ -1,9 +1,12 @@
 import type { Recording } from '../core/recording.ts';
 
-/** Given to the request that has to make an answer for others; exactly one of the two is called. */
+/**
+ * Given to the request that has to make an answer for others. It ends with one of the two; or with
+ * both, where an answer was complete and could not be charged after all.
+ */
 export interface Duty {
   /** The answer is complete. Null: it was too long to be kept. */
   finish(recording: Recording | null): Promise<void>;
-  /** There will be none: somebody else may make it. */
+  /** There is none that was paid for: somebody else may make it. */
   release(): Promise<void>;
 }

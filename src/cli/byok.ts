@@ -1,5 +1,5 @@
-import * as manage from '../auth/manage-byok.ts';
-import { showTenant } from '../auth/manage-tenants.ts';
+import * as manage from '../auth/manage/byok.ts';
+import { showTenant } from '../auth/manage/tenants.ts';
 import { byokModes } from '../core/byok.ts';
 import type { Command, Topic } from './command.ts';
 import { printJson, record, tenantOf, tenantOption } from './output.ts';

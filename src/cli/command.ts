@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
-import type { ByokDesk } from '../auth/manage-byok.ts';
-import type { CreditDesk } from '../auth/manage-credits.ts';
-import type { KeyDesk } from '../auth/manage-keys.ts';
+import type { ByokDesk } from '../auth/manage/byok.ts';
+import type { CreditDesk } from '../auth/manage/credits.ts';
+import type { KeyDesk } from '../auth/manage/keys.ts';
 import type { Model } from '../config/config.ts';
 import type { Flags } from '../config/overrides.ts';
 import { nearest } from '../core/nearest.ts';

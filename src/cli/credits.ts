@@ -1,5 +1,5 @@
-import * as manage from '../auth/manage-credits.ts';
-import { showTenant } from '../auth/manage-tenants.ts';
+import * as manage from '../auth/manage/credits.ts';
+import { showTenant } from '../auth/manage/tenants.ts';
 import { invalidRequest } from '../core/errors.ts';
 import type { Command, Context, Option, Topic } from './command.ts';
 import {

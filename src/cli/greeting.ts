@@ -68,7 +68,7 @@ function firstQuestion(url: string, key: string, model: string | null): string[]
   ];
 }
 
-/** Limits that hold less than they say must not be found out by a bill. */
+/** Nobody should learn from a bill that each worker counts limits for itself. */
 function aboutWorkers(workers: number, { redis }: Config): string {
   if (redis !== null) return `${workers} workers; they count limits together in Redis.`;
   return (

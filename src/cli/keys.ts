@@ -1,6 +1,6 @@
-import type { KeyObject } from '../auth/manage-key-object.ts';
-import * as manage from '../auth/manage-keys.ts';
-import { showTenant } from '../auth/manage-tenants.ts';
+import type { KeyObject } from '../auth/manage/key-object.ts';
+import * as manage from '../auth/manage/keys.ts';
+import { showTenant } from '../auth/manage/tenants.ts';
 import { cacheModes, limitResets, scopes } from '../core/caller.ts';
 import type { Command, Context, Topic } from './command.ts';
 import {

@@ -1,4 +1,4 @@
-import { showTenant } from '../auth/manage-tenants.ts';
+import { showTenant } from '../auth/manage/tenants.ts';
 import { readMonth } from '../record/period.ts';
 import { statementCsv } from '../record/statement.ts';
 import type { Command, Topic } from './command.ts';

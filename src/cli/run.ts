@@ -1,5 +1,6 @@
 import type { Flags } from '../config/overrides.ts';
 import { ConfigProblems } from '../config/problems.ts';
+import { failureCode } from '../core/failure-code.ts';
 import { didYouMean } from '../core/nearest.ts';
 import { type Command, type Context, readArgs, type Topic } from './command.ts';
 import { commandHelp, overviewHelp, topicHelp } from './help.ts';
@@ -22,12 +23,13 @@ export async function runCommand(
   topics: readonly Topic[],
   world: World,
 ): Promise<number> {
-  const [first = 'help', ...rest] = words;
+  // The short form is the one people try first.
+  const [first = 'help', ...rest] = words.map((word) => (word === '-h' ? '--help' : word));
   if (first === '--version') {
     world.out(world.version);
     return 0;
   }
-  const isHelp = ['help', '--help', '-h'].includes(first);
+  const isHelp = first === 'help' || first === '--help';
   const wanted = isHelp ? rest[0] : first;
   if (wanted === undefined) {
     world.out(overviewHelp(topics));
@@ -40,7 +42,7 @@ export async function runCommand(
 
 function runTopic(topic: Topic, words: readonly string[], world: World): number | Promise<number> {
   const [first, ...others] = words;
-  const isHelp = first === '--help' || first === '-h' || first === 'help';
+  const isHelp = first === 'help' || first === '--help';
   const [only] = topic.commands;
   if (only?.name === '') return runOne(topic, only, isHelp ? ['--help'] : words, world);
   if (isHelp && others.length === 0) {
@@ -65,11 +67,7 @@ async function runOne(
   words: readonly string[],
   world: World,
 ): Promise<number> {
-  // The short form is the one people try first.
-  const reading = readArgs(
-    command,
-    words.map((word) => (word === '-h' ? '--help' : word)),
-  );
+  const reading = readArgs(command, words);
   if (reading.kind === 'wrong') {
     const path = ['tollgate', topic.name, command.name].filter((word) => word !== '').join(' ');
     return misused(world, reading.message, `${path} --help`);
@@ -84,29 +82,24 @@ async function runOne(
     ...(config === undefined ? {} : { config }),
     ...(dataDir === undefined ? {} : { dataDir }),
   };
-  const { out, write, err, input, now } = world;
   let store: OpenStore | undefined;
   try {
     await command.run({
+      ...world,
       args,
       flags,
-      out,
-      write,
-      err,
-      input,
-      now,
       models: () => world.loadModels(flags),
       async desk() {
         store ??= await world.openStore(flags, !command.beginsStore);
-        return { ...store, now };
+        return { ...store, now: world.now };
       },
     });
     await world.flush();
     return 0;
   } catch (thrown) {
-    // Who closes a pipe, as `head` does, has what it wanted.
-    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'EPIPE') return 0;
-    err(thrown instanceof Error ? thrown.message : String(thrown));
+    // A reader that closes the pipe, as `head` does, has what it wanted.
+    if (failureCode(thrown) === 'EPIPE') return 0;
+    world.err(thrown instanceof Error ? thrown.message : String(thrown));
     return thrown instanceof ConfigProblems ? 2 : 1;
   } finally {
     await store?.close();

@@ -3,6 +3,7 @@ import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Flags } from '../config/overrides.ts';
 import { ConfigProblems } from '../config/problems.ts';
+import { failureCode } from '../core/failure-code.ts';
 import { createLog, type Log, reason } from '../telemetry/log.ts';
 import { buildLate, type Place } from '../wire.ts';
 import type { Args, Context, Topic } from './command.ts';
@@ -87,7 +88,7 @@ async function serveUntilStopped(context: Context): Promise<void> {
   await crew.run(workers, stop, greet);
 }
 
-/** What one request lets fall must not take all the others with it. */
+/** An exception that nobody caught must not end all other requests. */
 function outlive(log: Log): void {
   const tell = (thrown: unknown) => log.error('unexpected_failure', { reason: reason(thrown) });
   process.on('uncaughtException', tell);
@@ -109,7 +110,7 @@ async function serveOne(serving: Serving): Promise<void> {
   const { config, flags, log, stop, hup, place } = serving;
   let { drainSeconds } = config.server;
   const tollgate = await buildLate(config, log, place).catch((thrown) => {
-    throw codeOf(thrown) === 'EADDRINUSE' ? new Error(cannotListen(config, thrown)) : thrown;
+    throw failureCode(thrown) === 'EADDRINUSE' ? new Error(cannotListen(config, thrown)) : thrown;
   });
   if (!tollgate) return;
   let port: number;
@@ -176,7 +177,7 @@ function childWords({ config, dataDir, host }: Flags, port: number): string[] {
   ];
 }
 
-/** The first start shows its secrets once: one that cannot listen must not get so far. */
+/** A first start shows its secrets once; one that cannot listen must not make them. */
 function tryPort(config: Config): number {
   const { host: hostname, port } = config.server;
   try {
@@ -188,15 +189,12 @@ function tryPort(config: Config): number {
   }
 }
 
-function codeOf(thrown: unknown): unknown {
-  return thrown instanceof Error && 'code' in thrown ? thrown.code : undefined;
-}
-
 function cannotListen({ server }: Config, thrown: unknown): string {
-  const code = codeOf(thrown);
+  const code = failureCode(thrown);
   const where = `${server.host}:${server.port}`;
   if (code === 'EADDRINUSE') {
-    return `Port ${server.port} on ${server.host} is already in use; choose another with --port.`;
+    const other = 'choose another: npm start -- --port 8081.';
+    return `Port ${server.port} on ${server.host} is already in use; ${other}`;
   }
   if (code === 'EACCES') return `Listening on ${where} is not allowed for this user.`;
   const message = thrown instanceof Error ? thrown.message : String(thrown);

@@ -1,4 +1,4 @@
-import { showTenant } from '../auth/manage-tenants.ts';
+import { showTenant } from '../auth/manage/tenants.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { readSkillFile } from '../tools/skills/front-matter.ts';
 import type { Command, Context, Topic } from './command.ts';

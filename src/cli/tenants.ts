@@ -1,5 +1,5 @@
-import { showWallet } from '../auth/manage-credits.ts';
-import * as manage from '../auth/manage-tenants.ts';
+import { showWallet } from '../auth/manage/credits.ts';
+import * as manage from '../auth/manage/tenants.ts';
 import type { Command, Context, Topic } from './command.ts';
 import { nextPage, offsetOf, offsetOption, printJson, record } from './output.ts';
 import { fields, minute, table } from './table.ts';

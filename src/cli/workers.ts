@@ -6,7 +6,7 @@ import type { StopSignal } from './signals.ts';
 /** Between the death of a worker and its successor; a worker that keeps dying waits longer. */
 const restartMsFirst = 200;
 const restartMsMax = 30_000;
-/** Who lived this long did not die of its start. */
+/** A worker that lived this long did not fail at its start. */
 const steadyMs = 60_000;
 
 interface Worker {
@@ -53,7 +53,7 @@ export class Crew {
     }
   }
 
-  /** Those that are still starting hear of it when they are ready: before, it would end them. */
+  /** A worker that is still starting gets the signal when it is ready; before, it would end it. */
   reload(): void {
     for (const { child, ready } of this.#workers.values()) {
       void ready.then((isReady) => isReady && child.kill('SIGHUP'));
@@ -64,7 +64,7 @@ export class Crew {
     for (const { child } of this.#workers.values()) child.kill(signal);
   }
 
-  /** What there is to say: of all that are ready, or of what the first has made and nobody else. */
+  /** What to greet with: when all are ready, or when the first made secrets that are shown once. */
   async #start([first = 1, ...rest]: readonly number[]): Promise<Ready | undefined> {
     const ready = await this.#spawn(first, false).ready;
     const next = ready && !this.#stopping ? rest : [];
@@ -74,7 +74,7 @@ export class Crew {
     return areReady || ready?.firstSecrets ? ready : undefined;
   }
 
-  /** One that joins others leaves the port to them for as long as it has no database. */
+  /** One that joins others does not listen before it has a database: they serve meanwhile. */
   #spawn(number: number, isJoining = true): Worker {
     const { promise: ready, resolve } = Promise.withResolvers<Ready | undefined>();
     const child = Bun.spawn(

@@ -1,4 +1,4 @@
-import { changeOrRecall } from '../auth/recall-credits.ts';
+import { changeOrRecall } from '../auth/manage/recall-credits.ts';
 import { Vault } from '../auth/vault.ts';
 import { environment } from '../config/environment.ts';
 import { withLiveEndpoints } from '../config/live-endpoints.ts';
@@ -14,7 +14,7 @@ import { SkillDesk } from '../tools/skills/skill-desk.ts';
 import { refusalOfAddress } from '../upstream/user-address.ts';
 import type { World } from './run.ts';
 
-// Failures come back from each write; as an event they would end a gateway whose reader has left.
+// Each write reports its own failure; the event would end a gateway whose output was closed.
 process.stdout.on('error', () => undefined);
 let printed: Promise<unknown> = Promise.resolve();
 
@@ -22,7 +22,7 @@ function print(text: string): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   process.stdout.write(text, (failure) => (failure ? reject(failure) : resolve()));
   printed = Promise.all([printed, promise]);
-  // Whoever asks hears of it; a gateway does not until it ends.
+  // flush() passes a failure on; until then it must not count as unhandled.
   printed.catch(() => undefined);
   return promise;
 }

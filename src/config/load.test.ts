@@ -273,8 +273,17 @@ describe('problems', () => {
     ]);
   });
 
-  test('broken YAML is told by its line', () => {
+  test('broken YAML is told by its line, the common mistakes in plain words', () => {
     expect(problems('server:\n  port: [1\nx: y\n')[0]).toMatch(/^line \d+, column \d+: \S/);
+    expect(problems('server:\n\tport: 80\n')).toEqual([
+      'line 2, column 1: YAML takes no tabs here; indent with spaces',
+    ]);
+    expect(problems('server: port: 80\n')).toEqual([
+      'line 1, column 9: a second colon in one line; put quotes around the text, or break the line',
+    ]);
+    expect(problems('demo: true\ndemo: false\n')).toEqual([
+      'line 2, column 1: this name is in the file twice at the same place; keep one of the two',
+    ]);
   });
 
   test('a provider that is broken is not told again by every model that uses it', () => {

@@ -36,7 +36,8 @@ export function loadConfig(flags: Flags, environment: Environment): Config {
     problems.push(...misfits.map((problem) => nameOverride(problem, overrides)));
     if (!isObject(merged)) throw new ConfigProblems(source, problems);
   }
-  // Broken fields are left out so that the rest can still be examined in the same run.
+  // Broken fields are left out so that the rest can still be examined in the same run. Those that
+  // came from outside the file are called `NAME (path)`.
   const broken = problems.map(({ path }) => path.replace(/^\S+ \((.*)\)$/, '$1'));
   const sound = validator.Check(merged) ? merged : withoutBroken(merged, new Set(broken));
   const more: Problem[] = [];
@@ -51,8 +52,8 @@ export function loadConfig(flags: Flags, environment: Environment): Config {
 }
 
 /**
- * Those that can be called and those that the file means to have: a broken one is told about once,
- * not once per model.
+ * Those that can be called and those that the file names, broken or not: a broken one is reported
+ * once, not again for each of its models.
  */
 function providersOf({ providers }: Config, data: unknown): ReadonlySet<string> {
   const meant = isObject(data) && isObject(data.providers) ? Object.keys(data.providers) : [];

@@ -105,7 +105,7 @@ export const uncleanBase = 'must be an http(s) address without user, query or fr
 /** Whether an address may be continued by a path. */
 export function isCleanBase(text: string): boolean {
   const url = URL.parse(text);
-  // Paths are appended to it; behind a sign that begins nothing they would mean something else.
+  // Not by url.search: a path behind a bare `?` would be a query too.
   return url !== null && url.username === '' && !/[?#]/.test(text);
 }
 

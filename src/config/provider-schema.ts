@@ -43,7 +43,7 @@ export const quirksSchema = closed({
   replay_reasoning: oneOf('drop', 'reasoning_content', 'reasoning', 'reasoning_details'),
   /** Vendors without json_schema get the schema as an instruction. */
   json_schema: oneOf('native', 'instruct'),
-  /** Ollama and Gemini's cousins take image bytes only: http image URLs are fetched and inlined. */
+  /** Vendors such as Ollama take image bytes only: http image URLs are fetched and inlined. */
   remote_images: oneOf('pass', 'inline'),
   /** Text Embeddings Inference takes 32 texts at once unless it was started otherwise. */
   embedding_batch: wholeNumber(1, 2048),

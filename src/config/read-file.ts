@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { parseDocument } from 'yaml';
+import { type ErrorCode, parseDocument } from 'yaml';
 import type { Problem, Schema } from '../core/explain.ts';
 import { isObject } from '../core/json.ts';
 import { ConfigProblems } from './problems.ts';
@@ -7,6 +7,14 @@ import { ConfigProblems } from './problems.ts';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const defaultFile = 'tollgate.yaml';
+
+/** The mistakes that people make, where the parser speaks of its grammar. */
+const plainWords: Partial<Record<ErrorCode, string>> = {
+  TAB_AS_INDENT: 'YAML takes no tabs here; indent with spaces',
+  BLOCK_AS_IMPLICIT_KEY:
+    'a second colon in one line; put quotes around the text, or break the line',
+  DUPLICATE_KEY: 'this name is in the file twice at the same place; keep one of the two',
+};
 
 /** The configuration file as plain data, or an empty object when none was asked for or found. */
 export function readConfigFile(path: string | undefined): { source: string; data: unknown } {
@@ -24,7 +32,7 @@ export function readConfigFile(path: string | undefined): { source: string; data
       const at = error.linePos?.[0];
       const where = at ? `line ${at.line}, column ${at.col}: ` : '';
       const [sentence = ''] = error.message.split(/ at line|; please use|\n/);
-      return { path: '', message: `${where}${sentence}` };
+      return { path: '', message: `${where}${plainWords[error.code] ?? sentence}` };
     });
     throw new ConfigProblems(file, problems);
   }

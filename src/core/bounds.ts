@@ -3,6 +3,12 @@
 /** Nested JSON deeper than this is an attack: real tool schemas stay below thirty levels. */
 export const jsonDepthMax = 128;
 
+/**
+ * Names of fields in one request, all objects together. Each new one costs the parser as much as a
+ * page of text; the longest conversation that is taken has 10,000 messages of some ten each.
+ */
+export const jsonNamesMax = 150_000;
+
 /** Aliases in one fallback chain; more would only multiply waiting. */
 export const chainModelsMax = 16;
 

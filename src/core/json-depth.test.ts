@@ -1,5 +1,9 @@
 import { expect, test } from 'bun:test';
-import { isDeeperThan, nestsDeeperThan } from './json-depth.ts';
+import { excessIn, isDeeperThan } from './json-depth.ts';
+
+const endless = Number.POSITIVE_INFINITY;
+const nestsDeeperThan = (levels: number, text: string) =>
+  excessIn(text, { levels, names: endless }) === 'levels';
 
 test.each<[string, number]>([
   ['1', 0],
@@ -24,4 +28,15 @@ test('a text is given up at the first bracket too many, whether or not it ends',
   expect(nestsDeeperThan(128, '['.repeat(128))).toBe(false);
   expect(nestsDeeperThan(128, '['.repeat(1_000_000))).toBe(true);
   expect(nestsDeeperThan(128, '[]'.repeat(1_000_000))).toBe(false);
+});
+
+test.each<[string, number]>([
+  ['":"', 0],
+  ['[1,2]', 0],
+  ['{"a":1}', 1],
+  ['{"a:b":"c:\\":d"}', 1],
+  ['[{"a":1},{"a":{"b":[{"c":":"}]}}]', 4],
+])('%s has %d names of fields', (text, names) => {
+  expect(excessIn(text, { levels: endless, names })).toBeUndefined();
+  if (names > 0) expect(excessIn(text, { levels: endless, names: names - 1 })).toBe('names');
 });

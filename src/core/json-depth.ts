@@ -1,11 +1,21 @@
-/** How deep JSON nests: counted in its text before it is parsed, or in the value afterwards. */
+/** How deep and wide JSON is: counted in its text before it is parsed, or in the value. */
 
 /** A text longer than this is looked at before it is parsed: parsing would block for longer. */
 export const scanAboveLength = 256 * 1024;
 
-/** Counts brackets outside of strings: a million of them would parse to a hundred megabytes. */
-export function nestsDeeperThan(levels: number, text: string): boolean {
-  let depth = 0;
+export interface JsonLimits {
+  readonly levels: number;
+  readonly names: number;
+}
+
+/**
+ * What a text has too much of to be parsed; undefined when it may be. Counts brackets and colons
+ * outside of strings: a million levels would parse to a hundred megabytes, and a million different
+ * names would take seconds.
+ */
+export function excessIn(text: string, most: JsonLimits): keyof JsonLimits | undefined {
+  let levels = 0;
+  let names = 0;
   let inString = false;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
@@ -13,11 +23,13 @@ export function nestsDeeperThan(levels: number, text: string): boolean {
       if (code === 0x5c) at++;
       else if (code === 0x22) inString = false;
     } else if (code === 0x22) inString = true;
-    else if (code === 0x5b || code === 0x7b) {
-      if (++depth > levels) return true;
-    } else if (code === 0x5d || code === 0x7d) depth--;
+    else if (code === 0x3a) {
+      if (++names > most.names) return 'names';
+    } else if (code === 0x5b || code === 0x7b) {
+      if (++levels > most.levels) return 'levels';
+    } else if (code === 0x5d || code === 0x7d) levels--;
   }
-  return false;
+  return undefined;
 }
 
 /** Walks by key: making a list of each object's values takes eight times as long. */

@@ -44,6 +44,7 @@ function callTools(request: ChatRequest, seed: string): ToolCall[] {
     choice: request.toolChoice,
     isParallel: request.isParallel,
     said: last?.role === 'user' ? last.text : null,
+    called: request.messages.flatMap((message) => message.called),
   });
   return picked.map((tool, index) => callTool(tool, seed, index));
 }

@@ -10,6 +10,8 @@ export interface Message {
   readonly text: string;
   /** Addresses of images: `https:` or `data:`. */
   readonly imageUrls: readonly string[];
+  /** Names of the tools that it calls. */
+  readonly called: readonly string[];
 }
 
 export interface ChatRequest {
@@ -85,10 +87,18 @@ function readMessage(value: unknown, index: number): Reading {
     .join('\n');
   const calls = value.tool_calls === undefined ? '' : JSON.stringify(value.tool_calls);
   return {
-    message: { role, text, imageUrls: parts.flatMap(imageUrl) },
+    message: { role, text, imageUrls: parts.flatMap(imageUrl), called: calledNames(value) },
     bytes: Buffer.byteLength(text) + Buffer.byteLength(calls),
     attachments: parts.filter((part) => typeof part.text !== 'string').length,
   };
+}
+
+function calledNames({ tool_calls: calls }: Fields): string[] {
+  if (!Array.isArray(calls)) return [];
+  return calls.flatMap((call: unknown) => {
+    const name = isObject(call) && isObject(call.function) ? call.function.name : undefined;
+    return typeof name === 'string' ? [name] : [];
+  });
 }
 
 function contentParts(content: unknown, path: string): Fields[] {

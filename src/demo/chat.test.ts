@@ -245,6 +245,24 @@ describe('tools', () => {
     expect(await calledTools(ask('hi'))).toEqual([]);
   });
 
+  test('a forced call is of a tool that was not called yet, so that agents end', async () => {
+    const after = (...names: string[]) => ({
+      messages: [
+        { role: 'user', content: 'get_weather' },
+        ...names.flatMap((name) => [
+          { role: 'assistant', tool_calls: [{ id: name, type: 'function', function: { name } }] },
+          { role: 'tool', tool_call_id: name, content: 'done' },
+        ]),
+      ],
+      tools,
+      tool_choice: 'required',
+    });
+    expect(await calledTools(after())).toEqual(['get_weather']);
+    expect(await calledTools(after('get_weather'))).toEqual(['get_time']);
+    expect(await calledTools(after('get_time', 'get_weather'))).toEqual(['get']);
+    expect(await calledTools(after('get', 'get_time', 'get_weather'))).toEqual(['get_weather']);
+  });
+
   test('streamed parallel calls have growing indexes and arguments that join to JSON', async () => {
     const chunks = await readChunks(ask('get_weather and get_time'));
     const parts = chunks.flatMap((chunk) => chunk.choices[0]?.delta.tool_calls ?? []);

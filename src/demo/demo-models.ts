@@ -3,58 +3,17 @@
  * the gateway lists, routes and bills them exactly like any other. The prices are small but not
  * zero: a newcomer should see credits move.
  */
+import type { ModelFile, PricingFile } from '../config/model-schema.ts';
 
 export const demoProvider = 'demo';
 
-type Modality = 'text' | 'image' | 'audio';
-
-type Feature =
-  | 'tools'
-  | 'json_mode'
-  | 'json_schema'
-  | 'reasoning'
-  | 'image_edit'
-  | 'image_generation'
-  | 'speech'
-  | 'transcription'
-  | 'embeddings';
-
-export interface DemoModel {
-  id: string;
-  name: string;
-  description: string;
-  context_length?: number;
-  max_completion_tokens?: number;
-  input_modalities: Modality[];
-  output_modalities: Modality[];
-  features: Feature[];
-  thinking?: 'effort';
-  speech?: {
-    style: 'first_party';
-    voices: Record<string, string>;
-    default_voice: string;
-    input_characters_max: number;
-    instructions: boolean;
-  };
-  endpoints: { provider: string; model: string; priority: number; pricing: DemoPricing }[];
-}
-
-/** Decimal dollars: per million tokens or characters, per image, per minute of audio. */
-interface DemoPricing {
-  prompt?: string;
-  completion?: string;
-  characters?: string;
-  output_image?: string;
-  minute?: string;
-}
-
-function servedBy(model: string, pricing: DemoPricing): DemoModel['endpoints'] {
+function servedBy(model: string, pricing: PricingFile) {
   return [{ provider: demoProvider, model, priority: 0, pricing }];
 }
 
 const voices = ['alloy', 'echo', 'fable', 'onyx', 'nova', 'shimmer'];
 
-export const demoModels: DemoModel[] = [
+export const demoModels = [
   {
     id: 'demo/chat',
     name: 'Demo Chat',
@@ -112,4 +71,4 @@ export const demoModels: DemoModel[] = [
     features: ['image_edit', 'image_generation'],
     endpoints: servedBy('demo-image', { prompt: '0.10', completion: '0', output_image: '0.002' }),
   },
-];
+] satisfies ModelFile[];

@@ -39,7 +39,7 @@ const routes: ReadonlyMap<string, Route> = new Map<string, Route>([
   ['/v1/images/edits', { method: 'POST', answer: answerImageEdit }],
 ]);
 
-export function startDemoUpstream(options: { readonly port?: number } = {}): DemoUpstream {
+export function startDemoUpstream(): DemoUpstream {
   let openStreams = 0;
   async function* counted(stream: ReplyStream): ReplyStream {
     openStreams += 1;
@@ -51,7 +51,7 @@ export function startDemoUpstream(options: { readonly port?: number } = {}): Dem
   }
   const server = Bun.serve({
     hostname: '127.0.0.1',
-    port: options.port ?? 0,
+    port: 0,
     // Bun would cut a slow stream after ten seconds without a byte.
     idleTimeout: 0,
     maxRequestBodySize: requestBytesMax,

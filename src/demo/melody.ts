@@ -3,6 +3,7 @@
  * WAV and PCM are computed; MP3 is put together from notes that were encoded once, each as ten
  * frames of its own (no bit reservoir, silence at both ends), so they can follow in any order.
  */
+import { writeWavHead } from '../core/wav.ts';
 import { mp3Notes } from './melody-mp3.data.ts';
 import type { Bytes } from './reply.ts';
 
@@ -65,19 +66,13 @@ export function mp3Note(note: number): Bytes {
 
 /** The 44 bytes in front of the samples of a WAV file. */
 export function wavHeader(notes: number): Bytes {
-  const dataBytes = notes * noteSamples * bytesPerSample;
-  const header = Buffer.alloc(44);
-  header.write('RIFF', 0, 'latin1');
-  header.writeUInt32LE(36 + dataBytes, 4);
-  header.write('WAVEfmt ', 8, 'latin1');
-  header.writeUInt32LE(16, 16);
-  header.writeUInt16LE(1, 20);
-  header.writeUInt16LE(1, 22);
-  header.writeUInt32LE(sampleRateHz, 24);
-  header.writeUInt32LE(sampleRateHz * bytesPerSample, 28);
-  header.writeUInt16LE(bytesPerSample, 32);
-  header.writeUInt16LE(bytesPerSample * 8, 34);
-  header.write('data', 36, 'latin1');
-  header.writeUInt32LE(dataBytes, 40);
-  return new Uint8Array(header);
+  const format = Buffer.alloc(16);
+  // Plain samples, one channel.
+  format.writeUInt16LE(1, 0);
+  format.writeUInt16LE(1, 2);
+  format.writeUInt32LE(sampleRateHz, 4);
+  format.writeUInt32LE(sampleRateHz * bytesPerSample, 8);
+  format.writeUInt16LE(bytesPerSample, 12);
+  format.writeUInt16LE(bytesPerSample * 8, 14);
+  return writeWavHead(format, notes * noteSamples * bytesPerSample);
 }

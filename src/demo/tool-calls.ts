@@ -56,14 +56,25 @@ interface Situation {
   readonly isParallel: boolean;
   /** What the user just said; `null` when the last message is not the user's. */
   readonly said: string | null;
+  /** Names of the tools that the conversation has called already. */
+  readonly called: readonly string[];
 }
 
-export function pickTools({ tools, choice, isParallel, said }: Situation): Tool[] {
+export function pickTools({ tools, choice, isParallel, said, called }: Situation): Tool[] {
   if (choice === 'none') return [];
   if (typeof choice === 'object') return tools.filter((tool) => tool.name === choice.name);
   const mentioned = said === null ? [] : tools.filter((tool) => mentions(said, tool.name));
-  const picked = choice === 'required' && mentioned.length === 0 ? tools.slice(0, 1) : mentioned;
+  const picked = choice === 'required' && mentioned.length === 0 ? next(tools, called) : mentioned;
   return picked.slice(0, isParallel ? callsMax : 1);
+}
+
+/**
+ * Agents that must call a tool at every step end with the one that takes their answer: always the
+ * first would keep them going for ever.
+ */
+function next(tools: readonly Tool[], called: readonly string[]): Tool[] {
+  const fresh = tools.filter((tool) => !called.includes(tool.name));
+  return [...fresh, ...tools].slice(0, 1);
 }
 
 /** As a word of its own, so that a tool `get` is not called by "forget". */

@@ -1,6 +1,7 @@
 /** POST /v1/audio/transcriptions: recognises nothing, but tells truly what file arrived. */
 import { transcriptFormats } from '../core/audio-formats.ts';
 import { invalidRequest } from '../core/errors.ts';
+import { writeSubtitles } from '../core/subtitles.ts';
 import { audioSeconds } from './audio-duration.ts';
 import { jsonReply, type Reply, textReply } from './reply.ts';
 import { choiceField, type Form, formFields, formFiles, readForm } from './request-fields.ts';
@@ -29,9 +30,9 @@ export async function answerTranscription(request: Request): Promise<Reply> {
     case 'text':
       return textReply(`${text}\n`);
     case 'srt':
-      return textReply(srt(spread(sentences, duration)));
+      return textReply(subtitles(format, spread(sentences, duration)));
     case 'vtt':
-      return textReply(vtt(spread(sentences, duration)), 'text/vtt; charset=utf-8');
+      return textReply(subtitles(format, spread(sentences, duration)), 'text/vtt; charset=utf-8');
     case 'verbose_json':
       return jsonReply({
         task: 'transcribe',
@@ -104,27 +105,12 @@ function segment(span: Span, id: number) {
   };
 }
 
-function srt(spans: readonly Span[]): string {
-  return spans
-    .map(
-      ({ start, end, text }, index) =>
-        `${index + 1}\n${clock(start, ',')} --> ${clock(end, ',')}\n${text}\n\n`,
-    )
-    .join('');
-}
-
-function vtt(spans: readonly Span[]): string {
-  const cues = spans.map(
-    ({ start, end, text }) => `${clock(start, '.')} --> ${clock(end, '.')}\n${text}\n\n`,
-  );
-  return `WEBVTT\n\n${cues.join('')}`;
-}
-
-/** 3.32 becomes `00:00:03,320`. */
-function clock(seconds: number, beforeMs: ',' | '.'): string {
-  const ms = Math.round(seconds * 1_000);
-  const parts = [Math.floor(ms / 3_600_000), Math.floor(ms / 60_000) % 60];
-  const hoursMinutes = parts.map((part) => String(part).padStart(2, '0')).join(':');
-  const wholeSeconds = String(Math.floor(ms / 1_000) % 60).padStart(2, '0');
-  return `${hoursMinutes}:${wholeSeconds}${beforeMs}${String(ms % 1_000).padStart(3, '0')}`;
+function subtitles(format: 'srt' | 'vtt', spans: readonly Span[]): string {
+  const cues = spans.map(({ start, end, text }) => ({
+    startMs: Math.round(start * 1_000),
+    endMs: Math.round(end * 1_000),
+    settings: '',
+    text,
+  }));
+  return writeSubtitles(format, cues);
 }

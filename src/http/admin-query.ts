@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { type TenantPage, tenantSorts } from '../auth/directory.ts';
-import { line } from '../auth/manage-input.ts';
+import { line } from '../auth/manage/schema-parts.ts';
 import { daysOf, monthAround } from '../record/period.ts';
 import { offsetQuery, readOffset, readParameter } from './query.ts';
 

@@ -5,19 +5,20 @@ import {
   showWallet,
   type Wallet,
   walletObject,
-} from '../auth/manage-credits.ts';
-import { createKey, type KeyDesk } from '../auth/manage-keys.ts';
+} from '../auth/manage/credits.ts';
+import { createKey } from '../auth/manage/keys.ts';
 import {
   changeTenant,
   createTenant,
   listTenants,
   showTenant,
   type TenantObject,
-} from '../auth/manage-tenants.ts';
+} from '../auth/manage/tenants.ts';
 import { daysOf, monthAround } from '../record/period.ts';
 import { monthObject, type TenantSumReads } from '../record/tenant-sums.ts';
 import { readTenantPage } from './admin-query.ts';
 import { readManagementBody } from './body.ts';
+import type { KeyParts } from './keys.ts';
 import { adminDocs } from './openapi/admin.ts';
 import { readOffset } from './query.ts';
 import { json } from './reply.ts';
@@ -42,7 +43,7 @@ interface InstallationParts {
   flush(): Promise<void>;
 }
 
-export type AdminParts = KeyDesk & CreditDesk & InstallationParts;
+export type AdminParts = KeyParts & CreditDesk & InstallationParts;
 
 /** The operator's routes: tenants, their credits and their first keys. */
 export function adminRoutes(parts: AdminParts): Route[] {
@@ -92,6 +93,7 @@ function tenantRoutes(parts: AdminParts): Route[] {
       async handle(exchange) {
         const body = await readManagementBody(exchange);
         const tenant = await changeTenant(parts, exchange.param('id'), body);
+        await parts.noticeChange();
         return json(exchange, { data: await withBooks(tenant) });
       },
     },

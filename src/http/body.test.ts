@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { jsonDepthMax } from '../core/bounds.ts';
+import { jsonDepthMax, jsonNamesMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 import { readBytes, readJson } from './body.ts';
 
@@ -216,4 +216,14 @@ describe('content type', () => {
     expect(request.headers.get('content-type')).toBeNull();
     expect(await outcome(request)).toEqual({});
   });
+});
+
+test('a body has as many fields as allowed, in whatever objects, and no more', async () => {
+  const fields = (count: number) => Array.from({ length: count }, (_, at) => `"${at}":0`).join(',');
+  const wide = (count: number) => `{"list":[{${fields(1_000)}}],"one":{${fields(count)}}}`;
+  const room = jsonNamesMax - 1_002;
+  const bytes = 4 * bytesMax;
+  expect(await outcome(post(wide(room)), bytes)).toHaveProperty('one');
+  const refusal = `400 The request body has more than ${jsonNamesMax} fields.`;
+  expect(await outcome(post(wide(room + 1)), bytes)).toBe(refusal);
 });

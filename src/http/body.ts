@@ -1,7 +1,7 @@
-import { bodyBytesPerSecondMin, bodyStallMs, jsonDepthMax } from '../core/bounds.ts';
+import { bodyBytesPerSecondMin, bodyStallMs, jsonDepthMax, jsonNamesMax } from '../core/bounds.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import { isObject } from '../core/json.ts';
-import { isDeeperThan, nestsDeeperThan, scanAboveLength } from '../core/json-depth.ts';
+import { excessIn, isDeeperThan, scanAboveLength } from '../core/json-depth.ts';
 import { Waiting, Watch } from '../core/watch.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
@@ -27,7 +27,7 @@ export async function readJson(posted: Posted, bytesMax: number): Promise<JsonBo
   const bytes = await readBytes(request, bytesMax);
   const text = decode(bytes);
   const isLong = text.length > scanAboveLength;
-  if (isLong && nestsDeeperThan(jsonDepthMax, text)) throw tooDeep();
+  if (isLong) refuseExcess(text);
   const value = parse(text);
   if (!isObject(value)) throw invalidRequest('The request body must be a JSON object.');
   // A short text has no room for so many brackets, and those of a long one were counted.
@@ -37,6 +37,14 @@ export async function readJson(posted: Posted, bytesMax: number): Promise<JsonBo
   const named: unknown = model ?? (Array.isArray(models) ? models[0] : undefined);
   if (typeof named === 'string') posted.modelNamed = named;
   return { value, text, bytes };
+}
+
+function refuseExcess(text: string): void {
+  const excess = excessIn(text, { levels: jsonDepthMax, names: jsonNamesMax });
+  if (excess === 'levels') throw tooDeep();
+  if (excess === 'names') {
+    throw invalidRequest(`The request body has more than ${jsonNamesMax} fields.`);
+  }
 }
 
 /** The largest honest body is a full allow-list: 200 patterns of 200 characters, escaped. */

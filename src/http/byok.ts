@@ -1,4 +1,4 @@
-import * as manage from '../auth/manage-byok.ts';
+import * as manage from '../auth/manage/byok.ts';
 import { readManagementBody } from './body.ts';
 import { byokDocs } from './openapi/keys.ts';
 import { json } from './reply.ts';

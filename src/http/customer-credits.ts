@@ -1,5 +1,10 @@
-import { type KeySpending, nothingSpent, periodEnd, spentInPeriod } from '../auth/key-spending.ts';
-import { walletObject } from '../auth/manage-credits.ts';
+import { walletObject } from '../auth/manage/credits.ts';
+import {
+  type KeySpending,
+  nothingSpent,
+  periodEnd,
+  spentInPeriod,
+} from '../auth/manage/key-spending.ts';
 import type { Caller } from '../core/caller.ts';
 import {
   type AnalyticsReads,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { callerOf } from '../../tests/support/caller.ts';
-import { nothingSpent } from '../auth/key-spending.ts';
+import { nothingSpent } from '../auth/manage/key-spending.ts';
 import { GatewayError } from '../core/errors.ts';
 import { noSums } from '../record/analytics.ts';
 import { type CustomerParts, customerRoutes } from './customer.ts';

@@ -44,6 +44,8 @@ export class Exchange {
       // Keys are bearer tokens and there are no cookies, so any origin may ask.
       'access-control-allow-origin': '*',
       'access-control-expose-headers': '*',
+      // Not every key comes in a header that caches know to be one, and secrets are shown once.
+      'cache-control': 'no-store',
     };
   }
 

@@ -1,13 +1,18 @@
-import * as manage from '../auth/manage-keys.ts';
+import * as manage from '../auth/manage/keys.ts';
 import { readManagementBody } from './body.ts';
 import { keyDocs } from './openapi/keys.ts';
 import { readFlag, readOffset } from './query.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
 
+export type KeyParts = manage.KeyDesk & {
+  /** Whoever was told of a change may count on it with the next request to this process. */
+  noticeChange(): Promise<void>;
+};
+
 /** A tenant's keys, managed by the tenant. The tenant is always the caller's, never an input. */
-export function keyRoutes(desk: manage.KeyDesk): Route[] {
-  return [...collectionRoutes(desk), ...recordRoutes(desk), aboutItself(desk)];
+export function keyRoutes(parts: KeyParts): Route[] {
+  return [...collectionRoutes(parts), ...recordRoutes(parts), aboutItself(parts)];
 }
 
 function collectionRoutes(desk: manage.KeyDesk): Route[] {
@@ -39,7 +44,7 @@ function collectionRoutes(desk: manage.KeyDesk): Route[] {
   ];
 }
 
-function recordRoutes(desk: manage.KeyDesk): Route[] {
+function recordRoutes(desk: KeyParts): Route[] {
   return [
     {
       method: 'GET',
@@ -59,6 +64,7 @@ function recordRoutes(desk: manage.KeyDesk): Route[] {
       async handle(exchange, { tenantId }) {
         const body = await readManagementBody(exchange);
         const data = await manage.changeKey(desk, tenantId, exchange.param('id'), body);
+        await desk.noticeChange();
         return json(exchange, { data });
       },
     },
@@ -69,6 +75,7 @@ function recordRoutes(desk: manage.KeyDesk): Route[] {
       access: 'management',
       async handle(exchange, { tenantId }) {
         await manage.deleteKey(desk, tenantId, exchange.param('id'));
+        await desk.noticeChange();
         return json(exchange, { deleted: true });
       },
     },
@@ -80,6 +87,7 @@ function recordRoutes(desk: manage.KeyDesk): Route[] {
       async handle(exchange, { tenantId }) {
         const body = await readManagementBody(exchange);
         const { key, text } = await manage.rotateKey(desk, tenantId, exchange.param('id'), body);
+        await desk.noticeChange();
         return json(exchange, { data: key, key: text });
       },
     },

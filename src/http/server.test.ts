@@ -193,3 +193,22 @@ test(
   },
   testMs,
 );
+
+test.each([
+  ['/think', '405 Method Not Allowed', 'A WebSocket is not allowed here; use POST.'],
+  ['/realtime', '404 Not Found', 'There is no GET /realtime. WebSockets are not served.'],
+])('a WebSocket to %s is refused as one', async (path, status, message) => {
+  const handshake = head(
+    `GET ${path}`,
+    'Sec-WebSocket-Version: 13',
+    'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+    'Connection: Upgrade',
+    'Upgrade: websocket',
+    'Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits',
+  );
+  const { socket, heard } = send(handshake);
+  while (!heard().endsWith('}')) await once(socket, 'data');
+  socket.destroy();
+  expect(heard()).toStartWith(`HTTP/1.1 ${status}\r\n`);
+  expect(heard()).toContain(JSON.stringify(message));
+});

@@ -168,20 +168,22 @@ export class HttpServer {
   }
 
   #unknownRoute(method: string, exchange: Exchange): GatewayError {
-    const { path } = exchange;
+    const { path, request } = exchange;
     const allowed = this.#router.methodsOf(path);
+    // Its client sees a handshake that failed: the method is not what was wrong with it.
+    const isWebSocket = request.headers.get('upgrade')?.toLowerCase() === 'websocket';
     const [usual] = allowed;
     if (usual) {
       const { errorShape } = this.#router.match(usual, path)?.route ?? {};
       exchange.errorShape = errorShape ?? exchange.errorShape;
       exchange.headers.allow = allowed.join(', ');
       return invalidRequest(
-        `${method} is not allowed here; use ${allowed.join(' or ')}.`,
+        `${isWebSocket ? 'A WebSocket' : method} is not allowed here; use ${allowed.join(' or ')}.`,
         undefined,
         405,
       );
     }
-    const hint = this.#router.hint(method, path);
+    const hint = isWebSocket ? ' WebSockets are not served.' : this.#router.hint(method, path);
     return invalidRequest(`There is no ${method} ${path}.${hint}`, undefined, 404);
   }
 

@@ -12,10 +12,10 @@ import {
   type TranscriptionInput,
 } from './job-input.ts';
 import { jobObject, newJobObject } from './job-object.ts';
-import { canJoin } from './join-speech.ts';
 import type { ObjectStore } from './objects.ts';
+import { canJoin } from './pieces/join-speech.ts';
+import { splitText } from './pieces/split-text.ts';
 import type { JobBook, JobObjects, JobPage, NewJob } from './queue.ts';
-import { splitText } from './split-text.ts';
 import { storeAudio, storeText, type Upload } from './upload.ts';
 
 export interface DeskParts {
@@ -113,7 +113,7 @@ export class JobDesk {
   }
 
   async #find(tenantId: string, id: string): Promise<Job> {
-    // An id that no job can have is not taken to the store, which may not even hold its bytes.
+    // An id that no job can have is not looked up: a store may refuse its bytes.
     const isPossible = /^job_[0-9a-z]{24}$/.test(id);
     const job = isPossible ? await this.#parts.book.find(tenantId, id) : undefined;
     if (!job) throw unknownJob();
@@ -122,8 +122,7 @@ export class JobDesk {
 
   #view(job: Job, baseUrl: string) {
     const { store, now } = this.#parts;
-    const link: ObjectStore['link'] = (key, wish) => store.link(key, wish);
-    return jobObject(job, { now: now(), baseUrl, link });
+    return jobObject(job, { now: now(), baseUrl, store });
   }
 
   async #checkWebhook({ webhook_url: url }: SpeechInput | TranscriptionInput): Promise<void> {

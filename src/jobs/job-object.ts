@@ -8,7 +8,7 @@ const linkMs = 3_600_000;
 export interface JobView {
   readonly now: number;
   readonly baseUrl: string;
-  readonly link: ObjectStore['link'];
+  readonly store: Pick<ObjectStore, 'link'>;
 }
 
 /** A job as its creation is answered. */
@@ -44,11 +44,11 @@ export function jobObject(job: Job, view: JobView) {
   };
 }
 
-function outputOf({ output, expiresAt }: Job, { now, baseUrl, link }: JobView) {
+function outputOf({ output, expiresAt }: Job, { now, baseUrl, store }: JobView) {
   if (!output) return null;
   const until = Math.min(now + linkMs, expiresAt ?? 0);
   return {
-    url: link(output.key, { now, expiresAt: until, baseUrl }),
+    url: store.link(output.key, { now, expiresAt: until, baseUrl }),
     url_expires_at: time(until),
     content_type: contentTypeOf(output.key),
     bytes: output.bytes,

@@ -13,11 +13,11 @@ const triesMax = 100;
 export async function pieceRequestId(
   job: { readonly id: string; readonly tenantId: string },
   piece: number,
-  chargeOf: JobRunner['chargeOf'],
+  runner: Pick<JobRunner, 'chargeOf'>,
 ): Promise<string> {
   for (let tries = 0; tries < triesMax; tries += 1) {
     const id = idOf(job.id, piece, tries);
-    if ((await chargeOf(job.tenantId, id)) !== 0) return id;
+    if ((await runner.chargeOf(job.tenantId, id)) !== 0) return id;
   }
   throw new Error('A piece of a job failed more often than jobs try.');
 }

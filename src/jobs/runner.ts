@@ -25,7 +25,7 @@ export interface JobRunner {
   chargeOf(tenantId: string, requestId: string): Promise<number | null>;
 }
 
-/** Somebody who ran the piece before us, and died in it, was heard of before we were. */
+/** Another worker ran the piece under this id and died; the books took its end before ours. */
 export class IdUsedUp extends Error {
   override readonly name = 'IdUsedUp';
 }

@@ -32,7 +32,7 @@ export class JobSweep {
   async run(): Promise<void> {
     const { objects, now } = this.#parts;
     await objects.expire(now(), now() - jobRowMs);
-    // A storage that is away is not asked for all of them: the next round goes on behind these.
+    // Stops after a batch with failures: storage that is away is not asked for every object.
     for (let found = batchObjects, left = 0; found === batchObjects && left === 0; ) {
       const keys = await objects.due(now(), batchObjects);
       found = keys.length;

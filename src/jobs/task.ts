@@ -1,10 +1,10 @@
 import type { Job, Piece, SpeechRequest, TranscriptionRequest } from './job.ts';
-import { joinSpeech } from './join-speech.ts';
-import { joinTranscripts } from './join-transcripts.ts';
 import type { Chunks, ObjectStore, StoredObject } from './objects.ts';
+import { joinSpeech } from './pieces/join-speech.ts';
+import { joinTranscripts, type TimedText } from './pieces/join-transcripts.ts';
+import { planCuts, readCut } from './pieces/split-audio.ts';
+import { splitText } from './pieces/split-text.ts';
 import type { JobRunner } from './runner.ts';
-import { planCuts, readCut } from './split-audio.ts';
-import { splitText } from './split-text.ts';
 
 /** A job as the pieces it falls into. The same job always falls into the same ones. */
 export interface Task {
@@ -99,7 +99,7 @@ async function transcriptionTask(
       return { ...made, bytes: new TextEncoder().encode(made.body), units };
     },
     async *join(read) {
-      const parts: { body: string; startMs: number }[] = [];
+      const parts: TimedText[] = [];
       for (const [number, { startMs }] of cuts.entries()) {
         parts.push({ body: new TextDecoder().decode(await read(number)), startMs });
       }

@@ -5,6 +5,7 @@ import {
   webhooksOfTenantMax,
 } from '../core/bounds.ts';
 import type { Chore } from '../core/chore.ts';
+import { crowded } from './crowded.ts';
 import { jobObject } from './job-object.ts';
 import type { ObjectStore } from './objects.ts';
 import type { JobBook, Webhook, WebhookQueue } from './queue.ts';
@@ -65,8 +66,9 @@ export class WebhookSender {
   async send(): Promise<void> {
     while (!this.#isStopped && this.#underWay.size < webhooksAtOnceMax) {
       const now = this.#parts.now();
-      const claim = { now, again: now + againMs, except: this.#crowded() };
-      const webhook = await this.#parts.queue.claim(claim);
+      const tenants = [...this.#underWay.values()].map(({ tenantId }) => tenantId);
+      const except = crowded(tenants, webhooksOfTenantMax);
+      const webhook = await this.#parts.queue.claim({ now, again: now + againMs, except });
       if (!webhook) return;
       const { id, tenantId } = webhook;
       const ended = this.#deliver(webhook)
@@ -85,15 +87,6 @@ export class WebhookSender {
   async stop(): Promise<void> {
     this.#isStopped = true;
     await this.idle();
-  }
-
-  /** A tenant whose receivers are slow must not keep the messages of others waiting. */
-  #crowded(): string[] {
-    const counts = new Map<string, number>();
-    for (const { tenantId } of this.#underWay.values()) {
-      counts.set(tenantId, (counts.get(tenantId) ?? 0) + 1);
-    }
-    return [...counts].flatMap(([id, count]) => (count >= webhooksOfTenantMax ? [id] : []));
   }
 
   async #deliver(webhook: Webhook): Promise<void> {
@@ -128,8 +121,7 @@ export class WebhookSender {
     const { book, store, now, baseUrl } = this.#parts;
     const job = await book.find(tenantId, jobId);
     if (!job) return undefined;
-    const link: ObjectStore['link'] = (key, wish) => store.link(key, wish);
-    const data = jobObject(job, { now: now(), baseUrl: baseUrl(), link });
+    const data = jobObject(job, { now: now(), baseUrl: baseUrl(), store });
     return JSON.stringify({ type: event, timestamp: new Date(createdAt).toISOString(), data });
   }
 }

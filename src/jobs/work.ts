@@ -26,7 +26,7 @@ export class Interrupted extends Error {
   override readonly name = 'Interrupted';
 }
 
-/** Nothing that a repetition could mend. */
+/** A failure that no retry can mend. */
 export class Hopeless extends Error {
   override readonly name = 'Hopeless';
   readonly error: GatewayError;
@@ -37,7 +37,7 @@ export class Hopeless extends Error {
   }
 }
 
-/** Objects of a running job outlive any job; they are swept sooner when it ends. */
+/** Longer than any job takes; when the job ends, its objects are swept sooner. */
 const workingMs = jobOutputMs;
 
 /**
@@ -89,15 +89,14 @@ async function runPiece(
   { job, lease, task, number, provider, signal }: PieceWork,
   { queue, objects, store, runner, now }: WorkParts,
 ): Promise<Piece> {
-  const chargeOf: JobRunner['chargeOf'] = (tenant, id) => runner.chargeOf(tenant, id);
   let requestId = '';
   const run = async () => {
-    requestId = await pieceRequestId(job, number, chargeOf);
+    requestId = await pieceRequestId(job, number, runner);
     return task.run({ number, requestId, provider, signal });
   };
   const { bytes, costCredits, units, ...made } = await run().catch(async (thrown: unknown) => {
     if (thrown instanceof IdUsedUp) return run();
-    const charge = signal.aborted ? await chargeOf(job.tenantId, requestId) : null;
+    const charge = signal.aborted ? await runner.chargeOf(job.tenantId, requestId) : null;
     if (charge) await queue.addLateCost(job.id, { costCredits: charge, units: 0 });
     throw thrown;
   });

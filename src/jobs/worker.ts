@@ -1,6 +1,7 @@
 import { jobAttemptsMax, jobMsMax } from '../core/bounds.ts';
 import type { Chore } from '../core/chore.ts';
 import { asGatewayError, errorTable, GatewayError } from '../core/errors.ts';
+import { crowded } from './crowded.ts';
 import type { Job } from './job.ts';
 import type { Lease } from './queue.ts';
 import { Hopeless, Interrupted, LeaseLost, type WorkParts, work } from './work.ts';
@@ -10,7 +11,7 @@ export interface WorkerParts extends WorkParts {
   onFailure(jobId: string, thrown: unknown): void;
 }
 
-/** Jobs that one process works on at once, and of those the most for one tenant. */
+/** Jobs that one process works on at once; the last place is never for the tenant of the others. */
 const jobsAtOnce = 4;
 const jobsOfTenant = 3;
 
@@ -61,10 +62,12 @@ export class JobWorker {
   async #fill(): Promise<void> {
     while (!this.#isStopping && this.#running.size < jobsAtOnce) {
       const now = this.#parts.now();
-      // The clock jumped, or the machine slept: what runs here is not up for claims.
+      // The clock jumped, or the machine slept: renewed, so that we do not claim our own jobs.
       if ([...this.#running].some(({ until }) => until <= now)) await this.renew();
       const until = now + leaseMs;
-      const claimed = await this.#parts.queue.claim({ now, until, except: this.#crowded() });
+      const tenants = [...this.#running].map(({ job }) => job.tenantId);
+      const except = crowded(tenants, jobsOfTenant);
+      const claimed = await this.#parts.queue.claim({ now, until, except });
       if (!claimed) return;
       this.#start(claimed.job, claimed.lease, until);
     }
@@ -101,18 +104,9 @@ export class JobWorker {
     await this.idle();
   }
 
-  /** Before anything else cuts its calls short: what fails then is no attempt of a job. */
+  /** Called before connections are cut: what fails then does not count as an attempt. */
   breakOff(): void {
     for (const { stop } of this.#running) stop.abort('shutdown' satisfies StopReason);
-  }
-
-  /** Tenants that have their share here; the last place is always kept for somebody else. */
-  #crowded(): string[] {
-    const counts = new Map<string, number>();
-    for (const { job } of this.#running) {
-      counts.set(job.tenantId, (counts.get(job.tenantId) ?? 0) + 1);
-    }
-    return [...counts].flatMap(([tenant, count]) => (count >= jobsOfTenant ? [tenant] : []));
   }
 
   #start(job: Job, lease: Lease, until: number): void {

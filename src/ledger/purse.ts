@@ -41,7 +41,6 @@ export class Purse {
   #owed = 0;
   #serving = false;
   #inDoubt = false;
-  #isLooking = false;
 
   /** `refill` asks the store and tells the purse what came; it rejects when the store is away. */
   constructor(owner: Owner, refill: Refill) {
@@ -93,12 +92,6 @@ export class Purse {
   /** Leases anew what is in use, and nothing else, if the store may count another lease. */
   async endDoubt(): Promise<void> {
     if (this.#inDoubt) await this.#queue(0, 0);
-  }
-
-  /** Asks the store though nobody needs credits: it tells what else the account has. */
-  async look(): Promise<void> {
-    this.#isLooking = true;
-    await this.#queue(0, 0);
   }
 
   /** A running request needs nothing of this any more. */
@@ -191,8 +184,7 @@ export class Purse {
   }
 
   async #ask(need: Need): Promise<boolean> {
-    if (need.missing() <= 0 && !this.#inDoubt && !this.#isLooking) return true;
-    this.#isLooking = false;
+    if (need.missing() <= 0 && !this.#inDoubt) return true;
     try {
       await this.#refill(this, need);
       return true;

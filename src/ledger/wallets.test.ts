@@ -385,6 +385,25 @@ describe('what a hold could grow to', () => {
     expect(await limited.reach(10_000)).toBe(300);
   });
 
+  test('is asked once for all who wait; a frozen store holds up none for long', async () => {
+    let isFrozen = false;
+    let asked = 0;
+    const lease: LedgerStore['lease'] = (order) => {
+      asked += 1;
+      return isFrozen ? new Promise(() => {}) : store.ledger.lease(order);
+    };
+    const wallets = walletsWith({ lease });
+    const hold = await wallets.hold(callerOf(tenantId), exactly(40));
+    now += 10_000;
+    isFrozen = true;
+    const reaching = [hold.reach(900), hold.reach(10_000)];
+    // Its credits are at hand: it does not even queue behind them.
+    const beside = await wallets.hold(callerOf(tenantId), exactly(1));
+    expect([beside.credits, asked]).toEqual([1, 2]);
+    expect(await Promise.all(reaching)).toEqual([999, 999]);
+    expect([await hold.reach(900), asked]).toEqual([999, 2]);
+  });
+
   test('is what is at hand and was known while the store is away', async () => {
     const { wallets } = watched();
     const hold = await wallets.hold(callerOf(tenantId), exactly(40));

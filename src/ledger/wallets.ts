@@ -22,6 +22,8 @@ const recallTries = 10;
 const recallPauseMs = 200;
 /** What the store says of an account is old news after this long: others spend from it, too. */
 const newsMs = 10_000;
+/** How long a request waits for such news; without them it goes by those it has. */
+const newsWaitMs = 500;
 /** Credits that nobody has used for this long go back to the account. */
 const idleMs = 5_000;
 
@@ -44,6 +46,8 @@ interface KnownPurse {
   /** What the account has besides our lease, as the store told at that time. */
   besides: number;
   toldAt: number;
+  /** The store is being asked for that. */
+  looking: Promise<unknown> | undefined;
 }
 
 export class Wallets {
@@ -129,7 +133,20 @@ export class Wallets {
     const known = this.#known(owner, now);
     const told = () => Math.max(0, known.purse.free) + known.besides;
     const isNews = Math.abs(now - known.toldAt) < newsMs;
-    return isNews && told() >= enough ? told() : known.purse.look().then(told);
+    if (this.#isAway || (isNews && told() >= enough)) return told();
+    return this.#look(known).then(told);
+  }
+
+  /** Beside the queue: nobody whose credits are at hand waits for this, or for a frozen store. */
+  #look(known: KnownPurse): Promise<unknown> {
+    if (known.looking !== undefined) return known.looking;
+    const asked = this.#lease(known.purse, { missing: () => 0, oneHold: 0 }, false)
+      .catch(() => undefined)
+      .finally(() => {
+        known.looking = undefined;
+      });
+    known.looking = Promise.race([asked, Bun.sleep(newsWaitMs)]);
+    return known.looking;
   }
 
   /** Leased by this process and set aside for nobody: to a person, that is available. */
@@ -260,7 +277,7 @@ export class Wallets {
     let known = this.#purses.get(owner.name);
     if (!known) {
       const purse = new Purse(owner, (asking, need) => this.#refill(asking, need));
-      known = { purse, usedAt: 0, besides: 0, toldAt: 0 };
+      known = { purse, usedAt: 0, besides: 0, toldAt: 0, looking: undefined };
       this.#purses.set(owner.name, known);
     }
     known.usedAt = now;
@@ -270,7 +287,7 @@ export class Wallets {
   /** Asks the store; when others have the rest on lease, lets them know and asks again. */
   async #refill(purse: Purse, need: Need): Promise<void> {
     for (let tried = 0; ; tried++) {
-      const answer = await this.#lease(purse, need);
+      const answer = await this.#lease(purse, need, purse.inDoubt);
       if (need.missing() <= 0 || answer.leasedElsewhere === 0) return;
       if (tried > 0 && answer.unanswered === 0) return;
       if (tried === recallTries) return;
@@ -279,8 +296,7 @@ export class Wallets {
     }
   }
 
-  async #lease(purse: Purse, { missing, oneHold }: Need) {
-    const anew = purse.inDoubt;
+  async #lease(purse: Purse, { missing, oneHold }: Need, anew: boolean) {
     try {
       const answer = await this.#store.lease({
         owner: purse.owner,

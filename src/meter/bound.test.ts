@@ -11,6 +11,7 @@ import {
   inputBound,
   textBytes,
 } from './bound.ts';
+import type { Growth } from './growth.ts';
 
 const creditsPerUsd = 1_000_000;
 
@@ -150,8 +151,21 @@ describe('the affordable output', () => {
 });
 
 describe('an answer that grows', () => {
-  const growth = (ask: Partial<ChatAsk>, cap: number | null = null) =>
-    new ChatBounds(askOf(ask)).growthAt(offer('1', '2', { request: '0.5' }), cap, creditsPerUsd);
+  // The prompt is 100 tokens, and each request has a price of its own: half a dollar.
+  const fixed = 100 + 500_000;
+  const priced = offer('1', '2', { request: '0.5' });
+  const growth = (ask: Partial<ChatAsk>, cap: number | null = null, credits = fixed + 4_096 * 2) =>
+    new ChatBounds(askOf(ask)).growthAt(priced, cap, credits, creditsPerUsd);
+
+  /** What it asks for when it grows, where so much is left. */
+  async function asked(answer: Growth, left = Number.POSITIVE_INFINITY) {
+    const orders: { wanted: number; least: number }[] = [];
+    const isPaid = await answer.extend(async (wanted, least) => {
+      orders.push({ wanted, least });
+      return left < least ? null : Math.min(left, wanted);
+    });
+    return [isPaid, ...orders];
+  }
 
   test('may go as far as text that is surely within its hold', () => {
     expect(growth({}).charactersMax).toBe(12_288);
@@ -165,27 +179,49 @@ describe('an answer that grows', () => {
     expect(growth({}, 50).charactersMax).toBe(400);
   });
 
-  test('pays for output alone, in stretches, until all that may come is paid for', () => {
+  test('pays for output alone, in stretches, until all that may come is paid for', async () => {
     const answer = growth({ outputTokensMax: 5_000 });
     // 904 tokens are left, of which sixteen are worth going on for.
-    expect(answer.next()).toEqual({ wanted: 904 * 2, least: 16 * 2 });
-    answer.paid(904, 904 * 2);
+    expect(await asked(answer, 31)).toEqual([false, { wanted: 904 * 2, least: 16 * 2 }]);
+    expect(await asked(answer, 904)).toEqual([true, { wanted: 904 * 2, least: 16 * 2 }]);
     expect(answer.charactersMax).toBe((4_096 + 452) * 3);
-    expect(answer.next()).toEqual({ wanted: 452 * 2, least: 16 * 2 });
-    answer.paid(452 * 2, 452 * 2);
+    expect(await asked(answer)).toEqual([true, { wanted: 452 * 2, least: 16 * 2 }]);
     expect(answer.charactersMax).toBe(5_000 * 8);
     // Whoever goes on from there ignores the cap.
-    expect(answer.next()).toEqual({ wanted: 4_096 * 2, least: 16 * 2 });
+    expect(await asked(answer)).toEqual([true, { wanted: 4_096 * 2, least: 16 * 2 }]);
   });
 
-  test('without a limit goes on in stretches, free of charge where its output is', () => {
+  test('costs in stretches what it does as a whole: it is rounded once', async () => {
+    const cheap = offer('0.1', '0.3', {}, 10_000);
+    // 10 and 1,228.8 credits are held as 1,239; all of it is 10 and 3,000.
+    const answer = new ChatBounds(askOf()).growthAt(cheap, null, 1_239, creditsPerUsd);
+    let left = 3_010 - 1_239;
+    while (answer.charactersMax < 10_000 * 8) {
+      const isPaid = await answer.extend(async (wanted) => {
+        left -= wanted;
+        return left < 0 ? null : wanted;
+      });
+      expect(isPaid).toBe(true);
+    }
+    expect(left).toBe(0);
+  });
+
+  test('asks for nothing as long as credits held for a dearer offer pay for it', async () => {
+    const answer = growth({ outputTokensMax: 10_000 }, 6_000, fixed + 5_000 * 2);
+    expect(await asked(answer, 0)).toEqual([true]);
+    expect(answer.charactersMax).toBe(5_000 * 3);
+    expect(await asked(answer)).toEqual([true, { wanted: 1_000 * 2, least: 16 * 2 }]);
+    expect(answer.charactersMax).toBe(6_000 * 8);
+  });
+
+  test('without a limit goes on in stretches, free of charge where its output is', async () => {
     const endless = new ChatBounds(askOf()).growthAt(
       { prices: readPrices({ prompt: '1', completion: '0' }), model: {} },
       null,
+      100,
       creditsPerUsd,
     );
-    expect(endless.next()).toEqual({ wanted: 0, least: 0 });
-    endless.paid(0, 0);
+    expect(await asked(endless)).toEqual([true]);
     expect(endless.charactersMax).toBe(2 * 12_288);
   });
 });

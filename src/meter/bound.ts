@@ -1,10 +1,9 @@
 import type { ChatAsk } from '../core/chat.ts';
 import type { PriceList } from '../core/long-prompts.ts';
-import { perMillion } from '../core/money.ts';
 import type { Prices } from '../core/prices.ts';
 import { type Measured, noUnits, totalTokens, type Units } from '../core/usage.ts';
 import { Growth, leastOutputTokens, stretchTokens } from './growth.ts';
-import { chargeAt, mostCost, mostCostOf, type Payer } from './price.ts';
+import { chargeAt, mostCostOf, type Payer } from './price.ts';
 
 /**
  * What a request may cost, before anybody knows. Not the worst case in theory: clients send output
@@ -44,7 +43,12 @@ export interface CostBounds {
   /** The output cap that keeps it within these credits; null where there is nothing to cap. */
   capWithin(credits: number, offer: Priced, creditsPerUsd: number): number | null;
   /** How its answer may grow up to that cap; null where its price is known beforehand. */
-  growthAt(offer: Priced, cap: number | null, creditsPerUsd: number): Growth | null;
+  growthAt(
+    offer: Priced,
+    cap: number | null,
+    credits: number,
+    creditsPerUsd: number,
+  ): Growth | null;
   /** The tokens that it takes at once, at most: no report of many times that can be true. */
   fillingAt(offer: Priced): number;
 }
@@ -64,18 +68,13 @@ export class ChatBounds implements CostBounds {
     return affordableOutput(this.#ask, offer, credits, creditsPerUsd);
   }
 
-  growthAt(offer: Priced, cap: number | null, creditsPerUsd: number): Growth {
+  growthAt(offer: Priced, cap: number | null, credits: number, creditsPerUsd: number): Growth {
     const { choices } = this.#ask;
     const most = cap ?? outputMost(this.#ask, offer);
     const held = Math.min(most, outputBound(this.#ask, offer));
-    const input = inputBound(this.#ask);
-    // A hold covers the request's fixed price already; what is added is output alone.
-    return new Growth(held * choices, most * choices, (tokens) => {
-      const cost = mostCost(offer.prices, input, ({ completion }) =>
-        perMillion(completion, tokens),
-      );
-      return chargeAt(offer, cost, creditsPerUsd);
-    });
+    return new Growth(held * choices, most * choices, credits, (tokens) =>
+      chatCost(this.#ask, offer, tokens, creditsPerUsd),
+    );
   }
 
   fillingAt({ model }: Priced): number {
@@ -120,7 +119,7 @@ export class FixedBounds implements CostBounds {
 export function boundOf(ask: ChatAsk, offers: readonly Priced[], creditsPerUsd: number): Bound {
   let [wanted, least, most] = [0, 0, 0];
   for (const offer of offers) {
-    const costOf = (tokens: number) => chatCost(ask, offer, tokens, creditsPerUsd);
+    const costOf = (tokens: number) => chatCost(ask, offer, tokens * ask.choices, creditsPerUsd);
     const [first, all] = [outputBound(ask, offer), outputCap(ask, offer)];
     const held = costOf(first);
     wanted = Math.max(wanted, held);
@@ -158,12 +157,14 @@ export function affordableOutput(
   let high = outputCap(ask, offer);
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
-    if (chatCost(ask, offer, middle, creditsPerUsd) <= credits) low = middle;
+    const cost = chatCost(ask, offer, middle * ask.choices, creditsPerUsd);
+    if (cost <= credits) low = middle;
     else high = middle - 1;
   }
   return low;
 }
 
+/** With so many tokens out, those of all choices together. */
 function chatCost(
   ask: ChatAsk,
   offer: Priced,
@@ -174,7 +175,7 @@ function chatCost(
     inputTokens: inputBound(ask),
     cacheReadTokens: 0,
     cacheWriteTokens: 0,
-    outputTokens: outputTokens * ask.choices,
+    outputTokens,
     reasoningTokens: 0,
   };
   const prices = holdPrices(offer.prices, ask);

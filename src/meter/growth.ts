@@ -10,19 +10,29 @@ const charactersPerCappedToken = 8;
 /** Text that may well be more than its tokens: time to set more aside. */
 const charactersPerOpenToken = 3;
 
+/** Sets more aside: so much, or less but not under the least. Null when there is no more. */
+type Take = (wanted: number, least: number) => Promise<number | null>;
+
 export class Growth {
   readonly #mostTokens: number;
-  readonly #creditsFor: (tokens: number) => number;
+  readonly #creditsFor: (outputTokens: number) => number;
   #paidTokens: number;
+  #credits: number;
 
-  /** `mostTokens` is where the upstream is told to stop; infinite where nobody tells it. */
+  /**
+   * `mostTokens` is where the upstream is told to stop; infinite where nobody tells it. `credits`
+   * are those that pay for the first tokens, or for more where they were held for a dearer offer.
+   * All that was paid is counted together, as the bill will be: it is rounded once.
+   */
   constructor(
     paidTokens: number,
     mostTokens: number,
+    credits: number,
     creditsFor: (outputTokens: number) => number,
   ) {
     this.#paidTokens = paidTokens;
     this.#mostTokens = mostTokens;
+    this.#credits = credits;
     this.#creditsFor = creditsFor;
   }
 
@@ -31,17 +41,30 @@ export class Growth {
     return this.#paidTokens * (isAll ? charactersPerCappedToken : charactersPerOpenToken);
   }
 
-  /** What the next stretch costs, and the least of it that is worth going on for. */
-  next(): { readonly wanted: number; readonly least: number } {
+  /** Pays for the next stretch, or for as much of it as is worth going on for. */
+  async extend(take: Take): Promise<boolean> {
+    const before = this.#paidTokens;
     const tokens = this.#nextTokens;
-    const wanted = this.#creditsFor(tokens);
-    return { wanted, least: this.#creditsFor(Math.min(leastOutputTokens, tokens)) };
+    const isHeld = this.#reachFor(before + tokens) > before;
+    if (isHeld) return true;
+    const missing = (more: number) => this.#creditsFor(before + more) - this.#credits;
+    const more = await take(missing(tokens), missing(Math.min(leastOutputTokens, tokens)));
+    if (more === null) return false;
+    this.#credits += more;
+    this.#reachFor(before + tokens);
+    return true;
   }
 
-  /** So much of it was set aside. */
-  paid(credits: number, wanted: number): void {
-    const share = wanted === 0 ? 1 : credits / wanted;
-    this.#paidTokens += Math.floor(this.#nextTokens * share);
+  /** Goes as far towards so many tokens as the credits do. */
+  #reachFor(tokens: number): number {
+    let [low, high] = [this.#paidTokens, tokens];
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      if (this.#creditsFor(middle) <= this.#credits) low = middle;
+      else high = middle - 1;
+    }
+    this.#paidTokens = low;
+    return low;
   }
 
   get #nextTokens(): number {

@@ -116,14 +116,23 @@ describe('the hold', () => {
     expect(boundOf(pictured, [offer], creditsPerUsd).wanted).toBe(800_004 + 1_800);
   });
 
-  test('affords less output there, and grows by dearer steps', () => {
+  test('affords less output there, and grows by dearer steps', async () => {
     const cap = (ask: ChatAsk, credits: number) =>
       new ChatBounds(ask).capWithin(credits, offer, creditsPerUsd);
     expect(cap(within, 500_000 + 12 * 50)).toBe(50);
     expect(cap(beyond, 800_004 + 18 * 50 + 17)).toBe(50);
-    const growth = (ask: ChatAsk) => new ChatBounds(ask).growthAt(offer, null, creditsPerUsd);
-    expect(growth(within).next().wanted).toBe(4_096 * 12);
-    expect(growth(beyond).next().wanted).toBe(4_096 * 18);
+    const nextAt = async (ask: ChatAsk, credits: number) => {
+      const growth = new ChatBounds(ask).growthAt(offer, null, credits, creditsPerUsd);
+      const { promise, resolve } = Promise.withResolvers<number>();
+      await growth.extend(async (wanted) => {
+        resolve(wanted);
+        return wanted;
+      });
+      return promise;
+    };
+    // A hundred tokens are held, and whoever goes on after them ignores the cap.
+    expect(await nextAt(within, 500_000 + 1_200)).toBe(4_096 * 12);
+    expect(await nextAt(beyond, 800_004 + 1_800)).toBe(4_096 * 18);
   });
 
   test('is over the dearest offer, stepped or flat', () => {

@@ -76,10 +76,19 @@ export class TranscriptionErrand implements Errand {
     const transcript = await tryWhole<Transcript>({ request, read, ...patience }, offer, link);
     if (isFailure(transcript)) return { kind: 'failed', failure: transcript };
     this.#seconds = transcript.kind === 'fields' ? transcript.seconds : null;
-    const body = bodyOf(transcript, this.#wish, link.identity);
+    const body = bodyOf(this.#credible(transcript), this.#wish, link.identity);
     link.tape?.begin(offer, 'whole');
     link.tape?.add(body);
     return { kind: 'reply', relay: { facts: noFacts, write: () => body } };
+  }
+
+  /** A length that this file cannot have is not told either: what is charged for it is. */
+  #credible(transcript: Transcript): Transcript {
+    const { content, seconds } = this.#audio;
+    if (transcript.kind === 'text' || (transcript.seconds ?? 0) <= secondsMax(content.bytes)) {
+      return transcript;
+    }
+    return { ...transcript, seconds: likelySeconds(content.bytes, seconds) };
   }
 
   measure(): Measured {

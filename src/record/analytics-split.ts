@@ -4,6 +4,7 @@ import {
   type DaySums,
   dayObject,
   noSums,
+  subtractSums,
   summaryOf,
   type UsageSums,
 } from './analytics.ts';
@@ -48,23 +49,8 @@ function restOf(whole: readonly DaySums[], parts: readonly PartSums[]): DaySums[
   const byDay = Map.groupBy(parts, ({ day }) => day);
   return whole.flatMap((sums) => {
     const listed = (byDay.get(sums.day) ?? []).reduce<UsageSums>(addSums, noSums);
-    const rest = { ...addSums(sums, negated(listed)), day: sums.day };
+    const rest = { ...subtractSums(sums, listed), day: sums.day };
     // A request that was booked between the two reads may be in the parts only.
     return rest.requests > 0 ? [rest] : [];
   });
-}
-
-function negated(sums: UsageSums): UsageSums {
-  return {
-    requests: -sums.requests,
-    failed: -sums.failed,
-    promptTokens: -sums.promptTokens,
-    completionTokens: -sums.completionTokens,
-    modelCharge: -sums.modelCharge,
-    byokPlatformFee: -sums.byokPlatformFee,
-    managedToolFee: -sums.managedToolFee,
-    agentRuntimeFee: -sums.agentRuntimeFee,
-    searches: -sums.searches,
-    durationMs: -sums.durationMs,
-  };
 }

@@ -54,17 +54,25 @@ export const noSums: UsageSums = {
 };
 
 export function addSums(one: UsageSums, other: UsageSums): UsageSums {
+  return combine(one, other, 1);
+}
+
+export function subtractSums(one: UsageSums, other: UsageSums): UsageSums {
+  return combine(one, other, -1);
+}
+
+function combine(one: UsageSums, other: UsageSums, sign: 1 | -1): UsageSums {
   return {
-    requests: one.requests + other.requests,
-    failed: one.failed + other.failed,
-    promptTokens: one.promptTokens + other.promptTokens,
-    completionTokens: one.completionTokens + other.completionTokens,
-    modelCharge: one.modelCharge + other.modelCharge,
-    byokPlatformFee: one.byokPlatformFee + other.byokPlatformFee,
-    managedToolFee: one.managedToolFee + other.managedToolFee,
-    agentRuntimeFee: one.agentRuntimeFee + other.agentRuntimeFee,
-    searches: one.searches + other.searches,
-    durationMs: one.durationMs + other.durationMs,
+    requests: one.requests + sign * other.requests,
+    failed: one.failed + sign * other.failed,
+    promptTokens: one.promptTokens + sign * other.promptTokens,
+    completionTokens: one.completionTokens + sign * other.completionTokens,
+    modelCharge: one.modelCharge + sign * other.modelCharge,
+    byokPlatformFee: one.byokPlatformFee + sign * other.byokPlatformFee,
+    managedToolFee: one.managedToolFee + sign * other.managedToolFee,
+    agentRuntimeFee: one.agentRuntimeFee + sign * other.agentRuntimeFee,
+    searches: one.searches + sign * other.searches,
+    durationMs: one.durationMs + sign * other.durationMs,
   };
 }
 

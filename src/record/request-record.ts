@@ -3,8 +3,6 @@ import type { TrafficMode } from '../core/byok.ts';
 import type { PriceTexts } from '../core/long-prompts.ts';
 import type { Units, Usage } from '../core/usage.ts';
 
-export type { TrafficMode };
-
 /** What one request was, cost and came to: one row of the log, written when it has ended. */
 export interface RequestRecord {
   readonly requestId: string;

@@ -3,12 +3,7 @@ import type { StatementFrame, StatementReads } from './statement.ts';
 
 /** A wallet month by month: the first and last lines of its statements, without those between. */
 
-export interface EntryRange {
-  readonly accountId: number;
-  /** Entries with greater numbers than this, up to and including the last. */
-  readonly afterEntry: number;
-  readonly lastEntry: number;
-}
+export type EntryRange = Omit<StatementFrame, 'opening'>;
 
 export interface MonthReads {
   /** What people booked by hand, whole credits: grants, and corrections in either direction. */

@@ -1,7 +1,7 @@
-import { promptTokens, type Usage } from '../core/usage.ts';
+import { promptTokens } from '../core/usage.ts';
 import { type Cell, csvLine } from './csv.ts';
 import { isoTime, type Period } from './period.ts';
-import { type Charges, feesOf, totalCharge } from './request-record.ts';
+import { feesOf, type RequestRecord, totalCharge } from './request-record.ts';
 
 /**
  * A month of a wallet, for the people who keep accounts. A charge belongs to the month in which it
@@ -18,15 +18,10 @@ export interface StatementFrame {
   readonly lastEntry: number;
 }
 
-export interface StatementRequest {
-  readonly requestId: string;
-  readonly keyId: string;
-  readonly requestedModel: string;
-  readonly provider: string | null;
-  readonly trafficMode: string;
-  readonly usage: Usage;
-  readonly charges: Charges;
-}
+export type StatementRequest = Pick<
+  RequestRecord,
+  'requestId' | 'keyId' | 'requestedModel' | 'provider' | 'trafficMode' | 'usage' | 'charges'
+>;
 
 /** One request under its entry; the entry alone when it has none, or none any more. */
 export interface StatementLine {

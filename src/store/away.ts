@@ -1,5 +1,5 @@
 import { GatewayError } from '../core/errors.ts';
-import { failureCode } from './database.ts';
+import { failureCode } from '../core/failure-code.ts';
 
 /**
  * What Postgres, its driver, SQLite and object storages say when they cannot serve anybody now:

@@ -47,7 +47,7 @@ export class SqlClaims implements ClaimStore {
     }
   }
 
-  /** One that was removed, its lease being over by a clock that was set, is put back. */
+  /** Puts the row back where it was removed, because a changed clock made its lease look over. */
   async finish(claim: Claim, recording: Recording | null, expiresAt: number): Promise<void> {
     const text = recording && JSON.stringify(recording);
     const done = { is_done: 1 as const, recording: text, expires_at: expiresAt };
@@ -98,7 +98,7 @@ export class SqlClaims implements ClaimStore {
       .select(['fingerprint', 'is_done', 'recording', 'expires_at'])
       .where('tenant_id', '=', tenantId)
       .where('key', '=', key)
-      .$if(this.#database.engine === 'postgres', (query) => query.forUpdate())
+      .forUpdate()
       .executeTakeFirst();
   }
 }

@@ -34,8 +34,8 @@ export class StoreClock {
   }
 
   /**
-   * Since we were told by whichever of our own clocks has gone further: the one can be set back,
-   * and the other sleeps with the machine.
+   * The time that the store told, and what has passed since by the clock that moved further: the
+   * wall clock can be set back, and the other one stands still while the machine sleeps.
    */
   readonly now = (): number => {
     if (!this.#told) return Date.now();
@@ -55,7 +55,7 @@ export class StoreClock {
     const { rows } = await sql<{ ms: number }>`
       select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as ms
     `.execute(this.#database.read);
-    // Not by the clock that is being set: it may be changed while we wait.
+    // Measured by the monotonic clock: the wall clock may be changed while we wait.
     const tripMs = performance.now() - askedAt;
     const [time] = rows;
     if (!time || tripMs > tripMsMax) return;
@@ -64,7 +64,7 @@ export class StoreClock {
   }
 }
 
-/** A ledger that takes no lease away by a clock that may have been changed since it was set. */
+/** A ledger that asks the store for the time before it takes leases away. */
 export function byStoreTime(ledger: LedgerStore, clock: StoreClock): LedgerStore {
   return {
     lease: (order) => ledger.lease(order),

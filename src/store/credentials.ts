@@ -3,6 +3,7 @@ import type { StoredCredential, VaultStore } from '../auth/vault.ts';
 import type { Database, StoreTransaction } from './database.ts';
 import { bumpVersion } from './directory/directory.ts';
 import type { ByokCredentialsTable } from './schema.ts';
+import { claimSetting, replaceSetting } from './settings.ts';
 
 const fingerprintSetting = 'secret_key_fingerprint';
 
@@ -26,7 +27,7 @@ export class SqlCredentials implements VaultStore {
   save(credential: StoredCredential, fingerprint: string): Promise<StoredCredential | undefined> {
     return this.#change(async (change) => {
       // In the same transaction: two processes with two keys must not both leave something behind.
-      if (!(await this.#claim(change, fingerprint, false))) return undefined;
+      if (!(await claimFingerprint(change, fingerprint, false))) return undefined;
       const { tenant_id, provider, created_at, ...rest } = rowOf(credential);
       const row = await change
         .insertInto('byok_credentials')
@@ -54,37 +55,25 @@ export class SqlCredentials implements VaultStore {
   }
 
   claimKey(fingerprint: string, isStart: boolean): Promise<boolean> {
-    return this.#change((change) => this.#claim(change, fingerprint, isStart));
-  }
-
-  async #claim(change: StoreTransaction, value: string, mayReplace: boolean): Promise<boolean> {
-    await change
-      .insertInto('settings')
-      .values({ name: fingerprintSetting, value })
-      .onConflict((conflict) => conflict.column('name').doNothing())
-      .execute();
-    const claimed = await change
-      .selectFrom('settings')
-      .select('value')
-      .where('name', '=', fingerprintSetting)
-      // Whoever holds the row decides alone; SQLite's write transactions are exclusive anyway.
-      .$if(this.#database.engine === 'postgres', (query) => query.forUpdate())
-      .executeTakeFirstOrThrow();
-    if (claimed.value === value) return true;
-    if (!mayReplace) return false;
-    const kept = await change.selectFrom('byok_credentials').select('provider').executeTakeFirst();
-    if (kept) return false;
-    await change
-      .updateTable('settings')
-      .set({ value })
-      .where('name', '=', fingerprintSetting)
-      .execute();
-    return true;
+    return this.#change((change) => claimFingerprint(change, fingerprint, isStart));
   }
 
   #change<T>(work: (change: StoreTransaction) => Promise<T>): Promise<T> {
     return this.#database.write.transaction().execute(work);
   }
+}
+
+async function claimFingerprint(
+  change: StoreTransaction,
+  wanted: string,
+  mayReplace: boolean,
+): Promise<boolean> {
+  if ((await claimSetting(change, fingerprintSetting, wanted)) === wanted) return true;
+  if (!mayReplace) return false;
+  const kept = await change.selectFrom('byok_credentials').select('provider').executeTakeFirst();
+  if (kept) return false;
+  await replaceSetting(change, fingerprintSetting, wanted);
+  return true;
 }
 
 function credentialOf(row: Selectable<ByokCredentialsTable>): StoredCredential {

@@ -20,12 +20,6 @@ export interface Database {
 
 export type StoreTransaction = Transaction<Schema>;
 
-/** The engine's own code of a failure: `SQLITE_FULL`, `ECONNREFUSED`, `23505`, … */
-export function failureCode(thrown: unknown): string | undefined {
-  if (!(thrown instanceof Error) || !('code' in thrown)) return undefined;
-  return typeof thrown.code === 'string' ? thrown.code : undefined;
-}
-
 /** Calls that may wait for one database at once; more means that it is stuck, not busy. */
 export const waitingCallsMax = 1_000;
 

@@ -1,19 +1,8 @@
 import { randomText } from '../core/ids.ts';
 import type { Database } from './database.ts';
+import { claimSetting } from './settings.ts';
 
-const setting = 'deployment';
-
-/** A name of its own for all that share this store, made once: others may use the same Redis. */
-export async function deploymentOf({ write }: Database): Promise<string> {
-  await write
-    .insertInto('settings')
-    .values({ name: setting, value: randomText(8) })
-    .onConflict((conflict) => conflict.column('name').doNothing())
-    .execute();
-  const row = await write
-    .selectFrom('settings')
-    .select('value')
-    .where('name', '=', setting)
-    .executeTakeFirstOrThrow();
-  return row.value;
+/** One name for all processes on this store, made once: other deployments may share the Redis. */
+export function deploymentOf({ write }: Database): Promise<string> {
+  return write.transaction().execute((change) => claimSetting(change, 'deployment', randomText(8)));
 }

@@ -99,7 +99,7 @@ async function currentNumber(change: StoreTransaction, engine: Engine): Promise<
   return row?.current ?? 0;
 }
 
-/** Who may not make tables may serve on those that somebody else has made. */
+/** Asked before anything is created: a role that may not make tables can serve on existing ones. */
 async function isBegun(change: StoreTransaction, engine: Engine): Promise<boolean> {
   const look = {
     sqlite: "select 1 from sqlite_schema where type = 'table' and name = 'migrations'",

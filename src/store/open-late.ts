@@ -1,13 +1,13 @@
 import { GatewayError } from '../core/errors.ts';
+import { failureCode } from '../core/failure-code.ts';
 import { storeAway } from './away.ts';
-import { failureCode } from './database.ts';
 import { openStore, type Store } from './open.ts';
 
-/** Between two attempts: a server that comes up shall be found before somebody looks at a clock. */
+/** Between two attempts; short, so that a server that has just come up is found at once. */
 const retryMs = 500;
 
 export interface Waiting {
-  /** Whoever has not come by then may be at another address. */
+  /** After this long the address is more likely wrong than the server slow. */
   readonly patienceMs: number;
   /** Called after every attempt, with one sentence. */
   onAway(why: string): void;
@@ -16,8 +16,8 @@ export interface Waiting {
 }
 
 /**
- * The store, as soon as its server answers; undefined when the wait was stopped. Rejects when it
- * was in vain, and at once when the server answers and cannot be used: no waiting mends that.
+ * The store, as soon as its server answers; undefined when the wait was stopped. Rejects when the
+ * server did not come up in time, and at once when it answers and cannot be used.
  */
 export async function openWhenReachable(
   url: string,
@@ -28,7 +28,7 @@ export async function openWhenReachable(
   const until = performance.now() + patienceMs;
   for (;;) {
     try {
-      // Steps of the schema are never left in the middle: only the way to the server is.
+      // Only the wait for the server can be stopped; migrations always run to their end.
       if (await orStopped(reach(url))) return undefined;
       return await openStore(url);
     } catch (thrown) {
@@ -40,8 +40,8 @@ export async function openWhenReachable(
 }
 
 /**
- * Waits for one turn after the other, or for the stop: then true. A race with the stop itself would
- * leave something behind at it in every turn, and a server may be away for days.
+ * Waits for one turn after the other: false when the turn ended, true when the wait was stopped.
+ * Promise.race would add a handler to `stopped` in every turn, and a server may be away for days.
  */
 function stoppable(stopped: Promise<void>): (turn: Promise<void>) => Promise<boolean> {
   let isStopped = false;
@@ -65,7 +65,7 @@ async function reach(url: string): Promise<void> {
   await (await openPostgres(url)).close();
 }
 
-/** Nobody answers there yet, or says that it is too early. */
+/** Whether waiting may help: nobody answers yet, or the server says that it is starting. */
 function mayCome(thrown: unknown): thrown is GatewayError {
   if (!(thrown instanceof GatewayError)) return false;
   const isSocketMissing = failureCode(thrown.cause) === 'ENOENT';

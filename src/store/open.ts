@@ -1,10 +1,11 @@
 import { mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Directory } from '../auth/directory.ts';
-import type { KeySpending } from '../auth/key-spending.ts';
+import type { KeySpending } from '../auth/manage/key-spending.ts';
 import type { VaultStore } from '../auth/vault.ts';
 import type { ClaimStore } from '../cache/claim.ts';
 import { GatewayError } from '../core/errors.ts';
+import { failureCode } from '../core/failure-code.ts';
 import type { CreditBook } from '../ledger/credits.ts';
 import type { LedgerStore } from '../ledger/ledger-store.ts';
 import type { AnalyticsReads } from '../record/analytics.ts';
@@ -21,7 +22,7 @@ import { SqlLedger } from './books/ledger.ts';
 import { SqlRequestLog } from './books/request-log.ts';
 import { SqlClaims } from './claims.ts';
 import { SqlCredentials } from './credentials.ts';
-import { type Database, failureCode } from './database.ts';
+import type { Database } from './database.ts';
 import { SqlDirectory } from './directory/directory.ts';
 import { type JobStore, openJobs } from './jobs/open.ts';
 import { migrate } from './migrate.ts';
@@ -57,7 +58,7 @@ export interface Store {
 
 /**
  * `sqlite:/path/file.db` or `postgres://user:password@host/name`. A file that is not there is made,
- * unless the books in it are what somebody asks about: in a mistyped folder they would be right.
+ * unless it must exist: in a mistyped folder, `ledger verify` would find new and empty books right.
  */
 export async function openStore(url: string, mustExist = false): Promise<Store> {
   const database = await openDatabase(url, mustExist);

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Chore } from '../core/chore.ts';
-import { dayMs } from '../record/period.ts';
+import { dayMs, dayOf } from '../record/period.ts';
 import type { Database } from './database.ts';
 
 /** The setting that says from which day on the request log is whole. */
@@ -8,7 +8,7 @@ const sinceName = 'request_log_since_day';
 
 /** Rows that one transaction removes: a drain that waits behind it hardly notices. */
 const batchRows = 500;
-/** The way is free for others between two batches. */
+/** Lets other writers in between two batches. */
 const pauseMs = 20;
 
 /**
@@ -35,7 +35,7 @@ export interface RetentionParts {
 }
 
 /**
- * Removes old rows of the request log, in small bites. Ledger and daily sums stay as they are:
+ * Removes old rows of the request log, in small batches. Ledger and daily sums stay as they are:
  * balances, statements and analytics of old months do not change, only their single requests go.
  */
 export class LogRetention {
@@ -58,7 +58,7 @@ export class LogRetention {
     return this.#running;
   }
 
-  /** Before the database closes: waits for the bite that is being taken. */
+  /** Before the database closes: waits for the batch that is being removed. */
   async stop(): Promise<void> {
     this.#stopped = true;
     await this.#running;
@@ -66,7 +66,7 @@ export class LogRetention {
 
   async #removeOld(): Promise<void> {
     const { database, keepDays, now, onDone, onFailure } = this.#parts;
-    const day = Math.floor(now() / dayMs) - keepDays;
+    const day = dayOf(now()) - keepDays;
     let rows = 0;
     try {
       // Said before it is done: readers must not count on a day that is being emptied.
@@ -120,11 +120,7 @@ async function tenantsWithOld({ read }: Database, before: number): Promise<strin
  * A request that was booked later than it arrived stays until its booking is old as well: so the
  * entries that are young have all their requests, and the checker can rely on it.
  */
-async function removeBatch(
-  { engine, write }: Database,
-  tenantId: string,
-  before: number,
-): Promise<number> {
+async function removeBatch({ write }: Database, tenantId: string, before: number): Promise<number> {
   const isBookedLater = sql<boolean>`exists (
     select 1 from ledger_entries
     where ledger_entries.id = request_log.entry_id and ledger_entries.created_at >= ${before}
@@ -142,7 +138,8 @@ async function removeBatch(
         .orderBy('id')
         .limit(batchRows)
         // Another process may be at the same work.
-        .$if(engine === 'postgres', (query) => query.forUpdate().skipLocked()),
+        .forUpdate()
+        .skipLocked(),
     )
     .executeTakeFirst();
   return Number(removed.numDeletedRows);

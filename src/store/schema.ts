@@ -1,7 +1,6 @@
 import type { Generated } from 'kysely';
-import type { ByokMode } from '../core/byok.ts';
+import type { ByokMode, TrafficMode } from '../core/byok.ts';
 import type { CacheMode, KeyKind, LimitReset } from '../core/caller.ts';
-import type { TrafficMode } from '../record/request-record.ts';
 import type {
   JobObjectsTable,
   JobPiecesTable,
@@ -159,18 +158,19 @@ export interface UsageDailyTable {
   duration_ms: number;
 }
 
-/** A tenant's own accounts at providers; the key only as ciphertext. */
+/** Idempotency keys in use; the answer is kept to be given again. */
 export interface IdempotencyClaimsTable {
   tenant_id: string;
   key: string;
   fingerprint: string;
   request_id: string;
-  is_done: 0 | 1;
+  is_done: Flag;
   /** JSON; null while it runs, or when it was too long. */
   recording: string | null;
   expires_at: number;
 }
 
+/** A tenant's own accounts at providers; the key only as ciphertext. */
 export interface ByokCredentialsTable {
   tenant_id: string;
   provider: string;

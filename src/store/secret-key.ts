@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { GatewayError } from '../core/errors.ts';
+import { failureCode } from '../core/failure-code.ts';
 import { Secret } from '../core/secret.ts';
-import { failureCode } from './database.ts';
 
 const fileName = 'secret.key';
 const lengthMin = 32;

@@ -10,7 +10,7 @@ import type { Upload, UploadTray } from '../core/upload.ts';
 const chunkBytes = 256 * 1024;
 
 /**
- * Uploads of running requests. Their files lose their name the moment they exist, so that not even
+ * Uploads of running requests. Their files are unlinked as soon as they are open, so that not even
  * a process that is killed leaves anything behind.
  */
 export class UploadFolder {

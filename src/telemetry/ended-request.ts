@@ -6,7 +6,7 @@ export interface EndedRequest {
   readonly tenantId: string;
   readonly keyId: string;
   readonly operation: string;
-  /** The client's words, so anything. */
+  /** As the client wrote it, so anything. */
   readonly requestedModel: string;
   /** The alias and provider that answered; null when nobody did. */
   readonly model: string | null;

@@ -18,6 +18,14 @@ export interface Family {
   readonly samples: readonly Sample[];
 }
 
+export function gauge(name: string, help: string, value: number): Family {
+  return { name, help, type: 'gauge', samples: [{ value }] };
+}
+
+export function counter(name: string, help: string, value: number): Family {
+  return { name, help, type: 'counter', samples: [{ value }] };
+}
+
 /** `common` labels stand on every sample. */
 export function writeFamilies(families: readonly Family[], common = ''): string {
   return families.map((family) => writeFamily(family, common)).join('');

@@ -1,6 +1,6 @@
-import { type Family, labels, type Sample } from './exposition.ts';
+import { type Family, gauge, labels } from './exposition.ts';
 
-/** What is true at the moment somebody asks. */
+/** The state of the books and of the providers at the moment somebody reads the metrics. */
 
 /** The state of the money's way into the books, in one process. */
 export interface BooksState {
@@ -63,17 +63,5 @@ export function circuitFamily(states: readonly CircuitState[]): Family {
     value: circuitNumbers[state],
   }));
   const help = 'Shared capacity: 0 in use, 1 being tried again, 2 left alone after failures.';
-  return gauges('tollgate_circuit_state', help, samples);
-}
-
-export function gauge(name: string, help: string, value: number): Family {
-  return gauges(name, help, [{ value }]);
-}
-
-export function counter(name: string, help: string, value: number): Family {
-  return { name, help, type: 'counter', samples: [{ value }] };
-}
-
-function gauges(name: string, help: string, samples: readonly Sample[]): Family {
-  return { name, help, type: 'gauge', samples };
+  return { name: 'tollgate_circuit_state', help, type: 'gauge', samples };
 }

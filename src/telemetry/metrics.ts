@@ -1,5 +1,4 @@
-import { type Family, labels, writeFamilies } from './exposition.ts';
-import { counter } from './gauges.ts';
+import { counter, type Family, labels, writeFamilies } from './exposition.ts';
 
 /** A part that can say how it is doing. Asked when somebody reads the metrics, and only then. */
 export type MetricSource = () => readonly Family[];

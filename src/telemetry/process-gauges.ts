@@ -1,6 +1,5 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import type { Family } from './exposition.ts';
-import { counter, gauge } from './gauges.ts';
+import { counter, type Family, gauge } from './exposition.ts';
 
 /** Fine enough to see what a client would feel, coarse enough to cost nothing. */
 const lagResolutionMs = 20;

@@ -1,8 +1,7 @@
 import { requestLinesMax } from '../core/bounds.ts';
 import { writtenTokens } from '../core/usage.ts';
 import { creditsOf, type EndedRequest } from './ended-request.ts';
-import type { Family } from './exposition.ts';
-import { counter } from './gauges.ts';
+import { counter, type Family } from './exposition.ts';
 import { logLine } from './log.ts';
 
 /** Lines are written together: a system call costs more than a line. */
@@ -22,7 +21,7 @@ export class RequestLines {
     this.#write = write;
   }
 
-  /** A reader that does not read costs lines, not memory. */
+  /** When nobody reads the log, lines are dropped rather than kept in memory. */
   ended(request: EndedRequest): void {
     if (this.#lines.length >= requestLinesMax) {
       this.#missing += 1;
@@ -76,24 +75,24 @@ export class RequestLines {
 }
 
 /**
- * JSON lets these stand as they are, but whoever reads the log may obey them: ends of lines, a
- * terminal's commands, turns of the reading direction.
+ * JSON leaves these as they are, but a terminal or a log reader may act on them: line ends,
+ * commands, changes of the reading direction.
  */
-const obeyed = /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
+const unsafeToPrint = /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
 
 function onOneLine(text: string): string {
-  return text.replace(obeyed, ' ');
+  return text.replace(unsafeToPrint, ' ');
 }
 
 let lastTime = { ms: 0, text: '1970-01-01T00:00:00.000Z' };
 
-/** Dear to write, and a busy process ends several requests a millisecond: they share it. */
+/** Slow to format; requests that end in the same millisecond share it. */
 function timeText(ms: number): string {
   if (lastTime.ms !== ms) lastTime = { ms, text: new Date(ms).toISOString() };
   return lastTime.text;
 }
 
-/** Spelt out where logLine would spread: half the time, on a path where it counts. */
+/** Written out, as it runs for every request: logLine would take twice as long. */
 function lineOf(request: EndedRequest): string {
   const { usage } = request;
   const line = JSON.stringify({

@@ -1,6 +1,5 @@
 import { tracesWaitingMax } from '../core/bounds.ts';
-import type { Family } from './exposition.ts';
-import { counter, gauge } from './gauges.ts';
+import { counter, type Family, gauge } from './exposition.ts';
 import { type Log, reason } from './log.ts';
 import { type Resource, type Span, writeSpans } from './otlp.ts';
 

@@ -82,6 +82,8 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     source.expectEnd(relay);
     if (ended && relay.finished) this.#goOn();
     this.#stage = ended && !this.#sequel ? 'closing' : 'flowing';
+    // A fast upstream says much at once, and may then say nothing more.
+    if (this.#stage === 'flowing' && !this.#affords) await this.#extend();
     return { done: false, value: opening };
   }
 

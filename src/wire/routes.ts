@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Authenticator } from '../auth/authenticate.ts';
-import { changeOrRecall } from '../auth/recall-credits.ts';
+import type { ChangeWatch } from '../auth/change-watch.ts';
+import { changeOrRecall } from '../auth/manage/recall-credits.ts';
 import type { Vault } from '../auth/vault.ts';
 import type { Books } from '../books.ts';
 import type { Config } from '../config/config.ts';
@@ -51,6 +52,7 @@ export interface RouteParts {
   readonly store: Store;
   readonly vault: Vault;
   readonly authenticator: Authenticator;
+  readonly changes: ChangeWatch;
   readonly skills: Skills;
   readonly jobs: Jobs;
   readonly catalogue: Catalogue;
@@ -76,6 +78,8 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     },
     now: Date.now,
     markUsed: () => authenticator.markUsed(),
+    // The change is made; a store that cannot be asked now is looked at again soon.
+    noticeChange: () => parts.changes.check().catch(() => undefined),
   };
   const errandOf = makeErrandOf(config, parts.skills);
   const chat = { bodyBytesMax: config.limits.bodyBytes, steps, errandOf };

@@ -330,6 +330,20 @@ describe('the front of the house:', () => {
     expect(new Set(ids).size).toBe(answers.length);
   });
 
+  test('no cache keeps an answer, whichever header brought the key', async () => {
+    const { api, management, admin } = gateway.keys;
+    const kept = async (path: string, headers: Record<string, string> = {}) =>
+      (await gateway.call('GET', path, { headers })).headers.get('cache-control');
+    expect(await kept('/v1/customer/logs', { 'x-api-key': api })).toBe('no-store');
+    expect(await kept('/v1/customer/logs/export.csv', { 'api-key': api })).toBe('no-store');
+    expect(await kept('/api/v1/keys', { 'x-api-key': management })).toBe('no-store');
+    expect(await kept('/api/v1/webhook-secret', { 'x-api-key': management })).toBe('no-store');
+    expect(await kept('/admin/v1/tenants', { 'x-api-key': admin })).toBe('no-store');
+    expect(await kept('/v1/models')).toBe('no-store');
+    const made = await gateway.manage('POST', '/api/v1/keys', { name: 'shown once' });
+    expect([made.status, made.headers.get('cache-control')]).toEqual([201, 'no-store']);
+  });
+
   test.each([20_971_521, 700_000_000_000])(
     'a body that is declared too large is refused before it is sent: %i bytes',
     async (length) => {

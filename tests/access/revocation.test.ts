@@ -13,6 +13,9 @@ const promisedMs = 10_000;
 /** Between two tries, so that trying does not keep the gateways from their work. */
 const pauseMs = 5;
 
+/** Too many for a look every 400 ms to have come in time by chance. */
+const switches = Array.from({ length: 12 }, (_, at) => at % 2 === 0);
+
 const engines: readonly [string, () => Promise<Record<string, string>>][] = [
   ['SQLite', async () => ({})],
   ['Postgres', async () => ({ DATABASE_URL: await (await startPostgres()).createDatabase() })],
@@ -89,6 +92,25 @@ describe.each(engines)('on %s', (_, environment) => {
 
       await there.admin('PATCH', '/admin/v1/tenants/acme', { disabled: false });
       while (!(await accepts(here, key)));
+    },
+    testMs,
+  );
+
+  test(
+    'the process that was told of a change goes by it from the next request on',
+    async () => {
+      const { id, key } = await knownKey();
+      const seen: boolean[] = [];
+      for (const disabled of switches) {
+        await here.manage('PATCH', `/api/v1/keys/${id}`, { disabled });
+        seen.push(!(await accepts(here, key)));
+      }
+      expect(seen).toEqual(switches);
+      for (const disabled of switches) {
+        await here.admin('PATCH', '/admin/v1/tenants/default', { disabled });
+        seen.push(!(await accepts(here, key)));
+      }
+      expect(seen).toEqual([...switches, ...switches]);
     },
     testMs,
   );

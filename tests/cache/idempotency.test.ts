@@ -214,6 +214,20 @@ describe('the same key', () => {
     expect(asked()).toBe(1);
   });
 
+  test('sent with an API key that may not use the model is 403, used before or not', async () => {
+    const made = await gateway.post(
+      { name: 'embeds only', models: ['test/embed'] },
+      { path: '/api/v1/keys', key: gateway.keys.management },
+    );
+    const key = String(made.json.key);
+    expect((await gateway.post(chat(), named({ key }))).status).toBe(403);
+    upstream.script('chat', say('First', tokens(1, 1)));
+    await gateway.post(chat(), named());
+    expect((await gateway.post(chat(), named({ key }))).status).toBe(403);
+    expect((await gateway.post(chat({ seed: 1 }), named({ key }))).status).toBe(403);
+    expect(replayed(await gateway.post(chat(), named()))).toBe('true');
+  });
+
   test('of another tenant is another key', async () => {
     const stranger = await gateway.makeTenant({ id: `stranger${turn}`, name: 'Stranger' });
     upstream.script('chat', [say('Ours'), say('Theirs')]);

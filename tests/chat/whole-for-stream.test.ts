@@ -1,6 +1,7 @@
 /**
  * Upstreams that were asked for a stream and answer with one JSON body, as many self-hosted servers
- * do: every client gets its stream all the same, and pays what the body says was used.
+ * do, or with a stream whose one chunk is such a body: every client gets its stream all the same,
+ * and pays what the body says was used.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import {
@@ -143,9 +144,18 @@ const answers = {
 const parameters = { type: 'object', properties: { city: { type: 'string' } } };
 const question = { role: 'user', content: 'What is the weather?' };
 
-describe.each(Object.entries(answers))('one JSON body of an %s upstream', (name, body) => {
+const eventStream = { contentType: 'text/event-stream' };
+const inOneChunk = `data: ${JSON.stringify(answers.openai)}\n\ndata: [DONE]\n\n`;
+const ways = [
+  ...Object.entries(answers).map(
+    ([name, body]) => [name, 'one JSON body', json(200, body)] as const,
+  ),
+  ['openai', 'one chunk', replay(inOneChunk, eventStream)] as const,
+];
+
+describe.each(ways)('of an %s upstream %s', (name, _, behaviour) => {
   const model = `acme/${name}`;
-  const play = () => upstream.script(`${name}-up`, json(200, body));
+  const play = () => upstream.script(`${name}-up`, behaviour);
 
   async function paid(requestId: string) {
     const { charges, usage, ...row } = await gateway.record(requestId);

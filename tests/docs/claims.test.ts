@@ -95,6 +95,32 @@ describe('credits.md', () => {
   });
 });
 
+describe('SECURITY.md', () => {
+  test('names what keeps the words of answers, and for how long', async () => {
+    const page = readFileSync(join(docs, '../SECURITY.md'), 'utf8');
+    const [, part = ''] = /\*\*Prompts and answers\.\*\*([\s\S]*?)\n\*\*/.exec(page) ?? [];
+    const rowOf = (word: string) => part.split('\n').find((line) => line.includes(word)) ?? '';
+
+    const twice = async (headers: Record<string, string>, fields: object) => {
+      for (const cached of [false, true]) {
+        const body = { model: 'demo/chat', messages, ...fields };
+        const { status, headers: answered } = await gateway.call('POST', '/v1/chat/completions', {
+          ...{ key: gateway.keys.api, headers, body },
+        });
+        expect(status).toBe(200);
+        const isRepeated =
+          answered.get('x-cache') === 'HIT' || answered.get('idempotent-replayed') === 'true';
+        expect(isRepeated).toBe(cached);
+      }
+    };
+    await twice({ 'idempotency-key': 'kept' }, {});
+    expect(rowOf('`Idempotency-Key`')).toContain('24 hours');
+    await twice({}, { temperature: 0 });
+    expect(rowOf('response cache')).toContain('`cache.ttl_seconds`');
+    expect(rowOf('output of a job')).toContain('24 hours');
+  });
+});
+
 describe('migrating.md', () => {
   const row = (start: string) => migrating.split('\n').find((line) => line.startsWith(start)) ?? '';
 

@@ -146,6 +146,19 @@ describe('an edit at an OpenAI-style provider', () => {
     expect((await charged(both)).credits).toBe(20 + 80 + 2_000 + 2_000);
   });
 
+  test('is shown without the head of a data address that some servers write', async () => {
+    const b64_json = `data:image/png;base64,${onePixel}`;
+    upstream.script('flat-image', replay(JSON.stringify({ data: [{ b64_json }] })));
+    expect(imageOf(await edit({ model: 'test/flat' }))).toEqual({ b64_json: onePixel });
+  });
+
+  test('that nobody could decode is none, and costs nothing', async () => {
+    upstream.script('flat-image', replay(JSON.stringify({ data: [{ b64_json: '<html>' }] })));
+    const reply = await edit({ model: 'test/flat' });
+    expect(reply.status).toBe(502);
+    expect((await charged(reply)).credits).toBe(0);
+  });
+
   test('without a count of tokens is estimated where tokens are the price', async () => {
     upstream.script('gpt-image', replay(JSON.stringify({ data: [{ b64_json: onePixel }] })));
     const reply = await edit({ quality: 'low' });

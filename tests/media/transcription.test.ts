@@ -135,8 +135,10 @@ describe('both rows of the price table', () => {
 
   test('a length that the file cannot have is charged as far as it can, and said so', async () => {
     audio.openai.script('whisper-1', heard({ text: 'ok', duration: 1e9 }));
-    const bill = await audio.bill(await transcribe());
+    const reply = await transcribe();
+    const bill = await audio.bill(reply);
     // The file's own headers say 4.8 seconds, and a guess costs no more than was held for it.
+    expect(reply.json).toEqual({ text: 'ok', duration: 4.8 });
     expect([bill.credits, bill.estimated]).toEqual([480, true]);
     expect(bill.note).toContain('cannot have');
   });

@@ -7,7 +7,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { isObject } from '../../src/core/json.ts';
 import { discrepancies } from '../support/book-check.ts';
 import { makeByokTenant } from '../support/byok.ts';
-import { noUsage, say, startFakeUpstream, weirdUsage } from '../support/fake-upstream.ts';
+import {
+  noUsage,
+  say,
+  startFakeUpstream,
+  status500,
+  weirdUsage,
+} from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -15,15 +21,25 @@ let gateway: InProcessGateway;
 
 beforeAll(async () => {
   const fake = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-theirs-012345' };
-  const endpoints = [
-    { provider: 'fake', model: 'chat', pricing: { prompt: '1', completion: '2' } },
-  ];
+  const cheap = { provider: 'fake', model: 'chat', pricing: { prompt: '1', completion: '2' } };
+  const dear = { provider: 'fake', model: 'dear', pricing: { prompt: '1', completion: '20' } };
+  const endpoints = [cheap];
+  const most = { max_completion_tokens: 64_000 };
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
     providers: { fake },
     models: [
-      chatModel('test/long', endpoints, { max_completion_tokens: 64_000 }),
+      chatModel('test/long', endpoints, most),
       chatModel('test/open', endpoints),
+      chatModel('test/cents', [{ ...cheap, pricing: { prompt: '0.1', completion: '0.3' } }], most),
+      chatModel(
+        'test/two',
+        [
+          { ...dear, priority: 0 },
+          { ...cheap, priority: 1 },
+        ],
+        most,
+      ),
     ],
   });
 });
@@ -112,6 +128,35 @@ interface TenantRow {
   readonly credits: { readonly total: number };
 }
 
+describe('an answer that is short for want of credits', () => {
+  const asked = { model: 'test/long', max_tokens: 1_000, temperature: 0 };
+
+  test('is not given again to who can pay for a longer one', async () => {
+    upstream.script('chat', say('Once', { finish: 'length' }));
+    const { json } = await gateway.post(bytes400(asked), {
+      key: await gateway.makeKey({ limit: 200 }),
+    });
+    expect(json.choices).toMatchObject([{ finish_reason: 'length' }]);
+    upstream.script('chat', say('Once upon a time'));
+    const whole = await gateway.post(bytes400(asked));
+    expect(whole.json.choices).toMatchObject([{ message: { content: 'Once upon a time' } }]);
+    // That one is, even to who could not have paid for it.
+    const again = await gateway.post(bytes400(asked), {
+      key: await gateway.makeKey({ limit: 200 }),
+    });
+    expect([again.json.choices, upstream.book.length]).toEqual([whole.json.choices, 2]);
+  });
+
+  test('is given again by its name: it was paid for', async () => {
+    const { key } = await tenantWith(200);
+    upstream.script('chat', say('Once', { finish: 'length' }));
+    const headers = { 'idempotency-key': 'short' };
+    const first = await gateway.post(bytes400(asked), { key, headers });
+    const again = await gateway.post(bytes400(asked), { key, headers });
+    expect([again.json.choices, upstream.book.length]).toEqual([first.json.choices, 1]);
+  });
+});
+
 describe('an answer as long as its limit', () => {
   test('whole costs the wallet its last credit and nobody anything more', async () => {
     const { id, key } = await tenantWith(20_134);
@@ -123,20 +168,23 @@ describe('an answer as long as its limit', () => {
     expect(await gateway.store.creditBook.balance(id)).toMatchObject({ balance: 0 });
   });
 
-  test('as a stream comes to its end, without an error', async () => {
-    const { id, key } = await tenantWith(20_134);
-    const text = 'word'.repeat(10_000);
-    upstream.script(
-      'chat',
-      weirdUsage(
-        { prompt_tokens: 134, completion_tokens: 10_000, total_tokens: 10_134 },
-        say(text, { chunks: 50 }),
-      ),
-    );
-    const heard = await gateway.stream(bytes400({ model: 'test/long' }), { key });
+  test.each([
+    ['test/long', 20_134, 10_000],
+    // 13.4 credits for the prompt and 2,999.4 for the rest: no stretch of it is a whole number.
+    ['test/cents', 3_013, 9_998],
+    // All there is was held for the dearer offer, which fails.
+    ['test/two', 20_134, 10_000],
+  ])('as a stream of %s comes to its end, without an error', async (model, credits, most) => {
+    const { id, key } = await tenantWith(credits);
+    const text = 'word'.repeat(most);
+    const usage = { prompt_tokens: 134, completion_tokens: most, total_tokens: 134 + most };
+    upstream.script('dear', status500());
+    upstream.script('chat', weirdUsage(usage, say(text, { chunks: 50, chunkDelayMs: 2 })));
+    const heard = await gateway.stream(bytes400({ model, stream: true }), { key });
     expect([heard.error, heard.content.length]).toEqual([undefined, text.length]);
+    expect(upstream.book.at(-1)?.json).toMatchObject({ max_tokens: most });
     expect(await gateway.record(heard.requestId, id)).toMatchObject({
-      charges: { modelCharge: 20_134 },
+      charges: { modelCharge: credits },
     });
     expect(await gateway.store.creditBook.balance(id)).toMatchObject({ balance: 0 });
   });

@@ -52,6 +52,7 @@ function settings() {
       south: at(south, 'south'),
       private: { ...at(north, 'private'), shared: false },
       anywhere: { ...at(north, 'anywhere'), byok_base_url: true },
+      elsewhere: { ...at(north, 'elsewhere'), dialect: 'anthropic', byok_base_url: true },
     },
     models: [
       chatModel('acme/chat', [{ provider: 'north', model: 'chat', pricing }]),
@@ -61,6 +62,14 @@ function settings() {
       ]),
       chatModel('acme/private', [{ provider: 'private', model: 'private' }]),
       chatModel('acme/anywhere', [{ provider: 'anywhere', model: 'anywhere' }]),
+      chatModel('acme/elsewhere', [{ provider: 'elsewhere', model: 'elsewhere' }]),
+      chatModel('acme/embed', [{ provider: 'anywhere', model: 'embed' }], {
+        features: ['embeddings'],
+      }),
+      chatModel('acme/voice', [{ provider: 'anywhere', model: 'voice' }], {
+        output_modalities: ['audio'],
+        features: ['speech'],
+      }),
     ],
   };
 }
@@ -259,8 +268,10 @@ describe('traffic', () => {
       return models.map(({ id }) => id);
     };
     const body = { model: 'acme/private' };
-    expect(await ids(plain)).toEqual(['acme/chat', 'acme/two', 'acme/anywhere']);
-    expect(await ids(owner)).toContain('acme/private');
+    const shared = await ids(plain);
+    expect(shared).toContain('acme/chat');
+    expect(shared).not.toContain('acme/private');
+    expect((await ids(owner)).toSorted()).toEqual([...shared, 'acme/private'].toSorted());
     expect((await gateway.get('/v1/models/acme/private', { key: plain.key })).status).toBe(404);
     expect((await gateway.get('/v1/models/acme/private', { key: owner.key })).status).toBe(200);
     const refused = await plain.chat(body);
@@ -403,9 +414,10 @@ describe('an address of one’s own', () => {
     expect(reply.text.length).toBeLessThan(1_000);
   });
 
-  test('is refused when it is used, however it came into the store', async () => {
+  /** A tenant with an address that could not be saved, once the gateway knows of it. */
+  async function withPrivateAddress(provider: string, model: string): Promise<ByokTenant> {
     const tenant = await newTenant();
-    await tenant.chat(body);
+    await tenant.chat({ model });
     const vault = await Vault.open({
       store: gateway.store.credentials,
       secret: secretKeyOf({ secretKey: null, dataDir: gateway.folder }),
@@ -413,18 +425,35 @@ describe('an address of one’s own', () => {
     });
     const credential = {
       tenantId: tenant.id,
-      provider: 'anywhere',
+      provider,
       apiKey: 'sk-own-0123456789',
       baseUrl: `http://127.0.0.1:${south.port}/v1`,
       mode: 'byok_only',
     } as const;
     await vault.save(credential, Date.now());
-    await within(1_000, async () => (await tenant.chat(body)).status === 502);
-    const reply = await tenant.chat(body);
-    expect(reply.error.message).toBe(
-      'The provider failed: The base URL of your credential was refused: ' +
-        'The address is not public.',
-    );
+    await within(1_000, async () => (await tenant.chat({ model })).text.includes('was refused'));
+    return tenant;
+  }
+
+  const refusal =
+    'The provider failed: The base URL of your credential was refused: The address is not public.';
+
+  test.each([
+    ['/v1/chat/completions', { ...body, messages: [{ role: 'user', content: 'Hello!' }] }],
+    ['/v1/embeddings', { model: 'acme/embed', input: 'Hello!' }],
+    ['/v1/audio/speech', { model: 'acme/voice', input: 'Hello!', voice: 'alloy' }],
+  ])('is refused when %s uses it, however it came into the store', async (path, asked) => {
+    const { key } = await withPrivateAddress('anywhere', 'acme/anywhere');
+    const reply = await gateway.post(asked, { path, key });
+    expect([reply.status, reply.error.message]).toEqual([502, refusal]);
+    expect(south.book.length).toBe(0);
+  });
+
+  test('is not asked to count tokens, however it came into the store', async () => {
+    const { key } = await withPrivateAddress('elsewhere', 'acme/elsewhere');
+    const asked = { model: 'acme/elsewhere', messages: [{ role: 'user', content: 'Hello!' }] };
+    const reply = await gateway.post(asked, { path: '/v1/messages/count_tokens', key });
+    expect(reply.status).toBe(200);
     expect(south.book.length).toBe(0);
   });
 });

@@ -24,6 +24,7 @@ const minute = 60_000;
 type Step =
   | { do: 'begin'; at: number; key: number; wanted: number; least: number }
   | { do: 'extend'; at: number; which: number; credits: number }
+  | { do: 'reach'; at: number; which: number; enough: number }
   | { do: 'finish'; at: number; which: number; percent: number }
   | { do: 'grant'; amount: number }
   | { do: 'limit'; credits: number }
@@ -54,6 +55,15 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       at,
       which,
       credits: fc.integer({ min: 1, max: 40 }),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constant('reach' as const),
+      at,
+      which,
+      enough: fc.constantFrom(1, 100, 1_000),
     }),
   },
   {
@@ -190,6 +200,8 @@ class World {
       }
       case 'extend':
         return this.#at(one.at).open[one.which]?.hold.extend(one.credits, one.credits >> 1);
+      case 'reach':
+        return this.#at(one.at).open[one.which]?.hold.reach(one.enough);
       case 'extend and finish':
         return this.#extendAndFinish(one);
       case 'idle':

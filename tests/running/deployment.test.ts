@@ -108,6 +108,11 @@ describe('the files for containers', () => {
     }
   });
 
+  test('leave secrets and data of this machine out of the build', () => {
+    const left = read('.dockerignore').split('\n');
+    for (const name of ['.env', 'tollgate.yaml', 'data', '.git']) expect(left).toContain(name);
+  });
+
   test("set only variables that exist, and pass every provider's on", () => {
     const known = new Set(
       [...read('docs/configuration.md').matchAll(/`([A-Z][A-Z0-9_]+)`/g)].map(([, name]) => name),

@@ -120,7 +120,7 @@ async function fillsUpUnderLoad(): Promise<void> {
   const traffic = new Traffic();
   const sending = traffic.send(gateway, 8, 'test/chat', 'test/plain');
   await traffic.untilMore(20);
-  const running = await Promise.all(Array.from({ length: 4 }, () => runningStream(gateway)));
+  const running = await Promise.all(Array.from({ length: 12 }, () => runningStream(gateway)));
   const full = fillUp(join(disk, 'ballast'));
   while (traffic.refusals.length === 0) await Bun.sleep(10);
   await upstream.open('full');
@@ -139,7 +139,10 @@ async function fillsUpUnderLoad(): Promise<void> {
   expect([...kinds]).toEqual(['503 service_unavailable']);
   // Streams that were under way when the disk filled up end with a sentence, not with a cut.
   const sentence = { type: 'service_unavailable', code: 503 };
-  expect(ends).toMatchObject(running.map(() => ({ error: sentence })));
+  // The last page of the journal may still have room for a few of their lines.
+  const cut = ends.filter((end) => end !== undefined);
+  expect(cut.length).toBeGreaterThan(0);
+  expect(cut).toMatchObject(cut.map(() => ({ error: sentence })));
   expect(broken).toMatchObject(broken.map(() => sentence));
   await gateway.stop();
   await expectBooks(gateway, traffic);
@@ -152,6 +155,7 @@ async function runningStream(gateway: Gateway): Promise<ChatStream> {
   return stream;
 }
 
+/** Undefined for one that came to its `[DONE]`. */
 async function lastOf(stream: ChatStream): Promise<unknown> {
   let last: unknown;
   for await (const data of stream) last = parseJson(data);

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { placeTtlMs } from '../../src/core/bounds.ts';
 import { countScripts, RedisCounts } from '../../src/store/redis/counts.ts';
 import { Redis, Script } from '../../src/store/redis/redis.ts';
+import { Awake } from '../support/awake.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
 
 const testMs = 120_000;
@@ -107,6 +108,21 @@ describe('the client', () => {
       own.resume();
       await until(() => redis.isUp);
       expect(await redis.get('a')).toBeNull();
+      redis.close();
+    }),
+    testMs,
+  );
+
+  test(
+    'keeps a request waiting for a moment only, unless it is told otherwise',
+    withServer(async (own) => {
+      const watcher = { onAway() {}, onBack() {} };
+      const redis = await Redis.open(own.url, watcher, countScripts, 'here');
+      await until(() => redis.isUp);
+      own.pause();
+      using awake = new Awake();
+      expect(await redis.get('a')).toBeUndefined();
+      expect(awake.ms).toBeLessThan(1_000);
       redis.close();
     }),
     testMs,

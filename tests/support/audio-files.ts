@@ -1,6 +1,6 @@
 /** Small real audio files of known length, made from nothing. */
 import { mp3Note, pcmNote, wavHeader } from '../../src/demo/melody.ts';
-import { type OggPage, writeOggPage } from '../../src/jobs/ogg-pages.ts';
+import { type OggPage, writeOggPage } from '../../src/jobs/pieces/ogg-pages.ts';
 
 /** Each note of the demo lasts 240 ms at 24 kHz, mono. */
 export const noteSeconds = 0.24;

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hashKey, makeAdminToken } from '../../src/auth/api-key.ts';
 import { Authenticator } from '../../src/auth/authenticate.ts';
-import type { Spending } from '../../src/auth/key-spending.ts';
-import { createKey, type KeyDesk } from '../../src/auth/manage-keys.ts';
-import { createTenant, type TenantDesk } from '../../src/auth/manage-tenants.ts';
+import type { Spending } from '../../src/auth/manage/key-spending.ts';
+import { createKey, type KeyDesk } from '../../src/auth/manage/keys.ts';
+import { createTenant, type TenantDesk } from '../../src/auth/manage/tenants.ts';
 import { isObject, parseJson } from '../../src/core/json.ts';
 import { adminRoutes } from '../../src/http/admin.ts';
 import { keyRoutes } from '../../src/http/keys.ts';
@@ -70,12 +70,13 @@ export class Management {
     });
     const parts = {
       ...this.desk,
+      noticeChange: async () => this.authenticator.forget(),
       credits: store.creditBook,
       sums: store.tenantSums,
       flush: async () => undefined,
       overview,
     };
-    this.routes = [...keyRoutes(this.desk), ...adminRoutes(parts)];
+    this.routes = [...keyRoutes(parts), ...adminRoutes(parts)];
     this.authenticator = new Authenticator(store.directory, now);
     this.#server = new HttpServer({
       routes: this.routes,

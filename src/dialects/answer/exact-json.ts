@@ -3,7 +3,7 @@
  * float would change: such numbers are carried as the text they came in.
  */
 import { jsonDepthMax } from '../../core/bounds.ts';
-import { isDeeperThan, nestsDeeperThan, scanAboveLength } from '../../core/json-depth.ts';
+import { excessIn, isDeeperThan, scanAboveLength } from '../../core/json-depth.ts';
 
 /** Also true for long digits inside a text, which then only costs time. */
 const longNumber = /\d{16}/;
@@ -42,12 +42,15 @@ function writtenAs(source: string, value: number): unknown {
   return number;
 }
 
+/** Answers may have any number of fields: each token with its twenty likeliest has sixty. */
+const limits = { levels: jsonDepthMax, names: Number.POSITIVE_INFINITY };
+
 /**
  * Like `JSON.parse`, but exact for what is written back, and undefined for what is no JSON or
  * nested too deep: writing 200,000 levels back takes seconds and then overflows the stack.
  */
 export function parseExact(text: string): unknown {
-  if (text.length > scanAboveLength && nestsDeeperThan(jsonDepthMax, text)) return undefined;
+  if (text.length > scanAboveLength && excessIn(text, limits)) return undefined;
   try {
     const value: unknown = JSON.parse(text);
     if (text.length > harmlessLength && isDeeperThan(jsonDepthMax, value)) return undefined;

@@ -84,38 +84,42 @@ const known = new SchemasByType(schemas);
 type Role = 'user' | 'assistant' | 'system';
 
 /** The only role whose messages may have a block of this type. */
-const onlyRole: Readonly<Record<string, Role>> = {
-  image: 'user',
-  document: 'user',
-  tool_result: 'user',
-  tool_use: 'assistant',
-  thinking: 'assistant',
-  redacted_thinking: 'assistant',
-};
+const onlyRole: ReadonlyMap<string, Role> = new Map([
+  ['image', 'user'],
+  ['document', 'user'],
+  ['tool_result', 'user'],
+  ['tool_use', 'assistant'],
+  ['thinking', 'assistant'],
+  ['redacted_thinking', 'assistant'],
+]);
 
 /** Refuses the first block that is not what its type says, or stands where it cannot. */
 export function checkBlocks(blocks: readonly AnyBlock[], role: Role, path: string): void {
   for (const [at, block] of blocks.entries()) {
     const place = `${path}[${at}]`;
     known.check(block.type, block, place);
-    const only = onlyRole[block.type];
+    const only = onlyRole.get(block.type);
     if (only !== undefined && only !== role) {
       const article = only === 'user' ? 'a user' : 'an assistant';
       const message = `${place}.type "${block.type}" belongs in ${article} message.`;
       throw invalidRequest(message, `${place}.type`);
     }
-    checkInside(block, place);
+    const inner = innerBlocks(block);
+    if (inner) checkBlocks(inner.blocks, 'user', `${place}.${inner.field}`);
   }
 }
 
-function checkInside(block: AnyBlock, place: string): void {
-  if (!isKnown(block)) return;
+/** The blocks inside of another one, and the field that holds them. */
+export function innerBlocks(
+  block: AnyBlock,
+): { readonly blocks: AnyBlock[]; readonly field: string } | undefined {
+  if (!isKnown(block)) return undefined;
   if (block.type === 'tool_result' && Array.isArray(block.content)) {
-    checkBlocks(block.content, 'user', `${place}.content`);
+    return { blocks: block.content, field: 'content' };
   }
-  if (block.type !== 'document' || block.source.type !== 'content') return;
+  if (block.type !== 'document' || block.source.type !== 'content') return undefined;
   const { content } = block.source;
-  if (Array.isArray(content)) checkBlocks(content, 'user', `${place}.source.content`);
+  return Array.isArray(content) ? { blocks: content, field: 'source.content' } : undefined;
 }
 
 /** True for blocks that were checked by `checkBlocks` and are of a type we know. */

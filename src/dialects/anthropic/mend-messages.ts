@@ -60,6 +60,13 @@ function mendBlock(block: AnyBlock, role: string, images: Images): readonly AnyB
       const mended = { ...block, tool_use_id: id, content: inside };
       return [mended];
     }
+    case 'document': {
+      const { source } = block;
+      if (source.type !== 'content' || !Array.isArray(source.content)) return [block];
+      const inside = mendBlocks(source.content, role, images);
+      const mended = { ...block, source: { ...source, content: inside } };
+      return inside === source.content ? [block] : [mended];
+    }
     case 'image': {
       if (block.source.type !== 'url' || !images.has(block.source.url)) return [block];
       const shown = { ...block, source: imageSource(block.source.url, images) };

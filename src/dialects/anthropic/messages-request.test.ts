@@ -1,11 +1,15 @@
 import { expect, test } from 'bun:test';
 import { readMessagesRequest } from './messages-request.ts';
 
-function parametersOf(fields: object): readonly string[] {
+function askOf(fields: object) {
   const messages = [{ role: 'user', content: 'Hi' }];
   const body = { model: 'a/b', max_tokens: 5, messages, ...fields };
   const text = JSON.stringify(body);
-  return readMessagesRequest(body, { text, bytes: Buffer.from(text) }).ask.parameters;
+  return readMessagesRequest(body, { text, bytes: Buffer.from(text) }).ask;
+}
+
+function parametersOf(fields: object): readonly string[] {
+  return askOf(fields).parameters;
 }
 
 const given = {
@@ -25,3 +29,40 @@ test('parameters have the names that the list of models gives them', () => {
 test('parameters are told only where providers have to take all of them', () => {
   expect(parametersOf(given)).toEqual([]);
 });
+
+test('pictures are found however deep they stand: each is checked, held for and inlined', () => {
+  const picture = (host: string) => ({
+    type: 'image',
+    source: { type: 'url', url: `https://${host}.example/a.png` },
+  });
+  const folder = { type: 'document', source: { type: 'content', content: [picture('folder')] } };
+  const result = { type: 'tool_result', tool_use_id: 'toolu_1', content: [folder] };
+  const call = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
+  const { images, needs } = askOf({
+    messages: [
+      { role: 'user', content: [picture('bare'), folder] },
+      { role: 'assistant', content: [call] },
+      { role: 'user', content: [result] },
+    ],
+  });
+  expect(images).toEqual([
+    { param: 'messages[0].content[0].source', url: 'https://bare.example/a.png' },
+    {
+      param: 'messages[0].content[1].source.content[0].source',
+      url: 'https://folder.example/a.png',
+    },
+    {
+      param: 'messages[2].content[0].content[0].source.content[0].source',
+      url: 'https://folder.example/a.png',
+    },
+  ]);
+  expect(needs.images).toBe(true);
+});
+
+test.each(['constructor', '__proto__', 'toString', 'block_of_next_year'])(
+  'a block of the unknown type %s stands wherever its client put it',
+  (type) => {
+    const messages = [{ role: 'user', content: [JSON.parse(`{"type":"${type}"}`)] }];
+    expect(() => askOf({ messages })).not.toThrow();
+  },
+);

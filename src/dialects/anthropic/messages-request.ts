@@ -8,7 +8,7 @@ import type { Source } from '../ask/edit-body.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
 import { namesGiven } from '../parameters.ts';
-import { type AnyBlock, checkBlocks, imageUrl, isKnown } from './blocks.ts';
+import { type AnyBlock, checkBlocks, imageUrl, innerBlocks, isKnown } from './blocks.ts';
 import {
   type CountBody,
   type CustomTool,
@@ -99,19 +99,24 @@ export function isCustom(tool: AnyTool): tool is CustomTool {
   return isOwnTool(tool) && toolValidator.Check(tool);
 }
 
-/** Every block of the conversation with its path, those inside of tool results included. */
-function* blocksOf({ messages }: CountBody): Generator<{ block: AnyBlock; path: string }> {
-  for (const [i, { content }] of messages.entries()) {
-    if (typeof content === 'string') continue;
-    for (const [j, block] of content.entries()) {
-      const path = `messages[${i}].content[${j}]`;
-      yield { block, path };
-      if (!isKnown(block) || block.type !== 'tool_result' || !Array.isArray(block.content))
-        continue;
-      for (const [k, inner] of block.content.entries()) {
-        yield { block: inner, path: `${path}.content[${k}]` };
-      }
-    }
+interface Placed {
+  readonly block: AnyBlock;
+  readonly path: string;
+}
+
+/** Every block of the conversation, those inside of others included. */
+function* blocksOf({ messages }: CountBody): Generator<Placed> {
+  for (const [at, { content }] of messages.entries()) {
+    if (typeof content !== 'string') yield* blocksIn(content, `messages[${at}].content`);
+  }
+}
+
+function* blocksIn(blocks: readonly AnyBlock[], place: string): Generator<Placed> {
+  for (const [at, block] of blocks.entries()) {
+    const path = `${place}[${at}]`;
+    yield { block, path };
+    const inner = innerBlocks(block);
+    if (inner) yield* blocksIn(inner.blocks, `${path}.${inner.field}`);
   }
 }
 

@@ -75,14 +75,16 @@ describe('a conversation that began elsewhere', () => {
     expect(ids).toHaveLength(2);
   });
 
-  test('has fetched pictures in the place of their addresses, also in results', () => {
+  test('has fetched pictures in place of addresses, also in results and documents', () => {
     const url = 'https://a.example/b.png';
     const image = { type: 'image', source: { type: 'url', url } };
     const inside = { type: 'tool_result', tool_use_id: 'a', content: [image] };
     const images = new Map([[url, 'data:image/png;base64,aGk=']]);
-    const { body } = pass({ messages: [{ role: 'user', content: [inside, image] }] }, { images });
+    const folder = { type: 'document', source: { type: 'content', content: [image] } };
+    const content = [inside, image, folder];
+    const { body } = pass({ messages: [{ role: 'user', content }] }, { images });
     expect(JSON.stringify(body)).not.toContain(url);
-    expect(JSON.stringify(body).match(/"data":"aGk="/g)).toHaveLength(2);
+    expect(JSON.stringify(body).match(/"data":"aGk="/g)).toHaveLength(3);
   });
 });
 

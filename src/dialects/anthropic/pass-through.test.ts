@@ -65,6 +65,62 @@ describe('an Anthropic stream that passes through', () => {
     expect(said).toContain('event: novelty\ndata: {"type":"novelty","a":1}\n\n');
   });
 
+  test('says the words that a block begins with in deltas', () => {
+    const start = (index: number, content_block: object) => ({
+      ...{ type: 'content_block_start', index },
+      content_block,
+    });
+    const stop = (index: number) => ({ type: 'content_block_stop', index });
+    const { relay, said } = push([
+      begin,
+      start(0, { type: 'thinking', thinking: 'Hm.', signature: 'sig' }),
+      stop(0),
+      start(1, { type: 'text', text: 'Hi', more: 1 }),
+      { type: 'content_block_delta', index: 1, delta: { type: 'text_delta', text: ' there' } },
+      stop(1),
+      end(),
+      over,
+    ]);
+    const text = said + relay.close(closing);
+    const seen = { thinking: 'Hm.', signatures: ['sig'], text: 'Hi there' };
+    expect(checkAnthropicStream(text)).toMatchObject(seen);
+    const told = text.split('\n').filter((line) => line.startsWith('data: '));
+    expect(told.slice(1, 8).map((line): unknown => JSON.parse(line.slice(6)))).toEqual([
+      start(0, { type: 'thinking', thinking: '', signature: '' }),
+      {
+        ...{ type: 'content_block_delta', index: 0 },
+        delta: { type: 'thinking_delta', thinking: 'Hm.' },
+      },
+      {
+        ...{ type: 'content_block_delta', index: 0 },
+        delta: { type: 'signature_delta', signature: 'sig' },
+      },
+      stop(0),
+      start(1, { type: 'text', text: '', more: 1 }),
+      { type: 'content_block_delta', index: 1, delta: { type: 'text_delta', text: 'Hi' } },
+      { type: 'content_block_delta', index: 1, delta: { type: 'text_delta', text: ' there' } },
+    ]);
+    expect(relay.facts.outputCharacters).toBe(11);
+  });
+
+  test('stops each block once, also where its upstream does not, or twice', () => {
+    const [open, words, stop] = hello;
+    const at = (event: object | undefined, index: number) => ({ ...event, index });
+    const { relay, said } = push([
+      ...[begin, at(open, 0), at(words, 0)],
+      ...[at(open, 1), at(stop, 0), at(words, 1), at(stop, 1), at(stop, 1)],
+      // A report in the middle ends nothing.
+      ...[at(open, 2), end({ delta: {} }), at(words, 2)],
+      ...[end(), over],
+    ]);
+    const text = said + relay.close(closing);
+    const told = [...text.matchAll(/"type":"content_block_(\w+)","index":(\d)/g)];
+    expect(told.map(([, what, index]) => `${what}${index}`)).toEqual([
+      ...['start0', 'delta0', 'stop0', 'start1', 'delta1', 'stop1', 'start2', 'delta2', 'stop2'],
+    ]);
+    expect(text).toMatch(/event: content_block_stop\n.*\n\nevent: message_delta\n.*end_turn/);
+  });
+
   test('shows nothing of the names that its upstream has', () => {
     const tail = end({
       delta: { stop_reason: 'refusal', stop_details: { recommended: 'claude-x' } },

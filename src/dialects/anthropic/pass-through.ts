@@ -1,9 +1,10 @@
 /**
  * An Anthropic stream on its way to an Anthropic client. Every event but the first and the last
- * passes as the text it came in, so that blocks and fields nobody here has heard of survive.
+ * passes as the text it came in, so that blocks and fields nobody here has heard of survive; what
+ * some servers leave out of the order of blocks is added.
  */
 import type { GatewayError } from '../../core/errors.ts';
-import { isObject } from '../../core/json.ts';
+import { isObject, isText } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
 import { answerId } from '../answer/answer-ids.ts';
 import { parseExact } from '../answer/exact-json.ts';
@@ -59,6 +60,9 @@ export class AnthropicPassThrough implements StreamRelay {
   /** What the upstream calls its model, once it said so. */
   #upstreamModel = '';
   #hasTools = false;
+  /** The block that is started and not stopped, and the highest that was started. */
+  #openBlock: number | undefined;
+  #lastBlock = -1;
   /** `message_delta` waits for the settled numbers, in case it has none of its own. */
   #held: Event | undefined;
   /** What the last event that had a reason said about the end. */
@@ -83,10 +87,7 @@ export class AnthropicPassThrough implements StreamRelay {
   #take(fields: Record<string, unknown>, data: string, isNamed: boolean): string {
     switch (fields.type) {
       case 'content_block_start':
-        return this.#forward(
-          fields,
-          this.#takeBlock(fields.content_block) ? JSON.stringify(fields) : data,
-        );
+        return this.#startBlock(fields, data);
       case 'content_block_delta':
         this.facts.reported.characters += charactersOfDelta(fields.delta);
         return this.#forward(fields, data);
@@ -95,6 +96,7 @@ export class AnthropicPassThrough implements StreamRelay {
       case 'message_stop':
         return this.#stop();
       case 'content_block_stop':
+        return this.#takeStop(fields.index) ? this.#forward(fields, data) : '';
       case 'ping':
         return this.#forward(fields, data);
       default:
@@ -131,6 +133,34 @@ export class AnthropicPassThrough implements StreamRelay {
     return eventText('message_start', { ...fields, message: own });
   }
 
+  #startBlock(fields: Record<string, unknown>, data: string): string {
+    const { index, content_block: block } = fields;
+    const before = index === this.#openBlock ? '' : this.#endBlock();
+    if (typeof index === 'number') {
+      this.#openBlock = index;
+      this.#lastBlock = Math.max(this.#lastBlock, index);
+    }
+    const isMended = this.#takeBlock(block);
+    const words = isObject(block) ? takeWords(block) : [];
+    const text = isMended || words.length > 0 ? JSON.stringify(fields) : data;
+    const deltas = words.map((delta) => eventText('content_block_delta', { index, delta }));
+    return before + this.#forward(fields, text) + deltas.join('');
+  }
+
+  /** Some servers leave out the end of a block: the next one ends it, or the answer's end. */
+  #endBlock(): string {
+    const index = this.#openBlock;
+    this.#openBlock = undefined;
+    return index === undefined ? '' : eventText('content_block_stop', { index });
+  }
+
+  /** False for a block that was stopped before. */
+  #takeStop(index: unknown): boolean {
+    if (index === this.#openBlock) this.#openBlock = undefined;
+    else if (typeof index === 'number' && index <= this.#lastBlock) return false;
+    return true;
+  }
+
   /** True if the block had to be mended. */
   #takeBlock(block: unknown): boolean {
     if (!isObject(block)) return false;
@@ -140,10 +170,11 @@ export class AnthropicPassThrough implements StreamRelay {
   }
 
   #takeEnd(event: Event): string {
-    const earlier = this.#release(undefined);
     const { delta, usage } = event.fields;
     this.facts.reported.end(usage);
     const reason = isObject(delta) ? delta.stop_reason : undefined;
+    const ending = typeof reason === 'string' ? this.#endBlock() : '';
+    const earlier = this.#release(undefined) + ending;
     if (typeof reason === 'string') {
       this.facts.finishReason = finishWords[finishReasonOf(reason, this.#hasTools)];
       this.#end = delta;
@@ -200,6 +231,23 @@ export class AnthropicPassThrough implements StreamRelay {
     const event = `event: ${type}\ndata: ${text}\n\n`;
     return this.#held ? this.#release(undefined) + event : event;
   }
+}
+
+/** What the deltas of a block bring, by its type. */
+const deltasByBlock: ReadonlyMap<unknown, readonly string[]> = new Map([
+  ['text', ['text']],
+  ['thinking', ['thinking', 'signature']],
+]);
+
+/** Takes out the words that a block begins with, as deltas: some clients read them only there. */
+function takeWords(block: Record<string, unknown>): readonly object[] {
+  const names = deltasByBlock.get(block.type) ?? [];
+  return names.flatMap((name) => {
+    const words = block[name];
+    if (!isText(words)) return [];
+    block[name] = '';
+    return [{ type: `${name}_delta`, [name]: words }];
+  });
 }
 
 const isPlainType = /^[\w.-]{1,64}$/;

@@ -104,6 +104,17 @@ describe('tools', () => {
     ]);
   });
 
+  test('whose schema does not say so take an object', () => {
+    const parameters = { properties: { city: { type: 'string' } }, required: ['city'] };
+    expect(write({ tools: [{ name: 'now', parameters }] }).body.tools).toEqual([
+      {
+        functionDeclarations: [
+          { name: 'now', parametersJsonSchema: { type: 'object', ...parameters } },
+        ],
+      },
+    ]);
+  });
+
   test.each([
     { $ref: '#/$defs/a', $defs: { a: { type: 'object' } } },
     { anyOf: [{ type: 'object' }] },

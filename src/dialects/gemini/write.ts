@@ -91,7 +91,7 @@ function writeTool({ name, description, parameters }: Tool) {
   return {
     name,
     description,
-    parametersJsonSchema: isEmpty ? undefined : plainSchema(parameters),
+    parametersJsonSchema: isEmpty ? undefined : objectSchema(parameters),
   };
 }
 
@@ -102,6 +102,12 @@ function takesNothing(schema: Readonly<Record<string, unknown>>): boolean {
   const { properties, additionalProperties } = schema;
   if (isObject(properties) && Object.keys(properties).length > 0) return false;
   return !isObject(additionalProperties) && !shapes.some((name) => name in schema);
+}
+
+/** Gemini refuses parameters that do not say what they are; beside a `$ref` it must not stand. */
+function objectSchema(schema: Readonly<Record<string, unknown>>) {
+  const plain = plainSchema(schema);
+  return shapes.some((name) => name in plain) ? plain : { type: 'object', ...plain };
 }
 
 function plainSchema({ $schema: _, ...rest }: Readonly<Record<string, unknown>>) {

@@ -32,13 +32,15 @@ export interface RepairedChoice {
 
 /** Mends a choice in place. */
 export function repairChoice(choice: Record<string, unknown>, position: number): RepairedChoice {
-  const message = repairMessage(choice.message);
+  // Some servers answer with the one chunk of a stream that was not asked for.
+  const message = repairMessage(choice.message ?? choice.delta);
   const index = isChoiceIndex(choice.index) ? choice.index : position;
   const { tool_calls: calls } = message;
   const finishReason = readFinishReason(choice.finish_reason, calls !== undefined);
   if (finishReason === 'tool_calls' && Array.isArray(calls)) completeToolCalls(calls);
   choice.index = index;
   choice.message = message;
+  if (choice.delta !== undefined) choice.delta = undefined;
   choice.finish_reason = finishReason;
   return { choice, index, characters: charactersIn(message), finishReason };
 }

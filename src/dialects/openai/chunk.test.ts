@@ -185,13 +185,41 @@ describe('tool calls:', () => {
     });
   });
 
-  test('a name that comes after its id is kept', () => {
-    const first = { index: 0, id: 'a', type: 'function', function: { arguments: '' } };
-    const second = { index: 0, function: { name: 'f', arguments: '' } };
-    expect(repairDeltas(call(first), call(second))[1]).toEqual({
-      changed: false,
-      delta: call(second),
-    });
+  test('a call begins with its name, also where that comes last', () => {
+    const first = { index: 0, id: 'a', type: 'function', extra_content: { x: 1 } };
+    const second = { index: 0, function: { name: '', arguments: '{"a"' } };
+    const third = { index: 0, function: { name: 'f', arguments: ':1' } };
+    const last = { index: 0, function: { arguments: '}' } };
+    expect(
+      repairDeltas({ content: 'x', ...call(first) }, ...[second, third, last].map(call)),
+    ).toEqual([
+      { changed: true, delta: { content: 'x' } },
+      { changed: true, delta: {} },
+      { changed: true, delta: call({ ...first, function: { name: 'f', arguments: '{"a":1' } }) },
+      { changed: false, delta: call(last) },
+    ]);
+  });
+
+  test('calls that wait for their names leave no hole, and without any end with the answer', () => {
+    const nameless = { index: 0, id: 'n', type: 'function', function: { arguments: '{}' } };
+    const named = { ...opening, index: 1, function: { name: 'g', arguments: '{}' } };
+    const lastDelta = (finish_reason: string) => {
+      const deltas = [call(nameless), call(named)];
+      const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta }] }));
+      const last = { choices: [{ index: 0, delta: {}, finish_reason }] };
+      return repairAll(...(JSON.parse(JSON.stringify([...chunks, last])) as object[]))
+        .slice(1)
+        .map(({ chunk }) => (chunk.choices as [{ delta: unknown }])[0].delta);
+    };
+    const late = { ...nameless, index: 1, function: { name: '', arguments: '{}' } };
+    expect(lastDelta('tool_calls')).toEqual([call({ ...named, index: 0 }), call(late)]);
+    expect(lastDelta('length')).toEqual([call({ ...named, index: 0 }), {}]);
+  });
+
+  test('arguments that wait for a name have a bound', () => {
+    const piece = { index: 0, id: 'a', function: { arguments: 'x'.repeat(1024 * 1024) } };
+    const many = Array.from({ length: 5 }, () => call(piece));
+    expect(() => repairDeltas(...many)).toThrow(/no names/);
   });
 
   test('arguments are text', () => {
@@ -290,6 +318,30 @@ describe('the finish reason', () => {
     expect(other?.chunk).toMatchObject({ choices: [{ finish_reason: 'stop' }] });
     expect(own?.chunk).toMatchObject({ choices: [{ finish_reason: 'tool_calls' }] });
   });
+});
+
+test('a message stands for the delta, unless deltas came before it', () => {
+  const said = (...choices: readonly object[]) =>
+    repairAll(...choices.map((choice) => ({ choices: [{ index: 0, ...choice }] }))).map(
+      ({ chunk }) => (chunk.choices as [object])[0],
+    );
+  const whole = { role: 'assistant', content: 'Hi' };
+  const end = { index: 0, finish_reason: 'stop' };
+  const going = { index: 0, finish_reason: null };
+  expect(said({ message: whole, finish_reason: 'stop' })).toEqual([{ ...end, delta: whole }]);
+  expect(said({ message: whole, delta: null }, { message: { content: '!' } })).toEqual([
+    { ...going, delta: whole },
+    { ...going, delta: { content: '!' } },
+  ]);
+  const opening = { role: 'assistant', content: '' };
+  expect(said({ delta: opening }, { delta: {}, message: whole })).toEqual([
+    { ...going, delta: opening },
+    { ...going, delta: whole },
+  ]);
+  expect(said({ delta: whole }, { message: whole, finish_reason: 'stop' })).toEqual([
+    { ...going, delta: whole },
+    { ...end, delta: {} },
+  ]);
 });
 
 test('what a chunk lacks is filled in', () => {

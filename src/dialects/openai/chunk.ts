@@ -1,7 +1,7 @@
 /** Mends the chunks of one OpenAI-style stream, each in place, and says whether it had to. */
 import { isObject } from '../../core/json.ts';
 import { isChoiceIndex } from './choice.ts';
-import { readFinishReason, repairText } from './message.ts';
+import { charactersIn, readFinishReason, repairText } from './message.ts';
 import { ToolCallAssembly } from './tool-calls.ts';
 
 /**
@@ -28,6 +28,7 @@ export function isTerminator(data: string): boolean {
 export class ChunkRepair {
   /** Only choices that call tools are here. */
   readonly #tools = new Map<number, ToolCallAssembly>();
+  #speaksInDeltas = false;
 
   repair(chunk: Record<string, unknown>, choices: readonly Record<string, unknown>[]): boolean {
     let changed = removePrivateFields(chunk);
@@ -49,12 +50,15 @@ export class ChunkRepair {
       changed = true;
     }
     const index = isChoiceIndex(choice.index) ? choice.index : position;
-    const delta = isObject(choice.delta) ? choice.delta : {};
-    if (choice.delta !== delta) {
+    const delta = this.#deltaOf(choice);
+    const isOwn = choice.delta === delta;
+    if (!isOwn) {
       choice.delta = delta;
+      choice.message = undefined;
       changed = true;
     }
     if (this.#repairDelta(delta, index)) changed = true;
+    if (isOwn && !this.#speaksInDeltas) this.#speaksInDeltas = charactersIn(delta) > 0;
     if (choice.usage !== undefined) {
       choice.usage = undefined;
       changed = true;
@@ -69,6 +73,16 @@ export class ChunkRepair {
     return true;
   }
 
+  /**
+   * Some servers write `message` where a delta belongs, in pieces or with the whole answer at once.
+   * One that follows deltas repeats them.
+   */
+  #deltaOf({ delta, message }: Record<string, unknown>): Record<string, unknown> {
+    const words = isObject(delta) ? delta : {};
+    if (!isObject(message) || this.#speaksInDeltas) return words;
+    return charactersIn(words) === 0 ? message : words;
+  }
+
   #repairDelta(delta: Record<string, unknown>, index: number): boolean {
     let changed = repairText(delta);
     const { role } = delta;
@@ -80,19 +94,17 @@ export class ChunkRepair {
     if (calls === undefined || calls === null) return changed;
     // Older servers of Hugging Face send a single call, in no list.
     const kept = (Array.isArray(calls) ? calls : [calls]).filter(isObject);
-    if (kept.length === 0) {
-      delta.tool_calls = undefined;
-      return true;
-    }
-    if (!Array.isArray(calls) || kept.length !== calls.length) {
-      delta.tool_calls = kept;
-      changed = true;
-    }
-    let assembly = this.#tools.get(index);
-    if (assembly === undefined) {
-      assembly = new ToolCallAssembly();
-      this.#tools.set(index, assembly);
-    }
-    return assembly.repair(kept) || changed;
+    const mended = kept.length > 0 ? this.#assemblyOf(index).repair(kept) : [];
+    if (mended === kept && Array.isArray(calls) && kept.length === calls.length) return changed;
+    delta.tool_calls = mended.length > 0 ? mended : undefined;
+    return true;
+  }
+
+  #assemblyOf(index: number): ToolCallAssembly {
+    const known = this.#tools.get(index);
+    if (known !== undefined) return known;
+    const assembly = new ToolCallAssembly();
+    this.#tools.set(index, assembly);
+    return assembly;
   }
 }

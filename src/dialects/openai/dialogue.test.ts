@@ -41,6 +41,16 @@ describe('proofs of thoughts', () => {
     expect(parts).toMatchObject([proof(last), said, proof(first), call]);
   });
 
+  test('of a thought that many calls claim bring it once', () => {
+    const thought = { type: 'reasoning.text', index: 0, text: 'Hm.', signature: first };
+    const tool_calls = [signedCall('A'), signedCall('A'), signedCall('A')];
+    expect(partsOf({ tool_calls, reasoning_details: [thought] })).toMatchObject([
+      ...[{ kind: 'reasoning', text: 'Hm.', signature: first }, call],
+      ...[proof(first), call],
+      ...[proof(first), call],
+    ]);
+  });
+
   // Passed on, it would keep the writer from saying that the real one is lost.
   test('that are empty are none', () => {
     const parts = partsOf({ tool_calls: [signedCall('')], reasoning_details: [] });

@@ -55,11 +55,18 @@ export function readImages(body: Record<string, unknown>): Drawn | UpstreamFailu
 
 function readImage(raw: unknown): readonly DrawnImage[] {
   if (!isObject(raw)) return [];
-  const base64 = typeof raw.b64_json === 'string' && raw.b64_json !== '' ? raw.b64_json : null;
+  const base64 = readBase64(raw.b64_json);
   const url = typeof raw.url === 'string' && /^https?:\/\//i.test(raw.url) ? raw.url : null;
   if (base64 === null && url === null) return [];
   const { revised_prompt: revised } = raw;
   return [{ base64, url, revisedPrompt: typeof revised === 'string' ? revised : null }];
+}
+
+/** Some servers put the whole address of the data there. Null when no client could decode it. */
+function readBase64(raw: unknown): string | null {
+  if (typeof raw !== 'string') return null;
+  const base64 = raw.replace(/^data:[^,]{0,100};base64,/, '');
+  return base64 === '' || /[^A-Za-z0-9+/=\s]/.test(base64) ? null : base64;
 }
 
 /** `1536x864`, `high`, `transparent`, `png`. */

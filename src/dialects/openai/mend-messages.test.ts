@@ -102,6 +102,23 @@ describe('messages as a vendor wants them', () => {
     expect(rest.map((m) => (m.role === 'tool' ? m.tool_call_id : ''))).toEqual(short);
   });
 
+  test('have no call ids that are too long for OpenAI, and results that match them', () => {
+    const long = `chatcmpl-tool-${'0123456789abcdef'.repeat(2)}`;
+    const ids = [long, `${long}0`, 'x'.repeat(40)];
+    const messages: ChatMessage[] = [
+      { role: 'assistant', content: null, tool_calls: ids.map(call) },
+      ...ids.map((id) => ({ role: 'tool' as const, tool_call_id: id, content: 'r' })),
+    ];
+    const [first, ...rest] = mendMessages(messages, undefined, {}, none);
+    const calls = first?.role === 'assistant' ? (first.tool_calls ?? []) : [];
+    const short = calls.map(({ id }) => id);
+    for (const id of short) expect(id.length).toBeLessThanOrEqual(40);
+    expect(new Set(short).size).toBe(ids.length);
+    expect(short[2]).toBe('x'.repeat(40));
+    expect(rest.map((m) => (m.role === 'tool' ? m.tool_call_id : ''))).toEqual(short);
+    expect(mendMessages(messages, undefined, { tool_call_ids: 'keep' }, none)).toBe(messages);
+  });
+
   test('have pictures in place of addresses, where those were fetched', () => {
     const part = (url: string) => ({ type: 'image_url' as const, image_url: { url } });
     const messages: ChatMessage[] = [

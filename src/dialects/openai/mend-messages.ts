@@ -1,5 +1,6 @@
 import type { Quirks } from '../../config/provider-schema.ts';
 import { sameIfUnchanged } from '../ask/same-list.ts';
+import { shortCallId } from '../ask/short-call-id.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
 
 type LooseMessage = ChatMessage & Record<string, unknown>;
@@ -17,7 +18,9 @@ export function mendMessages(
   let adapted = changed(messages, replaying[quirks.replay_reasoning ?? 'drop']);
   if (quirks.developer_role === 'system') adapted = changed(adapted, developerToSystem);
   if (quirks.message_names === 'drop') adapted = changed(adapted, dropName);
-  if (quirks.tool_call_ids === 'nine_characters') adapted = changed(adapted, shortenCallIds);
+  if (quirks.tool_call_ids !== 'keep') {
+    adapted = changed(adapted, quirks.tool_call_ids ? shortenAllCallIds : shortenLongCallIds);
+  }
   if (images.size > 0) adapted = changed(adapted, putImages(images));
   if (quirks.json_schema === 'instruct' && format?.type === 'json_schema') {
     adapted = [schemaInstruction(format.json_schema.schema ?? {}), ...adapted];
@@ -85,16 +88,24 @@ const replaying: Readonly<Record<ReasoningField, Change>> = {
   reasoning_details: replayReasoning('reasoning_details'),
 };
 
-const shortenCallIds: Change = (message) => {
-  if (message.role === 'tool') {
-    const id = nineCharacters(message.tool_call_id);
-    return id === message.tool_call_id ? message : { ...message, tool_call_id: id };
-  }
-  if (message.role !== 'assistant' || !message.tool_calls) return message;
-  if (message.tool_calls.every(({ id }) => nineCharacters(id) === id)) return message;
-  const calls = message.tool_calls.map((call) => ({ ...call, id: nineCharacters(call.id) }));
-  return { ...message, tool_calls: calls };
-};
+function shortenCallIds(shorten: (id: string) => string): Change {
+  return (message) => {
+    if (message.role === 'tool') {
+      const id = shorten(message.tool_call_id);
+      return id === message.tool_call_id ? message : { ...message, tool_call_id: id };
+    }
+    if (message.role !== 'assistant' || !message.tool_calls) return message;
+    if (message.tool_calls.every(({ id }) => shorten(id) === id)) return message;
+    const calls = message.tool_calls.map((call) => ({ ...call, id: shorten(call.id) }));
+    return { ...message, tool_calls: calls };
+  };
+}
+
+/** OpenAI refuses longer ones; vLLM makes them. */
+const callIdLengthMax = 40;
+
+const shortenLongCallIds = shortenCallIds((id) => shortCallId(id, callIdLengthMax));
+const shortenAllCallIds = shortenCallIds(nineCharacters);
 
 const isNineCharacters = /^[A-Za-z0-9]{9}$/;
 

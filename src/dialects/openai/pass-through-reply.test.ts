@@ -57,6 +57,12 @@ test('the one function of older servers stays what it is, for those who asked fo
   });
 });
 
+test('a delta stands for the message, where a server answers with a chunk', () => {
+  const delta = { role: 'assistant', content: 'Hi' };
+  const given = { ...answer(undefined), choices: [{ index: 0, delta, finish_reason: 'stop' }] };
+  expect(written(given).choices).toEqual([{ index: 0, message: delta, finish_reason: 'stop' }]);
+});
+
 test('the facts are what the upstream said', () => {
   const tool = { id: 'a', type: 'function', function: { name: 'fn', arguments: '{}' } };
   const message = { content: 'Hi', reasoning_content: 'hm', refusal: null, tool_calls: [tool] };

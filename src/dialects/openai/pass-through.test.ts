@@ -107,6 +107,33 @@ test('a repaired chunk keeps its unknown fields and long numbers', () => {
   expect(out).not.toMatch(/theirs|gpt-up/);
 });
 
+test('a stream of messages, which some servers send, becomes one of deltas', () => {
+  const relay = newRelay();
+  const choice = '{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}';
+  const chunks = parseAll(push(relay, `${head}[${choice}]}`));
+  expect(chunks).toMatchObject([
+    { choices: [{ delta: { content: 'Hi' }, finish_reason: null }] },
+    { choices: [{ delta: {}, finish_reason: 'stop' }] },
+  ]);
+  expect(JSON.stringify(chunks)).not.toContain('message');
+  expect(relay.facts).toMatchObject({ outputCharacters: 2, finishReason: 'stop' });
+});
+
+test('a call is first heard of with its name', () => {
+  const relay = newRelay();
+  const say = (...calls: object[]) => {
+    const choices = [{ index: 0, delta: { tool_calls: calls }, finish_reason: null }];
+    const [chunk] = parseAll(push(relay, `${head}${JSON.stringify(choices)}}`));
+    return (chunk as { choices: [{ delta: unknown }] }).choices[0].delta;
+  };
+  const nameless = { index: 0, id: 'a', type: 'function', function: { arguments: '' } };
+  const named = { name: 'f', arguments: '{}' };
+  expect(say(nameless)).toEqual({});
+  expect(say({ index: 0, function: named })).toEqual({
+    tool_calls: [{ ...nameless, function: named }],
+  });
+});
+
 describe('usage', () => {
   const usage = '"usage":{"prompt_tokens":9,"completion_tokens":4,"total_tokens":13}';
 

@@ -28,6 +28,17 @@ test('a finish reason that stands in every chunk is the end only where no words 
   expect([told.said, told.finishReason, reader.finished]).toEqual(['1 2 3', 'length', true]);
 });
 
+test('a stream of messages, which some servers send instead of deltas, is heard', () => {
+  const told = new ToldAnswer();
+  const reader = new OpenAiStreamReader(told);
+  const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
+  const message = { role: 'assistant', content: 'Let me see.', tool_calls: [call] };
+  const choices = [{ index: 0, message, finish_reason: 'tool_calls' }];
+  reader.push({ event: null, data: JSON.stringify({ object: 'chat.completion', choices }) });
+  expect([told.said, told.finishReason]).toEqual(['Let me see.', 'tool_calls']);
+  expect(told.calls).toMatchObject([{ id: 'a', name: 'f', arguments: '{}' }]);
+});
+
 test('after the terminator only usage is heard, and only where there was none', () => {
   const told = new ToldAnswer();
   const reader = new OpenAiStreamReader(told);

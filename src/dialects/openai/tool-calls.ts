@@ -1,6 +1,6 @@
 /** Tool calls as clients can put them together: every call with its own index, id and type. */
-import { callNamesLengthMax, callsPerAnswerMax } from '../../core/bounds.ts';
-import { isObject, isText } from '../../core/json.ts';
+import { callNamesLengthMax, callsPerAnswerMax, waitingArgumentsMax } from '../../core/bounds.ts';
+import { isObject, isText, lengthOf } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import { EventTooLarge } from '../event-stream.ts';
 
@@ -52,9 +52,11 @@ export function completeToolCalls(calls: readonly Record<string, unknown>[]): vo
 interface OpenCall {
   /** As the upstream wrote it; '' when it gave none. */
   readonly upstreamId: string;
-  /** Where the client has it. */
-  readonly index: number;
+  /** Where the client has it; undefined while it waits for its name. */
+  index: number | undefined;
   name: string;
+  /** What came before the name. */
+  waiting: Record<string, unknown>;
   /** A function that nothing was told of but its name, so far. */
   isBare: boolean;
 }
@@ -65,15 +67,21 @@ export class ToolCallAssembly {
   readonly #byId = new Map<string, OpenCall>();
   readonly #calls: OpenCall[] = [];
   #last: OpenCall | undefined;
+  #shown = 0;
   #namesLength = 0;
+  #waitingLength = 0;
 
   get hasCalls(): boolean {
     return this.#last !== undefined;
   }
 
-  /** Mends the `tool_calls` of one delta in place; true if anything had to change. */
-  repair(calls: readonly Record<string, unknown>[]): boolean {
+  /**
+   * Mends the `tool_calls` of one delta, and leaves out those that have no name yet; answers the
+   * very same list if nothing had to change.
+   */
+  repair(calls: readonly Record<string, unknown>[]): readonly Record<string, unknown>[] {
     const touched = new Set<OpenCall>();
+    const shown: Record<string, unknown>[] = [];
     let changed = false;
     for (const call of calls) {
       const body = isObject(call.function) ? call.function : {};
@@ -84,24 +92,28 @@ export class ToolCallAssembly {
       const mended = isNew
         ? repairOpening(call, ownId(call.id, isTaken))
         : this.#repairLater(call, body, open);
-      if (call.index !== open.index) {
-        call.index = open.index;
-        changed = true;
-      }
       changed = repairArguments(body) || mended || changed;
       if (isText(body.arguments) || call.custom !== undefined) open.isBare = false;
+      const whole = open.index === undefined ? this.#takeName(open, call, body) : call;
+      if (whole !== call || call.index !== open.index) changed = true;
+      if (whole !== undefined) {
+        whole.index = open.index;
+        shown.push(whole);
+      }
       touched.add(open);
       this.#last = open;
     }
-    return changed;
+    return changed ? shown : calls;
   }
 
   /** Adds to the delta that ends the choice what its calls lack; true if they lacked anything. */
   complete(delta: Record<string, unknown>): boolean {
-    const bare = this.#calls.filter(({ isBare }) => isBare);
-    if (bare.length === 0) return false;
+    const lacking = this.#calls.filter(({ isBare, index }) => isBare || index === undefined);
+    if (lacking.length === 0) return false;
     const calls = Array.isArray(delta.tool_calls) ? delta.tool_calls.filter(isObject) : [];
-    for (const call of bare) {
+    for (const call of lacking) {
+      if (call.index === undefined) calls.push({ ...call.waiting, index: this.#show(call) });
+      if (!call.isBare) continue;
       call.isBare = false;
       const opening = calls.find(({ index }) => index === call.index)?.function;
       if (isObject(opening)) opening.arguments = noArguments;
@@ -140,16 +152,45 @@ export class ToolCallAssembly {
   #open(call: Record<string, unknown>, body: Record<string, unknown>): OpenCall {
     const open: OpenCall = {
       upstreamId: isText(call.id) ? call.id : '',
-      // Clients keep calls in an array: a number left out would be a hole in it.
-      index: this.#calls.length,
+      index: undefined,
       name: isText(body.name) ? body.name : '',
+      waiting: {},
       isBare: true,
     };
+    if (open.name !== '' || call.custom !== undefined) this.#show(open);
     this.#remember(open.upstreamId + open.name);
     this.#calls.push(open);
     if (typeof call.index === 'number') this.#byUpstreamIndex.set(call.index, open);
     if (open.upstreamId !== '') this.#byId.set(open.upstreamId, open);
     return open;
+  }
+
+  /** Clients keep calls in an array: a number left out would be a hole in it. */
+  #show(open: OpenCall): number {
+    const index = this.#shown;
+    this.#shown += 1;
+    open.index = index;
+    open.waiting = {};
+    return index;
+  }
+
+  /**
+   * Clients read the name where a call begins, so all that comes before it waits and goes out with
+   * the delta that brings it; undefined while there is none.
+   */
+  #takeName(open: OpenCall, call: Record<string, unknown>, body: Record<string, unknown>) {
+    const { waiting, name } = open;
+    this.#waitingLength += lengthOf(body.arguments);
+    if (this.#waitingLength > waitingArgumentsMax) {
+      throw new EventTooLarge('arguments of tool calls that have no names');
+    }
+    const before = isObject(waiting.function) ? waiting.function : {};
+    const json = [before.arguments, body.arguments].filter(isText).join('');
+    const named = { ...body, ...before, name, arguments: json };
+    const whole: Record<string, unknown> = { ...call, ...waiting, function: named };
+    if (name !== '') this.#show(open);
+    else open.waiting = whole;
+    return name === '' ? undefined : whole;
   }
 
   #remember(words: string): void {

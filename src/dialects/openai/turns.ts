@@ -118,13 +118,16 @@ function readSaid(part: AssistantContent): AssistantPart {
 /** A call, after the signature that stands on it and what that proves. */
 function readCall(
   call: NonNullable<AssistantMessage['tool_calls']>[number],
-  proofs: ReadonlyMap<string | undefined, ReasoningPart>,
+  proofs: Map<string | undefined, ReasoningPart>,
 ): AssistantPart[] {
   const { name, arguments: json } = call.function;
   const read: AssistantPart = { kind: 'tool_call', id: call.id, name, arguments: json };
   const signature = googleSignature(call);
   if (signature === undefined) return [read];
-  return [proofs.get(signature) ?? { kind: 'reasoning', text: '', signature }, read];
+  const proved = proofs.get(signature);
+  // Once: repeated before every call of one signature, a long thought would grow without bound.
+  proofs.delete(signature);
+  return [proved ?? { kind: 'reasoning', text: '', signature }, read];
 }
 
 /**

@@ -15,6 +15,7 @@ import {
 } from './input-items.ts';
 import { ownReasoning } from './reasoning-signature.ts';
 import type { ResponsesBody } from './request-schema.ts';
+import { ownCallId } from './write-items.ts';
 
 type Images = Target['images'];
 
@@ -29,7 +30,18 @@ export function mendInput(input: ResponsesBody['input'], images: Images): Respon
 
 function mendItem(item: AnyItem, images: Images): AnyItem | undefined {
   if (isKnownItem(item) && item.type === 'reasoning') return ownReasoning(item);
-  if (images.size === 0) return item;
+  const named = withOwnId(item);
+  return images.size === 0 ? named : putImages(named, images);
+}
+
+function withOwnId(item: AnyItem): AnyItem {
+  if (!('call_id' in item) || typeof item.call_id !== 'string') return item;
+  const id = ownCallId(item.call_id);
+  const named = { ...item, call_id: id };
+  return id === item.call_id ? item : named;
+}
+
+function putImages(item: AnyItem, images: Images): AnyItem {
   if (isResult(item) && typeof item.output !== 'string') {
     const mended = { ...item, output: item.output.map((part) => inline(part, images)) };
     return mended;

@@ -224,43 +224,53 @@ describe('an upstream that sends odd things', () => {
     .split('\n\n')
     .flatMap((event) => event.split('data: ').slice(1));
 
-  test('in a stream fails it or passes, and is numbered by one', () => {
-    const fuzzed = fc.oneof(
-      fc.constantFrom(...events),
-      value.typed.map((fields) => JSON.stringify(fields)),
-      fc
-        .tuple(fc.constantFrom(...events), value.typed)
-        .map(([event, fields]) => JSON.stringify({ ...JSON.parse(event), ...(fields as object) })),
-      fc.string(),
-    );
-    fc.assert(
-      fc.property(fc.array(fuzzed, { maxLength: 12 }), (messages) => {
-        const relay = new ResponsesPassThrough(identity, responsesWords(echo), echo);
-        let text = messages.map((data) => relay.push({ event: null, data })).join('');
-        text += relay.finished
-          ? relay.close(closing)
-          : relay.fail(new GatewayError('upstream_error', 'x'));
-        const numbers = [...text.matchAll(/^data: (.*)$/gm)].map(
-          ([, data = '']) => (JSON.parse(data) as { sequence_number: number }).sequence_number,
-        );
-        expect(numbers).toEqual(numbers.map((_, at) => at));
-        expect(text.includes('event: response.failed')).toBe(!relay.finished);
-      }),
-      { numRuns: 1_000 },
-    );
-  });
+  test(
+    'in a stream fails it or passes, and is numbered by one',
+    () => {
+      const fuzzed = fc.oneof(
+        fc.constantFrom(...events),
+        value.typed.map((fields) => JSON.stringify(fields)),
+        fc
+          .tuple(fc.constantFrom(...events), value.typed)
+          .map(([event, fields]) =>
+            JSON.stringify({ ...JSON.parse(event), ...(fields as object) }),
+          ),
+        fc.string(),
+      );
+      fc.assert(
+        fc.property(fc.array(fuzzed, { maxLength: 12 }), (messages) => {
+          const relay = new ResponsesPassThrough(identity, responsesWords(echo), echo);
+          let text = messages.map((data) => relay.push({ event: null, data })).join('');
+          text += relay.finished
+            ? relay.close(closing)
+            : relay.fail(new GatewayError('upstream_error', 'x'));
+          const numbers = [...text.matchAll(/^data: (.*)$/gm)].map(
+            ([, data = '']) => (JSON.parse(data) as { sequence_number: number }).sequence_number,
+          );
+          expect(numbers).toEqual(numbers.map((_, at) => at));
+          expect(text.includes('event: response.failed')).toBe(!relay.finished);
+        }),
+        { numRuns: 1_000 },
+      );
+    },
+    timeoutMs,
+  );
 
-  test('as a whole answer is a failure, or one that can be written', () => {
-    fc.assert(
-      fc.property(value.typed, (fields) => {
-        const reply = readReply(
-          JSON.stringify({ ...whole, ...(fields as object) }),
-          identity,
-          echo,
-        );
-        if ('write' in reply) expect(JSON.parse(reply.write(closing)).model).toBe('a/b');
-      }),
-      { numRuns: 1_000 },
-    );
-  });
+  test(
+    'as a whole answer is a failure, or one that can be written',
+    () => {
+      fc.assert(
+        fc.property(value.typed, (fields) => {
+          const reply = readReply(
+            JSON.stringify({ ...whole, ...(fields as object) }),
+            identity,
+            echo,
+          );
+          if ('write' in reply) expect(JSON.parse(reply.write(closing)).model).toBe('a/b');
+        }),
+        { numRuns: 1_000 },
+      );
+    },
+    timeoutMs,
+  );
 });

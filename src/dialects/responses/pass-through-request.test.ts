@@ -101,6 +101,20 @@ describe('a conversation that began elsewhere', () => {
     ]);
   });
 
+  test('has ids of calls that OpenAI takes, and results that match them', () => {
+    const call_id = 'x'.repeat(65);
+    const result = { type: 'function_call_output', call_id, output: 'ok' };
+    const custom = { type: 'custom_tool_call', call_id, name: 'a', input: '' };
+    const { input } = pass({ input: [{ ...call, call_id }, result, custom] }).body;
+    const short = { call_id: expect.stringMatching(/^call_\w{24}$/) };
+    expect(input).toEqual([
+      { ...call, ...short },
+      { ...result, ...short },
+      { ...custom, ...short },
+    ]);
+    expect(new Set((input as { call_id: string }[]).map((item) => item.call_id)).size).toBe(1);
+  });
+
   test('has fetched pictures in the place of their addresses, also in results', () => {
     const url = 'https://a.example/b.png';
     const image = { type: 'input_image', image_url: url };

@@ -123,6 +123,17 @@ describe('results', () => {
     expect(user(result([]))).toEqual([{ ...head, output: '' }]);
   });
 
+  test('have the ids of their calls, however long those were elsewhere', () => {
+    const ids = ['x'.repeat(65), 'x'.repeat(64)];
+    const written = ids.flatMap((id) => [
+      ...model({ ...call, id }),
+      ...user({ kind: 'tool_result', callId: id, parts: [], isError: false }),
+    ]);
+    const [first = '', ...rest] = written.map((item) => 'call_id' in item && String(item.call_id));
+    expect(rest).toEqual([first, 'x'.repeat(64), 'x'.repeat(64)]);
+    expect(first).toMatch(/^call_\w{24}$/);
+  });
+
   test('have their pictures inside', () => {
     expect(user(result([text('see'), picture]))).toEqual([
       { ...head, output: [{ type: 'input_text', text: 'see' }, shown] },

@@ -9,6 +9,7 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
+import { shortCallId } from '../ask/short-call-id.ts';
 import type { Target } from '../dialect.ts';
 import { splitSignature } from './reasoning-signature.ts';
 
@@ -79,10 +80,17 @@ function writeDocument({ source, name }: DocumentPart): object[] {
     : [{ type: 'input_file', file_url: source.url }];
 }
 
+const callIdLengthMax = 64;
+
+/** An id that OpenAI takes. */
+export function ownCallId(id: string): string {
+  return shortCallId(id, callIdLengthMax);
+}
+
 /** There is no mark for a tool that failed: its words have to say so. */
 function writeResult({ callId, parts, isError }: ToolResultPart, images: Images): object {
   const mark = isError ? 'Error: ' : '';
-  const head = { type: 'function_call_output', call_id: callId };
+  const head = { type: 'function_call_output', call_id: ownCallId(callId) };
   if (parts.every((part) => part.kind === 'text')) {
     return { ...head, output: mark + parts.map(({ text }) => text).join('\n\n') };
   }
@@ -112,7 +120,8 @@ function writeAssistant(parts: readonly AssistantPart[]): object[] {
       endMessage();
       endThoughts();
       const { id, name, arguments: json } = part;
-      items.push({ type: 'function_call', call_id: id, name, arguments: json || '{}' });
+      const call_id = ownCallId(id);
+      items.push({ type: 'function_call', call_id, name, arguments: json || '{}' });
     } else if (part.text !== '') {
       endThoughts();
       content.push(

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import { creditChangeSchema } from '../../auth/manage-credits.ts';
-import { newTenantSchema, tenantChangeSchema } from '../../auth/manage-tenants.ts';
+import { creditChangeSchema } from '../../auth/manage/credits.ts';
+import { newTenantSchema, tenantChangeSchema } from '../../auth/manage/tenants.ts';
 import { nullable } from '../../core/schema-builders.ts';
 import { tenantQuery } from '../admin-query.ts';
 import { offsetQuery } from '../query.ts';
@@ -104,6 +104,7 @@ export const adminDocs = {
   },
   listCredits: {
     summary: 'Look at credits and what changed them',
+    details: 'The latest 100 grants and corrections, newest first; charges are in the statement.',
     path: id,
     query: offsetQuery,
     answers: {

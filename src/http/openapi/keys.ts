@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import { credentialSchema } from '../../auth/manage-byok.ts';
-import { keyChangeSchema, newKeySchema, rotationSchema } from '../../auth/manage-key-input.ts';
+import { credentialSchema } from '../../auth/manage/byok.ts';
+import { keyChangeSchema, newKeySchema, rotationSchema } from '../../auth/manage/key-input.ts';
 import { byokModes } from '../../core/byok.ts';
 import { limitResets, scopes } from '../../core/caller.ts';
 import { nullable } from '../../core/schema-builders.ts';
@@ -91,6 +91,9 @@ export const keyDocs = {
   delete: { summary: 'Delete a key', path: id, answers: { 200: deleted } },
   rotate: {
     summary: 'Give a key a new secret',
+    details:
+      'The one before it works for `overlap_seconds` more, but not beyond the next rotation: one ' +
+      'old secret works at a time.',
     path: id,
     body: Type.Object(rotationSchema.properties, {
       title: 'Rotation',

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Allowance } from '../../ledger/owner.ts';
-import type { Engine, StoreTransaction } from '../database.ts';
+import { charged } from '../charged.ts';
+import type { StoreTransaction } from '../database.ts';
 
 /** One account, locked for the rest of the transaction. */
 export interface Account {
@@ -15,11 +16,10 @@ export interface Account {
 
 /**
  * Locks accounts in the order of their ids: everybody locks in the same order, so nobody waits in
- * a circle. SQLite's write transactions are exclusive anyway.
+ * a circle.
  */
 export function lockAccounts(
   change: StoreTransaction,
-  engine: Engine,
   by: 'id' | 'owner',
   values: readonly (string | number)[],
 ): Promise<Account[]> {
@@ -28,16 +28,15 @@ export function lockAccounts(
     .select(['id', 'owner', 'balance', 'leased', 'granted', 'spent', 'recalls'])
     .where(by, 'in', values)
     .orderBy('id')
-    .$if(engine === 'postgres', (query) => query.forUpdate())
+    .forUpdate()
     .execute();
 }
 
-export async function findAccount(
+export async function lockAccount(
   change: StoreTransaction,
-  engine: Engine,
   owner: string,
 ): Promise<Account | undefined> {
-  const [account] = await lockAccounts(change, engine, 'owner', [owner]);
+  const [account] = await lockAccounts(change, 'owner', [owner]);
   return account;
 }
 
@@ -86,8 +85,7 @@ async function spentBy(
   change: StoreTransaction,
   { keyId, firstDay, endDay }: Allowance,
 ): Promise<number> {
-  const spent = sql<number>`coalesce(sum(model_charge + byok_platform_fee + managed_tool_fee
-    + agent_runtime_fee), 0)`;
+  const spent = sql<number>`coalesce(sum(${charged}), 0)`;
   const row = await change
     .selectFrom('usage_daily')
     .select(spent.as('spent'))

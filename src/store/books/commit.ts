@@ -19,7 +19,7 @@ export async function commitBatch(
   batch: ReadBatch,
 ): Promise<readonly Booked[]> {
   const all = chargesByOwner(batch.settlements);
-  const accounts = await lockAccounts(change, engine, 'owner', [...all.keys()]);
+  const accounts = await lockAccounts(change, 'owner', [...all.keys()]);
   // Looked at under the locks: two processes may replay the same journal at the same time.
   const { fresh, repeats } = batch.mayRepeat
     ? await splitRepeats(change, batch.settlements)
@@ -27,7 +27,7 @@ export async function commitBatch(
   const before = booked(chargesByOwner(repeats), () => null);
   if (fresh.length === 0) return before;
   const owed = repeats.length === 0 ? all : chargesByOwner(fresh);
-  const leases = await leasesOf(change, engine, batch.processId, accounts);
+  const leases = await leasesOf(change, batch.processId, accounts);
   const settlements = coverShortfalls(fresh, owed, accounts, leases);
   const charges = settlements === fresh ? owed : chargesByOwner(settlements);
   const payments = accounts.map((account) => pay(account, charges.get(account.owner) ?? 0, leases));
@@ -101,13 +101,12 @@ type LeaseById = ReadonlyMap<number, FromLease>;
 
 async function leasesOf(
   change: StoreTransaction,
-  engine: Engine,
   processId: string,
   accounts: readonly Account[],
 ): Promise<LeaseById> {
   const ids = accounts.map(({ id }) => id);
   if (ids.length === 0) return new Map();
-  const rows = await lockLeases(change, engine, (of) =>
+  const rows = await lockLeases(change, (of) =>
     of.and([of('process_id', '=', processId), of('account_id', 'in', ids)]),
   );
   return new Map(

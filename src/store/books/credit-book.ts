@@ -12,6 +12,7 @@ import type {
 import { walletName } from '../../ledger/owner.ts';
 import type { Database, StoreTransaction } from '../database.ts';
 import type { LedgerEntriesTable } from '../schema.ts';
+import { lockAccount } from './accounts.ts';
 
 const kinds: readonly CreditEntryKind[] = ['grant', 'correction'];
 
@@ -25,7 +26,7 @@ export class SqlCreditBook implements CreditBook {
   async change(change: CreditChange): Promise<CreditOutcome> {
     assert(Number.isSafeInteger(change.amount) && change.amount !== 0, 'Credits move in wholes.');
     return this.#database.write.transaction().execute(async (transaction) => {
-      const account = await this.#lockWallet(transaction, change.tenantId);
+      const account = await lockAccount(transaction, walletName(change.tenantId));
       if (!account) return { kind: 'unknown-tenant' };
       const first = await findEntry(transaction, account.id, change.idempotencyKey);
       if (first) {
@@ -68,16 +69,6 @@ export class SqlCreditBook implements CreditBook {
       .offset(page.offset)
       .execute();
     return rows.map((row) => entryOf(tenantId, row));
-  }
-
-  /** Whoever holds the row decides alone; SQLite's write transactions are exclusive anyway. */
-  #lockWallet(transaction: StoreTransaction, tenantId: string) {
-    return transaction
-      .selectFrom('accounts')
-      .select(['id', 'balance', 'leased', 'granted'])
-      .where('owner', '=', walletName(tenantId))
-      .$if(this.#database.engine === 'postgres', (query) => query.forUpdate())
-      .executeTakeFirst();
   }
 }
 

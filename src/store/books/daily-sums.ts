@@ -1,6 +1,6 @@
 import { promptTokens } from '../../core/usage.ts';
 import type { Settlement } from '../../ledger/ledger-store.ts';
-import { dayMs } from '../../record/period.ts';
+import { dayOf } from '../../record/period.ts';
 import type { RequestRecord } from '../../record/request-record.ts';
 import type { Engine, StoreTransaction } from '../database.ts';
 import type { UsageDailyTable } from '../schema.ts';
@@ -55,7 +55,7 @@ export async function sumDaily(
 function kindOf(record: RequestRecord): Kind {
   return {
     tenant_id: record.tenantId,
-    day: Math.floor(record.createdAt / dayMs),
+    day: dayOf(record.createdAt),
     key_id: record.keyId,
     model: storable(record.requestedModel),
     provider: record.provider ?? '',
@@ -63,7 +63,7 @@ function kindOf(record: RequestRecord): Kind {
   };
 }
 
-/** Written out: a request comes by here every time. */
+/** Written out because it runs for every request. */
 function nameOf(kind: Kind): string {
   const { tenant_id, day, key_id, model, provider, traffic_mode } = kind;
   return `${tenant_id}\n${day}\n${key_id}\n${model}\n${provider}\n${traffic_mode}`;

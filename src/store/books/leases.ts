@@ -1,5 +1,5 @@
 import type { Expression, ExpressionBuilder, Selectable, SqlBool } from 'kysely';
-import type { Engine, StoreTransaction } from '../database.ts';
+import type { StoreTransaction } from '../database.ts';
 import type { LeasesTable, Schema } from '../schema.ts';
 
 export type LeaseCondition = (of: ExpressionBuilder<Schema, 'leases'>) => Expression<SqlBool>;
@@ -7,7 +7,6 @@ export type LeaseCondition = (of: ExpressionBuilder<Schema, 'leases'>) => Expres
 /** Locks leases in one order for everybody, as `lockAccounts` does: nobody waits in a circle. */
 export function lockLeases(
   change: StoreTransaction,
-  engine: Engine,
   which: LeaseCondition,
 ): Promise<Selectable<LeasesTable>[]> {
   return change
@@ -16,6 +15,6 @@ export function lockLeases(
     .where(which)
     .orderBy('account_id')
     .orderBy('process_id')
-    .$if(engine === 'postgres', (query) => query.forUpdate())
+    .forUpdate()
     .execute();
 }

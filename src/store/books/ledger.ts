@@ -7,7 +7,7 @@ import type {
   Return,
 } from '../../ledger/ledger-store.ts';
 import type { Database, StoreTransaction } from '../database.ts';
-import { type Account, bookAllowance, findAccount, lockAccounts } from './accounts.ts';
+import { type Account, bookAllowance, lockAccount, lockAccounts } from './accounts.ts';
 import { type LeaseCondition, lockLeases } from './leases.ts';
 
 /** Beyond what was asked for, a process gets this part of the rest: the next trip is saved. */
@@ -54,7 +54,7 @@ export class SqlLedger implements LedgerStore {
 
   async giveBack({ processId, owner, lease, credits }: Return): Promise<void> {
     await this.#change(async (change) => {
-      const account = await findAccount(change, this.#database.engine, owner);
+      const account = await lockAccount(change, owner);
       if (!account) return;
       const returned = await change
         .updateTable('leases')
@@ -74,8 +74,8 @@ export class SqlLedger implements LedgerStore {
 
   renew(processId: string, until: number): Promise<ReadonlySet<string>> {
     return this.#change(async (change) => {
-      await lockLeases(change, this.#database.engine, (of) => of('process_id', '=', processId));
-      // What was given back or used up: a process that lives long meets every account there is.
+      await lockLeases(change, (of) => of('process_id', '=', processId));
+      // Without this a long-lived process would keep an empty lease on every account.
       await change
         .deleteFrom('leases')
         .where('process_id', '=', processId)
@@ -112,14 +112,14 @@ export class SqlLedger implements LedgerStore {
 
   async #expireOn(ids: readonly number[], now: number, dead: string): Promise<void> {
     await this.#change(async (change) => {
-      const accounts = await lockAccounts(change, this.#database.engine, 'id', ids);
+      const accounts = await lockAccounts(change, 'id', ids);
       // Looked at again under the lock: a process that woke up may just have renewed.
       const isOver: LeaseCondition = (of) =>
         of.and([
           of('account_id', 'in', ids),
           of.or([of('until', '<', now), of('process_id', '=', dead)]),
         ]);
-      const freed = await lockLeases(change, this.#database.engine, isOver);
+      const freed = await lockLeases(change, isOver);
       await change.deleteFrom('leases').where(isOver).execute();
       for (const account of accounts) {
         const credits = freed
@@ -132,11 +132,11 @@ export class SqlLedger implements LedgerStore {
 
   async recall(owner: string, processId: string): Promise<void> {
     await this.#change(async (change) => {
-      const account = await findAccount(change, this.#database.engine, owner);
+      const account = await lockAccount(change, owner);
       if (!account) return;
       const recalls = account.recalls + 1;
       await change.updateTable('accounts').set({ recalls }).where('id', '=', account.id).execute();
-      // Whoever starves has nothing to give.
+      // The process that asks has nothing to give back.
       await change
         .updateTable('leases')
         .set({ answered_recall: recalls })
@@ -164,9 +164,8 @@ export class SqlLedger implements LedgerStore {
 
   /** The account, with a key's allowance brought up to date. */
   async #openAccount(change: StoreTransaction, order: LeaseOrder): Promise<Account | undefined> {
-    const { engine } = this.#database;
     const { owner, now } = order;
-    const account = await findAccount(change, engine, owner.name);
+    const account = await lockAccount(change, owner.name);
     if (owner.allowance === null) return account;
     if (account) return bookAllowance(change, account, owner.allowance, now);
     await change
@@ -174,7 +173,7 @@ export class SqlLedger implements LedgerStore {
       .values({ tenant_id: owner.tenantId, owner: owner.name })
       .onConflict((conflict) => conflict.column('owner').doNothing())
       .execute();
-    const opened = await findAccount(change, engine, owner.name);
+    const opened = await lockAccount(change, owner.name);
     return opened && bookAllowance(change, opened, owner.allowance, now);
   }
 

@@ -1,12 +1,12 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import type { TenantOrder } from '../../auth/directory.ts';
 import { walletName } from '../../ledger/owner.ts';
+import { charged } from '../charged.ts';
 import type { Engine } from '../database.ts';
 import { byBytes } from '../reads/analytics.ts';
-import { spend } from '../reads/analytics-split.ts';
 
 const sums = {
-  spend,
+  spend: sql`sum(${charged})`,
   requests: sql`sum(requests)`,
   failed_requests: sql`sum(failed_requests)`,
   written_off: sql`sum(written_off)`,

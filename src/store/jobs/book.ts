@@ -34,7 +34,7 @@ export class SqlJobBook implements JobBook {
   async #takeTurn(change: StoreTransaction, { tenantId }: NewJob): Promise<void> {
     await change
       .insertInto('job_turns')
-      // Newcomers are first: nobody has waited less for being served never.
+      // A tenant that was never served comes first.
       .values({ tenant_id: tenantId, served_at: 0 })
       .onConflict((conflict) => conflict.column('tenant_id').doNothing())
       .execute();
@@ -119,7 +119,7 @@ function rowOf(job: NewJob) {
     webhook_url: job.webhookUrl,
     status: 'queued' as const,
     attempts: 0,
-    // At once, also by a clock that was set back since.
+    // At once, even if the clock is set back meanwhile.
     claimable_at: 0,
     pieces_done: 0,
     cost: 0,

@@ -12,9 +12,9 @@ export interface EndColumns {
 }
 
 /**
- * The one change that ends a job, whoever comes first: worker, canceller or nobody. In the same
- * transaction its objects are given to the sweep and its webhook is queued. Without a lease any
- * job that has not ended is meant.
+ * The one change that ends a job, whoever comes first. In the same transaction its objects are
+ * given to the sweep and its webhook is queued. Without a lease, any job that has not ended is
+ * meant.
  */
 export async function endJob(
   change: StoreTransaction,

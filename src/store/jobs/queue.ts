@@ -45,7 +45,7 @@ export class SqlJobQueue implements JobQueue {
             .orderBy('created_at')
             .orderBy('id')
             .limit(1)
-            .$if(this.#database.engine === 'postgres', (query) => query.forUpdate()),
+            .forUpdate(),
         )
         .returningAll()
         .executeTakeFirst();
@@ -72,9 +72,7 @@ export class SqlJobQueue implements JobQueue {
       .orderBy('tenant_id')
       .limit(1);
     if (except.length > 0) query = query.where('tenant_id', 'not in', except);
-    return query
-      .$if(this.#database.engine === 'postgres', (locking) => locking.forUpdate())
-      .executeTakeFirst();
+    return query.forUpdate().executeTakeFirst();
   }
 
   renew(lease: Lease, until: number): Promise<boolean> {

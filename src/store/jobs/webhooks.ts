@@ -12,7 +12,7 @@ export class SqlWebhooks implements WebhookQueue {
 
   async claim(claim: Parameters<WebhookQueue['claim']>[0]): Promise<Webhook | undefined> {
     const { now, again, except } = claim;
-    const { engine, read, write } = this.#database;
+    const { read, write } = this.#database;
     const isDue = await read
       .selectFrom('webhooks')
       .select('id')
@@ -32,7 +32,8 @@ export class SqlWebhooks implements WebhookQueue {
             .orderBy('id')
             .limit(1)
             // Another process takes another one.
-            .$if(engine === 'postgres', (query) => query.forUpdate().skipLocked())
+            .forUpdate()
+            .skipLocked()
         );
       })
       .returningAll()

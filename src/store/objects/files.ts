@@ -3,9 +3,9 @@ import { mkdirSync } from 'node:fs';
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { GatewayError } from '../../core/errors.ts';
+import { failureCode } from '../../core/failure-code.ts';
 import type { ObjectLinks } from '../../jobs/object-links.ts';
 import type { Chunks, LinkWish, ObjectStore, StoredObject } from '../../jobs/objects.ts';
-import { failureCode } from '../database.ts';
 
 /** Objects as files of one folder, open to nobody else on the machine. */
 export class FileObjects implements ObjectStore {

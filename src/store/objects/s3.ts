@@ -1,9 +1,9 @@
 import { S3Client } from 'bun';
 import { GatewayError } from '../../core/errors.ts';
+import { failureCode } from '../../core/failure-code.ts';
 import { contentTypeOf } from '../../core/object-key.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { Chunks, LinkWish, ObjectStore, StoredObject } from '../../jobs/objects.ts';
-import { failureCode } from '../database.ts';
 
 export interface S3Place {
   readonly bucket: string;

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { GatewayError } from '../../core/errors.ts';
-import { failureCode } from '../database.ts';
+import { failureCode } from '../../core/failure-code.ts';
 
 export interface PostgresAddress {
   /** As the driver takes it. */

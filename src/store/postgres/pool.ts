@@ -1,7 +1,8 @@
 import { strict as assert } from 'node:assert';
 import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
 import type pg from 'pg';
-import { failureCode, turnWaitMs, waitingCallsMax } from '../database.ts';
+import { failureCode } from '../../core/failure-code.ts';
+import { turnWaitMs, waitingCallsMax } from '../database.ts';
 import { tooBusy } from '../turns.ts';
 
 /** A server that had no connection left for us is asked for another one no sooner. */

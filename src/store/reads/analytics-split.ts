@@ -6,6 +6,7 @@ import {
   type Split,
   type SplitReads,
 } from '../../record/analytics-split.ts';
+import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
 import type { UsageDailyTable } from '../schema.ts';
 import { byBytes, dailyRows, sumColumns, sumNames } from './analytics.ts';
@@ -16,11 +17,6 @@ const columns = {
   api_key_id: 'key_id',
   traffic_mode: 'traffic_mode',
 } as const satisfies Record<Split, keyof UsageDailyTable>;
-
-/** Everything charged, of however many rows. */
-export const spend = sql`sum(
-  model_charge + byok_platform_fee + managed_tool_fee + agent_runtime_fee
-)`;
 
 /** The daily sums by one of their properties; no more parts leave the database than are shown. */
 export class SqlAnalyticsSplit implements SplitReads {
@@ -35,7 +31,7 @@ export class SqlAnalyticsSplit implements SplitReads {
     const largest = await dailyRows(this.#database, filter)
       .select(column)
       .groupBy(column)
-      .orderBy(spend, 'desc')
+      .orderBy(sql`sum(${charged})`, 'desc')
       .orderBy(sql`sum(requests)`, 'desc')
       .orderBy(byBytes(column, this.#database.engine))
       .limit(partsMax)

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
-import type { KeySpending, Spending } from '../../auth/key-spending.ts';
-import { dayMs } from '../../record/period.ts';
+import type { KeySpending, Spending } from '../../auth/manage/key-spending.ts';
+import { dayOf } from '../../record/period.ts';
+import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
 
 /** What keys have spent, from the daily sums: by the day on which a request arrived. */
@@ -18,12 +19,11 @@ export class SqlKeySpending implements KeySpending {
   ): Promise<ReadonlyMap<string, Spending>> {
     if (keyIds.length === 0) return new Map();
     const { today, monday, first } = beginningsOf(now);
-    const spend = sql`(model_charge + byok_platform_fee + managed_tool_fee + agent_runtime_fee)`;
     const since = (day: number) =>
-      sql<number>`sum(case when day >= ${sql.lit(day)} then ${spend} else 0 end)`;
+      sql<number>`sum(case when day >= ${sql.lit(day)} then ${charged} else 0 end)`;
     const rows = await this.#database.read
       .selectFrom('usage_daily')
-      .select(['key_id', sql<number>`sum(${spend})`.as('total')])
+      .select(['key_id', sql<number>`sum(${charged})`.as('total')])
       .select([since(today).as('daily'), since(monday).as('weekly'), since(first).as('monthly')])
       .where('key_id', 'in', keyIds)
       .where('tenant_id', '=', tenantId)
@@ -36,7 +36,7 @@ export class SqlKeySpending implements KeySpending {
 /** The days on which the running day, week (from Monday) and month began. */
 function beginningsOf(now: number) {
   const date = new Date(now);
-  const today = Math.floor(now / dayMs);
+  const today = dayOf(now);
   return {
     today,
     monday: today - ((date.getUTCDay() + 6) % 7),

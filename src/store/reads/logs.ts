@@ -1,6 +1,6 @@
 import { type SelectQueryBuilder, sql } from 'kysely';
 import type { LogFilter, LogPage, LogReads, LogRow } from '../../record/log-reads.ts';
-import { dayMs } from '../../record/period.ts';
+import { dayMs, dayOf } from '../../record/period.ts';
 import type { Database } from '../database.ts';
 import { logsSince } from '../retention.ts';
 import type { Schema } from '../schema.ts';
@@ -101,8 +101,8 @@ export class SqlLogReads implements LogReads {
       .selectFrom('usage_daily')
       .select(['day', rows.as('rows')])
       .where('tenant_id', '=', tenantId)
-      .where('day', '>=', Math.floor(from / dayMs))
-      .where('day', '<=', Math.floor((until - 1) / dayMs))
+      .where('day', '>=', dayOf(from))
+      .where('day', '<=', dayOf(until - 1))
       .$if(keyId !== null, (query) => query.where('key_id', '=', keyId))
       .$if(model !== null, (query) => query.where('model', '=', model))
       .groupBy('day')

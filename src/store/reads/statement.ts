@@ -7,6 +7,7 @@ import type {
   StatementRequest,
 } from '../../record/statement.ts';
 import { amountsOf, idText } from '../books/request-log-rows.ts';
+import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
 import type { RequestLogTable } from '../schema.ts';
 
@@ -28,9 +29,6 @@ const requestColumns = [
   'log.managed_tool_fee',
   'log.agent_runtime_fee',
 ] as const;
-
-const charge = sql<number>`(log.model_charge + log.byok_platform_fee
-  + log.managed_tool_fee + log.agent_runtime_fee)`;
 
 /** No entry has this number: the history of a wallet begins behind it. */
 const beforeTheFirst = { id: 0, balance_after: 0 };
@@ -122,7 +120,7 @@ export class SqlStatement implements StatementReads {
       .leftJoin('request_log as log', (join) =>
         join
           .onRef('log.entry_id', '=', 'entry.id')
-          .on(charge, '>', sql.lit(0))
+          .on(charged, '>', sql.lit(0))
           // Said twice, or Postgres reads the index of the log from its very beginning.
           .on('log.entry_id', '>=', last.entry)
           .on('log.entry_id', '<=', frame.lastEntry),

@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import type { DayRange } from '../../record/period.ts';
 import type { TenantSumReads, TenantSums } from '../../record/tenant-sums.ts';
+import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
-import { spend } from './analytics-split.ts';
 
 /** The daily sums of several tenants at once. */
 export class SqlTenantSums implements TenantSumReads {
@@ -20,7 +20,7 @@ export class SqlTenantSums implements TenantSumReads {
         'tenant_id as tenantId',
         sql<number>`sum(requests)`.as('requests'),
         sql<number>`sum(failed_requests)`.as('failed'),
-        sql<number>`${spend}`.as('spend'),
+        sql<number>`sum(${charged})`.as('spend'),
         sql<number>`sum(written_off)`.as('writtenOff'),
       ])
       .where('tenant_id', 'in', tenantIds)

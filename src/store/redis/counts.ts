@@ -79,7 +79,7 @@ function placesName(tenantId: string): string {
   return `{${tenantId}}:running`;
 }
 
-/** Whoever answers something else is not to be counted with. */
+/** Empty for an answer of any other shape, which then counts as none. */
 function numbersOf(answer: unknown, length: number): readonly number[] {
   const isSound =
     Array.isArray(answer) &&
@@ -88,7 +88,7 @@ function numbersOf(answer: unknown, length: number): readonly number[] {
   return isSound ? answer : [];
 }
 
-/** A clock that steps back opens no fresh window, and a memory that was lost is filled again. */
+/** A clock that steps back opens no new window. */
 const readWindow = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -105,6 +105,7 @@ local function keep()
 end
 `;
 
+/** Takes over what the caller has counted in this window, in case Redis lost it. */
 const takeScript = new Script(`${readWindow}
 if tonumber(ARGV[3]) == window then
   requests = math.max(requests, tonumber(ARGV[4]))

@@ -1,11 +1,11 @@
 import { RedisClient } from 'bun';
 import { redisCommandMs, redisRetryMs, redisRetryMsMax } from '../../core/bounds.ts';
-import { failureCode } from '../database.ts';
+import { failureCode } from '../../core/failure-code.ts';
 
 /** Failures in a row after which Redis counts as away: one slow command is not an outage. */
 const failuresToLeave = 3;
 
-/** The server itself takes nothing from anybody, so that asking again tells nothing new. */
+/** The server refuses everybody: once is enough to know. */
 const refusesAll = /\b(?:OOM|READONLY|MISCONF|NOAUTH|LOADING|MASTERDOWN)\b/;
 
 /** The least that counting needs, tried before a server is trusted; under a name of its own. */
@@ -15,10 +15,10 @@ redis.call('HSET', KEYS[1], 'trial', 1)
 return redis.call('PEXPIRE', KEYS[1], 1000)
 `;
 
-/** Who leaves again sooner than this after a return waits longer before the next one. */
+/** A server that fails again sooner than this after it came back is tried less often. */
 const steadyMs = 5_000;
 
-/** In such steps commands are waited for. */
+/** How often deadlines are looked at. */
 const tickMs = 20;
 
 export interface RedisWatcher {
@@ -28,9 +28,9 @@ export interface RedisWatcher {
 }
 
 /**
- * Redis or Valkey as comfort: every answer may be `undefined`, which means that nobody answered in
- * time and the caller goes on by itself. Nothing here rejects, and nothing waits for a server that
- * is known to be away; it is looked for on the side until it is back.
+ * Redis or Valkey, without which requests go on: every answer may be `undefined`, which means that
+ * nobody answered in time and the caller decides by itself. Nothing here rejects, and nothing waits
+ * for a server that is known to be away; it is tried in the background until it is back.
  */
 export class Redis {
   readonly #url: string;
@@ -122,7 +122,7 @@ export class Redis {
         return answer;
       },
       (thrown) => {
-        // The many that were on their way when the connection went must not count against the next.
+        // Commands in flight when the connection broke must not count against the next one.
         if (client === this.#client) this.#count(messageOf(thrown));
         return undefined;
       },
@@ -167,7 +167,7 @@ export class Redis {
     try {
       await client.connect();
       await this.#patience.within(client.send('PING', []));
-      // One that is not known yet takes two trips, and what was sent behind it overtakes it.
+      // An unknown script takes two round trips, and what was sent after it would overtake it.
       const loads = this.#scripts.map(({ text }) => client.send('SCRIPT', ['LOAD', text]));
       await this.#patience.within(Promise.allSettled(loads));
       await this.#patience.within(client.send('EVAL', [trial, '1', `${this.#prefix}trial`]));
@@ -244,7 +244,7 @@ class Patience {
   #tick(): void {
     this.#ticks += 1;
     for (const waiting of this.#waiting) {
-      // Those behind it were asked later.
+      // A Set keeps the order of insertion: those behind it were asked later.
       if (waiting.untilTick > this.#ticks) break;
       this.#waiting.delete(waiting);
       waiting.giveUp();

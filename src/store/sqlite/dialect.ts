@@ -6,6 +6,7 @@ import {
   type Dialect,
   type Driver,
   type QueryResult,
+  type SelectQueryNode,
   SqliteAdapter,
   SqliteIntrospector,
   SqliteQueryCompiler,
@@ -24,7 +25,7 @@ export function sqliteDialect(thread: SqliteAnswerer, turns: Turns | undefined):
     createAdapter: () => new ThreadAdapter(),
     createDriver: () => new ThreadDriver(thread, turns),
     createIntrospector: (db) => new SqliteIntrospector(db),
-    createQueryCompiler: () => new SqliteQueryCompiler(),
+    createQueryCompiler: () => new ThreadQueryCompiler(),
   };
 }
 
@@ -32,6 +33,13 @@ export function sqliteDialect(thread: SqliteAnswerer, turns: Turns | undefined):
 class ThreadAdapter extends SqliteAdapter {
   override get supportsMultipleConnections(): boolean {
     return true;
+  }
+}
+
+/** `for update` is for Postgres: here a transaction has the whole file to itself from its start. */
+class ThreadQueryCompiler extends SqliteQueryCompiler {
+  protected override visitSelectQuery({ endModifiers: _, ...query }: SelectQueryNode): void {
+    super.visitSelectQuery(query);
   }
 }
 

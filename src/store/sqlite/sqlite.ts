@@ -1,8 +1,9 @@
 import { Kysely } from 'kysely';
 import { GatewayError } from '../../core/errors.ts';
+import { failureCode } from '../../core/failure-code.ts';
 import type { Booked } from '../../ledger/ledger-store.ts';
 import { batchText } from '../../ledger/slip.ts';
-import { type Database, failureCode, turnWaitMs, waitingCallsMax } from '../database.ts';
+import { type Database, turnWaitMs, waitingCallsMax } from '../database.ts';
 import type { Schema } from '../schema.ts';
 import { Turns } from '../turns.ts';
 import { sqliteDialect } from './dialect.ts';

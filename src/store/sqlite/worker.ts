@@ -5,6 +5,7 @@
 import { Database, type Statement } from 'bun:sqlite';
 import { strict as assert } from 'node:assert';
 import { closeSync, existsSync, openSync } from 'node:fs';
+import { failureCode } from '../../core/failure-code.ts';
 import type { Booked, ReadBatch } from '../../ledger/ledger-store.ts';
 import type { Answer, Outcome, Question, SqlValue, Step } from './messages.ts';
 
@@ -18,11 +19,11 @@ const statementsMax = 256;
 
 const nothing: Outcome = { rows: [], changes: null };
 let database: Database | undefined;
-/** The writer's file, by its name. */
+/** The path of the writer's file. */
 let changed: string | undefined;
 const statements = new Map<string, Statement<unknown, SqlValue[]>>();
 
-/** Loaded for the first batch: a command of the command line brings none. */
+/** Imported with the first batch: commands of the command line send none. */
 let booking: Promise<(batch: ReadBatch) => Promise<readonly Booked[]>> | undefined;
 /** Questions are answered in order, also behind one that takes several steps. */
 let answered = Promise.resolve();
@@ -36,9 +37,8 @@ async function answer(question: Question): Promise<Answer> {
     const outcome = question.kind === 'book' ? await book(question.batch) : perform(question);
     return { ok: true, outcome };
   } catch (thrown) {
-    if (!(thrown instanceof Error)) return { ok: false, message: String(thrown), code: null };
-    const code = 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : null;
-    return { ok: false, message: thrown.message, code };
+    const message = thrown instanceof Error ? thrown.message : String(thrown);
+    return { ok: false, message, code: failureCode(thrown) ?? null };
   }
 }
 
@@ -46,7 +46,7 @@ async function book(batch: string): Promise<Outcome> {
   booking ??= import('./booking.ts').then(
     ({ booksOn }) => booksOn(step),
     (thrown) => {
-      // No file could be opened at the time: the next batch may find it otherwise.
+      // The import can fail when too many files are open: the next batch tries again.
       booking = undefined;
       throw thrown;
     },
@@ -116,8 +116,8 @@ function enterWal(connection: Database): void {
       connection.run('pragma journal_mode = wal');
       return;
     } catch (thrown) {
-      const busy = thrown instanceof Error && 'code' in thrown && thrown.code === 'SQLITE_BUSY';
-      if (!busy || performance.now() > deadline) throw thrown;
+      const isBusy = failureCode(thrown) === 'SQLITE_BUSY';
+      if (!isBusy || performance.now() > deadline) throw thrown;
       Bun.sleepSync(5);
     }
   }

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
 import { wholeSince } from '../retention.ts';
 import type { Report } from './verify.ts';
@@ -147,8 +148,7 @@ async function checkCharges(
   { after, last }: { readonly after: number; readonly last: number },
   report: Report,
 ): Promise<void> {
-  const charged = sql<number>`coalesce(sum(log.model_charge + log.byok_platform_fee
-    + log.managed_tool_fee + log.agent_runtime_fee), 0)`;
+  const sum = sql<number>`coalesce(sum(${charged}), 0)`;
   const wrong = await read
     .selectFrom('ledger_entries as entry')
     .leftJoin('request_log as log', (join) =>
@@ -158,14 +158,14 @@ async function checkCharges(
         .on('log.entry_id', '>', after)
         .on('log.entry_id', '<=', last),
     )
-    .select(['entry.id', 'entry.amount', charged.as('charged')])
+    .select(['entry.id', 'entry.amount', sum.as('charged')])
     .where('entry.account_id', '=', account.id)
     .where('entry.id', '>', after)
     .where('entry.id', '<=', last)
     .where('entry.kind', '=', 'charge')
     .where('entry.created_at', '>=', wholeSince)
     .groupBy(['entry.id', 'entry.amount'])
-    .having(charged, '<>', sql<number>`-entry.amount`)
+    .having(sum, '<>', sql<number>`-entry.amount`)
     .orderBy('entry.id')
     .execute();
   for (const entry of wrong) {

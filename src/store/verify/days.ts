@@ -1,7 +1,8 @@
 import { sql } from 'kysely';
-import { dayMs } from '../../record/period.ts';
+import { dayMs, dayOf, isoDay } from '../../record/period.ts';
 import { dailySums } from '../books/daily-sums.ts';
 import { idText } from '../books/request-log-rows.ts';
+import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
 import { logsSince, wholeSince } from '../retention.ts';
 import type { Report } from './verify.ts';
@@ -62,14 +63,14 @@ async function nextDay({ read }: Database, tenantId: string, from: number): Prom
     .where('day', '>=', from)
     .executeTakeFirst();
   const days = [
-    ...(logged?.at == null ? [] : [Math.floor(logged.at / dayMs)]),
+    ...(logged?.at == null ? [] : [dayOf(logged.at)]),
     ...(summed?.day == null ? [] : [summed.day]),
   ];
   return days.length === 0 ? null : Math.min(...days);
 }
 
 async function checkDay(database: Database, at: TenantDay, report: Report): Promise<number> {
-  const name = `Tenant ${at.tenantId}, ${new Date(at.day * dayMs).toISOString().slice(0, 10)}`;
+  const name = `Tenant ${at.tenantId}, ${isoDay(at.day)}`;
   for (const group of await differences(database, at)) {
     const wrong = dailySums.filter((sum) => group[sum] !== 0);
     const how = wrong.map((sum) => `${sum} by ${-group[sum]}`).join(', ');
@@ -136,10 +137,7 @@ function strayRequests({ read }: Database, at: TenantDay) {
     .where('log.tenant_id', '=', at.tenantId)
     .where('log.created_at', '>=', at.day * dayMs)
     .where('log.created_at', '<', (at.day + 1) * dayMs)
-    .where(
-      sql<boolean>`log.model_charge + log.byok_platform_fee
-        + log.managed_tool_fee + log.agent_runtime_fee > 0`,
-    )
+    .where(charged, '>', 0)
     .where(sql<boolean>`coalesce(account.owner, '') <> ${`tenant:${at.tenantId}`}`)
     .orderBy('log.id')
     .limit(strayRequestsMax)

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
-import { type Database, failureCode } from '../database.ts';
+import { failureCode } from '../../core/failure-code.ts';
+import type { Database } from '../database.ts';
 import type { Report } from './verify.ts';
 
 /** Enough to see how bad it is. */

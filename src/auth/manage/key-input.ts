@@ -1,12 +1,12 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { allowListMax } from '../core/bounds.ts';
-import { cacheModes, limitResets, scopes } from '../core/caller.ts';
-import { invalidRequest } from '../core/errors.ts';
-import { validate } from '../core/misfit.ts';
-import { oneOf, optional, wholeNumber } from '../core/schema-builders.ts';
-import type { ApiKey, KeyChange, Tenant } from './directory.ts';
-import { count, name } from './manage-input.ts';
+import { allowListMax } from '../../core/bounds.ts';
+import { cacheModes, limitResets, scopes } from '../../core/caller.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { validate } from '../../core/misfit.ts';
+import { oneOf, optional, wholeNumber } from '../../core/schema-builders.ts';
+import { type ApiKey, type KeyChange, type Tenant, unrestricted } from '../directory.ts';
+import { count, name } from './schema-parts.ts';
 
 /** What may be asked of a key, and every rule about it. */
 
@@ -69,13 +69,7 @@ export type KeySettings = Pick<
 export function readNewKey(body: unknown, tenant: Tenant, now: number): KeySettings {
   const input = validate(newKeyCheck, newKeySchema, body);
   const settings: KeySettings = {
-    limitCredits: null,
-    limitReset: null,
-    expiresAt: null,
-    models: null,
-    scopes: null,
-    requestsPerMinute: null,
-    cacheMode: null,
+    ...unrestricted,
     ...readSettings(input, now),
     kind: input.management ? 'management' : 'routing',
     name: input.name,
@@ -90,10 +84,10 @@ export function readKeyChange(body: unknown, key: ApiKey, tenant: Tenant, now: n
     ...readSettings(input, now),
     ...(input.name === undefined ? {} : { name: input.name }),
     ...(typeof input.disabled === 'boolean' ? { disabled: input.disabled } : {}),
-    // A limit that goes takes its period along; only naming both is a contradiction.
+    // Removing a limit removes its reset period; naming a period as well is a contradiction.
     ...(input.limit === null && input.limit_reset === undefined ? { limitReset: null } : {}),
   };
-  // What the key already has was within the rules when it was written; only the news is judged.
+  // What the key already has was checked when it was written; only the change is judged.
   refuseContradictions({ ...key, requestsPerMinute: null, ...change }, tenant);
   return change;
 }

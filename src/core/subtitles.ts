@@ -1,6 +1,6 @@
-/** SRT and WebVTT, as far as joining needs them: cues with times. */
+/** Subtitles in SRT and WebVTT: cues with times. */
 
-interface Cue {
+export interface Cue {
   readonly startMs: number;
   readonly endMs: number;
   /** Behind the times of a WebVTT cue: where it stands on the screen. */
@@ -8,25 +8,12 @@ interface Cue {
   readonly text: string;
 }
 
-export interface TimedText {
-  readonly body: string;
-  /** Added to every time in it. */
-  readonly startMs: number;
-}
-
 const clock = '((?:\\d+:)?\\d{1,2}:\\d{2}[.,]\\d{3})';
 /** Within a line: gaps over many lines would be tried again from each of them. */
 const gap = '[^\\S\\n]';
 const timing = new RegExp(`^${gap}*${clock}${gap}+-->${gap}+${clock}([^\\n]*)$`, 'm');
 
-export function joinSubtitles(format: 'srt' | 'vtt', parts: readonly TimedText[]): string {
-  const cues = parts.flatMap(({ body, startMs }) =>
-    readCues(body).map((cue) => ({
-      ...cue,
-      startMs: cue.startMs + startMs,
-      endMs: cue.endMs + startMs,
-    })),
-  );
+export function writeSubtitles(format: 'srt' | 'vtt', cues: readonly Cue[]): string {
   const beforeMs = format === 'srt' ? ',' : '.';
   const blocks = cues.map((cue, index) => {
     const number = format === 'srt' ? `${index + 1}\n` : '';
@@ -37,7 +24,7 @@ export function joinSubtitles(format: 'srt' | 'vtt', parts: readonly TimedText[]
 }
 
 /** Blocks without times are headers and notes; they are left out. */
-function readCues(body: string): Cue[] {
+export function readCues(body: string): Cue[] {
   const blocks = body.replaceAll('\r\n', '\n').split(/\n{2,}/);
   return blocks.flatMap((block) => {
     const found = timing.exec(block);

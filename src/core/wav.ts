@@ -1,4 +1,4 @@
-/** WAV files, as far as cutting and joining needs them: what is in front of the samples. */
+/** WAV files: what is in front of the samples. */
 
 export interface WavHead {
   /** The `fmt ` chunk, which says how samples are written. */
@@ -7,7 +7,7 @@ export interface WavHead {
   readonly blockBytes: number;
   readonly bytesPerSecond: number;
   readonly dataStart: number;
-  /** As declared; recorders that stream declare 0 or 2³²−1 and mean «to the end». */
+  /** As declared; recorders that stream declare 0 or 2³²−1 and mean to the end of the file. */
   readonly dataBytes: number;
 }
 
@@ -37,7 +37,7 @@ function headOf(format: Buffer, dataStart: number, declared: number): WavHead | 
 }
 
 /** Everything that stands in front of this many bytes of samples. */
-export function writeWavHead(format: Uint8Array, dataBytes: number): Uint8Array {
+export function writeWavHead(format: Uint8Array, dataBytes: number): Uint8Array<ArrayBuffer> {
   const head = Buffer.alloc(20 + format.length + 8);
   head.write('RIFF', 0, 'latin1');
   // Odd data is followed by a byte of padding, which the file's size counts.

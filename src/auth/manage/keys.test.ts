@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
-import { keysPerTenantMax } from '../core/bounds.ts';
-import type { Tenant } from './directory.ts';
-import { createKey, type KeyDesk } from './manage-keys.ts';
+import { keysPerTenantMax } from '../../core/bounds.ts';
+import type { Tenant } from '../directory.ts';
+import { createKey, type KeyDesk } from './keys.ts';
 
 const tenant: Tenant = {
   id: 'acme',

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { nameLengthMax } from '../core/bounds.ts';
+import { nameLengthMax } from '../../core/bounds.ts';
 
 /** The schema parts of everything an operator or a manager types. */
 

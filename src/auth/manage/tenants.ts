@@ -1,11 +1,11 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { type GatewayError, invalidRequest, notFound } from '../core/errors.ts';
-import { newTenantId } from '../core/ids.ts';
-import { validate } from '../core/misfit.ts';
-import { optional } from '../core/schema-builders.ts';
-import type { Directory, Tenant, TenantPage } from './directory.ts';
-import { count, name } from './manage-input.ts';
+import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
+import { newTenantId } from '../../core/ids.ts';
+import { validate } from '../../core/misfit.ts';
+import { optional } from '../../core/schema-builders.ts';
+import type { Directory, Tenant, TenantPage } from '../directory.ts';
+import { count, name } from './schema-parts.ts';
 
 /** What an operator does with tenants, by HTTP or by the command line. */
 
@@ -107,7 +107,7 @@ export async function changeTenant(
   return tenantObject(changed);
 }
 
-/** An id that no tenant can have is not taken to the store, which may not even hold its bytes. */
+/** An id that no tenant can have is not looked up: a store may refuse its bytes. */
 export async function findTenant(
   directory: Pick<Directory, 'getTenant'>,
   id: string,

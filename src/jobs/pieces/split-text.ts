@@ -1,4 +1,4 @@
-import type { TextLimit } from './job.ts';
+import type { TextLimit } from '../job.ts';
 
 /**
  * Cuts a text into pieces that one call takes each, where a reader would breathe: after a paragraph
@@ -49,7 +49,7 @@ function bestCut(window: string, room: number): number {
 
 /** The index behind the last character that still fits; always one further at least. */
 function reach(text: string, at: number, { unit, max }: TextLimit): number {
-  // In UTF-16 units, which are never fewer than anybody's idea of characters.
+  // In UTF-16 units: however a provider counts characters, it does not find more.
   if (unit === 'characters') return Math.min(text.length, at + Math.max(2, max));
   let bytes = 0;
   let end = at;

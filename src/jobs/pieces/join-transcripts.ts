@@ -1,7 +1,13 @@
-import type { TranscriptFormat } from '../core/audio-formats.ts';
-import { GatewayError } from '../core/errors.ts';
-import { isObject, parseJson } from '../core/json.ts';
-import { joinSubtitles, type TimedText } from './subtitles.ts';
+import type { TranscriptFormat } from '../../core/audio-formats.ts';
+import { GatewayError } from '../../core/errors.ts';
+import { isObject, parseJson } from '../../core/json.ts';
+import { readCues, writeSubtitles } from '../../core/subtitles.ts';
+
+export interface TimedText {
+  readonly body: string;
+  /** Added to every time in it. */
+  readonly startMs: number;
+}
 
 /** The transcripts of the parts of one recording as the transcript of the whole. */
 export function joinTranscripts(format: TranscriptFormat, parts: readonly TimedText[]): string {
@@ -12,11 +18,19 @@ export function joinTranscripts(format: TranscriptFormat, parts: readonly TimedT
       return `${joinWords(parts.map(({ body }) => body))}\n`;
     case 'srt':
     case 'vtt':
-      return joinSubtitles(format, parts);
+      return writeSubtitles(format, parts.flatMap(movedCues));
     case 'json':
     case 'verbose_json':
       return JSON.stringify(joinJson(parts));
   }
+}
+
+function movedCues({ body, startMs }: TimedText) {
+  return readCues(body).map((cue) => ({
+    ...cue,
+    startMs: cue.startMs + startMs,
+    endMs: cue.endMs + startMs,
+  }));
 }
 
 type Fields = Record<string, unknown>;

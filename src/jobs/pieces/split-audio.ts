@@ -1,8 +1,8 @@
-import { transcriptionBytesMax } from '../core/bounds.ts';
-import { invalidRequest } from '../core/errors.ts';
-import { id3Bytes, type Mp3Frame, mp3FrameAt } from './mp3-frames.ts';
-import type { StoredObject } from './objects.ts';
-import { readWavHead, type WavHead, writeWavHead } from './wav.ts';
+import { transcriptionBytesMax } from '../../core/bounds.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { id3Bytes, type Mp3Frame, mp3FrameAt } from '../../core/mp3-frames.ts';
+import { readWavHead, type WavHead, writeWavHead } from '../../core/wav.ts';
+import type { StoredObject } from '../objects.ts';
 
 /** One part of a recording that goes out as a file of its own. */
 export interface AudioCut {
@@ -63,7 +63,7 @@ function cutWav(head: WavHead, fileBytes: number): AudioCut[] {
   return cuts;
 }
 
-/** Not sound, in all: tags with pictures at the end, damage. Past this it is no MP3 file. */
+/** Bytes outside of frames, such as tags and damage. With more than this it is no MP3 file. */
 const rubbishBytesMax = 4 * 1024 * 1024;
 
 async function cutMp3(file: StoredObject, firstByte: number): Promise<AudioCut[]> {
@@ -104,7 +104,7 @@ class Mp3Cutter {
 
   #pass({ bytes, samples, sampleRate }: Mp3Frame): void {
     const isLarge = this.at + bytes - this.#from > cutBytes;
-    // Rounded: a sum of many frames is a hair beside the round number that it should be.
+    // Rounded: the sum of many frames is slightly off the round number that it should be.
     const isLong = Math.round((this.#seconds - this.#startSeconds) * 1000) >= cutSeconds * 1000;
     if (isLarge || isLong) {
       this.#cuts.push(this.#cut(this.at));

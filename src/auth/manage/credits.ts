@@ -1,11 +1,11 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { invalidRequest } from '../core/errors.ts';
-import { validate } from '../core/misfit.ts';
-import { optional } from '../core/schema-builders.ts';
-import type { Page } from './directory.ts';
-import { line } from './manage-input.ts';
-import { findTenant, type TenantDesk, unknownTenant } from './manage-tenants.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { validate } from '../../core/misfit.ts';
+import { optional } from '../../core/schema-builders.ts';
+import type { Page } from '../directory.ts';
+import { line } from './schema-parts.ts';
+import { findTenant, type TenantDesk, unknownTenant } from './tenants.ts';
 
 /** What an operator does with a tenant's credits, by HTTP or by the command line. */
 

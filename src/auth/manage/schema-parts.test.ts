@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { validate } from '../core/misfit.ts';
-import { line } from './manage-input.ts';
+import { validate } from '../../core/misfit.ts';
+import { line } from './schema-parts.ts';
 
 const schema = Type.Object({ text: line(1, 5) });
 const compiled = Compile(schema);

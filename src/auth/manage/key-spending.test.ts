@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import type { LimitReset } from '../core/caller.ts';
+import type { LimitReset } from '../../core/caller.ts';
 import { periodEnd, spentInPeriod } from './key-spending.ts';
 
 describe('a period ends', () => {

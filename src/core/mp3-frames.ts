@@ -1,4 +1,4 @@
-/** MPEG audio, Layer III, as far as cutting and joining needs it: where its frames are. */
+/** MPEG audio, Layer III, which people call MP3: where its frames are. */
 
 export interface Mp3Frame {
   readonly bytes: number;

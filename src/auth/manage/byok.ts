@@ -1,13 +1,13 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { byokModes } from '../core/byok.ts';
-import { type GatewayError, invalidRequest, notFound } from '../core/errors.ts';
-import { validate } from '../core/misfit.ts';
-import { didYouMean } from '../core/nearest.ts';
-import { oneOf, optional } from '../core/schema-builders.ts';
-import type { Directory } from './directory.ts';
-import { findTenant } from './manage-tenants.ts';
-import type { StoredCredential, Vault, VaultStore } from './vault.ts';
+import { byokModes } from '../../core/byok.ts';
+import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
+import { validate } from '../../core/misfit.ts';
+import { didYouMean } from '../../core/nearest.ts';
+import { oneOf, optional } from '../../core/schema-builders.ts';
+import type { Directory } from '../directory.ts';
+import type { StoredCredential, Vault, VaultStore } from '../vault.ts';
+import { findTenant } from './tenants.ts';
 
 /** What a tenant does with its own accounts at providers, by HTTP or by the command line. */
 

@@ -1,4 +1,4 @@
-import type { LimitReset } from '../core/caller.ts';
+import type { LimitReset } from '../../core/caller.ts';
 
 /** Whole credits that a key has spent, ever and in the running UTC day, week and month. */
 export interface Spending {

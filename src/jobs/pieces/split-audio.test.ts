@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { parseBuffer } from 'music-metadata';
-import { failureOf } from '../../tests/contracts/failure-of.ts';
-import { decoratedMp3, mp3File, wavFile } from '../../tests/support/audio-files.ts';
+import { failureOf } from '../../../tests/contracts/failure-of.ts';
+import { decoratedMp3, mp3File, wavFile } from '../../../tests/support/audio-files.ts';
 import { planCuts, readCut } from './split-audio.ts';
 
 const mebibyte = 1024 * 1024;

@@ -1,5 +1,5 @@
-import type { LimitReset, Scope } from '../core/caller.ts';
-import type { ApiKey } from './directory.ts';
+import type { LimitReset, Scope } from '../../core/caller.ts';
+import type { ApiKey } from '../directory.ts';
 import { periodEnd, type Spending, spentInPeriod } from './key-spending.ts';
 
 /** A key as its owner reads it, in HTTP answers and in `--json`. Never holds the secret. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { parseBuffer } from 'music-metadata';
-import { failureOf } from '../../tests/contracts/failure-of.ts';
+import { failureOf } from '../../../tests/contracts/failure-of.ts';
 import {
   aacFile,
   decoratedMp3,
@@ -9,8 +9,8 @@ import {
   opusFile,
   opusPreSkip,
   wavFile,
-} from '../../tests/support/audio-files.ts';
-import type { SpeechFormat } from '../core/audio-formats.ts';
+} from '../../../tests/support/audio-files.ts';
+import type { SpeechFormat } from '../../core/audio-formats.ts';
 import { canJoin, joinSpeech } from './join-speech.ts';
 import { readOggPages } from './ogg-pages.ts';
 

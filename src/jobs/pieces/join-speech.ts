@@ -1,9 +1,9 @@
-import type { SpeechFormat } from '../core/audio-formats.ts';
-import { GatewayError } from '../core/errors.ts';
-import { soundOf } from './mp3-frames.ts';
+import type { SpeechFormat } from '../../core/audio-formats.ts';
+import { GatewayError } from '../../core/errors.ts';
+import { soundOf } from '../../core/mp3-frames.ts';
+import { readWavHead, wavDataBytesMax, writeWavHead } from '../../core/wav.ts';
 import { writeOggPage } from './ogg-pages.ts';
 import { type OpusFile, readOpus } from './opus.ts';
-import { readWavHead, wavDataBytesMax, writeWavHead } from './wav.ts';
 
 /** Reads the audio of piece 0, 1, … again; asked more than once, one at a time. */
 export type ReadPiece = (number: number) => Promise<Uint8Array>;

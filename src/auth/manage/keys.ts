@@ -1,12 +1,12 @@
 import { strict as assert } from 'node:assert';
-import { keysPerTenantMax } from '../core/bounds.ts';
-import { type GatewayError, invalidRequest, notFound } from '../core/errors.ts';
-import { makeKey } from './api-key.ts';
-import type { ApiKey, Directory } from './directory.ts';
+import { keysPerTenantMax } from '../../core/bounds.ts';
+import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
+import { makeKey } from '../api-key.ts';
+import type { ApiKey, Directory } from '../directory.ts';
+import { readKeyChange, readNewKey, readOverlap } from './key-input.ts';
+import { type KeyObject, keyObject } from './key-object.ts';
 import { type KeySpending, nothingSpent } from './key-spending.ts';
-import { readKeyChange, readNewKey, readOverlap } from './manage-key-input.ts';
-import { type KeyObject, keyObject } from './manage-key-object.ts';
-import { findTenant } from './manage-tenants.ts';
+import { findTenant } from './tenants.ts';
 
 /** What managers and operators do with keys, whether they come by HTTP or by the command line. */
 
@@ -117,7 +117,7 @@ export async function deleteKey(desk: KeyDesk, tenantId: string, id: string): Pr
   if (!isDeleted) throw unknownKey();
 }
 
-/** An id that no key can have is not taken to the store, which may not even hold its bytes. */
+/** An id that no key can have is not looked up: a store may refuse its bytes. */
 async function findKey(directory: KeyDirectory, tenantId: string, id: string): Promise<ApiKey> {
   const key = /^key_[0-9a-z]{1,60}$/.test(id) ? await directory.getKey(tenantId, id) : undefined;
   if (!key) throw unknownKey();

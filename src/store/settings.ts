@@ -1,0 +1,32 @@
+import type { StoreTransaction } from './database.ts';
+
+/**
+ * The value of a setting; `wanted` becomes it where there was none. The row stays locked, so that
+ * only this transaction can replace it.
+ */
+export async function claimSetting(
+  change: StoreTransaction,
+  name: string,
+  wanted: string,
+): Promise<string> {
+  await change
+    .insertInto('settings')
+    .values({ name, value: wanted })
+    .onConflict((conflict) => conflict.column('name').doNothing())
+    .execute();
+  const { value } = await change
+    .selectFrom('settings')
+    .select('value')
+    .where('name', '=', name)
+    .forUpdate()
+    .executeTakeFirstOrThrow();
+  return value;
+}
+
+export async function replaceSetting(
+  change: StoreTransaction,
+  name: string,
+  value: string,
+): Promise<void> {
+  await change.updateTable('settings').set({ value }).where('name', '=', name).execute();
+}
