@@ -51,7 +51,14 @@ export async function send(path: string, call: Call): Promise<Response> {
 
 /** Our own API answers with the shapes of shapes.ts; they are not checked a second time here. */
 export async function ask<T>(path: string, call: Call): Promise<T> {
-  return (await (await send(path, call)).json()) as T;
+  const response = await send(path, call);
+  try {
+    return (await response.json()) as T;
+  } catch (thrown) {
+    if (call.signal?.aborted) throw thrown;
+    // It ended half way, or something between here and the gateway made it up.
+    throw new ApiError('The gateway’s answer broke off or cannot be read.', response.status);
+  }
 }
 
 async function sentenceOf(response: Response): Promise<string> {

@@ -15,15 +15,26 @@ interface State<T> extends Omit<Loaded<T>, 'isStale' | 'reload'> {
   readonly of: string | undefined;
 }
 
+/** Whoever comes back to a tab after longer sees what is there now. */
+const oldMs = 300_000;
+
 /** Loads when `name` changes and on demand. An answer that comes too late is thrown away. */
 export function useLoad<T>(name: string, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
   const [state, setState] = useState<State<T>>(fresh);
   const [turn, setTurn] = useState(0);
   const latest = useRef(load);
   latest.current = load;
+  const askedAt = useRef(0);
   useEffect(() => {
+    askedAt.current = Date.now();
     const controller = new AbortController();
-    setState(({ data, of }) => ({ data, of, error: undefined, busy: true }));
+    // A failure stays in sight, and with it the way to try again, until the next answer is there.
+    setState(({ data, of, error }) => ({
+      data,
+      of,
+      error: of === name ? error : undefined,
+      busy: true,
+    }));
     latest.current(controller.signal).then(
       (data) => {
         if (!controller.signal.aborted) setState({ data, of: name, error: undefined, busy: false });
@@ -42,6 +53,14 @@ export function useLoad<T>(name: string, load: (signal: AbortSignal) => Promise<
     return () => controller.abort();
   }, [name, turn]);
   const reload = useCallback(() => setTurn((count) => count + 1), []);
+  useEffect(() => {
+    const look = () => {
+      const isOld = Date.now() - askedAt.current > oldMs;
+      if (isOld && document.visibilityState === 'visible') reload();
+    };
+    document.addEventListener('visibilitychange', look);
+    return () => document.removeEventListener('visibilitychange', look);
+  }, []);
   const { data, of, error, busy } = state;
   return { data, error, busy, isStale: data !== undefined && of !== name, reload };
 }
@@ -49,7 +68,7 @@ export function useLoad<T>(name: string, load: (signal: AbortSignal) => Promise<
 const fresh = { data: undefined, of: undefined, error: undefined, busy: true };
 
 export function sentence(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : 'Something went wrong; try again.';
+  return thrown instanceof Error ? thrown.message : 'Something went wrong.';
 }
 
 export interface Action {

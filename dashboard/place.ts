@@ -19,9 +19,16 @@ export type Choices = Readonly<Record<string, string | null>>;
 /** A server refuses an address that is much longer, and the page could not be reloaded. */
 const queryMax = 8_000;
 
+/** What the browser's history keeps of a step beside its address. */
+interface State {
+  readonly query?: string;
+  /** A dialog was opened by it, so that the step before shows the page without. */
+  readonly isAbove: boolean;
+}
+
 function here(): Place {
   const page = location.pathname.slice(root.length).replaceAll('/', '');
-  const kept = history.state as { readonly query?: string } | null;
+  const kept = history.state as State | null;
   return { page, query: new URLSearchParams(kept?.query ?? location.search) };
 }
 
@@ -66,7 +73,7 @@ export function goTo(address: string): void {
 }
 
 /** Changes some choices and keeps the others. Typing replaces, so that «back» leaves the page. */
-export function choose(choices: Choices, how: 'push' | 'replace' = 'push'): void {
+export function choose(choices: Choices, how: 'push' | 'replace' = 'push', isAbove = false): void {
   const { query } = here();
   for (const [name, value] of Object.entries(choices)) {
     if (value === null || value === '') query.delete(name);
@@ -75,11 +82,26 @@ export function choose(choices: Choices, how: 'push' | 'replace' = 'push'): void
   const text = query.size === 0 ? '' : `?${query}`;
   // What is too long for an address is kept beside it, where a reload of this tab finds it.
   const isLong = text.length > queryMax;
-  const state = isLong ? { query: text } : null;
+  const state: State = { isAbove, ...(isLong ? { query: text } : {}) };
   const address = location.pathname + (isLong ? '' : text);
   if (how === 'push') history.pushState(state, '', address);
   else history.replaceState(state, '', address);
   dispatchEvent(new Event(moved));
+}
+
+/** Opens what lies above the page: «back» closes it. */
+export function openAbove(choices: Choices): void {
+  choose(choices, 'push', true);
+}
+
+/** Whoever closes it has gone back: the next «back» does not open it again. */
+export function closeAbove(name: string): void {
+  const { isAbove = false } = (history.state ?? {}) as Partial<State>;
+  if (isAbove) {
+    // Pressed twice, it goes back once.
+    history.replaceState(null, '');
+    history.back();
+  } else choose({ [name]: null }, 'replace');
 }
 
 /** A click on a link of ours, unless the reader wants it in a tab of its own. */

@@ -274,6 +274,13 @@ export interface ProviderHealth {
   readonly name: string;
   readonly dialect: string;
   readonly circuit: Circuit;
+  /** Null where nobody called it. */
+  readonly recent: {
+    readonly window_seconds: number;
+    readonly calls: number;
+    readonly failed_calls: number;
+    readonly failures: Readonly<Record<string, number>>;
+  } | null;
   readonly endpoints: readonly {
     readonly model: string;
     readonly upstream_model: string;

@@ -1,9 +1,10 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { useAction } from './load.ts';
 import { Form, TextField } from './parts/field.tsx';
 import { Mark } from './parts/icon.tsx';
 import { ErrorNote } from './parts/notes.tsx';
 import { type Proven, prove } from './session.ts';
+import { useTitle } from './title.ts';
 
 interface SignInProps {
   readonly message: string | undefined;
@@ -21,9 +22,7 @@ const kinds = [
 export function SignIn({ message, again, onProven }: SignInProps) {
   const [key, setKey] = useState('');
   const action = useAction();
-  useEffect(() => {
-    document.title = 'Sign in · Tollgate';
-  }, []);
+  useTitle('page', 'Sign in');
   const submit = () => action.run(async () => onProven(await prove(key.trim())));
   return (
     <main class="sign-in">

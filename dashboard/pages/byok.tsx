@@ -10,7 +10,7 @@ import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { Verb } from '../parts/verb.tsx';
-import { choose, usePlace } from '../place.ts';
+import { closeAbove, openAbove, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { Credential } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -33,14 +33,14 @@ export function Byok() {
   );
   const [gone, setGone] = useState<Credential>();
   const provider = query.get('provider');
-  const close = () => choose({ provider: null });
+  const close = () => closeAbove('provider');
   return (
     <Page
       title="Own accounts"
       lead="Your keys at providers. They bill you themselves; here only a platform fee is charged."
-      actions={<AddButton text="Add an account" onClick={() => choose({ provider: 'new' })} />}
+      actions={<AddButton text="Add an account" onClick={() => openAbove({ provider: 'new' })} />}
     >
-      <ErrorNote message={error} />
+      <ErrorNote message={error} again={reload} />
       {!data && busy && <Busy what="Fetching your accounts…" />}
       {data && <List accounts={data} onDelete={setGone} />}
       {data && provider !== null && (
@@ -106,7 +106,7 @@ function List({ accounts, onDelete }: ListProps) {
           <Verb
             text="Replace"
             label={`Replace the key at ${credential.provider}`}
-            onClick={() => choose({ provider: credential.provider })}
+            onClick={() => openAbove({ provider: credential.provider })}
           />
           <Verb
             text="Remove"

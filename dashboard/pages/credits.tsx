@@ -4,9 +4,9 @@ import { brief, count, date, monthName, usd } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { Chart } from '../parts/chart.tsx';
 import { Download } from '../parts/download.tsx';
-import { Icon } from '../parts/icon.tsx';
 import { Busy, Empty, ErrorNote, Progress } from '../parts/notes.tsx';
 import { Card, Page, Tile, Tiles } from '../parts/page.tsx';
+import { Refresh } from '../parts/refresh.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { addressOf } from '../place.ts';
 import { type Session, useSession } from '../session.ts';
@@ -40,14 +40,9 @@ export function CreditsPage() {
     <Page
       title="Credits"
       lead="What there is, what is set aside, and where it went. Months are UTC."
-      actions={
-        <button type="button" class="quiet" disabled={busy} onClick={reload}>
-          <Icon name="refresh" />
-          Refresh
-        </button>
-      }
+      actions={<Refresh busy={busy} reload={reload} />}
     >
-      <ErrorNote message={error} />
+      <ErrorNote message={error} again={reload} />
       {!data && busy && <Busy what="Counting credits…" />}
       {data && <Balance {...data} />}
       {data?.own && <OwnLimit own={data.own} />}
@@ -133,12 +128,17 @@ function ThisMonth({ month, credits }: Money) {
       </Empty>
     );
   }
+  const spent = {
+    name: 'Credits',
+    values: month.timeseries.map(({ spend }) => spend),
+    whole: month.summary.total_spend,
+  };
   return (
     <Card title={`Credits spent in ${name}, by day`}>
       <Chart
         label={`Credits spent in ${name}, day by day`}
         days={month.timeseries.map(({ date }) => date)}
-        series={[{ name: 'Credits', values: month.timeseries.map(({ spend }) => spend) }]}
+        series={[spent]}
         kind="stack"
         format={brief}
       />

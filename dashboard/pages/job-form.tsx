@@ -5,7 +5,7 @@ import { useAction, useLoad } from '../load.ts';
 import { Dialog } from '../parts/dialog.tsx';
 import { AreaField, Form, SelectField, TextField } from '../parts/field.tsx';
 import { FormEnd } from '../parts/form-end.tsx';
-import { Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Busy, ErrorNote, NoModel } from '../parts/notes.tsx';
 import type { Model } from '../shapes.ts';
 
 interface JobFormProps {
@@ -18,15 +18,15 @@ interface JobFormProps {
 const charactersMax = 200_000;
 
 export function JobForm({ callKey, onDone, onClose }: JobFormProps) {
-  const { data, error, busy } = useLoad('job models', async (signal) => {
+  const { data, error, busy, reload } = useLoad('job models', async (signal) => {
     const { data: models } = await ask<{ data: Model[] }>('/v1/models', { key: callKey, signal });
     return models.filter(({ architecture }) => isAudio(architecture.features));
   });
   return (
     <Dialog title="Start a job" onClose={onClose}>
-      <ErrorNote message={error} />
+      <ErrorNote message={error} again={reload} />
       {!data && busy && <Busy what="Fetching the models…" />}
-      {data?.length === 0 && <Empty title="No audio model can be called with this key" />}
+      {data?.length === 0 && <NoModel kind="audio" />}
       {data && data.length > 0 && (
         <Fields models={data} callKey={callKey} onDone={onDone} onClose={onClose} />
       )}

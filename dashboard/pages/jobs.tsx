@@ -1,14 +1,16 @@
 import { useState } from 'preact/hooks';
 import { ask } from '../api.ts';
-import { ago, bytes, count } from '../format.ts';
+import { bytes, count } from '../format.ts';
 import { useAction, useEvery, useLoad } from '../load.ts';
 import { AddButton } from '../parts/add-button.tsx';
+import { Ago } from '../parts/ago.tsx';
 import { BringCallKey } from '../parts/call-key.tsx';
 import { SelectField } from '../parts/field.tsx';
 import { Badge, Busy, Empty, ErrorNote, type Tone } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
+import { Pager } from '../parts/pager.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { choose, offsetOf, turnTo, usePlace } from '../place.ts';
+import { choose, closeAbove, offsetOf, openAbove, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { Job } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -34,7 +36,9 @@ export function Jobs() {
     <Page
       title="Jobs"
       lead="Long speech and long recordings, worked on while you do something else."
-      actions={callKey && <AddButton text="Start a job" onClick={() => choose({ create: '1' })} />}
+      actions={
+        callKey && <AddButton text="Start a job" onClick={() => openAbove({ create: '1' })} />
+      }
     >
       {callKey ? <JobRoom callKey={callKey} /> : <BringCallKey what="run jobs" />}
     </Page>
@@ -62,28 +66,17 @@ function JobRoom({ callKey }: { readonly callKey: string }) {
           options={[['', 'All'], ...statuses.map((name) => [name, name] as const)]}
         />
       </div>
-      <ErrorNote message={error} />
+      <ErrorNote message={error} again={reload} />
       {!data && busy && <Busy what="Fetching the jobs…" />}
       {data && <JobList jobs={data.data} callKey={callKey} onChange={reload} />}
       {(offset > 0 || data?.has_more) && (
-        <nav class="pager buttons" aria-label="Pages of jobs">
-          <button
-            type="button"
-            class="quiet"
-            disabled={offset === 0}
-            onClick={() => turnTo(offset - jobsPerPage)}
-          >
-            Newer
-          </button>
-          <button
-            type="button"
-            class="quiet"
-            disabled={!data?.has_more}
-            onClick={() => turnTo(offset + jobsPerPage)}
-          >
-            Older
-          </button>
-        </nav>
+        <Pager
+          label="Pages of jobs"
+          offset={offset}
+          perPage={jobsPerPage}
+          isFull={data?.has_more === true}
+          words={['Newer', 'Older']}
+        />
       )}
       {query.get('create') === '1' && (
         <JobForm
@@ -92,7 +85,7 @@ function JobRoom({ callKey }: { readonly callKey: string }) {
             choose({ create: null }, 'replace');
             reload();
           }}
-          onClose={() => choose({ create: null })}
+          onClose={() => closeAbove('create')}
         />
       )}
     </>
@@ -132,7 +125,7 @@ function JobList({ jobs, callKey, onChange }: JobListProps) {
     { title: 'Result', cell: (job) => <Result job={job} /> },
     {
       title: 'Started',
-      cell: ({ created_at }) => <span class="one-line">{ago(created_at)}</span>,
+      cell: ({ created_at }) => <Ago iso={created_at} />,
     },
     { title: 'Credits', isNumber: true, cell: ({ cost }) => count(cost) },
   ];

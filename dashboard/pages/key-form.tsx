@@ -141,7 +141,7 @@ function Spending({ values, set }: PartProps) {
         options={resets}
       />
       <TextField
-        label="Last day of use"
+        label="Last day (UTC)"
         type="date"
         value={values.expires}
         onValue={(expires) => set({ expires })}

@@ -1,8 +1,9 @@
 import { useState } from 'preact/hooks';
 import { ask } from '../api.ts';
-import { ago, count, date } from '../format.ts';
+import { count, date, time } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { AddButton } from '../parts/add-button.tsx';
+import { Ago } from '../parts/ago.tsx';
 import { TextField, Tick } from '../parts/field.tsx';
 import { askAllKeys, keysMax, keysPerPage } from '../parts/key-choice.tsx';
 import { Badge, Busy, Empty, ErrorNote, Progress } from '../parts/notes.tsx';
@@ -10,7 +11,7 @@ import { Card, Page } from '../parts/page.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { Verb } from '../parts/verb.tsx';
-import { addressOf, choose, offsetOf, usePlace } from '../place.ts';
+import { addressOf, choose, closeAbove, offsetOf, openAbove, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Key } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -72,11 +73,11 @@ export function Keys() {
     <Page
       title="Keys"
       lead="What applications call with, what they may spend, and what they spent, in credits."
-      actions={<AddButton text="Create a key" onClick={() => choose({ create: '1' })} />}
+      actions={<AddButton text="Create a key" onClick={() => openAbove({ create: '1' })} />}
       isStale={isStale}
     >
       <Filters {...page} />
-      <ErrorNote message={error} />
+      <ErrorNote message={error} again={reload} />
       {!keys && busy && <Busy what="Fetching the keys…" />}
       {keys && (
         <KeyList
@@ -94,7 +95,7 @@ export function Keys() {
           isFull={keys.length === keysPerPage}
         />
       )}
-      {isCreating && <KeyForm onDone={done} onClose={() => choose({ create: null })} />}
+      {isCreating && <KeyForm onDone={done} onClose={() => closeAbove('create')} />}
       {doing && <KeyVerbs {...doing} onDone={done} onClose={() => setDoing(undefined)} />}
       {issued && <SecretBox issued={issued} onClose={() => setIssued(undefined)} />}
     </Page>
@@ -191,8 +192,12 @@ function LastUse({ keyObject }: { readonly keyObject: Key }) {
   const { last_used_at, expires_at } = keyObject;
   return (
     <span class="two-lines">
-      <span class="one-line">{ago(last_used_at)}</span>
-      {expires_at !== null && <small class="one-line">expires {date(expires_at)}</small>}
+      <Ago iso={last_used_at} />
+      {expires_at !== null && (
+        <small class="one-line" title={`${time(expires_at)} UTC`}>
+          expires {date(expires_at)}
+        </small>
+      )}
     </span>
   );
 }

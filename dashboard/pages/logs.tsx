@@ -5,13 +5,13 @@ import { briefTime, count, milliseconds } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { Download } from '../parts/download.tsx';
 import { SelectField, TextField, WholeField } from '../parts/field.tsx';
-import { Icon } from '../parts/icon.tsx';
 import { KeyChoice, useKeyNames } from '../parts/key-choice.tsx';
 import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { RangePicker } from '../parts/range.tsx';
+import { Refresh } from '../parts/refresh.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { choose, offsetOf, turnTo, usePlace } from '../place.ts';
+import { addressOf, choose, offsetOf, openAbove, turnTo, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { LogPage, LogRow } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
@@ -56,20 +56,17 @@ export function Logs() {
   return (
     <Page
       title="Logs"
-      lead="Every request, newest first. Open one to see its receipt."
+      lead="Every request, newest first, at its time in UTC. Open one to see its receipt."
       actions={
         <>
           <Download path={csv} name="tollgate-logs.csv" text="CSV" />
-          <button type="button" class="quiet" disabled={busy} onClick={reload}>
-            <Icon name="refresh" />
-            Refresh
-          </button>
+          <Refresh busy={busy} reload={reload} />
         </>
       }
       isStale={isStale}
     >
       <Filters filter={filter} models={[...new Set(data?.logs.map(({ model }) => model))]} />
-      <ErrorNote message={error} />
+      <ErrorNote message={error} again={reload} />
       {!data && busy && <Busy what="Reading the log…" />}
       {data && <Rows page={data} reload={reload} />}
       {filter.request !== '' && <ReceiptSheet id={filter.request} />}
@@ -139,10 +136,10 @@ function openById(text: string): void {
     .replaceAll('-', '')
     .toLowerCase();
   const parts = /^([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})$/.exec(hex);
-  if (parts) choose({ request: parts.slice(1).join('-') });
+  if (parts) openAbove({ request: parts.slice(1).join('-') });
 }
 
-const open = (row: LogRow) => choose({ request: row.request_id });
+const open = (row: LogRow) => openAbove({ request: row.request_id });
 
 /** Names come later than the rows, or are long: they take the width that the time has. */
 const whenColumn = (names: ReadonlyMap<string, string>): Column<LogRow> => ({
@@ -205,7 +202,10 @@ function Rows({ page, reload }: RowsProps) {
   if (total === 0) {
     return (
       <Empty title="No request matches" curl={chatCurl()} reload={reload}>
-        <p>Widen the filter, or send a request: it appears here the moment it is answered.</p>
+        <p>
+          <a href={addressOf('logs')}>Show all of the last 30 days</a>, or send a request: it
+          appears here the moment it is answered.
+        </p>
       </Empty>
     );
   }

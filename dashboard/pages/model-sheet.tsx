@@ -2,7 +2,7 @@ import { count, milliseconds, price } from '../format.ts';
 import { CodeLine, CopyButton } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Badge, Condition } from '../parts/notes.tsx';
-import { addressOf, choose } from '../place.ts';
+import { addressOf, closeAbove } from '../place.ts';
 import type { Endpoint } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
 import type { CatalogueModel } from './models.tsx';
@@ -51,7 +51,7 @@ export function ModelSheet({ model }: { readonly model: CatalogueModel }) {
     ['Gives', architecture.output_modalities.join(', ')],
   ];
   return (
-    <Dialog title={model.name} form="sheet" onClose={() => choose({ model: null })}>
+    <Dialog title={model.name} form="sheet" onClose={() => closeAbove('model')}>
       <p class="id-line">
         <code>{model.id}</code>
         <CopyButton text={model.id} label="alias of the model" />

@@ -5,7 +5,7 @@ import { SelectField, TextField } from '../parts/field.tsx';
 import { Badge, Busy, Condition, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { choose, usePlace } from '../place.ts';
+import { choose, openAbove, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { Endpoint, Model } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -75,7 +75,7 @@ const leadOf = (models: number) =>
 export function Models() {
   const { key } = useSession();
   const { query } = usePlace();
-  const { data, error, busy } = useLoad('models', (signal) => loadCatalogue(key, signal));
+  const { data, error, busy, reload } = useLoad('models', (signal) => loadCatalogue(key, signal));
   const [search, feature] = [query.get('search') ?? '', query.get('feature') ?? ''];
   const sort = query.get('sort') ?? '';
   const order = orders[isOrder(sort) ? sort : 'name'];
@@ -104,7 +104,7 @@ export function Models() {
           options={Object.entries(orders).map(([name, { text }]) => [name, text] as const)}
         />
       </div>
-      <ErrorNote message={error} />
+      <ErrorNote message={error} again={reload} />
       {!data && busy && <Busy what="Fetching the catalogue…" />}
       {data && <List models={shown} />}
       {open && <ModelSheet model={open} />}
@@ -112,7 +112,7 @@ export function Models() {
   );
 }
 
-const openModel = ({ id }: CatalogueModel) => choose({ model: id });
+const openModel = ({ id }: CatalogueModel) => openAbove({ model: id });
 
 const columns: readonly Column<CatalogueModel>[] = [
   {

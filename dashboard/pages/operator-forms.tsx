@@ -84,7 +84,7 @@ export function TenantSwitch({ tenant, onDone, onClose }: FormProps & { tenant: 
 }
 
 const columns: readonly Column<Entry>[] = [
-  { title: 'Time (UTC)', isHead: true, cell: ({ created_at }) => time(created_at) },
+  { title: 'Time', isHead: true, cell: ({ created_at }) => `${time(created_at)} UTC` },
   { title: 'Kind', cell: ({ type }) => type },
   { title: 'Note', cell: ({ note }) => note || '–' },
   { title: 'Amount', isNumber: true, cell: ({ amount }) => count(amount) },
@@ -102,7 +102,7 @@ export function GrantForm({ tenant, onDone, onClose }: FormProps & { tenant: Ten
   );
   const action = useAction();
   const path = `/admin/v1/tenants/${tenant.id}/credits`;
-  const { data, error, busy } = useLoad(path, async (signal) => {
+  const { data, error, busy, reload } = useLoad(path, async (signal) => {
     return (await ask<{ data: { entries: Entry[] } }>(path, { key, signal })).data.entries;
   });
   const submit = () =>
@@ -130,7 +130,7 @@ export function GrantForm({ tenant, onDone, onClose }: FormProps & { tenant: Ten
         <FormEnd verb="Book" action={action} onClose={onClose} />
       </Form>
       <h3>Grants and corrections</h3>
-      <ErrorNote message={error} />
+      <ErrorNote message={error} again={reload} />
       {!data && busy && <Busy what="Fetching the entries…" />}
       {data?.length === 0 && <p class="hint">Nothing was booked by hand yet.</p>}
       {data && data.length > 0 && (

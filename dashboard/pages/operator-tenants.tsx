@@ -6,7 +6,7 @@ import { SelectField, TextField } from '../parts/field.tsx';
 import { Busy, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card } from '../parts/page.tsx';
 import { Pager } from '../parts/pager.tsx';
-import { choose, offsetOf, usePlace } from '../place.ts';
+import { choose, closeAbove, offsetOf, openAbove, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Tenant } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -68,10 +68,10 @@ export function TenantSection({ onChange }: TenantSectionProps) {
   return (
     <Card
       title="Tenants"
-      actions={<AddButton text="Create a tenant" onClick={() => choose({ create: '1' })} />}
+      actions={<AddButton text="Create a tenant" onClick={() => openAbove({ create: '1' })} />}
     >
       <Filters search={search} chosen={chosen} />
-      <ErrorNote message={error} />
+      <ErrorNote message={error} again={reload} />
       {!data && busy && <Busy what="Fetching the tenants…" />}
       {data?.length === 0 && <Nobody isFirst={offset === 0} search={search} />}
       {data && data.length > 0 && (
@@ -85,7 +85,7 @@ export function TenantSection({ onChange }: TenantSectionProps) {
           isFull={data?.length === tenantsPerPage}
         />
       )}
-      {isCreating && <TenantForm onDone={done} onClose={() => choose({ create: null })} />}
+      {isCreating && <TenantForm onDone={done} onClose={() => closeAbove('create')} />}
       {doing && <Doing {...doing} onDone={done} onClose={() => setDoing(undefined)} />}
       {issued && <SecretBox issued={issued} onClose={() => setIssued(undefined)} />}
     </Card>

@@ -6,6 +6,7 @@ import { Card, Page, Tile, Tiles } from '../parts/page.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { useSession } from '../session.ts';
 import type { Books, Circuit, Installation, ProviderHealth } from '../shapes.ts';
+import { RecentCalls } from './operator-recent-calls.tsx';
 import { TenantSection } from './operator-tenants.tsx';
 
 const pollMs = 5_000;
@@ -24,7 +25,7 @@ export function Operator() {
   useEvery(pollMs, true, reload);
   return (
     <Page title="Operator" lead="This installation: tenants, credits, providers and the books.">
-      <ErrorNote message={error} />
+      <ErrorNote message={error} again={reload} />
       {!data && busy && <Busy what="Looking around…" />}
       {data && <Numbers overview={data.overview} books={data.books} />}
       {data && <Alarm rows={rowsOf(data.providers)} />}
@@ -131,6 +132,8 @@ function Providers({ rows }: { readonly rows: readonly EndpointRow[] }) {
       <p id="providers" class="hint">
         {conditionOf(rows)}, as this process sees it.
       </p>
+      <RecentCalls providers={[...new Set(rows.map(({ provider }) => provider))]} />
+      <h3>Endpoints</h3>
       <Table
         label="Providers and their endpoints"
         columns={columns}

@@ -12,7 +12,7 @@ interface OverviewChartProps {
 
 export function OverviewChart({ analytics, metric, split }: OverviewChartProps) {
   const names = useKeyNames();
-  const { name, ofDay, format, addsUp }: Metric = metrics[metric];
+  const { name, total, ofDay, format, addsUp }: Metric = metrics[metric];
   const days = analytics.timeseries.map(({ date }) => date);
   const valuesOf = (series: readonly Day[]) => {
     const byDate = new Map(series.map((day) => [day.date, day]));
@@ -25,10 +25,15 @@ export function OverviewChart({ analytics, metric, split }: OverviewChartProps) 
     (group): Series => ({
       name: nameOfGroup(group.value, split, names),
       values: valuesOf(group.timeseries),
+      whole: total(group.summary),
     }),
   );
-  const whole: Series = { name: 'All', values: valuesOf(analytics.timeseries) };
-  const series = addsUp && groups.length > 0 ? groups : [...groups, whole];
+  const all: Series = {
+    name: 'All',
+    values: valuesOf(analytics.timeseries),
+    whole: total(analytics.summary),
+  };
+  const series = addsUp && groups.length > 0 ? groups : [...groups, all];
   return (
     <Chart
       label={`${name} by day and ${splitNames[split].toLowerCase()}`}

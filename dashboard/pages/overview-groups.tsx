@@ -90,11 +90,11 @@ function Spend({ group, then }: { readonly group: Group; readonly then: Analytic
   return (
     <span class="two-lines">
       <b>{count(summary.total_spend)}</b>
-      {past === undefined ? (
-        value !== null && <span class="below">among all others before</span>
-      ) : (
-        <Change now={summary.total_spend} then={past} moreIs="neither" text={brief(past)} />
-      )}
+      {past === undefined
+        ? value !== null && <span class="below">among all others before</span>
+        : summary.total_spend + past > 0 && (
+            <Change now={summary.total_spend} then={past} moreIs="neither" text={brief(past)} />
+          )}
     </span>
   );
 }

@@ -4,11 +4,11 @@ import { count } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { Download } from '../parts/download.tsx';
 import { SelectField } from '../parts/field.tsx';
-import { Icon } from '../parts/icon.tsx';
 import { KeyChoice } from '../parts/key-choice.tsx';
 import { Busy, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { RangePicker } from '../parts/range.tsx';
+import { Refresh } from '../parts/refresh.tsx';
 import { addressOf, choose, usePlace } from '../place.ts';
 import { mayDo, useSession } from '../session.ts';
 import type { Analytics } from '../shapes.ts';
@@ -52,11 +52,17 @@ export function Overview() {
     ]);
     return { now, then };
   });
+  const csv = analyticsPath(range, keyId).replace('/analytics?', '/analytics/export.csv?');
   return (
     <Page
       title="Overview"
       lead={`${periodOf(range)} before. Days are UTC.`}
-      actions={<Actions path={analyticsPath(range, keyId)} isBusy={busy} reload={reload} />}
+      actions={
+        <>
+          <Download path={csv} name="tollgate-analytics.csv" text="CSV" />
+          <Refresh busy={busy} reload={reload} />
+        </>
+      }
       isStale={isStale}
     >
       <div class="toolbar">
@@ -69,7 +75,7 @@ export function Overview() {
           options={Object.entries(splitNames)}
         />
       </div>
-      <ErrorNote message={error} />
+      <ErrorNote message={error} again={reload} />
       {!data && busy && <Busy what="Adding up…" />}
       {data && <Numbers {...data} metric={metric} split={split} range={range} reload={reload} />}
     </Page>
@@ -116,25 +122,6 @@ function Numbers({ now, then, metric, split, range, reload }: NumbersProps) {
           credits.
         </p>
       </Card>
-    </>
-  );
-}
-
-interface ActionsProps {
-  readonly path: string;
-  readonly isBusy: boolean;
-  readonly reload: () => void;
-}
-
-function Actions({ path, isBusy, reload }: ActionsProps) {
-  const csv = path.replace('/analytics?', '/analytics/export.csv?');
-  return (
-    <>
-      <Download path={csv} name="tollgate-analytics.csv" text="CSV" />
-      <button type="button" class="quiet" disabled={isBusy} onClick={reload}>
-        <Icon name="refresh" />
-        Refresh
-      </button>
     </>
   );
 }

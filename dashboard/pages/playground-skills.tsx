@@ -13,7 +13,7 @@ export function SkillChoice({ chosen }: { readonly chosen: readonly string[] }) 
   // Where it began; from then on the reader opens and closes it.
   const [isShown] = useState(chosen.length > 0);
   const isOpen = mayDo(session, 'customer');
-  const { data, error } = useLoad('skills of the playground', async (signal) => {
+  const { data, error, reload } = useLoad('skills of the playground', async (signal) => {
     if (!isOpen) return [];
     const { key } = session;
     return (await ask<{ data: Skill[] }>('/v1/customer/skills', { key, signal })).data;
@@ -27,7 +27,7 @@ export function SkillChoice({ chosen }: { readonly chosen: readonly string[] }) 
     const others = chosen.filter((one) => one !== name);
     choose({ skills: (isOn ? [...others, name] : others).join(',') }, 'replace');
   };
-  if (names.length === 0) return <ErrorNote message={error} />;
+  if (names.length === 0) return <ErrorNote message={error} again={reload} />;
   return (
     <details open={isShown}>
       <summary>{chosen.length === 0 ? 'Skills' : `Skills (${chosen.length})`}</summary>

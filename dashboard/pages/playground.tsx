@@ -3,7 +3,7 @@ import { type Answer, chat } from '../chat.ts';
 import { sentence, useLoad } from '../load.ts';
 import { BringCallKey } from '../parts/call-key.tsx';
 import { Icon } from '../parts/icon.tsx';
-import { Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Busy, ErrorNote, NoModel } from '../parts/notes.tsx';
 import { Page } from '../parts/page.tsx';
 import { useSession } from '../session.ts';
 import type { ChatBody, Message } from '../snippets.ts';
@@ -16,13 +16,13 @@ import { type Turn, Turns } from './playground-turns.tsx';
 
 export function Playground() {
   const { callKey } = useSession();
-  const { data, error, busy } = useLoad(`catalogue ${callKey}`, async (signal) => {
+  const { data, error, busy, reload } = useLoad(`catalogue ${callKey}`, async (signal) => {
     return callKey ? (await loadCatalogue(callKey, signal)).filter(canChat) : undefined;
   });
   return (
     <Page title="Playground" lead="Ask any model, and see what each answer took and cost.">
       {!callKey && <BringCallKey what="call models" />}
-      <ErrorNote message={error} />
+      <ErrorNote message={error} again={reload} />
       {callKey && !data && busy && <Busy what="Fetching the models…" />}
       {callKey && data && <Room models={data} callKey={callKey} />}
     </Page>
@@ -110,20 +110,12 @@ function Room({ models, callKey }: RoomProps) {
   const next: Message[] =
     draft.trim() === '' || talk.running ? [] : [{ role: 'user', content: draft }];
   const messages = [...opening, ...toMessages(talk.turns), ...next];
-  if (models.length === 0) return <Empty title="No chat model can be called with this key" />;
+  if (models.length === 0) return <NoModel kind="chat" />;
   return (
     <div class="playground">
       <section class="talk" aria-label="Conversation">
         <Turns turns={talk.turns} running={talk.running} onResults={talk.say} />
-        <ErrorNote message={talk.error} />
-        {talk.error && (
-          <p class="buttons">
-            <button type="button" class="quiet" onClick={talk.again}>
-              <Icon name="refresh" />
-              Try again
-            </button>
-          </p>
-        )}
+        <ErrorNote message={talk.error} again={talk.again} />
         <Composer
           draft={draft}
           setDraft={setDraft}

@@ -6,7 +6,7 @@ import { CodeLine, CopyButton } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { useKeyNames } from '../parts/key-choice.tsx';
 import { Badge, Busy, ErrorNote } from '../parts/notes.tsx';
-import { addressOf, choose } from '../place.ts';
+import { addressOf, closeAbove } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { Receipt } from '../shapes.ts';
 import { Attempts } from './receipt-attempts.tsx';
@@ -16,12 +16,12 @@ import { Failure } from './receipt-failure.tsx';
 export function ReceiptSheet({ id }: { readonly id: string }) {
   const { key } = useSession();
   const path = `/v1/customer/logs/${encodeURIComponent(id)}`;
-  const { data, error, busy } = useLoad(path, async (signal) => {
+  const { data, error, busy, reload } = useLoad(path, async (signal) => {
     return (await ask<{ data: Receipt }>(path, { key, signal })).data;
   });
   return (
-    <Dialog title="Receipt" form="sheet" onClose={() => choose({ request: null })}>
-      <ErrorNote message={error} />
+    <Dialog title="Receipt" form="sheet" onClose={() => closeAbove('request')}>
+      <ErrorNote message={error} again={reload} />
       {!data && busy && <Busy what="Fetching the receipt…" />}
       {data && <Content receipt={data} />}
     </Dialog>

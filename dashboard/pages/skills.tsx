@@ -9,7 +9,7 @@ import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { Verb } from '../parts/verb.tsx';
-import { choose, usePlace } from '../place.ts';
+import { closeAbove, openAbove, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { Skill } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -24,14 +24,14 @@ export function Skills() {
   });
   const [gone, setGone] = useState<Skill>();
   const open = query.get('skill');
-  const close = () => choose({ skill: null });
+  const close = () => closeAbove('skill');
   return (
     <Page
       title="Skills"
       lead="Named instructions that a request can ask for; the gateway adds them to the prompt."
-      actions={<AddButton text="Write a skill" onClick={() => choose({ skill: ' ' })} />}
+      actions={<AddButton text="Write a skill" onClick={() => openAbove({ skill: ' ' })} />}
     >
-      <ErrorNote message={error} />
+      <ErrorNote message={error} again={reload} />
       {!data && busy && <Busy what="Fetching the skills…" />}
       {data && <List skills={data} onDelete={setGone} />}
       {open !== null && (
@@ -78,7 +78,7 @@ function List({ skills, onDelete }: ListProps) {
       isHead: true,
       cell: ({ name, source }) => (
         <span class="two-lines">
-          <button type="button" class="link strong" onClick={() => choose({ skill: name })}>
+          <button type="button" class="link strong" onClick={() => openAbove({ skill: name })}>
             {name}
           </button>
           {source === 'built_in' && <Badge>built in</Badge>}
@@ -107,7 +107,7 @@ function Verbs({ skill: { name, source }, onDelete }: VerbsProps) {
   const edit = source === 'built_in' ? 'Replace' : 'Edit';
   return (
     <span class="verbs">
-      <Verb text={edit} label={`${edit} ${name}`} onClick={() => choose({ skill: name })} />
+      <Verb text={edit} label={`${edit} ${name}`} onClick={() => openAbove({ skill: name })} />
       {source === 'customer' && <Verb text="Delete" label={`Delete ${name}`} onClick={onDelete} />}
     </span>
   );
@@ -123,13 +123,13 @@ interface EditorProps {
 function Editor(props: EditorProps) {
   const { key } = useSession();
   const { name, onClose } = props;
-  const { data, error, busy } = useLoad(`skill ${name}`, async (signal) => {
+  const { data, error, busy, reload } = useLoad(`skill ${name}`, async (signal) => {
     if (name === '') return { description: '', instructions: '' };
     return (await ask<{ data: Skill }>(pathOf(name), { key, signal })).data;
   });
   return (
     <Dialog title={name === '' ? 'Write a skill' : `Skill ${name}`} onClose={onClose}>
-      <ErrorNote message={error} />
+      <ErrorNote message={error} again={reload} />
       {!data && busy && <Busy what="Fetching its text…" />}
       {data && <Fields {...props} before={data} />}
     </Dialog>

@@ -8,6 +8,8 @@ export interface Series {
   readonly name: string;
   /** One per day, in the order of `days`; null where there is nothing to say. */
   readonly values: readonly (number | null)[];
+  /** Of the whole period: times and rates of days do not add up to it. */
+  readonly whole: number;
 }
 
 interface ChartProps {
@@ -62,7 +64,7 @@ function optionsOf({ series, kind, format }: ChartProps, width: number): uPlot.O
   return {
     width,
     height,
-    padding: [12, 8, 0, 0],
+    padding: [12, 24, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { show: !isStack }, drag: { x: false, y: false } },
     scales: {
@@ -143,17 +145,14 @@ export function Chart(props: ChartProps) {
 /** The names, and the numbers of the day under the pointer; otherwise of the whole period. */
 function Legend({ days, series, kind, format, day }: ChartProps & { day: number | null }) {
   const at = day !== null && day < days.length ? day : null;
-  const amountOf = ({ values }: Series) => {
-    if (at !== null) return values[at] ?? null;
-    return kind === 'stack' ? values.reduce<number>((sum, value) => sum + (value ?? 0), 0) : null;
-  };
+  const amountOf = ({ values, whole }: Series) => (at === null ? whole : (values[at] ?? null));
   const when = at === null ? 'Whole period' : dayName(Date.parse(days[at] ?? '') / 1_000);
-  const whole = series.reduce((sum, one) => sum + (amountOf(one) ?? 0), 0);
+  const sum = series.reduce((total, one) => total + (amountOf(one) ?? 0), 0);
   return (
     <figcaption class="legend">
       <p>
         <b>{when}</b>
-        {kind === 'stack' && series.length > 1 && <span class="legend-value">{format(whole)}</span>}
+        {kind === 'stack' && series.length > 1 && <span class="legend-value">{format(sum)}</span>}
       </p>
       <ul>
         {series.map((one, index) => {

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { useAction } from '../load.ts';
+import { useTitle } from '../title.ts';
 import { Icon } from './icon.tsx';
 import { ErrorNote } from './notes.tsx';
 
@@ -18,6 +19,7 @@ interface DialogProps {
 export function Dialog({ title, onClose, children, form = 'box', isHeld = false }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
+  useTitle('dialog', title);
   // With the page and not after its next picture: whoever types on would type into nothing.
   useLayoutEffect(() => {
     const element = dialog.current;

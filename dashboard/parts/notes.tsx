@@ -1,12 +1,24 @@
 import type { ComponentChildren } from 'preact';
 import { useEvery } from '../load.ts';
+import { addressOf } from '../place.ts';
 import { CodeLine } from './copy.tsx';
 
-export function ErrorNote({ message }: { readonly message: string | undefined }) {
+interface ErrorNoteProps {
+  readonly message: string | undefined;
+  /** Tries once more what has failed. */
+  readonly again?: () => void;
+}
+
+export function ErrorNote({ message, again }: ErrorNoteProps) {
   if (message === undefined) return null;
   return (
     <p class="note bad" role="alert">
-      {message}
+      {message}{' '}
+      {again && (
+        <button type="button" class="link" onClick={again}>
+          Try again
+        </button>
+      )}
     </p>
   );
 }
@@ -42,6 +54,16 @@ export function Empty({ title, children, curl, reload }: EmptyProps) {
       {curl !== undefined && <CodeLine text={curl} label="command" />}
       {reload && <Waiting reload={reload} />}
     </div>
+  );
+}
+
+export function NoModel({ kind }: { readonly kind: string }) {
+  return (
+    <Empty title={`No ${kind} model can be called with this key`}>
+      <p>
+        See <a href={addressOf('models')}>which ones can</a>, or use a key that may call others.
+      </p>
+    </Empty>
   );
 }
 

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useTitle } from '../title.ts';
 
 interface PageProps {
   readonly title: string;
@@ -11,9 +11,7 @@ interface PageProps {
 }
 
 export function Page({ title, lead, actions, isStale = false, children }: PageProps) {
-  useEffect(() => {
-    document.title = `${title} · Tollgate`;
-  }, [title]);
+  useTitle('page', title);
   return (
     <main id="content" tabIndex={-1} aria-busy={isStale}>
       <header class="page-head">

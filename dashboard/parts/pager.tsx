@@ -6,10 +6,11 @@ interface PagerProps {
   readonly perPage: number;
   /** A full page may be followed by another. */
   readonly isFull: boolean;
+  readonly words?: readonly [back: string, on: string];
 }
 
 /** Turns the pages of a list whose length nobody has counted. */
-export function Pager({ label, offset, perPage, isFull }: PagerProps) {
+export function Pager({ label, offset, perPage, isFull, words = ['Back', 'More'] }: PagerProps) {
   return (
     <nav class="pager buttons" aria-label={label}>
       <button
@@ -18,7 +19,7 @@ export function Pager({ label, offset, perPage, isFull }: PagerProps) {
         disabled={offset === 0}
         onClick={() => turnTo(offset - perPage)}
       >
-        Back
+        {words[0]}
       </button>
       <button
         type="button"
@@ -26,7 +27,7 @@ export function Pager({ label, offset, perPage, isFull }: PagerProps) {
         disabled={!isFull}
         onClick={() => turnTo(offset + perPage)}
       >
-        More
+        {words[1]}
       </button>
     </nav>
   );

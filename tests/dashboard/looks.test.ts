@@ -109,6 +109,72 @@ describe.each([
   );
 });
 
+const gapBesideTiles = `(() => {
+  const frame = document.querySelector('.tiles').getBoundingClientRect();
+  const tiles = [...document.querySelectorAll('.tile')].map((tile) => tile.getBoundingClientRect());
+  const ends = tiles.map(({ top, right }) => [top, right]).toSorted((a, b) => a[1] - b[1]);
+  return Math.max(...new Map(ends).values().map((right) => Math.round(frame.right - right)));
+})()`;
+
+test.each([
+  ['management', ''],
+  ['management', '/credits'],
+  ['admin', '/operator'],
+] as const)(
+  'no tile of %s%s stands beside a gap, however wide the window',
+  async (who, path) => {
+    await using tab = await see(desk, who, path);
+    const { page } = tab;
+    await page.locator('.tile').nth(3).waitFor();
+    for (const width of [320, 390, 560, 700, 768, 1_024, 1_440]) {
+      await page.setViewportSize({ width, height: 900 });
+      expect([width, await page.evaluate(gapBesideTiles)]).toEqual([width, 0]);
+    }
+  },
+  patienceMs,
+);
+
+test(
+  'the last day under a chart is not cut off on a phone',
+  async () => {
+    await using tab = await Tab.open(browser, { theme: 'light', size: phone });
+    const { page } = tab;
+    // The days of a month so far, of which the last has a name.
+    await page.route('**/v1/customer/analytics?*', async (route) => {
+      const response = await route.fetch();
+      const body = (await response.json()) as { timeseries: Record<string, unknown>[] };
+      const [first = {}] = body.timeseries;
+      const timeseries = Array.from({ length: 16 }, (_, at) => {
+        return { ...first, date: `2026-11-${String(at + 1).padStart(2, '0')}` };
+      });
+      await route.fulfill({ json: { ...body, timeseries } });
+    });
+    await tab.signIn(gateway.url, gateway.keys.management, '/credits');
+    await page.locator('canvas').waitFor();
+    const inkAtTheEdge = `(() => {
+      const canvas = document.querySelector('canvas');
+      const { width, height } = canvas;
+      const { data } = canvas.getContext('2d').getImageData(width - 1, 0, 1, height);
+      return data.reduce((sum, value) => sum + value, 0);
+    })()`;
+    expect(await page.evaluate(inkAtTheEdge)).toBe(0);
+  },
+  patienceMs,
+);
+
+test(
+  'below lines too, the legend knows the numbers of the whole period',
+  async () => {
+    await using tab = await see(desk, 'management', '?metric=latency&split=provider');
+    const values = tab.page.locator('.legend li .legend-value');
+    await values.first().waitFor();
+    const times = await values.allInnerTexts();
+    expect(times.length).toBeGreaterThan(4);
+    expect(times.filter((text) => !/^[\d.,]+ m?s$/.test(text))).toEqual([]);
+  },
+  patienceMs,
+);
+
 const heightOf = (page: Page) => page.evaluate('document.documentElement.scrollHeight');
 
 test(
@@ -122,7 +188,7 @@ test(
     const days = new Set<string>();
     for (let step = 0; step < 30; step++) {
       const { x = 0, y = 0, width = 0 } = frame ?? {};
-      await page.mouse.move(x + 75 + (step * (width - 90)) / 30, y + 100);
+      await page.mouse.move(x + 75 + (step * (width - 120)) / 30, y + 100);
       expect(await heightOf(page)).toBe(before);
       days.add(await legend.locator('b').innerText());
     }

@@ -78,7 +78,7 @@ const views: readonly View[] = [
   },
   { name: 'keys found', path: '/keys?search=bot', who: 'management', shows: 'Support bot' },
   { name: 'keys', path: '/keys', who: 'management', shows: 'Nightly reports' },
-  { name: 'new key', path: '/keys?create=1', who: 'management', shows: 'Last day of use' },
+  { name: 'new key', path: '/keys?create=1', who: 'management', shows: 'Last day (UTC)' },
   { name: 'credits', path: '/credits', who: 'management', shows: 'Download CSV' },
   { name: 'models', path: '/models', who: 'api', shows: 'Demo Embeddings' },
   { name: 'model', path: '/models?model=demo/chat', who: 'api', shows: 'per million tokens' },

@@ -82,6 +82,53 @@ describe('a gateway that does not answer', () => {
     patienceMs,
   );
 
+  test.each([
+    ['models', 'api', '**/v1/models', 'Demo Chat'],
+    ['keys', 'management', '**/api/v1/keys?*', 'this one'],
+    ['operator', 'admin', '**/admin/v1/books', 'Waiting for the books'],
+    ['credits', 'api', '**/v1/customer/credits', 'Spent this month'],
+    ['skills', 'api', '**/v1/customer/skills', 'json-only'],
+    ['byok', 'management', '**/api/v1/byok', 'No accounts of your own'],
+    ['playground', 'api', '**/v1/models', 'Nothing said yet'],
+  ] as const)(
+    'is asked again by a button on %s, which stays until there is an answer',
+    async (name, who, path, shown) => {
+      await using tab = await open();
+      const { page } = tab;
+      await page.route(path, (route) => route.fulfill(away));
+      await tab.signIn(gateway.url, gateway.keys[who], `/${name}`);
+      const note = page.getByRole('alert').filter({ hasText: 'Back in a moment.' });
+      await note.waitFor();
+      expect(await tab.barriers()).toEqual([]);
+      const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      await page.unroute(path);
+      await page.route(path, async (route) => {
+        asked.resolve();
+        await answered.promise;
+        await route.continue();
+      });
+      await note.getByRole('button', { name: 'Try again' }).click();
+      await asked.promise;
+      expect(await note.count()).toBe(1);
+      answered.resolve();
+      await page.getByText(shown).first().waitFor();
+      expect(await note.count()).toBe(0);
+    },
+    patienceMs,
+  );
+
+  test(
+    'to its end, or through something that answers in its place, is told in our words',
+    async () => {
+      await using tab = await open();
+      const { page } = tab;
+      await page.route('**/v1/customer/logs?*', (route) => route.fulfill({ body: '{"logs": [' }));
+      await tab.signIn(gateway.url, gateway.keys.api, '/logs');
+      await page.getByText('The gateway’s answer broke off or cannot be read.').waitFor();
+    },
+    patienceMs,
+  );
+
   test(
     'a key that was revoked is forgotten, not tried again at every reload',
     async () => {
@@ -102,6 +149,25 @@ describe('a gateway that does not answer', () => {
 });
 
 test(
+  'whoever comes back to a tab after an hour sees what is there now, and after a moment the same',
+  async () => {
+    await using tab = await open();
+    const { page } = tab;
+    await tab.signIn(gateway.url, gateway.keys.api, '/credits');
+    await page.getByText('Spent this month').waitFor();
+    const comeBack = "document.dispatchEvent(new Event('visibilitychange'))";
+    await page.evaluate(comeBack);
+    await page.evaluate('{ const now = Date.now(); Date.now = () => now + 3_600_000; }');
+    const answer = page.waitForResponse('**/v1/customer/credits');
+    await page.evaluate(comeBack);
+    await answer;
+    const asked = tab.requests.filter((url) => url.endsWith('/v1/customer/credits'));
+    expect(asked.length).toBe(2);
+  },
+  patienceMs,
+);
+
+test(
   'an operator reads above all else that a provider is failing',
   async () => {
     await using tab = await open();
@@ -111,7 +177,9 @@ test(
     const endpoints = (['closed', 'half_open', 'open', 'closed'] as const).map((circuit, at) => {
       return { ...endpoint, ...unmeasured, model: `acme/chat-${at}`, circuit };
     });
-    const data = [{ name: 'acme', dialect: 'openai', circuit: 'open', endpoints }];
+    const failures = { timeout: 9, unreachable: 1_200 };
+    const recent = { window_seconds: 890, calls: 1_612, failed_calls: 1_209, failures };
+    const data = [{ name: 'acme', dialect: 'openai', circuit: 'open', recent, endpoints }];
     await page.route('**/admin/v1/providers', (route) => route.fulfill({ json: { data } }));
     await tab.signIn(gateway.url, gateway.keys.admin);
     const alarm = page.getByRole('status').filter({ hasText: 'endpoints' });
@@ -122,6 +190,15 @@ test(
       .getByRole('table', { name: 'Providers and their endpoints' })
       .getByRole('row');
     expect(await rows.nth(1).innerText()).toContain('acme/chat-2');
+    const calls = page.getByRole('table', { name: 'Recent calls by provider' }).getByRole('row');
+    expect((await calls.nth(1).innerText()).split(/\t|\n+/)).toEqual([
+      'acme',
+      '1,612',
+      '1,209',
+      '75 %',
+      'unreachable 1,200, too slow 9',
+    ]);
+    expect(await page.getByText('Calls in the last 14 min').count()).toBe(1);
     expect(await tab.barriers()).toEqual([]);
     await page.unroute('**/admin/v1/providers');
     await alarm.waitFor({ state: 'detached' });

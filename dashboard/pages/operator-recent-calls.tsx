@@ -1,0 +1,58 @@
+import { count, percentInColumn, span } from '../format.ts';
+import { type Column, Table } from '../parts/table.tsx';
+import type { ProviderHealth } from '../shapes.ts';
+
+interface Called {
+  readonly name: string;
+  readonly recent: NonNullable<ProviderHealth['recent']>;
+}
+
+/** What went wrong, in an operator's words. */
+const reasons: Readonly<Record<string, string>> = {
+  credential: 'key refused',
+  rate_limited: 'rate limited',
+  quota: 'quota used up',
+  overloaded: 'overloaded',
+  timeout: 'too slow',
+  server: 'server errors',
+  unreachable: 'unreachable',
+  malformed: 'unreadable',
+  cut: 'broken off',
+};
+
+const columns: readonly Column<Called>[] = [
+  { title: 'Provider', isHead: true, cell: ({ name }) => <b>{name}</b> },
+  { title: 'Calls', isNumber: true, cell: ({ recent }) => count(recent.calls) },
+  { title: 'Failed', isNumber: true, cell: ({ recent }) => count(recent.failed_calls) },
+  {
+    title: 'Share',
+    isNumber: true,
+    cell: ({ recent }) => percentInColumn((100 * recent.failed_calls) / recent.calls),
+  },
+  { title: 'What went wrong', cell: ({ recent }) => reasonsOf(recent.failures) },
+];
+
+function reasonsOf(failures: Readonly<Record<string, number>>): string {
+  const most = Object.entries(failures).toSorted(([, a], [, b]) => b - a);
+  return most.map(([kind, times]) => `${reasons[kind] ?? kind} ${count(times)}`).join(', ') || '–';
+}
+
+/** How the calls to each provider went of late; those that fail most come first. */
+export function RecentCalls({ providers }: { readonly providers: readonly ProviderHealth[] }) {
+  const called = providers
+    .flatMap(({ name, recent }) => (recent ? [{ name, recent }] : []))
+    .toSorted((a, b) => b.recent.failed_calls - a.recent.failed_calls);
+  const [first] = called;
+  if (!first) return null;
+  return (
+    <>
+      <p class="hint">Calls in the last {span(Math.max(60, first.recent.window_seconds))}:</p>
+      <Table
+        label="Recent calls by provider"
+        columns={columns}
+        rows={called}
+        rowKey={({ name }) => name}
+      />
+    </>
+  );
+}

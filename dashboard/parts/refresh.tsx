@@ -1,0 +1,12 @@
+import type { Loaded } from '../load.ts';
+import { Icon } from './icon.tsx';
+
+/** Beside the head of a page whose numbers move on. */
+export function Refresh({ busy, reload }: Pick<Loaded<unknown>, 'busy' | 'reload'>) {
+  return (
+    <button type="button" class="quiet" disabled={busy} onClick={reload}>
+      <Icon name="refresh" />
+      Refresh
+    </button>
+  );
+}

@@ -1,0 +1,17 @@
+import { useLayoutEffect } from 'preact/hooks';
+
+/** What the tab is called, in the browser's history too: what lies above comes first. */
+const shown = { dialog: '', page: '' };
+
+export function useTitle(of: keyof typeof shown, title: string): void {
+  useLayoutEffect(() => {
+    name(of, title);
+    return () => name(of, '');
+  }, [title]);
+}
+
+function name(of: keyof typeof shown, title: string): void {
+  shown[of] = title;
+  const parts = [shown.dialog, shown.page, 'Tollgate'];
+  document.title = parts.filter((part) => part !== '').join(' · ');
+}
