@@ -182,6 +182,32 @@ describe('an unknown key', () => {
     expect(store.asked).toBe(2);
   });
 
+  test('is asked for once by a burst of requests, and so is a good one', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    store.gate = promise;
+    const good = addKey();
+    const bad = makeKey('routing').text;
+    const burst = [good, bad, good, bad, bad, good].map(outcome);
+    resolve();
+    const id = `key_${good.slice(6, 22)}`;
+    expect(await Promise.all(burst)).toEqual([id, unknown, id, unknown, unknown, id]);
+    expect(store.asked).toBe(2);
+  });
+
+  test('whose question was on its way when it was made is asked for again', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    store.gate = promise;
+    const { id, text, hash } = makeKey('routing');
+    const early = outcome(text);
+    store.matches.set(hash.toHex(), { key: record(id), tenant, hash, secretExpiresAt: null });
+    authenticator.forget();
+    const late = outcome(text);
+    resolve();
+    expect([await early, await late]).toEqual([unknown, id]);
+    expect(await outcome(text)).toBe(id);
+    expect(store.asked).toBe(2);
+  });
+
   test('that does not even look like one never reaches the store', async () => {
     for (const text of ['', 'hello', 'sk-proj-123', 'Sk-tg-1']) {
       expect(await outcome(text)).toBe(unknown);

@@ -28,6 +28,8 @@ export class Authenticator {
   readonly #now: () => number;
   readonly #known = new Map<string, Known>();
   readonly #unknown = new Map<string, number>();
+  /** Asked of the store right now: a burst of one key, good or bad, asks once. */
+  readonly #asked = new Map<string, Promise<Caller>>();
   readonly #lastUsed = new Map<string, number>();
   #adminHash: Uint8Array | null | undefined;
   #generation = 0;
@@ -47,7 +49,7 @@ export class Authenticator {
     const refusedUntil = this.#unknown.get(name);
     if (refusedUntil !== undefined && refusedUntil > this.#now()) throw unknownKey();
     if (claimedKind(key) === undefined) throw unknownKey();
-    return this.#lookUp(name, hash);
+    return this.#asked.get(name) ?? this.#ask(name, hash);
   }
 
   async isAdmin(token: string): Promise<boolean> {
@@ -62,6 +64,7 @@ export class Authenticator {
     this.#generation++;
     this.#known.clear();
     this.#unknown.clear();
+    this.#asked.clear();
     this.#adminHash = undefined;
   }
 
@@ -82,6 +85,14 @@ export class Authenticator {
     const stored = (await this.#directory.adminTokenHash().catch(storeAway)) ?? null;
     if (generation === this.#generation) this.#adminHash = stored;
     return stored;
+  }
+
+  #ask(name: string, hash: Uint8Array): Promise<Caller> {
+    const asked = this.#lookUp(name, hash).finally(() => {
+      if (this.#asked.get(name) === asked) this.#asked.delete(name);
+    });
+    this.#asked.set(name, asked);
+    return asked;
   }
 
   async #lookUp(name: string, hash: Uint8Array): Promise<Caller> {

@@ -1,6 +1,7 @@
 import * as manage from '../auth/manage/byok.ts';
 import { showTenant } from '../auth/manage/tenants.ts';
 import { byokModes } from '../core/byok.ts';
+import { invalidRequest } from '../core/errors.ts';
 import type { Command, Topic } from './command.ts';
 import { printJson, record, tenantOf, tenantOption } from './output.ts';
 import { minute, table } from './table.ts';
@@ -52,8 +53,10 @@ const set: Command = {
   },
   async run(context) {
     const { args } = context;
+    const apiKey = args.text('api-key') ?? (await context.input()).trim();
+    if (apiKey === '') throw noKey(args.operand);
     const body = record({
-      api_key: args.text('api-key') ?? (await context.input()).trim(),
+      api_key: apiKey,
       mode: args.text('mode'),
       base_url: args.text('base-url'),
     });
@@ -63,6 +66,11 @@ const set: Command = {
     context.out(`The key ${data.label} is kept for ${data.provider} (${data.mode}).`);
   },
 };
+
+function noKey(provider: string): Error {
+  const example = `tollgate byok set ${provider} < key.txt`;
+  return invalidRequest(`No key came on standard input: write "${example}".`, 'api_key');
+}
 
 const remove: Command = {
   name: 'delete',

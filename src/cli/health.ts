@@ -23,10 +23,12 @@ export const health: Topic = {
 };
 
 async function ask({ args, flags, out }: Context): Promise<void> {
-  const url = `${args.text('url') ?? ownAddress(loadConfig(flags, environment).server)}/readyz`;
+  const address = args.text('url') ?? ownAddress(loadConfig(flags, environment, ['server']).server);
+  const url = `${address}/readyz`;
   const call = { method: 'GET', url, headers: {} } as const;
   const response = await callOperatorServer(call, AbortSignal.timeout(patienceMs)).catch(() => {
-    throw new Error(`Nothing answers at ${url}.`);
+    const hint = 'start a gateway with "tollgate serve", or name its address with --url';
+    throw new Error(`Nothing answers at ${url}: ${hint}.`);
   });
   const text = await response.text();
   if (response.status !== 200) throw new Error(`Not ready: ${text.slice(0, 500)}`);

@@ -113,6 +113,7 @@ const show: Command = {
         models: key.models?.join(', ') ?? 'all',
         scopes: key.scopes?.join(', ') ?? 'all',
         'requests per minute': key.requests_per_minute ?? 'default',
+        cache: key.cache ?? 'default',
         created: key.created_at,
         updated: key.updated_at,
         expires: key.expires_at ?? 'never',

@@ -150,7 +150,20 @@ describe('a misused command line ends with 2 and one sentence', () => {
 
 describe('a refusal ends with 1 and the sentence of the rule', () => {
   test.each([
-    [['keys', 'show', 'key_nothing'], 'There is no key with this id.'],
+    [
+      ['keys', 'show', 'key_nothing'],
+      'There is no key with this id. The tenant is "default" unless --tenant names another.',
+    ],
+    [['keys', 'show', 'key_nothing', '--tenant', 'default'], 'There is no key with this id.'],
+    [
+      ['byok', 'set', 'openai'],
+      'No key came on standard input: write "tollgate byok set openai < key.txt".',
+    ],
+    [
+      ['health', '--url', 'http://127.0.0.1:1'],
+      'Nothing answers at http://127.0.0.1:1/readyz: start a gateway with "tollgate serve", or ' +
+        'name its address with --url.',
+    ],
     [['keys', 'list', '--tenant', 'nobody'], 'There is no tenant with this id.'],
     [
       ['keys', 'create', '--name', 'a', '--limit', 'five'],

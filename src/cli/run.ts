@@ -1,8 +1,9 @@
 import type { Flags } from '../config/overrides.ts';
 import { ConfigProblems } from '../config/problems.ts';
+import { GatewayError } from '../core/errors.ts';
 import { failureCode } from '../core/failure-code.ts';
 import { didYouMean } from '../core/nearest.ts';
-import { type Command, type Context, readArgs, type Topic } from './command.ts';
+import { type Args, type Command, type Context, readArgs, type Topic } from './command.ts';
 import { commandHelp, overviewHelp, topicHelp } from './help.ts';
 
 /** What the commands need of the process around them. */
@@ -99,11 +100,23 @@ async function runOne(
   } catch (thrown) {
     // A reader that closes the pipe, as `head` does, has what it wanted.
     if (failureCode(thrown) === 'EPIPE') return 0;
-    world.err(thrown instanceof Error ? thrown.message : String(thrown));
+    const message = thrown instanceof Error ? thrown.message : String(thrown);
+    world.err(message + (isAbsent(thrown) ? tenantHint(command, args) : ''));
     return thrown instanceof ConfigProblems ? 2 : 1;
   } finally {
     await store?.close();
   }
+}
+
+/** A tenant, or something that one of them has; not a field's value. */
+function isAbsent(thrown: unknown): boolean {
+  return thrown instanceof GatewayError && thrown.status === 404 && thrown.param === null;
+}
+
+/** Whoever named no tenant may have meant another than the first. */
+function tenantHint({ options }: Command, args: Args): string {
+  if (!Object.hasOwn(options, 'tenant') || args.has('tenant')) return '';
+  return ' The tenant is "default" unless --tenant names another.';
 }
 
 function unknownWord(word: string, known: readonly { readonly name: string }[]): string {

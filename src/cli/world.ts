@@ -41,7 +41,7 @@ export const world: World = {
     return [...withLiveEndpoints(config), ...(config.demo ? demoModels : [])];
   },
   async openStore(flags, mustExist) {
-    const config = loadConfig(flags, environment);
+    const config = loadConfig(flags, environment, ['data_dir', 'database']);
     const store = await openStore(config.database.reveal(), mustExist);
     const { database, directory, credentials, creditBook, keySpending, statements } = store;
     return {

@@ -207,7 +207,7 @@ describe('problems', () => {
       'models[1].id repeats "acme/chat"',
       'models[2].endpoints must have at least 1 item(s)',
       'models[2].id must be <brand>/<model>, not "no-slash"',
-      'providers.half.base_url is required',
+      'providers.half.base_url is required: where it is, such as "https://api.example.com/v1"',
       'providers.odd.dialect must be one of "openai", "openai-responses", "anthropic", "gemini", ' +
         '"cohere", "siliconflow", not "opnai"',
       'server.prot is not a known field; did you mean "port"?',
@@ -242,10 +242,10 @@ describe('problems', () => {
       'models[1].endpoints[0].provider names "minne", which is not a configured provider; ' +
         'did you mean "mine"?',
       `models[1].endpoints[1].pricing needs prompt and completion; ${unpriced}`,
-      'models[1].endpoints[1].provider is required (a string of at least 1 characters)',
+      'models[1].endpoints[1].provider is required (a string of at least 1 character)',
       expect.stringMatching(/^models\[1\]\.features\[0\] must be one of /),
       `models[2].endpoints[0].pricing needs prompt and completion; ${unpriced}`,
-      'providers.half.base_url is required',
+      'providers.half.base_url is required: where it is, such as "https://api.example.com/v1"',
       expect.stringMatching(/^providers\.half\.timeout_ms must be a whole number/),
       'server.port must be a whole number from 0 to 65535',
       'server.public_url must be an http(s) address without user, query or fragment',
@@ -253,10 +253,10 @@ describe('problems', () => {
   });
 
   test.each([
-    ['a list', '- a\n- b\n', 'must be an object'],
-    ['a text', 'just words', 'must be an object'],
-  ])('%s instead of settings is one', (_, text, problem) => {
-    expect(problems(text)).toEqual([problem]);
+    ['a list', '- a\n- b\n'],
+    ['a text', 'just words'],
+  ])('%s instead of settings is one', (_, text) => {
+    expect(problems(text)).toEqual(['must be a section with server, data_dir, database, redis, …']);
   });
 
   test('a file that is not there is one', () => {
@@ -290,7 +290,8 @@ describe('problems', () => {
     const providers = { mine: { base_url: 'http://gpu-1/v1' } };
     const endpoints = [{ provider: 'mine', model: 'x', pricing }];
     expect(problems({ providers, models: [{ ...model, endpoints }] })).toEqual([
-      'providers.mine.dialect is required',
+      'providers.mine.dialect is required: one of openai, openai-responses, anthropic, gemini, ' +
+        'cohere, siliconflow',
     ]);
   });
 

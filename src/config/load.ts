@@ -20,19 +20,26 @@ const shape: object = configFileSchema;
 
 /**
  * File, environment and command line as one frozen object. Refuses with every problem at once:
- * people mend five mistakes in one go, not in five starts.
+ * people mend five mistakes in one go, not in five starts. Who uses some sections only needs the
+ * variables of those only: a shell in which books are checked has no provider's key.
  */
-export function loadConfig(flags: Flags, environment: Environment): Config {
+export function loadConfig(
+  flags: Flags,
+  environment: Environment,
+  used: readonly (keyof ConfigFile)[] = everySection,
+): Config {
   const { source, data } = readConfigFile(
     flags.config ?? (environment.TOLLGATE_CONFIG || undefined),
   );
-  const problems: Problem[] = [];
-  const substituted = substitute(data, shape, environment, problems);
+  const unset: Problem[] = [];
+  const substituted = substitute(data, shape, environment, unset);
   const overrides = overridesOf(flags, environment);
+  const isOverridden = (path: string) => overrides.some((one) => one.path.join('.') === path);
+  const problems = unset.filter(({ path }) => !isOverridden(path));
   const merged = applyOverrides(substituted, overrides, shape);
   if (!validator.Check(merged)) {
-    const unset = new Set(problems.map((problem) => problem.path));
-    const misfits = explain(shape, merged).filter(({ path }) => !unset.has(path));
+    const told = new Set(problems.map((problem) => problem.path));
+    const misfits = explain(shape, merged).filter(({ path }) => !told.has(path));
     problems.push(...misfits.map((problem) => nameOverride(problem, overrides)));
     if (!isObject(merged)) throw new ConfigProblems(source, problems);
   }
@@ -43,12 +50,24 @@ export function loadConfig(flags: Flags, environment: Environment): Config {
   const more: Problem[] = [];
   const config = assemble(sound, environment, source, more);
   const isBroken = (path: string) => broken.some((at) => liesIn(at, path));
-  const providers = providersOf(config, merged);
-  more.push(...modelProblems(isObject(merged) ? merged.models : [], providers, isBroken));
+  const models = isObject(merged) ? merged.models : [];
+  more.push(...modelProblems(models, providersOf(config, merged), keylessIn(config), isBroken));
   // A field that was left out for its form is missing now, which is no second problem.
   problems.push(...more.filter(({ path }) => !broken.includes(path)));
-  if (problems.length > 0) throw new ConfigProblems(source, problems);
+  const isUsed = (path: string) => used.some((section) => liesIn(path, section));
+  const refused = problems.filter((problem) => !('variable' in problem) || isUsed(problem.path));
+  if (refused.length > 0) throw new ConfigProblems(source, refused);
   return deepFreeze(config);
+}
+
+const everySection = Object.keys(configFileSchema.properties) as (keyof ConfigFile)[];
+
+/** The shipped ones that cannot be called because their key is not set → its variable. */
+function keylessIn({ providers }: Config): ReadonlyMap<string, string> {
+  const shipped = builtinCatalogue.providers.filter(
+    ({ name }) => providers.get(name)?.shared === false,
+  );
+  return new Map(shipped.map(({ name, api_key_env }) => [name, api_key_env]));
 }
 
 /**

@@ -3,7 +3,8 @@ import { Secret } from '../core/secret.ts';
 import type { BuiltinProvider } from './catalogue/index.ts';
 import type { Endpoint, Model, Provider } from './config.ts';
 import type { ModelFile } from './model-schema.ts';
-import type { ProviderFile } from './provider-schema.ts';
+import type { MissingVariable } from './problems.ts';
+import { dialectNames, type ProviderFile } from './provider-schema.ts';
 import type { Environment } from './read-file.ts';
 import { isSendable, unsendableKey } from './sendable.ts';
 
@@ -27,15 +28,23 @@ export function mergeProviders(
   const add = (name: string, own: ProviderFile, shipped: BuiltinProvider | undefined) => {
     const path = `providers.${name}`;
     const dialect = own.dialect ?? shipped?.dialect;
-    const baseUrl = own.base_url ?? shipped?.base_url;
+    const baseUrl = own.base_url ?? shipped?.base_url ?? '';
     // A key from a file often brings the end of its line.
     const apiKey = (own.api_key ?? environment[shipped?.api_key_env ?? ''])?.trim();
-    if (dialect === undefined) problems.push({ path: `${path}.dialect`, message: 'is required' });
-    if (baseUrl === undefined) problems.push({ path: `${path}.base_url`, message: 'is required' });
+    if (dialect === undefined) {
+      const message = `is required: one of ${dialectNames.join(', ')}`;
+      problems.push({ path: `${path}.dialect`, message });
+    }
+    if (baseUrl === '') {
+      const message = 'is required: where it is, such as "https://api.example.com/v1"';
+      problems.push({ path: `${path}.base_url`, message });
+    }
     const shared = own.shared ?? true;
     if (shipped && own.api_key === undefined && !apiKey && shared) {
-      const message = `is required: write it here, set ${shipped.api_key_env}, or write null`;
-      problems.push({ path: `${path}.api_key`, message });
+      const variable = shipped.api_key_env;
+      const message = `is required: write it here, set ${variable}, or write null`;
+      const missing: MissingVariable = { path: `${path}.api_key`, message, variable };
+      problems.push(missing);
     }
     if (apiKey && !isSendable('authorization', apiKey)) {
       problems.push({ path: `${path}.api_key`, message: unsendableKey });
@@ -44,8 +53,9 @@ export function mergeProviders(
       const message = 'has a name or a value that no header can carry';
       problems.push({ path: `${path}.headers`, message });
     }
-    if (dialect === undefined || baseUrl === undefined) return;
-    if (!isCleanBase(baseUrl)) {
+    // Known even without its address: those who need none may be forgiven that it is not set.
+    if (dialect === undefined) return;
+    if (baseUrl !== '' && !isCleanBase(baseUrl)) {
       problems.push({ path: `${path}.base_url`, message: uncleanBase });
     }
     providers.set(name, {

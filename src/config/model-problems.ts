@@ -2,6 +2,7 @@ import type { Problem } from '../core/explain.ts';
 import { isObject } from '../core/json.ts';
 import { didYouMean } from '../core/nearest.ts';
 import type { PricingFile } from './model-schema.ts';
+import type { MissingVariable } from './problems.ts';
 
 /**
  * What is wrong with models beyond the form of their fields: it is found in a model whose form is
@@ -10,6 +11,8 @@ import type { PricingFile } from './model-schema.ts';
 export function modelProblems(
   models: unknown,
   providers: ReadonlySet<string>,
+  /** Those that lack nothing but their key → the variable it is looked for in. */
+  keyless: ReadonlyMap<string, string>,
   /** Whether something at or below a path was told already. */
   isBroken: (path: string) => boolean,
 ): Problem[] {
@@ -24,7 +27,7 @@ export function modelProblems(
     for (const [{ provider, pricing }, j] of listed(model.endpoints)) {
       const at = `${path}.endpoints[${j}]`;
       if (typeof provider === 'string' && provider !== '' && !providers.has(provider)) {
-        problems.push(unknownProvider(provider, providers, at));
+        problems.push(unknownProvider(provider, { providers, keyless }, `${at}.provider`));
       }
       problems.push(...priceProblems(kinds, pricing, `${at}.pricing`, isBroken));
     }
@@ -37,9 +40,24 @@ function listed(list: unknown): [Readonly<Record<string, unknown>>, number][] {
   return list.flatMap((item: unknown, i) => (isObject(item) ? [[item, i]] : []));
 }
 
-function unknownProvider(name: string, known: ReadonlySet<string>, path: string): Problem {
-  const message = `names "${name}", which is not a configured provider${didYouMean(name, known)}`;
-  return { path: `${path}.provider`, message };
+interface Providers {
+  readonly providers: ReadonlySet<string>;
+  readonly keyless: ReadonlyMap<string, string>;
+}
+
+function unknownProvider(
+  name: string,
+  { providers, keyless }: Providers,
+  path: string,
+): Problem | MissingVariable {
+  const message = `names "${name}", which is not a configured provider`;
+  const variable = keyless.get(name);
+  if (variable === undefined) {
+    const hint = didYouMean(name, providers) || `; describe it as providers.${name}`;
+    return { path, message: message + hint };
+  }
+  const hint = `: set ${variable}, or write its key as providers.${name}.api_key`;
+  return { path, message: message + hint, variable };
 }
 
 function priceProblems(

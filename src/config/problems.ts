@@ -1,5 +1,10 @@
 import type { Problem } from '../core/explain.ts';
 
+/** What a variable would mend. Who does not use the part that it is for need not have it set. */
+export interface MissingVariable extends Problem {
+  readonly variable: string;
+}
+
 /** Everything wrong with a configuration, told at once. Printed one problem a line, exit code 2. */
 export class ConfigProblems extends Error {
   override readonly name = 'ConfigProblems';

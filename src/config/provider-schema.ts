@@ -52,7 +52,7 @@ export type Quirks = Static<typeof quirksSchema>;
 
 export const providerSchema = closed({
   dialect: oneOf(...dialectNames),
-  base_url: httpAddress(),
+  base_url: httpAddress('https://api.example.com/v1'),
   api_key: nullable(secretText()),
   headers: Type.Record(Type.String(), Type.String({ hidden: true })),
   /** To the first byte of the answer. */

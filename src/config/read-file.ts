@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { type ErrorCode, parseDocument } from 'yaml';
 import type { Problem, Schema } from '../core/explain.ts';
 import { isObject } from '../core/json.ts';
-import { ConfigProblems } from './problems.ts';
+import { ConfigProblems, type MissingVariable } from './problems.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -85,7 +85,9 @@ function fill(
   const filled = text.replace(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (_, name: string) => {
     const value = environment[name];
     if (value === undefined || value === '') {
-      problems.push({ path, message: `needs the environment variable ${name}, which is not set` });
+      const message = `needs the environment variable ${name}, which is not set`;
+      const missing: MissingVariable = { path, message, variable: name };
+      problems.push(missing);
       return '';
     }
     return value;

@@ -2,16 +2,22 @@ import { type TProperties, Type } from 'typebox';
 
 /** Small schema builders whose `expected` texts become the second half of an error sentence. */
 
+/** Enough to tell what kind of thing belongs there. */
+const shownNamesMax = 4;
+
 /** An object whose fields may be left out but not misspelt. */
 export function closed<P extends TProperties>(properties: P) {
-  return Type.Partial(Type.Object(properties), { additionalProperties: false });
+  const names = Object.keys(properties);
+  const shown = names.slice(0, shownNamesMax).join(', ');
+  const expected = `a section with ${shown}${names.length > shownNamesMax ? ', …' : ''}`;
+  return Type.Partial(Type.Object(properties), { additionalProperties: false, expected });
 }
 
 /** Addresses can hold a password, so a wrong one is not shown. */
-export function httpAddress() {
+export function httpAddress(example: string) {
   return Type.String({
     pattern: '^https?://[^\\s]+$',
-    expected: 'an http(s) address',
+    expected: `an http(s) address such as "${example}"`,
     hidden: true,
   });
 }

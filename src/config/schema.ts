@@ -12,7 +12,7 @@ export const configFileSchema = closed({
   server: closed({
     host: Type.String({ minLength: 1 }),
     port: wholeNumber(0, 65_535),
-    public_url: httpAddress(),
+    public_url: httpAddress('https://gateway.example.com'),
     drain_seconds: wholeNumber(0, 86_400),
     database_wait_seconds: wholeNumber(0, 86_400),
   }),
@@ -60,7 +60,7 @@ export const configFileSchema = closed({
     web_search: nullable(
       closed({
         engine: oneOf('searxng', 'brave', 'tavily'),
-        url: httpAddress(),
+        url: httpAddress('http://127.0.0.1:8888'),
         api_key: nullable(secretText()),
         usd_per_search: usd(),
         calls_max: wholeNumber(1, 20),
@@ -68,7 +68,9 @@ export const configFileSchema = closed({
       }),
     ),
   }),
-  providers: Type.Record(Type.String(), providerSchema),
+  providers: Type.Record(Type.String(), providerSchema, {
+    expected: 'a section with the names of providers, such as "openai: { api_key: … }"',
+  }),
   models: Type.Array(modelSchema),
 });
 

@@ -3,6 +3,7 @@ import { promptTokens, writtenTokens } from '../core/usage.ts';
 import { type EndedRequest, firstWordsMs } from './ended-request.ts';
 import type { Family } from './exposition.ts';
 import { durationBounds, firstTokenBounds, Histogram, tokenBounds } from './histogram.ts';
+import type { CallCounts } from './recent-calls.ts';
 import { trafficFamilies } from './traffic-families.ts';
 
 /** What requests of one kind came to. */
@@ -88,6 +89,26 @@ export class Traffic {
 
   families(): Family[] {
     return trafficFamilies([...this.#series.values()], [...this.#attempts.values()]);
+  }
+
+  /** What came of calls to providers. An answer that its provider broke off is `cut`. */
+  calls(): CallCounts {
+    const counts = new Map<string, number>();
+    const add = (provider: string, outcome: string, count: number) => {
+      const name = `${provider}\n${outcome}`;
+      counts.set(name, (counts.get(name) ?? 0) + count);
+    };
+    for (const { provider, outcome, count } of this.#attempts.values()) {
+      add(provider, outcome, count);
+    }
+    for (const { provider, outcomes } of this.#series.values()) {
+      const cut = [...outcomes].filter(([outcome]) => outcome.endsWith(' upstream_error'));
+      if (provider === 'none' || cut.length === 0) continue;
+      const count = cut.reduce((sum, [, times]) => sum + times, 0);
+      add(provider, 'cut', count);
+      add(provider, 'answered', -count);
+    }
+    return counts;
   }
 
   #seriesOf(operation: string, model: string, provider: string): Series {

@@ -7,12 +7,9 @@ import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { closeSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { isObject, parseJson } from '../../src/core/json.ts';
+import { parseJson } from '../../src/core/json.ts';
 import { Segment } from '../../src/ledger/segment.ts';
-import { openStore } from '../../src/store/open.ts';
-import { balanceOf, chargesById, discrepancies } from '../support/book-check.ts';
 import {
-  type BookEntry,
   type FakeUpstreamProcess,
   gated,
   say,
@@ -20,12 +17,10 @@ import {
   words,
 } from '../support/fake-upstream.ts';
 import { type ChatStream, type Gateway, newFolder, startGateway } from '../support/gateway.ts';
+import { credits, expectBooks, price } from '../support/money/bills.ts';
 import { Traffic } from '../support/money/traffic.ts';
 
 const testMs = 120_000;
-const credits = 1_000_000_000;
-const price = { prompt: '2', completion: '3' };
-const billOf = ({ tokens }: BookEntry) => 2 * tokens.prompt + 3 * tokens.completion;
 
 let upstream: FakeUpstreamProcess;
 let disk = '';
@@ -145,7 +140,7 @@ async function fillsUpUnderLoad(): Promise<void> {
   expect(cut).toMatchObject(cut.map(() => ({ error: sentence })));
   expect(broken).toMatchObject(broken.map(() => sentence));
   await gateway.stop();
-  await expectBooks(gateway, traffic);
+  await expectSound(gateway, traffic);
 }
 
 async function runningStream(gateway: Gateway): Promise<ChatStream> {
@@ -176,30 +171,9 @@ function tearsNoLine(): void {
   segment.remove();
 }
 
-async function expectBooks({ dataDir }: Gateway, { ends }: Traffic): Promise<void> {
+async function expectSound({ dataDir }: Gateway, traffic: Traffic): Promise<void> {
   const path = join(dataDir, 'tollgate.db');
   using file = new Database(path);
   expect(file.query('pragma integrity_check').all()).toEqual([{ integrity_check: 'ok' }]);
-
-  const sent = Map.groupBy(await upstream.book(), userOf);
-  const { database } = await openStore(`sqlite:${path}`);
-  try {
-    const charges = await chargesById(database);
-    const wrongly = ends.flatMap(({ user, requestId }) => {
-      const [entry] = sent.get(user) ?? [];
-      const bill = entry ? billOf(entry) : undefined;
-      const charge = charges.get(requestId);
-      return charge === bill ? [] : [{ user, bill, charge }];
-    });
-    expect(wrongly).toEqual([]);
-    const spent = [...charges.values()].reduce((sum, charge) => sum + charge, 0);
-    expect(await balanceOf(database, 'tenant:default')).toBe(credits - spent);
-    expect(await discrepancies(database)).toEqual([]);
-  } finally {
-    await database.close();
-  }
-}
-
-function userOf({ json }: BookEntry): string {
-  return isObject(json) ? String(json.user) : '';
+  await expectBooks(`sqlite:${path}`, upstream, traffic);
 }

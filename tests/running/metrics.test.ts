@@ -5,25 +5,18 @@ import { join } from 'node:path';
 import { type Scrape, scrapeAnew } from '../support/exposition.ts';
 import { gated, say, startFakeUpstream, status500, words } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { pricing, twoProviders } from '../support/two-providers.ts';
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 const messages = [{ role: 'user', content: 'Hello!' }];
 
 beforeAll(async () => {
-  const fake = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-theirs-012345' };
-  const pricing = { prompt: '1', completion: '2' };
+  const { providers, models } = twoProviders(upstream);
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
-    providers: { first: fake, second: fake },
-    models: [
-      chatModel('test/chat', [{ provider: 'first', model: 'chat', pricing }]),
-      chatModel('test/two', [
-        { provider: 'first', model: 'broken', priority: 0, pricing },
-        { provider: 'second', model: 'works', priority: 1, pricing },
-      ]),
-      chatModel('test/slow', [{ provider: 'first', model: 'slow', pricing }]),
-    ],
+    providers,
+    models: [...models, chatModel('test/slow', [{ provider: 'first', model: 'slow', pricing }])],
   });
 });
 afterAll(async () => {

@@ -78,6 +78,40 @@ describe('a wrong configuration', () => {
   );
 
   test(
+    'for want of a provider’s key stops the gateway, not the books',
+    async () => {
+      const dataDir = newFolder();
+      const config = {
+        providers: { groq: { api_key: '${' + 'NO_SUCH_KEY}' } },
+        models: [
+          { ...model, id: 'a/one', endpoints: [{ provider: 'openai', model: 'x', pricing }] },
+        ],
+      };
+      for (const words of [
+        ['tenants', 'create', '--id', 'acme', '--name', 'Acme'],
+        ['credits', 'grant', '--tenant', 'acme', '--amount', '500'],
+        ['keys', 'create', '--tenant', 'acme', '--name', 'first'],
+        ['ledger', 'verify'],
+        ['ledger', 'statement', '--tenant', 'acme'],
+        ['byok', 'list', '--tenant', 'acme'],
+        ['skills', 'list', '--tenant', 'acme'],
+      ]) {
+        const { exitCode, stderr } = await run(words, { dataDir, config });
+        expect([words.join(' '), exitCode, stderr]).toEqual([words.join(' '), 0, '']);
+      }
+      const { exitCode, stderr } = await run(['serve'], { dataDir, config });
+      expect(stderr.trimEnd().split('\n')).toEqual([
+        'tollgate.yaml: providers.groq.api_key needs the environment variable NO_SUCH_KEY, ' +
+          'which is not set',
+        'tollgate.yaml: models[0].endpoints[0].provider names "openai", which is not a ' +
+          'configured provider: set OPENAI_API_KEY, or write its key as providers.openai.api_key',
+      ]);
+      expect(exitCode).toBe(2);
+    },
+    startMs,
+  );
+
+  test(
     'is told by the line when it is not YAML at all',
     async () => {
       const { exitCode, stderr } = await run(['serve'], { config: 'server: {\nport: ]' });

@@ -8,7 +8,8 @@ import { RequestLines } from '../../src/telemetry/request-lines.ts';
 import { endedRequest } from '../support/ended-request.ts';
 import { noUsage, say, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { startGateway } from '../support/gateway.ts';
-import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { InProcessGateway } from '../support/in-process.ts';
+import { twoProviders } from '../support/two-providers.ts';
 
 const upstream = startFakeUpstream();
 const marker = 'canary-of-a-prompt';
@@ -16,19 +17,7 @@ const messages = [{ role: 'user', content: marker }];
 let gateway: InProcessGateway;
 
 async function start(logs: object): Promise<InProcessGateway> {
-  const fake = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-theirs-012345' };
-  const pricing = { prompt: '1', completion: '2' };
-  return InProcessGateway.start({
-    logs,
-    providers: { first: fake, second: fake },
-    models: [
-      chatModel('test/chat', [{ provider: 'first', model: 'chat', pricing }]),
-      chatModel('test/two', [
-        { provider: 'first', model: 'broken', priority: 0, pricing },
-        { provider: 'second', model: 'works', priority: 1, pricing },
-      ]),
-    ],
-  });
+  return InProcessGateway.start({ logs, ...twoProviders(upstream) });
 }
 
 beforeAll(async () => {

@@ -8,7 +8,8 @@ import { Collector, type SeenSpan } from '../support/collector.ts';
 import { endedRequest } from '../support/ended-request.ts';
 import { scrapeAnew } from '../support/exposition.ts';
 import { say, startFakeUpstream, status500, words } from '../support/fake-upstream.ts';
-import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { InProcessGateway } from '../support/in-process.ts';
+import { twoProviders } from '../support/two-providers.ts';
 
 const upstream = startFakeUpstream();
 const collector = new Collector();
@@ -16,19 +17,7 @@ let gateway: InProcessGateway;
 const messages = [{ role: 'user', content: 'canary-of-a-prompt' }];
 
 function start(environment: Record<string, string>): Promise<InProcessGateway> {
-  const fake = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-theirs-012345' };
-  const pricing = { prompt: '1', completion: '2' };
-  return InProcessGateway.start({
-    environment,
-    providers: { first: fake, second: fake },
-    models: [
-      chatModel('test/chat', [{ provider: 'first', model: 'chat', pricing }]),
-      chatModel('test/two', [
-        { provider: 'first', model: 'broken', priority: 0, pricing },
-        { provider: 'second', model: 'works', priority: 1, pricing },
-      ]),
-    ],
-  });
+  return InProcessGateway.start({ environment, ...twoProviders(upstream) });
 }
 
 beforeAll(async () => {

@@ -24,7 +24,11 @@ export const credentialSchema = Type.Object(
     }),
     mode: optional(oneOf(...byokModes)),
     base_url: optional(
-      Type.String({ pattern: '^https?://[^\\s]+$', expected: 'an http(s) address', hidden: true }),
+      Type.String({
+        pattern: '^https?://[^\\s]+$',
+        expected: 'an http(s) address such as "https://api.example.com/v1"',
+        hidden: true,
+      }),
     ),
   },
   { additionalProperties: false },

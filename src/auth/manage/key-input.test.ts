@@ -49,6 +49,8 @@ describe('a new key is refused for its', () => {
   const bodies: Readonly<Record<string, readonly unknown[]>> = {
     name: [
       '',
+      ' ',
+      '\u00a0\u3000',
       'a'.repeat(201),
       'a\nb',
       'a\u0000',
@@ -195,8 +197,18 @@ describe('a change', () => {
   test('holds the named fields only', () => {
     const change = readKeyChange({ disabled: true, models: null }, key, tenant, now);
     expect(change).toEqual({ disabled: true, models: null });
-    expect(readKeyChange({ disabled: null }, key, tenant, now)).toEqual({});
     expect(readKeyChange({}, key, tenant, now)).toEqual({});
+  });
+
+  test.each([
+    ['disabled', null],
+    ['disabled', 'true'],
+    ['name', null],
+    ['name', '  '],
+  ])('is refused where it says nothing: %s %j', (field, value) => {
+    const { param, status, message } = refuseChange({ limit: 5, [field]: value });
+    expect({ param, status }).toEqual({ param: field, status: 400 });
+    expect(message).toStartWith(`${field} must be `);
   });
 
   test('is judged together with what the key already has', () => {

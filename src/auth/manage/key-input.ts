@@ -40,7 +40,7 @@ export const newKeySchema = Type.Object(
   closed,
 );
 export const keyChangeSchema = Type.Object(
-  { name: Type.Optional(name()), disabled: optional(Type.Boolean()), ...settings },
+  { name: Type.Optional(name()), disabled: Type.Optional(Type.Boolean()), ...settings },
   closed,
 );
 export const rotationSchema = Type.Object(
@@ -83,7 +83,7 @@ export function readKeyChange(body: unknown, key: ApiKey, tenant: Tenant, now: n
   const change: KeyChange = {
     ...readSettings(input, now),
     ...(input.name === undefined ? {} : { name: input.name }),
-    ...(typeof input.disabled === 'boolean' ? { disabled: input.disabled } : {}),
+    ...(input.disabled === undefined ? {} : { disabled: input.disabled }),
     // Removing a limit removes its reset period; naming a period as well is a contradiction.
     ...(input.limit === null && input.limit_reset === undefined ? { limitReset: null } : {}),
   };

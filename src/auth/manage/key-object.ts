@@ -1,6 +1,7 @@
-import type { LimitReset, Scope } from '../../core/caller.ts';
+import type { CacheMode, LimitReset, Scope } from '../../core/caller.ts';
+import { limitPeriod } from '../../core/limit-period.ts';
 import type { ApiKey } from '../directory.ts';
-import { periodEnd, type Spending, spentInPeriod } from './key-spending.ts';
+import { type Spending, spentInPeriod } from './key-spending.ts';
 
 /** A key as its owner reads it, in HTTP answers and in `--json`. Never holds the secret. */
 export interface KeyObject {
@@ -19,6 +20,8 @@ export interface KeyObject {
   readonly models: readonly string[] | null;
   readonly scopes: readonly Scope[] | null;
   readonly requests_per_minute: number | null;
+  /** Null: as the gateway is configured. */
+  readonly cache: CacheMode | null;
   readonly created_at: string;
   readonly updated_at: string;
   readonly expires_at: string | null;
@@ -37,7 +40,7 @@ export function keyObject(key: ApiKey, spending: Spending, now: number): KeyObje
     limit: limitCredits,
     limit_remaining: remaining,
     limit_reset: limitReset,
-    limit_resets_at: limitReset === null ? null : isoTime(periodEnd(limitReset, now)),
+    limit_resets_at: limitReset === null ? null : isoTime(limitPeriod(limitReset, now).until),
     usage: spending.total,
     usage_daily: spending.daily,
     usage_weekly: spending.weekly,
@@ -45,6 +48,7 @@ export function keyObject(key: ApiKey, spending: Spending, now: number): KeyObje
     models: key.models,
     scopes: key.scopes,
     requests_per_minute: key.requestsPerMinute,
+    cache: key.cacheMode,
     created_at: isoTime(key.createdAt),
     updated_at: isoTime(key.updatedAt),
     expires_at: key.expiresAt === null ? null : isoTime(key.expiresAt),

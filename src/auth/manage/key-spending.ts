@@ -19,21 +19,6 @@ export interface KeySpending {
   ): Promise<ReadonlyMap<string, Spending>>;
 }
 
-/** When the period around `now` ends: UTC, weeks from Monday. */
-export function periodEnd(reset: LimitReset, now: number): number {
-  const time = new Date(now);
-  const [year, month, day] = [time.getUTCFullYear(), time.getUTCMonth(), time.getUTCDate()];
-  switch (reset) {
-    case 'daily':
-      return Date.UTC(year, month, day + 1);
-    case 'weekly':
-      // getUTCDay counts from Sunday; a Sunday has one day left, a Monday seven.
-      return Date.UTC(year, month, day + 7 - ((time.getUTCDay() + 6) % 7));
-    case 'monthly':
-      return Date.UTC(year, month + 1, 1);
-  }
-}
-
 /** What counts against a limit that resets this way. */
 export function spentInPeriod(spending: Spending, reset: LimitReset | null): number {
   return reset === null ? spending.total : spending[reset];

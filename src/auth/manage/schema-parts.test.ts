@@ -18,10 +18,23 @@ describe('text on one line', () => {
   test.each(['0020', '007e', '00a0', '2027', '202f', '2065', '206a', 'd7ff', 'e000'])(
     'may have U+%s, right beside those',
     (code) => {
-      const text = String.fromCharCode(Number.parseInt(code, 16));
+      const text = `a${String.fromCharCode(Number.parseInt(code, 16))}`;
       expect(check({ text })).toEqual({ text });
     },
   );
+
+  test.each(['', ' ', '     ', '\u00a0', '\u3000\ufeff', '\u200b', '\u00ad\u2060'])(
+    'has something to see: not %j',
+    (text) => {
+      expect(() => check({ text })).toThrow('text must be 1 to 5 characters, not only spaces,');
+    },
+  );
+
+  test('may be empty or blank where it may be left out', () => {
+    const note = Type.Object({ text: line(0, 5) });
+    for (const text of ['', '  '])
+      expect(validate(Compile(note), note, { text })).toEqual({ text });
+  });
 
   test('counts an emoji as one character', () => {
     expect(check({ text: '😀😀😀😀😀' }).text).toHaveLength(10);

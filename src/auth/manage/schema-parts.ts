@@ -6,14 +6,19 @@ import { nameLengthMax } from '../../core/bounds.ts';
 /**
  * Text on one line, as it may appear in a terminal, a log line or a spreadsheet: no control
  * characters, no line separators, nothing that turns the reading direction, no halves of a
- * surrogate pair (which no database can give back as they came).
+ * surrogate pair (which no database can give back as they came). A text that must be there must be
+ * seen, too: a name of spaces is a row in a list that nobody can tell from a gap.
  */
 export function line(lengthMin: number, lengthMax: number) {
   const visible = '[^\\x00-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]';
   const pair = '[\\ud800-\\udbff][\\udc00-\\udfff]';
+  const seen = lengthMin > 0 ? '(?=.*[^\\s\\xad\\u200b-\\u200f\\u2060-\\u2064])' : '';
+  const blanks = lengthMin > 0 ? ', not only spaces,' : '';
   return Type.String({
-    pattern: `^(?:${visible}|${pair}){${lengthMin},${lengthMax}}$`,
-    expected: `${lengthMin} to ${lengthMax} characters without line breaks or control characters`,
+    pattern: `^${seen}(?:${visible}|${pair}){${lengthMin},${lengthMax}}$`,
+    expected:
+      `${lengthMin} to ${lengthMax} characters${blanks} ` +
+      'without line breaks or control characters',
   });
 }
 

@@ -34,7 +34,7 @@ export const newTenantSchema = Type.Object(
   { additionalProperties: false },
 );
 export const tenantChangeSchema = Type.Object(
-  { name: Type.Optional(name()), disabled: optional(Type.Boolean()), ...limits },
+  { name: Type.Optional(name()), disabled: Type.Optional(Type.Boolean()), ...limits },
   { additionalProperties: false },
 );
 
@@ -96,7 +96,7 @@ export async function changeTenant(
   const { requests_per_minute, concurrent_requests } = input;
   const change = {
     ...(input.name === undefined ? {} : { name: input.name }),
-    ...(typeof input.disabled === 'boolean' ? { disabled: input.disabled } : {}),
+    ...(input.disabled === undefined ? {} : { disabled: input.disabled }),
     ...(requests_per_minute === undefined ? {} : { requestsPerMinute: requests_per_minute }),
     ...(concurrent_requests === undefined ? {} : { concurrentRequests: concurrent_requests }),
   };

@@ -21,7 +21,7 @@ const fileSchema = Type.Object(
         label: text(),
         api_key_env: text(),
         dialect: oneOf(...dialectNames),
-        base_url: httpAddress(),
+        base_url: httpAddress('https://api.example.com/v1'),
         quirks: Type.Optional(quirksSchema),
       },
       { additionalProperties: false },

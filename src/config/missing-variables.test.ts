@@ -1,0 +1,139 @@
+import { afterAll, describe, expect, test } from 'bun:test';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { loadConfig } from './load.ts';
+import { ConfigProblems } from './problems.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-variables-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Written apart, because it is the file's syntax and not ours. */
+const variable = (name: string) => `\${${name}}`;
+
+const ofTheStore = ['data_dir', 'database'] as const;
+
+function load(content: object, used?: Parameters<typeof loadConfig>[2], flags = {}) {
+  const config = join(folder, 'tollgate.yaml');
+  writeFileSync(config, stringify(content));
+  return loadConfig({ config, ...flags }, {}, used);
+}
+
+function problems(...args: Parameters<typeof load>): string[] {
+  try {
+    load(...args);
+  } catch (thrown) {
+    if (!(thrown instanceof ConfigProblems)) throw thrown;
+    return thrown.problems.map(({ path, message }) => `${path} ${message}`);
+  }
+  return [];
+}
+
+function modelAt(provider: string) {
+  return {
+    id: 'acme/chat',
+    name: 'Acme Chat',
+    input_modalities: ['text'],
+    output_modalities: ['text'],
+    endpoints: [{ provider, model: 'x', pricing: { prompt: '1', completion: '2' } }],
+  };
+}
+
+describe('variables that are not set', () => {
+  const everywhere = {
+    server: { port: variable('A_PORT') },
+    data_dir: '/var/lib/tollgate',
+    redis: variable('A_REDIS'),
+    tools: { web_search: { engine: 'brave', api_key: variable('A_SEARCH_KEY') } },
+    providers: {
+      mine: { dialect: 'openai', base_url: `${variable('A_HOST')}/v1`, byok_base_url: true },
+      groq: { api_key: variable('A_KEY'), headers: { 'x-team': variable('A_TEAM') } },
+      anthropic: { timeout_ms: 5_000 },
+    },
+    models: [modelAt('openai')],
+  };
+
+  test('are problems wherever they are named', () => {
+    expect(problems(everywhere).map((problem) => problem.split(' ')[0])).toEqual([
+      'server.port',
+      'redis',
+      'tools.web_search.api_key',
+      'providers.mine.base_url',
+      'providers.groq.api_key',
+      'providers.groq.headers.x-team',
+      'providers.anthropic.api_key',
+      'models[0].endpoints[0].provider',
+    ]);
+  });
+
+  test('are none to those who use the store only', () => {
+    const config = load(everywhere, ofTheStore);
+    expect(config.database.reveal()).toBe('sqlite:/var/lib/tollgate/tollgate.db');
+    // Tenants bring keys for these; who calls nobody needs no address.
+    expect(config.providers.get('mine')?.byokBaseUrl).toBe(true);
+    expect(config.providers.get('groq')?.dialect).toBe('openai');
+  });
+
+  test('are problems to those who use the part', () => {
+    expect(problems({ database: `postgres://${variable('A_HOST')}/db` }, ofTheStore)).toEqual([
+      'database needs the environment variable A_HOST, which is not set',
+    ]);
+    expect(problems(everywhere, ['server'])).toEqual([
+      'server.port needs the environment variable A_PORT, which is not set',
+    ]);
+  });
+
+  test('excuse no other mistake: it may be the one that names another store', () => {
+    const content = { ...everywhere, databse: 'sqlite:other.db', cache: { mode: 'sometimes' } };
+    expect(problems(content, ofTheStore)).toEqual([
+      'databse is not a known field; did you mean "database"?',
+      'cache.mode must be one of "off", "auto", "always", not "sometimes"',
+    ]);
+  });
+
+  test('are none where the command line has the last word', () => {
+    const { dataDir } = load({ data_dir: variable('A_FOLDER') }, undefined, { dataDir: '/data' });
+    expect(dataDir).toBe('/data');
+  });
+});
+
+describe('an endpoint names a provider that cannot be called:', () => {
+  const at = 'models[0].endpoints[0].provider names';
+
+  test('a shipped one says which variable is missing', () => {
+    expect(problems({ models: [modelAt('mistral')] })).toEqual([
+      `${at} "mistral", which is not a configured provider: set MISTRAL_API_KEY, ` +
+        'or write its key as providers.mistral.api_key',
+    ]);
+  });
+
+  test('any other says where it is described', () => {
+    const hint = 'which is not a configured provider; describe it as providers.my-vllm';
+    const own = `${at} "my-vllm", ${hint}`;
+    expect(problems({ models: [modelAt('my-vllm')] })).toEqual([own]);
+    const without = { catalogue: 'none', models: [modelAt('openai')] };
+    expect(problems(without)).toEqual([own.replaceAll('my-vllm', 'openai')]);
+  });
+});
+
+test('an address without its beginning is answered with an example', () => {
+  const mine = { dialect: 'openai', base_url: 'gpu-1:8000/v1', api_key: null };
+  const server = { public_url: 'gateway.example' };
+  expect(problems({ providers: { mine }, server })).toEqual([
+    'providers.mine.base_url must be an http(s) address such as "https://api.example.com/v1"',
+    'server.public_url must be an http(s) address such as "https://gateway.example.com"',
+  ]);
+});
+
+test('a section that is written as something else is told what belongs there', () => {
+  expect(problems({ providers: ['openai'], cache: 'off', port: 80, demo: 'yes' })).toEqual([
+    'providers must be a section with the names of providers, such as "openai: { api_key: … }"',
+    'cache must be a section with mode, ttl_seconds, max_bytes, not "off"',
+    'port is not a known field; did you mean "server.port"?',
+    'demo must be "auto", true or false, not "yes"',
+  ]);
+  expect(problems({ providers: { openai: null } })).toEqual([
+    'providers.openai must be a section with dialect, base_url, api_key, headers, …',
+  ]);
+});

@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'bun:test';
+import { endedRequest } from '../../tests/support/ended-request.ts';
+import { RecentTraffic } from './recent-calls.ts';
+import { Traffic } from './traffic.ts';
+
+const minuteMs = 60_000;
+
+/** Traffic, looked at once a minute by a clock that is moved by hand. */
+function make() {
+  let nowMs = 5_000;
+  const traffic = new Traffic(() => true);
+  const recent = new RecentTraffic(
+    () => traffic.calls(),
+    () => nowMs,
+  );
+  return {
+    calls: () => Object.fromEntries(recent.calls()),
+    pass(minutes: number) {
+      for (let minute = 0; minute < minutes; minute++) {
+        nowMs += minuteMs;
+        recent.mark();
+      }
+    },
+    /** One request that was answered by the last of these, or failed with it. */
+    request(...attempts: readonly [provider: string, outcome: string][]) {
+      traffic.ended(
+        endedRequest({
+          provider: attempts.at(-1)?.[1] === 'answered' ? (attempts.at(-1)?.[0] ?? null) : null,
+          attempts: attempts.map(([provider, outcome]) => {
+            return { provider, model: 'test/chat', outcome, status: null, ms: 1 };
+          }),
+        }),
+      );
+    },
+    cut(provider: string) {
+      const attempt = { provider, model: 'test/chat', outcome: 'answered', status: 200, ms: 1 };
+      const error = { status: 'error', error: 'upstream_error' } as const;
+      traffic.ended(endedRequest({ provider, ...error, attempts: [attempt] }));
+    },
+  };
+}
+
+describe('recent calls', () => {
+  test('are split by provider and by what went wrong', () => {
+    const { request, cut, calls, pass } = make();
+    request(['a', 'timeout'], ['b', 'answered']);
+    request(['a', 'timeout'], ['b', 'rate_limited']);
+    request(['a', 'server'], ['b', 'answered']);
+    cut('b');
+    pass(2);
+    expect(calls()).toEqual({
+      a: { windowSeconds: 120, calls: 3, failedCalls: 3, failures: { timeout: 2, server: 1 } },
+      b: { windowSeconds: 120, calls: 4, failedCalls: 2, failures: { rate_limited: 1, cut: 1 } },
+    });
+  });
+
+  test('hold nothing against a provider that is not its fault', () => {
+    const { request, calls } = make();
+    request(['a', 'request']);
+    request(['a', 'left']);
+    request(['a', 'answered']);
+    expect(calls()).toEqual({ a: { windowSeconds: 0, calls: 3, failedCalls: 0, failures: {} } });
+  });
+
+  test('are those of a quarter of an hour, whatever came before', () => {
+    const { request, calls, pass } = make();
+    request(['a', 'timeout']);
+    request(['old', 'timeout']);
+    pass(10);
+    request(['a', 'server']);
+    pass(4);
+    const both = { windowSeconds: 840, calls: 2, failedCalls: 2 };
+    expect(calls().a).toEqual({ ...both, failures: { timeout: 1, server: 1 } });
+    pass(2);
+    // The first minute is 16 minutes ago; what is left began 15 minutes ago.
+    const later = { windowSeconds: 900, calls: 1, failedCalls: 1, failures: { server: 1 } };
+    expect(calls()).toEqual({ a: later });
+    pass(60);
+    expect(calls()).toEqual({});
+  });
+});
