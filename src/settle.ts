@@ -112,9 +112,11 @@ function priced(call: Call, ending: Answered, { creditsPerUsd }: SettleParts): B
     },
     searches,
     prices: pricesOf(offer),
-    note: noteOf(offer, note),
+    note: noteOf(offer, capped < charge ? `${note ?? ''} ${cappedNote}`.trim() : note),
   };
 }
+
+const cappedNote = 'An estimate never costs more than was set aside.';
 
 function chargeFor(
   usage: Usage,

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { chatAsk } from '../../tests/support/question.ts';
 import type { ChatAsk } from '../core/chat.ts';
 import { readPriceList } from '../core/long-prompts.ts';
 import { readPrices } from '../core/prices.ts';
@@ -15,42 +16,6 @@ import type { Growth } from './growth.ts';
 
 const creditsPerUsd = 1_000_000;
 
-function askOf(change: Partial<ChatAsk> = {}): ChatAsk {
-  return {
-    operation: 'chat',
-    models: ['test/chat'],
-    preferences: {
-      order: [],
-      only: null,
-      ignore: [],
-      allowFallbacks: true,
-      sort: null,
-      route: 'fallback',
-      maxPrice: { prompt: null, completion: null },
-      requireParameters: false,
-    },
-    stream: false,
-    outputTokensMax: null,
-    choices: 1,
-    needs: {
-      tools: false,
-      json: false,
-      images: false,
-      audio: false,
-      files: false,
-      thinkingBudget: false,
-    },
-    parameters: [],
-    inputBytes: 300,
-    cachesForHour: () => false,
-    images: [],
-    user: null,
-    search: null,
-    skills: [],
-    ...change,
-  };
-}
-
 /** Dollars per million, so credits per token. */
 function offer(
   prompt: string,
@@ -66,22 +31,22 @@ describe('the bound of a request', () => {
   test('is its input and the first 4,096 tokens out, or the smallest of the caps', () => {
     const at = (ask: ChatAsk, most?: number) =>
       boundOf(ask, [offer('1', '2', {}, most)], creditsPerUsd);
-    expect(at(askOf())).toEqual({
+    expect(at(chatAsk())).toEqual({
       wanted: 100 + 4_096 * 2,
       least: 100 + 16 * 2,
       most: 100 + 16_384 * 2,
     });
-    expect(at(askOf({ outputTokensMax: 64_000 }))).toMatchObject({
+    expect(at(chatAsk({ outputTokensMax: 64_000 }))).toMatchObject({
       wanted: 100 + 4_096 * 2,
       most: 100 + 16_384 * 2,
     });
-    expect(at(askOf({ outputTokensMax: 10 }))).toEqual({ wanted: 120, least: 120, most: 120 });
-    expect(at(askOf(), 50).wanted).toBe(100 + 50 * 2);
-    expect(at(askOf({ outputTokensMax: 10, choices: 3 })).wanted).toBe(100 + 3 * 10 * 2);
+    expect(at(chatAsk({ outputTokensMax: 10 }))).toEqual({ wanted: 120, least: 120, most: 120 });
+    expect(at(chatAsk(), 50).wanted).toBe(100 + 50 * 2);
+    expect(at(chatAsk({ outputTokensMax: 10, choices: 3 })).wanted).toBe(100 + 3 * 10 * 2);
   });
 
   test('is that of the dearest offer, for each of the two', () => {
-    const ask = askOf({ outputTokensMax: 100 });
+    const ask = chatAsk({ outputTokensMax: 100 });
     const offers = [offer('10', '1'), offer('1', '20')];
     expect(boundOf(ask, offers, creditsPerUsd)).toEqual({
       wanted: 100 + 100 * 20,
@@ -91,7 +56,7 @@ describe('the bound of a request', () => {
   });
 
   test('reckons with input at the dearest of its prices', () => {
-    const ask = askOf({ outputTokensMax: 1 });
+    const ask = chatAsk({ outputTokensMax: 1 });
     const written = offer('2', '0', { cache_write: '2.5', cache_read: '0.2' });
     expect(boundOf(ask, [written], creditsPerUsd).wanted).toBe(250);
     const freeUntilWritten = offer('0', '0', { cache_write: '1' });
@@ -102,7 +67,7 @@ describe('the bound of a request', () => {
     const kept = offer('3', '0', { cache_write: '3.75', cache_write_1h: '6' });
     const at = (cachesForHour: boolean, place = kept) =>
       boundOf(
-        askOf({ outputTokensMax: 1, cachesForHour: () => cachesForHour }),
+        chatAsk({ outputTokensMax: 1, cachesForHour: () => cachesForHour }),
         [place],
         creditsPerUsd,
       ).wanted;
@@ -116,7 +81,7 @@ describe('the bound of a request', () => {
   });
 
   test('is rounded up, and nothing for what is free', () => {
-    const ask = askOf({ outputTokensMax: 1, inputBytes: 3 });
+    const ask = chatAsk({ outputTokensMax: 1, inputBytes: 3 });
     expect(boundOf(ask, [offer('0.001', '0')], creditsPerUsd).wanted).toBe(1);
     expect(boundOf(ask, [offer('0', '0')], creditsPerUsd)).toEqual({
       wanted: 0,
@@ -128,7 +93,7 @@ describe('the bound of a request', () => {
   test('counts a picture by itself and not by its bytes', () => {
     const url = `data:image/png;base64,${'A'.repeat(9_000)}`;
     const image = { param: 'messages[0]', url };
-    const ask = askOf({ inputBytes: 300 + url.length, images: [image] });
+    const ask = chatAsk({ inputBytes: 300 + url.length, images: [image] });
     expect(textBytes(ask)).toBe(300);
     expect(inputBound(ask)).toBe(100 + 2_000);
     const priced = offer('0', '0', { image: '0.001' });
@@ -136,14 +101,14 @@ describe('the bound of a request', () => {
   });
 
   test('includes the price of the request itself', () => {
-    const ask = askOf({ outputTokensMax: 1 });
+    const ask = chatAsk({ outputTokensMax: 1 });
     expect(boundOf(ask, [offer('0', '0', { request: '0.01' })], creditsPerUsd).wanted).toBe(10_000);
   });
 });
 
 describe('the affordable output', () => {
   test('is the most that fits', () => {
-    const ask = askOf();
+    const ask = chatAsk();
     const at = (credits: number) => affordableOutput(ask, offer('1', '2'), credits, creditsPerUsd);
     expect([at(99), at(100), at(101), at(102), at(500)]).toEqual([0, 0, 0, 1, 200]);
     expect(at(1_000_000)).toBe(16_384);
@@ -155,7 +120,7 @@ describe('an answer that grows', () => {
   const fixed = 100 + 500_000;
   const priced = offer('1', '2', { request: '0.5' });
   const growth = (ask: Partial<ChatAsk>, cap: number | null = null, credits = fixed + 4_096 * 2) =>
-    new ChatBounds(askOf(ask)).growthAt(priced, cap, credits, creditsPerUsd);
+    new ChatBounds(chatAsk(ask)).growthAt(priced, cap, credits, creditsPerUsd);
 
   /** What it asks for when it grows, where so much is left. */
   async function asked(answer: Growth, left = Number.POSITIVE_INFINITY) {
@@ -194,7 +159,7 @@ describe('an answer that grows', () => {
   test('costs in stretches what it does as a whole: it is rounded once', async () => {
     const cheap = offer('0.1', '0.3', {}, 10_000);
     // 10 and 1,228.8 credits are held as 1,239; all of it is 10 and 3,000.
-    const answer = new ChatBounds(askOf()).growthAt(cheap, null, 1_239, creditsPerUsd);
+    const answer = new ChatBounds(chatAsk()).growthAt(cheap, null, 1_239, creditsPerUsd);
     let left = 3_010 - 1_239;
     while (answer.charactersMax < 10_000 * 8) {
       const isPaid = await answer.extend(async (wanted) => {
@@ -215,7 +180,7 @@ describe('an answer that grows', () => {
   });
 
   test('without a limit goes on in stretches, free of charge where its output is', async () => {
-    const endless = new ChatBounds(askOf()).growthAt(
+    const endless = new ChatBounds(chatAsk()).growthAt(
       { prices: readPrices({ prompt: '1', completion: '0' }), model: {} },
       null,
       100,
@@ -250,7 +215,7 @@ test('a request takes no more tokens at once than its model does, or than were s
   const place = offer('1', '1', {}, 16_384);
   expect(sent(99_999).fillingAt(place)).toBe(100_000);
   expect(sent(100_001).fillingAt(place)).toBe(100_001);
-  const chat = new ChatBounds(askOf());
+  const chat = new ChatBounds(chatAsk());
   const filling = (model: object) => chat.fillingAt({ ...place, model });
   expect(filling({ context_length: 8_000, max_completion_tokens: 2_000 })).toBe(8_000);
   expect(filling({ context_length: 8_000, max_completion_tokens: 9_000 })).toBe(9_000);

@@ -13,8 +13,9 @@ import type {
 import { EventStreamReader } from '../dialects/event-stream.ts';
 import { retell } from '../dialects/retell.ts';
 import { isDialect } from '../dialects/upstreams.ts';
-import { ChatBounds, imageUnits, textBytes } from '../meter/bound.ts';
+import { ChatBounds, imageUnits } from '../meter/bound.ts';
 import { estimateNote, estimateUsage, unfinishedNote } from '../meter/estimate.ts';
+import { wordBytes } from '../meter/words.ts';
 import { chatMisfit, keepFitting } from '../route/capability.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
@@ -59,7 +60,7 @@ export class ChatErrand implements Errand {
     if (usage && !isEstimate && (isWhole || usage.outputTokens > 0)) {
       return { usage, units, isEstimate, note: null };
     }
-    const estimate = estimateUsage(textBytes(this.ask), outputCharacters);
+    const estimate = estimateUsage(wordBytes(this.#conversation.dialogue()), outputCharacters);
     if (!usage) return { usage: estimate, units, isEstimate: true, note: estimateNote };
     // Who counts the prompt first counts the output last: of an answer that broke off, never.
     const { outputTokens } = isEstimate ? usage : estimate;

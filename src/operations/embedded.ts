@@ -1,7 +1,7 @@
 import { idempotentLengthMax } from '../core/bounds.ts';
 import { isObject, parseJson } from '../core/json.ts';
-import { noUsage, type Usage } from '../core/usage.ts';
-import type { ReplyFacts, ReplyIdentity, ReplyRelay } from '../dialects/dialect.ts';
+import { noUsage } from '../core/usage.ts';
+import type { ReplyIdentity, ReplyRelay } from '../dialects/dialect.ts';
 import {
   type EmbeddingsWish,
   readVector,
@@ -9,6 +9,7 @@ import {
   toNumbers,
   type Vector,
 } from '../dialects/media/embeddings-wish.ts';
+import { noFacts } from '../upstream/try-whole.ts';
 
 /** Vectors put into words before others have their turn: a few milliseconds. */
 const vectorsAtOnce = 32;
@@ -67,14 +68,7 @@ export class Embedded {
 
   relay({ model }: ReplyIdentity): ReplyRelay {
     const { tokens, isEstimate } = this.#counted;
-    const usage: Usage = { ...noUsage, inputTokens: tokens };
-    const facts: ReplyFacts = {
-      usage,
-      finishReason: undefined,
-      outputCharacters: 0,
-      failure: undefined,
-      isEstimate,
-    };
+    const facts = { ...noFacts, usage: { ...noUsage, inputTokens: tokens }, isEstimate };
     const told = JSON.stringify({ prompt_tokens: tokens, total_tokens: tokens });
     return {
       facts,

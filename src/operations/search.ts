@@ -76,7 +76,9 @@ export class SearchingErrand implements Errand {
     const dialogue = parts.notes.restore(tenantId, conversation.dialogue());
     // The tool that stands for the search is not dropped: it is done here.
     const foreign = dialogue.foreign.filter((name) => name !== wish.param && name !== 'plugins');
-    this.#dialogue = { ...dialogue, foreign };
+    // The rounds of several answers would part ways.
+    const lost = dialogue.choices > 1 ? ['n'] : [];
+    this.#dialogue = { ...dialogue, choices: 1, foreign: [...lost, ...foreign] };
     const { inputBytes } = conversation.ask;
     const moreBytes = toolBytes + addedBytes(conversation.dialogue(), dialogue);
     this.ask = { ...conversation.ask, inputBytes: inputBytes + moreBytes };

@@ -14,6 +14,7 @@ import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import { tryBytes } from '../upstream/bytes-attempt.ts';
 import type { Link } from '../upstream/link.ts';
+import { noFacts } from '../upstream/try-whole.ts';
 import { taped } from './audio/spoken-again.ts';
 import { type End, partOf, typicalBytes } from './audio/spoken-part.ts';
 import { refusalOf, speedAt, voiceAt } from './audio/voice.ts';
@@ -108,8 +109,7 @@ export class SpeechErrand implements Errand {
 
   /** Its body is the text of the tape; only http knows how to give bytes. */
   replay({ text }: Recording): ReplyRelay {
-    const facts = { usage: undefined, finishReason: undefined, failure: undefined };
-    return { facts: { ...facts, outputCharacters: 0 }, write: () => text };
+    return { facts: noFacts, write: () => text };
   }
 
   get #typicalBytes(): number {

@@ -54,10 +54,12 @@ afterAll(async () => {
 });
 beforeEach(() => upstream.reset());
 
+/** Of 400 bytes, 240 are words: 134 tokens at most, and 60 by the estimate. */
 function bytes400(fields: object): string {
-  const body = (content: string) =>
-    JSON.stringify({ model: 'test/chat', messages: [{ role: 'user', content }], ...fields });
-  return body('x'.repeat(400 - body('').length));
+  const messages = [{ role: 'user', content: 'x'.repeat(240) }];
+  const body = (filler: string) =>
+    JSON.stringify({ model: 'test/chat', messages, ...fields, metadata: { filler } });
+  return body('y'.repeat(400 - body('').length));
 }
 
 /** What the books say about a request to which the upstream does this. */
@@ -101,7 +103,7 @@ describe('complete', () => {
     ['streamed', streamed],
   ])('%s without usage: an estimate that says so', async (_, fields) => {
     const record = await ending(noUsage(say('12345678')), fields);
-    expect(charge(record)).toBe(100 * 1 + 2 * 2);
+    expect(charge(record)).toBe(60 * 1 + 2 * 2);
     expect(record).toMatchObject({
       status: 'success',
       usageEstimated: true,
@@ -120,8 +122,26 @@ describe('complete', () => {
       const { status, requestId } = await gateway.post(body, { path });
       expect(status).toBe(200);
       const record = await gateway.record(requestId);
-      expect(charge(record)).toBe(100 * 1 + 2 * 2);
+      expect(charge(record)).toBe(60 * 1 + 2 * 2);
       expect(record).toMatchObject({ status: 'success', usageEstimated: true });
+    },
+  );
+
+  test.each([
+    ['/v1/chat/completions', messagesOf('hi')],
+    ['/v1/messages', { ...messagesOf('hi'), max_tokens: 100 }],
+    ['/v1/responses', { input: 'hi' }],
+  ])(
+    'at %s without usage: a token for «hi», however much JSON is around it',
+    async (path, body) => {
+      for (const fields of [{}, streamed]) {
+        upstream.script('chat', noUsage(say('12345678')));
+        const { requestId } = await gateway.post(
+          { model: 'test/chat', ...body, ...fields },
+          { path },
+        );
+        expect(charge(await gateway.record(requestId))).toBe(1 * 1 + 2 * 2);
+      }
     },
   );
 
@@ -131,6 +151,7 @@ describe('complete', () => {
     // 1,000 tokens were said; held were 134 in and 1 out.
     expect(charge(record)).toBe(134 * 1 + 1 * 2);
     expect(record.usage.outputTokens).toBe(1_000);
+    expect(record.note).toBe(`${estimateNote} An estimate never costs more than was set aside.`);
   });
 
   test('reported usage above the hold is charged as long as the wallet has it', async () => {
@@ -169,7 +190,7 @@ describe('failed', () => {
   ])('an upstream that %s in the middle: input and what was delivered', async (_, behaviour) => {
     const record = await ending(behaviour, streamed);
     // "w1 w2 w3 w4" is 11 characters: 3 tokens.
-    expect(charge(record)).toBe(100 * 1 + 3 * 2);
+    expect(charge(record)).toBe(60 * 1 + 3 * 2);
     expect(record).toMatchObject({ status: 'error', error: 'upstream_error', note: estimateNote });
   });
 
@@ -239,7 +260,7 @@ describe('left by the client', () => {
     leaving.abort();
     await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
     const record = await gateway.record(response.headers.get('x-request-id') ?? '');
-    expect(charge(record)).toBe(100 * 1 + 3 * 2);
+    expect(charge(record)).toBe(60 * 1 + 3 * 2);
     expect(record).toMatchObject({ status: 'success', cancelled: true, usageEstimated: true });
   });
 });
@@ -345,21 +366,28 @@ describe('a picture of two megabytes that nobody counted', () => {
   const drawn = `${chunk({ images }, null)}${chunk({}, 'stop')}data: [DONE]\n\n`;
 
   test.each([
-    ['/v1/chat/completions', {}],
-    ['/v1/messages', { max_tokens: 1_500 }],
-    ['/v1/responses', { messages: undefined, input: 'x' }],
-  ])('costs at %s what a picture costs, and fits under such a limit', async (path, fields) => {
-    const key = await gateway.makeKey({ limit: 4_000 });
-    upstream.script('chat', replay(drawn, { contentType: 'text/event-stream' }));
-    const short = JSON.stringify({ ...JSON.parse(bytes400(streamed)), ...fields });
-    const answer = await gateway.post(short.padEnd(400), { path, key });
-    expect(answer.text).toContain(base64);
-    const record = await gateway.record(answer.requestId);
-    expect(record).toMatchObject({ status: 'success', usageEstimated: true, finishReason: 'stop' });
-    // 5,200 characters of output: 1,300 tokens.
-    expect(record.usage).toMatchObject({ outputTokens: 1_300 });
-    expect(charge(record) - 2 * 1_300).toBeWithin(100, 120);
-  });
+    ['/v1/chat/completions', {}, 60],
+    ['/v1/messages', { max_tokens: 1_500 }, 60],
+    ['/v1/responses', { messages: undefined, input: 'x' }, 1],
+  ])(
+    'costs at %s what a picture costs, and fits under such a limit',
+    async (path, more, prompt) => {
+      const key = await gateway.makeKey({ limit: 4_000 });
+      upstream.script('chat', replay(drawn, { contentType: 'text/event-stream' }));
+      const short = JSON.stringify({ ...JSON.parse(bytes400(streamed)), ...more });
+      const answer = await gateway.post(short.padEnd(400), { path, key });
+      expect(answer.text).toContain(base64);
+      const record = await gateway.record(answer.requestId);
+      expect(record).toMatchObject({
+        status: 'success',
+        usageEstimated: true,
+        finishReason: 'stop',
+      });
+      // 5,200 characters of output: 1,300 tokens.
+      expect(record.usage).toMatchObject({ outputTokens: 1_300 });
+      expect(charge(record)).toBe(prompt * 1 + 1_300 * 2);
+    },
+  );
 });
 
 describe('out of credits', () => {

@@ -4,7 +4,6 @@
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { isObject } from '../../src/core/json.ts';
 import { openStore } from '../../src/store/open.ts';
 import { balanceOf, discrepancies } from '../support/book-check.ts';
 import {
@@ -15,13 +14,10 @@ import {
   words,
 } from '../support/fake-upstream.ts';
 import { type Gateway, type GatewayOptions, startGateway } from '../support/gateway.ts';
+import { billOf, credits, price, sentTo } from '../support/money/bills.ts';
 import { type SeenEnd, Traffic } from '../support/money/traffic.ts';
 
 const kills = 30;
-const credits = 1_000_000_000;
-/** Two credits a word in, three a word out. */
-const price = { prompt: '2', completion: '3' };
-const billOf = ({ tokens }: BookEntry) => 2 * tokens.prompt + 3 * tokens.completion;
 const seed = Number(crypto.getRandomValues(new Uint32Array(1))[0]);
 
 interface Row {
@@ -61,7 +57,7 @@ beforeAll(async () => {
   seen = traffic.ends;
   verdict = await gateway.command('ledger', 'verify');
   await upstream.until((entries) => entries.every(({ finishedAt }) => finishedAt !== null));
-  sent = new Map((await upstream.book()).map((entry) => [userOf(entry), entry]));
+  sent = await sentTo(upstream);
   const { database } = await openStore(`sqlite:${join(gateway.dataDir, 'tollgate.db')}`);
   const logged = await database.read.selectFrom('request_log').selectAll().execute();
   rows = logged.map((row) => ({
@@ -88,10 +84,6 @@ async function killUnderLoad(gateway: Gateway, traffic: Traffic, afterMs: number
   await Bun.sleep(afterMs);
   await gateway.kill9();
   await running;
-}
-
-function userOf({ json }: BookEntry): string {
-  return isObject(json) ? String(json.user) : '';
 }
 
 test('there was something to lose at every kill', () => {

@@ -100,18 +100,22 @@ describe.each([
 });
 
 describe('an answer that does not come to its end', () => {
+  /** 100 tokens by the estimate. */
+  const messages = [{ role: 'user', content: 'x'.repeat(400) }];
+
   test.each([
     ['test/above-100', 100 * 1 + 3 * 2],
     ['test/above-99', 100 * 3 + 3 * 5],
   ])('cut by the provider of %s: by the estimated length', async (model, credits) => {
     upstream.script('chat', cutMidStream(5, 'end-of-body', say(words(24))));
-    expect(await charged(model, { stream: true })).toBe(credits);
+    const { requestId } = await gateway.post({ model, messages, stream: true });
+    expect((await gateway.record(requestId)).charges.modelCharge).toBe(credits);
   });
 
   test('left by the client: the same', async () => {
     upstream.script('chat', gated('never', 5, say(words(24))));
     const leaving = new AbortController();
-    const body = bytes400('test/above-99', { stream: true });
+    const body = { model: 'test/above-99', messages, stream: true };
     const response = await gateway.fetch(body, { signal: leaving.signal });
     await new SlowReader(response).readUntil('w4');
     leaving.abort();
@@ -132,8 +136,8 @@ describe('an answer that does not come to its end', () => {
       const { charges } = await gateway.record(requestId);
       return { type: error?.type, charge: charges.modelCharge };
     };
-    // 13,000 characters are 3,250 tokens; 100 estimated tokens in are a short prompt.
-    expect(await ended(first + more)).toEqual({ type: undefined, charge: 100 + 3_250 * 2 });
+    // 13,000 characters are 3,250 tokens; 318 letters are 80 tokens in, a short prompt.
+    expect(await ended(first + more)).toEqual({ type: undefined, charge: 80 + 3_250 * 2 });
     // 4,334 tokens of three characters are 238 more, at five credits each.
     expect((await ended(first + 238 * 5)).type).toBeUndefined();
     expect((await ended(first + 237 * 5)).type).toBe('insufficient_credits');

@@ -4,26 +4,22 @@
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { changePollMs } from '../../src/core/bounds.ts';
-import { isObject } from '../../src/core/json.ts';
 import { openStore } from '../../src/store/open.ts';
-import { balanceOf, chargesById, discrepancies } from '../support/book-check.ts';
+import { chargesById, discrepancies } from '../support/book-check.ts';
 import {
-  type BookEntry,
   type FakeUpstreamProcess,
   say,
   startFakeUpstreamProcess,
   words,
 } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
+import { credits, expectBooks, price } from '../support/money/bills.ts';
 import { Traffic } from '../support/money/traffic.ts';
 import { type OwnPostgres, startOwnPostgres } from '../support/postgres.ts';
 
 const testMs = 120_000;
 /** The promise is twenty seconds; the suite has less patience unless it is told otherwise. */
 const awayMs = Number(process.env.TEST_OUTAGE_MS ?? 8_000);
-const credits = 1_000_000_000;
-const price = { prompt: '2', completion: '3' };
-const billOf = ({ tokens }: BookEntry) => 2 * tokens.prompt + 3 * tokens.completion;
 
 let upstream: FakeUpstreamProcess;
 let postgres: OwnPostgres;
@@ -99,29 +95,9 @@ async function untilReady(gateway: Gateway): Promise<void> {
   while ((await gateway.call('GET', '/readyz')).status !== 200) await Bun.sleep(50);
 }
 
-async function expectBooks(url: string, { ends }: Traffic): Promise<void> {
-  const sent = new Map((await upstream.book()).map((entry) => [userOf(entry), entry]));
-  const { database } = await openStore(url);
-  try {
-    const charges = await chargesById(database);
-    const wrongly = ends.flatMap(({ user, requestId }) => {
-      const entry = sent.get(user);
-      const bill = entry ? billOf(entry) : undefined;
-      const charge = charges.get(requestId);
-      return charge === bill ? [] : [{ user, bill, charge }];
-    });
-    expect(wrongly).toEqual([]);
-    expect(charges.size).toBe(sent.size);
-    const spent = [...charges.values()].reduce((sum, charge) => sum + charge, 0);
-    expect(await balanceOf(database, 'tenant:default')).toBe(credits - spent);
-    expect(await discrepancies(database)).toEqual([]);
-  } finally {
-    await database.close();
-  }
-}
-
-function userOf({ json }: BookEntry): string {
-  return isObject(json) ? String(json.user) : '';
+async function expectAllBooked(url: string, traffic: Traffic): Promise<void> {
+  const { booked, sent } = await expectBooks(url, upstream, traffic);
+  expect(booked).toBe(sent);
 }
 
 test(
@@ -136,7 +112,7 @@ test(
     expect([...statuses]).toEqual([503]);
     expect(traffic.refusals).toEqual([]);
     expect(traffic.broken).toEqual([]);
-    await expectBooks(url, traffic);
+    await expectAllBooked(url, traffic);
   },
   testMs,
 );
@@ -153,7 +129,7 @@ test(
     expect(statuses.has(200)).toBe(false);
     expect(traffic.refusals).toEqual([]);
     expect(traffic.broken).toEqual([]);
-    await expectBooks(url, traffic);
+    await expectAllBooked(url, traffic);
   },
   testMs,
 );

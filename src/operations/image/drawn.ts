@@ -1,6 +1,7 @@
 import { isObject, parseJson } from '../../core/json.ts';
 import { noUsage, promptTokens, totalTokens, type Usage } from '../../core/usage.ts';
-import type { ReplyFacts, ReplyIdentity, ReplyRelay } from '../../dialects/dialect.ts';
+import type { ReplyIdentity, ReplyRelay } from '../../dialects/dialect.ts';
+import { noFacts } from '../../upstream/try-whole.ts';
 
 /** The one picture of an answer, and what was said about it. */
 export interface Drawing {
@@ -14,14 +15,8 @@ export function relayOf(
   { image, about, usage, usageDetails }: Drawing,
   { created, model }: ReplyIdentity,
 ): ReplyRelay {
-  const facts: ReplyFacts = {
-    usage,
-    finishReason: undefined,
-    outputCharacters: 0,
-    failure: undefined,
-  };
   return {
-    facts,
+    facts: { ...noFacts, usage },
     write: (closing) =>
       JSON.stringify({
         created,

@@ -1,8 +1,10 @@
 import type { AnswerListener, FinishReason } from '../../core/answer.ts';
 import type { Dialogue, ToolResultPart, Turn } from '../../core/dialogue.ts';
-import { isObject, parseJson } from '../../core/json.ts';
+import { isObject } from '../../core/json.ts';
 import { addUsage, type Usage } from '../../core/usage.ts';
+import { parseArguments } from '../../dialects/answer/exact-json.ts';
 import { finishWords } from '../../dialects/translation.ts';
+import { wordBytes } from '../../meter/words.ts';
 import { citationsIn } from '../../tools/citations.ts';
 import type { SearchEngine, SearchResult } from '../../tools/search.ts';
 import type { SearchNote } from '../../tools/search-notes.ts';
@@ -29,7 +31,7 @@ export interface SearchSurroundings {
   affordRound(promptBytes: number, searches: number): Promise<boolean>;
   /** The same for the fee of one search and what its results add to the prompt. */
   affordSearch(): Promise<boolean>;
-  /** What a round used that nobody counted. */
+  /** What a round used that nobody counted, by the words of its prompt. */
   estimate(promptBytes: number, outputCharacters: number): Usage;
   readonly client: AbortSignal;
 }
@@ -51,6 +53,8 @@ export class SearchSession {
   #dialogue: Dialogue;
   #round: SearchRound;
   #promptBytes: number;
+  /** Of this round's prompt, once they were asked for. */
+  #wordBytes: number | undefined;
   /** Of each round that is over. */
   readonly #used: Usage[] = [];
   #isEstimate = false;
@@ -149,6 +153,7 @@ export class SearchSession {
     // Tools stay declared: some upstreams refuse calls in the history of tools they do not know.
     const toolChoice = this.#calls >= this.#callsMax ? 'none' : null;
     this.#dialogue = { ...this.#dialogue, turns, toolChoice };
+    this.#wordBytes = undefined;
     if (toolChoice === 'none') this.#calls += 1;
     const gap = this.#said === '' || /\s$/.test(this.#said) ? '' : '\n\n';
     const before = { clientCalls: this.#clientCalls, gap };
@@ -165,7 +170,7 @@ export class SearchSession {
   /** What counts of a round goes over into the sums, once. */
   #closeRound(): SearchRound['finished'] {
     const { usageSoFar, isEstimate, characters, said, finished } = this.#round;
-    const used = usageSoFar ?? this.#around.estimate(this.#promptBytes, characters);
+    const used = usageSoFar ?? this.#around.estimate(this.#words, characters);
     if (!usageSoFar || isEstimate) this.#isEstimate = true;
     this.#used.push(used);
     this.#said += said;
@@ -177,7 +182,12 @@ export class SearchSession {
   #roundUsage(): Usage | undefined {
     const { usageSoFar, characters } = this.#round;
     if (usageSoFar || characters === 0) return usageSoFar;
-    return this.#around.estimate(this.#promptBytes, characters);
+    return this.#around.estimate(this.#words, characters);
+  }
+
+  get #words(): number {
+    this.#wordBytes ??= wordBytes(this.#dialogue);
+    return this.#wordBytes;
   }
 
   async #answer(calls: readonly SearchCall[]): Promise<ToolResultPart[]> {
@@ -214,7 +224,7 @@ function failed(message: string): string {
 }
 
 function queryOf(json: string): string | undefined {
-  const value = parseJson(json);
+  const value = parseArguments(json);
   const query = isObject(value) ? value.query : undefined;
   return typeof query === 'string' && query.trim() !== '' ? query : undefined;
 }

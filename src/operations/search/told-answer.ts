@@ -2,12 +2,15 @@ import type { AnswerListener, Citation } from '../../core/answer.ts';
 import { isObject, parseJson } from '../../core/json.ts';
 import { finishWords } from '../../dialects/translation.ts';
 
+/** Of an answer with searches there is one choice only. */
+type Word = Exclude<keyof AnswerListener, 'choice'>;
+
 /**
  * An answer that no single upstream gave, written down in our own words: one line of JSON for each.
  * What is written passes on to the client at the same time.
  */
 export function writingDown(to: AnswerListener, write: (line: string) => void): AnswerListener {
-  const tell = (name: keyof AnswerListener, ...words: unknown[]) => {
+  const tell = (name: Word, ...words: unknown[]) => {
     write(`${JSON.stringify([name, ...words])}\n`);
   };
   return {
@@ -80,7 +83,7 @@ const isCitation: Check = (word) => {
   return [url, title, quote].every(isText) && isRange;
 };
 
-const shapes: Readonly<Record<keyof AnswerListener, readonly Check[]>> = {
+const shapes: Readonly<Record<Word, readonly Check[]>> = {
   text: [isText],
   reasoning: [isText],
   reasoningSignature: [isText],
@@ -97,7 +100,7 @@ const shapes: Readonly<Record<keyof AnswerListener, readonly Check[]>> = {
   usage: [(word) => isObject(word) && Object.values(word).every(isNumber)],
 };
 
-type Line = readonly [keyof AnswerListener, ...unknown[]];
+type Line = readonly [Word, ...unknown[]];
 
 function isLine(line: unknown): line is Line {
   if (!Array.isArray(line) || !isText(line[0]) || !Object.hasOwn(shapes, line[0])) return false;

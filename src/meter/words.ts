@@ -1,0 +1,45 @@
+import type { Dialogue, Turn } from '../core/dialogue.ts';
+
+/**
+ * The words of a prompt, in bytes: what is said in it and what its tools are called, not the JSON
+ * around them. Only for prompts that nobody counted, so it is worked out when one is billed.
+ */
+export function wordBytes({ turns, tools, json }: Dialogue): number {
+  let bytes = json?.schema ? bytesOf(JSON.stringify(json.schema)) : 0;
+  for (const { name, description = '', parameters } of tools) {
+    bytes += bytesOf(name) + bytesOf(description);
+    if (parameters) bytes += bytesOf(JSON.stringify(parameters));
+  }
+  for (const { parts } of turns) for (const part of parts) bytes += bytesIn(part);
+  return bytes;
+}
+
+type Part = Turn['parts'][number];
+
+/** A page of a PDF is some 50 KB in base64 and 2,000 tokens: an eighth of its letters as words. */
+const fileLettersPerByte = 8;
+
+function bytesIn(part: Part): number {
+  switch (part.kind) {
+    case 'text':
+    case 'refusal':
+    case 'reasoning':
+      return bytesOf(part.text);
+    case 'tool_call':
+      return bytesOf(part.name) + bytesOf(part.arguments);
+    case 'tool_result':
+      return part.parts.reduce((sum, inner) => sum + bytesIn(inner), 0);
+    case 'document':
+      if ('text' in part.source) return bytesOf(part.source.text);
+      if (!('url' in part.source && part.source.url.startsWith('data:'))) return 0;
+      return Math.ceil(part.source.url.length / fileLettersPerByte);
+    // The bytes of a picture or a sound say nothing about their tokens.
+    case 'image':
+    case 'audio':
+      return 0;
+  }
+}
+
+function bytesOf(text: string): number {
+  return Buffer.byteLength(text);
+}
