@@ -1,27 +1,18 @@
+import { invalidRequest } from '../core/errors.ts';
+
 /** Which audio a file holds, by its first bytes: names and declared types are only claims. */
 
 /** As listed for transcriptions. Several names may stand for one kind of file. */
-const kinds: Readonly<Record<string, AudioKind>> = {
-  flac: 'flac',
-  mp3: 'mp3',
-  mpeg: 'mp3',
-  mpga: 'mp3',
-  mp4: 'm4a',
-  m4a: 'm4a',
-  ogg: 'ogg',
-  wav: 'wav',
-  webm: 'webm',
-};
+const extensions = ['flac', 'mp3', 'mpeg', 'mpga', 'mp4', 'm4a', 'ogg', 'wav', 'webm'];
+const listed = extensions.join(', ');
 
 /** Named like the extension of the object that keeps it. */
-export type AudioKind = 'flac' | 'mp3' | 'm4a' | 'ogg' | 'wav' | 'webm';
-
-export const audioExtensions: readonly string[] = Object.keys(kinds);
+type AudioKind = 'flac' | 'mp3' | 'm4a' | 'ogg' | 'wav' | 'webm';
 
 /** So many first bytes decide. */
 export const sniffBytes = 12;
 
-export function sniffAudio(start: Uint8Array): AudioKind | undefined {
+function sniffAudio(start: Uint8Array): AudioKind | undefined {
   const text = Buffer.from(start.subarray(0, sniffBytes)).toString('latin1');
   if (text.startsWith('fLaC')) return 'flac';
   if (text.startsWith('OggS')) return 'ogg';
@@ -35,7 +26,20 @@ export function sniffAudio(start: Uint8Array): AudioKind | undefined {
   return isFrame ? 'mp3' : undefined;
 }
 
-/** The extension of a client's file name, when it has one. Nothing else of the name is used. */
-export function extensionOf(filename: string): string | undefined {
-  return /\.([0-9A-Za-z]{1,10})$/.exec(filename)?.[1]?.toLowerCase();
+/** What a file is, by its first bytes. 400 */
+export function readKind(start: Uint8Array): AudioKind {
+  if (start.length === 0) throw invalidRequest('file is empty.', 'file');
+  const kind = sniffAudio(start);
+  if (kind !== undefined) return kind;
+  throw invalidRequest(`file is no audio that is known here; use one of ${listed}.`, 'file');
+}
+
+/**
+ * The extension of a client's file name, when it has one. Nothing else of the name is used: it is a
+ * claim, and it leads nowhere. 400
+ */
+export function readExtension(filename: string): string | undefined {
+  const extension = /\.([0-9A-Za-z]{1,10})$/.exec(filename)?.[1]?.toLowerCase();
+  if (extension === undefined || extensions.includes(extension)) return extension;
+  throw invalidRequest(`file has the extension .${extension}; use one of ${listed}.`, 'file');
 }

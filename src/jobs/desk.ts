@@ -92,7 +92,8 @@ export class JobDesk {
 
   /** One more is read than shown, to know whether there are more. */
   async list(tenantId: string, page: JobPage, baseUrl: string) {
-    const found = await this.#parts.book.list(tenantId, { ...page, limit: page.limit + 1 });
+    const { book, now } = this.#parts;
+    const found = await book.list(tenantId, { ...page, limit: page.limit + 1 }, now());
     return {
       object: 'list',
       data: found.slice(0, page.limit).map((job) => this.#view(job, baseUrl)),
@@ -109,7 +110,7 @@ export class JobDesk {
       return this.#view(job, baseUrl);
     }
     const message = `This job has ended already: it is ${job.status}.`;
-    throw new GatewayError('invalid_request_error', message, { status: 409, param: 'id' });
+    throw invalidRequest(message, 'id', 409);
   }
 
   async #find(tenantId: string, id: string): Promise<Job> {

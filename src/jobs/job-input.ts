@@ -1,12 +1,12 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { speechFormats, transcriptFormats } from '../core/audio-formats.ts';
+import { refuseUnspeakable, speechFields, transcriptFields } from '../core/audio-formats.ts';
 import { jobTextLengthMax } from '../core/bounds.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { listIn, listName } from '../core/form.ts';
 import { isObject, parseJson } from '../core/json.ts';
 import { validate } from '../core/misfit.ts';
-import { oneOf, optional } from '../core/schema-builders.ts';
+import { optional } from '../core/schema-builders.ts';
 
 /** What may be asked of a job, and every rule about it that needs no other part. */
 
@@ -27,24 +27,14 @@ const webhookUrl = Type.String({
 export const speechSchema = Type.Object({
   model: alias,
   input: Type.String(),
-  voice: Type.String({ minLength: 1, maxLength: 200 }),
-  response_format: optional(oneOf(...speechFormats)),
-  /** Bounded only where the model's style says so. */
-  speed: optional(Type.Number()),
-  instructions: optional(Type.String({ maxLength: 4_096 })),
+  ...speechFields,
   webhook_url: optional(webhookUrl),
   metadata: optional(metadata),
 });
 
 export const transcriptionSchema = Type.Object({
   model: alias,
-  language: optional(
-    Type.String({ pattern: '^[a-z]{2,3}$', expected: 'an ISO-639-1 code such as "en"' }),
-  ),
-  prompt: optional(Type.String({ maxLength: 4_096 })),
-  response_format: optional(oneOf(...transcriptFormats)),
-  temperature: optional(Type.Number({ minimum: 0, maximum: 1 })),
-  timestamp_granularities: optional(Type.Array(oneOf('word', 'segment'), { maxItems: 2 })),
+  ...transcriptFields,
   webhook_url: optional(webhookUrl),
   metadata: optional(metadata),
 });
@@ -64,10 +54,7 @@ export function readSpeechInput(body: unknown): SpeechInput {
     const message = `input is longer than the ${jobTextLengthMax} characters that a job takes.`;
     throw invalidRequest(message, 'input');
   }
-  if (!input.input.isWellFormed()) {
-    throw invalidRequest('input has half of a character: an unpaired surrogate.', 'input');
-  }
-  if (input.input.trim() === '') throw invalidRequest('input is empty.', 'input');
+  refuseUnspeakable(input.input);
   return input;
 }
 

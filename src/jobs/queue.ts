@@ -6,7 +6,7 @@ export interface JobBook {
   enqueue(job: NewJob, bounds: QueueBounds): Promise<'queued' | 'too_many' | 'too_large'>;
   find(tenantId: string, id: string): Promise<Job | undefined>;
   /** Newest first. */
-  list(tenantId: string, page: JobPage): Promise<readonly Job[]>;
+  list(tenantId: string, page: JobPage, now: number): Promise<readonly Job[]>;
   /** The job as it is then: cancelled, or as it had ended before. */
   cancel(tenantId: string, id: string, now: number): Promise<Job | undefined>;
 }

@@ -1,7 +1,7 @@
-import { GatewayError, invalidRequest } from '../core/errors.ts';
+import { GatewayError } from '../core/errors.ts';
 import type { FormFile } from '../core/form.ts';
 import { newObjectKey } from '../core/object-key.ts';
-import { audioExtensions, extensionOf, sniffAudio, sniffBytes } from './audio-type.ts';
+import { readExtension, readKind, sniffBytes } from './audio-type.ts';
 import type { ObjectStore } from './objects.ts';
 import type { JobObjects } from './queue.ts';
 
@@ -25,19 +25,10 @@ export async function storeAudio(
   now: number,
   { store, objects }: UploadParts,
 ): Promise<Upload> {
-  const extension = extensionOf(file.filename);
-  const listed = audioExtensions.join(', ');
-  if (extension !== undefined && !audioExtensions.includes(extension)) {
-    throw invalidRequest(`file has the extension .${extension}; use one of ${listed}.`, 'file');
-  }
+  readExtension(file.filename);
   const source = file.chunks[Symbol.asyncIterator]();
   const start = await firstBytes(source);
-  if (start.length === 0) throw invalidRequest('file is empty.', 'file');
-  const kind = sniffAudio(start);
-  if (kind === undefined) {
-    throw invalidRequest(`file is no audio that is known here; use one of ${listed}.`, 'file');
-  }
-  const key = newObjectKey(kind);
+  const key = newObjectKey(readKind(start));
   await objects.note(key, jobId, now + orphanMs);
   return { key, bytes: await store.put(key, rest(start, source)).catch(notStored) };
 }

@@ -4,6 +4,7 @@ import { asGatewayError, errorTable, GatewayError } from '../core/errors.ts';
 import { crowded } from './crowded.ts';
 import type { Job } from './job.ts';
 import type { Lease } from './queue.ts';
+import type { StopReason } from './runner.ts';
 import { Hopeless, Interrupted, LeaseLost, type WorkParts, work } from './work.ts';
 
 export interface WorkerParts extends WorkParts {
@@ -31,9 +32,6 @@ interface Running {
   readonly ended: Promise<void>;
   until: number;
 }
-
-/** Why a run was broken off, so that its end knows what to do with the job. */
-type StopReason = 'lost' | 'timeout' | 'shutdown';
 
 /** Takes jobs from the queue and does them, a few at a time, until the process stops. */
 export class JobWorker {

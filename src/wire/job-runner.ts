@@ -1,18 +1,20 @@
 import { strict as assert } from 'node:assert';
 import { callerOfKey } from '../auth/key-caller.ts';
 import type { Books } from '../books.ts';
-import type { Answer, Call, Errand } from '../call.ts';
+import type { Answer, Call, Ending, Errand } from '../call.ts';
 import { answer, type Steps } from '../gateway.ts';
 import {
   IdUsedUp,
   type JobRunner,
   type SpeechPiece,
+  type StopReason,
   type SynthesisedPiece,
   type TranscribedPiece,
   type TranscriptionPiece,
 } from '../jobs/runner.ts';
 import { type RequestRecord, totalCharge } from '../record/request-record.ts';
 import type { Store } from '../store/open.ts';
+import { noFacts } from '../upstream/try-whole.ts';
 
 /** Pieces of jobs as errands of the gateway's story. */
 export interface JobErrands {
@@ -126,7 +128,7 @@ function billed(steps: Steps, bill: Bill): Steps {
     countRequest: () => undefined,
     enter: () => () => undefined,
     async settle(call, ending) {
-      const closing = await steps.settle(call, ending);
+      const closing = await steps.settle(call, asHeard(call, ending));
       if ('opened' in ending) {
         bill.provider = ending.opened.offer.provider.name;
         const audioMs = call.errand?.measure(ending.facts, ending.how).units.audioMs;
@@ -136,4 +138,14 @@ function billed(steps: Steps, bill: Bill): Steps {
       return closing;
     },
   };
+}
+
+/**
+ * Audio of a piece that will be run again reaches nobody, so nothing of it is charged: a charge
+ * would also use up the id of the piece, and leave the whole one unpaid.
+ */
+function asHeard({ client }: Call, ending: Ending): Ending {
+  const isStopped = client.reason === ('shutdown' satisfies StopReason);
+  const isLost = ending.how === 'cut' || (ending.how === 'left' && isStopped);
+  return isLost ? { ...ending, facts: noFacts } : ending;
 }

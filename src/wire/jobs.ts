@@ -4,7 +4,7 @@ import type { Idempotency } from '../cache/idempotency.ts';
 import type { Config } from '../config/config.ts';
 import type { Feature } from '../config/model-schema.ts';
 import { noPreferences } from '../core/ask.ts';
-import type { Caller } from '../core/caller.ts';
+import { type Caller, mayUseModel } from '../core/caller.ts';
 import type { Chore } from '../core/chore.ts';
 import { hostInUrl } from '../core/host-in-url.ts';
 import type { Secret } from '../core/secret.ts';
@@ -13,6 +13,7 @@ import type { JobMade, OnceUse } from '../http/jobs.ts';
 import { JobDesk, type SpeechModel } from '../jobs/desk.ts';
 import { ObjectLinks } from '../jobs/object-links.ts';
 import type { ObjectStore } from '../jobs/objects.ts';
+import type { JobBook } from '../jobs/queue.ts';
 import { JobSweep } from '../jobs/sweep.ts';
 import { WebhookSigner } from '../jobs/webhook-signature.ts';
 import { WebhookSender } from '../jobs/webhooks.ts';
@@ -20,7 +21,7 @@ import { JobWorker } from '../jobs/worker.ts';
 import type { Admission } from '../limits/admit.ts';
 import type { CatalogueOf, Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
-import { plan } from '../route/plan.ts';
+import { forbiddenModel, plan } from '../route/plan.ts';
 import { textLimitOf } from '../route/speech-limit.ts';
 import { openObjects } from '../store/objects/open.ts';
 import type { Store } from '../store/open.ts';
@@ -138,7 +139,8 @@ export class Jobs {
       countRequest: (caller: Caller, headers: Record<string, string>) =>
         admission.countRequest(caller, headers),
       webhookSecretOf: (tenantId: string) => this.#signer.secretOf(tenantId),
-      once: (use: OnceUse, make: () => Promise<JobMade>) => once(use, make, idempotency),
+      once: (use: OnceUse, make: () => Promise<JobMade>) =>
+        once(use, make, idempotency, store.jobs.book),
     };
   }
 
@@ -168,11 +170,17 @@ async function once(
   { caller, key, body, requestId, client }: OnceUse,
   make: () => Promise<JobMade>,
   idempotency: Idempotency,
+  book: JobBook,
 ): Promise<JobMade> {
   const { tenantId } = caller;
   const claim = { tenantId, key, requestId, fingerprint: fingerprint(['job', body]) };
   const recalled = await idempotency.recall(claim, client, ({ text }) => ({ id: text }));
-  if ('found' in recalled) return recalled.found;
+  if ('found' in recalled) {
+    const model = (await book.find(tenantId, recalled.found.id))?.model;
+    // Made by a key of the same tenant; this one may be closed to the model.
+    if (model !== undefined && !mayUseModel(caller, model)) throw forbiddenModel(model);
+    return recalled.found;
+  }
   const { duty } = recalled;
   try {
     const made = await make();

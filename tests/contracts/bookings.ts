@@ -1,46 +1,13 @@
 /** Finished requests to fill the books with, and the way they get there. */
-import { newRequestId } from '../../src/core/ids.ts';
-import { noUsage } from '../../src/core/usage.ts';
 import { slipOf } from '../../src/ledger/slip.ts';
-import { noCharges, type RequestRecord } from '../../src/record/request-record.ts';
+import type { RequestRecord } from '../../src/record/request-record.ts';
 import type { Store } from '../../src/store/open.ts';
 import { verifyBooks } from '../../src/store/verify/verify.ts';
-import { makeKey, makeTenant, randomHash } from './engines.ts';
+import { addTenant, makeKey, randomHash } from './engines.ts';
 
-export const hourMs = 3_600_000;
-export const dayMs = 24 * hourMs;
+export { makeRecord } from '../support/record.ts';
 
-export function makeRecord(change: Partial<RequestRecord> = {}): RequestRecord {
-  return {
-    requestId: newRequestId(),
-    tenantId: 'nobody',
-    keyId: 'key_none',
-    operation: 'chat',
-    requestedModel: 'acme/chat',
-    model: 'acme/chat',
-    provider: 'acme',
-    status: 'success',
-    error: null,
-    trafficMode: 'shared',
-    usage: { ...noUsage, inputTokens: 10, outputTokens: 5 },
-    usageEstimated: false,
-    charges: { ...noCharges, modelCharge: 7 },
-    prices: null,
-    searches: 0,
-    skills: [],
-    note: null,
-    finishReason: 'stop',
-    streamed: false,
-    cancelled: false,
-    cacheHit: false,
-    firstByteMs: 20,
-    durationMs: 100,
-    endUser: null,
-    attempts: [],
-    createdAt: Date.UTC(2026, 1, 10, 12),
-    ...change,
-  };
-}
+export const dayMs = 24 * 3_600_000;
 
 /** One commit, as a drain makes it: one ledger entry for all charges of the tenant. */
 export async function book(
@@ -72,10 +39,9 @@ export async function grant(
 
 /** A tenant with credits and a key. */
 export async function addCustomer(store: Store, credits = 1_000_000) {
-  const tenant = makeTenant();
-  await store.directory.addTenant(tenant);
-  if (credits > 0) await grant(store, tenant.id, credits);
-  return { tenantId: tenant.id, keyId: await addKey(store, tenant.id) };
+  const tenantId = await addTenant(store);
+  if (credits > 0) await grant(store, tenantId, credits);
+  return { tenantId, keyId: await addKey(store, tenantId) };
 }
 
 export async function addKey(store: Store, tenantId: string): Promise<string> {

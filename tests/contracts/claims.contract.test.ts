@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import type { Claim, ClaimStore } from '../../src/cache/claim.ts';
 import { randomText } from '../../src/core/ids.ts';
 import type { Recording } from '../../src/core/recording.ts';
-import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
+import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 
 const leaseMs = 30_000;
 const dayMs = 86_400_000;
@@ -28,11 +28,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     tenantId = await newTenant();
   });
 
-  async function newTenant(): Promise<string> {
-    const tenant = makeTenant();
-    await stores.one.directory.addTenant(tenant);
-    return tenant.id;
-  }
+  const newTenant = () => addTenant(stores.one);
 
   /** Another request with the same key. */
   function claim(change: Partial<Claim> = {}): Claim {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import type { StoredCredential, VaultStore } from '../../src/auth/vault.ts';
-import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
+import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
 const first = 'first-fingerprint';
@@ -26,11 +26,7 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
     tenantId = await newTenant();
   });
 
-  async function newTenant(): Promise<string> {
-    const tenant = makeTenant();
-    await stores.one.directory.addTenant(tenant);
-    return tenant.id;
-  }
+  const newTenant = () => addTenant(stores.one);
 
   function credential(change: Partial<StoredCredential> = {}): StoredCredential {
     return {

@@ -6,7 +6,7 @@ import type {
   CreditEntry,
   CreditOutcome,
 } from '../../src/ledger/credits.ts';
-import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
+import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
 const largest = Number.MAX_SAFE_INTEGER;
@@ -24,11 +24,7 @@ describe.each([...engines])('the credit book on $name', ({ empty }) => {
 
   afterAll(() => stores.close());
 
-  async function wallet(): Promise<string> {
-    const tenant = makeTenant();
-    await stores.one.directory.addTenant(tenant);
-    return tenant.id;
-  }
+  const wallet = () => addTenant(stores.one);
 
   function change(tenantId: string, amount: number, rest: Partial<CreditChange> = {}) {
     return { tenantId, amount, note: '', idempotencyKey: null, now: 1_000, ...rest };

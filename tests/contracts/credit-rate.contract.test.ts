@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { fixCreditRate } from '../../src/store/credit-rate.ts';
 import { deploymentOf } from '../../src/store/deployment.ts';
-import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
+import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 
 describe.each([...engines])('what a credit is worth on $name', ({ empty }) => {
   let stores: TwoStores;
@@ -19,9 +19,8 @@ describe.each([...engines])('what a credit is worth on $name', ({ empty }) => {
     expect(await fixCreditRate(other.database, 500)).toBe(500);
     // What else the store has settled is none of its business.
     expect(await deploymentOf(other.database)).toBe(deployment);
-    const tenant = makeTenant();
-    await one.directory.addTenant(tenant);
-    const grant = { tenantId: tenant.id, amount: 7, note: '', idempotencyKey: null, now: 1_000 };
+    const tenantId = await addTenant(one);
+    const grant = { tenantId, amount: 7, note: '', idempotencyKey: null, now: 1_000 };
     await one.creditBook.change(grant);
     expect(await fixCreditRate(other.database, 1000)).toBe(500);
     expect(await fixCreditRate(one.database, 500)).toBe(500);

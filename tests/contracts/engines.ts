@@ -68,6 +68,13 @@ export function makeTenant(change: Partial<Tenant> = {}): Tenant {
   };
 }
 
+/** The id of one that the store has just been given. */
+export async function addTenant(store: Pick<Store, 'directory'>): Promise<string> {
+  const tenant = makeTenant();
+  await store.directory.addTenant(tenant);
+  return tenant.id;
+}
+
 export function makeKey(tenantId: string, change: Partial<ApiKey> = {}): ApiKey {
   return {
     id: `key_${randomText(16)}`,

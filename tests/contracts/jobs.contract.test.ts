@@ -4,7 +4,7 @@ import { newObjectKey } from '../../src/core/object-key.ts';
 import type { Job, JobRequest, Piece } from '../../src/jobs/job.ts';
 import type { Lease, NewJob } from '../../src/jobs/queue.ts';
 import type { JobStore } from '../../src/store/jobs/open.ts';
-import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
+import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 
 const start = 1_800_000_000_000;
 const minute = 60_000;
@@ -42,11 +42,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     tenantId = await newTenant();
   });
 
-  async function newTenant(): Promise<string> {
-    const tenant = makeTenant();
-    await stores.one.directory.addTenant(tenant);
-    return tenant.id;
-  }
+  const newTenant = () => addTenant(stores.one);
 
   function newJob(change: Partial<NewJob> = {}): NewJob {
     return {
@@ -126,7 +122,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     for (let at = 0; at < 5; at += 1) made.unshift((await queued({ createdAt: start + at })).id);
     await queued({ tenantId: await newTenant(), createdAt: start - 1 });
     const ids = async (limit: number, offset: number, status: Job['status'] | null = null) =>
-      (await elsewhere.book.list(tenantId, { limit, offset, status })).map(({ id }) => id);
+      (await elsewhere.book.list(tenantId, { limit, offset, status }, start)).map(({ id }) => id);
     expect(await ids(10, 0)).toEqual(made);
     expect(await ids(2, 1)).toEqual(made.slice(1, 3));
     expect(await ids(10, 5)).toEqual([]);
@@ -134,6 +130,22 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(await ids(10, 0, 'cancelled')).toEqual(made.slice(2, 3));
     expect(await ids(10, 0, 'queued')).toEqual(made.filter((_, at) => at !== 2));
     expect(await ids(10, 0, 'failed')).toEqual([]);
+  });
+
+  test('are listed as expired from their time on, swept or not', async () => {
+    const { id } = await queued();
+    const { lease } = await claimed();
+    const output = { outputKey: 'b.mp3', outputBytes: 3, expiresAt: start + 1_000 };
+    await jobs.queue.finish(lease, { status: 'succeeded', ...output, now: start });
+    const listed = async (status: Job['status'], now: number) => {
+      const page = { limit: 10, offset: 0, status };
+      return (await elsewhere.book.list(tenantId, page, now)).map((job) => job.id);
+    };
+    const [before, after] = [start + 999, start + 1_000];
+    expect(await listed('succeeded', before)).toEqual([id]);
+    expect(await listed('expired', before)).toEqual([]);
+    expect(await listed('succeeded', after)).toEqual([]);
+    expect(await listed('expired', after)).toEqual([id]);
   });
 
   test('are claimed once, oldest first, however many workers ask', async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import type { SkillBook, StoredSkill } from '../../src/tools/skills/skill.ts';
-import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
+import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
 describe.each([...engines])('the skills on $name', ({ empty }) => {
@@ -21,11 +21,7 @@ describe.each([...engines])('the skills on $name', ({ empty }) => {
     tenantId = await newTenant();
   });
 
-  async function newTenant(): Promise<string> {
-    const tenant = makeTenant();
-    await stores.one.directory.addTenant(tenant);
-    return tenant.id;
-  }
+  const newTenant = () => addTenant(stores.one);
 
   function skill(change: Partial<StoredSkill> = {}): StoredSkill {
     return {

@@ -1,7 +1,7 @@
 /** A process whose own clock is wrong, on a store that others use too. */
 import { afterEach, expect, setSystemTime, test } from 'bun:test';
 import { byStoreTime, StoreClock } from '../../src/store/clock.ts';
-import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
+import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 
 const hourMs = 3_600_000;
 const leaseMs = 120_000;
@@ -48,9 +48,7 @@ test('a clock that is set back while we ask tells the store’s time within one 
 
 test('a clock that is set forward ends nobody else’s lease, only what is over', async () => {
   const { one, other } = await openOnPostgres();
-  const tenant = makeTenant();
-  await one.directory.addTenant(tenant);
-  const { id: tenantId } = tenant;
+  const tenantId = await addTenant(one);
   const grant = { tenantId, amount: 1_000, note: '', idempotencyKey: null, now: Date.now() };
   await one.creditBook.change(grant);
   const clock = await StoreClock.open(other.database);

@@ -80,6 +80,23 @@ test('an Idempotency-Key makes one job, whoever asks how often', async () => {
   expect(await balance()).toBe(before - 16);
 });
 
+test('an Idempotency-Key shows no job to a key that may not use its model', async () => {
+  const body = { model: 'demo/speech', voice: 'alloy', input: 'For few.' };
+  const ask = (key?: string) => {
+    const headers = { 'idempotency-key': 'job-of-few' };
+    return gateway.post(body, { path: '/v1/jobs', headers, ...(key && { key }) });
+  };
+  const made = await ask();
+  await ended(String(made.json.id));
+  const closed = await gateway.makeKey({ name: 'chats only', models: ['demo/chat'] });
+  const refused = await ask(closed);
+  expect(refused.status).toBe(403);
+  expect(refused.json.error).toMatchObject({ type: 'forbidden', param: 'model' });
+  expect(refused.headers.get('idempotent-replayed')).toBeNull();
+  const open = await gateway.makeKey({ name: 'speaks', models: ['demo/speech'] });
+  expect((await ask(open)).json.id).toBe(made.json.id);
+});
+
 test('a recording of 48 MB becomes one transcript with times that go on', async () => {
   // 4,200 notes of 240 ms and 11,520 bytes: 1,008 seconds, cut behind 24 MiB or 524.288 seconds.
   const before = await balance();

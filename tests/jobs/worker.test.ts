@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { parseBuffer } from 'music-metadata';
 import type { Caller } from '../../src/core/caller.ts';
 import { GatewayError } from '../../src/core/errors.ts';
-import type { JobQueue } from '../../src/jobs/queue.ts';
 import { mp3File, noteSeconds, wavFile } from '../support/audio-files.ts';
 import { JobBench } from '../support/job-bench.ts';
+import { stalling } from '../support/job-story.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -242,22 +242,8 @@ describe('a worker that dies', () => {
     async (step) => {
       const id = await bench.speech(caller, text);
       const reached = Promise.withResolvers<void>();
-      const { queue } = bench.store.jobs;
-      const dying: JobQueue = {
-        claim: (claim) => queue.claim(claim),
-        renew: (lease, until) => queue.renew(lease, until),
-        release: (lease, back) => queue.release(lease, back),
-        pieces: (jobId) => queue.pieces(jobId),
-        setPieces: (lease, total) => queue.setPieces(lease, total),
-        addPiece: (lease, piece) => queue.addPiece(lease, piece),
-        addLateCost: (jobId, late) => queue.addLateCost(jobId, late),
-        finish: (lease, end) => queue.finish(lease, end),
-        [step]: () => {
-          reached.resolve();
-          return never();
-        },
-      };
-      await bench.worker({ queue: dying }).claim();
+      const queue = stalling(bench.store.jobs.queue, step, reached.resolve);
+      await bench.worker({ queue }).claim();
       await reached.promise;
       await successor();
       const job = await bench.job(caller, id);
@@ -433,9 +419,9 @@ describe('a worker', () => {
     for (let at = 0; at < 6; at += 1) await bench.speech(caller, 'Mine.');
     const worker = bench.worker();
     await worker.claim();
+    const page = { limit: 9, offset: 0, status: 'running' } as const;
     const running = async (who: Caller) =>
-      (await bench.store.jobs.book.list(who.tenantId, { limit: 9, offset: 0, status: 'running' }))
-        .length;
+      (await bench.store.jobs.book.list(who.tenantId, page, Date.now())).length;
     expect(await running(caller)).toBe(3);
     const other = await bench.newCaller();
     for (let at = 0; at < 3; at += 1) await bench.speech(other, 'Yours.');

@@ -77,14 +77,8 @@ function writeDetails(record: RequestRecord): string {
   return JSON.stringify(details);
 }
 
-export const logColumns = [
-  'request_id',
-  'tenant_id',
-  'key_id',
-  'requested_model',
-  'provider',
-  'status',
-  'traffic_mode',
+/** What a request used and cost. */
+export const amountColumns = [
   'input_tokens',
   'cache_read_tokens',
   'cache_write_tokens',
@@ -94,6 +88,17 @@ export const logColumns = [
   'byok_platform_fee',
   'managed_tool_fee',
   'agent_runtime_fee',
+] as const satisfies readonly (keyof Row)[];
+
+export const logColumns = [
+  'request_id',
+  'tenant_id',
+  'key_id',
+  'requested_model',
+  'provider',
+  'status',
+  'traffic_mode',
+  ...amountColumns,
   'written_off',
   'searches',
   'duration_ms',
@@ -148,18 +153,7 @@ function inParts(usage: Usage, { cacheWrite1hTokens }: Details): Usage {
   return { ...usage, cacheWriteTokens, cacheWrite1hTokens };
 }
 
-type Amounts = Pick<
-  Selectable<RequestLogTable>,
-  | 'input_tokens'
-  | 'cache_read_tokens'
-  | 'cache_write_tokens'
-  | 'output_tokens'
-  | 'reasoning_tokens'
-  | 'model_charge'
-  | 'byok_platform_fee'
-  | 'managed_tool_fee'
-  | 'agent_runtime_fee'
->;
+type Amounts = Pick<Selectable<RequestLogTable>, (typeof amountColumns)[number]>;
 
 /** What a request used and cost, as the rooms above count it. */
 export function amountsOf(row: Amounts): Pick<RequestRecord, 'usage' | 'charges'> {

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { Job } from '../../jobs/job.ts';
+import type { Job, JobStatus } from '../../jobs/job.ts';
 import type { JobBook, JobPage, NewJob, QueueBounds } from '../../jobs/queue.ts';
 import type { Database, StoreTransaction } from '../database.ts';
 import { endJob } from './end.ts';
@@ -51,7 +51,8 @@ export class SqlJobBook implements JobBook {
     return jobIn(this.#database.read, tenantId, id);
   }
 
-  async list(tenantId: string, { limit, offset, status }: JobPage): Promise<readonly Job[]> {
+  async list(tenantId: string, page: JobPage, now: number): Promise<readonly Job[]> {
+    const { limit, offset, status } = page;
     let query = this.#database.read
       .selectFrom('jobs')
       .selectAll()
@@ -60,7 +61,7 @@ export class SqlJobBook implements JobBook {
       .orderBy('id', 'desc')
       .limit(limit)
       .offset(offset);
-    if (status !== null) query = query.where('status', '=', status);
+    if (status !== null) query = query.where(isShownAs(status, now));
     return (await query.execute()).map(jobOf);
   }
 
@@ -79,6 +80,13 @@ export class SqlJobBook implements JobBook {
   }
 }
 
+/** An output whose time is over is shown as expired, also before the sweep has come by. */
+function isShownAs(status: JobStatus, now: number) {
+  if (status === 'succeeded') return sql<boolean>`status = ${status} and expires_at > ${now}`;
+  if (status !== 'expired') return sql<boolean>`status = ${status}`;
+  return sql<boolean>`(status = ${status} or status = 'succeeded' and expires_at <= ${now})`;
+}
+
 async function jobIn(
   store: Database['read'],
   tenantId: string,
@@ -93,8 +101,8 @@ async function jobIn(
   return row && jobOf(row);
 }
 
-async function waitingOf(change: StoreTransaction, tenantId: string) {
-  const { jobs, bytes } = await change
+function waitingOf(change: StoreTransaction, tenantId: string) {
+  return change
     .selectFrom('jobs')
     .select((of) => [
       of.fn.countAll<number>().as('jobs'),
@@ -103,7 +111,6 @@ async function waitingOf(change: StoreTransaction, tenantId: string) {
     .where('tenant_id', '=', tenantId)
     .where('claimable_at', 'is not', null)
     .executeTakeFirstOrThrow();
-  return { jobs: Number(jobs), bytes: Number(bytes) };
 }
 
 function rowOf(job: NewJob) {

@@ -1,5 +1,7 @@
 import { sql } from 'kysely';
 import type { KeySpending, Spending } from '../../auth/manage/key-spending.ts';
+import { type LimitReset, limitResets } from '../../core/caller.ts';
+import { limitPeriod } from '../../core/limit-period.ts';
 import { dayOf } from '../../record/period.ts';
 import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
@@ -18,28 +20,18 @@ export class SqlKeySpending implements KeySpending {
     now: number,
   ): Promise<ReadonlyMap<string, Spending>> {
     if (keyIds.length === 0) return new Map();
-    const { today, monday, first } = beginningsOf(now);
-    const since = (day: number) =>
-      sql<number>`sum(case when day >= ${sql.lit(day)} then ${charged} else 0 end)`;
+    const spent = (reset: LimitReset) => {
+      const day = sql.lit(dayOf(limitPeriod(reset, now).from));
+      return sql<number>`sum(case when day >= ${day} then ${charged} else 0 end)`.as(reset);
+    };
     const rows = await this.#database.read
       .selectFrom('usage_daily')
       .select(['key_id', sql<number>`sum(${charged})`.as('total')])
-      .select([since(today).as('daily'), since(monday).as('weekly'), since(first).as('monthly')])
+      .select(limitResets.map(spent))
       .where('key_id', 'in', keyIds)
       .where('tenant_id', '=', tenantId)
       .groupBy('key_id')
       .execute();
     return new Map(rows.map(({ key_id, ...spending }) => [key_id, spending]));
   }
-}
-
-/** The days on which the running day, week (from Monday) and month began. */
-function beginningsOf(now: number) {
-  const date = new Date(now);
-  const today = dayOf(now);
-  return {
-    today,
-    monday: today - ((date.getUTCDay() + 6) % 7),
-    first: today - date.getUTCDate() + 1,
-  };
 }

@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely';
 import type { LogRow } from '../../record/log-reads.ts';
-import { amountsOf, detailsOf, idText } from '../books/request-log-rows.ts';
+import { amountColumns, amountsOf, detailsOf, idText } from '../books/request-log-rows.ts';
 import type { RequestLogTable } from '../schema.ts';
 
 /** Only what is shown: an export of millions of rows pays for every column. */
@@ -12,15 +12,7 @@ export const shownColumns = [
   'provider',
   'status',
   'traffic_mode',
-  'input_tokens',
-  'cache_read_tokens',
-  'cache_write_tokens',
-  'output_tokens',
-  'reasoning_tokens',
-  'model_charge',
-  'byok_platform_fee',
-  'managed_tool_fee',
-  'agent_runtime_fee',
+  ...amountColumns,
   'duration_ms',
   'details',
   'created_at',

@@ -14,9 +14,5 @@ export async function readOverview({ read }: Database) {
       of.fn.coalesce(of.fn.sum<number>('leased'), of.lit(0)).as('leased'),
     ])
     .executeTakeFirstOrThrow();
-  return {
-    tenants: Number(tenants.rows),
-    keys: Number(keys.rows),
-    balance: { balance: Number(balance.balance), leased: Number(balance.leased) },
-  };
+  return { tenants: tenants.rows, keys: keys.rows, balance };
 }

@@ -13,15 +13,15 @@ export class SqlStatementMonths implements MonthReads {
   async byHand({ accountId, afterEntry, lastEntry }: EntryRange) {
     const sumOf = (kind: string) =>
       sql<number>`coalesce(sum(case when kind = ${kind} then amount else 0 end), 0)`;
-    const row = await this.#database.read
+    // Written out, not bound: only then the engines see that the partial index is enough.
+    const isByHand = sql<boolean>`kind <> 'charge'`;
+    return this.#database.read
       .selectFrom('ledger_entries')
       .select([sumOf('grant').as('granted'), sumOf('correction').as('corrected')])
       .where('account_id', '=', accountId)
       .where('id', '>', afterEntry)
       .where('id', '<=', lastEntry)
-      // Written out, not bound: only then the engines see that the partial index is enough.
-      .where(sql<boolean>`kind <> 'charge'`)
-      .executeTakeFirst();
-    return { granted: Number(row?.granted ?? 0), corrected: Number(row?.corrected ?? 0) };
+      .where(isByHand)
+      .executeTakeFirstOrThrow();
   }
 }

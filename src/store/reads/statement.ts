@@ -6,7 +6,7 @@ import type {
   StatementReads,
   StatementRequest,
 } from '../../record/statement.ts';
-import { amountsOf, idText } from '../books/request-log-rows.ts';
+import { amountColumns, amountsOf, idText } from '../books/request-log-rows.ts';
 import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
 import type { RequestLogTable } from '../schema.ts';
@@ -19,15 +19,7 @@ const requestColumns = [
   'log.requested_model',
   'log.provider',
   'log.traffic_mode',
-  'log.input_tokens',
-  'log.cache_read_tokens',
-  'log.cache_write_tokens',
-  'log.output_tokens',
-  'log.reasoning_tokens',
-  'log.model_charge',
-  'log.byok_platform_fee',
-  'log.managed_tool_fee',
-  'log.agent_runtime_fee',
+  ...amountColumns.map((name) => `log.${name}` as const),
 ] as const;
 
 /** No entry has this number: the history of a wallet begins behind it. */

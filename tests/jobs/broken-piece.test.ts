@@ -1,0 +1,95 @@
+/** A piece whose audio breaks off reaches nobody: it costs nothing, and the next try costs once. */
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { isObject } from '../../src/core/json.ts';
+import { AudioGateway } from '../support/audio-gateway.ts';
+import { discrepancies } from '../support/book-check.ts';
+import { hangMidStream, replay, speech, startFakeUpstream } from '../support/fake-upstream.ts';
+import { startGateway } from '../support/gateway.ts';
+
+let audio: AudioGateway;
+
+beforeEach(async () => {
+  audio = await AudioGateway.start([], { idle_timeout_ms: 500 });
+});
+afterEach(() => audio.stop());
+
+/** 24 characters at $30 a million: 720 credits. */
+const body = { model: 'openai/tts-1-hd', voice: 'alloy', input: 'One and two, then three.' };
+
+async function create(): Promise<string> {
+  const made = await audio.gateway.post(body, { path: '/v1/jobs' });
+  expect(made.status).toBe(202);
+  return String(made.json.id);
+}
+
+async function jobIn(id: string, status: string): Promise<Record<string, unknown>> {
+  for (;;) {
+    const { json } = await audio.gateway.get(`/v1/jobs/${id}`);
+    if (json.status === status && json.started_at !== null) return json;
+    await Bun.sleep(10);
+  }
+}
+
+/** Without the fifteen seconds that a job waits after a failure. */
+async function hurry(id: string): Promise<void> {
+  const { write } = audio.gateway.store.database;
+  await write.updateTable('jobs').set({ claimable_at: 0 }).where('id', '=', id).execute();
+}
+
+async function rows(): Promise<readonly unknown[]> {
+  const { json } = await audio.gateway.get('/v1/customer/logs');
+  const logs = Array.isArray(json.logs) ? json.logs.filter(isObject) : [];
+  return logs.map(({ status, cost, billing_note: note }) => ({ status, cost, note }));
+}
+
+const broken = {
+  status: 'error',
+  cost: 0,
+  note: 'The provider broke off; no audio was delivered and nothing is charged.',
+};
+
+test('a piece that broke off and was made again costs its price, once', async () => {
+  const told = { contentType: 'audio/mpeg', streamed: false } as const;
+  const half = hangMidStream(1, replay(new Uint8Array(8192), told));
+  audio.openai.script('tts-1-hd', [half, speech()]);
+  const id = await create();
+  expect(await jobIn(id, 'queued')).toMatchObject({ cost: 0, error: null });
+  expect(await rows()).toEqual([broken]);
+  await hurry(id);
+  expect(await jobIn(id, 'succeeded')).toMatchObject({ cost: 720 });
+  expect(await rows()).toEqual([{ status: 'success', cost: 720, note: null }, broken]);
+  const { json } = await audio.gateway.get('/v1/customer/credits');
+  expect(json.lifetime).toMatchObject({ spent: 720, requests: 2 });
+  expect(await discrepancies(audio.gateway.store.database)).toEqual([]);
+}, 60_000);
+
+test('a piece that a stop of the process broke off costs nothing either', async () => {
+  const upstream = startFakeUpstream();
+  const config = {
+    ...{ catalogue: 'none', demo: false, server: { drain_seconds: 0 } },
+    providers: { voice: { dialect: 'openai', base_url: `${upstream.url}/v1` } },
+    models: [
+      {
+        ...{ id: body.model, name: 'Voice', features: ['speech'] },
+        ...{ input_modalities: ['text'], output_modalities: ['audio'] },
+        endpoints: [{ provider: 'voice', model: 'v', pricing: { characters: '30' } }],
+      },
+    ],
+  };
+  upstream.script('v', [hangMidStream(1, speech()), speech()]);
+  const first = await startGateway({ config });
+  const made = await first.call('POST', '/v1/jobs', { key: first.keys.api, body });
+  await upstream.until((calls) => calls.length === 1);
+  expect(await first.stop()).toBe(0);
+  await using second = await first.another();
+  const key = first.keys.api;
+  const look = () => second.call('GET', `/v1/jobs/${made.body.id}`, { key });
+  let job = await look();
+  for (; job.body.status !== 'succeeded'; job = await look()) await Bun.sleep(10);
+  expect(job.body.cost).toBe(720);
+  expect(await second.balance()).toBe(10_000_000 - 720);
+  const { body: page } = await second.call('GET', '/v1/customer/logs', { key });
+  const logs = Array.isArray(page.logs) ? page.logs.filter(isObject) : [];
+  expect(logs.map(({ cost }) => cost)).toEqual([720, 0]);
+  upstream.stop();
+}, 60_000);
