@@ -31,6 +31,11 @@ export interface AnswerListener {
   finish(reason: FinishReason, stopSequence: string | null): void;
   /** All that was used so far, perhaps in part a guess; the last one counts. */
   usage(usage: Usage, isEstimate?: boolean): void;
+  /**
+   * Who hears another choice of the same answer; asked once for each, by its number, from 1 on.
+   * The words above are the first choice's. Undefined, or left out, where nobody wants more.
+   */
+  choice?(number: number): AnswerListener | undefined;
 }
 
 export interface Citation {

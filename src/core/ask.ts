@@ -10,6 +10,15 @@ export interface Ask {
   readonly parameters: readonly string[];
   /** The end user, as the client names them. */
   readonly user: string | null;
+  /** What an upstream may fetch because of it, but for the pictures of a chat. */
+  readonly addresses?: readonly AddressInput[];
+}
+
+/** An address that a client gave. */
+export interface AddressInput {
+  /** Where it stands in the request, for the error message. */
+  readonly param: string;
+  readonly url: string;
 }
 
 export type OperationName = 'chat' | 'embeddings' | 'speech' | 'transcription' | 'images' | 'job';

@@ -1,3 +1,7 @@
+import { Type } from 'typebox';
+import { invalidRequest } from './errors.ts';
+import { oneOf, optional } from './schema-builders.ts';
+
 /** In what a text may be spoken. */
 export const speechFormats = ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm'] as const;
 export type SpeechFormat = (typeof speechFormats)[number];
@@ -5,3 +9,29 @@ export type SpeechFormat = (typeof speechFormats)[number];
 /** In what a recording may be written down. */
 export const transcriptFormats = ['json', 'text', 'srt', 'verbose_json', 'vtt'] as const;
 export type TranscriptFormat = (typeof transcriptFormats)[number];
+
+/** What may be asked of speech, at once or as a job. */
+export const speechFields = {
+  voice: Type.String({ minLength: 1, maxLength: 200 }),
+  response_format: optional(oneOf(...speechFormats)),
+  /** Bounded only where the model's style says so. */
+  speed: optional(Type.Number()),
+  instructions: optional(Type.String({ maxLength: 4_096 })),
+};
+
+export function refuseUnspeakable(input: string): void {
+  if (input.trim() === '') throw invalidRequest('input is empty.', 'input');
+  if (input.isWellFormed()) return;
+  throw invalidRequest('input has half of a character: an unpaired surrogate.', 'input');
+}
+
+/** The same of a transcript. */
+export const transcriptFields = {
+  language: optional(
+    Type.String({ pattern: '^[a-z]{2,3}$', expected: 'an ISO-639-1 code such as "en"' }),
+  ),
+  prompt: optional(Type.String({ maxLength: 4_096 })),
+  response_format: optional(oneOf(...transcriptFormats)),
+  temperature: optional(Type.Number({ minimum: 0, maximum: 1 })),
+  timestamp_granularities: optional(Type.Array(oneOf('word', 'segment'), { maxItems: 2 })),
+};

@@ -152,9 +152,8 @@ export const jobRowMs = 30 * 24 * 3_600_000;
 export const webhooksAtOnceMax = 16;
 export const webhooksOfTenantMax = 4;
 
-/** What a receiver of webhooks may take of our time, and of our memory. */
+/** What a receiver of webhooks may take of our time; of our memory it takes nothing. */
 export const webhookMsMax = 10_000;
-export const webhookAnswerBytesMax = 64 * 1024;
 
 /** A part of a form: its headers, its number, and the text of one that is no file. */
 export const formHeaderBytesMax = 16 * 1024;

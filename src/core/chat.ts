@@ -1,4 +1,4 @@
-import type { Ask } from './ask.ts';
+import type { AddressInput, Ask } from './ask.ts';
 
 /**
  * What a chat request asks of the steps between the client's dialect and the upstream's: enough
@@ -46,8 +46,5 @@ export interface ModelNeeds {
   readonly thinkingBudget: boolean;
 }
 
-export interface ImageInput {
-  /** Where it stands in the request, for the error message. */
-  readonly param: string;
-  readonly url: string;
-}
+/** The address may be a `data:` URL. */
+export type ImageInput = AddressInput;

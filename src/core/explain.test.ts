@@ -37,12 +37,24 @@ describe('one value that does not fit', () => {
       'empty',
       { type: 'string', minLength: 1 },
       '',
-      'must be a string of at least 1 characters, not ""',
+      'must be a string of at least 1 character, not ""',
     ],
     ['a number for a text', text, 4, 'must be a string, not 4'],
     ['nothing', text, null, 'must be a string, not null'],
     ['a list for a text', text, ['a'], 'must be a string, not a list'],
     ['an object for a list', { type: 'array' }, {}, 'must be a list, not an object'],
+    [
+      'a text for a list of words',
+      { type: 'array', items: { enum: ['text', 'image'] } },
+      'text',
+      'must be a list of "text", "image", not "text"',
+    ],
+    [
+      'what no branch of a described choice is',
+      { anyOf: [{ const: 'auto' }, { type: 'boolean' }], expected: '"auto", true or false' },
+      'yes',
+      'must be "auto", true or false, not "yes"',
+    ],
     ['a list for an object', { type: 'object' }, [], 'must be an object, not a list'],
     ['a word for a truth value', { type: 'boolean' }, 'yes', 'must be true or false, not "yes"'],
     ['another constant', { const: 'on' }, 'off', 'must be "on", not "off"'],
@@ -140,6 +152,20 @@ describe('fields of an object', () => {
       'max_token is not a known field; did you mean "max_tokens"?',
     ]);
     expect(told(closed, { model: 'a', zzz: 5 })).toEqual(['zzz is not a known field']);
+  });
+
+  test('one that was written one level too high is told its place', () => {
+    const server = { type: 'object', properties: { port: { type: 'integer' } } };
+    const closed = {
+      type: 'object',
+      properties: { server, ports: {} },
+      additionalProperties: false,
+    };
+    expect(explain(closed, { port: 80 })).toEqual([
+      { path: 'port', message: 'is not a known field; did you mean "server.port"?' },
+    ]);
+    const outer = { type: 'object', properties: { all: closed } };
+    expect(explain(outer, { all: { port: 80 } })[0]?.message).toEndWith('"all.server.port"?');
   });
 
   test('names that every object inherits are not mistaken for known fields', () => {

@@ -45,7 +45,7 @@ export function explain(schema: object, value: unknown): Problem[] {
 }
 
 function walk(schema: Schema, value: unknown, path: string): Problem[] {
-  if (schema.anyOf) return explainUnion(schema.anyOf, value, path);
+  if (schema.anyOf) return explainUnion(schema, schema.anyOf, value, path);
   if (!fitsType(schema, value)) return [misfit(schema, value, path)];
   if (typeof value === 'string' || typeof value === 'number') {
     return fitsBounds(schema, value) ? [] : [misfit(schema, value, path)];
@@ -79,7 +79,8 @@ function explainObject(schema: Schema, value: Record<string, unknown>, path: str
     if (field === undefined) continue;
     const rule = Object.hasOwn(known, name) ? known[name] : unlistedRule(schema, name);
     if (rule === false) {
-      const message = `is not a known field${didYouMean(name, Object.keys(known))}`;
+      const hint = onePlaceDown(name, known, path) || didYouMean(name, Object.keys(known));
+      const message = `is not a known field${hint}`;
       problems.push({ path: join(path, name), message });
     } else if (rule) {
       problems.push(...walk(rule, field, join(path, name)));
@@ -95,6 +96,14 @@ function explainObject(schema: Schema, value: Record<string, unknown>, path: str
   return problems;
 }
 
+/** Where a field is that was written one level too high: `port` for `server.port`. */
+function onePlaceDown(name: string, known: Readonly<Record<string, Schema>>, path: string): string {
+  const section = Object.keys(known).find((one) =>
+    Object.hasOwn(known[one]?.properties ?? {}, name),
+  );
+  return section === undefined ? '' : `; did you mean "${join(path, `${section}.${name}`)}"?`;
+}
+
 function unlistedRule(schema: Schema, name: string): Schema | false | undefined {
   for (const [pattern, rule] of Object.entries(schema.patternProperties ?? {})) {
     if (new RegExp(pattern).test(name)) return rule;
@@ -104,11 +113,14 @@ function unlistedRule(schema: Schema, name: string): Schema | false | undefined 
 }
 
 /** Picks the branch the writer meant: whose fixed fields match, else the one of its type. */
-function explainUnion(branches: readonly Schema[], value: unknown, path: string): Problem[] {
+function explainUnion(
+  schema: Schema,
+  branches: readonly Schema[],
+  value: unknown,
+  path: string,
+): Problem[] {
   const sameType = branches.filter((branch) => fitsType(branch, value));
-  if (sameType.length === 0) {
-    return [misfit({ anyOf: branches }, value, path)];
-  }
+  if (sameType.length === 0) return [misfit(schema, value, path)];
   const [only] = sameType;
   if (sameType.length === 1 && only) return walk(only, value, path);
   const tag = tagOf(sameType);
@@ -214,7 +226,7 @@ function describe(schema: Schema): string {
     case 'string':
       return `a string${range}`;
     case 'array':
-      return 'a list';
+      return schema.items?.enum ? `a list of ${schema.items.enum.map(show).join(', ')}` : 'a list';
     case 'object':
       return 'an object';
     case 'boolean':
@@ -229,7 +241,7 @@ function describeRange(schema: Schema): string {
   // The largest exact number is a fence of ours, not a limit that a person would meet.
   const maximum = schema.maximum === Number.MAX_SAFE_INTEGER ? undefined : schema.maximum;
   const high = maximum ?? schema.maxLength;
-  const unit = schema.type === 'string' ? ' characters' : '';
+  const unit = schema.type === 'string' ? (low === 1 && !high ? ' character' : ' characters') : '';
   if (low !== undefined && high !== undefined) return ` from ${low} to ${high}${unit}`;
   if (low !== undefined) return ` of at least ${low}${unit}`;
   if (high !== undefined) return ` of at most ${high}${unit}`;

@@ -11,11 +11,15 @@ export interface JsonLimits {
 /**
  * What a text has too much of to be parsed; undefined when it may be. Counts brackets and colons
  * outside of strings: a million levels would parse to a hundred megabytes, and a million different
- * names would take seconds.
+ * names would take seconds. `counted` carries the names on to the next of several texts.
  */
-export function excessIn(text: string, most: JsonLimits): keyof JsonLimits | undefined {
+export function excessIn(
+  text: string,
+  most: JsonLimits,
+  counted = { names: 0 },
+): keyof JsonLimits | undefined {
   let levels = 0;
-  let names = 0;
+  let { names } = counted;
   let inString = false;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
@@ -29,6 +33,7 @@ export function excessIn(text: string, most: JsonLimits): keyof JsonLimits | und
       if (++levels > most.levels) return 'levels';
     } else if (code === 0x5d || code === 0x7d) levels--;
   }
+  counted.names = names;
   return undefined;
 }
 

@@ -5,7 +5,7 @@ import type { Target, UpstreamRequest } from './dialect.ts';
 
 /** One request whose tokens are to be counted, ready to be put to upstreams that count. */
 export interface Count {
-  readonly ask: Pick<Ask, 'models' | 'preferences' | 'parameters'>;
+  readonly ask: Pick<Ask, 'models' | 'preferences' | 'parameters' | 'addresses'>;
   readonly images: readonly ImageInput[];
   /** Undefined when that dialect has no words for a count of this request. */
   crossTo(dialect: DialectName): CountCrossing | undefined;

@@ -95,6 +95,11 @@ describe('a code decides before the status:', () => {
   const cases: Record<string, [number, unknown, string]> = {
     'an empty account': [429, { error: { message: 'x', code: 'insufficient_quota' } }, 'quota'],
     'a balance named in the text': [403, { message: 'Your balance is insufficient' }, 'quota'],
+    'credits that Google calls a limit': [
+      429,
+      { error: { code: 429, message: 'Your prepayment credits are depleted.' } },
+      'quota',
+    ],
     'a balance that Anthropic calls a bad request': [
       400,
       { error: { message: 'Your credit balance is too low to access the API.', type: badRequest } },
@@ -287,6 +292,25 @@ describe('an error inside an answer of status 200', () => {
       { choices: [{ delta: {}, finish_reason: 'insufficient_system_resource' }] },
       { kind: 'overloaded' },
     ],
+    'is a number of MiniMax, beside no answer': [
+      { choices: null, base_resp: { status_code: 1002, status_msg: 'rate limit exceeded(RPM)' } },
+      { kind: 'rate_limited', status: null, message: 'rate limit exceeded(RPM)' },
+    ],
+    'is a number of MiniMax, beside an answer that seems to have ended': [
+      {
+        choices: [{ delta: {}, finish_reason: 'stop' }],
+        base_resp: { status_code: 1027, status_msg: 'output new_sensitive' },
+      },
+      { kind: 'request', message: 'output new_sensitive' },
+    ],
+    'is a number of Baidu': [
+      { error_code: 18, error_msg: 'Open api qps request limit reached' },
+      { kind: 'rate_limited', message: 'Open api qps request limit reached' },
+    ],
+    'is a number that is new': [
+      { base_resp: { status_code: 1999, status_msg: 'It broke.' } },
+      { kind: 'server', message: 'It broke.' },
+    ],
     'tells when to come back': [
       { error: { code: 429, message: 'x', details: [{ retryDelay: '3s' }] } },
       { kind: 'rate_limited', retryAfterSeconds: 3 },
@@ -307,5 +331,8 @@ describe('an error inside an answer of status 200', () => {
       expect(failureInside({ error, choices })).toBeUndefined();
     }
     expect(failureInside({ choices: [] })).toBeUndefined();
+    const base_resp = { status_code: 0, status_msg: 'success' };
+    expect(failureInside({ choices, base_resp })).toBeUndefined();
+    expect(failureInside({ choices, error_code: 0, error_msg: '' })).toBeUndefined();
   });
 });

@@ -58,6 +58,29 @@ const hintingCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['deadline_exceeded', 'timeout'],
 ]);
 
+/** What MiniMax and Baidu number, in answers of status 200. */
+const numberedCodes: ReadonlyMap<unknown, FailureKind> = new Map([
+  [1001, 'timeout'],
+  [1002, 'rate_limited'],
+  [1039, 'rate_limited'],
+  [1041, 'rate_limited'],
+  [1004, 'credential'],
+  [2049, 'credential'],
+  [1008, 'quota'],
+  [2056, 'quota'],
+  [1026, 'request'],
+  [1027, 'request'],
+  [1042, 'request'],
+  [2013, 'request'],
+  [17, 'quota'],
+  [18, 'rate_limited'],
+  [19, 'quota'],
+  [110, 'credential'],
+  [111, 'credential'],
+  [336003, 'request'],
+  [336100, 'overloaded'],
+]);
+
 /** Anchored: a request whose text is quoted in an error must not pass for a bad credential. */
 const badKey = /^(?:incorrect api key provided|api key not valid|invalid api key)/i;
 const noMoney = new RegExp(
@@ -65,6 +88,7 @@ const noMoney = new RegExp(
     'balance is insufficient',
     'insufficient (?:account )?(?:balance|credits?|funds)',
     'monthly spending limit',
+    'credits are depleted',
     '余额不足',
   ].join('|'),
   'i',
@@ -98,9 +122,10 @@ function findMessage(raw: unknown, depth = 0): string | undefined {
   if (depth > 4) return undefined;
   if (Array.isArray(raw)) return findMessage(raw[0], depth + 1);
   if (!isObject(raw)) return undefined;
-  for (const part of [raw.error, raw.message, raw.detail, raw.msg, raw.errors]) {
-    const message = findMessage(part, depth + 1);
-    if (message !== undefined) return message;
+  const { error, message, detail, msg, errors, status_msg, error_msg } = raw;
+  for (const part of [error, message, detail, msg, errors, status_msg, error_msg]) {
+    const found = findMessage(part, depth + 1);
+    if (found !== undefined) return found;
   }
   return undefined;
 }
@@ -281,9 +306,21 @@ function finishFailure(reason: unknown): UpstreamFailure | undefined {
   return kind && brokenFinish(kind, reason);
 }
 
+/** Errors that are no error object: a number and a sentence, beside an answer or instead of one. */
+function numberedFailure({ base_resp: base, ...body }: Record<string, unknown>) {
+  const [code, holder] = isObject(base) ? [base.status_code, base] : [body.error_code, body];
+  if (typeof code !== 'number' || code === 0) return undefined;
+  const failure = readErrorObject(holder);
+  return { ...failure, kind: numberedCodes.get(code) ?? failure.kind };
+}
+
 /** The failure that a chunk or a body of status 200 carries, if it carries one. */
 export function failureInside(body: Record<string, unknown>): UpstreamFailure | undefined {
   if (body.error !== undefined && isError(body.error)) return readErrorObject(body);
+  if (body.base_resp !== undefined || body.error_code !== undefined) {
+    const failure = numberedFailure(body);
+    if (failure !== undefined) return failure;
+  }
   const { choices, x_groq: groq } = body;
   // Why Groq stopped early.
   if (isObject(groq) && isError(groq.error)) return readErrorObject(groq);

@@ -10,6 +10,8 @@ const everywhere = [
   'top_p',
   'tools',
   'tool_choice',
+  'functions',
+  'function_call',
   'response_format',
   'reasoning',
   'reasoning_effort',
@@ -43,7 +45,7 @@ const byDialect: Readonly<Record<DialectName, readonly string[] | 'everything'>>
   siliconflow: 'everything',
   'openai-responses': [...everywhere, 'parallel_tool_calls'],
   anthropic: [...everywhere, 'parallel_tool_calls', 'top_k', 'stop'],
-  gemini: [...everywhere, 'top_k', 'stop', 'frequency_penalty', 'presence_penalty', 'seed'],
+  gemini: [...everywhere, 'n', 'top_k', 'stop', 'frequency_penalty', 'presence_penalty', 'seed'],
   cohere: [],
 };
 

@@ -8,6 +8,7 @@ import type { Dialogue } from '../core/dialogue.ts';
 import type { GatewayError } from '../core/errors.ts';
 import { pictureCharacters, type Usage } from '../core/usage.ts';
 import { NotedFacts } from './answer/facts.ts';
+import { refuseManyArguments } from './ask/argument-names.ts';
 import type {
   ClientDialect,
   Crossing,
@@ -38,15 +39,24 @@ export const finishWords: Readonly<Record<FinishReason, string>> = {
 
 /** Passes everything on and remembers what it came to. */
 export class Tally implements AnswerListener {
-  readonly facts = new NotedFacts();
+  readonly facts: NotedFacts;
   /** Whether there is anything to hear. */
   started = false;
   readonly #to: AnswerListener;
   readonly #names: ToolNames | undefined;
+  /** That of the first choice, which keeps what all of them come to. */
+  readonly #first: Tally;
 
-  constructor(to: AnswerListener, names?: ToolNames) {
+  constructor(to: AnswerListener, names?: ToolNames, first?: Tally) {
     this.#to = to;
     this.#names = names;
+    this.#first = first ?? this;
+    this.facts = first?.facts ?? new NotedFacts();
+  }
+
+  choice(number: number): AnswerListener | undefined {
+    const to = this.#to.choice?.(number);
+    return to && new Tally(to, this.#names, this.#first);
   }
 
   text(text: string): void {
@@ -60,7 +70,7 @@ export class Tally implements AnswerListener {
   }
 
   reasoningSignature(signature: string): void {
-    this.started = true;
+    this.#first.started = true;
     this.#to.reasoningSignature(signature);
   }
 
@@ -94,8 +104,8 @@ export class Tally implements AnswerListener {
   }
 
   finish(reason: FinishReason, stopSequence: string | null): void {
-    this.started = true;
-    this.facts.finishReason = finishWords[reason];
+    this.#first.started = true;
+    if (this.#first === this) this.facts.finishReason = finishWords[reason];
     this.#to.finish(reason, stopSequence);
   }
 
@@ -106,7 +116,7 @@ export class Tally implements AnswerListener {
   }
 
   #count(characters: number): void {
-    this.started = true;
+    this.#first.started = true;
     this.facts.outputCharacters += characters;
   }
 }
@@ -184,6 +194,7 @@ export function translate(
   const names = new ToolNames(dialogue, upstream.toolNameLengthMax);
   return {
     write(target) {
+      refuseManyArguments(dialogue);
       const request = upstream.write(names.shortenIn(dialogue), target);
       // Names that people know first: clients can send any number of others.
       const dropped = new Set([...(request.dropped ?? []), ...dialogue.foreign]);

@@ -81,7 +81,10 @@ describe('web search', () => {
       { engine: 'searxng', url: 'http://a.example/?x=1' },
       'tools.web_search.url must have no user, query or fragment',
     ],
-    [{ engine: 'searxng', url: 'a.example' }, 'tools.web_search.url must be an http(s) address'],
+    [
+      { engine: 'searxng', url: 'a.example' },
+      'tools.web_search.url must be an http(s) address such as "http://127.0.0.1:8888"',
+    ],
     [
       { engine: 'google', url: 'http://a' },
       'tools.web_search.engine must be one of "searxng", "brave", "tavily", not "google"',

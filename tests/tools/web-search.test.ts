@@ -67,6 +67,15 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search, by %s', (mode
     expect(isObject(reading.usage) && reading.usage.cost).toBe(5_460);
   });
 
+  test('gives one answer however many were asked for, and pays for one', async () => {
+    rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained [1].')]);
+    const reply = await rig.gateway.post(chat({ model, n: 3 }));
+    expect(reply.headers.get('x-tollgate-dropped-params')).toBe('n');
+    for (const { json } of rig.upstream.book) expect(json).not.toHaveProperty('n');
+    expect(reply.json.choices).toHaveLength(1);
+    expect(await rig.bill(reply)).toEqual(oneSearch);
+  });
+
   test('streams over several rounds, in one answer', async () => {
     const first = callTools([{ name: 'web_search', arguments: { query: 'one' }, id: 'call_one' }], {
       text: 'Let me look.',

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { Dialogue, Turn } from '../../src/core/dialogue.ts';
 import { geminiUpstream } from '../../src/dialects/gemini/upstream.ts';
 import { responsesUpstream } from '../../src/dialects/responses/upstream.ts';
-import { type Carries, dialogues } from '../support/dialogues.ts';
+import { type Carries, dialogues, responses } from '../support/dialogues.ts';
 import { readGeminiRequest } from '../support/gemini-request.ts';
 import { targetOf } from '../support/question.ts';
 import { readResponsesRequest } from '../support/responses-request.ts';
@@ -31,28 +31,6 @@ const gemini: Carries = {
   user: false,
   efforts: ['low', 'medium', 'high'],
   sampling: ['temperature', 'topP', 'topK', 'seed', 'presencePenalty', 'frequencyPenalty'],
-};
-
-const responses: Carries = {
-  maker: 'responses',
-  thoughts: 'anywhere',
-  redactedThoughts: false,
-  wordlessBeforeText: true,
-  systemInside: true,
-  remoteFiles: true,
-  imageDetail: true,
-  documentNames: true,
-  audio: true,
-  resultFiles: true,
-  resultErrors: true,
-  strictTools: true,
-  jsonNames: true,
-  forcedJson: true,
-  parallelTools: true,
-  stop: false,
-  user: true,
-  efforts: ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'],
-  sampling: ['temperature', 'topP'],
 };
 
 /** The word that stands for a lost signature is nobody's thought. */

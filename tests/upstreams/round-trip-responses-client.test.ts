@@ -4,31 +4,11 @@ import fc from 'fast-check';
 import { readDialogue } from '../../src/dialects/responses/dialogue.ts';
 import { readResponsesRequest } from '../../src/dialects/responses/request.ts';
 import { responsesUpstream } from '../../src/dialects/responses/upstream.ts';
-import { type Carries, compact, dialogues } from '../support/dialogues.ts';
+import { compact, dialogues, responses } from '../support/dialogues.ts';
 import { targetOf } from '../support/question.ts';
 
-const carries: Carries = {
-  maker: 'responses',
-  thoughts: 'anywhere',
-  redactedThoughts: false,
-  wordlessBeforeText: true,
-  systemInside: true,
-  remoteFiles: true,
-  imageDetail: true,
-  documentNames: true,
-  audio: true,
-  resultFiles: true,
-  // A tool that failed says so in its words only.
-  resultErrors: false,
-  strictTools: true,
-  jsonNames: true,
-  forcedJson: true,
-  parallelTools: true,
-  stop: false,
-  user: true,
-  efforts: ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'],
-  sampling: ['temperature', 'topP'],
-};
+// A tool that failed says so in its words only.
+const carries = { ...responses, resultErrors: false };
 
 test('a request comes back as the dialogue that it was written from', () => {
   fc.assert(

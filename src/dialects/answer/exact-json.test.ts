@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
-import { jsonDepthMax } from '../../core/bounds.ts';
+import { jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
 import { isObject } from '../../core/json.ts';
-import { parseExact } from './exact-json.ts';
+import { parseArguments, parseExact } from './exact-json.ts';
 
 const rewritten = (text: string) => JSON.stringify(parseExact(text));
 
@@ -47,4 +47,14 @@ test('ten million brackets are not parsed', () => {
   expect(parseExact('['.repeat(10_000_000))).toBeUndefined();
   expect(parseExact(`{"a":"${'['.repeat(1_000_000)}"}`)).toHaveProperty('a');
   expect(process.memoryUsage.rss() - before).toBeLessThan(200 * 1024 * 1024);
+});
+
+test('arguments of a call have as many names as a request may, answers any number', () => {
+  const names = (count: number) => `{${'"name":1,'.repeat(count - 1)}"name":1}`;
+  expect(parseArguments(names(jsonNamesMax))).toEqual({ name: 1 });
+  expect(parseArguments(names(jsonNamesMax + 1))).toBeUndefined();
+  expect(parseExact(names(jsonNamesMax + 1))).toEqual({ name: 1 });
+  expect(JSON.stringify(parseArguments('{"id":12345678901234567890}'))).toBe(
+    '{"id":12345678901234567890}',
+  );
 });

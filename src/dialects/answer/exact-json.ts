@@ -2,8 +2,8 @@
  * JSON that is only passing through. Some servers send integers beyond 2^53 (a `seed`), which a
  * float would change: such numbers are carried as the text they came in.
  */
-import { jsonDepthMax } from '../../core/bounds.ts';
-import { excessIn, isDeeperThan, scanAboveLength } from '../../core/json-depth.ts';
+import { jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
+import { excessIn, isDeeperThan, type JsonLimits, scanAboveLength } from '../../core/json-depth.ts';
 
 /** Also true for long digits inside a text, which then only costs time. */
 const longNumber = /\d{16}/;
@@ -43,13 +43,19 @@ function writtenAs(source: string, value: number): unknown {
 }
 
 /** Answers may have any number of fields: each token with its twenty likeliest has sixty. */
-const limits = { levels: jsonDepthMax, names: Number.POSITIVE_INFINITY };
+const ofAnswers = { levels: jsonDepthMax, names: Number.POSITIVE_INFINITY };
+const ofArguments = { levels: jsonDepthMax, names: jsonNamesMax };
+
+/** The arguments of a tool call, exact like all of it; undefined also for too many fields. */
+export function parseArguments(json: string): unknown {
+  return parseExact(json, ofArguments);
+}
 
 /**
  * Like `JSON.parse`, but exact for what is written back, and undefined for what is no JSON or
  * nested too deep: writing 200,000 levels back takes seconds and then overflows the stack.
  */
-export function parseExact(text: string): unknown {
+export function parseExact(text: string, limits: JsonLimits = ofAnswers): unknown {
   if (text.length > scanAboveLength && excessIn(text, limits)) return undefined;
   try {
     const value: unknown = JSON.parse(text);

@@ -2,7 +2,7 @@
 import type { Citation, FinishReason } from '../../core/answer.ts';
 import { isObject, isText } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
-import { parseExact } from '../answer/exact-json.ts';
+import { parseArguments } from '../answer/exact-json.ts';
 
 const stopReasons: Readonly<Record<FinishReason, string>> = {
   stop: 'end_turn',
@@ -45,7 +45,7 @@ export function completeBlock(block: Record<string, unknown>): boolean {
 /** Anthropic takes nothing but an object as the input of a tool. */
 export function toolInput(json: string): Record<string, unknown> {
   if (json.trim() === '') return {};
-  const value = parseExact(json);
+  const value = parseArguments(json);
   if (isObject(value)) return value;
   return value === undefined ? { arguments: json } : { value };
 }

@@ -117,6 +117,35 @@ describe('a request in our words', () => {
     expect(dialogue.foreign).toEqual(['document.citations']);
   });
 
+  test('shows the pictures that stand in a document, also in that of a tool', () => {
+    const text = (said: string) => ({ type: 'text', text: said });
+    const source = { type: 'base64', media_type: 'image/png', data: 'AAAA' };
+    const picture = { type: 'image', source };
+    const far = { type: 'image', source: { type: 'url', url: 'https://a.example/b.png' } };
+    const document = (...content: object[]) => ({
+      type: 'document',
+      source: { type: 'content', content },
+    });
+    const mixed = { ...document(text('one'), picture, text('two'), far), title: 'A' };
+    const found = [document(text('three'), { type: 'novelty' }, far)];
+    const result = { type: 'tool_result', tool_use_id: 'a', content: found };
+    const content = [mixed, document(picture), result];
+    const dialogue = read({ messages: [{ role: 'user', content }] });
+    const here = { kind: 'image', url: 'data:image/png;base64,AAAA' } as const;
+    const there = { kind: 'image', url: 'https://a.example/b.png' } as const;
+    expect(dialogue.turns[0]?.parts).toEqual([
+      {
+        ...({ kind: 'tool_result', callId: 'a', isError: false } as const),
+        parts: [{ kind: 'document', source: { text: 'three' } }, there],
+      },
+      { kind: 'document', source: { text: 'one\n\ntwo' }, name: 'A' },
+      here,
+      there,
+      here,
+    ]);
+    expect(dialogue.foreign).toEqual(['messages.novelty']);
+  });
+
   test('names the tools that a search for tools has found', () => {
     const found = [
       { type: 'tool_reference', tool_name: 'CronList' },

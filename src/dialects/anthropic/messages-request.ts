@@ -1,12 +1,14 @@
 import { Compile } from 'typebox/compile';
-import type { Ask } from '../../core/ask.ts';
+import type { AddressInput, Ask } from '../../core/ask.ts';
 import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
+import { addressesIn } from '../ask/addresses.ts';
 import { cachesForHour } from '../ask/cache-hour.ts';
 import type { Source } from '../ask/edit-body.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
+import { unknownFields } from '../ask/unknown-fields.ts';
 import { namesGiven } from '../parameters.ts';
 import { type AnyBlock, checkBlocks, imageUrl, innerBlocks, isKnown } from './blocks.ts';
 import {
@@ -57,13 +59,14 @@ export function readMessagesRequest(
     user: value.metadata?.user_id ?? null,
     search: readSearchWish(value),
     skills: value.skills ?? [],
+    addresses: addressesOf(value),
   };
   return { ask, body: value, source };
 }
 
 /** A request whose tokens are to be counted, checked. */
 export interface CountRequest {
-  readonly ask: Pick<Ask, 'models' | 'preferences' | 'parameters'>;
+  readonly ask: Pick<Ask, 'models' | 'preferences' | 'parameters' | 'addresses'>;
   readonly body: CountBody;
   readonly source: Source;
 }
@@ -73,7 +76,12 @@ export function readCountRequest(value: Record<string, unknown>, source: Source)
   if (!countValidator.Check(value)) throw misfit(countSchema, value);
   const models = readChain(value);
   checkContent(value);
-  const ask = { models, preferences: readPreferences(value), parameters: parametersOf(value) };
+  const ask = {
+    models,
+    preferences: readPreferences(value),
+    parameters: parametersOf(value),
+    addresses: addressesOf(value),
+  };
   return { ask, body: value, source };
 }
 
@@ -127,6 +135,21 @@ export function imagesIn(body: CountBody): readonly ImageInput[] {
     images.push({ param: `${path}.source`, url: imageUrl(block) ?? '' });
   }
   return images;
+}
+
+/** Of documents, and of blocks, tools and fields that only an upstream knows. */
+function addressesOf(body: CountBody): readonly AddressInput[] {
+  const found: AddressInput[] = [];
+  for (const { block, path } of blocksOf(body)) {
+    if (!isKnown(block)) found.push(...addressesIn(block, path));
+    else if (block.type === 'document' && block.source.type !== 'content') {
+      found.push(...addressesIn(block.source, `${path}.source`));
+    }
+  }
+  for (const [at, tool] of (body.tools ?? []).entries()) {
+    if (!isOwnTool(tool)) found.push(...addressesIn(tool, `tools[${at}]`));
+  }
+  return [...found, ...addressesIn(unknownFields(body, messagesSchema.properties), '')];
 }
 
 function readNeeds(body: MessagesBody, images: readonly ImageInput[]): ModelNeeds {

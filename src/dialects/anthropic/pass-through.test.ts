@@ -20,6 +20,7 @@ const hello = [
   { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hi' } },
   { type: 'content_block_stop', index: 0 },
 ];
+const stop = (index: number) => ({ type: 'content_block_stop', index });
 const usage = { input_tokens: 3, output_tokens: 2 };
 const end = (more: object = {}) => ({
   type: 'message_delta',
@@ -176,9 +177,9 @@ test('a streamed call that has no id gets one that its client can answer', () =>
     index,
     content_block: call(id),
   });
-  const { parts } = push([begin, start(0, ''), start(1, 'toolu_1')]);
+  const { parts } = push([begin, start(0, ''), stop(0), start(1, 'toolu_1')]);
   expect(parts[1]).toMatch(/"content_block":{"type":"tool_use","id":"toolu_\w{24}","name":"look"/);
-  expect(parts[2]).toContain('"id":"toolu_1"');
+  expect(parts[3]).toContain('"id":"toolu_1"');
 });
 
 test('a call of a whole reply that has no id gets one that its client can answer', () => {
@@ -200,9 +201,9 @@ test('a thought that has no signature gets the empty one, which clients insist o
     index,
     content_block,
   });
-  const { parts } = push([begin, start(0, bare), start(1, signed)]);
+  const { parts } = push([begin, start(0, bare), stop(0), start(1, signed)]);
   expect(parts[1]).toContain('"content_block":{"type":"thinking","thinking":"","signature":""}');
-  expect(parts[2]).toContain('"signature":"c2ln"');
+  expect(parts[3]).toContain('"signature":"c2ln"');
 });
 
 test('a second report that has nothing to say about the end does not take it back', () => {

@@ -20,8 +20,10 @@ import type {
 import { failureInside, malformed, readErrorObject, unreadableEvent } from '../failure.ts';
 import { finishWords } from '../translation.ts';
 import { completeBlock } from './answer-words.ts';
+import { type AnthropicEvent, BlockOrder } from './block-order.ts';
 import { anthropicWords, eventText } from './client-stream.ts';
 import { charactersOfBlock, charactersOfDelta } from './length.ts';
+import { openingEvents } from './opening-events.ts';
 import { finishReasonOf, isEvent, noStopReason, startedAgain } from './reader.ts';
 import { openingUsage, StreamUsage, writeUsage } from './usage.ts';
 
@@ -43,12 +45,6 @@ class StreamFacts implements ReplyFacts {
   }
 }
 
-/** One event of an upstream, read and as it came. */
-interface Event {
-  readonly fields: Record<string, unknown>;
-  readonly data: string;
-}
-
 export class AnthropicPassThrough implements StreamRelay {
   readonly facts = new StreamFacts();
   started = false;
@@ -60,11 +56,12 @@ export class AnthropicPassThrough implements StreamRelay {
   /** What the upstream calls its model, once it said so. */
   #upstreamModel = '';
   #hasTools = false;
+  readonly #order = new BlockOrder();
   /** The block that is started and not stopped, and the highest that was started. */
   #openBlock: number | undefined;
   #lastBlock = -1;
   /** `message_delta` waits for the settled numbers, in case it has none of its own. */
-  #held: Event | undefined;
+  #held: AnthropicEvent | undefined;
   /** What the last event that had a reason said about the end. */
   #end: unknown;
 
@@ -87,22 +84,34 @@ export class AnthropicPassThrough implements StreamRelay {
   #take(fields: Record<string, unknown>, data: string, isNamed: boolean): string {
     switch (fields.type) {
       case 'content_block_start':
-        return this.#startBlock(fields, data);
       case 'content_block_delta':
-        this.facts.reported.characters += charactersOfDelta(fields.delta);
-        return this.#forward(fields, data);
+      case 'content_block_stop': {
+        const event = { fields, data };
+        const told = this.#order.keeps(event) ? '' : this.#tell(event);
+        return told + this.#tellAll(this.#order.due());
+      }
       case 'message_delta':
-        return this.#takeEnd({ fields, data });
+        return this.#tellAll(this.#order.due(true)) + this.#takeEnd({ fields, data });
       case 'message_stop':
-        return this.#stop();
-      case 'content_block_stop':
-        return this.#takeStop(fields.index) ? this.#forward(fields, data) : '';
+        return this.#tellAll(this.#order.due(true)) + this.#stop();
       case 'ping':
         return this.#forward(fields, data);
       default:
         if (!isNamed) this.#fail(fields);
         return this.ended ? '' : this.#forward(fields, data);
     }
+  }
+
+  #tellAll(events: readonly AnthropicEvent[]): string {
+    return events.length === 0 ? '' : events.map((event) => this.#tell(event)).join('');
+  }
+
+  #tell({ fields, data }: AnthropicEvent): string {
+    if (fields.type === 'content_block_start') return this.#startBlock(fields, data);
+    if (fields.type === 'content_block_delta') {
+      this.facts.reported.characters += charactersOfDelta(fields.delta);
+    } else if (!this.#takeStop(fields.index)) return '';
+    return this.#forward(fields, data);
   }
 
   close({ usage }: ReplyClosing): string {
@@ -130,7 +139,10 @@ export class AnthropicPassThrough implements StreamRelay {
     // Clients read the usage without checking that it is there.
     const usage = isObject(message.usage) ? message.usage : openingUsage(this.#inputTokensEstimate);
     const own = { ...message, id: answerId('msg', id), model, usage };
-    return eventText('message_start', { ...fields, message: own });
+    const later = openingEvents(message);
+    if (later.length > 0) Object.assign(own, { content: [], stop_reason: null });
+    const told = eventText('message_start', { ...fields, message: own });
+    return later.reduce((text, event) => text + this.push(event), told);
   }
 
   #startBlock(fields: Record<string, unknown>, data: string): string {
@@ -169,7 +181,7 @@ export class AnthropicPassThrough implements StreamRelay {
     return completeBlock(block);
   }
 
-  #takeEnd(event: Event): string {
+  #takeEnd(event: AnthropicEvent): string {
     const { delta, usage } = event.fields;
     this.facts.reported.end(usage);
     const reason = isObject(delta) ? delta.stop_reason : undefined;
@@ -184,7 +196,7 @@ export class AnthropicPassThrough implements StreamRelay {
   }
 
   /** Clients believe the last report, so one without a stop reason repeats the one before it. */
-  #endAgain(event: Event): Event {
+  #endAgain(event: AnthropicEvent): AnthropicEvent {
     if (this.#end === undefined) return event;
     const fields = { ...event.fields, delta: this.#end };
     return { fields, data: JSON.stringify(fields) };

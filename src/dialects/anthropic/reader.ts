@@ -10,7 +10,9 @@ import {
   unreadableAnswer,
   unreadableEvent,
 } from '../failure.ts';
+import { type AnthropicEvent, BlockOrder } from './block-order.ts';
 import { BlockTeller } from './block-teller.ts';
+import { openingEvents } from './opening-events.ts';
 import { readUsage, StreamUsage } from './usage.ts';
 
 const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
@@ -52,6 +54,7 @@ export class AnthropicStreamReader implements StreamReader {
   finished = false;
   readonly #to: AnswerListener;
   readonly #blocks: BlockTeller;
+  readonly #order = new BlockOrder();
   readonly #usage = new StreamUsage();
   /** Why it ended; told once it is certain that it did. */
   #end: Record<string, unknown> = {};
@@ -74,31 +77,57 @@ export class AnthropicStreamReader implements StreamReader {
       case 'message_start':
         return this.#begin(message.message);
       case 'content_block_start':
-        if (!isObject(message.content_block)) return undefined;
-        return this.#count(this.#blocks.open(message.index, message.content_block));
       case 'content_block_delta':
-        if (!isObject(message.delta)) return undefined;
-        return this.#count(this.#blocks.delta(message.index, message.delta));
-      case 'content_block_stop':
-        this.#blocks.close(message.index);
-        return undefined;
+      case 'content_block_stop': {
+        const event = { fields: message, data };
+        const failure = this.#order.keeps(event) ? undefined : this.#tell(event);
+        return failure ?? this.#tellAll(this.#order.due());
+      }
       case 'message_delta':
         this.#takeEnd(message);
-        return undefined;
+        return this.#tellAll(this.#order.due(true));
       case 'message_stop':
-        this.#blocks.closeAll();
-        this.finished = tellFinish(this.#to, this.#end, this.#blocks.hasCalls);
-        return this.finished ? undefined : malformed(noStopReason);
+        return this.#tellAll(this.#order.due(true)) ?? this.#finish();
       default:
         return isEvent(event, message) ? undefined : failureInside(message);
     }
   }
 
+  #tellAll(events: readonly AnthropicEvent[]): UpstreamFailure | undefined {
+    for (const event of events) {
+      const failure = this.#tell(event);
+      if (failure !== undefined) return failure;
+    }
+    return undefined;
+  }
+
+  #tell({ fields }: AnthropicEvent): UpstreamFailure | undefined {
+    const { type, index, content_block: block, delta } = fields;
+    if (type === 'content_block_stop') this.#blocks.close(index);
+    else if (type === 'content_block_start' && isObject(block)) {
+      return this.#count(this.#blocks.open(index, block));
+    } else if (type === 'content_block_delta' && isObject(delta)) {
+      return this.#count(this.#blocks.delta(index, delta));
+    }
+    return undefined;
+  }
+
+  #finish(): UpstreamFailure | undefined {
+    this.#blocks.closeAll();
+    this.finished = tellFinish(this.#to, this.#end, this.#blocks.hasCalls);
+    return this.finished ? undefined : malformed(noStopReason);
+  }
+
   /** An opening that is repeated at once is harmless; after words it would be another answer. */
   #begin(message: unknown): UpstreamFailure | undefined {
     if (this.#usage.characters > 0) return malformed(startedAgain);
-    this.#usage.begin(isObject(message) ? message.usage : undefined);
+    const opening = isObject(message) ? message : {};
+    this.#usage.begin(opening.usage);
     this.#tellUsage();
+    for (const event of openingEvents(opening)) {
+      const failure = this.push(event);
+      if (failure !== undefined) return failure;
+    }
     return undefined;
   }
 

@@ -72,10 +72,7 @@ function readUser(block: AnyBlock, foreign: ForeignNames): readonly UserPart[] {
   return readShown(block, foreign);
 }
 
-function readShown(
-  block: AnyBlock,
-  foreign: ForeignNames,
-): readonly (TextPart | ImagePart | DocumentPart)[] {
+function readShown(block: AnyBlock, foreign: ForeignNames): readonly Shown[] {
   if (!isKnown(block)) return readFoundTool(block) ?? unknown(block, foreign);
   switch (block.type) {
     case 'text':
@@ -86,7 +83,7 @@ function readShown(
       return [{ kind: 'image', url, ...cacheMark(block) }];
     }
     case 'document':
-      return [readDocument(block, foreign)];
+      return readDocument(block, foreign);
     default:
       return unknown(block, foreign);
   }
@@ -113,18 +110,28 @@ function readResult(block: BlockOf<'tool_result'>, foreign: ForeignNames): ToolR
   };
 }
 
-function readDocument(block: BlockOf<'document'>, foreign: ForeignNames): DocumentPart {
+type Shown = TextPart | ImagePart | DocumentPart;
+
+/** Elsewhere a document is one text: what else is in it follows. */
+function readDocument(block: BlockOf<'document'>, foreign: ForeignNames): readonly Shown[] {
   if (block.citations?.enabled) foreign.add('document.citations');
   if (block.context) foreign.add('document.context');
-  return {
-    kind: 'document',
-    source: readSource(block),
-    name: block.title || undefined,
-    ...cacheMark(block),
-  };
+  const { source } = block;
+  const inside =
+    source.type === 'content'
+      ? blocksIn(source.content).flatMap((inner) => readShown(inner, foreign))
+      : [];
+  const texts = inside.filter((part) => part.kind === 'text').map(({ text }) => text);
+  const shown = inside.filter((part) => part.kind !== 'text');
+  const name = block.title || undefined;
+  if (shown.length > 0 && texts.length === 0 && name === undefined) return shown;
+  const whole = source.type === 'content' ? { text: texts.join('\n\n') } : readSource(source);
+  return [{ kind: 'document', source: whole, name, ...cacheMark(block) }, ...shown];
 }
 
-function readSource({ source }: BlockOf<'document'>): DocumentPart['source'] {
+type Source = Exclude<BlockOf<'document'>['source'], { readonly type: 'content' }>;
+
+function readSource(source: Source): DocumentPart['source'] {
   switch (source.type) {
     case 'base64':
       return { url: `data:${source.media_type};base64,${source.data}` };
@@ -134,10 +141,6 @@ function readSource({ source }: BlockOf<'document'>): DocumentPart['source'] {
       return { fileId: source.file_id };
     case 'text':
       return { text: source.data };
-    case 'content': {
-      const texts = blocksIn(source.content).flatMap(readText);
-      return { text: texts.map(({ text }) => text).join('\n\n') };
-    }
   }
 }
 

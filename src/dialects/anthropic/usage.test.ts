@@ -108,6 +108,14 @@ describe('a report of usage', () => {
   test('that cannot be true is none', () => {
     expect(untrue.filter((report) => readUsage(report) !== undefined)).toEqual([]);
   });
+
+  test('is nothing where a program that runs at Anthropic goes on to call tools', () => {
+    const nothing = { input_tokens: 0, output_tokens: 0 };
+    const told = { ...nothing, server_tool_use: { web_search_requests: 0 } };
+    expect(readUsage(told)).toMatchObject({ inputTokens: 0, outputTokens: 0 });
+    expect(readUsage(nothing)).toBeUndefined();
+    expect(readUsage({ ...told, output_tokens: 7 })).toBeUndefined();
+  });
 });
 
 describe('the usage of a stream', () => {

@@ -18,8 +18,10 @@ export function readUsage(raw: unknown): Usage | undefined {
   // Summaries that Anthropic made of the conversation are billed too, and counted only here.
   const summaries = rounds.filter(({ type }) => type === 'compaction').map(readCounts);
   const usage = summaries.reduce<Usage>((sum, more) => (more ? addUsage(sum, more) : sum), top);
-  // No request has an empty prompt: a server that says so has not counted.
-  return promptTokens(usage) === 0 ? undefined : usage;
+  // No request has an empty prompt: a server that says so has not counted. But where a program that
+  // runs at Anthropic goes on to call tools none are used, and it says what its own tools did.
+  const isFree = totalTokens(usage) === 0 && isObject(raw.server_tool_use);
+  return promptTokens(usage) > 0 || isFree ? usage : undefined;
 }
 
 function readCounts(raw: Record<string, unknown>): Usage | undefined {

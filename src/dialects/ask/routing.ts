@@ -4,6 +4,7 @@ import { type Ask, noPreferences, type RoutePreferences, sortKeys } from '../../
 import { chainModelsMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
+import { addressesIn } from './addresses.ts';
 import { withoutSuffix } from './search-wish.ts';
 
 const names = Type.Array(Type.String(), { maxItems: 100 });
@@ -86,5 +87,6 @@ export function wholeAsk(
     stream: false,
     parameters: Object.keys(more),
     user: body.user ?? null,
+    addresses: addressesIn(more, ''),
   };
 }

@@ -4,6 +4,7 @@ import { readCount } from '../answer/read-count.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import type { Batch, EmbeddingsDialect } from '../media/embeddings.ts';
 import { readVectors } from '../media/read-vectors.ts';
+import { namesGiven } from '../parameters.ts';
 import { readAnswer } from '../read-answer.ts';
 
 /** Texts of one call. */
@@ -21,7 +22,7 @@ export const cohereEmbeddings: EmbeddingsDialect = {
       texts: inputs,
       ...(dimensions === null ? {} : { output_dimension: dimensions }),
     };
-    const dropped = [...Object.keys(more), ...(user === null ? [] : ['user'])];
+    const dropped = namesGiven({ ...more, user });
     return { path: '/embed', body: JSON.stringify(body), dropped };
   },
   read: (text) => readAnswer(text, read),

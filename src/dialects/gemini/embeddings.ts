@@ -4,6 +4,7 @@ import { readCount } from '../answer/read-count.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import type { Batch, EmbeddingsDialect } from '../media/embeddings.ts';
 import { readVectors } from '../media/read-vectors.ts';
+import { namesGiven } from '../parameters.ts';
 import { readAnswer } from '../read-answer.ts';
 import { modelName, modelPath } from './model.ts';
 
@@ -23,7 +24,7 @@ export const geminiEmbeddings: EmbeddingsDialect = {
     return {
       path: modelPath(upstreamModel, 'batchEmbedContents'),
       body: JSON.stringify({ requests }),
-      dropped: [...Object.keys(more), ...(user === null ? [] : ['user'])],
+      dropped: namesGiven({ ...more, user }),
     };
   },
   read: (text) => readAnswer(text, read),

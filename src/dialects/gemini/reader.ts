@@ -1,19 +1,11 @@
 /** Answers of Gemini in our own words. Every chunk of a stream is shaped like a whole answer. */
 import type { AnswerListener } from '../../core/answer.ts';
 import { isObject, isText } from '../../core/json.ts';
-import { markSignature } from '../../core/signature.ts';
-import { newCallId } from '../answer/answer-ids.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
 import { malformed, readErrorObject, unreadableAnswer, unreadableEvent } from '../failure.ts';
-import { finishReasonOf, mistakeIn } from './finish.ts';
-import { PartialArguments } from './partial-arguments.ts';
+import { CandidateTeller } from './candidate-teller.ts';
 import { readUsage } from './usage.ts';
-
-/** An empty text may carry a signature, and says nothing else. */
-function saysAnything(part: unknown): boolean {
-  return isObject(part) && part.text !== '';
-}
 
 /** Errors come inside a list now and then. */
 function parseFirst(text: string): unknown {
@@ -21,18 +13,25 @@ function parseFirst(text: string): unknown {
   return Array.isArray(body) ? body[0] : body;
 }
 
+function isWhole(value: unknown): value is number {
+  return Number.isInteger(value);
+}
+
 export class GeminiReader implements StreamReader {
-  finished = false;
   readonly #to: AnswerListener;
-  #calls = 0;
-  /** The last call, while pieces of its arguments may follow. */
-  #openCall: PartialArguments | undefined;
-  #isThinking = false;
-  /** The signature of a text, told after it. */
-  #textSignature: string | undefined;
+  /** By their numbers; only those that somebody hears. */
+  readonly #candidates = new Map<number, CandidateTeller>();
+  #isBlocked = false;
 
   constructor(to: AnswerListener) {
     this.#to = to;
+  }
+
+  /** Every candidate that has begun has ended, too. */
+  get finished(): boolean {
+    if (this.#isBlocked) return true;
+    for (const { finished } of this.#candidates.values()) if (!finished) return false;
+    return this.#candidates.size > 0;
   }
 
   push({ data }: SseMessage): UpstreamFailure | undefined {
@@ -48,117 +47,30 @@ export class GeminiReader implements StreamReader {
     if (error !== undefined && error !== null) return readErrorObject(chunk);
     const usage = usageMetadata === undefined ? undefined : readUsage(usageMetadata);
     if (usage !== undefined) this.#to.usage(usage);
-    const [first]: unknown[] = Array.isArray(candidates) ? candidates : [];
-    if (isObject(first)) return this.#takeCandidate(first);
-    if (this.finished) return undefined;
+    const list: readonly unknown[] = Array.isArray(candidates) ? candidates : [];
+    for (const [at, candidate] of list.entries()) {
+      if (!isObject(candidate)) continue;
+      const failure = this.#tellerOf(candidate, at)?.take(candidate);
+      if (failure !== undefined) return failure;
+    }
+    if (isObject(list[0]) || this.finished) return undefined;
     if (isObject(promptFeedback) && isText(promptFeedback.blockReason)) {
-      this.finished = true;
+      this.#isBlocked = true;
       this.#to.finish('content_filter', null);
     }
     return undefined;
   }
 
-  #takeCandidate(candidate: Record<string, unknown>): UpstreamFailure | undefined {
-    const { content, finishReason, finishMessage, groundingMetadata } = candidate;
-    const parts = isObject(content) && Array.isArray(content.parts) ? content.parts : [];
-    // Its older models end every chunk with STOP, which is the end only if nothing else follows.
-    const isStop = finishReason === undefined || finishReason === 'STOP';
-    if (this.finished && isStop && !parts.some(saysAnything)) return undefined;
-    for (const part of parts) if (isObject(part)) this.#takePart(part);
-    if (this.#openCall?.isTooLarge) {
-      return malformed('The upstream sent arguments of a tool that are too large.');
-    }
-    if (groundingMetadata !== undefined) this.#cite(groundingMetadata);
-    if (!isText(finishReason) || finishReason === 'FINISH_REASON_UNSPECIFIED') return undefined;
-    const mistake = mistakeIn(finishReason, finishMessage);
-    if (mistake !== undefined) return mistake;
-    this.#endCall();
-    this.#endText();
-    this.finished = true;
-    this.#to.finish(finishReasonOf(finishReason, this.#calls > 0), null);
-    return undefined;
-  }
-
-  #takePart(part: Record<string, unknown>): void {
-    const { text, functionCall, inlineData } = part;
-    if (isObject(functionCall)) this.#takeCall(functionCall, part.thoughtSignature);
-    else if (typeof text === 'string') this.#takeText(text, part);
-    // What it drew while thinking is a draft.
-    else if (isObject(inlineData) && part.thought !== true) this.#takeMedia(inlineData);
-  }
-
-  #takeText(text: string, { thought, thoughtSignature }: Record<string, unknown>): void {
-    const signature = isText(thoughtSignature) ? thoughtSignature : undefined;
-    if (thought === true) {
-      this.#endText();
-      this.#isThinking = true;
-      if (text !== '') this.#to.reasoning(text);
-      if (signature !== undefined) this.#sign(signature);
-      return;
-    }
-    // Right after a thought it is that thought's. Otherwise it waits: a client that never asked
-    // for thoughts must find the text first.
-    if (signature !== undefined && this.#isThinking) this.#sign(signature);
-    else if (signature !== undefined) this.#textSignature = signature;
-    if (text === '') return;
-    this.#isThinking = false;
-    this.#to.text(text);
-  }
-
-  #takeCall(call: Record<string, unknown>, signature: unknown): void {
-    if (isText(call.name)) this.#openNext(call.name, call, signature);
-    const open = this.#openCall;
-    if (open === undefined) return;
-    open.add(call.partialArgs);
-    if (call.willContinue !== true) this.#endCall();
-  }
-
-  #openNext(name: string, call: Record<string, unknown>, signature: unknown): void {
-    this.#endCall();
-    this.#endText();
-    if (isText(signature)) this.#sign(signature);
-    this.#isThinking = false;
-    const number = this.#calls;
-    this.#calls += 1;
-    this.#to.toolCall(number, isText(call.id) ? call.id : newCallId(), name);
-    if (isObject(call.args)) this.#to.toolArguments(number, JSON.stringify(call.args));
-    else this.#openCall = new PartialArguments();
-  }
-
-  #endCall(): void {
-    if (this.#openCall === undefined) return;
-    this.#to.toolArguments(this.#calls - 1, this.#openCall.toJson());
-    this.#openCall = undefined;
-  }
-
-  /** Signatures of pictures are left out: they run to megabytes and nothing could replay them. */
-  #takeMedia({ mimeType, data }: Record<string, unknown>): void {
-    if (!isText(data) || !isText(mimeType) || !mimeType.startsWith('image/')) return;
-    this.#endText();
-    this.#isThinking = false;
-    this.#to.image(mimeType, data);
-  }
-
-  #endText(): void {
-    if (this.#textSignature === undefined) return;
-    this.#sign(this.#textSignature);
-    this.#textSignature = undefined;
-  }
-
-  #sign(signature: string): void {
-    this.#isThinking = false;
-    this.#to.reasoningSignature(markSignature('gemini', signature));
-  }
-
-  /** Positions count the bytes of a text that was not kept, so only the sources are told. */
-  #cite(grounding: unknown): void {
-    const chunks = isObject(grounding) ? grounding.groundingChunks : undefined;
-    for (const chunk of Array.isArray(chunks) ? chunks : []) {
-      const web = isObject(chunk) && isObject(chunk.web) ? chunk.web : {};
-      if (!isText(web.uri)) continue;
-      const title = isText(web.title) ? web.title : '';
-      this.#to.citation({ url: web.uri, title, quote: '', range: null });
-    }
+  /** The number 0 is often left out. */
+  #tellerOf({ index }: Record<string, unknown>, at: number): CandidateTeller | undefined {
+    const number = isWhole(index) ? index : at;
+    const known = this.#candidates.get(number);
+    if (known !== undefined) return known;
+    const to = number === 0 ? this.#to : this.#to.choice?.(number);
+    if (to === undefined) return undefined;
+    const teller = new CandidateTeller(to);
+    this.#candidates.set(number, teller);
+    return teller;
   }
 }
 

@@ -10,7 +10,7 @@ import type {
   UserPart,
 } from '../../core/dialogue.ts';
 import { ownSignature } from '../../core/signature.ts';
-import { parseExact } from '../answer/exact-json.ts';
+import { parseArguments } from '../answer/exact-json.ts';
 import { readDataUrl } from '../ask/data-url.ts';
 import type { Target } from '../dialect.ts';
 import { thinksInLevels } from './thinking.ts';
@@ -162,7 +162,7 @@ function writeCall({ name, arguments: json }: ToolCallPart): object {
 function readArguments(json: string): unknown {
   const text = json.trim();
   if (text === '') return {};
-  const value = parseExact(text);
+  const value = parseArguments(text);
   if (value === undefined) return { arguments: json };
   return text.startsWith('{') ? value : { arguments: value };
 }

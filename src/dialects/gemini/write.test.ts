@@ -151,6 +151,7 @@ describe('the settings', () => {
   test('are in Gemini’s words', () => {
     const { body, dropped } = write({
       outputTokensMax: 100,
+      choices: 3,
       stop: ['a', 'b'],
       sampling: {
         temperature: 0.5,
@@ -162,6 +163,7 @@ describe('the settings', () => {
       },
     });
     expect(body.generationConfig).toEqual({
+      candidateCount: 3,
       maxOutputTokens: 100,
       temperature: 0.5,
       topP: 0.9,
@@ -187,7 +189,6 @@ describe('the settings', () => {
   test('that Gemini does not have are told as dropped', () => {
     const { body, dropped } = write({
       user: 'ann',
-      choices: 3,
       parallelTools: false,
       sampling: { logprobs: true, topLogprobs: 3, logitBias: { 1: 2 }, seed: 2 ** 31 },
       stop: ['1', '2', '3', '4', '5', '6'],
@@ -196,7 +197,6 @@ describe('the settings', () => {
     expect(new Set(dropped)).toEqual(
       new Set([
         'user',
-        'n',
         'parallel_tool_calls',
         'logprobs',
         'top_logprobs',

@@ -10,7 +10,7 @@ import { thinksInLevels, writeThinking } from './thinking.ts';
 import { type Content, writeContents } from './write-contents.ts';
 
 /** What Gemini has no words for, or answers in ways that our words cannot tell. */
-const unspoken = ['logprobs', 'top_logprobs', 'logit_bias', 'n', 'parallel_tool_calls', 'user'];
+const unspoken = ['logprobs', 'top_logprobs', 'logit_bias', 'parallel_tool_calls', 'user'];
 
 const stopSequencesMax = 5;
 const seedMax = 2 ** 31 - 1;
@@ -129,6 +129,7 @@ function writeConfig(dialogue: Dialogue, target: Target, json: JsonWish | null) 
   const { sampling, stop } = dialogue;
   const makesPictures = target.outputModalities?.includes('image');
   return {
+    candidateCount: dialogue.choices > 1 ? dialogue.choices : undefined,
     maxOutputTokens: outputLimit(dialogue.outputTokensMax, target) ?? undefined,
     temperature: sampling.temperature,
     topP: sampling.topP,

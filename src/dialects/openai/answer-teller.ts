@@ -4,6 +4,7 @@ import { waitingArgumentsMax } from '../../core/bounds.ts';
 import { isObject, isText } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import { EventTooLarge } from '../event-stream.ts';
+import { customArguments } from '../responses/tool-forms.ts';
 import { googleSignature } from './google-signature.ts';
 
 const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
@@ -19,8 +20,9 @@ const onlyCall = 'function_call';
 
 interface OpenCall {
   readonly number: number;
-  /** Told already. A call can be told only once its name is known. */
+  /** Told already. A call can be told only once its name is known, a free-form one at the end. */
   isTold: boolean;
+  readonly isCustom: boolean;
   id: string;
   name: string;
   waiting: string;
@@ -71,12 +73,15 @@ export class AnswerTeller {
   }
 
   #tellCall(call: Record<string, unknown>, at: number): void {
-    const body = isObject(call.function) ? call.function : {};
+    const { custom, function: named } = call;
+    const isCustom = isObject(custom);
+    const body = isCustom ? { ...custom, arguments: custom.input } : isObject(named) ? named : {};
     const key = call.index ?? at;
     const known = this.#calls.get(key);
     const open = known ?? {
       number: this.#calls.size,
       isTold: false,
+      isCustom,
       id: isText(call.id) ? call.id : '',
       name: '',
       waiting: '',
@@ -87,7 +92,7 @@ export class AnswerTeller {
       if (signature) this.#to.reasoningSignature(signature);
     }
     if (open.name === '' && isText(body.name)) open.name = body.name;
-    if (open.name !== '') this.#open(open);
+    if (open.name !== '' && !open.isCustom) this.#open(open);
     if (!isText(body.arguments)) return;
     if (open.isTold) this.#to.toolArguments(open.number, body.arguments);
     else this.#wait(open, body.arguments);
@@ -97,14 +102,15 @@ export class AnswerTeller {
     call.waiting += json;
     this.#waitingLength += json.length;
     if (this.#waitingLength <= waitingArgumentsMax) return;
-    throw new EventTooLarge('arguments of tool calls that have no names');
+    throw new EventTooLarge('arguments of tool calls that have no names or no form');
   }
 
   #open(call: OpenCall): void {
     if (call.isTold) return;
     call.isTold = true;
     this.#to.toolCall(call.number, call.id, call.name);
-    if (call.waiting !== '') this.#to.toolArguments(call.number, call.waiting);
+    const json = call.isCustom ? customArguments(call.waiting) : call.waiting;
+    if (json !== '') this.#to.toolArguments(call.number, json);
   }
 
   #tellAnnotation(annotation: unknown): void {

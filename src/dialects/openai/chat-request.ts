@@ -1,11 +1,14 @@
 import { Compile } from 'typebox/compile';
+import type { AddressInput } from '../../core/ask.ts';
 import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
+import { addressesIn } from '../ask/addresses.ts';
 import { cachesForHour } from '../ask/cache-hour.ts';
 import type { Source } from '../ask/edit-body.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
+import { unknownFields } from '../ask/unknown-fields.ts';
 import { namesGiven } from '../parameters.ts';
 import { type ChatBody, type ChatMessage, chatSchema } from './chat-schema.ts';
 import { imagesOfInput, inputToMessages } from './responses-input.ts';
@@ -51,6 +54,7 @@ export function readChatRequest(
     user: value.user ?? null,
     search,
     skills: value.skills ?? none,
+    addresses: addressesOf(value),
   };
   return {
     ask,
@@ -113,6 +117,25 @@ function addImages(images: ImageInput[], parts: readonly Part[], message: number
   }
 }
 
+/** Of files and sounds, and in fields that only an upstream knows. */
+function addressesOf(body: ChatBody): readonly AddressInput[] {
+  const found: AddressInput[] = [];
+  const messages = body.messages ?? none;
+  for (let i = 0; i < messages.length; i += 1) {
+    const content = messages[i]?.content;
+    if (!Array.isArray(content)) continue;
+    for (const [j, part] of content.entries()) {
+      const path = `messages[${i}].content[${j}]`;
+      if (part.type === 'file') found.push(...addressesIn(part.file, `${path}.file`));
+      if (part.type !== 'input_audio') continue;
+      // Some servers take an address here.
+      found.push(...addressesIn(part.input_audio.data, `${path}.input_audio.data`, true));
+    }
+  }
+  found.push(...addressesIn(unknownFields(body, chatSchema.properties), ''));
+  return found;
+}
+
 function hasPart(messages: readonly ChatMessage[], type: Part['type']): boolean {
   for (const { content } of messages) {
     if (!Array.isArray(content)) continue;
@@ -128,7 +151,7 @@ function readNeeds(
 ): ModelNeeds {
   const format = body.response_format?.type;
   return {
-    tools: (body.tools?.length ?? 0) > 0 || searches,
+    tools: [body.tools, body.functions].some((list) => list?.length) || searches,
     json: format === 'json_object' || format === 'json_schema',
     images: images.length > 0,
     audio: hasPart(body.messages, 'input_audio'),

@@ -40,10 +40,11 @@ const userContent = Type.Union([
 ]);
 const toolContent = Type.Union([Type.String(), Type.Array(Type.Union([textPart, imagePart]))]);
 
+const calledFunction = Type.Object({ name: Type.String(), arguments: Type.String() });
 const toolCall = Type.Object({
   id: Type.String(),
   type: optional(Type.Literal('function')),
-  function: Type.Object({ name: Type.String(), arguments: Type.String() }),
+  function: calledFunction,
 });
 
 const messageSchema = Type.Union([
@@ -52,6 +53,7 @@ const messageSchema = Type.Union([
     role: Type.Literal('assistant'),
     content: optional(Type.Union([Type.String(), Type.Array(Type.Union([textPart, refusalPart]))])),
     tool_calls: optional(Type.Array(toolCall)),
+    function_call: optional(calledFunction),
     reasoning: optional(Type.String()),
     reasoning_content: optional(Type.String()),
     refusal: optional(Type.String()),
@@ -59,14 +61,22 @@ const messageSchema = Type.Union([
   Type.Object({ role: Type.Literal('system'), content: textContent }),
   Type.Object({ role: Type.Literal('tool'), tool_call_id: Type.String(), content: toolContent }),
   Type.Object({ role: Type.Literal('developer'), content: textContent }),
+  Type.Object({
+    role: Type.Literal('function'),
+    name: Type.String({ minLength: 1 }),
+    content: optional(textContent),
+  }),
 ]);
 export type ChatMessage = Static<typeof messageSchema>;
 
+const named = {
+  name: Type.String({ pattern: '^[A-Za-z0-9_.:-]{1,128}$', expected: 'a function name' }),
+  description: optional(Type.String()),
+};
 const functionTool = Type.Object({
   type: Type.Literal('function'),
   function: Type.Object({
-    name: Type.String({ pattern: '^[A-Za-z0-9_.:-]{1,128}$', expected: 'a function name' }),
-    description: optional(Type.String()),
+    ...named,
     parameters: Type.Object({}),
     strict: optional(Type.Boolean()),
   }),
@@ -76,12 +86,10 @@ export type FunctionTool = Static<typeof functionTool>;
 
 const toolSchema = Type.Union([functionTool, searchToolSchema]);
 
+const chosenFunction = Type.Object({ name: Type.String({ minLength: 1 }) });
 const toolChoiceSchema = Type.Union([
   oneOf('none', 'auto', 'required'),
-  Type.Object({
-    type: Type.Literal('function'),
-    function: Type.Object({ name: Type.String({ minLength: 1 }) }),
-  }),
+  Type.Object({ type: Type.Literal('function'), function: chosenFunction }),
 ]);
 
 const responseFormatSchema = Type.Union([
@@ -115,6 +123,13 @@ export const chatSchema = Type.Object({
   tools: optional(Type.Array(toolSchema, { maxItems: 1024 })),
   tool_choice: optional(toolChoiceSchema),
   parallel_tool_calls: optional(Type.Boolean()),
+  /** What tools were called before. */
+  functions: optional(
+    Type.Array(Type.Object({ ...named, parameters: optional(Type.Object({})) }), {
+      maxItems: 1024,
+    }),
+  ),
+  function_call: optional(Type.Union([oneOf('none', 'auto'), chosenFunction])),
   response_format: optional(responseFormatSchema),
   reasoning: optional(
     Type.Object({

@@ -21,9 +21,13 @@ interface Thought {
   signature?: string;
 }
 
+type ReplyOptions = Omit<OpenAiClientOptions, 'includeUsage'>;
+
 export class OpenAiReplyWriter implements ReplyWriter {
   readonly #identity: ReplyIdentity;
-  readonly #hidesReasoning: boolean;
+  readonly #options: ReplyOptions;
+  readonly #number: number;
+  readonly #others: OpenAiReplyWriter[] = [];
   readonly #calls: Call[] = [];
   readonly #details: object[] = [];
   readonly #annotations: object[] = [];
@@ -36,12 +40,18 @@ export class OpenAiReplyWriter implements ReplyWriter {
   #signature = '';
   #finishReason: string | null = null;
 
-  constructor(
-    identity: ReplyIdentity,
-    { hidesReasoning = false }: Pick<OpenAiClientOptions, 'hidesReasoning'>,
-  ) {
+  /** `number`: of the choice that it writes. */
+  constructor(identity: ReplyIdentity, options: ReplyOptions, number = 0) {
     this.#identity = identity;
-    this.#hidesReasoning = hidesReasoning;
+    this.#options = options;
+    this.#number = number;
+  }
+
+  choice(number: number): OpenAiReplyWriter | undefined {
+    if (!isWanted(number, this.#options)) return undefined;
+    const other = new OpenAiReplyWriter(this.#identity, this.#options, number);
+    this.#others.push(other);
+    return other;
   }
 
   text(text: string): void {
@@ -49,7 +59,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
   }
 
   reasoning(text: string): void {
-    if (this.#hidesReasoning) return;
+    if (this.#options.hidesReasoning) return;
     this.#reasoning += text;
     this.#openThought().text += text;
   }
@@ -88,7 +98,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
   }
 
   finish(reason: FinishReason): void {
-    this.#finishReason = finishWords[reason];
+    this.#finishReason = finishWord(reason, this.#options);
   }
 
   /** The settled numbers are told at the end. */
@@ -103,6 +113,15 @@ export class OpenAiReplyWriter implements ReplyWriter {
 
   write(closing: ReplyClosing): string {
     const { id, created, model, provider } = this.#identity;
+    const others = this.#others.toSorted((a, b) => a.#number - b.#number);
+    const choices = [this, ...others].map((choice) => choice.#write());
+    const usage = writeUsage(closing.usage, closing.costCredits);
+    const whole = { id, object: 'chat.completion', created, model, provider, choices };
+    // Nobody told it, but clients that check an answer's shape look for it.
+    return JSON.stringify({ ...whole, system_fingerprint: null, usage });
+  }
+
+  #write(): object {
     const calls = this.#calls.map((call) => ({
       id: call.id,
       type: 'function',
@@ -115,16 +134,27 @@ export class OpenAiReplyWriter implements ReplyWriter {
       ...(this.#refusal === '' ? {} : { refusal: this.#refusal }),
       ...(this.#reasoning === '' ? {} : { reasoning: this.#reasoning }),
       ...(this.#details.length === 0 ? {} : { reasoning_details: this.#details }),
-      ...(calls.length === 0 ? {} : { tool_calls: calls }),
+      ...this.#called(calls),
       ...(this.#annotations.length === 0 ? {} : { annotations: this.#annotations }),
       ...(this.#images.length === 0 ? {} : { images: this.#images }),
     };
-    const choice = { index: 0, message, finish_reason: this.#finishReason };
-    const usage = writeUsage(closing.usage, closing.costCredits);
-    const whole = { id, object: 'chat.completion', created, model, provider, choices: [choice] };
-    // Nobody told it, but clients that check an answer's shape look for it.
-    return JSON.stringify({ ...whole, system_fingerprint: null, usage });
+    return { index: this.#number, message, finish_reason: this.#finishReason };
   }
+
+  #called(calls: readonly { readonly function: object }[]): object {
+    const [only] = calls;
+    if (only === undefined) return {};
+    return this.#options.knowsFunctions ? { function_call: only.function } : { tool_calls: calls };
+  }
+}
+
+/** Whether the client asked for another choice of this number. */
+export function isWanted(number: number, { choices = 1 }: ReplyOptions): boolean {
+  return number > 0 && number < choices;
+}
+
+export function finishWord(reason: FinishReason, { knowsFunctions }: ReplyOptions): string {
+  return knowsFunctions && reason === 'tool_calls' ? 'function_call' : finishWords[reason];
 }
 
 export function annotationOf({ url, title, quote, range }: Citation): object {

@@ -8,9 +8,8 @@ import type {
   StreamIdentity,
   StreamWriter,
 } from '../dialect.ts';
-import { finishWords } from '../translation.ts';
 import type { OpenAiClientOptions } from './client.ts';
-import { annotationOf, imageOf } from './client-reply.ts';
+import { annotationOf, finishWord, imageOf, isWanted } from './client-reply.ts';
 import { signedCall } from './google-signature.ts';
 import { writeUsage } from './usage.ts';
 
@@ -29,14 +28,23 @@ export class OpenAiStreamWriter implements StreamWriter {
   #images = 0;
   /** Said last: some upstreams go on after a finish. */
   #finish = '';
+  readonly #others: OpenAiStreamWriter[] = [];
 
-  constructor(identity: ReplyIdentity, options: OpenAiClientOptions) {
+  /** `number`: of the choice that it writes. */
+  constructor(identity: ReplyIdentity, options: OpenAiClientOptions, number = 0) {
     this.#identity = identity;
     this.#options = options;
     const { id, created, model, provider } = identity;
     const object = 'chat.completion.chunk';
     const fields = JSON.stringify({ id, object, created, model, provider });
-    this.#head = `data: ${fields.slice(0, -1)},"choices":[{"index":0,"delta":`;
+    this.#head = `data: ${fields.slice(0, -1)},"choices":[{"index":${number},"delta":`;
+  }
+
+  choice(number: number): OpenAiStreamWriter | undefined {
+    if (!isWanted(number, this.#options)) return undefined;
+    const other = new OpenAiStreamWriter(this.#identity, this.#options, number);
+    this.#others.push(other);
+    return other;
   }
 
   text(text: string): void {
@@ -65,6 +73,10 @@ export class OpenAiStreamWriter implements StreamWriter {
   }
 
   toolCall(call: number, id: string, name: string): void {
+    if (this.#options.knowsFunctions) {
+      if (call === 0) this.#say(JSON.stringify({ function_call: { name, arguments: '' } }));
+      return;
+    }
     const opening = {
       index: call,
       id,
@@ -78,6 +90,10 @@ export class OpenAiStreamWriter implements StreamWriter {
 
   toolArguments(call: number, json: string): void {
     const words = JSON.stringify(json);
+    if (this.#options.knowsFunctions) {
+      if (call === 0) this.#say(`{"function_call":{"arguments":${words}}}`);
+      return;
+    }
     this.#say(`{"tool_calls":[{"index":${call},"function":{"arguments":${words}}}]}`);
   }
 
@@ -96,20 +112,23 @@ export class OpenAiStreamWriter implements StreamWriter {
 
   finish(reason: FinishReason): void {
     this.#open();
-    this.#finish = `${this.#head}{},"finish_reason":"${finishWords[reason]}"}]}\n\n`;
+    const word = finishWord(reason, this.#options);
+    this.#finish = `${this.#head}{},"finish_reason":"${word}"}]}\n\n`;
   }
 
   /** The settled numbers are told at the end. */
   usage(): void {}
 
   take(): string {
-    const out = this.#out;
+    let out = this.#out;
     this.#out = '';
+    for (const other of this.#others) out += other.take();
     return out;
   }
 
   close(closing: ReplyClosing): string {
-    return this.#finish + lastWords(this.#identity, this.#options.includeUsage ? closing : null);
+    const finishes = [this, ...this.#others].map((choice) => choice.#finish).join('');
+    return finishes + lastWords(this.#identity, this.#options.includeUsage ? closing : null);
   }
 
   fail(error: GatewayError): string {

@@ -7,6 +7,10 @@ export interface OpenAiClientOptions {
   readonly includeUsage: boolean;
   /** Thoughts are paid for and not shown. */
   readonly hidesReasoning?: boolean;
+  /** How many answers it asked for at once. */
+  readonly choices?: number;
+  /** It asked with `functions`, as was done before there were tools, and waits for one call. */
+  readonly knowsFunctions?: boolean;
 }
 
 /** What an OpenAI client hears of an answer that was told in our words. */

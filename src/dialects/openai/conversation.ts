@@ -7,6 +7,7 @@ import type { ChatMessage } from './chat-schema.ts';
 import { type OpenAiClientOptions, openAiClient } from './client.ts';
 import { openAiWords } from './client-stream.ts';
 import { readDialogue } from './dialogue.ts';
+import { knowsFunctions } from './functions.ts';
 import { OpenAiPassThrough } from './pass-through.ts';
 import { readReply } from './pass-through-reply.ts';
 import { writeChat } from './pass-through-request.ts';
@@ -21,11 +22,15 @@ class OpenAiConversation extends ClientConversation<ChatRequest> implements Open
   override readonly words = openAiWords;
   readonly includeUsage: boolean;
   readonly hidesReasoning: boolean;
+  readonly choices: number;
+  readonly knowsFunctions: boolean;
 
   constructor(request: ChatRequest) {
     super(request);
     this.includeUsage = request.includeUsage;
     this.hidesReasoning = request.body.reasoning?.exclude === true;
+    this.choices = request.ask.choices;
+    this.knowsFunctions = knowsFunctions(request.body);
   }
 
   protected override get own() {

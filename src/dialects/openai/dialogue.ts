@@ -11,9 +11,11 @@ import { cacheMark } from '../ask/cache-marks.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { type ChatBody, chatSchema, type FunctionTool } from './chat-schema.ts';
+import { inTools } from './functions.ts';
 import { readTurns } from './turns.ts';
 
-export function readDialogue({ body }: Pick<ChatRequest, 'body'>): Dialogue {
+export function readDialogue({ body: given }: Pick<ChatRequest, 'body'>): Dialogue {
+  const body = inTools(given);
   return {
     turns: readTurns(body.messages),
     tools: (body.tools ?? []).filter(isFunction).map(readTool),
@@ -82,12 +84,14 @@ function readJsonWish(format: ChatBody['response_format']): JsonWish | null {
 }
 
 /** In either of the places where clients say it. */
-export function askedEffort(body: ChatRequest['body']): Effort | null {
+export function askedEffort(body: Pick<ChatBody, 'reasoning' | 'reasoning_effort'>): Effort | null {
   const { reasoning, reasoning_effort: plain } = body;
   return plain ?? reasoning?.effort ?? (reasoning?.enabled === false ? 'none' : null);
 }
 
-function readReasoningWish(body: ChatRequest['body']): ReasoningWish | null {
+function readReasoningWish(
+  body: Pick<ChatBody, 'reasoning' | 'reasoning_effort'>,
+): ReasoningWish | null {
   const { reasoning } = body;
   const effort = askedEffort(body);
   if (effort === null && !reasoning) return null;

@@ -1,5 +1,6 @@
 /** Embeddings of an OpenAI-style upstream. */
 import { isObject } from '../../core/json.ts';
+import { promptTokens } from '../../core/usage.ts';
 import { spell } from '../ask/spell.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { failureInside, malformed } from '../failure.ts';
@@ -25,7 +26,6 @@ export const openAiEmbeddings: EmbeddingsDialect = {
     const body = { ...fields, model: upstreamModel, input: isList ? inputs : only };
     return {
       path: '/embeddings',
-
       body: JSON.stringify(body),
       // Which encoding an upstream answers with is not the client's concern.
       dropped: dropped.filter((name) => name !== 'encoding_format'),
@@ -56,5 +56,5 @@ function read(body: Record<string, unknown>): Batch | UpstreamFailure {
 function promptTokensIn(raw: unknown): number | null {
   const isTotal = isObject(raw) && (raw.prompt_tokens ?? null) === null;
   const usage = readUsage(isTotal ? { prompt_tokens: raw.total_tokens } : raw);
-  return usage ? usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens : null;
+  return usage ? promptTokens(usage) : null;
 }

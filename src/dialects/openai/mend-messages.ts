@@ -53,7 +53,8 @@ const developerToSystem: Change = (message) =>
   message.role === 'developer' ? { ...message, role: 'system' } : message;
 
 const dropName: Change = (message) => {
-  if (!('name' in message)) return message;
+  // The result of a function is known by nothing else.
+  if (!('name' in message) || message.role === 'function') return message;
   const { name: _, ...rest } = message as LooseMessage;
   return rest as ChatMessage;
 };

@@ -101,3 +101,30 @@ describe('a function that a server from before there were tools calls', () => {
     expect(told.finishReason).toBe('tool_calls');
   });
 });
+
+describe('a free-form tool, which only clients of OpenAI know', () => {
+  const called = { name: 'sql', arguments: '{"input":"SELECT 1"}' };
+
+  test('is told as a function with one text, once all of it is there', () => {
+    const told = new ToldAnswer();
+    const reader = new OpenAiStreamReader(told);
+    const push = (delta: object, finish_reason: string | null) =>
+      reader.push({ event: null, data: JSON.stringify({ choices: [{ delta, finish_reason }] }) });
+    const call = { index: 0, id: 'call_1', type: 'custom', custom: { name: 'sql', input: '' } };
+    push({ role: 'assistant', content: null, tool_calls: [call] }, null);
+    for (const input of ['SELECT', ' 1'])
+      push({ tool_calls: [{ index: 0, custom: { input } }] }, null);
+    push({}, 'tool_calls');
+    expect(told.calls).toMatchObject([{ id: 'call_1', ...called }]);
+    expect(told.finishReason).toBe('tool_calls');
+  });
+
+  test('is told so in a whole answer', () => {
+    const told = new ToldAnswer();
+    const call = { id: 'call_1', type: 'custom', custom: { name: 'sql', input: 'SELECT 1' } };
+    const message = { role: 'assistant', content: null, tool_calls: [call] };
+    const choices = [{ index: 0, message, finish_reason: 'tool_calls' }];
+    expect(openAiUpstream.readReply(JSON.stringify({ choices }), told)).toBeUndefined();
+    expect(told.calls).toMatchObject([{ id: 'call_1', ...called }]);
+  });
+});

@@ -92,6 +92,6 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   teller.tell(isObject(choice.message) ? choice.message : {});
   const usage = usageIn(body);
   if (usage) listener.usage(usage);
-  teller.finish(finishReason ?? 'stop');
+  if (finishReason !== null) teller.finish(finishReason);
   return undefined;
 }

@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Ask } from '../../core/ask.ts';
-import { type SpeechFormat, speechFormats } from '../../core/audio-formats.ts';
+import { refuseUnspeakable, type SpeechFormat, speechFields } from '../../core/audio-formats.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
@@ -12,11 +12,7 @@ import { unknownFields } from '../ask/unknown-fields.ts';
 export const speechSchema = Type.Object({
   ...routingFields,
   input: Type.String({ minLength: 1 }),
-  voice: Type.String({ minLength: 1, maxLength: 200 }),
-  response_format: optional(oneOf(...speechFormats)),
-  /** Bounded only where the model's style says so. */
-  speed: optional(Type.Number()),
-  instructions: optional(Type.String({ maxLength: 4_096 })),
+  ...speechFields,
   stream_format: optional(oneOf('audio', 'sse')),
   user: optional(Type.String({ maxLength: 1000 })),
 });
@@ -36,10 +32,7 @@ export interface SpeechRequest {
 export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest {
   if (!validator.Check(value)) throw misfit(speechSchema, value);
   const { input, speed, instructions } = value;
-  if (input.trim() === '') throw invalidRequest('input is empty.', 'input');
-  if (!input.isWellFormed()) {
-    throw invalidRequest('input has half of a character: an unpaired surrogate.', 'input');
-  }
+  refuseUnspeakable(input);
   if (value.stream_format === 'sse') {
     throw invalidRequest(
       'stream_format must be audio: speech is answered in bytes.',

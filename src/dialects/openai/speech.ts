@@ -1,7 +1,7 @@
 /** Speech of an OpenAI-style upstream. */
 import { speechFormats } from '../../core/audio-formats.ts';
 import { isObject, isText, parseJson } from '../../core/json.ts';
-import type { Usage } from '../../core/usage.ts';
+import { noUsage, type Usage } from '../../core/usage.ts';
 import { readCount } from '../answer/read-count.ts';
 import { spell } from '../ask/spell.ts';
 import type { SseMessage, UpstreamFailure } from '../dialect.ts';
@@ -51,6 +51,5 @@ function readTokens(raw: unknown): Usage | undefined {
   if (Number.isNaN(inputTokens + outputTokens) || inputTokens + outputTokens === 0) {
     return undefined;
   }
-  const none = { cacheReadTokens: 0, cacheWriteTokens: 0, reasoningTokens: 0 };
-  return { inputTokens, outputTokens, ...none };
+  return { ...noUsage, inputTokens, outputTokens };
 }

@@ -83,9 +83,9 @@ export class ToolCallAssembly {
     const touched = new Set<OpenCall>();
     const shown: Record<string, unknown>[] = [];
     let changed = false;
-    for (const call of calls) {
+    for (const [place, call] of calls.entries()) {
       const body = isObject(call.function) ? call.function : {};
-      const known = this.#find(call, body);
+      const known = this.#find(call, body, calls.length > 1 ? place : undefined);
       const isNew = known === undefined || this.#startsAnother(known, call, body, touched);
       const isTaken = isText(call.id) && this.#byId.has(call.id);
       const open = isNew ? this.#open(call, body) : known;
@@ -123,14 +123,20 @@ export class ToolCallAssembly {
     return true;
   }
 
-  #find(call: Record<string, unknown>, body: Record<string, unknown>): OpenCall | undefined {
+  /** `place` is the call's among several in one delta: all that is left where nothing names it. */
+  #find(
+    call: Record<string, unknown>,
+    body: Record<string, unknown>,
+    place: number | undefined,
+  ): OpenCall | undefined {
     const byIndex =
       typeof call.index === 'number' ? this.#byUpstreamIndex.get(call.index) : undefined;
     if (byIndex !== undefined) return byIndex;
     if (isText(call.id)) {
       return typeof call.index === 'number' ? undefined : this.#byId.get(call.id);
     }
-    return isText(body.name) ? undefined : this.#last;
+    if (isText(body.name)) return undefined;
+    return place === undefined ? this.#last : (this.#calls[place] ?? this.#last);
   }
 
   /**

@@ -2,24 +2,18 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Ask } from '../../core/ask.ts';
-import { transcriptFormats } from '../../core/audio-formats.ts';
+import { transcriptFields } from '../../core/audio-formats.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { listIn, listName } from '../../core/form.ts';
 import { misfit } from '../../core/misfit.ts';
-import { oneOf, optional } from '../../core/schema-builders.ts';
+import { optional } from '../../core/schema-builders.ts';
 import { routingFields, wholeAsk } from '../ask/routing.ts';
 import type { TranscriptionWish } from '../media/transcription-wish.ts';
 import { type FormFields, sortForm } from './form-routing.ts';
 
 export const transcriptionSchema = Type.Object({
   ...routingFields,
-  language: optional(
-    Type.String({ pattern: '^[a-z]{2,3}$', expected: 'an ISO-639-1 code such as "en"' }),
-  ),
-  prompt: optional(Type.String({ maxLength: 4_096 })),
-  response_format: optional(oneOf(...transcriptFormats)),
-  temperature: optional(Type.Number({ minimum: 0, maximum: 1 })),
-  timestamp_granularities: optional(Type.Array(oneOf('word', 'segment'), { maxItems: 2 })),
+  ...transcriptFields,
   stream: optional(Type.Boolean()),
   user: optional(Type.String({ maxLength: 1000 })),
 });

@@ -9,12 +9,12 @@ import type {
 } from '../../core/dialogue.ts';
 import { isObject, isText } from '../../core/json.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
-import type { ChatMessage } from './chat-schema.ts';
+import type { ToolMessage } from './functions.ts';
 import { googleSignature } from './google-signature.ts';
 
-type MessageOf<R extends ChatMessage['role']> = Extract<ChatMessage, { role: R }>;
+type MessageOf<R extends ToolMessage['role']> = Extract<ToolMessage, { role: R }>;
 
-export function readTurns(messages: readonly ChatMessage[]): readonly Turn[] {
+export function readTurns(messages: readonly ToolMessage[]): readonly Turn[] {
   const turns: Turn[] = [];
   let results: ToolResultPart[] = [];
   const endResults = (said: readonly UserPart[]) => {

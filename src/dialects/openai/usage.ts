@@ -21,6 +21,7 @@ export function readUsage(raw: unknown): Usage | undefined {
   const cacheRead = Math.max(
     readCount(promptDetails.cached_tokens),
     readCount(raw.cached_tokens),
+    readCount(raw.num_cached_tokens),
     readCount(raw.prompt_cache_hit_tokens),
   );
   const cacheWrite = readCount(promptDetails.cache_write_tokens);

@@ -2,7 +2,9 @@ import type { AnswerListener } from '../../core/answer.ts';
 import { outputItemsMax } from '../../core/bounds.ts';
 import { isObject, isText } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
+import { ItemPlaces } from './item-places.ts';
 import { joinSignature } from './reasoning-signature.ts';
+import { customArguments } from './tool-forms.ts';
 
 /** What was told of one item of the output. */
 interface Told {
@@ -20,13 +22,21 @@ const imageTypes: ReadonlyMap<unknown, string> = new Map([
   ['webp', 'image/webp'],
 ]);
 
+/** Calls that are the client's to answer; all others the provider answers itself. */
+const callTypes: ReadonlySet<unknown> = new Set(['function_call', 'custom_tool_call']);
+
+function argumentsOf({ type, arguments: json, input }: Record<string, unknown>): string {
+  if (type === 'custom_tool_call') return customArguments(isText(input) ? input : '');
+  return isText(json) ? json : '{}';
+}
+
 /**
- * Tells the items of an output, piece by piece or whole, each word once. They are known by their
- * place: their ids change from event to event behind some gateways.
+ * Tells the items of an output, piece by piece or whole, each word once.
  */
 export class ItemTeller {
   readonly #to: AnswerListener;
   readonly #told = new Map<unknown, Told>();
+  readonly #places = new ItemPlaces();
   #calls = 0;
   #textLength = 0;
 
@@ -44,7 +54,8 @@ export class ItemTeller {
   }
 
   take(type: string, message: Record<string, unknown>): void {
-    const { output_index: place, item, delta } = message;
+    const { item, delta } = message;
+    const place = this.#places.of(message);
     switch (type) {
       case 'response.output_item.added':
         if (isObject(item)) this.#open(place, item);
@@ -78,14 +89,14 @@ export class ItemTeller {
     if (item.type === 'reasoning') this.#tellReasoning(item, told);
     if (item.type === 'image_generation_call') this.#tellImage(item);
     if (told.call !== undefined && !told.hasPieces) {
-      this.#to.toolArguments(told.call, isText(item.arguments) ? item.arguments : '{}');
+      this.#to.toolArguments(told.call, argumentsOf(item));
     }
   }
 
   #open(place: unknown, item: Record<string, unknown>): Told | undefined {
     const told = this.#toldAt(place);
-    if (told === undefined || told.call !== undefined || item.type !== 'function_call') return told;
-    if (!isText(item.name)) return told;
+    if (told === undefined || told.call !== undefined) return told;
+    if (!callTypes.has(item.type) || !isText(item.name)) return told;
     told.call = this.#calls;
     this.#calls += 1;
     const id = isText(item.call_id) ? item.call_id : newCallId();

@@ -113,6 +113,12 @@ describe('a streamed response that passes through', () => {
     expect(relay.facts).toMatchObject({ finishReason: 'tool_calls' });
   });
 
+  test('counts its words once where events leave out the place of their item', () => {
+    const placeless = stream.replaceAll(/"output_index":\d+,/g, '');
+    expect(placeless).not.toContain('output_index');
+    expect(push(placeless).relay.facts.outputCharacters).toBe(4 + 11 + 7 + 4);
+  });
+
   test('keeps no more for that than one event could hold', () => {
     const relay = newRelay();
     const say = (fields: object) => relay.push({ event: null, data: JSON.stringify(fields) });

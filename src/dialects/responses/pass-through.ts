@@ -15,9 +15,10 @@ import type {
   StreamRelay,
   UpstreamFailure,
 } from '../dialect.ts';
-import { failureInside, malformed, readErrorObject, unreadableEvent } from '../failure.ts';
+import { failureInside, readErrorObject, unreadableEvent } from '../failure.ts';
 import { eventText, failureEvents } from './client-stream.ts';
 import { PassedOutput, passedFacts, signResponse, ToldItems } from './passed-response.ts';
+import { tooManyItems } from './reader.ts';
 import { type Echo, failed } from './response-object.ts';
 
 type Fields = Record<string, unknown>;
@@ -120,7 +121,7 @@ export class ResponsesPassThrough implements StreamRelay {
     this.facts.finishReason = heard.finishReason;
     this.facts.outputCharacters = heard.outputCharacters;
     const output = this.#told.outputFor(response);
-    this.#last = { type, fields, response: { ...response, output } };
+    this.#last = { type, fields, response: { status, ...response, output } };
     this.started = true;
     this.ended = true;
     return '';
@@ -136,9 +137,7 @@ export class ResponsesPassThrough implements StreamRelay {
     if (type === 'response.output_item.done' && isObject(fields.item)) {
       this.#told.keep(fields.output_index, fields.item, data.length);
     }
-    if (this.#output.isFull) {
-      return this.#break(malformed('The upstream sent an answer of too many items.'));
-    }
+    if (this.#output.isFull) return this.#break(tooManyItems());
     this.started = true;
     const number = this.#number;
     this.#number += 1;

@@ -5,6 +5,7 @@ import { pictureCharacters, type Usage } from '../../core/usage.ts';
 import { answerId } from '../answer/answer-ids.ts';
 import { renameModel } from '../answer/rename-model.ts';
 import type { ReplyClosing, ReplyFacts, ReplyIdentity } from '../dialect.ts';
+import { ItemPlaces } from './item-places.ts';
 import { finishReasonOf } from './reader.ts';
 import type { Echo } from './response-object.ts';
 import { readUsage, writeUsage } from './usage.ts';
@@ -18,12 +19,15 @@ export class PassedOutput {
   /** Places of items of which pieces came. */
   readonly #inPieces = new Set<unknown>();
   readonly #done = new Set<unknown>();
+  readonly #places = new ItemPlaces();
 
   get isFull(): boolean {
     return this.#done.size >= outputItemsMax || this.#inPieces.size >= outputItemsMax;
   }
 
-  take(type: string, { output_index: place, item, delta }: Fields): void {
+  take(type: string, event: Fields): void {
+    const { item, delta } = event;
+    const place = this.#places.of(event);
     if (isText(delta)) {
       this.characters += delta.length;
       this.#inPieces.add(place);

@@ -252,3 +252,57 @@ describe('failures', () => {
     expect(tellReply(body, new ToldAnswer())?.kind).toBe(kind as 'server');
   });
 });
+
+describe('events that leave out the place of their item', () => {
+  const nameless = ({ output_index: _, ...event }: Event): Event => event as Event;
+  const thought = { type: 'reasoning', id: 'rs_1', summary: [{ text: 'Hm.' }] };
+  const said = { ...message('Hello!'), id: 'msg_1' };
+  const piece = (kind: string, item_id: string, text: string): Event => ({
+    type: `response.${kind}.delta`,
+    item_id,
+    delta: text,
+  });
+
+  test('are known by its id, and every word is told once', () => {
+    const pieces = [piece('output_text', 'msg_1', 'Hel'), piece('output_text', 'msg_1', 'lo!')];
+    const events = [
+      added(0, { type: 'reasoning', id: 'rs_1' }),
+      piece('reasoning_summary_text', 'rs_1', 'Hm.'),
+      done(0, thought),
+      added(1, { type: 'message', id: 'msg_1' }),
+      ...pieces,
+      done(1, said),
+      completed([thought, said]),
+    ];
+    for (const heard of [events, events.map(nameless)]) {
+      const { told } = hear(...heard);
+      expect([told.thought, told.said]).toEqual(['Hm.', 'Hello!']);
+    }
+  });
+
+  test('call a tool once', () => {
+    const item = call('a', '{"x":1}');
+    const { told } = hear(
+      nameless(added(0, { ...item, arguments: '' })),
+      piece(argumentsDelta, 'fc_a', '{"x"'),
+      piece(argumentsDelta, 'fc_a', ':1}'),
+      nameless(done(0, item)),
+      completed([item]),
+    );
+    expect(told.calls).toMatchObject([{ id: 'call_a', name: 'now', arguments: '{"x":1}' }]);
+  });
+});
+
+test('a call of a free-form tool is told as one of a function with one text', () => {
+  const item = { type: 'custom_tool_call', id: 'ctc_1', call_id: 'call_1', name: 'sql' };
+  const whole = { ...item, input: 'SELECT 1' };
+  const { told } = hear(
+    added(0, { ...item, input: '' }),
+    delta('custom_tool_call_input', 0, 'SELECT 1'),
+    done(0, whole),
+    completed([whole]),
+  );
+  const called = { id: 'call_1', name: 'sql', arguments: '{"input":"SELECT 1"}' };
+  expect(told.calls).toMatchObject([called]);
+  expect(told.finishReason).toBe('tool_calls');
+});

@@ -92,7 +92,7 @@ export function finishReasonOf(status: unknown, details: unknown, hasCalls: bool
   return isFiltered ? 'content_filter' : 'length';
 }
 
-function tooManyItems(): UpstreamFailure {
+export function tooManyItems(): UpstreamFailure {
   return malformed('The upstream sent an answer of too many items.');
 }
 

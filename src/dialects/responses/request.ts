@@ -1,14 +1,17 @@
 import { Compile } from 'typebox/compile';
+import type { AddressInput } from '../../core/ask.ts';
 import type { ChatAsk, ImageInput, ModelNeeds, SearchWish } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
+import { addressesIn } from '../ask/addresses.ts';
 import type { Source } from '../ask/edit-body.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
+import { unknownFields } from '../ask/unknown-fields.ts';
 import { namesGiven } from '../parameters.ts';
-import { type AnyPart, checkItems, isKnownPart, partsOf } from './input-items.ts';
+import { type AnyPart, checkItems, isKnownItem, isKnownPart, partsOf } from './input-items.ts';
 import { type ResponsesBody, responsesSchema } from './request-schema.ts';
-import { checkTools, hasOwnTools, searchesIn, toolLists } from './tool-forms.ts';
+import { checkTools, hasOwnTools, isOwnTool, searchesIn, toolLists } from './tool-forms.ts';
 
 const validator = Compile(responsesSchema);
 
@@ -49,6 +52,7 @@ export function readResponsesRequest(
     user: value.user ?? value.safety_identifier ?? null,
     search: readSearch(value),
     skills: value.skills ?? [],
+    addresses: addressesOf(value, parts),
   };
   return { ask, body: value, source, tenantId };
 }
@@ -84,6 +88,21 @@ function allParts({ input }: ResponsesBody): readonly Placed[] {
 function imageIn({ part, path }: Placed): readonly ImageInput[] {
   if (!isKnownPart(part) || part.type !== 'input_image' || !part.image_url) return [];
   return [{ param: `${path}.image_url`, url: part.image_url }];
+}
+
+/** Of files and sounds, and of parts, items, tools and fields that only an upstream knows. */
+function addressesOf(body: ResponsesBody, parts: readonly Placed[]): readonly AddressInput[] {
+  const mayLead = ['input_file', 'input_audio'];
+  const isForeign = ({ part }: Placed) => !isKnownPart(part) || mayLead.includes(part.type);
+  const items = typeof body.input === 'string' ? [] : body.input;
+  return [
+    ...parts.filter(isForeign).flatMap(({ part, path }) => addressesIn(part, path)),
+    ...items.flatMap((item, at) => (isKnownItem(item) ? [] : addressesIn(item, `input[${at}]`))),
+    ...(body.tools ?? []).flatMap((tool, at) =>
+      isOwnTool(tool) ? [] : addressesIn(tool, `tools[${at}]`),
+    ),
+    ...addressesIn(unknownFields(body, responsesSchema.properties), ''),
+  ];
 }
 
 function readNeeds(body: ResponsesBody, parts: readonly Placed[]): ModelNeeds {

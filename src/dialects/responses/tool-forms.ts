@@ -8,7 +8,7 @@ import type { Tool } from '../../core/dialogue.ts';
 import { isObject } from '../../core/json.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import { parseExact } from '../answer/exact-json.ts';
+import { parseArguments } from '../answer/exact-json.ts';
 import type { ForeignNames } from '../ask/foreign-names.ts';
 import { domains, isSearchTool, searchToolSchema } from '../ask/search-wish.ts';
 import { anyTyped, type ResponsesBody } from './request-schema.ts';
@@ -103,8 +103,11 @@ export function toolLists({ tools, input }: WithTools): readonly ToolList[] {
 
 /** The tools that the client runs, as opposed to those that are the provider's own. */
 export function hasOwnTools(body: ResponsesBody): boolean {
-  const own = ['function', 'custom', 'namespace'];
-  return toolLists(body).some(({ tools }) => tools.some(({ type }) => own.includes(type ?? '')));
+  return toolLists(body).some(({ tools }) => tools.some(isOwnTool));
+}
+
+export function isOwnTool({ type }: AnyTool): boolean {
+  return type === 'function' || type === 'custom' || type === 'namespace';
 }
 
 /**
@@ -216,7 +219,7 @@ export function customArguments(input: string): string {
 
 /** The text in a call of such a function. A model may have written it without its wrapping. */
 export function customInput(json: string): string {
-  const value = parseExact(json);
+  const value = parseArguments(json);
   if (!isObject(value)) return json;
   if (typeof value.input === 'string') return value.input;
   return Object.keys(value).length === 0 ? '' : json;

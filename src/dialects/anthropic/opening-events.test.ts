@@ -1,0 +1,53 @@
+import { expect, test } from 'bun:test';
+import { identity } from '../../../tests/support/reply-identity.ts';
+import { hearEvents } from '../../../tests/support/told-answer.ts';
+import { noUsage } from '../../core/usage.ts';
+import { AnthropicPassThrough } from './pass-through.ts';
+import { AnthropicStreamReader } from './reader.ts';
+
+/** As Anthropic answers where a program that runs there goes on to call tools. */
+const events = [
+  {
+    type: 'message_start',
+    message: {
+      id: 'msg_up',
+      type: 'message',
+      role: 'assistant',
+      model: 'claude-up',
+      content: [
+        { type: 'text', text: 'One more.' },
+        { type: 'tool_use', id: 'toolu_1', name: 'look', input: { id: 7 } },
+      ],
+      stop_reason: 'tool_use',
+      stop_sequence: null,
+      usage: { input_tokens: 0, output_tokens: 0, server_tool_use: { web_search_requests: 0 } },
+    },
+  },
+  { type: 'message_stop' },
+];
+
+test('an answer that stands in its opening is told', () => {
+  const { told } = hearEvents((listener) => new AnthropicStreamReader(listener), events);
+  expect([told.said, told.finishReason, told.isEstimate]).toEqual([
+    'One more.',
+    'tool_calls',
+    false,
+  ]);
+  expect(told.calls).toMatchObject([{ id: 'toolu_1', name: 'look', arguments: '{"id":7}' }]);
+  expect(told.lastUsage).toMatchObject({ inputTokens: 0, outputTokens: 0 });
+});
+
+test('an answer that stands in its opening passes in the usual events', () => {
+  const relay = new AnthropicPassThrough(identity, 9);
+  const said = events.map((fields) =>
+    relay.push({ event: fields.type, data: JSON.stringify(fields) }),
+  );
+  const types = said.join('').match(/(?<=^event: ).+$/gm);
+  const block = ['content_block_start', 'content_block_stop'];
+  const text = block.toSpliced(1, 0, 'content_block_delta');
+  expect(types).toEqual(['message_start', ...text, ...block]);
+  expect(said.join('')).toContain('"content":[],"stop_reason":null');
+  const end = relay.close({ usage: noUsage, costCredits: 0 });
+  expect(end).toContain('"stop_reason":"tool_use"');
+  expect(relay).toMatchObject({ finished: true, facts: { finishReason: 'tool_calls' } });
+});

@@ -1,0 +1,28 @@
+import { isObject } from '../../core/json.ts';
+import type { SseMessage } from '../dialect.ts';
+
+/**
+ * What stands in the opening of a message, as the events that usually tell it. Where a program that
+ * runs at Anthropic goes on to call tools, nothing but the last event follows.
+ */
+export function openingEvents({
+  content,
+  stop_reason,
+  stop_sequence = null,
+  usage,
+}: Record<string, unknown>): readonly SseMessage[] {
+  const blocks = Array.isArray(content) ? content.filter(isObject) : [];
+  const told = blocks.flatMap((content_block, index) => [
+    eventOf({ type: 'content_block_start', index, content_block }),
+    eventOf({ type: 'content_block_stop', index }),
+  ]);
+  if (typeof stop_reason !== 'string') return told;
+  const delta = { stop_reason, stop_sequence };
+  return [...told, eventOf({ type: 'message_delta', delta, usage })];
+}
+
+function eventOf(
+  fields: Readonly<Record<string, unknown>> & { readonly type: string },
+): SseMessage {
+  return { event: fields.type, data: JSON.stringify(fields) };
+}

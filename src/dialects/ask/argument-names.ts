@@ -1,0 +1,30 @@
+import { jsonNamesMax } from '../../core/bounds.ts';
+import type { Dialogue } from '../../core/dialogue.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { excessIn } from '../../core/json-depth.ts';
+
+/** A name, its quotes, its colon, a value and a comma. */
+const nameLengthMin = 5;
+
+/**
+ * The arguments of calls are JSON inside of JSON: nobody looked into them when the request was
+ * read, and some upstreams want them parsed. All together they have as many names as a request may.
+ */
+export function refuseManyArguments({ turns }: Dialogue): void {
+  const texts: string[] = [];
+  let length = 0;
+  for (const { parts } of turns) {
+    for (const part of parts) {
+      if (part.kind !== 'tool_call') continue;
+      texts.push(part.arguments);
+      length += part.arguments.length;
+    }
+  }
+  if (length <= jsonNamesMax * nameLengthMin) return;
+  const most = { levels: Number.POSITIVE_INFINITY, names: jsonNamesMax };
+  const counted = { names: 0 };
+  for (const text of texts) {
+    if (excessIn(text, most, counted) === undefined) continue;
+    throw invalidRequest(`The arguments of tool calls have more than ${jsonNamesMax} fields.`);
+  }
+}

@@ -1,0 +1,132 @@
+/** Tells what one candidate of Gemini's says, piece by piece or at once. */
+import type { AnswerListener } from '../../core/answer.ts';
+import { isObject, isText } from '../../core/json.ts';
+import { markSignature } from '../../core/signature.ts';
+import { newCallId } from '../answer/answer-ids.ts';
+import type { UpstreamFailure } from '../dialect.ts';
+import { malformed } from '../failure.ts';
+import { finishReasonOf, mistakeIn } from './finish.ts';
+import { PartialArguments } from './partial-arguments.ts';
+
+/** An empty text may carry a signature, and says nothing else. */
+function saysAnything(part: unknown): boolean {
+  return isObject(part) && part.text !== '';
+}
+
+export class CandidateTeller {
+  finished = false;
+  readonly #to: AnswerListener;
+  #calls = 0;
+  /** The last call, while pieces of its arguments may follow. */
+  #openCall: PartialArguments | undefined;
+  #isThinking = false;
+  /** The signature of a text, told after it. */
+  #textSignature: string | undefined;
+
+  constructor(to: AnswerListener) {
+    this.#to = to;
+  }
+
+  take(candidate: Record<string, unknown>): UpstreamFailure | undefined {
+    const { content, finishReason, finishMessage, groundingMetadata } = candidate;
+    const parts = isObject(content) && Array.isArray(content.parts) ? content.parts : [];
+    // Its older models end every chunk with STOP, which is the end only if nothing else follows.
+    const isStop = finishReason === undefined || finishReason === 'STOP';
+    if (this.finished && isStop && !parts.some(saysAnything)) return undefined;
+    for (const part of parts) if (isObject(part)) this.#takePart(part);
+    if (this.#openCall?.isTooLarge) {
+      return malformed('The upstream sent arguments of a tool that are too large.');
+    }
+    if (groundingMetadata !== undefined) this.#cite(groundingMetadata);
+    if (!isText(finishReason) || finishReason === 'FINISH_REASON_UNSPECIFIED') return undefined;
+    const mistake = mistakeIn(finishReason, finishMessage);
+    if (mistake !== undefined) return mistake;
+    this.#endCall();
+    this.#endText();
+    this.finished = true;
+    this.#to.finish(finishReasonOf(finishReason, this.#calls > 0), null);
+    return undefined;
+  }
+
+  #takePart(part: Record<string, unknown>): void {
+    const { text, functionCall, inlineData } = part;
+    if (isObject(functionCall)) this.#takeCall(functionCall, part.thoughtSignature);
+    else if (typeof text === 'string') this.#takeText(text, part);
+    // What it drew while thinking is a draft.
+    else if (isObject(inlineData) && part.thought !== true) this.#takeMedia(inlineData);
+  }
+
+  #takeText(text: string, { thought, thoughtSignature }: Record<string, unknown>): void {
+    const signature = isText(thoughtSignature) ? thoughtSignature : undefined;
+    if (thought === true) {
+      this.#endText();
+      this.#isThinking = true;
+      if (text !== '') this.#to.reasoning(text);
+      if (signature !== undefined) this.#sign(signature);
+      return;
+    }
+    // Right after a thought it is that thought's. Otherwise it waits: a client that never asked
+    // for thoughts must find the text first.
+    if (signature !== undefined && this.#isThinking) this.#sign(signature);
+    else if (signature !== undefined) this.#textSignature = signature;
+    if (text === '') return;
+    this.#isThinking = false;
+    this.#to.text(text);
+  }
+
+  #takeCall(call: Record<string, unknown>, signature: unknown): void {
+    if (isText(call.name)) this.#openNext(call.name, call, signature);
+    const open = this.#openCall;
+    if (open === undefined) return;
+    open.add(call.partialArgs);
+    if (call.willContinue !== true) this.#endCall();
+  }
+
+  #openNext(name: string, call: Record<string, unknown>, signature: unknown): void {
+    this.#endCall();
+    this.#endText();
+    if (isText(signature)) this.#sign(signature);
+    this.#isThinking = false;
+    const number = this.#calls;
+    this.#calls += 1;
+    this.#to.toolCall(number, isText(call.id) ? call.id : newCallId(), name);
+    if (isObject(call.args)) this.#to.toolArguments(number, JSON.stringify(call.args));
+    else this.#openCall = new PartialArguments();
+  }
+
+  #endCall(): void {
+    if (this.#openCall === undefined) return;
+    this.#to.toolArguments(this.#calls - 1, this.#openCall.toJson());
+    this.#openCall = undefined;
+  }
+
+  /** Signatures of pictures are left out: they run to megabytes and nothing could replay them. */
+  #takeMedia({ mimeType, data }: Record<string, unknown>): void {
+    if (!isText(data) || !isText(mimeType) || !mimeType.startsWith('image/')) return;
+    this.#endText();
+    this.#isThinking = false;
+    this.#to.image(mimeType, data);
+  }
+
+  #endText(): void {
+    if (this.#textSignature === undefined) return;
+    this.#sign(this.#textSignature);
+    this.#textSignature = undefined;
+  }
+
+  #sign(signature: string): void {
+    this.#isThinking = false;
+    this.#to.reasoningSignature(markSignature('gemini', signature));
+  }
+
+  /** Positions count the bytes of a text that was not kept, so only the sources are told. */
+  #cite(grounding: unknown): void {
+    const chunks = isObject(grounding) ? grounding.groundingChunks : undefined;
+    for (const chunk of Array.isArray(chunks) ? chunks : []) {
+      const web = isObject(chunk) && isObject(chunk.web) ? chunk.web : {};
+      if (!isText(web.uri)) continue;
+      const title = isText(web.title) ? web.title : '';
+      this.#to.citation({ url: web.uri, title, quote: '', range: null });
+    }
+  }
+}

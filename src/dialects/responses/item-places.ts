@@ -1,0 +1,29 @@
+import { isObject } from '../../core/json.ts';
+
+/**
+ * Which item of the output an event is about. Its place says so; its id only where the place is
+ * left out, because some gateways change the ids from event to event.
+ */
+export class ItemPlaces {
+  readonly #byId = new Map<unknown, number>();
+  #last = -1;
+
+  of({ output_index: place, item, item_id: id }: Record<string, unknown>): unknown {
+    const isItem = isObject(item);
+    if (typeof place === 'number') {
+      if (isItem) this.#remember(place, item.id);
+      return place;
+    }
+    const known = this.#byId.get(isItem ? item.id : id);
+    if (known !== undefined) return known;
+    if (isItem) this.#remember(this.#last + 1, item.id);
+    return Math.max(this.#last, 0);
+  }
+
+  /** One id for each place is enough, and keeps this as small as the answer. */
+  #remember(place: number, id: unknown): void {
+    if (place <= this.#last) return;
+    this.#last = place;
+    this.#byId.set(id, place);
+  }
+}

@@ -1,0 +1,249 @@
+/**
+ * Addresses that a client gives and an upstream would fetch, wherever they stand in a request: none
+ * may lead into our network. What only looks like an address goes on as it is.
+ */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { replay, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { readFixture } from '../support/upstream-conformance.ts';
+
+const upstream = startFakeUpstream();
+let gateway: InProcessGateway;
+
+beforeAll(async () => {
+  const { url } = upstream;
+  const api_key = 'upstream-key';
+  const pricing = { prompt: '1', completion: '2' };
+  const media = (id: string, feature: string, output: string) => ({
+    ...{ id, name: id, input_modalities: ['text'], output_modalities: [output] },
+    ...{ features: [feature], endpoints: [{ provider: 'other', model: 'up', pricing }] },
+  });
+  gateway = await InProcessGateway.start({
+    providers: {
+      claude: { dialect: 'anthropic', base_url: url, api_key },
+      answers: { dialect: 'openai-responses', base_url: `${url}/v1`, api_key },
+      other: { dialect: 'openai', base_url: `${url}/v1`, api_key },
+    },
+    models: [
+      ...['claude', 'answers', 'other'].map((provider) =>
+        chatModel(`acme/${provider}`, [{ provider, model: `${provider}-up` }]),
+      ),
+      media('acme/painter', 'image_generation', 'image'),
+      media('acme/vectors', 'embeddings', 'text'),
+    ],
+  });
+});
+afterAll(async () => {
+  await gateway.stop();
+  upstream.stop();
+});
+beforeEach(() => {
+  upstream.reset();
+  upstream.script('answers-up', replay(readFixture('openai/responses-tool-final.json')));
+});
+
+const user = (...content: object[]) => ({ role: 'user', content });
+const text = { type: 'text', text: 'Look.' };
+const chat = (more: object) => ({ model: 'acme/other', messages: [user(text)], ...more });
+const message = (...content: object[]) => ({
+  ...{ model: 'acme/claude', max_tokens: 9 },
+  messages: [user(text, ...content)],
+});
+const response = (...input: object[]) => ({ model: 'acme/answers', input: [...input, user()] });
+
+type Door = [path: string, where: string, write: (url: string) => object];
+const chats = '/v1/chat/completions';
+const messages = '/v1/messages';
+const responses = '/v1/responses';
+
+const doors: readonly Door[] = [
+  [
+    chats,
+    'messages[0].content[0].file.file_data',
+    (file_data) => chat({ messages: [user({ type: 'file', file: { file_data } })] }),
+  ],
+  [
+    chats,
+    'messages[0].content[0].input_audio.data',
+    (data) =>
+      chat({ messages: [user({ type: 'input_audio', input_audio: { data, format: 'mp3' } })] }),
+  ],
+  [
+    responses,
+    'input[0].content[0].input_audio.data',
+    (data) => response(user({ type: 'input_audio', input_audio: { data, format: 'mp3' } })),
+  ],
+  [chats, 'video_url.url', (url) => chat({ video_url: { url } })],
+  [chats, 'mcp.servers[0]', (url) => chat({ mcp: { servers: [url] } })],
+  [
+    messages,
+    'messages[0].content[1].source.url',
+    (url) => message({ type: 'document', source: { type: 'url', url } }),
+  ],
+  [
+    messages,
+    'messages[0].content[1].content[0].source.url',
+    (url) =>
+      message({
+        ...{ type: 'tool_result', tool_use_id: 'toolu_1' },
+        content: [{ type: 'document', source: { type: 'url', url } }],
+      }),
+  ],
+  [
+    messages,
+    'messages[0].content[1].source.url',
+    (url) => message({ type: 'hologram', source: { type: 'url', url } }),
+  ],
+  [
+    messages,
+    'mcp_servers[0].url',
+    (url) => ({ ...message(), mcp_servers: [{ type: 'url', url, name: 'a' }] }),
+  ],
+  [
+    '/v1/messages/count_tokens',
+    'messages[0].content[1].source.url',
+    (url) => message({ type: 'document', source: { type: 'url', url } }),
+  ],
+  [
+    responses,
+    'input[0].content[0].file_url',
+    (file_url) => response(user({ type: 'input_file', file_url })),
+  ],
+  [
+    responses,
+    'input[0].output[0].file_url',
+    (file_url) =>
+      response({
+        ...{ type: 'function_call_output', call_id: 'call_1' },
+        output: [{ type: 'input_file', file_url }],
+      }),
+  ],
+  [
+    responses,
+    'input[0].output.image_url',
+    (image_url) =>
+      response({
+        ...{ type: 'computer_call_output', call_id: 'call_1' },
+        output: { type: 'computer_screenshot', image_url },
+      }),
+  ],
+  [
+    responses,
+    'input[0].content[0].video_url',
+    (video_url) => response(user({ type: 'input_video', video_url })),
+  ],
+  [
+    responses,
+    'tools[0].server_url',
+    (server_url) => ({
+      ...response(),
+      tools: [{ type: 'mcp', server_label: 'a', server_url }],
+    }),
+  ],
+  [
+    responses,
+    'input[0].tools[0].server_url',
+    (server_url) =>
+      response({
+        type: 'additional_tools',
+        tools: [{ type: 'mcp', server_label: 'a', server_url }],
+      }),
+  ],
+  [
+    responses,
+    'tools[0].input_image_mask.image_url',
+    (image_url) => ({
+      ...response(),
+      tools: [{ type: 'image_generation', input_image_mask: { image_url } }],
+    }),
+  ],
+  [
+    '/v1/images/generations',
+    'image[0]',
+    (url) => ({ model: 'acme/painter', prompt: 'A cat', image: [url] }),
+  ],
+  [
+    '/v1/embeddings',
+    'image_url',
+    (image_url) => ({ model: 'acme/vectors', input: 'A cat', image_url }),
+  ],
+];
+
+const inner = ['http://169.254.169.254/latest', 'http://localhost/a', 'HTTP://10.0.0.1/a'];
+
+describe.each(doors)('%s, %s', (path, param, write) => {
+  test('never leads an upstream inside', async () => {
+    for (const url of inner) {
+      const reply = await gateway.post(write(url), { path });
+      expect([url, reply.status]).toEqual([url, 400]);
+      expect(reply.error.message).toStartWith(`${param} `);
+    }
+    expect(upstream.book).toEqual([]);
+  });
+
+  test('leads to no file and takes no other way', async () => {
+    for (const url of ['file:///etc/passwd', 'gopher://example.com/a', ' http://127.0.0.1/']) {
+      const reply = await gateway.post(write(url), { path });
+      expect([url, reply.status]).toEqual([url, 400]);
+    }
+    expect(upstream.book).toEqual([]);
+  });
+
+  test('goes on when it is public', async () => {
+    const reply = await gateway.post(write('https://public.example/a'), { path });
+    expect(reply.status).toBe(200);
+    expect(JSON.stringify(upstream.book.at(-1)?.json)).toContain('https://public.example/a');
+  });
+});
+
+describe('is none of an upstream’s business, and goes on', () => {
+  const url = 'http://localhost:3000/';
+  const parameters = {
+    type: 'object',
+    properties: { image_url: { type: 'string', default: url } },
+  };
+  const called = { type: 'tool_use', id: 'toolu_1', name: 'open', input: { url, image_url: url } };
+
+  test.each<[string, string, object]>([
+    ['the text of a message', chats, chat({ messages: [user({ type: 'text', text: url })] })],
+    [
+      'what a tool is for',
+      chats,
+      chat({ tools: [{ type: 'function', function: { name: 'open', parameters } }] }),
+    ],
+    ['what a client calls itself', chats, chat({ metadata: { app_url: url, url } })],
+    [
+      'what a tool was called with',
+      messages,
+      {
+        ...message(),
+        messages: [
+          user(text),
+          { role: 'assistant', content: [called] },
+          user({ type: 'tool_result', tool_use_id: 'toolu_1', content: url }),
+        ],
+      },
+    ],
+    [
+      'where a result was found',
+      messages,
+      message({ type: 'search_result', source: url, title: 'a', content: [text] }),
+    ],
+    [
+      'a screenshot itself',
+      responses,
+      response({
+        ...{ type: 'computer_call_output', call_id: 'call_1' },
+        output: { type: 'computer_screenshot', image_url: 'data:image/png;base64,AAAA' },
+      }),
+    ],
+    [
+      'a page that was opened',
+      responses,
+      response({ type: 'web_search_call', id: 'ws_1', action: { type: 'open_page', url } }),
+    ],
+  ])('%s', async (_, path, body) => {
+    expect((await gateway.post(body, { path })).status).toBe(200);
+    expect(upstream.book).toHaveLength(1);
+  });
+});
