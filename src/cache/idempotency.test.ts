@@ -23,6 +23,7 @@ function claim(key: string, fingerprint = 'f', tenantId = 't'): Claim {
 class Claims implements ClaimStore {
   isAway = false;
   hangs = false;
+  beforeFinish: Promise<void> | undefined;
   asked = 0;
   readonly rows = new Map<string, { claim: Claim; done?: Recording | null; until: number }>();
 
@@ -48,7 +49,9 @@ class Claims implements ClaimStore {
 
   async finish(one: Claim, done: Recording | null, until: number): Promise<void> {
     await this.#reach();
-    this.rows.set(one.key, { claim: one, done, until });
+    await this.beforeFinish;
+    const holder = this.rows.get(one.key)?.claim ?? one;
+    if (holder.requestId === one.requestId) this.rows.set(one.key, { claim: one, done, until });
   }
 
   async release({ key }: Claim): Promise<void> {
@@ -205,6 +208,42 @@ describe('a store that is away', () => {
     store.isAway = false;
     await close();
     expect(store.rows.get('k')?.done?.text).toBe('in time');
+  });
+
+  test('does not hear of an answer that nobody paid for', async () => {
+    const { store, ask, writeLate } = make();
+    const duty = dutyOf(await ask(claim('k')));
+    store.isAway = true;
+    await duty.finish(recording('not paid for'));
+    await duty.release();
+    store.isAway = false;
+    await writeLate();
+    expect(store.rows.get('k')?.done).toBeUndefined();
+  });
+
+  test('hearing of an old answer ends nothing that runs under its name now', async () => {
+    let now = 0;
+    const { store, ask, extend, writeLate } = make(() => now);
+    const { promise: taken, resolve: take } = Promise.withResolvers<void>();
+    const first = dutyOf(await ask(claim('k')));
+    store.isAway = true;
+    await first.finish(recording('not paid for'));
+    store.isAway = false;
+    // The first is withdrawn while it is being written down, and another takes its place.
+    store.beforeFinish = taken;
+    const writing = writeLate();
+    await first.release();
+    const second = dutyOf(await ask(claim('k')));
+    take();
+    await writing;
+    now = 29_000;
+    await extend();
+    now = 58_000;
+    const repeated = ask(claim('k'));
+    await Bun.sleep(5);
+    await second.finish(recording('second'));
+    expect(await repeated).toEqual({ found: 'second' });
+    expect(store.asked).toBe(2);
   });
 
   test('is not waited for by more text than there is room for', async () => {

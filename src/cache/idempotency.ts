@@ -30,7 +30,7 @@ export class Idempotency {
   readonly #writeMs: number;
   readonly #running = new Map<string, Running>();
   /** Ended, but the store did not take it yet. */
-  readonly #unwritten = new Map<Claim, Recording | null>();
+  readonly #unwritten = new Map<Running, Recording | null>();
 
   constructor(
     store: ClaimStore,
@@ -100,10 +100,11 @@ export class Idempotency {
     return {
       finish: async (recording) => {
         if (await this.#write(claim, recording)) this.#forget(running);
-        else this.#unwritten.set(claim, this.#hasRoomFor(recording) ? recording : null);
+        else this.#unwritten.set(running, this.#hasRoomFor(recording) ? recording : null);
         end(recording);
       },
       release: async () => {
+        this.#unwritten.delete(running);
         this.#forget(running);
         end(undefined);
         // Unless the store hears of it, the claim is free again when its lease ends.
@@ -136,10 +137,10 @@ export class Idempotency {
   }
 
   async #writeLate(): Promise<void> {
-    for (const [claim, recording] of this.#unwritten) {
-      if (!(await this.#write(claim, recording))) return;
-      this.#unwritten.delete(claim);
-      this.#running.delete(nameOf(claim));
+    for (const [running, recording] of this.#unwritten) {
+      if (!(await this.#write(running.claim, recording))) return;
+      this.#unwritten.delete(running);
+      this.#forget(running);
     }
   }
 

@@ -1,5 +1,6 @@
 import type { Catalogue, Offer } from '../route/catalogue.ts';
 import type { CircuitState, Health } from '../route/health.ts';
+import type { RecentCalls } from '../telemetry/recent-calls.ts';
 import { adminDocs } from './openapi/admin.ts';
 import { json } from './reply.ts';
 import type { Route } from './routes.ts';
@@ -7,6 +8,8 @@ import type { Route } from './routes.ts';
 export interface OperationParts {
   readonly catalogue: Catalogue;
   readonly health: Pick<Health, 'state' | 'observed'>;
+  /** What came of the calls to each provider lately. */
+  readonly recent: { calls(): ReadonlyMap<string, RecentCalls> };
   /** How far the books are behind the answers. */
   backlog(): {
     readonly running: number;
@@ -41,14 +44,23 @@ export function operationRoutes(parts: OperationParts): Route[] {
 
 const worstFirst: readonly CircuitState[] = ['open', 'half_open', 'closed'];
 
-function providerObjects({ catalogue, health }: OperationParts) {
+function providerObjects({ catalogue, health, recent }: OperationParts) {
+  const calls = recent.calls();
   const offers = catalogue.live().flatMap(({ id }) => catalogue.offers(id));
   const byProvider = Map.groupBy(offers, ({ provider }) => provider.name);
   return [...byProvider].map(([name, served]) => {
     const endpoints = served.map((offer) => endpointObject(offer, health));
     const circuit = worstFirst.find((state) => endpoints.some((one) => one.circuit === state));
-    return { name, dialect: served[0]?.provider.dialect, circuit, endpoints };
+    const dialect = served[0]?.provider.dialect;
+    return { name, dialect, circuit, recent: recentObject(calls.get(name)), endpoints };
   });
+}
+
+/** Null where nobody called it. */
+function recentObject(recent: RecentCalls | undefined) {
+  if (!recent) return null;
+  const { windowSeconds, calls, failedCalls, failures } = recent;
+  return { window_seconds: windowSeconds, calls, failed_calls: failedCalls, failures };
 }
 
 function endpointObject(offer: Offer, health: OperationParts['health']) {

@@ -14,7 +14,7 @@ export interface JsonBody {
 }
 
 /** What came, and what its body calls the model: that is logged even if the rest is refused. */
-interface Posted {
+export interface Posted {
   readonly request: Request;
   modelNamed: string;
 }
@@ -22,7 +22,7 @@ interface Posted {
 /** Reads a JSON object of bounded size and depth, or refuses with the reason. */
 export async function readJson(posted: Posted, bytesMax: number): Promise<JsonBody> {
   const { request } = posted;
-  refuseOtherTypes(request, 'application/json');
+  refuseOtherTypes(request);
   refuseEncodings(request);
   const bytes = await readBytes(request, bytesMax);
   const text = decode(bytes);
@@ -85,7 +85,7 @@ export async function readBytes(
 const shortBytesMax = 1024 * 1024;
 
 /** One that is sent twice arrives as `5, 5` and declares nothing: then the bytes are counted. */
-function declaredLength(request: Request): number | null {
+export function declaredLength(request: Request): number | null {
   const length = request.headers.get('content-length');
   return length !== null && wholeNumber.test(length) ? Number(length) : null;
 }
@@ -163,13 +163,13 @@ function parse(text: string): unknown {
   }
 }
 
-function refuseOtherTypes(request: Request, wanted: string): void {
+function refuseOtherTypes(request: Request): void {
   const type = request.headers.get('content-type')?.toLowerCase() ?? null;
   // Many small tools send JSON without saying so; only a contradicting type is refused.
-  if (type === null || type.startsWith(wanted)) return;
+  if (type === null || type.startsWith('application/json')) return;
   if (type.startsWith('application/') && type.includes('+json')) return;
-  const message = `Content-Type must be ${wanted}, not ${type.split(';')[0]}.`;
-  throw new GatewayError('invalid_request_error', message, { status: 415 });
+  const message = `Content-Type must be application/json, not ${type.split(';')[0]}.`;
+  throw invalidRequest(message, undefined, 415);
 }
 
 /** Unpacking what strangers packed is how memory fills; no client packs its requests. */
@@ -177,12 +177,12 @@ function refuseEncodings(request: Request): void {
   const encoding = request.headers.get('content-encoding') ?? 'identity';
   if (encoding.toLowerCase() === 'identity') return;
   const message = `Content-Encoding ${encoding} is not supported; send the body as it is.`;
-  throw new GatewayError('invalid_request_error', message, { status: 415 });
+  throw invalidRequest(message, undefined, 415);
 }
 
-function tooLarge(bytesMax: number): GatewayError {
+export function tooLarge(bytesMax: number): GatewayError {
   const message = `The request body is larger than the ${bytesMax} bytes allowed here.`;
-  return new GatewayError('invalid_request_error', message, { status: 413 });
+  return invalidRequest(message, undefined, 413);
 }
 
 function tooSlow(patienceMs: number): GatewayError {

@@ -1,11 +1,7 @@
 import { walletObject } from '../auth/manage/credits.ts';
-import {
-  type KeySpending,
-  nothingSpent,
-  periodEnd,
-  spentInPeriod,
-} from '../auth/manage/key-spending.ts';
+import { type KeySpending, nothingSpent, spentInPeriod } from '../auth/manage/key-spending.ts';
 import type { Caller } from '../core/caller.ts';
+import { limitPeriod } from '../core/limit-period.ts';
 import {
   type AnalyticsReads,
   addSums,
@@ -67,6 +63,6 @@ async function keyQuota({ spending, now }: CreditsParts, caller: Caller) {
     limit: limitCredits,
     used,
     remaining: limitCredits === null ? null : Math.max(0, limitCredits - used),
-    resets_at: limitReset === null ? null : isoTime(periodEnd(limitReset, time)),
+    resets_at: limitReset === null ? null : isoTime(limitPeriod(limitReset, time).until),
   };
 }

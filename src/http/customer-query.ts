@@ -4,29 +4,17 @@ import { invalidRequest, notFound } from '../core/errors.ts';
 import { type Split, splits } from '../record/analytics-split.ts';
 import type { LogFilter, LogReads } from '../record/log-reads.ts';
 import { type PeriodQuery, readPeriod } from '../record/period.ts';
-import { readCapped, readParameter } from './query.ts';
+import { cappedSchema, readCapped, readParameter } from './query.ts';
 
 /** What customers write behind the question mark of their reads. */
 
-const limitUsual = 50;
-const limitMax = 100;
+const limit = { usual: 50, most: 100 };
+const limitSchema = cappedSchema(limit);
 
-const limitSchema = Type.Integer({
-  minimum: 1,
-  maximum: Number.MAX_SAFE_INTEGER,
-  default: limitUsual,
-  description: `More than ${limitMax} is answered with ${limitMax}.`,
-});
-const monthsUsual = 12;
 /** Ten years: each month costs the store a few lookups. */
-const monthsMax = 120;
+const months = { usual: 12, most: 120 };
+export const monthsSchema = cappedSchema(months);
 
-export const monthsSchema = Type.Integer({
-  minimum: 1,
-  maximum: Number.MAX_SAFE_INTEGER,
-  default: monthsUsual,
-  description: `More than ${monthsMax} is answered with ${monthsMax}.`,
-});
 const statusSchema = Type.Enum(['success', 'error']);
 export const groupBySchema = Type.Enum([...splits], { description: 'Divide the sums by this.' });
 
@@ -65,11 +53,11 @@ export function datesOf(query: URLSearchParams): PeriodQuery {
 
 /** More than the most is answered with the most. */
 export function readLimit(query: URLSearchParams): number {
-  return readCapped(query, 'limit', limitSchema, { usual: limitUsual, most: limitMax });
+  return readCapped(query, 'limit', limitSchema, limit);
 }
 
 export function readMonths(query: URLSearchParams): number {
-  return readCapped(query, 'months', monthsSchema, { usual: monthsUsual, most: monthsMax });
+  return readCapped(query, 'months', monthsSchema, months);
 }
 
 /** Another tenant's key is as absent as one that never was. */

@@ -1,5 +1,5 @@
 import { editImagesMax, imageEditBytesMax } from '../core/bounds.ts';
-import { GatewayError, invalidRequest } from '../core/errors.ts';
+import { invalidRequest } from '../core/errors.ts';
 import { type FormFile, listName } from '../core/form.ts';
 import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../core/image-size.ts';
 import type { Upload, UploadTray } from '../core/upload.ts';
@@ -11,6 +11,7 @@ import {
 } from '../dialects/openai/images-request.ts';
 import { Mask } from '../operations/image/mask.ts';
 import type { SentMask, SentPicture } from '../operations/images.ts';
+import { declaredLength, tooLarge } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import { readForm } from './multipart.ts';
 
@@ -22,18 +23,17 @@ export interface ImageEdit {
 
 /** Reads the form of an image edit; its files lie in the tray, looked at and found sound. */
 export async function readEdit(exchange: Exchange, tray: UploadTray): Promise<ImageEdit> {
-  const { request } = exchange;
-  const declared = Number(request.headers.get('content-length') ?? 0);
-  if (declared > imageEditBytesMax) throw tooLarge();
+  const declared = declaredLength(exchange.request) ?? 0;
+  if (declared > imageEditBytesMax) throw tooLarge(imageEditBytesMax);
   const fields = new Map<string, string[]>();
   const images: Upload[] = [];
   const masks: Upload[] = [];
   let bytes = 0;
   const count = (more: number) => {
     bytes += more;
-    if (bytes > imageEditBytesMax) throw tooLarge();
+    if (bytes > imageEditBytesMax) throw tooLarge(imageEditBytesMax);
   };
-  for await (const part of readForm(request, { fileBytesMax: imageEditBytesMax })) {
+  for await (const part of readForm(exchange, imageEditBytesMax)) {
     if (part.kind === 'file') {
       const kind = readKind(part, images.length, masks.length);
       const upload = await tray.keep(counted(part.chunks, count));
@@ -41,7 +41,6 @@ export async function readEdit(exchange: Exchange, tray: UploadTray): Promise<Im
       continue;
     }
     count(Buffer.byteLength(part.value));
-    if (part.name === 'model') exchange.modelNamed = part.value;
     fields.set(part.name, [...(fields.get(part.name) ?? []), part.value]);
   }
   const wanted = readImagesRequest(valuesOf(fields));
@@ -112,9 +111,4 @@ async function readMask(upload: Upload, image: ImageSize | undefined): Promise<S
     throw invalidRequest(`${found}; they must have the same size.`, 'mask');
   }
   return { mask: await Mask.read(upload), sha256: upload.sha256 };
-}
-
-function tooLarge(): GatewayError {
-  const message = `The request body is larger than the ${imageEditBytesMax} bytes allowed here.`;
-  return new GatewayError('invalid_request_error', message, { status: 413 });
 }

@@ -1,6 +1,5 @@
 import { jobFileBytesMax, jobTextLengthMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
-import type { FormPart } from '../core/form.ts';
 import type { Steps } from '../gateway.ts';
 import type { JobDesk } from '../jobs/desk.ts';
 import { readJson } from './body.ts';
@@ -60,7 +59,10 @@ function creation(parts: JobParts): Route {
       const [operation, create] = isForm
         ? (['transcription', transcription] as const)
         : (['speech', speech] as const);
-      const make = () => create(exchange, caller, parts);
+      const make = async () => {
+        await parts.countRequest(caller, exchange.headers);
+        return create(exchange, caller, parts);
+      };
       return json(
         exchange,
         await loggingRefusal(exchange, caller, operation, make, parts.steps),
@@ -71,26 +73,15 @@ function creation(parts: JobParts): Route {
 }
 
 async function transcription(exchange: Exchange, caller: Caller, parts: JobParts) {
-  await parts.countRequest(caller, exchange.headers);
-  const { request } = exchange;
-  const form = noted(readForm(request, { fileBytesMax: jobFileBytesMax }), exchange);
+  const form = readForm(exchange, jobFileBytesMax);
   // A file is known whole only when it was stored; its length has to tell it from others.
-  const length = request.headers.get('content-length');
+  const length = exchange.request.headers.get('content-length');
   const base = baseUrlOf(exchange, parts);
   const make = () => parts.desk.createTranscription(caller, form, base);
   return once(exchange, caller, { length }, make, parts);
 }
 
-/** The same form; the model it names is known from then on. */
-async function* noted(form: AsyncIterable<FormPart>, exchange: Exchange) {
-  for await (const part of form) {
-    if (part.kind === 'field' && part.name === 'model') exchange.modelNamed = part.value;
-    yield part;
-  }
-}
-
 async function speech(exchange: Exchange, caller: Caller, parts: JobParts) {
-  await parts.countRequest(caller, exchange.headers);
   const { value } = await readJson(exchange, jsonBytesMax);
   const base = baseUrlOf(exchange, parts);
   const make = () => parts.desk.createSpeech(caller, value, base);

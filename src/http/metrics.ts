@@ -17,7 +17,7 @@ export function metricsRoutes(parts: MetricsParts): Route[] {
       access: 'public',
       handle: ({ headers }) =>
         new Response(parts.metrics.write(), {
-          headers: { ...headers, 'content-type': expositionType, 'cache-control': 'no-store' },
+          headers: { ...headers, 'content-type': expositionType },
         }),
     },
   ];

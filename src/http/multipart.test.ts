@@ -4,7 +4,8 @@ import { GatewayError } from '../core/errors.ts';
 import { bodySource } from './body-source.ts';
 import { readForm } from './multipart.ts';
 
-const bounds = { fileBytesMax: 1_000 };
+const fileBytesMax = 1_000;
+const posted = (request: Request) => ({ request, modelNamed: '' });
 
 /** A request whose body comes in chunks of the given size. */
 function send(body: string | Uint8Array, chunkBytes = 64, type?: string): Request {
@@ -23,9 +24,9 @@ function send(body: string | Uint8Array, chunkBytes = 64, type?: string): Reques
 
 type Seen = Record<string, unknown>;
 
-async function parse(request: Request, limits: Parameters<typeof readForm>[1] = bounds) {
+async function parse(request: Request) {
   const seen: Seen[] = [];
-  for await (const part of readForm(request, limits)) {
+  for await (const part of readForm(posted(request), fileBytesMax)) {
     if (part.kind === 'field') seen.push({ ...part });
     else {
       const bytes = Buffer.concat(await Array.fromAsync(part.chunks));
@@ -35,8 +36,8 @@ async function parse(request: Request, limits: Parameters<typeof readForm>[1] = 
   return seen;
 }
 
-async function refusal(request: Request, limits?: Parameters<typeof readForm>[1]) {
-  const failure = await failureOf(parse(request, limits));
+async function refusal(request: Request) {
+  const failure = await failureOf(parse(request));
   if (!(failure instanceof GatewayError)) throw failure;
   return { status: failure.status, message: failure.message, param: failure.param };
 }
@@ -115,7 +116,7 @@ describe('a form', () => {
     const body = `${file('name="f"; filename="f"', 'y'.repeat(500))}${field('after', '1')}--XX--`;
     for (const take of [0, 1]) {
       const names: string[] = [];
-      for await (const part of readForm(send(body, 50), bounds)) {
+      for await (const part of readForm(posted(send(body, 50)), fileBytesMax)) {
         names.push(part.name);
         if (part.kind === 'field' || take === 0) continue;
         for await (const _ of part.chunks) break;
@@ -132,12 +133,11 @@ describe('a form', () => {
       message: 'f is larger than the 1000 bytes allowed here.',
       param: 'f',
     });
-    const limits = { ...bounds, fieldBytesMax: 10 };
-    expect((await parse(send(`${field('a', '1234567890')}--XX--`), limits)).length).toBe(1);
-    const long = send(`${field('a', '12345678901')}--XX--`);
-    expect(await refusal(long, limits)).toEqual({
+    const filled = (bytes: number) => `${field('a', 'y'.repeat(bytes))}--XX--`;
+    expect((await parse(send(filled(1_048_576), 65_536))).length).toBe(1);
+    expect(await refusal(send(filled(1_048_577), 65_536))).toEqual({
       status: 413,
-      message: 'a is larger than the 10 bytes allowed here; a file needs a filename.',
+      message: 'a is larger than the 1048576 bytes allowed here; a file needs a filename.',
       param: 'a',
     });
   });
@@ -286,7 +286,7 @@ describe('a form', () => {
     });
     const headers = { 'content-type': 'multipart/form-data; boundary=XX' };
     const request = new Request('http://a.test', { method: 'POST', body, headers });
-    for await (const _ of readForm(request, bounds)) break;
+    for await (const _ of readForm(posted(request), fileBytesMax)) break;
     expect(isCancelled).toBe(true);
   });
 });

@@ -1,15 +1,9 @@
 import { formFieldBytesMax, formHeaderBytesMax, formPartsMax } from '../core/bounds.ts';
-import { GatewayError, invalidRequest } from '../core/errors.ts';
+import { type GatewayError, invalidRequest } from '../core/errors.ts';
 import type { FormFile, FormPart } from '../core/form.ts';
+import type { Posted } from './body.ts';
 import { type BodySource, bodySource } from './body-source.ts';
 import { type PartHeaders, readPartHeaders } from './part-headers.ts';
-
-export interface FormBounds {
-  /** One file. */
-  readonly fileBytesMax: number;
-  /** One field that is no file. */
-  readonly fieldBytesMax?: number;
-}
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
@@ -22,9 +16,10 @@ const epilogueBytesMax = 1024;
  * passed over.
  */
 export async function* readForm(
-  request: Request,
-  { fileBytesMax, fieldBytesMax = formFieldBytesMax }: FormBounds,
+  posted: Posted,
+  fileBytesMax: number,
 ): AsyncGenerator<FormPart, void, void> {
+  const { request } = posted;
   const delimiter = Buffer.from(`\r\n--${readBoundary(request)}`, 'latin1');
   const body = new FormBody(bodySource(request), delimiter);
   try {
@@ -35,7 +30,10 @@ export async function* readForm(
       }
       const headers = readPartHeaders(await body.headers());
       if (headers.filename === null) {
-        yield { kind: 'field', name: headers.name, value: await readField(headers.name) };
+        const { name } = headers;
+        const value = await readField(name);
+        if (name === 'model') posted.modelNamed = value;
+        yield { kind: 'field', name, value };
       } else {
         yield fileOf(headers, headers.filename);
         for await (const _ of body.chunks()) {
@@ -48,7 +46,9 @@ export async function* readForm(
   }
 
   async function readField(name: string): Promise<string> {
-    const limited = body.limited(fieldBytesMax, () => tooLarge(name, fieldBytesMax, noFile));
+    const limited = body.limited(formFieldBytesMax, () =>
+      partTooLarge(name, formFieldBytesMax, noFile),
+    );
     const bytes = Buffer.concat(await Array.fromAsync(limited));
     try {
       return decoder.decode(bytes);
@@ -58,7 +58,7 @@ export async function* readForm(
   }
 
   function fileOf({ name, contentType }: PartHeaders, filename: string): FormFile {
-    const chunks = body.limited(fileBytesMax, () => tooLarge(name, fileBytesMax));
+    const chunks = body.limited(fileBytesMax, () => partTooLarge(name, fileBytesMax));
     return { kind: 'file', name, filename, contentType, chunks };
   }
 }
@@ -155,9 +155,9 @@ function readBoundary(request: Request): string {
 /** Whoever forgot it sees a file refused as if it were a text. */
 const noFile = '; a file needs a filename';
 
-function tooLarge(name: string, bytesMax: number, hint = ''): GatewayError {
+export function partTooLarge(name: string, bytesMax: number, hint = ''): GatewayError {
   const message = `${name} is larger than the ${bytesMax} bytes allowed here${hint}.`;
-  return new GatewayError('invalid_request_error', message, { status: 413, param: name });
+  return invalidRequest(message, name, 413);
 }
 
 function broken(): GatewayError {

@@ -25,12 +25,17 @@ export function readFlag(query: URLSearchParams, name: string): boolean {
   return readParameter(query, name, flag) ?? false;
 }
 
+interface Cap {
+  readonly usual: number;
+  readonly most: number;
+}
+
 /** A count of which more than the most, in however many digits, is answered with the most. */
 export function readCapped(
   query: URLSearchParams,
   name: string,
   schema: TInteger,
-  { usual, most }: { readonly usual: number; readonly most: number },
+  { usual, most }: Cap,
 ): number {
   if (/^[1-9]\d{15,}$/.test(query.get(name) ?? '')) return most;
   return Math.min(readParameter(query, name, schema) ?? usual, most);
@@ -45,7 +50,15 @@ function meant(text: string, { type }: TSchema & { readonly type?: string }): un
 
 const largest = Number.MAX_SAFE_INTEGER;
 
-export const offsetSchema = Type.Integer({
+export const cappedSchema = ({ usual, most }: Cap) =>
+  Type.Integer({
+    minimum: 1,
+    maximum: largest,
+    default: usual,
+    description: `More than ${most} is answered with ${most}.`,
+  });
+
+const offsetSchema = Type.Integer({
   minimum: 0,
   maximum: largest,
   default: 0,

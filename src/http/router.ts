@@ -20,6 +20,12 @@ const responsesHint =
   'POST /v1/responses answers at once and keeps nothing, so there is no response to fetch, ' +
   'cancel or delete.';
 
+/** What else they ask for there; none of it needs an answer that was kept. */
+const conversationPath = /(?:^|\/)responses\/(?:compact|input_tokens)$/;
+const conversationHint =
+  'POST /v1/responses answers a conversation; to compact one, or to count its tokens without an ' +
+  'answer, is not offered there.';
+
 /** A path as people write it, without what its variable parts must look like. */
 function plain(path: string): string {
   return path.replace(/\{[^}]*\}/g, '');
@@ -61,6 +67,7 @@ export class Router {
 
   /** What to do instead, as a sentence behind a blank; empty where nothing comes to mind. */
   hint(method: string, path: string): string {
+    if (conversationPath.test(path)) return ` ${conversationHint}`;
     if (responsesPath.test(path)) return ` ${responsesHint}`;
     const near = nearestRoute(method, path, this.#routes);
     if (!near) return '';

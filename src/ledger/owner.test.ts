@@ -1,23 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import { callerOf } from '../../tests/support/money/settlements.ts';
-import { keyOwner, periodStart, walletOf, walletOwner } from './owner.ts';
+import { keyOwner, walletOf, walletOwner } from './owner.ts';
 
 const day = (text: string) => Date.parse(`${text}Z`);
-
-describe('a period', () => {
-  test.each([
-    ['daily', '2032-02-29T23:59:59.999', '2032-02-29T00:00'],
-    ['daily', '2032-03-01T00:00:00.000', '2032-03-01T00:00'],
-    // The 29th of February 2032 is a Sunday.
-    ['weekly', '2032-02-29T23:59:59.999', '2032-02-23T00:00'],
-    ['weekly', '2032-03-01T00:00:00.000', '2032-03-01T00:00'],
-    ['weekly', '2033-01-01T12:00', '2032-12-27T00:00'],
-    ['monthly', '2032-02-29T23:59:59.999', '2032-02-01T00:00'],
-    ['monthly', '2032-12-31T23:59:59.999', '2032-12-01T00:00'],
-  ] as const)('%s at %s began at %s', (reset, now, began) => {
-    expect(periodStart(reset, day(now))).toBe(day(began));
-  });
-});
 
 describe('an account', () => {
   test('of a wallet bears its tenant’s name', () => {

@@ -1,5 +1,6 @@
-import type { Caller, LimitReset } from '../core/caller.ts';
-import { allTime, dayMs, dayOf, isoDay } from '../record/period.ts';
+import type { Caller } from '../core/caller.ts';
+import { limitPeriod } from '../core/limit-period.ts';
+import { allTime, dayOf, isoDay } from '../record/period.ts';
 
 /**
  * Whose credits an account counts. A wallet is prepaid; a key's account is its limit, granted anew
@@ -49,27 +50,8 @@ export function walletOf(caller: Caller): Owner {
 export function keyOwner(caller: Caller, now: number): Owner | undefined {
   if (caller.limitCredits === null) return undefined;
   const { keyId, tenantId, limitReset, limitCredits: credits } = caller;
-  if (!limitReset) {
-    const [firstDay, endDay] = [dayOf(allTime.from), dayOf(allTime.until)];
-    return { name: `key:${keyId}`, tenantId, allowance: { credits, keyId, firstDay, endDay } };
-  }
-  const start = periodStart(limitReset, now);
-  const end = periodStart(limitReset, start + daysToTheNext[limitReset] * dayMs);
-  return {
-    name: `key:${keyId}:${isoDay(dayOf(start))}`,
-    tenantId,
-    allowance: { credits, keyId, firstDay: dayOf(start), endDay: dayOf(end) },
-  };
-}
-
-/** So many days behind the first one of a period is always a day of the next. */
-const daysToTheNext: Readonly<Record<LimitReset, number>> = { daily: 1, weekly: 7, monthly: 31 };
-
-/** The UTC midnight at which the running period began; weeks begin on Monday. */
-export function periodStart(reset: LimitReset, now: number): number {
-  const date = new Date(now);
-  const [year, month, day] = [date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate()];
-  if (reset === 'monthly') return Date.UTC(year, month, 1);
-  if (reset === 'weekly') return Date.UTC(year, month, day - ((date.getUTCDay() + 6) % 7));
-  return Date.UTC(year, month, day);
+  const { from, until } = limitReset ? limitPeriod(limitReset, now) : allTime;
+  const [firstDay, endDay] = [dayOf(from), dayOf(until)];
+  const name = limitReset ? `key:${keyId}:${isoDay(firstDay)}` : `key:${keyId}`;
+  return { name, tenantId, allowance: { credits, keyId, firstDay, endDay } };
 }

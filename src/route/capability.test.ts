@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { chatAsk, noNeeds } from '../../tests/support/question.ts';
 import type { Model } from '../config/config.ts';
 import type { ChatAsk, ModelNeeds } from '../core/chat.ts';
 import { chatMisfit, imageMisfit, keepFitting } from './capability.ts';
@@ -12,41 +13,8 @@ const able: Model = {
   endpoints: [],
 };
 
-const nothing: ModelNeeds = {
-  tools: false,
-  json: false,
-  images: false,
-  audio: false,
-  files: false,
-  thinkingBudget: false,
-};
-
 function ask(needs: Partial<ModelNeeds> = {}, images: ChatAsk['images'] = []): ChatAsk {
-  return {
-    operation: 'chat',
-    models: ['acme/all'],
-    preferences: {
-      order: [],
-      only: null,
-      ignore: [],
-      allowFallbacks: true,
-      sort: null,
-      route: 'fallback',
-      maxPrice: { prompt: null, completion: null },
-      requireParameters: false,
-    },
-    stream: false,
-    outputTokensMax: null,
-    choices: 1,
-    needs: { ...nothing, ...needs },
-    parameters: [],
-    inputBytes: 10,
-    cachesForHour: () => false,
-    images,
-    user: null,
-    search: null,
-    skills: [],
-  };
+  return chatAsk({ models: ['acme/all'], needs: { ...noNeeds, ...needs }, images });
 }
 
 describe('a model fits', () => {

@@ -62,8 +62,12 @@ function knownModels(ask: RoutedAsk, caller: Caller, catalogue: CallableModels):
   }
   if (groups.length > 0) return groups;
   if (forbidden === undefined) throw unknownModel(ask.models[0] ?? '', caller, catalogue);
-  const message = `This API key may not use the model "${forbidden}".`;
-  throw new GatewayError('forbidden', message, { param: 'model' });
+  throw forbiddenModel(forbidden);
+}
+
+export function forbiddenModel(alias: string): GatewayError {
+  const message = `This API key may not use the model "${alias}".`;
+  return new GatewayError('forbidden', message, { param: 'model' });
 }
 
 function unknownModel(alias: string, caller: Caller, catalogue: CallableModels): GatewayError {

@@ -1,6 +1,6 @@
 import { errorBytesMax } from '../core/bounds.ts';
 import type { Watch } from '../core/watch.ts';
-import type { ReplyFacts, UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
+import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import { EventStreamReader } from '../dialects/event-stream.ts';
 import { failureInside, malformed, readFailure } from '../dialects/failure.ts';
 import type { AudioEvents } from '../dialects/media/speech.ts';
@@ -14,6 +14,7 @@ import { Line } from './line.ts';
 import type { Link } from './link.ts';
 import { readAll, Source } from './source.ts';
 import { traced } from './try-offer.ts';
+import { noFacts } from './try-whole.ts';
 import { checkFor } from './user-address.ts';
 
 /** A question whose answer goes to the client as it comes. */
@@ -118,15 +119,12 @@ function noAudio(type: string, text: string): UpstreamFailure {
 
 /** The usage is known only when the last event was read. */
 function factsOf(events: AudioEvents | undefined): OpenBytes['facts'] {
-  const facts: ReplyFacts & { outputCharacters: number } = {
+  return {
+    ...noFacts,
     get usage() {
       return events?.usage;
     },
-    finishReason: undefined,
-    outputCharacters: 0,
-    failure: undefined,
   };
-  return facts;
 }
 
 /** The bytes that events carry. */

@@ -23,13 +23,12 @@ export interface GuardedFetchOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array<ArrayBuffer>;
   readonly signal?: AbortSignal;
+  /** With 0 the body is not read: the status is the whole answer. */
   readonly bodyBytesMax: number;
   /** What the bodies of several calls may take together; each takes its part of it away. */
   readonly allowance?: { bytes: number };
   /** For everything together: resolving, every hop, the last byte of the body. */
   readonly timeoutMs: number;
-  /** Redirects of a GET are followed unless this is false; a POST always ends at its redirect. */
-  readonly allowRedirects?: boolean;
   /** One more `host:port` that may be anywhere, for this call. */
   readonly vouchedHost?: string;
 }
@@ -113,7 +112,8 @@ function vouching(policy: AddressPolicy, host: string | undefined): AddressPolic
 async function follow(firstUrl: string, call: Call): Promise<GuardedResult> {
   const { options } = call;
   const method = options.method ?? 'GET';
-  const mayFollow = method === 'GET' && options.allowRedirects !== false;
+  // A POST ends at its redirect.
+  const mayFollow = method === 'GET';
   let headers = requestHeaders(options.headers ?? {});
   if (headers === null) return refused('The request has a malformed header.');
   let text = firstUrl;
@@ -164,6 +164,12 @@ async function send(
 
 async function readAnswer(response: Response, call: Call): Promise<GuardedResult> {
   const { bodyBytesMax, allowance = { bytes: bodyBytesMax } } = call.options;
+  const { status } = response;
+  const contentType = response.headers.get('content-type');
+  if (bodyBytesMax === 0) {
+    await discard(response);
+    return { ok: true, status, contentType, bytes: new Uint8Array() };
+  }
   const tooLarge = `The answer of the address is larger than ${bodyBytesMax} bytes.`;
   // We asked for identity, so anything else is a mistake or a bomb: 317 bytes of brotli can hold
   // 200 MiB.
@@ -185,15 +191,10 @@ async function readAnswer(response: Response, call: Call): Promise<GuardedResult
   } catch (thrown) {
     return refused(failureSentence(thrown, call));
   }
-  return {
-    ok: true,
-    status: response.status,
-    contentType: response.headers.get('content-type'),
-    bytes: new Uint8Array(Bun.concatArrayBuffers(chunks)),
-  };
+  return { ok: true, status, contentType, bytes: new Uint8Array(Bun.concatArrayBuffers(chunks)) };
 }
 
-/** A redirect's body is of no interest, and left unread it would keep its connection. */
+/** A body that is of no interest; left unread it would keep its connection. */
 async function discard(response: Response): Promise<void> {
   try {
     await response.body?.cancel();

@@ -11,7 +11,7 @@ import {
   redirect,
   text,
 } from '../../tests/support/guarded-peer.ts';
-import { createGuardedFetch, type GuardedFetchOptions } from './guarded-fetch.ts';
+import { createGuardedFetch } from './guarded-fetch.ts';
 import type { ResolveHost } from './guarded-target.ts';
 
 afterEach(closePeers);
@@ -169,13 +169,14 @@ test('headers stay with their origin', async () => {
   expect(end.requests[0]).toMatch(/accept-encoding: identity/i);
 });
 
-test.each<Partial<GuardedFetchOptions>>([
-  { method: 'POST', body: 'event' },
-  { allowRedirects: false },
-])('with %j a redirect is the answer', async (options) => {
+test('a redirect is the answer to a POST', async () => {
   const canary = await listen(outside, text('cat'));
   const peer = await listen(outside, redirect(`http://images.test:${canary.port}/`, 307));
-  const result = await guarded()(`http://images.test:${peer.port}/`, { ...bounds, ...options });
+  const result = await guarded()(`http://images.test:${peer.port}/`, {
+    ...bounds,
+    method: 'POST',
+    body: 'event',
+  });
   expect(reasonOf(result)).toBe('answered 307');
   expect(canary.requests).toEqual([]);
 });

@@ -1,3 +1,4 @@
+import type { AddressInput } from '../core/ask.ts';
 import type { ImageInput } from '../core/chat.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
 import { checkUserUrl } from './address-guard.ts';
@@ -20,6 +21,15 @@ export function refuseInnerImages(images: readonly ImageInput[]): void {
   for (const { url, param } of images) {
     const refusal = isRemote(url) ? checkUserUrl(url) : null;
     if (typeof refusal === 'string') throw unfetchable(refusal, param);
+  }
+}
+
+/** The same for whatever else an upstream may fetch. */
+export function refuseInnerAddresses(addresses: readonly AddressInput[] = []): void {
+  for (const { url, param } of addresses) {
+    const refusal = checkUserUrl(url);
+    if (typeof refusal !== 'string') continue;
+    throw invalidRequest(`${param} cannot be fetched: ${refusal}`, param);
   }
 }
 

@@ -10,7 +10,7 @@ import { countAt } from '../operations/count-tokens.ts';
 import type { CatalogueOf, Offer } from '../route/catalogue.ts';
 import { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
-import { refuseInnerImages } from '../upstream/inline-images.ts';
+import { refuseInnerAddresses, refuseInnerImages } from '../upstream/inline-images.ts';
 import { checkPublicAddress } from '../upstream/user-address.ts';
 
 /** Counts where the request would go, beside the story: nothing is held, charged or kept. */
@@ -22,6 +22,7 @@ export function makeCountUpstream(
   const places = new ConcurrencyLimiter();
   return async (count, caller, client) => {
     refuseInnerImages(count.images);
+    refuseInnerAddresses(count.ask.addresses);
     const offers = await plannedFor(count, caller, catalogueOf);
     const isAble = (offer: Offer) =>
       count.crossTo(offer.dialect) !== undefined && health.state(offer) !== 'open';

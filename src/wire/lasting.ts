@@ -99,6 +99,7 @@ export async function openLasting(
       ...changes.chores(),
       ...clock.chores(),
       ...books.chores(),
+      ...telemetry.recent.chores(),
       ...idempotency.chores(),
       ...(counters.together?.places.chores() ?? []),
       ...(retention?.chores() ?? []),

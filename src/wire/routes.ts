@@ -66,7 +66,8 @@ export interface RouteParts {
 
 export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[] {
   const { config, store, vault, catalogue, catalogueOf, books, steps, health } = parts;
-  const { authenticator } = parts;
+  const { authenticator, telemetry } = parts;
+  const { metrics, recent } = telemetry;
   const desk = {
     directory: store.directory,
     credits: settledCredits(store, books),
@@ -88,7 +89,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
   const media = { ...chat, tray: () => uploads.tray() };
   const routes: Route[] = [
     ...healthRoutes({ version, ping: () => store.database.ping(), isDraining }),
-    ...metricsRoutes({ metrics: parts.telemetry.metrics }),
+    ...metricsRoutes({ metrics }),
     ...chatRoutes(chat),
     ...messagesRoutes({ ...chat, admission: parts.admission, countUpstream }),
     ...responsesRoutes(chat),
@@ -125,7 +126,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
       flush: () => books.flush(),
       overview: () => overviewOf(parts),
     }),
-    ...operationRoutes({ catalogue, health, backlog: () => books.backlog }),
+    ...operationRoutes({ catalogue, health, recent, backlog: () => books.backlog }),
     ...dashboardRoutes(),
     ...referenceRoutes({ version, ...addressOf(config), routes: () => routes }),
   ];

@@ -17,6 +17,7 @@ import { plan } from '../route/plan.ts';
 import { settle } from '../settle.ts';
 import { openFirst } from '../upstream/fallback.ts';
 import { createGuardedFetch, type GuardedFetch } from '../upstream/guarded-fetch.ts';
+import { refuseInnerAddresses } from '../upstream/inline-images.ts';
 import type { Link } from '../upstream/link.ts';
 import { checkPublicAddress } from '../upstream/user-address.ts';
 import type { Telemetry } from './telemetry.ts';
@@ -78,6 +79,7 @@ function planIn(
   errand: Errand,
   health: Health,
 ): readonly Offer[] {
+  refuseInnerAddresses(errand.ask.addresses);
   const around = { catalogue, health, errand, supports: supportsParameter };
   return errand.refine(plan(errand.ask, caller, around));
 }

@@ -11,6 +11,7 @@ import { booksFamilies, type CircuitState, circuitFamily } from '../telemetry/ga
 import type { Log } from '../telemetry/log.ts';
 import { type MetricSource, Metrics } from '../telemetry/metrics.ts';
 import { ProcessGauges } from '../telemetry/process-gauges.ts';
+import { RecentTraffic } from '../telemetry/recent-calls.ts';
 import { RequestLines } from '../telemetry/request-lines.ts';
 import { TraceExport } from '../telemetry/trace-export.ts';
 import { type TracedCall, Tracer } from '../telemetry/tracer.ts';
@@ -27,6 +28,7 @@ export class Telemetry {
   readonly #sources: MetricSource[];
   readonly #process = new ProcessGauges();
   readonly #traffic = new Traffic((alias) => this.#catalogue?.model(alias) !== undefined);
+  readonly recent = new RecentTraffic(() => this.#traffic.calls());
   readonly #lines: RequestLines | undefined;
   readonly #export: TraceExport | undefined;
   readonly #tracer: Tracer | undefined;

@@ -290,6 +290,13 @@ describe('the front of the house:', () => {
     expect(answer.error.message).toContain('POST /v1/responses answers at once and keeps nothing');
   });
 
+  test.each(['compact', 'input_tokens'])('POST /v1/responses/%s is told apart', async (word) => {
+    const answer = await gateway.call('POST', `/v1/responses/${word}`, { key: gateway.keys.api });
+    expectRefusal(answer, 404, 'invalid_request_error');
+    expect(answer.error.message).toContain('is not offered there');
+    expect(answer.error.message).not.toContain('fetch');
+  });
+
   test('the wrong method is told the right one', async () => {
     const answer = await gateway.call('GET', '/v1/chat/completions');
     expectRefusal(answer, 405, 'invalid_request_error');

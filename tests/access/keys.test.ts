@@ -48,6 +48,7 @@ describe('a new key', () => {
       models: null,
       scopes: null,
       requests_per_minute: null,
+      cache: null,
       created_at: '2026-11-15T12:00:00.000Z',
       updated_at: '2026-11-15T12:00:00.000Z',
       expires_at: null,
@@ -80,11 +81,16 @@ describe('a new key', () => {
       models: ['demo/*', 'openai/gpt-4o'],
       scopes: [...scopes],
       requests_per_minute: 7,
+      cache: 'off',
     };
-    const { data, id } = await newKey({ ...settings, cache: 'off' });
+    const { data, id } = await newKey(settings);
     expect(data).toMatchObject({ ...settings, limit_resets_at: '2026-11-16T00:00:00.000Z' });
-    const stored = await rig.store.directory.getKey('acme', id);
-    expect(stored).toMatchObject({ cacheMode: 'off', kind: 'routing' });
+    const options = { key: acme.manager };
+    const shown = await rig.call('GET', `/api/v1/keys/${id}`, options);
+    expect(shown.data).toMatchObject(settings);
+    const body = { cache: null };
+    const back = await rig.call('PATCH', `/api/v1/keys/${id}`, { ...options, body });
+    expect(back.data).toMatchObject({ ...settings, cache: null });
   });
 
   test('of a manager is a management key of the same tenant', async () => {

@@ -8,6 +8,7 @@ import {
   cutMidStream,
   embeddings,
   gated,
+  json,
   noUsage,
   say,
   startFakeUpstream,
@@ -220,6 +221,18 @@ describe('the response cache', () => {
     const again = await ask();
     expect(again.cache).toBe('HIT');
     expect(again.record.charges.modelCharge).toBe(0);
+  });
+
+  test('replays an answer without a finish reason without inventing one', async () => {
+    const message = { role: 'assistant', content: 'Open end' };
+    const choices = [{ index: 0, message, finish_reason: null }];
+    upstream.script('chat', json(200, { id: 'x', object: 'chat.completion', choices }));
+    await ask();
+    const streamed = await ask({ stream: true });
+    expect(streamed.cache).toBe('HIT');
+    expect(streamed.text).toContain('"content":"Open end"');
+    expect(streamed.text).not.toContain('"finish_reason":"stop"');
+    expect(streamed.text).toEndWith('data: [DONE]\n\n');
   });
 });
 

@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { say, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
+import { cutMidStream, say, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { startGateway } from '../support/gateway.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
 
 /** What the dashboard's pages read beside the older endpoints, through the front door. */
 
 const upstream = startFakeUpstream();
+const hello = say('Hello', { usage: { prompt: 150, completion: 7 }, cachedTokens: 100 });
 let gateway: InProcessGateway;
 
 beforeAll(async () => {
@@ -23,8 +24,7 @@ beforeAll(async () => {
     ],
   });
   upstream.script('up-bad', status500());
-  const usage = { prompt: 150, completion: 7 };
-  upstream.script('up-good', say('Hello', { usage, cachedTokens: 100 }));
+  upstream.script('up-good', hello);
 });
 afterAll(async () => {
   await gateway.stop();
@@ -108,7 +108,7 @@ describe('a receipt', () => {
     const image = rowsOf(lines).find(({ price }) => price === 'output_image');
     expect(image).toMatchObject({ quantity: 1, per: 1, usd: '0.002', credits: '2000' });
     expect(Number(cost)).toBeGreaterThanOrEqual(2_000);
-  });
+  }, 120_000);
 
   test('of a failed request says why and charges nothing', async () => {
     const { requestId, status } = await chat('acme/broken');
@@ -227,6 +227,34 @@ describe('health', () => {
     const key = await gateway.makeKey({ name: 'narrow', models: ['acme/broken'] });
     const narrow = await gateway.get('/v1/customer/models', { key });
     expect(rowsOf(narrow.json.data).map(({ id }) => id)).toEqual(['acme/broken']);
+  });
+
+  test('of each provider is told by its latest calls', async () => {
+    const recentOf = async (provider: string) => {
+      const { json } = await gateway.get('/admin/v1/providers', { key: gateway.keys.admin });
+      const { recent } = rowsOf(json.data).find(({ name }) => name === provider) ?? {};
+      const { calls = 0, failed_calls = 0, failures } = isObject(recent) ? recent : {};
+      return { calls, failed_calls, server: 0, cut: 0, ...(isObject(failures) && failures) };
+    };
+    const before = { bad: await recentOf('bad'), good: await recentOf('good') };
+    upstream.script('up-good', [cutMidStream(2), hello]);
+    const body = { model: 'acme/chat', messages: [{ role: 'user', content: 'Hi' }] };
+    const only = { provider: { only: ['good'] } };
+    expect((await gateway.stream({ ...body, ...only })).dones).toBe(0);
+    expect((await gateway.post({ ...body, ...only })).status).toBe(200);
+    expect((await chat('acme/broken')).status).toBe(502);
+    const grown = (a: unknown, b: unknown) => Number(b) - Number(a);
+    const [bad, good] = [await recentOf('bad'), await recentOf('good')];
+    expect([
+      grown(before.bad.calls, bad.calls),
+      grown(before.bad.failed_calls, bad.failed_calls),
+      grown(before.bad.server, bad.server),
+    ]).toEqual([1, 1, 1]);
+    expect([
+      grown(before.good.calls, good.calls),
+      grown(before.good.failed_calls, good.failed_calls),
+      grown(before.good.cut, good.cut),
+    ]).toEqual([2, 1, 1]);
   });
 
   test('of providers and books is the operator’s alone', async () => {

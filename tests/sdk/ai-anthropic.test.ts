@@ -1,7 +1,7 @@
 /** What an application on the AI SDK sees with its provider for Anthropic. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { createAnthropic } from '@ai-sdk/anthropic';
-import { APICallError, generateText, isStepCount, jsonSchema, Output, streamText, tool } from 'ai';
+import { APICallError, generateText, isStepCount, Output, streamText } from 'ai';
 import {
   callTools,
   echo,
@@ -12,6 +12,7 @@ import {
 } from '../support/fake-upstream.ts';
 import { AnthropicRig, served } from './anthropic-rig.ts';
 import { failure, onePixel } from './rig.ts';
+import { getWeather, weatherInput } from './weather.ts';
 
 let rig: AnthropicRig;
 
@@ -28,17 +29,6 @@ function modelAt(id: string, apiKey = rig.apiKey) {
 
 const prompt = 'how are you';
 const maxOutputTokens = 500;
-const weatherInput = jsonSchema<{ city: string }>({
-  type: 'object',
-  properties: { city: { type: 'string' } },
-  required: ['city'],
-  additionalProperties: false,
-});
-const getWeather = tool({
-  description: 'Weather of a city',
-  inputSchema: weatherInput,
-  execute: async ({ city }) => `rain in ${city}`,
-});
 const bern = { name: 'getWeather', arguments: { city: 'Bern' }, id: 'toolu_bern' };
 const ulm = { name: 'getWeather', arguments: { city: 'Ulm' }, id: 'toolu_ulm' };
 

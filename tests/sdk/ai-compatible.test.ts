@@ -1,7 +1,7 @@
 /** What an application on the AI SDK sees with its provider for OpenAI-compatible servers. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { APICallError, generateText, isStepCount, jsonSchema, Output, streamText, tool } from 'ai';
+import { APICallError, generateText, isStepCount, Output, streamText } from 'ai';
 import {
   callTools,
   echo,
@@ -12,6 +12,7 @@ import {
   status500,
 } from '../support/fake-upstream.ts';
 import { clock, failure, fieldOf, onePixel, Rig, upstreamModel } from './rig.ts';
+import { getWeather, weatherInput } from './weather.ts';
 
 let rig: Rig;
 
@@ -33,17 +34,6 @@ function modelAt(id = rig.model, more: { apiKey?: string; includeUsage?: boolean
 }
 
 const prompt = 'how are you';
-const weatherInput = jsonSchema<{ city: string }>({
-  type: 'object',
-  properties: { city: { type: 'string' } },
-  required: ['city'],
-  additionalProperties: false,
-});
-const getWeather = tool({
-  description: 'Weather of a city',
-  inputSchema: weatherInput,
-  execute: async ({ city }) => `rain in ${city}`,
-});
 
 describe('a whole answer', () => {
   test('has text, reasoning, usage and the cost in credits', async () => {

@@ -1,7 +1,7 @@
 /** What an application sees that was written for OpenRouter and only got another base URL. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { createOpenRouter, type OpenRouterProviderSettings } from '@openrouter/ai-sdk-provider';
-import { APICallError, generateText, isStepCount, jsonSchema, Output, streamText, tool } from 'ai';
+import { APICallError, generateText, isStepCount, Output, streamText } from 'ai';
 import { isObject } from '../../src/core/json.ts';
 import {
   callTools,
@@ -12,6 +12,7 @@ import {
   status500,
 } from '../support/fake-upstream.ts';
 import { failure, fieldOf, onePixel, Rig, upstreamModel } from './rig.ts';
+import { getWeather, weatherInput } from './weather.ts';
 
 let rig: Rig;
 
@@ -27,17 +28,6 @@ function openRouter(more: OpenRouterProviderSettings = {}) {
 }
 
 const prompt = 'how are you';
-const weatherInput = jsonSchema<{ city: string }>({
-  type: 'object',
-  properties: { city: { type: 'string' } },
-  required: ['city'],
-  additionalProperties: false,
-});
-const getWeather = tool({
-  description: 'Weather of a city',
-  inputSchema: weatherInput,
-  execute: async ({ city }) => `rain in ${city}`,
-});
 
 /** Where this provider puts what only OpenRouter tells. */
 function usageIn(metadata: Record<string, object> | undefined): Record<string, unknown> {

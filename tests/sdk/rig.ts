@@ -9,30 +9,15 @@ export const upstreamModel = 'large-fp8';
 export const upstreamSecret = 'upstream-account-secret';
 
 /** One credit per prompt token and two per completion token: sums that a reader can check. */
-const pricing = { prompt: '1', completion: '2' };
+export const pricing = { prompt: '1', completion: '2' };
 
-export class Rig {
+/** A gateway, the upstream behind it, and what came of requests there. */
+export class SdkRig {
   readonly upstream: FakeUpstream;
   readonly gateway: InProcessGateway;
   readonly awake = new Awake();
-  readonly model = 'acme/large';
 
-  static async start(): Promise<Rig> {
-    const upstream = startFakeUpstream();
-    const base_url = `${upstream.url}/v1`;
-    const onlyText = { input_modalities: ['text'], features: [] };
-    const settings = {
-      demo: true,
-      providers: { fake: { dialect: 'openai', base_url, api_key: upstreamSecret } },
-      models: [
-        chatModel('acme/large', [{ provider: 'fake', model: upstreamModel, pricing }]),
-        chatModel('acme/plain', [{ provider: 'fake', model: 'plain', pricing }], onlyText),
-      ],
-    };
-    return new Rig(upstream, await InProcessGateway.start(settings));
-  }
-
-  private constructor(upstream: FakeUpstream, gateway: InProcessGateway) {
+  protected constructor(upstream: FakeUpstream, gateway: InProcessGateway) {
     this.upstream = upstream;
     this.gateway = gateway;
   }
@@ -45,12 +30,6 @@ export class Rig {
 
   get apiKey(): string {
     return this.gateway.keys.routing;
-  }
-
-  /** What `/v1/generation` says about a request, by either of its ids. */
-  async generation(id: string | null | undefined): Promise<Record<string, unknown>> {
-    const { json } = await this.gateway.get(`/v1/generation?id=${id}`);
-    return isObject(json.data) ? json.data : {};
   }
 
   /** The last request that reached the upstream. */
@@ -71,6 +50,31 @@ export class Rig {
   async hangUpMs(leftAt: number): Promise<number> {
     await this.upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
     return this.awake.ms - leftAt;
+  }
+}
+
+export class Rig extends SdkRig {
+  readonly model = 'acme/large';
+
+  static async start(): Promise<Rig> {
+    const upstream = startFakeUpstream();
+    const base_url = `${upstream.url}/v1`;
+    const onlyText = { input_modalities: ['text'], features: [] };
+    const settings = {
+      demo: true,
+      providers: { fake: { dialect: 'openai', base_url, api_key: upstreamSecret } },
+      models: [
+        chatModel('acme/large', [{ provider: 'fake', model: upstreamModel, pricing }]),
+        chatModel('acme/plain', [{ provider: 'fake', model: 'plain', pricing }], onlyText),
+      ],
+    };
+    return new Rig(upstream, await InProcessGateway.start(settings));
+  }
+
+  /** What `/v1/generation` says about a request, by either of its ids. */
+  async generation(id: string | null | undefined): Promise<Record<string, unknown>> {
+    const { json } = await this.gateway.get(`/v1/generation?id=${id}`);
+    return isObject(json.data) ? json.data : {};
   }
 }
 

@@ -44,6 +44,29 @@ export interface Carries {
   readonly sampling: readonly (keyof Sampling)[];
 }
 
+/** What OpenAI's Responses endpoint does. */
+export const responses: Carries = {
+  maker: 'responses',
+  thoughts: 'anywhere',
+  redactedThoughts: false,
+  wordlessBeforeText: true,
+  systemInside: true,
+  remoteFiles: true,
+  imageDetail: true,
+  documentNames: true,
+  audio: true,
+  resultFiles: true,
+  resultErrors: true,
+  strictTools: true,
+  jsonNames: true,
+  forcedJson: true,
+  parallelTools: true,
+  stop: false,
+  user: true,
+  efforts: ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'],
+  sampling: ['temperature', 'topP'],
+};
+
 const word = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 24 });
 /** With a letter in it: what is only white space may be trimmed away by some. */
 const text = word.map((said) => `${said}a`);

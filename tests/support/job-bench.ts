@@ -21,7 +21,7 @@ import { JobSweep } from '../../src/jobs/sweep.ts';
 import { JobWorker, type WorkerParts } from '../../src/jobs/worker.ts';
 import { FileObjects } from '../../src/store/objects/files.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
-import { makeTenant } from '../contracts/engines.ts';
+import { addTenant } from '../contracts/engines.ts';
 import { wavFile } from './audio-files.ts';
 import { callerOf } from './caller.ts';
 
@@ -145,9 +145,7 @@ export class JobBench {
   }
 
   async newCaller(): Promise<Caller> {
-    const tenant = makeTenant();
-    await this.store.directory.addTenant(tenant);
-    return callerOf(tenant.id, { keyId: 'key_of_the_caller' });
+    return callerOf(await addTenant(this.store), { keyId: 'key_of_the_caller' });
   }
 
   async speech(caller: Caller, input: string, more: object = {}): Promise<string> {

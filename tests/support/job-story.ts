@@ -113,7 +113,8 @@ function configIn(folder: string, upstreamUrl: string) {
   );
 }
 
-function stalling(queue: JobQueue, stallAt: keyof JobQueue, onStall: () => void): JobQueue {
+/** A queue that does everything but one thing, which it never comes to the end of. */
+export function stalling(queue: JobQueue, stallAt: keyof JobQueue, onStall: () => void): JobQueue {
   const stalled = () => {
     onStall();
     return new Promise<never>(() => {});

@@ -1,3 +1,5 @@
+import { noPreferences } from '../../src/core/ask.ts';
+import type { ChatAsk, ModelNeeds } from '../../src/core/chat.ts';
 import type { Dialogue, Turn } from '../../src/core/dialogue.ts';
 import type { Target } from '../../src/dialects/dialect.ts';
 
@@ -36,5 +38,35 @@ export function targetOf(given: Partial<Target> = {}): Target {
     modelOutputTokensMax: null,
     thinking: 'effort',
     ...given,
+  };
+}
+
+export const noNeeds: ModelNeeds = {
+  tools: false,
+  json: false,
+  images: false,
+  audio: false,
+  files: false,
+  thinkingBudget: false,
+};
+
+/** What a short question asks of the steps on its way. */
+export function chatAsk(change: Partial<ChatAsk> = {}): ChatAsk {
+  return {
+    operation: 'chat',
+    models: ['test/chat'],
+    preferences: noPreferences,
+    stream: false,
+    outputTokensMax: null,
+    choices: 1,
+    needs: noNeeds,
+    parameters: [],
+    inputBytes: 300,
+    cachesForHour: () => false,
+    images: [],
+    user: null,
+    search: null,
+    skills: [],
+    ...change,
   };
 }

@@ -57,6 +57,16 @@ const providerState = record('ProviderState', {
   name: text(),
   dialect: text(),
   circuit,
+  recent: nullable(
+    part({
+      window_seconds: count('How far back they go: a quarter of an hour, less after a start.'),
+      calls: count('Calls to the provider; a request that moves on makes several.'),
+      failed_calls: count('Those of them that failed by no fault of the request.'),
+      failures: Type.Record(Type.String(), Type.Integer(), {
+        description: 'What went wrong, and how often.',
+      }),
+    }),
+  ),
   endpoints: Type.Array(
     part({
       model: text(),

@@ -8,7 +8,7 @@ import {
   logQuery,
   monthsSchema,
 } from '../customer-query.ts';
-import { offsetSchema } from '../query.ts';
+import { offsetQuery } from '../query.ts';
 import { analytics } from './analytics.ts';
 import { creditsRecord } from './credits.ts';
 import { count, credits, csv, data, part, type RouteDoc, record, text, time } from './doc.ts';
@@ -82,7 +82,7 @@ export const customerDocs = {
   logs: {
     summary: 'List requests',
     details: 'Newest first.',
-    query: { ...logPageQuery, offset: offsetSchema },
+    query: { ...logPageQuery, ...offsetQuery },
     answers: { 200: logPage },
   },
   logsCsv: { summary: 'Export requests', query: logQuery, answers: { 200: csv } },

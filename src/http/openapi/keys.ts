@@ -2,9 +2,9 @@ import { Type } from 'typebox';
 import { credentialSchema } from '../../auth/manage/byok.ts';
 import { keyChangeSchema, newKeySchema, rotationSchema } from '../../auth/manage/key-input.ts';
 import { byokModes } from '../../core/byok.ts';
-import { limitResets, scopes } from '../../core/caller.ts';
+import { cacheModes, limitResets, scopes } from '../../core/caller.ts';
 import { nullable } from '../../core/schema-builders.ts';
-import { flagSchema, offsetSchema } from '../query.ts';
+import { flagSchema, offsetQuery } from '../query.ts';
 import {
   count,
   credits,
@@ -36,6 +36,7 @@ const key = record('Key', {
   models: nullable(Type.Array(Type.String())),
   scopes: nullable(Type.Array(words(...scopes))),
   requests_per_minute: nullable(count()),
+  cache: nullable(words(...cacheModes)),
   created_at: time(),
   updated_at: time(),
   expires_at: nullable(time()),
@@ -73,7 +74,7 @@ export const keyDocs = {
   },
   list: {
     summary: 'List keys',
-    query: { offset: offsetSchema, include_disabled: flagSchema('Disabled ones too.') },
+    query: { ...offsetQuery, include_disabled: flagSchema('Disabled ones too.') },
     answers: { 200: data(Type.Array(key)) },
   },
   show: { summary: 'Look at a key', path: id, answers: { 200: data(key) } },

@@ -1,5 +1,5 @@
 /** The state machine of Anthropic's streams, as its clients expect it. */
-import { type Fields, fieldsOf, framesOf, isFields, must, parsed, textOf } from './events.ts';
+import { type Fields, fieldsOf, isFields, must, takeNamed, textOf } from './events.ts';
 
 export interface AnthropicSeen {
   ended: 'whole' | 'error' | 'cut';
@@ -209,10 +209,6 @@ function tolerantParse(json: string): unknown {
 
 export function checkAnthropicStream(text: string): AnthropicSeen {
   const machine = new Machine();
-  for (const { event, data } of framesOf(text)) {
-    const fields = parsed(data);
-    must(event === fields.type, `event: ${event} holds a ${String(fields.type)}`);
-    machine.take(fields);
-  }
+  takeNamed(text, (fields) => machine.take(fields));
   return machine.seen;
 }

@@ -40,3 +40,12 @@ export function parsed(data: string): Fields {
 export function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
+
+/** Of a stream whose events are named as their data is. */
+export function takeNamed(text: string, take: (fields: Fields) => void): void {
+  for (const { event, data } of framesOf(text)) {
+    const fields = parsed(data);
+    must(event === fields.type, `event: ${event} holds a ${String(fields.type)}`);
+    take(fields);
+  }
+}

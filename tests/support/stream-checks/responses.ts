@@ -1,5 +1,5 @@
 /** The state machine of streamed responses, as OpenAI's clients expect it. */
-import { type Fields, fieldsOf, framesOf, must, parsed, textOf } from './events.ts';
+import { type Fields, fieldsOf, must, takeNamed, textOf } from './events.ts';
 
 export interface ResponsesSeen {
   ended: 'whole' | 'error' | 'cut';
@@ -328,10 +328,6 @@ class Machine {
 
 export function checkResponsesStream(text: string): ResponsesSeen {
   const machine = new Machine();
-  for (const { event, data } of framesOf(text)) {
-    const fields = parsed(data);
-    must(event === fields.type, `event: ${event} holds a ${String(fields.type)}`);
-    machine.take(fields);
-  }
+  takeNamed(text, (fields) => machine.take(fields));
   return machine.seen;
 }

@@ -1,0 +1,36 @@
+import { newRequestId } from '../../src/core/ids.ts';
+import { noUsage } from '../../src/core/usage.ts';
+import { noCharges, type RequestRecord } from '../../src/record/request-record.ts';
+
+/** What remains of a request that ended well. */
+export function makeRecord(change: Partial<RequestRecord> = {}): RequestRecord {
+  return {
+    requestId: newRequestId(),
+    tenantId: 'nobody',
+    keyId: 'key_none',
+    operation: 'chat',
+    requestedModel: 'acme/chat',
+    model: 'acme/chat',
+    provider: 'acme',
+    status: 'success',
+    error: null,
+    trafficMode: 'shared',
+    usage: { ...noUsage, inputTokens: 10, outputTokens: 5 },
+    usageEstimated: false,
+    charges: { ...noCharges, modelCharge: 7 },
+    prices: null,
+    searches: 0,
+    skills: [],
+    note: null,
+    finishReason: 'stop',
+    streamed: false,
+    cancelled: false,
+    cacheHit: false,
+    firstByteMs: 20,
+    durationMs: 100,
+    endUser: null,
+    attempts: [],
+    createdAt: Date.UTC(2026, 1, 10, 12),
+    ...change,
+  };
+}
