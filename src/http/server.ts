@@ -5,11 +5,11 @@ import { asGatewayError, type GatewayError, invalidRequest, shuttingDown } from 
 import type { Answers } from '../telemetry/answers.ts';
 import { type Log, reason } from '../telemetry/log.ts';
 import { admitAdmin, admitKey, refusalOfScope } from './access.ts';
+import { discardUnread } from './body/unread-body.ts';
 import { Exchange } from './exchange.ts';
 import { errorReply } from './reply.ts';
 import { Router } from './router.ts';
 import type { KeyedRoute, Route } from './routes.ts';
-import { discardUnread } from './unread-body.ts';
 import type { Handlers, WaitingRoom } from './waiting-room.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { GatewayError } from '../core/errors.ts';
 import { type ErrorShape, Exchange } from './exchange.ts';
-import { healthRoutes } from './health.ts';
+import { healthRoutes } from './itself/health.ts';
 import { errorReply } from './reply.ts';
 import { Router } from './router.ts';
 import { preflight, socketAt } from './server.ts';

@@ -1,7 +1,7 @@
+import { readExtension, readKind, sniffBytes } from '../core/audio-type.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { FormFile } from '../core/form.ts';
 import { newObjectKey } from '../core/object-key.ts';
-import { readExtension, readKind, sniffBytes } from './audio-type.ts';
 import type { ObjectStore } from './objects.ts';
 import type { JobObjects } from './queue.ts';
 

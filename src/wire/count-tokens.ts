@@ -4,7 +4,7 @@ import { GatewayError } from '../core/errors.ts';
 import { Watch } from '../core/watch.ts';
 import type { Count } from '../dialects/count.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
-import type { MessagesParts } from '../http/messages.ts';
+import type { MessagesParts } from '../http/calls/messages.ts';
 import { ConcurrencyLimiter } from '../limits/concurrency.ts';
 import { countAt } from '../operations/count-tokens.ts';
 import type { CatalogueOf, Offer } from '../route/catalogue.ts';

@@ -4,7 +4,7 @@ import type { Caller } from '../core/caller.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { parseUsd } from '../core/money.ts';
 import type { Conversation } from '../dialects/dialect.ts';
-import type { ChatParts } from '../http/chat.ts';
+import type { ChatParts } from '../http/calls/chat.ts';
 import { ChatErrand } from '../operations/chat.ts';
 import { SearchingErrand, type WebSearchParts } from '../operations/search.ts';
 import { HttpSearch } from '../tools/http-search.ts';

@@ -9,7 +9,7 @@ import type { Chore } from '../core/chore.ts';
 import { hostInUrl } from '../core/host-in-url.ts';
 import type { Secret } from '../core/secret.ts';
 import type { Steps } from '../gateway.ts';
-import type { JobMade, OnceUse } from '../http/jobs.ts';
+import type { JobMade, OnceUse } from '../http/jobs/jobs.ts';
 import { JobDesk, type SpeechModel } from '../jobs/desk.ts';
 import { ObjectLinks } from '../jobs/object-links.ts';
 import type { ObjectStore } from '../jobs/objects.ts';

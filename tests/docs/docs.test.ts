@@ -21,7 +21,7 @@ import { transcriptionDialect } from '../../src/dialects/media/transcription.ts'
 import { readChatRequest } from '../../src/dialects/openai/chat-request.ts';
 import { openAiConversation } from '../../src/dialects/openai/conversation.ts';
 import { errorBody } from '../../src/http/reply.ts';
-import type { Route } from '../../src/http/routes.ts';
+import { routeFactories, routesInCode } from '../support/routes-in-code.ts';
 
 const root = join(import.meta.dir, '../..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
@@ -216,23 +216,12 @@ describe('the errors', () => {
 });
 
 describe('the routes', () => {
-  /** Every factory of src/http; what a handler would need is not touched before a call. */
-  async function routesInCode(): Promise<Route[]> {
-    const folder = join(root, 'src/http');
-    const files = readdirSync(folder).filter((name) => /(?<!\.test)\.ts$/.test(name));
+  test('are all wired: a factory that is not serves nobody', async () => {
     const wiring = read('src/wire/routes.ts');
-    const routes: Route[] = [];
-    for (const file of files) {
-      const exported: Record<string, unknown> = await import(join(folder, file));
-      for (const [name, factory] of Object.entries(exported)) {
-        if (!name.endsWith('Routes') || typeof factory !== 'function') continue;
-        // A factory that is not wired serves nobody.
-        expect(wiring).toContain(`...${name}(`);
-        routes.push(...(factory as (parts: object) => readonly Route[])({}));
-      }
-    }
-    return routes;
-  }
+    const names = [...(await routeFactories()).keys()];
+    expect(names).toContain('chatRoutes');
+    expect(names.filter((name) => !wiring.includes(`...${name}(`))).toEqual([]);
+  });
 
   test('are documented with their access and scope, and no others are', async () => {
     const real = (await routesInCode()).map((route) => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { newObjectKey } from '../../src/core/object-key.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { Exchange } from '../../src/http/exchange.ts';
-import { objectRoutes } from '../../src/http/objects.ts';
+import { objectRoutes } from '../../src/http/jobs/objects.ts';
 import { Router } from '../../src/http/router.ts';
 import { ObjectLinks } from '../../src/jobs/object-links.ts';
 import { JobServer } from '../support/job-server.ts';

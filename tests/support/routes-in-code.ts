@@ -2,17 +2,23 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Route } from '../../src/http/routes.ts';
 
+type Factory = (parts: object) => readonly Route[];
+
+const folder = join(import.meta.dir, '../../src/http');
+
+/** Everything in src/http that makes routes, by its name. */
+export async function routeFactories(): Promise<ReadonlyMap<string, Factory>> {
+  const names = readdirSync(folder, { encoding: 'utf8', recursive: true });
+  const files = names.filter((name) => /(?<!\.test)\.ts$/.test(name));
+  const exported: Record<string, unknown>[] = await Promise.all(
+    files.map((file) => import(join(folder, file))),
+  );
+  const isFactory = (entry: [string, unknown]): entry is [string, Factory] =>
+    entry[0].endsWith('Routes') && typeof entry[1] === 'function';
+  return new Map(exported.flatMap((values) => Object.entries(values).filter(isFactory)));
+}
+
 /** Every route of src/http; what a handler would need is not touched before a call. */
 export async function routesInCode(): Promise<Route[]> {
-  const folder = join(import.meta.dir, '../../src/http');
-  const files = readdirSync(folder).filter((name) => /(?<!\.test)\.ts$/.test(name));
-  const routes: Route[] = [];
-  for (const file of files) {
-    const exported: Record<string, unknown> = await import(join(folder, file));
-    for (const [name, factory] of Object.entries(exported)) {
-      if (!name.endsWith('Routes') || typeof factory !== 'function') continue;
-      routes.push(...(factory as (parts: object) => readonly Route[])({}));
-    }
-  }
-  return routes;
+  return [...(await routeFactories()).values()].flatMap((factory) => factory({}));
 }

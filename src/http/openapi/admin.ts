@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { creditChangeSchema } from '../../auth/manage/credits.ts';
 import { newTenantSchema, tenantChangeSchema } from '../../auth/manage/tenants.ts';
 import { nullable } from '../../core/schema-builders.ts';
-import { tenantQuery } from '../admin-query.ts';
+import { tenantQuery } from '../manage/admin-query.ts';
 import { offsetQuery } from '../query.ts';
 import { count, credits, data, part, type RouteDoc, record, text, time, words } from './doc.ts';
 import { issuedKey, newKeyBody } from './keys.ts';

@@ -7,7 +7,7 @@ import {
   logPageQuery,
   logQuery,
   monthsSchema,
-} from '../customer-query.ts';
+} from '../customer/query.ts';
 import { offsetQuery } from '../query.ts';
 import { analytics } from './analytics.ts';
 import { creditsRecord } from './credits.ts';

@@ -3,7 +3,7 @@ import { transcriptFormats } from '../../core/audio-formats.ts';
 import { nullable } from '../../core/schema-builders.ts';
 import { jobStatuses } from '../../jobs/job.ts';
 import { speechSchema, transcriptionSchema } from '../../jobs/job-input.ts';
-import { jobsQuery } from '../jobs-query.ts';
+import { jobsQuery } from '../jobs/query.ts';
 import {
   type ContentDoc,
   count,

@@ -1,0 +1,45 @@
+import { invalidRequest } from './errors.ts';
+
+/** Which audio a file holds, by its first bytes: names and declared types are only claims. */
+
+/** As listed for transcriptions. Several names may stand for one kind of file. */
+const extensions = ['flac', 'mp3', 'mpeg', 'mpga', 'mp4', 'm4a', 'ogg', 'wav', 'webm'];
+const listed = extensions.join(', ');
+
+/** Named like the extension of the object that keeps it. */
+type AudioKind = 'flac' | 'mp3' | 'm4a' | 'ogg' | 'wav' | 'webm';
+
+/** So many first bytes decide. */
+export const sniffBytes = 12;
+
+function sniffAudio(start: Uint8Array): AudioKind | undefined {
+  const text = Buffer.from(start.subarray(0, sniffBytes)).toString('latin1');
+  if (text.startsWith('fLaC')) return 'flac';
+  if (text.startsWith('OggS')) return 'ogg';
+  if (text.startsWith('RIFF') && text.slice(8, 12) === 'WAVE') return 'wav';
+  if (text.slice(4, 8) === 'ftyp') return 'm4a';
+  if (text.startsWith('\x1a\x45\xdf\xa3')) return 'webm';
+  if (text.startsWith('ID3')) return 'mp3';
+  // Eleven set bits, then a version and layer of MPEG audio: ADTS has the layer 0.
+  const [a = 0, b = 0] = start;
+  const isFrame = a === 0xff && (b & 0xe0) === 0xe0 && (b & 0x18) !== 0x08 && (b & 0x06) !== 0;
+  return isFrame ? 'mp3' : undefined;
+}
+
+/** What a file is, by its first bytes. 400 */
+export function readKind(start: Uint8Array): AudioKind {
+  if (start.length === 0) throw invalidRequest('file is empty.', 'file');
+  const kind = sniffAudio(start);
+  if (kind !== undefined) return kind;
+  throw invalidRequest(`file is no audio that is known here; use one of ${listed}.`, 'file');
+}
+
+/**
+ * The extension of a client's file name, when it has one. Nothing else of the name is used: it is a
+ * claim, and it leads nowhere. 400
+ */
+export function readExtension(filename: string): string | undefined {
+  const extension = /\.([0-9A-Za-z]{1,10})$/.exec(filename)?.[1]?.toLowerCase();
+  if (extension === undefined || extensions.includes(extension)) return extension;
+  throw invalidRequest(`file has the extension .${extension}; use one of ${listed}.`, 'file');
+}

@@ -1,0 +1,129 @@
+import { bodyStallMs } from '../../core/bounds.ts';
+import { GatewayError, invalidRequest } from '../../core/errors.ts';
+import { discardRest } from './unread-body.ts';
+
+/** A body as a reader of delimiters needs it: with a little in hand, and never much more. */
+export interface BodySource {
+  /** Exactly so many bytes. */
+  take(bytes: number): Promise<Buffer>;
+  /** What stands in front of the mark, which is taken too; undefined when it is not near enough. */
+  until(mark: Buffer, bytesMax: number): Promise<Buffer | undefined>;
+  /** Some of what stands in front of the mark; the end takes the mark too. */
+  before(mark: Buffer): Promise<{ readonly bytes: Buffer; readonly isEnd: boolean }>;
+  /** Reads to the end, or a little past the most; answers how much there was. */
+  drain(bytesMax: number): Promise<number>;
+  /** Stops reading; what is left is not wanted. */
+  close(): Promise<void>;
+}
+
+export function bodySource(request: Request, stallMs = bodyStallMs): BodySource {
+  if (request.body === null) throw invalidRequest('The request body is empty; send a form.');
+  return new StreamSource(request, request.body, stallMs);
+}
+
+/** Not the stream's iterator: that one cannot be closed while it waits for the next chunk. */
+interface ChunkReader {
+  read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>;
+  cancel(): Promise<void>;
+}
+
+class StreamSource implements BodySource {
+  readonly #request: Request;
+  readonly #reader: ChunkReader;
+  readonly #stallMs: number;
+  #held: Buffer = Buffer.alloc(0);
+  #isOver = false;
+
+  constructor(request: Request, body: ReadableStream<Uint8Array>, stallMs: number) {
+    this.#request = request;
+    this.#reader = body.getReader();
+    this.#stallMs = stallMs;
+  }
+
+  async take(bytes: number): Promise<Buffer> {
+    while (this.#held.length < bytes) await this.#more();
+    return this.#cut(bytes);
+  }
+
+  async until(mark: Buffer, bytesMax: number): Promise<Buffer | undefined> {
+    for (;;) {
+      const at = this.#held.indexOf(mark);
+      if (at > bytesMax) return undefined;
+      if (at >= 0) {
+        const found = this.#cut(at);
+        this.#cut(mark.length);
+        return found;
+      }
+      if (this.#held.length >= bytesMax + mark.length) return undefined;
+      await this.#more();
+    }
+  }
+
+  async before(mark: Buffer): Promise<{ readonly bytes: Buffer; readonly isEnd: boolean }> {
+    for (;;) {
+      const at = this.#held.indexOf(mark);
+      if (at >= 0) {
+        const bytes = this.#cut(at);
+        this.#cut(mark.length);
+        return { bytes, isEnd: true };
+      }
+      // The last bytes may be the beginning of the mark.
+      const sure = this.#held.length - mark.length + 1;
+      if (sure > 0) return { bytes: this.#cut(sure), isEnd: false };
+      await this.#more();
+    }
+  }
+
+  async drain(bytesMax: number): Promise<number> {
+    let bytes = this.#held.length;
+    this.#held = Buffer.alloc(0);
+    while (bytes <= bytesMax) {
+      const chunk = await this.#read();
+      if (chunk === undefined) return bytes;
+      bytes += chunk.length;
+    }
+    return bytes;
+  }
+
+  async close(): Promise<void> {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    await discardRest(this.#request, this.#reader);
+  }
+
+  #cut(bytes: number): Buffer {
+    const cut = this.#held.subarray(0, bytes);
+    this.#held = this.#held.subarray(bytes);
+    return cut;
+  }
+
+  async #more(): Promise<void> {
+    const chunk = await this.#read();
+    if (chunk === undefined) throw invalidRequest('The form ends before its last boundary.');
+    this.#held = this.#held.length === 0 ? asBuffer(chunk) : Buffer.concat([this.#held, chunk]);
+  }
+
+  async #read(): Promise<Uint8Array | undefined> {
+    if (this.#isOver) return undefined;
+    const stalled = Promise.withResolvers<never>();
+    const timer = setTimeout(() => {
+      const seconds = Math.round(this.#stallMs / 1000);
+      stalled.reject(invalidRequest(`Nothing of the body arrived for ${seconds} seconds.`));
+    }, this.#stallMs);
+    try {
+      const { done, value } = await Promise.race([this.#reader.read(), stalled.promise]);
+      if (!done && value) return value;
+      this.#isOver = true;
+      return undefined;
+    } catch (thrown) {
+      if (thrown instanceof GatewayError) throw thrown;
+      throw invalidRequest('The body broke off before its end.');
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+function asBuffer(chunk: Uint8Array): Buffer {
+  return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+}

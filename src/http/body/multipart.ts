@@ -1,0 +1,165 @@
+import { formFieldBytesMax, formHeaderBytesMax, formPartsMax } from '../../core/bounds.ts';
+import { type GatewayError, invalidRequest } from '../../core/errors.ts';
+import type { FormFile, FormPart } from '../../core/form.ts';
+import type { Posted } from './body.ts';
+import { type BodySource, bodySource } from './body-source.ts';
+import { type PartHeaders, readPartHeaders } from './part-headers.ts';
+
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+/** What may stand behind the last part: a line break, or nothing. */
+const epilogueBytesMax = 1024;
+
+/**
+ * Reads a form (multipart/form-data) part by part as it arrives. Files are never held in memory:
+ * whoever reads a file part takes its chunks before asking for the next part; what is left of it is
+ * passed over.
+ */
+export async function* readForm(
+  posted: Posted,
+  fileBytesMax: number,
+): AsyncGenerator<FormPart, void, void> {
+  const { request } = posted;
+  const delimiter = Buffer.from(`\r\n--${readBoundary(request)}`, 'latin1');
+  const body = new FormBody(bodySource(request), delimiter);
+  try {
+    await body.start();
+    for (let parts = 0; await body.hasPart(); parts += 1) {
+      if (parts === formPartsMax) {
+        throw invalidRequest(`The form has more than ${formPartsMax} parts.`);
+      }
+      const headers = readPartHeaders(await body.headers());
+      if (headers.filename === null) {
+        const { name } = headers;
+        const value = await readField(name);
+        if (name === 'model') posted.modelNamed = value;
+        yield { kind: 'field', name, value };
+      } else {
+        yield fileOf(headers, headers.filename);
+        for await (const _ of body.chunks()) {
+          // What nobody wanted.
+        }
+      }
+    }
+  } finally {
+    await body.close();
+  }
+
+  async function readField(name: string): Promise<string> {
+    const limited = body.limited(formFieldBytesMax, () =>
+      partTooLarge(name, formFieldBytesMax, noFile),
+    );
+    const bytes = Buffer.concat(await Array.fromAsync(limited));
+    try {
+      return decoder.decode(bytes);
+    } catch {
+      throw invalidRequest(`${name} is not valid UTF-8${noFile}.`, name);
+    }
+  }
+
+  function fileOf({ name, contentType }: PartHeaders, filename: string): FormFile {
+    const chunks = body.limited(fileBytesMax, () => partTooLarge(name, fileBytesMax));
+    return { kind: 'file', name, filename, contentType, chunks };
+  }
+}
+
+/** The bytes of a form between its delimiters. */
+class FormBody {
+  readonly #source: BodySource;
+  readonly #delimiter: Buffer;
+  /** Whether the part at hand has been read to its delimiter. */
+  #isPartDone = true;
+
+  constructor(source: BodySource, delimiter: Buffer) {
+    this.#source = source;
+    this.#delimiter = delimiter;
+  }
+
+  /** Finds the first delimiter. It needs no line break in front of it; some clients write one. */
+  async start(): Promise<void> {
+    const [lineBreak, first] = [this.#delimiter.subarray(0, 2), this.#delimiter.subarray(2)];
+    let found = await this.#source.take(first.length);
+    if (found.subarray(0, 2).equals(lineBreak)) {
+      found = Buffer.concat([found.subarray(2), await this.#source.take(2)]);
+    }
+    if (!found.equals(first)) {
+      throw invalidRequest('The form does not start with the boundary of its Content-Type.');
+    }
+  }
+
+  /** Behind a delimiter: a line break and another part, or two dashes and the end. */
+  async hasPart(): Promise<boolean> {
+    const next = (await this.#source.take(2)).toString('latin1');
+    if (next === '\r\n') {
+      this.#isPartDone = false;
+      return true;
+    }
+    if (next !== '--') throw broken();
+    const rest = await this.#source.drain(epilogueBytesMax);
+    if (rest > epilogueBytesMax) throw invalidRequest('The form goes on behind its last boundary.');
+    return false;
+  }
+
+  async headers(): Promise<string> {
+    const end = Buffer.from('\r\n\r\n');
+    const found = await this.#source.until(end, formHeaderBytesMax);
+    if (found === undefined) {
+      const most = formHeaderBytesMax;
+      throw invalidRequest(`A part of the form has no end of its headers within ${most} bytes.`);
+    }
+    // A delimiter among the headers: they never ended.
+    if (found.includes(this.#delimiter)) throw broken();
+    return found.toString('utf8');
+  }
+
+  /** What is left of the part at hand. */
+  async *chunks(): AsyncGenerator<Uint8Array, void, void> {
+    while (!this.#isPartDone) {
+      const { bytes, isEnd } = await this.#source.before(this.#delimiter);
+      this.#isPartDone = isEnd;
+      if (bytes.length > 0) yield bytes;
+    }
+  }
+
+  async *limited(
+    bytesMax: number,
+    refuse: () => GatewayError,
+  ): AsyncGenerator<Uint8Array, void, void> {
+    let bytes = 0;
+    for await (const chunk of this.chunks()) {
+      bytes += chunk.length;
+      if (bytes > bytesMax) throw refuse();
+      yield chunk;
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#source.close();
+  }
+}
+
+function readBoundary(request: Request): string {
+  const type = request.headers.get('content-type') ?? '';
+  if (!/^multipart\/form-data\s*(?:;|$)/i.test(type)) {
+    const found = type.split(';')[0]?.trim() || 'missing';
+    const message = `Content-Type must be multipart/form-data, not ${found}.`;
+    throw invalidRequest(message, undefined, 415);
+  }
+  const [, quoted, plain] = /;\s*boundary=(?:"([^"]*)"|([^\s;]+))/i.exec(type) ?? [];
+  const boundary = quoted ?? plain ?? '';
+  // The characters that RFC 2046 allows, and those that clients use all the same.
+  if (/^[\x21-\x7e ]{0,199}[\x21-\x7e]$/.test(boundary)) return boundary;
+  throw invalidRequest('The Content-Type of the form has no boundary of 1 to 200 characters.');
+}
+
+/** Whoever forgot it sees a file refused as if it were a text. */
+const noFile = '; a file needs a filename';
+
+export function partTooLarge(name: string, bytesMax: number, hint = ''): GatewayError {
+  const message = `${name} is larger than the ${bytesMax} bytes allowed here${hint}.`;
+  return invalidRequest(message, name, 413);
+}
+
+function broken(): GatewayError {
+  return invalidRequest('The form is malformed: a part does not end where its boundary stands.');
+}

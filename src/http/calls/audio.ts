@@ -1,0 +1,78 @@
+import type { SpeechFormat, TranscriptFormat } from '../../core/audio-formats.ts';
+import type { UploadTray } from '../../core/upload.ts';
+import { speechTypes } from '../../dialects/media/speech-wish.ts';
+import { readSpeechRequest } from '../../dialects/openai/speech-request.ts';
+import { audioIn } from '../../operations/audio/spoken-again.ts';
+import { SpeechErrand } from '../../operations/speech.ts';
+import { TranscriptionErrand } from '../../operations/transcription.ts';
+import { readJson } from '../body/body.ts';
+import { audioDocs } from '../openapi/audio.ts';
+import type { Route } from '../routes.ts';
+import { callModel, type ModelCallParts } from './model-call.ts';
+import { readTranscription } from './transcription-form.ts';
+
+export interface AudioParts extends ModelCallParts {
+  /** Where the file of one request lies until it has ended. */
+  tray(): UploadTray;
+}
+
+const transcriptTypes: Readonly<Record<TranscriptFormat, string>> = {
+  json: 'application/json',
+  verbose_json: 'application/json',
+  text: 'text/plain; charset=utf-8',
+  srt: 'text/plain; charset=utf-8',
+  vtt: 'text/vtt; charset=utf-8',
+};
+
+export function audioRoutes(parts: AudioParts): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/v1/audio/speech',
+      doc: audioDocs.speak,
+      access: 'routing',
+      scope: 'audio',
+      async handle(exchange, caller) {
+        let format: SpeechFormat = 'mp3';
+        const read = async () => {
+          const { value } = await readJson(exchange, parts.bodyBytesMax);
+          const request = readSpeechRequest(value);
+          format = request.format;
+          return new SpeechErrand(request);
+        };
+        const response = await callModel(exchange, caller, 'speech', read, parts);
+        const isReplayed = response.headers.has('idempotent-replayed');
+        return isReplayed ? heardAgain(response, format) : response;
+      },
+    },
+    {
+      method: 'POST',
+      path: '/v1/audio/transcriptions',
+      doc: audioDocs.transcribe,
+      access: 'routing',
+      scope: 'audio',
+      async handle(exchange, caller) {
+        const tray = parts.tray();
+        let format: TranscriptFormat = 'json';
+        const read = async () => {
+          const { request, audio } = await readTranscription(exchange, tray);
+          format = request.wish.format;
+          return new TranscriptionErrand(request, audio);
+        };
+        try {
+          const response = await callModel(exchange, caller, 'transcription', read, parts);
+          response.headers.set('content-type', transcriptTypes[format]);
+          return response;
+        } finally {
+          await tray.clear();
+        }
+      },
+    },
+  ];
+}
+
+async function heardAgain(recorded: Response, format: SpeechFormat): Promise<Response> {
+  const { headers } = recorded;
+  headers.set('content-type', speechTypes[format]);
+  return new Response(audioIn(await recorded.text()), { headers });
+}

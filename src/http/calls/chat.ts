@@ -1,0 +1,36 @@
+import type { Errand } from '../../call.ts';
+import type { Caller } from '../../core/caller.ts';
+import type { Conversation } from '../../dialects/dialect.ts';
+import { readChatRequest } from '../../dialects/openai/chat-request.ts';
+import { openAiConversation } from '../../dialects/openai/conversation.ts';
+import { readJson } from '../body/body.ts';
+import { chatDocs } from '../openapi/chat.ts';
+import type { Route } from '../routes.ts';
+import { callModel, type ModelCallParts } from './model-call.ts';
+
+export interface ChatParts extends ModelCallParts {
+  /** What a conversation becomes with everything it asks for. 400 */
+  errandOf(conversation: Conversation, caller: Caller): Errand | Promise<Errand>;
+}
+
+export function chatRoutes(parts: ChatParts): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/v1/chat/completions',
+      doc: chatDocs.complete,
+      access: 'routing',
+      scope: 'chat',
+      handle(exchange, caller) {
+        const read = async () => {
+          const body = await readJson(exchange, parts.bodyBytesMax);
+          // OpenRouter's clients never ask for usage and always expect it.
+          const { openRouterStyle } = exchange;
+          const request = readChatRequest(body.value, body, openRouterStyle, caller.tenantId);
+          return parts.errandOf(openAiConversation(request), caller);
+        };
+        return callModel(exchange, caller, 'chat', read, parts);
+      },
+    },
+  ];
+}

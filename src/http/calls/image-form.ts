@@ -1,0 +1,114 @@
+import { editImagesMax, imageEditBytesMax } from '../../core/bounds.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { type FormFile, listName } from '../../core/form.ts';
+import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../../core/image-size.ts';
+import type { Upload, UploadTray } from '../../core/upload.ts';
+import { type FormFields, sortForm } from '../../dialects/openai/form-routing.ts';
+import {
+  type ImagesRequest,
+  imagesSchema,
+  readImagesRequest,
+} from '../../dialects/openai/images-request.ts';
+import { Mask } from '../../operations/image/mask.ts';
+import type { SentMask, SentPicture } from '../../operations/images.ts';
+import { declaredLength, tooLarge } from '../body/body.ts';
+import { readForm } from '../body/multipart.ts';
+import type { Exchange } from '../exchange.ts';
+
+export interface ImageEdit {
+  readonly request: ImagesRequest;
+  readonly images: readonly SentPicture[];
+  readonly mask: SentMask | null;
+}
+
+/** Reads the form of an image edit; its files lie in the tray, looked at and found sound. */
+export async function readEdit(exchange: Exchange, tray: UploadTray): Promise<ImageEdit> {
+  const declared = declaredLength(exchange.request) ?? 0;
+  if (declared > imageEditBytesMax) throw tooLarge(imageEditBytesMax);
+  const fields = new Map<string, string[]>();
+  const images: Upload[] = [];
+  const masks: Upload[] = [];
+  let bytes = 0;
+  const count = (more: number) => {
+    bytes += more;
+    if (bytes > imageEditBytesMax) throw tooLarge(imageEditBytesMax);
+  };
+  for await (const part of readForm(exchange, imageEditBytesMax)) {
+    if (part.kind === 'file') {
+      const kind = readKind(part, images.length, masks.length);
+      const upload = await tray.keep(counted(part.chunks, count));
+      (kind === 'mask' ? masks : images).push(upload);
+      continue;
+    }
+    count(Buffer.byteLength(part.value));
+    fields.set(part.name, [...(fields.get(part.name) ?? []), part.value]);
+  }
+  const wanted = readImagesRequest(valuesOf(fields));
+  if (images.length === 0) throw invalidRequest('image is required: a file.', 'image');
+  const looked = await Promise.all(images.map((image) => look(image, 'image')));
+  const mask = masks[0] ? await readMask(masks[0], looked[0]?.size) : null;
+  return { request: wanted, images: looked.map(({ picture }) => picture), mask };
+}
+
+/** Several pictures come as a list, or as `image` again and again. */
+function readKind({ name }: FormFile, images: number, masks: number): 'image' | 'mask' {
+  const kind = listName(name);
+  if (kind !== 'image' && kind !== 'mask') {
+    throw invalidRequest(`${name} must be a text, not a file.`, name);
+  }
+  if (kind === 'mask' && masks > 0) throw invalidRequest('mask is given twice.', 'mask');
+  if (kind === 'image' && images === editImagesMax) {
+    throw invalidRequest(`image is given more than ${editImagesMax} times.`, 'image');
+  }
+  return kind;
+}
+
+async function* counted(
+  chunks: AsyncIterable<Uint8Array>,
+  count: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    count(chunk.length);
+    yield chunk;
+  }
+}
+
+/** A form knows only texts. */
+function valuesOf(fields: FormFields): Record<string, unknown> {
+  const picture = [...fields.keys()].find((name) => /^(?:image|mask)$/.test(listName(name)));
+  if (picture) throw invalidRequest(`${picture} must be a file, not a text.`, picture);
+  const { routing, rest } = sortForm(fields);
+  const values = [...rest].map(([name, [text = '', ...more]]) => {
+    if (more.length > 0) throw invalidRequest(`${name} is given twice.`, name);
+    return [name, readValue(name, text)] as const;
+  });
+  return { ...routing, ...Object.fromEntries(values) };
+}
+
+/** Forms send fields that were left blank. */
+function readValue(name: string, text: string): unknown {
+  if (text === '' && Object.hasOwn(imagesSchema.properties, name)) return undefined;
+  if (name === 'n' && /^-?\d+$/.test(text)) return Number(text);
+  if (name === 'stream' && (text === 'true' || text === 'false')) return text === 'true';
+  return text;
+}
+
+const mediaTypes = { PNG: 'image/png', JPEG: 'image/jpeg', WebP: 'image/webp' } as const;
+
+async function look(content: Upload, param: string) {
+  if (content.bytes === 0) throw invalidRequest(`${param} is empty.`, param);
+  const size = readImageSize(await content.start(imageHeaderBytesMax));
+  if (!size) throw invalidRequest(`${param} is not a PNG, JPEG or WebP image.`, param);
+  const picture: SentPicture = { mediaType: mediaTypes[size.kind], content };
+  return { size, picture };
+}
+
+async function readMask(upload: Upload, image: ImageSize | undefined): Promise<SentMask> {
+  const { size } = await look(upload, 'mask');
+  if (image && (size.width !== image.width || size.height !== image.height)) {
+    const sizes = [size, image].map(({ width, height }) => `${width}x${height}`);
+    const found = `mask is ${sizes[0]} and image is ${sizes[1]}`;
+    throw invalidRequest(`${found}; they must have the same size.`, 'mask');
+  }
+  return { mask: await Mask.read(upload), sha256: upload.sha256 };
+}

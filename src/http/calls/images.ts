@@ -1,0 +1,53 @@
+import type { UploadTray } from '../../core/upload.ts';
+import { readImagesRequest } from '../../dialects/openai/images-request.ts';
+import { ImagesErrand } from '../../operations/images.ts';
+import { readJson } from '../body/body.ts';
+import { imagesDocs } from '../openapi/images.ts';
+import type { Route } from '../routes.ts';
+import { readEdit } from './image-form.ts';
+import { callModel, type ModelCallParts } from './model-call.ts';
+
+export interface ImagesParts extends ModelCallParts {
+  /** Where the files of one request lie until it has ended. */
+  tray(): UploadTray;
+}
+
+export function imagesRoutes(parts: ImagesParts): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/v1/images/generations',
+      doc: imagesDocs.generate,
+      errorShape: 'images',
+      access: 'routing',
+      scope: 'images',
+      handle(exchange, caller) {
+        const read = async () => {
+          const { value } = await readJson(exchange, parts.bodyBytesMax);
+          return new ImagesErrand(readImagesRequest(value));
+        };
+        return callModel(exchange, caller, 'images', read, parts);
+      },
+    },
+    {
+      method: 'POST',
+      path: '/v1/images/edits',
+      doc: imagesDocs.edit,
+      errorShape: 'images',
+      access: 'routing',
+      scope: 'images',
+      async handle(exchange, caller) {
+        const tray = parts.tray();
+        const read = async () => {
+          const { request, images, mask } = await readEdit(exchange, tray);
+          return new ImagesErrand(request, images, mask);
+        };
+        try {
+          return await callModel(exchange, caller, 'images', read, parts);
+        } finally {
+          await tray.clear();
+        }
+      },
+    },
+  ];
+}

@@ -1,0 +1,43 @@
+/** What answers of models ask of their connections; that connections obey is the server's test. */
+import { expect, test } from 'bun:test';
+import { callerOf } from '../../../tests/support/caller.ts';
+import type { Errand, Recalled } from '../../call.ts';
+import { clientStallMs } from '../../core/bounds.ts';
+import type { Steps } from '../../gateway.ts';
+import { Exchange } from '../exchange.ts';
+import { callModel } from './model-call.ts';
+
+const told = 'all that was said';
+
+async function answered(stream: boolean) {
+  const silences: number[] = [];
+  const exchange = new Exchange(new Request('http://gateway/v1/chat/completions'));
+  exchange.bearSilence = (seconds) => silences.push(seconds);
+  const ask = { stream, models: ['a/b'], operation: 'chat' };
+  const errand = { ask, words: {} } as unknown as Errand;
+  const recalled = { recording: {}, relay: { facts: {}, write: () => told } };
+  const steps = {
+    countRequest: () => undefined,
+    enter: () => () => undefined,
+    recall: async () => recalled as unknown as Recalled,
+    settle: async () => ({}),
+  } as unknown as Steps;
+  const parts = { bodyBytesMax: 1, steps };
+  const response = await callModel(exchange, callerOf('acme'), 'chat', async () => errand, parts);
+  return { text: await response.text(), silences, exchange };
+}
+
+test('a whole answer says how long it is', async () => {
+  const { text, silences, exchange } = await answered(false);
+  expect(text).toBe(told);
+  expect(exchange.answerLength).toBe(told.length);
+  expect(silences).toEqual([]);
+});
+
+test('a stream may wait long for its upstream, and for its client only so long', async () => {
+  const { text, silences, exchange } = await answered(true);
+  expect(text).toBe(told);
+  expect(exchange.answerLength).toBeUndefined();
+  // One piece, and the end.
+  expect(silences).toEqual([0, clientStallMs / 1000, 0, clientStallMs / 1000]);
+});

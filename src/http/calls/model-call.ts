@@ -1,0 +1,104 @@
+/** What endpoints that call models share: the request becomes a call, its answer a response. */
+
+import type { Answer, Call, Errand } from '../../call.ts';
+import type { OperationName } from '../../core/ask.ts';
+import type { Caller } from '../../core/caller.ts';
+import { asGatewayError } from '../../core/errors.ts';
+import { answer, type Steps } from '../../gateway.ts';
+import type { Exchange } from '../exchange.ts';
+import { cutWhenStalled } from '../stalled-client.ts';
+import { cutOnFailure } from './cut-bytes.ts';
+
+export interface ModelCallParts {
+  readonly bodyBytesMax: number;
+  /** The steps of the story. */
+  readonly steps: Steps;
+}
+
+/** A call that came by HTTP. */
+class WebCall implements Call {
+  readonly requestId: string;
+  readonly caller: Caller;
+  readonly client: AbortSignal;
+  readonly receivedAt = Date.now();
+  readonly startedAt = performance.now();
+  readonly traceparent: string | null;
+  readonly headers: Record<string, string>;
+  readonly trail: Call['trail'] = [];
+  readonly operation: OperationName;
+  readonly wishes: Call['wishes'];
+  errand: Call['errand'];
+  leave: Call['leave'];
+  hold: Call['hold'];
+  memory: Call['memory'];
+  readonly #exchange: Exchange;
+
+  constructor(exchange: Exchange, caller: Caller, operation: OperationName) {
+    const { request } = exchange;
+    this.requestId = exchange.requestId;
+    this.caller = caller;
+    this.client = request.signal;
+    this.traceparent = request.headers.get('traceparent');
+    this.headers = exchange.headers;
+    this.operation = operation;
+    this.wishes = {
+      cacheControl: request.headers.get('cache-control'),
+      idempotencyKey: request.headers.get('idempotency-key'),
+    };
+    this.#exchange = exchange;
+  }
+
+  get modelNamed(): string {
+    return this.#exchange.modelNamed;
+  }
+}
+
+/** Answers one request; `read` makes an errand of its body. Every call of a model passes here. */
+export async function callModel(
+  exchange: Exchange,
+  caller: Caller,
+  operation: OperationName,
+  read: () => Promise<Errand>,
+  { steps }: ModelCallParts,
+): Promise<Response> {
+  const call = new WebCall(exchange, caller, operation);
+  // Until something is recalled, and on refusals too. Audio is kept for an Idempotency-Key only.
+  const isKept = operation !== 'speech' || call.wishes.idempotencyKey !== null;
+  if (isKept) exchange.headers['x-cache'] = 'MISS';
+  return respond(exchange, await answer(call, read, steps));
+}
+
+/** For what calls no model itself, such as making a job: a refusal is logged all the same. */
+export async function loggingRefusal<Made>(
+  exchange: Exchange,
+  caller: Caller,
+  operation: OperationName,
+  make: () => Promise<Made>,
+  steps: Pick<Steps, 'settle'>,
+): Promise<Made> {
+  const call = new WebCall(exchange, caller, operation);
+  try {
+    return await make();
+  } catch (thrown) {
+    await steps.settle(call, { how: 'refused', error: asGatewayError(thrown) });
+    throw thrown;
+  }
+}
+
+function respond(exchange: Exchange, answered: Answer): Response {
+  const { headers } = exchange;
+  if (typeof answered === 'string') {
+    exchange.answerLength = answered.length;
+    headers['content-type'] = 'application/json';
+    return new Response(answered, { headers });
+  }
+  if ('contentType' in answered) {
+    headers['content-type'] = answered.contentType;
+    return new Response(cutWhenStalled(exchange, cutOnFailure(answered)), { headers });
+  }
+  headers['content-type'] = 'text/event-stream; charset=utf-8';
+  headers['cache-control'] = 'no-cache, no-transform';
+  // Proxies in front of us must not buffer a stream.
+  headers['x-accel-buffering'] = 'no';
+  return new Response(cutWhenStalled(exchange, answered), { headers });
+}

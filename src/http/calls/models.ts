@@ -1,0 +1,113 @@
+import type { Model } from '../../config/config.ts';
+import { type Caller, mayUseModel } from '../../core/caller.ts';
+import { notFound } from '../../core/errors.ts';
+import { formatUsd } from '../../core/money.ts';
+import { perToken } from '../../core/prices.ts';
+import type { CatalogueOf, Offer } from '../../route/catalogue.ts';
+import type { Exchange } from '../exchange.ts';
+import { modelDocs } from '../openapi/models.ts';
+import { json } from '../reply.ts';
+import type { Route } from '../routes.ts';
+
+/** Released before anybody wrote the date down; SDKs want a number. */
+const unknownCreated = 0;
+
+export interface ModelParts {
+  readonly catalogueOf: CatalogueOf;
+  /** Parameters that an upstream of a model understands. */
+  supportedParameters(model: Model, offers: readonly Offer[]): readonly string[];
+}
+
+export function modelRoutes(parts: ModelParts): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/v1/models',
+      doc: modelDocs.list,
+      access: 'either',
+      handle: (exchange, caller) => listModels(exchange, caller, parts),
+    },
+    {
+      method: 'GET',
+      path: '/v1/models/:id{.+}',
+      doc: modelDocs.show,
+      access: 'either',
+      handle: (exchange, caller) => showModel(exchange, caller, parts),
+    },
+  ];
+}
+
+/** Only models that this key could call right now. */
+async function listModels(
+  exchange: Exchange,
+  caller: Caller,
+  parts: ModelParts,
+): Promise<Response> {
+  const catalogue = await parts.catalogueOf(caller.tenantId);
+  const models = catalogue.live().filter((model) => mayUseModel(caller, model.id));
+  const data = models.map((model) => modelRecord(model, catalogue.offers(model.id), parts));
+  if (exchange.isOfAnthropicClient) {
+    const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
+    return json(exchange, { data, has_more: false, ...ids });
+  }
+  return json(exchange, { object: 'list', data });
+}
+
+async function showModel(exchange: Exchange, caller: Caller, parts: ModelParts): Promise<Response> {
+  const id = exchange.param('id');
+  const catalogue = await parts.catalogueOf(caller.tenantId);
+  const model = catalogue.live().find((live) => live.id === id && mayUseModel(caller, id));
+  if (model) return json(exchange, modelRecord(model, catalogue.offers(id), parts));
+  const close = catalogue.suggest(id);
+  const hint = close && mayUseModel(caller, close) ? `; did you mean "${close}"?` : '.';
+  throw notFound(`There is no model "${id}"${hint}`, 'model');
+}
+
+function modelRecord(model: Model, offers: readonly Offer[], { supportedParameters }: ModelParts) {
+  const [brand = ''] = model.id.split('/');
+  const prices = offers[0]?.prices;
+  const longPrompts = prices?.longPrompts?.map((step) => ({
+    above_tokens: step.aboveTokens,
+    prompt: perToken(step.prices.prompt),
+    completion: perToken(step.prices.completion),
+  }));
+  const contextLength = model.context_length ?? 0;
+  const outputMax = model.max_completion_tokens ?? contextLength;
+  return {
+    id: model.id,
+    object: 'model',
+    created: model.created ?? unknownCreated,
+    owned_by: brand,
+    name: model.name,
+    description: model.description ?? '',
+    context_length: contextLength,
+    max_output_tokens: outputMax,
+    pricing: {
+      prompt: perToken(prices?.prompt ?? 0n),
+      completion: perToken(prices?.completion ?? 0n),
+      request: formatUsd(prices?.request ?? 0n),
+      image: formatUsd(prices?.image ?? 0n),
+    },
+    ...(longPrompts ? { long_prompts: longPrompts } : {}),
+    architecture: {
+      modality: `${model.input_modalities.join('+')}->${model.output_modalities.join('+')}`,
+      input_modalities: model.input_modalities,
+      output_modalities: model.output_modalities,
+      tokenizer: model.tokenizer ?? 'Other',
+      features: model.features,
+    },
+    top_provider: {
+      context_length: contextLength,
+      max_completion_tokens: outputMax,
+      is_moderated: false,
+    },
+    supported_parameters: supportedParameters(model, offers),
+    per_request_limits: null,
+    // Anthropic's clients look for these beside the fields above.
+    type: 'model',
+    display_name: model.name,
+    created_at: new Date((model.created ?? unknownCreated) * 1000).toISOString(),
+    max_input_tokens: contextLength,
+    max_tokens: outputMax,
+  };
+}

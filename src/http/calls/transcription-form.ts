@@ -1,0 +1,60 @@
+import { readExtension, readKind, sniffBytes } from '../../core/audio-type.ts';
+import { formFieldBytesMax, transcriptionBytesMax } from '../../core/bounds.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import type { Upload, UploadTray } from '../../core/upload.ts';
+import {
+  readTranscriptionRequest,
+  type TranscriptionRequest,
+} from '../../dialects/openai/transcription-request.ts';
+import { readSeconds } from '../../operations/audio/length.ts';
+import { nameAudio } from '../../operations/audio/name.ts';
+import type { SentAudio } from '../../operations/transcription.ts';
+import { declaredLength } from '../body/body.ts';
+import { partTooLarge, readForm } from '../body/multipart.ts';
+import type { Exchange } from '../exchange.ts';
+
+export interface SentTranscription {
+  readonly request: TranscriptionRequest;
+  readonly audio: SentAudio;
+}
+
+interface SentFile {
+  readonly extension: string | undefined;
+  readonly content: Upload;
+}
+
+/** Reads the form of a transcription; its file lies in the tray, looked at and found sound. */
+export async function readTranscription(
+  exchange: Exchange,
+  tray: UploadTray,
+): Promise<SentTranscription> {
+  const declared = declaredLength(exchange.request) ?? 0;
+  if (declared > transcriptionBytesMax + formFieldBytesMax) {
+    throw partTooLarge('file', transcriptionBytesMax);
+  }
+  const fields = new Map<string, string[]>();
+  let file: SentFile | undefined;
+  for await (const part of readForm(exchange, transcriptionBytesMax)) {
+    if (part.kind === 'file') {
+      if (part.name !== 'file') {
+        throw invalidRequest(`${part.name} must be a text, not a file.`, part.name);
+      }
+      const extension = readExtension(part.filename);
+      if (file) throw invalidRequest('file is given twice.', 'file');
+      file = { extension, content: await tray.keep(part.chunks) };
+      continue;
+    }
+    if (part.name === 'file') throw invalidRequest('file must be a file, not a text.', 'file');
+    fields.set(part.name, [...(fields.get(part.name) ?? []), part.value]);
+  }
+  const wanted = readTranscriptionRequest(fields);
+  if (!file) throw invalidRequest('file is required: a recording.', 'file');
+  return { request: wanted, audio: await look(file) };
+}
+
+async function look({ extension, content }: SentFile): Promise<SentAudio> {
+  const kind = readKind(await content.start(sniffBytes));
+  const named = nameAudio(kind === 'm4a' && extension === 'mp4' ? 'mp4' : kind);
+  const seconds = await readSeconds(content, named.contentType);
+  return { ...named, content, sha256: content.sha256, seconds };
+}

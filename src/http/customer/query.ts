@@ -1,0 +1,90 @@
+import { Type } from 'typebox';
+import type { Caller } from '../../core/caller.ts';
+import { invalidRequest, notFound } from '../../core/errors.ts';
+import { type Split, splits } from '../../record/analytics-split.ts';
+import type { LogFilter, LogReads } from '../../record/log-reads.ts';
+import { type PeriodQuery, readPeriod } from '../../record/period.ts';
+import { cappedSchema, readCapped, readParameter } from '../query.ts';
+
+/** What customers write behind the question mark of their reads. */
+
+const limit = { usual: 50, most: 100 };
+const limitSchema = cappedSchema(limit);
+
+/** Ten years: each month costs the store a few lookups. */
+const months = { usual: 12, most: 120 };
+export const monthsSchema = cappedSchema(months);
+
+const statusSchema = Type.Enum(['success', 'error']);
+export const groupBySchema = Type.Enum([...splits], { description: 'Divide the sums by this.' });
+
+export const keyQuery = { api_key_id: Type.String({ description: 'Of one key only.' }) };
+export const datesQuery = {
+  start_date: Type.String({ description: 'YYYY-MM-DD or ISO 8601, UTC, inclusive.' }),
+  end_date: Type.String({ description: 'YYYY-MM-DD or ISO 8601, UTC, inclusive.' }),
+};
+export const logQuery = {
+  status: statusSchema,
+  model: Type.String({ description: 'The alias that was asked for.' }),
+  ...datesQuery,
+  ...keyQuery,
+};
+export const logPageQuery = { limit: limitSchema, ...logQuery };
+
+type Keys = Pick<LogReads, 'ownsKey'>;
+
+export async function readLogFilter(
+  query: URLSearchParams,
+  { tenantId }: Caller,
+  keys: Keys,
+): Promise<LogFilter> {
+  return {
+    tenantId,
+    ...readPeriod(datesOf(query)),
+    status: readStatus(query),
+    model: readModel(query),
+    keyId: await readKeyId(query, tenantId, keys),
+  };
+}
+
+export function datesOf(query: URLSearchParams): PeriodQuery {
+  return { start: query.get('start_date'), end: query.get('end_date') };
+}
+
+/** More than the most is answered with the most. */
+export function readLimit(query: URLSearchParams): number {
+  return readCapped(query, 'limit', limitSchema, limit);
+}
+
+export function readMonths(query: URLSearchParams): number {
+  return readCapped(query, 'months', monthsSchema, months);
+}
+
+/** Another tenant's key is as absent as one that never was. */
+export async function readKeyId(
+  query: URLSearchParams,
+  tenantId: string,
+  keys: Keys,
+): Promise<string | null> {
+  const id = query.get('api_key_id');
+  if (id === null) return null;
+  // An id that no key can have is not taken to the store, which may not even hold its bytes.
+  const isKnown = /^key_[0-9a-z]{1,60}$/.test(id) && (await keys.ownsKey(tenantId, id));
+  if (!isKnown) throw notFound('There is no key with this id.', 'api_key_id');
+  return id;
+}
+
+export function readSplit(query: URLSearchParams): Split | null {
+  return readParameter(query, 'group_by', groupBySchema) ?? null;
+}
+
+function readStatus(query: URLSearchParams): LogFilter['status'] {
+  return readParameter(query, 'status', statusSchema) ?? null;
+}
+
+function readModel(query: URLSearchParams): string | null {
+  const model = query.get('model');
+  // Postgres refuses texts with this character; no alias has it.
+  if (model?.includes('\0')) throw invalidRequest('model must not contain NUL.', 'model');
+  return model;
+}

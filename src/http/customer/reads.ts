@@ -1,0 +1,140 @@
+import type { Caller } from '../../core/caller.ts';
+import { GatewayError } from '../../core/errors.ts';
+import { type AnalyticsReads, analyticsCsv, analyticsObject } from '../../record/analytics.ts';
+import { groupObjects, type SplitReads } from '../../record/analytics-split.ts';
+import type { LogReads } from '../../record/log-reads.ts';
+import { logObject, logsCsv } from '../../record/log-row.ts';
+import { isoTime, readDays, readMonth } from '../../record/period.ts';
+import { type StatementReads, statementCsv } from '../../record/statement.ts';
+import type { Exchange } from '../exchange.ts';
+import { customerDocs } from '../openapi/customer.ts';
+import type { RouteDoc } from '../openapi/doc.ts';
+import { readOffset } from '../query.ts';
+import { json } from '../reply.ts';
+import type { KeyedRoute, Route } from '../routes.ts';
+import { type CreditsParts, creditsObject } from './credits.ts';
+import { csvReply } from './csv.ts';
+import { datesOf, readKeyId, readLimit, readLogFilter, readSplit } from './query.ts';
+
+export interface CustomerParts extends CreditsParts {
+  readonly logs: LogReads;
+  readonly analytics: AnalyticsReads;
+  readonly splits: SplitReads;
+  readonly statements: StatementReads;
+  /** Makes every request that has ended readable: a client finds what it just did. */
+  flush(): Promise<void>;
+}
+
+type Flushed = Pick<CustomerParts, 'flush'>;
+type Read = (exchange: Exchange, caller: Caller) => Promise<Response>;
+
+/** What a tenant may know of its own requests and credits. */
+export function customerRoutes(parts: CustomerParts): Route[] {
+  const customer = (path: string, doc: RouteDoc, read: Read) =>
+    customerRead(parts, path, doc, read);
+  return [
+    customer('logs', customerDocs.logs, (...call) => showLogs(parts, ...call)),
+    customer('logs/export.csv', customerDocs.logsCsv, (...call) => exportLogs(parts, ...call)),
+    customer('analytics', customerDocs.analytics, (...call) => showAnalytics(parts, ...call)),
+    customer('analytics/export.csv', customerDocs.analyticsCsv, (...call) =>
+      exportAnalytics(parts, ...call),
+    ),
+    customer('billing/usage-statement.csv', customerDocs.statementCsv, (...call) =>
+      exportStatement(parts, ...call),
+    ),
+    customer('credits', customerDocs.credits, async (exchange, caller) =>
+      json(exchange, await creditsObject(parts, caller)),
+    ),
+    {
+      ...reading(parts, (...call) => showTotals(parts, ...call)),
+      path: '/api/v1/credits',
+      doc: customerDocs.totals,
+      access: 'management',
+    },
+  ];
+}
+
+export function customerRead(parts: Flushed, path: string, doc: RouteDoc, read: Read): Route {
+  return {
+    ...reading(parts, read),
+    path: `/v1/customer/${path}`,
+    doc,
+    access: 'either',
+    scope: 'customer',
+  };
+}
+
+/** Whatever goes wrong in here goes wrong in the store: a 503, and not the caller's fault. */
+function reading(parts: Flushed, read: Read): Pick<KeyedRoute, 'method' | 'handle'> {
+  return {
+    method: 'GET',
+    async handle(exchange, caller) {
+      try {
+        await parts.flush();
+        return await read(exchange, caller);
+      } catch (cause) {
+        if (cause instanceof GatewayError) throw cause;
+        const message = 'The records cannot be read right now; try again shortly.';
+        throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause });
+      }
+    },
+  };
+}
+
+async function showLogs({ logs }: CustomerParts, exchange: Exchange, caller: Caller) {
+  const { query } = exchange;
+  const [limit, offset] = [readLimit(query), readOffset(query)];
+  const filter = await readLogFilter(query, caller, logs);
+  const { rows, total } = await logs.page(filter, limit, offset);
+  const has_more = offset + rows.length < total && rows.length > 0;
+  return json(exchange, {
+    logs: rows.map(logObject),
+    pagination: { total, limit, offset, has_more },
+  });
+}
+
+async function exportLogs({ logs }: CustomerParts, exchange: Exchange, caller: Caller) {
+  const filter = await readLogFilter(exchange.query, caller, logs);
+  return csvReply(exchange, 'tollgate-logs.csv', logsCsv(logs.all(filter)));
+}
+
+async function showAnalytics(parts: CustomerParts, exchange: Exchange, caller: Caller) {
+  const filter = await analyticsFilter(parts, exchange, caller);
+  const split = readSplit(exchange.query);
+  const days = await parts.analytics.days(filter);
+  const whole = analyticsObject(filter.days, days);
+  if (split === null) return json(exchange, whole);
+  const groups = groupObjects(days, await parts.splits.parts(filter, split));
+  return json(exchange, { ...whole, group_by: split, groups });
+}
+
+async function exportAnalytics(parts: CustomerParts, exchange: Exchange, caller: Caller) {
+  const filter = await analyticsFilter(parts, exchange, caller);
+  const pieces = analyticsCsv(parts.analytics.groups(filter));
+  return csvReply(exchange, 'tollgate-analytics.csv', pieces);
+}
+
+async function analyticsFilter(
+  { logs, now }: CustomerParts,
+  { query }: Exchange,
+  { tenantId }: Caller,
+) {
+  const days = readDays(datesOf(query), now());
+  return { tenantId, days, keyId: await readKeyId(query, tenantId, logs) };
+}
+
+async function exportStatement(
+  { statements, now }: CustomerParts,
+  exchange: Exchange,
+  { tenantId }: Caller,
+) {
+  const month = readMonth(exchange.query.get('month'), now());
+  const pieces = statementCsv(statements, tenantId, month, now());
+  return csvReply(exchange, `tollgate-statement-${isoTime(month.from).slice(0, 7)}.csv`, pieces);
+}
+
+/** OpenRouter's two numbers: everything ever granted or corrected, everything ever charged. */
+async function showTotals({ wallets }: CustomerParts, exchange: Exchange, { tenantId }: Caller) {
+  const { granted, adjusted, spent } = await wallets.totals(tenantId);
+  return json(exchange, { data: { total_credits: granted + adjusted, total_usage: spent } });
+}

@@ -1,0 +1,58 @@
+import { reason } from '../../telemetry/log.ts';
+import type { Exchange } from '../exchange.ts';
+import type { RouteDoc } from '../openapi/doc.ts';
+import { serviceDocs } from '../openapi/gateway-itself.ts';
+import { json, tellRetryAfter } from '../reply.ts';
+import type { Route } from '../routes.ts';
+
+export interface HealthParts {
+  readonly version: string;
+  /** Rejects while the store does not answer. */
+  ping(): Promise<void>;
+  isDraining(): boolean;
+}
+
+export function healthRoutes(parts: HealthParts): Route[] {
+  const open = (
+    path: string,
+    doc: RouteDoc,
+    handle: (exchange: Exchange) => Response | Promise<Response>,
+  ): Route => ({
+    method: 'GET',
+    path,
+    doc,
+    access: 'public',
+    handle,
+  });
+  const hello = (exchange: Exchange) =>
+    json(exchange, {
+      name: 'Tollgate',
+      version: parts.version,
+      chat: '/v1/chat/completions',
+      models: '/v1/models',
+    });
+  return [
+    open('/', serviceDocs.hello, hello),
+    // Coding agents probe this path to see whether anybody is there.
+    open('/api/hello', serviceDocs.hello, hello),
+    open('/healthz', serviceDocs.alive, (exchange) =>
+      json(exchange, { status: 'ok', version: parts.version }),
+    ),
+    open('/readyz', serviceDocs.ready, (exchange) => ready(exchange, parts)),
+  ];
+}
+
+/** Never calls a provider: a probe must not cost anything. */
+async function ready(exchange: Exchange, parts: HealthParts): Promise<Response> {
+  const refuse = (why: string) => {
+    tellRetryAfter(exchange.headers);
+    return json(exchange, { status: 'unavailable', reason: why }, 503);
+  };
+  if (parts.isDraining()) return refuse('This Tollgate is shutting down.');
+  try {
+    await parts.ping();
+  } catch (thrown) {
+    return refuse(`The store does not answer: ${reason(thrown)}`);
+  }
+  return json(exchange, { status: 'ok', version: parts.version });
+}

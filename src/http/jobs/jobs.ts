@@ -1,0 +1,164 @@
+import { jobFileBytesMax, jobTextLengthMax } from '../../core/bounds.ts';
+import type { Caller } from '../../core/caller.ts';
+import type { Steps } from '../../gateway.ts';
+import type { JobDesk } from '../../jobs/desk.ts';
+import { readJson } from '../body/body.ts';
+import { readForm } from '../body/multipart.ts';
+import { loggingRefusal } from '../calls/model-call.ts';
+import type { Exchange } from '../exchange.ts';
+import { jobDocs } from '../openapi/jobs.ts';
+import { json } from '../reply.ts';
+import type { Route } from '../routes.ts';
+import { readJobPage } from './query.ts';
+
+export interface JobParts {
+  readonly desk: JobDesk;
+  /** Writes down who was refused a job. */
+  readonly steps: Pick<Steps, 'settle'>;
+  /** May this key send one more request now? 429 */
+  countRequest(caller: Caller, headers: Record<string, string>): void | Promise<void>;
+  /** Makes a job once for an `Idempotency-Key`; answers the id of the one that was made. 409 422 */
+  once(use: OnceUse, make: () => Promise<JobMade>): Promise<JobMade>;
+  /** Where clients reach this gateway; null: where this one did. */
+  readonly publicUrl: string | null;
+  webhookSecretOf(tenantId: string): string;
+}
+
+/** One creation that names itself. */
+export interface OnceUse {
+  readonly caller: Caller;
+  readonly key: string;
+  /** What tells it from another request under the same name. */
+  readonly body: unknown;
+  readonly requestId: string;
+  readonly client: AbortSignal;
+}
+
+export interface JobMade {
+  readonly id: string;
+}
+
+/** A text of the longest kind with every character escaped (twelve bytes), and its other fields. */
+const jsonBytesMax = jobTextLengthMax * 12 + 64 * 1024;
+
+const open = { access: 'routing', scope: 'jobs' } as const;
+
+/** Audio work that outlives its request. Another tenant's job is as absent as none at all. */
+export function jobRoutes(parts: JobParts): Route[] {
+  return [creation(parts), ...reads(parts), cancellation(parts), webhookSecret(parts)];
+}
+
+function creation(parts: JobParts): Route {
+  return {
+    ...open,
+    method: 'POST',
+    path: '/v1/jobs',
+    doc: jobDocs.create,
+    async handle(exchange, caller) {
+      const isForm = /^multipart\//i.test(exchange.request.headers.get('content-type') ?? '');
+      const [operation, create] = isForm
+        ? (['transcription', transcription] as const)
+        : (['speech', speech] as const);
+      const make = async () => {
+        await parts.countRequest(caller, exchange.headers);
+        return create(exchange, caller, parts);
+      };
+      return json(
+        exchange,
+        await loggingRefusal(exchange, caller, operation, make, parts.steps),
+        202,
+      );
+    },
+  };
+}
+
+async function transcription(exchange: Exchange, caller: Caller, parts: JobParts) {
+  const form = readForm(exchange, jobFileBytesMax);
+  // A file is known whole only when it was stored; its length has to tell it from others.
+  const length = exchange.request.headers.get('content-length');
+  const base = baseUrlOf(exchange, parts);
+  const make = () => parts.desk.createTranscription(caller, form, base);
+  return once(exchange, caller, { length }, make, parts);
+}
+
+async function speech(exchange: Exchange, caller: Caller, parts: JobParts) {
+  const { value } = await readJson(exchange, jsonBytesMax);
+  const base = baseUrlOf(exchange, parts);
+  const make = () => parts.desk.createSpeech(caller, value, base);
+  return once(exchange, caller, value, make, parts);
+}
+
+/** The job that `make` makes, or the one that an earlier request of the same name has made. */
+async function once(
+  exchange: Exchange,
+  caller: Caller,
+  body: unknown,
+  make: () => Promise<JobMade>,
+  parts: JobParts,
+): Promise<unknown> {
+  const { request, requestId, headers } = exchange;
+  const key = request.headers.get('idempotency-key');
+  if (key === null) return make();
+  let made: JobMade | undefined;
+  const use = { caller, key, body, requestId, client: request.signal };
+  const { id } = await parts.once(use, async () => {
+    made = await make();
+    return made;
+  });
+  if (made) return made;
+  headers['idempotent-replayed'] = 'true';
+  return parts.desk.show(caller.tenantId, id, baseUrlOf(exchange, parts));
+}
+
+function reads(parts: JobParts): Route[] {
+  return [
+    {
+      ...open,
+      method: 'GET',
+      path: '/v1/jobs',
+      doc: jobDocs.list,
+      async handle(exchange, { tenantId }) {
+        const page = readJobPage(exchange.query);
+        return json(exchange, await parts.desk.list(tenantId, page, baseUrlOf(exchange, parts)));
+      },
+    },
+    {
+      ...open,
+      method: 'GET',
+      path: '/v1/jobs/:id',
+      doc: jobDocs.show,
+      async handle(exchange, { tenantId }) {
+        const base = baseUrlOf(exchange, parts);
+        return json(exchange, await parts.desk.show(tenantId, exchange.param('id'), base));
+      },
+    },
+  ];
+}
+
+function cancellation(parts: JobParts): Route {
+  return {
+    ...open,
+    method: 'DELETE',
+    path: '/v1/jobs/:id',
+    doc: jobDocs.cancel,
+    async handle(exchange, { tenantId }) {
+      const base = baseUrlOf(exchange, parts);
+      return json(exchange, await parts.desk.cancel(tenantId, exchange.param('id'), base));
+    },
+  };
+}
+
+function webhookSecret(parts: JobParts): Route {
+  return {
+    method: 'GET',
+    path: '/api/v1/webhook-secret',
+    doc: jobDocs.secret,
+    access: 'management',
+    handle: (exchange, { tenantId }) =>
+      json(exchange, { data: { secret: parts.webhookSecretOf(tenantId) } }),
+  };
+}
+
+function baseUrlOf({ origin }: Exchange, { publicUrl }: JobParts): string {
+  return publicUrl ?? origin;
+}

@@ -1,0 +1,74 @@
+import { GatewayError, notFound } from '../../core/errors.ts';
+import { contentTypeOf } from '../../core/object-key.ts';
+import type { StoredObject } from '../../jobs/objects.ts';
+import type { Exchange } from '../exchange.ts';
+import { jobDocs } from '../openapi/jobs.ts';
+import type { Route } from '../routes.ts';
+
+export interface ObjectParts {
+  open(key: string): Promise<StoredObject | undefined>;
+  /** Whether the query is the one that a link to this object was made with, and still good. */
+  isValidLink(key: string, query: string, now: number): boolean;
+  now(): number;
+}
+
+/** Outputs in the embedded store. Nobody needs a key here: the signature is the authority. */
+export function objectRoutes(parts: ObjectParts): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/v1/objects/:key',
+      doc: jobDocs.object,
+      access: 'public',
+      async handle(exchange) {
+        const key = exchange.param('key');
+        const [, query = ''] = exchange.request.url.split('?', 2);
+        if (!parts.isValidLink(key, query, parts.now())) {
+          throw new GatewayError('forbidden', 'This link is not valid, or not any more.');
+        }
+        const object = await parts.open(key);
+        if (!object) throw notFound('What this link led to has been deleted.');
+        return serve(exchange, key, object);
+      },
+    },
+  ];
+}
+
+function serve(exchange: Exchange, key: string, { bytes, body }: StoredObject): Response {
+  const headers: Record<string, string> = {
+    ...exchange.headers,
+    'content-type': contentTypeOf(key),
+    // A file that somebody else made must never run as a page of ours.
+    'content-disposition': `attachment; filename="${key}"`,
+    'x-content-type-options': 'nosniff',
+    'content-security-policy': "default-src 'none'; sandbox",
+    'cache-control': 'private, no-store',
+    'accept-ranges': 'bytes',
+  };
+  const asked = exchange.request.headers;
+  // «If it is still that version»: no version was ever named here, so it cannot be.
+  const range = asked.has('if-range') ? undefined : readRange(asked.get('range'), bytes);
+  if (range === 'unsatisfiable') {
+    headers['content-range'] = `bytes */${bytes}`;
+    return new Response(null, { status: 416, headers });
+  }
+  const [from, to] = range ?? [0, bytes];
+  headers['content-length'] = String(to - from);
+  if (range) headers['content-range'] = `bytes ${from}-${to - 1}/${bytes}`;
+  const status = range ? 206 : 200;
+  exchange.answerLength = to - from;
+  if (exchange.request.method === 'HEAD') return new Response(null, { status, headers });
+  return new Response(range ? body.slice(from, to) : body, { status, headers });
+}
+
+/** One range of bytes, as players ask for it; anything else gets the whole. */
+function readRange(
+  header: string | null,
+  bytes: number,
+): readonly [number, number] | 'unsatisfiable' | undefined {
+  const [, first = '', last = ''] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header ?? '') ?? [];
+  if (first === '' && last === '') return undefined;
+  const from = first === '' ? Math.max(0, bytes - Number(last)) : Number(first);
+  const to = first === '' || last === '' ? bytes : Math.min(bytes, Number(last) + 1);
+  return from < to ? [from, to] : 'unsatisfiable';
+}

@@ -1,0 +1,19 @@
+import { Type } from 'typebox';
+import { jobStatuses } from '../../jobs/job.ts';
+import type { JobPage } from '../../jobs/queue.ts';
+import { logPageQuery, readLimit } from '../customer/query.ts';
+import { offsetQuery, readOffset, readParameter } from '../query.ts';
+
+const statusSchema = Type.Unsafe<(typeof jobStatuses)[number]>(
+  Type.Enum([...jobStatuses], { description: 'Only jobs that are this.' }),
+);
+
+export const jobsQuery = { limit: logPageQuery.limit, ...offsetQuery, status: statusSchema };
+
+export function readJobPage(query: URLSearchParams): JobPage {
+  return {
+    limit: readLimit(query),
+    offset: readOffset(query),
+    status: readParameter(query, 'status', statusSchema) ?? null,
+  };
+}
