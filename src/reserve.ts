@@ -89,6 +89,11 @@ export class Reservation {
     return this.#bounds.capWithin(this.#reach, offer, this.#creditsPerUsd);
   }
 
+  /** The output cap where credits set none: the operator's, if the client named none either. */
+  usualCapFor(offer: Offer): number | null {
+    return this.#bounds.usualCapAt(offer);
+  }
+
   budgetFor(offer: Offer): OutputBudget {
     const cap = this.capFor(offer);
     const growth = this.#bounds.growthAt(offer, cap, this.hold.credits, this.#creditsPerUsd);

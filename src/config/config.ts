@@ -93,6 +93,8 @@ export interface Model extends Omit<ModelFile, 'endpoints' | 'features'> {
   readonly features: readonly Feature[];
   /** By priority. Empty when no provider serves the model, not even with a tenant's own key. */
   readonly endpoints: readonly Endpoint[];
+  /** Its limits are the operator's word; those of a shipped one, the provider keeps by itself. */
+  readonly isShipped?: true;
 }
 
 /** Keys and credits that an unattended start makes sure of. */

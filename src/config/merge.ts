@@ -88,7 +88,10 @@ export function mergeModels(
 ): readonly Model[] {
   const own = new Map(file.map((model) => [model.id, complete(model, providers)]));
   const shipped = builtin.filter((model) => !own.has(model.id));
-  return [...shipped.map((model) => complete(model, providers)), ...own.values()];
+  return [
+    ...shipped.map((model) => ({ ...complete(model, providers), isShipped: true as const })),
+    ...own.values(),
+  ];
 }
 
 function complete(model: ModelFile, providers: ReadonlyMap<string, Provider>): Model {

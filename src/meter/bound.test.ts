@@ -10,6 +10,7 @@ import {
   ChatBounds,
   FixedBounds,
   inputBound,
+  type Priced,
   textBytes,
 } from './bound.ts';
 import type { Growth } from './growth.ts';
@@ -26,6 +27,27 @@ function offer(
   const prices = readPrices({ prompt, completion, ...more });
   return { prices, model: { max_completion_tokens: most } };
 }
+
+describe('the cap that is sent where nobody needs one', () => {
+  const capOf = (model: Priced['model'], ask = chatAsk()) =>
+    new ChatBounds(ask).usualCapAt({ ...offer('1', '2'), model });
+
+  test('is that of a model in the operator’s file', () => {
+    expect(capOf({ max_completion_tokens: 16_384 })).toBe(16_384);
+    expect(capOf({ max_completion_tokens: 16_384 }, chatAsk({ outputTokensMax: 9 }))).toBeNull();
+  });
+
+  test('is none for a shipped model: its provider knows it, and would count it as used', () => {
+    const shipped = { max_completion_tokens: 16_384, isShipped: true as const };
+    expect(capOf(shipped)).toBeNull();
+  });
+
+  test('fits beside 300 bytes, 100 tokens, of prompt, or is none', () => {
+    const within = (context_length: number) =>
+      capOf({ max_completion_tokens: 16_384, context_length });
+    expect([within(16_484), within(16_483)]).toEqual([16_384, null]);
+  });
+});
 
 describe('the bound of a request', () => {
   test('is its input and the first 4,096 tokens out, or the smallest of the caps', () => {

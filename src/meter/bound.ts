@@ -25,6 +25,7 @@ export interface Priced extends Payer {
   readonly model: {
     readonly context_length?: number | undefined;
     readonly max_completion_tokens?: number | undefined;
+    readonly isShipped?: true | undefined;
   };
 }
 
@@ -42,6 +43,8 @@ export interface CostBounds {
   over(offers: readonly Priced[], creditsPerUsd: number): Bound;
   /** The output cap that keeps it within these credits; null where there is nothing to cap. */
   capWithin(credits: number, offer: Priced, creditsPerUsd: number): number | null;
+  /** The output cap to send where neither the client nor its credits set one; null for none. */
+  usualCapAt(offer: Priced): number | null;
   /** How its answer may grow up to that cap; null where its price is known beforehand. */
   growthAt(
     offer: Priced,
@@ -66,6 +69,16 @@ export class ChatBounds implements CostBounds {
 
   capWithin(credits: number, offer: Priced, creditsPerUsd: number): number {
     return affordableOutput(this.#ask, offer, credits, creditsPerUsd);
+  }
+
+  /**
+   * What the operator allows. Many servers refuse a cap that does not fit beside the prompt, and
+   * what the catalogue knows of a model its provider knows too, and counts a cap as if it were used.
+   */
+  usualCapAt({ model }: Priced): number | null {
+    const { max_completion_tokens: most, context_length = Number.POSITIVE_INFINITY } = model;
+    if (this.#ask.outputTokensMax !== null || most === undefined || model.isShipped) return null;
+    return inputBound(this.#ask) + most <= context_length ? most : null;
   }
 
   growthAt(offer: Priced, cap: number | null, credits: number, creditsPerUsd: number): Growth {
@@ -102,6 +115,10 @@ export class FixedBounds implements CostBounds {
   }
 
   capWithin(): null {
+    return null;
+  }
+
+  usualCapAt(): null {
     return null;
   }
 

@@ -108,10 +108,11 @@ class CallLink implements Link {
     this.#call = call;
     const { id, model, created } = identityOf(call, offer.model.id);
     this.identity = { id, model, created, provider: offer.provider.name };
-    this.outputTokensMax = reservation.capFor(offer);
+    const cap = reservation.capFor(offer);
+    this.outputTokensMax = cap ?? reservation.usualCapFor(offer);
     // What a request named is its own, short or not: it was paid for.
     const isForOthers = call.wishes.idempotencyKey === null;
-    if (call.memory && isForOthers) call.memory.isCapped = this.outputTokensMax !== null;
+    if (call.memory && isForOthers) call.memory.isCapped = cap !== null;
     this.client = call.client;
     this.watch = around.watch;
     this.tape = call.memory?.tape;

@@ -31,6 +31,7 @@ beforeAll(async () => {
     models: [
       chatModel('test/long', endpoints, most),
       chatModel('test/open', endpoints),
+      chatModel('test/tight', endpoints, { ...most, context_length: 64_133 }),
       chatModel('test/cents', [{ ...cheap, pricing: { prompt: '0.1', completion: '0.3' } }], most),
       chatModel(
         'test/two',
@@ -85,6 +86,16 @@ describe('the limit that is sent', () => {
   test('is the client’s own where the wallet affords it', async () => {
     const { key } = await tenantWith(134 + 60_000);
     expect(await toldLimit({ model: 'test/long', max_tokens: 30_000 }, key)).toBe(30_000);
+  });
+
+  test('is the model’s where the client names none and the wallet affords it', async () => {
+    const { key } = await tenantWith(134 + 2 * 64_000);
+    expect(await toldLimit({ model: 'test/long' }, key)).toBe(64_000);
+  });
+
+  test('is left out where it may not fit beside the prompt: many servers refuse that', async () => {
+    const { key } = await tenantWith(1_000_000);
+    expect(await toldLimit({ model: 'test/tight' }, key)).toBeUndefined();
   });
 
   test('is left out where nobody knows what the model takes: it might refuse it', async () => {
