@@ -72,8 +72,8 @@ export class ChatBounds implements CostBounds {
   }
 
   /**
-   * What the operator allows. Many servers refuse a cap that does not fit beside the prompt, and
-   * what the catalogue knows of a model its provider knows too, and counts a cap as if it were used.
+   * What the operator allows. Many servers refuse a cap that does not fit beside the prompt. The
+   * provider of a shipped model knows its limit, and may count a cap as if it were used.
    */
   usualCapAt({ model }: Priced): number | null {
     const { max_completion_tokens: most, context_length = Number.POSITIVE_INFINITY } = model;
