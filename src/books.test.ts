@@ -37,7 +37,13 @@ beforeEach(async () => {
   };
   const store: LedgerStore = {
     lease: async ({ credits, number }) => {
-      return { granted: credits, lease: number, besides: 0, leasedElsewhere: 0, unanswered: 0 };
+      return {
+        granted: credits,
+        lease: number,
+        outsideLease: 0,
+        leasedElsewhere: 0,
+        unanswered: 0,
+      };
     },
     giveBack: () => here(undefined),
     renew: () => here(new Set()),

@@ -12,7 +12,7 @@ import type { LedgerStore, Settlement } from './ledger/ledger-store.ts';
 import { LateReplay, type OnDamaged, replayJournals } from './ledger/replay.ts';
 import { type Slip, slipOf } from './ledger/slip.ts';
 import { type HoldOrder, Wallets } from './ledger/wallets.ts';
-import { giveUp } from './ledger/write-off.ts';
+import { withoutCharge } from './ledger/write-off.ts';
 import type { EndedRequest } from './telemetry/ended-request.ts';
 import type { BooksState } from './telemetry/gauges.ts';
 import { type Log, reason } from './telemetry/log.ts';
@@ -25,7 +25,7 @@ export interface BooksParts {
   readonly log: Log;
   /** By which leases end; this process's own clock without. */
   readonly now?: () => number;
-  /** Told of every request that has ended, as it will stand in the books. Must not throw. */
+  /** Called with every request that has ended, as it will be in the books. Must not throw. */
   ended(request: EndedRequest): void;
 }
 
@@ -40,10 +40,10 @@ export interface Backlog {
 const beatMs = 30_000;
 
 /**
- * Answers whose clients have left wait two seconds for their usage. Who has not ended by then never
- * will: the next start finds it in the journal.
+ * How long a stop waits for requests to settle: answers whose clients have left wait two seconds
+ * for their usage. What has not ended by then is found in the journal by the next start.
  */
-const lastEndsMs = 3_000;
+const closeWaitMs = 3_000;
 
 /** Wallets, journal and drain as one: what a request needs of the money, from hold to ledger. */
 export class Books {
@@ -59,7 +59,7 @@ export class Books {
   private constructor({ store, dataDir, durability, processId, log, now, ended }: BooksParts) {
     this.#ended = ended;
     this.#log = log;
-    this.#late = new LateReplay(journalRoot(dataDir), store, processId, damageTo(log));
+    this.#late = new LateReplay(journalRoot(dataDir), store, processId, logDamage(log));
     this.#wallets = new Wallets(store, processId, now);
     this.#journal = new Journal(journalRoot(dataDir), processId, durability);
     this.#drain = new Drain({
@@ -77,7 +77,7 @@ export class Books {
   /** Books first what a predecessor left behind, then opens this process's own. */
   static async open(parts: BooksParts): Promise<Books> {
     const { dataDir, store, log } = parts;
-    tell(log, await replayJournals(journalRoot(dataDir), store, Date.now(), damageTo(log)));
+    logReplayed(log, await replayJournals(journalRoot(dataDir), store, Date.now(), logDamage(log)));
     return new Books(parts);
   }
 
@@ -87,7 +87,7 @@ export class Books {
       { everyMs: beatMs, run: () => this.#journal.beat() },
       {
         everyMs: this.#late.everyMs,
-        run: async () => tell(this.#log, await this.#late.look(Date.now())),
+        run: async () => logReplayed(this.#log, await this.#late.look(Date.now())),
       },
     ];
   }
@@ -131,7 +131,7 @@ export class Books {
    * of its answer.
    */
   #giveUp(settlement: Settlement): never {
-    const forgiven = giveUp(settlement);
+    const forgiven = withoutCharge(settlement);
     this.#finish(slipOf(forgiven), forgiven);
     this.#wallets.forgive(chargesOf(settlement));
     const message = 'The journal cannot be written, so this answer cannot be completed.';
@@ -195,7 +195,7 @@ export class Books {
   /** After the last request: books everything and gives the leases back. */
   async close(): Promise<void> {
     // Answers that were cut off settle a moment after their connections are gone.
-    const until = performance.now() + lastEndsMs;
+    const until = performance.now() + closeWaitMs;
     while (this.#underWay > 0 && performance.now() < until) await Bun.sleep(10);
     await this.#drain.flush().catch(leftToNextStart);
     await this.#wallets.stop();
@@ -208,12 +208,12 @@ function leftToNextStart(cause: unknown): never {
   throw new Error(`${message}: the store does not answer (${reason(cause)}).`, { cause });
 }
 
-function damageTo(log: Log): OnDamaged {
+function logDamage(log: Log): OnDamaged {
   return (folder, lines) => log.error('journal_damaged', { folder, lines });
 }
 
-function tell(log: Log, replayed: number): void {
-  if (replayed > 0) log.info('journal_replayed', { requests: replayed });
+function logReplayed(log: Log, requests: number): void {
+  if (requests > 0) log.info('journal_replayed', { requests });
 }
 
 function journalRoot(dataDir: string): string {

@@ -64,7 +64,10 @@ export interface RecallWishes {
 export interface Memory {
   readonly tape: Tape;
   readonly duty: Duty;
-  /** For want of credits the upstream is told less than the client wants: others may have them. */
+  /**
+   * This caller could not afford the output it wants, so the upstream was told to stop earlier: an
+   * answer that did is not given to others, who may have the credits.
+   */
   isCapped?: boolean;
 }
 

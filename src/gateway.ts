@@ -20,7 +20,7 @@ import { type Settle, StreamAnswer } from './upstream/relay.ts';
 export interface Steps {
   /** May this key send one more request now? 429 */
   countRequest(call: Call): void | Promise<void>;
-  /** A place among the tenant's running requests; what it answers gives it back, once. 429 */
+  /** Takes a place among the tenant's running requests; answers how to give it back. 429 */
   enter(call: Call): (() => void) | Promise<() => void>;
   /** An answer that was given before and will do. 400 409 422 503 */
   recall(call: Call, errand: Errand): Promise<Recalled | undefined> | undefined;
@@ -87,10 +87,10 @@ async function replay(
   const { facts } = relay;
   const closing = await steps.settle(call, { how: 'recalled', recording, facts, error: null });
   const text = relay.write(closing);
-  return errand.ask.stream ? said(text) : text;
+  return errand.ask.stream ? inOnePiece(text) : text;
 }
 
-async function* said(text: string): Stream {
+async function* inOnePiece(text: string): Stream {
   yield text;
 }
 

@@ -3,7 +3,7 @@ import { readDirectives } from './cache/directives.ts';
 import { fingerprint } from './cache/fingerprint.ts';
 import type { Idempotency } from './cache/idempotency.ts';
 import type { ResponseCache } from './cache/response-cache.ts';
-import { type Call, type Errand, identityOf, type Recalled } from './call.ts';
+import { type Call, type Errand, identityOf, type Recalled, type Sameness } from './call.ts';
 import { cachedLengthMax, idempotentLengthMax } from './core/bounds.ts';
 import { type CacheMode, mayUseModel } from './core/caller.ts';
 import type { Recording } from './core/recording.ts';
@@ -18,75 +18,101 @@ export interface RecallParts {
   readonly cacheMode: CacheMode;
 }
 
-type Use = (recording: Recording) => Recalled | undefined;
+/** An errand whose answers may be given again. */
+type Repeatable = Errand & Required<Pick<Errand, 'sameness' | 'replay'>>;
 
-/** An answer that will do, if there is one; else remembers this one where that is wanted. */
+/** An answer that will do, if there is one; else has this one recorded where that is wanted. */
 export function recall(
   call: Call,
   errand: Errand,
   { cache, idempotency, cacheMode }: RecallParts,
 ): Promise<Recalled | undefined> | undefined {
-  if (!errand.sameness || !errand.replay) return undefined;
+  if (!isRepeatable(errand)) return undefined;
   const { idempotencyKey } = call.wishes;
-  // Whoever may use none of its models is told so, and nothing about requests of others.
-  const isAllowed = (alias: string) => mayUseModel(call.caller, alias);
-  if (idempotencyKey !== null && !errand.ask.models.some(isAllowed)) return undefined;
-  // Audio goes out as it comes and fills any cache: it is kept for whoever names the request.
-  if (errand.ask.operation === 'speech' && idempotencyKey === null) return undefined;
-  const mode = call.caller.cacheMode ?? cacheMode;
-  if (idempotencyKey === null && mode === 'off') return undefined;
-  const sameness = errand.sameness();
-  const isCached = mode === 'always' || (mode === 'auto' && sameness.isRepeatable);
-  if (idempotencyKey === null && !isCached) return undefined;
-  const name = nameOf(call, errand, sameness.wording());
-  const use: Use = (recording) => {
-    const { model, provider } = recording;
-    const relay = errand.replay?.(recording, { ...identityOf(call, model), provider });
-    return relay && { recording, relay };
-  };
-  if (idempotencyKey === null) return recallCached(call, name, cache, use);
-  const { requestId, caller } = call;
-  const { tenantId } = caller;
-  const claim = { tenantId, key: idempotencyKey, fingerprint: name, requestId };
-  return recallClaim(call, claim, idempotency, use);
+  return idempotencyKey === null
+    ? recallSame(call, errand, cache, call.caller.cacheMode ?? cacheMode)
+    : recallNamed(call, errand, idempotency, idempotencyKey);
 }
 
-/** The tenant first: no answer ever crosses to another. What a key may use decides answers too. */
-function nameOf({ caller }: Call, { ask }: Errand, wording: unknown): string {
-  const { models, preferences, operation } = ask;
-  return fingerprint([caller.tenantId, operation, caller.models, models, preferences, wording]);
+function isRepeatable(errand: Errand): errand is Repeatable {
+  return errand.sameness !== undefined && errand.replay !== undefined;
+}
+
+/** By what it asks. */
+function recallSame(
+  call: Call,
+  errand: Repeatable,
+  cache: ResponseCache,
+  mode: CacheMode,
+): Promise<Recalled | undefined> | undefined {
+  // Audio goes out as it comes and fills any cache: it is kept for whoever names the request.
+  if (mode === 'off' || errand.ask.operation === 'speech') return undefined;
+  const sameness = errand.sameness();
+  if (mode === 'auto' && !sameness.isRepeatable) return undefined;
+  return recallCached(call, errand, cache, fingerprintOf(call, errand, sameness));
 }
 
 async function recallCached(
   call: Call,
-  name: string,
+  errand: Repeatable,
   cache: ResponseCache,
-  use: Use,
+  name: string,
 ): Promise<Recalled | undefined> {
-  const wish = readDirectives(call.wishes.cacheControl);
-  const recalled = await cache.recall(name, wish, call.client, use);
-  if ('found' in recalled) return toldAsHit(call, recalled.found);
+  const directives = readDirectives(call.wishes.cacheControl);
+  const recalled = await cache.recall(name, directives, call.client, replayFor(call, errand));
+  if ('found' in recalled) return markHit(call, recalled.found);
   const { duty } = recalled;
   if (duty) call.memory = { tape: new Tape(cachedLengthMax), duty };
   return undefined;
 }
 
-async function recallClaim(
+/** By its `Idempotency-Key`. */
+function recallNamed(
   call: Call,
-  claim: Claim,
+  errand: Repeatable,
   idempotency: Idempotency,
-  use: Use,
+  key: string,
+): Promise<Recalled | undefined> | undefined {
+  const { caller, requestId } = call;
+  // Whoever may use none of its models is told so, and nothing about requests of others.
+  if (!errand.ask.models.some((alias) => mayUseModel(caller, alias))) return undefined;
+  const name = fingerprintOf(call, errand, errand.sameness());
+  const claim = { tenantId: caller.tenantId, key, fingerprint: name, requestId };
+  return recallClaimed(call, errand, idempotency, claim);
+}
+
+async function recallClaimed(
+  call: Call,
+  errand: Repeatable,
+  idempotency: Idempotency,
+  claim: Claim,
 ): Promise<Recalled | undefined> {
-  const recalled = await idempotency.recall(claim, call.client, use);
+  const recalled = await idempotency.recall(claim, call.client, replayFor(call, errand));
   if ('found' in recalled) {
     call.headers['idempotent-replayed'] = 'true';
-    return toldAsHit(call, recalled.found);
+    return markHit(call, recalled.found);
   }
   call.memory = { tape: new Tape(idempotentLengthMax), duty: recalled.duty };
   return undefined;
 }
 
-function toldAsHit({ headers }: Call, found: Recalled): Recalled {
+/** The tenant first: no answer ever crosses to another. What a key may use decides answers too. */
+function fingerprintOf({ caller }: Call, { ask }: Errand, sameness: Sameness): string {
+  const { models, preferences, operation } = ask;
+  const wording = sameness.wording();
+  return fingerprint([caller.tenantId, operation, caller.models, models, preferences, wording]);
+}
+
+/** Gives a recording as the answer to this call; undefined when it cannot be given in its form. */
+function replayFor(call: Call, errand: Repeatable): (recording: Recording) => Recalled | undefined {
+  return (recording) => {
+    const { model, provider } = recording;
+    const relay = errand.replay(recording, { ...identityOf(call, model), provider });
+    return relay && { recording, relay };
+  };
+}
+
+function markHit({ headers }: Call, found: Recalled): Recalled {
   headers['x-cache'] = 'HIT';
   headers['x-cache-model'] = found.recording.model;
   return found;

@@ -41,7 +41,7 @@ export async function reserve(
     bound = bounds.over(offers, creditsPerUsd);
     hold = await parts.hold(call, bound);
   }
-  const reach = await reachOf(hold, bound);
+  const reachCredits = await reachOf(hold, bound);
   try {
     await parts.dispatched(dispatchedOf(call, ask));
   } catch (cause) {
@@ -49,7 +49,7 @@ export async function reserve(
     const message = 'Tollgate cannot write its journal right now, so it sends nothing.';
     throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause });
   }
-  return new Reservation(offers, hold, bound, bounds, reach, creditsPerUsd);
+  return new Reservation(offers, hold, bounds, bound.most, reachCredits, creditsPerUsd);
 }
 
 /** What it may cost in the end: an answer may grow beyond its hold, but not beyond its wallet. */
@@ -62,31 +62,33 @@ export class Reservation {
   /** Those of the plan that the hold is for. */
   readonly offers: readonly Offer[];
   readonly hold: Hold;
-  readonly #bound: Bound;
   readonly #bounds: CostBounds;
-  readonly #reach: number;
+  /** What the request costs at most at the dearest offer. */
+  readonly #mostCredits: number;
+  /** What its wallet and its key's limit can give for it. */
+  readonly #reachCredits: number;
   readonly #creditsPerUsd: number;
 
   constructor(
     offers: readonly Offer[],
     hold: Hold,
-    bound: Bound,
     bounds: CostBounds,
-    reach: number,
+    mostCredits: number,
+    reachCredits: number,
     creditsPerUsd: number,
   ) {
     this.offers = offers;
     this.hold = hold;
-    this.#bound = bound;
     this.#bounds = bounds;
-    this.#reach = reach;
+    this.#mostCredits = mostCredits;
+    this.#reachCredits = reachCredits;
     this.#creditsPerUsd = creditsPerUsd;
   }
 
   /** The output cap for one offer: null where the client's own is affordable. */
   capFor(offer: Offer): number | null {
     if (!this.#isShortFor(offer)) return null;
-    return this.#bounds.capWithin(this.#reach, offer, this.#creditsPerUsd);
+    return this.#bounds.capWithin(this.#reachCredits, offer, this.#creditsPerUsd);
   }
 
   /** The output cap where credits set none: the operator's, if the client named none either. */
@@ -102,8 +104,8 @@ export class Reservation {
 
   /** What is too little for the dearest offer may well do for another. */
   #isShortFor(offer: Offer): boolean {
-    if (this.#reach >= this.#bound.most) return false;
-    return this.#reach < this.#bounds.over([offer], this.#creditsPerUsd).most;
+    if (this.#reachCredits >= this.#mostCredits) return false;
+    return this.#reachCredits < this.#bounds.over([offer], this.#creditsPerUsd).most;
   }
 }
 

@@ -86,9 +86,16 @@ const freeOfCharge: Bill = {
 
 function billOf(call: Call, ending: Ending, parts: SettleParts): Bill {
   if ('opened' in ending) return priced(call, ending, parts);
-  return ending.how === 'recalled' ? { ...freeOfCharge, note: recalledNote } : freeOfCharge;
+  if (ending.how === 'recalled') return { ...freeOfCharge, note: recalledNote };
+  return wasLeft(call, ending) ? { ...freeOfCharge, note: leftNote } : freeOfCharge;
 }
 
+/** Before there was anything to hear of an answer: no provider failed, and nothing did here. */
+function wasLeft({ trail }: Call, { how }: Ending): boolean {
+  return how === 'refused' && trail.at(-1)?.outcome === 'left';
+}
+
+const leftNote = 'The client left before the answer began; nothing is charged.';
 const recalledNote = 'An earlier answer was given again; nothing is charged for it.';
 
 function priced(call: Call, ending: Answered, { creditsPerUsd }: SettleParts): Bill {
@@ -183,7 +190,7 @@ function recordOf(call: Call, ending: Ending, bill: Bill): RequestRecord {
     operation: ask?.operation ?? call.operation,
     requestedModel: logText(ask?.models[0] ?? call.modelNamed),
     status: succeeded.has(ending.how) ? 'success' : 'error',
-    error: ending.error?.symbol ?? null,
+    error: wasLeft(call, ending) ? null : (ending.error?.symbol ?? null),
     skills: call.errand?.skills ?? [],
     finishReason: finishReason === undefined ? null : logText(finishReason),
     streamed: ask?.stream ?? false,

@@ -87,7 +87,7 @@ async function assemble(
     tellRate: (caller, headers) => configured.admission.tellRate(caller, headers),
     explain: storeAway,
   });
-  telemetry.measure(books, health, () => server.openRequests);
+  telemetry.addSources(books, health, () => server.openRequests);
   const chores = repeatAll(lasting.chores());
   let running = config;
   return {

@@ -22,7 +22,8 @@ export interface ClaimStore {
   claim(claim: Claim, now: number, leaseMs: number): Promise<Claimed>;
   /** Those still being answered by this process stay its own. */
   extend(claims: readonly Claim[], until: number): Promise<void>;
-  finish(claim: Claim, recording: Recording | null, expiresAt: number): Promise<void>;
+  /** False: its lease was over, and another has taken it. */
+  finish(claim: Claim, recording: Recording | null, expiresAt: number): Promise<boolean>;
   release(claim: Claim): Promise<void>;
   removeExpired(now: number): Promise<void>;
 }

@@ -5,7 +5,7 @@ import type { Recording } from '../core/recording.ts';
  * both, where an answer was complete and could not be charged after all.
  */
 export interface Duty {
-  /** The answer is complete. Null: it was too long to be kept. */
+  /** The answer is complete. Null: it was too long to be kept. Rejects: it is another's to give. */
   finish(recording: Recording | null): Promise<void>;
   /** There is none that was paid for: somebody else may make it. */
   release(): Promise<void>;

@@ -47,11 +47,13 @@ class Claims implements ClaimStore {
     }
   }
 
-  async finish(one: Claim, done: Recording | null, until: number): Promise<void> {
+  async finish(one: Claim, done: Recording | null, until: number): Promise<boolean> {
     await this.#reach();
     await this.beforeFinish;
     const holder = this.rows.get(one.key)?.claim ?? one;
-    if (holder.requestId === one.requestId) this.rows.set(one.key, { claim: one, done, until });
+    const isHeld = holder.requestId === one.requestId;
+    if (isHeld) this.rows.set(one.key, { claim: one, done, until });
+    return isHeld;
   }
 
   async release({ key }: Claim): Promise<void> {
@@ -166,6 +168,19 @@ describe('a repetition of a running request', () => {
     await duty.finish(recording('undisturbed'));
     expect(await ask(claim('k'))).toEqual({ found: 'undisturbed' });
   });
+});
+
+test('an answer that comes after another has taken its key over is not given', async () => {
+  const { store, ask } = make();
+  const late = dutyOf(await ask(claim('k')));
+  const repeated = ask(claim('k'));
+  const heir = { claim: claim('k'), done: recording('the heir’s'), until: 1 };
+  store.rows.set('k', heir);
+  const thrown = await late.finish(recording('late')).catch((failure: unknown) => failure);
+  expect(thrown).toMatchObject({ status: 409, param: 'Idempotency-Key' });
+  expect(store.rows.get('k')).toBe(heir);
+  // Who waited for it gets the one that counts.
+  expect(await repeated).toEqual({ found: 'the heir’s' });
 });
 
 describe('a store that is away', () => {

@@ -92,16 +92,21 @@ export class Idempotency {
     return undefined;
   }
 
-  /** Neither of the two rejects: an answer is not lost, nor its bill, because a store is away. */
+  /**
+   * An answer is not lost, nor its bill, because a store is away. But what a process that stood
+   * still for longer than its lease brings late is not given: a key is answered and charged once.
+   */
   #dutyFor(claim: Claim): Duty {
     const { promise: ended, resolve: end } = Promise.withResolvers<Recording | null | undefined>();
     const running: Running = { claim, ended };
     this.#running.set(nameOf(claim), running);
     return {
       finish: async (recording) => {
-        if (await this.#write(claim, recording)) this.#forget(running);
+        const isWritten = await this.#write(claim, recording);
+        if (isWritten !== undefined) this.#forget(running);
         else this.#unwritten.set(running, this.#hasRoomFor(recording) ? recording : null);
-        end(recording);
+        end(isWritten === false ? undefined : recording);
+        if (isWritten === false) throw refusal('is being answered by another process now', 409);
       },
       release: async () => {
         this.#unwritten.delete(running);
@@ -118,15 +123,12 @@ export class Idempotency {
     if (this.#running.get(name) === running) this.#running.delete(name);
   }
 
-  /** False when the store failed or took too long; the same may be written again. */
-  #write(claim: Claim, recording: Recording | null): Promise<boolean> {
-    const { promise, resolve } = Promise.withResolvers<boolean>();
-    const timer = setTimeout(() => resolve(false), this.#writeMs);
+  /** Undefined when the store failed or took too long: the same may be written again. */
+  #write(claim: Claim, recording: Recording | null): Promise<boolean | undefined> {
+    const { promise, resolve } = Promise.withResolvers<boolean | undefined>();
+    const timer = setTimeout(() => resolve(undefined), this.#writeMs);
     const written = this.#store.finish(claim, recording, this.#now() + idempotencyTtlMs);
-    written.then(
-      () => resolve(true),
-      () => resolve(false),
-    );
+    written.then(resolve, () => resolve(undefined));
     return promise.finally(() => clearTimeout(timer));
   }
 
@@ -138,7 +140,7 @@ export class Idempotency {
 
   async #writeLate(): Promise<void> {
     for (const [running, recording] of this.#unwritten) {
-      if (!(await this.#write(running.claim, recording))) return;
+      if ((await this.#write(running.claim, recording)) === undefined) return;
       this.#unwritten.delete(running);
       this.#forget(running);
     }

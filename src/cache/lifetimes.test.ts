@@ -66,6 +66,7 @@ test('a claim is kept up for as long as its answer is being made and written dow
     },
     finish: async () => {
       if (isAway) throw new Error('the store is away');
+      return true;
     },
     release: async () => {},
     removeExpired: async () => {},

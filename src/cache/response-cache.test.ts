@@ -70,9 +70,12 @@ describe('identical requests at the same time', () => {
     leaving.abort();
     // It has nobody to answer any more; what it does with its duty changes nothing.
     await dutyOf(await gone).release();
+    const later = ask('q');
     expect(await soFar(here)).toBe('waits');
-    await lead.finish(recording('for the one that stayed'));
-    expect(await here).toEqual({ found: 'for the one that stayed' });
+    expect(await soFar(later)).toBe('waits');
+    await lead.finish(recording('for those that stayed'));
+    expect(await here).toEqual({ found: 'for those that stayed' });
+    expect(await later).toEqual({ found: 'for those that stayed' });
   });
 
   test('do not wait when the client has left before', async () => {

@@ -291,7 +291,8 @@ describe('byok', () => {
 
   test.each([
     [['set', 'opnai', '--api-key', 'a'], 'There is no provider "opnai"; did you mean "openai"?'],
-    [['set', 'openai', '--api-key', 'two words'], 'api_key must be 1 to 1000 visible characters'],
+    [['set', 'openai', '--api-key', 'two words'], '1 to 1000 visible ASCII characters'],
+    [['set', 'openai', '--api-key', 'sk-…'], '1 to 1000 visible ASCII characters'],
     [['set', 'openai', '--api-key', 'a', '--mode', 'both'], 'mode must be one of "byok_first"'],
     [['set', 'openai', '--api-key', 'a', '--base-url', 'https://public.example'], 'does not take'],
     [['set', 'openai', '--api-key', 'a', '--tenant', 'nobody'], 'There is no tenant'],

@@ -1,15 +1,16 @@
 import type { Config } from '../config/config.ts';
 import { environment } from '../config/environment.ts';
-import { loadConfig } from '../config/load.ts';
+import { everySection, loadConfig, readConfigText } from '../config/load.ts';
 import type { Flags } from '../config/overrides.ts';
 import { ConfigProblems } from '../config/problems.ts';
+import type { ConfigText } from '../config/read-file.ts';
 import { failureCode } from '../core/failure-code.ts';
 import { createLog, type Log, reason } from '../telemetry/log.ts';
 import { buildLate, type Place } from '../wire.ts';
 import type { Args, Context, Topic } from './command.ts';
 import { greeting, type Ready, readyOf } from './greeting.ts';
 import { reloadSignal, type StopSignal, stopSignal } from './signals.ts';
-import { Crew } from './workers.ts';
+import { type Briefing, Crew } from './workers.ts';
 
 const workersMax = 64;
 
@@ -50,7 +51,10 @@ export const serve: Topic = {
 async function serveUntilStopped(context: Context): Promise<void> {
   const workers = readWorkers(context.args);
   const flags = flagsOf(context);
-  const config = loadConfig(flags, environment);
+  const isWorker = context.args.has('worker');
+  if (isWorker && !process.send) {
+    throw misused('--worker', 'is set by --workers; start with that instead.');
+  }
   // Installed before anything slow: a stop during the start must not be lost.
   const stop = stopSignal();
   const hup = reloadSignal(stop);
@@ -58,18 +62,21 @@ async function serveUntilStopped(context: Context): Promise<void> {
     (lines) => new Promise<void>((taken) => process.stderr.write(lines, () => taken())),
   );
   outlive(log);
-  if (context.args.has('worker')) {
-    if (!process.send) {
-      throw misused('--worker', 'is set by --workers; start with that instead.');
-    }
+  if (isWorker) {
     // Nobody would restart or stop a worker whose parent is gone.
     process.on('disconnect', stop.ask);
+    const briefing = await Promise.race([briefed(), stop.asked]);
+    if (!briefing) return;
+    const config = configIn(briefing.atStart, flags);
+    const reloaded = briefing.reloaded && configIn(briefing.reloaded, flags);
     const worker = Number(context.args.number('worker'));
     const place = { worker, isJoining: context.args.has('joining'), stopped: stop.asked };
     const announce = (ready: Ready) => void process.send?.(ready);
-    await serveOne({ config, flags, log, stop, hup, place, announce });
+    await serveOne({ config, reloaded, flags, log, stop, hup, place, announce });
     return;
   }
+  const text = readConfigText(flags, environment);
+  const config = configIn(text, flags);
   const port = tryPort(config);
   if (workers === 1) {
     const announce = (ready: Ready) => context.out(greeting(ready, config));
@@ -80,13 +87,22 @@ async function serveUntilStopped(context: Context): Promise<void> {
   if (process.platform !== 'linux') {
     throw new Error('--workers needs Linux, where processes can share a port; start one without.');
   }
-  const crew = new Crew(childWords(flags, port), log);
+  const crew = new Crew(childWords(flags, port), text, log);
   hup.call(() => {
-    if (readAgain(flags, log)) crew.reload();
+    const again = readAgain(flags, log);
+    if (again) crew.reload(again.text);
   });
   const greet = (ready: Ready) => context.out(greeting(ready, config, workers));
   await crew.run(workers, stop, greet);
 }
+
+/** The first and only thing that a parent tells its worker. */
+function briefed(): Promise<Briefing> {
+  return new Promise((resolve) => void process.once('message', resolve));
+}
+
+const configIn = (text: ConfigText, flags: Flags) =>
+  loadConfig(flags, environment, everySection, text);
 
 /** An exception that nobody caught must not end all other requests. */
 function outlive(log: Log): void {
@@ -97,6 +113,8 @@ function outlive(log: Log): void {
 
 interface Serving {
   readonly config: Config;
+  /** What the workers beside this one were told since they started. */
+  readonly reloaded?: Config | undefined;
   readonly flags: Flags;
   readonly log: Log;
   readonly stop: StopSignal;
@@ -113,6 +131,7 @@ async function serveOne(serving: Serving): Promise<void> {
     throw failureCode(thrown) === 'EADDRINUSE' ? new Error(cannotListen(config, thrown)) : thrown;
   });
   if (!tollgate) return;
+  if (serving.reloaded) drainSeconds = tollgate.reload(serving.reloaded).config.server.drainSeconds;
   let port: number;
   try {
     port = tollgate.listen(place.worker !== null);
@@ -121,10 +140,10 @@ async function serveOne(serving: Serving): Promise<void> {
     throw new Error(cannotListen(config, thrown));
   }
   hup.call(() => {
-    const wanted = readAgain(flags, log);
-    if (!wanted) return;
+    const again = readAgain(flags, log);
+    if (!again) return;
     try {
-      const { config: next, needRestart, models } = tollgate.reload(wanted);
+      const { config: next, needRestart, models } = tollgate.reload(again.config);
       drainSeconds = next.server.drainSeconds;
       const waits = needRestart.length > 0 ? needRestart.join(', ') : undefined;
       log.info('config_reloaded', { source: next.source, models, needs_restart: waits });
@@ -139,9 +158,10 @@ async function serveOne(serving: Serving): Promise<void> {
 }
 
 /** The configuration as it is now; undefined, with every problem in the log, when it is no good. */
-function readAgain(flags: Flags, log: Log): Config | undefined {
+function readAgain(flags: Flags, log: Log): { text: ConfigText; config: Config } | undefined {
   try {
-    return loadConfig(flags, environment);
+    const text = readConfigText(flags, environment);
+    return { text, config: configIn(text, flags) };
   } catch (thrown) {
     const problems = thrown instanceof ConfigProblems ? thrown.message.split('\n') : [];
     for (const problem of problems.length > 0 ? problems : [reason(thrown)]) {

@@ -1,3 +1,4 @@
+import type { ConfigText } from '../config/read-file.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Ready } from './greeting.ts';
 import { ownProgram } from './own-program.ts';
@@ -9,6 +10,16 @@ const restartMsMax = 30_000;
 /** A worker that lived this long did not fail at its start. */
 const steadyMs = 60_000;
 
+/**
+ * What a worker goes by. The file may say something else by now: nobody has asked for that yet,
+ * and a successor with another database would keep other books than the workers beside it.
+ */
+export interface Briefing {
+  readonly atStart: ConfigText;
+  /** Undefined until a reload was asked for. */
+  readonly reloaded?: ConfigText;
+}
+
 interface Worker {
   readonly child: Bun.Subprocess;
   /** Undefined when it ended before it was ready. */
@@ -19,12 +30,14 @@ interface Worker {
 export class Crew {
   readonly #words: readonly string[];
   readonly #log: Log;
+  #briefing: Briefing;
   readonly #workers = new Map<number, Worker>();
   #stopping = false;
   #failed = false;
 
-  constructor(words: readonly string[], log: Log) {
+  constructor(words: readonly string[], atStart: ConfigText, log: Log) {
     this.#words = words;
+    this.#briefing = { atStart };
     this.#log = log;
   }
 
@@ -54,7 +67,8 @@ export class Crew {
   }
 
   /** A worker that is still starting gets the signal when it is ready; before, it would end it. */
-  reload(): void {
+  reload(reloaded: ConfigText): void {
+    this.#briefing = { ...this.#briefing, reloaded };
     for (const { child, ready } of this.#workers.values()) {
       void ready.then((isReady) => isReady && child.kill('SIGHUP'));
     }
@@ -89,6 +103,7 @@ export class Crew {
       },
     );
     void child.exited.then(() => resolve(undefined));
+    child.send(this.#briefing);
     const worker = { child, ready };
     this.#workers.set(number, worker);
     return worker;

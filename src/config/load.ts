@@ -10,7 +10,7 @@ import { modelProblems } from './model-problems.ts';
 import { readObjectStorage } from './object-storage.ts';
 import { applyOverrides, type Flags, type Override, overridesOf } from './overrides.ts';
 import { ConfigProblems } from './problems.ts';
-import { type Environment, readConfigFile, substitute } from './read-file.ts';
+import { type ConfigText, type Environment, readConfigFile, substitute } from './read-file.ts';
 import { type ConfigFile, configFileSchema } from './schema.ts';
 import { readTracing } from './tracing.ts';
 import { readWebSearch } from './web-search.ts';
@@ -27,10 +27,8 @@ export function loadConfig(
   flags: Flags,
   environment: Environment,
   used: readonly (keyof ConfigFile)[] = everySection,
+  { source, data }: ConfigText = readConfigText(flags, environment),
 ): Config {
-  const { source, data } = readConfigFile(
-    flags.config ?? (environment.TOLLGATE_CONFIG || undefined),
-  );
   const unset: Problem[] = [];
   const substituted = substitute(data, shape, environment, unset);
   const overrides = overridesOf(flags, environment);
@@ -60,7 +58,12 @@ export function loadConfig(
   return deepFreeze(config);
 }
 
-const everySection = Object.keys(configFileSchema.properties) as (keyof ConfigFile)[];
+/** What the file says at this moment; it can be loaded again when the file says something else. */
+export function readConfigText(flags: Flags, environment: Environment): ConfigText {
+  return readConfigFile(flags.config ?? (environment.TOLLGATE_CONFIG || undefined));
+}
+
+export const everySection = Object.keys(configFileSchema.properties) as (keyof ConfigFile)[];
 
 /** The shipped ones that cannot be called because their key is not set → its variable. */
 function keylessIn({ providers }: Config): ReadonlyMap<string, string> {

@@ -16,8 +16,14 @@ const plainWords: Partial<Record<ErrorCode, string>> = {
   DUPLICATE_KEY: 'this name is in the file twice at the same place; keep one of the two',
 };
 
-/** The configuration file as plain data, or an empty object when none was asked for or found. */
-export function readConfigFile(path: string | undefined): { source: string; data: unknown } {
+/** A configuration file as plain data, before variables are put in. */
+export interface ConfigText {
+  readonly source: string;
+  readonly data: unknown;
+}
+
+/** An empty object when none was asked for or found. */
+export function readConfigFile(path: string | undefined): ConfigText {
   const file = path ?? (existsSync(defaultFile) ? defaultFile : undefined);
   if (file === undefined) return { source: 'no configuration file', data: {} };
   let text: string;

@@ -28,7 +28,8 @@ export interface AnswerListener {
   /** A picture the model made. */
   image(mediaType: string, base64: string): void;
   /** Why the answer ended. Usage may follow, and even words: then the last finish counts. */
-  finish(reason: FinishReason, stopSequence: string | null): void;
+  /** `word`: the upstream's own, where it is new to us and the reason a guess. */
+  finish(reason: FinishReason, stopSequence: string | null, word?: string): void;
   /** All that was used so far, perhaps in part a guess; the last one counts. */
   usage(usage: Usage, isEstimate?: boolean): void;
   /**

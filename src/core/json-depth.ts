@@ -6,6 +6,8 @@ export const scanAboveLength = 256 * 1024;
 export interface JsonLimits {
   readonly levels: number;
   readonly names: number;
+  /** Counted by their commas; left out where there may be any number. */
+  readonly values?: number;
 }
 
 /**
@@ -20,6 +22,8 @@ export function excessIn(
 ): keyof JsonLimits | undefined {
   let levels = 0;
   let { names } = counted;
+  let commas = 0;
+  const { values = Number.POSITIVE_INFINITY } = most;
   let inString = false;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
@@ -29,6 +33,8 @@ export function excessIn(
     } else if (code === 0x22) inString = true;
     else if (code === 0x3a) {
       if (++names > most.names) return 'names';
+    } else if (code === 0x2c) {
+      if (++commas > values) return 'values';
     } else if (code === 0x5b || code === 0x7b) {
       if (++levels > most.levels) return 'levels';
     } else if (code === 0x5d || code === 0x7d) levels--;

@@ -52,7 +52,7 @@ export class Watch {
     this.#ticker = setInterval(() => this.#tick(), tickMs);
   }
 
-  /** The last one takes the place that becomes free. Forgetting twice is harmless. */
+  /** The last one takes the place that becomes free. Removing twice is harmless. */
   remove(waiting: Waiting): void {
     const { place } = waiting;
     if (place === nowhere) return;
@@ -84,7 +84,7 @@ export class Watch {
     return this.#wasLate;
   }
 
-  /** Not with the last of them: where requests come one by one, each would start it again. */
+  /** A tick later than the last leaves: where requests come one by one, each would restart it. */
   #rest(): void {
     clearInterval(this.#ticker);
     this.#ticker = undefined;

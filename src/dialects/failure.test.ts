@@ -327,12 +327,14 @@ describe('an error inside an answer of status 200', () => {
 
   test('is not made of filler', () => {
     const choices = [{ delta: { content: 'a' }, finish_reason: 'stop' }];
-    for (const error of [null, '', {}, false]) {
+    for (const error of [null, '', {}, false, { message: '', code: 0, param: null }]) {
       expect(failureInside({ error, choices })).toBeUndefined();
     }
     expect(failureInside({ choices: [] })).toBeUndefined();
     const base_resp = { status_code: 0, status_msg: 'success' };
     expect(failureInside({ choices, base_resp })).toBeUndefined();
-    expect(failureInside({ choices, error_code: 0, error_msg: '' })).toBeUndefined();
+    for (const error_code of [0, 200, null]) {
+      expect(failureInside({ choices, error_code, error_msg: '' })).toBeUndefined();
+    }
   });
 });

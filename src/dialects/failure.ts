@@ -276,10 +276,9 @@ export function readErrorObject(raw: unknown): UpstreamFailure {
   };
 }
 
-/** An empty `error` beside an answer is filler; a real one ends the stream without a finish. */
+/** An `error` that says nothing is filler beside an answer: `{"message": "", "code": 0}`. */
 function isError(error: unknown): boolean {
-  if (typeof error === 'string') return error !== '';
-  return isObject(error) && Object.keys(error).length > 0;
+  return isObject(error) ? Object.values(error).some(Boolean) : isText(error);
 }
 
 /** Finish reasons of answers that were never finished. */
@@ -307,9 +306,11 @@ function finishFailure(reason: unknown): UpstreamFailure | undefined {
 }
 
 /** Errors that are no error object: a number and a sentence, beside an answer or instead of one. */
-function numberedFailure({ base_resp: base, ...body }: Record<string, unknown>) {
-  const [code, holder] = isObject(base) ? [base.status_code, base] : [body.error_code, body];
-  if (typeof code !== 'number' || code === 0) return undefined;
+function numberedFailure(body: Record<string, unknown>): UpstreamFailure | undefined {
+  const { base_resp: base, error_code: own } = body;
+  const [code, holder] = isObject(base) ? [base.status_code, base] : [own, body];
+  // Some say with the status of a success that nothing is wrong.
+  if (typeof code !== 'number' || code === 0 || code === 200) return undefined;
   const failure = readErrorObject(holder);
   return { ...failure, kind: numberedCodes.get(code) ?? failure.kind };
 }

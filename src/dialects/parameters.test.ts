@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { supportedParameters } from './parameters.ts';
+import { supportedParameters, supportsParameter } from './parameters.ts';
 
 const plain = { dialect: 'openai', quirks: {} } as const;
 
@@ -43,4 +43,16 @@ describe('the parameters that a model is listed with', () => {
     expect(supportedParameters(chat, [dropping])).not.toContain('seed');
     expect(supportedParameters(chat, [dropping])).toContain('temperature');
   });
+});
+
+test.each([
+  ['openai', ['temperature', 'logit_bias', 'a_new_one'], []],
+  ['anthropic', ['temperature', 'top_k', 'stop', 'parallel_tool_calls'], ['n', 'seed']],
+  ['gemini', ['top_k', 'stop', 'seed', 'n'], ['logit_bias', 'parallel_tool_calls']],
+  ['cohere', [], ['temperature']],
+] as const)('%s takes %j and not %j', (dialect, taken, refused) => {
+  const takes = (name: string, quirks = {}) => supportsParameter({ dialect, quirks }, name);
+  expect(taken.filter((name) => !takes(name))).toEqual([]);
+  expect(refused.filter((name) => takes(name))).toEqual([]);
+  expect(taken.filter((name) => takes(name, { drop_params: [name] }))).toEqual([]);
 });

@@ -103,10 +103,10 @@ export class Tally implements AnswerListener {
     this.#to.image(mediaType, base64);
   }
 
-  finish(reason: FinishReason, stopSequence: string | null): void {
+  finish(reason: FinishReason, stopSequence: string | null, word?: string): void {
     this.#first.started = true;
-    if (this.#first === this) this.facts.finishReason = finishWords[reason];
-    this.#to.finish(reason, stopSequence);
+    if (this.#first === this) this.facts.finishReason = word ?? finishWords[reason];
+    this.#to.finish(reason, stopSequence, word);
   }
 
   usage(usage: Usage, isEstimate = false): void {

@@ -47,6 +47,8 @@ export interface JobQueue {
   /** The next job of the tenant that was served longest ago; also one whose worker has died. */
   claim(claim: Claim): Promise<{ readonly job: Job; readonly lease: Lease } | undefined>;
   renew(lease: Lease, until: number): Promise<boolean>;
+  /** Why a lease is lost: if not so, then to another worker. */
+  isCancelled(jobId: string): Promise<boolean>;
   /** Back into the queue. A worker that stops in good order does not count as an attempt. */
   release(lease: Lease, back: { notBefore: number; isAttempt: boolean }): Promise<boolean>;
   setPieces(lease: Lease, total: number): Promise<boolean>;

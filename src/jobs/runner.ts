@@ -13,7 +13,8 @@ import type { SpeechFormat, TranscriptFormat } from '../core/audio-formats.ts';
  *   it has to be run again under the next.
  * - Else it rejects with a `GatewayError`. What is not the caller's fault may pass: the job tries
  *   again later, whatever `retryHelps` says to clients who wait.
- * - A piece that breaks off and will be run again costs nothing: what came of it reaches nobody.
+ * - A piece that breaks off costs nothing: what came of it reaches nobody, and somebody else may
+ *   run it under the same id. Only of one that was cancelled is paid for what was delivered.
  * - It ends soon after `signal` aborts, with a `StopReason`.
  */
 export interface JobRunner {
@@ -26,8 +27,8 @@ export interface JobRunner {
   chargeOf(tenantId: string, requestId: string): Promise<number | null>;
 }
 
-/** Why a run was broken off, so that its end knows what to do with the job. */
-export type StopReason = 'lost' | 'timeout' | 'shutdown';
+/** Why a run was broken off, so that its end knows what to do with the job. Lost: to another. */
+export type StopReason = 'cancelled' | 'lost' | 'timeout' | 'shutdown';
 
 /** Another worker ran the piece under this id and died; the books took its end before ours. */
 export class IdUsedUp extends Error {

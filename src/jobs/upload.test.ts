@@ -1,7 +1,8 @@
 import { expect, test } from 'bun:test';
 import { failureOf } from '../../tests/contracts/failure-of.ts';
+import { wavFile } from '../../tests/support/audio-files.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
-import { storeText } from './upload.ts';
+import { storeAudio, storeText } from './upload.ts';
 
 /** What a client hears whose input meets a storage that fails so. */
 function failureWith(thrown: Error): Promise<unknown> {
@@ -29,4 +30,30 @@ test('a storage that is away or full is 503, not a failure of ours', async () =>
 test('what the client did wrong is told as it is', async () => {
   const refusal = invalidRequest('file is too long.', 'file', 413);
   expect(await failureWith(refusal)).toBe(refusal);
+});
+
+test('a file is known by its first bytes and kept whole, however it is cut', async () => {
+  const whole = wavFile(1).subarray(0, 200);
+  const kept: Uint8Array[] = [];
+  const noted: unknown[] = [];
+  const nothing = async () => undefined;
+  const store = {
+    put: async (_: string, chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>) => {
+      for await (const chunk of chunks) kept.push(chunk);
+      return kept.reduce((sum, { length }) => sum + length, 0);
+    },
+    open: nothing,
+    delete: nothing,
+    link: () => '',
+  };
+  const objects = { note: async (...note: unknown[]) => void noted.push(note) };
+  async function* chunks() {
+    for (const byte of whole) yield Uint8Array.of(byte);
+  }
+  const file = { kind: 'file' as const, name: 'file', filename: 'a.wav', chunks: chunks() };
+  const { key, bytes } = await storeAudio(file, 'job_1', 1_000, { store, objects });
+  expect(key).toEndWith('.wav');
+  expect([bytes, Buffer.concat(kept)]).toEqual([200, Buffer.from(whole)]);
+  // What becomes of no job is swept away a day later.
+  expect(noted).toEqual([[key, 'job_1', 1_000 + 86_400_000]]);
 });

@@ -84,7 +84,7 @@ export class JobWorker {
   /** Breaks a job off that was cancelled here; elsewhere the next renewal finds out. */
   cancelled(jobId: string): void {
     for (const { job, stop } of this.#running) {
-      if (job.id === jobId) stop.abort('lost' satisfies StopReason);
+      if (job.id === jobId) stop.abort('cancelled' satisfies StopReason);
     }
   }
 
@@ -128,11 +128,15 @@ export class JobWorker {
     const until = now() + leaseMs;
     try {
       if (await queue.renew(lease, until)) running.until = until;
-      else stop.abort('lost' satisfies StopReason);
+      else stop.abort(await this.#lossOf(job));
     } catch {
       // The store is away: the job is ours until the lease is over, and then perhaps another's.
       if (now() >= running.until) stop.abort('lost' satisfies StopReason);
     }
+  }
+
+  async #lossOf({ id }: Job): Promise<StopReason> {
+    return (await this.#parts.queue.isCancelled(id)) ? 'cancelled' : 'lost';
   }
 
   /** Never rejects: whatever happens to a job ends in the queue or in the log. */
@@ -150,7 +154,8 @@ export class JobWorker {
 
   async #end(job: Job, lease: Lease, signal: AbortSignal, thrown: unknown): Promise<void> {
     const { queue, now } = this.#parts;
-    if (signal.reason === 'lost' || thrown instanceof LeaseLost) return;
+    const isLost = signal.reason === 'lost' || signal.reason === 'cancelled';
+    if (isLost || thrown instanceof LeaseLost) return;
     if (signal.reason === 'shutdown' || thrown instanceof Interrupted) {
       await queue.release(lease, { notBefore: 0, isAttempt: false });
       return;
@@ -184,8 +189,12 @@ function refuseHopeless(job: Job, now: number): void {
   throw new Hopeless(new GatewayError('internal_error', message));
 }
 
-/** `retryHelps` speaks to clients who wait; a job has more time than they have. */
-function mayPass({ symbol }: GatewayError): boolean {
+/**
+ * `retryHelps` speaks to clients who wait; a job has more time than they have. A model that is
+ * unknown here was known where the job was made: each process reads a configuration of its own.
+ */
+function mayPass({ symbol, status, param }: GatewayError): boolean {
+  if (status === 404 && param === 'model') return true;
   return symbol === 'rate_limit_exceeded' || errorTable[symbol].blame !== 'caller';
 }
 

@@ -29,7 +29,7 @@ export interface HoldSource {
   /** False when the lease may have ended without our knowing. */
   mayExtend(): boolean | Promise<boolean>;
   /** What an account could still give, as far as is known; asks where that is not enough. */
-  spare(owner: Owner, enough: number): number | Promise<number>;
+  available(owner: Owner, enough: number): number | Promise<number>;
 }
 
 export class OpenHold implements Hold {
@@ -60,8 +60,8 @@ export class OpenHold implements Hold {
 
   reach(enough: number): number | Promise<number> {
     const more = enough - this.#credits;
-    const wallet = this.#source.spare(this.#wallet, more);
-    const key = this.#key ? this.#source.spare(this.#key, more) : Number.POSITIVE_INFINITY;
+    const wallet = this.#source.available(this.#wallet, more);
+    const key = this.#key ? this.#source.available(this.#key, more) : Number.POSITIVE_INFINITY;
     if (typeof wallet === 'number' && typeof key === 'number') {
       return this.#credits + Math.min(wallet, key);
     }
@@ -70,13 +70,14 @@ export class OpenHold implements Hold {
 
   async extend(wanted: number, least = wanted): Promise<number | null> {
     if (this.settled || !(await this.#source.mayExtend())) return null;
-    const limited = this.#key ? await this.#purse(this.#key).take(wanted, least) : undefined;
-    if (limited && limited.kind !== 'taken') return null;
-    const most = limited?.credits ?? wanted;
-    const more = await this.#purse(this.#wallet).take(most, least);
-    const taken = more.kind === 'taken' ? more.credits : 0;
+    // The key's own first, as in the hold: it bounds what is asked of the wallet.
+    const ofKey = this.#key ? await this.#purse(this.#key).take(wanted, least) : undefined;
+    if (ofKey && ofKey.kind !== 'taken') return null;
+    const most = ofKey?.credits ?? wanted;
+    const ofWallet = await this.#purse(this.#wallet).take(most, least);
+    const taken = ofWallet.kind === 'taken' ? ofWallet.credits : 0;
     // The client may have left while we asked: what its hold had is given back already.
-    const isKept = more.kind === 'taken' && !this.settled;
+    const isKept = ofWallet.kind === 'taken' && !this.settled;
     if (!isKept) this.#purse(this.#wallet).release(taken);
     // The two hold alike: the smaller of what each could give.
     if (this.#key) this.#purse(this.#key).release(most - (isKept ? taken : 0));
@@ -87,25 +88,26 @@ export class OpenHold implements Hold {
 
   settle(charge: number): Charged | Promise<Charged> {
     const held = this.#credits;
-    this.#charged ??= charge <= held ? this.#pay(charge, held) : this.#settle(charge, held);
+    this.#charged ??=
+      charge <= held ? this.#payWithin(held, charge) : this.#payBeyond(held, charge);
     return this.#charged;
   }
 
   /** What was set aside is enough, as it nearly always is: nobody has to be asked. */
-  #pay(charge: number, held: number): Charged {
+  #payWithin(held: number, charge: number): Charged {
     this.#purse(this.#wallet).settle(held, charge);
     if (this.#key) this.#purse(this.#key).settle(held, charge);
     return { wallet: charge, key: this.#key ? charge : 0 };
   }
 
-  async #settle(charge: number, held: number): Promise<Charged> {
-    const wallet = await this.#charge(this.#wallet, held, charge);
+  async #payBeyond(held: number, charge: number): Promise<Charged> {
+    const wallet = await this.#takeRest(this.#wallet, held, charge);
     // What nobody paid counts against no limit.
-    return { wallet, key: this.#key ? await this.#charge(this.#key, held, wallet) : 0 };
+    return { wallet, key: this.#key ? await this.#takeRest(this.#key, held, wallet) : 0 };
   }
 
-  /** What exceeds the hold is taken as far as there is something to take. */
-  async #charge(owner: Owner, held: number, charge: number): Promise<number> {
+  /** What exceeds the hold is taken as far as there is something to take; answers the charge. */
+  async #takeRest(owner: Owner, held: number, charge: number): Promise<number> {
     const more = await this.#purse(owner).take(charge - held, 0);
     const inHand = held + (more.kind === 'taken' ? more.credits : 0);
     // Without the store nobody knows what the account has: the drain will find out.

@@ -29,7 +29,7 @@ export function settledLine({ text }: Slip): string {
   return sealed(`{"kind":"settled","settlement":${text}`);
 }
 
-/** A disk that turns one digit must not make a charge. An older Tollgate reads past the sum. */
+/** A disk that turns one digit must not make a charge. Older versions ignore the sum. */
 function sealed(words: string): string {
   return `${words},"sum":${Bun.hash.crc32(words)}}\n`;
 }
@@ -49,9 +49,8 @@ function readLine(words: string): JournalLine | undefined {
   const value = parseJson(words);
   if (!isObject(value)) return undefined;
   const { kind, call, settlement, sum } = value;
-  if (sum === undefined ? !isOlder(value) : words !== sealed(body(words)).trimEnd()) {
-    return undefined;
-  }
+  const isIntact = sum === undefined ? isComplete(value) : words === sealed(body(words)).trimEnd();
+  if (!isIntact) return undefined;
   // Nobody else writes these files.
   if (kind === 'dispatched') return { kind, call: call as Dispatched };
   return { kind: 'settled', settlement: settlement as Settlement };
@@ -61,11 +60,19 @@ function body(words: string): string {
   return words.slice(0, words.lastIndexOf(',"sum":'));
 }
 
-/** Lines had no sums once. What lacks a part would be refused by the books, at every start. */
-function isOlder({ kind, call, settlement, ...rest }: Readonly<Record<string, unknown>>): boolean {
+/**
+ * For lines without a sum, which older versions wrote. One that lacks a part would be refused by
+ * the books, at every start.
+ */
+function isComplete({
+  kind,
+  call,
+  settlement,
+  ...rest
+}: Readonly<Record<string, unknown>>): boolean {
   if (Object.keys(rest).length > 0) return false;
-  if (kind === 'dispatched') return isLike({ ...anyCall, requestId: uuid }, call);
-  const ended = diedOf(anyCall);
+  if (kind === 'dispatched') return isLike({ ...callPattern, requestId: uuid }, call);
+  const ended = unfinished(callPattern);
   const record = {
     ...ended.record,
     requestId: uuid,
@@ -79,7 +86,7 @@ function isOlder({ kind, call, settlement, ...rest }: Readonly<Record<string, un
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-const anyCall: Dispatched = {
+const callPattern: Dispatched = {
   requestId: '',
   tenantId: '',
   keyId: '',
@@ -103,7 +110,7 @@ function isLike(pattern: unknown, value: unknown): boolean {
 }
 
 /** A call that was under way when its gateway died: nobody saw its end, so nobody pays. */
-export function diedOf(call: Dispatched): Settlement {
+export function unfinished(call: Dispatched): Settlement {
   const record: RequestRecord = {
     ...call,
     model: null,

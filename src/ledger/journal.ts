@@ -12,6 +12,8 @@ import type { Slip } from './slip.ts';
 
 /** A segment is closed at this size, so that drained ones can be removed. */
 const segmentBytes = 4 * 1024 * 1024;
+/** Once it is drained, the segment in use is removed too; below this size it is simply kept. */
+const removableBytesMin = segmentBytes / 8;
 /** With `journal` durability a power cut can lose this much; a process's death loses nothing. */
 const syncMs = 50;
 const retryMs = 250;
@@ -20,7 +22,7 @@ const retryMs = 250;
 class Turn {
   lines = '';
   readonly requestIds: string[] = [];
-  /** Those of them that begin. */
+  /** Those of them whose first line it is. */
   readonly begun: string[] = [];
   readonly written = Promise.withResolvers<void>();
 }
@@ -48,6 +50,7 @@ export class Journal {
   #syncing = false;
   readonly #unsynced = new Set<Segment>();
   #closed = false;
+  /** Somebody removed the folder. */
   #isGone = false;
 
   constructor(root: string, processId: string, durability: 'journal' | 'fsync') {
@@ -115,7 +118,7 @@ export class Journal {
     for (const segment of this.#segments.slice(0, -1)) {
       if (segment.open.size === 0) this.#remove(segment);
     }
-    if (current && current.open.size === 0 && current.bytes > segmentBytes / 8)
+    if (current && current.open.size === 0 && current.bytes > removableBytesMin)
       this.#remove(current);
   }
 

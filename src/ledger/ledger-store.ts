@@ -26,8 +26,8 @@ export interface LeaseAnswer {
   readonly granted: number;
   /** The number of the lease that the credits belong to. */
   readonly lease: number;
-  /** What the account has besides this process's lease: on lease to others, or to nobody. */
-  readonly besides: number;
+  /** What the account has outside this process's lease: on lease to others, or to nobody. */
+  readonly outsideLease: number;
   /** What other processes have on lease and might give back; 0 when it was not needed. */
   readonly leasedElsewhere: number;
   /** The part of it whose processes have not answered the last recall. */

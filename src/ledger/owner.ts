@@ -30,6 +30,11 @@ export function walletName(tenantId: string): string {
   return `tenant:${tenantId}`;
 }
 
+/** Every other account is a key's limit. */
+export function isWalletName(name: string): boolean {
+  return name.startsWith('tenant:');
+}
+
 export function walletOwner(tenantId: string): Owner {
   return { name: walletName(tenantId), tenantId, allowance: null };
 }

@@ -14,7 +14,7 @@ function purseWith(...grants: (number | 'away')[]) {
       throw new Error('away');
     }
     const lease = anew ? asking.lease + 1 : asking.lease || 1;
-    asking.granted({ granted, lease, besides: 0, leasedElsewhere: 0, unanswered: 0 }, anew);
+    asking.granted({ granted, lease, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 }, anew);
   });
   return { purse, asked };
 }
@@ -116,7 +116,10 @@ describe('a purse that lost its lease', () => {
     await purse.take(60, 60);
     purse.settle(60, 60);
     purse.lose();
-    purse.granted({ granted: 80, lease: 9, besides: 0, leasedElsewhere: 0, unanswered: 0 }, false);
+    purse.granted(
+      { granted: 80, lease: 9, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 },
+      false,
+    );
     purse.booked(60, { lease: 1, credits: 60 });
     expect([purse.leased, purse.owed, purse.free]).toEqual([80, 0, 80]);
   });
@@ -126,7 +129,10 @@ describe('a purse that lost its lease', () => {
     await purse.take(60, 60);
     purse.settle(60, 60);
     purse.booked(60, { lease: 9, credits: 60 });
-    purse.granted({ granted: 80, lease: 9, besides: 0, leasedElsewhere: 0, unanswered: 0 }, false);
+    purse.granted(
+      { granted: 80, lease: 9, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 },
+      false,
+    );
     expect([purse.leased, purse.owed]).toEqual([20, 0]);
   });
 });

@@ -84,8 +84,8 @@ export class Purse {
   take(wanted: number, least: number): Taken | Promise<Taken> {
     if (wanted < least || least < 0) assert.fail('The least must not be more than what is wanted.');
     // What costs nothing needs no credits, not even of a lost lease.
-    if (wanted === 0) return this.#hand(0);
-    if (this.#waiting.length === 0 && this.free >= wanted) return this.#hand(wanted);
+    if (wanted === 0) return this.#give(0);
+    if (this.#waiting.length === 0 && this.free >= wanted) return this.#give(wanted);
     return this.#queue(wanted, least);
   }
 
@@ -94,7 +94,7 @@ export class Purse {
     if (this.#inDoubt) await this.#queue(0, 0);
   }
 
-  /** A running request needs nothing of this any more. */
+  /** Held credits that a request turned out not to need. */
   release(credits: number): void {
     this.#held -= credits;
     if (this.#held < 0) assert.fail('More was released than was held.');
@@ -118,14 +118,14 @@ export class Purse {
       // At worst all of it came from here; until the doubt ends we count on no more than that.
       this.#leased -= charge;
       this.#inDoubt = true;
-    } else if (this.#counts(fromLease.lease)) {
+    } else if (this.#adopt(fromLease.lease)) {
       this.#leased -= fromLease.credits;
     }
   }
 
   /** The store has put credits into our lease. */
   granted({ granted, lease }: LeaseAnswer, anew: boolean): void {
-    if (this.#counts(lease)) this.#leased += granted;
+    if (this.#adopt(lease)) this.#leased += granted;
     if (anew) this.#inDoubt = false;
   }
 
@@ -147,7 +147,8 @@ export class Purse {
     this.#leased = 0;
   }
 
-  #counts(lease: number): boolean {
+  /** Moves on to a newer lease, which begins with nothing; false for one that is over. */
+  #adopt(lease: number): boolean {
     if (lease > this.#lease) {
       this.#lease = lease;
       this.#leased = 0;
@@ -155,7 +156,7 @@ export class Purse {
     return lease === this.#lease;
   }
 
-  #hand(credits: number): Taken {
+  #give(credits: number): Taken {
     this.#held += credits;
     return { kind: 'taken', credits };
   }
@@ -175,14 +176,15 @@ export class Purse {
       const round = this.#waiting.length;
       const wanted = this.#waiting.reduce((sum, waiter) => sum + waiter.wanted, 0);
       const oneHold = this.#waiting[0]?.wanted ?? 0;
-      const asked = await this.#ask({ missing: () => wanted - this.free, oneHold });
+      const isAnswered = await this.#ask({ missing: () => wanted - this.free, oneHold });
       // Later comers wait for the next round: the store was not asked for them.
       for (const waiter of this.#waiting.splice(0, round))
-        waiter.answer(this.#verdict(waiter, asked));
+        waiter.answer(this.#giveWithin(waiter, isAnswered));
     }
     this.#serving = false;
   }
 
+  /** False when the store did not answer. */
   async #ask(need: Need): Promise<boolean> {
     if (need.missing() <= 0 && !this.#inDoubt) return true;
     try {
@@ -193,10 +195,10 @@ export class Purse {
     }
   }
 
-  #verdict({ wanted, least }: Waiter, asked: boolean): Taken {
+  #giveWithin({ wanted, least }: Waiter, isAnswered: boolean): Taken {
     const { free } = this;
-    if (free >= wanted || wanted === 0) return this.#hand(wanted);
-    if (free >= least && free > 0) return this.#hand(free);
-    return asked ? { kind: 'short', available: Math.max(0, free) } : { kind: 'unavailable' };
+    if (free >= wanted || wanted === 0) return this.#give(wanted);
+    if (free >= least && free > 0) return this.#give(free);
+    return isAnswered ? { kind: 'short', available: Math.max(0, free) } : { kind: 'unavailable' };
   }
 }

@@ -3,10 +3,10 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import {
   type Dispatched,
-  diedOf,
   type JournalOwner,
   readFolderName,
   readLines,
+  unfinished,
 } from './journal-lines.ts';
 import type { LedgerStore, Settlement } from './ledger-store.ts';
 import { slipOf } from './slip.ts';
@@ -118,14 +118,17 @@ async function readFolder(
       if (line.kind === 'dispatched') underWay.set(line.call.requestId, line.call);
       else settlements.push(line.settlement);
     }
-    // A process that serves others meanwhile must not stand still for a long journal.
+    // A long journal must not block the requests that this process serves meanwhile.
     await Bun.sleep(0);
   }
   for (const { record } of settlements) underWay.delete(record.requestId);
-  return { settlements: [...settlements, ...[...underWay.values()].map(diedOf)], damaged };
+  return { settlements: [...settlements, ...[...underWay.values()].map(unfinished)], damaged };
 }
 
-/** Somebody who replays the same journal removes it only when all of it is in the books. */
+/**
+ * Another process may replay the same journal, and removes it once all of it is in the books: what
+ * is gone while we read needs no reading.
+ */
 function ifThere<Found>(read: () => Found, otherwise: Found): Found {
   try {
     return read();

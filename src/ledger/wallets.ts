@@ -11,19 +11,20 @@ const leaseMs = 120_000;
 const renewMs = 10_000;
 const leaseMarginMs = 10_000;
 /**
- * After a jump of the clock everybody's lease looks ended, and the fourth renewal is the first to
- * end any. Another jump meanwhile begins nothing anew, or who sleeps again and again never would.
+ * After a jump of the clock every lease looks expired, also those of living processes, which need
+ * a moment to renew them. So leases are expired again only at the fourth renewal after a jump. If
+ * another jump restarted the count, a machine that keeps falling asleep would never expire any.
  */
-const patientRenewals = 4;
+const renewalsBeforeExpiry = 4;
 /** How often a process looks whether others starve on an account it has credits of. */
 const recallPollMs = 250;
 /** How long a starving process waits for others to answer: dead ones never will. */
 const recallTries = 10;
 const recallPauseMs = 200;
-/** What the store says of an account is old news after this long: others spend from it, too. */
-const newsMs = 10_000;
-/** How long a request waits for such news; without them it goes by those it has. */
-const newsWaitMs = 500;
+/** What the store said of a balance is not relied on any longer: others spend from it, too. */
+const balanceFreshMs = 10_000;
+/** How long a request waits for a fresh balance; then it goes by the last one known. */
+const balanceWaitMs = 500;
 /** Credits that nobody has used for this long go back to the account. */
 const idleMs = 5_000;
 
@@ -43,11 +44,11 @@ export interface LeaseTotals {
 interface KnownPurse {
   readonly purse: Purse;
   usedAt: number;
-  /** What the account has besides our lease, as the store told at that time. */
-  besides: number;
-  toldAt: number;
-  /** The store is being asked for that. */
-  looking: Promise<unknown> | undefined;
+  /** What the account had outside our lease when the store was last asked. */
+  outsideLease: number;
+  askedAt: number;
+  /** Set while it is being asked. */
+  asking: Promise<unknown> | undefined;
 }
 
 export class Wallets {
@@ -56,13 +57,13 @@ export class Wallets {
   readonly #now: () => number;
   readonly #pause: (ms: number) => Promise<void>;
   readonly #purses = new Map<string, KnownPurse>();
-  #orders = 0;
+  #lastOrder = 0;
   #leaseUntil: number;
   #prolonging: Promise<void> | undefined;
   /** The store did not answer the last renewal. */
   #isAway = false;
-  /** Renewals until leases that look ended are. */
-  #patience = 0;
+  /** Renewals to go until leases are expired again; 0 unless the clock has jumped. */
+  #renewalsToWait = 0;
 
   constructor(
     store: LedgerStore,
@@ -86,25 +87,27 @@ export class Wallets {
 
   /**
    * Sets credits aside, usually without leaving memory. Throws 402, or 503 without the store. A
-   * limit counts what arrives in its period, however late that gets here: so does the log.
+   * key's limit counts a request in the period in which it arrived, as the log does, even if the
+   * next period has begun since.
    */
   hold(caller: Caller, order: HoldOrder, arrivedAt = this.#now()): Hold | Promise<Hold> {
     const now = this.#now();
-    if (this.#isStaleAt(now)) return this.#holdLate(caller, order, arrivedAt);
+    if (this.#isStaleAt(now)) return this.#renewAndHold(caller, order, arrivedAt);
     const wallet = walletOf(caller);
     const key = keyOwner(caller, arrivedAt);
     if (key) return this.#holdBoth(wallet, key, order);
     const taken = this.#purse(wallet, now).take(order.wanted, order.least);
-    if (taken instanceof Promise) return taken.then((later) => this.#hold(wallet, later, order));
-    return this.#hold(wallet, taken, order);
+    if (taken instanceof Promise)
+      return taken.then((later) => this.#holdTaken(wallet, later, order));
+    return this.#holdTaken(wallet, taken, order);
   }
 
-  async #holdLate(caller: Caller, order: HoldOrder, arrivedAt: number): Promise<Hold> {
-    if (!(await this.#isRenewed())) throw unavailable();
+  async #renewAndHold(caller: Caller, order: HoldOrder, arrivedAt: number): Promise<Hold> {
+    if (!(await this.#renewStale())) throw unavailable();
     return this.hold(caller, order, arrivedAt);
   }
 
-  #hold(wallet: Owner, taken: Taken, order: HoldOrder): Hold {
+  #holdTaken(wallet: Owner, taken: Taken, order: HoldOrder): Hold {
     if (taken.kind !== 'taken') throw refusal(taken, order, 'This account');
     return new OpenHold(this.#source, wallet, undefined, taken.credits);
   }
@@ -123,30 +126,37 @@ export class Wallets {
 
   readonly #source = {
     purse: (owner: Owner): Purse => this.#known(owner, this.#now()).purse,
-    mayExtend: () => !this.#isStaleAt(this.#now()) || this.#isRenewed(),
-    spare: (owner: Owner, enough: number) => this.#spare(owner, enough),
+    mayExtend: () => !this.#isStaleAt(this.#now()) || this.#renewStale(),
+    available: (owner: Owner, enough: number) => this.#available(owner, enough),
   };
 
-  /** What nobody holds, as far as is known; the store is asked only where that is too little. */
-  #spare(owner: Owner, enough: number): number | Promise<number> {
+  /**
+   * What an account could still give, as far as is known: what is free here and all that is
+   * outside our lease, since others give back what they do not use. Asks the store where that is
+   * too little.
+   */
+  #available(owner: Owner, enough: number): number | Promise<number> {
     const now = this.#now();
     const known = this.#known(owner, now);
-    const told = () => Math.max(0, known.purse.free) + known.besides;
-    const isNews = Math.abs(now - known.toldAt) < newsMs;
-    if (this.#isAway || (isNews && told() >= enough)) return told();
-    return this.#look(known).then(told);
+    const available = () => Math.max(0, known.purse.free) + known.outsideLease;
+    const isFresh = Math.abs(now - known.askedAt) < balanceFreshMs;
+    if (this.#isAway || (isFresh && available() >= enough)) return available();
+    return this.#askBalance(known).then(available);
   }
 
-  /** Beside the queue: nobody whose credits are at hand waits for this, or for a frozen store. */
-  #look(known: KnownPurse): Promise<unknown> {
-    if (known.looking !== undefined) return known.looking;
+  /**
+   * By a lease of nothing, whose answer tells the balance. Not through the purse's queue: nobody
+   * whose credits are at hand may have to wait for it, least of all for a store that hangs.
+   */
+  #askBalance(known: KnownPurse): Promise<unknown> {
+    if (known.asking !== undefined) return known.asking;
     const asked = this.#lease(known.purse, { missing: () => 0, oneHold: 0 }, false)
       .catch(() => undefined)
       .finally(() => {
-        known.looking = undefined;
+        known.asking = undefined;
       });
-    known.looking = Promise.race([asked, Bun.sleep(newsWaitMs)]);
-    return known.looking;
+    known.asking = Promise.race([asked, Bun.sleep(balanceWaitMs)]);
+    return known.asking;
   }
 
   /** Leased by this process and set aside for nobody: to a person, that is available. */
@@ -191,8 +201,8 @@ export class Wallets {
   /** Keeps the leases alive; and, as the store answers, puts in order what it left in doubt. */
   async renew(): Promise<void> {
     await this.#prolong();
-    this.#patience = Math.max(0, this.#patience - 1);
-    if (this.#patience === 0) await this.#store.expire(this.#now());
+    this.#renewalsToWait = Math.max(0, this.#renewalsToWait - 1);
+    if (this.#renewalsToWait === 0) await this.#store.expire(this.#now());
     for (const { purse } of [...this.#purses.values()]) await purse.endDoubt();
     await this.returnIdle();
   }
@@ -214,7 +224,8 @@ export class Wallets {
     });
     this.#isAway = false;
     // Looked at now: the clock may have jumped while we asked.
-    if (this.#patience === 0 && this.#isStaleAt(this.#now())) this.#patience = patientRenewals;
+    if (this.#renewalsToWait === 0 && this.#isStaleAt(this.#now()))
+      this.#renewalsToWait = renewalsBeforeExpiry;
     this.#leaseUntil = until;
     for (const { name, lease } of before) {
       const purse = this.#purses.get(name)?.purse;
@@ -229,7 +240,8 @@ export class Wallets {
     for (const name of await this.#store.recalled(this.#processId)) {
       const known = this.#purses.get(name);
       await known?.purse.endDoubt();
-      if (known) await this.#giveBack(known.purse, 'answer');
+      // Who has nothing to give says so: the process that starves waits for every answer.
+      if (known) await this.#giveBack(known.purse, true);
     }
   }
 
@@ -249,12 +261,12 @@ export class Wallets {
   }
 
   /**
-   * Only asked for when the store has just been heard of: credits whose return is in doubt cannot
-   * be used until it answers again.
+   * Where the store does not answer, nobody knows whether it took the credits, and they cannot be
+   * used until it answers again. So chores do this only when it has just been heard of.
    */
-  async #giveBack(purse: Purse, why?: 'answer'): Promise<void> {
+  async #giveBack(purse: Purse, evenNothing = false): Promise<void> {
     const { lease, credits } = purse.surrender();
-    if (credits === 0 && why !== 'answer') return;
+    if (credits === 0 && !evenNothing) return;
     const owner = purse.owner.name;
     try {
       await this.#store.giveBack({ processId: this.#processId, owner, lease, credits });
@@ -264,6 +276,7 @@ export class Wallets {
     }
   }
 
+  /** The purse to take from, under the owner's limit as it is now. */
   #purse(owner: Owner, now: number): Purse {
     const { purse } = this.#known(owner, now);
     const isChanged = purse.owner.allowance?.credits !== owner.allowance?.credits;
@@ -273,11 +286,12 @@ export class Wallets {
     return purse;
   }
 
+  /** Made when it is first asked for, and kept as long as it is. */
   #known(owner: Owner, now: number): KnownPurse {
     let known = this.#purses.get(owner.name);
     if (!known) {
       const purse = new Purse(owner, (asking, need) => this.#refill(asking, need));
-      known = { purse, usedAt: 0, besides: 0, toldAt: 0, looking: undefined };
+      known = { purse, usedAt: 0, outsideLease: 0, askedAt: 0, asking: undefined };
       this.#purses.set(owner.name, known);
     }
     known.usedAt = now;
@@ -289,6 +303,7 @@ export class Wallets {
     for (let tried = 0; ; tried++) {
       const answer = await this.#lease(purse, need, purse.inDoubt);
       if (need.missing() <= 0 || answer.leasedElsewhere === 0) return;
+      // All have answered, so there is no more to come.
       if (tried > 0 && answer.unanswered === 0) return;
       if (tried === recallTries) return;
       if (tried === 0) await this.#store.recall(purse.owner.name, this.#processId);
@@ -301,7 +316,7 @@ export class Wallets {
       const answer = await this.#store.lease({
         owner: purse.owner,
         processId: this.#processId,
-        number: ++this.#orders,
+        number: ++this.#lastOrder,
         anew,
         credits: Math.max(0, missing() + (anew ? purse.leased : 0)),
         oneHold,
@@ -310,8 +325,8 @@ export class Wallets {
       });
       purse.granted(answer, anew);
       const known = this.#known(purse.owner, this.#now());
-      known.besides = answer.besides;
-      known.toldAt = this.#now();
+      known.outsideLease = answer.outsideLease;
+      known.askedAt = this.#now();
       return answer;
     } catch (thrown) {
       purse.doubt(purse.lease);
@@ -319,8 +334,11 @@ export class Wallets {
     }
   }
 
-  /** A lease that ended although the store answers: the clock jumped, or the machine slept. */
-  async #isRenewed(): Promise<boolean> {
+  /**
+   * For leases that look ended although the store answers: the clock jumped, or the machine slept.
+   * Answers whether they are good again.
+   */
+  async #renewStale(): Promise<boolean> {
     if (this.#isAway) return false;
     await this.#prolong().catch(() => undefined);
     return !this.#isStaleAt(this.#now());

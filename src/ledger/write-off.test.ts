@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
 import { noCharges } from '../record/request-record.ts';
-import { giveUp, lessen, writeOff } from './write-off.ts';
+import { lessen, withoutCharge, writeOff } from './write-off.ts';
 
 const [mine, theirs] = [callerOf('ten_1'), callerOf('ten_2')];
 const of = (caller = mine, charge = 10) => settlementOf(crypto.randomUUID(), caller, charge);
@@ -58,7 +58,7 @@ test('a loss counts against no key’s limit', () => {
 
 test('an end that could not be written down costs nothing and is an error', () => {
   const settlement = { ...of(mine, 10), keyAccount: 'key:a', keyCharge: 10, writtenOff: 5 };
-  const { record, keyCharge, writtenOff } = giveUp(settlement);
+  const { record, keyCharge, writtenOff } = withoutCharge(settlement);
   expect([record.charges, keyCharge, writtenOff]).toEqual([noCharges, 0, 0]);
   expect(record).toMatchObject({ status: 'error', error: 'service_unavailable' });
   expect(record.note).toContain('journal');

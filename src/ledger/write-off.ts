@@ -1,5 +1,6 @@
 import { type Charges, noCharges, totalCharge } from '../record/request-record.ts';
 import type { Settlement } from './ledger-store.ts';
+import { walletName } from './owner.ts';
 
 /**
  * Takes `credits` off the latest settlements of a wallet that cannot pay them: the balance never
@@ -12,7 +13,7 @@ export function writeOff(
 ): readonly Settlement[] {
   let left = credits;
   const reduced = settlements.toReversed().map((settlement) => {
-    if (left === 0 || `tenant:${settlement.record.tenantId}` !== wallet) return settlement;
+    if (left === 0 || walletName(settlement.record.tenantId) !== wallet) return settlement;
     const loss = Math.min(left, totalCharge(settlement.record.charges));
     left -= loss;
     return loss === 0 ? settlement : lessen(settlement, loss);
@@ -20,6 +21,7 @@ export function writeOff(
   return reduced.toReversed();
 }
 
+/** One settlement of which a part was not paid. */
 export function lessen(settlement: Settlement, loss: number): Settlement {
   const { record } = settlement;
   const note = `${loss} credits were written off because the wallet was empty.`;
@@ -53,7 +55,7 @@ function reduceCharges(charges: Charges, loss: number): Charges {
 }
 
 /** The end of a request that could not be written down: then it is not charged either. */
-export function giveUp(settlement: Settlement): Settlement {
+export function withoutCharge(settlement: Settlement): Settlement {
   const { record } = settlement;
   return {
     ...settlement,

@@ -116,10 +116,13 @@ describe('together', () => {
     isUp = true;
     takes: (SharedTake | undefined)[] = [];
     used: WindowCount | undefined;
+    /** What the last that asked had counted by itself. */
+    known: WindowCount | undefined;
     entering: Entering | undefined = { isFree: true, taken: 2 };
     readonly asked: string[] = [];
 
-    async take(_tenant: string, keyId: string, _limits: object, known: { requests: number }) {
+    async take(_tenant: string, keyId: string, _limits: object, known: WindowCount) {
+      this.known = known;
       this.asked.push(`take ${keyId} ${known.requests}`);
       return this.takes.shift();
     }
@@ -220,6 +223,17 @@ describe('together', () => {
     elsewhere.entering = { isFree: true, taken: 6 };
     places.leave('acme', (await places.enter('acme', 10)) ?? '');
     expect(elsewhere.asked.at(-1)).toBe('leave acme me:4');
+  });
+
+  test('what is counted here meanwhile belongs to the minute there', async () => {
+    const { elsewhere, admission } = newTogether();
+    // The clock there is twenty seconds behind, so that its minute is still the last.
+    const before = { window: noon / 60_000 - 1, now: noon - 20_000 };
+    elsewhere.takes = [{ ...before, requests: 1, tokens: 0, allowed: true }];
+    await admission.countRequest(caller(), {});
+    await admission.countTokens(caller(), 80);
+    await admission.countRequest(caller(), {});
+    expect(elsewhere.known).toMatchObject({ window: before.window, tokens: 80 });
   });
 
   test('places taken while nobody answered are told later, in bites', async () => {

@@ -39,6 +39,8 @@ export class Admission {
   readonly #rateLimits: RateLimits;
   readonly #now: () => number;
   readonly #together: Together | undefined;
+  /** How far the clock that all processes share is ahead of this one's, as last told. */
+  #aheadMs = 0;
 
   constructor({ rate, concurrency, defaults, together, now = Date.now }: AdmissionParts) {
     this.#rate = rate;
@@ -54,18 +56,19 @@ export class Admission {
     const limits = this.#limitsOf(caller);
     const counts = this.#together?.counts;
     if (counts?.isUp) return this.#countTogether(counts, caller, limits, headers);
-    enforce(this.#rate.take(caller.keyId, limits, this.#now()), limits, headers);
+    enforce(this.#rate.take(caller.keyId, limits, this.#sharedNow()), limits, headers);
   }
 
   /** Writes the rate headers of an answer that takes nothing of the quota, as far as known here. */
   tellRate(caller: Caller, headers: Record<string, string>): void {
-    writeHeaders(this.#rate.look(caller.keyId, this.#limitsOf(caller), this.#now()), headers);
+    const limits = this.#limitsOf(caller);
+    writeHeaders(this.#rate.look(caller.keyId, limits, this.#sharedNow()), headers);
   }
 
   /** Tokens are known when a request has ended; those after it wait for the next minute. */
   countTokens(caller: Caller, tokens: number): void | Promise<void> {
     if ((this.#defaults.tokensPerMinute ?? null) === null || tokens === 0) return;
-    this.#rate.addTokens(caller.keyId, tokens, this.#now());
+    this.#rate.addTokens(caller.keyId, tokens, this.#sharedNow());
     const counts = this.#together?.counts;
     if (counts?.isUp) return this.#countTokensTogether(counts, caller, tokens);
   }
@@ -87,6 +90,11 @@ export class Admission {
     return places ? enterTogether(places, tenantId, limit, leave) : leave;
   }
 
+  /** A count of our own in another minute than theirs would be told to them as one of that. */
+  #sharedNow(): number {
+    return this.#now() + this.#aheadMs;
+  }
+
   #limitsOf({ requestsPerMinute: own }: Caller): RateLimits {
     return own === null ? this.#rateLimits : limitsOf(this.#defaults, own);
   }
@@ -98,10 +106,13 @@ export class Admission {
     headers: Record<string, string>,
   ): Promise<void> {
     const taken = await counts.take(tenantId, keyId, limits, this.#rate.known(keyId));
-    if (taken) this.#rate.learn(keyId, taken);
+    if (taken) {
+      this.#aheadMs = taken.now - this.#now();
+      this.#rate.learn(keyId, taken);
+    }
     const verdict = taken
       ? verdictOf(taken, taken.allowed, limits, taken.now)
-      : this.#rate.take(keyId, limits, this.#now());
+      : this.#rate.take(keyId, limits, this.#sharedNow());
     enforce(verdict, limits, headers);
   }
 

@@ -2,6 +2,7 @@ import type { Errand, Sameness } from '../call.ts';
 import type { ChatAsk } from '../core/chat.ts';
 import type { Recording } from '../core/recording.ts';
 import type { Measured } from '../core/usage.ts';
+import { wordBytes } from '../core/words.ts';
 import type {
   ClientWords,
   Conversation,
@@ -15,7 +16,6 @@ import { retell } from '../dialects/retell.ts';
 import { isDialect } from '../dialects/upstreams.ts';
 import { ChatBounds, imageUnits } from '../meter/bound.ts';
 import { estimateNote, estimateUsage, unfinishedNote } from '../meter/estimate.ts';
-import { wordBytes } from '../meter/words.ts';
 import { chatMisfit, keepFitting } from '../route/capability.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';

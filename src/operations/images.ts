@@ -17,10 +17,10 @@ import type { Link } from '../upstream/link.ts';
 import { isFailure, tryWhole } from '../upstream/try-whole.ts';
 import { readRecorded, relayOf } from './image/drawn.ts';
 import type { Mask } from './image/mask.ts';
-import { readPicture } from './image/picture.ts';
+import { imageAnswerOf } from './image/picture.ts';
 
-/** A picture that a client sent. */
-export interface SentPicture extends Picture {
+/** An image that a client sent. */
+export interface SentImage extends Picture {
   readonly content: Upload;
 }
 
@@ -29,10 +29,10 @@ export interface SentMask {
   readonly sha256: string;
 }
 
-/** What a picture that is read costs in tokens at most. */
+/** What an image that is read costs in tokens at most. */
 const inputImageTokens = 8_192;
 
-/** What a picture that is made costs in tokens: held before, and reckoned when nobody counted. */
+/** What an image that is made costs in tokens: held before, and charged when nobody counted. */
 const outputTokens = {
   low: { held: 2_048, typical: 272 },
   medium: { held: 8_192, typical: 1_056 },
@@ -40,12 +40,12 @@ const outputTokens = {
   auto: { held: 16_384, typical: 1_056 },
 };
 
-/** A picture to be made from words, or an edit of pictures. */
+/** An image to be made from words, or an edit of images. */
 export class ImagesErrand implements Errand {
   readonly ask: Ask;
   readonly bounds: FixedBounds;
   readonly #request: ImagesRequest;
-  readonly #images: readonly SentPicture[];
+  readonly #images: readonly SentImage[];
   readonly #mask: SentMask | null;
   readonly #units: Units;
   readonly #attemptMs: number;
@@ -53,7 +53,7 @@ export class ImagesErrand implements Errand {
 
   constructor(
     request: ImagesRequest,
-    images: readonly SentPicture[] = [],
+    images: readonly SentImage[] = [],
     mask: SentMask | null = null,
     attemptMs = imageAttemptMs,
   ) {
@@ -106,10 +106,10 @@ export class ImagesErrand implements Errand {
     const drawn = await tryWhole<Drawn>(question, offer, link);
     if (isFailure(drawn)) return { kind: 'failed', failure: drawn };
     this.#isPricedByTokens = prices.prompt > 0n || prices.completion > 0n;
-    const drawing = await readPicture(drawn, offer, link);
+    const answer = await imageAnswerOf(drawn, offer, link);
     link.tape?.begin(offer, 'whole');
-    link.tape?.add(JSON.stringify(drawing));
-    return { kind: 'reply', relay: relayOf(drawing, link.identity) };
+    link.tape?.add(JSON.stringify(answer));
+    return { kind: 'reply', relay: relayOf(answer, link.identity) };
   }
 
   measure({ usage }: ReplyFacts): Measured {
@@ -131,8 +131,8 @@ export class ImagesErrand implements Errand {
   }
 
   replay(recording: Recording, identity: ReplyIdentity): ReplyRelay | undefined {
-    const drawing = readRecorded(recording.text);
-    return drawing && relayOf(drawing, identity);
+    const answer = readRecorded(recording.text);
+    return answer && relayOf(answer, identity);
   }
 
   get #outputTokens() {

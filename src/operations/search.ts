@@ -33,7 +33,7 @@ import type { StreamEnd } from '../upstream/relay.ts';
 import { tryCrossing } from '../upstream/try-offer.ts';
 import { ChatErrand } from './chat.ts';
 import { RoundsFacts, RoundsRelay, roundReply, roundWriter } from './search/relay.ts';
-import { type SearchLimits, SearchSession } from './search/session.ts';
+import { type SearchLimits, SearchSession, type SearchSurroundings } from './search/session.ts';
 import { tellAgain, writingDown } from './search/told-answer.ts';
 
 /** What the operator set up for searches. */
@@ -60,7 +60,7 @@ export class SearchingErrand implements Errand {
   readonly #dialogue: Dialogue;
   #session: SearchSession | undefined;
   /** Whether the offer in use charges long prompts by other prices. */
-  #hasSteps = false;
+  #pricesLongPrompts = false;
 
   constructor(
     conversation: Conversation,
@@ -118,14 +118,14 @@ export class SearchingErrand implements Errand {
     const { client } = this.#conversation;
     if (this.ask.stream) {
       const writer = client.openStream(identity);
-      const { facts, isTold } = retold(text, writer);
-      if (!isTold) return undefined;
+      const facts = replayInto(text, writer);
+      if (!facts) return undefined;
       const said = writer.take();
       return { facts, write: (closing) => said + writer.close(closing) };
     }
     const writer = client.openReply(identity);
-    const { facts, isTold } = retold(text, writer);
-    return isTold ? { facts, write: (closing) => writer.write(closing) } : undefined;
+    const facts = replayInto(text, writer);
+    return facts && { facts, write: (closing) => writer.write(closing) };
   }
 
   async #reply(offer: Offer, link: Link): Promise<AttemptResult> {
@@ -155,7 +155,7 @@ export class SearchingErrand implements Errand {
     const first = await this.#tryRound(session, client, offer, link);
     if (first.kind !== 'stream') return first;
     const relay = new RoundsRelay(first.relay, session);
-    const goOn = async (): Promise<AttemptResult | string> => {
+    const openSequel = async (): Promise<AttemptResult | string> => {
       if (!session.wantsMore || !(await session.next())) {
         await session.end();
         this.#note(session);
@@ -164,16 +164,32 @@ export class SearchingErrand implements Errand {
       const round = await this.#tryRound(session, client, offer, link);
       if (round.kind !== 'stream') return round;
       relay.begin(round.relay);
-      return { ...round, relay, goOn };
+      return { ...round, relay, openSequel };
     };
-    return { ...first, relay, goOn };
+    return { ...first, relay, openSequel };
   }
 
   #open(writer: AnswerListener, offer: Offer, link: Link): SearchSession {
-    const { engine, creditsPerUsd } = this.#parts;
     const { tape, client } = link;
-    this.#hasSteps = offer.prices.longPrompts !== undefined;
-    /** The most that the prompt of the next round can have, results of searches included. */
+    this.#pricesLongPrompts = offer.prices.longPrompts !== undefined;
+    tape?.begin(offer, 'whole');
+    const to = tape ? writingDown(writer, (line) => tape.add(line)) : writer;
+    this.#session = new SearchSession(this.#dialogue, to, {
+      engine: this.#parts.engine,
+      limits: this.#limits,
+      promptBytes: textBytes(this.ask),
+      ...this.#payingAt(offer, link),
+      estimate: estimateUsage,
+      client,
+    });
+    return this.#session;
+  }
+
+  /** Sets aside what the next round or search may cost at this offer. */
+  #payingAt(offer: Offer, link: Link): Pick<SearchSurroundings, 'affordRound' | 'affordSearch'> {
+    const { creditsPerUsd } = this.#parts;
+    const firstPromptBytes = textBytes(this.ask);
+    /** Of the round that was paid for last, with the results of its searches. */
     let promptTokensMax = 0;
     const extend = (inputTokens: number, outputTokens: number, feeCredits: number) => {
       // The request's own price is held already.
@@ -182,29 +198,20 @@ export class SearchingErrand implements Errand {
       );
       return link.extendHold(chargeAt(offer, cost, creditsPerUsd) + feeCredits);
     };
-    tape?.begin(offer, 'whole');
-    const to = tape ? writingDown(writer, (line) => tape.add(line)) : writer;
-    const promptBytes = textBytes(this.ask);
-    this.#session = new SearchSession(this.#dialogue, to, {
-      engine,
-      limits: this.#limits,
-      promptBytes,
-      affordRound: (bytes, searches) => {
-        const inputTokens = inputBound(this.ask) + tokensWithin(bytes - promptBytes);
+    return {
+      affordRound: (promptBytes, searches) => {
+        const inputTokens = inputBound(this.ask) + tokensWithin(promptBytes - firstPromptBytes);
         promptTokensMax = inputTokens + searches * tokensWithin(searchTextMax);
         return extend(inputTokens, outputBound(this.ask, offer), 0);
       },
       affordSearch: () => extend(tokensWithin(searchTextMax), 0, this.#feeOf(1)),
-      estimate: estimateUsage,
-      client,
-    });
-    return this.#session;
+    };
   }
 
   /** A provider sees each round as a request, so each has a prompt of its own length. */
   #unitsOf({ units }: Measured): Units {
     const calls = this.#session?.usageOfRounds ?? [];
-    return this.#hasSteps && calls.length > 1 ? { ...units, calls } : units;
+    return this.#pricesLongPrompts && calls.length > 1 ? { ...units, calls } : units;
   }
 
   /** Rounded once, for all searches together. */
@@ -241,9 +248,10 @@ function addedBytes(before: Dialogue, after: Dialogue): number {
   return bytesOf(after) - bytesOf(before);
 }
 
-function retold(text: string, writer: AnswerListener) {
+/** Undefined when this is no recorded answer of a search. */
+function replayInto(text: string, writer: AnswerListener): ReplyFacts | undefined {
   const tally = new Tally(writer);
-  return { isTold: tellAgain(text, tally), facts: tally.facts };
+  return tellAgain(text, tally) ? tally.facts : undefined;
 }
 
 function limitsOf(wish: SearchWish, parts: WebSearchParts): SearchLimits {

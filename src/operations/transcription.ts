@@ -35,8 +35,8 @@ export class TranscriptionErrand implements Errand {
   readonly #audio: SentAudio;
   /** A long recording may take longer than the provider's own timeout allows. */
   readonly #patienceMs: number;
-  /** As the provider said; null when it did not. */
-  #seconds: number | null = null;
+  /** The length of the audio, as the provider said; null when it did not. */
+  #reportedSeconds: number | null = null;
 
   constructor({ ask, wish }: TranscriptionRequest, audio: SentAudio) {
     this.ask = ask;
@@ -75,14 +75,14 @@ export class TranscriptionErrand implements Errand {
     const patience = this.#patienceMs > offer.provider.timeoutMs && { attemptMs: this.#patienceMs };
     const transcript = await tryWhole<Transcript>({ request, read, ...patience }, offer, link);
     if (isFailure(transcript)) return { kind: 'failed', failure: transcript };
-    this.#seconds = transcript.kind === 'fields' ? transcript.seconds : null;
+    this.#reportedSeconds = transcript.kind === 'fields' ? transcript.seconds : null;
     const body = bodyOf(this.#credible(transcript), this.#wish, link.identity);
     link.tape?.begin(offer, 'whole');
     link.tape?.add(body);
     return { kind: 'reply', relay: { facts: noFacts, write: () => body } };
   }
 
-  /** A length that this file cannot have is not told either: what is charged for it is. */
+  /** The client sees the length that it is charged for, not one that this file cannot have. */
   #credible(transcript: Transcript): Transcript {
     const { content, seconds } = this.#audio;
     if (transcript.kind === 'text' || (transcript.seconds ?? 0) <= secondsMax(content.bytes)) {
@@ -92,14 +92,14 @@ export class TranscriptionErrand implements Errand {
   }
 
   measure(): Measured {
-    const told = this.#seconds;
+    const reported = this.#reportedSeconds;
     const most = secondsMax(this.#audio.content.bytes);
-    if (told === null) {
+    if (reported === null) {
       const note = 'The provider did not tell how long the audio is, so nothing is charged.';
       return { usage: noUsage, units: noUnits, isEstimate: false, isFree: true, note };
     }
-    const audioMs = Math.min(told, most) * 1000;
-    const isEstimate = told > most;
+    const audioMs = Math.min(reported, most) * 1000;
+    const isEstimate = reported > most;
     const note = isEstimate ? 'The provider told a length that this file cannot have.' : null;
     return { usage: noUsage, units: { audioMs }, isEstimate, note };
   }

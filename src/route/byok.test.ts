@@ -111,6 +111,7 @@ describe('a tenant’s own account', () => {
         .live()
         .map(({ id }) => id);
     expect(live([])).toEqual(['acme/a', 'acme/open']);
+    expect(live([credential('open')])).toEqual(['acme/a', 'acme/open']);
     expect(live([credential('closed')])).toEqual(['acme/a', 'acme/closed', 'acme/open']);
     const own = withOwnAccounts(catalogue, [credential('closed')], 500);
     expect(own.suggest('acme/close')).toBe('acme/closed');

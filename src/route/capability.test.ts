@@ -56,6 +56,8 @@ test('a budget goes past models that think adaptively; none left is a refusal of
   const asked = ask({ thinkingBudget: true });
   expect(keepFitting([adaptive, other], asked)).toEqual([other]);
   expect(keepFitting([adaptive], ask())).toEqual([adaptive]);
+  const picture = { param: 'messages[0].content[0].image_url.url', url: 'https://a.test/a.png' };
+  expect(keepFitting([adaptive], ask({ images: true }, [picture]))).toEqual([adaptive]);
   expect(() => keepFitting([adaptive], asked)).toThrow('use reasoning.effort');
 });
 

@@ -19,10 +19,10 @@ describe('a circuit', () => {
   test('opens with the fifth failure in a row and not before', () => {
     const { health, fail } = sick();
     fail(4);
-    expect([health.admits(offer), health.state(offer)]).toEqual([true, 'closed']);
+    expect([health.admit(offer), health.state(offer)]).toEqual([true, 'closed']);
     fail(1);
-    expect([health.admits(offer), health.state(offer)]).toEqual([false, 'open']);
-    expect(health.admits(sibling)).toBe(true);
+    expect([health.admit(offer), health.state(offer)]).toEqual([false, 'open']);
+    expect(health.admit(sibling)).toBe(true);
   });
 
   test('waits its five seconds, whatever the clock of the machine is set to', () => {
@@ -37,19 +37,19 @@ describe('a circuit', () => {
     fail(4);
     health.succeeded(offer, 10);
     fail(4);
-    expect(health.admits(offer)).toBe(true);
+    expect(health.admit(offer)).toBe(true);
   });
 
   test('lets one probe through after five seconds and keeps the others away meanwhile', () => {
     const { clock, health, fail } = sick();
     fail(5);
     clock.now += 4_999;
-    expect(health.admits(offer)).toBe(false);
+    expect(health.admit(offer)).toBe(false);
     clock.now += 1;
     expect(health.state(offer)).toBe('half_open');
-    expect([health.admits(offer), health.admits(offer)]).toEqual([true, false]);
+    expect([health.admit(offer), health.admit(offer)]).toEqual([true, false]);
     health.succeeded(offer, 10);
-    expect([health.admits(offer), health.admits(offer)]).toEqual([true, true]);
+    expect([health.admit(offer), health.admit(offer)]).toEqual([true, true]);
     expect(health.state(offer)).toBe('closed');
   });
 
@@ -57,9 +57,9 @@ describe('a circuit', () => {
     const { clock, health, fail } = sick();
     fail(5);
     clock.now += 5_000;
-    expect(health.admits(offer)).toBe(true);
+    expect(health.admit(offer)).toBe(true);
     clock.now += 5_000;
-    expect(health.admits(offer)).toBe(true);
+    expect(health.admit(offer)).toBe(true);
   });
 
   test('opens for five seconds however many were on their way, also the next time', () => {
@@ -69,9 +69,9 @@ describe('a circuit', () => {
       clock.now += 4_000;
       fail(100);
       clock.now += 999;
-      expect(health.admits(offer)).toBe(false);
+      expect(health.admit(offer)).toBe(false);
       clock.now += 1;
-      expect(health.admits(offer)).toBe(true);
+      expect(health.admit(offer)).toBe(true);
       health.succeeded(offer, 10);
     }
   });
@@ -81,9 +81,9 @@ describe('a circuit', () => {
     fail(5);
     const waits = [5, 10, 20, 40, 60, 60].map((seconds) => {
       clock.now += seconds * 1000 - 1;
-      const early = health.admits(offer);
+      const early = health.admit(offer);
       clock.now += 1;
-      const late = health.admits(offer);
+      const late = health.admit(offer);
       fail(1);
       return [early, late];
     });

@@ -36,7 +36,7 @@ export type CircuitState = 'closed' | 'open' | 'half_open';
 
 export class Health {
   readonly #conditions = new Map<string, Condition>();
-  /** The last of the map. */
+  /** The last of the map, which need not be moved to its end again. */
   #lastUsed = '';
   readonly #now: () => number;
 
@@ -45,8 +45,11 @@ export class Health {
     this.#now = now;
   }
 
-  /** Whether an offer may take its usual place. A recovering one admits a single probe. */
-  admits(offer: Offered): boolean {
+  /**
+   * Whether an offer may take its usual place now. A recovering one is admitted for a single
+   * request, its probe: so this is asked only for requests that may go there.
+   */
+  admit(offer: Offered): boolean {
     const condition = this.#conditions.get(nameOf(offer));
     if (!condition || condition.failures < failuresToOpen) return true;
     const now = this.#now();

@@ -21,7 +21,7 @@ export function nearestModel(alias: string, known: readonly string[]): string | 
   const short = squeezed(asked);
   const named = (test: (name: string) => boolean) => known.find((id) => test(nameOf(id)));
   return (
-    named((name) => name === asked || squeezed(name) === short) ??
+    named((name) => squeezed(name) === short) ??
     named((name) => name.startsWith(`${asked}-`)) ??
     named((name) => isBeginning(short, squeezed(name))) ??
     ofFamily(asked, known) ??

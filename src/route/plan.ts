@@ -7,7 +7,7 @@ import { parseUsd } from '../core/money.ts';
 import type { CallableModels, Offer } from './catalogue.ts';
 import type { Health } from './health.ts';
 
-/** What a plan is made from. Pure but for the health it consults. */
+/** What a plan is made from. Making one uses up the probes of offers that recover. */
 export interface Surroundings {
   readonly catalogue: CallableModels;
   readonly health: Health;
@@ -32,6 +32,7 @@ export function plan(ask: RoutedAsk, caller: Caller, around: Surroundings): read
   return preferences.allowFallbacks ? ordered : ordered.slice(0, 1);
 }
 
+/** The offers of each model that the client names, in its order. */
 type Groups = readonly (readonly Offer[])[];
 
 function keepWished(able: Groups, ask: RoutedAsk, around: Surroundings): Groups {
@@ -163,21 +164,22 @@ function arrange(
   const closed: Offer[] = [];
   const open: Offer[] = [];
   for (const offer of group.toSorted(comparison(wishes, health))) {
-    (health.admits(offer) ? closed : open).push(offer);
+    (health.admit(offer) ? closed : open).push(offer);
     const next = offer.own?.sharedNext;
-    if (next) (health.admits(next) ? closed : open).push(next);
+    if (next) (health.admit(next) ? closed : open).push(next);
   }
   return open.length === 0 ? closed : [...closed, ...open];
 }
 
 function comparison(wishes: RoutePreferences, health: Health): (a: Offer, b: Offer) => number {
   const compare = wishes.sort ? comparisons[wishes.sort] : byPriority;
-  return (a, b) => place(a, wishes) - place(b, wishes) || compare(a, b, health);
+  return (a, b) => rankOf(a, wishes) - rankOf(b, wishes) || compare(a, b, health);
 }
 
-function place({ provider }: Offer, wishes: RoutePreferences): number {
-  const at = wishes.order.indexOf(provider.name);
-  return at === -1 ? wishes.order.length : at;
+/** In the client's own order; those that it does not name come last. */
+function rankOf({ provider }: Offer, wishes: RoutePreferences): number {
+  const rank = wishes.order.indexOf(provider.name);
+  return rank === -1 ? wishes.order.length : rank;
 }
 
 type Comparison = (a: Offer, b: Offer, health: Health) => number;

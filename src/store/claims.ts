@@ -48,10 +48,10 @@ export class SqlClaims implements ClaimStore {
   }
 
   /** Puts the row back where it was removed, because a changed clock made its lease look over. */
-  async finish(claim: Claim, recording: Recording | null, expiresAt: number): Promise<void> {
+  async finish(claim: Claim, recording: Recording | null, expiresAt: number): Promise<boolean> {
     const text = recording && JSON.stringify(recording);
     const done = { is_done: 1 as const, recording: text, expires_at: expiresAt };
-    await this.#database.write
+    const row = await this.#database.write
       .insertInto('idempotency_claims')
       .values({ ...nameOf(claim), ...done })
       .onConflict((conflict) =>
@@ -64,7 +64,9 @@ export class SqlClaims implements ClaimStore {
           }))
           .where('idempotency_claims.request_id', '=', claim.requestId),
       )
-      .execute();
+      .returning('key')
+      .executeTakeFirst();
+    return row !== undefined;
   }
 
   async release({ tenantId, key, requestId }: Claim): Promise<void> {

@@ -9,10 +9,10 @@ const setEveryMs = 5_000;
 const tripMsMax = 2_000;
 
 /** What time it was in the store, and on our own clocks at that moment. */
-interface Told {
+interface Reading {
   readonly storeMs: number;
   readonly wallMs: number;
-  readonly tickMs: number;
+  readonly monotonicMs: number;
 }
 
 /**
@@ -21,7 +21,7 @@ interface Told {
  */
 export class StoreClock {
   readonly #database: Database;
-  #told: Told | undefined;
+  #reading: Reading | undefined;
 
   private constructor(database: Database) {
     this.#database = database;
@@ -34,13 +34,13 @@ export class StoreClock {
   }
 
   /**
-   * The time that the store told, and what has passed since by the clock that moved further: the
-   * wall clock can be set back, and the other one stands still while the machine sleeps.
+   * The store's time when it was last read, and what has passed since by the clock that moved
+   * further: the wall clock can be set back, and the monotonic one stops while the machine sleeps.
    */
   readonly now = (): number => {
-    if (!this.#told) return Date.now();
-    const { storeMs, wallMs, tickMs } = this.#told;
-    const sinceMs = Math.max(Date.now() - wallMs, performance.now() - tickMs);
+    if (!this.#reading) return Date.now();
+    const { storeMs, wallMs, monotonicMs } = this.#reading;
+    const sinceMs = Math.max(Date.now() - wallMs, performance.now() - monotonicMs);
     return storeMs + Math.round(sinceMs);
   };
 
@@ -60,7 +60,7 @@ export class StoreClock {
     const [time] = rows;
     if (!time || tripMs > tripMsMax) return;
     const storeMs = time.ms + Math.round(tripMs / 2);
-    this.#told = { storeMs, wallMs: Date.now(), tickMs: performance.now() };
+    this.#reading = { storeMs, wallMs: Date.now(), monotonicMs: performance.now() };
   }
 }
 

@@ -19,7 +19,7 @@ import { over, readAll, Source, silence } from './source.ts';
 import type { Tape } from './tape.ts';
 import type { CheckAddress } from './user-address.ts';
 
-/** An opening is one small chunk; whatever is longer than this the client shall see. */
+/** An opening is one small chunk: what is longer than this goes to the client at once. */
 const openingLengthMax = 16 * 1024;
 
 /** Before an answer begins, OpenAI repeats the request's instructions and tools, twice. */
@@ -36,8 +36,8 @@ export interface OpenStream {
   readonly opening: string;
   /** The upstream closed before the first words were handed over. */
   readonly ended: boolean;
-  /** Called when the upstream has ended: another stream to go on with, or the last words. */
-  readonly goOn?: () => Promise<AttemptResult | string>;
+  /** Called when the upstream has ended: another stream to follow it, or the last words. */
+  readonly openSequel?: () => Promise<AttemptResult | string>;
 }
 
 export interface WholeReply {
@@ -54,7 +54,7 @@ export type AttemptResult =
 export interface AttemptOrder {
   readonly provider: Provider;
   /** Given when a tenant chose the provider's address. */
-  readonly check: CheckAddress | undefined;
+  readonly checkAddress: CheckAddress | undefined;
   readonly request: UpstreamRequest;
   readonly crossing: Omit<Crossing, 'write'>;
   readonly identity: ReplyIdentity;
@@ -76,7 +76,7 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
   line.expectWithin(provider.timeoutMs);
   let source: Source | undefined;
   try {
-    const response = await send(provider, order.request, line, order.check);
+    const response = await send(provider, order.request, line, order.checkAddress);
     if (isShortReply(response, order)) {
       line.expectWithin(idleMs);
       const text = await response.text();
@@ -87,7 +87,10 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
     if (!response.body) return failed(line, malformed('The provider sent an empty answer.'));
     source = new Source(response.body, line, watch, { idleMs }, order.tape);
     const result = await readResponse(response, source, line, order);
-    if (result.kind !== 'stream') close(source, line, result.kind === 'failed');
+    if (result.kind === 'stream') return result;
+    source.close();
+    if (result.kind === 'failed') line.hangUp();
+    else line.release();
     return result;
   } catch (thrown) {
     source?.close();
@@ -102,15 +105,15 @@ function limitsOf({ attemptMs }: AttemptOrder): LineLimits {
 /** Why a provider did not answer. Throws again what was not the provider's fault but ours. */
 export function failureOf(thrown: unknown, line: Line): UpstreamFailure {
   line.hangUp();
-  if (isOurs(thrown)) throw thrown;
-  refuseOwnFailure(thrown, line.cutShort);
+  if (isOwnMistake(thrown)) throw thrown;
+  refuseOwnFailure(thrown, line.isShuttingDown);
   return thrown instanceof EventTooLarge
     ? malformed('The provider sent an event that is too large.')
     : connectionFailure(thrown, line.timedOut);
 }
 
 /** A mistake of this program must not be reported as a provider that cannot be reached. */
-export function isOurs(thrown: unknown): boolean {
+export function isOwnMistake(thrown: unknown): boolean {
   const mistakes = [ReferenceError, RangeError, AssertionError];
   if (mistakes.some((mistake) => thrown instanceof mistake)) return true;
   return thrown instanceof TypeError && !('code' in thrown);
@@ -246,12 +249,6 @@ function unexpectedForm(reply: ReplyRelay | UpstreamFailure, response: Response)
   const type = response.headers.get('content-type')?.split(';')[0] ?? 'no content type';
   const failure = malformed(`The provider answered with ${type}, which was not asked for.`);
   return { kind: 'failed', failure };
-}
-
-function close(source: Source, line: Line, broken: boolean): void {
-  source.close();
-  if (broken) line.hangUp();
-  else line.release();
 }
 
 function failed(line: Line, failure: UpstreamFailure): AttemptResult {

@@ -47,7 +47,7 @@ export async function tryBytes(
   }
 }
 
-/** Who is spoken to, and for how long its silence is borne. */
+/** The connection that the answer comes over, and how long it may be silent. */
 interface Peer {
   readonly line: Line;
   readonly watch: Watch;

@@ -13,6 +13,7 @@ export interface OpenBytes {
   next(): Promise<Uint8Array | undefined>;
   close(): void;
   readonly line: Line;
+  /** Its `outputCharacters` are bytes: those that the client was given. */
   readonly facts: ReplyFacts & { outputCharacters: number };
 }
 
@@ -23,6 +24,7 @@ export interface OpenBytes {
 export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
   readonly #bytes: OpenBytes;
   readonly #settle: Settle;
+  /** What has come and not gone out yet: after the first piece, one byte. */
   #held: Uint8Array | undefined;
   #broken: GatewayError | undefined;
   #settled: Promise<ReplyClosing | GatewayError> | undefined;
@@ -82,7 +84,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
       if (!more) facts.outputCharacters += held.length;
       return more;
     } catch (cause) {
-      const error = line.cutShort ? shuttingDown() : brokenOff(cause);
+      const error = line.isShuttingDown ? shuttingDown() : brokenOff(cause);
       this.#broken = error;
       this.#bytes.close();
       line.hangUp();

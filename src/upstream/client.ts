@@ -32,7 +32,7 @@ export function send(
   return prepared.connections.post(url, call, line);
 }
 
-function callOf(request: UpstreamRequest, prepared: Prepared, signal: AbortSignal): Call {
+function callOf(request: UpstreamRequest, prepared: Prepared, signal: AbortSignal): PreparedFetch {
   const { options } = prepared;
   const { body } = request;
   const headers = request.headers ? { ...prepared.headers, ...request.headers } : prepared.headers;
@@ -44,12 +44,16 @@ function callOf(request: UpstreamRequest, prepared: Prepared, signal: AbortSigna
   return { ...options, headers: withLength, body: body.chunks(), keepalive: false, signal };
 }
 
-async function sendChecked(url: string, call: Call, check: CheckAddress): Promise<Response> {
+async function sendChecked(
+  url: string,
+  call: PreparedFetch,
+  check: CheckAddress,
+): Promise<Response> {
   const target = await targetOf(url, check, call.signal);
   return callPinned(target, { ...call, headers: new Headers(call.headers) });
 }
 
-interface Call extends BunFetchRequestInit {
+interface PreparedFetch extends BunFetchRequestInit {
   readonly signal: AbortSignal;
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -57,15 +61,15 @@ interface Call extends BunFetchRequestInit {
 interface Prepared {
   readonly headers: Readonly<Record<string, string>>;
   readonly options: BunFetchRequestInit;
-  /** Of an address that a tenant chose, none: they could be any number. */
+  /** Undefined for an address that a tenant chose: there could be any number of those. */
   connections: Connections | undefined;
 }
 
-const prepared = new WeakMap<Provider, Prepared>();
+const preparedByProvider = new WeakMap<Provider, Prepared>();
 
 /** What is the same in every call to a provider, put together once. */
 function preparedFor(provider: Provider): Prepared {
-  const known = prepared.get(provider);
+  const known = preparedByProvider.get(provider);
   if (known) return known;
   const fresh: Prepared = {
     headers: {
@@ -77,7 +81,7 @@ function preparedFor(provider: Provider): Prepared {
     options: { ...usualOptions(provider.baseUrl), method: 'POST' },
     connections: undefined,
   };
-  prepared.set(provider, fresh);
+  preparedByProvider.set(provider, fresh);
   return fresh;
 }
 
@@ -99,12 +103,12 @@ const authorise: Readonly<Record<DialectName, Authorise>> = {
 };
 
 /** This process or this machine has no place for another connection. */
-const fullTable: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE']);
+const tooManyOpen: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE']);
 
 /** Throws when it was us who could not make the call: then nobody else need be tried or blamed. */
 export function refuseOwnFailure(thrown: unknown, isShuttingDown: boolean): void {
   if (isShuttingDown) throw shuttingDown();
-  if (!fullTable.has(codeOf(thrown))) return;
+  if (!tooManyOpen.has(codeOf(thrown))) return;
   const message = 'This Tollgate has too many connections open; try again shortly.';
   const details = { retryAfterSeconds: 1, cause: thrown };
   throw new GatewayError('service_unavailable', message, details);

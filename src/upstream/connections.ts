@@ -14,16 +14,16 @@ export interface Borrower {
 
 /**
  * The connections to one server. Servers close those that were idle for some seconds, and may do
- * so at the very moment when the next request goes out: then it is lost, and the runtime repeats
- * anything but a POST. So we do, once and on a new connection. A request that may have been read
- * is not repeated, as far as can be told: we do not learn of a connection that was closed in good
- * order while it was idle.
+ * so at the very moment when the next request goes out. That request is lost, and the runtime
+ * repeats it unless it is a POST, as ours are. So we repeat it, once and on a new connection, but
+ * only where it can hardly have been read: it broke right after it was sent, on a connection that
+ * had been idle. Which one the runtime took is a guess: it does not say which were closed before.
  */
 export class Connections {
   readonly #idleMsMin: number;
   /**
-   * Since when those that wait for us do, the latest at the end: that one is mostly taken next.
-   * Never more than were needed at once.
+   * Since when each idle connection is idle, the most recent last: the runtime mostly takes that
+   * one next. Never more entries than requests that ran at once.
    */
   readonly #idleSince: number[] = [];
 
@@ -90,12 +90,15 @@ function isKept({ headers }: Response): boolean {
   return isFramed && headers.get('connection')?.toLowerCase() !== 'close';
 }
 
-/** By origin: the runtime shares them whatever the key. The addresses are the operator's. */
-const known = new Map<string, Connections>();
+/**
+ * The runtime shares connections by origin, whatever the key. Never more than the operator has
+ * configured addresses: those of tenants do not come here.
+ */
+const byOrigin = new Map<string, Connections>();
 
 export function connectionsTo(baseUrl: string): Connections {
   const { origin } = new URL(baseUrl);
-  const connections = known.get(origin) ?? new Connections();
-  known.set(origin, connections);
+  const connections = byOrigin.get(origin) ?? new Connections();
+  byOrigin.set(origin, connections);
   return connections;
 }

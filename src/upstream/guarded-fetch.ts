@@ -66,7 +66,7 @@ const connectionHeaders = [
 /** All that another origin gets after a redirect: signatures and keys belong to the first one. */
 const harmlessHeaders: ReadonlySet<string> = new Set(['accept', 'accept-language', 'user-agent']);
 
-interface Call {
+interface GuardedCall {
   readonly policy: AddressPolicy;
   readonly resolve: ResolveHost;
   readonly trustedCertificates: string | undefined;
@@ -109,7 +109,7 @@ function vouching(policy: AddressPolicy, host: string | undefined): AddressPolic
   return host === undefined ? policy : { ...policy, allowHosts: [...policy.allowHosts, host] };
 }
 
-async function follow(firstUrl: string, call: Call): Promise<GuardedResult> {
+async function follow(firstUrl: string, call: GuardedCall): Promise<GuardedResult> {
   const { options } = call;
   const method = options.method ?? 'GET';
   // A POST ends at its redirect.
@@ -146,7 +146,7 @@ async function follow(firstUrl: string, call: Call): Promise<GuardedResult> {
 async function send(
   target: GuardedTarget,
   headers: Headers,
-  call: Call,
+  call: GuardedCall,
 ): Promise<Response | string> {
   const { method = 'GET', body } = call.options;
   const init = {
@@ -162,7 +162,7 @@ async function send(
   }
 }
 
-async function readAnswer(response: Response, call: Call): Promise<GuardedResult> {
+async function readAnswer(response: Response, call: GuardedCall): Promise<GuardedResult> {
   const { bodyBytesMax, allowance = { bytes: bodyBytesMax } } = call.options;
   const { status } = response;
   const contentType = response.headers.get('content-type');
@@ -204,7 +204,7 @@ async function discard(response: Response): Promise<void> {
 }
 
 /** Resolving cannot be interrupted, so the wait for it is. */
-function untilOver<T>(work: Promise<T>, call: Call): Promise<T | string> {
+function untilOver<T>(work: Promise<T>, call: GuardedCall): Promise<T | string> {
   const { promise, resolve, reject } = Promise.withResolvers<T | string>();
   const giveUp = () => resolve(overSentence(call));
   if (call.over.aborted) giveUp();
@@ -213,12 +213,12 @@ function untilOver<T>(work: Promise<T>, call: Call): Promise<T | string> {
   return promise;
 }
 
-function overSentence(call: Call): string {
+function overSentence(call: GuardedCall): string {
   if (call.options.signal?.aborted) return 'The request was cancelled.';
   return `The address did not answer in full within ${call.options.timeoutMs} ms.`;
 }
 
-function failureSentence(thrown: unknown, call: Call): string {
+function failureSentence(thrown: unknown, call: GuardedCall): string {
   if (call.over.aborted) return overSentence(call);
   const code = codeOf(thrown);
   if (connectFailures.has(code)) return 'The address could not be reached.';

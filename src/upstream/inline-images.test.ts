@@ -34,14 +34,14 @@ function picture(bytes: number): Answer {
   };
 }
 
-test('a picture becomes a data: URL, and is fetched once however often it is named', async () => {
+test('an image becomes a data: URL, and is fetched once however often it is named', async () => {
   const peer = await listen(outside, text('abc', png));
   const found = await inline(peer.port, ['1.png', '1.png']);
   expect([...found]).toEqual([[`http://a.test:${peer.port}/1.png`, 'data:image/png;base64,YWJj']]);
   expect(peer.requests).toHaveLength(1);
 });
 
-test('what is no picture is refused by its place in the request', async () => {
+test('what is no image is refused, naming its place in the request', async () => {
   const peer = await listen(outside, text('<html>', 'Content-Type: text/html\r\n'));
   expect(await failureOf(inline(peer.port, ['page']))).toMatchObject({
     status: 400,
@@ -64,7 +64,7 @@ test('an inner address is not called', async () => {
   expect(peer.requests).toEqual([]);
 });
 
-test('pictures of 32 MiB together are taken, and not a byte more', async () => {
+test('images of 32 MiB together are taken, and not a byte more', async () => {
   const peer = await listen(outside, picture(16 * mebibyte));
   const found = await inline(peer.port, ['1.png', '2.png']);
   expect(found.size).toBe(2);

@@ -4,7 +4,7 @@ import { type GatewayError, invalidRequest } from '../core/errors.ts';
 import { checkUserUrl } from './address-guard.ts';
 import type { GuardedFetch } from './guarded-fetch.ts';
 
-/** Pictures fetched for one request: each is an outgoing call that the client makes us do. */
+/** Images fetched for one request: each is an outgoing call that the client makes us do. */
 const imagesMax = 16;
 const imageBytesMax = 20 * 1024 * 1024;
 /** All of one request: no provider takes a longer one, and as base64 they are in memory at once. */
@@ -34,7 +34,7 @@ export function refuseInnerAddresses(addresses: readonly AddressInput[] = []): v
 }
 
 /**
- * Fetches pictures for upstreams that take bytes only. Answers each http address with the `data:`
+ * Fetches images for upstreams that take bytes only. Answers each http address with the `data:`
  * URL that stands for it; the addresses come from clients, so every one passes the guard.
  */
 export async function inlineImages(

@@ -56,6 +56,22 @@ describe('a line', () => {
     late.hangUp();
   });
 
+  test('hangs up when the process has to go, or had to before', () => {
+    const watch = new Watch();
+    const client = new AbortController().signal;
+    const line = new Line(watch, client);
+    watch.end();
+    const late = new Line(watch, client);
+    for (const each of [line, late]) {
+      expect([each.signal.aborted, each.isShuttingDown, each.timedOut]).toEqual([
+        true,
+        true,
+        false,
+      ]);
+      each.hangUp();
+    }
+  });
+
   test('outlives its client for as long as somebody reads on', async () => {
     const reader = { lingerMs: 100 };
     const client = new AbortController();

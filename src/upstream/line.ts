@@ -14,7 +14,7 @@ export interface LateReader {
   readonly lingerMs: number;
 }
 
-/** One for all: it is never changed. */
+/** Options for every listener: one object less for each call. */
 const once = { once: true };
 
 export const usualLimits: LineLimits = { attemptMs: attemptMsMax, stallMs: clientStallMs };
@@ -33,7 +33,7 @@ export class Line extends Waiting implements Borrower {
   readonly #stallMs: number;
   #lateReader: LateReader | undefined;
   #leftAt: number | undefined;
-  #isFree = false;
+  #isReleased = false;
   #timedOut = false;
 
   constructor(watch: Watch, client: AbortSignal, limits: LineLimits = usualLimits) {
@@ -61,7 +61,7 @@ export class Line extends Waiting implements Borrower {
   }
 
   /** The process has to go, and nobody can wait for the rest. */
-  get cutShort(): boolean {
+  get isShuttingDown(): boolean {
     return this.#watch.isOver;
   }
 
@@ -108,7 +108,7 @@ export class Line extends Waiting implements Borrower {
   release(): void {
     this.giveBack();
     this.#watch.remove(this);
-    this.#isFree = true;
+    this.#isReleased = true;
   }
 
   /** Called by the watch: the patience has ended. */
@@ -124,6 +124,6 @@ export class Line extends Waiting implements Borrower {
 
   /** Called by the client's signal: it has left. */
   handleEvent(): void {
-    if (!this.#isFree) this.linger();
+    if (!this.#isReleased) this.linger();
   }
 }

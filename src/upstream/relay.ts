@@ -17,10 +17,13 @@ export type StreamEnd =
 /** Settles an answer by what is known of it. */
 export type Settle = (end: StreamEnd, facts: ReplyFacts) => Promise<ReplyClosing>;
 
-/** A call is cancelled within a second of its client's leaving; until then its end may come. */
+/**
+ * How long an unfinished answer is heard after its client left: an end that was under way brings
+ * the usage. Short, because a call is to be cancelled within a second of its client's leaving.
+ */
 const endingMs = 250;
 
-/** After the last word there is nothing left to cancel, and the usage is still to come. */
+/** The same for a finished answer: there is nothing left to cancel, and the usage is to come. */
 const usageMs = 2_000;
 
 /** How much of an answer is paid for in advance. */
@@ -37,6 +40,10 @@ export interface OutputBudget {
  *
  * `settle` is called once, before the last words go out: no client ever holds a finished answer
  * that was not billed.
+ *
+ * An answer goes through its stages in order and may skip some: `opening` until the first words
+ * are taken, `flowing` while the upstream speaks, `closing` until the last words are, `closed`. A
+ * client that leaves closes it from any of them.
  */
 export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   #stream: OpenedStream;
@@ -45,17 +52,16 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   #stage: 'opening' | 'flowing' | 'closing' | 'closed' = 'opening';
   #settled: Promise<ReplyClosing | GatewayError> | undefined;
   #outOfCredits = false;
-  /** Some upstreams call every piece the last: while words come, the end is not near. */
-  #talksOn = false;
+  /** Some upstreams finish with every piece: this one has gone on after a finish reason. */
+  #wentOn = false;
   /** The step that the client is waiting for. */
   #step: Promise<unknown> | undefined;
   #hearingOut: Promise<void> | undefined;
-  /** What was known when the client left, unless the rest told more. */
-  #facts: ReplyFacts | undefined;
-  /** Why what should have followed an ended stream failed. */
-  #broken: UpstreamFailure | undefined;
+  /** What a client that has left is charged by; undefined while it listens. */
+  #factsAtLeaving: ReplyFacts | undefined;
   /** What follows an upstream stream that has ended, while it is waited for. */
   #sequel: Promise<AttemptResult | string> | undefined;
+  #sequelFailure: UpstreamFailure | undefined;
 
   constructor(stream: OpenedStream, budget: OutputBudget, settle: Settle) {
     this.#stream = stream;
@@ -80,7 +86,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   async #open(): Promise<IteratorResult<string>> {
     const { ended, opening, relay, source } = this.#stream;
     source.expectEnd(relay);
-    if (ended && relay.finished) this.#goOn();
+    if (ended && relay.finished) this.#startSequel();
     this.#stage = ended && !this.#sequel ? 'closing' : 'flowing';
     // A fast upstream says much at once, and may then say nothing more.
     if (this.#stage === 'flowing' && !this.#affords) await this.#extend();
@@ -108,17 +114,17 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   }
 
   get lingerMs(): number {
-    const { relay, goOn } = this.#stream;
+    const { relay, openSequel } = this.#stream;
     if (this.#sequel) return 0;
-    if (relay.finished && !this.#talksOn) return usageMs;
-    // Who counts as it goes has told its usage; the rounds of a search count what is heard of them.
-    return goOn || hasUsage(relay.facts) ? 0 : endingMs;
+    if (relay.finished && !this.#wentOn) return usageMs;
+    // Upstreams that report usage as they go have done so; a search estimates what it has heard.
+    return openSequel || hasUsage(relay.facts) ? 0 : endingMs;
   }
 
   /** The usage comes last: who leaves before it pays for what was used all the same. */
   async #hearOut(): Promise<void> {
     const { relay, line, source } = this.#stream;
-    this.#facts = snapshotOf(relay.facts);
+    this.#factsAtLeaving = snapshotOf(relay.facts);
     line.linger();
     try {
       if (!this.#sequel) await this.#step;
@@ -132,7 +138,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
       // Nothing more came in time.
     }
     // What nobody heard is charged only when the upstream has counted it.
-    if (hasUsage(relay.facts, relay.finished)) this.#facts = relay.facts;
+    if (hasUsage(relay.facts, relay.finished)) this.#factsAtLeaving = relay.facts;
   }
 
   /** The next words for the client. One await for each: there are thousands of them. */
@@ -150,7 +156,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
         const isLong = performance.now() - askedAt >= source.quietMs;
         if (isLong && this.#stage === 'flowing') return { done: false, value: relay.keepAlive() };
       } catch {
-        // A broken connection and a hung-up line end alike; lastWords() finds out which it was.
+        // A broken connection and a hung-up line end alike; #lastWords finds out which it was.
         break;
       }
     }
@@ -169,27 +175,27 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
       text += relay.push(message);
     }
     if (piece === over) {
-      if (relay.finished) this.#goOn();
+      if (relay.finished) this.#startSequel();
       if (!this.#sequel) this.#finish();
     }
     if (relay.facts.outputCharacters > outputCharacters) {
       source.expectMore();
-      this.#talksOn ||= finished;
+      this.#wentOn ||= finished;
     }
     source.expectEnd(relay);
     return text;
   }
 
-  #goOn(): void {
+  #startSequel(): void {
     if (this.#stage === 'closed') return;
-    this.#sequel = this.#stream.goOn?.();
+    this.#sequel = this.#stream.openSequel?.();
     // Whoever waits for it sees its failure; a client that has left waits for nothing.
     this.#sequel?.catch(() => undefined);
   }
 
   /**
-   * Goes on with another stream, or says the last words that were waited for. What was waited for
-   * in vain stays there: without it the answer is not whole.
+   * Goes on with another stream, or says the last words that were waited for. A sequel that failed
+   * stays in its field: without it the answer is not whole.
    */
   async #follow(sequel: Promise<AttemptResult | string>): Promise<string> {
     const { relay, source, line, scrub } = this.#stream;
@@ -207,11 +213,11 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
       this.#stream = { ...next, scrub };
       next.line.outliveClientFor(this);
       next.source.expectEnd(next.relay);
-      if (next.ended && next.relay.finished) this.#goOn();
+      if (next.ended && next.relay.finished) this.#startSequel();
       else if (next.ended) this.#finish();
       return next.opening;
     }
-    if (next.kind === 'failed') this.#broken = next.failure;
+    if (next.kind === 'failed') this.#sequelFailure = next.failure;
     this.#finish();
     return '';
   }
@@ -239,14 +245,14 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   async #lastWords(): Promise<string> {
     const { relay, source, line } = this.#stream;
     source.close();
-    // The line hangs up on the upstream by itself then, which looks like a broken upstream.
+    // The line hangs up when the client leaves, which would look like a broken upstream below.
     if (line.clientLeft && !this.#isWhole) {
       await this.#end({ how: 'left' });
       return '';
     }
     const error = this.#outOfCredits
       ? outOfCredits()
-      : brokenBy(this.#stream, this.#isWhole, this.#broken);
+      : whyBroken(this.#stream, this.#isWhole, this.#sequelFailure);
     if (error) {
       line.hangUp();
       await this.#end({ how: 'cut', error });
@@ -258,7 +264,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
 
   /** An end that could not be written down must not count as one, nor tear the connection. */
   #end(end: StreamEnd): Promise<ReplyClosing | GatewayError> {
-    const facts = this.#facts ?? this.#stream.relay.facts;
+    const facts = this.#factsAtLeaving ?? this.#stream.relay.facts;
     this.#settled ??= this.#settle(end, facts).catch(asGatewayError);
     return this.#settled;
   }
@@ -288,19 +294,19 @@ function outOfCredits(): GatewayError {
 }
 
 /** Why an ended stream does not count as an answer; undefined when it does. */
-function brokenBy(
+function whyBroken(
   { relay, line, scrub }: OpenedStream,
   isWhole: boolean,
-  broken: UpstreamFailure | undefined,
+  sequelFailure: UpstreamFailure | undefined,
 ): GatewayError | undefined {
-  const failure = relay.facts.failure ?? broken;
+  const failure = relay.facts.failure ?? sequelFailure;
   if (failure) {
     const why = scrub(publicReason(failure));
     const message = `The provider failed in the middle of its answer: ${why}`;
     return new GatewayError('upstream_error', message);
   }
   if (isWhole) return undefined;
-  if (line.cutShort) return shuttingDown();
+  if (line.isShuttingDown) return shuttingDown();
   if (line.timedOut) {
     const message = 'The provider fell silent in the middle of its answer.';
     return new GatewayError('upstream_error', message, { status: 504 });

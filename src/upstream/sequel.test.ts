@@ -28,13 +28,13 @@ type Sequel = () => Promise<AttemptResult | string>;
 const client = () => new AbortController();
 
 /** A stream that says this and ends; `ended` when its end was seen before its first words. */
-function opened(text: string, goOn: Sequel, left = client(), ended = false) {
-  return openedOn(new Response(text).body ?? new ReadableStream(), goOn, left, ended);
+function opened(text: string, openSequel: Sequel, left = client(), ended = false) {
+  return openedOn(new Response(text).body ?? new ReadableStream(), openSequel, left, ended);
 }
 
 function openedOn(
   body: ReadableStream<Uint8Array>,
-  goOn: Sequel,
+  openSequel: Sequel,
   left: AbortController,
   ended: boolean,
 ) {
@@ -53,7 +53,7 @@ function openedOn(
     line,
     opening: '',
     ended,
-    goOn,
+    openSequel,
     scrub: (message) => message,
   };
   return stream;
@@ -127,11 +127,11 @@ describe('after the end of a stream', () => {
   test('a client that has left is not an answer, nor a failure of the provider', async () => {
     const leaving = client();
     const failure = { kind: 'unreachable', status: null, message: '', retryAfterSeconds: null };
-    const goOn = async () => {
+    const openSequel = async () => {
       leaving.abort();
       return { kind: 'failed', failure } as AttemptResult;
     };
-    const { settled } = await hear(opened(chunk('a', 'stop'), goOn, leaving));
+    const { settled } = await hear(opened(chunk('a', 'stop'), openSequel, leaving));
     expect(settled).toEqual([{ how: 'left' }]);
   });
 

@@ -1,7 +1,7 @@
 import type { Watch } from '../core/watch.ts';
 import type { UpstreamRequest } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
-import { isOurs, isPlain } from './attempt.ts';
+import { isOwnMistake, isPlain } from './attempt.ts';
 import { send } from './client.ts';
 import { Line, usualLimits } from './line.ts';
 import { readAll, Source } from './source.ts';
@@ -45,7 +45,7 @@ export async function askShortly(
     text = await readAll(source, lengthMax);
     return text === undefined ? undefined : { status: response.status, text };
   } catch (thrown) {
-    if (isOurs(thrown)) throw thrown;
+    if (isOwnMistake(thrown)) throw thrown;
     return undefined;
   } finally {
     source?.close();

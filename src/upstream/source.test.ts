@@ -151,7 +151,7 @@ describe('after a finished answer', () => {
     expect(line.timedOut).toBe(false);
   });
 
-  test('and its terminator even less', async () => {
+  test('silence after its terminator is waited for even less', async () => {
     const { source } = upstream({ idleMs: 10_000, lastWordsMs: 60_000 });
     source.expectEnd(finished);
     source.expectEnd({ finished: true, ended: true });
@@ -176,7 +176,7 @@ describe('after a finished answer', () => {
     expect(pieces).toBeLessThan(400);
   });
 
-  test('nor is one whose words take us longer to read than it takes to send them', async () => {
+  test('an upstream that sends faster than we read is not heard for ever', async () => {
     const { source, send } = upstream(patience);
     const readMs = 20;
     let pieces = 0;

@@ -30,8 +30,8 @@ const endMs = 250;
 const pieceBytesMax = 64 * 1024;
 const nothing = new Uint8Array();
 
-/** A character may be cut in two where two pieces meet. */
-const halfway = { stream: true };
+/** A character may be cut in two where two pieces meet: the decoder keeps its first half. */
+const moreToCome = { stream: true };
 
 type Read = { readonly done: boolean; readonly value?: Uint8Array | undefined };
 
@@ -50,7 +50,8 @@ export class Source extends Waiting {
   /** Of a long read, what nobody has asked for yet. */
   #rest: Uint8Array | undefined;
   /** How long the end is waited for once somebody asks for it: a slow client uses none of it up. */
-  #patienceMs = Number.POSITIVE_INFINITY;
+  #endWithinMs = Number.POSITIVE_INFINITY;
+  /** When that is over; known once somebody has asked. */
   #endAt = Number.POSITIVE_INFINITY;
   /** Whoever waits for the next piece. */
   #waiter: PromiseWithResolvers<Piece> | undefined;
@@ -85,7 +86,7 @@ export class Source extends Waiting {
     this.#early = undefined;
     if (early !== undefined) return early;
     const now = performance.now();
-    this.#endAt = Math.min(this.#endAt, now + this.#patienceMs);
+    this.#endAt = Math.min(this.#endAt, now + this.#endWithinMs);
     if (now >= this.#endAt) return Promise.resolve(over);
     if (!this.#isReading) {
       this.#isReading = true;
@@ -135,18 +136,18 @@ export class Source extends Waiting {
     const isLong = bytes.length > pieceBytesMax;
     this.#rest = isLong ? bytes.subarray(pieceBytesMax) : undefined;
     const piece = isLong ? bytes.subarray(0, pieceBytesMax) : bytes;
-    return this.#heard(this.#decoder.decode(piece, halfway));
+    return this.#heard(this.#decoder.decode(piece, moreToCome));
   }
 
-  /** The answer is whole, or goes on after all: bounds what is still waited for, or lifts that. */
+  /** Bounds the wait for what follows a whole answer; no bound where it goes on after all. */
   expectEnd({ finished, ended }: Pick<StreamRelay, 'finished' | 'ended'>): void {
-    if (ended) this.#patienceMs = endMs;
-    else if (finished) this.#patienceMs = this.#patience.lastWordsMs;
+    if (ended) this.#endWithinMs = endMs;
+    else if (finished) this.#endWithinMs = this.#patience.lastWordsMs;
     else this.expectMore();
   }
 
   expectMore(): void {
-    this.#patienceMs = Number.POSITIVE_INFINITY;
+    this.#endWithinMs = Number.POSITIVE_INFINITY;
     this.#endAt = Number.POSITIVE_INFINITY;
   }
 

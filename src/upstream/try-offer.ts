@@ -30,15 +30,15 @@ export function tryOffer(
 }
 
 /** Sends what a crossing makes of a request and reads what comes back over it. */
-export function tryCrossing(over: Try): Promise<AttemptResult> {
-  return over.ask.images.length === 0 ? tryWith(noImages, over) : tryWithImages(over);
+export function tryCrossing(order: Try): Promise<AttemptResult> {
+  return order.ask.images.length === 0 ? tryWith(noImages, order) : tryWithImages(order);
 }
 
-async function tryWithImages(over: Try): Promise<AttemptResult> {
-  const { ask, link, offer } = over;
+async function tryWithImages(order: Try): Promise<AttemptResult> {
+  const { ask, link, offer } = order;
   refuseInnerImages(ask.images);
-  if (offer.quirks.remote_images !== 'inline') return tryWith(noImages, over);
-  return tryWith(await inlineImages(ask.images, link.fetchGuarded, link.client), over);
+  if (offer.quirks.remote_images !== 'inline') return tryWith(noImages, order);
+  return tryWith(await inlineImages(ask.images, link.fetchGuarded, link.client), order);
 }
 
 function tryWith(
@@ -59,7 +59,7 @@ function tryWith(
   tape?.begin(offer, ask.stream ? 'stream' : 'whole');
   return attempt({
     provider,
-    check: checkFor(offer, link),
+    checkAddress: checkFor(offer, link),
     request: traced(request, link),
     crossing,
     identity: link.identity,

@@ -34,7 +34,7 @@ export async function tryWhole<Read extends object>(
     provider: attemptMs
       ? { ...provider, timeoutMs: attemptMs, idleTimeoutMs: attemptMs }
       : provider,
-    check: checkFor(offer, link),
+    checkAddress: checkFor(offer, link),
     request: traced(request, link),
     crossing: {
       openStream: () => assert.fail('Nobody asked for a stream.'),

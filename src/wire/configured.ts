@@ -28,7 +28,7 @@ export function configure(config: Config, lasting: Lasting, isDraining: () => bo
   const parts = { ...lasting, config, catalogue, catalogueOf, admission };
   const steps = makeSteps(parts);
   const routes = makeRoutes({ ...parts, steps }, isDraining);
-  telemetry.know(catalogue);
+  telemetry.useCatalogue(catalogue);
   jobs.configure({ config, catalogueOf, admission, steps });
   return { models: catalogue.live(), routes, admission };
 }

@@ -48,5 +48,5 @@ test('a count leaves the probe of a recovering provider to a request that judges
   now += 5_001;
   await countUpstream(count, caller, signal);
   expect(targets).toEqual(['second', 'first']);
-  expect(health.admits(first)).toBe(true);
+  expect(health.admit(first)).toBe(true);
 });

@@ -37,7 +37,7 @@ export function makeCountUpstream(
   };
 }
 
-/** Not the real one: to ask that whether it admits an offer would use up its next probe. */
+/** Not the real one: a plan made with that uses up the probe of an offer that recovers. */
 const nothingObserved = new Health();
 
 /** The offers of the model that would answer first: another one's tokens are not the same. */

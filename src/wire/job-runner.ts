@@ -81,11 +81,13 @@ export class StoryRunner implements JobRunner {
   }
 
   /** The books take an id once, and may have taken it from somebody else while the piece ran. */
-  async #checkCharge({ caller, requestId, receivedAt }: Call, { costCredits }: Bill) {
-    if (costCredits === 0) return;
+  async #checkCharge({ caller, requestId, receivedAt }: Call, bill: Bill): Promise<void> {
+    if (bill.costCredits === 0) return;
     const record = await this.#booked(caller.tenantId, requestId);
-    if (!record || totalCharge(record.charges) > 0 || record.createdAt === receivedAt) return;
-    throw new IdUsedUp('The books took this piece from a worker that died in it.');
+    if (!record || record.createdAt === receivedAt) return;
+    bill.costCredits = totalCharge(record.charges);
+    if (bill.costCredits > 0) return;
+    throw new IdUsedUp('The books took this piece from a worker that died in it or lost it.');
   }
 
   async #booked(tenantId: string, requestId: string): Promise<RequestRecord | undefined> {
@@ -141,11 +143,11 @@ function billed(steps: Steps, bill: Bill): Steps {
 }
 
 /**
- * Audio of a piece that will be run again reaches nobody, so nothing of it is charged: a charge
- * would also use up the id of the piece, and leave the whole one unpaid.
+ * Audio of a piece that broke off reaches nobody, so nothing of it is charged: a charge would also
+ * use up the id of the piece, and leave the whole one unpaid where it is run again, or is already.
  */
 function asHeard({ client }: Call, ending: Ending): Ending {
-  const isStopped = client.reason === ('shutdown' satisfies StopReason);
-  const isLost = ending.how === 'cut' || (ending.how === 'left' && isStopped);
+  const isCancelled = client.reason === ('cancelled' satisfies StopReason);
+  const isLost = ending.how === 'cut' || (ending.how === 'left' && !isCancelled);
   return isLost ? { ...ending, facts: noFacts } : ending;
 }

@@ -55,9 +55,10 @@ export async function openLasting(
   worker: number | null,
 ): Promise<Lasting> {
   await keepCreditRate(config, store);
+  const secret = secretKeyOf(config);
   const vault = await Vault.open({
     store: store.credentials,
-    secret: secretKeyOf(config),
+    secret,
     isStart: true,
     onUnreadable: (tenant, provider) => log.error('credential_unreadable', { tenant, provider }),
   });
@@ -87,10 +88,11 @@ export async function openLasting(
     skills.shelf.forget();
   });
   const health = new Health();
-  const secret = secretKeyOf(config);
-  const around = { config, store, books, health, idempotency, secret, log };
-  const { now } = clock;
-  const jobs = new Jobs({ ...around, now, errands: jobErrands });
+  const jobs = new Jobs({
+    ...{ config, store, books, health, idempotency, secret, log },
+    now: clock.now,
+    errands: jobErrands,
+  });
   return {
     ...{ store, vault, telemetry, redis, counters, books, authenticator, changes, skills },
     ...{ health, cache, idempotency, retention, demo: new Demo(), jobs, watch: new Watch() },

@@ -10,7 +10,7 @@ import { supportsParameter } from '../dialects/parameters.ts';
 import type { Steps } from '../gateway.ts';
 import type { Admission } from '../limits/admit.ts';
 import { recall } from '../recall.ts';
-import { type Reservation, reserve } from '../reserve.ts';
+import { reserve } from '../reserve.ts';
 import type { CallableModels, CatalogueOf, Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
@@ -49,14 +49,14 @@ export function makeSteps(parts: StepParts): Steps {
     observeBreak: health.failed.bind(health),
     countTokens: admission.countTokens.bind(admission),
   };
-  const answers = { cache, idempotency, cacheMode: config.cache.mode };
+  const recalling = { cache, idempotency, cacheMode: config.cache.mode };
   return {
     countRequest(call) {
       telemetry.begun(call);
       return admission.countRequest(call.caller, call.headers);
     },
     enter: ({ caller }) => admission.enter(caller),
-    recall: (call, errand) => recall(call, errand, answers),
+    recall: (call, errand) => recall(call, errand, recalling),
     plan({ caller }, errand) {
       const catalogue = catalogueOf(caller.tenantId);
       return catalogue instanceof Promise
@@ -65,8 +65,12 @@ export function makeSteps(parts: StepParts): Steps {
     },
     reserve: (call, errand, offers) => reserve(call, errand, offers, money),
     openFirst(call, errand, reservation) {
-      const tryAt = (offer: Offer) =>
-        errand.tryAt(offer, new CallLink(call, offer, reservation, surroundings));
+      const tryAt = (offer: Offer) => {
+        const affordable = reservation.capFor(offer);
+        noteCap(call, affordable !== null);
+        const cap = affordable ?? reservation.usualCapFor(offer);
+        return errand.tryAt(offer, new CallLink(call, offer, cap, surroundings));
+      };
       return openFirst(reservation.offers, tryAt, health, call);
     },
     settle: (call, ending) => settle(call, ending, money),
@@ -84,13 +88,18 @@ function planIn(
   return errand.refine(plan(errand.ask, caller, around));
 }
 
+/** Only for answers that others get: one that belongs to an idempotency key is kept as it is. */
+function noteCap({ memory, wishes }: Call, isCapped: boolean): void {
+  if (memory && wishes.idempotencyKey === null) memory.isCapped = isCapped;
+}
+
 interface LinkSurroundings {
   readonly watch: Watch;
   readonly fetchGuarded: GuardedFetch;
   readonly telemetry: Telemetry;
 }
 
-const isPlainName = /^[\w.[\]-]{1,64}$/;
+const plainName = /^[\w.[\]-]{1,64}$/;
 
 /** One try at one offer, tied to the call it is made for. */
 class CallLink implements Link {
@@ -104,15 +113,11 @@ class CallLink implements Link {
   readonly checkAddress = checkPublicAddress;
   readonly #call: Call;
 
-  constructor(call: Call, offer: Offer, reservation: Reservation, around: LinkSurroundings) {
+  constructor(call: Call, offer: Offer, cap: number | null, around: LinkSurroundings) {
     this.#call = call;
     const { id, model, created } = identityOf(call, offer.model.id);
     this.identity = { id, model, created, provider: offer.provider.name };
-    const cap = reservation.capFor(offer);
-    this.outputTokensMax = cap ?? reservation.usualCapFor(offer);
-    // What a request named is its own, short or not: it was paid for.
-    const isForOthers = call.wishes.idempotencyKey === null;
-    if (call.memory && isForOthers) call.memory.isCapped = cap !== null;
+    this.outputTokensMax = cap;
     this.client = call.client;
     this.watch = around.watch;
     this.tape = call.memory?.tape;
@@ -125,8 +130,8 @@ class CallLink implements Link {
     const name = 'x-tollgate-dropped-params';
     if (parameters.length === 0 && !(name in headers)) return;
     // A client names its own fields, and not every name can stand in a header.
-    const told = parameters.filter((one) => isPlainName.test(one)).slice(0, droppedNamesMax);
-    if (told.length > 0) headers[name] = told.join(', ');
+    const shown = parameters.filter((one) => plainName.test(one)).slice(0, droppedNamesMax);
+    if (shown.length > 0) headers[name] = shown.join(', ');
     else delete headers[name];
   }
 

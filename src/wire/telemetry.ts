@@ -49,8 +49,8 @@ export class Telemetry {
     this.metrics = new Metrics(this.#sources, worker === null ? {} : { worker: String(worker) });
   }
 
-  /** The parts that metrics are read from when somebody asks. */
-  measure(books: Books, health: Health, openRequests: () => number): void {
+  /** More parts that metrics are read from when somebody asks. */
+  addSources(books: Books, health: Health, openRequests: () => number): void {
     this.#sources.push(
       () => booksFamilies(books.state()),
       () => [circuitFamily(this.#catalogue ? circuitsOf(this.#catalogue, health) : [])],
@@ -58,8 +58,8 @@ export class Telemetry {
     );
   }
 
-  /** The models that labels may name from now on. */
-  know(catalogue: Catalogue): void {
+  /** Whose models labels may name from now on. */
+  useCatalogue(catalogue: Catalogue): void {
     this.#catalogue = catalogue;
   }
 

@@ -318,6 +318,11 @@ describe('the front of the house:', () => {
     const answers = [
       await gateway.call('GET', '/'),
       await gateway.call('HEAD', '/healthz'),
+      await gateway.call('GET', '/readyz'),
+      await gateway.call('GET', '/metrics'),
+      await gateway.call('GET', '/openapi.json'),
+      await gateway.call('GET', '/docs'),
+      await gateway.call('GET', '/dashboard'),
       await gateway.call('OPTIONS', '/v1/models'),
       await gateway.call('GET', '/nowhere'),
       await gateway.call('GET', '/v1/chat/completions'),

@@ -112,6 +112,8 @@ describe('a tenant', () => {
     const back = await admin('PATCH', '/tenants/changing', { requests_per_minute: null });
     expect(back.data).toMatchObject({ ...body, requests_per_minute: null });
     expect((await admin('PATCH', '/tenants/changing', {})).data).toEqual(back.data);
+    const least = { requests_per_minute: 1, concurrent_requests: 1 };
+    expect((await admin('PATCH', '/tenants/changing', least)).data).toMatchObject(least);
   });
 
   test('that is disabled has no working key until it is enabled', async () => {
@@ -159,6 +161,7 @@ describe('a tenant', () => {
     ['name', { name: 'half \ud800' }],
     ['name', { name: 'a'.repeat(201) }],
     ['requests_per_minute', { name: 'a', requests_per_minute: 0 }],
+    ['concurrent_requests', { name: 'a', concurrent_requests: 0 }],
     ['concurrent_requests', { name: 'a', concurrent_requests: '5' }],
     ['balance', { name: 'a', balance: 5 }],
   ])('is refused because of its %s: %j', async (param, body) => {

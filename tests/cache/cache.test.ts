@@ -126,6 +126,18 @@ describe('the response cache', () => {
     expect(asked()).toBe(2);
   });
 
+  test('gives an end in words of its own again, in either form', async () => {
+    const message = { role: 'assistant', content: 'Hi' };
+    const choices = [{ index: 0, message, finish_reason: 'foo_"bar"' }];
+    upstream.script('chat', json(200, { id: 'x', object: 'chat.completion', choices }));
+    const whole = await ask();
+    const streamed = await ask({ stream: true });
+    expect([whole.cache, streamed.cache]).toEqual(['MISS', 'HIT']);
+    expect(whole.json.choices).toMatchObject([{ finish_reason: 'foo_"bar"' }]);
+    expect((await readSse(spoken(streamed))).finishReasons).toEqual(['foo_"bar"']);
+    expect(streamed.record.finishReason).toBe('foo_"bar"');
+  });
+
   test('leaves requests alone that may be answered differently each time', async () => {
     for (const fields of [{ temperature: undefined }, { temperature: 0.5 }]) {
       await ask(fields);

@@ -1,5 +1,6 @@
 /** Idempotency keys outlive the process that answered, and are known to every process. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import pg from 'pg';
 import { isObject } from '../../src/core/json.ts';
 import {
   type FakeUpstream,
@@ -41,6 +42,16 @@ function optionsFor(env: Readonly<Record<string, string>> = {}): GatewayOptions 
 function textOf({ body: { choices } }: Answer): unknown {
   const [choice] = Array.isArray(choices) ? choices : [];
   return isObject(choice) && isObject(choice.message) ? choice.message.content : undefined;
+}
+
+const takenOver = 'This Idempotency-Key is being answered by another process now.';
+
+/** Spares the tests the half minute that a lease lasts. */
+async function endLeases(database: string): Promise<void> {
+  const client = new pg.Client({ connectionString: database });
+  await client.connect();
+  await client.query('update idempotency_claims set expires_at = 0 where is_done = 0');
+  await client.end();
 }
 
 const replayed = (reply: Answer) => reply.headers.get('idempotent-replayed');
@@ -103,9 +114,10 @@ test(
 describe('two processes on one Postgres', () => {
   let one: Gateway;
   let two: Gateway;
+  let database: string;
 
   beforeAll(async () => {
-    const database = await (await startPostgres()).createDatabase();
+    database = await (await startPostgres()).createDatabase();
     const secret = 'the same secret on both of the machines';
     const shared = { DATABASE_URL: database, TOLLGATE_SECRET_KEY: secret };
     one = await startGateway(optionsFor(shared));
@@ -132,6 +144,29 @@ describe('two processes on one Postgres', () => {
       expect(replayed(await two.chat(body, { headers }))).toBe('true');
       expect(upstream.book).toHaveLength(1);
       expect(before - (await one.balance())).toBe(45);
+    },
+    testMs,
+  );
+
+  test.each([false, true])(
+    'one frozen for longer than its lease: the other’s answer counts, and only that is charged',
+    async (stream) => {
+      upstream.script('chat', [gated('go', 0, answer), answer]);
+      const mine = { 'idempotency-key': `order-9-${stream}` };
+      const before = await two.balance();
+      const late = one.chat({ ...body, stream }, { headers: mine });
+      await upstream.until((book) => book.length > 0);
+      one.process.kill('SIGSTOP');
+      await endLeases(database);
+      const taken = await two.chat(body, { headers: mine });
+      expect([taken.status, replayed(taken)]).toEqual([200, null]);
+      one.process.kill('SIGCONT');
+      upstream.open('go');
+      const { status, text } = await late;
+      expect([status, text]).toEqual([stream ? 200 : 409, expect.stringContaining(takenOver)]);
+      expect(replayed(await one.chat(body, { headers: mine }))).toBe('true');
+      await one.call('GET', '/v1/customer/logs', { key: one.keys.api });
+      expect(before - (await two.balance())).toBe(45);
     },
     testMs,
   );

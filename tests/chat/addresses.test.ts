@@ -75,6 +75,7 @@ const doors: readonly Door[] = [
   ],
   [chats, 'video_url.url', (url) => chat({ video_url: { url } })],
   [chats, 'mcp.servers[0]', (url) => chat({ mcp: { servers: [url] } })],
+  [chats, 'document_url', (document_url) => chat({ document_url })],
   [
     messages,
     'messages[0].content[1].source.url',
@@ -212,6 +213,33 @@ describe('is none of an upstream’s business, and goes on', () => {
       chat({ tools: [{ type: 'function', function: { name: 'open', parameters } }] }),
     ],
     ['what a client calls itself', chats, chat({ metadata: { app_url: url, url } })],
+    ['labels of a client', chats, chat({ metadata: { file: 'file:///a', server_url: url } })],
+    [
+      'words to answer from, and where they were found',
+      chats,
+      chat({ documents: ['https://a.example\nis a page', { url, text: 'A page' }] }),
+    ],
+    ['words that begin like an address', chats, chat({ file: 'File: report.txt' })],
+    [
+      'what a tool of a provider was called with',
+      messages,
+      {
+        ...message(),
+        messages: [
+          user(text),
+          { role: 'assistant', content: [{ ...called, type: 'mcp_tool_use', server_name: 'a' }] },
+          user(text),
+        ],
+      },
+    ],
+    [
+      'a source that a model found',
+      responses,
+      response({
+        ...{ type: 'web_search_call', id: 'ws_1' },
+        action: { type: 'search', sources: [{ type: 'url', url: 'https://a.example:81/b c' }] },
+      }),
+    ],
     [
       'what a tool was called with',
       messages,

@@ -91,7 +91,7 @@ describe('content arrives upstream unchanged', () => {
   });
 });
 
-test('and comes back unchanged', async () => {
+test('odd content comes back from the provider unchanged', async () => {
   for (const [, content] of odd) {
     const [[, body] = ['', '']] = bodies(content);
     expect(hash(String(contentOf(await gateway.post(body))))).toBe(hash(content));

@@ -113,6 +113,16 @@ test('are asked for, told by their numbers, and paid for as reported', async () 
   expect([record.charges.modelCharge, record.finishReason]).toEqual([370, 'stop']);
 });
 
+test('are known by their numbers wherever they stand, also the one that has none', async () => {
+  answer(cities.toReversed());
+  const reply = await gateway.post(request);
+  expect(reply.json.choices).toMatchObject([
+    { index: 0, message: { content: 'Paris' }, finish_reason: 'stop' },
+    { index: 1, finish_reason: 'tool_calls' },
+    { index: 2, message: { content: 'Os' }, finish_reason: 'length' },
+  ]);
+});
+
 test('come in a stream however their pieces are mixed', async () => {
   streamOf([
     [candidate(1, text('Ro'))],

@@ -122,12 +122,12 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     await claims.claim(late, 0, leaseMs);
     const heir = claim();
     expect(await elsewhere.claim(heir, leaseMs, leaseMs)).toEqual(ours);
-    await claims.finish(late, recording, dayMs);
+    expect(await claims.finish(late, recording, dayMs)).toBe(false);
     await claims.release(late);
     await claims.extend([late], 10 * leaseMs);
     expect(await claims.claim(claim(), leaseMs + 1, leaseMs)).toEqual(running);
     const other = { ...recording, text: 'the heir’s' };
-    await elsewhere.finish(heir, other, dayMs);
+    expect(await elsewhere.finish(heir, other, dayMs)).toBe(true);
     const told = await claims.claim(claim(), leaseMs + 1, leaseMs);
     expect(told).toEqual({ state: 'done', recording: other });
   });
@@ -151,7 +151,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     const first = claim();
     await claims.claim(first, 0, leaseMs);
     await elsewhere.removeExpired(dayMs);
-    await claims.finish(first, recording, 2 * dayMs);
+    expect(await claims.finish(first, recording, 2 * dayMs)).toBe(true);
     const again = await elsewhere.claim(claim(), dayMs, leaseMs);
     expect(again).toEqual({ state: 'done', recording });
     expect(await claims.claim(claim({ fingerprint: 'g' }), dayMs, leaseMs)).toEqual({

@@ -174,6 +174,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(taken?.job).toMatchObject({ id, attempts: 2, startedAt: start });
     // Who has lost the lease changes nothing any more.
     expect(await jobs.queue.renew(lease, start + day)).toBe(false);
+    expect(await jobs.queue.isCancelled(id)).toBe(false);
     expect(await jobs.queue.setPieces(lease, 9)).toBe(false);
     expect(await jobs.queue.addPiece(lease, piece(0))).toBe(false);
     expect(await jobs.queue.release(lease, { notBefore: start, isAttempt: true })).toBe(false);
@@ -209,7 +210,9 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     const late = { costCredits: 30, units: 500 };
     await jobs.queue.addLateCost(id, late);
     expect(await jobs.book.find(tenantId, id)).toMatchObject({ costCredits: 0, units: 0 });
+    expect(await jobs.queue.isCancelled(id)).toBe(false);
     await elsewhere.book.cancel(tenantId, id, start);
+    expect(await jobs.queue.isCancelled(id)).toBe(true);
     expect(await jobs.queue.addPiece(lease, piece(0))).toBe(false);
     await jobs.queue.addLateCost(id, late);
     expect(await elsewhere.book.find(tenantId, id)).toMatchObject({

@@ -96,18 +96,20 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
 
     test('of a tenant that nobody knows are empty', async () => {
       const answer = await lease(walletOwner('ten_nobody'));
-      expect(answer).toMatchObject({ granted: 0, besides: 0, leasedElsewhere: 0 });
+      expect(answer).toMatchObject({ granted: 0, outsideLease: 0, leasedElsewhere: 0 });
     });
 
-    test('tell what the account has besides, with others or with nobody', async () => {
+    test('tell what the account has outside the lease, with others or with nobody', async () => {
       const wallet = walletOwner(await tenantWith(100));
-      expect(await lease(wallet, { credits: 30 })).toMatchObject({ besides: 70 });
-      expect(await lease(wallet, { credits: 20, processId: 'p2' })).toMatchObject({ besides: 80 });
-      expect(await lease(wallet, { credits: 5 })).toMatchObject({ besides: 65 });
+      expect(await lease(wallet, { credits: 30 })).toMatchObject({ outsideLease: 70 });
+      expect(await lease(wallet, { credits: 20, processId: 'p2' })).toMatchObject({
+        outsideLease: 80,
+      });
+      expect(await lease(wallet, { credits: 5 })).toMatchObject({ outsideLease: 65 });
       const looked = await lease(wallet, { credits: 0, oneHold: 0 });
-      expect(looked).toMatchObject({ granted: 0, besides: 65 });
+      expect(looked).toMatchObject({ granted: 0, outsideLease: 65 });
       const anew = await lease(wallet, { credits: 40, anew: true });
-      expect(anew).toMatchObject({ granted: 40, besides: 60 });
+      expect(anew).toMatchObject({ granted: 40, outsideLease: 60 });
     });
 
     test('keep the number of the order that began them', async () => {

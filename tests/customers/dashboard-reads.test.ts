@@ -21,6 +21,7 @@ beforeAll(async () => {
         { provider: 'good', model: 'up-good', priority: 1, pricing },
       ]),
       chatModel('acme/broken', [{ provider: 'bad', model: 'up-bad' }]),
+      chatModel('acme/unused', [{ provider: 'good', model: 'up-unused' }]),
     ],
   });
   upstream.script('up-bad', status500());
@@ -224,6 +225,9 @@ describe('health', () => {
       },
     ]);
     expect(text).not.toContain('up-');
+    const unused = rowsOf(json.data).find(({ id }) => id === 'acme/unused');
+    const unknown = { circuit: 'closed', first_byte_ms: null, tokens_per_second: null };
+    expect(unused?.endpoints).toMatchObject([unknown]);
     const key = await gateway.makeKey({ name: 'narrow', models: ['acme/broken'] });
     const narrow = await gateway.get('/v1/customer/models', { key });
     expect(rowsOf(narrow.json.data).map(({ id }) => id)).toEqual(['acme/broken']);

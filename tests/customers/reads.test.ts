@@ -132,6 +132,10 @@ describe('GET /v1/customer/logs', () => {
       seen.push(...listed(page, 'logs').map((row) => row.request_id));
     }
     expect(seen).toEqual(sent.toReversed());
+    for (const offset of [0, 5, 6]) {
+      const page = await logs(`limit=1&offset=${offset}`, key);
+      expect(page.json.pagination).toEqual({ total: 7, limit: 1, offset, has_more: offset < 6 });
+    }
   });
 
   test('has 50 rows a page unless told otherwise, and never more than 100', async () => {

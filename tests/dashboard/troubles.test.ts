@@ -195,7 +195,7 @@ test(
       'acme',
       '1,612',
       '1,209',
-      '75 %',
+      '75.0%',
       'unreachable 1,200, too slow 9',
     ]);
     expect(await page.getByText('Calls in the last 14 min').count()).toBe(1);

@@ -75,6 +75,24 @@ describe('files', () => {
   });
 });
 
+describe('the README on how good it is', () => {
+  const [, behind = ''] = textOf('README.md').split('## How good it is\n');
+  const [part = ''] = behind.split(/^## /m);
+
+  test('has the figures of the pages that explain them', () => {
+    const figures = part.match(/\d[\d.,]* (?:ms|MB)\b|\d,\d{3},\d{3}/g) ?? [];
+    expect(figures.length).toBe(8);
+    const pages = `${textOf('docs/deployment.md')}${textOf('docs/dashboard.md')}`;
+    const known = new Set(pages.match(/\d[\d.,]* (?:ms|MB)\b|\d,\d{3},\d{3}/g));
+    expect(figures.filter((figure) => !known.has(figure))).toEqual([]);
+  });
+
+  test('counts the kills as the test does', () => {
+    expect(part).toContain('killed thirty times');
+    expect(textOf('tests/money/kill.test.ts')).toContain('const kills = 30;');
+  });
+});
+
 describe('commands', () => {
   const ways = [
     /^npm run tollgate (.*)$/,
@@ -115,6 +133,16 @@ describe('commands', () => {
     expect(fault('keys create --nmae "a"')).toBe('nmae');
     expect(told(typed.filter(({ rest }) => fault(rest) !== undefined))).toEqual([]);
   });
+});
+
+test('programs and tests that the runtime is given exist', () => {
+  const run = spans.flatMap(({ path, code }) => {
+    const [, file] = /\bnpx bun (?:test )?([\w-]+\/[\w./-]+)$/.exec(code) ?? [];
+    return file === undefined ? [] : [{ path, code: file }];
+  });
+  expect(told(run)).toContain('README.md: bench/overhead.ts');
+  const isThere = (name: string) => paths.some((path) => `${path}/`.startsWith(`${name}/`));
+  expect(told(run.filter(({ code }) => !isThere(code)))).toEqual([]);
 });
 
 test('routes exist with their methods', async () => {

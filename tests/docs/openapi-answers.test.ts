@@ -180,7 +180,7 @@ test(
   patienceMs,
 );
 
-test('what a tenant reads', async () => {
+test('all that a tenant reads is answered as described', async () => {
   for (const path of [
     '/v1/models',
     '/v1/key',
@@ -207,7 +207,7 @@ test('what a tenant reads', async () => {
   await read('/api/v1/webhook-secret', rig.gateway.keys.management);
 });
 
-test('what a manager does', async () => {
+test('all that a manager does is answered as described', async () => {
   const { management: key } = rig.gateway.keys;
   const body = { name: 'one', limit: 10, limit_reset: 'daily' };
   const made = await rig.done('POST /api/v1/keys', '/api/v1/keys', { key, body });
@@ -230,7 +230,7 @@ test('what a manager does', async () => {
   await rig.done(`DELETE ${named}`, skill, { key });
 });
 
-test('what an operator does', async () => {
+test('all that an operator does is answered as described', async () => {
   const { admin: key } = rig.gateway.keys;
   const tenants = '/admin/v1/tenants';
   await rig.done(`POST ${tenants}`, tenants, { key, body: { id: 'acme', name: 'Acme' } });
@@ -248,7 +248,7 @@ test('what an operator does', async () => {
   }
 });
 
-test('what anybody may ask', async () => {
+test('all that needs no key is answered as described', async () => {
   for (const path of ['/', '/api/hello', '/healthz', '/readyz', '/metrics', '/openapi.json']) {
     await read(path);
   }
@@ -258,7 +258,7 @@ test('what anybody may ask', async () => {
   for (const path of ['/dashboard/logs', ...files]) await rig.done('GET /dashboard/{path}', path);
 });
 
-test('who asks while it shuts down', async () => {
+test('requests during a shutdown are answered as described', async () => {
   const other = await DescribedGateway.start();
   other.upstream.script('chat', gated('held', 3, say(words(9))));
   const running = other.gateway.fetch({ ...chat, stream: true });

@@ -180,7 +180,8 @@ describe('a job over HTTP', () => {
     const ids: string[] = [];
     for (let at = 0; at < 3; at += 1) {
       server.bench.now += 1;
-      ids.unshift(await created());
+      // At the slowest and the fastest speed that there is, too.
+      ids.unshift(await created(speech({ speed: [0.25, 1, 4][at] })));
     }
     const list = async (query: string) => {
       const { json } = await server.send('GET', `/v1/jobs?${query}`);
@@ -194,6 +195,9 @@ describe('a job over HTTP', () => {
       more: false,
     });
     for (const id of ids) await server.send('DELETE', `/v1/jobs/${id}`);
+    for (const status of ['running', 'succeeded', 'failed', 'cancelled', 'expired']) {
+      expect((await server.send('GET', `/v1/jobs?status=${status}`)).status).toBe(200);
+    }
     for (const [query, param] of [
       ['limit=0', 'limit'],
       ['limit=-1', 'limit'],

@@ -40,23 +40,23 @@ async function expectRow(refused: Reply, status: number, operation: Operation): 
   expect(Object.values(charges)).toEqual([0, 0, 0, 0]);
 }
 
-test('for a fault in it', async () => {
+test('a job with a faulty body is refused, and logged at no cost', async () => {
   await expectRow(await speak({ ...speech, input: 7 }), 400, 'speech');
 });
 
-test('for a model that its key may not use', async () => {
+test('a job for a model that its key may not use is refused, and logged at no cost', async () => {
   const key = await audio.gateway.makeKey({ models: ['other/*'] });
   await expectRow(await speak(speech, key), 403, 'speech');
   await expectRow(await listen(key), 403, 'transcription');
 });
 
-test('for want of credits', async () => {
+test('a job for which there are no credits is refused, and logged at no cost', async () => {
   const key = await audio.gateway.makeKey({ limit: 0 });
   await expectRow(await speak(speech, key), 402, 'speech');
   await expectRow(await listen(key), 402, 'transcription');
 });
 
-test('for too many requests', async () => {
+test('a job beyond the rate limit is refused, and logged at no cost', async () => {
   const key = await audio.gateway.makeKey({ requests_per_minute: 1 });
   expect((await speak({ ...speech, input: 7 }, key)).status).toBe(400);
   await expectRow(await speak(speech, key), 429, 'speech');

@@ -14,9 +14,9 @@ import { join } from 'node:path';
 import { isObject } from '../../src/core/json.ts';
 import {
   type Dispatched,
-  diedOf,
   type JournalLine,
   readLines,
+  unfinished,
 } from '../../src/ledger/journal-lines.ts';
 import { replayJournals } from '../../src/ledger/replay.ts';
 import { wavFile } from '../support/audio-files.ts';
@@ -190,7 +190,7 @@ describe('a piece that a worker died in, while its successor runs it again', () 
 
   /** What the dead one had been charged, but could not book: 20 credits, like its successor. */
   const ended = (call: Dispatched): JournalLine[] => {
-    const { record, ...rest } = diedOf(call);
+    const { record, ...rest } = unfinished(call);
     const charges = { ...record.charges, modelCharge: 20 };
     const paid = { ...record, status: 'success', error: null, charges, note: null } as const;
     return [...unended(call), { kind: 'settled', settlement: { ...rest, record: paid } }];

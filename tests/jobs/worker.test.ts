@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { parseBuffer } from 'music-metadata';
 import type { Caller } from '../../src/core/caller.ts';
-import { GatewayError } from '../../src/core/errors.ts';
+import { GatewayError, notFound } from '../../src/core/errors.ts';
 import { mp3File, noteSeconds, wavFile } from '../support/audio-files.ts';
 import { JobBench } from '../support/job-bench.ts';
 import { stalling } from '../support/job-story.ts';
@@ -146,6 +146,19 @@ describe('a speech job', () => {
       await workOff(worker);
     }
     expect((await bench.job(caller, id)).failure).toMatchObject({ message: 'Not now.' });
+  });
+
+  test('whose model is unknown here is left to a process that knows it', async () => {
+    bench.runner.onCall = async () => {
+      throw notFound('There is no model "a/b".', 'model');
+    };
+    const id = await bench.speech(caller, text);
+    await workOff(bench.worker());
+    expect((await bench.job(caller, id)).status).toBe('queued');
+    bench.runner.onCall = async () => {};
+    bench.now += 15_000;
+    await workOff(bench.worker());
+    expect((await bench.job(caller, id)).status).toBe('succeeded');
   });
 
   test('waits as long as it is told to', async () => {
@@ -356,6 +369,19 @@ describe('a worker', () => {
     expect(bench.failures).toEqual([]);
     await bench.sweep();
     expect(bench.stored()).toEqual([]);
+  });
+
+  test('tells a piece why it is broken off: cancelled elsewhere, or lost to another', async () => {
+    const [mine, theirs] = [await underWay(), await underWay()];
+    await bench.desk.cancel(caller.tenantId, mine.id, 'http://g.test');
+    await mine.worker.renew();
+    bench.now += 61_000;
+    const { now } = bench;
+    await bench.store.jobs.queue.claim({ now, until: now + minute, except: [] });
+    await theirs.worker.renew();
+    await Promise.all([mine.worker.idle(), theirs.worker.idle()]);
+    const reasons = bench.runner.spoken.map(({ signal }) => signal.reason);
+    expect(reasons).toEqual(['cancelled', 'lost']);
   });
 
   test('breaks off a job that is cancelled where it runs, and tells its cost', async () => {

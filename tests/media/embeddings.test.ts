@@ -534,6 +534,7 @@ describe('is refused, and nothing is sent or charged:', () => {
     ['a text among tokens', { ...good, input: [5, 'a'] }, 400, 'input[1]'],
     ['a negative token', { ...good, input: [1, -1] }, 400, 'input[1]'],
     ['half a token', { ...good, input: [[1, 2.5]] }, 400, 'input[0][1]'],
+    ['a text among lists of tokens', { ...good, input: [[1], 'a'] }, 400, 'input[1]'],
     ['an empty list of tokens', { ...good, input: [[1], []] }, 400, 'input[1]'],
     ['an object', { ...good, input: { text: 'a' } }, 400, 'input'],
     ['2,049 texts', { ...good, input: many(2_049) }, 400, 'input'],

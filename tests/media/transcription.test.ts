@@ -143,6 +143,12 @@ describe('both rows of the price table', () => {
     expect(bill.note).toContain('cannot have');
   });
 
+  test('a stream that is not wished for is none', async () => {
+    audio.openai.script('whisper-1', heard({ text: 'ok', duration: 1 }));
+    const reply = await transcribe({ stream: 'false' });
+    expect([reply.status, reply.json]).toMatchObject([200, { text: 'ok' }]);
+  });
+
   test('the demo listens, too', async () => {
     const reply = await transcribe({ model: 'demo/transcribe' });
     expect(reply.json).toMatchObject({ duration: 4.8 });

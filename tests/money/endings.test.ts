@@ -74,7 +74,8 @@ async function ending(
 }
 
 const streamed = { stream: true };
-const estimateNote = 'The provider reported no usage; the tokens are an estimate.';
+const estimateNote =
+  'The provider reported no usage that can be billed; the tokens are an estimate.';
 const unfinishedNote =
   'The provider did not count its whole answer; the tokens out are an estimate.';
 
@@ -110,6 +111,14 @@ describe('complete', () => {
       note: estimateNote,
       finishReason: 'stop',
     });
+  });
+
+  test('streamed in the words of another dialect: it begins with the same estimate', async () => {
+    upstream.script('chat', noUsage(say('12345678')));
+    const body = bytes400({ max_tokens: 100, stream: true });
+    const { text } = await gateway.post(body, { path: '/v1/anthropic/messages' });
+    const told = [...text.matchAll(/"input_tokens":(\d+)/g)].map(([, tokens]) => tokens);
+    expect(told).toEqual(['60', '60']);
   });
 
   test.each([false, true])(
@@ -262,6 +271,46 @@ describe('left by the client', () => {
     const record = await gateway.record(response.headers.get('x-request-id') ?? '');
     expect(charge(record)).toBe(60 * 1 + 3 * 2);
     expect(record).toMatchObject({ status: 'success', cancelled: true, usageEstimated: true });
+  });
+});
+
+describe('left by the client before the first byte', () => {
+  const leftNote = 'The client left before the answer began; nothing is charged.';
+
+  async function newest(): Promise<string> {
+    const { json } = await gateway.get('/v1/customer/logs?limit=1');
+    const [row]: unknown[] = Array.isArray(json.logs) ? json.logs : [];
+    return isObject(row) ? String(row.request_id) : '';
+  }
+
+  async function leave(fields: object): Promise<RequestRecord> {
+    const before = await newest();
+    const { length } = upstream.book;
+    const client = await connectRaw(gateway.port);
+    const headers = `authorization: Bearer ${gateway.keys.routing}\r\n`;
+    client.send(postText('/v1/chat/completions', JSON.parse(bytes400(fields)), headers));
+    await upstream.until((book) => book[length]);
+    client.hangUp();
+    let requestId = before;
+    for (; requestId === before; requestId = await newest()) await Bun.sleep(1);
+    return gateway.record(requestId);
+  }
+
+  test.each([
+    ['whole', {}],
+    ['streamed', streamed],
+  ])('%s: nothing, and no provider is blamed', async (_, fields) => {
+    upstream.script('broken', [...Array(6).fill(gated('never', 0)), say('Here.')]);
+    for (let round = 0; round < 6; round += 1) {
+      const record = await leave({ ...fields, model: 'test/two' });
+      expect(charge(record)).toBe(0);
+      expect(record).toMatchObject({ status: 'error', error: null, cancelled: true });
+      expect(record).toMatchObject({ model: null, note: leftNote });
+      expect(record.attempts.map(({ outcome }) => outcome)).toEqual(['left']);
+    }
+    // Five failures in a row would have sent this one elsewhere.
+    const { requestId } = await gateway.post(bytes400({ ...fields, model: 'test/two' }));
+    expect(await gateway.record(requestId)).toMatchObject({ provider: 'first', error: null });
   });
 });
 

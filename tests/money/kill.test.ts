@@ -128,7 +128,7 @@ test('what was under way is in the log as an error that costs nothing and says w
   expect(rows.length).toBeGreaterThanOrEqual(sent.size);
 });
 
-test('the books are right', () => {
+test('the books verify, and the balance is what was granted less what was charged', () => {
   expect(verdict).toMatchObject({ exitCode: 0 });
   expect(wrong).toEqual([]);
   expect(balance).toBe(credits - rows.reduce((sum, { charge }) => sum + charge, 0));

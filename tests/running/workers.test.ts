@@ -197,6 +197,37 @@ test(
 );
 
 test(
+  'a successor goes by what the others go by: their stores, and the last reload',
+  async () => {
+    await using gateway = await start(2);
+    const file = join(gateway.folder, 'tollgate.yaml');
+    const write = (name: string, more: object = {}) => {
+      const models = { 'test/chat': {}, [name]: { name: 'chat' } };
+      const config = upstreamConfig({ fake: { url: upstream.url, models } });
+      writeFileSync(file, stringify({ ...config, ...more }));
+    };
+    write('test/new', { database: 'sqlite:{data_dir}/other.db', credits_per_usd: 5 });
+    gateway.signal('SIGHUP');
+    await until(() => gateway.errors().split('"event":"config_reloaded"').length === 3);
+    // Written and not asked for.
+    write('test/later', { models: 7 });
+    const before = workersOf(gateway);
+    for (const pid of before) process.kill(pid, 'SIGKILL');
+    await until(() => workersOf(gateway).filter((pid) => !before.includes(pid)).length === 2);
+    await until(() => gateway.errors().split('"event":"worker_ended"').length >= 3);
+    while (!(await fetch(`${gateway.url}/readyz`).catch(() => null))?.ok) await Bun.sleep(10);
+    const statuses = new Set<number>();
+    for (let i = 0; i < 20; i++) {
+      statuses.add((await gateway.chat({ ...ask, model: 'test/new' }, fresh)).status);
+    }
+    expect([...statuses]).toEqual([200]);
+    expect(existsSync(join(gateway.dataDir, 'other.db'))).toBe(false);
+    expect(gateway.errors().split('"event":"worker_ended"').length).toBe(3);
+  },
+  testMs,
+);
+
+test(
   'SIGHUP at any moment of the start harms nobody',
   async () => {
     const starting = spawnTollgate(['serve', '--port', '0', '--workers', '2']);

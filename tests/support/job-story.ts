@@ -122,6 +122,7 @@ export function stalling(queue: JobQueue, stallAt: keyof JobQueue, onStall: () =
   return {
     claim: (claim) => queue.claim(claim),
     renew: (lease, until) => queue.renew(lease, until),
+    isCancelled: (jobId) => queue.isCancelled(jobId),
     release: (lease, back) => queue.release(lease, back),
     pieces: (jobId) => queue.pieces(jobId),
     setPieces: (lease, total) => queue.setPieces(lease, total),

@@ -265,7 +265,7 @@ describe('a round', () => {
       const record = await rig.gateway.record(reply.requestId);
       expect([record.usageEstimated, record.note]).toEqual([
         true,
-        'The provider reported no usage; the tokens are an estimate.',
+        'The provider reported no usage that can be billed; the tokens are an estimate.',
       ]);
       // 10 tokens were told, 400 characters are 100 tokens.
       expect(record.usage.outputTokens).toBe(110);

@@ -19,7 +19,7 @@ export const credentialSchema = Type.Object(
     // Goes into a header as it is, so nothing that could end one. Never repeated in a refusal.
     api_key: Type.String({
       pattern: `^[\\x21-\\x7e]{1,${apiKeyLengthMax}}$`,
-      expected: `1 to ${apiKeyLengthMax} visible characters without spaces`,
+      expected: `1 to ${apiKeyLengthMax} visible ASCII characters without spaces`,
       hidden: true,
     }),
     mode: optional(oneOf(...byokModes)),

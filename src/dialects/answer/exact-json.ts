@@ -6,7 +6,7 @@ import { jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
 import { excessIn, isDeeperThan, type JsonLimits, scanAboveLength } from '../../core/json-depth.ts';
 
 /** Also true for long digits inside a text, which then only costs time. */
-const longNumber = /\d{16}/;
+export const longNumber = /\d{16}/;
 
 /** A text this short cannot nest deep enough to hurt. */
 const harmlessLength = 4_096;

@@ -51,6 +51,13 @@ describe('the events of blocks', () => {
     expect(waited.filter((index) => index === 1)).toHaveLength(5);
   });
 
+  test('wait as long as the other block goes on, however often both take turns', () => {
+    const turns = Array.from({ length: 40 }, () => [event('delta', 1), event('delta', 0)]).flat();
+    const told = tell([event('start', 0), ...turns, event('stop', 0)]);
+    expect(told.slice(0, -1).flat()).toEqual(Array(41).fill(0));
+    expect(told.at(-1)).toEqual([0, ...Array(40).fill(1)]);
+  });
+
   test('are all told at the end', () => {
     const order = new BlockOrder();
     tell([event('start', 0), event('start', 1), event('start', 2)], order);

@@ -3,14 +3,14 @@ import { AnthropicReplyWriter } from './client-reply.ts';
 import { AnthropicStreamWriter } from './client-stream.ts';
 
 interface AnthropicClientOptions {
-  /** A stream begins with the size of its prompt, which only its end really knows. */
+  /** A stream begins with the size of its prompt, which only its end really knows. Asked then. */
   readonly inputTokensEstimate: number;
 }
 
 /** What an Anthropic client hears of an answer that was told in our words. */
-export function anthropicClient({ inputTokensEstimate }: AnthropicClientOptions): ClientDialect {
+export function anthropicClient(options: AnthropicClientOptions): ClientDialect {
   return {
-    openStream: (identity) => new AnthropicStreamWriter(identity, inputTokensEstimate),
+    openStream: (identity) => new AnthropicStreamWriter(identity, options.inputTokensEstimate),
     openReply: (identity) => new AnthropicReplyWriter(identity),
   };
 }

@@ -1,4 +1,5 @@
 import type { ChatAsk } from '../../core/chat.ts';
+import { wordBytes } from '../../core/words.ts';
 import { instructed } from '../ask/instruct.ts';
 import { wordingOf } from '../ask/wording.ts';
 import { ClientConversation } from '../conversation.ts';
@@ -32,7 +33,12 @@ class AnthropicConversation extends ClientConversation<MessagesRequest> {
   }
 
   override get client() {
-    return anthropicClient({ inputTokensEstimate: estimateInput(this.ask) });
+    return anthropicClient(this);
+  }
+
+  /** By the words that are translated anyway, as a bill is where the upstream counts nothing. */
+  get inputTokensEstimate(): number {
+    return Math.ceil(wordBytes(this.dialogue()) / 4);
   }
 
   protected override readDialogue() {
@@ -63,7 +69,7 @@ class AnthropicConversation extends ClientConversation<MessagesRequest> {
   }
 }
 
-/** Four bytes a token and what a picture costs at most: near enough for a display. */
+/** Where nothing is translated: four bytes a token and what a picture costs at most. */
 function estimateInput({ inputBytes, images }: ChatAsk): number {
   const pictures = images.reduce((sum, { url }) => sum + url.length, 0);
   return Math.max(1, Math.ceil((inputBytes - pictures) / 4) + images.length * 1_600);

@@ -1,13 +1,17 @@
 /** An Anthropic client's request in our own words, for upstreams that speak differently. */
 import type { Dialogue, JsonWish, ReasoningWish, Tool, ToolChoice } from '../../core/dialogue.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
+import { exactWords } from '../ask/exact-body.ts';
 import { ForeignNames } from '../ask/foreign-names.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
 import { formatOf, isCustom, type MessagesRequest } from './messages-request.ts';
 import { type CustomTool, type MessagesBody, messagesSchema } from './messages-schema.ts';
 import { readTurns } from './turns.ts';
 
-export function readDialogue({ body }: Pick<MessagesRequest, 'body'>): Dialogue {
+type Given = Pick<MessagesRequest, 'body'> & Partial<Pick<MessagesRequest, 'source'>>;
+
+export function readDialogue({ body: given, source = null }: Given): Dialogue {
+  const body = exactWords(given, source);
   const foreign = new ForeignNames();
   for (const name in unknownFields(body, messagesSchema.properties)) foreign.add(name);
   const turns = readTurns(body, foreign);

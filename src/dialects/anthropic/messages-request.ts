@@ -137,10 +137,14 @@ export function imagesIn(body: CountBody): readonly ImageInput[] {
   return images;
 }
 
-/** Of documents, and of blocks, tools and fields that only an upstream knows. */
+/**
+ * Of documents, and of blocks, tools and fields that only an upstream knows. What a model called a
+ * tool with was that tool's to fetch.
+ */
 function addressesOf(body: CountBody): readonly AddressInput[] {
   const found: AddressInput[] = [];
   for (const { block, path } of blocksOf(body)) {
+    if (block.type.endsWith('tool_use')) continue;
     if (!isKnown(block)) found.push(...addressesIn(block, path));
     else if (block.type === 'document' && block.source.type !== 'content') {
       found.push(...addressesIn(block.source, `${path}.source`));

@@ -37,6 +37,15 @@ test('an answer that stands in its opening is told', () => {
   expect(told.lastUsage).toMatchObject({ inputTokens: 0, outputTokens: 0 });
 });
 
+test('an empty block in an opening is none: the one that it announces follows', () => {
+  const relay = new AnthropicPassThrough(identity, 9);
+  const empty = { ...events[0]?.message, content: [{ type: 'text', text: '' }], stop_reason: null };
+  const data = JSON.stringify({ type: 'message_start', message: empty });
+  const said = relay.push({ event: 'message_start', data });
+  expect(said).toContain('"content":[],"stop_reason":null');
+  expect(said).not.toContain('content_block_start');
+});
+
 test('an answer that stands in its opening passes in the usual events', () => {
   const relay = new AnthropicPassThrough(identity, 9);
   const said = events.map((fields) =>

@@ -1,5 +1,6 @@
 import { isObject } from '../../core/json.ts';
 import type { SseMessage } from '../dialect.ts';
+import { charactersOfBlock } from './length.ts';
 
 /**
  * What stands in the opening of a message, as the events that usually tell it. Where a program that
@@ -11,7 +12,10 @@ export function openingEvents({
   stop_sequence = null,
   usage,
 }: Record<string, unknown>): readonly SseMessage[] {
-  const blocks = Array.isArray(content) ? content.filter(isObject) : [];
+  // Some servers show the empty block that is to come.
+  const blocks = (Array.isArray(content) ? content : [])
+    .filter(isObject)
+    .filter((block) => charactersOfBlock(block) > 0);
   const told = blocks.flatMap((content_block, index) => [
     eventOf({ type: 'content_block_start', index, content_block }),
     eventOf({ type: 'content_block_stop', index }),

@@ -30,6 +30,12 @@ const answer = (...content: object[]) => ({
 const contentOf = ({ body }: ReturnType<typeof pass>) =>
   (body.messages as { content: unknown }[])[1]?.content;
 
+test('names that an upstream may read as ours stay here, and unknown ones go on', () => {
+  const { body } = pass({ Model: 'dear', Max_Tokens: 9_000, Novelty: 1 });
+  const messages = [{ role: 'user', content: 'Hi' }];
+  expect(body).toEqual({ model: 'chat-large', max_tokens: 90, messages, Novelty: 1 });
+});
+
 describe('a conversation that began elsewhere', () => {
   const call = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
 

@@ -1,6 +1,13 @@
 /** An Anthropic client's request for an upstream of that kind: the same words, edited as needed. */
 
-import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/edit-body.ts';
+import {
+  type Edits,
+  editBody,
+  leaveOutLookalikes,
+  leaveOutOf,
+  ourWords,
+} from '../ask/edit-body.ts';
+import { exactWords } from '../ask/exact-body.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { mendMessages } from './mend-messages.ts';
@@ -24,10 +31,15 @@ export function passMessages(
   const body: MessagesRequest['body'] & Record<string, unknown> = request.body;
   const edits: Edits = { model: target.upstreamModel };
   leaveOutOf(body, ourWords, edits, countSchema.properties);
+  leaveOutLookalikes(body, countSchema.properties, edits);
   const limit = outputLimit(body.max_tokens, target) ?? body.max_tokens;
   if (limit !== body.max_tokens) edits.max_tokens = limit;
   const { messages, lostThoughts } = mendMessages(body.messages, target.images);
-  if (messages !== body.messages) edits.messages = messages;
+  if (messages !== body.messages) {
+    const exact = exactWords(request.body, source).messages;
+    edits.messages =
+      exact === body.messages ? messages : mendMessages(exact, target.images).messages;
+  }
   const dropped = (target.quirks.drop_params ?? []).filter((name) => (body[name] ?? null) !== null);
   for (const name of dropped) edits[name] = undefined;
   const { thinking } = body;

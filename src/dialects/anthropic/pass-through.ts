@@ -138,11 +138,10 @@ export class AnthropicPassThrough implements StreamRelay {
     const { id, model } = this.#identity;
     // Clients read the usage without checking that it is there.
     const usage = isObject(message.usage) ? message.usage : openingUsage(this.#inputTokensEstimate);
-    const later = openingEvents(message);
-    const nothingYet = later.length > 0 ? { content: [], stop_reason: null } : {};
+    const nothingYet = { content: [], stop_reason: null };
     const own = { ...message, id: answerId('msg', id), model, usage, ...nothingYet };
     const told = eventText('message_start', { ...fields, message: own });
-    return later.reduce((text, event) => text + this.push(event), told);
+    return openingEvents(message).reduce((text, event) => text + this.push(event), told);
   }
 
   #startBlock(fields: Record<string, unknown>, data: string): string {

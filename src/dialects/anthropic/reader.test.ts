@@ -43,6 +43,15 @@ describe('a stream of Anthropic', () => {
     expect([failure, told.finishReason]).toEqual([undefined, 'length']);
   });
 
+  test('that is cut costs its prompt and the words that came, at four letters a token', () => {
+    const { told, reader } = hear([begin, ...text(0, 'x'.repeat(40))]);
+    expect(reader.finished).toBe(false);
+    expect([told.lastUsage, told.isEstimate]).toMatchObject([
+      { inputTokens: 3, outputTokens: 10 },
+      true,
+    ]);
+  });
+
   test('may leave out the opening of a block of words', () => {
     const { told } = hear([
       begin,
@@ -127,6 +136,28 @@ describe('a stream of Anthropic', () => {
     expect(told.citations.map(({ url, range }) => [url, range?.start, range?.end])).toEqual([
       ['https://a.example', 0, 5],
       ['https://b.example', 5, 11],
+    ]);
+  });
+
+  test('tells of the sources in a whole answer too, with their words', () => {
+    const told = new ToldAnswer();
+    const citation = {
+      ...{ type: 'web_search_result_location', url: 'https://a.example', title: 'A' },
+      cited_text: 'Rubies are red.',
+    };
+    const content = [
+      { type: 'text', text: 'It ' },
+      { type: 'text', text: 'is red.', citations: [citation, null, { url: 'file:a' }] },
+    ];
+    const usage = { input_tokens: 3, output_tokens: 5 };
+    const reply = { type: 'message', content, stop_reason: 'end_turn', usage };
+    expect(tellReply(JSON.stringify(reply), told)).toBeUndefined();
+    expect(told.said).toBe('It is red.');
+    expect(told.citations).toEqual([
+      {
+        ...{ url: 'https://a.example', title: 'A', quote: 'Rubies are red.' },
+        range: { start: 3, end: 10 },
+      },
     ]);
   });
 

@@ -174,6 +174,7 @@ describe('the conversation', () => {
             { kind: 'document', source: { url: 'data:application/pdf;base64,aGk=' }, name: 'A' },
             { kind: 'document', source: { url: 'data:text/plain;base64,aGk=' } },
             { kind: 'document', source: { fileId: 'file_1' } },
+            { kind: 'document', source: { text: 'said' } },
           ],
         },
       ],
@@ -188,6 +189,7 @@ describe('the conversation', () => {
           { title: 'A', source: { type: 'base64', media_type: 'application/pdf' } },
           { source: { type: 'text', media_type: 'text/plain', data: 'hi' } },
           { source: { type: 'file', file_id: 'file_1' } },
+          { source: { type: 'text', media_type: 'text/plain', data: 'said' } },
         ],
       },
     ]);

@@ -2,17 +2,24 @@
 import type { AddressInput } from '../../core/ask.ts';
 import { isObject } from '../../core/json.ts';
 
-/** Under such a name a text may be fetched: `file_url`, `server_url`, `videoUri`, `input_image`. */
-const fetchedName =
-  /(?:^|_)(?:image|audio|video|file|mask|media|document|server)s?(?:_?ur[il]|_data|_id)?s?$/i;
+/**
+ * Under such a name a text may be fetched: `file_url`, `server_url`, `videoUri`, `input_image`. Of
+ * `documents` alone the words are meant, which a model is to answer from.
+ */
+const fetched = 'image|audio|video|file|mask|media|server|document(?=s?_?ur)';
+const fetchedName = new RegExp(`(?:^|_)(?:${fetched})s?(?:_?ur[il]|_data|_id)?s?$`, 'i');
 
 /** What a source has its address in; some servers take one in place of a sound's bytes. */
 const sourceName = /^(?:ur[il]|data)$/i;
 
-/** What leads into a network or a machine; programs skip what cannot be seen before it. */
-const address = /^[^!-~]*(?:https?|ftps?|file|gopher):/i;
+/** Labels are kept, and nobody follows them: `metadata`, `client_metadata`. */
+const labelsName = /(?:^|_)metadata$/;
 
-const none: readonly never[] = [];
+/**
+ * What leads into a network or a machine; programs skip what cannot be seen before it. Words that
+ * begin with "File: " lead nowhere.
+ */
+const address = /^[^!-~]*(?:https?|ftps?|file|gopher):(?! )/i;
 
 /** Where `value` stands is `path`; of the name it has there, `isFetched` says what it means. */
 export function addressesIn(
@@ -20,17 +27,38 @@ export function addressesIn(
   path: string,
   isFetched = false,
 ): readonly AddressInput[] {
-  if (typeof value === 'string') {
-    return isFetched && address.test(value) ? [{ param: path, url: value }] : none;
-  }
-  if (Array.isArray(value)) {
-    return value.flatMap((item, at) => addressesIn(item, `${path}[${at}]`, isFetched));
-  }
-  if (!isObject(value)) return none;
-  // Anthropic's way: `{"type": "url", "url": …}`.
-  const isSource = isFetched || value.type === 'url';
-  return Object.entries(value).flatMap(([name, inner]) => {
-    const isMeant = fetchedName.test(name) || (isSource && sourceName.test(name));
-    return addressesIn(inner, path === '' ? name : `${path}.${name}`, isMeant);
-  });
+  const found: AddressInput[] = [];
+  const walk = (inner: unknown, step: Step | undefined, isMeant: boolean): void => {
+    if (typeof inner === 'string') {
+      if (!isMeant || !address.test(inner)) return;
+      found.push({ param: (path + written(step)).replace(/^\./, ''), url: inner });
+    } else if (Array.isArray(inner)) {
+      for (let at = 0; at < inner.length; at += 1) {
+        // Lists of a million numbers are common: token ids, vectors.
+        if (typeof inner[at] !== 'number') walk(inner[at], { name: at, outer: step }, isMeant);
+      }
+    } else if (isObject(inner)) {
+      // Anthropic's way: `{"type": "url", "url": …}`.
+      const isSource = isMeant || inner.type === 'url';
+      for (const name of Object.keys(inner)) {
+        if (labelsName.test(name)) continue;
+        const isNamed = fetchedName.test(name) || (isSource && sourceName.test(name));
+        walk(inner[name], { name, outer: step }, isNamed);
+      }
+    }
+  };
+  walk(value, undefined, isFetched);
+  return found;
+}
+
+/** One step of the way to a value. Most lead to no address: only for those it is written. */
+interface Step {
+  readonly name: string | number;
+  readonly outer: Step | undefined;
+}
+
+function written(step: Step | undefined): string {
+  if (step === undefined) return '';
+  const { name, outer } = step;
+  return written(outer) + (typeof name === 'number' ? `[${name}]` : `.${name}`);
 }

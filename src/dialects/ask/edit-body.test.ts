@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { editBody } from './edit-body.ts';
+import { editBody, leaveOutLookalikes } from './edit-body.ts';
 
 const encoder = new TextEncoder();
 
@@ -47,6 +47,16 @@ describe('a body is written anew when a name that decides something stands in it
       '{"model":"ours","prompt_cache_key":"theirs","prompt_cache_key":null}',
       '{"model":"theirs","prompt_cache_key":null}',
     ],
+    [
+      'what was checked',
+      '{"model":"ours","messages":[1],"messages":[2]}',
+      '{"model":"theirs","messages":[2]}',
+    ],
+    [
+      'what is kept elsewhere and taken back',
+      '{"model":"ours","conversation":"theirs","conversation":null}',
+      '{"model":"theirs","conversation":null}',
+    ],
     ['with a letter hidden', '{"model":"ours","\\u006dodel":"ours"}', '{"model":"theirs"}'],
   ])('%s', (_, text, expected) => {
     expect(edited(text + mark)).toBe(expected);
@@ -64,4 +74,24 @@ test('what stands beside the text in memory is no part of it', () => {
   expect(edited(text, {}, among)).toBe(`{"model":"theirs","n":1}${mark}`);
   const twice = `{"model":"ours","n":1,"model":"ours"}${mark}`;
   expect(edited(twice, {}, sourceOf(twice, 'é', 'é'))).toBe('{"model":"theirs","n":1}');
+});
+
+test('a body that is written anew has its numbers as they were', () => {
+  const text = '{"seed":9007199254740993,"model":"ours","a":[0.30000000000000004,1.0]}';
+  expect(edited(text)).toBe(
+    '{"seed":9007199254740993,"model":"theirs","a":[0.30000000000000004,1]}',
+  );
+});
+
+test('names that some servers read as one of ours are left out, others are not', () => {
+  const body = { model: 1, Model: 2, MAX_TOKENS: 3, Max_To\u212aens: 4, me\u017f\u017fages: 5 };
+  const known = { model: 0, max_tokens: 0, messages: 0 };
+  const edits: Record<string, unknown> = {};
+  leaveOutLookalikes({ ...body, modelName: 6, 'x-model': 7, é: 8, toString: 9 }, known, edits);
+  expect(Object.keys(edits)).toEqual([
+    'Model',
+    'MAX_TOKENS',
+    'Max_To\u212aens',
+    'me\u017f\u017fages',
+  ]);
 });

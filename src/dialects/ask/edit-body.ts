@@ -1,5 +1,6 @@
 /** A client's body for an upstream that speaks the same dialect: the same words, but for a few. */
 import { cacheNames } from './cache-names.ts';
+import { exactBody } from './exact-body.ts';
 
 /** A body as it came over the wire. */
 export interface Source {
@@ -37,6 +38,21 @@ export function leaveOutOf(
   }
 }
 
+/** As nearly every name is written. */
+const smallName = /^[a-z0-9_]*$/;
+
+/**
+ * Leaves out names that are one of ours but for capitals. Servers written in Go read `Model` as
+ * `model`, and the last one counts: what nobody checked or priced.
+ */
+export function leaveOutLookalikes(body: Body, known: object, edits: Edits): void {
+  for (const name in body) {
+    if (smallName.test(name) || Object.hasOwn(known, name)) continue;
+    // By way of capitals, as Go does it: the long s and the sign of Kelvin are letters, too.
+    if (Object.hasOwn(known, name.toUpperCase().toLowerCase())) edits[name] = undefined;
+  }
+}
+
 interface Edited {
   readonly body: Body;
   /** What the client sent, as long as it says the same as `body`. */
@@ -51,7 +67,7 @@ interface Edited {
 export function editBody({ body, source }: Edited, edits: Edits): string {
   const head = source && onlyAdds(edits, body) ? modelField(source.text, body.model) : undefined;
   if (head === undefined || !source || hasDoubles(source, body)) {
-    return JSON.stringify({ ...body, ...edits });
+    return JSON.stringify({ ...exactBody(body, source), ...edits });
   }
   let start = `{"model":${JSON.stringify(edits.model)}`;
   for (const name in edits) {
@@ -82,9 +98,13 @@ function modelField(text: string, model: unknown): number | undefined {
   return match && match[1] === JSON.stringify(model) ? match[0].length : undefined;
 }
 
-/** Names that decide what is called, what it may cost and whose it is. */
+/** Names that decide what is called, what it may cost and whose it is; and what was checked. */
 const decisive = [
   'model',
+  'messages',
+  'input',
+  'system',
+  'tools',
   'max_tokens',
   'max_completion_tokens',
   'n',
@@ -92,6 +112,8 @@ const decisive = [
   'store',
   'background',
   'previous_response_id',
+  'conversation',
+  'prompt',
   ...cacheNames,
 ].map((name) => ({ name, key: Buffer.from(`"${name}"`) }));
 

@@ -1,5 +1,6 @@
 import type { ChatAsk } from '../../core/chat.ts';
 import type { Source } from './edit-body.ts';
+import { exactWords } from './exact-body.ts';
 
 interface Request {
   readonly ask: ChatAsk;
@@ -15,5 +16,6 @@ export function instructed<Given extends Request>(
 ): Given {
   const inputBytes = request.ask.inputBytes + Buffer.byteLength(text);
   const ask = { ...request.ask, inputBytes };
-  return { ...request, ask, body: write(request.body, text), source: null };
+  const body = exactWords(request.body, request.source);
+  return { ...request, ask, body: write(body, text), source: null };
 }

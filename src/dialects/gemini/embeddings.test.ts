@@ -18,3 +18,12 @@ describe('a batch of embeddings', () => {
     (usage) => expect(read(usage)).toMatchObject({ promptTokens: null }),
   );
 });
+
+test.each([
+  ['nothing', {}, { kind: 'malformed' }],
+  ['an error', { error: { code: 429, status: 'RESOURCE_EXHAUSTED' } }, { kind: 'rate_limited' }],
+  ['a vector of nothing', { embeddings: [{ values: [1] }, {}] }, { kind: 'malformed' }],
+  ['one that is empty', { embeddings: [{ values: [] }] }, { kind: 'malformed' }],
+])('an answer with %s is a failure', (_, answer, failure) => {
+  expect(geminiEmbeddings.read(JSON.stringify(answer))).toMatchObject(failure);
+});

@@ -17,6 +17,16 @@ function isWhole(value: unknown): value is number {
   return Number.isInteger(value);
 }
 
+/** The number 0 is often left out; where all are, the place says which it is. */
+function numberOf(
+  { index }: Record<string, unknown>,
+  at: number,
+  list: readonly unknown[],
+): number {
+  if (isWhole(index)) return index;
+  return list.some((one) => isObject(one) && isWhole(one.index)) ? 0 : at;
+}
+
 export class GeminiReader implements StreamReader {
   readonly #to: AnswerListener;
   /** By their numbers; only those that somebody hears. */
@@ -50,7 +60,7 @@ export class GeminiReader implements StreamReader {
     const list: readonly unknown[] = Array.isArray(candidates) ? candidates : [];
     for (const [at, candidate] of list.entries()) {
       if (!isObject(candidate)) continue;
-      const failure = this.#tellerOf(candidate, at)?.take(candidate);
+      const failure = this.#tellerOf(numberOf(candidate, at, list))?.take(candidate);
       if (failure !== undefined) return failure;
     }
     if (isObject(list[0]) || this.finished) return undefined;
@@ -61,9 +71,7 @@ export class GeminiReader implements StreamReader {
     return undefined;
   }
 
-  /** The number 0 is often left out. */
-  #tellerOf({ index }: Record<string, unknown>, at: number): CandidateTeller | undefined {
-    const number = isWhole(index) ? index : at;
+  #tellerOf(number: number): CandidateTeller | undefined {
     const known = this.#candidates.get(number);
     if (known !== undefined) return known;
     const to = number === 0 ? this.#to : this.#to.choice?.(number);

@@ -241,6 +241,16 @@ describe('results', () => {
     ]);
   });
 
+  test('have the words of a document among their own, and its file beside them', () => {
+    const words = { kind: 'document' as const, source: { text: 'page 1' } };
+    const file = { kind: 'document' as const, source: { fileId: 'files/1' } };
+    expect(after(user(result('a', [text('see'), words, file]), result('b', [])))).toEqual([
+      { functionResponse: { name: 'weather', response: { output: 'see\n\npage 1' } } },
+      { functionResponse: { name: 'news', response: { output: '' } } },
+      { fileData: { fileUri: 'files/1' } },
+    ]);
+  });
+
   test('have pictures inside from Gemini 3 on, and beside them before', () => {
     const turn = user(result('a', [text('see'), picture]), result('b', [text('war')]));
     const news = { functionResponse: { name: 'news', response: { output: 'war' } } };

@@ -3,6 +3,7 @@ import type { AnswerListener, FinishReason } from '../../core/answer.ts';
 import { waitingArgumentsMax } from '../../core/bounds.ts';
 import { isObject, isText } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
+import { JsonEnd } from '../answer/json-end.ts';
 import { EventTooLarge } from '../event-stream.ts';
 import { customArguments } from '../responses/tool-forms.ts';
 import { googleSignature } from './google-signature.ts';
@@ -23,22 +24,71 @@ interface OpenCall {
   /** Told already. A call can be told only once its name is known, a free-form one at the end. */
   isTold: boolean;
   readonly isCustom: boolean;
+  readonly end: JsonEnd;
   id: string;
   name: string;
   waiting: string;
 }
+
+/** All that a message says beside its calls. */
+const wordNames = [
+  'reasoning',
+  'reasoning_details',
+  'content',
+  'refusal',
+  'annotations',
+  'images',
+] as const;
 
 /** The same for a whole answer and for the pieces of one. */
 export class AnswerTeller {
   readonly #to: AnswerListener;
   readonly #calls = new Map<unknown, OpenCall>();
   #waitingLength = 0;
+  /** Calls that are told and whose arguments go on. */
+  readonly #unfinished = new Set<OpenCall>();
+  /** What was said meanwhile: in other dialects it would end them. */
+  #held: Record<string, unknown>[] = [];
+  #heldLength = 0;
 
   constructor(to: AnswerListener) {
     this.#to = to;
   }
 
   tell(words: Record<string, unknown>): void {
+    const mustWait = this.#unfinished.size > 0;
+    if (mustWait) this.#hold(words);
+    else this.#tellWords(words);
+    if (Array.isArray(words.tool_calls)) {
+      for (const [at, call] of words.tool_calls.entries())
+        if (isObject(call)) this.#tellCall(call, at);
+    }
+    const { function_call: only } = words;
+    if (isObject(only)) this.#tellCall({ index: onlyCall, id: newCallId(), function: only }, 0);
+    if (!mustWait) this.#tellImages(words);
+    else if (this.#unfinished.size === 0) this.#tellHeld();
+  }
+
+  #hold(words: Record<string, unknown>): void {
+    if (!wordNames.some((name) => words[name])) return;
+    const said = wordNames.map((name) => [name, words[name]]);
+    this.#held.push(Object.fromEntries(said));
+    this.#heldLength += JSON.stringify(said).length;
+    // By then those calls have ended, whatever their arguments look like.
+    if (this.#heldLength > waitingArgumentsMax) this.#unfinished.clear();
+  }
+
+  #tellHeld(): void {
+    const held = this.#held;
+    this.#held = [];
+    this.#heldLength = 0;
+    for (const words of held) {
+      this.#tellWords(words);
+      this.#tellImages(words);
+    }
+  }
+
+  #tellWords(words: Record<string, unknown>): void {
     this.#tellReasoning(words);
     if (isText(words.content)) this.#to.text(words.content);
     if (isText(words.refusal)) this.#to.refusal(words.refusal);
@@ -46,18 +96,20 @@ export class AnswerTeller {
     if (Array.isArray(words.annotations)) {
       for (const annotation of words.annotations) this.#tellAnnotation(annotation);
     }
-    if (Array.isArray(words.tool_calls)) {
-      for (const [at, call] of words.tool_calls.entries())
-        if (isObject(call)) this.#tellCall(call, at);
-    }
-    const { function_call: only } = words;
-    if (isObject(only)) this.#tellCall({ index: onlyCall, id: newCallId(), function: only }, 0);
-    if (Array.isArray(words.images)) for (const image of words.images) this.#tellImage(image);
   }
 
-  finish(reason: string): void {
+  #tellImages({ images }: Record<string, unknown>): void {
+    if (Array.isArray(images)) for (const image of images) this.#tellImage(image);
+  }
+
+  /** The end of the words, for whatever reason was told; without one it is null. */
+  finish(word: string | null): void {
+    this.#tellHeld();
     for (const call of this.#calls.values()) this.#open(call);
-    this.#to.finish(finishReasons.get(reason) ?? 'stop', null);
+    if (word === null) return;
+    const reason = finishReasons.get(word);
+    if (reason === undefined) this.#to.finish('stop', null, word);
+    else this.#to.finish(reason, null);
   }
 
   #tellReasoning({ reasoning, reasoning_details: details }: Record<string, unknown>): void {
@@ -82,6 +134,7 @@ export class AnswerTeller {
       number: this.#calls.size,
       isTold: false,
       isCustom,
+      end: new JsonEnd(),
       id: isText(call.id) ? call.id : '',
       name: '',
       waiting: '',
@@ -94,7 +147,7 @@ export class AnswerTeller {
     if (open.name === '' && isText(body.name)) open.name = body.name;
     if (open.name !== '' && !open.isCustom) this.#open(open);
     if (!isText(body.arguments)) return;
-    if (open.isTold) this.#to.toolArguments(open.number, body.arguments);
+    if (open.isTold) this.#tellArguments(open, body.arguments);
     else this.#wait(open, body.arguments);
   }
 
@@ -108,9 +161,16 @@ export class AnswerTeller {
   #open(call: OpenCall): void {
     if (call.isTold) return;
     call.isTold = true;
+    this.#unfinished.add(call);
     this.#to.toolCall(call.number, call.id, call.name);
     const json = call.isCustom ? customArguments(call.waiting) : call.waiting;
-    if (json !== '') this.#to.toolArguments(call.number, json);
+    if (json !== '') this.#tellArguments(call, json);
+  }
+
+  #tellArguments(call: OpenCall, json: string): void {
+    this.#to.toolArguments(call.number, json);
+    call.end.push(json);
+    if (call.end.isOver) this.#unfinished.delete(call);
   }
 
   #tellAnnotation(annotation: unknown): void {

@@ -6,6 +6,7 @@ import { misfit } from '../../core/misfit.ts';
 import { addressesIn } from '../ask/addresses.ts';
 import { cachesForHour } from '../ask/cache-hour.ts';
 import type { Source } from '../ask/edit-body.ts';
+import { exactWords } from '../ask/exact-body.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
@@ -36,7 +37,8 @@ export function readChatRequest(
 ): ChatRequest {
   if (!validator.Check(value)) throw misfit(chatSchema, value);
   const models = readChain(value);
-  const body = inMessages(value);
+  const sent = inMessages(value);
+  const body = sent === value ? sent : inMessages(exactWords(value, source));
   const images = value.input ? imagesOfInput(value.input) : imagesOf(value.messages ?? none);
   const search = readSearchWish(value);
   const ask: ChatAsk = {

@@ -100,6 +100,7 @@ const responseFormatSchema = Type.Union([
     json_schema: Type.Object({
       name: Type.String({ minLength: 1, maxLength: 64 }),
       schema: Type.Optional(Type.Object({})),
+      description: optional(Type.String()),
       strict: optional(Type.Boolean()),
     }),
   }),

@@ -97,8 +97,8 @@ export class OpenAiReplyWriter implements ReplyWriter {
     this.#images.push(imageOf(mediaType, base64, this.#images.length));
   }
 
-  finish(reason: FinishReason): void {
-    this.#finishReason = finishWord(reason, this.#options);
+  finish(reason: FinishReason, _?: string | null, own?: string): void {
+    this.#finishReason = own ?? finishWord(reason, this.#options);
   }
 
   /** The settled numbers are told at the end. */

@@ -110,10 +110,10 @@ export class OpenAiStreamWriter implements StreamWriter {
     this.#images += 1;
   }
 
-  finish(reason: FinishReason): void {
+  finish(reason: FinishReason, _?: string | null, own?: string): void {
     this.#open();
-    const word = finishWord(reason, this.#options);
-    this.#finish = `${this.#head}{},"finish_reason":"${word}"}]}\n\n`;
+    const word = JSON.stringify(own ?? finishWord(reason, this.#options));
+    this.#finish = `${this.#head}{},"finish_reason":${word}}]}\n\n`;
   }
 
   /** The settled numbers are told at the end. */

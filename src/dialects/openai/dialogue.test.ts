@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { markSignature } from '../../core/signature.ts';
 import type { ChatMessage } from './chat-schema.ts';
 import { readDialogue } from './dialogue.ts';
+import { writeBody } from './write.ts';
 
 const [first, last] = ['A', 'B'].map((proof) => markSignature('gemini', proof));
 
@@ -56,4 +57,13 @@ describe('proofs of thoughts', () => {
     const parts = partsOf({ tool_calls: [signedCall('')], reasoning_details: [] });
     expect(parts).toMatchObject([call]);
   });
+});
+
+test('the description of a schema goes along to whoever knows one', () => {
+  const json_schema = { name: 'n', description: 'A city.', schema: { type: 'object' } };
+  const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
+  const format = { type: 'json_schema' as const, json_schema };
+  const dialogue = readDialogue({ body: { model: 'a/b', messages, response_format: format } });
+  expect(dialogue.json).toMatchObject(json_schema);
+  expect(writeBody(dialogue).body.response_format).toEqual(format);
 });

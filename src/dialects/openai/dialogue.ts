@@ -8,14 +8,17 @@ import type {
   ToolChoice,
 } from '../../core/dialogue.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
+import { exactWords } from '../ask/exact-body.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { type ChatBody, chatSchema, type FunctionTool } from './chat-schema.ts';
 import { inTools } from './functions.ts';
 import { readTurns } from './turns.ts';
 
-export function readDialogue({ body: given }: Pick<ChatRequest, 'body'>): Dialogue {
-  const body = inTools(given);
+type Given = Pick<ChatRequest, 'body'> & Partial<Pick<ChatRequest, 'source'>>;
+
+export function readDialogue({ body: given, source = null }: Given): Dialogue {
+  const body = inTools(exactWords(given, source));
   return {
     turns: readTurns(body.messages),
     tools: (body.tools ?? []).filter(isFunction).map(readTool),
@@ -75,10 +78,11 @@ function readToolChoice(choice: ChatBody['tool_choice']): ToolChoice | null {
 function readJsonWish(format: ChatBody['response_format']): JsonWish | null {
   if (format?.type === 'json_object') return { schema: null, name: 'response' };
   if (format?.type !== 'json_schema') return null;
-  const { name, schema, strict } = format.json_schema;
+  const { name, schema, description, strict } = format.json_schema;
   return {
     schema: { ...schema },
     name,
+    description: description || undefined,
     strict: strict ?? undefined,
   };
 }

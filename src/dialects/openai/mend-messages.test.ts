@@ -26,6 +26,29 @@ describe('messages as a vendor wants them', () => {
     expect(mendMessages(messages, undefined, oddities, none)).toBe(messages);
   });
 
+  test('have pictures where their addresses stood, among messages of every kind', () => {
+    const url = 'https://a.example/b.png';
+    const shown = (address: string) => ({
+      role: 'user' as const,
+      content: [
+        { type: 'text' as const, text: 'See' },
+        { type: 'image_url' as const, image_url: { url: address, detail: 'low' } },
+      ],
+    });
+    const others: ChatMessage[] = [
+      { role: 'system', content: [{ type: 'text', text: url }] },
+      { role: 'user', content: url },
+      { role: 'assistant', content: null, tool_calls: [call('a')] },
+      { role: 'tool', tool_call_id: 'a', content: url },
+      shown('https://a.example/other.png'),
+    ];
+    const images = new Map([[url, 'data:image/png;base64,AAAA']]);
+    expect(mendMessages([...others, shown(url)], undefined, {}, images)).toEqual([
+      ...others,
+      shown('data:image/png;base64,AAAA'),
+    ]);
+  });
+
   test('have system in place of developer, and no names, where asked', () => {
     const named = { name: 'ann' };
     const messages: ChatMessage[] = [

@@ -58,6 +58,12 @@ describe('the client’s own text', () => {
   });
 });
 
+test('names that an upstream may read as ours stay here, and unknown ones go on', () => {
+  const given = { ...chat, Model: 'dear', MAX_TOKENS: 9, N: 9, modelName: 1 };
+  const model = target().upstreamModel;
+  expect(sent(read(JSON.stringify(given)))).toEqual({ messages, model, modelName: 1 });
+});
+
 const name = fc.oneof(
   fc.constantFrom('acme/chat', 'a', 'x/y.z:free'),
   fc.constantFrom('brand/mödel', 'x/"quoted"', 'back\\slash', '日本/語', 'a/b\u2028c'),

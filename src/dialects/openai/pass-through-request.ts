@@ -1,6 +1,12 @@
 import type { Quirks } from '../../config/provider-schema.ts';
 import { keepCachesApart } from '../ask/cache-names.ts';
-import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/edit-body.ts';
+import {
+  type Edits,
+  editBody,
+  leaveOutLookalikes,
+  leaveOutOf,
+  ourWords,
+} from '../ask/edit-body.ts';
 import { effortWord, reasonsWith } from '../ask/effort.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
@@ -39,6 +45,7 @@ export function writeChat(request: Worded, target: Target): UpstreamRequest {
   const body: Body = request.body;
   const edits: Edits = { model: target.upstreamModel };
   leaveOutOf(body, replaced, edits, chatSchema.properties);
+  leaveOutLookalikes(body, chatSchema.properties, edits);
   limitOutput(body, target, edits);
   askForUsage(body, quirks, edits);
   const reasons = setEffort(body, quirks, edits);

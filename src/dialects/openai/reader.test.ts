@@ -119,12 +119,31 @@ describe('a free-form tool, which only clients of OpenAI know', () => {
     expect(told.finishReason).toBe('tool_calls');
   });
 
-  test('is told so in a whole answer', () => {
+  test.each(['tool_calls', null])('is told so in a whole answer that ends with %p', (reason) => {
     const told = new ToldAnswer();
     const call = { id: 'call_1', type: 'custom', custom: { name: 'sql', input: 'SELECT 1' } };
     const message = { role: 'assistant', content: null, tool_calls: [call] };
-    const choices = [{ index: 0, message, finish_reason: 'tool_calls' }];
+    const choices = [{ index: 0, message, finish_reason: reason }];
     expect(openAiUpstream.readReply(JSON.stringify({ choices }), told)).toBeUndefined();
     expect(told.calls).toMatchObject([{ id: 'call_1', ...called }]);
+    expect(told.finishReason).toBe(reason);
   });
+});
+
+test('words between the pieces of a call wait for its end, but not without bound', () => {
+  const told = new ToldAnswer();
+  const teller = new AnswerTeller(told);
+  const go = (json: string) => ({ tool_calls: [{ index: 0, function: { arguments: json } }] });
+  teller.tell({ tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: '{' } }] });
+  teller.tell({ content: 'Hi' });
+  expect(told.said).toBe('');
+  teller.tell(go('}'));
+  expect([told.said, told.order]).toEqual(['Hi', ['call', 'arguments', 'text']]);
+
+  teller.tell({ tool_calls: [{ index: 1, id: 'b', function: { name: 'f', arguments: '{' } }] });
+  const piece = 'x'.repeat(1024 * 1024);
+  for (let at = 0; at < 3; at += 1) teller.tell({ content: piece });
+  expect(told.said).toBe('Hi');
+  teller.tell({ content: piece });
+  expect(told.said).toHaveLength(2 + 4 * 1024 * 1024);
 });

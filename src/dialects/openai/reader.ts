@@ -92,6 +92,6 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   teller.tell(isObject(choice.message) ? choice.message : {});
   const usage = usageIn(body);
   if (usage) listener.usage(usage);
-  if (finishReason !== null) teller.finish(finishReason);
+  teller.finish(finishReason);
   return undefined;
 }

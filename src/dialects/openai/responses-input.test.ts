@@ -33,12 +33,56 @@ describe('items become messages', () => {
     ]);
   });
 
+  test('what is said after calls is in their message, where their results follow', () => {
+    const input = [
+      { type: 'function_call', call_id: 'a', name: 'f', arguments: '{}' },
+      { role: 'assistant', content: [{ type: 'output_text', text: 'Looking.' }] },
+      { type: 'function_call_output', call_id: 'a', output: 'x' },
+    ];
+    const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
+    expect(inputToMessages(input, undefined)).toEqual([
+      { role: 'assistant', content: 'Looking.', tool_calls: [call] },
+      { role: 'tool', tool_call_id: 'a', content: 'x' },
+    ] as never);
+  });
+
+  test('a refusal comes back as one', () => {
+    const content = [{ type: 'refusal', refusal: 'No.' }];
+    const input = [{ type: 'message', role: 'assistant', content }];
+    expect(inputToMessages(input, undefined)).toEqual([
+      { role: 'assistant', content: '', refusal: 'No.' },
+    ]);
+  });
+
+  test('instructions and results of several parts are told apart, pictures kept', () => {
+    const parts = ['one', 'two'].map((text) => ({ type: 'input_text', text }));
+    const picture = { type: 'input_image', image_url: 'https://a.test/1.png', detail: 'low' };
+    const output = (...shown: object[]) => ({
+      ...{ type: 'function_call_output', call_id: 'a' },
+      output: shown,
+    });
+    const input = [{ role: 'system', content: parts }, output(...parts), output(...parts, picture)];
+    expect(inputToMessages(input, undefined)).toEqual([
+      { role: 'system', content: 'one\n\ntwo' },
+      { role: 'tool', tool_call_id: 'a', content: 'one\n\ntwo' },
+      {
+        role: 'tool',
+        tool_call_id: 'a',
+        content: [
+          { type: 'text', text: 'one' },
+          { type: 'text', text: 'two' },
+          { type: 'image_url', image_url: { url: 'https://a.test/1.png', detail: 'low' } },
+        ],
+      },
+    ]);
+  });
+
   test('nothing but reasoning is no conversation', () => {
     expect(() => inputToMessages([{ type: 'reasoning' }], undefined)).toThrow('at least one item');
   });
 });
 
-test('images are found where the client wrote them, in user messages only', () => {
+test('images are found where the client wrote them, in user messages and results only', () => {
   const image = (n: number) => ({ type: 'input_image', image_url: `https://a.test/${n}.png` });
   const text = { type: 'input_text', text: 't' };
   const input = [
@@ -49,6 +93,7 @@ test('images are found where the client wrote them, in user messages only', () =
   ];
   expect(imagesOfInput(input)).toEqual([
     { param: 'input[1].content[1].image_url', url: 'https://a.test/1.png' },
+    { param: 'input[3].output[0].image_url', url: 'https://a.test/3.png' },
   ]);
   expect(imagesOfInput('text')).toEqual([]);
 });

@@ -15,6 +15,7 @@ const part = Type.Union([
   textPart('input_text'),
   textPart('output_text'),
   textPart('text'),
+  Type.Object({ type: Type.Literal('refusal'), refusal: Type.String() }),
   Type.Object({
     type: Type.Literal('input_image'),
     image_url: imageAddress,
@@ -44,7 +45,13 @@ const isMessage = Compile(messageItem);
 const isCall = Compile(callItem);
 const isOutput = Compile(outputItem);
 
-type Part = { type: string; text?: string; image_url?: string; detail?: string | null };
+interface Part {
+  readonly type: string;
+  readonly text?: string;
+  readonly refusal?: string;
+  readonly image_url?: string;
+  readonly detail?: string | null;
+}
 
 export function inputToMessages(
   input: string | readonly object[],
@@ -74,12 +81,12 @@ function addItem(messages: ChatMessage[], item: object, at: string): void {
       messages.push({
         role: 'tool',
         tool_call_id: item.call_id,
-        content: typeof item.output === 'string' ? item.output : textOf(item.output),
+        content: toResult(item.output),
       });
       return;
     default:
       if (!isMessage.Check(item)) throw misfit(messageItem, item, at);
-      messages.push(toMessage(item));
+      addMessage(messages, item);
   }
 }
 
@@ -99,23 +106,40 @@ function addCall(
   } else messages.push({ role: 'assistant', content: null, tool_calls: [call] });
 }
 
-function toMessage(item: { role: string; content: string | Part[] }): ChatMessage {
-  const { content } = item;
-  switch (item.role) {
-    case 'user':
-      return {
-        role: 'user',
-        content: typeof content === 'string' ? content : content.map(toPart),
-      };
-    case 'assistant':
-      return { role: 'assistant', content: textOf(content) };
-    default:
-      return { role: 'system', content: textOf(content) };
-  }
+function addMessage(
+  messages: ChatMessage[],
+  { role, content }: { role: string; content: string | Part[] },
+): void {
+  if (role === 'user') {
+    messages.push({ role, content: typeof content === 'string' ? content : content.map(toPart) });
+  } else if (role === 'assistant') addAnswer(messages, content);
+  else messages.push({ role: 'system', content: textOf(content, '\n\n') });
 }
 
-function toPart({ type, text = '', image_url: url = '', detail }: Part) {
-  if (type !== 'input_image') return { type: 'text' as const, text };
+/** What is said after calls belongs to their message: nothing may stand between it and results. */
+function addAnswer(messages: ChatMessage[], content: string | Part[]): void {
+  const text = textOf(content, '');
+  const refusal = typeof content === 'string' ? '' : content.map((p) => p.refusal ?? '').join('');
+  const refused = refusal === '' ? {} : { refusal };
+  const last = messages.at(-1);
+  if (last?.role === 'assistant' && last.tool_calls && !last.content) {
+    messages[messages.length - 1] = { ...last, content: text, ...refused };
+  } else messages.push({ role: 'assistant', content: text, ...refused });
+}
+
+/** Pictures stand in a list with the words around them; words alone are a text. */
+function toResult(output: string | Part[]): string | ReturnType<typeof toPart>[] {
+  const hasPictures = typeof output !== 'string' && output.some(isPicture);
+  return hasPictures ? output.map(toPart) : textOf(output, '\n\n');
+}
+
+function isPicture({ type }: Part): boolean {
+  return type === 'input_image';
+}
+
+function toPart(part: Part) {
+  const { text = '', image_url: url = '', detail } = part;
+  if (!isPicture(part)) return { type: 'text' as const, text };
   const image = detail === undefined ? { url } : { url, detail };
   return { type: 'image_url' as const, image_url: image };
 }
@@ -124,15 +148,20 @@ function toPart({ type, text = '', image_url: url = '', detail }: Part) {
 export function imagesOfInput(input: string | readonly object[]): readonly ImageInput[] {
   if (typeof input === 'string') return [];
   return input.flatMap((item, i) => {
-    if (!isMessage.Check(item) || item.role !== 'user' || !Array.isArray(item.content)) return [];
-    return item.content.flatMap((p: Part, j) =>
-      p.type === 'input_image'
-        ? [{ param: `input[${i}].content[${j}].image_url`, url: p.image_url ?? '' }]
-        : [],
-    );
+    if (isMessage.Check(item))
+      return item.role === 'user' ? images(item.content, `[${i}].content`) : [];
+    return isOutput.Check(item) ? images(item.output, `[${i}].output`) : [];
   });
 }
 
-function textOf(content: string | Part[]): string {
-  return typeof content === 'string' ? content : content.map((p) => p.text ?? '').join('');
+function images(parts: string | Part[], path: string): readonly ImageInput[] {
+  if (typeof parts === 'string') return [];
+  return parts.flatMap((part, j) =>
+    isPicture(part) ? [{ param: `input${path}[${j}].image_url`, url: part.image_url ?? '' }] : [],
+  );
+}
+
+function textOf(content: string | Part[], between: string): string {
+  if (typeof content === 'string') return content;
+  return content.flatMap(({ text }) => text ?? []).join(between);
 }

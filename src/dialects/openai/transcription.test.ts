@@ -15,3 +15,19 @@ test.each([
   expect(read).toHaveProperty('fields.language', 'de');
   expect(read).not.toHaveProperty('fields.duration');
 });
+
+test.each([
+  ['text', '<!DOCTYPE html><title>Bad gateway</title>', 'The provider answered with a web page.'],
+  ['srt', ' <html>', 'The provider answered with a web page.'],
+  ['vtt', '{"text":"ok"}', 'The provider answered with JSON where vtt was asked for.'],
+] as const)('where %s was asked for, %s is no transcript', (format, answer, message) => {
+  expect(readTranscript(answer, format)).toMatchObject({ kind: 'malformed', message });
+});
+
+test('of JSON where text was asked for, the text is read', () => {
+  expect(readTranscript('{"text":"ok"}', 'text')).toMatchObject({ kind: 'fields', text: 'ok' });
+  expect(readTranscript('{braces}, said she', 'text')).toEqual({
+    kind: 'text',
+    text: '{braces}, said she',
+  });
+});

@@ -182,7 +182,10 @@ function writeToolChoice({
 function writeFormat({ json }: Dialogue): NonNullable<ChatBody['response_format']> | null {
   if (json === null) return null;
   if (json.schema === null) return { type: 'json_object' };
-  const { name, schema, strict } = json;
-  const how = strict === undefined ? {} : { strict };
+  const { name, schema, description, strict } = json;
+  const how = {
+    ...(description === undefined ? {} : { description }),
+    ...(strict === undefined ? {} : { strict }),
+  };
   return { type: 'json_schema', json_schema: { name, schema: { ...schema }, ...how } };
 }

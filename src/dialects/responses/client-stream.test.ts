@@ -149,6 +149,34 @@ describe('an answer to a Responses client', () => {
     ]);
   });
 
+  test('has a thought in words apart from the hidden one after it', () => {
+    const { response } = hear((to) => {
+      to.reasoning('Hm.');
+      to.redactedReasoning('EncA');
+      to.text('So.');
+      to.finish('stop', null);
+    });
+    expect(response.output).toMatchObject([
+      { type: 'reasoning', summary: [{ text: 'Hm.' }] },
+      { type: 'reasoning', summary: [] },
+      { type: 'message' },
+    ]);
+  });
+
+  test('has a thought for each proof', () => {
+    const { response } = hear((to) => {
+      to.reasoning('One.');
+      to.reasoningSignature('EqYC');
+      to.reasoning('Two.');
+      to.reasoningSignature('EqYD');
+      to.finish('stop', null);
+    });
+    expect(response.output).toMatchObject([
+      { type: 'reasoning', summary: [{ text: 'One.' }] },
+      { type: 'reasoning', summary: [{ text: 'Two.' }] },
+    ]);
+  });
+
   test('has refusals, sources and pictures', () => {
     const seen = hear((to) => {
       to.text('Rain, they say.');
@@ -282,6 +310,42 @@ test('an answer without end is broken off before it fills the memory', () => {
   expect(tell).toThrow('too long');
   expect(told).toBeLessThanOrEqual(streamedResponseLengthMax);
   expect(told).toBeGreaterThan(streamedResponseLengthMax - 2 * piece.length);
+});
+
+const mebibyte = 'x'.repeat(1024 * 1024);
+const cited = { url: 'https://a.example', title: mebibyte, quote: '', range: null };
+
+test.each<[string, (to: AnswerListener) => void]>([
+  ['refusals', (to) => to.refusal(mebibyte)],
+  ['thoughts', (to) => to.reasoning(mebibyte)],
+  ['signatures', (to) => to.reasoningSignature(mebibyte)],
+  ['hidden thoughts', (to) => to.redactedReasoning(mebibyte)],
+  ['sources', (to) => to.citation(cited)],
+])('so is one of endless %s', (_, tell) => {
+  const stream = responsesClient(body, echoOf(body)).openStream(identity);
+  stream.text('x');
+  const most = streamedResponseLengthMax / mebibyte.length;
+  let told = 0;
+  const go = () => {
+    for (; told < most + 2; told += 1) {
+      tell(stream);
+      stream.take();
+    }
+  };
+  expect(go).toThrow('too long');
+  expect(told).toBeGreaterThan(most - 2);
+});
+
+test('so is one of endless arguments', () => {
+  const stream = responsesClient(body, echoOf(body)).openStream(identity);
+  stream.toolCall(0, 'call_1', 'look');
+  const go = () => {
+    for (let told = 0; told <= streamedResponseLengthMax; told += mebibyte.length) {
+      stream.toolArguments(0, mebibyte);
+      stream.take();
+    }
+  };
+  expect(go).toThrow('too long');
 });
 
 test.each(['{}', '{'])('so is one of endless items, with the arguments %s', (json) => {

@@ -184,6 +184,14 @@ describe('the tools of a request', () => {
     });
     expect([tools.map(({ name }) => name), toolChoice]).toEqual([['b'], 'required']);
   });
+
+  test('that are allowed need not be used where nobody says so', () => {
+    const { tools, toolChoice } = read({
+      tools: [look],
+      tool_choice: { type: 'allowed_tools', tools: [{ name: look.name }] },
+    });
+    expect([tools.length, toolChoice]).toEqual([1, 'auto']);
+  });
 });
 
 test('wishes are read, and told where there are no words for them', () => {
@@ -233,4 +241,22 @@ test('what says only the usual is no loss', () => {
     reasoning: { effort: null },
   };
   expect(read(usual)).toMatchObject({ foreign: [], json: null, reasoning: null });
+});
+
+test('a file is known by its bytes, its address or its id, and without any it is told', () => {
+  const file = (fields: object) => ({ type: 'input_file', ...fields });
+  const content = [
+    file({ file_data: 'data:application/pdf;base64,AAAA', filename: 'a.pdf' }),
+    file({ file_url: 'https://a.example/b.pdf' }),
+    file({ file_id: 'file-1' }),
+    file({}),
+  ];
+  const { turns, foreign } = read({ input: [{ role: 'user', content }] });
+  expect(turns[0]?.parts).toMatchObject([
+    { kind: 'document', source: { url: 'data:application/pdf;base64,AAAA' }, name: 'a.pdf' },
+    { kind: 'document', source: { url: 'https://a.example/b.pdf' } },
+    { kind: 'document', source: { fileId: 'file-1' } },
+  ]);
+  expect(turns[0]?.parts).toHaveLength(3);
+  expect(foreign).toEqual(['input.input_file']);
 });

@@ -1,5 +1,6 @@
 /** A Responses client's request in our own words, for upstreams that speak differently. */
 import type { Dialogue, JsonWish, ReasoningWish, Tool, ToolChoice } from '../../core/dialogue.ts';
+import { exactWords } from '../ask/exact-body.ts';
 import { ForeignNames } from '../ask/foreign-names.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
 import type { ResponsesRequest } from './request.ts';
@@ -7,7 +8,10 @@ import { encryptedThoughts, type ResponsesBody, responsesSchema } from './reques
 import { ToolForms } from './tool-forms.ts';
 import { readTurns } from './turns.ts';
 
-export function readDialogue({ body }: Pick<ResponsesRequest, 'body'>): Dialogue {
+type Given = Pick<ResponsesRequest, 'body'> & Partial<Pick<ResponsesRequest, 'source'>>;
+
+export function readDialogue({ body: given, source = null }: Given): Dialogue {
+  const body = exactWords(given, source);
   const foreign = new ForeignNames();
   nameForeign(body, foreign);
   const turns = readTurns(body, foreign);

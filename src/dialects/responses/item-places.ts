@@ -1,3 +1,4 @@
+import { outputItemsMax } from '../../core/bounds.ts';
 import { isObject } from '../../core/json.ts';
 
 /**
@@ -20,9 +21,9 @@ export class ItemPlaces {
     return Math.max(this.#last, 0);
   }
 
-  /** One id for each place is enough, and keeps this as small as the answer. */
+  /** One id for each place is enough. */
   #remember(place: number, id: unknown): void {
-    if (place <= this.#last) return;
+    if (place <= this.#last || this.#byId.size >= outputItemsMax) return;
     this.#last = place;
     this.#byId.set(id, place);
   }

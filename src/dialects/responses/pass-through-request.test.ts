@@ -38,6 +38,11 @@ describe('a request that passes through', () => {
     expect(body).toEqual({ model: 'chat-large', input: 'Hi', metadata: { a: 'b' }, ...plain });
   });
 
+  test('has no names that an upstream may read as others', () => {
+    const { body } = pass({ ...plain, Store: true, Model: 'dear', Novelty: 1 });
+    expect(body).toEqual({ model: 'chat-large', input: 'Hi', Novelty: 1, ...plain });
+  });
+
   test('asks for thoughts, which are kept nowhere, from models that think', () => {
     expect(pass({ include: ['a'] }).body.include).toEqual(['a', 'reasoning.encrypted_content']);
     const blunt = { thinking: null };

@@ -1,18 +1,25 @@
 /** A Responses client's request for an upstream of that kind: the same words, edited as needed. */
 import { keepCachesApart } from '../ask/cache-names.ts';
-import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/edit-body.ts';
+import {
+  type Edits,
+  editBody,
+  leaveOutLookalikes,
+  leaveOutOf,
+  ourWords,
+} from '../ask/edit-body.ts';
 import { effortWord, reasonsWith } from '../ask/effort.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { mendInput } from './mend-input.ts';
 import type { ResponsesRequest } from './request.ts';
-import { encryptedThoughts, type ResponsesBody } from './request-schema.ts';
+import { encryptedThoughts, type ResponsesBody, responsesSchema } from './request-schema.ts';
 import { outputTokensMin } from './write.ts';
 
 export function passResponse(request: ResponsesRequest, target: Target): UpstreamRequest {
   const body: ResponsesBody & Record<string, unknown> = request.body;
   const edits: Edits = { model: target.upstreamModel };
   leaveOutOf(body, ourWords, edits);
+  leaveOutLookalikes(body, responsesSchema.properties, edits);
   limitOutput(body, target, edits);
   // What nobody keeps here must not be kept there either.
   if (body.store !== false) edits.store = false;

@@ -306,3 +306,12 @@ test('a call of a free-form tool is told as one of a function with one text', ()
   expect(told.calls).toMatchObject([called]);
   expect(told.finishReason).toBe('tool_calls');
 });
+
+test('a whole answer of endless items is none', () => {
+  const item = { type: 'message', content: [{ type: 'output_text', text: 'a' }] };
+  const read = (length: number) => {
+    const response = { status: 'completed', output: Array(length).fill(item) };
+    return tellReply(JSON.stringify(response), new ToldAnswer())?.kind;
+  };
+  expect([read(outputItemsMax - 1), read(outputItemsMax)]).toEqual([undefined, 'malformed']);
+});

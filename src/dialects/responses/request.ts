@@ -90,14 +90,19 @@ function imageIn({ part, path }: Placed): readonly ImageInput[] {
   return [{ param: `${path}.image_url`, url: part.image_url }];
 }
 
-/** Of files and sounds, and of parts, items, tools and fields that only an upstream knows. */
+/**
+ * Of files and sounds, and of parts, items, tools and fields that only an upstream knows. What a
+ * model did itself is over: the pages that it opened, the tools that it called.
+ */
 function addressesOf(body: ResponsesBody, parts: readonly Placed[]): readonly AddressInput[] {
   const mayLead = ['input_file', 'input_audio'];
   const isForeign = ({ part }: Placed) => !isKnownPart(part) || mayLead.includes(part.type);
   const items = typeof body.input === 'string' ? [] : body.input;
   return [
     ...parts.filter(isForeign).flatMap(({ part, path }) => addressesIn(part, path)),
-    ...items.flatMap((item, at) => (isKnownItem(item) ? [] : addressesIn(item, `input[${at}]`))),
+    ...items.flatMap((item, at) =>
+      isKnownItem(item) || item.type?.endsWith('_call') ? [] : addressesIn(item, `input[${at}]`),
+    ),
     ...(body.tools ?? []).flatMap((tool, at) =>
       isOwnTool(tool) ? [] : addressesIn(tool, `tools[${at}]`),
     ),

@@ -65,6 +65,21 @@ class TurnBuilder {
     for (const part of parts) this.#answered.push(part);
   }
 
+  /**
+   * Another message of the assistant's: a turn of its own, or its words would run into the last
+   * one's. After calls it stays with them, as nothing may stand between those and their results.
+   */
+  answerAgain(parts: readonly AssistantPart[]): void {
+    const before = this.#answered;
+    const end = before.findLastIndex(({ kind }) => kind === 'text' || kind === 'refusal') + 1;
+    if (end > 0 && !before.some(({ kind }) => kind === 'tool_call')) {
+      const thoughts = before.splice(end);
+      this.#endAnswer();
+      this.#answered = thoughts;
+    }
+    this.answer(parts);
+  }
+
   end(): readonly Turn[] {
     this.#close();
     return this.#turns;
@@ -101,7 +116,8 @@ function readMessage(item: ItemOf<'message'>, turns: TurnBuilder, foreign: Forei
   const { role, content } = item;
   const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
   if (role === 'user') turns.say(parts.flatMap((part) => readSaid(part, foreign)));
-  else if (role === 'assistant') turns.answer(parts.flatMap((part) => readAnswer(part, foreign)));
+  else if (role === 'assistant')
+    turns.answerAgain(parts.flatMap((part) => readAnswer(part, foreign)));
   else turns.instruct(parts.flatMap((part) => readTextOnly(part, foreign)));
 }
 

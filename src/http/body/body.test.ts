@@ -148,6 +148,19 @@ describe('a client that does not send all of its body', () => {
     });
   });
 
+  test('at once but keeps to the pace is waited for, longer than silence is', async () => {
+    let left = 6;
+    const slow = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        await Bun.sleep(300);
+        controller.enqueue(new Uint8Array(64 * 1024));
+        left -= 1;
+        if (left === 0) controller.close();
+      },
+    });
+    expect(await readBytes(post(slow), 1_000_000, 1_000)).toHaveLength(6 * 64 * 1024);
+  });
+
   test('because it is gone is no failure of ours', async () => {
     const gone = new ReadableStream<Uint8Array>({
       pull: (controller) => controller.error(new Error('The connection was closed.')),

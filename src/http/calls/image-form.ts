@@ -10,18 +10,18 @@ import {
   readImagesRequest,
 } from '../../dialects/openai/images-request.ts';
 import { Mask } from '../../operations/image/mask.ts';
-import type { SentMask, SentPicture } from '../../operations/images.ts';
+import type { SentImage, SentMask } from '../../operations/images.ts';
 import { declaredLength, tooLarge } from '../body/body.ts';
 import { readForm } from '../body/multipart.ts';
 import type { Exchange } from '../exchange.ts';
 
 export interface ImageEdit {
   readonly request: ImagesRequest;
-  readonly images: readonly SentPicture[];
+  readonly images: readonly SentImage[];
   readonly mask: SentMask | null;
 }
 
-/** Reads the form of an image edit; its files lie in the tray, looked at and found sound. */
+/** Reads the form of an image edit; its files lie in the tray, and were checked. */
 export async function readEdit(exchange: Exchange, tray: UploadTray): Promise<ImageEdit> {
   const declared = declaredLength(exchange.request) ?? 0;
   if (declared > imageEditBytesMax) throw tooLarge(imageEditBytesMax);
@@ -47,10 +47,10 @@ export async function readEdit(exchange: Exchange, tray: UploadTray): Promise<Im
   if (images.length === 0) throw invalidRequest('image is required: a file.', 'image');
   const looked = await Promise.all(images.map((image) => look(image, 'image')));
   const mask = masks[0] ? await readMask(masks[0], looked[0]?.size) : null;
-  return { request: wanted, images: looked.map(({ picture }) => picture), mask };
+  return { request: wanted, images: looked.map(({ image }) => image), mask };
 }
 
-/** Several pictures come as a list, or as `image` again and again. */
+/** Several images come as a list, or as `image` again and again. */
 function readKind({ name }: FormFile, images: number, masks: number): 'image' | 'mask' {
   const kind = listName(name);
   if (kind !== 'image' && kind !== 'mask') {
@@ -75,8 +75,8 @@ async function* counted(
 
 /** A form knows only texts. */
 function valuesOf(fields: FormFields): Record<string, unknown> {
-  const picture = [...fields.keys()].find((name) => /^(?:image|mask)$/.test(listName(name)));
-  if (picture) throw invalidRequest(`${picture} must be a file, not a text.`, picture);
+  const field = [...fields.keys()].find((name) => /^(?:image|mask)$/.test(listName(name)));
+  if (field) throw invalidRequest(`${field} must be a file, not a text.`, field);
   const { routing, rest } = sortForm(fields);
   const values = [...rest].map(([name, [text = '', ...more]]) => {
     if (more.length > 0) throw invalidRequest(`${name} is given twice.`, name);
@@ -99,8 +99,8 @@ async function look(content: Upload, param: string) {
   if (content.bytes === 0) throw invalidRequest(`${param} is empty.`, param);
   const size = readImageSize(await content.start(imageHeaderBytesMax));
   if (!size) throw invalidRequest(`${param} is not a PNG, JPEG or WebP image.`, param);
-  const picture: SentPicture = { mediaType: mediaTypes[size.kind], content };
-  return { size, picture };
+  const image: SentImage = { mediaType: mediaTypes[size.kind], content };
+  return { size, image };
 }
 
 async function readMask(upload: Upload, image: ImageSize | undefined): Promise<SentMask> {

@@ -23,7 +23,7 @@ interface SentFile {
   readonly content: Upload;
 }
 
-/** Reads the form of a transcription; its file lies in the tray, looked at and found sound. */
+/** Reads the form of a transcription; its file lies in the tray, and was checked. */
 export async function readTranscription(
   exchange: Exchange,
   tray: UploadTray,

@@ -116,6 +116,48 @@ describe('joined speech', () => {
     expect(format).toMatchObject({ container: 'ADTS/MPEG-4', sampleRate: 24_000 });
   });
 
+  /** Stereo where the files of the demo are mono; for AAC another sample rate. */
+  const others = {
+    mp3: Buffer.from(mp3File(1)).map((byte, at) => (at % 96 === 3 ? byte & 0x3f : byte)),
+    opus: Buffer.from(opusFile(1)).map((byte, at, file) =>
+      at === Buffer.from(file).indexOf('OpusHead') + 9 ? 2 : byte,
+    ),
+    aac: Buffer.from(aacFile(1)).map((byte, at) => (at === 2 ? 0x50 : byte)),
+  };
+  test.each([
+    ['MP3', 'mp3', mp3File(1), others.mp3],
+    ['Opus', 'opus', opusFile(1), others.opus],
+    ['AAC', 'aac', aacFile(1), others.aac],
+  ] as const)('as %s refuses pieces of another kind', async (name, format, first, other) => {
+    const failure = await failureOf(join(format, [first, other]));
+    expect(failure.message).toBe(
+      `Piece 2 came as another kind of ${name} than the first, so the pieces cannot be joined.`,
+    );
+  });
+
+  test('as Opus refuses a piece that ends after its first header', async () => {
+    const [head, second] = [...Buffer.from(opusFile(1)).toString('latin1').matchAll(/OggS/g)];
+    const cut = opusFile(1).subarray(head?.index, second?.index);
+    const failure = await failureOf(join('opus', [cut, opusFile(1)]));
+    expect(failure.message).toStartWith('Piece 1 came back as something else than Opus');
+  });
+
+  // RFC 6716, 3.1: the upper five bits say how long a frame is, the lower two how many there are.
+  test.each([
+    ['hybrid, one of 20 ms', [0x68, 0xff], 960],
+    ['hybrid, one of 10 ms', [0x60, 0xff], 480],
+    ['hybrid, two of 10 ms', [0x61, 0xff], 960],
+    ['hybrid, five of 10 ms counted in the second byte', [0x63, 0x05], 2_400],
+    ['SILK, one of 60 ms', [0x18, 0xff], 2_880],
+    ['CELT, four of 2.5 ms counted beside two flags', [0x83, 0xc4], 480],
+  ])('as Opus goes on behind all frames of a packet: %s', async (_, start, samples) => {
+    const packet = Buffer.from([0xf8, 0xff, 0xfe]);
+    const piece = Buffer.from(opusFile(1));
+    piece.set(start, piece.indexOf(packet));
+    const pages = readOggPages(await join('opus', [piece, opusFile(1)]));
+    expect(pages?.slice(2).map(({ granule }) => Number(granule))).toEqual([samples, samples + 960]);
+  });
+
   test('as bare samples has nothing between them', async () => {
     expect(await join('pcm', [Buffer.from([1, 2]), Buffer.from([3, 4])])).toEqual(
       Buffer.from([1, 2, 3, 4]),

@@ -48,6 +48,18 @@ describe('a recording is cut', () => {
     expect(sum).toBeCloseTo(7_200, 2);
   });
 
+  test('by frames when it is MP3 of 320 kbit/s, at most 24 MiB in one part', async () => {
+    // MPEG 1, layer 3 at 44.1 kHz: 1,152 samples in 1,044 bytes. 30,000 frames are 31 MB.
+    const frame = Buffer.alloc(1_044);
+    frame.set([0xff, 0xfb, 0xe0, 0xc0]);
+    const file = stored(Buffer.concat(Array(30_000).fill(frame)));
+    // 24,105 whole frames fit into 25,165,824 bytes; they last 629,681.6 ms.
+    expect(await planCuts(file)).toEqual([
+      { from: 0, to: 24_105 * 1_044, startMs: 0 },
+      { from: 24_105 * 1_044, to: 30_000 * 1_044, startMs: 629_682 },
+    ]);
+  });
+
   test('behind the tag of an MP3 file, and without what follows its last frame', async () => {
     const file = stored(Buffer.concat([decoratedMp3(30_000), Buffer.alloc(50_000)]));
     const cuts = await planCuts(file);

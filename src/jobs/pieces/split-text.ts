@@ -72,7 +72,6 @@ function lastWholeCharacter(window: string, room: number): number {
   const from = Math.max(0, room - clusterLength);
   let last = from;
   for (const { index } of graphemes.segment(window.slice(from))) {
-    if (from + index > room) break;
     last = from + index;
   }
   if (last > from) return last;

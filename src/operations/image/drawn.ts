@@ -3,8 +3,8 @@ import { noUsage, promptTokens, totalTokens, type Usage } from '../../core/usage
 import type { ReplyIdentity, ReplyRelay } from '../../dialects/dialect.ts';
 import { noFacts } from '../../upstream/try-whole.ts';
 
-/** The one picture of an answer, and what was said about it. */
-export interface Drawing {
+/** The one image of an answer, and what was said about it. */
+export interface ImageAnswer {
   readonly image: Readonly<Record<string, unknown>>;
   readonly about: Readonly<Record<string, unknown>>;
   readonly usage: Usage | undefined;
@@ -12,7 +12,7 @@ export interface Drawing {
 }
 
 export function relayOf(
-  { image, about, usage, usageDetails }: Drawing,
+  { image, about, usage, usageDetails }: ImageAnswer,
   { created, model }: ReplyIdentity,
 ): ReplyRelay {
   return {
@@ -40,7 +40,7 @@ function writeUsage(usage: Usage) {
   };
 }
 
-export function readRecorded(text: string): Drawing | undefined {
+export function readRecorded(text: string): ImageAnswer | undefined {
   const recorded = parseJson(text);
   if (!isObject(recorded)) return undefined;
   const part = (name: string) => {

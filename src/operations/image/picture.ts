@@ -4,21 +4,21 @@ import type { Drawn, DrawnImage } from '../../dialects/media/images-wish.ts';
 import type { Offer } from '../../route/catalogue.ts';
 import { hostAndPort } from '../../upstream/address-guard.ts';
 import type { Link } from '../../upstream/link.ts';
-import type { Drawing } from './drawn.ts';
+import type { ImageAnswer } from './drawn.ts';
 
-/** A provider's own storage answers at once; its pictures are a few megabytes. */
+/** A provider's own storage answers at once; its images are a few megabytes. */
 const fetchMs = 60_000;
 
-/** Enough of a picture to tell what it is, in base64. */
+/** Enough of an image to tell what it is, in base64. */
 const startLength = 64;
 
 /**
- * The picture that a client gets. Some providers answer with an address: what lies there is
+ * The image that a client gets. Some providers answer with an address: what lies there is
  * fetched, so that every client finds bytes; where that fails, the address is better than nothing.
  */
-export async function readPicture(drawn: Drawn, offer: Offer, link: Link): Promise<Drawing> {
+export async function imageAnswerOf(drawn: Drawn, offer: Offer, link: Link): Promise<ImageAnswer> {
   const [first] = drawn.images;
-  const base64 = first?.base64 ?? (await fetched(first, offer, link));
+  const base64 = first?.base64 ?? (await fetchedImage(first, offer, link));
   const { usage, usageDetails } = drawn;
   const format = base64 === null ? undefined : formatOf(base64);
   return {
@@ -32,13 +32,13 @@ export async function readPicture(drawn: Drawn, offer: Offer, link: Link): Promi
   };
 }
 
-async function fetched(
+async function fetchedImage(
   image: DrawnImage | undefined,
   { provider, own }: Offer,
   link: Link,
 ): Promise<string | null> {
   if (!image?.url) return null;
-  // A server of the operator keeps its pictures where it is itself, be that a private address.
+  // A server of the operator's may be at a private address, and keeps its images there.
   const home = own?.isUserAddress ? null : URL.parse(provider.baseUrl);
   const result = await link.fetchGuarded(image.url, {
     bodyBytesMax: pictureBytesMax,
@@ -46,8 +46,8 @@ async function fetched(
     signal: link.client,
     ...(home && { vouchedHost: hostAndPort(home) }),
   });
-  const isPicture = result.ok && result.status === 200 && readImageSize(result.bytes);
-  return isPicture ? Buffer.from(result.bytes).toString('base64') : null;
+  const isImage = result.ok && result.status === 200 && readImageSize(result.bytes);
+  return isImage ? Buffer.from(result.bytes).toString('base64') : null;
 }
 
 /** From the bytes: what a provider says of them is not always so. */

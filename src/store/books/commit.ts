@@ -1,6 +1,6 @@
 import { chargesOf } from '../../ledger/charges.ts';
 import type { Booked, ReadBatch, Settlement } from '../../ledger/ledger-store.ts';
-import { walletName } from '../../ledger/owner.ts';
+import { isWalletName, walletName } from '../../ledger/owner.ts';
 import { writeOff } from '../../ledger/write-off.ts';
 import type { Engine, StoreTransaction } from '../database.ts';
 import { type Account, lockAccounts } from './accounts.ts';
@@ -44,10 +44,10 @@ export async function commitBatch(
     columns: ['credits'],
     rows: due
       .filter(({ fromLease }) => fromLease.credits > 0)
-      .map(({ id, lease, fromLease }) => ({
+      .map(({ id, leaseBefore, fromLease }) => ({
         account_id: id,
         process_id: batch.processId,
-        credits: lease - fromLease.credits,
+        credits: leaseBefore - fromLease.credits,
       })),
   });
   const entries = await bookEntries(change, due, batch.now);
@@ -127,7 +127,7 @@ function coverShortfalls(
   const byOwner = new Map(accounts.map((account) => [account.owner, account]));
   let covered = settlements;
   for (const [owner, charge] of owed) {
-    if (!owner.startsWith('tenant:')) continue;
+    if (!isWalletName(owner)) continue;
     const account = byOwner.get(owner);
     const within = account ? withinReach(account, leases) : 0;
     if (charge > within) covered = writeOff(covered, owner, charge - within);
@@ -150,10 +150,12 @@ function withinReach({ id, balance, leased }: Account, leases: LeaseById): numbe
   return balance - leased + (leases.get(id)?.credits ?? 0);
 }
 
+/** An account as it will be, and what it was charged. */
 interface Payment extends Account {
   readonly charge: number;
   readonly fromLease: FromLease;
-  readonly lease: number;
+  /** Credits of the process's lease before. */
+  readonly leaseBefore: number;
 }
 
 function pay(account: Account, due: number, leases: LeaseById): Payment {
@@ -167,7 +169,7 @@ function pay(account: Account, due: number, leases: LeaseById): Payment {
     leased: account.leased - fromLease.credits,
     charge,
     fromLease,
-    lease: credits,
+    leaseBefore: credits,
   };
 }
 

@@ -26,7 +26,7 @@ export class SqlLedger implements LedgerStore {
   lease(order: LeaseOrder): Promise<LeaseAnswer> {
     return this.#change(async (change) => {
       const account = await this.#openAccount(change, order);
-      if (!account) return { granted: 0, lease: order.number, besides: 0, ...none };
+      if (!account) return { granted: 0, lease: order.number, outsideLease: 0, ...none };
       const returned = order.anew ? await dropLease(change, account.id, order.processId) : 0;
       const free = account.balance - account.leased + returned;
       const granted = shareOf(free, order);
@@ -48,7 +48,8 @@ export class SqlLedger implements LedgerStore {
         .executeTakeFirstOrThrow();
       await setLeased(change, account.id, account.leased - returned + granted);
       const others = granted < order.credits ? await leasedByOthers(change, account, order) : none;
-      return { granted, lease: own.number, besides: account.balance - own.credits, ...others };
+      const outsideLease = account.balance - own.credits;
+      return { granted, lease: own.number, outsideLease, ...others };
     });
   }
 

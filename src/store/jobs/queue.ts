@@ -79,6 +79,16 @@ export class SqlJobQueue implements JobQueue {
     return this.#update(lease, { claimable_at: until });
   }
 
+  async isCancelled(jobId: string): Promise<boolean> {
+    const row = await this.#database.read
+      .selectFrom('jobs')
+      .select('id')
+      .where('id', '=', jobId)
+      .where('status', '=', 'cancelled')
+      .executeTakeFirst();
+    return row !== undefined;
+  }
+
   release(lease: Lease, back: { notBefore: number; isAttempt: boolean }): Promise<boolean> {
     return this.#update(lease, {
       status: 'queued',

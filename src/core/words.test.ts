@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import type { Dialogue, Turn } from '../core/dialogue.ts';
+import type { Dialogue, Turn } from './dialogue.ts';
 import { wordBytes } from './words.ts';
 
 const nothing: Dialogue = {
@@ -52,13 +52,11 @@ describe('the words of a prompt', () => {
     expect(wordBytes({ ...nothing, json })).toBe(17);
   });
 
-  test('are not the bytes of pictures and sounds', () => {
-    const data = 'A'.repeat(10_000);
-    const parts = [
-      { kind: 'image', url: `data:image/png;base64,${data}` },
-      { kind: 'audio', data, format: 'wav' },
-    ] as const;
-    expect(bytesOf({ role: 'user', parts })).toBe(0);
+  test('are 85 tokens for a picture, however large, and 10 for a second of MP3', () => {
+    const picture = { kind: 'image', url: `data:image/png;base64,${'A'.repeat(10_000)}` } as const;
+    expect(bytesOf({ role: 'user', parts: [picture, picture] })).toBe(2 * 85 * 4);
+    const sound = { kind: 'audio', data: 'A'.repeat(20_000), format: 'mp3' } as const;
+    expect(bytesOf({ role: 'user', parts: [sound] })).toBe(10 * 4);
   });
 
   test('are an eighth of a file, and all of one that is text', () => {
@@ -66,7 +64,12 @@ describe('the words of a prompt', () => {
       bytesOf({ role: 'user', parts: [{ kind: 'document', source }] });
     expect(document({ url: 'data:,'.padEnd(8_000, 'A') })).toBe(1_000);
     expect(document({ text: 'Once upon' })).toBe(9);
-    expect(document({ url: 'https://example.com/a.pdf' })).toBe(0);
-    expect(document({ fileId: 'file-1' })).toBe(0);
+  });
+
+  test('are never none, though nobody here knows how long a file elsewhere is', () => {
+    const [url, fileId] = [{ url: 'https://example.com/a.pdf' }, { fileId: 'file-1' }];
+    for (const source of [url, fileId]) {
+      expect(bytesOf({ role: 'user', parts: [{ kind: 'document', source }] })).toBe(1);
+    }
   });
 });

@@ -1,8 +1,8 @@
-import type { Dialogue, Turn } from '../core/dialogue.ts';
+import type { Dialogue, Turn } from './dialogue.ts';
 
 /**
  * The words of a prompt, in bytes: what is said in it and what its tools are called, not the JSON
- * around them. Only for prompts that nobody counted, so it is worked out when one is billed.
+ * around them. Only for prompts that nobody counted, or not yet; no request has an empty one.
  */
 export function wordBytes({ turns, tools, json }: Dialogue): number {
   let bytes = json?.schema ? bytesOf(JSON.stringify(json.schema)) : 0;
@@ -11,13 +11,17 @@ export function wordBytes({ turns, tools, json }: Dialogue): number {
     if (parameters) bytes += bytesOf(JSON.stringify(parameters));
   }
   for (const { parts } of turns) for (const part of parts) bytes += bytesIn(part);
-  return bytes;
+  return Math.max(1, bytes);
 }
 
 type Part = Turn['parts'][number];
 
 /** A page of a PDF is some 50 KB in base64 and 2,000 tokens: an eighth of its letters as words. */
 const fileLettersPerByte = 8;
+/** A second of sound is some 20 KB of MP3 in base64, 64 KB of samples, and at least 10 tokens. */
+const soundLettersPerByte = 500;
+/** The bytes of a picture say nothing about its tokens; the least that anybody counts is 85. */
+const pictureBytes = 340;
 
 function bytesIn(part: Part): number {
   switch (part.kind) {
@@ -33,10 +37,10 @@ function bytesIn(part: Part): number {
       if ('text' in part.source) return bytesOf(part.source.text);
       if (!('url' in part.source && part.source.url.startsWith('data:'))) return 0;
       return Math.ceil(part.source.url.length / fileLettersPerByte);
-    // The bytes of a picture or a sound say nothing about their tokens.
     case 'image':
+      return pictureBytes;
     case 'audio':
-      return 0;
+      return Math.ceil(part.data.length / soundLettersPerByte);
   }
 }
 

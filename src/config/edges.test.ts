@@ -1,0 +1,113 @@
+import { expect, test } from 'bun:test';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { loadConfig } from './load.ts';
+import type { Environment } from './read-file.ts';
+
+function load(content: object, environment: Environment = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-edges-'));
+  try {
+    const config = join(folder, 'tollgate.yaml');
+    writeFileSync(config, stringify(content));
+    return loadConfig({ config }, environment);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** As docs/configuration.md gives them; null where it names no most. */
+const ranges: readonly [name: string, least: number, most: number | null][] = [
+  ['server.port', 0, 65_535],
+  ['server.drain_seconds', 0, 86_400],
+  ['server.database_wait_seconds', 0, 86_400],
+  ['credits_per_usd', 1, 1_000_000_000],
+  ['limits.requests_per_minute', 1, null],
+  ['limits.tokens_per_minute', 1, null],
+  ['limits.concurrent_requests', 1, null],
+  ['limits.body_bytes', 1024, 1_073_741_824],
+  ['cache.ttl_seconds', 1, 31_536_000],
+  ['cache.max_bytes', 0, null],
+  ['billing.byok_fee_basis_points', 0, 100_000],
+  ['logs.keep_days', 7, 36_500],
+];
+
+test.each(ranges)('%s goes from %d to %p', (name, least, most) => {
+  const [outer = '', inner] = name.split('.');
+  const set = (value: number) => load({ [outer]: inner ? { [inner]: value } : value });
+  expect(() => set(least)).not.toThrow();
+  expect(() => set(least - 1)).toThrow(name);
+  if (most === null) return;
+  expect(() => set(most)).not.toThrow();
+  expect(() => set(most + 1)).toThrow(name);
+});
+
+const provider = { dialect: 'openai', base_url: 'http://gpu-1:8000/v1', api_key: null };
+
+test.each(['timeout_ms', 'idle_timeout_ms'])('%s of a provider goes from 1 to an hour', (name) => {
+  const set = (value: number) => load({ providers: { mine: { ...provider, [name]: value } } });
+  for (const value of [1, 3_600_000]) expect(() => set(value)).not.toThrow();
+  for (const value of [0, 3_600_001]) expect(() => set(value)).toThrow(`providers.mine.${name}`);
+});
+
+test.each(['required', 'any'])('a provider may spell a required tool choice as %s', (word) => {
+  const quirks = { tool_choice_required: word };
+  const config = load({ providers: { mine: { ...provider, quirks } } });
+  expect(config.providers.get('mine')?.quirks).toMatchObject(quirks);
+});
+
+const speaker = {
+  id: 'acme/voice',
+  name: 'A',
+  input_modalities: ['text'],
+  output_modalities: ['audio'],
+  features: ['speech'],
+};
+const prices = { pricing: { characters: '15' } };
+
+function voiceOf(speech: object, endpoints: readonly object[]) {
+  const models = [{ ...speaker, speech, endpoints }];
+  const config = load({ catalogue: 'none', providers: { mine: provider }, models });
+  return config.models.find(({ id }) => id === 'acme/voice');
+}
+
+test('a first-party-style model that lists no voices keeps what else it says', () => {
+  const speech = { style: 'first_party', input_characters_max: 1 };
+  const model = voiceOf(speech, [{ provider: 'mine', model: 'v', ...prices }]);
+  expect(model?.speech).toMatchObject({ ...speech, voices: { alloy: 'alloy' } });
+});
+
+test('a limit of text goes from 1', () => {
+  const endpoints = [{ provider: 'mine', model: 'v', ...prices }];
+  for (const name of ['input_characters_max', 'input_bytes_max']) {
+    expect(() => voiceOf({ [name]: 1 }, endpoints)).not.toThrow();
+    expect(() => voiceOf({ [name]: 0 }, endpoints)).toThrow(name);
+  }
+});
+
+test('an endpoint without a priority is among the first', () => {
+  const model = voiceOf({}, [
+    { provider: 'mine', model: 'second', priority: 1, ...prices },
+    { provider: 'mine', model: 'first', ...prices },
+  ]);
+  expect(model?.endpoints.map(({ model: name }) => name)).toEqual(['first', 'second']);
+});
+
+test('a search brings five pages and a request makes five searches, unless told otherwise', () => {
+  const search = { engine: 'searxng', url: 'http://127.0.0.1:8888', usd_per_search: '0.005' };
+  const config = load({ tools: { web_search: search } });
+  expect(config.webSearch).toMatchObject({ callsMax: 5, resultsMax: 5 });
+});
+
+test('the region of S3 is taken from the usual variable', () => {
+  expect(load({}, { AWS_REGION: 'eu-north-1' }).objectStorage.region).toBe('eu-north-1');
+  expect(load({}).objectStorage.region).toBeNull();
+});
+
+test('a variable may say true as well as false', () => {
+  const content = { demo: ['$', '{DEMO}'].join('') };
+  const vendor = { OPENAI_API_KEY: 'sk-some-key' };
+  expect(load(content, { ...vendor, DEMO: 'true' }).demo).toBe(true);
+  expect(load(content, { DEMO: 'false' }).demo).toBe(false);
+});

@@ -1,0 +1,42 @@
+import { describe, expect, test } from 'bun:test';
+import { countCharacters, readVector, toBase64, toNumbers } from './embeddings-wish.ts';
+
+describe('characters', () => {
+  test.each([
+    ['', 0],
+    ['Grüße', 5],
+    ['a😀b', 3],
+    ['\u{10000}\u{10ffff}', 2],
+    ['\ue000\ud7ff', 2],
+    ['\udc00', 1],
+    ['a\udfff', 2],
+    ['\ud83d\ude00\ude00', 2],
+    ['\ud83d\ud83d\ude00', 2],
+    ['\ud800\ud7ff', 2],
+    ['\ud800\ue000', 2],
+    ['\ue000\udc00', 2],
+    ['\ud7ff\udc00', 2],
+  ])('of %j are %i', (text, count) => expect(countCharacters(text)).toBe(count));
+});
+
+describe('a vector', () => {
+  // 0.25 and -1 as little-endian floats: 00 00 80 3e, 00 00 80 bf.
+  const packed = 'AACAPgAAgL8=';
+
+  test('is the same in numbers and in base64', () => {
+    expect(toBase64([0.25, -1])).toBe(packed);
+    expect(toNumbers(packed)).toEqual([0.25, -1]);
+    expect([toBase64(packed), toNumbers([1])]).toEqual([packed, [1]]);
+  });
+
+  test.each([[[0.25, -1]], [packed]])('is read from %j', (raw) => {
+    expect(readVector(raw)).toEqual(raw);
+  });
+
+  // The last: three bytes, five, a letter too few, and letters that are none.
+  const others = [null, {}, [], [1, '2'], [null], ''];
+  const texts = ['AACA', 'AACAPgA=', 'AACAPgAAgL8', '!!CAPgAAgL8='];
+  test.each([...others, ...texts].map((raw) => [raw]))('is none in %j', (raw) => {
+    expect(readVector(raw)).toBeUndefined();
+  });
+});

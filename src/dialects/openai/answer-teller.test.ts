@@ -1,0 +1,47 @@
+import { describe, expect, test } from 'bun:test';
+import { ToldAnswer } from '../../../tests/support/told-answer.ts';
+import { openAiUpstream } from './upstream.ts';
+
+function told(message: object) {
+  const answer = new ToldAnswer();
+  const choices = [{ index: 0, message, finish_reason: 'stop' }];
+  expect(openAiUpstream.readReply(JSON.stringify({ choices }), answer)).toBeUndefined();
+  return answer;
+}
+
+const at = (url: unknown) => ({ type: 'image_url', image_url: { url } });
+
+describe('a picture that the model made', () => {
+  test('is told with its kind, after the words', () => {
+    const images = [at('data:image/png;base64,iVBO'), at('data:image/svg+xml;base64,PHN2')];
+    const answer = told({ role: 'assistant', content: 'Here.', images });
+    expect(answer.images).toEqual([
+      { mediaType: 'image/png', base64: 'iVBO' },
+      { mediaType: 'image/svg+xml', base64: 'PHN2' },
+    ]);
+    expect(answer.order.slice(0, 2)).toEqual(['text', 'image']);
+  });
+
+  test.each([
+    null,
+    'data:image/png;base64,iVBO',
+    { type: 'image_url' },
+    at(7),
+    at(''),
+    at('https://example.com/a.png'),
+    at('data:image/png;base64,'),
+  ])('is none in %j', (image) => {
+    const answer = told({ role: 'assistant', content: 'Here.', images: [image] });
+    expect([answer.said, answer.images]).toEqual(['Here.', []]);
+  });
+});
+
+test('a whole answer without a reason for its end is one if it says anything', () => {
+  const read = (message: object) => {
+    const answer = new ToldAnswer();
+    const choices = [{ index: 0, message, finish_reason: null }];
+    return [openAiUpstream.readReply(JSON.stringify({ choices }), answer), answer.said];
+  };
+  expect(read({ role: 'assistant', content: 'Hi' })).toEqual([undefined, 'Hi']);
+  expect(read({ role: 'assistant', content: '' })).toMatchObject([{ kind: 'malformed' }, '']);
+});

@@ -1,0 +1,68 @@
+import { expect, test } from 'bun:test';
+import { readTurns } from './turns.ts';
+
+const text = (said: string) => ({ type: 'text' as const, text: said });
+const read = (said: string) => ({ kind: 'text' as const, text: said });
+
+test('instructions in parts are as many texts', () => {
+  const content = [text('Be brief.'), text('Be kind.')];
+  expect(readTurns([{ role: 'developer', content }])).toEqual([
+    { role: 'system', parts: [read('Be brief.'), read('Be kind.')] },
+  ]);
+});
+
+test('what the assistant refused is heard from a part and from the field', () => {
+  const refused = { type: 'refusal' as const, refusal: 'Not that.' };
+  const [turn] = readTurns([
+    { role: 'assistant', content: [text('Well.'), refused], refusal: 'Nor this.' },
+  ]);
+  expect(turn?.parts).toEqual([
+    read('Well.'),
+    { kind: 'refusal', text: 'Not that.' },
+    { kind: 'refusal', text: 'Nor this.' },
+  ]);
+});
+
+test.each(['reasoning', 'reasoning_content'])('a thought comes back as plain %s', (field) => {
+  const [turn] = readTurns([{ role: 'assistant', content: 'Four.', [field]: 'Two and two.' }]);
+  expect(turn?.parts).toEqual([{ kind: 'reasoning', text: 'Two and two.' }, read('Four.')]);
+});
+
+test('a result in parts has its words and its pictures', () => {
+  const url = 'data:image/png;base64,AAAA';
+  const content = [text('The chart:'), { type: 'image_url' as const, image_url: { url } }];
+  const parts = [read('The chart:'), { kind: 'image' as const, url }];
+  expect(readTurns([{ role: 'tool', tool_call_id: 'a', content }])).toEqual([
+    { role: 'user', parts: [{ kind: 'tool_result', callId: 'a', parts, isError: false }] },
+  ]);
+});
+
+test('a file is known by its bytes, else by its id', () => {
+  const bytes = 'data:application/pdf;base64,AAAA';
+  const [turn] = readTurns([
+    {
+      role: 'user',
+      content: [
+        { type: 'file', file: { file_data: bytes, filename: 'a.pdf' } },
+        { type: 'file', file: { file_id: 'file-1' } },
+      ],
+    },
+  ]);
+  expect(turn?.parts).toMatchObject([
+    { kind: 'document', source: { url: bytes }, name: 'a.pdf' },
+    { kind: 'document', source: { fileId: 'file-1' } },
+  ]);
+});
+
+test('thoughts that nobody numbered stay apart', () => {
+  const reasoning_details = [
+    { type: 'reasoning.text', text: 'One.', signature: 'a' },
+    { type: 'reasoning.encrypted', data: 'b' },
+  ];
+  const said = { role: 'assistant' as const, content: 'So.', reasoning_details };
+  expect(readTurns([said])[0]?.parts).toEqual([
+    { kind: 'reasoning', text: 'One.', signature: 'a' },
+    { kind: 'reasoning', text: '', redacted: 'b' },
+    read('So.'),
+  ]);
+});

@@ -1,0 +1,73 @@
+import { expect, test } from 'bun:test';
+import { failureOf } from '../../tests/contracts/failure-of.ts';
+import type { Ending, Errand } from '../call.ts';
+import { Watch } from '../core/watch.ts';
+import type { Steps } from '../gateway.ts';
+import { IdUsedUp, type StopReason } from '../jobs/runner.ts';
+import { noCharges } from '../record/request-record.ts';
+import { Line } from '../upstream/line.ts';
+import { noFacts } from '../upstream/try-whole.ts';
+import { type RunnerParts, StoryRunner } from './job-runner.ts';
+
+/** A piece of a hundred bytes for 70 credits, and what the books have under its id by its end. */
+function piece(next: (stop: AbortController) => Promise<undefined>, bookedCredits = 70) {
+  const stop = new AbortController();
+  const answer = {
+    ...{ kind: 'bytes', contentType: 'audio/mpeg', contentLength: null, close() {} },
+    first: new Uint8Array(100),
+    line: new Line(new Watch(), stop.signal),
+    facts: { ...noFacts },
+    next: () => next(stop),
+  };
+  const endings: Ending[] = [];
+  const steps = {
+    recall: () => undefined,
+    plan: () => [],
+    reserve: async () => ({ hold: undefined }),
+    openFirst: async () => ({ offer: { provider: { name: 'voice' } }, answer, firstByteMs: 1 }),
+    async settle(_: unknown, ending: Ending) {
+      endings.push(ending);
+      return { usage: undefined, costCredits: 70 };
+    },
+  };
+  const errand = { ask: { models: [] }, measure: () => ({ units: {} }) };
+  const key = { id: 'key', expiresAt: null };
+  const booked = { charges: { ...noCharges, modelCharge: bookedCredits }, createdAt: 1 };
+  const runner = new StoryRunner({
+    store: {
+      directory: { getKey: async () => key, getTenant: async () => ({ id: 'acme' }) },
+      requestLog: { find: async () => booked },
+    },
+    books: { flush: async () => undefined },
+    errands: { speech: async () => errand as unknown as Errand },
+    steps: () => steps as unknown as Steps,
+  } as unknown as RunnerParts);
+  const call = { requestId: 'one', tenantId: 'acme', keyId: 'key', model: 'a/voice' };
+  const wish = { voice: 'v', format: 'mp3', speed: null, instructions: null } as const;
+  const said = { ...call, ...wish, input: 'Hello.', provider: null, signal: stop.signal };
+  return { spoken: runner.synthesise(said), endings };
+}
+
+test.each([
+  ['lost', 0],
+  ['timeout', 0],
+  ['shutdown', 0],
+  ['cancelled', 99],
+] as const)('of a piece that was broken off, %s, %d bytes are charged', async (reason, bytes) => {
+  const { spoken, endings } = piece((stop) => {
+    stop.abort(reason satisfies StopReason);
+    return Promise.reject(new Error('The line was hung up.'));
+  });
+  await failureOf(spoken);
+  expect(endings).toMatchObject([{ how: 'left', facts: { outputCharacters: bytes } }]);
+});
+
+test('a piece that two workers made costs what the books took from the first of them', async () => {
+  const { spoken } = piece(async () => undefined, 60);
+  expect(await spoken).toMatchObject({ costCredits: 60, provider: 'voice' });
+});
+
+test('a piece whose id was used up for nothing has to be run again', async () => {
+  const { spoken } = piece(async () => undefined, 0);
+  expect(await failureOf(spoken)).toBeInstanceOf(IdUsedUp);
+});
