@@ -94,6 +94,20 @@ test('an endpoint without a priority is among the first', () => {
   expect(model?.endpoints.map(({ model: name }) => name)).toEqual(['first', 'second']);
 });
 
+test('a broken model does not hide what is wrong with the next, nor with its endpoints', () => {
+  const endpoint = { provider: 'mine', model: 'v', ...prices };
+  const { name: _, ...nameless } = speaker;
+  const models = [
+    { ...nameless, endpoints: [endpoint] },
+    { ...speaker, id: 'acme/next', endpoints: [{ ...endpoint, priority: 'x' }, { ...endpoint }] },
+    { ...speaker, id: 'acme/last', endpoints: [{ ...endpoint, provider: 'nobody' }] },
+  ];
+  const set = () => load({ catalogue: 'none', providers: { mine: provider }, models });
+  for (const path of ['models[0].name', 'models[1].endpoints[0].priority', 'nobody']) {
+    expect(set).toThrow(path);
+  }
+});
+
 test('a search brings five pages and a request makes five searches, unless told otherwise', () => {
   const search = { engine: 'searxng', url: 'http://127.0.0.1:8888', usd_per_search: '0.005' };
   const config = load({ tools: { web_search: search } });

@@ -50,7 +50,8 @@ test('a file is known by its first bytes and kept whole, however it is cut', asy
   async function* chunks() {
     for (const byte of whole) yield Uint8Array.of(byte);
   }
-  const file = { kind: 'file' as const, name: 'file', filename: 'a.wav', chunks: chunks() };
+  const named = { kind: 'file', name: 'file', filename: 'a.wav', contentType: '' } as const;
+  const file = { ...named, chunks: chunks() };
   const { key, bytes } = await storeAudio(file, 'job_1', 1_000, { store, objects });
   expect(key).toEndWith('.wav');
   expect([bytes, Buffer.concat(kept)]).toEqual([200, Buffer.from(whole)]);

@@ -70,6 +70,25 @@ describe('traffic', () => {
     expect(seen.value('gen_ai_client_token_usage_count', input)).toBe(1);
   });
 
+  test('counts the tokens of each class, those written for an hour with the others', () => {
+    const traffic = new Traffic(() => true);
+    const usage = {
+      inputTokens: 1,
+      cacheReadTokens: 20,
+      cacheWriteTokens: 300,
+      cacheWrite1hTokens: 4000,
+      outputTokens: 50_000,
+      reasoningTokens: 600_000,
+    };
+    traffic.ended(endedRequest({ usage }));
+    const ours = { operation: 'chat', model: 'test/chat', provider: 'first' };
+    const seen = scrapeOf(traffic);
+    const of = (name: string) => seen.value('tollgate_tokens_total', { ...ours, class: name });
+    expect(['input', 'cache_read', 'cache_write', 'output', 'reasoning'].map(of)).toEqual([
+      1, 20, 4300, 50_000, 600_000,
+    ]);
+  });
+
   test('keeps modes and fees apart', () => {
     const traffic = new Traffic(() => true);
     const charges = { modelCharge: 0, byokPlatformFee: 3, managedToolFee: 0, agentRuntimeFee: 0 };
