@@ -96,6 +96,22 @@ describe('identical requests at the same time', () => {
     expect(answers.every((answer) => 'found' in answer && answer.found === 'crowded')).toBe(true);
   });
 
+  test('wait in the place of one that has left', async () => {
+    const { ask } = make();
+    const lead = dutyOf(await ask('q'));
+    const leaving = new AbortController();
+    const gone = ask('q', null, leaving.signal);
+    const crowd = Array.from({ length: cacheFollowersMax - 1 }, () => ask('q'));
+    await Bun.sleep(1);
+    leaving.abort();
+    await dutyOf(await gone).release();
+    const next = ask('q');
+    expect(await soFar(next)).toBe('waits');
+    await lead.finish(recording('crowded'));
+    expect(await next).toEqual({ found: 'crowded' });
+    expect(await Promise.all(crowd)).toHaveLength(cacheFollowersMax - 1);
+  });
+
   test('of which one cannot use the answer: that one asks for itself', async () => {
     const { ask } = make();
     const lead = dutyOf(await ask('q'));

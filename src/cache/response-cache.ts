@@ -45,7 +45,10 @@ export class ResponseCache {
       if (!flight || flight.followers >= cacheFollowersMax) break;
       flight.followers += 1;
       const landed = await unlessAborted(flight.landed, client);
-      if (client.aborted) break;
+      if (client.aborted) {
+        flight.followers -= 1;
+        break;
+      }
       if (!landed) continue;
       // It was made after we asked, so it is young enough for anybody.
       const brought = use(landed);

@@ -43,3 +43,23 @@ test('a thought comes back with its proof', () => {
     ...rest,
   ]);
 });
+
+test('a passage that was searched for keeps its words, its title and where it is from', () => {
+  const passage = {
+    type: 'search_result',
+    source: 'https://example.com/a',
+    title: 'Opening hours',
+    content: [
+      { type: 'text', text: 'Daily.' },
+      { type: 'text', text: 'Not on Mondays.' },
+    ],
+    citations: { enabled: true },
+  };
+  const name = 'Opening hours, https://example.com/a';
+  const document = { kind: 'document', source: { text: 'Daily.\n\nNot on Mondays.' }, name };
+  expect(read('user', passage, said)).toEqual({ parts: [document, ...rest], foreign: [] });
+  const result = { type: 'tool_result', tool_use_id: 'a', content: [passage] };
+  expect(read('user', result).parts).toMatchObject([{ kind: 'tool_result', parts: [document] }]);
+  const empty = { type: 'search_result', source: 'a', title: 'b' };
+  expect(read('user', empty, said)).toEqual({ parts: rest, foreign: ['messages.search_result'] });
+});

@@ -8,6 +8,7 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
+import { isObject } from '../../core/json.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
 import type { ForeignNames } from '../ask/foreign-names.ts';
 import { type AnyBlock, type BlockOf, imageUrl, isKnown } from './blocks.ts';
@@ -73,7 +74,9 @@ function readUser(block: AnyBlock, foreign: ForeignNames): readonly UserPart[] {
 }
 
 function readShown(block: AnyBlock, foreign: ForeignNames): readonly Shown[] {
-  if (!isKnown(block)) return readFoundTool(block) ?? unknown(block, foreign);
+  if (!isKnown(block)) {
+    return readFoundTool(block) ?? readSearchResult(block) ?? unknown(block, foreign);
+  }
   switch (block.type) {
     case 'text':
       return readText(block);
@@ -97,6 +100,19 @@ function readFoundTool(block: AnyBlock): readonly TextPart[] | undefined {
   if (block.type !== 'tool_reference' || !('tool_name' in block)) return undefined;
   const { tool_name: text } = block;
   return typeof text === 'string' ? [{ kind: 'text', text }] : undefined;
+}
+
+/** A passage to answer from: elsewhere a document that is named by its title and where it is from. */
+function readSearchResult(block: AnyBlock): readonly DocumentPart[] | undefined {
+  const { type, title, source, content }: Record<string, unknown> = { ...block };
+  if (type !== 'search_result' || !Array.isArray(content)) return undefined;
+  const texts = content.map((inner) => (isObject(inner) ? inner.text : undefined)).filter(isText);
+  const name = [title, source].filter(isText).join(', ') || undefined;
+  return [{ kind: 'document', source: { text: texts.join('\n\n') }, name }];
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
 }
 
 function readResult(block: BlockOf<'tool_result'>, foreign: ForeignNames): ToolResultPart {
