@@ -102,7 +102,7 @@ function readFoundTool(block: AnyBlock): readonly TextPart[] | undefined {
   return typeof text === 'string' ? [{ kind: 'text', text }] : undefined;
 }
 
-/** A passage to answer from: elsewhere a document that is named by its title and where it is from. */
+/** A passage to answer from: elsewhere a document, named by its title and where it is from. */
 function readSearchResult(block: AnyBlock): readonly DocumentPart[] | undefined {
   const { type, title, source, content }: Record<string, unknown> = { ...block };
   if (type !== 'search_result' || !Array.isArray(content)) return undefined;
