@@ -1,24 +1,9 @@
 import { describe, expect, test } from 'bun:test';
-import type { Dialogue, Turn } from './dialogue.ts';
+import { question } from '../../tests/support/question.ts';
+import type { Turn } from './dialogue.ts';
 import { wordBytes } from './words.ts';
 
-const nothing: Dialogue = {
-  turns: [],
-  tools: [],
-  toolChoice: null,
-  parallelTools: null,
-  outputTokensMax: null,
-  stop: [],
-  json: null,
-  reasoning: null,
-  sampling: {},
-  user: null,
-  stream: false,
-  choices: 1,
-  foreign: [],
-};
-
-const bytesOf = (...turns: Turn[]) => wordBytes({ ...nothing, turns });
+const bytesOf = (...turns: Turn[]) => wordBytes(question({ turns }));
 const text = (said: string) => ({ kind: 'text', text: said }) as const;
 
 describe('the words of a prompt', () => {
@@ -47,9 +32,9 @@ describe('the words of a prompt', () => {
       { name: 'go', parameters: null },
     ];
     // {"type":"object"} has 17 letters.
-    expect(wordBytes({ ...nothing, tools })).toBe(4 + 6 + 17 + 2);
+    expect(wordBytes(question({ turns: [], tools }))).toBe(4 + 6 + 17 + 2);
     const json = { schema: { type: 'object' }, name: 'response' };
-    expect(wordBytes({ ...nothing, json })).toBe(17);
+    expect(wordBytes(question({ turns: [], json }))).toBe(17);
   });
 
   test('are 85 tokens for a picture, however large, and 10 for a second of MP3', () => {
