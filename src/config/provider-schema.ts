@@ -7,6 +7,7 @@ export const dialectNames = [
   'openai-responses',
   'anthropic',
   'gemini',
+  'bedrock',
   'cohere',
   'siliconflow',
 ] as const;
@@ -47,6 +48,8 @@ export const quirksSchema = closed({
   remote_images: oneOf('pass', 'inline'),
   /** Text Embeddings Inference takes 32 texts at once unless it was started otherwise. */
   embedding_batch: wholeNumber(1, 2048),
+  /** Vertex AI takes Claude's messages at paths of its own, with the version in the body. */
+  hosted_by: oneOf('vertex'),
 });
 export type Quirks = Static<typeof quirksSchema>;
 
@@ -55,6 +58,11 @@ export const providerSchema = closed({
   base_url: httpAddress('https://api.example.com/v1'),
   api_key: nullable(secretText()),
   headers: Type.Record(Type.String(), Type.String({ hidden: true })),
+  /** Where requests are signed for, if the address does not say it. */
+  region: Type.String({
+    pattern: '^[a-z]{2,}(-[a-z0-9]+)+$',
+    expected: 'a region such as "eu-central-1"',
+  }),
   /** To the first byte of the answer. */
   timeout_ms: wholeNumber(1, 3_600_000),
   /** Between two bytes of the answer. */

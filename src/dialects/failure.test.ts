@@ -198,6 +198,34 @@ test.each([
   expect(readErrorObject(body).param).toBe(named);
 });
 
+describe('Amazon names its errors in a header:', () => {
+  const address = ':http://internal.amazon.com/coral/com.amazon.bedrock/';
+  test.each([
+    ['ThrottlingException', 429, 'rate_limited'],
+    ['ModelNotReadyException', 429, 'overloaded'],
+    ['ServiceQuotaExceededException', 400, 'quota'],
+    ['ServiceUnavailableException', 503, 'overloaded'],
+    ['ModelTimeoutException', 408, 'timeout'],
+    ['ModelErrorException', 424, 'server'],
+    ['ValidationException', 400, 'request'],
+    ['ResourceNotFoundException', 404, 'request'],
+    ['AccessDeniedException', 403, 'credential'],
+    ['UnrecognizedClientException', 403, 'credential'],
+    ['ExpiredTokenException', 400, 'credential'],
+    ['IncompleteSignatureException', 400, 'credential'],
+    ['InvalidSignatureException', 403, 'credential'],
+  ] as const)('%s with %d is of the kind %s', (name, status, kind) => {
+    for (const header of [name, name + address]) {
+      const failure = fail(status, { message: 'No.' }, { 'x-amzn-errortype': header });
+      expect(failure).toMatchObject({ kind, status, message: 'No.' });
+    }
+  });
+
+  test('its front door capitalises the sentence', () => {
+    expect(fail(403, { Message: 'The key is not valid.' }).message).toBe('The key is not valid.');
+  });
+});
+
 describe('the wait is read from', () => {
   const error = (details: unknown) => ({ error: { code: 429, message: 'x', details } });
   const cases: Record<string, [Record<string, string>, unknown, number | null]> = {

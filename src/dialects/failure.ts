@@ -31,6 +31,12 @@ const decisiveCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['context_length_exceeded', 'request'],
   // The model wrote a call that its own server rejects: the next attempt may well succeed.
   ['tool_use_failed', 'server'],
+  // Amazon says these with 400 or 429, as if the request or its pace were at fault.
+  ['servicequotaexceededexception', 'quota'],
+  ['expiredtokenexception', 'credential'],
+  ['incompletesignatureexception', 'credential'],
+  ['modelnotreadyexception', 'overloaded'],
+  ['throttlingexception', 'rate_limited'],
 ]);
 
 /** Codes and types that help only where there is no status, inside a stream. */
@@ -56,6 +62,12 @@ const hintingCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['timeout', 'timeout'],
   ['timeout_error', 'timeout'],
   ['deadline_exceeded', 'timeout'],
+  ['validationexception', 'request'],
+  ['resourcenotfoundexception', 'request'],
+  ['accessdeniedexception', 'credential'],
+  ['unrecognizedclientexception', 'credential'],
+  ['serviceunavailableexception', 'overloaded'],
+  ['modeltimeoutexception', 'timeout'],
 ]);
 
 /** What MiniMax and Baidu number, in answers of status 200. */
@@ -122,8 +134,8 @@ function findMessage(raw: unknown, depth = 0): string | undefined {
   if (depth > 4) return undefined;
   if (Array.isArray(raw)) return findMessage(raw[0], depth + 1);
   if (!isObject(raw)) return undefined;
-  const { error, message, detail, msg, errors, status_msg, error_msg } = raw;
-  for (const part of [error, message, detail, msg, errors, status_msg, error_msg]) {
+  const { error, message, detail, msg, errors, status_msg, error_msg, Message } = raw;
+  for (const part of [error, message, detail, msg, errors, status_msg, error_msg, Message]) {
     const found = findMessage(part, depth + 1);
     if (found !== undefined) return found;
   }
@@ -162,7 +174,7 @@ function readStatus(value: unknown): number | undefined {
   return isStatus && status >= 400 && status <= 599 ? status : undefined;
 }
 
-function readComplaint(raw: unknown): Complaint {
+function readComplaint(raw: unknown, named: string | null = null): Complaint {
   const outer = Array.isArray(raw) ? raw[0] : raw;
   const outside = isObject(outer) ? outer : {};
   const inside = isObject(outside.error) ? outside.error : {};
@@ -171,7 +183,7 @@ function readComplaint(raw: unknown): Complaint {
   const details = Array.isArray(inside.details) ? inside.details : [inside.details];
   const reasons = details.filter(isObject).flatMap((each) => [each.reason, each.error_code]);
   const words = [innermost.code, ...reasons, inside.code, inside.type, inside.status];
-  const codes = [...words, outside.code, outside.type, outside.error_type];
+  const codes = [...words, outside.code, outside.type, outside.error_type, named];
   const claims = [inside.status_code, inside.code, inside.status, outside.code];
   return {
     message: quotedIn(metadata) ?? findMessage(raw),
@@ -222,6 +234,11 @@ function readPage(body: string): string | undefined {
   return title.replace(/\s+/g, ' ').trim() || undefined;
 }
 
+/** Amazon names its errors here, some with an address behind a colon, and has no other code. */
+function nameInHeader(headers: Headers): string | null {
+  return headers.get('x-amzn-errortype')?.split(':')[0]?.trim() ?? null;
+}
+
 /** An answer whose status says that it failed. */
 export function readFailure(
   status: number,
@@ -230,7 +247,7 @@ export function readFailure(
   nowMs: number = Date.now(),
 ): UpstreamFailure {
   const json = parseExact(body);
-  const complaint = readComplaint(json);
+  const complaint = readComplaint(json, nameInHeader(headers));
   const kind = kindOf(complaint, status >= 400 ? status : (complaint.claimedStatus ?? status));
   const message = complaint.message ?? readPage(body) ?? `HTTP ${status} without a message.`;
   return {

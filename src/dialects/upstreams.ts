@@ -1,5 +1,6 @@
 import type { DialectName } from '../config/provider-schema.ts';
 import { anthropicUpstream } from './anthropic/upstream.ts';
+import { bedrockUpstream } from './bedrock/upstream.ts';
 import type { UpstreamDialect } from './dialect.ts';
 import { geminiUpstream } from './gemini/upstream.ts';
 import { openAiUpstream } from './openai/upstream.ts';
@@ -11,6 +12,7 @@ const dialects: Partial<Record<DialectName, UpstreamDialect>> = {
   siliconflow: openAiUpstream,
   anthropic: anthropicUpstream,
   gemini: geminiUpstream,
+  bedrock: bedrockUpstream,
   'openai-responses': responsesUpstream,
 };
 
@@ -20,4 +22,11 @@ export function upstreamDialect(name: DialectName): UpstreamDialect | undefined 
 
 export function isDialect(name: string): name is DialectName {
   return Object.hasOwn(dialects, name);
+}
+
+/** Dialects without words for an address: what a client names by one goes to them as bytes. */
+const bytesOnly: ReadonlySet<DialectName> = new Set(['bedrock']);
+
+export function takesBytesOnly(name: DialectName): boolean {
+  return bytesOnly.has(name);
 }

@@ -2,6 +2,7 @@ import { AssertionError } from 'node:assert';
 import type { Provider } from '../config/config.ts';
 import { errorBytesMax, eventBytesMax, replyBytesMax } from '../core/bounds.ts';
 import type { Watch } from '../core/watch.ts';
+import { FrameDecoder, isFramed } from '../dialects/bedrock/frames.ts';
 import type {
   Crossing,
   ReplyIdentity,
@@ -85,7 +86,8 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
       return replyOf(text, order);
     }
     if (!response.body) return failed(line, malformed('The provider sent an empty answer.'));
-    source = new Source(response.body, line, watch, { idleMs }, order.tape);
+    const decoder = response.ok && isFramed(response) ? new FrameDecoder() : new TextDecoder();
+    source = new Source(response.body, line, watch, { idleMs }, order.tape, decoder);
     const result = await readResponse(response, source, line, order);
     if (result.kind === 'stream') return result;
     source.close();
@@ -129,7 +131,8 @@ function isShortReply(response: Response, order: AttemptOrder): boolean {
     length !== null &&
     Number(length) <= replyBytesMax &&
     isPlain(response) &&
-    !isEventStream(response)
+    !isEventStream(response) &&
+    !isFramed(response)
   );
 }
 
@@ -165,7 +168,7 @@ async function readResponse(
   if (!isPlain(response)) {
     return failed(line, malformed('The provider sent a compressed answer that was not asked for.'));
   }
-  const isStream = isEventStream(response);
+  const isStream = isEventStream(response) || isFramed(response);
   const head = order.stream && !isStream ? await readHead(source) : '';
   if (order.stream && (isStream || eventStart.test(head))) {
     return openStream(source, line, order, head);

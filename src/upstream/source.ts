@@ -33,6 +33,11 @@ const nothing = new Uint8Array();
 /** A character may be cut in two where two pieces meet: the decoder keeps its first half. */
 const moreToCome = { stream: true };
 
+/** Bytes in, text out; '' while what has come says nothing yet. */
+interface Decoder {
+  decode(bytes?: Uint8Array, options?: { readonly stream: boolean }): string;
+}
+
 type Read = { readonly done: boolean; readonly value?: Uint8Array | undefined };
 
 /**
@@ -41,7 +46,7 @@ type Read = { readonly done: boolean; readonly value?: Uint8Array | undefined };
  */
 export class Source extends Waiting {
   readonly #reader: { read(): Promise<Read>; cancel(): Promise<void> };
-  readonly #decoder = new TextDecoder();
+  readonly #decoder: Decoder;
   readonly #line: Line;
   readonly #watch: Watch;
   readonly #patience: Required<Patience>;
@@ -64,8 +69,10 @@ export class Source extends Waiting {
     watch: Watch,
     patience: Patience,
     tape?: Tape,
+    decoder: Decoder = new TextDecoder(),
   ) {
     super();
+    this.#decoder = decoder;
     this.#tape = tape;
     this.#reader = body.getReader();
     this.#line = line;

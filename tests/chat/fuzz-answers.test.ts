@@ -111,7 +111,9 @@ function hearWhole(crossing: Crossing, text: string): void {
   else JSON.parse(reply.write({ usage, costCredits: 1 }));
 }
 
-const dialects: readonly DialectName[] = ['openai', 'anthropic', 'gemini', 'openai-responses'];
+const dialects: readonly DialectName[] = [
+  ...(['openai', 'anthropic', 'gemini', 'bedrock', 'openai-responses'] as const),
+];
 const ways = dialects.flatMap((dialect) =>
   Object.entries(clients).map(([client, conversation]) => ({ dialect, client, conversation })),
 );

@@ -61,10 +61,16 @@ function source(body: object) {
 }
 
 function recorded(dialect: string, form: Recording['form'], text: string): Recording {
-  return { dialect, form, text, model: 'acme/chat-large', provider: 'acme', recordedAt: 0 };
+  return { dialect, form, text, model: 'acme/chat-large', provider: 'acme' };
 }
 
-const dialects: readonly DialectName[] = ['openai', 'anthropic', 'gemini', 'openai-responses'];
+const dialects: readonly DialectName[] = [
+  'openai',
+  'anthropic',
+  'gemini',
+  'bedrock',
+  'openai-responses',
+];
 
 describe.each(dialects)('a recorded answer of %s', (dialect) => {
   const cases = readExpectations(dialect).filter(({ expected }) => !expected.error);

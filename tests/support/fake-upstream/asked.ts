@@ -6,6 +6,7 @@ export type Endpoint =
   | 'openai-chat'
   | 'anthropic-messages'
   | 'anthropic-count'
+  | 'bedrock-converse'
   | 'embeddings'
   | 'speech'
   | 'transcription'
@@ -45,6 +46,7 @@ function endpointOf(path: string): Endpoint {
   if (plain.endsWith('/chat/completions')) return 'openai-chat';
   if (plain.endsWith('/messages')) return 'anthropic-messages';
   if (plain.endsWith('/messages/count_tokens')) return 'anthropic-count';
+  if (/\/converse(?:-stream)?$/.test(plain)) return 'bedrock-converse';
   if (plain.endsWith('/embeddings')) return 'embeddings';
   if (plain.endsWith('/audio/speech')) return 'speech';
   if (/\/audio\/(transcriptions|translations)$/.test(plain)) return 'transcription';
@@ -72,11 +74,16 @@ function asked(path: string, json: unknown, form: Form | undefined): Asked {
     json,
     form,
     model: modelOf(path, json, form),
-    stream: field(json, 'stream') === true || form?.fields.stream?.[0] === 'true',
+    stream: isStreamed(path, json, form),
     includeUsage: field(field(json, 'stream_options'), 'include_usage') === true,
     promptTokens: promptTokens(endpoint, json, form),
     lastMessage: textOf(messages[messages.length - 1]),
   };
+}
+
+function isStreamed(path: string, json: unknown, form: Form | undefined): boolean {
+  if (path.endsWith('/converse-stream')) return true;
+  return field(json, 'stream') === true || form?.fields.stream?.[0] === 'true';
 }
 
 /** Gemini, Bedrock and Azure name the model in the path instead of the body. */
@@ -91,6 +98,7 @@ function promptTokens(endpoint: Endpoint, json: unknown, form: Form | undefined)
   switch (endpoint) {
     case 'openai-chat':
     case 'anthropic-messages':
+    case 'bedrock-converse':
       return conversationTokens(json);
     case 'embeddings':
       return inputTokens(field(json, 'input'));

@@ -77,16 +77,17 @@ export function lineOf(entry: BookEntry): string {
   return `#${id} ${path} ${model ?? '-'} ${status ?? '-'} ${eventsSent} events ${outcome}`;
 }
 
-/** Reads either dialect's usage; what it does not say is filled from what was counted. */
+/** Reads the usage of every dialect; what it does not say is filled from what was counted. */
 export function reportedTokens(usage: unknown, produced: { prompt: number; completion: number }) {
   const number = (name: string) => {
     const value = field(usage, name);
     return typeof value === 'number' ? value : undefined;
   };
-  const input = number('input_tokens');
-  const cached = number('cache_read_input_tokens') ?? 0;
+  const input = number('input_tokens') ?? number('inputTokens');
+  const cached = number('cache_read_input_tokens') ?? number('cacheReadInputTokens') ?? 0;
+  const output = number('output_tokens') ?? number('outputTokens');
   return {
     prompt: number('prompt_tokens') ?? (input === undefined ? produced.prompt : input + cached),
-    completion: number('completion_tokens') ?? number('output_tokens') ?? produced.completion,
+    completion: number('completion_tokens') ?? output ?? produced.completion,
   };
 }

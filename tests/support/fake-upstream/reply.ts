@@ -3,7 +3,9 @@
 import { embeddings, images, speech, transcription } from './answers.ts';
 import { anthropicError, anthropicEvents, anthropicWhole } from './anthropic-chat.ts';
 import { type Asked, conversationTokens } from './asked.ts';
-import type { Answer, ChatAnswer, HugeLineAnswer, RawAnswer } from './behaviour.ts';
+import { bedrockError, bedrockEvents, bedrockWhole } from './bedrock-chat.ts';
+import type { Answer, ChatAnswer, HugeLineAnswer, RawAnswer, Spoil } from './behaviour.ts';
+import { eventFrame, exceptionFrame } from './frames.ts';
 import { type Body, embeddingsBody, imagesBody, speechBody, transcriptionBody } from './media.ts';
 import { openAiError, openAiEvents, openAiWhole } from './openai-chat.ts';
 import { type Part, partOf, preamble, type SseEvent } from './sse.ts';
@@ -49,6 +51,7 @@ function suited(answer: ChatAnswer, asked: Asked): Answer {
     case 'openai-chat':
     case 'anthropic-messages':
     case 'anthropic-count':
+    case 'bedrock-converse':
       return answer;
     case 'embeddings':
       return embeddings(answer.usage === undefined ? {} : { usage: answer.usage }).answer;
@@ -78,14 +81,36 @@ function jsonBody(body: string | Uint8Array, said: Omit<Part, 'bytes' | 'events'
   return { contentType: 'application/json', streamed: false, parts, partDelayMs: 0 };
 }
 
-function eventStream(parts: Iterable<Part>, partDelayMs: number): Body {
-  const contentType = 'text/event-stream; charset=utf-8';
+function eventStream(
+  parts: Iterable<Part>,
+  partDelayMs: number,
+  contentType = 'text/event-stream; charset=utf-8',
+): Body {
   return { contentType, streamed: true, parts, partDelayMs };
 }
 
 function errorJson(asked: Asked, status: number, message: string): string {
-  const shape = asked.endpoint.startsWith('anthropic-') ? anthropicError : openAiError;
-  return JSON.stringify(shape(status, message));
+  return JSON.stringify(speechOf(asked).error(status, message));
+}
+
+/** How an endpoint that chats says things. */
+interface Speech {
+  readonly whole: typeof openAiWhole;
+  readonly events: typeof openAiEvents;
+  readonly error: typeof openAiError;
+}
+
+const openAiSpeech: Speech = { whole: openAiWhole, events: openAiEvents, error: openAiError };
+const anthropicSpeech: Speech = {
+  whole: anthropicWhole,
+  events: anthropicEvents,
+  error: anthropicError,
+};
+const bedrockSpeech: Speech = { whole: bedrockWhole, events: bedrockEvents, error: bedrockError };
+
+function speechOf({ endpoint }: Asked): Speech {
+  if (endpoint === 'bedrock-converse') return bedrockSpeech;
+  return endpoint.startsWith('anthropic-') ? anthropicSpeech : openAiSpeech;
 }
 
 /** The book keeps the number as the words that were said. */
@@ -96,18 +121,23 @@ function count(answer: ChatAnswer, asked: Asked): Body {
 
 function chatBody(answer: ChatAnswer, asked: Asked, id: number): Body {
   const streamed = answer.shape === undefined ? asked.stream : answer.shape === 'always-sse';
-  if (streamed) return eventStream(chatParts(answer, asked, id), answer.chunkDelayMs ?? 0);
-  const anthropic = asked.endpoint === 'anthropic-messages';
-  const said = (anthropic ? anthropicWhole : openAiWhole)(answer, asked, id);
+  if (streamed) {
+    const contentType = isFramed(asked) ? 'application/vnd.amazon.eventstream' : undefined;
+    return eventStream(chatParts(answer, asked, id), answer.chunkDelayMs ?? 0, contentType);
+  }
+  const said = speechOf(asked).whole(answer, asked, id);
   if (answer.spoil !== undefined) return jsonBody(spoiltJson(answer.spoil.with, said, asked));
   const { data, ...booked } = said;
   return jsonBody(data, booked);
 }
 
+function isFramed({ endpoint }: Asked): boolean {
+  return endpoint === 'bedrock-converse';
+}
+
 function* chatParts(answer: ChatAnswer, asked: Asked, id: number): Generator<Part> {
-  const anthropic = asked.endpoint === 'anthropic-messages';
-  const events = (anthropic ? anthropicEvents : openAiEvents)(answer, asked, id);
-  const syntax = answer.syntax ?? {};
+  const events = speechOf(asked).events(answer, asked, id);
+  const syntax = { ...answer.syntax, framed: isFramed(asked) };
   const parts = answer.spoil === undefined ? plain(events) : spoilt(events, answer.spoil, asked);
   yield* answer.tinyEvents === undefined ? parts : batched(parts);
 
@@ -140,11 +170,12 @@ function* spoilt(
       if (spoil.with === 'error-data' || spoil.with === 'error-event') return;
     }
     count += 1;
-    yield partOf(event);
+    yield partOf(event, { framed: isFramed(asked) });
   }
 }
 
-function badEvent(kind: NonNullable<ChatAnswer['spoil']>['with'], next: SseEvent, asked: Asked) {
+function badEvent(kind: Spoil, next: SseEvent, asked: Asked) {
+  if (isFramed(asked)) return { bytes: badFrame(kind), events: 1 };
   const name = next.name === undefined ? '' : `event: ${next.name}\n`;
   switch (kind) {
     case 'error-data':
@@ -162,11 +193,23 @@ function badEvent(kind: NonNullable<ChatAnswer['spoil']>['with'], next: SseEvent
   }
 }
 
-function spoiltJson(
-  kind: NonNullable<ChatAnswer['spoil']>['with'],
-  said: SseEvent,
-  asked: Asked,
-): string | Uint8Array {
+function badFrame(kind: Spoil): Uint8Array {
+  switch (kind) {
+    case 'error-data':
+    case 'error-event':
+      return exceptionFrame('serviceUnavailableException', errorMessage);
+    case 'malformed-json':
+      return eventFrame('contentBlockDelta', '{"contentBlockIndex":0,"delta":');
+    case 'unfinished-character': {
+      // The last byte of the payload is changed on the way: the checksum knows.
+      const frame = eventFrame('contentBlockDelta', { contentBlockIndex: 0, delta: { text: 'x' } });
+      frame.writeUInt8(0xf0, frame.length - 5);
+      return frame;
+    }
+  }
+}
+
+function spoiltJson(kind: Spoil, said: SseEvent, asked: Asked): string | Uint8Array {
   switch (kind) {
     case 'error-data':
     case 'error-event':

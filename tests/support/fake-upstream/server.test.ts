@@ -62,6 +62,27 @@ test('the model is also found in the paths of Gemini, Bedrock and Azure', async 
   expect(upstream.book.map((entry) => entry.model)).toEqual(['g-1', 'a.b:0', 'd-1']);
 });
 
+test('Bedrock is spoken in frames, and counted like the others', async () => {
+  upstream.script('a.b:0', say('two words', { reasoning: 'one' }));
+  const body = '{"system":[{"text":"a"}],"messages":[{"role":"user","content":[{"text":"b c"}]}]}';
+  const ask = (verb: string) =>
+    fetch(`${upstream.url}/model/a.b%3A0/${verb}`, { method: 'POST', body });
+  const whole = await (await ask('converse')).json();
+  expect(whole).toMatchObject({
+    output: { message: { content: [{ reasoningContent: {} }, { text: 'two words' }] } },
+    stopReason: 'end_turn',
+    usage: { inputTokens: 3, outputTokens: 3, totalTokens: 6 },
+  });
+  const streamed = await ask('converse-stream');
+  expect(streamed.headers.get('content-type')).toBe('application/vnd.amazon.eventstream');
+  const bytes = Buffer.from(await streamed.arrayBuffer());
+  expect(bytes.readUInt32BE(0)).toBe(bytes.indexOf('contentBlockDelta') - 27);
+  expect(upstream.book.map(({ tokens, text }) => [tokens, text])).toEqual([
+    [{ prompt: 3, completion: 3 }, 'two words'],
+    [{ prompt: 3, completion: 3 }, 'two words'],
+  ]);
+});
+
 test('a redirect points elsewhere and an address nobody listens on refuses', async () => {
   upstream.script('m', redirect('http://203.0.113.10/x', 307));
   const moved = await sayTo(upstream.url, { model: 'm' }, { redirect: 'manual' });

@@ -1,6 +1,12 @@
 /** Server-sent events in every spelling that real providers use. */
 
 import type { SseSyntax } from './behaviour.ts';
+import { eventFrame } from './frames.ts';
+
+/** Bedrock's events travel in binary frames. */
+interface Syntax extends SseSyntax {
+  readonly framed?: boolean;
+}
 
 /** One piece of an answer on its way out, with what the book has to know about it. */
 export interface Part {
@@ -23,10 +29,10 @@ export interface SseEvent {
   readonly usage?: unknown;
 }
 
-export function partOf(event: SseEvent, syntax: SseSyntax = {}): Part {
-  const { text, counted, usage } = event;
+export function partOf(event: SseEvent, { framed, ...syntax }: Syntax = {}): Part {
+  const { name = '', data, text, counted, usage } = event;
   return {
-    bytes: Buffer.from(framed(event, syntax)),
+    bytes: framed ? eventFrame(name, data) : Buffer.from(written(event, syntax)),
     events: 1,
     ...(text !== undefined && { text }),
     ...(counted !== undefined && { counted }),
@@ -34,7 +40,7 @@ export function partOf(event: SseEvent, syntax: SseSyntax = {}): Part {
   };
 }
 
-function framed(event: SseEvent, syntax: SseSyntax): string {
+function written(event: SseEvent, syntax: SseSyntax): string {
   const end = syntax.lineEnd ?? '\n';
   const space = syntax.noSpace === true ? '' : ' ';
   const lines: string[] = [];

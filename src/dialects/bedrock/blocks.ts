@@ -1,0 +1,67 @@
+/**
+ * Bedrock's blocks in the words of Anthropic's, which they were made after: whoever tells those
+ * tells these, too.
+ */
+import { isObject } from '../../core/json.ts';
+
+type Fields = Record<string, unknown>;
+
+/**
+ * Bytes come as base64, and are kept as a text of one character each. Those of an encrypted thought
+ * are what Anthropic itself sends as its data.
+ */
+export function fromBase64(base64: string): string {
+  return Buffer.from(base64, 'base64').toString('latin1');
+}
+
+export function toBase64(bytes: string): string {
+  return Buffer.from(bytes, 'latin1').toString('base64');
+}
+
+/** The block that an event opens; only calls say what they are. */
+export function openedBlock({ toolUse }: Fields): Fields | undefined {
+  return isObject(toolUse) ? callBlock(toolUse) : undefined;
+}
+
+/** A block of a whole answer. */
+export function wholeBlock(content: Fields): Fields | undefined {
+  const { text, toolUse, reasoningContent, citationsContent } = content;
+  if (typeof text === 'string') return { type: 'text', text };
+  if (isObject(toolUse)) return callBlock(toolUse);
+  if (isObject(citationsContent)) return citedBlock(citationsContent);
+  if (!isObject(reasoningContent)) return undefined;
+  const { reasoningText, redactedContent } = reasoningContent;
+  if (typeof redactedContent === 'string') {
+    return { type: 'redacted_thinking', data: fromBase64(redactedContent) };
+  }
+  if (!isObject(reasoningText)) return undefined;
+  return {
+    type: 'thinking',
+    thinking: reasoningText.text,
+    signature: reasoningText.signature,
+  };
+}
+
+/** A piece of a block; of thoughts, see the reader. */
+export function blockDelta({ text, toolUse, citation }: Fields): Fields | undefined {
+  if (typeof text === 'string') return { type: 'text_delta', text };
+  if (isObject(toolUse)) return { type: 'input_json_delta', partial_json: toolUse.input };
+  if (isObject(citation)) return { type: 'citations_delta', citation: citationOf(citation) };
+  return undefined;
+}
+
+function callBlock({ toolUseId, name, input }: Fields): Fields {
+  return { type: 'tool_use', id: toolUseId, name, input };
+}
+
+function citedBlock({ content, citations }: Fields): Fields {
+  const texts = Array.isArray(content) ? content.filter(isObject).map(({ text }) => text) : [];
+  const sources = Array.isArray(citations) ? citations.filter(isObject) : [];
+  return { type: 'text', text: texts.join(''), citations: sources.map(citationOf) };
+}
+
+function citationOf({ title, location, sourceContent }: Fields): Fields {
+  const web = isObject(location) && isObject(location.web) ? location.web : {};
+  const quoted = Array.isArray(sourceContent) ? sourceContent.filter(isObject) : [];
+  return { url: web.url, title, cited_text: quoted[0]?.text };
+}

@@ -1,0 +1,32 @@
+import type { FinishReason } from '../../core/answer.ts';
+import { isObject, isText } from '../../core/json.ts';
+import { finishReasonOf as anthropicReason } from '../anthropic/reader.ts';
+import type { UpstreamFailure } from '../dialect.ts';
+import { brokenFinish } from '../failure.ts';
+
+/** What Bedrock itself does to an answer; its other words are Anthropic's. */
+const reasons: ReadonlyMap<string, FinishReason> = new Map([
+  ['guardrail_intervened', 'content_filter'],
+  ['content_filtered', 'content_filter'],
+]);
+
+/** The model wrote what Bedrock cannot read: the next attempt may well succeed. */
+const mistakes: ReadonlySet<string> = new Set(['malformed_model_output', 'malformed_tool_use']);
+
+export function finishReasonOf(word: string, hasCalls: boolean): FinishReason {
+  return reasons.get(word) ?? anthropicReason(word, hasCalls);
+}
+
+export function mistakeIn(word: string): UpstreamFailure | undefined {
+  return mistakes.has(word) ? brokenFinish('server', word) : undefined;
+}
+
+/** Where a model's own answer has the stop sequence that it met: whole, and in the last event. */
+export const stopSequencePaths = ['/stop_sequence', '/delta/stop_sequence'];
+
+export function stopSequenceIn(fields: unknown): string | null {
+  if (!isObject(fields)) return null;
+  const { delta, stop_sequence: own } = fields;
+  const found = own ?? (isObject(delta) ? delta.stop_sequence : null);
+  return isText(found) ? found : null;
+}

@@ -1,0 +1,154 @@
+/**
+ * Amazon's event stream, `application/vnd.amazon.eventstream`, as the text of server-sent events:
+ * whoever reads, records or replays an answer has to know one kind of stream only.
+ *
+ * A frame is a length, the length of its headers, a checksum of these two, the headers, the payload
+ * and a checksum of everything before it; numbers have their highest byte first.
+ */
+import { crc32 } from 'node:zlib';
+import { eventBytesMax } from '../../core/bounds.ts';
+
+const preludeBytes = 12;
+const checksumBytes = 4;
+const frameBytesMin = preludeBytes + checksumBytes;
+
+/** What the keeper of a frame that is not whole yet begins with. */
+const keptBytesMin = 4 * 1024;
+
+/** The event that stands for a frame which cannot be read. Nothing that follows it is. */
+export const brokenFrame = 'brokenFrame';
+
+export function isFramed({ headers }: Pick<Response, 'headers'>): boolean {
+  return /^application\/vnd\.amazon\.eventstream/i.test(headers.get('content-type') ?? '');
+}
+
+/** Stands where a `TextDecoder` would. It never throws: a broken frame becomes an event as well. */
+export class FrameDecoder {
+  /** The beginning of a frame whose rest is to come. */
+  #kept = Buffer.alloc(0);
+  #keptLength = 0;
+  #isBroken = false;
+
+  /** A frame that is not whole when the bytes are over was never said. */
+  decode(bytes: Uint8Array = new Uint8Array()): string {
+    let rest = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    let text = '';
+    while (!this.#isBroken && rest.length > 0) {
+      if (this.#keptLength === 0) {
+        const length = lengthOf(rest);
+        if (typeof length === 'string') return text + this.#break(length);
+        if (length !== undefined && rest.length >= length) {
+          text += this.#read(rest.subarray(0, length));
+          rest = rest.subarray(length);
+          continue;
+        }
+      }
+      const [said, taken] = this.#keep(rest);
+      text += said;
+      rest = rest.subarray(taken);
+    }
+    return text;
+  }
+
+  /** Adds to the frame that has begun, first up to its prelude and then up to its end. */
+  #keep(bytes: Buffer): [said: string, taken: number] {
+    const before = lengthOf(this.#kept.subarray(0, this.#keptLength));
+    const wanted = typeof before === 'number' ? before : preludeBytes;
+    const taken = Math.min(bytes.length, wanted - this.#keptLength);
+    this.#append(bytes.subarray(0, taken));
+    const frame = this.#kept.subarray(0, this.#keptLength);
+    const length = lengthOf(frame);
+    if (typeof length === 'string') return [this.#break(length), taken];
+    if (length !== frame.length) return ['', taken];
+    this.#keptLength = 0;
+    return [this.#read(frame), taken];
+  }
+
+  /** Grows by doubling, so that a frame that comes byte by byte is copied twice at most. */
+  #append(bytes: Buffer): void {
+    const length = this.#keptLength + bytes.length;
+    if (length > this.#kept.length) {
+      const grown = Buffer.alloc(Math.max(length, this.#kept.length * 2, keptBytesMin));
+      this.#kept.copy(grown, 0, 0, this.#keptLength);
+      this.#kept = grown;
+    }
+    bytes.copy(this.#kept, this.#keptLength);
+    this.#keptLength = length;
+  }
+
+  #read(frame: Buffer): string {
+    const end = frame.length - checksumBytes;
+    if (crc32(frame.subarray(0, end)) !== frame.readUInt32BE(end)) {
+      return this.#break('a frame whose checksum is wrong');
+    }
+    const headersEnd = preludeBytes + frame.readUInt32BE(4);
+    const headers = readHeaders(frame.subarray(preludeBytes, headersEnd));
+    if (headers === undefined) return this.#break('a frame whose headers cannot be read');
+    return writeEvent(headers, frame.toString('utf8', headersEnd, end));
+  }
+
+  #break(what: string): string {
+    this.#isBroken = true;
+    this.#kept = Buffer.alloc(0);
+    this.#keptLength = 0;
+    return eventText(brokenFrame, JSON.stringify({ message: `The upstream sent ${what}.` }));
+  }
+}
+
+/** The length of the frame that begins here; undefined while too little of it has come. */
+function lengthOf(bytes: Buffer): number | string | undefined {
+  if (bytes.length < preludeBytes) return undefined;
+  if (crc32(bytes.subarray(0, 8)) !== bytes.readUInt32BE(8)) {
+    return 'a frame whose checksum is wrong';
+  }
+  const length = bytes.readUInt32BE(0);
+  if (length > eventBytesMax) return `an event of more than ${eventBytesMax} bytes`;
+  const isPossible = length >= frameBytesMin && bytes.readUInt32BE(4) <= length - frameBytesMin;
+  return isPossible ? length : 'a frame of an impossible length';
+}
+
+/** How long values are, by the number of their type; texts and bytes say it themselves. */
+const valueBytes = [0, 0, 1, 2, 4, 8, undefined, undefined, 8, 16];
+const textType = 7;
+const bytesType = 6;
+
+/** The headers that are texts, which are all that matter; undefined when they cannot be read. */
+function readHeaders(bytes: Buffer): ReadonlyMap<string, string> | undefined {
+  const headers = new Map<string, string>();
+  let at = 0;
+  while (at < bytes.length) {
+    const nameEnd = at + 1 + bytes.readUInt8(at);
+    const type = bytes[nameEnd];
+    if (type === undefined) return undefined;
+    const isLong = type === textType || type === bytesType;
+    const valueAt = nameEnd + (isLong ? 3 : 1);
+    if (valueAt > bytes.length) return undefined;
+    const length = isLong ? bytes.readUInt16BE(nameEnd + 1) : valueBytes[type];
+    if (length === undefined || valueAt + length > bytes.length) return undefined;
+    if (type === textType) {
+      const value = bytes.toString('utf8', valueAt, valueAt + length);
+      headers.set(bytes.toString('utf8', at + 1, nameEnd), value);
+    }
+    at = valueAt + length;
+  }
+  return headers;
+}
+
+function writeEvent(headers: ReadonlyMap<string, string>, payload: string): string {
+  const kind = headers.get(':message-type');
+  if (kind === 'exception') {
+    return eventText(headers.get(':exception-type') ?? 'exception', payload || '{}');
+  }
+  // What no exception of the interface stands for has its words in the headers.
+  if (kind === 'error') {
+    const code = headers.get(':error-code');
+    return eventText('error', JSON.stringify({ code, message: headers.get(':error-message') }));
+  }
+  return eventText(headers.get(':event-type') ?? 'unnamed', payload);
+}
+
+/** Line breaks end what they stand in: JSON has them between its tokens only, a name nowhere. */
+function eventText(name: string, data: string): string {
+  const lines = data.replaceAll(/\r\n|\r|\n/g, '\ndata: ');
+  return `event: ${name.replaceAll(/\s+/g, ' ')}\ndata: ${lines}\n\n`;
+}

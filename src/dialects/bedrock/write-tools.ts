@@ -1,0 +1,57 @@
+/** The tools of a dialogue as Bedrock's `toolConfig`. */
+import type { Dialogue, Tool } from '../../core/dialogue.ts';
+import { inputSchema } from '../anthropic/clean-schema.ts';
+import { isForced } from '../anthropic/thinking.ts';
+import type { Target } from '../dialect.ts';
+import type { ContentWriter } from './write-content.ts';
+
+export function writeTools(
+  dialogue: Dialogue,
+  writer: ContentWriter,
+  { quirks }: Target,
+  dropped: Set<string>,
+): object | undefined {
+  const { toolChoice } = dialogue;
+  const called = calledIn(dialogue);
+  const isSilenced = toolChoice === 'none';
+  // There is no word for `none`, but without tools none is called.
+  if (isSilenced && called.length === 0) return undefined;
+  // A conversation that has calls in it is refused without tools, whoever left them out.
+  const tools = dialogue.tools.length > 0 ? dialogue.tools : called.map(forgottenTool);
+  if (tools.length === 0) return undefined;
+  const isRefused = isForced(toolChoice) && quirks.drop_params?.includes('tool_choice');
+  if (isRefused || (isSilenced && dialogue.tools.length > 0)) dropped.add('tool_choice');
+  const isNative = quirks.json_schema === 'native';
+  return {
+    tools: tools.flatMap((tool) => writer.marked({ toolSpec: writeTool(tool, isNative) }, tool)),
+    toolChoice: isRefused ? undefined : writeChoice(toolChoice),
+  };
+}
+
+function calledIn({ turns }: Dialogue): readonly string[] {
+  const names = new Set<string>();
+  for (const { parts } of turns) {
+    for (const part of parts) if (part.kind === 'tool_call') names.add(part.name);
+  }
+  return [...names];
+}
+
+function forgottenTool(name: string): Tool {
+  return { name, parameters: null };
+}
+
+/** Strictness came to Bedrock with structured output, and to the same models. */
+function writeTool({ name, description, parameters, strict }: Tool, isNative: boolean): object {
+  return {
+    name,
+    description: description || undefined,
+    inputSchema: { json: inputSchema(parameters) },
+    strict: strict && isNative ? true : undefined,
+  };
+}
+
+function writeChoice(choice: Dialogue['toolChoice']): object | undefined {
+  if (choice === null || choice === 'none') return undefined;
+  if (choice === 'auto') return { auto: {} };
+  return choice === 'required' ? { any: {} } : { tool: { name: choice.name } };
+}

@@ -1,0 +1,237 @@
+import { describe, expect, test } from 'bun:test';
+import { question, says, targetOf } from '../../../tests/support/question.ts';
+import type { Dialogue, Tool, Turn } from '../../core/dialogue.ts';
+import type { Target } from '../dialect.ts';
+import { writeRequest } from './write.ts';
+
+interface Body {
+  readonly system?: unknown;
+  readonly messages: readonly { readonly role: string; readonly content: readonly object[] }[];
+  readonly inferenceConfig?: Record<string, unknown>;
+  readonly toolConfig?: { readonly tools: readonly object[]; readonly toolChoice?: unknown };
+  readonly outputConfig?: unknown;
+  readonly additionalModelRequestFields?: unknown;
+  readonly additionalModelResponseFieldPaths?: unknown;
+}
+
+function write(given: Partial<Dialogue>, target: Partial<Target> = {}) {
+  const request = writeRequest(question(given), targetOf({ thinking: null, ...target }));
+  return { ...request, body: JSON.parse(String(request.body)) as Body };
+}
+
+const tool: Tool = {
+  name: 'weather',
+  description: 'Tells the weather',
+  parameters: { type: 'object', properties: { city: { type: 'string' } } },
+};
+const toolSpec = {
+  name: 'weather',
+  description: 'Tells the weather',
+  inputSchema: { json: tool.parameters },
+};
+const called: readonly Turn[] = [
+  says('Rain?'),
+  { role: 'assistant', parts: [{ kind: 'tool_call', id: 'c1', name: 'weather', arguments: '{}' }] },
+  {
+    role: 'user',
+    parts: [
+      { kind: 'tool_result', callId: 'c1', parts: [{ kind: 'text', text: 'No.' }], isError: false },
+    ],
+  },
+];
+
+test('a plain question says nothing but itself', () => {
+  const { path, body, dropped } = write({});
+  expect(path).toBe('/model/chat-large/converse');
+  expect(body).toEqual({ messages: [{ role: 'user', content: [{ text: 'Hello!' }] }] });
+  expect(dropped).toEqual([]);
+});
+
+test.each([
+  [
+    'us.anthropic.claude-sonnet-4-5-20250929-v1:0',
+    'us.anthropic.claude-sonnet-4-5-20250929-v1%3A0',
+  ],
+  [
+    'arn:aws:bedrock:eu-west-1:1:inference-profile/x',
+    'arn%3Aaws%3Abedrock%3Aeu-west-1%3A1%3Ainference-profile%2Fx',
+  ],
+  ['a/../b?c#\ud800', 'a%2F..%2Fb%3Fc%23%EF%BF%BD'],
+])('the model %s stands safely in the path of a stream', (upstreamModel, encoded) => {
+  expect(write({ stream: true }, { upstreamModel }).path).toBe(`/model/${encoded}/converse-stream`);
+});
+
+test('parameters go where Bedrock has words for them, and the others are told', () => {
+  const { body, dropped } = write({
+    outputTokensMax: 100,
+    stop: ['END', ' '],
+    sampling: { temperature: 1.7, topP: 0.5, topK: 7, seed: 3, logprobs: true },
+    choices: 2,
+    parallelTools: false,
+    user: 'someone',
+  });
+  expect(body.inferenceConfig).toEqual({
+    maxTokens: 100,
+    temperature: 1,
+    topP: 0.5,
+    stopSequences: ['END'],
+  });
+  expect(body.additionalModelRequestFields).toEqual({ top_k: 7 });
+  expect(body.additionalModelResponseFieldPaths).toEqual([
+    '/stop_sequence',
+    '/delta/stop_sequence',
+  ]);
+  expect([...(dropped ?? [])].toSorted()).toEqual([
+    ...['logprobs', 'n', 'parallel_tool_calls', 'seed', 'stop', 'user'],
+  ]);
+});
+
+test('the cap is the one that is paid for, and no more than the model has', () => {
+  const limits = { outputTokensMax: 5_000, modelOutputTokensMax: 4_096 };
+  expect(write({ outputTokensMax: 9_000 }, limits).body.inferenceConfig).toEqual({
+    maxTokens: 4_096,
+  });
+});
+
+test('a parameter that the operator leaves out is left out and told', () => {
+  const quirks = { drop_params: ['temperature', 'cache_control'] };
+  const cacheControl = { type: 'ephemeral' };
+  const turns = [{ role: 'user', parts: [{ kind: 'text', text: 'Hi', cacheControl }] }] as const;
+  const { body, dropped } = write({ turns, sampling: { temperature: 0 } }, { quirks });
+  expect(body).toEqual({ messages: [{ role: 'user', content: [{ text: 'Hi' }] }] });
+  expect(dropped).toEqual(['temperature', 'cache_control']);
+});
+
+describe('thinking', () => {
+  const reasoning = { effort: null, budgetTokens: 2_000, visible: true };
+  const sampling = { temperature: 0.5, topP: 0.5, topK: 7 };
+
+  test('in tokens has a cap around it, and nothing is sampled meanwhile', () => {
+    const { body, dropped } = write({ reasoning, sampling }, { thinking: 'budget' });
+    expect(body.additionalModelRequestFields).toEqual({
+      thinking: { type: 'enabled', budget_tokens: 2_000 },
+    });
+    expect(body.inferenceConfig).toEqual({ maxTokens: 8_192 });
+    expect(dropped).toEqual(['temperature', 'top_p', 'top_k']);
+  });
+
+  test('as the model sees fit has an effort', () => {
+    const wish = { effort: 'high', budgetTokens: null, visible: true } as const;
+    const { body } = write({ reasoning: wish }, { thinking: 'adaptive' });
+    expect(body.additionalModelRequestFields).toEqual({
+      thinking: { type: 'adaptive', display: 'summarized' },
+      output_config: { effort: 'high' },
+    });
+  });
+
+  test('in efforts alone goes by OpenAI’s name', () => {
+    const wish = { effort: 'low', budgetTokens: null, visible: true } as const;
+    const { body } = write({ reasoning: wish }, { thinking: 'effort' });
+    expect(body.additionalModelRequestFields).toEqual({ reasoning_effort: 'low' });
+  });
+
+  test('is dropped where the model does not think', () => {
+    const { body, dropped } = write({ reasoning });
+    expect(body.additionalModelRequestFields).toBeUndefined();
+    expect(dropped).toEqual(['reasoning']);
+  });
+
+  test('models that can think take one way of sampling, others both', () => {
+    const both = { temperature: 0.5, topP: 0.5 };
+    expect(write({ sampling: both }).body.inferenceConfig).toEqual(both);
+    const able = write({ sampling: both }, { thinking: 'budget' });
+    expect(able.body.inferenceConfig).toEqual({ temperature: 0.5 });
+    expect(able.dropped).toEqual(['top_p']);
+  });
+});
+
+describe('JSON', () => {
+  const schema = { type: 'object', properties: { a: { type: 'integer', minimum: 3 } } };
+  const json = { schema, name: 'answer', description: 'An answer' };
+
+  test('with a schema is an instruction after the others', () => {
+    const system: Turn = { role: 'system', parts: [{ kind: 'text', text: 'Be brief.' }] };
+    const { body } = write({ json, turns: [system, says('Hello!')] });
+    expect(body.outputConfig).toBeUndefined();
+    expect(body.system).toEqual([
+      { text: 'Be brief.' },
+      { text: expect.stringContaining(`JSON Schema:\n${JSON.stringify(schema)}`) },
+    ]);
+  });
+
+  test('of any kind is an instruction also where schemas are known', () => {
+    const { body } = write(
+      { json: { schema: null, name: 'x' } },
+      { quirks: { json_schema: 'native' } },
+    );
+    expect(body.system).toEqual([{ text: expect.stringContaining('JSON object') }]);
+    expect(body.outputConfig).toBeUndefined();
+  });
+
+  test('where the model holds to schemas is a format, without what is refused', () => {
+    const { body } = write({ json }, { quirks: { json_schema: 'native' } });
+    expect(body.system).toBeUndefined();
+    const plain = {
+      type: 'object',
+      properties: { a: { type: 'integer' } },
+      additionalProperties: false,
+    };
+    const jsonSchema = {
+      schema: JSON.stringify(plain),
+      name: 'answer',
+      description: 'An answer',
+    };
+    expect(body.outputConfig).toEqual({
+      textFormat: { type: 'json_schema', structure: { jsonSchema } },
+    });
+  });
+});
+
+describe('tools', () => {
+  test.each([
+    [null, undefined],
+    ['auto', { auto: {} }],
+    ['required', { any: {} }],
+    [{ name: 'weather' }, { tool: { name: 'weather' } }],
+  ] as const)('with the choice %p', (toolChoice, written) => {
+    const { body } = write({ tools: [tool], toolChoice });
+    expect(body.toolConfig).toEqual({
+      tools: [{ toolSpec }],
+      ...(written && { toolChoice: written }),
+    });
+  });
+
+  test('that must not be called are left out, but not from a conversation with calls', () => {
+    const without = write({ tools: [tool], toolChoice: 'none' });
+    expect([without.body.toolConfig, without.dropped]).toEqual([undefined, []]);
+    const within = write({ tools: [tool], toolChoice: 'none', turns: called });
+    expect(within.body.toolConfig).toEqual({ tools: [{ toolSpec }] });
+    expect(within.dropped).toEqual(['tool_choice']);
+  });
+
+  test('that were called and are no longer there are declared all the same', () => {
+    const { body } = write({ turns: called });
+    expect(body.toolConfig).toEqual({
+      tools: [{ toolSpec: { name: 'weather', inputSchema: { json: { type: 'object' } } } }],
+    });
+  });
+
+  test('are strict where the model holds to schemas', () => {
+    const tools = [{ ...tool, strict: true }];
+    expect(write({ tools }).body.toolConfig?.tools).toEqual([{ toolSpec }]);
+    const able = write({ tools }, { quirks: { json_schema: 'native' } });
+    expect(able.body.toolConfig?.tools).toEqual([{ toolSpec: { ...toolSpec, strict: true } }]);
+  });
+
+  test('are cached up to the marked one, for as long as it says', () => {
+    const marked = (ttl?: string) => ({ ...tool, cacheControl: { type: 'ephemeral', ttl } });
+    expect(write({ tools: [marked(), tool] }).body.toolConfig?.tools).toEqual([
+      { toolSpec },
+      { cachePoint: { type: 'default' } },
+      { toolSpec },
+    ]);
+    expect(write({ tools: [marked('1h')] }).body.toolConfig?.tools[1]).toEqual({
+      cachePoint: { type: 'default', ttl: '1h' },
+    });
+  });
+});

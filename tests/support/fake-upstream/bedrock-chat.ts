@@ -1,0 +1,134 @@
+/** Converse as Bedrock answers it: text, reasoning and tools. */
+
+import type { Asked } from './asked.ts';
+import type { ChatAnswer } from './behaviour.ts';
+import {
+  argumentPieces,
+  argumentsOf,
+  finishOf,
+  spokenText,
+  type TokenCounts,
+  textPieces,
+  tokenCounts,
+} from './chat-tokens.ts';
+import type { SseEvent } from './sse.ts';
+
+const signature = 'ZmFrZS1zaWduYXR1cmU=';
+
+const stopReasons: Readonly<Record<string, string>> = {
+  stop: 'end_turn',
+  length: 'max_tokens',
+  tool_calls: 'tool_use',
+  content_filter: 'content_filtered',
+};
+
+function stopReasonOf(answer: ChatAnswer): string {
+  const finish = finishOf(answer);
+  return stopReasons[finish] ?? finish;
+}
+
+/** `inputTokens` counts what was not cached, unlike OpenAI's prompt tokens. */
+function usageOf(answer: ChatAnswer, { prompt, cached, completion }: TokenCounts): unknown {
+  if (answer.usageSent === 'none') return undefined;
+  if (answer.usageSent !== undefined) return answer.usageSent;
+  return {
+    inputTokens: prompt - cached,
+    cacheReadInputTokens: cached,
+    cacheWriteInputTokens: 0,
+    outputTokens: completion,
+    totalTokens: prompt + completion,
+  };
+}
+
+function callOf(tool: { readonly name: string; readonly id?: string }, index: number) {
+  return { toolUseId: tool.id ?? `tooluse_fake_${index}`, name: tool.name };
+}
+
+function inputOf(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return json;
+  }
+}
+
+export function bedrockWhole(answer: ChatAnswer, asked: Asked): SseEvent {
+  const text = spokenText(answer, asked);
+  const usage = usageOf(answer, tokenCounts(answer, asked, text));
+  const tools = answer.tools ?? [];
+  const thought = answer.reasoning;
+  const reasoningText = { text: thought, signature };
+  const content = [
+    ...(thought === undefined ? [] : [{ reasoningContent: { reasoningText } }]),
+    ...(text === '' ? [] : [{ text }]),
+    ...tools.map((tool, n) => ({
+      toolUse: { ...callOf(tool, n), input: inputOf(argumentsOf(tool)) },
+    })),
+  ];
+  const body = {
+    output: { message: { role: 'assistant', content } },
+    stopReason: stopReasonOf(answer),
+    metrics: { latencyMs: 1 },
+    ...(usage !== undefined && { usage }),
+  };
+  const toolWords = tools.map((tool) => ` ${tool.name} ${argumentsOf(tool)}`).join('');
+  const counted = `${thought ?? ''} ${text}${toolWords}`;
+  return { data: JSON.stringify(body), text, counted, ...(usage !== undefined && { usage }) };
+}
+
+type Said = Omit<SseEvent, 'name' | 'data'>;
+
+function event(name: string, data: object, said: Said = {}): SseEvent {
+  return { name, data: JSON.stringify({ ...data, p: 'abcdefgh' }), ...said };
+}
+
+function delta(contentBlockIndex: number, piece: object, said: Said = {}): SseEvent {
+  return event('contentBlockDelta', { contentBlockIndex, delta: piece }, said);
+}
+
+/** Lazy: a million tiny events must not stand in memory at once. */
+export function* bedrockEvents(answer: ChatAnswer, asked: Asked): Generator<SseEvent> {
+  const text = spokenText(answer, asked);
+  const usage = usageOf(answer, tokenCounts(answer, asked, text));
+  yield event('messageStart', { role: 'assistant' });
+  let index = 0;
+  if (answer.reasoning !== undefined) {
+    for (const piece of textPieces(answer.reasoning, undefined)) {
+      yield delta(index, { reasoningContent: { text: piece } }, { counted: piece });
+    }
+    yield delta(index, { reasoningContent: { signature } });
+    yield event('contentBlockStop', { contentBlockIndex: index });
+    index += 1;
+  }
+  // The last thought and the first word are two words in the count, though no space is sent.
+  let gap = ' ';
+  for (const piece of textPieces(text, answer.chunks)) {
+    yield delta(index, { text: piece }, { text: piece, counted: gap + piece });
+    gap = '';
+  }
+  if (text !== '') {
+    yield event('contentBlockStop', { contentBlockIndex: index });
+    index += 1;
+  }
+  for (const [n, tool] of (answer.tools ?? []).entries()) {
+    const start = { toolUse: callOf(tool, n) };
+    const said = { counted: ` ${tool.name} ` };
+    yield event('contentBlockStart', { contentBlockIndex: index, start }, said);
+    for (const input of argumentPieces(argumentsOf(tool))) {
+      yield delta(index, { toolUse: { input } }, { counted: input });
+    }
+    yield event('contentBlockStop', { contentBlockIndex: index });
+    index += 1;
+  }
+  yield event('messageStop', { stopReason: stopReasonOf(answer) });
+  if (answer.ending === 'no-done') return;
+  yield event(
+    'metadata',
+    { metrics: { latencyMs: 1 }, ...(usage !== undefined && { usage }) },
+    usage === undefined ? {} : { usage },
+  );
+}
+
+export function bedrockError(_status: number, message: string): object {
+  return { message };
+}
