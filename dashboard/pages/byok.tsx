@@ -170,7 +170,7 @@ function AccountForm({ accounts, chosen, onDone, onClose }: AccountFormProps) {
         <TextField
           label="Your key at this provider"
           type="password"
-          hint="Kept encrypted and never shown again."
+          hint="An AWS pair or a service account's JSON will do. Kept encrypted, never shown again."
           value={secret}
           onValue={setSecret}
           required

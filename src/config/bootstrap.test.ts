@@ -43,8 +43,12 @@ test('the credits of the first start are a whole number, none at all included', 
 
 test('a secret key has 32 characters or more', () => {
   const problems: Problem[] = [];
-  expect(readSecretKey({ TOLLGATE_SECRET_KEY: 'x'.repeat(32) }, problems)).not.toBeNull();
+  expect(
+    readSecretKey('TOLLGATE_SECRET_KEY', { TOLLGATE_SECRET_KEY: 'x'.repeat(32) }, problems),
+  ).not.toBeNull();
   expect(problems).toEqual([]);
-  expect(readSecretKey({ TOLLGATE_SECRET_KEY: 'x'.repeat(31) }, problems)).toBeNull();
+  expect(
+    readSecretKey('TOLLGATE_SECRET_KEY', { TOLLGATE_SECRET_KEY: 'x'.repeat(31) }, problems),
+  ).toBeNull();
   expect(problems).toHaveLength(1);
 });

@@ -28,8 +28,11 @@ export function readBootstrap(environment: Environment, problems: Problem[]): Bo
 const secretKeyLengthMin = 32;
 
 /** What tenants' credentials are encrypted with, when the operator keeps that key elsewhere. */
-export function readSecretKey(environment: Environment, problems: Problem[]): Secret | null {
-  const path = 'TOLLGATE_SECRET_KEY';
+export function readSecretKey(
+  path: 'TOLLGATE_SECRET_KEY' | 'TOLLGATE_FORMER_SECRET_KEY',
+  environment: Environment,
+  problems: Problem[],
+): Secret | null {
   const value = environment[path];
   if (!value) return null;
   if (value.length >= secretKeyLengthMin) return new Secret(value);

@@ -52,6 +52,8 @@ export interface Config {
   readonly bootstrap: Bootstrap;
   /** Encrypts what must be kept secret in the store; `null`: a file in the data directory does. */
   readonly secretKey: Secret | null;
+  /** The one before it, while what it encrypted is being encrypted anew. */
+  readonly formerSecretKey: Secret | null;
   /** Where the settings came from, for the first line that a person reads. */
   readonly source: string;
 }
@@ -73,6 +75,8 @@ export interface Provider {
   readonly dialect: DialectName;
   readonly baseUrl: string;
   readonly apiKey: Secret | null;
+  /** Where requests are signed for, if the address does not say it. */
+  readonly region?: string | undefined;
   /** Some vendors take their credential in a header of their own. */
   readonly headers: Readonly<Record<string, Secret>>;
   readonly timeoutMs: number;

@@ -209,7 +209,7 @@ describe('problems', () => {
       'models[2].id must be <brand>/<model>, not "no-slash"',
       'providers.half.base_url is required: where it is, such as "https://api.example.com/v1"',
       'providers.odd.dialect must be one of "openai", "openai-responses", "anthropic", "gemini", ' +
-        '"cohere", "siliconflow", not "opnai"',
+        '"bedrock", "cohere", "siliconflow", not "opnai"',
       'server.prot is not a known field; did you mean "port"?',
       'tools.web_search.url is required for searxng',
     ]);
@@ -291,7 +291,7 @@ describe('problems', () => {
     const endpoints = [{ provider: 'mine', model: 'x', pricing }];
     expect(problems({ providers, models: [{ ...model, endpoints }] })).toEqual([
       'providers.mine.dialect is required: one of openai, openai-responses, anthropic, gemini, ' +
-        'cohere, siliconflow',
+        'bedrock, cohere, siliconflow',
     ]);
   });
 
@@ -379,6 +379,13 @@ describe('providers and models', () => {
     expect(config.secretKey?.reveal()).toBe(long);
     expect(JSON.stringify(config)).not.toContain('hidden');
     expect(load({}).secretKey).toBeNull();
+    const former = load({}, { TOLLGATE_FORMER_SECRET_KEY: long });
+    expect(former.secretKey).toBeNull();
+    expect(former.formerSecretKey?.reveal()).toBe(long);
+    expect(JSON.stringify(former)).not.toContain('hidden');
+    expect(problems({}, { TOLLGATE_FORMER_SECRET_KEY: long.slice(0, 31) })).toEqual([
+      'TOLLGATE_FORMER_SECRET_KEY must have at least 32 characters',
+    ]);
     expect(problems({}, { TOLLGATE_SECRET_KEY: long.slice(0, 31) })).toEqual([
       'TOLLGATE_SECRET_KEY must have at least 32 characters',
     ]);

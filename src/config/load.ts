@@ -134,7 +134,8 @@ function assemble(
     providers,
     models,
     bootstrap: readBootstrap(environment, problems),
-    secretKey: readSecretKey(environment, problems),
+    secretKey: readSecretKey('TOLLGATE_SECRET_KEY', environment, problems),
+    formerSecretKey: readSecretKey('TOLLGATE_FORMER_SECRET_KEY', environment, problems),
     source,
   };
 }

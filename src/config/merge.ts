@@ -1,10 +1,11 @@
 import type { Problem } from '../core/explain.ts';
+import { readProviderKey, regionIn } from '../core/provider-key.ts';
 import { Secret } from '../core/secret.ts';
 import type { BuiltinProvider } from './catalogue/index.ts';
 import type { Endpoint, Model, Provider } from './config.ts';
 import type { ModelFile } from './model-schema.ts';
 import type { MissingVariable } from './problems.ts';
-import { dialectNames, type ProviderFile } from './provider-schema.ts';
+import { type DialectName, dialectNames, type ProviderFile } from './provider-schema.ts';
 import type { Environment } from './read-file.ts';
 import { isSendable, unsendableKey } from './sendable.ts';
 
@@ -46,9 +47,7 @@ export function mergeProviders(
       const missing: MissingVariable = { path: `${path}.api_key`, message, variable };
       problems.push(missing);
     }
-    if (apiKey && !isSendable('authorization', apiKey)) {
-      problems.push({ path: `${path}.api_key`, message: unsendableKey });
-    }
+    if (apiKey) problems.push(...keyProblems(path, apiKey, { dialect, baseUrl, ...own }));
     if (Object.entries(own.headers ?? {}).some((header) => !isSendable(...header))) {
       const message = 'has a name or a value that no header can carry';
       problems.push({ path: `${path}.headers`, message });
@@ -63,6 +62,7 @@ export function mergeProviders(
       dialect,
       baseUrl: baseUrl.replace(/\/+$/, ''),
       apiKey: apiKey ? new Secret(apiKey) : null,
+      region: own.region,
       headers: mapValues(own.headers ?? {}, (value) => new Secret(value)),
       timeoutMs: own.timeout_ms ?? defaultTimeoutMs,
       idleTimeoutMs: own.idle_timeout_ms ?? defaultTimeoutMs,
@@ -78,6 +78,28 @@ export function mergeProviders(
     if (!(shipped.name in file)) add(shipped.name, { shared }, shipped);
   }
   return providers;
+}
+
+interface KeyPlace {
+  readonly dialect: DialectName | undefined;
+  readonly baseUrl: string;
+  readonly region?: string;
+}
+
+/** Why a key could not be used for a single request. */
+function keyProblems(
+  path: string,
+  text: string,
+  { dialect = 'openai', baseUrl, region }: KeyPlace,
+): readonly Problem[] {
+  const key = readProviderKey(text, dialect);
+  if (typeof key === 'string') return [{ path: `${path}.api_key`, message: key }];
+  if (key.kind === 'word' && !isSendable('authorization', text)) {
+    return [{ path: `${path}.api_key`, message: unsendableKey }];
+  }
+  if (key.kind !== 'aws' || regionIn(baseUrl) || region) return [];
+  const message = 'is required: the key signs for a region, and base_url does not name one';
+  return [{ path: `${path}.region`, message }];
 }
 
 /** Models of the file replace shipped ones of the same id; endpoints nobody serves fall away. */

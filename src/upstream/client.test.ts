@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, test } from 'bun:test';
+import { serviceAccount } from '../../tests/support/service-account.ts';
 import type { Provider } from '../config/config.ts';
 import { Secret } from '../core/secret.ts';
 import { connectionFailure, send } from './client.ts';
@@ -51,6 +52,7 @@ describe('the door to providers', () => {
     ['openai-responses', 'authorization', 'Bearer the-key'],
     ['cohere', 'authorization', 'Bearer the-key'],
     ['siliconflow', 'authorization', 'Bearer the-key'],
+    ['bedrock', 'authorization', 'Bearer the-key'],
     ['anthropic', 'x-api-key', 'the-key'],
     ['gemini', 'x-goog-api-key', 'the-key'],
   ] as const)('shows the key where %s looks for it', async (dialect, header, value) => {
@@ -97,6 +99,33 @@ test('a proxy of the environment is asked about other machines only', async () =
   } finally {
     delete process.env.HTTP_PROXY;
     await proxy.stop(true);
+  }
+});
+
+test('a provider that refuses each token gets a second one, and no third', async () => {
+  let refused = 0;
+  const google = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    routes: {
+      '/token': () => Response.json({ access_token: `t${refused}`, expires_in: 3_600 }),
+      '/takes/chat/completions': () => new Response('ok'),
+      // The token has been taken elsewhere by then, so that a new one might help.
+      '/refuses/chat/completions': async () => {
+        refused++;
+        await (await send(at('takes'), request, never)).text();
+        return new Response('no', { status: 401 });
+      },
+    },
+  });
+  const apiKey = new Secret(serviceAccount(`http://127.0.0.1:${google.port}/token`));
+  const at = (place: string) =>
+    provider({ baseUrl: `http://127.0.0.1:${google.port}/${place}`, apiKey });
+  try {
+    expect((await send(at('refuses'), request, never)).status).toBe(401);
+    expect(refused).toBe(2);
+  } finally {
+    await google.stop(true);
   }
 });
 

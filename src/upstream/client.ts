@@ -10,6 +10,8 @@ import {
   usualHeaders,
   usualOptions,
 } from './connections.ts';
+import { type Pass, useOfKey } from './keys/pass.ts';
+import { UnusableKey } from './keys/unusable-key.ts';
 import { callPinned, codeOf } from './pinned-call.ts';
 import { type CheckAddress, RefusedAddress, targetOf } from './user-address.ts';
 
@@ -24,11 +26,45 @@ export function send(
   line: Borrower,
   check?: CheckAddress,
 ): Promise<Response> {
-  const url = provider.baseUrl + request.path;
   const prepared = preparedFor(provider);
-  const call = callOf(request, prepared, line.signal);
+  if (prepared.pass) return sendWithPass(prepared.pass, prepared, request, line, check);
+  return dial(prepared, callOf(request, prepared, line.signal), request.path, line, check);
+}
+
+/** A provider that refuses what it took before is shown a new one, once. */
+async function sendWithPass(
+  pass: Pass,
+  prepared: Prepared,
+  request: UpstreamRequest,
+  line: Borrower,
+  check?: CheckAddress,
+): Promise<Response> {
+  const { path, body } = request;
+  const url = prepared.baseUrl + path;
+  for (let isLast = false; ; isLast = true) {
+    const call = callOf(request, prepared, line.signal);
+    const contentType = call.headers['content-type'] ?? '';
+    const shown = await pass.headersFor({ url, contentType, body }, line.signal);
+    const signed = { ...call, headers: { ...call.headers, ...shown } };
+    const response = await dial(prepared, signed, path, line, check);
+    if (!pass.isOutdated(shown, response.status) || isLast) return response;
+    // Its connection is closed with it, so that nobody gives it back.
+    line.lender = undefined;
+    await response.body?.cancel();
+  }
+}
+
+function dial(
+  prepared: Prepared,
+  call: PreparedFetch,
+  path: string,
+  line: Borrower,
+  check: CheckAddress | undefined,
+): Promise<Response> {
+  const { baseUrl } = prepared;
+  const url = baseUrl + path;
   if (check) return sendChecked(url, call, check);
-  prepared.connections ??= connectionsTo(provider.baseUrl);
+  prepared.connections ??= connectionsTo(baseUrl);
   return prepared.connections.post(url, call, line);
 }
 
@@ -59,7 +95,10 @@ interface PreparedFetch extends BunFetchRequestInit {
 }
 
 interface Prepared {
+  readonly baseUrl: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** For keys that are more than a word in a header. */
+  readonly pass: Pass | undefined;
   readonly options: BunFetchRequestInit;
   /** Undefined for an address that a tenant chose: there could be any number of those. */
   connections: Connections | undefined;
@@ -71,14 +110,18 @@ const preparedByProvider = new WeakMap<Provider, Prepared>();
 function preparedFor(provider: Provider): Prepared {
   const known = preparedByProvider.get(provider);
   if (known) return known;
+  const { baseUrl, dialect } = provider;
+  const { headers, pass } = useOfKey(provider, authorise[dialect]);
   const fresh: Prepared = {
+    baseUrl,
     headers: {
       'content-type': 'application/json',
       ...usualHeaders,
       ...revealed(provider.headers),
-      ...(provider.apiKey ? authorise[provider.dialect](provider.apiKey.reveal()) : {}),
+      ...headers,
     },
-    options: { ...usualOptions(provider.baseUrl), method: 'POST' },
+    pass,
+    options: { ...usualOptions(baseUrl), method: 'POST' },
     connections: undefined,
   };
   preparedByProvider.set(provider, fresh);
@@ -98,6 +141,7 @@ const authorise: Readonly<Record<DialectName, Authorise>> = {
   'openai-responses': bearer,
   anthropic: (key) => ({ 'x-api-key': key, 'anthropic-version': '2023-06-01' }),
   gemini: (key) => ({ 'x-goog-api-key': key }),
+  bedrock: bearer,
   cohere: bearer,
   siliconflow: bearer,
 };
@@ -121,6 +165,7 @@ export function connectionFailure(thrown: unknown, timedOut: boolean): UpstreamF
     const message = `The base URL of your credential was refused: ${thrown.message}`;
     return ownFailure('unreachable', message);
   }
+  if (thrown instanceof UnusableKey) return ownFailure(thrown.kind, thrown.message);
   const code = codeOf(thrown);
   const message = `The provider could not be reached${code ? ` (${code})` : ''}.`;
   return ownFailure('unreachable', message);

@@ -1,6 +1,7 @@
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import type { UpstreamFailure } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
+import { secretsOf } from './keys/pass.ts';
 
 /** What a client may hear about a failure of an upstream, and what stays with the operator. */
 
@@ -46,8 +47,10 @@ export function publicReason(failure: TriedFailure): string {
 
 /** An upstream's sentence without what must not leave: keys, and the upstream's model name. */
 export function scrub(message: string, offer: Offer): string {
-  const key = offer.provider.apiKey?.reveal();
-  const withoutKey = key ? exchanged(message, key, '[key]') : message;
+  const withoutKey = secretsOf(offer.provider).reduce(
+    (text, secret) => exchanged(text, secret, '[key]'),
+    message,
+  );
   return exchanged(withoutKey, offer.upstreamModel, offer.model.id).replaceAll(
     /\b(sk|xai|gsk|key)-[\w*-]{6,}/g,
     '[key]',

@@ -43,7 +43,6 @@ export class Tape {
       text: this.#pieces.join(''),
       model: offer.model.id,
       provider: offer.provider.name,
-      recordedAt: Date.now(),
     };
   }
 }

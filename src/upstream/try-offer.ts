@@ -1,6 +1,7 @@
 import { strict as assert } from 'node:assert';
 import type { ChatAsk } from '../core/chat.ts';
 import type { Conversation, Crossing, UpstreamRequest } from '../dialects/dialect.ts';
+import { takesBytesOnly } from '../dialects/upstreams.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { type AttemptResult, attempt } from './attempt.ts';
 import { inlineImages, refuseInnerImages } from './inline-images.ts';
@@ -37,7 +38,8 @@ export function tryCrossing(order: Try): Promise<AttemptResult> {
 async function tryWithImages(order: Try): Promise<AttemptResult> {
   const { ask, link, offer } = order;
   refuseInnerImages(ask.images);
-  if (offer.quirks.remote_images !== 'inline') return tryWith(noImages, order);
+  const isInline = offer.quirks.remote_images === 'inline' || takesBytesOnly(offer.dialect);
+  if (!isInline) return tryWith(noImages, order);
   return tryWith(await inlineImages(ask.images, link.fetchGuarded, link.client), order);
 }
 
@@ -54,6 +56,7 @@ function tryWith(
     modelOutputTokensMax: model.max_completion_tokens ?? null,
     thinking: model.thinking ?? null,
     outputModalities: model.output_modalities,
+    isOwnAccount: offer.own !== null,
   });
   link.tellDropped(request.dropped ?? []);
   tape?.begin(offer, ask.stream ? 'stream' : 'whole');

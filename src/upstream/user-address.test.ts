@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test';
+import { checkSignature } from '../../tests/support/aws-signature.ts';
 import {
   closePeers,
   inside,
@@ -54,6 +55,34 @@ describe('a base URL that a tenant chose', () => {
     expect(seen.toLowerCase()).toContain(`\r\nhost: proxy.test:${peer.port}\r\n`);
     expect(seen.toLowerCase()).toContain('\r\nauthorization: bearer the-key\r\n');
     expect(seen).toEndWith('\r\n\r\n{"a":1}');
+  });
+
+  test('is signed for under its own name, and for the region in it', async () => {
+    const peer = await listen(outside, text('ok'));
+    const host = `bedrock-runtime.eu-west-3.amazonaws.com:${peer.port}`;
+    const secret = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';
+    const apiKey = new Secret(`AKIAIOSFODNN7EXAMPLE:${secret}`);
+    const to: Provider = { ...provider(`http://${host}`), dialect: 'bedrock', apiKey };
+    const asked = { path: '/model/a%3A0/converse', body: '{"a":1}' };
+    const answered = await send(
+      { ...to, region: 'us-east-1' },
+      asked,
+      never,
+      checking(async () => [outside]),
+    );
+    expect(answered.status).toBe(200);
+    const [head = '', body = ''] = (peer.requests[0] ?? '').split('\r\n\r\n');
+    const [line = '', ...lines] = head.split('\r\n');
+    const [method = '', path = ''] = line.split(' ');
+    const headers = Object.fromEntries(
+      lines.map((one) => [
+        one.slice(0, one.indexOf(':')).toLowerCase(),
+        one.slice(one.indexOf(':') + 1).trim(),
+      ]),
+    );
+    expect(headers.host).toBe(host);
+    const signed = { method, path, headers, raw: Buffer.from(body) };
+    expect(checkSignature(signed, secret)).toMatchObject({ region: 'eu-west-3' });
   });
 
   test('is resolved once, so that a second answer cannot lead inside', async () => {

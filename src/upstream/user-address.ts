@@ -2,6 +2,7 @@ import { lookup } from 'node:dns/promises';
 import type { Offer } from '../route/catalogue.ts';
 import { publicOnly } from './address-guard.ts';
 import { type GuardedTarget, guardTarget, type ResolveHost } from './guarded-target.ts';
+import { untilAborted } from './until-aborted.ts';
 
 /** Checks an address that a user gave: where it may be dialled, or a sentence why nowhere. */
 export type CheckAddress = (url: string) => Promise<GuardedTarget | string>;
@@ -36,21 +37,12 @@ export class RefusedAddress extends Error {
 }
 
 /** The target; rejects with a sentence when it is refused, and when the signal fires first. */
-export function targetOf(
+export async function targetOf(
   url: string,
   check: CheckAddress,
   signal: AbortSignal,
 ): Promise<GuardedTarget> {
-  const { promise, resolve, reject } = Promise.withResolvers<GuardedTarget>();
-  // Resolving a name cannot be interrupted, so the wait for it is.
-  const giveUp = () => reject(signal.reason);
-  if (signal.aborted) giveUp();
-  signal.addEventListener('abort', giveUp, { once: true });
-  check(url)
-    .then((found) => {
-      if (typeof found === 'string') reject(new RefusedAddress(found));
-      else resolve(found);
-    }, reject)
-    .finally(() => signal.removeEventListener('abort', giveUp));
-  return promise;
+  const found = await untilAborted(check(url), signal);
+  if (typeof found === 'string') throw new RefusedAddress(found);
+  return found;
 }

@@ -2,8 +2,15 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { byokModes } from '../../core/byok.ts';
 import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
+import { isObject, parseJson } from '../../core/json.ts';
 import { validate } from '../../core/misfit.ts';
 import { didYouMean } from '../../core/nearest.ts';
+import {
+  googleTokenUrl,
+  providerKeyLengthMax,
+  readProviderKey,
+  regionIn,
+} from '../../core/provider-key.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import type { Directory } from '../directory.ts';
 import type { StoredCredential, Vault, VaultStore } from '../vault.ts';
@@ -11,15 +18,18 @@ import { findTenant } from './tenants.ts';
 
 /** What a tenant does with its own accounts at providers, by HTTP or by the command line. */
 
-/** Longer than any vendor's key; service-account documents are not keys. */
-const apiKeyLengthMax = 1_000;
+/** Of a key that is a word: longer than any vendor's. */
+const wordLengthMax = 1_000;
+const plainWord = new RegExp(`^[\\x21-\\x7e]{1,${wordLengthMax}}$`);
 
 export const credentialSchema = Type.Object(
   {
-    // Goes into a header as it is, so nothing that could end one. Never repeated in a refusal.
+    // Never repeated in a refusal.
     api_key: Type.String({
-      pattern: `^[\\x21-\\x7e]{1,${apiKeyLengthMax}}$`,
-      expected: `1 to ${apiKeyLengthMax} visible ASCII characters without spaces`,
+      minLength: 1,
+      maxLength: providerKeyLengthMax,
+      expected: `a text of 1 to ${providerKeyLengthMax} characters`,
+      description: 'A word, a pair of AWS, or the JSON of a Google service account.',
       hidden: true,
     }),
     mode: optional(oneOf(...byokModes)),
@@ -45,11 +55,18 @@ export interface CredentialObject {
   readonly updated_at: string;
 }
 
+export interface ByokProvider {
+  readonly byokBaseUrl: boolean;
+  readonly dialect: string;
+  readonly baseUrl: string;
+  readonly region?: string | undefined;
+}
+
 export interface ByokDesk {
   readonly directory: Pick<Directory, 'getTenant'>;
   readonly credentials: VaultStore;
   /** Those that can be brought a key for, by name. */
-  readonly providers: ReadonlyMap<string, { readonly byokBaseUrl: boolean }>;
+  readonly providers: ReadonlyMap<string, ByokProvider>;
   readonly now: () => number;
   /** Needed to save, not to look or to remove: those work without the secret key. */
   vault(): Vault | Promise<Vault>;
@@ -86,9 +103,11 @@ export async function setCredential(
   // A run of slashes is tried from its first only: a long one must not take quadratic time.
   const baseUrl = input.base_url?.replace(/(?<!\/)\/+$/, '') ?? null;
   if (baseUrl !== null) await checkBaseUrl(desk, provider, known.byokBaseUrl, baseUrl);
+  const refusal = refusalOfKey(input.api_key, baseUrl, known);
+  if (refusal !== undefined) throw invalidRequest(`api_key ${refusal}.`, 'api_key');
   const { id } = await findTenant(desk.directory, tenantId);
   const mode = input.mode ?? 'byok_first';
-  const credential = { tenantId: id, provider, apiKey: input.api_key, baseUrl, mode };
+  const credential = { tenantId: id, provider, apiKey: compact(input.api_key), baseUrl, mode };
   return credentialObject(await (await desk.vault()).save(credential, desk.now()));
 }
 
@@ -101,6 +120,35 @@ export async function deleteCredential(
   const isRemoved = await desk.credentials.remove(tenantId, provider);
   if (!isRemoved) throw noCredential(provider);
   desk.changed();
+}
+
+/** A document without its line ends: people see how a key ends, in tables and in sentences. */
+function compact(apiKey: string): string {
+  const document = parseJson(apiKey);
+  return isObject(document) ? JSON.stringify(document) : apiKey;
+}
+
+/** The rest of a sentence that begins with the field's name; undefined for a key that will do. */
+function refusalOfKey(
+  text: string,
+  baseUrl: string | null,
+  known: ByokProvider,
+): string | undefined {
+  const key = readProviderKey(text, known.dialect);
+  if (typeof key === 'string') return key;
+  switch (key.kind) {
+    case 'word':
+      // Goes into a header as it is, so nothing that could end one.
+      if (plainWord.test(key.word)) return undefined;
+      return `must be 1 to ${wordLengthMax} visible ASCII characters without spaces`;
+    case 'service_account':
+      // Any other address would be called for whoever can bring a key.
+      if (key.tokenUrl === googleTokenUrl) return undefined;
+      return `must have Google's own token_uri, ${googleTokenUrl}`;
+    case 'aws':
+      if (regionIn(baseUrl ?? known.baseUrl) ?? known.region) return undefined;
+      return 'signs for a region, and neither the address nor the provider names one';
+  }
 }
 
 async function checkBaseUrl(

@@ -6,10 +6,11 @@ import type { Count, Counted, CountTarget } from '../count.ts';
 import type { UpstreamRequest } from '../dialect.ts';
 import { closedAccount, readErrorObject } from '../failure.ts';
 import { upstreamDialect } from '../upstreams.ts';
+import { countAt, type VersionHeaders } from './hosts.ts';
 import { mendMessages } from './mend-messages.ts';
 import { type CountRequest, imagesIn } from './messages-request.ts';
 import { countSchema } from './messages-schema.ts';
-import { readVersion, type VersionHeaders, writeVersion } from './pass-through-request.ts';
+import { readVersion } from './pass-through-request.ts';
 import { anthropicUpstream } from './upstream.ts';
 
 /**
@@ -35,24 +36,22 @@ export function anthropicCount(request: CountRequest, headers: Headers): Count {
 function writeCount(
   { body: checked, source }: CountRequest,
   version: VersionHeaders,
-  { upstreamModel, quirks }: CountTarget,
+  target: CountTarget,
 ): UpstreamRequest | undefined {
+  const { quirks } = target;
+  const { path, headers, fields } = countAt(target, version);
   const body: CountRequest['body'] & Record<string, unknown> = checked;
   // Where the gateway searches by itself, no upstream gets the tool in these words.
   if (readSearchWish(body)?.isVendors === false) return undefined;
   const isRemote = ({ url }: { readonly url: string }) => /^https?:/i.test(url);
   if (quirks.remote_images === 'inline' && imagesIn(body).some(isRemote)) return undefined;
-  const edits: Edits = { model: upstreamModel };
+  const edits: Edits = { ...fields };
   const unwanted = new Set([...ourWords, ...aboutTheAnswer, ...(quirks.drop_params ?? [])]);
   leaveOutOf(body, unwanted, edits, countSchema.properties);
   const { messages, lostThoughts } = mendMessages(body.messages, new Map());
   if (messages !== body.messages) edits.messages = messages;
   if (lostThoughts && body.thinking?.type === 'enabled') edits.thinking = undefined;
-  return {
-    path: '/messages/count_tokens',
-    headers: writeVersion(version),
-    body: editBody({ body, source }, edits),
-  };
+  return { path, headers, body: editBody({ body, source }, edits) };
 }
 
 function read(status: number, text: string): Counted | undefined {

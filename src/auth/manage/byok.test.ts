@@ -1,0 +1,43 @@
+import { expect, test } from 'bun:test';
+import { type ByokDesk, setCredential } from './byok.ts';
+
+const pair = 'AKIAIOSFODNN7EXAMPLE:wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';
+const regional = 'https://bedrock-runtime.eu-west-3.amazonaws.com';
+const unnamed = 'https://signed.acme.example';
+
+/** What was kept of a key that a tenant brought, or the sentence that refused it. */
+async function bring(provider: object, base_url: string | null): Promise<unknown> {
+  const kept: unknown[] = [];
+  const desk = {
+    directory: { getTenant: async () => ({ id: 'acme' }) },
+    providers: new Map([['aws', { byokBaseUrl: true, dialect: 'bedrock', ...provider }]]),
+    now: () => 0,
+    refusalOf: async () => null,
+    vault: () => ({
+      save: async ({ apiKey }: { apiKey: string }) => {
+        kept.push(apiKey);
+        return { createdAt: 0, updatedAt: 0 };
+      },
+    }),
+  };
+  try {
+    const body = { api_key: pair, base_url };
+    await setCredential(desk as unknown as ByokDesk, 'acme', 'aws', body);
+    return kept[0];
+  } catch (thrown) {
+    expect(kept).toEqual([]);
+    return (thrown as Error).message;
+  }
+}
+
+const noRegion = 'api_key signs for a region, and neither the address nor the provider names one.';
+
+test.each([
+  ['its own address', { baseUrl: unnamed }, regional, pair],
+  ["the provider's address", { baseUrl: regional }, null, pair],
+  ["the provider's region", { baseUrl: unnamed, region: 'eu-west-3' }, unnamed, pair],
+  ['nothing', { baseUrl: unnamed }, null, noRegion],
+  ['an address that is not used', { baseUrl: regional }, unnamed, noRegion],
+])('a pair of AWS takes its region from %s', async (_, provider, baseUrl, kept) => {
+  expect(await bring(provider, baseUrl)).toBe(kept);
+});

@@ -1,0 +1,53 @@
+/** Where requests in this dialect go: Anthropic and most others have one way, Vertex AI its own. */
+import type { Target } from '../dialect.ts';
+
+export const defaultVersion = '2023-06-01';
+
+/** The only one that Vertex AI has had so far. It stands in the body there, not in a header. */
+const vertexVersion = { anthropic_version: 'vertex-2023-10-16' };
+
+/** Which version of the dialect the client speaks, as it says in headers. */
+export interface VersionHeaders {
+  readonly version: string;
+  /** Separated by commas; '' for none. */
+  readonly betas: string;
+}
+
+/** Beside the body as everybody takes it. */
+export interface Addressed {
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Fields of the body that name the model and the version; undefined for one to leave out. */
+  readonly fields: Readonly<Record<string, string | undefined>>;
+}
+
+type Place = Pick<Target, 'quirks' | 'upstreamModel'>;
+
+export function messagesAt(place: Place, isStream: boolean, version: VersionHeaders): Addressed {
+  const { quirks, upstreamModel: model } = place;
+  const headers = writeVersion(place, version);
+  if (quirks.hosted_by !== 'vertex') return { path: '/messages', headers, fields: { model } };
+  const verb = isStream ? 'streamRawPredict' : 'rawPredict';
+  // Its models are called `name@date`, and its own SDK sends that as it is.
+  const name = encodeURIComponent(model.toWellFormed()).replaceAll('%40', '@');
+  const fields = { model: undefined, ...vertexVersion };
+  return { path: `/models/${name}:${verb}`, headers, fields };
+}
+
+export function countAt(place: Place, version: VersionHeaders): Addressed {
+  const { quirks, upstreamModel: model } = place;
+  const headers = writeVersion(place, version);
+  return quirks.hosted_by === 'vertex'
+    ? { path: '/models/count-tokens:rawPredict', headers, fields: { model, ...vertexVersion } }
+    : { path: '/messages/count_tokens', headers, fields: { model } };
+}
+
+function writeVersion(
+  { quirks }: Place,
+  { version, betas }: VersionHeaders,
+): Readonly<Record<string, string>> {
+  return {
+    ...(quirks.hosted_by === 'vertex' ? {} : { 'anthropic-version': version }),
+    ...(betas === '' ? {} : { 'anthropic-beta': betas }),
+  };
+}

@@ -1,0 +1,145 @@
+import { sign } from 'node:crypto';
+import { isObject, parseJson } from '../../core/json.ts';
+import type { ServiceAccount } from '../../core/provider-key.ts';
+import { callOperatorServer } from '../operator-call.ts';
+import { UnusableKey } from './unusable-key.ts';
+
+/** Whoever waits for a token has a deadline of its own; this one is of the call they share. */
+const tokenMs = 10_000;
+/** Google's answers take about a kilobyte. */
+const answerBytesMax = 64 * 1024;
+/** A token must outlive the way to the provider and the clocks of both. */
+const earlyMs = 60_000;
+/** Longest life of what we ask with, by Google's rules. */
+const assertionSeconds = 3_600;
+
+const scope = 'https://www.googleapis.com/auth/cloud-platform';
+const grantType = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
+
+interface Token {
+  readonly text: string;
+  /** By the process's monotonic clock. */
+  readonly until: number;
+  /** A provider has taken it: if it is refused later, a new one may help. */
+  isProven: boolean;
+}
+
+/** The access token of one service account: asked for once, however many requests wait for it. */
+export class AccountToken {
+  readonly #account: ServiceAccount;
+  readonly #now: () => number;
+  #token: Token | undefined;
+  #coming: Promise<string> | undefined;
+
+  constructor(account: ServiceAccount, now: () => number = () => performance.now()) {
+    this.#account = account;
+    this.#now = now;
+  }
+
+  /** The latest, whether or not it still holds. */
+  get last(): string | undefined {
+    return this.#token?.text;
+  }
+
+  get(): Promise<string> {
+    const token = this.#token;
+    if (token && this.#now() < token.until) return Promise.resolve(token.text);
+    this.#coming ??= this.#fetch().finally(() => {
+      this.#coming = undefined;
+    });
+    return this.#coming;
+  }
+
+  /** The provider took it. */
+  accepted(text: string): void {
+    if (this.#token?.text === text) this.#token.isProven = true;
+  }
+
+  /**
+   * The provider refused it: whether the next one could fare better. One that was refused from the
+   * beginning says that the account is, and must not become a new one with each request.
+   */
+  refused(text: string): boolean {
+    if (this.#token?.text !== text) return true;
+    if (!this.#token.isProven) return false;
+    this.#token = undefined;
+    return true;
+  }
+
+  async #fetch(): Promise<string> {
+    const askedAt = this.#now();
+    const { status, text } = await this.#ask();
+    const answer = parseJson(text);
+    const fields = isObject(answer) ? answer : {};
+    if (status !== 200) throw refusal(status, fields.error);
+    const { access_token: token, expires_in: seconds } = fields;
+    const isToken = typeof token === 'string' && /^[\x21-\x7e]{1,16384}$/.test(token);
+    if (!isToken || typeof seconds !== 'number' || !(seconds > 0)) {
+      throw new UnusableKey('unreachable', `${noToken}: the answer makes no sense.`);
+    }
+    const until = askedAt + seconds * 1_000 - earlyMs;
+    this.#token = { text: token, until, isProven: false };
+    return token;
+  }
+
+  async #ask(): Promise<{ readonly status: number; readonly text: string }> {
+    const { tokenUrl: url } = this.#account;
+    const body = new URLSearchParams({
+      grant_type: grantType,
+      assertion: assertion(this.#account),
+    });
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    const call = { method: 'POST', url, headers, body: body.toString() } as const;
+    const line = new AbortController();
+    const timer = setTimeout(() => line.abort(), tokenMs);
+    try {
+      const response = await callOperatorServer(call, line.signal);
+      return { status: response.status, text: await readBounded(response) };
+    } catch {
+      const why = line.signal.aborted ? 'it was not sent in time' : 'its server did not answer';
+      throw new UnusableKey('unreachable', `${noToken}: ${why}.`);
+    } finally {
+      clearTimeout(timer);
+      // Also ends what was not read of an answer that is too long.
+      line.abort();
+    }
+  }
+}
+
+const noToken = 'The access token of the service account could not be had';
+
+/** Of what the server says, only the code: the rest may repeat what it was sent. */
+function refusal(status: number, code: unknown): UnusableKey {
+  const isCode = typeof code === 'string' && /^[a-z_]{1,40}$/.test(code);
+  const isAccount = status >= 400 && status < 500 && status !== 408 && status !== 429;
+  const why = `status ${status}${isCode ? `, ${code}` : ''}`;
+  return new UnusableKey(isAccount ? 'credential' : 'unreachable', `${noToken} (${why}).`);
+}
+
+/** What Google takes a token's place for: a JSON Web Token, signed with the account's key. */
+function assertion({ email, keyId, privateKey, tokenUrl }: ServiceAccount): string {
+  const issuedAt = Math.floor(Date.now() / 1_000);
+  const header = { alg: 'RS256', typ: 'JWT', ...(keyId === null ? {} : { kid: keyId }) };
+  const claims = {
+    iss: email,
+    scope,
+    aud: tokenUrl,
+    iat: issuedAt,
+    exp: issuedAt + assertionSeconds,
+  };
+  const text = [header, claims]
+    .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+    .join('.');
+  return `${text}.${sign('sha256', Buffer.from(text), privateKey).toString('base64url')}`;
+}
+
+async function readBounded(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length;
+    if (size > answerBytesMax) return '';
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, size).toString('utf8');
+}

@@ -1,0 +1,159 @@
+import { strict as assert } from 'node:assert';
+import type { Provider } from '../../config/config.ts';
+import {
+  type AwsKey,
+  readProviderKey,
+  regionIn,
+  type ServiceAccount,
+} from '../../core/provider-key.ts';
+import type { UpstreamRequest } from '../../dialects/dialect.ts';
+import { untilAborted } from '../until-aborted.ts';
+import { AccountToken } from './account-token.ts';
+import { sign } from './sigv4.ts';
+import { UnusableKey } from './unusable-key.ts';
+
+/** A request that is about to be sent. */
+export interface Outgoing {
+  readonly url: string;
+  readonly contentType: string;
+  readonly body: UpstreamRequest['body'];
+}
+
+type HeadersShown = Readonly<Record<string, string>>;
+
+/** A key that is more than a word: what a provider is shown is made for each request. */
+export interface Pass {
+  headersFor(request: Outgoing, signal: AbortSignal): Promise<HeadersShown>;
+  /** Told how the provider took it: true when the request should be sent again with a new one. */
+  isOutdated(shown: HeadersShown, status: number): boolean;
+  /** What no message may tell. */
+  readonly secrets: readonly string[];
+}
+
+/** Headers that every request has, and the pass where those are not enough. */
+export interface KeyUse {
+  readonly headers: HeadersShown;
+  readonly pass: Pass | undefined;
+}
+
+/** How the key of a provider is shown: one way for all its requests. */
+export function useOfKey(provider: Provider, asWord: (word: string) => HeadersShown): KeyUse {
+  const { apiKey, dialect, baseUrl } = provider;
+  if (!apiKey) return { headers: {}, pass: undefined };
+  const text = apiKey.reveal();
+  const account = knownAccount(text);
+  if (account) return { headers: {}, pass: account };
+  const key = readProviderKey(text, dialect);
+  if (typeof key === 'string') return { headers: {}, pass: new NoPass(`The key ${key}.`, text) };
+  if (key.kind === 'word') return { headers: asWord(key.word), pass: undefined };
+  if (key.kind === 'service_account') return { headers: {}, pass: newAccount(text, key) };
+  const region = regionIn(baseUrl) ?? provider.region;
+  return { headers: {}, pass: region ? new AwsPass(key, region) : new NoPass(noRegion, text) };
+}
+
+/** What no message of this provider may tell. */
+export function secretsOf(provider: Provider): readonly string[] {
+  const word = provider.apiKey?.reveal();
+  if (word === undefined) return [];
+  return useOfKey(provider, () => ({})).pass?.secrets ?? [word];
+}
+
+const noRegion = 'The key signs for a region, and neither the address nor the provider names one.';
+
+/** Checked when it was configured or brought; the provider has been configured otherwise since. */
+class NoPass implements Pass {
+  readonly #message: string;
+  readonly secrets: readonly string[];
+
+  constructor(message: string, text: string) {
+    this.#message = message;
+    this.secrets = [text];
+  }
+
+  headersFor(): Promise<HeadersShown> {
+    return Promise.reject(new UnusableKey('credential', this.#message));
+  }
+
+  isOutdated(): boolean {
+    return false;
+  }
+}
+
+class AwsPass implements Pass {
+  readonly #key: AwsKey;
+  readonly #region: string;
+
+  constructor(key: AwsKey, region: string) {
+    this.#key = key;
+    this.#region = region;
+  }
+
+  async headersFor({ url, contentType, body }: Outgoing): Promise<HeadersShown> {
+    assert(typeof body === 'string' || body instanceof Uint8Array, 'Uploads are not signed.');
+    const headers = { 'content-type': contentType };
+    const request = { method: 'POST', url: new URL(url), headers, body };
+    return sign(request, this.#key, { region: this.#region, service: 'bedrock' }, Date.now());
+  }
+
+  isOutdated(): boolean {
+    return false;
+  }
+
+  get secrets(): readonly string[] {
+    const { accessKeyId, secretAccessKey, sessionToken } = this.#key;
+    return [accessKeyId, secretAccessKey, ...(sessionToken === null ? [] : [sessionToken])];
+  }
+}
+
+class AccountPass implements Pass {
+  readonly #token: AccountToken;
+  readonly #text: string;
+
+  constructor(text: string, account: ServiceAccount) {
+    this.#text = text;
+    this.#token = new AccountToken(account);
+  }
+
+  async headersFor(_: Outgoing, signal: AbortSignal): Promise<HeadersShown> {
+    return { authorization: bearer + (await untilAborted(this.#token.get(), signal)) };
+  }
+
+  isOutdated({ authorization = '' }: HeadersShown, status: number): boolean {
+    const token = authorization.slice(bearer.length);
+    if (status === 401) return this.#token.refused(token);
+    this.#token.accepted(token);
+    return false;
+  }
+
+  get secrets(): readonly string[] {
+    const { last } = this.#token;
+    return last === undefined ? [this.#text] : [this.#text, last];
+  }
+}
+
+const bearer = 'Bearer ';
+
+/** Some megabytes. Whoever is forgotten here gets a new token with its next request. */
+const accountsMax = 1_000;
+
+/**
+ * By the text of the key, the latest last: the same account keeps its token when the configuration
+ * is read again, and when the credentials of tenants are.
+ */
+const accounts = new Map<string, AccountPass>();
+
+function knownAccount(text: string): AccountPass | undefined {
+  const known = accounts.get(text);
+  if (!known) return undefined;
+  accounts.delete(text);
+  accounts.set(text, known);
+  return known;
+}
+
+function newAccount(text: string, account: ServiceAccount): AccountPass {
+  const pass = new AccountPass(text, account);
+  accounts.set(text, pass);
+  const [oldest = ''] = accounts.keys();
+  if (accounts.size > accountsMax) accounts.delete(oldest);
+  return pass;
+}

@@ -1,0 +1,82 @@
+import { createHash, createHmac } from 'node:crypto';
+import type { AwsKey } from '../../core/provider-key.ts';
+
+/** A request that shall be signed. Its address has no query: none of those we sign have one. */
+export interface Signable {
+  readonly method: string;
+  readonly url: URL;
+  /** Those that the signature covers beside the host, by names in small letters. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array;
+}
+
+/** What a signature is good for. */
+export interface SigningScope {
+  readonly region: string;
+  readonly service: string;
+}
+
+const algorithm = 'AWS4-HMAC-SHA256';
+
+/**
+ * The headers that sign a request: Signature Version 4, as AWS documents it in «Create a signed AWS
+ * API request». They hold for some minutes around `now`.
+ */
+export function sign(
+  { method, url, headers, body }: Signable,
+  { accessKeyId, secretAccessKey, sessionToken }: AwsKey,
+  { region, service }: SigningScope,
+  now: number,
+): Readonly<Record<string, string>> {
+  const time = new Date(now).toISOString().replaceAll(/[:-]|\.\d+/g, '');
+  const date = time.slice(0, 8);
+  const own = {
+    'x-amz-date': time,
+    ...(sessionToken === null ? {} : { 'x-amz-security-token': sessionToken }),
+  };
+  const signed = Object.entries({ ...headers, ...own, host: url.host }).sort(byName);
+  const names = signed.map(([name]) => name).join(';');
+  const canonical = [
+    method,
+    encodedAgain(url.pathname),
+    '',
+    ...signed.map(([name, value]) => `${name}:${value.trim().replaceAll(/ +/g, ' ')}`),
+    '',
+    names,
+    sha256(body),
+  ].join('\n');
+  const scope = `${date}/${region}/${service}/aws4_request`;
+  const toSign = [algorithm, time, scope, sha256(canonical)].join('\n');
+  const secret = Buffer.from(`AWS4${secretAccessKey}`);
+  const key = [date, region, service, 'aws4_request'].reduce(hmac, secret);
+  const signature = hmac(key, toSign).toString('hex');
+  const credential = `Credential=${accessKeyId}/${scope}`;
+  return {
+    ...own,
+    authorization: `${algorithm} ${credential}, SignedHeaders=${names}, Signature=${signature}`,
+  };
+}
+
+function byName([a]: readonly [string, string], [b]: readonly [string, string]): number {
+  return a < b ? -1 : 1;
+}
+
+/** All services but S3 sign the path as it is sent, with its percent signs encoded once more. */
+function encodedAgain(path: string): string {
+  return path
+    .split('/')
+    .map((part) => encodeURIComponent(part).replaceAll(/[!'()*]/g, percent))
+    .join('/');
+}
+
+function percent(letter: string): string {
+  return `%${letter.charCodeAt(0).toString(16).toUpperCase()}`;
+}
+
+function hmac(key: Buffer, text: string): Buffer {
+  return createHmac('sha256', key).update(text).digest();
+}
+
+function sha256(data: string | Uint8Array): string {
+  return createHash('sha256').update(data).digest('hex');
+}

@@ -1,0 +1,273 @@
+/** Google's service accounts: keys that are exchanged for a token before a provider is asked. */
+import { afterAll, beforeAll, beforeEach, describe, expect, spyOn, test } from 'bun:test';
+import { dataOf, makeByokTenant } from '../support/byok.ts';
+import {
+  type Behaviour,
+  hangBeforeHeaders,
+  json,
+  replay,
+  say,
+  startFakeUpstream,
+  status,
+} from '../support/fake-upstream.ts';
+import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
+import { privateLine, serviceAccount } from '../support/service-account.ts';
+import { readFixture } from '../support/upstream-conformance.ts';
+
+const upstream = startFakeUpstream();
+const messages = [{ role: 'user', content: 'Hello!' }];
+const vertex = `${upstream.url}/v1/projects/acme/locations/eu/publishers`;
+const google = 'https://oauth2.googleapis.com/token';
+/** Tokens are kept for as long as the process lives, so each has a server of its own. */
+const accounts = ['shared', 'brief', 'renewed', 'refused', 'broken', 'silent'];
+const account = (name: string) => serviceAccount(`${upstream.url}/token/${name}`);
+
+let gateway: InProcessGateway;
+beforeAll(async () => {
+  const gemini = { dialect: 'gemini', base_url: `${vertex}/google` };
+  const entries = accounts.map((name) => [name, { ...gemini, api_key: account(name) }] as const);
+  const { silent, ...others } = Object.fromEntries(entries);
+  gateway = await InProcessGateway.start({
+    providers: {
+      ...others,
+      silent: { ...silent, timeout_ms: 200 },
+      compatible: {
+        dialect: 'openai',
+        base_url: `${upstream.url}/v1/projects/acme/locations/eu/endpoints/openapi`,
+        api_key: account('shared'),
+      },
+      claude: {
+        dialect: 'anthropic',
+        base_url: `${vertex}/anthropic`,
+        api_key: account('shared'),
+        quirks: { hosted_by: 'vertex' },
+      },
+      backup: { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-backup-0123' },
+    },
+    models: [
+      ...accounts.map((name) =>
+        chatModel(`acme/${name}`, [
+          { provider: name, model: 'gem-up', priority: 0 },
+          { provider: 'backup', model: 'backup', priority: 1 },
+        ]),
+      ),
+      chatModel('acme/compatible', [{ provider: 'compatible', model: 'google/gem-up' }]),
+      chatModel('acme/claude', [{ provider: 'claude', model: 'claude-large@20260101' }]),
+    ],
+  });
+});
+afterAll(async () => {
+  await gateway.stop();
+  upstream.stop();
+});
+beforeEach(() => {
+  upstream.reset();
+  upstream.script('backup', say('From the backup.'));
+  upstream.script(gemPath, gemini('From Vertex.'));
+});
+
+const gemPath = '/v1/projects/acme/locations/eu/publishers/google/models/gem-up:generateContent';
+const gemini = (text: string) =>
+  json(200, {
+    candidates: [{ content: { role: 'model', parts: [{ text }] }, finishReason: 'STOP' }],
+    usageMetadata: { promptTokenCount: 2, candidatesTokenCount: 2, totalTokenCount: 4 },
+  });
+
+const token = (text: string, seconds = 3_599): Behaviour =>
+  json(200, { access_token: text, expires_in: seconds, token_type: 'Bearer' });
+
+/** The paths that were asked, and with which token, in order. */
+const asked = () =>
+  upstream.book.map(({ path, headers }) => {
+    const name = path.startsWith('/token') ? 'token' : (path.split('/').at(-1) ?? '');
+    return [name, headers.authorization?.replace('Bearer ', '') ?? null] as const;
+  });
+const chat = (model: string) => gateway.post({ model: `acme/${model}`, messages });
+const generate = 'gem-up:generateContent';
+
+test('one token serves every request and every provider of its account', async () => {
+  upstream.script('/token/shared', token('ya29.shared'));
+  const replies = await Promise.all(Array.from({ length: 5 }, () => chat('shared')));
+  expect(replies.map(contentOf)).toEqual(Array.from({ length: 5 }, () => 'From Vertex.'));
+  expect((await chat('compatible')).status).toBe(200);
+  expect(asked()).toEqual([
+    ['token', null],
+    ...Array.from({ length: 5 }, () => [generate, 'ya29.shared'] as const),
+    ['completions', 'ya29.shared'],
+  ]);
+  expect(upstream.book[1]?.headers).not.toHaveProperty('x-goog-api-key');
+});
+
+test('a token in its last minute is not used for another request', async () => {
+  upstream.script('/token/brief', [token('ya29.a', 60), token('ya29.b', 60)]);
+  for (const reply of [await chat('brief'), await chat('brief')]) expect(reply.status).toBe(200);
+  expect(asked().map(([, shown]) => shown)).toEqual([null, 'ya29.a', null, 'ya29.b']);
+});
+
+test('a provider that refuses a token it took before gets a new one, once', async () => {
+  upstream.script('/token/renewed', [token('ya29.old'), token('ya29.new')]);
+  await chat('renewed');
+  upstream.script(gemPath, [status(401), gemini('After all.'), status(401)]);
+  expect(contentOf(await chat('renewed'))).toBe('After all.');
+  expect(asked()).toEqual([
+    ['token', null],
+    [generate, 'ya29.old'],
+    [generate, 'ya29.old'],
+    ['token', null],
+    [generate, 'ya29.new'],
+  ]);
+  // Now the account is refused, new token or not.
+  expect(contentOf(await chat('renewed'))).toBe('From the backup.');
+  expect(asked().slice(5)).toEqual([
+    [generate, 'ya29.new'],
+    ['token', null],
+    [generate, 'ya29.new'],
+    ['completions', 'sk-backup-0123'],
+  ]);
+});
+
+test('an account that is refused from the beginning is not asked to renew', async () => {
+  upstream.script('/token/refused', token('ya29.refused'));
+  upstream.script(gemPath, status(401, 'The token ya29.refused is not valid.'));
+  const reply = await chat('refused');
+  expect(contentOf(reply)).toBe('From the backup.');
+  expect(asked().map(([name]) => name)).toEqual(['token', generate, 'completions']);
+  const { attempts } = await gateway.record(reply.requestId);
+  expect(attempts[0]).toMatchObject({
+    outcome: 'credential',
+    message: 'The token [key] is not valid.',
+  });
+});
+
+test.each([
+  ['broken', json(400, { error: 'invalid_grant', error_description: privateLine }), 'credential'],
+  ['broken', status(500), 'unreachable'],
+  ['silent', hangBeforeHeaders(), 'timeout'],
+] as const)('a token that cannot be had (%s, %#) leads to the next provider', async (...row) => {
+  const [name, answer, outcome] = row;
+  upstream.script(`/token/${name}`, answer);
+  const reply = await chat(name);
+  expect(contentOf(reply)).toBe('From the backup.');
+  const { attempts } = await gateway.record(reply.requestId);
+  expect(attempts.map((one) => one.outcome)).toEqual([outcome, 'answered']);
+  expect(asked().map(([path]) => path)).toEqual(['token', 'completions']);
+  const told = reply.text + JSON.stringify(attempts) + gateway.logged.join('');
+  expect(told).not.toContain(privateLine);
+});
+
+describe('Claude on Vertex AI', () => {
+  beforeEach(() => upstream.script('/token/shared', token('ya29.shared')));
+
+  const last = () => upstream.book.at(-1);
+  const path = (name: string) =>
+    `/v1/projects/acme/locations/eu/publishers/anthropic/models/${name}`;
+  const version = { anthropic_version: 'vertex-2023-10-16' };
+  const answer = json(200, {
+    type: 'message',
+    role: 'assistant',
+    model: 'claude-large-20260101',
+    content: [{ type: 'text', text: 'From the cloud.' }],
+    stop_reason: 'end_turn',
+    usage: { input_tokens: 2, output_tokens: 3 },
+  });
+
+  test('takes messages as their client wrote them, but for model and version', async () => {
+    upstream.script(path('claude-large@20260101:rawPredict'), answer);
+    const body =
+      '{"model":"acme/claude","max_tokens":9,"messages":[{"role":"user","content":"a"}],'.concat(
+        '"novelty":12345678901234567890}',
+      );
+    const headers = { 'anthropic-version': '2023-06-01', 'anthropic-beta': 'some-beta-2026' };
+    const reply = await gateway.post(body, { path: '/v1/messages', headers });
+    expect(reply.json).toMatchObject({ model: 'acme/claude', content: [{ type: 'text' }] });
+    expect(last()?.path).toBe(path('claude-large@20260101:rawPredict'));
+    expect(last()?.json).toEqual({
+      max_tokens: 9,
+      messages: [{ role: 'user', content: 'a' }],
+      novelty: expect.any(Number),
+      ...version,
+    });
+    expect(Buffer.from(last()?.raw ?? []).toString()).toContain('"novelty":12345678901234567890');
+    expect(last()?.headers).toMatchObject({
+      authorization: 'Bearer ya29.shared',
+      'anthropic-beta': 'some-beta-2026',
+    });
+    expect(last()?.headers).not.toHaveProperty('anthropic-version');
+    expect(last()?.headers).not.toHaveProperty('x-api-key');
+  });
+
+  test('takes what other clients ask, streamed at a path of its own', async () => {
+    const streamed = replay(readFixture('anthropic/text-stream.sse'), {
+      contentType: 'text/event-stream',
+    });
+    upstream.script(path('claude-large@20260101:streamRawPredict'), streamed);
+    const reply = await gateway.stream({ model: 'acme/claude', messages });
+    expect(reply.content).toBe('1\n2\n3');
+    expect(last()?.path).toBe(path('claude-large@20260101:streamRawPredict'));
+    expect(last()?.json).toMatchObject({ stream: true, ...version });
+    expect(last()?.json).not.toHaveProperty('model');
+  });
+
+  test('counts at one path for all models', async () => {
+    upstream.script(path('count-tokens:rawPredict'), json(200, { input_tokens: 42 }));
+    const body = { model: 'acme/claude', messages };
+    const reply = await gateway.post(body, { path: '/v1/messages/count_tokens' });
+    expect(reply.json).toEqual({ input_tokens: 42 });
+    expect(last()?.json).toEqual({ model: 'claude-large@20260101', messages, ...version });
+  });
+});
+
+describe("a tenant's own account", () => {
+  test('may have its tokens from Google alone', async () => {
+    const tenant = await makeByokTenant(gateway, 'inside');
+    const put = await tenant.bring('shared', { api_key: account('shared') });
+    expect([put.status, put.error.param]).toEqual([400, 'api_key']);
+    expect(put.error.message).toBe(`api_key must have Google's own token_uri, ${google}.`);
+    expect(upstream.book).toEqual([]);
+  });
+
+  test('is refused by the field that is wrong, which is not repeated', async () => {
+    const tenant = await makeByokTenant(gateway, 'spoiled');
+    const spoiled = serviceAccount(google, { client_email: `${privateLine} twice` });
+    const put = await tenant.bring('shared', { api_key: spoiled });
+    expect([put.status, put.error.param]).toEqual([400, 'api_key']);
+    expect(put.error.message).toContain('client_email');
+    expect(put.text).not.toContain(privateLine);
+  });
+
+  test('is used with a token of its own', async () => {
+    const tenant = await makeByokTenant(gateway, 'outside');
+    const own = serviceAccount(google, { client_email: 'tenant@own.iam.gserviceaccount.com' });
+    const put = await tenant.bring('shared', { api_key: own, mode: 'byok_only' });
+    expect(put.status).toBe(200);
+    expect(put.text).not.toContain(privateLine);
+    expect(dataOf(put).label).not.toContain('\n');
+    // Google itself cannot be reached from a test: its place is taken by the fake upstream.
+    const plain = globalThis.fetch;
+    const toFake = (url: string | URL | Request, init?: RequestInit) =>
+      plain(url === google ? `${upstream.url}/token/google` : url, init);
+    const spy = spyOn(globalThis, 'fetch').mockImplementation(
+      Object.assign(toFake, { preconnect: plain.preconnect }),
+    );
+    try {
+      upstream.script('/token/google', token('ya29.own'));
+      const reply = await tenant.chat({ model: 'acme/shared', messages });
+      expect(contentOf(reply)).toBe('From Vertex.');
+      await tenant.chat({ model: 'acme/shared', messages });
+    } finally {
+      spy.mockRestore();
+    }
+    expect(asked()).toEqual([
+      ['token', null],
+      [generate, 'ya29.own'],
+      [generate, 'ya29.own'],
+    ]);
+  });
+});
+
+test('no key and no token was logged', () => {
+  const logged = gateway.logged.join('');
+  expect(logged).toContain('acme/shared');
+  expect(logged).not.toMatch(/ya29\.|BEGIN PRIVATE KEY/);
+  expect(logged).not.toContain(privateLine);
+});

@@ -1,0 +1,123 @@
+/** Requests to AWS are signed with the operator's key or the tenant's own, and nothing tells it. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { checkSignature } from '../support/aws-signature.ts';
+import { makeByokTenant } from '../support/byok.ts';
+import { json, say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
+
+const upstream = startFakeUpstream();
+const secret = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';
+const pair = `AKIAIOSFODNN7EXAMPLE:${secret}`;
+const sessionToken = 'IQoJb3JpZ2luX2VjEK//EXAMPLE+token='.repeat(40);
+const own = { id: 'ASIAI44QH8DHBEXAMPLE', secret: 'je7MtGbClwBF/2Zp9Utk/h3yCo8nvbEXAMPLEKEY' };
+const model = 'eu.anthropic.claude-v1:0';
+const asking = { model: 'acme/claude', messages: [{ role: 'user', content: 'Grüße' }] };
+
+let gateway: InProcessGateway;
+beforeAll(async () => {
+  const aws = { dialect: 'bedrock', base_url: upstream.url, region: 'eu-central-1' };
+  gateway = await InProcessGateway.start({
+    providers: {
+      aws: { ...aws, api_key: pair },
+      word: { ...aws, api_key: 'ABSKQmVkcm9ja0FQSUtleS1hYmNk' },
+      backup: { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-backup-0123' },
+    },
+    models: [
+      chatModel('acme/claude', [{ provider: 'aws', model }]),
+      chatModel('acme/word', [{ provider: 'word', model }]),
+      chatModel('acme/both', [
+        { provider: 'aws', model, priority: 0 },
+        { provider: 'backup', model: 'backup', priority: 1 },
+      ]),
+    ],
+  });
+});
+afterAll(async () => {
+  await gateway.stop();
+  upstream.stop();
+});
+beforeEach(() => {
+  upstream.reset();
+  upstream.script('*', converse);
+});
+
+const converse = json(200, {
+  output: { message: { role: 'assistant', content: [{ text: 'Signed and read.' }] } },
+  stopReason: 'end_turn',
+  usage: { inputTokens: 3, outputTokens: 4, totalTokens: 7 },
+});
+
+function lastAsked() {
+  const asked = upstream.book.at(-1);
+  if (!asked) throw new Error('Nothing was asked.');
+  return asked;
+}
+
+test('the signature covers the address, the type and every byte of the body', async () => {
+  const reply = await gateway.post(asking);
+  expect([reply.status, contentOf(reply)]).toEqual([200, 'Signed and read.']);
+  const asked = lastAsked();
+  expect(asked.path).toBe('/model/eu.anthropic.claude-v1%3A0/converse');
+  expect(checkSignature(asked, secret)).toEqual({
+    accessKeyId: 'AKIAIOSFODNN7EXAMPLE',
+    region: 'eu-central-1',
+    service: 'bedrock',
+    signedHeaders: ['content-type', 'host', 'x-amz-date'],
+  });
+  expect(() => checkSignature({ ...asked, raw: Buffer.from('{}') }, secret)).toThrow();
+  expect(asked.headers).not.toHaveProperty('x-amz-security-token');
+});
+
+test('a Bedrock API key is sent as the word that it is', async () => {
+  expect((await gateway.post({ ...asking, model: 'acme/word' })).status).toBe(200);
+  const { headers } = lastAsked();
+  expect(headers.authorization).toBe('Bearer ABSKQmVkcm9ja0FQSUtleS1hYmNk');
+  expect(headers).not.toHaveProperty('x-amz-date');
+});
+
+test('a refused key leads to the next provider and is told to nobody', async () => {
+  const message = `The security token AKIAIOSFODNN7EXAMPLE is invalid, not ${secret}.`;
+  upstream.script('*', json(403, { message }));
+  upstream.script('backup', say('From the backup.'));
+  const reply = await gateway.post({ ...asking, model: 'acme/both' });
+  expect(contentOf(reply)).toBe('From the backup.');
+  const { attempts } = await gateway.record(reply.requestId);
+  expect(attempts[0]).toMatchObject({
+    outcome: 'credential',
+    message: 'The security token [key] is invalid, not [key].',
+  });
+  const refused = await gateway.post(asking);
+  expect(refused.status).toBe(502);
+  expect(upstream.book).toHaveLength(3);
+  expect(refused.text + gateway.logged.join('')).not.toMatch(/AKIAIOSFODNN7|wJalrXUtnFEMI/);
+});
+
+describe("a tenant's own key", () => {
+  test('signs with its session token, and is shown to nobody', async () => {
+    const tenant = await makeByokTenant(gateway, 'signing');
+    const key = `${own.id}:${own.secret}:${sessionToken}`;
+    const put = await tenant.bring('aws', { api_key: key, mode: 'byok_only' });
+    expect(put.status).toBe(200);
+    expect(put.text).not.toMatch(/ASIAI44QH8|je7MtGbC|IQoJb3Jp/);
+    expect((await tenant.chat(asking)).status).toBe(200);
+    const asked = lastAsked();
+    expect(asked.headers['x-amz-security-token']).toBe(sessionToken);
+    expect(checkSignature(asked, own.secret)).toMatchObject({
+      accessKeyId: own.id,
+      region: 'eu-central-1',
+      signedHeaders: ['content-type', 'host', 'x-amz-date', 'x-amz-security-token'],
+    });
+    expect(gateway.logged.join('')).not.toMatch(/ASIAI44QH8|je7MtGbC|IQoJb3Jp/);
+  });
+
+  test('is refused by the part that is wrong, and nothing is kept', async () => {
+    const tenant = await makeByokTenant(gateway, 'halves');
+    const put = await tenant.bring('aws', { api_key: `${own.id}:${own.secret}` });
+    expect([put.status, put.error.param]).toEqual([400, 'api_key']);
+    expect(put.error.message).toBe(
+      'api_key must be <access key id>:<secret access key>[:<session token>]: ' +
+        'an access key id that begins with ASIA needs its session token.',
+    );
+    expect((await tenant.manage('GET', '/api/v1/byok/aws')).status).toBe(404);
+  });
+});
