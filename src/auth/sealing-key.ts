@@ -7,6 +7,12 @@ const version = 1;
 const nonceBytes = 12;
 const tagBytes = 16;
 
+/** With that of the former secret, if there is one: the first seals, both open. */
+export function sealingKeysOf(secret: Secret): readonly [SealingKey, ...SealingKey[]] {
+  const former = secret.former === null ? [] : sealingKeysOf(secret.former);
+  return [new SealingKey(secret), ...former];
+}
+
 /**
  * Encrypts small secrets with AES-256-GCM. The purpose is authenticated with them: what was sealed
  * for one purpose does not open for another. Its key is derived, so that the operator's secret key

@@ -31,14 +31,14 @@ function memoryStore() {
       return found;
     },
     async save(row, fingerprint) {
-      if (!(await store.claimKey(fingerprint, false))) return undefined;
+      if (!(await store.claimKeys([fingerprint], false))) return undefined;
       rows.set(nameOf(row.tenantId, row.provider), row);
       return row;
     },
     remove: async (tenantId, provider) => rows.delete(nameOf(tenantId, provider)),
-    async claimKey(fingerprint, isStart) {
-      if (state.fingerprint === '' || (isStart && rows.size === 0)) state.fingerprint = fingerprint;
-      return state.fingerprint === fingerprint;
+    async claimKeys([first = '', ...others], isStart) {
+      if (state.fingerprint === '' || (isStart && rows.size === 0)) state.fingerprint = first;
+      return [first, ...others].includes(state.fingerprint);
     },
   };
   return { store, rows, state };

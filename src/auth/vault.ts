@@ -1,8 +1,9 @@
 import type { ByokMode, Credential } from '../core/byok.ts';
 import { GatewayError } from '../core/errors.ts';
 import { KeptReads } from '../core/kept-reads.ts';
+import { labelOfKey } from '../core/provider-key.ts';
 import { Secret } from '../core/secret.ts';
-import { SealingKey } from './sealing-key.ts';
+import { sealingKeysOf } from './sealing-key.ts';
 
 /** Tenants whose credentials are kept in memory; beyond this the oldest is asked for again. */
 const tenantsMax = 50_000;
@@ -31,10 +32,10 @@ export interface VaultStore {
   save(credential: StoredCredential, fingerprint: string): Promise<StoredCredential | undefined>;
   remove(tenantId: string, provider: string): Promise<boolean>;
   /**
-   * Whether this is the key in use; the first one to ask brings it. A start may bring another as
-   * long as nothing is encrypted with the former.
+   * Whether every key that is needed is among these; the first one to ask brings its first. A start
+   * may bring another as long as nothing is encrypted with the one in use.
    */
-  claimKey(fingerprint: string, isStart: boolean): Promise<boolean>;
+  claimKeys(fingerprints: readonly string[], isStart: boolean): Promise<boolean>;
 }
 
 export interface NewCredential {
@@ -61,21 +62,22 @@ export interface VaultParts {
  */
 export class Vault {
   readonly #store: VaultStore;
-  readonly #key: SealingKey;
+  readonly #keys: ReturnType<typeof sealingKeysOf>;
   readonly #onUnreadable: NonNullable<VaultParts['onUnreadable']>;
   readonly #known = new KeptReads<readonly Credential[]>(tenantsMax);
 
-  private constructor({ store, onUnreadable }: VaultParts, key: SealingKey) {
+  private constructor({ store, secret, onUnreadable }: VaultParts) {
     this.#store = store;
-    this.#key = key;
+    this.#keys = sealingKeysOf(secret);
     this.#onUnreadable = onUnreadable ?? (() => undefined);
   }
 
   /** Refuses a key that cannot read what is kept: a start with it would quietly lose them all. */
   static async open(parts: VaultParts): Promise<Vault> {
-    const key = new SealingKey(parts.secret);
-    if (!(await parts.store.claimKey(key.fingerprint, parts.isStart))) throw wrongKey();
-    return new Vault(parts, key);
+    const vault = new Vault(parts);
+    const fingerprints = vault.#keys.map((key) => key.fingerprint);
+    if (!(await parts.store.claimKeys(fingerprints, parts.isStart))) throw wrongKey();
+    return vault;
   }
 
   /** Answers at once, without touching the store, for a tenant seen before. */
@@ -84,21 +86,18 @@ export class Vault {
   }
 
   async save(credential: NewCredential, now: number): Promise<StoredCredential> {
-    const { tenantId, provider, baseUrl, mode, apiKey } = credential;
-    const row: StoredCredential = {
-      tenantId,
-      provider,
-      ciphertext: this.#key.seal(apiKey, purposeOf(credential)),
-      baseUrl,
-      mode,
-      label: new Secret(apiKey).toString(),
-      createdAt: now,
-      updatedAt: now,
-    };
-    const saved = await this.#store.save(row, this.#key.fingerprint);
-    if (!saved) throw cannotKeep();
-    this.forget();
-    return saved;
+    const { apiKey, ...rest } = credential;
+    const label = labelOfKey(apiKey);
+    // The store knows which one is in use: a rotation changes it for all processes at once.
+    for (const key of this.#keys) {
+      const ciphertext = key.seal(apiKey, purposeOf(credential));
+      const row = { ...rest, ciphertext, label, createdAt: now, updatedAt: now };
+      const saved = await this.#store.save(row, key.fingerprint);
+      if (!saved) continue;
+      this.forget();
+      return saved;
+    }
+    throw cannotKeep();
   }
 
   /** Drops everything remembered; the next request of each tenant asks the store. */
@@ -113,9 +112,10 @@ export class Vault {
 
   #open(row: StoredCredential): Credential {
     const { tenantId, provider, baseUrl, mode, updatedAt } = row;
-    const key = this.#key.open(row.ciphertext, purposeOf(row));
-    if (key === undefined) this.#onUnreadable(tenantId, provider);
-    const apiKey = key === undefined ? null : new Secret(key);
+    const opened = this.#keys.map((key) => key.open(row.ciphertext, purposeOf(row)));
+    const text = opened.find((one) => one !== undefined);
+    if (text === undefined) this.#onUnreadable(tenantId, provider);
+    const apiKey = text === undefined ? null : new Secret(text);
     return { provider, apiKey, baseUrl, mode, scope: `${tenantId} ${updatedAt}` };
   }
 }
@@ -124,7 +124,7 @@ export class Vault {
  * What a ciphertext is good for: this tenant, at this provider, at this address. In any other row
  * it does not open, and an address that was changed behind the tenant's back does not get the key.
  */
-function purposeOf(of: Pick<StoredCredential, 'tenantId' | 'provider' | 'baseUrl'>): string {
+export function purposeOf(of: Pick<StoredCredential, 'tenantId' | 'provider' | 'baseUrl'>): string {
   return JSON.stringify(['byok credential', of.tenantId, of.provider, of.baseUrl]);
 }
 
@@ -141,10 +141,11 @@ function cannotKeep(): GatewayError {
   return new GatewayError('service_unavailable', message, { cause: wrongKey() });
 }
 
-function wrongKey(): GatewayError {
+export function wrongKey(): GatewayError {
   const message =
     'The secret key is not the one that tenants’ provider credentials are encrypted with; ' +
     'set TOLLGATE_SECRET_KEY to that one (or bring back its secret.key), the same for every ' +
-    'process, or remove the credentials with "tollgate byok delete".';
+    'process, or TOLLGATE_FORMER_SECRET_KEY until "tollgate secret rotate" is done; ' +
+    'or remove the credentials with "tollgate byok delete".';
   return new GatewayError('service_unavailable', message);
 }

@@ -8,3 +8,9 @@ import type { Secret } from './secret.ts';
 export function derivedKey(secret: Secret, use: string): Uint8Array {
   return new Uint8Array(hkdfSync('sha256', secret.reveal(), '', `tollgate ${use} v1`, 32));
 }
+
+/** With those of the former secret: the first makes what is new, and all of them are accepted. */
+export function derivedKeys(secret: Secret, use: string): readonly [Uint8Array, ...Uint8Array[]] {
+  const former = secret.former === null ? [] : derivedKeys(secret.former, use);
+  return [derivedKey(secret, use), ...former];
+}

@@ -6,9 +6,12 @@ import { inspect } from 'node:util';
  */
 export class Secret {
   readonly #value: string;
+  /** What it was before, while it is being replaced: still accepted, and never given out anew. */
+  readonly former: Secret | null;
 
-  constructor(value: string) {
+  constructor(value: string, former: Secret | null = null) {
     this.#value = value;
+    this.former = former;
   }
 
   reveal(): string {

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { derivedKey } from '../core/derived-key.ts';
+import { derivedKeys } from '../core/derived-key.ts';
 import type { Secret } from '../core/secret.ts';
 
 /**
@@ -7,29 +7,33 @@ import type { Secret } from '../core/secret.ts';
  * are derived, so that none is kept and every process knows them all.
  */
 export class WebhookSigner {
-  readonly #key: Uint8Array;
+  readonly #keys: ReturnType<typeof derivedKeys>;
 
   constructor(secret: Secret) {
-    this.#key = derivedKey(secret, 'webhook secrets');
+    this.#keys = derivedKeys(secret, 'webhook secrets');
   }
 
   /** What the tenant's receivers verify with. */
   secretOf(tenantId: string): string {
-    return `whsec_${this.#secret(tenantId).toString('base64')}`;
+    return `whsec_${secretFrom(this.#keys[0], tenantId).toString('base64')}`;
   }
 
   headers(tenantId: string, id: string, sentAt: number, body: string): Record<string, string> {
     const timestamp = String(Math.floor(sentAt / 1000));
     const signed = `${id}.${timestamp}.${body}`;
-    const signature = createHmac('sha256', this.#secret(tenantId)).update(signed).digest('base64');
+    // One for each secret: a receiver that has not fetched the newest one goes on by the former.
+    const signatures = this.#keys.map((key) => {
+      const hmac = createHmac('sha256', secretFrom(key, tenantId));
+      return `v1,${hmac.update(signed).digest('base64')}`;
+    });
     return {
       'webhook-id': id,
       'webhook-timestamp': timestamp,
-      'webhook-signature': `v1,${signature}`,
+      'webhook-signature': signatures.join(' '),
     };
   }
+}
 
-  #secret(tenantId: string): Buffer {
-    return createHmac('sha256', this.#key).update(tenantId).digest();
-  }
+function secretFrom(key: Uint8Array, tenantId: string): Buffer {
+  return createHmac('sha256', key).update(tenantId).digest();
 }

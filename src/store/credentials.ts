@@ -1,13 +1,17 @@
 import type { Selectable } from 'kysely';
+import type { Resealed, RotationStore } from '../auth/secret-rotation.ts';
 import type { StoredCredential, VaultStore } from '../auth/vault.ts';
 import type { Database, StoreTransaction } from './database.ts';
 import { bumpVersion } from './directory/directory.ts';
 import type { ByokCredentialsTable } from './schema.ts';
 import { claimSetting, replaceSetting } from './settings.ts';
 
+/** The key that encrypts; and the one before it, until a rotation has ended. */
 const fingerprintSetting = 'secret_key_fingerprint';
+const formerSetting = 'former_secret_key_fingerprint';
+const none = '';
 
-export class SqlCredentials implements VaultStore {
+export class SqlCredentials implements VaultStore, RotationStore {
   readonly #database: Database;
 
   constructor(database: Database) {
@@ -27,7 +31,7 @@ export class SqlCredentials implements VaultStore {
   save(credential: StoredCredential, fingerprint: string): Promise<StoredCredential | undefined> {
     return this.#change(async (change) => {
       // In the same transaction: two processes with two keys must not both leave something behind.
-      if (!(await claimFingerprint(change, fingerprint, false))) return undefined;
+      if (!(await isInUse(change, fingerprint))) return undefined;
       const { tenant_id, provider, created_at, ...rest } = rowOf(credential);
       const row = await change
         .insertInto('byok_credentials')
@@ -54,8 +58,75 @@ export class SqlCredentials implements VaultStore {
     });
   }
 
-  claimKey(fingerprint: string, isStart: boolean): Promise<boolean> {
-    return this.#change((change) => claimFingerprint(change, fingerprint, isStart));
+  claimKeys(held: readonly string[], isStart: boolean): Promise<boolean> {
+    return this.#change(async (change) => {
+      if (await holdsAll(change, held)) return true;
+      const kept = await change
+        .selectFrom('byok_credentials')
+        .select('provider')
+        .executeTakeFirst();
+      if (!isStart || kept) return false;
+      await replaceSetting(change, fingerprintSetting, held[0] ?? none);
+      await replaceSetting(change, formerSetting, none);
+      return true;
+    });
+  }
+
+  async page(after: StoredCredential | undefined, count: number) {
+    const rows = await this.#database.read
+      .selectFrom('byok_credentials')
+      .selectAll()
+      .$if(after !== undefined, (query) =>
+        query.where(({ and, eb, or }) =>
+          or([
+            eb('tenant_id', '>', after?.tenantId ?? ''),
+            and([
+              eb('tenant_id', '=', after?.tenantId ?? ''),
+              eb('provider', '>', after?.provider ?? ''),
+            ]),
+          ]),
+        ),
+      )
+      .orderBy('tenant_id')
+      .orderBy('provider')
+      .limit(count)
+      .execute();
+    return rows.map(credentialOf);
+  }
+
+  turnTo(wanted: string, held: readonly string[]): Promise<boolean> {
+    return this.#change(async (change) => {
+      if (!(await holdsAll(change, held))) return false;
+      const inUse = await claimSetting(change, fingerprintSetting, wanted);
+      if (inUse === wanted) return true;
+      await replaceSetting(change, fingerprintSetting, wanted);
+      await replaceSetting(change, formerSetting, inUse);
+      return true;
+    });
+  }
+
+  reseal(rows: readonly Resealed[], inUse: string): Promise<boolean> {
+    return this.#change(async (change) => {
+      if (!(await isInUse(change, inUse))) return false;
+      for (const { before, ciphertext } of rows) {
+        await change
+          .updateTable('byok_credentials')
+          .set({ ciphertext })
+          .where('tenant_id', '=', before.tenantId)
+          .where('provider', '=', before.provider)
+          .where('ciphertext', '=', before.ciphertext)
+          .execute();
+      }
+      return true;
+    });
+  }
+
+  finish(inUse: string): Promise<boolean> {
+    return this.#change(async (change) => {
+      if (!(await isInUse(change, inUse))) return false;
+      await replaceSetting(change, formerSetting, none);
+      return true;
+    });
   }
 
   #change<T>(work: (change: StoreTransaction) => Promise<T>): Promise<T> {
@@ -63,17 +134,15 @@ export class SqlCredentials implements VaultStore {
   }
 }
 
-async function claimFingerprint(
-  change: StoreTransaction,
-  wanted: string,
-  mayReplace: boolean,
-): Promise<boolean> {
-  if ((await claimSetting(change, fingerprintSetting, wanted)) === wanted) return true;
-  if (!mayReplace) return false;
-  const kept = await change.selectFrom('byok_credentials').select('provider').executeTakeFirst();
-  if (kept) return false;
-  await replaceSetting(change, fingerprintSetting, wanted);
-  return true;
+async function isInUse(change: StoreTransaction, fingerprint: string): Promise<boolean> {
+  return (await claimSetting(change, fingerprintSetting, fingerprint)) === fingerprint;
+}
+
+/** Whether these can open whatever is kept. */
+async function holdsAll(change: StoreTransaction, held: readonly string[]): Promise<boolean> {
+  const inUse = await claimSetting(change, fingerprintSetting, held[0] ?? none);
+  const former = await claimSetting(change, formerSetting, none);
+  return held.includes(inUse) && (former === none || held.includes(former));
 }
 
 function credentialOf(row: Selectable<ByokCredentialsTable>): StoredCredential {

@@ -2,6 +2,7 @@ import { mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Directory } from '../auth/directory.ts';
 import type { KeySpending } from '../auth/manage/key-spending.ts';
+import type { RotationStore } from '../auth/secret-rotation.ts';
 import type { VaultStore } from '../auth/vault.ts';
 import type { ClaimStore } from '../cache/claim.ts';
 import { GatewayError } from '../core/errors.ts';
@@ -40,7 +41,7 @@ import { fileFailure, openSqlite } from './sqlite/sqlite.ts';
 export interface Store {
   readonly database: Database;
   readonly directory: Directory;
-  readonly credentials: VaultStore;
+  readonly credentials: VaultStore & RotationStore;
   readonly skills: SkillBook;
   readonly creditBook: CreditBook;
   readonly ledger: LedgerStore;

@@ -32,6 +32,17 @@ test('a configured key is used instead and leaves no file behind', () => {
   expect(() => statSync(dataDir)).toThrow();
 });
 
+test('a former key goes with either, unless it is the same', () => {
+  const dataDir = newDataDir();
+  const made = secretKeyOf({ secretKey: null, dataDir });
+  const former = new Secret('configured-0123456789-0123456789');
+  const both = secretKeyOf({ secretKey: null, formerSecretKey: former, dataDir });
+  expect([both.reveal(), both.former?.reveal()]).toEqual([made.reveal(), former.reveal()]);
+  expect(() => secretKeyOf({ secretKey: null, formerSecretKey: made, dataDir })).toThrow(
+    /^TOLLGATE_FORMER_SECRET_KEY is the secret key itself/,
+  );
+});
+
 test('ten processes that start at once agree on one key', async () => {
   const dataDir = newDataDir();
   const module = join(import.meta.dir, 'secret-key.ts');

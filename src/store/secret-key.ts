@@ -11,9 +11,22 @@ const lengthMin = 32;
 /** What secrets in the store are encrypted with: as configured, or the data directory's own. */
 export function secretKeyOf(settings: {
   readonly secretKey: Secret | null;
+  readonly formerSecretKey?: Secret | null;
   readonly dataDir: string;
 }): Secret {
-  return settings.secretKey ?? secretKeyIn(settings.dataDir);
+  const current = settings.secretKey ?? secretKeyIn(settings.dataDir);
+  const former = settings.formerSecretKey ?? null;
+  if (former === null) return current;
+  if (current.reveal() === former.reveal()) throw sameKey();
+  return new Secret(current.reveal(), former);
+}
+
+/** Whoever names it twice believes that it was changed. */
+function sameKey(): GatewayError {
+  const message =
+    'TOLLGATE_FORMER_SECRET_KEY is the secret key itself: ' +
+    'set TOLLGATE_SECRET_KEY to a new one, or move secret.key away.';
+  return new GatewayError('service_unavailable', message);
 }
 
 /** Made at the first call, and the same ever after. */

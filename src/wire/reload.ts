@@ -45,6 +45,7 @@ export function reloading(running: Config, wanted: Config): Reloading {
       tracing: running.tracing,
       bootstrap: running.bootstrap,
       secretKey: running.secretKey,
+      formerSecretKey: running.formerSecretKey,
     },
   };
 }

@@ -1,6 +1,6 @@
 import { Database as Connection } from 'bun:sqlite';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sql } from 'kysely';
@@ -183,6 +183,26 @@ test('a file that is deleted while it is open takes no more changes and is not r
     expect(storeAway(failure)?.symbol).toBe('service_unavailable');
   }
   await database.close();
+});
+
+test('a file that another one takes the place of takes no more changes either', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-sqlite-'));
+  const path = join(folder, 'test.db');
+  const database = await openSqlite(path);
+  await sql.raw('create table notes (id integer primary key)').execute(database.write);
+  // As a backup that is put back under a running gateway.
+  await sql.raw(`vacuum into '${join(folder, 'copy.db')}'`).execute(database.write);
+  renameSync(join(folder, 'copy.db'), path);
+  const change = () => sql.raw('insert into notes default values').execute(database.write);
+  for (const attempt of [change, () => database.ping()]) {
+    const failure = await failureOf(attempt());
+    expect(failure.message).toBe(
+      `The database file ${path} was moved or deleted while it was in use.`,
+    );
+    expect(storeAway(failure)?.symbol).toBe('service_unavailable');
+  }
+  await database.close();
+  rmSync(folder, { recursive: true });
 });
 
 describe('a path that cannot be a SQLite database is refused in one sentence', () => {

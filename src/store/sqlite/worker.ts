@@ -4,7 +4,7 @@
  */
 import { Database, type Statement } from 'bun:sqlite';
 import { strict as assert } from 'node:assert';
-import { closeSync, existsSync, openSync } from 'node:fs';
+import { closeSync, openSync, statSync } from 'node:fs';
 import { failureCode } from '../../core/failure-code.ts';
 import type { Booked, ReadBatch } from '../../ledger/ledger-store.ts';
 import type { Answer, Outcome, Question, SqlValue, Step } from './messages.ts';
@@ -19,8 +19,8 @@ const statementsMax = 256;
 
 const nothing: Outcome = { rows: [], changes: null };
 let database: Database | undefined;
-/** The path of the writer's file. */
-let changed: string | undefined;
+/** The writer's file, and which one of that name it is. */
+let changed: { readonly path: string; readonly place: string | undefined } | undefined;
 const statements = new Map<string, Statement<unknown, SqlValue[]>>();
 
 /** Imported with the first batch: commands of the command line send none. */
@@ -92,7 +92,7 @@ function open(path: string, role: 'writer' | 'reader'): Outcome {
   database.run('pragma synchronous = full');
   database.run('pragma foreign_keys = on');
   if (role === 'reader') database.run('pragma query_only = on');
-  else changed = path;
+  else changed = { path, place: placeOf(path) };
   return nothing;
 }
 
@@ -123,11 +123,20 @@ function enterWal(connection: Database): void {
   }
 }
 
-/** SQLite goes on with a file that was deleted, and whatever is booked there goes with it. */
+/**
+ * SQLite goes on with a file that was deleted, or that a backup has taken the place of, and
+ * whatever is booked there is lost.
+ */
 function assertThere(): void {
-  if (changed === undefined || existsSync(changed)) return;
-  const message = `The database file ${changed} was moved or deleted while it was in use.`;
+  if (changed === undefined || placeOf(changed.path) === changed.place) return;
+  const message = `The database file ${changed.path} was moved or deleted while it was in use.`;
   throw Object.assign(new Error(message), { code: 'SQLITE_READONLY_DBMOVED' });
+}
+
+/** Where on which disk the file of that name begins. */
+function placeOf(path: string): string | undefined {
+  const file = statSync(path, { throwIfNoEntry: false });
+  return file && `${file.dev}:${file.ino}`;
 }
 
 /**

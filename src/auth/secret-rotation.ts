@@ -1,0 +1,95 @@
+import type { Secret } from '../core/secret.ts';
+import { type SealingKey, sealingKeysOf } from './sealing-key.ts';
+import { purposeOf, type StoredCredential, wrongKey } from './vault.ts';
+
+/** Credentials that are read and written at a time: running gateways save between two batches. */
+const batchSize = 200;
+
+/** A credential that was encrypted anew; `before` says which one is meant. */
+export interface Resealed {
+  readonly before: StoredCredential;
+  readonly ciphertext: Uint8Array;
+}
+
+/** The store that a rotation needs. Keys are named by their fingerprints. */
+export interface RotationStore {
+  /** All tenants' credentials in a fixed order, those behind `after`. */
+  page(after: StoredCredential | undefined, count: number): Promise<readonly StoredCredential[]>;
+  /**
+   * From now on `wanted` encrypts, and the one before is needed until `finish`. False, and nothing
+   * changed, where a key is in use or still needed that is not among those `held`.
+   */
+  turnTo(wanted: string, held: readonly string[]): Promise<boolean>;
+  /** Leaves out what was saved or removed meanwhile. False when `inUse` does not encrypt now. */
+  reseal(rows: readonly Resealed[], inUse: string): Promise<boolean>;
+  /** No other key is needed any more. False when `inUse` does not encrypt now. */
+  finish(inUse: string): Promise<boolean>;
+}
+
+/** How many credentials each key opens. */
+export interface KeyCounts {
+  readonly current: number;
+  readonly former: number;
+  /** Tampered with, or moved to another row. */
+  readonly unreadable: number;
+}
+
+/**
+ * Encrypts tenants' credentials with a new secret key while gateways run that hold both. Whatever
+ * ends it in the middle, doing it again does the rest.
+ */
+export class SecretRotation {
+  readonly #store: RotationStore;
+  readonly #keys: ReturnType<typeof sealingKeysOf>;
+
+  constructor(store: RotationStore, secret: Secret) {
+    this.#store = store;
+    this.#keys = sealingKeysOf(secret);
+  }
+
+  /** As they were found; nothing is changed. */
+  async count(): Promise<KeyCounts> {
+    return this.#walk(async () => undefined);
+  }
+
+  /** As they were found; all that are readable are encrypted with the current key afterwards. */
+  async rotate(): Promise<KeyCounts> {
+    const [current] = this.#keys;
+    const { fingerprint } = current;
+    const held = this.#keys.map((key) => key.fingerprint);
+    if (!(await this.#store.turnTo(fingerprint, held))) throw wrongKey();
+    const counts = await this.#walk(async (rows) => {
+      if (!(await this.#store.reseal(rows, fingerprint))) throw wrongKey();
+    });
+    if (!(await this.#store.finish(fingerprint))) throw wrongKey();
+    return counts;
+  }
+
+  async #walk(reseal: (rows: readonly Resealed[]) => Promise<void>): Promise<KeyCounts> {
+    const counts = { current: 0, former: 0, unreadable: 0 };
+    const [current, ...former] = this.#keys;
+    let last: StoredCredential | undefined;
+    do {
+      const rows = await this.#store.page(last, batchSize);
+      const resealed: Resealed[] = [];
+      for (const row of rows) {
+        if (opened(row, current) !== undefined) counts.current++;
+        else {
+          const apiKey = former.map((key) => opened(row, key)).find((text) => text !== undefined);
+          if (apiKey === undefined) counts.unreadable++;
+          else {
+            counts.former++;
+            resealed.push({ before: row, ciphertext: current.seal(apiKey, purposeOf(row)) });
+          }
+        }
+      }
+      if (resealed.length > 0) await reseal(resealed);
+      last = rows.at(-1);
+    } while (last !== undefined);
+    return counts;
+  }
+}
+
+function opened(row: StoredCredential, key: SealingKey): string | undefined {
+  return key.open(row.ciphertext, purposeOf(row));
+}

@@ -1,0 +1,41 @@
+import type { Command, Topic } from './command.ts';
+import { printJson } from './output.ts';
+
+const show: Command = {
+  name: 'show',
+  summary: 'Count what is encrypted with the secret key and with the former one',
+  options: {},
+  async run(context) {
+    const { current, former, unreadable } = await (await context.desk()).rotation().count();
+    if (context.args.has('json')) {
+      return printJson(context, { data: { current, former, unreadable } });
+    }
+    context.out(
+      `Provider keys of tenants: ${current} are encrypted with the secret key, ` +
+        `${former} with the former one, ${unreadable} cannot be opened.`,
+    );
+  },
+};
+
+const rotate: Command = {
+  name: 'rotate',
+  summary: 'Encrypt with the secret key what the former one has encrypted',
+  options: {},
+  async run(context) {
+    const { current, former, unreadable } = await (await context.desk()).rotation().rotate();
+    if (context.args.has('json')) {
+      return printJson(context, { data: { rotated: former, current, unreadable } });
+    }
+    context.out(
+      `Provider keys of tenants: ${former} were encrypted anew, ${current} had been before, ` +
+        `${unreadable} cannot be opened. The former secret key is not needed for them any more.`,
+    );
+  },
+};
+
+export const secret: Topic = {
+  name: 'secret',
+  summary: 'Replace the key that secrets in the store are encrypted with',
+  commands: [show, rotate],
+  examples: ['tollgate secret show', 'tollgate secret rotate'],
+};

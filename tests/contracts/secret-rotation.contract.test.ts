@@ -1,0 +1,173 @@
+/** Another secret key for the credentials of tenants, on both engines, while others save. */
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { type RotationStore, SecretRotation } from '../../src/auth/secret-rotation.ts';
+import { Vault } from '../../src/auth/vault.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
+import { failureOf } from './failure-of.ts';
+
+const testMs = 120_000;
+const before = new Secret('the-key-before-0123456789-0123456789');
+const after = new Secret('the-key-after-0123456789-0123456789');
+const both = new Secret(after.reveal(), before);
+const stranger = new Secret('the-key-of-a-stranger-0123456789-012');
+
+describe.each([...engines])('a rotation on $name', ({ empty }) => {
+  let stores: TwoStores;
+  let tenantId: string;
+
+  beforeEach(async () => {
+    stores = await openTwice(empty);
+    tenantId = await addTenant(stores.one);
+  }, testMs);
+  afterEach(() => stores.close());
+
+  const open = (secret: Secret, isStart = true) =>
+    Vault.open({ store: stores.other.credentials, secret, isStart });
+  const rotation = (secret = both, store: RotationStore = stores.one.credentials) =>
+    new SecretRotation(store, secret);
+  const nameOf = (index: number) => `p${String(index).padStart(3, '0')}`;
+
+  async function save(vault: Vault, provider: string, apiKey = `sk-${provider}`): Promise<void> {
+    await vault.save({ tenantId, provider, apiKey, baseUrl: null, mode: 'byok_first' }, 7);
+  }
+
+  async function fill(count: number): Promise<void> {
+    const vault = await open(before);
+    for (let index = 0; index < count; index++) await save(vault, nameOf(index));
+  }
+
+  /** What a process with this key reads, by provider. */
+  async function readBy(secret: Secret): Promise<Record<string, string | undefined>> {
+    const credentials = await (await open(secret)).credentialsOf(tenantId);
+    return Object.fromEntries(
+      credentials.map(({ provider, apiKey }) => [provider, apiKey?.reveal()]),
+    );
+  }
+
+  const allOf = (count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, i) => [nameOf(i), `sk-${nameOf(i)}`]));
+
+  /** The store of a process that is killed before its nth batch is written. */
+  function killedAtBatch(nth: number): RotationStore {
+    const { credentials } = stores.one;
+    let batches = 0;
+    return {
+      page: (last, count) => credentials.page(last, count),
+      turnTo: (wanted, held) => credentials.turnTo(wanted, held),
+      reseal: async (rows, inUse) => {
+        if (++batches === nth) throw new Error('killed');
+        return credentials.reseal(rows, inUse);
+      },
+      finish: (inUse) => credentials.finish(inUse),
+    };
+  }
+
+  test(
+    'leaves everything readable with the new key alone, and nothing with the old',
+    async () => {
+      await fill(3);
+      const rows = await stores.one.credentials.list(tenantId);
+      expect(await rotation().count()).toEqual({ current: 0, former: 3, unreadable: 0 });
+      expect(await rotation().rotate()).toEqual({ current: 0, former: 3, unreadable: 0 });
+      expect(await rotation().count()).toEqual({ current: 3, former: 0, unreadable: 0 });
+      expect(await rotation(before).count()).toEqual({ current: 0, former: 0, unreadable: 3 });
+      expect(await readBy(after)).toEqual(allOf(3));
+      expect((await failureOf(open(before))).message).toContain('is not the one');
+      // All but the ciphertext stays: an own credential keeps its time and its circuit breaker.
+      const rest = ({ ciphertext, ...others }: (typeof rows)[number]) => others;
+      const now = await stores.other.credentials.list(tenantId);
+      expect(now.map(rest)).toEqual(rows.map(rest));
+      expect(await rotation().rotate()).toEqual({ current: 3, former: 0, unreadable: 0 });
+    },
+    testMs,
+  );
+
+  test(
+    'that is killed between two batches needs both keys until another one has done the rest',
+    async () => {
+      await fill(450);
+      const killed = rotation(both, killedAtBatch(2));
+      expect((await failureOf(killed.rotate())).message).toBe('killed');
+      expect(await rotation().count()).toEqual({ current: 200, former: 250, unreadable: 0 });
+      for (const one of [before, after]) {
+        expect((await failureOf(open(one))).message).toContain('TOLLGATE_FORMER_SECRET_KEY');
+        expect((await failureOf(rotation(one).rotate())).message).toContain('is not the one');
+      }
+      expect(await readBy(both)).toEqual(allOf(450));
+      expect(await rotation().rotate()).toEqual({ current: 200, former: 250, unreadable: 0 });
+      expect(await readBy(after)).toEqual(allOf(450));
+    },
+    testMs,
+  );
+
+  test(
+    'that is killed can be taken back with the keys the other way round',
+    async () => {
+      await fill(250);
+      await failureOf(rotation(both, killedAtBatch(2)).rotate());
+      const back = new Secret(before.reveal(), after);
+      expect(await rotation(back).rotate()).toEqual({ current: 50, former: 200, unreadable: 0 });
+      expect(await readBy(before)).toEqual(allOf(250));
+    },
+    testMs,
+  );
+
+  test(
+    'does not undo what is saved meanwhile, and no process saves with the old key after it began',
+    async () => {
+      await fill(2);
+      const [old, mixed] = [await open(before), await open(both)];
+      // Nothing has begun: both save what every process can read.
+      await save(mixed, 'p001', 'sk-mixed');
+      expect(await readBy(before)).toMatchObject({ p001: 'sk-mixed' });
+      const { credentials } = stores.one;
+      let saved = 0;
+      await rotation(both, {
+        page: (last, count) => credentials.page(last, count),
+        turnTo: (wanted, held) => credentials.turnTo(wanted, held),
+        reseal: async (rows, inUse) => {
+          expect((await failureOf(save(old, 'p000', 'sk-late'))).message).toContain('operator');
+          await save(mixed, 'p001', 'sk-newest');
+          await mixed.save({ tenantId, provider: 'p002', apiKey: 'sk-new', ...elsewhere }, 8);
+          saved++;
+          return credentials.reseal(rows, inUse);
+        },
+        finish: (inUse) => credentials.finish(inUse),
+      }).rotate();
+      expect(saved).toBe(1);
+      expect(await readBy(after)).toEqual({ p000: 'sk-p000', p001: 'sk-newest', p002: 'sk-new' });
+    },
+    testMs,
+  );
+
+  test(
+    'leaves alone what neither key opens, and says so',
+    async () => {
+      await fill(2);
+      const { write } = stores.one.database;
+      const moved = { base_url: 'https://evil.example' };
+      await write
+        .updateTable('byok_credentials')
+        .set(moved)
+        .where('provider', '=', 'p000')
+        .execute();
+      expect(await rotation().rotate()).toEqual({ current: 0, former: 1, unreadable: 1 });
+      expect(await readBy(after)).toEqual({ p000: undefined, p001: 'sk-p001' });
+    },
+    testMs,
+  );
+
+  test(
+    'with a key that was never in use changes nothing',
+    async () => {
+      await fill(1);
+      const wrong = new Secret(after.reveal(), stranger);
+      expect((await failureOf(rotation(wrong).rotate())).message).toContain('is not the one');
+      expect(await readBy(before)).toEqual(allOf(1));
+    },
+    testMs,
+  );
+
+  const elsewhere = { baseUrl: 'https://own.example', mode: 'byok_only' } as const;
+});
