@@ -1,10 +1,11 @@
 import { afterAll, afterEach, beforeEach, expect, test } from 'bun:test';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callerOf, settlementOf } from '../tests/support/money/settlements.ts';
 import { Books } from './books.ts';
 import { GatewayError } from './core/errors.ts';
+import { type JournalLine, readLines } from './ledger/journal-lines.ts';
 import type { LedgerStore } from './ledger/ledger-store.ts';
 import { createLog } from './telemetry/log.ts';
 
@@ -22,6 +23,9 @@ const refusal = async (act: () => unknown) => {
   }
   throw new Error('It was not refused.');
 };
+
+const idOf = (line: JournalLine) =>
+  line.kind === 'settled' ? line.settlement.record.requestId : line.call.requestId;
 
 let books: Books;
 let journal = '';
@@ -76,6 +80,16 @@ test('when 100,000 ends wait for the store, none begins and no refusal is added'
     'Too many finished requests wait for the database; try again shortly.',
   );
 }, 30_000);
+
+test('an answer that is given again is in the journal, a refusal is not', async () => {
+  const again = settlementOf(crypto.randomUUID(), caller, 0, { cacheHit: true });
+  await books.keep(again, false);
+  await books.keep(settlementOf(crypto.randomUUID(), caller, 0, { status: 'error' }), false);
+  const lines = readdirSync(journal).map((name) => readFileSync(join(journal, name), 'utf8'));
+  const ids = lines.flatMap((text) => [...readLines(text)]).map(idOf);
+  expect(ids).toEqual([again.record.requestId]);
+  expect(books.backlog.waiting).toBe(2);
+});
 
 test('an end that the journal does not take costs nothing: its credits are free', async () => {
   const hold = await books.hold({ caller, receivedAt }, { wanted: 100, least: 100 });

@@ -110,10 +110,14 @@ export class Books {
   /** Done once the settlement cannot be lost any more. */
   keep(settlement: Settlement, wasDispatched: boolean): void | Promise<void> {
     if (wasDispatched) return this.#keepSent(settlement);
-    // A request that was never sent costs nothing and needs no journal.
     this.#ended(settlement.record);
-    // Nor may refusals fill the memory while the database is away.
-    if (!this.#drain.isFull) this.#drain.add(slipOf(settlement));
+    // What was never sent costs nothing: it may not fill memory or disk while the database is away.
+    if (this.#drain.isFull) return;
+    const slip = slipOf(settlement);
+    this.#drain.add(slip);
+    // An answer was given, and its row is promised. A storm of refusals must not reach the disk:
+    // the last of them, a fifth of a second, go with a process that is killed.
+    if (settlement.record.cacheHit) return this.#journal.settledFree(slip);
   }
 
   async #keepSent(settlement: Settlement): Promise<void> {

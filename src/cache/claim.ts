@@ -26,4 +26,6 @@ export interface ClaimStore {
   finish(claim: Claim, recording: Recording | null, expiresAt: number): Promise<boolean>;
   release(claim: Claim): Promise<void>;
   removeExpired(now: number): Promise<void>;
+  /** By tenant, what its answers take; those without any may be missing. */
+  keptBytes(): Promise<ReadonlyMap<string, number>>;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { unwrittenLengthMax } from '../core/bounds.ts';
+import { idempotentBytesPerTenantMax, unwrittenLengthMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
 import type { Claim, Claimed, ClaimStore } from './claim.ts';
@@ -9,7 +9,7 @@ import { Idempotency } from './idempotency.ts';
 const staying = new AbortController().signal;
 
 function recording(text: string): Recording {
-  const made = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p', recordedAt: 0 };
+  const made = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p' };
   return { ...made, text } as Recording;
 }
 
@@ -25,6 +25,7 @@ class Claims implements ClaimStore {
   hangs = false;
   beforeFinish: Promise<void> | undefined;
   asked = 0;
+  kept: ReadonlyMap<string, number> = new Map();
   readonly rows = new Map<string, { claim: Claim; done?: Recording | null; until: number }>();
 
   async claim(one: Claim, now: number, leaseMs: number): Promise<Claimed> {
@@ -63,6 +64,10 @@ class Claims implements ClaimStore {
 
   async removeExpired(): Promise<void> {}
 
+  async keptBytes(): Promise<ReadonlyMap<string, number>> {
+    return this.kept;
+  }
+
   async #reach(): Promise<void> {
     if (this.hangs) await new Promise(() => undefined);
     if (this.isAway) throw new Error('the store is away');
@@ -74,9 +79,9 @@ function make(now = () => 0, writeMs = 20) {
   const idempotency = new Idempotency(store, now, writeMs);
   const ask = (one: Claim, client = staying, isFit = true) =>
     idempotency.recall(one, client, ({ text }) => (isFit ? text : undefined));
-  const [extend, writeLate] = idempotency.chores().map(({ run }) => run);
-  if (!extend || !writeLate) throw new Error('Chores are missing.');
-  return { store, ask, extend, writeLate, close: () => idempotency.close() };
+  const [extend, writeLate, tidy] = idempotency.chores().map(({ run }) => run);
+  if (!extend || !writeLate || !tidy) throw new Error('Chores are missing.');
+  return { store, ask, extend, writeLate, tidy, close: () => idempotency.close() };
 }
 
 type Asked = Awaited<ReturnType<ReturnType<typeof make>['ask']>>;
@@ -91,6 +96,34 @@ async function refusalOf(asked: Promise<Asked>): Promise<GatewayError> {
   if (outcome instanceof GatewayError) return outcome;
   throw new Error(`Expected a refusal, got ${JSON.stringify(outcome)}.`);
 }
+
+describe('a tenant whose answers fill the store', () => {
+  const almost = idempotentBytesPerTenantMax - 5;
+
+  test('is refused new keys, and none that it has used', async () => {
+    const { store, ask, tidy } = make();
+    store.kept = new Map([['t', almost]]);
+    await tidy();
+    await dutyOf(await ask(claim('last'))).finish(recording('first'));
+    const { status, param, message } = await refusalOf(ask(claim('new')));
+    expect([status, param]).toEqual([429, 'Idempotency-Key']);
+    expect(message).toContain(`${idempotentBytesPerTenantMax} bytes`);
+    expect(await ask(claim('last'))).toEqual({ found: 'first' });
+    // Nothing is left of what was refused, and others have their own room.
+    expect([...store.rows.keys()]).toEqual(['last']);
+    dutyOf(await ask(claim('another', 'f', 'another')));
+  });
+
+  test('has room again when old answers have expired', async () => {
+    const { store, ask, tidy } = make();
+    store.kept = new Map([['t', idempotentBytesPerTenantMax]]);
+    await tidy();
+    await refusalOf(ask(claim('k')));
+    store.kept = new Map([['t', almost]]);
+    await tidy();
+    dutyOf(await ask(claim('k')));
+  });
+});
 
 describe('a key', () => {
   test.each(['', ' ', 'a b', 'ä', 'tab\t', 'x'.repeat(256)])('%j is refused', async (key) => {

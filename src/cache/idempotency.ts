@@ -3,6 +3,7 @@ import {
   idempotencyPollMs,
   idempotencyTtlMs,
   idempotencyWriteMs,
+  idempotentBytesPerTenantMax,
   unwrittenLengthMax,
 } from '../core/bounds.ts';
 import type { Chore } from '../core/chore.ts';
@@ -31,6 +32,8 @@ export class Idempotency {
   readonly #running = new Map<string, Running>();
   /** Ended, but the store did not take it yet. */
   readonly #unwritten = new Map<Running, Recording | null>();
+  /** By tenant, the bytes in the store when it was last counted, and what was added here since. */
+  #kept = new Map<string, number>();
 
   constructor(
     store: ClaimStore,
@@ -42,7 +45,7 @@ export class Idempotency {
     this.#writeMs = writeMs;
   }
 
-  /** The first answer, or the duty to make it. 400 409 422 503 */
+  /** The first answer, or the duty to make it. 400 409 422 429 503 */
   async recall<T>(
     claim: Claim,
     client: AbortSignal,
@@ -54,7 +57,10 @@ export class Idempotency {
     }
     for (;;) {
       const claimed = await this.#claim(claim);
-      if (claimed.state === 'ours') return { duty: this.#dutyFor(claim) };
+      if (claimed.state === 'ours') {
+        await this.#requireRoom(claim);
+        return { duty: this.#dutyFor(claim) };
+      }
       if (claimed.state === 'other_request') {
         throw refusal('was used before with a different request', 422);
       }
@@ -67,13 +73,33 @@ export class Idempotency {
     return [
       { everyMs: idempotencyLeaseMs / 3, run: () => this.#extend() },
       { everyMs: 1_000, run: () => this.#writeLate() },
-      { everyMs: 60_000, run: () => this.#store.removeExpired(this.#now()) },
+      { everyMs: 60_000, run: () => this.#tidy() },
     ];
   }
 
   /** Before the store is closed: what it did not take yet would be forgotten. */
   close(): Promise<void> {
     return this.#writeLate();
+  }
+
+  async #tidy(): Promise<void> {
+    await this.#store.removeExpired(this.#now());
+    this.#kept = new Map(await this.#store.keptBytes());
+  }
+
+  /** Before anything is sent. Repetitions of what is kept already are answered all the same. */
+  async #requireRoom(claim: Claim): Promise<void> {
+    if ((this.#kept.get(claim.tenantId) ?? 0) < idempotentBytesPerTenantMax) return;
+    await this.#store.release(claim).catch(() => undefined);
+    const message =
+      `Answers under Idempotency-Keys take ${idempotentBytesPerTenantMax} bytes here, as much as ` +
+      'one account may have; wait until some are a day old, or send this one without a key.';
+    const more = { param: 'Idempotency-Key', retryAfterSeconds: 60 };
+    throw new GatewayError('rate_limit_exceeded', message, more);
+  }
+
+  #count({ tenantId }: Claim, recording: Recording | null): void {
+    this.#kept.set(tenantId, (this.#kept.get(tenantId) ?? 0) + (recording?.text.length ?? 0));
   }
 
   /** A claim that is being answered here stays ours, even if a set clock has ended its lease. */
@@ -102,6 +128,7 @@ export class Idempotency {
     this.#running.set(nameOf(claim), running);
     return {
       finish: async (recording) => {
+        this.#count(claim, recording);
         const isWritten = await this.#write(claim, recording);
         if (isWritten !== undefined) this.#forget(running);
         else this.#unwritten.set(running, this.#hasRoomFor(recording) ? recording : null);

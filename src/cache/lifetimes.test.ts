@@ -14,7 +14,6 @@ const answer: Recording = {
   text: 'It rained.',
   model: 'a/b',
   provider: 'p',
-  recordedAt: 0,
 };
 
 describe('a kept answer', () => {
@@ -70,6 +69,7 @@ test('a claim is kept up for as long as its answer is being made and written dow
     },
     release: async () => {},
     removeExpired: async () => {},
+    keptBytes: async () => new Map(),
   };
   const idempotency = new Idempotency(store, () => now);
   const [extend, writeLate] = idempotency.chores();

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, setSystemTime, test } from 'bun:test';
-import type { Recording } from '../core/recording.ts';
 import { MemoryShelf } from './memory-shelf.ts';
+import type { Kept } from './shelf.ts';
 
-function recording(text: string): Recording {
+function recording(text: string): Kept {
   const made = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p', recordedAt: 0 };
-  return { ...made, text } as Recording;
+  return { ...made, text } as Kept;
 }
 
 /** A thousand bytes: 250 characters of two, and 500 for its place. */

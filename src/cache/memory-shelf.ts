@@ -1,8 +1,7 @@
-import type { Recording } from '../core/recording.ts';
-import type { Shelf } from './shelf.ts';
+import type { Kept, Shelf } from './shelf.ts';
 
 interface Place {
-  readonly recording: Recording;
+  readonly recording: Kept;
   readonly bytes: number;
   readonly until: number;
 }
@@ -29,7 +28,7 @@ export class MemoryShelf implements Shelf {
     return this.#bytes;
   }
 
-  find(key: string): Recording | undefined {
+  find(key: string): Kept | undefined {
     const place = this.#places.get(key);
     if (!place) return undefined;
     this.#remove(key, place);
@@ -38,7 +37,7 @@ export class MemoryShelf implements Shelf {
     return place.recording;
   }
 
-  keep(key: string, recording: Recording, ttlSeconds: number): void {
+  keep(key: string, recording: Kept, ttlSeconds: number): void {
     const before = this.#places.get(key);
     if (before) this.#remove(key, before);
     const bytes = recording.text.length * bytesPerCharacter + bytesPerPlace;

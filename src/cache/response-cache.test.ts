@@ -8,12 +8,12 @@ import { ResponseCache } from './response-cache.ts';
 
 const staying = new AbortController().signal;
 
-function recording(text: string, recordedAt = Date.now()): Recording {
-  return { dialect: 'openai', form: 'whole', text, model: 'a/b', provider: 'p', recordedAt };
+function recording(text: string): Recording {
+  return { dialect: 'openai', form: 'whole', text, model: 'a/b', provider: 'p' };
 }
 
 /** A cache, and requests to it that take any answer unless they say otherwise. */
-function make(now?: () => number) {
+function make(now: () => number = Date.now) {
   const cache = new ResponseCache(new MemoryShelf(1_000_000, now), 60, now);
   const ask = (key: string, header: string | null = null, client = staying, isFit = true) =>
     cache.recall(key, readDirectives(header), client, ({ text }) => (isFit ? text : undefined));
@@ -153,18 +153,18 @@ describe('directives', () => {
   test('max-age wants an answer of that age at most', async () => {
     let now = 100_000;
     const { ask } = make(() => now);
-    await dutyOf(await ask('q')).finish(recording('old', now));
+    await dutyOf(await ask('q')).finish(recording('old'));
     now += 10_000;
     expect(await ask('q', 'max-age=10')).toEqual({ found: 'old' });
     now += 1;
-    await dutyOf(await ask('q', 'max-age=10')).finish(recording('new', now));
+    await dutyOf(await ask('q', 'max-age=10')).finish(recording('new'));
     expect(await ask('q', 'max-age=0')).toEqual({ found: 'new' });
   });
 
   test('max-age wants none whose age nobody knows: the clock was set back since', async () => {
     let now = 4_000_000;
     const { ask } = make(() => now);
-    await dutyOf(await ask('q')).finish(recording('old', now));
+    await dutyOf(await ask('q')).finish(recording('old'));
     now -= 3_600_000;
     await dutyOf(await ask('q', 'max-age=60')).release();
     expect(await ask('q')).toEqual({ found: 'old' });

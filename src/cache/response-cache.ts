@@ -2,7 +2,7 @@ import { cacheFollowersMax } from '../core/bounds.ts';
 import type { Recording } from '../core/recording.ts';
 import type { Directives } from './directives.ts';
 import type { Duty } from './duty.ts';
-import type { Shelf } from './shelf.ts';
+import type { Kept, Shelf } from './shelf.ts';
 import { unlessAborted } from './unless-aborted.ts';
 
 interface Flight {
@@ -20,7 +20,8 @@ export class ResponseCache {
   readonly #now: () => number;
   readonly #flights = new Map<string, Flight>();
 
-  constructor(shelf: Shelf, ttlSeconds: number, now: () => number = Date.now) {
+  /** `now` tells all who share the shelf the same: each may be asked how old an answer is. */
+  constructor(shelf: Shelf, ttlSeconds: number, now: () => number) {
     this.#shelf = shelf;
     this.#ttlSeconds = ttlSeconds;
     this.#now = now;
@@ -58,10 +59,14 @@ export class ResponseCache {
     return { duty: wish.mayWrite ? this.#takeOff(key) : undefined };
   }
 
-  #isYoungEnough({ recordedAt }: Recording, { maxAgeSeconds }: Directives): boolean {
+  #isYoungEnough({ recordedAt }: Kept, { maxAgeSeconds }: Directives): boolean {
     // Of one made in the future, by a clock that was set back since, nobody knows the age.
     const ageMs = Math.abs(this.#now() - recordedAt);
     return maxAgeSeconds === null || ageMs <= maxAgeSeconds * 1000;
+  }
+
+  #keep(key: string, recording: Recording): void {
+    this.#shelf.keep(key, { ...recording, recordedAt: this.#now() }, this.#ttlSeconds);
   }
 
   #takeOff(key: string): Duty {
@@ -75,7 +80,7 @@ export class ResponseCache {
     };
     return {
       finish: async (recording) => {
-        if (recording) this.#shelf.keep(key, recording, this.#ttlSeconds);
+        if (recording) this.#keep(key, recording);
         land(recording ?? undefined);
       },
       release: async () => land(undefined),

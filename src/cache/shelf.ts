@@ -1,8 +1,14 @@
 import type { Recording } from '../core/recording.ts';
 
+/** A recording on a shelf. */
+export interface Kept extends Recording {
+  /** Epoch milliseconds, by the clock that all who share the shelf go by. */
+  readonly recordedAt: number;
+}
+
 /** Where recordings are kept for a while: in this process, or in Redis for all of them. */
 export interface Shelf {
   /** Never rejects: a shelf out of reach is an empty one. */
-  find(key: string): Recording | undefined | Promise<Recording | undefined>;
-  keep(key: string, recording: Recording, ttlSeconds: number): void;
+  find(key: string): Kept | undefined | Promise<Kept | undefined>;
+  keep(key: string, recording: Kept, ttlSeconds: number): void;
 }

@@ -15,7 +15,7 @@ import { jobObject, newJobObject } from './job-object.ts';
 import type { ObjectStore } from './objects.ts';
 import { canJoin } from './pieces/join-speech.ts';
 import { splitText } from './pieces/split-text.ts';
-import type { JobBook, JobObjects, JobPage, NewJob } from './queue.ts';
+import type { JobBook, JobClaim, JobObjects, JobPage, NewJob } from './queue.ts';
 import { storeAudio, storeText, type Upload } from './upload.ts';
 
 export interface DeskParts {
@@ -49,18 +49,28 @@ export class JobDesk {
     this.#parts = parts;
   }
 
-  async createSpeech(caller: Caller, body: unknown, baseUrl: string) {
+  async createSpeech(
+    caller: Caller,
+    body: unknown,
+    baseUrl: string,
+    claim: JobClaim | null = null,
+  ) {
     const input = readSpeechInput(body);
     const model = await this.#parts.speechModel(caller, input.model);
     const request = speechRequest(input, model);
     await this.#checkWebhook(input);
     const id = newJobId();
     const upload = await storeText(input.input, id, this.#parts.now(), this.#parts);
-    return this.#enqueue({ id, caller, input, request, upload }, baseUrl);
+    return this.#enqueue({ id, caller, input, request, upload, claim }, baseUrl);
   }
 
   /** Takes the file as it arrives; the fields may come before or behind it. */
-  async createTranscription(caller: Caller, form: AsyncIterable<FormPart>, baseUrl: string) {
+  async createTranscription(
+    caller: Caller,
+    form: AsyncIterable<FormPart>,
+    baseUrl: string,
+    claim: JobClaim | null = null,
+  ) {
     const id = newJobId();
     const fields = new Map<string, string[]>();
     let upload: Upload | undefined;
@@ -79,7 +89,7 @@ export class JobDesk {
       await this.#parts.transcriptionModel(caller, input.model);
       await this.#checkWebhook(input);
       const request = transcriptionRequest(input);
-      return await this.#enqueue({ id, caller, input, request, upload }, baseUrl);
+      return await this.#enqueue({ id, caller, input, request, upload, claim }, baseUrl);
     } catch (thrown) {
       if (upload) await this.#discard(upload.key);
       throw thrown;
@@ -135,12 +145,16 @@ export class JobDesk {
     const { book, now } = this.#parts;
     const job = newJob(order, now());
     const bounds = { waitingMax: jobsWaitingMax, inputBytesMax: jobInputBytesMax };
-    const outcome = await book.enqueue(job, bounds).catch(async (thrown: unknown) => {
+    const outcome = await book.enqueue(job, bounds, order.claim).catch(async (thrown: unknown) => {
       await this.#discard(order.upload.key);
       throw thrown;
     });
     if (outcome === 'queued') return newJobObject({ ...job, status: 'queued' }, baseUrl);
     await this.#discard(order.upload.key);
+    if (outcome === 'taken_over') {
+      const taken = 'This Idempotency-Key is being answered by another process now.';
+      throw invalidRequest(taken, 'Idempotency-Key', 409);
+    }
     const much = outcome === 'too_many' ? `${jobsWaitingMax} jobs` : `${jobInputBytesMax} bytes`;
     const message = `No more than ${much} may wait at once; send this job when some have ended.`;
     throw new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 60 });
@@ -162,6 +176,7 @@ interface Order {
   readonly input: SpeechInput | TranscriptionInput;
   readonly request: JobRequest;
   readonly upload: Upload;
+  readonly claim: JobClaim | null;
 }
 
 function newJob({ id, caller, input, request, upload }: Order, now: number): NewJob {

@@ -2,13 +2,28 @@ import type { Job, JobFailure, JobStatus, Piece } from './job.ts';
 
 /** What clients do with jobs. Everything is asked on behalf of one tenant. */
 export interface JobBook {
-  /** Queues it, unless the tenant has too much waiting already. */
-  enqueue(job: NewJob, bounds: QueueBounds): Promise<'queued' | 'too_many' | 'too_large'>;
+  /**
+   * Queues it, unless the tenant has too much waiting already. With a claim the two are one change:
+   * whoever has lost it queues nothing, and whoever queued has answered it, even if it dies now.
+   */
+  enqueue(job: NewJob, bounds: QueueBounds, claim: JobClaim | null): Promise<Enqueued>;
   find(tenantId: string, id: string): Promise<Job | undefined>;
   /** Newest first. */
   list(tenantId: string, page: JobPage, now: number): Promise<readonly Job[]>;
   /** The job as it is then: cancelled, or as it had ended before. */
   cancel(tenantId: string, id: string, now: number): Promise<Job | undefined>;
+}
+
+export type Enqueued = 'queued' | 'too_many' | 'too_large' | 'taken_over';
+
+/** The use of an `Idempotency-Key` that a job is made for. */
+export interface JobClaim {
+  readonly tenantId: string;
+  readonly key: string;
+  readonly fingerprint: string;
+  readonly requestId: string;
+  /** Epoch milliseconds until which the job is the answer to repetitions. */
+  readonly keptUntil: number;
 }
 
 export type NewJob = Pick<

@@ -46,6 +46,18 @@ describe('a journal', () => {
     journal.close();
   });
 
+  test.each(['journal', 'fsync'] as const)('with %s: keeps what costs nothing', async (how) => {
+    const { journal, lines, files } = open(how);
+    const settlement = settlementOf(id(), caller, 0, { cacheHit: true });
+    await journal.settledFree(slipOf(settlement));
+    expect(lines()).toEqual([{ kind: 'settled', settlement }]);
+    expect(journal.begun).toBe(0);
+    journal.drained([settlement.record.requestId]);
+    expect(journal.ageMs(Date.now() + 60_000)).toBe(0);
+    expect(files()).toHaveLength(1);
+    journal.close();
+  });
+
   test('is as old as its oldest line that is not booked', async () => {
     const { journal } = open();
     expect(journal.ageMs(Date.now())).toBe(0);

@@ -25,6 +25,8 @@ class Turn {
   /** Those of them whose first line it is. */
   readonly begun: string[] = [];
   readonly written = Promise.withResolvers<void>();
+  /** Never rejects, and waits for no disk. */
+  readonly tried = Promise.withResolvers<void>();
 }
 
 interface LateSlip {
@@ -103,6 +105,17 @@ export class Journal {
     return this.#append(this.#thisTurn(), slip.requestId, settledLine(slip));
   }
 
+  /**
+   * When an answer that costs nothing ended: its row outlives the process as others do. But nobody
+   * waits for the disk because of it, nor is it refused where nothing can be written.
+   */
+  settledFree(slip: Slip): Promise<void> | void {
+    if (this.bytes > journalBytesMax || this.#late.length > 0 || this.#closed) return;
+    const turn = this.#thisTurn();
+    void this.#append(turn, slip.requestId, settledLine(slip)).catch(() => undefined);
+    return turn.tried.promise;
+  }
+
   /** Tries again and again. Answers whether the line could be written within this time. */
   settledLate(slip: Slip, waitMs: number): Promise<boolean> {
     return new Promise((answer) => {
@@ -173,6 +186,7 @@ export class Journal {
     } catch (thrown) {
       this.#fail(turn, thrown);
     }
+    turn.tried.resolve();
   }
 
   #succeed(turn: Turn): void {

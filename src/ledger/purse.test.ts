@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import type { LeaseAnswer } from './ledger-store.ts';
 import { walletOwner } from './owner.ts';
 import { Purse } from './purse.ts';
 
@@ -7,7 +8,7 @@ function purseWith(...grants: (number | 'away')[]) {
   const asked: number[] = [];
   const purse = new Purse(walletOwner('t'), async (asking, need) => {
     const anew = asking.inDoubt;
-    asked.push(need.missing());
+    asked.push(need.order());
     const granted = grants.shift() ?? 0;
     if (granted === 'away') {
       asking.doubt(asking.lease);
@@ -41,6 +42,54 @@ describe('a purse', () => {
       { kind: 'short', available: 5 },
     ]);
     expect(asked).toEqual([10, 30]);
+  });
+
+  test('asks for those who came meanwhile when it has to ask again', async () => {
+    const asked: number[] = [];
+    const trips = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
+    const purse = new Purse(walletOwner('t'), async (_, need) => {
+      for (const { promise } of trips) {
+        asked.push(need.order());
+        await promise;
+      }
+    });
+    const first = purse.take(10, 10);
+    const second = purse.take(20, 20);
+    trips[0].resolve();
+    await Bun.sleep(0);
+    const third = purse.take(40, 40);
+    trips[1].resolve();
+    const short = { kind: 'short', available: 0 } as const;
+    expect(await Promise.all([first, second])).toEqual([short, short]);
+    // It came when the last trip had begun: its own begins then.
+    expect(await third).toEqual(short);
+    expect(asked).toEqual([10, 30, 40, 40]);
+  });
+
+  describe('whose store does not come to an end', () => {
+    const endless = (answer: Partial<LeaseAnswer>) => {
+      const said = { granted: 0, lease: 1, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 };
+      const refill = (asking: Purse) => {
+        asking.granted({ ...said, ...answer }, false);
+        return new Promise<void>(() => {});
+      };
+      return new Purse(walletOwner('t'), refill, 20);
+    };
+
+    test('tells those who have waited long that others have the credits', async () => {
+      const purse = endless({ granted: 7, leasedElsewhere: 50 });
+      expect(await purse.take(10, 10)).toEqual({ kind: 'short', available: 7 });
+      // Nothing of it is lost: it is there for who needs less.
+      expect(purse.take(7, 7)).toEqual(taken(7));
+    });
+
+    test('gives them what there is, if that is of use', async () => {
+      expect(await endless({ granted: 7, leasedElsewhere: 50 }).take(10, 5)).toEqual(taken(7));
+    });
+
+    test('says that it is away where it has not said that there is too little', async () => {
+      expect(await endless({}).take(10, 10)).toEqual({ kind: 'unavailable' });
+    });
   });
 
   test('gives what there is when that is enough to be of use', async () => {

@@ -9,8 +9,19 @@ export type Taken =
   /** The lease is used up and the store cannot be asked. */
   | { readonly kind: 'unavailable' };
 
+/**
+ * A request waits no longer for credits that others have on lease, or for a store that hesitates:
+ * where trips are slow and many processes want one account, they stand in line at its lock.
+ */
+const waitMsMax = 5_000;
+/** Whoever has waited that long goes by what the store said last, unless that is too old. */
+const shortFreshMs = 10_000;
+
 /** What those who wait need; `missing` is looked at again as credits come and go. */
 export interface Need {
+  /** What the store is to be asked for now: for all who wait by now. */
+  order(): number;
+  /** What those lack for whom it was asked last. */
   missing(): number;
   readonly oneHold: number;
 }
@@ -33,7 +44,8 @@ export class Purse {
   /** A key's limit may change while requests run; the store adjusts with the next lease. */
   owner: Owner;
   readonly #refill: Refill;
-  readonly #waiting: Waiter[] = [];
+  readonly #waitMs: number;
+  readonly #waiting = new Set<Waiter>();
   /** The lease that is counted here; answers about earlier ones come too late to matter. */
   #lease = 0;
   #leased = 0;
@@ -41,11 +53,14 @@ export class Purse {
   #owed = 0;
   #serving = false;
   #inDoubt = false;
+  /** When the store last said that others have what is missing here; by the monotonic clock. */
+  #shortAt = Number.NEGATIVE_INFINITY;
 
   /** `refill` asks the store and tells the purse what came; it rejects when the store is away. */
-  constructor(owner: Owner, refill: Refill) {
+  constructor(owner: Owner, refill: Refill, waitMs = waitMsMax) {
     this.owner = owner;
     this.#refill = refill;
+    this.#waitMs = waitMs;
   }
 
   get free(): number {
@@ -74,7 +89,7 @@ export class Purse {
   }
 
   get idle(): boolean {
-    return this.#held === 0 && this.#owed === 0 && this.#waiting.length === 0 && !this.#serving;
+    return this.#held === 0 && this.#owed === 0 && this.#waiting.size === 0 && !this.#serving;
   }
 
   /**
@@ -85,7 +100,7 @@ export class Purse {
     if (wanted < least || least < 0) assert.fail('The least must not be more than what is wanted.');
     // What costs nothing needs no credits, not even of a lost lease.
     if (wanted === 0) return this.#give(0);
-    if (this.#waiting.length === 0 && this.free >= wanted) return this.#give(wanted);
+    if (this.#waiting.size === 0 && this.free >= wanted) return this.#give(wanted);
     return this.#queue(wanted, least);
   }
 
@@ -124,7 +139,8 @@ export class Purse {
   }
 
   /** The store has put credits into our lease. */
-  granted({ granted, lease }: LeaseAnswer, anew: boolean): void {
+  granted({ granted, lease, leasedElsewhere }: LeaseAnswer, anew: boolean): void {
+    if (leasedElsewhere > 0) this.#shortAt = performance.now();
     if (this.#adopt(lease)) this.#leased += granted;
     if (anew) this.#inDoubt = false;
   }
@@ -162,31 +178,45 @@ export class Purse {
   }
 
   #queue(wanted: number, least: number): Promise<Taken> {
-    return new Promise((answer) => {
-      this.#waiting.push({ wanted, least, answer });
-      void this.#serve();
-    });
+    const { promise, resolve } = Promise.withResolvers<Taken>();
+    const waiter: Waiter = { wanted, least, answer: resolve };
+    this.#waiting.add(waiter);
+    const timer = setTimeout(() => this.#giveUp(waiter), this.#waitMs);
+    void this.#serve();
+    return promise.finally(() => clearTimeout(timer));
+  }
+
+  #giveUp(waiter: Waiter): void {
+    const isShort = performance.now() - this.#shortAt < shortFreshMs;
+    if (this.#waiting.delete(waiter)) waiter.answer(this.#giveWithin(waiter, isShort));
   }
 
   /** Serves waiters in the order they came; one trip to the store answers for all of them. */
   async #serve(): Promise<void> {
     if (this.#serving) return;
     this.#serving = true;
-    while (this.#waiting.length > 0) {
-      const round = this.#waiting.length;
-      const wanted = this.#waiting.reduce((sum, waiter) => sum + waiter.wanted, 0);
-      const oneHold = this.#waiting[0]?.wanted ?? 0;
-      const isAnswered = await this.#ask({ missing: () => wanted - this.free, oneHold });
-      // Later comers wait for the next round: the store was not asked for them.
-      for (const waiter of this.#waiting.splice(0, round))
-        waiter.answer(this.#giveWithin(waiter, isAnswered));
+    for (const first of this.#waiting) {
+      // Who comes after the last trip has begun waits for the next: the store was not asked for it.
+      let asked: readonly Waiter[] = [];
+      const missing = () => {
+        const still = asked.filter((waiter) => this.#waiting.has(waiter));
+        return still.reduce((sum, waiter) => sum + waiter.wanted, 0) - this.free;
+      };
+      const order = () => {
+        asked = [...this.#waiting];
+        return missing();
+      };
+      const isAnswered = await this.#ask({ order, missing, oneHold: first.wanted });
+      for (const waiter of asked) {
+        if (this.#waiting.delete(waiter)) waiter.answer(this.#giveWithin(waiter, isAnswered));
+      }
     }
     this.#serving = false;
   }
 
   /** False when the store did not answer. */
   async #ask(need: Need): Promise<boolean> {
-    if (need.missing() <= 0 && !this.#inDoubt) return true;
+    if (need.order() <= 0 && !this.#inDoubt) return true;
     try {
       await this.#refill(this, need);
       return true;

@@ -440,6 +440,21 @@ describe('credits that lie about', () => {
     expect((await wallets.hold(callerOf(tenantId), exactly(1_000))).credits).toBe(1_000);
   });
 
+  test('are asked for twice and no more where each trip takes long', async () => {
+    const rich = walletsWith();
+    await rich.hold(callerOf(tenantId), exactly(900));
+    let trips = 0;
+    const lease: LedgerStore['lease'] = (order) => {
+      trips += 1;
+      now += 1_500;
+      return store.ledger.lease(order);
+    };
+    const slow = walletsWith({ lease });
+    const refused = await refusal(() => slow.hold(callerOf(tenantId), exactly(700)));
+    expect(refused).toContain('This account has 100 credits left');
+    expect(trips).toBe(2);
+  });
+
   test('go to another process that starves, and what is in use does not', async () => {
     const [rich, poor] = [walletsWith(), walletsWith()];
     const hold = await rich.hold(callerOf(tenantId), exactly(1_000));

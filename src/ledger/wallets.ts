@@ -19,8 +19,9 @@ const renewalsBeforeExpiry = 4;
 /** How often a process looks whether others starve on an account it has credits of. */
 const recallPollMs = 250;
 /** How long a starving process waits for others to answer: dead ones never will. */
-const recallTries = 10;
+const recallMs = 2_000;
 const recallPauseMs = 200;
+const recallTries = recallMs / recallPauseMs;
 /** What the store said of a balance is not relied on any longer: others spend from it, too. */
 const balanceFreshMs = 10_000;
 /** How long a request waits for a fresh balance; then it goes by the last one known. */
@@ -150,7 +151,7 @@ export class Wallets {
    */
   #askBalance(known: KnownPurse): Promise<unknown> {
     if (known.asking !== undefined) return known.asking;
-    const asked = this.#lease(known.purse, { missing: () => 0, oneHold: 0 }, false)
+    const asked = this.#lease(known.purse, nothing, false)
       .catch(() => undefined)
       .finally(() => {
         known.asking = undefined;
@@ -300,25 +301,27 @@ export class Wallets {
 
   /** Asks the store; when others have the rest on lease, lets them know and asks again. */
   async #refill(purse: Purse, need: Need): Promise<void> {
+    // Where each trip takes its time, tries alone would be no bound.
+    const until = this.#now() + recallMs;
     for (let tried = 0; ; tried++) {
       const answer = await this.#lease(purse, need, purse.inDoubt);
       if (need.missing() <= 0 || answer.leasedElsewhere === 0) return;
       // All have answered, so there is no more to come.
       if (tried > 0 && answer.unanswered === 0) return;
-      if (tried === recallTries) return;
+      if (tried === recallTries || (tried > 0 && this.#now() >= until)) return;
       if (tried === 0) await this.#store.recall(purse.owner.name, this.#processId);
       await this.#pause(recallPauseMs);
     }
   }
 
-  async #lease(purse: Purse, { missing, oneHold }: Need, anew: boolean) {
+  async #lease(purse: Purse, { order, oneHold }: Need, anew: boolean) {
     try {
       const answer = await this.#store.lease({
         owner: purse.owner,
         processId: this.#processId,
         number: ++this.#lastOrder,
         anew,
-        credits: Math.max(0, missing() + (anew ? purse.leased : 0)),
+        credits: Math.max(0, order() + (anew ? purse.leased : 0)),
         oneHold,
         until: this.#leaseUntil,
         now: this.#now(),
@@ -349,6 +352,9 @@ export class Wallets {
     return now >= this.#leaseUntil - leaseMarginMs;
   }
 }
+
+/** Asked for when only the balance is of interest. */
+const nothing: Need = { order: () => 0, missing: () => 0, oneHold: 0 };
 
 function refusal(
   taken: Exclude<Taken, { kind: 'taken' }>,

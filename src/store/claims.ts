@@ -1,6 +1,10 @@
+import { sql } from 'kysely';
 import type { Claim, Claimed, ClaimStore } from '../cache/claim.ts';
 import type { Recording } from '../core/recording.ts';
 import type { Database, StoreTransaction } from './database.ts';
+
+/** A row costs something by itself, so that short answers without number are counted too. */
+const bytesPerRow = 500;
 
 /** Uses of idempotency keys. A row is running until its lease ends, then done until it expires. */
 export class SqlClaims implements ClaimStore {
@@ -47,26 +51,8 @@ export class SqlClaims implements ClaimStore {
     }
   }
 
-  /** Puts the row back where it was removed, because a changed clock made its lease look over. */
-  async finish(claim: Claim, recording: Recording | null, expiresAt: number): Promise<boolean> {
-    const text = recording && JSON.stringify(recording);
-    const done = { is_done: 1 as const, recording: text, expires_at: expiresAt };
-    const row = await this.#database.write
-      .insertInto('idempotency_claims')
-      .values({ ...nameOf(claim), ...done })
-      .onConflict((conflict) =>
-        conflict
-          .columns(['tenant_id', 'key'])
-          .doUpdateSet((of) => ({
-            is_done: of.ref('excluded.is_done'),
-            recording: of.ref('excluded.recording'),
-            expires_at: of.ref('excluded.expires_at'),
-          }))
-          .where('idempotency_claims.request_id', '=', claim.requestId),
-      )
-      .returning('key')
-      .executeTakeFirst();
-    return row !== undefined;
+  finish(claim: Claim, recording: Recording | null, expiresAt: number): Promise<boolean> {
+    return finishClaim(this.#database.write, claim, recording, expiresAt);
   }
 
   async release({ tenantId, key, requestId }: Claim): Promise<void> {
@@ -83,6 +69,20 @@ export class SqlClaims implements ClaimStore {
       .deleteFrom('idempotency_claims')
       .where('expires_at', '<=', now)
       .execute();
+  }
+
+  async keptBytes(): Promise<ReadonlyMap<string, number>> {
+    // Neither engine reads a long text to tell its bytes.
+    const bytes = sql<number>`
+      cast(sum(coalesce(octet_length(recording), 0) + ${bytesPerRow}) as bigint)
+    `;
+    const rows = await this.#database.read
+      .selectFrom('idempotency_claims')
+      .select(['tenant_id', bytes.as('bytes')])
+      .where('is_done', '=', 1)
+      .groupBy('tenant_id')
+      .execute();
+    return new Map(rows.map((row) => [row.tenant_id, row.bytes]));
   }
 
   /** Only whoever holds the claim may change it: another process may have taken it over. */
@@ -103,6 +103,36 @@ export class SqlClaims implements ClaimStore {
       .forUpdate()
       .executeTakeFirst();
   }
+}
+
+/**
+ * False: another has taken it. Puts the row back where it was removed, because a changed clock made
+ * its lease look over.
+ */
+export async function finishClaim(
+  store: Database['write'],
+  claim: Claim,
+  recording: Recording | null,
+  expiresAt: number,
+): Promise<boolean> {
+  const text = recording && JSON.stringify(recording);
+  const done = { is_done: 1 as const, recording: text, expires_at: expiresAt };
+  const row = await store
+    .insertInto('idempotency_claims')
+    .values({ ...nameOf(claim), ...done })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['tenant_id', 'key'])
+        .doUpdateSet((of) => ({
+          is_done: of.ref('excluded.is_done'),
+          recording: of.ref('excluded.recording'),
+          expires_at: of.ref('excluded.expires_at'),
+        }))
+        .where('idempotency_claims.request_id', '=', claim.requestId),
+    )
+    .returning('key')
+    .executeTakeFirst();
+  return row !== undefined;
 }
 
 function nameOf({ tenantId, key, fingerprint, requestId }: Claim) {

@@ -4,6 +4,7 @@ import type { Idempotency } from '../cache/idempotency.ts';
 import type { Config } from '../config/config.ts';
 import type { Feature } from '../config/model-schema.ts';
 import { noPreferences } from '../core/ask.ts';
+import { idempotencyTtlMs } from '../core/bounds.ts';
 import { type Caller, mayUseModel } from '../core/caller.ts';
 import type { Chore } from '../core/chore.ts';
 import { hostInUrl } from '../core/host-in-url.ts';
@@ -13,7 +14,7 @@ import type { JobMade, OnceUse } from '../http/jobs/jobs.ts';
 import { JobDesk, type SpeechModel } from '../jobs/desk.ts';
 import { ObjectLinks } from '../jobs/object-links.ts';
 import type { ObjectStore } from '../jobs/objects.ts';
-import type { JobBook } from '../jobs/queue.ts';
+import type { JobBook, JobClaim } from '../jobs/queue.ts';
 import { JobSweep } from '../jobs/sweep.ts';
 import { WebhookSigner } from '../jobs/webhook-signature.ts';
 import { WebhookSender } from '../jobs/webhooks.ts';
@@ -23,6 +24,7 @@ import type { CatalogueOf, Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import { forbiddenModel, plan } from '../route/plan.ts';
 import { textLimitOf } from '../route/speech-limit.ts';
+import { recordingOfJob } from '../store/jobs/book.ts';
 import { openObjects } from '../store/objects/open.ts';
 import type { Store } from '../store/open.ts';
 import { type Log, reason } from '../telemetry/log.ts';
@@ -139,8 +141,8 @@ export class Jobs {
       countRequest: (caller: Caller, headers: Record<string, string>) =>
         admission.countRequest(caller, headers),
       webhookSecretOf: (tenantId: string) => this.#signer.secretOf(tenantId),
-      once: (use: OnceUse, make: () => Promise<JobMade>) =>
-        once(use, make, idempotency, store.jobs.book),
+      once: (use: OnceUse, make: MakeClaimed) =>
+        once(use, make, { idempotency, book: store.jobs.book, now }),
     };
   }
 
@@ -165,12 +167,19 @@ export class Jobs {
   }
 }
 
+type MakeClaimed = (claim: JobClaim) => Promise<JobMade>;
+
+interface OnceParts {
+  readonly idempotency: Idempotency;
+  readonly book: JobBook;
+  now(): number;
+}
+
 /** The claim remembers the job's id; the job itself is read afresh. */
 async function once(
   { caller, key, body, requestId, client }: OnceUse,
-  make: () => Promise<JobMade>,
-  idempotency: Idempotency,
-  book: JobBook,
+  make: MakeClaimed,
+  { idempotency, book, now }: OnceParts,
 ): Promise<JobMade> {
   const { tenantId } = caller;
   const claim = { tenantId, key, requestId, fingerprint: fingerprint(['job', body]) };
@@ -183,9 +192,8 @@ async function once(
   }
   const { duty } = recalled;
   try {
-    const made = await make();
-    const nobody = { dialect: '', form: 'whole', model: '', provider: '' } as const;
-    await duty.finish({ ...nobody, text: made.id, recordedAt: Date.now() });
+    const made = await make({ ...claim, keptUntil: now() + idempotencyTtlMs });
+    await duty.finish(recordingOfJob(made.id));
     return made;
   } catch (thrown) {
     await duty.release();

@@ -79,7 +79,7 @@ export async function openLasting(
   const authenticator = new Authenticator(store.directory);
   const skills = makeSkills(store);
   const shelf = redis ? new RedisShelf(redis) : new MemoryShelf(config.cache.maxBytes);
-  const cache = new ResponseCache(shelf, config.cache.ttlSeconds);
+  const cache = new ResponseCache(shelf, config.cache.ttlSeconds, clock.now);
   const idempotency = new Idempotency(store.claims, clock.now);
   const retention = makeRetention(config, store, log);
   const changes = new ChangeWatch(store.directory, () => {

@@ -42,7 +42,6 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     text: 'data: {"a":"\\u0000 \u0007 “ü” 😀 \ud800"}\n\n',
     model: 'a/b',
     provider: 'p',
-    recordedAt: 1_700_000_000_123,
   };
 
   test('one is made, runs, ends, and is told to everybody who repeats it', async () => {
@@ -53,6 +52,24 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     const done = { state: 'done', recording } as const;
     expect(await elsewhere.claim(claim(), 2_000, leaseMs)).toEqual(done);
     expect(await claims.claim(claim(), 1_999 + dayMs, leaseMs)).toEqual(done);
+  });
+
+  test('what they take is counted in bytes, for each tenant', async () => {
+    const others = await newTenant();
+    const long = { ...recording, text: 'é'.repeat(100_000) };
+    for (const [key, kept] of [
+      ['long', long],
+      ['none', null],
+    ] as const) {
+      const one = claim({ key });
+      await claims.claim(one, 0, leaseMs);
+      await claims.finish(one, kept, dayMs);
+    }
+    // What still runs has no answer to be counted.
+    await claims.claim(claim({ tenantId: others }), 0, leaseMs);
+    const bytes = await elsewhere.keptBytes();
+    expect(Number(bytes.get(tenantId))).toBeWithin(201_000, 202_000);
+    expect(bytes.has(others)).toBe(false);
   });
 
   test('an answer too long to be kept is done all the same', async () => {

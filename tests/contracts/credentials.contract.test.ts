@@ -22,7 +22,7 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
 
   beforeEach(async () => {
     await stores.one.database.write.deleteFrom('byok_credentials').execute();
-    await credentials.claimKey(first, true);
+    await credentials.claimKeys([first], true);
     tenantId = await newTenant();
   });
 
@@ -80,7 +80,7 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
     await credentials.save(credential(), first);
     expect(await version()).toBe(before + 2);
     await credentials.list(tenantId);
-    await credentials.claimKey(first, true);
+    await credentials.claimKeys([first], true);
     await credentials.remove(tenantId, 'groq');
     expect(await version()).toBe(before + 2);
     await credentials.remove(tenantId, 'openai');
@@ -96,14 +96,14 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
   test('bind the key that encrypts them until the last one is gone', async () => {
     await credentials.save(credential(), first);
     for (const isStart of [true, false]) {
-      expect(await elsewhere.claimKey(second, isStart)).toBe(false);
-      expect(await elsewhere.claimKey(first, isStart)).toBe(true);
+      expect(await elsewhere.claimKeys([second], isStart)).toBe(false);
+      expect(await elsewhere.claimKeys([first], isStart)).toBe(true);
     }
     expect(await elsewhere.save(credential({ provider: 'groq' }), second)).toBeUndefined();
     expect((await elsewhere.list(tenantId)).map(({ provider }) => provider)).toEqual(['openai']);
     await credentials.remove(tenantId, 'openai');
-    expect(await elsewhere.claimKey(second, false)).toBe(false);
-    expect(await elsewhere.claimKey(second, true)).toBe(true);
+    expect(await elsewhere.claimKeys([second], false)).toBe(false);
+    expect(await elsewhere.claimKeys([second], true)).toBe(true);
     // The first process still runs, with a key that is not in use any more.
     expect(await credentials.save(credential(), first)).toBeUndefined();
     expect(await credentials.list(tenantId)).toEqual([]);
@@ -114,7 +114,7 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
     await Promise.all(
       providers.map(async (provider, i) => {
         const [store, key] = i % 2 === 0 ? [credentials, first] : [elsewhere, second];
-        await store.claimKey(key, true);
+        await store.claimKeys([key], true);
         await store.save(credential({ provider, label: key }), key);
       }),
     );

@@ -63,7 +63,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
   async function queued(change: Partial<NewJob> = {}): Promise<NewJob> {
     const job = newJob(change);
     await jobs.objects.note(job.inputKey, job.id, start + day);
-    expect(await jobs.book.enqueue(job, plenty)).toBe('queued');
+    expect(await jobs.book.enqueue(job, plenty, null)).toBe('queued');
     return job;
   }
 
@@ -309,24 +309,42 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     const bounds = { waitingMax: 5, inputBytesMax: 1_000_000 };
     const outcomes = await Promise.all(
       Array.from({ length: 12 }, (_, at) =>
-        (at % 2 === 0 ? jobs : elsewhere).book.enqueue(newJob(), bounds),
+        (at % 2 === 0 ? jobs : elsewhere).book.enqueue(newJob(), bounds, null),
       ),
     );
     expect(outcomes.filter((outcome) => outcome === 'queued').length).toBe(5);
     expect(outcomes.filter((outcome) => outcome === 'too_many').length).toBe(7);
     // Running ones count, ended ones do not, and other tenants have their own.
     const { lease } = await claimed();
-    expect(await jobs.book.enqueue(newJob(), bounds)).toBe('too_many');
+    expect(await jobs.book.enqueue(newJob(), bounds, null)).toBe('too_many');
     await jobs.queue.finish(lease, success(start));
-    expect(await jobs.book.enqueue(newJob(), bounds)).toBe('queued');
-    expect(await jobs.book.enqueue(newJob({ tenantId: await newTenant() }), bounds)).toBe('queued');
+    expect(await jobs.book.enqueue(newJob(), bounds, null)).toBe('queued');
+    const another = newJob({ tenantId: await newTenant() });
+    expect(await jobs.book.enqueue(another, bounds, null)).toBe('queued');
+  });
+
+  test('made for an idempotency key are there if and only if it is theirs', async () => {
+    const claims = [stores.one.claims, stores.other.claims] as const;
+    const claimOf = (requestId: string) => ({ tenantId, key: 'k', fingerprint: 'f', requestId });
+    const [late, taker] = [claimOf('a'), claimOf('b')];
+    const keptUntil = start + day;
+    expect(await claims[0].claim(late, start, minute)).toEqual({ state: 'ours' });
+    expect(await claims[1].claim(taker, start + minute, minute)).toEqual({ state: 'ours' });
+    const lost = await jobs.book.enqueue(newJob(), plenty, { ...late, keptUntil });
+    expect(lost).toBe('taken_over');
+    expect(await claimAt(start)).toBeUndefined();
+    const job = newJob();
+    expect(await elsewhere.book.enqueue(job, plenty, { ...taker, keptUntil })).toBe('queued');
+    // Even if its process dies now, a repetition finds the job and makes no other.
+    const again = await claims[0].claim(claimOf('c'), start + 2 * minute, minute);
+    expect(again).toMatchObject({ state: 'done', recording: { text: job.id } });
   });
 
   test('are refused once their inputs take too much', async () => {
     const bounds = { waitingMax: 100, inputBytesMax: 1_000 };
-    expect(await jobs.book.enqueue(newJob({ inputBytes: 600 }), bounds)).toBe('queued');
-    expect(await jobs.book.enqueue(newJob({ inputBytes: 401 }), bounds)).toBe('too_large');
-    expect(await jobs.book.enqueue(newJob({ inputBytes: 400 }), bounds)).toBe('queued');
+    expect(await jobs.book.enqueue(newJob({ inputBytes: 600 }), bounds, null)).toBe('queued');
+    expect(await jobs.book.enqueue(newJob({ inputBytes: 401 }), bounds, null)).toBe('too_large');
+    expect(await jobs.book.enqueue(newJob({ inputBytes: 400 }), bounds, null)).toBe('queued');
   });
 
   test('of a tenant with thousands in the queue do not keep another tenant waiting', async () => {

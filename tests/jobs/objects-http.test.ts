@@ -128,6 +128,20 @@ describe('a link to an object', () => {
     expect((await fetch(foreign.make(key, wish))).status).toBe(403);
   });
 
+  test('of the former secret key is good while it is known, and none is made with it', () => {
+    const [now, key] = [1_800_000_000_000, '0123456789abcdefghijklmnop.mp3'];
+    const wish = { now, expiresAt: now + 3_600_000, baseUrl: '' };
+    const former = new Secret('a secret of the operator, long enough');
+    const current = new Secret('a new secret of the operator, long enough');
+    const both = new ObjectLinks(new Secret(current.reveal(), former));
+    const isGood = (by: ObjectLinks, link: string) =>
+      by.isValid(key, link.slice(link.indexOf('?') + 1), now);
+    expect(isGood(both, new ObjectLinks(former).make(key, wish))).toBe(true);
+    expect(isGood(both, both.make(key, wish))).toBe(true);
+    expect(isGood(new ObjectLinks(current), both.make(key, wish))).toBe(true);
+    expect(isGood(new ObjectLinks(current), new ObjectLinks(former).make(key, wish))).toBe(false);
+  });
+
   test('ends with its second, not before and not after', async () => {
     const whole = link(await stored(), 60);
     server.bench.now += 59_999;

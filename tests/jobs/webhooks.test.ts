@@ -138,6 +138,18 @@ describe('a webhook', () => {
     expect(signer.secretOf(other.tenantId)).not.toBe(secret);
   });
 
+  test('carries a signature of the former secret, too, while the operator replaces it', () => {
+    const former = new Secret('a secret of the operator, long enough');
+    const current = new Secret('a new secret of the operator, long enough');
+    const both = new WebhookSigner(new Secret(current.reveal(), former));
+    const signatureBy = (by: WebhookSigner) =>
+      by.headers('ten_a', 'msg_1', 1_800_000_000_000, '{}')['webhook-signature'];
+    const [now, before] = [new WebhookSigner(current), new WebhookSigner(former)];
+    expect(signatureBy(both)).toBe(`${signatureBy(now)} ${signatureBy(before)}`);
+    expect(both.secretOf('ten_a')).toBe(now.secretOf('ten_a'));
+    expect(both.secretOf('ten_a')).not.toBe(before.secretOf('ten_a'));
+  });
+
   test('comes again later and later until it is taken, under the same id', async () => {
     await ended();
     answer = () => new Response('no', { status: 500 });

@@ -53,6 +53,40 @@ test(
 );
 
 test(
+  'the secret key is replaced while processes run, and nobody notices',
+  async () => {
+    const DATABASE_URL = await (await startPostgres()).createDatabase();
+    const own = 'Bearer sk-own-0123456789';
+    const next = 'the-next-secret-key-for-all-0123456789';
+    const both = { TOLLGATE_SECRET_KEY: next, TOLLGATE_FORMER_SECRET_KEY: secret };
+    const env = { DATABASE_URL, TOLLGATE_SECRET_KEY: secret };
+    const old = await startGateway({ env, upstreams: upstreams() });
+    await old.manage('PUT', '/api/v1/byok/vendor', { api_key: 'sk-own-0123456789' });
+    const rest = { upstreams: upstreams(), keys: old.keys };
+    await using here = await startGateway({ ...rest, env: { DATABASE_URL, ...both } });
+    for (const gateway of [old, here]) expect(await usedBy(gateway)).toBe(own);
+    // Processes with one key and with both run side by side until the rotation.
+    await here.manage('PUT', '/api/v1/byok/vendor', { api_key: 'sk-new-0123456789' });
+    using awake = new Awake();
+    while ((await usedBy(old)) === own) await Bun.sleep(pauseMs);
+    expect(awake.ms).toBeLessThan(noticedMsMax);
+    expect(await usedBy(old)).toBe('Bearer sk-new-0123456789');
+    await old.stop();
+
+    const rotated = await here.command('secret', 'rotate');
+    expect(rotated.stdout).toContain(': 1 were encrypted anew, 0 had been before, 0 cannot');
+    expect(await usedBy(here)).toBe('Bearer sk-new-0123456789');
+    const alone = { DATABASE_URL, TOLLGATE_SECRET_KEY: next };
+    await using there = await startGateway({ ...rest, env: alone });
+    expect(await usedBy(there)).toBe('Bearer sk-new-0123456789');
+    const refused = await run(['serve', '--port', '0'], { ...rest, env });
+    expect([refused.exitCode, refused.stdout]).toEqual([1, '']);
+    expect(refused.stderr).toStartWith('The secret key is not the one');
+  },
+  testMs,
+);
+
+test(
   'a start with another secret key is refused while credentials need the first',
   async () => {
     const gateway = await startGateway({ upstreams: upstreams() });

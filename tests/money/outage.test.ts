@@ -3,6 +3,7 @@
  * in the end the books hold every one of them once.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
+import pg from 'pg';
 import { changePollMs } from '../../src/core/bounds.ts';
 import { openStore } from '../../src/store/open.ts';
 import { chargesById, discrepancies } from '../support/book-check.ts';
@@ -133,6 +134,35 @@ test(
   },
   testMs,
 );
+
+test(
+  'a Postgres that only reads, as after a failover, is not ready until it takes changes again',
+  async () => {
+    const DATABASE_URL = await postgres.createDatabase();
+    await using gateway = await startGateway({ env: { DATABASE_URL } });
+    const readOnly = async (value: 'on' | 'off') => {
+      await tell(postgres.url, `alter system set default_transaction_read_only = ${value}`);
+      await tell(postgres.url, 'select pg_reload_conf()');
+    };
+    const ready = () => gateway.call('GET', '/readyz');
+    expect((await ready()).status).toBe(200);
+    await readOnly('on');
+    // Each session of the server takes its new settings in its own time.
+    while ((await ready()).status === 200) await Bun.sleep(20);
+    const { body } = await ready();
+    expect(body.reason).toMatch(/^The store cannot be used: Postgres at \S+ only reads: /);
+    await readOnly('off');
+    await untilReady(gateway);
+  },
+  testMs,
+);
+
+async function tell(url: string, statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query(statement);
+  await client.end();
+}
 
 test(
   'a gateway that has to go while Postgres is away leaves its journal to the next start',

@@ -52,6 +52,18 @@ test('claims the use of an idempotency key by the time that all of them share', 
   expect(Math.abs(expires_at - (rightly + 24 * hourMs))).toBeLessThan(minuteMs);
 });
 
+test('tells the age of a kept answer by it too', async () => {
+  upstream.script('chat', say('It rained.'));
+  const messages = [{ role: 'user', content: 'And yesterday?' }];
+  const chat = { model: 'test/chat', temperature: 0, messages };
+  expect((await gateway.post(chat)).headers.get('x-cache')).toBe('MISS');
+  // As a machine with the right time would look at what this one has kept.
+  setSystemTime(rightly);
+  const again = await gateway.post(chat, { headers: { 'cache-control': 'max-age=60' } });
+  setSystemTime(rightly + hourMs);
+  expect(again.headers.get('x-cache')).toBe('HIT');
+});
+
 test('queues a job so that any of them can begin it at once', async () => {
   const job = {
     type: 'speech',

@@ -77,6 +77,19 @@ test(
 );
 
 test(
+  'behind a proxy it says where it listens and where its clients find it',
+  async () => {
+    const public_url = 'https://llm.example.com';
+    await using gateway = await startGateway({ config: { server: { public_url } } });
+    expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);
+    expect(gateway.output()).toContain(`\nClients reach it at ${public_url}\n`);
+    expect(gateway.output()).toContain(`\nDashboard: ${public_url}/dashboard\n`);
+    expect(printedCurl(gateway)).toStartWith(`curl ${public_url}/v1/`);
+  },
+  startMs,
+);
+
+test(
   'a second start prints no secret and keeps keys and credits',
   async () => {
     const first = await startGateway();

@@ -263,8 +263,8 @@ describe('one sentence and exit code 1, at once, for', () => {
       const env = { DATABASE_URL: server.url };
       const { exitCode, stderr } = await run(['serve', '--port', String(port)], { env });
       taken?.stop(true);
-      const other = 'choose another: npm start -- --port 8081.';
-      const sentence = `Port ${port} on 127.0.0.1 is already in use; ${other}\n`;
+      const other = `"npm run tollgate -- serve --port ${port + 1}"`;
+      const sentence = `Port ${port} on 127.0.0.1 is already in use; choose another: ${other}.\n`;
       expect([exitCode, stderr]).toEqual([1, sentence]);
     },
     testMs,

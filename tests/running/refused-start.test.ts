@@ -158,9 +158,20 @@ describe('one sentence and exit code 1 for', () => {
         const finished = await run(['serve', '--port', String(holder.port)]);
         expectOneSentence(finished);
         expect(finished.stderr).toContain(`Port ${holder.port} on 127.0.0.1 is already in use`);
+        expect(finished.stderr).not.toContain(`serve --port ${holder.port}"`);
       } finally {
         holder.stop(true);
       }
+    },
+    startMs,
+  );
+
+  test.each(['no-such-host.invalid', '192.0.2.1'])(
+    'an address that this machine does not have: %s',
+    async (host) => {
+      const finished = await run(['serve', '--host', host, '--port', '0']);
+      expectOneSentence(finished);
+      expect(finished.stderr).toContain(`"${host}" is no address of this machine; set --host to `);
     },
     startMs,
   );

@@ -3,8 +3,9 @@ import { afterAll, beforeEach, expect, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { gated, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
+import { gated, json, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway, upstreamConfig } from '../support/gateway.ts';
+import { privateLine, serviceAccount } from '../support/service-account.ts';
 
 const testMs = 120_000;
 const credits = 10_000_000;
@@ -188,6 +189,37 @@ test(
     expect(spent).toBeGreaterThan(2 * statuses.length);
     expect(spent).toBeLessThan(4 * statuses.length);
     expect(spent % 2).toBe(0);
+  },
+  testMs,
+);
+
+test(
+  'a service account keeps its token through a reload, and another one gets its own',
+  async () => {
+    const token = (text: string) => json(200, { access_token: text, expires_in: 3_600 });
+    upstream.script('/token', [token('ya29.first'), token('ya29.second')]);
+    const of = (client_email: string) => {
+      const api_key = serviceAccount(`${upstream.url}/token`, { client_email });
+      const models = { 'test/chat': {} };
+      return upstreamConfig({ fake: { url: upstream.url, api_key, models } });
+    };
+    await using gateway = await startGateway({ config: of('first@acme.example') });
+    const shown = async () => {
+      expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
+      return upstream.book.at(-1)?.headers.authorization;
+    };
+    expect(await shown()).toBe('Bearer ya29.first');
+    await reload(gateway, of('first@acme.example'), 'config_reloaded');
+    expect(await shown()).toBe('Bearer ya29.first');
+    await reload(gateway, of('second@acme.example'), 'config_reloaded');
+    expect(await shown()).toBe('Bearer ya29.second');
+
+    const half = upstreamConfig({
+      fake: { url: upstream.url, api_key: '{"type":"service_account"', models: {} },
+    });
+    await reload(gateway, half, 'config_refused');
+    expect(await shown()).toBe('Bearer ya29.second');
+    expect(JSON.stringify(gateway.log())).not.toContain(privateLine);
   },
   testMs,
 );

@@ -46,7 +46,10 @@ export class SqlLedger implements LedgerStore {
         )
         .returning(['number', 'credits'])
         .executeTakeFirstOrThrow();
-      await setLeased(change, account.id, account.leased - returned + granted);
+      // Who starves holds the lock no longer than it must: others wait to give back.
+      if (granted !== returned) {
+        await setLeased(change, account.id, account.leased - returned + granted);
+      }
       const others = granted < order.credits ? await leasedByOthers(change, account, order) : none;
       const outsideLease = account.balance - own.credits;
       return { granted, lease: own.number, outsideLease, ...others };

@@ -1,6 +1,15 @@
 import { sql } from 'kysely';
+import type { Recording } from '../../core/recording.ts';
 import type { Job, JobStatus } from '../../jobs/job.ts';
-import type { JobBook, JobPage, NewJob, QueueBounds } from '../../jobs/queue.ts';
+import type {
+  Enqueued,
+  JobBook,
+  JobClaim,
+  JobPage,
+  NewJob,
+  QueueBounds,
+} from '../../jobs/queue.ts';
+import { finishClaim } from '../claims.ts';
 import type { Database, StoreTransaction } from '../database.ts';
 import { endJob } from './end.ts';
 import { jobOf } from './rows.ts';
@@ -13,12 +22,15 @@ export class SqlJobBook implements JobBook {
     this.#database = database;
   }
 
-  enqueue(job: NewJob, bounds: QueueBounds): ReturnType<JobBook['enqueue']> {
+  enqueue(job: NewJob, bounds: QueueBounds, claim: JobClaim | null): Promise<Enqueued> {
     return this.#database.write.transaction().execute(async (change) => {
       await this.#takeTurn(change, job);
       const waiting = await waitingOf(change, job.tenantId);
       if (waiting.jobs >= bounds.waitingMax) return 'too_many';
       if (waiting.bytes + job.inputBytes > bounds.inputBytesMax) return 'too_large';
+      const isOurs =
+        !claim || (await finishClaim(change, claim, recordingOfJob(job.id), claim.keptUntil));
+      if (!isOurs) return 'taken_over';
       await change.insertInto('jobs').values(rowOf(job)).execute();
       // The input stays until the job ends, however long it waits.
       await change
@@ -78,6 +90,11 @@ export class SqlJobBook implements JobBook {
       return jobIn(change, tenantId, id);
     });
   }
+}
+
+/** What an idempotency key remembers of a job: its id, in the place of an answer's text. */
+export function recordingOfJob(id: string): Recording {
+  return { dialect: '', form: 'whole', model: '', provider: '', text: id };
 }
 
 /** An output whose time is over is shown as expired, also before the sweep has come by. */

@@ -80,9 +80,7 @@ async function open(
       const read = readBatch(batch);
       return db.transaction().execute((change) => commitBatch(change, 'postgres', read));
     },
-    ping: async () => {
-      await sql`select 1`.execute(db);
-    },
+    ping: () => requireWritable(db, target),
     close: () => pool.end(),
   };
 }
@@ -173,9 +171,8 @@ function wholeNumber(text: string): number {
 /** What no statement could show later than now: whether this server can keep books at all. */
 async function requireServer(db: Kysely<Schema>, target: string): Promise<void> {
   const { version, commit, encoding, only_reads } = await settingsOf(db, target);
-  const refuse = (why: string, cause?: Error) => {
-    const message = `Postgres at ${target} ${why}.`;
-    throw new GatewayError('service_unavailable', message, cause ? { cause } : {});
+  const refuse = (why: string) => {
+    throw new GatewayError('service_unavailable', `Postgres at ${target} ${why}.`);
   };
   if (!(Number(version) >= oldestServer)) {
     refuse(`is too old: Tollgate needs version ${oldestServer / 10_000} or newer`);
@@ -187,15 +184,32 @@ async function requireServer(db: Kysely<Schema>, target: string): Promise<void> 
   if (!wholeEncodings.has(encoding)) {
     refuse(`keeps this database in ${encoding}: Tollgate needs one with the encoding UTF8`);
   }
-  // A replica may be promoted soon, so that this is worth waiting for.
-  if (only_reads === 'on') {
-    refuse('only reads: it is a replica, or default_transaction_read_only is on', new ReadsOnly());
-  }
+  if (only_reads === 'on') throw onlyReads(target);
+}
+
+/** After a failover the same address may lead to a replica, which answers and books nothing. */
+async function requireWritable(db: Kysely<Schema>, target: string): Promise<void> {
+  const { rows } = await sql<Pick<ServerSettings, 'only_reads'>>`
+    select current_setting('transaction_read_only') as only_reads
+  `.execute(db);
+  if (rows[0]?.only_reads === 'on') throw onlyReads(target);
+}
+
+/** A replica may be promoted soon, so that this is worth waiting for. */
+function onlyReads(target: string): GatewayError {
+  const message =
+    `Postgres at ${target} only reads: it is a replica, or ` +
+    'default_transaction_read_only is on.';
+  return new GatewayError('service_unavailable', message, { cause: new ReadsOnly() });
 }
 
 /** As the server itself would say it at the first change. */
 class ReadsOnly extends Error {
   readonly code = '25006';
+
+  constructor() {
+    super('SQLSTATE 25006');
+  }
 }
 
 /** Those that take every character: the second knows none and keeps bytes. */

@@ -1,6 +1,5 @@
-import type { Shelf } from '../../cache/shelf.ts';
+import type { Kept, Shelf } from '../../cache/shelf.ts';
 import { isObject, parseJson } from '../../core/json.ts';
-import type { Recording } from '../../core/recording.ts';
 import type { Redis } from './redis.ts';
 
 const prefix = 'answer:';
@@ -13,19 +12,19 @@ export class RedisShelf implements Shelf {
     this.#redis = redis;
   }
 
-  async find(key: string): Promise<Recording | undefined> {
+  async find(key: string): Promise<Kept | undefined> {
     const bytes = await this.#redis.get(prefix + key);
     return bytes ? readRecording(bytes) : undefined;
   }
 
-  keep(key: string, recording: Recording, ttlSeconds: number): void {
+  keep(key: string, recording: Kept, ttlSeconds: number): void {
     const bytes = new TextEncoder().encode(JSON.stringify(recording));
     void this.#redis.set(prefix + key, bytes, ttlSeconds * 1000);
   }
 }
 
 /** Whoever can write to this Redis could have written anything. */
-function readRecording(bytes: Uint8Array): Recording | undefined {
+function readRecording(bytes: Uint8Array): Kept | undefined {
   const value = parseJson(new TextDecoder().decode(bytes));
   if (!isObject(value)) return undefined;
   const { dialect, form, text, model, provider, recordedAt } = value;
@@ -33,5 +32,5 @@ function readRecording(bytes: Uint8Array): Recording | undefined {
     [dialect, text, model, provider].every((field) => typeof field === 'string') &&
     (form === 'stream' || form === 'whole') &&
     typeof recordedAt === 'number';
-  return isSound ? (value as unknown as Recording) : undefined;
+  return isSound ? (value as unknown as Kept) : undefined;
 }
