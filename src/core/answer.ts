@@ -27,8 +27,10 @@ export interface AnswerListener {
   citation(citation: Citation): void;
   /** A picture the model made. */
   image(mediaType: string, base64: string): void;
-  /** Why the answer ended. Usage may follow, and even words: then the last finish counts. */
-  /** `word`: the upstream's own, where it is new to us and the reason a guess. */
+  /**
+   * Why the answer ended. Usage may follow, and even words: then the last finish counts. `word` is
+   * the upstream's own, where it is new to us and the reason a guess.
+   */
   finish(reason: FinishReason, stopSequence: string | null, word?: string): void;
   /** All that was used so far, perhaps in part a guess; the last one counts. */
   usage(usage: Usage, isEstimate?: boolean): void;

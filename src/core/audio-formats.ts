@@ -35,3 +35,13 @@ export const transcriptFields = {
   temperature: optional(Type.Number({ minimum: 0, maximum: 1 })),
   timestamp_granularities: optional(Type.Array(oneOf('word', 'segment'), { maxItems: 2 })),
 };
+
+/** Only one form of a transcript has a place for times. */
+export function refuseUntold(
+  format: TranscriptFormat | null | undefined,
+  granularities: readonly string[] | null | undefined,
+): void {
+  if (!granularities?.length || format === 'verbose_json') return;
+  const message = 'timestamp_granularities needs the response_format verbose_json.';
+  throw invalidRequest(message, 'timestamp_granularities');
+}

@@ -203,6 +203,12 @@ export const idempotencyPollMs = 150;
 /** Images come as base64; a longer answer is remembered as given, but not kept. */
 export const idempotentLengthMax = 32 * 1024 * 1024;
 
+/**
+ * Answers under idempotency keys that the store keeps for one tenant: two million short ones a day,
+ * or two thousand pictures. Past this, requests with a new key are refused until old ones expire.
+ */
+export const idempotentBytesPerTenantMax = 4 * 1024 * 1024 * 1024;
+
 /** What a translation leaves out is told by name, in one header that every proxy takes. */
 export const foreignNamesMax = 32;
 

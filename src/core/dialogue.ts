@@ -22,6 +22,13 @@ export interface Dialogue {
   readonly choices: number;
   /** Fields that only the client's own dialect knows: told as dropped when it is left. */
   readonly foreign: readonly string[];
+  /** A message of which nothing can be said in these words, by the part that it is made of. */
+  readonly unheard?: UnheardPart | undefined;
+}
+
+export interface UnheardPart {
+  readonly param: string;
+  readonly type: string;
 }
 
 /** All of it optional, and refused by some models: each absent one is undefined. */

@@ -39,3 +39,8 @@ export function listIn(texts: readonly string[]): readonly unknown[] {
     return entries.filter((entry) => entry !== '');
   });
 }
+
+/** A number as any language writes one; what is none stays a text, for whoever checks it. */
+export function numberIn(text: string): number | string {
+  return /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i.test(text) ? Number(text) : text;
+}

@@ -11,6 +11,4 @@ export interface Recording {
   /** The alias and the provider that answered. */
   readonly model: string;
   readonly provider: string;
-  /** Epoch milliseconds. */
-  readonly recordedAt: number;
 }

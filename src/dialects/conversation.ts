@@ -1,6 +1,6 @@
 import type { DialectName } from '../config/provider-schema.ts';
 import type { ChatAsk } from '../core/chat.ts';
-import type { Dialogue } from '../core/dialogue.ts';
+import type { Dialogue, UnheardPart } from '../core/dialogue.ts';
 import type {
   ClientDialect,
   ClientWords,
@@ -59,6 +59,10 @@ export abstract class ClientConversation<Given extends Request> implements Conve
     const upstream = upstreamDialect(dialect);
     if (upstream === this.own) return this;
     return upstream && translate(this.dialogue(), this.client, upstream);
+  }
+
+  unheardAt(dialect: DialectName): UnheardPart | undefined {
+    return upstreamDialect(dialect) === this.own ? undefined : this.dialogue().unheard;
   }
 
   dialogue(): Dialogue {

@@ -1,7 +1,7 @@
 import type { DialectName, Quirks } from '../config/provider-schema.ts';
 import type { AnswerListener } from '../core/answer.ts';
 import type { ChatAsk } from '../core/chat.ts';
-import type { Dialogue } from '../core/dialogue.ts';
+import type { Dialogue, UnheardPart } from '../core/dialogue.ts';
 import type { GatewayError } from '../core/errors.ts';
 import type { LongBytes } from '../core/upload.ts';
 import type { Usage } from '../core/usage.ts';
@@ -126,6 +126,8 @@ export interface Target {
   readonly thinking: 'adaptive' | 'budget' | 'effort' | null;
   /** What the model can answer with besides text; some make pictures only when asked. */
   readonly outputModalities?: readonly string[] | undefined;
+  /** It is the tenant who pays the vendor, with an account of their own. */
+  readonly isOwnAccount?: boolean;
 }
 
 /** A request in the upstream's words. */
@@ -205,6 +207,8 @@ export interface Conversation {
   readonly words: ClientWords;
   /** Undefined when that dialect has no chat. */
   crossTo(dialect: DialectName): Crossing | undefined;
+  /** A part that is all of its message, and of which that dialect can hear nothing. */
+  unheardAt(dialect: DialectName): UnheardPart | undefined;
   /** The whole request in our words. */
   dialogue(): Dialogue;
   /** The same conversation with more instructions after the client's own. */

@@ -59,6 +59,27 @@ test('a path knows its methods', () => {
   expect(router.methodsOf('/nowhere')).toEqual([]);
 });
 
+describe('a path of another API is told what to call instead', () => {
+  test.each([
+    ['POST', '/v1/completions', 'POST /v1/chat/completions'],
+    ['POST', '/v1/engines/davinci/completions', 'POST /v1/chat/completions'],
+    ['GET', '/v1/files/file-1/content', 'inside the request'],
+    ['GET', '/openai/v1/files', 'inside the request'],
+    ['GET', '/batches', 'send each request by itself'],
+    ['POST', '/v1/threads/thread_1/runs', 'No conversation is kept'],
+    ['POST', '/v2/rerank', 'POST /v1/embeddings'],
+    ['POST', '/v1beta/models/gemini:streamGenerateContent', 'Gemini’s own format'],
+  ])('%s %s: %s', (method, path, words) => {
+    expect(router.hint(method, path)).toContain(words);
+    expect(router.hint(method, path)).not.toMatch(/Did you mean|nearest/);
+  });
+
+  test('but not one that only has its name within', () => {
+    expect(router.hint('GET', '/v1/keys/files')).not.toContain('No files are kept');
+    expect(router.hint('GET', '/v1/filesystem')).not.toContain('No files are kept');
+  });
+});
+
 describe('a mistyped path is told the nearest route', () => {
   test.each([
     ['POST', '/v1/chat/completion', 'POST /v1/chat/completions'],

@@ -3,6 +3,7 @@ import { RegExpRouter } from 'hono/router/reg-exp-router';
 import { SmartRouter } from 'hono/router/smart-router';
 import { TrieRouter } from 'hono/router/trie-router';
 import { nearestRoute } from './nearest-route.ts';
+import { insteadOf } from './not-served.ts';
 import type { Method, Route } from './routes.ts';
 
 export interface Match {
@@ -13,18 +14,6 @@ export interface Match {
 }
 
 const noParam = (): string => '';
-
-/** Clients come back for responses that they believe to be kept. */
-const responsesPath = /(?:^|\/)responses\/./;
-const responsesHint =
-  'POST /v1/responses answers at once and keeps nothing, so there is no response to fetch, ' +
-  'cancel or delete.';
-
-/** What else they ask for there; none of it needs an answer that was kept. */
-const conversationPath = /(?:^|\/)responses\/(?:compact|input_tokens)$/;
-const conversationHint =
-  'POST /v1/responses answers a conversation; to compact one, or to count its tokens without an ' +
-  'answer, is not offered there.';
 
 /** A path as people write it, without what its variable parts must look like. */
 function plain(path: string): string {
@@ -67,8 +56,8 @@ export class Router {
 
   /** What to do instead, as a sentence behind a blank; empty where nothing comes to mind. */
   hint(method: string, path: string): string {
-    if (conversationPath.test(path)) return ` ${conversationHint}`;
-    if (responsesPath.test(path)) return ` ${responsesHint}`;
+    const instead = insteadOf(path);
+    if (instead !== undefined) return ` ${instead}`;
     const near = nearestRoute(method, path, this.#routes);
     if (!near) return '';
     const name = plain(patternOf(near.route));

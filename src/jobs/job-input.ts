@@ -1,9 +1,14 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { refuseUnspeakable, speechFields, transcriptFields } from '../core/audio-formats.ts';
+import {
+  refuseUnspeakable,
+  refuseUntold,
+  speechFields,
+  transcriptFields,
+} from '../core/audio-formats.ts';
 import { jobTextLengthMax } from '../core/bounds.ts';
 import { invalidRequest } from '../core/errors.ts';
-import { listIn, listName } from '../core/form.ts';
+import { listIn, listName, numberIn } from '../core/form.ts';
 import { isObject, parseJson } from '../core/json.ts';
 import { validate } from '../core/misfit.ts';
 import { optional } from '../core/schema-builders.ts';
@@ -46,6 +51,7 @@ export type SpeechInput = Static<typeof speechSchema>;
 export type TranscriptionInput = Static<typeof transcriptionSchema>;
 
 export function readSpeechInput(body: unknown): SpeechInput {
+  refuseRouting(body);
   const input = validate(speechCheck, speechSchema, body);
   refuseMetadata(input.metadata);
   const { length } = input.input;
@@ -71,16 +77,30 @@ export function readTranscriptionInput(fields: ReadonlyMap<string, readonly stri
       throw invalidRequest(`${name} is given more than once.`, name);
     } else body[field] = readField(field, values[0] ?? '');
   }
+  refuseRouting(body);
   const input = validate(transcriptionCheck, transcriptionSchema, body);
+  refuseUntold(input.response_format, input.timestamp_granularities);
   refuseMetadata(input.metadata);
   return input;
 }
 
 function readField(name: string, text: string): unknown {
-  if (name === 'temperature') return /^\d+(\.\d+)?$/.test(text) ? Number(text) : text;
-  if (name === 'metadata') return parseJson(text) ?? text;
-  // Forms send a field that was left blank.
-  return text === '' && name !== 'model' ? undefined : text;
+  // Forms send fields that were left blank.
+  if (text === '') return undefined;
+  if (name === 'temperature') return numberIn(text);
+  return name === 'metadata' ? (parseJson(text) ?? text) : text;
+}
+
+/** `provider[only][]` is how forms write it. */
+const routing = /^(?:models|provider|route)(?:\[|$)/;
+
+/** Whoever shuts a provider out must not be heard by it because nobody here follows that. */
+function refuseRouting(body: unknown): void {
+  for (const [name, value] of Object.entries(isObject(body) ? body : {})) {
+    if (!routing.test(name) || (value ?? null) === null) continue;
+    const message = `${name} must be left out: a job names one model, and no way to it.`;
+    throw invalidRequest(message, name);
+  }
 }
 
 function refuseMetadata(given: unknown): void {

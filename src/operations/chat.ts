@@ -1,5 +1,7 @@
 import type { Errand, Sameness } from '../call.ts';
+import { nameLengthMax } from '../core/bounds.ts';
 import type { ChatAsk } from '../core/chat.ts';
+import { invalidRequest } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
 import type { Measured } from '../core/usage.ts';
 import { wordBytes } from '../core/words.ts';
@@ -46,7 +48,18 @@ export class ChatErrand implements Errand {
   }
 
   refine(plan: readonly Offer[]): readonly Offer[] {
-    return keepFitting(plan, this.ask);
+    return this.#keepHearing(keepFitting(plan, this.ask));
+  }
+
+  /** Where a message would be empty it is not sent; names the part of it when all are such. */
+  #keepHearing(plan: readonly Offer[]): readonly Offer[] {
+    const unheardAt = ({ dialect }: Offer) => this.#conversation.unheardAt(dialect);
+    const hearing = plan.filter((offer) => unheardAt(offer) === undefined);
+    const lost = plan[0] && unheardAt(plan[0]);
+    if (hearing.length > 0 || !lost) return hearing;
+    const type = lost.type.slice(0, nameLengthMax).toWellFormed();
+    const reason = `has nothing that this model can be shown: its type is "${type}"`;
+    throw invalidRequest(`${lost.param} ${reason}.`, lost.param);
   }
 
   tryAt(offer: Offer, link: Link): Promise<AttemptResult> {

@@ -106,24 +106,37 @@ async function embedAll(
   link: Link,
 ): Promise<readonly Batch[] | UpstreamFailure> {
   const { inputs } = wish;
-  const size = Math.min(dialect.batchMax(wish), offer.quirks.embedding_batch ?? inputs.length);
-  const starts = Array.from({ length: Math.ceil(inputs.length / size) }, (_, i) => i * size);
+  const most = Math.min(dialect.batchMax(wish), offer.quirks.embedding_batch ?? inputs.length);
+  let size = Math.min(most, inputs.length);
   const batches: Batch[] = [];
-  for (let at = 0; at < starts.length; at += embeddingCallsAtOnce) {
-    const calls = starts.slice(at, at + embeddingCallsAtOnce).map((start) => {
-      const part = starts.length === 1 ? wish : partOf(wish, start, size);
-      return embed(part, dialect, offer, link);
-    });
-    for (const batch of await Promise.all(calls)) {
-      if (isFailure(batch)) return batch;
+  for (let done = 0; done < inputs.length; ) {
+    const parts = nextParts(wish, done, size);
+    for (const batch of await Promise.all(parts.map((part) => embed(part, dialect, offer, link)))) {
+      if (isFailure(batch)) {
+        if (batch.status !== tooMuchAtOnce || size === 1) return batch;
+        // The rest goes in parts half as long, from the first that was refused.
+        size = Math.ceil(size / 2);
+        break;
+      }
       batches.push(batch);
+      done += batch.vectors.length;
     }
   }
   return batches;
 }
 
-function partOf(wish: EmbeddingsWish, start: number, size: number): EmbeddingsWish {
-  return { ...wish, inputs: wish.inputs.slice(start, start + size), isList: true };
+/** Servers that people run themselves take as many texts as their start options say. */
+const tooMuchAtOnce = 413;
+
+/** As many as are under way together. */
+function nextParts(wish: EmbeddingsWish, from: number, size: number): readonly EmbeddingsWish[] {
+  const { inputs } = wish;
+  if (inputs.length <= size) return [wish];
+  const to = Math.min(inputs.length, from + size * embeddingCallsAtOnce);
+  return Array.from({ length: Math.ceil((to - from) / size) }, (_, at) => {
+    const start = from + at * size;
+    return { ...wish, inputs: inputs.slice(start, start + size), isList: true };
+  });
 }
 
 async function embed(

@@ -39,7 +39,7 @@ describe('a client that asked for it', () => {
     for (const { path, expected, stream } of cases) {
       test(`sees no thought of ${path}, ${stream ? 'streamed' : 'whole'}`, () => {
         const form = expected.stream ? 'stream' : 'whole';
-        const about = { model: 'acme/thinker', provider: 'acme', recordedAt: 0 } as const;
+        const about = { model: 'acme/thinker', provider: 'acme' } as const;
         const recording = { dialect, form, text: readFixture(path), ...about } as const;
         const relay = new ChatErrand(openAi(stream)).replay(recording, identity);
         const output = relay?.write({ usage: relay.facts.usage ?? noUsage, costCredits: 0 }) ?? '';

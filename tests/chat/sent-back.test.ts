@@ -123,7 +123,6 @@ function sentBack(dialect: DialectName, path: string, client: Client): readonly 
     text,
     model,
     provider: 'acme',
-    recordedAt: 0,
   };
   const relay = new ChatErrand(client.open([asked])).replay(recording, identity);
   const answer = relay?.write({ usage: noUsage, costCredits: 0 }) ?? '';

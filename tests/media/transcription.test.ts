@@ -365,6 +365,8 @@ describe('bad input', () => {
     ['too hot', { temperature: '1.1' }, 'temperature'],
     ['below zero', { temperature: '-0.1' }, 'temperature'],
     ['no number', { temperature: 'warm' }, 'temperature'],
+    ['a number of bits', { temperature: '0x1' }, 'temperature'],
+    ['no digit', { temperature: '.' }, 'temperature'],
     [
       'unknown times',
       { response_format: 'verbose_json', 'timestamp_granularities[]': ['day'] },

@@ -14,6 +14,8 @@ export class EmbeddingServer {
   readonly calls: EmbeddingCall[] = [];
   /** Cohere's `meta.billed_units.input_tokens` for each text; null leaves `meta` out. */
   tokensPerText: number | null = null;
+  /** More texts at once are refused with 413, as TEI does. */
+  textsMax = Number.POSITIVE_INFINITY;
   /** Answered instead, once. */
   refusal: Response | null = null;
   callsAtOnceMost = 0;
@@ -31,6 +33,7 @@ export class EmbeddingServer {
   reset(): void {
     this.calls.length = 0;
     this.tokensPerText = null;
+    this.textsMax = Number.POSITIVE_INFINITY;
     this.refusal = null;
     this.callsAtOnceMost = 0;
   }
@@ -49,6 +52,7 @@ export class EmbeddingServer {
       const { refusal } = this;
       this.refusal = null;
       if (refusal) return refusal;
+      if (texts.length > this.textsMax) return tooMany(texts.length, this.textsMax);
       const vectors = texts.map((text) => [Number(/\d+$/.exec(text)?.[0] ?? -1), text.length]);
       if (!isCohere) return Response.json({ embeddings: vectors.map((values) => ({ values })) });
       const meta = { billed_units: { input_tokens: texts.length * (this.tokensPerText ?? 0) } };
@@ -67,4 +71,9 @@ export class EmbeddingServer {
 function geminiTexts({ requests }: Record<string, unknown>): string[] {
   const all = requests as { content: { parts: { text: string }[] } }[];
   return all.map(({ content }) => content.parts.map(({ text }) => text).join(''));
+}
+
+function tooMany(count: number, most: number): Response {
+  const message = `batch size ${count} > maximum allowed batch size ${most}`;
+  return Response.json({ message, code: 413, type: 'Validation' }, { status: 413 });
 }

@@ -62,7 +62,8 @@ export class JobServer {
             headers['x-ratelimit-limit'] = '600';
           },
           webhookSecretOf: (tenantId) => signer.secretOf(tenantId),
-          once: (_, make) => make(),
+          once: ({ caller: { tenantId }, key, requestId }, make) =>
+            make({ tenantId, key, requestId, fingerprint: '', keptUntil: bench.now + 86_400_000 }),
           steps: { settle: async () => ({ usage: noUsage, costCredits: 0 }) },
         }),
         ...objectRoutes({

@@ -6,6 +6,7 @@ import { type Static, Type } from 'typebox';
 import { invalidRequest } from '../../core/errors.ts';
 import { optional } from '../../core/schema-builders.ts';
 import { webAddress } from '../ask/address-schema.ts';
+import { checkBase64 } from '../ask/inline-content.ts';
 import { type OneOf, SchemasByType } from '../ask/schemas-by-type.ts';
 
 const cacheFields = { cache_control: optional(Type.Object({})) };
@@ -98,6 +99,7 @@ export function checkBlocks(blocks: readonly AnyBlock[], role: Role, path: strin
   for (const [at, block] of blocks.entries()) {
     const place = `${path}[${at}]`;
     known.check(block.type, block, place);
+    checkSource(block, `${place}.source.data`);
     const only = onlyRole.get(block.type);
     if (only !== undefined && only !== role) {
       const article = only === 'user' ? 'a user' : 'an assistant';
@@ -107,6 +109,11 @@ export function checkBlocks(blocks: readonly AnyBlock[], role: Role, path: strin
     const inner = innerBlocks(block);
     if (inner) checkBlocks(inner.blocks, 'user', `${place}.${inner.field}`);
   }
+}
+
+function checkSource(block: AnyBlock, path: string): void {
+  if (!isKnown(block) || (block.type !== 'image' && block.type !== 'document')) return;
+  if (block.source.type === 'base64') checkBase64(block.source.data, path);
 }
 
 /** The blocks inside of another one, and the field that holds them. */

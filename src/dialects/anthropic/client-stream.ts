@@ -96,7 +96,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   citation(citation: Citation): void {
-    // It belongs into the block of its text, which may be closed by now.
+    // It belongs in the block of its text, which may be closed by now.
     if (this.#open?.kind !== 'text') return;
     this.#delta(JSON.stringify({ type: 'citations_delta', citation: citationOf(citation) }));
   }

@@ -34,6 +34,7 @@ export function readDialogue({ body: given, source = null }: Given): Dialogue {
     stream: body.stream === true,
     choices: 1,
     foreign: foreign.list,
+    unheard: foreign.unheard,
   };
 }
 

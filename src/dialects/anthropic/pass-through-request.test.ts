@@ -36,6 +36,31 @@ test('names that an upstream may read as ours stay here, and unknown ones go on'
   expect(body).toEqual({ model: 'chat-large', max_tokens: 90, messages, Novelty: 1 });
 });
 
+describe('what the vendor charges for beside the price of a token', () => {
+  const advisor = { type: 'advisor_20260301', name: 'advisor', model: 'claude-opus-5' };
+  const look = { name: 'look', input_schema: { type: 'object' } };
+
+  test('is not asked for with the operator’s account', () => {
+    const wish = { speed: 'fast', service_tier: 'priority', tools: [advisor, look] };
+    const { body, dropped } = pass(wish);
+    expect([body.speed, body.service_tier, body.tools]).toEqual([undefined, undefined, [look]]);
+    expect(dropped).toEqual(['service_tier', 'speed', 'tools[0]']);
+    expect(pass({ tools: [advisor] }).body.tools).toBeUndefined();
+  });
+
+  test('is asked for with an account of the tenant’s own', () => {
+    const wish = { speed: 'fast', service_tier: 'priority', tools: [advisor, look] };
+    const { body, dropped } = pass(wish, { isOwnAccount: true });
+    expect([body, dropped]).toMatchObject([wish, []]);
+  });
+
+  test('is something else than what is usual', () => {
+    const wish = { speed: 'standard', service_tier: 'standard_only', inference_geo: 'us' };
+    const { body, dropped } = pass(wish);
+    expect([body, dropped]).toMatchObject([wish, []]);
+  });
+});
+
 describe('a conversation that began elsewhere', () => {
   const call = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
 

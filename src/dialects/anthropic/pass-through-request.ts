@@ -9,18 +9,12 @@ import {
 } from '../ask/edit-body.ts';
 import { exactWords } from '../ask/exact-body.ts';
 import { outputLimit } from '../ask/output-limit.ts';
+import { leaveOutPricedApart, withoutAdvisors } from '../ask/priced-apart.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
+import { defaultVersion, messagesAt, type VersionHeaders } from './hosts.ts';
 import { mendMessages } from './mend-messages.ts';
 import type { MessagesRequest } from './messages-request.ts';
 import { countSchema } from './messages-schema.ts';
-import { defaultVersion } from './write.ts';
-
-/** Which version of the dialect the client speaks, as it says in headers. */
-export interface VersionHeaders {
-  readonly version: string;
-  /** Separated by commas; '' for none. */
-  readonly betas: string;
-}
 
 export function passMessages(
   request: MessagesRequest,
@@ -29,7 +23,8 @@ export function passMessages(
 ): UpstreamRequest {
   const { source } = request;
   const body: MessagesRequest['body'] & Record<string, unknown> = request.body;
-  const edits: Edits = { model: target.upstreamModel };
+  const { path, headers, fields } = messagesAt(target, body.stream === true, version);
+  const edits: Edits = { ...fields };
   leaveOutOf(body, ourWords, edits, countSchema.properties);
   leaveOutLookalikes(body, countSchema.properties, edits);
   const limit = outputLimit(body.max_tokens, target) ?? body.max_tokens;
@@ -42,6 +37,12 @@ export function passMessages(
   }
   const dropped = (target.quirks.drop_params ?? []).filter((name) => (body[name] ?? null) !== null);
   for (const name of dropped) edits[name] = undefined;
+  dropped.push(...leaveOutPricedApart(body, target, edits));
+  const kept = withoutAdvisors(body.tools ?? [], target);
+  if (kept.dropped.length > 0) {
+    edits.tools = kept.tools.length > 0 ? kept.tools : undefined;
+    dropped.push(...kept.dropped);
+  }
   const { thinking } = body;
   // While it thinks by budget, Anthropic wants to see the thoughts behind its latest calls, and a
   // limit above the budget.
@@ -50,16 +51,7 @@ export function passMessages(
     edits.thinking = undefined;
     dropped.push('thinking');
   }
-  return {
-    path: '/messages',
-    headers: writeVersion(version),
-    body: editBody({ body, source }, edits),
-    dropped,
-  };
-}
-
-export function writeVersion({ version, betas }: VersionHeaders): Record<string, string> {
-  return { 'anthropic-version': version, ...(betas === '' ? {} : { 'anthropic-beta': betas }) };
+  return { path, headers, body: editBody({ body, source }, edits), dropped };
 }
 
 const isPlain = /^[\w.:-]{1,100}$/;

@@ -27,21 +27,12 @@ import { openingEvents } from './opening-events.ts';
 import { finishReasonOf, isEvent, noStopReason, startedAgain } from './reader.ts';
 import { openingUsage, StreamUsage, writeUsage } from './usage.ts';
 
-class StreamFacts implements ReplyFacts {
-  readonly reported = new StreamUsage();
+class StreamFacts extends StreamUsage implements ReplyFacts {
   finishReason: string | undefined = undefined;
   failure: UpstreamFailure | undefined = undefined;
 
-  get usage(): Usage | undefined {
-    return this.reported.usage;
-  }
-
-  get isEstimate(): boolean {
-    return this.reported.isEstimate;
-  }
-
   get outputCharacters(): number {
-    return this.reported.characters;
+    return this.characters;
   }
 }
 
@@ -109,7 +100,7 @@ export class AnthropicPassThrough implements StreamRelay {
   #tell({ fields, data }: AnthropicEvent): string {
     if (fields.type === 'content_block_start') return this.#startBlock(fields, data);
     if (fields.type === 'content_block_delta') {
-      this.facts.reported.characters += charactersOfDelta(fields.delta);
+      this.facts.characters += charactersOfDelta(fields.delta);
     } else if (!this.#takeStop(fields.index)) return '';
     return this.#forward(fields, data);
   }
@@ -129,9 +120,9 @@ export class AnthropicPassThrough implements StreamRelay {
   }
 
   #begin(fields: Record<string, unknown>): string {
-    if (this.facts.reported.characters > 0) return this.#break(malformed(startedAgain));
+    if (this.facts.characters > 0) return this.#break(malformed(startedAgain));
     const message = isObject(fields.message) ? fields.message : {};
-    this.facts.reported.begin(message.usage);
+    this.facts.begin(message.usage);
     if (this.started) return '';
     this.started = true;
     if (typeof message.model === 'string') this.#upstreamModel = message.model;
@@ -176,13 +167,13 @@ export class AnthropicPassThrough implements StreamRelay {
   #takeBlock(block: unknown): boolean {
     if (!isObject(block)) return false;
     if (block.type === 'tool_use') this.#hasTools = true;
-    this.facts.reported.characters += charactersOfBlock(block);
+    this.facts.characters += charactersOfBlock(block);
     return completeBlock(block);
   }
 
   #takeEnd(event: AnthropicEvent): string {
     const { delta, usage } = event.fields;
-    this.facts.reported.end(usage);
+    this.facts.end(usage);
     const reason = isObject(delta) ? delta.stop_reason : undefined;
     const ending = typeof reason === 'string' ? this.#endBlock() : '';
     const earlier = this.#release(undefined) + ending;

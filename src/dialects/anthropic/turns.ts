@@ -10,19 +10,21 @@ import type {
 } from '../../core/dialogue.ts';
 import { isObject } from '../../core/json.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
-import type { ForeignNames } from '../ask/foreign-names.ts';
+import { type ForeignNames, wordsIn } from '../ask/foreign-names.ts';
 import { type AnyBlock, type BlockOf, imageUrl, isKnown } from './blocks.ts';
 import type { MessagesBody } from './messages-schema.ts';
 
 export function readTurns({ system, messages }: MessagesBody, foreign: ForeignNames): Turn[] {
   const turns: Turn[] = [];
   if (system) turns.push({ role: 'system', parts: blocksIn(system).flatMap(readText) });
-  for (const { role, content } of messages) {
+  for (const [at, { role, content }] of messages.entries()) {
     const blocks = blocksIn(content);
     if (role === 'assistant') {
       turns.push({ role, parts: blocks.flatMap((block) => readAssistant(block, foreign)) });
     } else if (role === 'user') {
-      turns.push({ role, parts: resultsFirst(blocks.flatMap((b) => readUser(b, foreign))) });
+      const parts = blocks.flatMap((block) => readUser(block, foreign));
+      if (parts.length === 0) foreign.lose(blocks, isTextBlock, `messages[${at}].content`);
+      turns.push({ role, parts: resultsFirst(parts) });
     } else {
       turns.push({ role, parts: blocks.flatMap(readText) });
     }
@@ -75,7 +77,7 @@ function readUser(block: AnyBlock, foreign: ForeignNames): readonly UserPart[] {
 
 function readShown(block: AnyBlock, foreign: ForeignNames): readonly Shown[] {
   if (!isKnown(block)) {
-    return readFoundTool(block) ?? readSearchResult(block) ?? unknown(block, foreign);
+    return readFoundTool(block) ?? readSearchResult(block) ?? readForeign(block, foreign);
   }
   switch (block.type) {
     case 'text':
@@ -158,6 +160,15 @@ function readSource(source: Source): DocumentPart['source'] {
     case 'text':
       return { text: source.data };
   }
+}
+
+function isTextBlock({ type }: AnyBlock): boolean {
+  return type === 'text';
+}
+
+function readForeign(block: AnyBlock, foreign: ForeignNames): readonly TextPart[] {
+  unknown(block, foreign);
+  return wordsIn(block);
 }
 
 function unknown({ type }: AnyBlock, foreign: ForeignNames): readonly [] {

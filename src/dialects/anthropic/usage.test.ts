@@ -92,6 +92,13 @@ describe('a report of usage', () => {
     expect(readUsage(spoiled)).toEqual(usage);
   });
 
+  test('has what another model advised beside the answer', () => {
+    const advice = { ...summary, type: 'advisor_message', model: 'claude-opus-5' };
+    const iterations = [{ ...counted, type: 'message' }, advice];
+    const report = { ...counted, iterations };
+    expect(readUsage(report)).toMatchObject({ inputTokens: 1_010, outputTokens: 340 });
+  });
+
   const untrue: readonly unknown[] = [
     undefined,
     null,
@@ -125,6 +132,22 @@ describe('the usage of a stream', () => {
     stream.end({ input_tokens: 61, cache_read_input_tokens: null, output_tokens: 8 });
     stream.characters = 4_000;
     expect(stream.usage).toMatchObject({ inputTokens: 61, cacheReadTokens: 9, outputTokens: 8 });
+  });
+
+  test('keeps its prompt where the end writes zeros, unless it is all cached there', () => {
+    const ended = (report: object) => {
+      const stream = new StreamUsage();
+      stream.begin({ input_tokens: 43, cache_read_input_tokens: 9, output_tokens: 1 });
+      stream.end({ input_tokens: 0, output_tokens: 8, ...report });
+      return stream.usage;
+    };
+    const counted = { inputTokens: 43, cacheReadTokens: 9, outputTokens: 8 };
+    expect(ended({})).toMatchObject(counted);
+    expect(ended({ cache_read_input_tokens: 0 })).toMatchObject(counted);
+    expect(ended({ cache_read_input_tokens: 52 })).toMatchObject({
+      inputTokens: 0,
+      cacheReadTokens: 52,
+    });
   });
 
   test('keeps the parts of its beginning, or has those of its end', () => {

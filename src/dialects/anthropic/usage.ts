@@ -9,15 +9,20 @@ import {
 } from '../../core/usage.ts';
 import { readCount } from '../answer/read-count.ts';
 
+/**
+ * Rounds that are billed and counted nowhere else: summaries that Anthropic made of the
+ * conversation, and what another model advised. The others are in the top of the report.
+ */
+const isBeside: ReadonlySet<unknown> = new Set(['compaction', 'advisor_message']);
+
 /** Anthropic's classes do not overlap either. Undefined when the numbers cannot be trusted. */
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
   const top = readCounts(raw);
   if (top === undefined) return undefined;
   const rounds = Array.isArray(raw.iterations) ? raw.iterations.filter(isObject) : [];
-  // Summaries that Anthropic made of the conversation are billed too, and counted only here.
-  const summaries = rounds.filter(({ type }) => type === 'compaction').map(readCounts);
-  const usage = summaries.reduce<Usage>((sum, more) => (more ? addUsage(sum, more) : sum), top);
+  const beside = rounds.filter(({ type }) => isBeside.has(type)).map(readCounts);
+  const usage = beside.reduce<Usage>((sum, more) => (more ? addUsage(sum, more) : sum), top);
   // No request has an empty prompt: a server that says so has not counted. But where a program that
   // runs at Anthropic goes on to call tools none are used, and it says what its own tools did.
   const isFree = totalTokens(usage) === 0 && isObject(raw.server_tool_use);
@@ -50,6 +55,18 @@ function readHourPart(parts: unknown, written: number): number {
   return forMinutes + forHour <= written ? forHour : 0;
 }
 
+const promptFields = [
+  'input_tokens',
+  'cache_read_input_tokens',
+  'cache_creation_input_tokens',
+] as const;
+
+/** Servers that count the prompt at the beginning may write zeros at the end: it had one still. */
+function withoutEmptyPrompt(raw: Record<string, unknown>): Record<string, unknown> {
+  if (promptFields.some((name) => raw[name])) return raw;
+  return { ...raw, ...Object.fromEntries(promptFields.map((name) => [name, null])) };
+}
+
 /** Of an answer that is cut, as many characters count as one token. */
 const charactersPerToken = 4;
 
@@ -71,7 +88,7 @@ export class StreamUsage {
   /** The report of `message_delta`: it corrects the first, and leaves out what did not change. */
   end(raw: unknown): void {
     this.#isFinal ||= isObject(raw) && typeof raw.output_tokens === 'number';
-    this.#merge(raw);
+    this.#merge(isObject(raw) ? withoutEmptyPrompt(raw) : raw);
   }
 
   get usage(): Usage | undefined {

@@ -294,12 +294,12 @@ describe('tools', () => {
     });
     const tools = [
       { name: 'a', parameters: null },
-      { name: 'b', parameters: { properties: { x: {} } }, strict: true },
+      { name: 'b', parameters: { properties: { x: {} } } },
       { name: 'c', parameters: { anyOf: [branch('p'), branch('q')], description: 'either' } },
     ];
     expect(write({ tools }).body.tools).toEqual([
       { name: 'a', input_schema: { type: 'object' } },
-      { name: 'b', input_schema: { type: 'object', properties: { x: {} } }, strict: true },
+      { name: 'b', input_schema: { type: 'object', properties: { x: {} } } },
       {
         name: 'c',
         input_schema: {

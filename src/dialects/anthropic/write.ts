@@ -4,11 +4,11 @@ import { leaveOut } from '../ask/leave-out.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { inputSchema, outputSchema } from './clean-schema.ts';
+import { defaultVersion, messagesAt } from './hosts.ts';
+import { mayBeStrict, strictSchema } from './strict-tools.ts';
 import { isForced, thinkingFor } from './thinking.ts';
 import { type Block, cacheField } from './write-blocks.ts';
 import { writeTurns } from './write-turns.ts';
-
-export const defaultVersion = '2023-06-01';
 
 /** Where nobody knows what the model can give: enough for an answer, and every model has it. */
 const outputTokensDefault = 8_192;
@@ -38,8 +38,10 @@ export function writeMessages(asked: Dialogue, target: Target): UpstreamRequest 
   const { system, messages } = writeTurns(dialogue, target, isOn, dropped);
   const { instruction, format } = writeJson(dialogue, target);
   const instructions = instruction ? [...system, instruction] : system;
+  const version = { version: defaultVersion, betas: '' };
+  const { path, headers, fields } = messagesAt(target, dialogue.stream, version);
   const body = {
-    model: target.upstreamModel,
+    ...fields,
     max_tokens: maxTokens,
     system: instructions.length > 0 ? instructions : undefined,
     messages,
@@ -50,12 +52,7 @@ export function writeMessages(asked: Dialogue, target: Target): UpstreamRequest 
     metadata: dialogue.user ? { user_id: dialogue.user } : undefined,
     stream: dialogue.stream ? true : undefined,
   };
-  return {
-    path: '/messages',
-    headers: { 'anthropic-version': defaultVersion },
-    body: JSON.stringify(body),
-    dropped: [...dropped],
-  };
+  return { path, headers, body: JSON.stringify(body), dropped: [...dropped] };
 }
 
 /** No model samples while it thinks, and the newer ones want one of the two at any time. */
@@ -85,8 +82,10 @@ function writeTools(dialogue: Dialogue, { quirks }: Target, dropped: Set<string>
   const choice = isRefused ? 'auto' : toolChoice;
   const parallel = parallelTools === false ? { disable_parallel_tool_use: true } : {};
   const isSaid = choice !== null || parallelTools === false;
+  const isHeld = quirks.json_schema !== 'instruct' && mayBeStrict(tools);
+  if (!isHeld && tools.some(({ strict }) => strict)) dropped.add('strict');
   return {
-    tools: tools.map(writeTool),
+    tools: tools.map((tool) => writeTool(tool, isHeld)),
     tool_choice: isSaid ? writeChoice(choice, parallel) : undefined,
   };
 }
@@ -98,13 +97,14 @@ function writeChoice(choice: Dialogue['toolChoice'], parallel: object): object {
   return { type: 'tool', name: choice.name, ...parallel };
 }
 
-function writeTool(tool: Tool): object {
+function writeTool(tool: Tool, mayHold: boolean): object {
   const { name, description, parameters, strict } = tool;
+  const isStrict = strict && mayHold;
   return {
     name,
     description,
-    input_schema: inputSchema(parameters),
-    strict,
+    input_schema: isStrict ? strictSchema(tool) : inputSchema(parameters),
+    strict: isStrict || undefined,
     ...cacheField(tool),
   };
 }

@@ -4,9 +4,9 @@ import type { Edits } from './edit-body.ts';
 export const cacheNames = ['prompt_cache_key', 'cache_salt'];
 
 /**
- * Tenants share the operator's accounts, and with them the caches there. Whoever could use another
- * one's name would learn from speed and price what was asked under it, so each name goes on as one
- * of the tenant's own: 43 characters where OpenAI takes 64.
+ * Tenants share the operator's accounts, and with them the caches there. A tenant that could use
+ * another's name would learn from speed and price what was asked under it, so each name goes on as
+ * one of the tenant's own: 43 characters where OpenAI takes 64.
  */
 export function keepCachesApart(
   body: Readonly<Record<string, unknown>>,

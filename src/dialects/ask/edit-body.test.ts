@@ -27,6 +27,13 @@ test('the client’s text goes on after the model’s name and the fields that a
   );
 });
 
+test('another field may take the place of the model', () => {
+  const text = `{"model":"ours","n":1}${mark}`;
+  const instead = { model: undefined, version: 'v1' };
+  expect(edited(text, instead)).toBe(`{"version":"v1","n":1}${mark}`);
+  expect(edited(`{"n":1,"model":"ours"}${mark}`, instead)).toBe('{"n":1,"version":"v1"}');
+});
+
 test('a body is written anew when a field changes or goes', () => {
   const text = `{"model":"ours","n":1,"route":"sort"}${mark}`;
   expect(edited(text, { n: 2 })).toBe('{"model":"theirs","n":2,"route":"sort"}');

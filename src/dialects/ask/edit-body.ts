@@ -1,6 +1,7 @@
 /** A client's body for an upstream that speaks the same dialect: the same words, but for a few. */
 import { cacheNames } from './cache-names.ts';
 import { exactBody } from './exact-body.ts';
+import { dearer } from './priced-apart.ts';
 
 /** A body as it came over the wire. */
 export interface Source {
@@ -49,7 +50,8 @@ export function leaveOutLookalikes(body: Body, known: object, edits: Edits): voi
   for (const name in body) {
     if (smallName.test(name) || Object.hasOwn(known, name)) continue;
     // By way of capitals, as Go does it: the long s and the sign of Kelvin are letters, too.
-    if (Object.hasOwn(known, name.toUpperCase().toLowerCase())) edits[name] = undefined;
+    const word = name.toUpperCase().toLowerCase();
+    if (Object.hasOwn(known, word) || dearer.has(word)) edits[name] = undefined;
   }
 }
 
@@ -62,16 +64,19 @@ interface Edited {
 /**
  * Writing a large body again costs more than everything else on the way. So when the only changes
  * are the model's name, standing first in the body as SDKs write it, and fields that were not
- * there before, the client's text follows a new beginning.
+ * there before, the client's text follows a new beginning. Another field may stand there instead
+ * of a model that is left out.
  */
 export function editBody({ body, source }: Edited, edits: Edits): string {
   const head = source && onlyAdds(edits, body) ? modelField(source.text, body.model) : undefined;
   if (head === undefined || !source || hasDoubles(source, body)) {
     return JSON.stringify({ ...exactBody(body, source), ...edits });
   }
-  let start = `{"model":${JSON.stringify(edits.model)}`;
+  let start = '{';
   for (const name in edits) {
-    if (name !== 'model') start += `,"${name}":${JSON.stringify(edits[name])}`;
+    const value = edits[name];
+    if (value === undefined) continue;
+    start += `${start === '{' ? '' : ','}"${name}":${JSON.stringify(value)}`;
   }
   return start + source.text.slice(head);
 }
@@ -114,6 +119,7 @@ const decisive = [
   'previous_response_id',
   'conversation',
   'prompt',
+  ...dearer.keys(),
   ...cacheNames,
 ].map((name) => ({ name, key: Buffer.from(`"${name}"`) }));
 

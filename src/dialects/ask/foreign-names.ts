@@ -1,14 +1,42 @@
 import { foreignNamesMax } from '../../core/bounds.ts';
+import type { TextPart, UnheardPart } from '../../core/dialogue.ts';
 
-/** Names of what only upstreams of the client's own dialect can do; each once, not without end. */
+interface AnyPart {
+  readonly type?: string | null;
+}
+
+/** What only upstreams of the client's own dialect can do. */
 export class ForeignNames {
   readonly #names = new Set<string>();
+  #unheard: UnheardPart | undefined;
 
+  /** Each is named once, and not without end. */
   add(name: string): void {
     if (this.#names.size < foreignNamesMax) this.#names.add(name);
+  }
+
+  /** Nothing is left of a list of parts. Those that `isSayable` were empty; it is the others. */
+  lose<Part extends AnyPart>(
+    parts: readonly Part[],
+    isSayable: (part: Part) => boolean,
+    path: string,
+  ): void {
+    const at = parts.findIndex((part) => !isSayable(part));
+    const type = parts[at]?.type;
+    if (type) this.#unheard ??= { param: `${path}[${at}]`, type };
   }
 
   get list(): readonly string[] {
     return [...this.#names];
   }
+
+  get unheard(): UnheardPart | undefined {
+    return this.#unheard;
+  }
+}
+
+/** The words of a part that is of no type we know. */
+export function wordsIn(part: AnyPart): readonly TextPart[] {
+  if (!('text' in part) || typeof part.text !== 'string' || part.text === '') return [];
+  return [{ kind: 'text', text: part.text }];
 }

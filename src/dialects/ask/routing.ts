@@ -57,7 +57,8 @@ export function readPreferences(body: Routing): RoutePreferences {
   const wishes = body.provider ?? {};
   return {
     order: wishes.order ?? [],
-    only: wishes.only ?? null,
+    // An empty list is one that was not filled in, and not the wish for no provider.
+    only: wishes.only?.length ? wishes.only : null,
     ignore: wishes.ignore ?? [],
     allowFallbacks: wishes.allow_fallbacks ?? true,
     sort: wishes.sort ?? null,

@@ -1,5 +1,5 @@
 /**
- * The list as it was before, where nothing in it was changed: by that whoever writes a body sees
+ * The very list from before where nothing in it was changed: whoever writes the body knows by it
  * that the client's own text can go on.
  */
 export function sameIfUnchanged<List extends readonly unknown[]>(before: List, after: List): List {

@@ -1,11 +1,11 @@
 import type { Quirks } from '../../config/provider-schema.ts';
 
 /** Parameters as a vendor spells them: without those it refuses, and under its own names. */
-export function spell<Value>(
-  parameters: Readonly<Record<string, Value | null>>,
+export function spell(
+  parameters: Readonly<Record<string, unknown>>,
   { drop_params: refused = [], rename_params: names = {} }: Quirks,
-): { readonly fields: Readonly<Record<string, Value>>; readonly dropped: readonly string[] } {
-  const fields: [string, Value][] = [];
+): { readonly fields: Readonly<Record<string, unknown>>; readonly dropped: readonly string[] } {
+  const fields: [string, unknown][] = [];
   const dropped: string[] = [];
   for (const [name, value] of Object.entries(parameters)) {
     if (value === null) continue;

@@ -20,6 +20,8 @@ export class CandidateTeller {
   /** The last call, while pieces of its arguments may follow. */
   #openCall: PartialArguments | undefined;
   #isThinking = false;
+  /** Why it ended. */
+  #reason: string | undefined;
   /** The signature of a text, told after it. */
   #textSignature: string | undefined;
 
@@ -32,19 +34,23 @@ export class CandidateTeller {
     const parts = isObject(content) && Array.isArray(content.parts) ? content.parts : [];
     // Its older models end every chunk with STOP, which is the end only if nothing else follows.
     const isStop = finishReason === undefined || finishReason === 'STOP';
-    if (this.finished && isStop && !parts.some(saysAnything)) return undefined;
+    const isOver = this.finished && isStop && !parts.some(saysAnything);
+    if (isOver && groundingMetadata === undefined) return undefined;
     for (const part of parts) if (isObject(part)) this.#takePart(part);
     if (this.#openCall?.isTooLarge) {
       return malformed('The upstream sent arguments of a tool that are too large.');
     }
     if (groundingMetadata !== undefined) this.#cite(groundingMetadata);
-    if (!isText(finishReason) || finishReason === 'FINISH_REASON_UNSPECIFIED') return undefined;
-    const mistake = mistakeIn(finishReason, finishMessage);
+    // Sources may come behind the end, which is then what it was.
+    const reason = isOver ? this.#reason : finishReason;
+    if (!isText(reason) || reason === 'FINISH_REASON_UNSPECIFIED') return undefined;
+    const mistake = mistakeIn(reason, finishMessage);
     if (mistake !== undefined) return mistake;
     this.#endCall();
     this.#endText();
     this.finished = true;
-    this.#to.finish(finishReasonOf(finishReason, this.#calls > 0), null);
+    this.#reason = reason;
+    this.#to.finish(finishReasonOf(reason, this.#calls > 0), null);
     return undefined;
   }
 

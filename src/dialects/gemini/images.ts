@@ -5,13 +5,8 @@ import type { UpstreamFailure } from '../dialect.ts';
 import { malformed, readErrorObject } from '../failure.ts';
 import { inBase64, joined, type Piece } from '../long-body.ts';
 import type { ImagesDialect } from '../media/images.ts';
-import {
-  type Drawn,
-  type DrawnImage,
-  namesOf,
-  type Picture,
-  shownMask,
-} from '../media/images-wish.ts';
+import { type Drawn, type DrawnImage, type Picture, shownMask } from '../media/images-wish.ts';
+import { namesGiven } from '../parameters.ts';
 import { readAnswer } from '../read-answer.ts';
 import { finishReasonOf } from './finish.ts';
 import { modelPath, pictureModalities } from './model.ts';
@@ -22,9 +17,10 @@ export const geminiImages: ImagesDialect = {
   imagesMax: editImagesMax,
   write(wish, target) {
     const { prompt, pictures } = shownMask(wish);
+    const { size, ...unsaid } = wish.parameters;
     const generationConfig = {
       responseModalities: pictureModalities(target),
-      imageConfig: shapeOf(wish.parameters.size),
+      imageConfig: shapeOf(size),
     };
     const start = `{"contents":[{"role":"user","parts":[${JSON.stringify({ text: prompt })}`;
     const end = `]}],"generationConfig":${JSON.stringify(generationConfig)}}`;
@@ -32,7 +28,7 @@ export const geminiImages: ImagesDialect = {
       path: modelPath(target.upstreamModel, 'generateContent'),
       body:
         pictures.length === 0 ? start + end : joined([start, ...pictures.flatMap(inlined), end]),
-      dropped: namesOf(wish).filter((parameter) => parameter !== 'size'),
+      dropped: namesGiven({ ...unsaid, ...wish.more }),
     };
   },
   read: (text) => readAnswer(text, read),

@@ -188,6 +188,20 @@ describe('the words', () => {
       { url: 'b:c', title: '', quote: '', range: null },
     ]);
   });
+
+  test.each([undefined, 'STOP'])(
+    'sources that come behind the end, with the reason %p',
+    (reason) => {
+      const groundingMetadata = { groundingChunks: [{ web: { uri: 'https://a.example/' } }] };
+      const { told } = hear(says([{ text: 'So it is.' }], 'MAX_TOKENS'), {
+        candidates: [
+          { content: { parts: [{ text: '' }] }, finishReason: reason, groundingMetadata },
+        ],
+      });
+      expect(told.citations.map(({ url }) => url)).toEqual(['https://a.example/']);
+      expect([told.said, told.finishReason]).toEqual(['So it is.', 'length']);
+    },
+  );
 });
 
 describe('calls', () => {

@@ -74,23 +74,35 @@ describe('the instructions', () => {
 });
 
 describe('tools', () => {
-  test('keep their whole JSON Schema but for its version', () => {
-    const parameters = {
-      $schema: 'http://json-schema.org/draft-07/schema#',
-      type: 'object',
-      properties: { at: { $ref: '#/$defs/place' }, kind: { const: 'now' } },
-      $defs: { place: { type: ['string', 'null'], pattern: '^[a-z]+$', default: 'here' } },
-      required: ['at'],
-      additionalProperties: false,
-    };
-    const { $schema: _, ...rest } = parameters;
-    expect(write({ tools: [{ ...tool, parameters }] }).body.tools).toEqual([
+  const place = { type: ['string', 'null'], pattern: '^[a-z]+$', default: 'here' };
+  const referring = {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    type: 'object',
+    properties: { at: { $ref: '#/$defs/place', title: 'At' }, kind: { const: 'now' } },
+    $defs: { place },
+    required: ['at'],
+    additionalProperties: false,
+  };
+  const resolved = {
+    type: 'object',
+    properties: { at: { ...place, title: 'At' }, kind: { const: 'now' } },
+    required: ['at'],
+    additionalProperties: false,
+  };
+
+  test('keep their whole JSON Schema but for its version and its references', () => {
+    expect(write({ tools: [{ ...tool, parameters: referring }] }).body.tools).toEqual([
       {
         functionDeclarations: [
-          { name: 'weather', description: 'Tells the weather', parametersJsonSchema: rest },
+          { name: 'weather', description: 'Tells the weather', parametersJsonSchema: resolved },
         ],
       },
     ]);
+  });
+
+  test('and answers have no references in their schemas', () => {
+    const { generationConfig } = write({ json: { schema: referring, name: 'place' } }).body;
+    expect(generationConfig.responseJsonSchema).toEqual(resolved);
   });
 
   test.each([
@@ -98,6 +110,7 @@ describe('tools', () => {
     {},
     { type: 'object' },
     { type: 'object', properties: {}, additionalProperties: false },
+    { $ref: '#/$defs/a', $defs: { a: { type: 'object' } } },
   ])('that take nothing have no schema: %j', (parameters) => {
     expect(write({ tools: [{ name: 'now', parameters }] }).body.tools).toEqual([
       { functionDeclarations: [{ name: 'now' }] },
@@ -116,7 +129,7 @@ describe('tools', () => {
   });
 
   test.each([
-    { $ref: '#/$defs/a', $defs: { a: { type: 'object' } } },
+    { $ref: '#/$defs/a', $defs: { a: { anyOf: [{ $ref: '#/$defs/a' }] } } },
     { anyOf: [{ type: 'object' }] },
     { type: 'object', additionalProperties: { type: 'string' } },
   ])('that take something without naming it keep their schema: %j', (parameters) => {

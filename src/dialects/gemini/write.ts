@@ -6,6 +6,7 @@ import { leaveOut } from '../ask/leave-out.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { modelPath, pictureModalities } from './model.ts';
+import { References } from './references.ts';
 import { thinksInLevels, writeThinking } from './thinking.ts';
 import { type Content, writeContents } from './write-contents.ts';
 
@@ -79,20 +80,18 @@ function jsonInstruction(json: JsonWish | null): readonly string[] {
 function writeTools({ tools, toolChoice }: Dialogue) {
   if (tools.length === 0) return {};
   const config = writeToolChoice(tools, toolChoice);
+  const references = new References();
   return {
-    tools: [{ functionDeclarations: tools.map(writeTool) }],
+    tools: [{ functionDeclarations: tools.map((tool) => writeTool(tool, references)) }],
     toolConfig: config ? { functionCallingConfig: config } : undefined,
   };
 }
 
 /** `parameters` knows a part of OpenAPI only and refuses the rest; this field takes JSON Schema. */
-function writeTool({ name, description, parameters }: Tool) {
-  const isEmpty = parameters === null || takesNothing(parameters);
-  return {
-    name,
-    description,
-    parametersJsonSchema: isEmpty ? undefined : objectSchema(parameters),
-  };
+function writeTool({ name, description, parameters }: Tool, references: References) {
+  const schema = references.resolveIn(parameters ?? {});
+  const parametersJsonSchema = takesNothing(schema) ? undefined : objectSchema(schema);
+  return { name, description, parametersJsonSchema };
 }
 
 const shapes = ['$ref', 'anyOf', 'oneOf', 'allOf', 'patternProperties'];
@@ -108,6 +107,10 @@ function takesNothing(schema: Readonly<Record<string, unknown>>): boolean {
 function objectSchema(schema: Readonly<Record<string, unknown>>) {
   const plain = plainSchema(schema);
   return shapes.some((name) => name in plain) ? plain : { type: 'object', ...plain };
+}
+
+function answerSchema(schema: Readonly<Record<string, unknown>>) {
+  return plainSchema(new References().resolveIn(schema));
 }
 
 function plainSchema({ $schema: _, ...rest }: Readonly<Record<string, unknown>>) {
@@ -139,7 +142,7 @@ function writeConfig(dialogue: Dialogue, target: Target, json: JsonWish | null) 
     frequencyPenalty: sampling.frequencyPenalty,
     stopSequences: stop.length > 0 ? stop.slice(0, stopSequencesMax) : undefined,
     responseMimeType: json === null ? undefined : 'application/json',
-    responseJsonSchema: json?.schema ? plainSchema(json.schema) : undefined,
+    responseJsonSchema: json?.schema ? answerSchema(json.schema) : undefined,
     thinkingConfig: writeThinking(dialogue.reasoning, target),
     responseModalities: makesPictures ? pictureModalities(target) : undefined,
   };

@@ -1,6 +1,5 @@
 import type { LongBytes } from '../../core/upload.ts';
 import type { Usage } from '../../core/usage.ts';
-import { namesGiven } from '../parameters.ts';
 
 export interface Picture {
   readonly mediaType: 'image/png' | 'image/jpeg' | 'image/webp';
@@ -54,9 +53,4 @@ export interface Drawn {
   /** What it says about its pictures, and about its counts. */
   readonly about: Readonly<Record<string, unknown>>;
   readonly usageDetails: Readonly<Record<string, unknown>>;
-}
-
-/** The parameters and other fields that a request carries, by the client's names. */
-export function namesOf({ parameters, more }: ImagesWish): readonly string[] {
-  return [...namesGiven(parameters), ...Object.keys(more)];
 }

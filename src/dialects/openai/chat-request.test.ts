@@ -77,7 +77,7 @@ describe('what a request asks of the steps between', () => {
     expect(needs({ response_format: { type: 'text' } }).json).toBe(false);
     expect(needs({ reasoning: { budget_tokens: 5 } }).thinkingBudget).toBe(true);
     expect(needs({ reasoning: { effort: 'low' } }).thinkingBudget).toBe(false);
-    const audio = { type: 'input_audio', input_audio: { data: '', format: 'wav' } };
+    const audio = { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } };
     const file = { type: 'file', file: { file_id: 'f' } };
     const parts = { messages: [{ role: 'user', content: [audio, file] }] };
     expect(needs(parts)).toMatchObject({ audio: true, files: true, images: false });

@@ -7,6 +7,7 @@ import { addressesIn } from '../ask/addresses.ts';
 import { cachesForHour } from '../ask/cache-hour.ts';
 import type { Source } from '../ask/edit-body.ts';
 import { exactWords } from '../ask/exact-body.ts';
+import { checkBytes, checkDataUrl } from '../ask/inline-content.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
@@ -40,6 +41,8 @@ export function readChatRequest(
   const sent = inMessages(value);
   const body = sent === value ? sent : inMessages(exactWords(value, source));
   const images = value.input ? imagesOfInput(value.input) : imagesOf(value.messages ?? none);
+  for (const { url, param } of images) checkDataUrl(url, param);
+  checkContent(value.messages ?? none);
   const search = readSearchWish(value);
   const ask: ChatAsk = {
     operation: 'chat',
@@ -116,6 +119,25 @@ function addImages(images: ImageInput[], parts: readonly Part[], message: number
     if (part?.type !== 'image_url') continue;
     const param = `messages[${message}].content[${i}].image_url.url`;
     images.push({ param, url: part.image_url.url });
+  }
+}
+
+/** Refuses files and sounds with nothing in them that could be read. */
+function checkContent(messages: readonly ChatMessage[]): void {
+  for (let i = 0; i < messages.length; i += 1) {
+    const content = messages[i]?.content;
+    if (!Array.isArray(content)) continue;
+    for (let j = 0; j < content.length; j += 1) checkPart(content[j], i, j);
+  }
+}
+
+function checkPart(part: Part | undefined, message: number, at: number): void {
+  if (part?.type !== 'file' && part?.type !== 'input_audio') return;
+  const path = `messages[${message}].content[${at}].${part.type}`;
+  if (part.type === 'input_audio') checkBytes(part.input_audio.data, `${path}.data`);
+  else if (part.file.file_data) checkBytes(part.file.file_data, `${path}.file_data`);
+  else if (!part.file.file_id) {
+    throw invalidRequest(`${path} must have file_data or file_id.`, path);
   }
 }
 

@@ -44,12 +44,9 @@ export class ChunkRepair {
   }
 
   #repairChoice(choice: Record<string, unknown>, position: number): boolean {
-    let changed = false;
-    if (!isChoiceIndex(choice.index)) {
-      choice.index = position;
-      changed = true;
-    }
     const index = isChoiceIndex(choice.index) ? choice.index : position;
+    let changed = choice.index !== index;
+    if (changed) choice.index = index;
     const delta = this.#deltaOf(choice);
     const isOwn = choice.delta === delta;
     if (!isOwn) {

@@ -1,7 +1,6 @@
 /** Images of an OpenAI-style upstream. */
 import { editImagesMax } from '../../core/bounds.ts';
 import { isObject } from '../../core/json.ts';
-import type { Usage } from '../../core/usage.ts';
 import { readCount } from '../answer/read-count.ts';
 import { spell } from '../ask/spell.ts';
 import type { UpstreamFailure } from '../dialect.ts';
@@ -10,13 +9,13 @@ import { type FileField, writeForm } from '../long-body.ts';
 import type { ImagesDialect } from '../media/images.ts';
 import type { Drawn, DrawnImage, Picture } from '../media/images-wish.ts';
 import { readAnswer } from '../read-answer.ts';
-import { readUsage } from './usage.ts';
+import { readMediaUsage, readUsage } from './usage.ts';
 
 export const openAiImages: ImagesDialect = {
   mask: 'alpha',
   imagesMax: editImagesMax,
   write({ prompt, images, mask, parameters, more }, { upstreamModel, quirks }) {
-    const { fields, dropped } = spell<unknown>({ ...more, ...parameters }, quirks);
+    const { fields, dropped } = spell({ ...more, ...parameters }, quirks);
     const all = { model: upstreamModel, prompt, ...fields };
     if (images.length === 0) {
       const body = JSON.stringify(all);
@@ -43,13 +42,14 @@ export function readImages(body: Record<string, unknown>): Drawn | UpstreamFailu
   const listed = [body.data, body.images].find((list) => Array.isArray(list) && list.length > 0);
   const images = (Array.isArray(listed) ? listed : []).flatMap(readImage);
   if (images.length === 0) return malformed('The upstream answered without a picture.');
-  const { size, quality, background, output_format } = body;
+  const { size, quality, background, output_format, usage } = body;
   const about = Object.entries({ size, quality, background, output_format });
   return {
     images,
-    usage: readImageUsage(body.usage),
+    // Some servers count pictures as they count chats.
+    usage: isObject(usage) && 'input_tokens' in usage ? readMediaUsage(usage) : readUsage(usage),
     about: Object.fromEntries(about.filter(([, value]) => isWord(value))),
-    usageDetails: detailsIn(body.usage),
+    usageDetails: detailsIn(usage),
   };
 }
 
@@ -72,23 +72,6 @@ function readBase64(raw: unknown): string | null {
 /** `1536x864`, `high`, `transparent`, `png`. */
 function isWord(value: unknown): boolean {
   return typeof value === 'string' && /^[\w:-]{1,40}$/.test(value);
-}
-
-/** Undefined when the numbers cannot be trusted, or are all zero. */
-function readImageUsage(raw: unknown): Usage | undefined {
-  if (!isObject(raw)) return undefined;
-  if (raw.input_tokens === undefined) return readUsage(raw);
-  const details = isObject(raw.input_tokens_details) ? raw.input_tokens_details : {};
-  const [input, output] = [readCount(raw.input_tokens), readCount(raw.output_tokens)];
-  const cached = Math.min(readCount(details.cached_tokens), input);
-  if (Number.isNaN(input + output + cached) || input + output === 0) return undefined;
-  return {
-    inputTokens: input - cached,
-    cacheReadTokens: cached,
-    cacheWriteTokens: 0,
-    outputTokens: output,
-    reasoningTokens: 0,
-  };
 }
 
 const detailNames = ['input_tokens_details', 'output_tokens_details'];

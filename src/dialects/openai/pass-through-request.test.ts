@@ -288,3 +288,39 @@ describe('what a vendor cannot take is put differently', () => {
     expect(write({ tool_choice: 'auto' }, oddities).tool_choice).toBe('auto');
   });
 });
+
+describe('dearer service', () => {
+  const wish = (service_tier: unknown) => read(JSON.stringify({ ...chat, service_tier }));
+
+  test.each(['priority', 'fast', 'performance'])(
+    'as %p is not asked for, and the client is told',
+    (tier) => {
+      const { body, dropped } = writeChat(wish(tier), target());
+      expect([JSON.parse(String(body)).service_tier, dropped]).toEqual([
+        undefined,
+        ['service_tier'],
+      ]);
+    },
+  );
+
+  test('is asked for with an account of the tenant’s own', () => {
+    const { body, dropped } = writeChat(wish('priority'), { ...target(), isOwnAccount: true });
+    expect([JSON.parse(String(body)).service_tier, dropped]).toEqual(['priority', []]);
+  });
+
+  test.each(['auto', 'default', 'flex', null, 1])('is something else than %p', (tier) => {
+    expect(writeChat(wish(tier), target()).dropped).toEqual([]);
+    expect(sent(wish(tier)).service_tier).toEqual(tier);
+  });
+
+  test('is not asked for in capitals, nor behind another word', () => {
+    expect(sent(read(JSON.stringify({ ...chat, Service_Tier: 'priority' })))).not.toHaveProperty(
+      'Service_Tier',
+    );
+    const twice = JSON.stringify(chat).replace(
+      /\}$/,
+      ',"service_tier":"priority","service_tier":"auto"}',
+    );
+    expect(String(writeChat(read(twice), target()).body)).not.toContain('priority');
+  });
+});

@@ -9,6 +9,7 @@ import {
 } from '../ask/edit-body.ts';
 import { effortWord, reasonsWith } from '../ask/effort.ts';
 import { outputLimit } from '../ask/output-limit.ts';
+import { leaveOutPricedApart } from '../ask/priced-apart.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { chatSchema } from './chat-schema.ts';
@@ -62,7 +63,8 @@ export function writeChat(request: Worded, target: Target): UpstreamRequest {
   }
   keepCachesApart(body, request.tenantId ?? null, edits);
   rename(body, quirks, edits);
-  return { path: '/chat/completions', body: editBody(request, edits) };
+  const dropped = leaveOutPricedApart(body, target, edits);
+  return { path: '/chat/completions', body: editBody(request, edits), dropped };
 }
 
 function limitOutput(body: Body, target: Target, edits: Edits): void {

@@ -18,7 +18,7 @@ import { isChoiceIndex } from './choice.ts';
 import { ChunkRepair, isTerminator } from './chunk.ts';
 import type { OpenAiClientOptions } from './client.ts';
 import { lastWords, openAiWords } from './client-stream.ts';
-import { type Closing, closingOf } from './closing.ts';
+import { type Apart, finishApart } from './finish-apart.ts';
 import { charactersIn, hideReasoning } from './message.ts';
 import { RepeatedChunk } from './repeated-chunk.ts';
 import { mergeUsage, usageIn } from './usage.ts';
@@ -90,12 +90,12 @@ export class OpenAiPassThrough implements StreamRelay {
     // Azure's leading chunk and those with nothing but usage.
     if (choices.length === 0) return '';
     const isRepaired = this.#repair.repair(chunk, choices);
-    const closing = closingOf(choices, this.#isFinished);
+    const apart = finishApart(choices, this.#isFinished);
     for (const choice of choices) this.#takeChoice(choice);
     this.started = true;
     // What is hidden was paid for, so it has been counted.
     const isHidden = this.#hidesReasoning && hideReasoningIn(choices);
-    if (closing) return this.#rewriteApart(chunk, closing);
+    if (apart) return this.#rewriteApart(chunk, apart);
     if (isRepaired || isHidden || hasUsage) return this.#rewrite(chunk);
     const said = this.#forward(data, chunk);
     const alone = choices.length === 1 ? onlyWordsIn(choices[0]) : undefined;
@@ -201,7 +201,7 @@ export class OpenAiPassThrough implements StreamRelay {
     return chunk;
   }
 
-  #rewriteApart(chunk: Record<string, unknown>, { said, closed }: Closing): string {
+  #rewriteApart(chunk: Record<string, unknown>, { said, closed }: Apart): string {
     const apart = [said, closed].filter((choices) => choices.length > 0);
     return apart.map((choices) => this.#rewrite({ ...chunk, choices })).join('');
   }

@@ -2,12 +2,13 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Ask } from '../../core/ask.ts';
-import { refuseUnspeakable, type SpeechFormat, speechFields } from '../../core/audio-formats.ts';
+import { refuseUnspeakable, speechFields } from '../../core/audio-formats.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { routingFields, wholeAsk } from '../ask/routing.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
+import type { SpeechWish } from '../media/speech-wish.ts';
 
 export const speechSchema = Type.Object({
   ...routingFields,
@@ -18,15 +19,9 @@ export const speechSchema = Type.Object({
 });
 const validator = Compile(speechSchema);
 
-export interface SpeechRequest {
+/** The voice is named as the client names it. */
+export interface SpeechRequest extends Omit<SpeechWish, 'asEvents'> {
   readonly ask: Ask;
-  readonly input: string;
-  /** As the client named it. */
-  readonly voice: string;
-  readonly format: SpeechFormat;
-  readonly speed: number | null;
-  readonly instructions: string | null;
-  readonly more: Readonly<Record<string, unknown>>;
 }
 
 export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest {

@@ -1,17 +1,17 @@
 /** Speech of an OpenAI-style upstream. */
 import { speechFormats } from '../../core/audio-formats.ts';
 import { isObject, isText, parseJson } from '../../core/json.ts';
-import { noUsage, type Usage } from '../../core/usage.ts';
-import { readCount } from '../answer/read-count.ts';
+import type { Usage } from '../../core/usage.ts';
 import { spell } from '../ask/spell.ts';
 import type { SseMessage, UpstreamFailure } from '../dialect.ts';
 import { failureInside } from '../failure.ts';
 import type { AudioEvents, SpeechDialect } from '../media/speech.ts';
+import { readMediaUsage } from './usage.ts';
 
 export const openAiSpeech: SpeechDialect = {
   formats: speechFormats,
   write({ input, voice, format, speed, instructions, asEvents, more }, target) {
-    const { fields, dropped } = spell<unknown>({ ...more, speed, instructions }, target.quirks);
+    const { fields, dropped } = spell({ ...more, speed, instructions }, target.quirks);
     const body = JSON.stringify({
       model: target.upstreamModel,
       input,
@@ -37,19 +37,9 @@ class SpeechEvents implements AudioEvents {
     if (failure) return failure;
     if (event.type === 'speech.audio.done') {
       this.finished = true;
-      this.usage = readTokens(event.usage);
+      this.usage = readMediaUsage(event.usage);
     }
     const { audio } = event;
     return isText(audio) ? Buffer.from(audio, 'base64') : undefined;
   }
-}
-
-/** Undefined when the numbers cannot be trusted. */
-function readTokens(raw: unknown): Usage | undefined {
-  if (!isObject(raw)) return undefined;
-  const [inputTokens, outputTokens] = [readCount(raw.input_tokens), readCount(raw.output_tokens)];
-  if (Number.isNaN(inputTokens + outputTokens) || inputTokens + outputTokens === 0) {
-    return undefined;
-  }
-  return { ...noUsage, inputTokens, outputTokens };
 }

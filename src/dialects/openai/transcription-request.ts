@@ -1,10 +1,10 @@
 /** A request for a transcript in OpenAI's words, as the fields of a form. */
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Ask } from '../../core/ask.ts';
-import { transcriptFields } from '../../core/audio-formats.ts';
+import { refuseUntold, transcriptFields } from '../../core/audio-formats.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { listIn, listName } from '../../core/form.ts';
+import { listIn, listName, numberIn } from '../../core/form.ts';
 import { misfit } from '../../core/misfit.ts';
 import { optional } from '../../core/schema-builders.ts';
 import { routingFields, wholeAsk } from '../ask/routing.ts';
@@ -17,7 +17,6 @@ export const transcriptionSchema = Type.Object({
   stream: optional(Type.Boolean()),
   user: optional(Type.String({ maxLength: 1000 })),
 });
-type Body = Static<typeof transcriptionSchema>;
 
 const validator = Compile(transcriptionSchema);
 
@@ -29,8 +28,11 @@ export interface TranscriptionRequest {
 export function readTranscriptionRequest(fields: FormFields): TranscriptionRequest {
   const { value, more } = valuesOf(fields);
   if (!validator.Check(value)) throw misfit(transcriptionSchema, value);
+  if (value.stream) {
+    throw invalidRequest('stream must be left out: transcripts are answered whole.', 'stream');
+  }
   const granularities = value.timestamp_granularities ?? [];
-  refuse(value, granularities);
+  refuseUntold(value.response_format, granularities);
   return {
     ask: wholeAsk('transcription', value, more),
     wish: {
@@ -42,16 +44,6 @@ export function readTranscriptionRequest(fields: FormFields): TranscriptionReque
       more,
     },
   };
-}
-
-function refuse({ response_format, stream }: Body, granularities: readonly string[]): void {
-  if (stream) {
-    throw invalidRequest('stream must be left out: transcripts are answered whole.', 'stream');
-  }
-  if (granularities.length > 0 && response_format !== 'verbose_json') {
-    const message = 'timestamp_granularities needs the response_format verbose_json.';
-    throw invalidRequest(message, 'timestamp_granularities');
-  }
 }
 
 function valuesOf(fields: FormFields) {
@@ -72,7 +64,7 @@ function valuesOf(fields: FormFields) {
 /** Forms send fields that were left blank. */
 function readValue(name: string, text: string): unknown {
   if (text === '') return undefined;
-  if (name === 'temperature') return /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : text;
+  if (name === 'temperature') return numberIn(text);
   if (name === 'stream') return text === 'true' || (text === 'false' ? false : text);
   return text;
 }

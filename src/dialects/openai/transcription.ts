@@ -13,7 +13,7 @@ export const openAiTranscription: TranscriptionDialect = {
   formats: transcriptFormats,
   write({ format, language, prompt, temperature, granularities, more }, audio, target) {
     const times = granularities.length > 0 ? granularities : null;
-    const { fields, dropped } = spell<unknown>(
+    const { fields, dropped } = spell(
       { ...more, language, prompt, temperature, 'timestamp_granularities[]': times },
       target.quirks,
     );

@@ -45,12 +45,16 @@ test('a file is known by its bytes, else by its id', () => {
       content: [
         { type: 'file', file: { file_data: bytes, filename: 'a.pdf' } },
         { type: 'file', file: { file_id: 'file-1' } },
+        { type: 'file', file: { file_data: 'AAAA' } },
+        { type: 'file', file: { file_data: 'https://a.example/b.pdf' } },
       ],
     },
   ]);
   expect(turn?.parts).toMatchObject([
     { kind: 'document', source: { url: bytes }, name: 'a.pdf' },
     { kind: 'document', source: { fileId: 'file-1' } },
+    { kind: 'document', source: { url: bytes } },
+    { kind: 'document', source: { url: 'https://a.example/b.pdf' } },
   ]);
 });
 

@@ -9,6 +9,7 @@ import type {
 } from '../../core/dialogue.ts';
 import { isObject, isText } from '../../core/json.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
+import { addressOfBytes } from '../ask/inline-content.ts';
 import type { ToolMessage } from './functions.ts';
 import { googleSignature } from './google-signature.ts';
 
@@ -63,7 +64,7 @@ function readUserPart(part: UserContent): UserPart {
       return { kind: 'audio', data: part.input_audio.data, format: part.input_audio.format };
     case 'file': {
       const { file_data: data, file_id: id, filename } = part.file;
-      const source = data ? { url: data } : { fileId: id ?? '' };
+      const source = data ? { url: addressOfBytes(data) } : { fileId: id ?? '' };
       return { kind: 'document', source, name: filename || undefined, ...cacheMark(part) };
     }
   }

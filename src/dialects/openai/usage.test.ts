@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { mergeUsage, readUsage, usageIn, writeUsage } from './usage.ts';
+import { mergeUsage, readMediaUsage, readUsage, usageIn, writeUsage } from './usage.ts';
 
 const usage = (
   inputTokens: number,
@@ -54,6 +54,14 @@ describe('usage is read into classes that do not overlap:', () => {
       usage(36, 64, 0, 5),
     ],
     'hits under the name of Together': [report(100, 5, { cached_tokens: 64 }), usage(36, 64, 0, 5)],
+    'reads and writes under the names of Anthropic, inside the prompt': [
+      report(100, 5, { cache_read_input_tokens: 60, cache_creation_input_tokens: 30 }),
+      usage(10, 60, 30, 5),
+    ],
+    'those names beside the prompt, which is smaller': [
+      report(10, 5, { cache_read_input_tokens: 90, cache_creation_input_tokens: 30 }),
+      usage(10, 90, 30, 5),
+    ],
     'details that are null': [
       report(10, 5, { prompt_tokens_details: null, completion_tokens_details: null }),
       usage(10, 0, 0, 5),
@@ -111,6 +119,21 @@ describe('of several reports', () => {
     expect(mergeUsage(earlier, usage(30, 0, 0, 9))).toEqual(usage(30, 60, 10, 9, 1));
     expect(mergeUsage(earlier, usage(101, 0, 0, 9))).toEqual(usage(101, 0, 0, 9, 1));
   });
+});
+
+test('of pictures and speech, cached input is told apart and impossible counts are none', () => {
+  const media = (input: unknown, output: unknown, cached?: unknown) =>
+    readMediaUsage({
+      input_tokens: input,
+      output_tokens: output,
+      input_tokens_details: { cached_tokens: cached },
+    });
+  expect(media(100, 50, 60)).toEqual(usage(40, 60, 0, 50));
+  expect(media(100, 50, 160)).toEqual(usage(0, 100, 0, 50));
+  expect(media(0, 50)).toEqual(usage(0, 0, 0, 50));
+  expect(media(0, 0)).toBeUndefined();
+  expect(media(100, 50, -1)).toBeUndefined();
+  expect(media(100, 1.5)).toBeUndefined();
 });
 
 test('the client sees all input as prompt and all output as completion', () => {

@@ -1,6 +1,6 @@
 /** Token counts as OpenAI-style servers report them, in and out. */
 import { isObject } from '../../core/json.ts';
-import { promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
+import { noUsage, promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
 import { readCount } from '../answer/read-count.ts';
 
 const noDetails: Readonly<Record<string, unknown>> = {};
@@ -23,8 +23,14 @@ export function readUsage(raw: unknown): Usage | undefined {
     readCount(raw.cached_tokens),
     readCount(raw.num_cached_tokens),
     readCount(raw.prompt_cache_hit_tokens),
+    // Gateways before Anthropic keep its names beside OpenAI's.
+    readCount(raw.cache_read_input_tokens),
   );
-  const cacheWrite = readCount(promptDetails.cache_write_tokens);
+  const cacheWrite = Math.max(
+    readCount(promptDetails.cache_write_tokens),
+    readCount(promptDetails.cache_creation_tokens),
+    readCount(raw.cache_creation_input_tokens),
+  );
   if (Number.isNaN(prompt + completion + total + reasoning + cacheRead + cacheWrite)) {
     return undefined;
   }
@@ -44,6 +50,17 @@ export function readUsage(raw: unknown): Usage | undefined {
     outputTokens: completion + (isCachedInTotal ? surplus - cached : surplus),
     reasoningTokens: reasoning,
   };
+}
+
+/** The same of pictures and of speech, which have other names for it. */
+export function readMediaUsage(raw: unknown): Usage | undefined {
+  if (!isObject(raw)) return undefined;
+  const details = isObject(raw.input_tokens_details) ? raw.input_tokens_details : noDetails;
+  const [input, outputTokens] = [readCount(raw.input_tokens), readCount(raw.output_tokens)];
+  const cacheReadTokens = Math.min(readCount(details.cached_tokens), input);
+  const isCounted = input + outputTokens > 0 && !Number.isNaN(cacheReadTokens);
+  if (!isCounted) return undefined;
+  return { ...noUsage, inputTokens: input - cacheReadTokens, cacheReadTokens, outputTokens };
 }
 
 /**

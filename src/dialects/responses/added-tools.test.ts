@@ -39,6 +39,14 @@ describe('tools that the input adds', () => {
     expect(request.ask.needs.tools).toBe(true);
   });
 
+  test('are left out where a namespace stands in another', () => {
+    const inner = { type: 'namespace', name: 'inner', tools: [{ type: 'custom', name: 'exec' }] };
+    const tools = [{ type: 'namespace', name: 'outer', tools: [inner] }];
+    const dialogue = readDialogue(read({ tools }));
+    expect(dialogue.tools).toEqual([]);
+    expect(dialogue.foreign).toEqual(['input[0].tools[0].tools[0]']);
+  });
+
   test('come back as what they were', () => {
     const forms = new ToolForms(read({}).body);
     const exec = { type: 'custom', name: 'exec', namespace: 'functions' } as const;

@@ -29,6 +29,7 @@ export function readDialogue({ body: given, source = null }: Given): Dialogue {
     stream: body.stream === true,
     choices: 1,
     foreign: foreign.list,
+    unheard: foreign.unheard,
   };
 }
 

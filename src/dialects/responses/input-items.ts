@@ -1,8 +1,9 @@
 /** The items of `input`: each is known by its type, and checked by the schema of that type. */
 import { type Static, Type } from 'typebox';
-import { invalidRequest } from '../../core/errors.ts';
+import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { imageAddress, webAddress } from '../ask/address-schema.ts';
+import { checkBytes, checkDataUrl } from '../ask/inline-content.ts';
 import { type OneOf, SchemasByType } from '../ask/schemas-by-type.ts';
 
 const text = { text: Type.String() };
@@ -123,8 +124,30 @@ export function checkItems(items: readonly AnyItem[]): void {
     itemKinds.check(typeOf(item), item, path);
     for (const { part, path: place } of partsOf(item, path)) {
       partKinds.check(part.type, part, place);
+      if (isKnownPart(part)) checkContent(part, place);
     }
   }
+}
+
+/** Refuses a picture, file or sound with nothing in it that could be read. */
+function checkContent(part: Part, path: string): void {
+  switch (part.type) {
+    case 'input_image':
+      if (part.image_url) checkDataUrl(part.image_url, `${path}.image_url`);
+      else if (!part.file_id) throw without(path, 'image_url or file_id');
+      return;
+    case 'input_file':
+      if (part.file_data) checkBytes(part.file_data, `${path}.file_data`);
+      else if (!part.file_url && !part.file_id)
+        throw without(path, 'file_data, file_url or file_id');
+      return;
+    case 'input_audio':
+      checkBytes(part.input_audio.data, `${path}.input_audio.data`);
+  }
+}
+
+function without(path: string, fields: string): GatewayError {
+  return invalidRequest(`${path} must have ${fields}.`, path);
 }
 
 /** The parts of an item with their paths, those of results included. */

@@ -25,6 +25,8 @@ const imageTypes: ReadonlyMap<unknown, string> = new Map([
 /** Calls that are the client's to answer; all others the provider answers itself. */
 const callTypes: ReadonlySet<unknown> = new Set(['function_call', 'custom_tool_call']);
 
+const betweenMessages = '\n\n';
+
 function argumentsOf({ type, arguments: json, input }: Record<string, unknown>): string {
   if (type === 'custom_tool_call') return customArguments(isText(input) ? input : '');
   return isText(json) ? json : '{}';
@@ -39,6 +41,9 @@ export class ItemTeller {
   readonly #places = new ItemPlaces();
   #calls = 0;
   #textLength = 0;
+  /** The message whose text was told last, and whether more could follow right behind it. */
+  #speaking: Told | undefined;
+  #isApart = true;
 
   constructor(to: AnswerListener) {
     this.#to = to;
@@ -75,9 +80,29 @@ export class ItemTeller {
       case 'response.output_text.annotation.added':
         this.#cite(message.annotation, this.#told.get(place)?.start ?? 0);
         return;
+      case 'response.function_call_arguments.done':
+        this.#takeArguments(place, message.arguments);
+        return;
       default:
         if (isText(delta)) this.#takeDelta(type, place, delta);
     }
+  }
+
+  /** Some servers announce a call and say no more of it: then it has no arguments. */
+  end(): void {
+    for (const told of this.#told.values()) {
+      if (told.call === undefined || told.hasPieces || told.isDone) continue;
+      told.isDone = true;
+      this.#to.toolArguments(told.call, '{}');
+    }
+  }
+
+  /** Some servers say them here only. */
+  #takeArguments(place: unknown, json: unknown): void {
+    const told = this.#told.get(place);
+    if (told?.call === undefined || told.hasPieces || told.isDone || !isText(json)) return;
+    told.hasPieces = true;
+    this.#to.toolArguments(told.call, json);
   }
 
   /** A whole item: what has been told of it already is passed over. */
@@ -122,6 +147,7 @@ export class ItemTeller {
     if (told === undefined || told.isDone) return;
     switch (type) {
       case 'response.output_text.delta':
+        this.#beginText(told);
         this.#tellText(delta);
         break;
       case 'response.refusal.delta':
@@ -145,6 +171,7 @@ export class ItemTeller {
   #tellMessage({ content }: Record<string, unknown>, told: Told): void {
     for (const part of Array.isArray(content) ? content : []) {
       if (!isObject(part) || told.hasPieces) continue;
+      if (isText(part.text)) this.#beginText(told);
       const start = this.#textLength;
       if (isText(part.text)) this.#tellText(part.text);
       if (isText(part.refusal)) this.#to.refusal(part.refusal);
@@ -153,8 +180,18 @@ export class ItemTeller {
     }
   }
 
+  /** Models say what they will do in a message of its own: the next does not run into it. */
+  #beginText(told: Told): void {
+    if (this.#speaking !== told && !this.#isApart) {
+      told.start += betweenMessages.length;
+      this.#tellText(betweenMessages);
+    }
+    this.#speaking = told;
+  }
+
   #tellText(text: string): void {
     this.#textLength += text.length;
+    this.#isApart = text.at(-1)?.trim() === '';
     this.#to.text(text);
   }
 

@@ -4,7 +4,6 @@
  */
 
 import { sameIfUnchanged } from '../ask/same-list.ts';
-import type { Target } from '../dialect.ts';
 import {
   type AnyItem,
   type AnyPart,
@@ -15,9 +14,7 @@ import {
 } from './input-items.ts';
 import { ownReasoning } from './reasoning-signature.ts';
 import type { ResponsesBody } from './request-schema.ts';
-import { ownCallId } from './write-items.ts';
-
-type Images = Target['images'];
+import { type Images, ownCallId } from './write-items.ts';
 
 export function mendInput(input: ResponsesBody['input'], images: Images): ResponsesBody['input'] {
   if (typeof input === 'string') return input;

@@ -131,7 +131,7 @@ export abstract class OutputWriter implements AnswerListener {
   citation({ url, title, range }: Citation): void {
     const message = this.#message;
     const part = message?.content.at(-1);
-    // It belongs into the part of its text, which may be closed by now.
+    // It belongs in the part of its text, which may be closed by now.
     if (!message || part?.type !== 'output_text') return;
     const { start, end } = range ?? { start: 0, end: part.text.length };
     const annotation = { type: 'url_citation', url, title, start_index: start, end_index: end };

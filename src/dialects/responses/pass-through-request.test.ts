@@ -73,6 +73,14 @@ describe('a request that passes through', () => {
     expect(pass({ service_tier: 'flex' }, refusing).dropped).toEqual(['service_tier']);
   });
 
+  test('asks for dearer service with an account of the tenant’s own only', () => {
+    const { body, dropped } = pass({ service_tier: 'priority' });
+    expect([body.service_tier, dropped]).toEqual([undefined, ['service_tier']]);
+    const own = pass({ service_tier: 'priority' }, { isOwnAccount: true });
+    expect([own.body.service_tier, own.dropped]).toEqual(['priority', []]);
+    expect(pass({ service_tier: 'auto' }).body.service_tier).toBe('auto');
+  });
+
   test('says a decisive word once, whichever a server would read', () => {
     const { body } = send('{"model":"a/b","input":"Hi","store":true,"store":false}');
     expect(body.match(/"store"/g)).toHaveLength(1);

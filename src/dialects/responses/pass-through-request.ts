@@ -9,6 +9,7 @@ import {
 } from '../ask/edit-body.ts';
 import { effortWord, reasonsWith } from '../ask/effort.ts';
 import { outputLimit } from '../ask/output-limit.ts';
+import { leaveOutPricedApart } from '../ask/priced-apart.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { mendInput } from './mend-input.ts';
 import type { ResponsesRequest } from './request.ts';
@@ -25,7 +26,7 @@ export function passResponse(request: ResponsesRequest, target: Target): Upstrea
   if (body.store !== false) edits.store = false;
   const input = mendInput(body.input, target.images);
   if (input !== body.input) edits.input = input;
-  const dropped = new Set<string>();
+  const dropped = new Set(leaveOutPricedApart(body, target, edits));
   const drop = (name: string) => {
     if ((body[name] ?? null) === null) return;
     edits[name] = undefined;

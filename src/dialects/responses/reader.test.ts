@@ -60,6 +60,45 @@ describe('the items of a stream', () => {
     expect(told.lastUsage?.outputTokens).toBe(4);
   });
 
+  test('messages do not run into each other, and sources keep their places', () => {
+    const source = { type: 'url_citation', url: 'https://a.test', start_index: 0, end_index: 4 };
+    const note = { type: 'response.output_text.annotation.added', annotation: source };
+    const part = { type: 'response.content_part.added' };
+    const streamed = hear(
+      added(0, { type: 'message', phase: 'commentary', content: [] }),
+      delta('output_text', 0, 'I look '),
+      delta('output_text', 0, 'it up.'),
+      done(0, message('I look it up.')),
+      added(1, { type: 'message', phase: 'final_answer', content: [] }),
+      { ...part, output_index: 1 },
+      delta('output_text', 1, 'Done.'),
+      { ...note, output_index: 1 },
+      completed(),
+    ).told;
+    const [said] = message('Done.').content;
+    const cited = { ...message(''), content: [{ ...said, annotations: [source] }] };
+    const whole = hear(completed([message('I look it up.'), cited])).told;
+    for (const told of [streamed, whole]) {
+      expect(told.said).toBe('I look it up.\n\nDone.');
+      expect(told.citations).toMatchObject([{ range: { start: 15, end: 19 } }]);
+    }
+  });
+
+  test('arguments that come in one piece, or not at all, are whole', () => {
+    const { told } = hear(
+      added(0, call('a', '')),
+      { type: 'response.function_call_arguments.done', output_index: 0, arguments: '{"x":1}' },
+      added(1, call('b', '')),
+      delta(argumentsDelta, 1, '{"y":2}'),
+      { type: 'response.function_call_arguments.done', output_index: 1, arguments: '{"y":2}' },
+      done(1, call('b', '{"y":2}')),
+      added(2, call('c', '')),
+      completed(),
+    );
+    expect(told.calls.map(({ arguments: json }) => json)).toEqual(['{"x":1}', '{"y":2}', '{}']);
+    expect(told.finishReason).toBe('tool_calls');
+  });
+
   test('thoughts are paragraphs and end with their proof', () => {
     const part = { type: 'response.reasoning_summary_part.added', output_index: 0 };
     const item = {

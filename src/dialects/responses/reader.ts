@@ -66,6 +66,7 @@ export class ResponsesReader implements StreamReader {
     const items: unknown[] = Array.isArray(output) ? output : [];
     for (const [at, item] of items.entries()) if (isObject(item)) this.#teller.tellItem(at, item);
     if (this.#teller.isFull) return tooManyItems();
+    this.#teller.end();
     const usage = readUsage(response.usage);
     if (usage !== undefined) this.#to.usage(usage);
     this.finished = true;

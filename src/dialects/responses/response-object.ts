@@ -6,7 +6,7 @@ import type { ReplyClosing, StreamIdentity } from '../dialect.ts';
 import type { ResponsesBody } from './request-schema.ts';
 import { writeUsage } from './usage.ts';
 
-export interface Outcome {
+interface Outcome {
   readonly status: 'in_progress' | 'completed' | 'incomplete' | 'failed';
   /** In seconds; null unless it was completed. */
   readonly completed_at: number | null;
@@ -39,12 +39,11 @@ export function ended(
   reason: FinishReason,
   output: readonly unknown[],
   { usage, costCredits }: ReplyClosing,
-  nowMs: number = Date.now(),
 ): Outcome {
   const why = incompleteReasons[reason];
   return {
     status: why === undefined ? 'completed' : 'incomplete',
-    completed_at: why === undefined ? Math.floor(nowMs / 1000) : null,
+    completed_at: why === undefined ? Math.floor(Date.now() / 1000) : null,
     error: null,
     incomplete_details: why === undefined ? null : { reason: why },
     output,

@@ -10,6 +10,7 @@ import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { parseArguments } from '../answer/exact-json.ts';
 import type { ForeignNames } from '../ask/foreign-names.ts';
+import { type OneOf, SchemasByType } from '../ask/schemas-by-type.ts';
 import { domains, isSearchTool, searchToolSchema } from '../ask/search-wish.ts';
 import { anyTyped, type ResponsesBody } from './request-schema.ts';
 
@@ -51,18 +52,12 @@ const addedTools = Type.Object({
   type: Type.Literal('additional_tools'),
   tools: Type.Array(anyTyped, { maxItems: 1024 }),
 });
-type FunctionTool = Static<typeof functionTool>;
-type CustomTool = Static<typeof customTool>;
-type NamespaceTool = Static<typeof namespaceTool>;
-type SearchTool = Static<typeof searchTool>;
+type AnyTool = Static<typeof anyTyped>;
 
-const isFunction = Compile(functionTool);
-const isCustom = Compile(customTool);
-const isNamespace = Compile(namespaceTool);
+const ownSchemas = { function: functionTool, custom: customTool, namespace: namespaceTool };
+const ownKinds = new SchemasByType(ownSchemas);
 const isSearch = Compile(searchTool);
 const isAdded = Compile(addedTools);
-
-type AnyTool = Static<typeof anyTyped>;
 
 /** Throws at the first tool that is not what its type says. */
 export function checkTools(tools: readonly AnyTool[], path: string): void {
@@ -71,20 +66,15 @@ export function checkTools(tools: readonly AnyTool[], path: string): void {
     if (typeof tool.type !== 'string') {
       throw misfit(Type.Object({ type: Type.String() }), tool, place);
     }
-    if (tool.type === 'function' && !isFunction.Check(tool)) {
-      throw misfit(functionTool, tool, place);
-    }
-    if (tool.type === 'custom' && !isCustom.Check(tool)) throw misfit(customTool, tool, place);
+    ownKinds.check(tool.type, tool, place);
     if (isSearchTool(tool) && !isSearch.Check(tool)) throw misfit(searchTool, tool, place);
-    if (tool.type !== 'namespace') continue;
-    if (!isNamespace.Check(tool)) throw misfit(namespaceTool, tool, place);
-    checkTools(tool.tools, `${place}.tools`);
+    if (isOwnTool(tool) && tool.type === 'namespace') checkTools(tool.tools, `${place}.tools`);
   }
 }
 
 type WithTools = Partial<Pick<ResponsesBody, 'tools' | 'input'>>;
 
-export interface ToolList {
+interface ToolList {
   readonly tools: readonly AnyTool[];
   readonly path: string;
 }
@@ -106,8 +96,9 @@ export function hasOwnTools(body: ResponsesBody): boolean {
   return toolLists(body).some(({ tools }) => tools.some(isOwnTool));
 }
 
-export function isOwnTool({ type }: AnyTool): boolean {
-  return type === 'function' || type === 'custom' || type === 'namespace';
+/** By its type; sound, once `checkTools` has looked at it. */
+export function isOwnTool(tool: AnyTool): tool is OneOf<typeof ownSchemas> {
+  return ownKinds.has(tool.type ?? '');
 }
 
 /**
@@ -116,7 +107,7 @@ export function isOwnTool({ type }: AnyTool): boolean {
 export function searchesIn({ tools }: ResponsesBody): readonly object[] {
   return (tools ?? []).map((tool) => {
     if (!isSearchTool(tool) || !isSearch.Check(tool)) return {};
-    const { filters, external_web_access: isOpen, ...wish }: SearchTool = tool;
+    const { filters, external_web_access: isOpen, ...wish } = tool;
     if (isOpen === false) return {};
     return filters?.allowed_domains ? { ...wish, allowed_domains: filters.allowed_domains } : wish;
   });
@@ -156,32 +147,31 @@ export class ToolForms {
     namespace: string | undefined,
     foreign: ForeignNames | undefined,
   ): void {
-    if (isNamespace.Check(tool) && namespace === undefined) {
-      const inside: NamespaceTool = tool;
-      for (const [at, inner] of inside.tools.entries()) {
-        this.#add(inner, `${path}.tools[${at}]`, inside.name, foreign);
-      }
-      return;
-    }
-    const isOwn = isFunction.Check(tool) || isCustom.Check(tool);
-    if (!isOwn) {
+    if (!isOwnTool(tool) || (tool.type === 'namespace' && namespace !== undefined)) {
       // The managed search finds the tool that it replaces by this name.
       foreign?.add(path);
+      return;
+    }
+    if (tool.type === 'namespace') {
+      for (const [at, inner] of tool.tools.entries()) {
+        this.#add(inner, `${path}.tools[${at}]`, tool.name, foreign);
+      }
       return;
     }
     const flat = flatName(tool.name, namespace);
     const { type, name: own } = tool;
     this.#forms.set(flat, { type, name: own, ...(namespace ? { namespace } : {}) });
-    this.tools.push({
-      ...(type === 'function' ? readFunction(tool, foreign) : readCustom(tool)),
-      name: flat,
-    });
+    const read = type === 'function' ? readFunction(tool, foreign) : readCustom(tool);
+    this.tools.push({ ...read, name: flat });
   }
 }
 
 const functionFields = new Set(['type', 'name', 'description', 'parameters', 'strict']);
 
-function readFunction(tool: FunctionTool, foreign: ForeignNames | undefined): Omit<Tool, 'name'> {
+function readFunction(
+  tool: Static<typeof functionTool>,
+  foreign: ForeignNames | undefined,
+): Omit<Tool, 'name'> {
   for (const field of Object.keys(tool)) {
     if (!functionFields.has(field)) foreign?.add(`tools.${field}`);
   }
@@ -196,7 +186,7 @@ function readFunction(tool: FunctionTool, foreign: ForeignNames | undefined): Om
 const wholeText = 'The whole text for this tool goes into `input`, as it is.';
 
 /** A grammar cannot be enforced then, but it can be told. */
-function readCustom({ description: told, format }: CustomTool): Omit<Tool, 'name'> {
+function readCustom({ description: told, format }: Static<typeof customTool>): Omit<Tool, 'name'> {
   const { syntax, definition } = format ?? {};
   const grammar = definition
     ? `It has to follow this${syntax ? ` ${syntax}` : ''} grammar:\n${definition}`

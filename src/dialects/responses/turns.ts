@@ -8,7 +8,8 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
-import type { ForeignNames } from '../ask/foreign-names.ts';
+import { type ForeignNames, wordsIn } from '../ask/foreign-names.ts';
+import { addressOfBytes } from '../ask/inline-content.ts';
 import {
   type AnyItem,
   type AnyPart,
@@ -34,8 +35,12 @@ export function readTurns(
   const turns = new TurnBuilder();
   if (instructions) turns.instruct([{ kind: 'text', text: instructions }]);
   if (typeof input === 'string') turns.say([{ kind: 'text', text: input }]);
-  else for (const item of input) readItem(item, turns, foreign);
-  return turns.end();
+  else for (const [at, item] of input.entries()) readItem(item, at, turns, foreign);
+  const read = turns.end();
+  if (typeof input !== 'string' && read.every(({ role }) => role === 'system')) {
+    foreign.lose(input, isKnownItem, 'input');
+  }
+  return read;
 }
 
 /** Items of one side in a row are one turn; results come before what the user says to them. */
@@ -103,20 +108,28 @@ class TurnBuilder {
   }
 }
 
-function readItem(item: AnyItem, turns: TurnBuilder, foreign: ForeignNames): void {
+function readItem(item: AnyItem, at: number, turns: TurnBuilder, foreign: ForeignNames): void {
   // Read with the other tools.
   if (item.type === 'additional_tools') return;
   if (!isKnownItem(item)) foreign.add(`input.${typeOf(item)}`);
-  else if (isMessage(item)) readMessage(item, turns, foreign);
+  else if (isMessage(item)) readMessage(item, at, turns, foreign);
   else if (isResult(item)) turns.result(readResult(item, foreign));
   else turns.answer([readThoughtOrCall(item)]);
 }
 
-function readMessage(item: ItemOf<'message'>, turns: TurnBuilder, foreign: ForeignNames): void {
+function readMessage(
+  item: ItemOf<'message'>,
+  at: number,
+  turns: TurnBuilder,
+  foreign: ForeignNames,
+): void {
   const { role, content } = item;
   const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
-  if (role === 'user') turns.say(parts.flatMap((part) => readSaid(part, foreign)));
-  else if (role === 'assistant')
+  if (role === 'user') {
+    const said = parts.flatMap((part) => readSaid(part, foreign));
+    if (said.length === 0) foreign.lose(parts, isTextPart, `input[${at}].content`);
+    turns.say(said);
+  } else if (role === 'assistant')
     turns.answerAgain(parts.flatMap((part) => readAnswer(part, foreign)));
   else turns.instruct(parts.flatMap((part) => readTextOnly(part, foreign)));
 }
@@ -166,7 +179,10 @@ function readShown(
   part: AnyPart,
   foreign: ForeignNames,
 ): readonly (TextPart | ImagePart | DocumentPart)[] {
-  if (!isKnownPart(part)) return unknown(part.type, foreign);
+  if (!isKnownPart(part)) {
+    unknown(part.type, foreign);
+    return wordsIn(part);
+  }
   switch (part.type) {
     case 'input_image': {
       const { image_url: url, detail } = part;
@@ -174,19 +190,15 @@ function readShown(
       return [{ kind: 'image', url, detail: detail || undefined }];
     }
     case 'input_file':
-      return readFile(part, foreign);
+      return readFile(part);
     default:
       return readTextOnly(part, foreign);
   }
 }
 
-function readFile(
-  part: Extract<Part, { type: 'input_file' }>,
-  foreign: ForeignNames,
-): readonly DocumentPart[] {
+function readFile(part: Extract<Part, { type: 'input_file' }>): readonly DocumentPart[] {
   const { file_data: data, file_url: url, file_id: fileId, filename } = part;
-  const address = data ?? url;
-  if (!address && !fileId) return unknown('input_file', foreign);
+  const address = data ? addressOfBytes(data) : url;
   const source = address ? { url: address } : { fileId: fileId ?? '' };
   return [{ kind: 'document', source, name: filename || undefined }];
 }

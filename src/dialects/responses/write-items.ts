@@ -13,7 +13,7 @@ import { shortCallId } from '../ask/short-call-id.ts';
 import type { Target } from '../dialect.ts';
 import { splitSignature } from './reasoning-signature.ts';
 
-type Images = Target['images'];
+export type Images = Target['images'];
 
 export function writeItems(turns: readonly Turn[], images: Images): object[] {
   return turns.flatMap((turn) => writeTurn(turn, images));

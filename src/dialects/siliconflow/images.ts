@@ -3,8 +3,9 @@
 import { spell } from '../ask/spell.ts';
 import { inBase64, joined, type Piece } from '../long-body.ts';
 import type { ImagesDialect } from '../media/images.ts';
-import { namesOf, type Picture, shownMask } from '../media/images-wish.ts';
+import { type Picture, shownMask } from '../media/images-wish.ts';
 import { readImages } from '../openai/images.ts';
+import { namesGiven } from '../parameters.ts';
 import { readAnswer } from '../read-answer.ts';
 
 const path = '/images/generations';
@@ -21,9 +22,9 @@ export const siliconFlowImages: ImagesDialect = {
     const isEdit = pictures.length > 0;
     const size = isEdit || parameters.size === 'auto' ? null : parameters.size;
     const taken = Object.fromEntries(pictureFields.slice(0, pictures.length).map((n) => [n, null]));
-    const { fields } = spell<unknown>({ ...more, ...taken, image_size: size }, quirks);
+    const { fields } = spell({ ...more, ...taken, image_size: size }, quirks);
     const said = new Set([...Object.keys(fields), ...(size === null ? [] : ['size'])]);
-    const dropped = namesOf(wish).filter((name) => !said.has(name));
+    const dropped = namesGiven({ ...parameters, ...more }).filter((name) => !said.has(name));
     const start = JSON.stringify({ model: upstreamModel, prompt, ...fields });
     if (!isEdit) return { path, body: start, dropped };
     const placed = pictures.flatMap((picture, at) => {

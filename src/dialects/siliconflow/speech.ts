@@ -9,7 +9,7 @@ const pcmSampleRate = 24_000;
 export const siliconFlowSpeech: SpeechDialect = {
   formats: ['mp3', 'opus', 'wav', 'pcm'],
   write({ input, voice, format, speed, instructions, more }, { upstreamModel, quirks }) {
-    const { fields, dropped } = spell<unknown>({ ...more, speed }, quirks);
+    const { fields, dropped } = spell({ ...more, speed }, quirks);
     const body = JSON.stringify({
       model: upstreamModel,
       input,

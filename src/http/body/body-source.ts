@@ -6,7 +6,7 @@ import { discardRest } from './unread-body.ts';
 export interface BodySource {
   /** Exactly so many bytes. */
   take(bytes: number): Promise<Buffer>;
-  /** What stands in front of the mark, which is taken too; undefined when it is not near enough. */
+  /** What stands in front of the mark, which is taken too; undefined when it is not near. */
   until(mark: Buffer, bytesMax: number): Promise<Buffer | undefined>;
   /** Some of what stands in front of the mark; the end takes the mark too. */
   before(mark: Buffer): Promise<{ readonly bytes: Buffer; readonly isEnd: boolean }>;
@@ -55,7 +55,7 @@ class StreamSource implements BodySource {
         return found;
       }
       if (this.#held.length >= bytesMax + mark.length) return undefined;
-      await this.#more();
+      if (!(await this.#grow())) return undefined;
     }
   }
 
@@ -98,9 +98,14 @@ class StreamSource implements BodySource {
   }
 
   async #more(): Promise<void> {
+    if (!(await this.#grow())) throw invalidRequest('The form ends before its last boundary.');
+  }
+
+  async #grow(): Promise<boolean> {
     const chunk = await this.#read();
-    if (chunk === undefined) throw invalidRequest('The form ends before its last boundary.');
+    if (chunk === undefined) return false;
     this.#held = this.#held.length === 0 ? asBuffer(chunk) : Buffer.concat([this.#held, chunk]);
+    return true;
   }
 
   async #read(): Promise<Uint8Array | undefined> {

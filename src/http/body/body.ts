@@ -178,7 +178,7 @@ function refuseOtherTypes(request: Request): void {
 }
 
 /** Unpacking what strangers packed is how memory fills; no client packs its requests. */
-function refuseEncodings(request: Request): void {
+export function refuseEncodings(request: Request): void {
   const encoding = request.headers.get('content-encoding') ?? 'identity';
   if (encoding.toLowerCase() === 'identity') return;
   const message = `Content-Encoding ${encoding} is not supported; send the body as it is.`;

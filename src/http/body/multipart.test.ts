@@ -76,10 +76,28 @@ describe('a form', () => {
     },
   );
 
-  test.each([1, 64])('may begin with a line break, in chunks of %d bytes', async (chunkBytes) => {
-    expect(await parse(send(`\r\n${whole}`, chunkBytes))).toEqual(expected);
-    const { message } = await refusal(send(`\r\n\r\n${whole}`, chunkBytes));
-    expect(message).toStartWith('The form does not start with the boundary');
+  test.each([1, 64])('may have lines before it, in chunks of %d bytes', async (chunkBytes) => {
+    const longest = `${'p'.repeat(1_022)}\r\n`;
+    for (const preamble of ['\r\n', '\r\n\r\n', 'For nobody.\r\n-- X\r\n', longest]) {
+      expect(await parse(send(preamble + whole, chunkBytes))).toEqual(expected);
+    }
+    for (const preamble of ['no line: ', '\n', `p${longest}`]) {
+      const { message } = await refusal(send(preamble + whole, chunkBytes));
+      expect(message).toStartWith('The form does not start with the boundary');
+    }
+  });
+
+  test('may have blanks behind its boundaries', async () => {
+    const padded = whole.replaceAll('--XX\r\n', `--XX${' \t'.repeat(32)}\r\n`);
+    expect(await parse(send(padded, 7))).toEqual(expected);
+    const { message } = await refusal(send(padded.replace('\t ', '\t  '), 7));
+    expect(message).toStartWith('The form is malformed');
+  });
+
+  test('may leave the type of a file out', async () => {
+    const body =
+      '--XX\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\nx\r\n--XX--';
+    expect(await parse(send(body))).toMatchObject([{ contentType: 'application/octet-stream' }]);
   });
 
   test('that the runtime itself writes is understood', async () => {
@@ -100,6 +118,10 @@ describe('a form', () => {
     ['name="file"; filename="say \\"hi\\" \\\\ bye.mp3"', 'say "hi" \\ bye.mp3'],
     ['name="file"; filename="..\\..\\x.mp3"', '..\\..\\x.mp3'],
     ['name="file"; filename="x"; filename*=UTF-8\'\'na%C3%AFve%20name.mp3', 'naïve name.mp3'],
+    ["name=file; filename*=iso-8859-1'de'Gr%FC%DFe.mp3", 'Grüße.mp3'],
+    ["name=file; filename*=koi8-r''%F0.mp3; filename=plain.mp3", 'plain.mp3'],
+    ["name=file; filename*=koi8-r''%F0.mp3", "koi8-r''%F0.mp3"],
+    ['filename="a; name=other; filename=b.mp3"; name=file', 'a; name=other; filename=b.mp3'],
     ['name="file"; filename=""', ''],
   ])('gives the file name of %s', async (disposition, filename) => {
     const [seen] = await parse(send(`${file(disposition, 'x')}--XX--`));
@@ -154,7 +176,12 @@ describe('a form', () => {
   const cutOff = 'The form ends before its last boundary.';
   const malformed = 'The form is malformed: a part does not end where its boundary stands.';
   test.each<[string, string, string]>([
-    ['nothing', '', 'The form ends before its last boundary.'],
+    ['nothing', '', 'The form does not start with the boundary of its Content-Type.'],
+    [
+      'lines that end with LF alone',
+      whole.replaceAll('\r\n', '\n'),
+      'The form is malformed: its lines must end with CRLF, not with LF alone.',
+    ],
     [
       'another boundary',
       field('a', '1').replaceAll('XX', 'YY'),
@@ -169,7 +196,7 @@ describe('a form', () => {
     [
       'headers and no more',
       '--XX\r\nContent-Disposition: form-data; name="a"\r\n--XX--\r\n',
-      cutOff,
+      'A part of the form has no end of its headers within 16384 bytes.',
     ],
     [
       'headers that run into the next part',
@@ -259,6 +286,19 @@ describe('a form', () => {
     ],
   ])('of the type %s is refused', async (type, status, message) => {
     expect(await refusal(send(whole, 64, type))).toMatchObject({ status, message });
+  });
+
+  test('that was packed is refused', async () => {
+    const headers = {
+      'content-type': 'multipart/form-data; boundary=XX',
+      'content-encoding': 'gzip',
+    };
+    const body = Bun.gzipSync(whole);
+    const request = new Request('http://gateway.test/', { method: 'POST', headers, body });
+    expect(await refusal(request)).toMatchObject({
+      status: 415,
+      message: 'Content-Encoding gzip is not supported; send the body as it is.',
+    });
   });
 
   test('whose sender stalls is refused, and its body is let go', async () => {

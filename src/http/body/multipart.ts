@@ -1,14 +1,18 @@
 import { formFieldBytesMax, formHeaderBytesMax, formPartsMax } from '../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { FormFile, FormPart } from '../../core/form.ts';
-import type { Posted } from './body.ts';
+import { type Posted, refuseEncodings } from './body.ts';
 import { type BodySource, bodySource } from './body-source.ts';
 import { type PartHeaders, readPartHeaders } from './part-headers.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-/** What may stand behind the last part: a line break, or nothing. */
+/** What may stand before the first part and behind the last: a line break, or words for nobody. */
+const preambleBytesMax = 1024;
 const epilogueBytesMax = 1024;
+
+/** Blanks behind a boundary, which gateways of mail used to leave there. */
+const paddingBytesMax = 64;
 
 /**
  * Reads a form (multipart/form-data) part by part as it arrives. Files are never held in memory:
@@ -21,6 +25,7 @@ export async function* readForm(
 ): AsyncGenerator<FormPart, void, void> {
   const { request } = posted;
   const delimiter = Buffer.from(`\r\n--${readBoundary(request)}`, 'latin1');
+  refuseEncodings(request);
   const body = new FormBody(bodySource(request), delimiter);
   try {
     await body.start();
@@ -75,29 +80,36 @@ class FormBody {
     this.#delimiter = delimiter;
   }
 
-  /** Finds the first delimiter. It needs no line break in front of it; some clients write one. */
+  /** Finds the first delimiter: at the very beginning, or at that of a later line. */
   async start(): Promise<void> {
     const [lineBreak, first] = [this.#delimiter.subarray(0, 2), this.#delimiter.subarray(2)];
-    let found = await this.#source.take(first.length);
-    if (found.subarray(0, 2).equals(lineBreak)) {
-      found = Buffer.concat([found.subarray(2), await this.#source.take(2)]);
-    }
-    if (!found.equals(first)) {
+    const preamble = await this.#source.until(first, preambleBytesMax);
+    if (!preamble || (preamble.length > 0 && !preamble.subarray(-2).equals(lineBreak))) {
       throw invalidRequest('The form does not start with the boundary of its Content-Type.');
     }
   }
 
   /** Behind a delimiter: a line break and another part, or two dashes and the end. */
   async hasPart(): Promise<boolean> {
-    const next = (await this.#source.take(2)).toString('latin1');
+    const next = await this.#behindPadding();
     if (next === '\r\n') {
       this.#isPartDone = false;
       return true;
     }
+    if (next.startsWith('\n')) throw invalidRequest(bareLines);
     if (next !== '--') throw broken();
     const rest = await this.#source.drain(epilogueBytesMax);
     if (rest > epilogueBytesMax) throw invalidRequest('The form goes on behind its last boundary.');
     return false;
+  }
+
+  async #behindPadding(): Promise<string> {
+    const take = async () => (await this.#source.take(1)).toString('latin1');
+    let first = await take();
+    for (let taken = 0; taken < paddingBytesMax && /[ \t]/.test(first); taken += 1) {
+      first = await take();
+    }
+    return first + (await take());
   }
 
   async headers(): Promise<string> {
@@ -151,6 +163,8 @@ function readBoundary(request: Request): string {
   if (/^[\x21-\x7e ]{0,199}[\x21-\x7e]$/.test(boundary)) return boundary;
   throw invalidRequest('The Content-Type of the form has no boundary of 1 to 200 characters.');
 }
+
+const bareLines = 'The form is malformed: its lines must end with CRLF, not with LF alone.';
 
 /** Whoever forgot it sees a file refused as if it were a text. */
 const noFile = '; a file needs a filename';

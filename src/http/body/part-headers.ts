@@ -22,29 +22,40 @@ export function readPartHeaders(text: string): PartHeaders {
     throw invalidRequest('The form uses a Content-Transfer-Encoding; send the bytes as they are.');
   }
   const disposition = headers.get('content-disposition') ?? '';
-  const name = parameter(disposition, 'name') ?? '';
+  const parameters = readParameters(disposition);
+  const name = parameters.get('name') ?? '';
   if (!/^form-data\s*;/i.test(disposition) || name === '') {
     throw invalidRequest('A part of the form has no name in its Content-Disposition.');
   }
+  const encoded = parameters.get('filename*');
   return {
     name,
-    filename: extended(disposition) ?? parameter(disposition, 'filename') ?? null,
+    filename: extended(encoded) ?? parameters.get('filename') ?? encoded ?? null,
     contentType: headers.get('content-type')?.trim() || 'application/octet-stream',
   };
 }
 
+const parameter = /;\s*([\w*-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))/g;
+
 /** `name="a \"b\""`, or without quotes. Browsers write %22 for a quote, other tools a backslash. */
-function parameter(disposition: string, name: string): string | undefined {
-  const pattern = new RegExp(`;\\s*${name}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;"]*))`, 'i');
-  const [found, quoted, plain] = pattern.exec(disposition) ?? [];
-  if (found === undefined) return undefined;
-  return quoted === undefined ? plain : quoted.replaceAll(/\\(["\\])/g, '$1');
+function readParameters(disposition: string): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const [, name = '', quoted, plain = ''] of disposition.matchAll(parameter)) {
+    const value = quoted === undefined ? plain : quoted.replaceAll(/\\(["\\])/g, '$1');
+    found.set(name.toLowerCase(), value);
+  }
+  return found;
 }
 
-/** `filename*=UTF-8''a%20b` (RFC 5987). */
-function extended(disposition: string): string | undefined {
-  const [, encoded] = /;\s*filename\*=UTF-8'[^']*'([^\s;]+)/i.exec(disposition) ?? [];
-  if (encoded === undefined) return undefined;
+/** `UTF-8''a%20b` (RFC 5987); undefined in any other encoding than the two that it names. */
+function extended(value = ''): string | undefined {
+  const [, charset = '', encoded = ''] = /^([\w-]+)'[^']*'(.*)$/.exec(value) ?? [];
+  if (/^ISO-8859-1$/i.test(charset)) {
+    return encoded.replaceAll(/%([\da-f]{2})/gi, (_, code) =>
+      String.fromCharCode(Number(`0x${code}`)),
+    );
+  }
+  if (!/^UTF-8$/i.test(charset)) return undefined;
   try {
     return decodeURIComponent(encoded);
   } catch {

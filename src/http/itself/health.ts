@@ -7,7 +7,7 @@ import type { Route } from '../routes.ts';
 
 export interface HealthParts {
   readonly version: string;
-  /** Rejects while the store does not answer. */
+  /** Rejects while the store does not answer, or takes no changes. */
   ping(): Promise<void>;
   isDraining(): boolean;
 }
@@ -52,7 +52,7 @@ async function ready(exchange: Exchange, parts: HealthParts): Promise<Response> 
   try {
     await parts.ping();
   } catch (thrown) {
-    return refuse(`The store does not answer: ${reason(thrown)}`);
+    return refuse(`The store cannot be used: ${reason(thrown)}`);
   }
   return json(exchange, { status: 'ok', version: parts.version });
 }

@@ -2,6 +2,7 @@ import { jobFileBytesMax, jobTextLengthMax } from '../../core/bounds.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { Steps } from '../../gateway.ts';
 import type { JobDesk } from '../../jobs/desk.ts';
+import type { JobClaim } from '../../jobs/queue.ts';
 import { readJson } from '../body/body.ts';
 import { readForm } from '../body/multipart.ts';
 import { loggingRefusal } from '../calls/model-call.ts';
@@ -18,7 +19,7 @@ export interface JobParts {
   /** May this key send one more request now? 429 */
   countRequest(caller: Caller, headers: Record<string, string>): void | Promise<void>;
   /** Makes a job once for an `Idempotency-Key`; answers the id of the one that was made. 409 422 */
-  once(use: OnceUse, make: () => Promise<JobMade>): Promise<JobMade>;
+  once(use: OnceUse, make: (claim: JobClaim) => Promise<JobMade>): Promise<JobMade>;
   /** Where clients reach this gateway; null: where this one did. */
   readonly publicUrl: string | null;
   webhookSecretOf(tenantId: string): string;
@@ -77,32 +78,35 @@ async function transcription(exchange: Exchange, caller: Caller, parts: JobParts
   // A file is known whole only when it was stored; its length has to tell it from others.
   const length = exchange.request.headers.get('content-length');
   const base = baseUrlOf(exchange, parts);
-  const make = () => parts.desk.createTranscription(caller, form, base);
+  const make: MakeJob = (claim) => parts.desk.createTranscription(caller, form, base, claim);
   return once(exchange, caller, { length }, make, parts);
 }
 
 async function speech(exchange: Exchange, caller: Caller, parts: JobParts) {
   const { value } = await readJson(exchange, jsonBytesMax);
   const base = baseUrlOf(exchange, parts);
-  const make = () => parts.desk.createSpeech(caller, value, base);
+  const make: MakeJob = (claim) => parts.desk.createSpeech(caller, value, base, claim);
   return once(exchange, caller, value, make, parts);
 }
+
+/** With the claim that the job answers, if its request has named itself. */
+type MakeJob = (claim: JobClaim | null) => Promise<JobMade>;
 
 /** The job that `make` makes, or the one that an earlier request of the same name has made. */
 async function once(
   exchange: Exchange,
   caller: Caller,
   body: unknown,
-  make: () => Promise<JobMade>,
+  make: MakeJob,
   parts: JobParts,
 ): Promise<unknown> {
   const { request, requestId, headers } = exchange;
   const key = request.headers.get('idempotency-key');
-  if (key === null) return make();
+  if (key === null) return make(null);
   let made: JobMade | undefined;
   const use = { caller, key, body, requestId, client: request.signal };
-  const { id } = await parts.once(use, async () => {
-    made = await make();
+  const { id } = await parts.once(use, async (claim) => {
+    made = await make(claim);
     return made;
   });
   if (made) return made;

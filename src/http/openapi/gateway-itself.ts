@@ -34,7 +34,7 @@ export const serviceDocs = {
   ready: open(
     'Ready for requests',
     { 200: alive, 503: notReady },
-    '503 while it shuts down or its store does not answer: for load balancers.',
+    '503 while it shuts down or its store does not answer or only reads: for load balancers.',
   ),
   metrics: open('Metrics for Prometheus', { 200: plainText }),
   openApi: open(

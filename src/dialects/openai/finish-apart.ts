@@ -5,7 +5,7 @@
  */
 type Choice = Record<string, unknown>;
 
-export interface Closing {
+export interface Apart {
   /** What a chunk still says. */
   readonly said: readonly Choice[];
   /** Choices that end with it, and say nothing. */
@@ -13,10 +13,10 @@ export interface Closing {
 }
 
 /** Undefined when a chunk can pass as it came; `isFinished` is asked about choices before it. */
-export function closingOf(
+export function finishApart(
   choices: readonly Choice[],
   isFinished: (index: unknown) => boolean,
-): Closing | undefined {
+): Apart | undefined {
   const mayClose = ({ finish_reason: reason, index }: Choice) =>
     typeof reason === 'string' || isFinished(index);
   if (!choices.some(mayClose)) return undefined;

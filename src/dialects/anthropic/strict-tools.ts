@@ -1,0 +1,44 @@
+/**
+ * Anthropic holds a model to the schemas of strict tools, within bounds for all of them together.
+ * Beyond them it refuses the whole request, so that then no tool is strict.
+ */
+import type { Tool } from '../../core/dialogue.ts';
+import { isObject } from '../../core/json.ts';
+import { inputSchema, outputSchema } from './clean-schema.ts';
+
+const toolsMax = 20;
+const optionalMax = 24;
+const unionsMax = 16;
+
+type Schema = Readonly<Record<string, unknown>>;
+
+/** The schema of a strict tool, in the words that Anthropic takes there. */
+export function strictSchema({ parameters }: Tool): Schema {
+  const schema = outputSchema(inputSchema(parameters));
+  return isObject(schema) ? schema : {};
+}
+
+/** Whether the tools that want it may be strict. */
+export function mayBeStrict(tools: readonly Tool[]): boolean {
+  const strict = tools.filter((tool) => tool.strict === true);
+  const size = { optional: 0, unions: 0 };
+  for (const tool of strict.slice(0, toolsMax)) measure(strictSchema(tool), size);
+  return strict.length <= toolsMax && size.optional <= optionalMax && size.unions <= unionsMax;
+}
+
+interface Size {
+  optional: number;
+  unions: number;
+}
+
+function measure(schema: unknown, size: Size): void {
+  if (!isObject(schema)) return;
+  const { type, properties, required, anyOf, allOf, items, $defs, definitions } = schema;
+  if (Array.isArray(type) || Array.isArray(anyOf)) size.unions += 1;
+  const names = isObject(properties) ? Object.keys(properties) : [];
+  const needed = new Set<unknown>(Array.isArray(required) ? required : []);
+  size.optional += names.filter((name) => !needed.has(name)).length;
+  const named = [properties, $defs, definitions].filter(isObject).flatMap(Object.values);
+  const listed = [anyOf, allOf].filter(Array.isArray).flat();
+  for (const inner of [...named, ...listed, items]) measure(inner, size);
+}

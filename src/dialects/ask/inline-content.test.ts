@@ -1,0 +1,77 @@
+import { describe, expect, test } from 'bun:test';
+import { checkBase64, checkBytes, checkDataUrl } from './inline-content.ts';
+
+/** The sentence of the refusal; null when there is none. */
+function refusalOf(check: () => void): string | null {
+  try {
+    check();
+    return null;
+  } catch (thrown) {
+    return String(thrown);
+  }
+}
+
+describe('base64', () => {
+  const lines = (text: string) => text.replaceAll(/.{76}/g, '$&\r\n');
+  const long = Buffer.alloc(1_000, 'Grüße').toString('base64');
+  test.each([
+    ['of whole groups', 'aGV5'],
+    ['with its padding', 'aGk='],
+    ['with two signs of it', 'aA=='],
+    ['without its padding', 'aGk'],
+    ['of the other alphabet', '_-8_'],
+    ['in lines', lines(long)],
+    ['with a line break at its end', `${long}\n`],
+    ['after a blank', ' aGV5'],
+  ])('%s is taken', (_, text) => {
+    expect(refusalOf(() => checkBase64(text, 'data'))).toBeNull();
+  });
+
+  test.each([
+    '!!!!',
+    'hello, world',
+    'aGk=aGk=',
+    'aGV5a',
+    'aGV5\nä',
+    'aGk===',
+    'data:a/b;base64,aGk=',
+  ])('%j is none', (text) => {
+    expect(refusalOf(() => checkBase64(text, 'a[0].data'))).toContain(
+      'a[0].data is not valid base64.',
+    );
+  });
+
+  test.each(['', ' \n', '=', '=='])('%j has nothing in it', (text) => {
+    expect(refusalOf(() => checkBase64(text, 'data'))).toContain('data is empty.');
+  });
+});
+
+describe('a data: URL', () => {
+  test.each([
+    'data:image/png;base64,aGk=',
+    'DATA:image/png;charset=x;BASE64,aGk',
+    'data:;base64,aGk=',
+    'data:image/svg+xml,%3Csvg%3E',
+    'https://a.test/not-looked-at!',
+  ])('%s is taken', (url) => expect(refusalOf(() => checkDataUrl(url, 'url'))).toBeNull());
+
+  test.each([
+    ['data:image/png;base64,', 'url is empty.'],
+    ['data:,', 'url is empty.'],
+    ['data:image/png;base64,<svg>', 'url is not valid base64.'],
+    ['data:image/png', 'url is no data: URL that can be read.'],
+    ['data:text/plain,%zz', 'url is no data: URL that can be read.'],
+  ])('%s is refused', (url, message) => {
+    expect(refusalOf(() => checkDataUrl(url, 'url'))).toContain(message);
+  });
+});
+
+test.each(['https://a.test/b.pdf', 'gs://bucket/b.pdf', 'aGk=', 'data:a/b;base64,aGk='])(
+  'bytes may be %s',
+  (text) => expect(refusalOf(() => checkBytes(text, 'file_data'))).toBeNull(),
+);
+
+test.each(['C:\\a.pdf', 'report.pdf', '', 'data:application/pdf;base64,?'])(
+  'bytes may not be %j',
+  (text) => expect(refusalOf(() => checkBytes(text, 'file_data'))).toContain('file_data is '),
+);

@@ -1,0 +1,48 @@
+/**
+ * Pictures, sounds and documents that stand in a request as base64. What is none is refused here:
+ * an upstream would say so later, in other words, or hear nothing and answer all the same.
+ */
+import { invalidRequest } from '../../core/errors.ts';
+import { readDataUrl } from './data-url.ts';
+
+/** Of either alphabet, in one line as most clients write it. */
+const other = /[^A-Za-z0-9+/_-]/;
+
+/** Padding may be missing, and lines may be broken as mail programs do. */
+export function checkBase64(text: string, param: string): void {
+  const line = withoutPadding(text);
+  const isPlain = !other.test(line);
+  const letters = isPlain ? line : withoutPadding(text.replaceAll(/\s+/g, ''));
+  if (letters === '') throw invalidRequest(`${param} is empty.`, param);
+  // One letter that is left over has six bits, and a byte needs eight.
+  if (letters.length % 4 === 1 || (!isPlain && other.test(letters))) {
+    throw invalidRequest(`${param} is not valid base64.`, param);
+  }
+}
+
+function withoutPadding(text: string): string {
+  const end = text.length - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0);
+  return text.slice(0, end);
+}
+
+/** Other addresses are not looked at. */
+export function checkDataUrl(url: string, param: string): void {
+  if (!/^data:/i.test(url)) return;
+  const inline = readDataUrl(url);
+  if (inline) checkBase64(inline.base64, param);
+  else throw invalidRequest(`${param} is no data: URL that can be read.`, param);
+}
+
+/** Some servers take an address in place of the bytes. */
+const address = /^[^!-~]*[a-z][a-z\d+.-]+:/i;
+
+/** Bytes as base64 or as a `data:` URL, or where they are. */
+export function checkBytes(text: string, param: string): void {
+  if (address.test(text)) checkDataUrl(text, param);
+  else checkBase64(text, param);
+}
+
+/** The same as an address. Bytes that nobody named a type of are a PDF's. */
+export function addressOfBytes(text: string): string {
+  return address.test(text) ? text : `data:application/pdf;base64,${text}`;
+}

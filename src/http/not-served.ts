@@ -1,0 +1,74 @@
+/** Routes of other APIs that are not served here, and what to call instead. */
+
+/** What clients put in front of a route's name, at one provider or another. */
+const prefixes = /^(?:\/(?:v\d\w*|api|openai|anthropic))+(?=\/)/;
+
+const conversations =
+  'No conversation is kept between requests; send it whole, to POST /v1/chat/completions or ' +
+  'POST /v1/responses.';
+
+/** The first that fits a path, without its prefixes, is told. */
+const sentences: readonly (readonly [RegExp, string])[] = [
+  [
+    /^\/responses\/(?:compact|input_tokens)$/,
+    'POST /v1/responses answers a conversation; to compact one, or to count its tokens without ' +
+      'an answer, is not offered there.',
+  ],
+  [
+    /^\/responses\/./,
+    'POST /v1/responses answers at once and keeps nothing, so there is no response to fetch, ' +
+      'cancel or delete.',
+  ],
+  [
+    /^\/(?:engines\/.+\/)?completions$/,
+    'Text completions are not offered; send the prompt as a message to POST /v1/chat/completions.',
+  ],
+  [
+    /^\/realtime(?:\/|$)/,
+    'Live audio is not offered; POST /v1/audio/transcriptions, POST /v1/chat/completions and ' +
+      'POST /v1/audio/speech take one turn after the other.',
+  ],
+  [
+    /^\/audio\/translations$/,
+    'Translation of speech is not offered; POST /v1/audio/transcriptions writes it down, and ' +
+      'POST /v1/chat/completions can translate the text.',
+  ],
+  [
+    /^\/images\/variations$/,
+    'Variations are not offered; POST /v1/images/edits makes one from an image and a prompt.',
+  ],
+  [/^\/videos(?:\/|$)/, 'Videos are not offered; POST /v1/images/generations makes images.'],
+  [
+    /^\/moderations$/,
+    'Moderation is not offered; POST /v1/chat/completions can ask a model to judge a text.',
+  ],
+  [/^\/rerank$/, 'Reranking is not offered; POST /v1/embeddings gives vectors to compare.'],
+  [
+    /^\/(?:files|uploads|vector_stores|containers)(?:\/|$)/,
+    'No files are kept; send them inside the request, and long recordings to POST /v1/jobs.',
+  ],
+  [
+    /^\/(?:messages\/)?batches(?:\/|$)/,
+    'Batches are not offered; send each request by itself, several at the same time. Long audio ' +
+      'has POST /v1/jobs.',
+  ],
+  [/^\/(?:assistants|threads|conversations)(?:\/|$)/, conversations],
+  [
+    /^\/(?:fine_tuning|fine-tunes|evals)(?:\/|$)/,
+    'Models are called here, not trained or evaluated; do that at their provider.',
+  ],
+  [
+    /:(?:stream)?generateContent$/i,
+    'Gemini’s own format is not spoken to clients; POST /v1/chat/completions calls its models.',
+  ],
+  [
+    /^\/(?:generate|tags)$/,
+    'Ollama’s own format is not spoken; give the client the base URL of an OpenAI server, which ' +
+      'ends with /v1.',
+  ],
+];
+
+export function insteadOf(path: string): string | undefined {
+  const rest = path.replace(prefixes, '');
+  return sentences.find(([pattern]) => pattern.test(rest))?.[1];
+}

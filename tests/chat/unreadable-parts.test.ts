@@ -1,0 +1,171 @@
+/**
+ * Pictures, sounds and files that nobody could read, and parts of a kind that a model cannot be
+ * shown: refused by the part, in every dialect of clients, before anything is sent or charged.
+ */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatModel, InProcessGateway } from '../support/in-process.ts';
+
+const upstream = startFakeUpstream();
+let gateway: InProcessGateway;
+
+beforeAll(async () => {
+  const { url } = upstream;
+  const at = (dialect: string, base_url: string) => ({ dialect, base_url, api_key: 'their-key' });
+  const [plain, claude] = ['plain', 'claude'].map((provider) => ({ provider, model: 'up' }));
+  gateway = await InProcessGateway.start({
+    limits: { requests_per_minute: 100_000 },
+    providers: { plain: at('openai', `${url}/v1`), claude: at('anthropic', url) },
+    models: [
+      chatModel('acme/plain', [plain ?? {}]),
+      chatModel('acme/claude', [claude ?? {}]),
+      chatModel('acme/either', [plain ?? {}, { ...claude, priority: 1 }]),
+    ],
+  });
+});
+afterAll(async () => {
+  await gateway.stop();
+  upstream.stop();
+});
+beforeEach(() => upstream.reset());
+
+const asked = (part: object) => [{ role: 'user', content: [part] }];
+/** The three dialects: where a request goes, and where its only part stands. */
+const clients = {
+  chat: {
+    path: '/v1/chat/completions',
+    place: 'messages[0].content[0]',
+    body: (part: object) => ({ messages: asked(part) }),
+  },
+  messages: {
+    path: '/v1/messages',
+    place: 'messages[0].content[0]',
+    body: (part: object) => ({ max_tokens: 9, messages: asked(part) }),
+  },
+  responses: {
+    path: '/v1/responses',
+    place: 'input[0].content[0]',
+    body: (part: object) => ({ input: asked(part) }),
+  },
+};
+type Client = keyof typeof clients;
+
+function send(client: Client, part: object, model = 'acme/plain') {
+  const { path, body } = clients[client];
+  return gateway.post({ model, ...body(part) }, { path });
+}
+
+async function expectRefused(client: Client, part: object, where: string, why: string) {
+  const reply = await send(client, part);
+  const param = clients[client].place + where;
+  expect([reply.status, reply.error.message]).toEqual([400, `${param} ${why}`]);
+  if (client !== 'messages') expect(reply.error.param).toBe(param);
+  expect(upstream.book).toHaveLength(0);
+  expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(0);
+}
+
+const image = (url: string) => ({ type: 'image_url', image_url: { url } });
+const sound = (data: string) => ({ type: 'input_audio', input_audio: { data, format: 'wav' } });
+const file = (fields: object) => ({ type: 'file', file: fields });
+const given = (type: string, fields: object) => ({ type: `input_${type}`, ...fields });
+const block = (type: string, data: string, media_type = 'image/png') => ({
+  ...{ type, source: { type: 'base64', media_type, data } },
+});
+
+const noBase64 = 'is not valid base64.';
+const empty = 'is empty.';
+
+describe('refused', () => {
+  test.each<[Client, object, string, string]>([
+    ['chat', file({}), '.file', 'must have file_data or file_id.'],
+    ['chat', file({ file_data: '', file_id: null }), '.file', 'must have file_data or file_id.'],
+    ['chat', file({ file_data: '%PDF-1.7' }), '.file.file_data', noBase64],
+    ['chat', file({ file_data: 'data:application/pdf;base64,' }), '.file.file_data', empty],
+    ['chat', image('data:image/png;base64,[object Object]'), '.image_url.url', noBase64],
+    ['chat', sound(''), '.input_audio.data', empty],
+    ['chat', sound('RIFF….WAVE'), '.input_audio.data', noBase64],
+    ['messages', block('image', 'undefined!'), '.source.data', noBase64],
+    ['messages', block('document', '\n', 'application/pdf'), '.source.data', empty],
+    [
+      'messages',
+      { type: 'tool_result', tool_use_id: 'a', content: [block('image', '~')] },
+      '.content[0].source.data',
+      noBase64,
+    ],
+    ['responses', given('file', {}), '', 'must have file_data, file_url or file_id.'],
+    ['responses', given('file', { file_data: 'a.pdf' }), '.file_data', noBase64],
+    ['responses', given('image', {}), '', 'must have image_url or file_id.'],
+    ['responses', given('image', { image_url: 'data:image/png;base64,?' }), '.image_url', noBase64],
+    ['responses', sound(' '), '.input_audio.data', empty],
+  ])('%s: %j', expectRefused);
+});
+
+describe('taken as clients write it', () => {
+  const bytes = Buffer.alloc(200, 'picture').toString('base64');
+  const lines = bytes.replaceAll(/.{76}/g, '$&\n');
+  test.each<[Client, object]>([
+    ['chat', image(`data:image/png;base64,${lines}`)],
+    ['chat', image('data:image/png;base64,aGk')],
+    ['chat', sound(lines)],
+    ['chat', sound(`data:;base64,${bytes}`)],
+    ['chat', file({ file_data: bytes, filename: 'a.pdf' })],
+    ['chat', file({ file_id: 'file-1' })],
+    ['messages', block('image', lines)],
+    ['responses', given('file', { file_data: `data:application/pdf;base64,${bytes}` })],
+    ['responses', given('file', { file_id: 'file-1' })],
+  ])('%s: %j', async (client, part) => {
+    expect((await send(client, part)).status).toBe(200);
+    expect(upstream.book).toHaveLength(1);
+  });
+});
+
+describe('a message of nothing but a part of an unknown kind', () => {
+  const upload = { type: 'container_upload', file_id: 'file_1' };
+  const hologram = { type: 'input_hologram', id: 'h_1' };
+  const unseen = (type: string) =>
+    `has nothing that this model can be shown: its type is "${type}".`;
+
+  test('is refused where it would be empty', async () => {
+    await expectRefused('messages', upload, '', unseen('container_upload'));
+    await expectRefused('responses', hologram, '', unseen('input_hologram'));
+  });
+
+  test('is refused as an item of its own too, unless it stands beside others', async () => {
+    const input = [{ type: 'hologram_call', id: 'h_1' }];
+    const ask = (more: object[], instructions = 'Be brief.') =>
+      gateway.post(
+        { model: 'acme/plain', instructions, input: [...input, ...more] },
+        { path: '/v1/responses' },
+      );
+    const reply = await ask([]);
+    expect([reply.status, reply.error.param]).toEqual([400, 'input[0]']);
+    expect(reply.error.message).toBe(`input[0] ${unseen('hologram_call')}`);
+    expect(upstream.book).toHaveLength(0);
+    expect((await ask([{ role: 'user', content: 'Hello' }])).status).toBe(200);
+  });
+
+  test('goes to those who speak as its client does, and not to others before them', async () => {
+    for (const model of ['acme/claude', 'acme/either']) {
+      upstream.reset();
+      expect((await send('messages', upload, model)).status).toBe(200);
+      expect(upstream.book.map(({ json }) => json)).toMatchObject([
+        { messages: [{ content: [upload] }] },
+      ]);
+    }
+  });
+
+  test('is told by its words where it has some', async () => {
+    for (const client of ['messages', 'responses'] as const) {
+      upstream.reset();
+      const reply = await send(client, { type: 'quotation', text: 'To be.' });
+      expect(reply.status).toBe(200);
+      expect(upstream.book[0]?.json).toMatchObject({ messages: [{ content: 'To be.' }] });
+    }
+  });
+});
+
+test('an empty provider.only is none', async () => {
+  const body = { model: 'acme/plain', messages: [{ role: 'user', content: 'Hello' }] };
+  expect((await gateway.post({ ...body, provider: { only: [] } })).status).toBe(200);
+  expect((await gateway.post({ ...body, provider: { only: ['claude'] } })).status).toBe(404);
+});
