@@ -94,8 +94,10 @@ export function openAbove(choices: Choices): void {
   choose(choices, 'push', true);
 }
 
-/** Whoever closes it has gone back: the next «back» does not open it again. */
+/** Whoever closes it, saved or not, has gone back: the next «back» leaves the page. */
 export function closeAbove(name: string): void {
+  // Closed by «back» itself, while what it sent was under way.
+  if (!here().query.has(name)) return;
   const { isAbove = false } = (history.state ?? {}) as Partial<State>;
   if (isAbove) {
     // Pressed twice, it goes back once.

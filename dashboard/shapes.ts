@@ -17,6 +17,7 @@ export interface Key {
   readonly models: readonly string[] | null;
   readonly scopes: readonly string[] | null;
   readonly requests_per_minute: number | null;
+  readonly cache: string | null;
   readonly created_at: string;
   readonly expires_at: string | null;
   readonly last_used_at: string | null;

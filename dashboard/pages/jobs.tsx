@@ -82,7 +82,7 @@ function JobRoom({ callKey }: { readonly callKey: string }) {
         <JobForm
           callKey={callKey}
           onDone={() => {
-            choose({ create: null }, 'replace');
+            closeAbove('create');
             reload();
           }}
           onClose={() => closeAbove('create')}

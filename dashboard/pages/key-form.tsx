@@ -24,6 +24,13 @@ const resets = [
   ['monthly', 'every month'],
 ] as const;
 
+const cacheModes = [
+  ['', 'the usual'],
+  ['off', 'off'],
+  ['auto', 'auto (temperature 0)'],
+  ['always', 'always'],
+] as const;
+
 const scopes = ['chat', 'embeddings', 'audio', 'images', 'jobs', 'customer'] as const;
 
 interface Values {
@@ -34,6 +41,7 @@ interface Values {
   readonly models: string;
   readonly scopes: readonly string[];
   readonly requests_per_minute: string;
+  readonly cache: string;
   readonly management: boolean;
 }
 
@@ -46,28 +54,38 @@ function valuesOf(key: Key | undefined): Values {
     models: key?.models?.join(', ') ?? '',
     scopes: key?.scopes ?? scopes,
     requests_per_minute: key?.requests_per_minute == null ? '' : String(key.requests_per_minute),
+    cache: key?.cache ?? '',
     management: false,
   };
 }
 
+type Body = Readonly<Record<string, unknown>>;
+
 /** What is left empty is said as null, so that a change can also take something away. */
-function bodyOf(values: Values, before: Key | undefined): object {
+function bodyOf(values: Values): Body {
   const models = values.models.split(/[\s,]+/).filter((text) => text !== '');
   const number = (text: string) => (text === '' ? null : Number(text));
-  // The day one picks is the last on which the key works. An unchanged day keeps its exact time.
-  const isSameDay = values.expires === before?.expires_at?.slice(0, 10);
-  const expires = values.expires === '' ? null : `${values.expires}T23:59:59Z`;
   const isEvery = values.scopes.length === scopes.length;
   return {
     name: values.name.trim(),
     limit: number(values.limit),
     limit_reset: values.limit === '' || values.limit_reset === '' ? null : values.limit_reset,
-    expires_at: isSameDay ? (before?.expires_at ?? null) : expires,
+    // The day one picks is the last on which the key works.
+    expires_at: values.expires === '' ? null : `${values.expires}T23:59:59Z`,
     models: models.length === 0 ? null : models,
     scopes: isEvery ? null : values.scopes,
     requests_per_minute: number(values.requests_per_minute),
-    ...(before === undefined && values.management ? { management: true } : {}),
+    cache: values.cache === '' ? null : values.cache,
+    ...(values.management ? { management: true } : {}),
   };
+}
+
+/** Only what was touched: a day that is over, said again, would be refused. */
+function changesOf(values: Values, key: Key): Body {
+  const before = bodyOf(valuesOf(key));
+  const isNew = ([name, value]: [string, unknown]) =>
+    JSON.stringify(value) !== JSON.stringify(before[name]);
+  return Object.fromEntries(Object.entries(bodyOf(values)).filter(isNew));
 }
 
 export function KeyForm({ keyObject, path, onDone, onClose }: KeyFormProps) {
@@ -77,10 +95,13 @@ export function KeyForm({ keyObject, path, onDone, onClose }: KeyFormProps) {
   const set = (change: Partial<Values>) => setValues({ ...values, ...change });
   const submit = () =>
     action.run(async () => {
-      const body = bodyOf(values, keyObject);
       const to = path ?? '/api/v1/keys';
-      if (keyObject) await ask(`${to}/${keyObject.id}`, { key, method: 'PATCH', body });
-      onDone(keyObject ? undefined : await ask<IssuedKey>(to, { key, method: 'POST', body }));
+      if (keyObject) {
+        const body = changesOf(values, keyObject);
+        await ask(`${to}/${keyObject.id}`, { key, method: 'PATCH', body });
+        return onDone();
+      }
+      onDone(await ask<IssuedKey>(to, { key, method: 'POST', body: bodyOf(values) }));
     });
   return (
     <Dialog title={keyObject ? 'Edit key' : 'Create a key'} onClose={onClose}>
@@ -95,7 +116,7 @@ export function KeyForm({ keyObject, path, onDone, onClose }: KeyFormProps) {
         <Spending values={values} set={set} />
         {keyObject && <KeyId id={keyObject.id} />}
         <details>
-          <summary>More limits</summary>
+          <summary>More settings</summary>
           <Rights values={values} set={set} isNew={keyObject === undefined} />
         </details>
         <FormEnd verb={keyObject ? 'Save' : 'Create'} action={action} onClose={onClose} />
@@ -162,14 +183,22 @@ function Rights({ values, set, isNew }: PartProps & { readonly isNew: boolean })
         value={values.models}
         onValue={(models) => set({ models })}
       />
-      <TextField
-        label="Requests per minute"
-        type="number"
-        min="1"
-        placeholder="the usual"
-        value={values.requests_per_minute}
-        onValue={(requests_per_minute) => set({ requests_per_minute })}
-      />
+      <div class="pair">
+        <TextField
+          label="Requests per minute"
+          type="number"
+          min="1"
+          placeholder="the usual"
+          value={values.requests_per_minute}
+          onValue={(requests_per_minute) => set({ requests_per_minute })}
+        />
+        <SelectField
+          label="Response cache"
+          value={values.cache}
+          onValue={(cache) => set({ cache })}
+          options={cacheModes}
+        />
+      </div>
       <fieldset class="ticks">
         <legend>Scopes</legend>
         {scopes.map((scope) => (

@@ -64,7 +64,7 @@ export function Keys() {
   const [doing, setDoing] = useState<Doing>();
   const [issued, setIssued] = useState<IssuedKey>();
   const done = (key?: IssuedKey) => {
-    choose({ create: null }, 'replace');
+    closeAbove('create');
     setDoing(undefined);
     if (key) setIssued(key);
     reload();

@@ -60,7 +60,7 @@ export function TenantSection({ onChange }: TenantSectionProps) {
   const [issued, setIssued] = useState<IssuedKey>();
   const done = (key?: IssuedKey) => {
     setDoing(undefined);
-    choose({ create: null }, 'replace');
+    closeAbove('create');
     if (key) setIssued(key);
     reload();
     onChange();

@@ -53,7 +53,8 @@ const set: Command = {
   },
   async run(context) {
     const { args } = context;
-    const apiKey = args.text('api-key') ?? (await context.input()).trim();
+    const question = { text: `The key for ${args.operand}`, isSecret: true };
+    const apiKey = args.text('api-key') ?? (await context.input(question)).trim();
     if (apiKey === '') throw noKey(args.operand);
     const body = record({
       api_key: apiKey,

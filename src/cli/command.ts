@@ -2,12 +2,14 @@ import { parseArgs } from 'node:util';
 import type { ByokDesk } from '../auth/manage/byok.ts';
 import type { CreditDesk } from '../auth/manage/credits.ts';
 import type { KeyDesk } from '../auth/manage/keys.ts';
+import type { SecretRotation } from '../auth/secret-rotation.ts';
 import type { Model } from '../config/config.ts';
 import type { Flags } from '../config/overrides.ts';
 import { nearest } from '../core/nearest.ts';
 import type { StatementReads } from '../record/statement.ts';
 import type { Report, Verification } from '../store/verify/verify.ts';
 import type { SkillDesk } from '../tools/skills/skill-desk.ts';
+import type { Question } from './input.ts';
 
 /** What a command is, what it gets, and how its words on the command line are read. */
 
@@ -50,12 +52,17 @@ export interface Skills {
   readonly skills: SkillDesk;
 }
 
+/** What is done with the operator's secret key, once it is needed. */
+export interface SecretDesk {
+  rotation(): SecretRotation;
+}
+
 export interface Context {
   readonly args: Args;
   /** Settings that every command takes: which configuration, which data. */
   readonly flags: Flags;
   /** Opens the store on first use; it is closed when the command has ended. */
-  desk(): Promise<KeyDesk & CreditDesk & ByokDesk & LedgerDesk & Skills>;
+  desk(): Promise<KeyDesk & CreditDesk & ByokDesk & LedgerDesk & Skills & SecretDesk>;
   models(): Promise<readonly Model[]>;
   /** One or more lines for people or programs; the last line break is added. */
   out(text: string): void;
@@ -63,7 +70,7 @@ export interface Context {
   write(piece: string): Promise<void>;
   err(text: string): void;
   /** All of standard input: where secrets come from, so that no shell history keeps them. */
-  input(): Promise<string>;
+  input(question: Question): Promise<string>;
   now(): number;
 }
 

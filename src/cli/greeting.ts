@@ -30,13 +30,15 @@ export function readyOf(tollgate: Tollgate, port: number): Ready {
 export function greeting(ready: Ready, config: Config, workers = 1): string {
   const { firstSecrets, engine } = ready;
   const { publicUrl, host } = config.server;
-  const url = publicUrl ?? `http://${hostInUrl(host)}:${ready.port}`;
+  const own = `http://${hostInUrl(host)}:${ready.port}`;
+  const url = publicUrl ?? own;
   const data = engine === 'sqlite' ? `data in ${config.dataDir}` : `data in ${engine}`;
   const demo = config.demo ? ', the demo among them' : '';
   const lines = [
-    `Tollgate ${version} is ready at ${url}`,
+    `Tollgate ${version} is ready at ${own}`,
     `${ready.models} models${demo}; ${data}; settings from ${config.source}.`,
     ...(workers > 1 ? [aboutWorkers(workers, config)] : []),
+    ...(url === own ? [] : [`Clients reach it at ${url}`]),
     `Dashboard: ${url}/dashboard`,
   ];
   if (!firstSecrets) {

@@ -24,7 +24,10 @@ export const health: Topic = {
 
 async function ask({ args, flags, out }: Context): Promise<void> {
   const address = args.text('url') ?? ownAddress(loadConfig(flags, environment, ['server']).server);
-  const url = `${address}/readyz`;
+  if (!/^https?:\/\/./.test(address)) {
+    throw new Error(`--url must begin with http:// or https://, not "${address}".`);
+  }
+  const url = `${address.replace(/\/+$/, '')}/readyz`;
   const call = { method: 'GET', url, headers: {} } as const;
   const response = await callOperatorServer(call, AbortSignal.timeout(patienceMs)).catch(() => {
     const hint = 'start a gateway with "tollgate serve", or name its address with --url';

@@ -11,7 +11,8 @@ export function overviewHelp(topics: readonly Topic[]): string {
     'Commands:',
     ...columns(topics.map(({ name, summary }) => [name, summary])),
     '',
-    'Run "tollgate <command> --help" to learn more about one of them.',
+    'Run "tollgate <command> --help" to learn more about one of them, and',
+    '"tollgate version" to see which one this is.',
   ].join('\n');
 }
 

@@ -7,6 +7,5 @@ export function ownProgram(): string[] {
 
 /** A command of ours as a person types it here; the executable's machine need not have npm. */
 export function typed(command: string, options: string): string {
-  const words = isCompiled ? ['tollgate', command] : ['npm run tollgate', command, '--'];
-  return [...words, options].join(' ');
+  return [isCompiled ? 'tollgate' : 'npm run tollgate --', command, options].join(' ');
 }

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { SecretRotation } from '../auth/secret-rotation.ts';
 import { Vault } from '../auth/vault.ts';
 import type { Model } from '../config/config.ts';
 import { ConfigProblems } from '../config/problems.ts';
@@ -16,6 +17,7 @@ import { topics } from './topics.ts';
 let folder: string;
 let opened = 0;
 let secretKey = 'the-secret-key-of-the-command-line-tests';
+let formerKey: Secret | null = null;
 /** What comes on standard input. */
 let typed = '';
 
@@ -58,11 +60,22 @@ async function tollgate(...words: string[]) {
         directory,
         credentials,
         providers: new Map([
-          ['openai', { byokBaseUrl: false }],
-          ['anthropic', { byokBaseUrl: true }],
+          [
+            'openai',
+            { byokBaseUrl: false, dialect: 'openai', baseUrl: 'https://api.openai.com/v1' },
+          ],
+          [
+            'anthropic',
+            { byokBaseUrl: true, dialect: 'anthropic', baseUrl: 'https://api.anthropic.com/v1' },
+          ],
         ]),
         vault: () =>
-          Vault.open({ store: credentials, secret: new Secret(secretKey), isStart: false }),
+          Vault.open({
+            store: credentials,
+            secret: new Secret(secretKey, formerKey),
+            isStart: false,
+          }),
+        rotation: () => new SecretRotation(credentials, new Secret(secretKey, formerKey)),
         refusalOf: async (url) => (url.includes('public') ? null : 'The address is not public.'),
         changed: () => undefined,
         skills: new SkillDesk({
@@ -312,6 +325,39 @@ describe('byok', () => {
     expect((await json('byok', 'list')).data.length).toBe(1);
     expect((await tollgate('byok', 'delete', 'openai')).code).toBe(0);
     secretKey = right;
+  });
+});
+
+describe('secret', () => {
+  test('shows what is left and encrypts it with the new key', async () => {
+    await json('byok', 'set', 'openai', '--api-key', 'sk-first-0123456789');
+    const right = secretKey;
+    formerKey = new Secret(right);
+    secretKey = 'another-secret-key-of-the-command-line';
+    try {
+      expect((await tollgate('secret', 'show')).out).toContain(': 0 are encrypted with the secret');
+      expect((await json('secret', 'rotate')).data).toEqual({
+        rotated: 1,
+        current: 0,
+        unreadable: 0,
+      });
+      formerKey = null;
+      expect((await json('secret', 'show')).data).toEqual({ current: 1, former: 0, unreadable: 0 });
+      expect((await tollgate('secret', 'rotate')).out).toContain(': 0 were encrypted anew, 1 had');
+      await json('byok', 'set', 'anthropic', '--api-key', 'sk-second-0123456789');
+      secretKey = right;
+      const refused = await tollgate('secret', 'rotate');
+      expect([refused.code, refused.out]).toEqual([1, '']);
+      expect(refused.err).toStartWith('The secret key is not the one');
+    } finally {
+      secretKey = 'another-secret-key-of-the-command-line';
+      formerKey = new Secret(right);
+      for (const name of ['openai', 'anthropic']) await tollgate('byok', 'delete', name);
+      secretKey = right;
+      formerKey = new Secret('another-secret-key-of-the-command-line');
+      await tollgate('secret', 'rotate');
+      formerKey = null;
+    }
   });
 });
 

@@ -18,6 +18,20 @@ export interface World extends Pick<Context, 'out' | 'write' | 'err' | 'input' |
 type Desk = Awaited<ReturnType<Context['desk']>>;
 export type OpenStore = Omit<Desk, 'now'> & { close(): Promise<void> };
 
+/** Every way in which other programs are asked. */
+const versionWords = new Set(['version', '--version', '-v', '-V']);
+
+/** What the same thing is called elsewhere. */
+const otherNames: ReadonlyMap<string, string> = new Map([
+  ['start', 'serve'],
+  ['run', 'serve'],
+  ['up', 'serve'],
+  ['status', 'health'],
+]);
+
+/** Settings without which a command would quietly take the usual ones. */
+const settings = ['config', 'data-dir', 'host', 'port'];
+
 /** Runs one command line and answers the exit code: 0 done, 1 refused or failed, 2 misused. */
 export async function runCommand(
   words: readonly string[],
@@ -26,18 +40,18 @@ export async function runCommand(
 ): Promise<number> {
   // The short form is the one people try first.
   const [first = 'help', ...rest] = words.map((word) => (word === '-h' ? '--help' : word));
-  if (first === '--version') {
+  if (versionWords.has(first)) {
     world.out(world.version);
     return 0;
   }
   const isHelp = first === 'help' || first === '--help';
   const wanted = isHelp ? rest[0] : first;
-  if (wanted === undefined) {
+  if (wanted === undefined || wanted === 'help') {
     world.out(overviewHelp(topics));
     return 0;
   }
   const topic = topics.find(({ name }) => name === wanted);
-  if (!topic) return misused(world, unknownWord(wanted, topics), 'tollgate --help');
+  if (!topic) return misused(world, unknownTopic(wanted, topics), 'tollgate --help');
   return runTopic(topic, isHelp ? ['help', ...rest.slice(1)] : rest, world);
 }
 
@@ -55,7 +69,8 @@ function runTopic(topic: Topic, words: readonly string[], world: World): number 
   const page = `tollgate ${topic.name} --help`;
   if (name === undefined) {
     const known = topic.commands.map((command) => command.name).join(', ');
-    return misused(world, `What about the ${topic.name}? Add one of: ${known}.`, page);
+    const message = `"tollgate ${topic.name}" needs one more word: ${known}.`;
+    return misused(world, message, page);
   }
   const command = topic.commands.find((one) => one.name === name);
   if (!command) return misused(world, unknownWord(name, topic.commands), page);
@@ -68,16 +83,17 @@ async function runOne(
   words: readonly string[],
   world: World,
 ): Promise<number> {
+  const path = ['tollgate', topic.name, command.name].filter((word) => word !== '').join(' ');
   const reading = readArgs(command, words);
-  if (reading.kind === 'wrong') {
-    const path = ['tollgate', topic.name, command.name].filter((word) => word !== '').join(' ');
-    return misused(world, reading.message, `${path} --help`);
-  }
+  if (reading.kind === 'wrong') return misused(world, reading.message, `${path} --help`);
   const { args } = reading;
   if (args.has('help')) {
     world.out(commandHelp(topic, command));
     return 0;
   }
+  // An unset variable in a script: `--data-dir "$DATA"`.
+  const empty = settings.find((name) => args.text(name) === '');
+  if (empty !== undefined) return misused(world, `--${empty} is empty.`, `${path} --help`);
   const [config, dataDir] = [args.text('config'), args.text('data-dir')];
   const flags: Flags = {
     ...(config === undefined ? {} : { config }),
@@ -117,6 +133,13 @@ function isAbsent(thrown: unknown): boolean {
 function tenantHint({ options }: Command, args: Args): string {
   if (!Object.hasOwn(options, 'tenant') || args.has('tenant')) return '';
   return ' The tenant is "default" unless --tenant names another.';
+}
+
+function unknownTopic(word: string, topics: readonly Topic[]): string {
+  if (word.startsWith('-')) return 'The command comes first: tollgate <command> [options].';
+  const other = otherNames.get(word);
+  if (other !== undefined) return `There is no command "${word}"; did you mean "${other}"?`;
+  return unknownWord(word, topics);
 }
 
 function unknownWord(word: string, known: readonly { readonly name: string }[]): string {

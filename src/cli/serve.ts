@@ -9,6 +9,7 @@ import { createLog, type Log, reason } from '../telemetry/log.ts';
 import { buildLate, type Place } from '../wire.ts';
 import type { Args, Context, Topic } from './command.ts';
 import { greeting, type Ready, readyOf } from './greeting.ts';
+import { typed } from './own-program.ts';
 import { reloadSignal, type StopSignal, stopSignal } from './signals.ts';
 import { type Briefing, Crew } from './workers.ts';
 
@@ -209,14 +210,21 @@ function tryPort(config: Config): number {
   }
 }
 
-function cannotListen({ server }: Config, thrown: unknown): string {
+function cannotListen({ server: { host, port } }: Config, thrown: unknown): string {
   const code = failureCode(thrown);
-  const where = `${server.host}:${server.port}`;
+  const where = `${host}:${port}`;
   if (code === 'EADDRINUSE') {
-    const other = 'choose another: npm start -- --port 8081.';
-    return `Port ${server.port} on ${server.host} is already in use; ${other}`;
+    const other = typed('serve', `--port ${port < 65_535 ? port + 1 : port - 1}`);
+    return `Port ${port} on ${host} is already in use; choose another: "${other}".`;
   }
-  if (code === 'EACCES') return `Listening on ${where} is not allowed for this user.`;
-  const message = thrown instanceof Error ? thrown.message : String(thrown);
-  return `Cannot listen on ${where}: ${message}`;
+  if (code === 'EACCES') {
+    const other = typed('serve', '--port 8080');
+    return `Listening on ${where} is not allowed for this user; choose another port: "${other}".`;
+  }
+  // A name that cannot be looked up has no code.
+  if (code === 'EADDRNOTAVAIL' || code === undefined) {
+    const other = 'set --host to 127.0.0.1, or to 0.0.0.0 for all that it has';
+    return `Cannot listen on ${where}: "${host}" is no address of this machine; ${other}.`;
+  }
+  return `Cannot listen on ${where}: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
 }

@@ -60,7 +60,7 @@ const put: Command = {
   },
   async run(context) {
     const { args } = context;
-    const file = readSkillFile(await context.input());
+    const file = readSkillFile(await context.input({ text: `The skill ${args.operand}` }));
     if (file.name !== undefined && file.name !== args.operand) {
       const message = `The file calls the skill "${file.name}", not "${args.operand}".`;
       throw invalidRequest(message, 'name');

@@ -5,6 +5,7 @@ import { health } from './health.ts';
 import { keys } from './keys.ts';
 import { ledger } from './ledger.ts';
 import { models } from './models.ts';
+import { secret } from './secret.ts';
 import { serve } from './serve.ts';
 import { skills } from './skills.ts';
 import { tenants } from './tenants.ts';
@@ -16,6 +17,7 @@ export const topics: readonly Topic[] = [
   keys,
   credits,
   byok,
+  secret,
   skills,
   ledger,
   models,

@@ -1,4 +1,5 @@
 import { changeOrRecall } from '../auth/manage/recall-credits.ts';
+import { SecretRotation } from '../auth/secret-rotation.ts';
 import { Vault } from '../auth/vault.ts';
 import { environment } from '../config/environment.ts';
 import { withLiveEndpoints } from '../config/live-endpoints.ts';
@@ -12,6 +13,7 @@ import { verifyBooks } from '../store/verify/verify.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillDesk } from '../tools/skills/skill-desk.ts';
 import { refusalOfAddress } from '../upstream/user-address.ts';
+import { readInput } from './input.ts';
 import type { World } from './run.ts';
 
 // Each write reports its own failure; the event would end a gateway whose output was closed.
@@ -34,7 +36,7 @@ export const world: World = {
   write: print,
   flush: async () => void (await printed),
   err: (text) => void process.stderr.write(`${text}\n`),
-  input: () => Bun.stdin.text(),
+  input: readInput,
   now: Date.now,
   async loadModels(flags) {
     const config = loadConfig(flags, environment);
@@ -49,6 +51,7 @@ export const world: World = {
       credentials,
       providers: config.providers,
       vault: () => Vault.open({ store: credentials, secret: secretKeyOf(config), isStart: false }),
+      rotation: () => new SecretRotation(credentials, secretKeyOf(config)),
       refusalOf: refusalOfAddress,
       changed: () => undefined,
       skills: new SkillDesk({

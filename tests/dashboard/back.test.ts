@@ -128,6 +128,29 @@ describe('the way back', () => {
     patienceMs,
   );
 
+  test.each([
+    ['management', '/keys', 'Create a key'],
+    ['admin', '/operator', 'Create a tenant'],
+  ] as const)(
+    'for %s on %s leaves the page at the first try after a form was saved',
+    async (who, path, opener) => {
+      await using tab = await see(who, `${path}?search=before`);
+      const { page } = tab;
+      await page.goto(`${gateway.url}/dashboard${path}`);
+      await page.getByRole('button', { name: opener }).click();
+      const form = page.getByRole('dialog', { name: opener });
+      await form.getByLabel('Name').fill('Saved');
+      await form.getByRole('button', { name: 'Create', exact: true }).click();
+      await form.waitFor({ state: 'detached' });
+      await page.waitForURL(`${gateway.url}/dashboard${path}`);
+      await page.getByRole('row', { name: /Saved/ }).waitFor();
+      await page.goBack();
+      await page.waitForURL(`${gateway.url}/dashboard${path}?search=before`);
+      expect(tab.problems).toEqual([]);
+    },
+    patienceMs,
+  );
+
   test(
     'out of a playground without a model leads to those that its key may call',
     async () => {

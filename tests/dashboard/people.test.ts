@@ -17,6 +17,10 @@ const env = {
 };
 const customers = 130;
 const keys = 120;
+/** Which of them no longer works. */
+const expired = 5;
+/** As long as one may be, and no place to break it. */
+const unbroken = 'x'.repeat(200);
 const longName =
   'A service with a name that is longer than any column of the log would like it to be';
 
@@ -50,9 +54,10 @@ async function fill(dataDir: string): Promise<void> {
   await grant(store, 'default', 1_000_000);
   const ids: string[] = [];
   for (let at = 0; at < keys; at++) {
-    const name = at === 0 ? longName : `service ${at}`;
+    const name = at === 0 ? longName : at === 6 ? unbroken : `service ${at}`;
     const change = { name, createdAt: at, label: `sk-tg-k${at}…00`, disabled: at === 117 };
-    const key = makeKey('default', { ...change, limitCredits: null, limitReset: null });
+    const days = at === expired ? { expiresAt: now - 1_000 } : {};
+    const key = makeKey('default', { ...change, ...days, limitCredits: null, limitReset: null });
     await store.directory.addKey(key, randomHash());
     ids.push(key.id);
   }
@@ -73,7 +78,8 @@ async function fill(dataDir: string): Promise<void> {
   ]);
   for (let at = 0; at < customers; at++) {
     const id = `customer-${String(at).padStart(3, '0')}`;
-    await store.directory.addTenant(makeTenant({ id, name: `Customer ${at}`, createdAt: 2 + at }));
+    const name = at === 6 ? unbroken : `Customer ${at}`;
+    await store.directory.addTenant(makeTenant({ id, name, createdAt: 2 + at }));
     await grant(store, id, 100_000 + at);
   }
   const spent = makeRecord({ tenantId: 'customer-007', charges: charge(99_900), createdAt: now });
@@ -146,6 +152,35 @@ describe('whoever pays', () => {
       await page.getByText('No key matches').waitFor();
       await page.getByLabel('Search').fill('');
       await rows.nth(99).waitFor();
+      expect(tab.problems).toEqual([]);
+    },
+    patienceMs,
+  );
+
+  test(
+    'renames a key whose days are over, sets its cache, and changes nothing else of it',
+    async () => {
+      await using tab = await open();
+      const { page } = tab;
+      const find = async () => {
+        const { text } = await gateway.manage('GET', '/api/v1/keys');
+        const { data } = JSON.parse(text) as { data: Record<string, unknown>[] };
+        return data.find(({ label }) => label === `sk-tg-k${expired}…00`);
+      };
+      const before = await find();
+      await tab.signIn(gateway.url, gateway.keys.management, '/keys');
+      await page.getByRole('button', { name: `Edit service ${expired}`, exact: true }).click();
+      const form = page.getByRole('dialog', { name: 'Edit key' });
+      await form.getByLabel('Name').fill('Retired');
+      await form.getByText('More settings').click();
+      const cache = form.getByLabel('Response cache');
+      expect(await cache.inputValue()).toBe('auto');
+      await cache.selectOption('always');
+      await form.getByRole('button', { name: 'Save' }).click();
+      await form.waitFor({ state: 'detached' });
+      await page.getByRole('row', { name: /Retired/ }).waitFor();
+      const after = { ...before, name: 'Retired', cache: 'always' };
+      expect(await find()).toEqual({ ...after, updated_at: expect.any(String) });
       expect(tab.problems).toEqual([]);
     },
     patienceMs,

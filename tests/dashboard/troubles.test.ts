@@ -262,9 +262,9 @@ describe('a slip', () => {
       await tab.signIn(gateway.url, gateway.keys.management, '/keys?create=1');
       const form = page.getByRole('dialog', { name: 'Create a key' });
       await form.getByLabel('Name').fill('Slow');
-      await form.getByText('More limits').click();
+      await form.getByText('More settings').click();
       await form.getByLabel('Requests per minute').fill('0');
-      await form.getByText('More limits').click();
+      await form.getByText('More settings').click();
       await form.getByRole('button', { name: 'Create' }).click();
       await form.getByLabel('Requests per minute').and(page.locator(':focus')).waitFor();
       expect(tab.problems).toEqual([]);

@@ -226,16 +226,24 @@ describe('what is not served', () => {
 
   test('is a list that can be tried', () => {
     expect(routes).toContain('GET /v1/responses/resp_1');
-    expect(routes.length).toBe(12);
+    expect(routes.length).toBe(18);
   });
 
-  test.each(routes)('%s is answered with 404 and a sentence', async (route) => {
+  test.each(routes)('%s is answered with 404 and what to call instead', async (route) => {
     const [method = '', path = ''] = route.split(' ');
     const asked = { body: { model: 'demo/chat', input: 'Hello!' } };
     const call = { key: gateway.keys.api, ...(method === 'GET' ? {} : asked) };
     const { status, body } = await gateway.call(method, path, call);
     expect(status).toBe(404);
-    expect(isObject(body.error) && body.error.message).toStartWith(`There is no ${route}.`);
+    const message = isObject(body.error) ? String(body.error.message) : '';
+    expect(message).toStartWith(`There is no ${route}. `);
+    expect(message).not.toMatch(/Did you mean|nearest route/);
+    const instead = message.replace(`There is no ${route}.`, '');
+    for (const [, named = ''] of instead.matchAll(/POST (\/\S+\w)/g)) {
+      const tried = await gateway.call('POST', named, { key: gateway.keys.api, body: {} });
+      // It is there: only what was sent is refused.
+      expect(tried.status).toBeOneOf([400, 415]);
+    }
   });
 
   test('makes client.responses.retrieve fail and says why', async () => {

@@ -197,7 +197,7 @@ describe('a second start', () => {
       await gateway.stop();
       gateway = await start(folder);
       expect(gateway.greeting).not.toContain('sk-');
-      expect(gateway.greeting).toContain('npm run tollgate keys create');
+      expect(gateway.greeting).toContain('npm run tollgate -- keys create');
       expect(chatText(await shell(commands[1] ?? ''))).toContain('Hello!');
     },
     timeoutMs,
