@@ -1,16 +1,18 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { derivedKey } from '../core/derived-key.ts';
-import type { Secret } from '../core/secret.ts';
+import type { Secret, SecretKeys } from '../core/secret.ts';
 
 /** First byte of what is sealed, so that another way of sealing can follow one day. */
 const version = 1;
 const nonceBytes = 12;
 const tagBytes = 16;
 
-/** With that of the former secret, if there is one: the first seals, both open. */
-export function sealingKeysOf(secret: Secret): readonly [SealingKey, ...SealingKey[]] {
-  const former = secret.former === null ? [] : sealingKeysOf(secret.former);
-  return [new SealingKey(secret), ...former];
+/** One from each, in the same order. */
+export function sealingKeysOf([current, ...former]: SecretKeys): readonly [
+  SealingKey,
+  ...SealingKey[],
+] {
+  return [new SealingKey(current), ...former.map((secret) => new SealingKey(secret))];
 }
 
 /**

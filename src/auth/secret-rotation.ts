@@ -1,4 +1,5 @@
-import type { Secret } from '../core/secret.ts';
+import { GatewayError } from '../core/errors.ts';
+import type { SecretKeys } from '../core/secret.ts';
 import { type SealingKey, sealingKeysOf } from './sealing-key.ts';
 import { purposeOf, type StoredCredential, wrongKey } from './vault.ts';
 
@@ -30,7 +31,7 @@ export interface RotationStore {
 export interface KeyCounts {
   readonly current: number;
   readonly former: number;
-  /** Tampered with, or moved to another row. */
+  /** Tampered with, moved to another row, or encrypted with a key that is not at hand. */
   readonly unreadable: number;
 }
 
@@ -42,9 +43,9 @@ export class SecretRotation {
   readonly #store: RotationStore;
   readonly #keys: ReturnType<typeof sealingKeysOf>;
 
-  constructor(store: RotationStore, secret: Secret) {
+  constructor(store: RotationStore, secrets: SecretKeys) {
     this.#store = store;
-    this.#keys = sealingKeysOf(secret);
+    this.#keys = sealingKeysOf(secrets);
   }
 
   /** As they were found; nothing is changed. */
@@ -54,7 +55,8 @@ export class SecretRotation {
 
   /** As they were found; all that are readable are encrypted with the current key afterwards. */
   async rotate(): Promise<KeyCounts> {
-    const [current] = this.#keys;
+    const [current, former] = this.#keys;
+    if (!former) throw noFormerKey();
     const { fingerprint } = current;
     const held = this.#keys.map((key) => key.fingerprint);
     if (!(await this.#store.turnTo(fingerprint, held))) throw wrongKey();
@@ -88,6 +90,13 @@ export class SecretRotation {
     } while (last !== undefined);
     return counts;
   }
+}
+
+/** Whoever runs it without one would be told that nothing is left to do, and might believe it. */
+function noFormerKey(): GatewayError {
+  const message =
+    'TOLLGATE_FORMER_SECRET_KEY is not set: it has to be the secret key that is being replaced.';
+  return new GatewayError('service_unavailable', message);
 }
 
 function opened(row: StoredCredential, key: SealingKey): string | undefined {

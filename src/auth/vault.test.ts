@@ -30,9 +30,10 @@ function memoryStore() {
       await state.gate;
       return found;
     },
-    async save(row, fingerprint) {
-      if (!(await store.claimKeys([fingerprint], false))) return undefined;
-      rows.set(nameOf(row.tenantId, row.provider), row);
+    async save(byKey) {
+      await store.claimKeys([...byKey.keys()], false);
+      const row = byKey.get(state.fingerprint);
+      if (row) rows.set(nameOf(row.tenantId, row.provider), row);
       return row;
     },
     remove: async (tenantId, provider) => rows.delete(nameOf(tenantId, provider)),
@@ -49,7 +50,7 @@ async function openVault() {
   const unreadable: string[] = [];
   const vault = await Vault.open({
     store: memory.store,
-    secret,
+    secrets: [secret],
     isStart: true,
     onUnreadable: (tenant, provider) => unreadable.push(`${tenant} ${provider}`),
   });
@@ -157,19 +158,21 @@ describe('the secret key', () => {
   test('must be the one that the credentials were encrypted with', async () => {
     const { store } = await openVault();
     // Nothing depends on the first key yet, so a start may bring another one; a command may not.
-    expect(await refusalOf({ store, secret: wrong, isStart: false })).toContain('is not the one');
-    await Vault.open({ store, secret: wrong, isStart: true });
-    const vault = await Vault.open({ store, secret, isStart: true });
+    expect(await refusalOf({ store, secrets: [wrong], isStart: false })).toContain(
+      'is not the one',
+    );
+    await Vault.open({ store, secrets: [wrong], isStart: true });
+    const vault = await Vault.open({ store, secrets: [secret], isStart: true });
     await vault.save(acme, 7);
     for (const isStart of [true, false]) {
-      expect(await refusalOf({ store, secret: wrong, isStart })).toContain('is not the one');
-      expect(await refusalOf({ store, secret, isStart })).toBe('none');
+      expect(await refusalOf({ store, secrets: [wrong], isStart })).toContain('is not the one');
+      expect(await refusalOf({ store, secrets: [secret], isStart })).toBe('none');
     }
   });
 
   test('of a process that was overtaken by another key saves nothing', async () => {
     const { store, vault, rows } = await openVault();
-    await Vault.open({ store, secret: wrong, isStart: true });
+    await Vault.open({ store, secrets: [wrong], isStart: true });
     const refused = await vault.save(acme, 8).catch((e: unknown) => e);
     expect(refused).toMatchObject({ symbol: 'service_unavailable' });
     // What the operator has to do is for the operator's log.

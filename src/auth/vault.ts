@@ -2,7 +2,7 @@ import type { ByokMode, Credential } from '../core/byok.ts';
 import { GatewayError } from '../core/errors.ts';
 import { KeptReads } from '../core/kept-reads.ts';
 import { labelOfKey } from '../core/provider-key.ts';
-import { Secret } from '../core/secret.ts';
+import { Secret, type SecretKeys } from '../core/secret.ts';
 import { sealingKeysOf } from './sealing-key.ts';
 
 /** Tenants whose credentials are kept in memory; beyond this the oldest is asked for again. */
@@ -26,10 +26,11 @@ export interface VaultStore {
   /** All of one tenant, by provider. */
   list(tenantId: string): Promise<readonly StoredCredential[]>;
   /**
-   * Replaces what was there and keeps its `createdAt`. Undefined, and nothing saved, when another
-   * key than this fingerprint's is in use.
+   * Takes one credential, encrypted by each key that the process holds, by their fingerprints, and
+   * keeps the one of the key in use: it replaces what was there but for its `createdAt`. Undefined,
+   * and nothing saved, when none of these keys is in use.
    */
-  save(credential: StoredCredential, fingerprint: string): Promise<StoredCredential | undefined>;
+  save(byKey: ReadonlyMap<string, StoredCredential>): Promise<StoredCredential | undefined>;
   remove(tenantId: string, provider: string): Promise<boolean>;
   /**
    * Whether every key that is needed is among these; the first one to ask brings its first. A start
@@ -48,7 +49,7 @@ export interface NewCredential {
 
 export interface VaultParts {
   readonly store: VaultStore;
-  readonly secret: Secret;
+  readonly secrets: SecretKeys;
   /** A gateway's start may bring a new key; a command beside a running gateway may not. */
   readonly isStart: boolean;
   /** Told once per reading: a row that was tampered with, or encrypted with another key. */
@@ -66,9 +67,9 @@ export class Vault {
   readonly #onUnreadable: NonNullable<VaultParts['onUnreadable']>;
   readonly #known = new KeptReads<readonly Credential[]>(tenantsMax);
 
-  private constructor({ store, secret, onUnreadable }: VaultParts) {
+  private constructor({ store, secrets, onUnreadable }: VaultParts) {
     this.#store = store;
-    this.#keys = sealingKeysOf(secret);
+    this.#keys = sealingKeysOf(secrets);
     this.#onUnreadable = onUnreadable ?? (() => undefined);
   }
 
@@ -88,16 +89,17 @@ export class Vault {
   async save(credential: NewCredential, now: number): Promise<StoredCredential> {
     const { apiKey, ...rest } = credential;
     const label = labelOfKey(apiKey);
+    const purpose = purposeOf(credential);
     // The store knows which one is in use: a rotation changes it for all processes at once.
-    for (const key of this.#keys) {
-      const ciphertext = key.seal(apiKey, purposeOf(credential));
+    const byKey = this.#keys.map((key) => {
+      const ciphertext = key.seal(apiKey, purpose);
       const row = { ...rest, ciphertext, label, createdAt: now, updatedAt: now };
-      const saved = await this.#store.save(row, key.fingerprint);
-      if (!saved) continue;
-      this.forget();
-      return saved;
-    }
-    throw cannotKeep();
+      return [key.fingerprint, row] as const;
+    });
+    const saved = await this.#store.save(new Map(byKey));
+    if (!saved) throw cannotKeep();
+    this.forget();
+    return saved;
   }
 
   /** Drops everything remembered; the next request of each tenant asks the store. */

@@ -6,12 +6,9 @@ import { inspect } from 'node:util';
  */
 export class Secret {
   readonly #value: string;
-  /** What it was before, while it is being replaced: still accepted, and never given out anew. */
-  readonly former: Secret | null;
 
-  constructor(value: string, former: Secret | null = null) {
+  constructor(value: string) {
     this.#value = value;
-    this.former = former;
   }
 
   reveal(): string {
@@ -30,3 +27,9 @@ export class Secret {
     return this.toString();
   }
 }
+
+/**
+ * The operator's secret key, and behind it the one that it replaces, if any: the first makes what
+ * is new, and both are accepted.
+ */
+export type SecretKeys = readonly [Secret, ...Secret[]];

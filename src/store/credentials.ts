@@ -28,10 +28,12 @@ export class SqlCredentials implements VaultStore, RotationStore {
     return rows.map(credentialOf);
   }
 
-  save(credential: StoredCredential, fingerprint: string): Promise<StoredCredential | undefined> {
+  save(byKey: ReadonlyMap<string, StoredCredential>): Promise<StoredCredential | undefined> {
     return this.#change(async (change) => {
       // In the same transaction: two processes with two keys must not both leave something behind.
-      if (!(await isInUse(change, fingerprint))) return undefined;
+      const [first = none] = byKey.keys();
+      const credential = byKey.get(await claimSetting(change, fingerprintSetting, first));
+      if (!credential) return undefined;
       const { tenant_id, provider, created_at, ...rest } = rowOf(credential);
       const row = await change
         .insertInto('byok_credentials')

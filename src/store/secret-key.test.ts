@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Secret } from '../core/secret.ts';
-import { secretKeyOf } from './secret-key.ts';
+import { secretKeysOf } from './secret-key.ts';
 
 const folders: string[] = [];
 afterEach(() => {
@@ -18,9 +18,9 @@ function newDataDir(): string {
 
 test('a key is made once, for this user only, and found again', () => {
   const dataDir = newDataDir();
-  const first = secretKeyOf({ secretKey: null, dataDir });
+  const [first] = secretKeysOf({ secretKey: null, dataDir });
   expect(first.reveal()).toMatch(/^[0-9a-f]{64}$/);
-  expect(secretKeyOf({ secretKey: null, dataDir }).reveal()).toBe(first.reveal());
+  expect(secretKeysOf({ secretKey: null, dataDir })[0].reveal()).toBe(first.reveal());
   expect(statSync(join(dataDir, 'secret.key')).mode & 0o777).toBe(0o600);
   expect(readdirSync(dataDir)).toEqual(['secret.key']);
 });
@@ -28,17 +28,17 @@ test('a key is made once, for this user only, and found again', () => {
 test('a configured key is used instead and leaves no file behind', () => {
   const dataDir = newDataDir();
   const configured = new Secret('configured-0123456789-0123456789');
-  expect(secretKeyOf({ secretKey: configured, dataDir })).toBe(configured);
+  expect(secretKeysOf({ secretKey: configured, dataDir })[0]).toBe(configured);
   expect(() => statSync(dataDir)).toThrow();
 });
 
 test('a former key goes with either, unless it is the same', () => {
   const dataDir = newDataDir();
-  const made = secretKeyOf({ secretKey: null, dataDir });
+  const [made] = secretKeysOf({ secretKey: null, dataDir });
   const former = new Secret('configured-0123456789-0123456789');
-  const both = secretKeyOf({ secretKey: null, formerSecretKey: former, dataDir });
-  expect([both.reveal(), both.former?.reveal()]).toEqual([made.reveal(), former.reveal()]);
-  expect(() => secretKeyOf({ secretKey: null, formerSecretKey: made, dataDir })).toThrow(
+  const both = secretKeysOf({ secretKey: null, formerSecretKey: former, dataDir });
+  expect(both.map((key) => key.reveal())).toEqual([made.reveal(), former.reveal()]);
+  expect(() => secretKeysOf({ secretKey: null, formerSecretKey: made, dataDir })).toThrow(
     /^TOLLGATE_FORMER_SECRET_KEY is the secret key itself/,
   );
 });
@@ -47,9 +47,9 @@ test('ten processes that start at once agree on one key', async () => {
   const dataDir = newDataDir();
   const module = join(import.meta.dir, 'secret-key.ts');
   const script = `
-    const { secretKeyOf } = await import(${JSON.stringify(module)});
+    const { secretKeysOf } = await import(${JSON.stringify(module)});
     const settings = { secretKey: null, dataDir: ${JSON.stringify(dataDir)} };
-    process.stdout.write(secretKeyOf(settings).reveal());
+    process.stdout.write(secretKeysOf(settings)[0].reveal());
   `;
   const children = Array.from({ length: 10 }, () =>
     Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe' }),
@@ -64,7 +64,7 @@ test('a damaged key is refused in one sentence instead of being replaced', () =>
   mkdirSync(dataDir);
   const file = join(dataDir, 'secret.key');
   writeFileSync(file, 'short\n');
-  expect(() => secretKeyOf({ secretKey: null, dataDir })).toThrow(
+  expect(() => secretKeysOf({ secretKey: null, dataDir })).toThrow(
     `The secret key ${file} is damaged: it has fewer than 32 characters.`,
   );
 });
@@ -72,7 +72,7 @@ test('a damaged key is refused in one sentence instead of being replaced', () =>
 test('a data directory that cannot be written is told as such', () => {
   const dataDir = newDataDir();
   writeFileSync(dataDir, 'not a folder');
-  expect(() => secretKeyOf({ secretKey: null, dataDir })).toThrow(
+  expect(() => secretKeysOf({ secretKey: null, dataDir })).toThrow(
     /^The secret key .*secret\.key can neither be read nor made \(ENOTDIR\)\.$/,
   );
 });

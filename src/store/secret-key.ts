@@ -3,22 +3,22 @@ import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import { GatewayError } from '../core/errors.ts';
 import { failureCode } from '../core/failure-code.ts';
-import { Secret } from '../core/secret.ts';
+import { Secret, type SecretKeys } from '../core/secret.ts';
 
 const fileName = 'secret.key';
 const lengthMin = 32;
 
 /** What secrets in the store are encrypted with: as configured, or the data directory's own. */
-export function secretKeyOf(settings: {
+export function secretKeysOf(settings: {
   readonly secretKey: Secret | null;
   readonly formerSecretKey?: Secret | null;
   readonly dataDir: string;
-}): Secret {
+}): SecretKeys {
   const current = settings.secretKey ?? secretKeyIn(settings.dataDir);
   const former = settings.formerSecretKey ?? null;
-  if (former === null) return current;
+  if (former === null) return [current];
   if (current.reveal() === former.reveal()) throw sameKey();
-  return new Secret(current.reveal(), former);
+  return [current, former];
 }
 
 /** Whoever names it twice believes that it was changed. */

@@ -42,30 +42,33 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
     };
   }
 
+  const save = (store: VaultStore, row: StoredCredential, ...keys: readonly string[]) =>
+    store.save(new Map(keys.map((key) => [key, row])));
+
   const version = () => stores.other.directory.version();
 
   test('come back byte by byte, by provider, and only to their tenant', async () => {
     const own = { provider: 'anthropic', baseUrl: 'https://proxy.example/v1' };
     const [openai, anthropic] = [credential(), credential({ ...own, mode: 'byok_only' })];
-    expect(await credentials.save(openai, first)).toEqual(openai);
-    expect(await credentials.save(anthropic, first)).toEqual(anthropic);
+    expect(await save(credentials, openai, first)).toEqual(openai);
+    expect(await save(credentials, anthropic, first)).toEqual(anthropic);
     expect(await elsewhere.list(tenantId)).toEqual([anthropic, openai]);
     expect(await elsewhere.list(await newTenant())).toEqual([]);
   });
 
   test('are replaced whole, but for the time of the first one', async () => {
-    await credentials.save(credential({ baseUrl: 'https://old.example' }), first);
+    await save(credentials, credential({ baseUrl: 'https://old.example' }), first);
     const change = { ciphertext: new Uint8Array([1, 0, 2]), mode: 'byok_only' } as const;
     const later = credential({ ...change, label: '•••', createdAt: 9, updatedAt: 9 });
-    const saved = await credentials.save(later, first);
+    const saved = await save(credentials, later, first);
     expect(saved).toEqual({ ...later, createdAt: 1_700_000_000_000 });
     expect(await elsewhere.list(tenantId)).toEqual(saved ? [saved] : []);
   });
 
   test('are removed once, without touching those of others', async () => {
     const other = await newTenant();
-    await credentials.save(credential(), first);
-    await credentials.save(credential({ tenantId: other }), first);
+    await save(credentials, credential(), first);
+    await save(credentials, credential({ tenantId: other }), first);
     expect(await elsewhere.remove(tenantId, 'groq')).toBe(false);
     expect(await elsewhere.remove(tenantId, 'openai')).toBe(true);
     expect(await elsewhere.remove(tenantId, 'openai')).toBe(false);
@@ -75,9 +78,9 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
 
   test('move the version that other processes watch, and nothing else does', async () => {
     const before = await version();
-    await credentials.save(credential(), first);
+    await save(credentials, credential(), first);
     expect(await version()).toBe(before + 1);
-    await credentials.save(credential(), first);
+    await save(credentials, credential(), first);
     expect(await version()).toBe(before + 2);
     await credentials.list(tenantId);
     await credentials.claimKeys([first], true);
@@ -89,24 +92,32 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
 
   test('of nobody cannot be saved', async () => {
     const lost = credential({ tenantId: 'nobody' });
-    expect((await failureOf(credentials.save(lost, first))).message).toMatch(/foreign key/i);
+    expect((await failureOf(save(credentials, lost, first))).message).toMatch(/foreign key/i);
     expect(await credentials.list('nobody')).toEqual([]);
   });
 
   test('bind the key that encrypts them until the last one is gone', async () => {
-    await credentials.save(credential(), first);
+    await save(credentials, credential(), first);
     for (const isStart of [true, false]) {
       expect(await elsewhere.claimKeys([second], isStart)).toBe(false);
       expect(await elsewhere.claimKeys([first], isStart)).toBe(true);
     }
-    expect(await elsewhere.save(credential({ provider: 'groq' }), second)).toBeUndefined();
+    expect(await save(elsewhere, credential({ provider: 'groq' }), second)).toBeUndefined();
     expect((await elsewhere.list(tenantId)).map(({ provider }) => provider)).toEqual(['openai']);
     await credentials.remove(tenantId, 'openai');
     expect(await elsewhere.claimKeys([second], false)).toBe(false);
     expect(await elsewhere.claimKeys([second], true)).toBe(true);
     // The first process still runs, with a key that is not in use any more.
-    expect(await credentials.save(credential(), first)).toBeUndefined();
+    expect(await save(credentials, credential(), first)).toBeUndefined();
     expect(await credentials.list(tenantId)).toEqual([]);
+  });
+
+  test('are kept as the key in use has encrypted them, whichever of two that is', async () => {
+    const byKey = [second, first].map((key) => [key, credential({ label: key })] as const);
+    expect((await credentials.save(new Map(byKey)))?.label).toBe(first);
+    await credentials.remove(tenantId, 'openai');
+    await elsewhere.claimKeys([second], true);
+    expect((await credentials.save(new Map(byKey)))?.label).toBe(second);
   });
 
   test('are never encrypted with two keys, however starts and saves race', async () => {
@@ -115,7 +126,7 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
       providers.map(async (provider, i) => {
         const [store, key] = i % 2 === 0 ? [credentials, first] : [elsewhere, second];
         await store.claimKeys([key], true);
-        await store.save(credential({ provider, label: key }), key);
+        await save(store, credential({ provider, label: key }), key);
       }),
     );
     const labels = (await credentials.list(tenantId)).map(({ label }) => label);

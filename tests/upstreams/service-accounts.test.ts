@@ -208,12 +208,14 @@ describe('Claude on Vertex AI', () => {
     expect(last()?.json).not.toHaveProperty('model');
   });
 
-  test('counts at one path for all models', async () => {
+  test('counts at one path for all models, which takes no betas', async () => {
     upstream.script(path('count-tokens:rawPredict'), json(200, { input_tokens: 42 }));
     const body = { model: 'acme/claude', messages };
-    const reply = await gateway.post(body, { path: '/v1/messages/count_tokens' });
+    const headers = { 'anthropic-beta': 'some-beta-2026' };
+    const reply = await gateway.post(body, { path: '/v1/messages/count_tokens', headers });
     expect(reply.json).toEqual({ input_tokens: 42 });
     expect(last()?.json).toEqual({ model: 'claude-large@20260101', messages, ...version });
+    expect(last()?.headers).not.toHaveProperty('anthropic-beta');
   });
 });
 

@@ -36,10 +36,17 @@ export function messagesAt(place: Place, isStream: boolean, version: VersionHead
 
 export function countAt(place: Place, version: VersionHeaders): Addressed {
   const { quirks, upstreamModel: model } = place;
-  const headers = writeVersion(place, version);
-  return quirks.hosted_by === 'vertex'
-    ? { path: '/models/count-tokens:rawPredict', headers, fields: { model, ...vertexVersion } }
-    : { path: '/messages/count_tokens', headers, fields: { model } };
+  if (quirks.hosted_by !== 'vertex') {
+    return {
+      path: '/messages/count_tokens',
+      headers: writeVersion(place, version),
+      fields: { model },
+    };
+  }
+  // No betas: a count needs none, and those that a model takes in messages are refused here
+  // (anthropics/anthropic-sdk-typescript#1016).
+  const fields = { model, ...vertexVersion };
+  return { path: '/models/count-tokens:rawPredict', headers: {}, fields };
 }
 
 function writeVersion(

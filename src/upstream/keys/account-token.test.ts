@@ -72,9 +72,23 @@ describe('the token of a service account', () => {
     expect(tokens.refused('ya29.one')).toBe(true);
     // A second request that was under way with the same one.
     expect(tokens.refused('ya29.one')).toBe(true);
+    expect(tokens.last).toBe('ya29.one');
     expect(await tokens.get()).toBe('ya29.two');
     expect(tokens.refused('ya29.two')).toBe(false);
     expect(server.book).toHaveLength(2);
+  });
+
+  test('is kept for a minute when it is refused at its first use', async () => {
+    server.script('/token', [token('ya29.one'), token('ya29.two')]);
+    let now = 0;
+    const tokens = new AccountToken(account(), () => now);
+    await tokens.get();
+    expect(tokens.refused('ya29.one')).toBe(false);
+    now = 59_999;
+    expect(await tokens.get()).toBe('ya29.one');
+    expect(tokens.refused('ya29.one')).toBe(false);
+    now = 60_000;
+    expect(await tokens.get()).toBe('ya29.two');
   });
 
   test.each([

@@ -10,6 +10,8 @@ const tokenMs = 10_000;
 const answerBytesMax = 64 * 1024;
 /** A token must outlive the way to the provider and the clocks of both. */
 const earlyMs = 60_000;
+/** For how long a token is kept that was refused at its first use. */
+const refusedMs = 60_000;
 /** Longest life of what we ask with, by Google's rules. */
 const assertionSeconds = 3_600;
 
@@ -19,7 +21,7 @@ const grantType = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 interface Token {
   readonly text: string;
   /** By the process's monotonic clock. */
-  readonly until: number;
+  until: number;
   /** A provider has taken it: if it is refused later, a new one may help. */
   isProven: boolean;
 }
@@ -57,13 +59,16 @@ export class AccountToken {
 
   /**
    * The provider refused it: whether the next one could fare better. One that was refused from the
-   * beginning says that the account is, and must not become a new one with each request.
+   * beginning says that the account is, and must not become a new one with each request; but an
+   * account that is new, or was mended, must not have to wait until the token ends.
    */
   refused(text: string): boolean {
-    if (this.#token?.text !== text) return true;
-    if (!this.#token.isProven) return false;
-    this.#token = undefined;
-    return true;
+    const token = this.#token;
+    if (token?.text !== text) return true;
+    // It is not forgotten: answers to others that showed it may still tell it.
+    const keptMs = token.isProven ? 0 : refusedMs;
+    token.until = Math.min(token.until, this.#now() + keptMs);
+    return token.isProven;
   }
 
   async #fetch(): Promise<string> {

@@ -51,13 +51,6 @@ export function useOfKey(provider: Provider, asWord: (word: string) => HeadersSh
   return { headers: {}, pass: region ? new AwsPass(key, region) : new NoPass(noRegion, text) };
 }
 
-/** What no message of this provider may tell. */
-export function secretsOf(provider: Provider): readonly string[] {
-  const word = provider.apiKey?.reveal();
-  if (word === undefined) return [];
-  return useOfKey(provider, () => ({})).pass?.secrets ?? [word];
-}
-
 const noRegion = 'The key signs for a region, and neither the address nor the provider names one.';
 
 /** Checked when it was configured or brought; the provider has been configured otherwise since. */

@@ -57,8 +57,8 @@ describe("a request of AWS's test suite is signed as published", () => {
       'content-type;host;x-amz-date',
       'ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a',
     ],
-  ])('%s', (_, change, names, signature) => {
-    expect(sign({ ...post, ...change }, key, scope, now)).toEqual({
+  ])('%s', async (_, change, names, signature) => {
+    expect(await sign({ ...post, ...change }, key, scope, now)).toEqual({
       'x-amz-date': '20150830T123600Z',
       authorization:
         'AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, ' +
@@ -66,8 +66,8 @@ describe("a request of AWS's test suite is signed as published", () => {
     });
   });
 
-  test('post-sts-header-before, whose session token is signed too', () => {
-    const headers = sign(post, { ...key, sessionToken }, scope, now);
+  test('post-sts-header-before, whose session token is signed too', async () => {
+    const headers = await sign(post, { ...key, sessionToken }, scope, now);
     expect(headers['x-amz-security-token']).toBe(sessionToken);
     expect(headers.authorization).toEndWith(
       'SignedHeaders=host;x-amz-date;x-amz-security-token, ' +
