@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeEach, expect, test } from 'bun:test';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callerOf, settlementOf } from '../tests/support/money/settlements.ts';
@@ -89,6 +89,16 @@ test('an answer that is given again is in the journal, a refusal is not', async 
   const ids = lines.flatMap((text) => [...readLines(text)]).map(idOf);
   expect(ids).toEqual([again.record.requestId]);
   expect(books.backlog.waiting).toBe(2);
+});
+
+test('an answer that is given again leaves nothing behind once it is booked', async () => {
+  isAway = false;
+  const kept = books.keep(settlementOf(crypto.randomUUID(), caller, 0, { cacheHit: true }), false);
+  // Somebody reads the log at the same moment.
+  await books.flush();
+  await kept;
+  await books.close();
+  expect(existsSync(journal)).toBe(false);
 });
 
 test('an end that the journal does not take costs nothing: its credits are free', async () => {

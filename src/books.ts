@@ -114,10 +114,16 @@ export class Books {
     // What was never sent costs nothing: it may not fill memory or disk while the database is away.
     if (this.#drain.isFull) return;
     const slip = slipOf(settlement);
-    this.#drain.add(slip);
     // An answer was given, and its row is promised. A storm of refusals must not reach the disk:
     // the last of them, a fifth of a second, go with a process that is killed.
-    if (settlement.record.cacheHit) return this.#journal.settledFree(slip);
+    if (settlement.record.cacheHit) return this.#keepFree(slip);
+    this.#drain.add(slip);
+  }
+
+  /** Written before it can be booked: a line that came later would stay in the journal for good. */
+  async #keepFree(slip: Slip): Promise<void> {
+    await this.#journal.settledFree(slip);
+    this.#drain.add(slip);
   }
 
   async #keepSent(settlement: Settlement): Promise<void> {

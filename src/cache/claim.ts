@@ -24,7 +24,8 @@ export interface ClaimStore {
   extend(claims: readonly Claim[], until: number): Promise<void>;
   /** False: its lease was over, and another has taken it. */
   finish(claim: Claim, recording: Recording | null, expiresAt: number): Promise<boolean>;
-  release(claim: Claim): Promise<void>;
+  /** An answer that was written down goes too only if `evenDone`. */
+  release(claim: Claim, evenDone: boolean): Promise<void>;
   removeExpired(now: number): Promise<void>;
   /** By tenant, what its answers take; those without any may be missing. */
   keptBytes(): Promise<ReadonlyMap<string, number>>;

@@ -57,9 +57,9 @@ class Claims implements ClaimStore {
     return isHeld;
   }
 
-  async release({ key }: Claim): Promise<void> {
+  async release({ key }: Claim, evenDone: boolean): Promise<void> {
     await this.#reach();
-    this.rows.delete(key);
+    if (evenDone || this.rows.get(key)?.done === undefined) this.rows.delete(key);
   }
 
   async removeExpired(): Promise<void> {}
@@ -267,6 +267,18 @@ describe('a store that is away', () => {
     store.isAway = false;
     await writeLate();
     expect(store.rows.get('k')?.done).toBeUndefined();
+  });
+
+  test('takes back an answer that could not be charged, and none that others wrote', async () => {
+    const { store, ask } = make();
+    const unpaid = dutyOf(await ask(claim('k')));
+    await unpaid.finish(recording('not paid for'));
+    await unpaid.release();
+    const second = claim('k');
+    const unsure = dutyOf(await ask(second));
+    await store.finish(second, recording('written beside it'), 1);
+    await unsure.release();
+    expect(await ask(claim('k'))).toEqual({ found: 'written beside it' });
   });
 
   test('hearing of an old answer ends nothing that runs under its name now', async () => {

@@ -90,7 +90,7 @@ export class Idempotency {
   /** Before anything is sent. Repetitions of what is kept already are answered all the same. */
   async #requireRoom(claim: Claim): Promise<void> {
     if ((this.#kept.get(claim.tenantId) ?? 0) < idempotentBytesPerTenantMax) return;
-    await this.#store.release(claim).catch(() => undefined);
+    await this.#store.release(claim, false).catch(() => undefined);
     const message =
       `Answers under Idempotency-Keys take ${idempotentBytesPerTenantMax} bytes here, as much as ` +
       'one account may have; wait until some are a day old, or send this one without a key.';
@@ -126,8 +126,10 @@ export class Idempotency {
     const { promise: ended, resolve: end } = Promise.withResolvers<Recording | null | undefined>();
     const running: Running = { claim, ended };
     this.#running.set(nameOf(claim), running);
+    let isFinished = false;
     return {
       finish: async (recording) => {
+        isFinished = true;
         this.#count(claim, recording);
         const isWritten = await this.#write(claim, recording);
         if (isWritten !== undefined) this.#forget(running);
@@ -139,8 +141,9 @@ export class Idempotency {
         this.#unwritten.delete(running);
         this.#forget(running);
         end(undefined);
-        // Unless the store hears of it, the claim is free again when its lease ends.
-        await this.#store.release(claim).catch(() => undefined);
+        // Unless the store hears of it, the claim is free again when its lease ends. What it has
+        // of a job whose maker could not hear the end of the change is the answer all the same.
+        await this.#store.release(claim, isFinished).catch(() => undefined);
       },
     };
   }

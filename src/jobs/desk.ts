@@ -16,7 +16,7 @@ import type { ObjectStore } from './objects.ts';
 import { canJoin } from './pieces/join-speech.ts';
 import { splitText } from './pieces/split-text.ts';
 import type { JobBook, JobClaim, JobObjects, JobPage, NewJob } from './queue.ts';
-import { storeAudio, storeText, type Upload } from './upload.ts';
+import { type AudioUpload, discard, storeAudio, storeText, type Upload } from './upload.ts';
 
 export interface DeskParts {
   readonly book: JobBook;
@@ -41,6 +41,14 @@ export interface SpeechModel {
   readonly voices: readonly string[] | null;
 }
 
+/** A form that has arrived. Its file is stored, and belongs to no job yet. */
+export interface ReceivedForm {
+  /** Of the job that it may become. */
+  readonly id: string;
+  readonly fields: ReadonlyMap<string, readonly string[]>;
+  readonly upload: AudioUpload | undefined;
+}
+
 /** What clients do with jobs: create, look at, list, cancel. */
 export class JobDesk {
   readonly #parts: DeskParts;
@@ -61,19 +69,19 @@ export class JobDesk {
     await this.#checkWebhook(input);
     const id = newJobId();
     const upload = await storeText(input.input, id, this.#parts.now(), this.#parts);
-    return this.#enqueue({ id, caller, input, request, upload, claim }, baseUrl);
+    try {
+      return await this.#enqueue({ id, caller, input, request, upload, claim }, baseUrl);
+    } catch (thrown) {
+      await discard(upload.key, this.#parts);
+      throw thrown;
+    }
   }
 
   /** Takes the file as it arrives; the fields may come before or behind it. */
-  async createTranscription(
-    caller: Caller,
-    form: AsyncIterable<FormPart>,
-    baseUrl: string,
-    claim: JobClaim | null = null,
-  ) {
+  async receive(form: AsyncIterable<FormPart>): Promise<ReceivedForm> {
     const id = newJobId();
     const fields = new Map<string, string[]>();
-    let upload: Upload | undefined;
+    let upload: AudioUpload | undefined;
     try {
       for await (const part of form) {
         if (part.kind === 'field') {
@@ -83,17 +91,31 @@ export class JobDesk {
         if (part.name !== 'file' || upload) throw wrongFile(part.name);
         upload = await storeAudio(part, id, this.#parts.now(), this.#parts);
       }
-      if (fields.has('file')) throw invalidRequest('file must be a file with a name.', 'file');
-      const input = readTranscriptionInput(fields);
-      if (!upload) throw invalidRequest('file is required: the audio to transcribe.', 'file');
-      await this.#parts.transcriptionModel(caller, input.model);
-      await this.#checkWebhook(input);
-      const request = transcriptionRequest(input);
-      return await this.#enqueue({ id, caller, input, request, upload, claim }, baseUrl);
+      return { id, fields, upload };
     } catch (thrown) {
-      if (upload) await this.#discard(upload.key);
+      await this.putAway({ upload });
       throw thrown;
     }
+  }
+
+  async createTranscription(
+    caller: Caller,
+    { id, fields, upload }: ReceivedForm,
+    baseUrl: string,
+    claim: JobClaim | null = null,
+  ) {
+    if (fields.has('file')) throw invalidRequest('file must be a file with a name.', 'file');
+    const input = readTranscriptionInput(fields);
+    if (!upload) throw invalidRequest('file is required: the audio to transcribe.', 'file');
+    await this.#parts.transcriptionModel(caller, input.model);
+    await this.#checkWebhook(input);
+    const request = transcriptionRequest(input);
+    return this.#enqueue({ id, caller, input, request, upload, claim }, baseUrl);
+  }
+
+  /** For whoever received a form that became no job. */
+  async putAway({ upload }: Pick<ReceivedForm, 'upload'>): Promise<void> {
+    if (upload) await discard(upload.key, this.#parts);
   }
 
   async show(tenantId: string, id: string, baseUrl: string) {
@@ -138,19 +160,16 @@ export class JobDesk {
 
   async #checkWebhook({ webhook_url: url }: SpeechInput | TranscriptionInput): Promise<void> {
     const refusal = url ? await this.#parts.refusalOfAddress(url) : null;
-    if (refusal !== null) throw invalidRequest(refusal, 'webhook_url');
+    if (refusal === null) return;
+    throw invalidRequest(`webhook_url was refused: ${refusal}`, 'webhook_url');
   }
 
   async #enqueue(order: Order, baseUrl: string) {
     const { book, now } = this.#parts;
     const job = newJob(order, now());
     const bounds = { waitingMax: jobsWaitingMax, inputBytesMax: jobInputBytesMax };
-    const outcome = await book.enqueue(job, bounds, order.claim).catch(async (thrown: unknown) => {
-      await this.#discard(order.upload.key);
-      throw thrown;
-    });
+    const outcome = await book.enqueue(job, bounds, order.claim);
     if (outcome === 'queued') return newJobObject({ ...job, status: 'queued' }, baseUrl);
-    await this.#discard(order.upload.key);
     if (outcome === 'taken_over') {
       const taken = 'This Idempotency-Key is being answered by another process now.';
       throw invalidRequest(taken, 'Idempotency-Key', 409);
@@ -158,15 +177,6 @@ export class JobDesk {
     const much = outcome === 'too_many' ? `${jobsWaitingMax} jobs` : `${jobInputBytesMax} bytes`;
     const message = `No more than ${much} may wait at once; send this job when some have ended.`;
     throw new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 60 });
-  }
-
-  /** Should this fail, the sweep finds it. */
-  async #discard(key: string): Promise<void> {
-    const { store, objects } = this.#parts;
-    await store
-      .delete(key)
-      .then(() => objects.forget(key))
-      .catch(() => undefined);
   }
 }
 

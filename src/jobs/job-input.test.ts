@@ -70,6 +70,14 @@ test.each([
   expect(readTranscriptionInput(fields).temperature).toBe(temperature);
 });
 
+test('digits without end are no temperature, and are looked at once', () => {
+  const fields = new Map([
+    ['model', ['acme/hear']],
+    ['temperature', [`${'1'.repeat(200_000)}x`]],
+  ]);
+  expect(() => readTranscriptionInput(fields)).toThrow('temperature must be');
+});
+
 test('times need a form of transcript that has a place for them', () => {
   const fields = new Map([
     ['model', ['acme/hear']],

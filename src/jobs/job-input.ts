@@ -15,13 +15,15 @@ import { optional } from '../core/schema-builders.ts';
 
 /** What may be asked of a job, and every rule about it that needs no other part. */
 
+const metadataEntriesMax = 16;
+const metadataNameLengthMax = 64;
+
 /** As OpenAI bounds it, so that what works there works here. */
 const metadata = Type.Record(
-  Type.String({ pattern: '^[\\s\\S]{1,64}$' }),
+  Type.String({ pattern: `^[\\s\\S]{1,${metadataNameLengthMax}}$` }),
   Type.String({ maxLength: 512 }),
   { additionalProperties: false },
 );
-const metadataEntriesMax = 16;
 
 const alias = Type.String({ minLength: 1, maxLength: 200 });
 const webhookUrl = Type.String({
@@ -52,8 +54,8 @@ export type TranscriptionInput = Static<typeof transcriptionSchema>;
 
 export function readSpeechInput(body: unknown): SpeechInput {
   refuseRouting(body);
+  refuseMetadata(body);
   const input = validate(speechCheck, speechSchema, body);
-  refuseMetadata(input.metadata);
   const { length } = input.input;
   // Characters that take two places in memory count once.
   if (length > jobTextLengthMax && Array.from(input.input).length > jobTextLengthMax) {
@@ -78,9 +80,9 @@ export function readTranscriptionInput(fields: ReadonlyMap<string, readonly stri
     } else body[field] = readField(field, values[0] ?? '');
   }
   refuseRouting(body);
+  refuseMetadata(body);
   const input = validate(transcriptionCheck, transcriptionSchema, body);
   refuseUntold(input.response_format, input.timestamp_granularities);
-  refuseMetadata(input.metadata);
   return input;
 }
 
@@ -103,7 +105,14 @@ function refuseRouting(body: unknown): void {
   }
 }
 
-function refuseMetadata(given: unknown): void {
-  if (!isObject(given) || Object.keys(given).length <= metadataEntriesMax) return;
-  throw invalidRequest(`metadata has more than ${metadataEntriesMax} entries.`, 'metadata');
+/** Looks before the schema does, which can only say that a name of a wrong length is unknown. */
+function refuseMetadata(body: unknown): void {
+  const names = isObject(body) && isObject(body.metadata) ? Object.keys(body.metadata) : [];
+  if (names.length > metadataEntriesMax) {
+    throw invalidRequest(`metadata has more than ${metadataEntriesMax} entries.`, 'metadata');
+  }
+  const odd = names.find(({ length }) => length === 0 || length > metadataNameLengthMax);
+  if (odd === undefined) return;
+  const bound = `names have 1 to ${metadataNameLengthMax}`;
+  throw invalidRequest(`metadata has a name of ${odd.length} characters; ${bound}.`, 'metadata');
 }

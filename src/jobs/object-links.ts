@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { derivedKeys } from '../core/derived-key.ts';
 import { isObjectKey } from '../core/object-key.ts';
-import type { Secret } from '../core/secret.ts';
+import type { SecretKeys } from '../core/secret.ts';
 import type { LinkWish } from './objects.ts';
 
 /**
@@ -11,8 +11,8 @@ import type { LinkWish } from './objects.ts';
 export class ObjectLinks {
   readonly #keys: ReturnType<typeof derivedKeys>;
 
-  constructor(secret: Secret) {
-    this.#keys = derivedKeys(secret, 'object links');
+  constructor(...secrets: SecretKeys) {
+    this.#keys = derivedKeys(secrets, 'object links');
   }
 
   make(key: string, { expiresAt, baseUrl }: LinkWish): string {

@@ -99,6 +99,8 @@ export interface JobObjects {
   note(key: string, jobId: string, deleteAt: number): Promise<void>;
   due(now: number, limit: number): Promise<readonly string[]>;
   forget(key: string): Promise<void>;
+  /** Makes an input due at once. False: a job has it. */
+  letGo(key: string): Promise<boolean>;
   /** It is not due before. */
   postpone(key: string, until: number): Promise<void>;
   /** Turns outputs whose time is over into expired ones, and removes old rows. */

@@ -19,6 +19,9 @@ function rig(keys: readonly string[], isStuck: (key: string) => boolean) {
     async forget(key) {
       dueAt.delete(key);
     },
+    async letGo() {
+      return true;
+    },
     async postpone(key, until) {
       dueAt.set(key, until);
     },

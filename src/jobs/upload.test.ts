@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test';
+import { createHash } from 'node:crypto';
 import { failureOf } from '../../tests/contracts/failure-of.ts';
 import { wavFile } from '../../tests/support/audio-files.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
@@ -13,7 +14,8 @@ function failureWith(thrown: Error): Promise<unknown> {
     delete: nothing,
     link: () => '',
   };
-  return failureOf(storeText('Hello.', 'job_1', 0, { store, objects: { note: nothing } }));
+  const objects = { note: nothing, letGo: async () => true, forget: nothing };
+  return failureOf(storeText('Hello.', 'job_1', 0, { store, objects }));
 }
 
 test('a storage that is away or full is 503, not a failure of ours', async () => {
@@ -46,15 +48,20 @@ test('a file is known by its first bytes and kept whole, however it is cut', asy
     delete: nothing,
     link: () => '',
   };
-  const objects = { note: async (...note: unknown[]) => void noted.push(note) };
+  const objects = {
+    note: async (...note: unknown[]) => void noted.push(note),
+    letGo: async () => true,
+    forget: nothing,
+  };
   async function* chunks() {
     for (const byte of whole) yield Uint8Array.of(byte);
   }
   const named = { kind: 'file', name: 'file', filename: 'a.wav', contentType: '' } as const;
   const file = { ...named, chunks: chunks() };
-  const { key, bytes } = await storeAudio(file, 'job_1', 1_000, { store, objects });
+  const { key, bytes, sha256 } = await storeAudio(file, 'job_1', 1_000, { store, objects });
   expect(key).toEndWith('.wav');
   expect([bytes, Buffer.concat(kept)]).toEqual([200, Buffer.from(whole)]);
+  expect(sha256).toBe(createHash('sha256').update(whole).digest('hex'));
   // What becomes of no job is swept away a day later.
   expect(noted).toEqual([[key, 'job_1', 1_000 + 86_400_000]]);
 });

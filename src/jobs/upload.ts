@@ -7,12 +7,16 @@ import type { JobObjects } from './queue.ts';
 
 export interface UploadParts {
   readonly store: ObjectStore;
-  readonly objects: Pick<JobObjects, 'note'>;
+  readonly objects: Pick<JobObjects, 'note' | 'letGo' | 'forget'>;
 }
 
 export interface Upload {
   readonly key: string;
   readonly bytes: number;
+}
+
+export interface AudioUpload extends Upload {
+  readonly sha256: string;
 }
 
 /** An upload that no job came of is swept away after so long, should all else fail. */
@@ -23,14 +27,23 @@ export async function storeAudio(
   file: FormFile,
   jobId: string,
   now: number,
-  { store, objects }: UploadParts,
-): Promise<Upload> {
+  parts: UploadParts,
+): Promise<AudioUpload> {
+  const { store, objects } = parts;
   readExtension(file.filename);
   const source = file.chunks[Symbol.asyncIterator]();
   const start = await firstBytes(source);
   const key = newObjectKey(readKind(start));
   await objects.note(key, jobId, now + orphanMs);
-  return { key, bytes: await store.put(key, rest(start, source)).catch(notStored) };
+  const hash = new Bun.CryptoHasher('sha256');
+  try {
+    const bytes = await store.put(key, hashed(rest(start, source), hash));
+    return { key, bytes, sha256: hash.digest('hex') };
+  } catch (thrown) {
+    // What a storage that failed has of it is not known; the sweep asks it again in a day.
+    if (thrown instanceof GatewayError) await discard(key, parts);
+    return notStored(thrown);
+  }
 }
 
 export async function storeText(
@@ -43,6 +56,20 @@ export async function storeText(
   await objects.note(key, jobId, now + orphanMs);
   const bytes = await store.put(key, [new TextEncoder().encode(text)]).catch(notStored);
   return { key, bytes };
+}
+
+/**
+ * Of an upload that no job came of, nothing stays. The store knows: where its answer was lost, a
+ * job may have been made. Should this fail, the sweep finds it.
+ */
+export async function discard(key: string, { store, objects }: UploadParts): Promise<void> {
+  try {
+    if (!(await objects.letGo(key))) return;
+    await store.delete(key);
+    await objects.forget(key);
+  } catch {
+    return;
+  }
 }
 
 /** A failure of the client's is told as it is; any other is one of the storage. */
@@ -69,4 +96,14 @@ async function* rest(
 ): AsyncGenerator<Uint8Array> {
   yield start;
   for (let next = await source.next(); !next.done; next = await source.next()) yield next.value;
+}
+
+async function* hashed(
+  chunks: AsyncIterable<Uint8Array>,
+  hash: Bun.CryptoHasher,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    hash.update(chunk);
+    yield chunk;
+  }
 }

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { derivedKeys } from '../core/derived-key.ts';
-import type { Secret } from '../core/secret.ts';
+import type { SecretKeys } from '../core/secret.ts';
 
 /**
  * Signs messages as Standard Webhooks lays down, with a secret of each tenant's own. The secrets
@@ -9,8 +9,8 @@ import type { Secret } from '../core/secret.ts';
 export class WebhookSigner {
   readonly #keys: ReturnType<typeof derivedKeys>;
 
-  constructor(secret: Secret) {
-    this.#keys = derivedKeys(secret, 'webhook secrets');
+  constructor(...secrets: SecretKeys) {
+    this.#keys = derivedKeys(secrets, 'webhook secrets');
   }
 
   /** What the tenant's receivers verify with. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import type { LeaseAnswer } from './ledger-store.ts';
 import { walletOwner } from './owner.ts';
-import { Purse } from './purse.ts';
+import { type Need, Purse } from './purse.ts';
 
 /** A purse whose store answers each order with the next of these grants, or is away. */
 function purseWith(...grants: (number | 'away')[]) {
@@ -67,8 +67,8 @@ describe('a purse', () => {
   });
 
   describe('whose store does not come to an end', () => {
+    const said = { granted: 0, lease: 1, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 };
     const endless = (answer: Partial<LeaseAnswer>) => {
-      const said = { granted: 0, lease: 1, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 };
       const refill = (asking: Purse) => {
         asking.granted({ ...said, ...answer }, false);
         return new Promise<void>(() => {});
@@ -89,6 +89,12 @@ describe('a purse', () => {
 
     test('says that it is away where it has not said that there is too little', async () => {
       expect(await endless({}).take(10, 10)).toEqual({ kind: 'unavailable' });
+    });
+
+    test('refuses nobody for what the store said before it gave credits again', async () => {
+      const purse = endless({ granted: 10 });
+      purse.granted({ ...said, leasedElsewhere: 50 }, false);
+      expect(await purse.take(20, 20)).toEqual({ kind: 'unavailable' });
     });
   });
 
@@ -187,15 +193,34 @@ describe('a purse that lost its lease', () => {
 });
 
 describe('a purse in doubt', () => {
-  test('asks for everything it uses, and is sure again', async () => {
-    const { purse, asked } = purseWith(100, 'away', 60);
+  test('asks for everything it has, and is sure again', async () => {
+    const { purse, asked } = purseWith(100, 'away', 100);
     await purse.take(60, 60);
     await purse.take(50, 50);
     expect(purse.inDoubt).toBe(true);
     await purse.endDoubt();
     expect(purse.inDoubt).toBe(false);
-    expect([purse.leased, purse.held]).toEqual([60, 60]);
-    expect(asked).toEqual([60, 10, -40]);
+    expect([purse.leased, purse.held]).toEqual([100, 60]);
+    expect(asked).toEqual([60, 10, 100]);
+  });
+
+  test('has on lease what it gives away while the store takes long to answer', async () => {
+    const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+    const terms = { outsideLease: 0, leasedElsewhere: 0, unanswered: 0 };
+    const refill = async (asking: Purse, need: Need) => {
+      const granted = need.order();
+      if (asking.inDoubt) await answered;
+      asking.granted({ granted, lease: asking.lease + 1, ...terms }, asking.inDoubt);
+    };
+    const purse = new Purse(walletOwner('t'), refill, 20);
+    await purse.take(100, 100);
+    purse.release(100);
+    purse.doubt(1);
+    await purse.endDoubt();
+    expect(purse.take(70, 70)).toEqual(taken(70));
+    answer();
+    while (purse.inDoubt) await Bun.sleep(1);
+    expect(purse.free).toBe(30);
   });
 
   test('comes from a booking of which nobody knows where it was taken', async () => {

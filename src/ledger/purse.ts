@@ -104,7 +104,7 @@ export class Purse {
     return this.#queue(wanted, least);
   }
 
-  /** Leases anew what is in use, and nothing else, if the store may count another lease. */
+  /** Leases anew what is leased, if the store may count another lease. */
   async endDoubt(): Promise<void> {
     if (this.#inDoubt) await this.#queue(0, 0);
   }
@@ -141,6 +141,8 @@ export class Purse {
   /** The store has put credits into our lease. */
   granted({ granted, lease, leasedElsewhere }: LeaseAnswer, anew: boolean): void {
     if (leasedElsewhere > 0) this.#shortAt = performance.now();
+    // A lease of nothing tells nothing: it only asks for the balance.
+    else if (granted > 0) this.#shortAt = Number.NEGATIVE_INFINITY;
     if (this.#adopt(lease)) this.#leased += granted;
     if (anew) this.#inDoubt = false;
   }
@@ -204,7 +206,8 @@ export class Purse {
       };
       const order = () => {
         asked = [...this.#waiting];
-        return missing();
+        // Of a lease in doubt all is leased anew: what is free of it may be given while we ask.
+        return this.#inDoubt ? this.#leased + Math.max(0, missing()) : missing();
       };
       const isAnswered = await this.#ask({ order, missing, oneHold: first.wanted });
       for (const waiter of asked) {

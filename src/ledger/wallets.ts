@@ -321,7 +321,7 @@ export class Wallets {
         processId: this.#processId,
         number: ++this.#lastOrder,
         anew,
-        credits: Math.max(0, order() + (anew ? purse.leased : 0)),
+        credits: Math.max(0, order()),
         oneHold,
         until: this.#leaseUntil,
         now: this.#now(),

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
 import { noCharges } from '../record/request-record.ts';
-import { lessen, withoutCharge, writeOff } from './write-off.ts';
+import { withoutCharge, withWriteOff, writeOff } from './write-off.ts';
 
 const [mine, theirs] = [callerOf('ten_1'), callerOf('ten_2')];
 const of = (caller = mine, charge = 10) => settlementOf(crypto.randomUUID(), caller, charge);
@@ -27,7 +27,7 @@ test('a loss is taken from the fees one after the other', () => {
   const plain = of();
   const fees = { modelCharge: 3, byokPlatformFee: 4, managedToolFee: 5, agentRuntimeFee: 6 };
   const settlement = { ...plain, record: { ...plain.record, charges: fees } };
-  const { record, writtenOff } = lessen(settlement, 9);
+  const { record, writtenOff } = withWriteOff(settlement, 9);
   expect(record.charges).toEqual({
     modelCharge: 0,
     byokPlatformFee: 0,
@@ -40,19 +40,21 @@ test('a loss is taken from the fees one after the other', () => {
 test('the note says so, behind what it said before', () => {
   const plain = of();
   const noted = { ...plain, record: { ...plain.record, note: 'An estimate.' } };
-  expect(lessen(noted, 2).record.note).toBe(
+  expect(withWriteOff(noted, 2).record.note).toBe(
     'An estimate. 2 credits were written off because the wallet was empty.',
   );
 });
 
 test('a second loss adds to the first', () => {
-  const { record, writtenOff } = lessen(lessen(of(mine, 10), 3), 4);
+  const { record, writtenOff } = withWriteOff(withWriteOff(of(mine, 10), 3), 4);
   expect([record.charges.modelCharge, writtenOff]).toEqual([3, 7]);
 });
 
 test('a loss counts against no key’s limit', () => {
   const limited = (keyCharge: number) => ({ ...of(mine, 10), keyAccount: 'key:a', keyCharge });
-  const counted = [limited(10), limited(4)].map((settlement) => lessen(settlement, 3).keyCharge);
+  const counted = [limited(10), limited(4)].map(
+    (settlement) => withWriteOff(settlement, 3).keyCharge,
+  );
   expect(counted).toEqual([7, 4]);
 });
 

@@ -16,13 +16,13 @@ export function writeOff(
     if (left === 0 || walletName(settlement.record.tenantId) !== wallet) return settlement;
     const loss = Math.min(left, totalCharge(settlement.record.charges));
     left -= loss;
-    return loss === 0 ? settlement : lessen(settlement, loss);
+    return loss === 0 ? settlement : withWriteOff(settlement, loss);
   });
   return reduced.toReversed();
 }
 
 /** One settlement of which a part was not paid. */
-export function lessen(settlement: Settlement, loss: number): Settlement {
+export function withWriteOff(settlement: Settlement, loss: number): Settlement {
   const { record } = settlement;
   const note = `${loss} credits were written off because the wallet was empty.`;
   const charges = reduceCharges(record.charges, loss);

@@ -55,12 +55,13 @@ export class SqlClaims implements ClaimStore {
     return finishClaim(this.#database.write, claim, recording, expiresAt);
   }
 
-  async release({ tenantId, key, requestId }: Claim): Promise<void> {
+  async release({ tenantId, key, requestId }: Claim, evenDone: boolean): Promise<void> {
     await this.#database.write
       .deleteFrom('idempotency_claims')
       .where('tenant_id', '=', tenantId)
       .where('key', '=', key)
       .where('request_id', '=', requestId)
+      .where('is_done', '<=', evenDone ? 1 : 0)
       .execute();
   }
 

@@ -6,6 +6,7 @@ import {
   readdirSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -40,6 +41,15 @@ describe('opening a store', () => {
     expect(message).toBe(
       `The database file ${folder}/file/tollgate.db cannot be used: ` +
         'a part of its path is a file, not a folder.',
+    );
+  });
+
+  test('says in one sentence that a file cannot even be looked for', async () => {
+    symlinkSync('loop', join(folder, 'loop'));
+    const { message } = await failureOf(openStore(`sqlite:${folder}/loop/tollgate.db`, true));
+    expect(message).toBe(
+      `The database file ${folder}/loop/tollgate.db cannot be used: ` +
+        'its path is a link that leads back to itself.',
     );
   });
 

@@ -122,8 +122,12 @@ async function openFile(name: string, mustExist: boolean): Promise<Database> {
 
 /** SQLite takes an empty file for a new database. */
 function holdsSomething(path: string): boolean {
-  const file = statSync(path, { throwIfNoEntry: false });
-  return file !== undefined && file.size > 0;
+  try {
+    const file = statSync(path, { throwIfNoEntry: false });
+    return file !== undefined && file.size > 0;
+  } catch (thrown) {
+    throw fileFailure(path, thrown);
+  }
 }
 
 async function openServer(url: string): Promise<Database> {

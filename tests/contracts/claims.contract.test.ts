@@ -100,8 +100,18 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
   test('a released one is free at once, for any request', async () => {
     const first = claim();
     await claims.claim(first, 0, leaseMs);
-    await claims.release(first);
+    await claims.release(first, false);
     expect(await elsewhere.claim(claim({ fingerprint: 'g' }), 0, leaseMs)).toEqual(ours);
+  });
+
+  test('a done one is released only by who says so', async () => {
+    const first = claim();
+    await claims.claim(first, 0, leaseMs);
+    await claims.finish(first, recording, dayMs);
+    await claims.release(first, false);
+    expect(await elsewhere.claim(claim(), 1, leaseMs)).toEqual({ state: 'done', recording });
+    await claims.release(first, true);
+    expect(await elsewhere.claim(claim(), 1, leaseMs)).toEqual(ours);
   });
 
   test('one whose process died is free when its lease ends, not before', async () => {
@@ -140,7 +150,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     const heir = claim();
     expect(await elsewhere.claim(heir, leaseMs, leaseMs)).toEqual(ours);
     expect(await claims.finish(late, recording, dayMs)).toBe(false);
-    await claims.release(late);
+    await claims.release(late, true);
     await claims.extend([late], 10 * leaseMs);
     expect(await claims.claim(claim(), leaseMs + 1, leaseMs)).toEqual(running);
     const other = { ...recording, text: 'the heir’s' };
@@ -211,7 +221,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
         most = Math.max(most, holders);
         await Bun.sleep(0);
         holders -= 1;
-        await store.release(one);
+        await store.release(one, false);
       }
     };
     const rivals = [claims, elsewhere, claims, elsewhere, claims, elsewhere];

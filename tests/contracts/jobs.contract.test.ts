@@ -420,6 +420,17 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(await elsewhere.objects.due(start + 2 * day, 10)).toEqual([orphan, inputKey]);
   });
 
+  test('let go of an input that no job has, and of no other', async () => {
+    const orphan = newObjectKey('wav');
+    await jobs.objects.note(orphan, 'job_that_never_was', start + day);
+    expect(await jobs.objects.letGo(orphan)).toBe(true);
+    const job = newJob();
+    await jobs.objects.note(job.inputKey, job.id, start + day);
+    await jobs.book.enqueue(job, plenty, null);
+    expect(await elsewhere.objects.letGo(job.inputKey)).toBe(false);
+    expect(await elsewhere.objects.due(start, 10)).toEqual([orphan]);
+  });
+
   test('expire after their day and vanish after their month', async () => {
     const { id } = await queued();
     const { lease } = await claimed();

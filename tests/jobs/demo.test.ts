@@ -97,44 +97,6 @@ test('an Idempotency-Key shows no job to a key that may not use its model', asyn
   expect((await ask(open)).json.id).toBe(made.json.id);
 });
 
-test('an Idempotency-Key that another process has taken over makes no job', async () => {
-  const { database } = gateway.store;
-  const jobs = () => database.read.selectFrom('jobs').select('id').orderBy('id').execute();
-  const before = await jobs();
-  const form = new FormData();
-  form.set('model', 'demo/transcribe');
-  form.set('file', new File([wavFile(1)], 'a.wav'));
-  const whole = new Response(form);
-  const bytes = await whole.clone().bytes();
-  const { promise: isTaken, resolve: taken } = Promise.withResolvers<void>();
-  async function* slowly() {
-    yield bytes.subarray(0, 200);
-    await isTaken;
-    yield bytes.subarray(200);
-  }
-  const late = fetch(`${gateway.url}/v1/jobs`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${gateway.keys.routing}`,
-      'content-type': whole.headers.get('content-type') ?? '',
-      'idempotency-key': 'job-late',
-    },
-    body: slowly,
-  });
-  const other = database.write
-    .updateTable('idempotency_claims')
-    .set({ request_id: crypto.randomUUID() })
-    .where('key', '=', 'job-late');
-  while ((await other.executeTakeFirst()).numUpdatedRows === 0n) await Bun.sleep(5);
-  taken();
-  const reply = await late;
-  expect([reply.status, await reply.json()]).toEqual([
-    409,
-    { error: expect.objectContaining({ param: 'Idempotency-Key' }) },
-  ]);
-  expect(await jobs()).toEqual(before);
-});
-
 test('a recording of 48 MB becomes one transcript with times that go on', async () => {
   // 4,200 notes of 240 ms and 11,520 bytes: 1,008 seconds, cut behind 24 MiB or 524.288 seconds.
   const before = await balance();

@@ -6,7 +6,7 @@ import { Secret } from '../../src/core/secret.ts';
 import type { Webhook } from '../../src/jobs/queue.ts';
 import { WebhookSigner } from '../../src/jobs/webhook-signature.ts';
 import { type PostToUser, WebhookSender } from '../../src/jobs/webhooks.ts';
-import { createGuardedFetch } from '../../src/upstream/guarded-fetch.ts';
+import { createGuardedFetch } from '../../src/upstream/guard/guarded-fetch.ts';
 import { JobBench } from '../support/job-bench.ts';
 
 interface Message {
@@ -141,7 +141,7 @@ describe('a webhook', () => {
   test('carries a signature of the former secret, too, while the operator replaces it', () => {
     const former = new Secret('a secret of the operator, long enough');
     const current = new Secret('a new secret of the operator, long enough');
-    const both = new WebhookSigner(new Secret(current.reveal(), former));
+    const both = new WebhookSigner(current, former);
     const signatureBy = (by: WebhookSigner) =>
       by.headers('ten_a', 'msg_1', 1_800_000_000_000, '{}')['webhook-signature'];
     const [now, before] = [new WebhookSigner(current), new WebhookSigner(former)];

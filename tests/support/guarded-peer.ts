@@ -8,8 +8,8 @@ import {
   createGuardedFetch,
   type GuardedFetch,
   type GuardedResult,
-} from '../../src/upstream/guarded-fetch.ts';
-import type { ResolveHost } from '../../src/upstream/guarded-target.ts';
+} from '../../src/upstream/guard/guarded-fetch.ts';
+import type { ResolveHost } from '../../src/upstream/guard/guarded-target.ts';
 
 export const outside = '127.0.0.2';
 export const inside = '127.0.0.1';

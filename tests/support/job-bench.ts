@@ -158,7 +158,7 @@ export class JobBench {
     audio: Uint8Array,
     fields: Readonly<Record<string, string>> = {},
   ): Promise<string> {
-    const form = formOf(audio, { model: 'played/hear', ...fields });
+    const form = await this.desk.receive(formOf(audio, { model: 'played/hear', ...fields }));
     return (await this.desk.createTranscription(caller, form, 'http://g.test')).id;
   }
 

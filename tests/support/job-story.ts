@@ -10,7 +10,7 @@ import type { JobQueue } from '../../src/jobs/queue.ts';
 import type { TranscriptionPiece } from '../../src/jobs/runner.ts';
 import { ChatErrand } from '../../src/operations/chat.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
-import { secretKeyOf } from '../../src/store/secret-key.ts';
+import { secretKeysOf } from '../../src/store/secret-key.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { configure } from '../../src/wire/configured.ts';
 import { Jobs } from '../../src/wire/jobs.ts';
@@ -77,7 +77,7 @@ export async function startJobStory(
   const jobs = new Jobs({
     now: Date.now,
     ...lasting,
-    ...{ config, secret: secretKeyOf(config), log },
+    ...{ config, secrets: secretKeysOf(config), log },
     errands: { speech: () => Promise.reject(new Error('Not here.')), transcription: askAbout },
   });
   const { routes } = configure(config, { ...lasting, jobs }, () => false);

@@ -74,12 +74,23 @@ function creation(parts: JobParts): Route {
 }
 
 async function transcription(exchange: Exchange, caller: Caller, parts: JobParts) {
-  const form = readForm(exchange, jobFileBytesMax);
-  // A file is known whole only when it was stored; its length has to tell it from others.
-  const length = exchange.request.headers.get('content-length');
+  const { desk } = parts;
+  const received = await desk.receive(readForm(exchange, jobFileBytesMax));
+  // Not the bytes of the body: each sending of the same form has a boundary of its own.
+  const content = {
+    fields: Object.fromEntries(received.fields),
+    sha256: received.upload?.sha256,
+  };
   const base = baseUrlOf(exchange, parts);
-  const make: MakeJob = (claim) => parts.desk.createTranscription(caller, form, base, claim);
-  return once(exchange, caller, { length }, make, parts);
+  const make: MakeJob = (claim) => desk.createTranscription(caller, received, base, claim);
+  let job: JobMade | undefined;
+  try {
+    job = await once(exchange, caller, content, make, parts);
+    return job;
+  } finally {
+    // Refused, or the repetition of another.
+    if (job?.id !== received.id) await desk.putAway(received);
+  }
 }
 
 async function speech(exchange: Exchange, caller: Caller, parts: JobParts) {
@@ -99,7 +110,7 @@ async function once(
   body: unknown,
   make: MakeJob,
   parts: JobParts,
-): Promise<unknown> {
+): Promise<JobMade> {
   const { request, requestId, headers } = exchange;
   const key = request.headers.get('idempotency-key');
   if (key === null) return make(null);

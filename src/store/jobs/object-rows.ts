@@ -33,6 +33,17 @@ export class SqlJobObjects implements JobObjects {
     await this.#database.write.deleteFrom('job_objects').where('key', '=', key).execute();
   }
 
+  async letGo(key: string): Promise<boolean> {
+    const row = await this.#database.write
+      .updateTable('job_objects')
+      .set({ delete_at: 0 })
+      .where('key', '=', key)
+      .where('delete_at', 'is not', null)
+      .returning('key')
+      .executeTakeFirst();
+    return row !== undefined;
+  }
+
   async postpone(key: string, until: number): Promise<void> {
     await this.#database.write
       .updateTable('job_objects')

@@ -1,5 +1,4 @@
-import { strict as assert } from 'node:assert';
-import { Kysely, PostgresDialect, sql } from 'kysely';
+import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import { GatewayError } from '../../core/errors.ts';
 import { readBatch } from '../../ledger/slip.ts';
@@ -8,6 +7,7 @@ import { type Database, turnWaitMs } from '../database.ts';
 import type { Schema } from '../schema.ts';
 import { type PostgresAddress, readAddress, refusal } from './address.ts';
 import { isServerFull, watched } from './pool.ts';
+import { requireServer, requireWritable } from './server.ts';
 
 export interface PostgresBounds {
   readonly connectionsMax: number;
@@ -35,8 +35,6 @@ const migrationBounds: PostgresBounds = {
 
 /** A frozen gateway must not keep the row locks of a wallet. */
 const idleTransactionMs = 15_000;
-
-const oldestServer = 150_000;
 
 /** A server takes a moment to end a session that we have left, and ours may be the only one. */
 const leavingMs = 1_000;
@@ -166,81 +164,4 @@ function wholeNumber(text: string): number {
   const value = Number(text);
   if (Number.isSafeInteger(value)) return value;
   throw new Error('A stored number is too large to be read exactly.');
-}
-
-/** What no statement could show later than now: whether this server can keep books at all. */
-async function requireServer(db: Kysely<Schema>, target: string): Promise<void> {
-  const { version, commit, encoding, only_reads } = await settingsOf(db, target);
-  const refuse = (why: string) => {
-    throw new GatewayError('service_unavailable', `Postgres at ${target} ${why}.`);
-  };
-  if (!(Number(version) >= oldestServer)) {
-    refuse(`is too old: Tollgate needs version ${oldestServer / 10_000} or newer`);
-  }
-  // The journal lets go of what was committed, so a commit has to last.
-  if (commit === 'off') {
-    refuse('has synchronous_commit off, so a crash would lose charges: turn it on');
-  }
-  if (!wholeEncodings.has(encoding)) {
-    refuse(`keeps this database in ${encoding}: Tollgate needs one with the encoding UTF8`);
-  }
-  if (only_reads === 'on') throw onlyReads(target);
-}
-
-/** After a failover the same address may lead to a replica, which answers and books nothing. */
-async function requireWritable(db: Kysely<Schema>, target: string): Promise<void> {
-  const { rows } = await sql<Pick<ServerSettings, 'only_reads'>>`
-    select current_setting('transaction_read_only') as only_reads
-  `.execute(db);
-  if (rows[0]?.only_reads === 'on') throw onlyReads(target);
-}
-
-/** A replica may be promoted soon, so that this is worth waiting for. */
-function onlyReads(target: string): GatewayError {
-  const message =
-    `Postgres at ${target} only reads: it is a replica, or ` +
-    'default_transaction_read_only is on.';
-  return new GatewayError('service_unavailable', message, { cause: new ReadsOnly() });
-}
-
-/** As the server itself would say it at the first change. */
-class ReadsOnly extends Error {
-  readonly code = '25006';
-
-  constructor() {
-    super('SQLSTATE 25006');
-  }
-}
-
-/** Those that take every character: the second knows none and keeps bytes. */
-const wholeEncodings: ReadonlySet<string> = new Set(['UTF8', 'SQL_ASCII']);
-
-interface ServerSettings {
-  readonly version: string;
-  readonly commit: string;
-  readonly encoding: string;
-  readonly only_reads: string;
-}
-
-/** Asked in a transaction: whoever does not have them cannot book anything. */
-async function settingsOf(db: Kysely<Schema>, target: string): Promise<ServerSettings> {
-  const ask = sql<ServerSettings>`
-    select current_setting('server_version_num') as version,
-      current_setting('synchronous_commit') as commit,
-      current_setting('server_encoding') as encoding,
-      current_setting('transaction_read_only') as only_reads
-  `;
-  try {
-    const { rows } = await db.transaction().execute((change) => ask.execute(change));
-    const [settings] = rows;
-    assert(settings, 'A select without a table gives one row.');
-    return settings;
-  } catch (thrown) {
-    if (!(thrown instanceof Error && /statement pooling mode/.test(thrown.message))) throw thrown;
-    throw new GatewayError(
-      'service_unavailable',
-      `Postgres at ${target} is behind a pooler in statement mode, which has no transactions: ` +
-        'use its transaction or session mode.',
-    );
-  }
 }

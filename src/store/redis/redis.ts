@@ -1,6 +1,7 @@
 import { RedisClient } from 'bun';
 import { redisCommandMs, redisRetryMs, redisRetryMsMax } from '../../core/bounds.ts';
 import { failureCode } from '../../core/failure-code.ts';
+import { Deadlines } from './deadlines.ts';
 
 /** Failures in a row after which Redis counts as away: one slow command is not an outage. */
 const failuresToLeave = 3;
@@ -17,9 +18,6 @@ return redis.call('PEXPIRE', KEYS[1], 1000)
 
 /** A server that fails again sooner than this after it came back is tried less often. */
 const steadyMs = 5_000;
-
-/** How often deadlines are looked at. */
-const tickMs = 20;
 
 export interface RedisWatcher {
   /** Once per outage, whatever the load: the requests go on without it. */
@@ -38,7 +36,7 @@ export class Redis {
   /** Before every name: others may have theirs on the same server. */
   readonly #prefix: string;
   readonly #scripts: readonly Script[];
-  readonly #patience: Patience;
+  readonly #deadlines: Deadlines;
   /** Set while it is up. */
   #client: RedisClient | undefined;
   #failures = 0;
@@ -54,7 +52,7 @@ export class Redis {
     deployment: string,
     patienceMs: number,
   ) {
-    this.#patience = new Patience(patienceMs);
+    this.#deadlines = new Deadlines(patienceMs);
     this.#prefix = `tollgate:${deployment}:`;
     this.#url = url;
     this.#watcher = watcher;
@@ -116,7 +114,7 @@ export class Redis {
   #ask<T>(command: (client: RedisClient) => Promise<T>): Promise<T | undefined> {
     const client = this.#client;
     if (!client) return nobody;
-    return this.#patience.within(command(client)).then(
+    return this.#deadlines.within(command(client)).then(
       (answer) => {
         if (client === this.#client) this.#failures = 0;
         return answer;
@@ -159,18 +157,18 @@ export class Redis {
   /** A server must answer as fast as a command may take before it is trusted again. */
   async #connect(): Promise<string | undefined> {
     const client = new RedisClient(this.#url, {
-      connectionTimeout: Math.max(redisRetryMs, this.#patience.ms),
+      connectionTimeout: Math.max(redisRetryMs, this.#deadlines.ms),
       // Waiting commands would hold their requests up; returning is decided here, not there.
       autoReconnect: false,
       enableOfflineQueue: false,
     });
     try {
       await client.connect();
-      await this.#patience.within(client.send('PING', []));
+      await this.#deadlines.within(client.send('PING', []));
       // An unknown script takes two round trips, and what was sent after it would overtake it.
       const loads = this.#scripts.map(({ text }) => client.send('SCRIPT', ['LOAD', text]));
-      await this.#patience.within(Promise.allSettled(loads));
-      await this.#patience.within(client.send('EVAL', [trial, '1', `${this.#prefix}trial`]));
+      await this.#deadlines.within(Promise.allSettled(loads));
+      await this.#deadlines.within(client.send('EVAL', [trial, '1', `${this.#prefix}trial`]));
     } catch (thrown) {
       client.close();
       return messageOf(thrown);
@@ -197,63 +195,6 @@ export class Script {
 }
 
 const nobody = Promise.resolve(undefined);
-
-interface Waiting {
-  readonly untilTick: number;
-  readonly giveUp: () => void;
-}
-
-/**
- * One ticker for the deadlines of all commands: a timer for each would cost more than asking. They
- * are counted in ticks and not by the clock: while this process, or its whole machine, stands
- * still, no answer can come and none is missing.
- */
-class Patience {
-  readonly ms: number;
-  readonly #waiting = new Set<Waiting>();
-  #ticks = 0;
-  #ticker: ReturnType<typeof setInterval> | undefined;
-
-  constructor(ms: number) {
-    this.ms = ms;
-  }
-
-  /** Rejects when the answer takes longer than a command may, by a tick or two. */
-  within<T>(answer: Promise<T>): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const waiting: Waiting = {
-        // The first may come at once, and what came with the last but one is read by then.
-        untilTick: this.#ticks + Math.ceil(this.ms / tickMs) + 2,
-        giveUp: () => reject(new Error(`No answer within ${this.ms} ms.`)),
-      };
-      this.#waiting.add(waiting);
-      this.#ticker ??= setInterval(() => this.#tick(), tickMs).unref();
-      answer.then(
-        (value) => {
-          this.#waiting.delete(waiting);
-          resolve(value);
-        },
-        (thrown) => {
-          this.#waiting.delete(waiting);
-          reject(thrown);
-        },
-      );
-    });
-  }
-
-  #tick(): void {
-    this.#ticks += 1;
-    for (const waiting of this.#waiting) {
-      // A Set keeps the order of insertion: those behind it were asked later.
-      if (waiting.untilTick > this.#ticks) break;
-      this.#waiting.delete(waiting);
-      waiting.giveUp();
-    }
-    if (this.#waiting.size > 0) return;
-    clearInterval(this.#ticker);
-    this.#ticker = undefined;
-  }
-}
 
 /** The client says the same of a wrong password, of TLS that fails and of a port that is closed. */
 const closed =

@@ -178,7 +178,7 @@ test('a file that is deleted while it is open takes no more changes and is not r
   for (const attempt of [change, inTransaction, () => database.ping()]) {
     const failure = await failureOf(attempt());
     expect(failure.message).toBe(
-      `The database file ${path} was moved or deleted while it was in use.`,
+      `The database file ${path} was moved, deleted or replaced while in use.`,
     );
     expect(storeAway(failure)?.symbol).toBe('service_unavailable');
   }
@@ -197,7 +197,7 @@ test('a file that another one takes the place of takes no more changes either', 
   for (const attempt of [change, () => database.ping()]) {
     const failure = await failureOf(attempt());
     expect(failure.message).toBe(
-      `The database file ${path} was moved or deleted while it was in use.`,
+      `The database file ${path} was moved, deleted or replaced while in use.`,
     );
     expect(storeAway(failure)?.symbol).toBe('service_unavailable');
   }

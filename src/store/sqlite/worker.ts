@@ -129,7 +129,7 @@ function enterWal(connection: Database): void {
  */
 function assertThere(): void {
   if (changed === undefined || placeOf(changed.path) === changed.place) return;
-  const message = `The database file ${changed.path} was moved or deleted while it was in use.`;
+  const message = `The database file ${changed.path} was moved, deleted or replaced while in use.`;
   throw Object.assign(new Error(message), { code: 'SQLITE_READONLY_DBMOVED' });
 }
 

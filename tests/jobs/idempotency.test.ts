@@ -1,0 +1,173 @@
+/** A recording under an `Idempotency-Key` is known by what is in it, and stored for one job. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { type EmptyDatabase, engines } from '../contracts/engines.ts';
+import { wavFile } from '../support/audio-files.ts';
+import { InProcessGateway, type Reply, readReply } from '../support/in-process.ts';
+import { JobServer } from '../support/job-server.ts';
+
+type Fields = Readonly<Record<string, string>>;
+
+const recording = wavFile(1);
+const other = Uint8Array.from(recording);
+other[other.length - 1] = 1 + (other.at(-1) ?? 0);
+
+const german = { model: 'demo/transcribe', language: 'de' };
+
+function formWith(audio: Uint8Array, fields: Fields = german, name = 'a.wav'): FormData {
+  const form = new FormData();
+  for (const [field, value] of Object.entries(fields)) form.set(field, value);
+  form.set('file', new File([audio.slice()], name));
+  return form;
+}
+
+describe.each([...engines])('a recording under an Idempotency-Key on $name', ({ empty }) => {
+  let database: EmptyDatabase;
+  let gateway: InProcessGateway;
+
+  beforeAll(async () => {
+    database = await empty();
+    const environment = { DATABASE_URL: database.url };
+    const settings = { providers: {}, models: [], demo: true, environment };
+    gateway = await InProcessGateway.start(settings);
+  }, 120_000);
+
+  afterAll(async () => {
+    await gateway.stop();
+    database.remove();
+  });
+
+  async function send(
+    key: string,
+    body: BunFetchRequestInit['body'],
+    more: Fields = {},
+  ): Promise<Reply> {
+    const authorization = `Bearer ${gateway.keys.routing}`;
+    const headers = { authorization, 'idempotency-key': key, ...more };
+    return readReply(await fetch(`${gateway.url}/v1/jobs`, { method: 'POST', headers, body }));
+  }
+
+  /** Sends all but the last bytes; the rest when it is told to. */
+  async function begin(key: string, form: FormData) {
+    const whole = new Response(form);
+    const type = { 'content-type': whole.headers.get('content-type') ?? '' };
+    const bytes = await whole.bytes();
+    const go = Promise.withResolvers<void>();
+    async function* slowly() {
+      yield bytes.subarray(0, -100);
+      await go.promise;
+      yield bytes.subarray(-100);
+    }
+    const before = uploads().length;
+    const reply = send(key, slowly, type);
+    while (uploads().length === before) await Bun.sleep(2);
+    return { reply, go: go.resolve };
+  }
+
+  const files = () => readdirSync(join(gateway.folder, 'objects'));
+  const uploads = () => files().filter((name) => name.endsWith('.wav.part'));
+  const jobIds = async () => {
+    const rows = await gateway.store.database.write.selectFrom('jobs').select('id').execute();
+    return rows.map(({ id }) => id);
+  };
+
+  async function ended({ json }: Reply): Promise<void> {
+    for (;;) {
+      const { status } = (await gateway.get(`/v1/jobs/${json.id}`)).json;
+      if (status !== 'queued' && status !== 'running') return;
+      await Bun.sleep(20);
+    }
+  }
+
+  /** Objects of no job, once every job has ended. */
+  async function strays(): Promise<string[]> {
+    const ids = await jobIds();
+    const { write } = gateway.store.database;
+    const rows = await write.selectFrom('job_objects').select(['key', 'job_id']).execute();
+    const owned = rows.filter(({ job_id: id }) => ids.includes(id)).map(({ key }) => key);
+    return [...rows.map(({ key }) => key), ...files()].filter((key) => !owned.includes(key));
+  }
+
+  test('is the same one only with the same bytes and the same fields', async () => {
+    const made = await send('same', formWith(recording));
+    expect(made.status).toBe(202);
+    await ended(made);
+    const jobs = await jobIds();
+    const turned = { language: 'de', model: 'demo/transcribe' };
+    for (const form of [formWith(recording), formWith(recording, turned, 'b.wav')]) {
+      const again = await send('same', form);
+      expect([again.status, again.json.id]).toEqual([202, made.json.id]);
+      expect(again.headers.get('idempotent-replayed')).toBe('true');
+    }
+    const english = { ...german, language: 'en' };
+    for (const form of [formWith(other), formWith(recording, english)]) {
+      const refused = await send('same', form);
+      expect([refused.status, refused.error.param]).toEqual([422, 'Idempotency-Key']);
+    }
+    expect([await jobIds(), await strays()]).toEqual([jobs, []]);
+  });
+
+  test('makes one job when it is sent again before it has arrived', async () => {
+    const jobs = await jobIds();
+    const first = await begin('twice', formWith(recording));
+    const second = await begin('twice', formWith(recording));
+    const third = await begin('twice', formWith(other));
+    // Of the first connection nobody knows whether it still lives; the second need not wait for it.
+    second.go();
+    const made = await second.reply;
+    expect([made.status, made.headers.get('idempotent-replayed')]).toEqual([202, null]);
+    first.go();
+    third.go();
+    const again = await first.reply;
+    expect([again.status, again.json.id]).toEqual([202, made.json.id]);
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    expect((await third.reply).status).toBe(422);
+    await ended(made);
+    expect(await jobIds()).toEqual(expect.arrayContaining([...jobs, String(made.json.id)]));
+    expect([(await jobIds()).length, await strays()]).toEqual([jobs.length + 1, []]);
+  });
+
+  test('makes one job of many that arrive together', async () => {
+    const jobs = await jobIds();
+    const sent = await Promise.all(
+      Array.from({ length: 6 }, () => begin('crowd', formWith(recording))),
+    );
+    for (const { go } of sent) go();
+    const replies = await Promise.all(sent.map(({ reply }) => reply));
+    expect(replies.map(({ status }) => status)).toEqual(sent.map(() => 202));
+    expect(new Set(replies.map(({ json }) => json.id)).size).toBe(1);
+    for (const reply of replies) await ended(reply);
+    expect([(await jobIds()).length, await strays()]).toEqual([jobs.length + 1, []]);
+  });
+
+  test('that was refused may be sent again, corrected', async () => {
+    const refused = await send('corrected', formWith(recording, { model: 'demo/nobody' }));
+    expect([refused.status, refused.error.param]).toEqual([404, 'model']);
+    expect(await strays()).toEqual([]);
+    const made = await send('corrected', formWith(recording));
+    expect(made.status).toBe(202);
+    await ended(made);
+  });
+});
+
+test('a recording whose Idempotency-Key another process has taken becomes no job', async () => {
+  const server = await JobServer.start();
+  const { database } = server.bench.store;
+  const taken = { tenant_id: 'default', key: 'late', fingerprint: '', request_id: 'another' };
+  const running = { is_done: 0 as const, recording: null, expires_at: server.bench.now + 30_000 };
+  await database.write
+    .insertInto('idempotency_claims')
+    .values({ ...taken, ...running })
+    .execute();
+  const body = formWith(recording, { model: 'played/hear' });
+  const reply = await server.send('POST', '/v1/jobs', {
+    body,
+    headers: { 'idempotency-key': 'late' },
+  });
+  expect([reply.status, reply.error.param]).toEqual([409, 'Idempotency-Key']);
+  expect((await server.send('GET', '/v1/jobs')).json.data).toEqual([]);
+  expect(server.bench.stored()).toEqual([]);
+  expect(await database.read.selectFrom('job_objects').selectAll().execute()).toEqual([]);
+  await server.stop();
+}, 120_000);
