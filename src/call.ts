@@ -18,8 +18,8 @@ import type { Offer } from './route/catalogue.ts';
 import type { AttemptResult } from './upstream/attempt.ts';
 import type { BytesAnswer } from './upstream/bytes.ts';
 import type { Opened, TrailEntry } from './upstream/fallback.ts';
+import type { Stream } from './upstream/late-stream.ts';
 import type { Link } from './upstream/link.ts';
-import type { Stream } from './upstream/patience.ts';
 import type { StreamEnd } from './upstream/relay.ts';
 import type { Tape } from './upstream/tape.ts';
 

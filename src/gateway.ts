@@ -13,7 +13,7 @@ import type { Reservation } from './reserve.ts';
 import type { Offer } from './route/catalogue.ts';
 import { BytesAnswer } from './upstream/bytes.ts';
 import type { Opened } from './upstream/fallback.ts';
-import { patiently, type Stream } from './upstream/patience.ts';
+import { patiently, type Stream } from './upstream/late-stream.ts';
 import { type Settle, StreamAnswer } from './upstream/relay.ts';
 
 /** The steps of the story, each built in wire/steps.ts from its own room. */

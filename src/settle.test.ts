@@ -60,7 +60,7 @@ function settling({ measured, hold, offer = shared, how = 'complete', error, mem
   const facts = { finishReason: 'stop', outputCharacters: 400, failure: undefined };
   const errand = {
     ask: { operation: 'chat', models: ['acme/asked', 'acme/one'], stream: true, user: 'u' },
-    bounds: { fillingAt: () => 1_000 },
+    bounds: { contextTokensAt: () => 1_000 },
     measure: ({ usage }: { usage: Usage | undefined }): Measured => ({
       usage: usage ?? tokens(1, 100),
       units: noUnits,
@@ -226,8 +226,10 @@ describe('an estimate', () => {
   });
 
   test('costs what the provider did count, whatever was set aside', async () => {
-    expect((await guess(70, { told: tokens(100, 0) })).charges).toMatchObject({ modelCharge: 100 });
-    expect((await guess(110, { told: tokens(100, 0) })).charges).toMatchObject({
+    expect((await guess(70, { reported: tokens(100, 0) })).charges).toMatchObject({
+      modelCharge: 100,
+    });
+    expect((await guess(110, { reported: tokens(100, 0) })).charges).toMatchObject({
       modelCharge: 110,
     });
   });

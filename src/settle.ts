@@ -5,7 +5,7 @@ import { type Measured, noUnits, noUsage, totalTokens, type Usage } from './core
 import type { ReplyClosing } from './dialects/dialect.ts';
 import type { Hold } from './ledger/hold.ts';
 import type { Settlement } from './ledger/ledger-store.ts';
-import { lessen } from './ledger/write-off.ts';
+import { withWriteOff } from './ledger/write-off.ts';
 import { isCredible } from './meter/credible.ts';
 import { chargeAt, costOf } from './meter/price.ts';
 import { noCharges, type RequestRecord, totalCharge } from './record/request-record.ts';
@@ -45,7 +45,7 @@ export async function settle(
     keyAccount: hold?.keyAccount ?? null,
     keyCharge: charged.key,
   };
-  const settlement = charged.wallet < owed ? lessen(whole, owed - charged.wallet) : whole;
+  const settlement = charged.wallet < owed ? withWriteOff(whole, owed - charged.wallet) : whole;
   if ('opened' in ending) observe(call, ending, bill.usage, parts);
   await parts.keep(settlement, hold !== undefined);
   // A client that gets an earlier answer sees what that one used; here nothing was used again.
@@ -104,8 +104,9 @@ function priced(call: Call, ending: Answered, { creditsPerUsd }: SettleParts): B
   const { usage, units, isEstimate, note, searches = 0, toolCredits = 0 } = measured;
   const charge = chargeFor(usage, measured, offer, creditsPerUsd);
   // A guess never costs more than was set aside for the request; what the provider counted may.
-  const told = measured.told ? chargeFor(measured.told, measured, offer, creditsPerUsd) : 0;
-  const most = Math.max(asideFor(call.hold, toolCredits), told);
+  const { reported } = measured;
+  const counted = reported ? chargeFor(reported, measured, offer, creditsPerUsd) : 0;
+  const most = Math.max(leftForModel(call.hold, toolCredits), counted);
   const capped = isEstimate ? Math.min(charge, most) : charge;
   return {
     usage,
@@ -135,13 +136,14 @@ function chargeFor(
 }
 
 /** The part of a hold that is left for the model after the fees of its tools. */
-function asideFor(hold: Hold | undefined, toolCredits: number): number {
+function leftForModel(hold: Hold | undefined, toolCredits: number): number {
   return hold ? Math.max(0, hold.credits - toolCredits) : Number.POSITIVE_INFINITY;
 }
 
 function measure({ errand }: Call, { facts, opened, how }: Answered): Measured {
-  const measured = errand?.measure(facts, how) ?? nothingUsed;
-  if (!errand || isCredible(measured.usage, errand.bounds.fillingAt(opened.offer))) return measured;
+  if (!errand) return nothingUsed;
+  const measured = errand.measure(facts, how);
+  if (isCredible(measured.usage, errand.bounds.contextTokensAt(opened.offer))) return measured;
   // Facts may be getters of a class: spreading would lose most of them.
   const { finishReason, outputCharacters, failure } = facts;
   const estimate = errand.measure(

@@ -3,8 +3,8 @@ import { showTenant } from '../auth/manage/tenants.ts';
 import { byokModes } from '../core/byok.ts';
 import { invalidRequest } from '../core/errors.ts';
 import type { Command, Topic } from './command.ts';
-import { printJson, record, tenantOf, tenantOption } from './output.ts';
-import { minute, table } from './table.ts';
+import { printJson, printTable, record, tenantOf, tenantOption } from './output.ts';
+import { minute } from './table.ts';
 
 const operand = '<provider>';
 
@@ -25,7 +25,8 @@ const list: Command = {
       credential.base_url,
       minute(credential.updated_at),
     ]);
-    context.out(table(['PROVIDER', 'KEY', 'MODE', 'BASE URL', 'UPDATED (UTC)'], rows));
+    const header = ['PROVIDER', 'KEY', 'MODE', 'BASE URL', 'UPDATED (UTC)'];
+    printTable(context, 'keys of providers', header, rows);
   },
 };
 

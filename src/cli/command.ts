@@ -19,6 +19,8 @@ export interface Option {
   readonly hint?: string;
   readonly summary: string;
   readonly required?: boolean;
+  /** For our own processes: neither shown in the help nor suggested. */
+  readonly isInternal?: true;
 }
 
 export interface Command {
@@ -136,7 +138,7 @@ export function readArgs(command: Command, words: readonly string[]): Reading {
     if (token.kind !== 'option') continue;
     const { name, rawName, value, inlineValue } = token;
     const option = Object.hasOwn(options, name) ? options[name] : undefined;
-    if (!option) return wrong(unknownOption(rawName, Object.keys(options)));
+    if (!option) return wrong(unknownOption(rawName, options));
     if (values.has(name)) return wrong(`${rawName} is given twice.`);
     if (option.type === 'boolean' && value !== undefined) {
       return wrong(`${rawName} takes no value.`);
@@ -162,7 +164,8 @@ function complete(command: Command, args: Args, operands: readonly string[]): Re
   return { kind: 'args', args };
 }
 
-function unknownOption(rawName: string, known: readonly string[]): string {
+function unknownOption(rawName: string, options: Readonly<Record<string, Option>>): string {
+  const known = Object.keys(options).filter((name) => !options[name]?.isInternal);
   const close = nearest(rawName.replace(/^-+/, ''), known);
   return `There is no option ${rawName}${close ? `; did you mean --${close}?` : '.'}`;
 }

@@ -11,8 +11,8 @@ export function overviewHelp(topics: readonly Topic[]): string {
     'Commands:',
     ...columns(topics.map(({ name, summary }) => [name, summary])),
     '',
-    'Run "tollgate <command> --help" to learn more about one of them, and',
-    '"tollgate version" to see which one this is.',
+    'Run "tollgate <command> --help" to learn more about one of them,',
+    '"tollgate version" for the version.',
   ].join('\n');
 }
 
@@ -49,7 +49,8 @@ function call({ name, operand = '' }: Command): string {
 }
 
 function optionRows(options: Readonly<Record<string, Option>>): [string, string][] {
-  return Object.entries(options).map(([name, { hint = '', summary, required }]) => [
+  const shown = Object.entries(options).filter(([, { isInternal }]) => !isInternal);
+  return shown.map(([name, { hint = '', summary, required }]) => [
     `--${name} ${hint}`.trim(),
     required ? `${summary} (required)` : summary,
   ]);

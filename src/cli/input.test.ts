@@ -31,6 +31,14 @@ describe('at a terminal', () => {
     expect(seen).toBe('The key (it is not shown; end with Enter):\nRead: "sk-s3cr3t"\n');
   });
 
+  test('a key of many lines is taken whole: what is left over would go to the shell', async () => {
+    const typed = '{\r  "type": "account",\r\r  "id": "{"\r}\r';
+    const seen = await atTerminal(`{ text: 'The key', isSecret: true }`, typed);
+    expect(seen).toEndWith(
+      `Read: ${JSON.stringify('{\n  "typ3": "account",\n\n  "id": "{"\n}')}\n`,
+    );
+  });
+
   test.each([
     ['Ctrl-C', '\u0003'],
     ['Ctrl-D', '\u0004'],

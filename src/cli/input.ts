@@ -4,7 +4,7 @@ import { Writable } from 'node:stream';
 /** What a command asks for on standard input, in case a person sits there. */
 export interface Question {
   readonly text: string;
-  /** One line that nobody reads over a shoulder; otherwise everything up to Ctrl-D. */
+  /** A key that nobody reads over a shoulder; otherwise everything up to Ctrl-D. */
   readonly isSecret?: boolean;
 }
 
@@ -12,21 +12,36 @@ export interface Question {
 export function readInput({ text, isSecret = false }: Question): Promise<string> {
   if (!process.stdin.isTTY) return Bun.stdin.text();
   // What is typed is hidden first and asked for then: nothing of it is seen, and nothing lost.
-  const read = isSecret ? unseenLine() : Bun.stdin.text();
+  const read = isSecret ? unseenKey() : Bun.stdin.text();
   const how = isSecret ? 'it is not shown; end with Enter' : 'end with Ctrl-D on a line of its own';
   process.stderr.write(`${text} (${how}):\n`);
   return read;
 }
 
 /** A line editor that writes its echo to nowhere. Whoever stops it has typed nothing. */
-function unseenLine(): Promise<string> {
+function unseenKey(): Promise<string> {
   const output = new Writable({ write: (_chunk, _encoding, done) => done() });
   const editor = createInterface({ input: process.stdin, output, terminal: true });
   const { promise, resolve } = Promise.withResolvers<string>();
-  editor.once('line', (line) => {
-    resolve(line);
+  const lines: string[] = [];
+  editor.on('line', (line) => {
+    lines.push(line);
+    const text = lines.join('\n');
+    if (isBegunJson(text)) return;
+    resolve(text);
     editor.close();
   });
   editor.once('close', () => resolve(''));
   return promise;
+}
+
+/** A pasted Google account has many lines; what is not read here, the shell would run and keep. */
+function isBegunJson(text: string): boolean {
+  if (!text.trimStart().startsWith('{')) return false;
+  try {
+    JSON.parse(text);
+    return false;
+  } catch {
+    return true;
+  }
 }

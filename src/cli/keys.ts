@@ -8,11 +8,12 @@ import {
   offsetOf,
   offsetOption,
   printJson,
+  printTable,
   record,
   tenantOf,
   tenantOption,
 } from './output.ts';
-import { fields, minute, table } from './table.ts';
+import { fields, minute } from './table.ts';
 
 const operand = '<key id>';
 
@@ -42,7 +43,7 @@ const list: Command = {
       minute(key.last_used_at),
     ]);
     const header = ['ID', 'KEY', 'NAME', 'STATE', 'SPENT', 'LIMIT', 'RESETS', 'LAST USED (UTC)'];
-    context.out(table(header, rows));
+    printTable(context, page.includeDisabled ? 'keys' : 'enabled keys', header, rows);
     nextPage(context, page.offset, data.length, manage.keysPerPage);
   },
 };

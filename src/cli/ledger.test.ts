@@ -65,7 +65,7 @@ describe('tollgate ledger verify', () => {
   test('says in one line that the books are right', async () => {
     expect(await tollgate('ledger', 'verify')).toEqual({
       code: 0,
-      out: 'The books are right: 1 accounts, 2 entries, 2 requests.\n',
+      out: 'The books are right: 1 account, 2 entries, 2 requests.\n',
       err: '',
     });
     const { code, out } = await tollgate('ledger', 'verify', '--json');

@@ -24,15 +24,17 @@ const verify: Command = {
       printJson(context, { ok: discrepancies === 0, ...counts, discrepancies, listed });
     }
     if (discrepancies > 0) {
-      const things = discrepancies === 1 ? 'discrepancy' : 'discrepancies';
-      throw new Error(`The books are wrong: ${number(discrepancies)} ${things}.`);
+      const wrong = counted(discrepancies, 'discrepancy', 'discrepancies');
+      throw new Error(`The books are wrong: ${wrong}.`);
     }
     if (args.has('json')) return;
     const { accounts, entries, requests } = counts;
-    out(
-      `The books are right: ${number(accounts)} accounts, ${number(entries)} entries, ` +
-        `${number(requests)} requests.`,
-    );
+    const held = [
+      counted(accounts, 'account', 'accounts'),
+      counted(entries, 'entry', 'entries'),
+      counted(requests, 'request', 'requests'),
+    ];
+    out(`The books are right: ${held.join(', ')}.`);
   },
 };
 
@@ -61,6 +63,6 @@ export const ledger: Topic = {
   ],
 };
 
-function number(count: number): string {
-  return count.toLocaleString('en-US');
+function counted(count: number, one: string, many: string): string {
+  return `${count.toLocaleString('en-US')} ${count === 1 ? one : many}`;
 }

@@ -1,5 +1,6 @@
 import { invalidRequest } from '../core/errors.ts';
 import type { Args, Context, Option } from './command.ts';
+import { type Cell, table } from './table.ts';
 
 /** What the commands of the store share: the tenant, pages, JSON. */
 
@@ -20,6 +21,17 @@ export function offsetOf(args: Args): number {
   const offset = args.number('offset') ?? 0;
   if (typeof offset === 'number' && Number.isSafeInteger(offset) && offset >= 0) return offset;
   throw invalidRequest('offset must be a whole number of at least 0.', 'offset');
+}
+
+/** Of `things`; that there are none is said on stderr, so that a pipe gets the rows only. */
+export function printTable(
+  { args, out, err }: Context,
+  things: string,
+  header: readonly string[],
+  rows: readonly (readonly Cell[])[],
+): void {
+  if (rows.length > 0) out(table(header, rows));
+  else err(offsetOf(args) > 0 ? `There are no more ${things}.` : `There are no ${things}.`);
 }
 
 /** On stderr, so that a pipe gets the rows only. */

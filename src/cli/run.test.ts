@@ -6,7 +6,7 @@ import { SecretRotation } from '../auth/secret-rotation.ts';
 import { Vault } from '../auth/vault.ts';
 import type { Model } from '../config/config.ts';
 import { ConfigProblems } from '../config/problems.ts';
-import { Secret } from '../core/secret.ts';
+import { Secret, type SecretKeys } from '../core/secret.ts';
 import { openStore } from '../store/open.ts';
 import { verifyBooks } from '../store/verify/verify.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
@@ -17,7 +17,7 @@ import { topics } from './topics.ts';
 let folder: string;
 let opened = 0;
 let secretKey = 'the-secret-key-of-the-command-line-tests';
-let formerKey: Secret | null = null;
+let formerKey: string | null = null;
 /** What comes on standard input. */
 let typed = '';
 
@@ -37,6 +37,10 @@ const models: readonly Model[] = [
 function model(id: string, endpoints: Model['endpoints']): Model {
   const text = ['text' as const];
   return { id, name: id, input_modalities: text, output_modalities: text, features: [], endpoints };
+}
+
+function secretKeys(): SecretKeys {
+  return [new Secret(secretKey), ...(formerKey === null ? [] : [new Secret(formerKey)])];
 }
 
 /** One command line over the real store, as a process of its own would run it. */
@@ -69,13 +73,8 @@ async function tollgate(...words: string[]) {
             { byokBaseUrl: true, dialect: 'anthropic', baseUrl: 'https://api.anthropic.com/v1' },
           ],
         ]),
-        vault: () =>
-          Vault.open({
-            store: credentials,
-            secret: new Secret(secretKey, formerKey),
-            isStart: false,
-          }),
-        rotation: () => new SecretRotation(credentials, new Secret(secretKey, formerKey)),
+        vault: () => Vault.open({ store: credentials, secrets: secretKeys(), isStart: false }),
+        rotation: () => new SecretRotation(credentials, secretKeys()),
         refusalOf: async (url) => (url.includes('public') ? null : 'The address is not public.'),
         changed: () => undefined,
         skills: new SkillDesk({
@@ -304,8 +303,8 @@ describe('byok', () => {
 
   test.each([
     [['set', 'opnai', '--api-key', 'a'], 'There is no provider "opnai"; did you mean "openai"?'],
-    [['set', 'openai', '--api-key', 'two words'], '1 to 1000 visible ASCII characters'],
-    [['set', 'openai', '--api-key', 'sk-…'], '1 to 1000 visible ASCII characters'],
+    [['set', 'openai', '--api-key', 'two words'], 'visible ASCII characters'],
+    [['set', 'openai', '--api-key', 'sk-…'], 'visible ASCII characters'],
     [['set', 'openai', '--api-key', 'a', '--mode', 'both'], 'mode must be one of "byok_first"'],
     [['set', 'openai', '--api-key', 'a', '--base-url', 'https://public.example'], 'does not take'],
     [['set', 'openai', '--api-key', 'a', '--tenant', 'nobody'], 'There is no tenant'],
@@ -332,7 +331,7 @@ describe('secret', () => {
   test('shows what is left and encrypts it with the new key', async () => {
     await json('byok', 'set', 'openai', '--api-key', 'sk-first-0123456789');
     const right = secretKey;
-    formerKey = new Secret(right);
+    formerKey = right;
     secretKey = 'another-secret-key-of-the-command-line';
     try {
       expect((await tollgate('secret', 'show')).out).toContain(': 0 are encrypted with the secret');
@@ -341,20 +340,24 @@ describe('secret', () => {
         current: 0,
         unreadable: 0,
       });
+      expect((await tollgate('secret', 'rotate')).out).toContain(': 0 were encrypted anew, 1 had');
       formerKey = null;
       expect((await json('secret', 'show')).data).toEqual({ current: 1, former: 0, unreadable: 0 });
-      expect((await tollgate('secret', 'rotate')).out).toContain(': 0 were encrypted anew, 1 had');
       await json('byok', 'set', 'anthropic', '--api-key', 'sk-second-0123456789');
+      const unset = await tollgate('secret', 'rotate');
+      expect([unset.code, unset.out]).toEqual([1, '']);
+      expect(unset.err).toStartWith('TOLLGATE_FORMER_SECRET_KEY is not set');
       secretKey = right;
+      formerKey = 'a-secret-key-that-was-never-in-use-here';
       const refused = await tollgate('secret', 'rotate');
       expect([refused.code, refused.out]).toEqual([1, '']);
       expect(refused.err).toStartWith('The secret key is not the one');
     } finally {
       secretKey = 'another-secret-key-of-the-command-line';
-      formerKey = new Secret(right);
+      formerKey = right;
       for (const name of ['openai', 'anthropic']) await tollgate('byok', 'delete', name);
       secretKey = right;
-      formerKey = new Secret('another-secret-key-of-the-command-line');
+      formerKey = 'another-secret-key-of-the-command-line';
       await tollgate('secret', 'rotate');
       formerKey = null;
     }

@@ -38,10 +38,12 @@ export const serve: Topic = {
           type: 'string',
           hint: '<number>',
           summary: 'Set by --workers for each process that it starts',
+          isInternal: true,
         },
         joining: {
           type: 'boolean',
           summary: 'Set by --workers where others serve at the port already',
+          isInternal: true,
         },
       },
       run: serveUntilStopped,

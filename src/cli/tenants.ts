@@ -1,8 +1,8 @@
 import { showWallet } from '../auth/manage/credits.ts';
 import * as manage from '../auth/manage/tenants.ts';
 import type { Command, Context, Topic } from './command.ts';
-import { nextPage, offsetOf, offsetOption, printJson, record } from './output.ts';
-import { fields, minute, table } from './table.ts';
+import { nextPage, offsetOf, offsetOption, printJson, printTable, record } from './output.ts';
+import { fields, minute } from './table.ts';
 
 const name = { type: 'string', hint: '<text>', summary: 'What people call the tenant' } as const;
 
@@ -26,7 +26,8 @@ const list: Command = {
       tenant.credits.held,
       minute(tenant.created_at),
     ]);
-    context.out(table(['ID', 'NAME', 'STATE', 'CREDITS', 'HELD', 'CREATED (UTC)'], rows));
+    const header = ['ID', 'NAME', 'STATE', 'CREDITS', 'HELD', 'CREATED (UTC)'];
+    printTable(context, 'tenants', header, rows);
     nextPage(context, offset, data.length, manage.tenantsPerPage);
   },
 };

@@ -8,11 +8,11 @@ import { version } from '../config/version.ts';
 import { demoModels } from '../demo/demo-models.ts';
 import { walletName } from '../ledger/owner.ts';
 import { openStore } from '../store/open.ts';
-import { secretKeyOf } from '../store/secret-key.ts';
+import { secretKeysOf } from '../store/secret-key.ts';
 import { verifyBooks } from '../store/verify/verify.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillDesk } from '../tools/skills/skill-desk.ts';
-import { refusalOfAddress } from '../upstream/user-address.ts';
+import { refusalOfAddress } from '../upstream/guard/user-address.ts';
 import { readInput } from './input.ts';
 import type { World } from './run.ts';
 
@@ -50,8 +50,9 @@ export const world: World = {
       directory,
       credentials,
       providers: config.providers,
-      vault: () => Vault.open({ store: credentials, secret: secretKeyOf(config), isStart: false }),
-      rotation: () => new SecretRotation(credentials, secretKeyOf(config)),
+      vault: () =>
+        Vault.open({ store: credentials, secrets: secretKeysOf(config), isStart: false }),
+      rotation: () => new SecretRotation(credentials, secretKeysOf(config)),
       refusalOf: refusalOfAddress,
       changed: () => undefined,
       skills: new SkillDesk({

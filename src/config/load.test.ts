@@ -25,7 +25,7 @@ function load(content: object | string, env: Environment = {}, flags: Flags = {}
   return loadConfig({ config: file(content), ...flags }, env);
 }
 
-/** Every problem of a configuration that is refused, without the file's name. */
+/** Every problem of a configuration that is refused; what is in the file without its name. */
 function problems(content: object | string, env: Environment = {}, flags: Flags = {}): string[] {
   try {
     load(content, env, flags);
@@ -139,10 +139,14 @@ describe('where a setting comes from', () => {
 
   test('a wrong value is told by the name under which it was given', () => {
     expect(problems({}, { PORT: 'eighty' })).toEqual([
-      'PORT (server.port) must be a whole number from 0 to 65535, not "eighty"',
+      'environment: PORT (server.port) must be a whole number from 0 to 65535, not "eighty"',
     ]);
     expect(problems({}, { PORT: '80' }, { port: '70000' })).toEqual([
-      '--port (server.port) must be a whole number from 0 to 65535, not 70000',
+      'command line: --port (server.port) must be a whole number from 0 to 65535, not 70000',
+    ]);
+    expect(problems({ TOLLGATE: 1 }, { TOLLGATE_BOOTSTRAP_CREDITS: 'many' })).toEqual([
+      'TOLLGATE is not a known field',
+      expect.stringMatching(/^environment: TOLLGATE_BOOTSTRAP_CREDITS /),
     ]);
   });
 });
@@ -195,10 +199,10 @@ describe('problems', () => {
     };
     const env = { TOLLGATE_BOOTSTRAP_CREDITS: 'many', TOLLGATE_ADMIN_TOKEN: 'short' };
     expect(problems(content, env).sort()).toEqual([
-      'TOLLGATE_ADMIN_TOKEN must start with sk-admin- and have at least 32 characters ' +
-        'without spaces',
-      'TOLLGATE_BOOTSTRAP_CREDITS must be a whole number of credits',
       'cache.mode must be one of "off", "auto", "always", not "sometimes"',
+      'environment: TOLLGATE_ADMIN_TOKEN must start with sk-admin- and have at least ' +
+        '32 characters without spaces',
+      'environment: TOLLGATE_BOOTSTRAP_CREDITS must be a whole number of credits',
       'limits.body_bytes must be a whole number from 1024 to 1073741824, not 1',
       'models[0].endpoints[0].pricing needs prompt and completion; ' +
         'what costs nothing is written "0"',
@@ -384,10 +388,10 @@ describe('providers and models', () => {
     expect(former.formerSecretKey?.reveal()).toBe(long);
     expect(JSON.stringify(former)).not.toContain('hidden');
     expect(problems({}, { TOLLGATE_FORMER_SECRET_KEY: long.slice(0, 31) })).toEqual([
-      'TOLLGATE_FORMER_SECRET_KEY must have at least 32 characters',
+      'environment: TOLLGATE_FORMER_SECRET_KEY must have at least 32 characters',
     ]);
     expect(problems({}, { TOLLGATE_SECRET_KEY: long.slice(0, 31) })).toEqual([
-      'TOLLGATE_SECRET_KEY must have at least 32 characters',
+      'environment: TOLLGATE_SECRET_KEY must have at least 32 characters',
     ]);
   });
 

@@ -9,7 +9,7 @@ import { isCleanBase, mergeModels, mergeProviders, uncleanBase } from './merge.t
 import { modelProblems } from './model-problems.ts';
 import { readObjectStorage } from './object-storage.ts';
 import { applyOverrides, type Flags, type Override, overridesOf } from './overrides.ts';
-import { ConfigProblems } from './problems.ts';
+import { ConfigProblems, type OutsideProblem } from './problems.ts';
 import { type ConfigText, type Environment, readConfigFile, substitute } from './read-file.ts';
 import { type ConfigFile, configFileSchema } from './schema.ts';
 import { readTracing } from './tracing.ts';
@@ -96,6 +96,7 @@ function assemble(
   if (publicUrl !== undefined && !isCleanBase(publicUrl)) {
     problems.push({ path: 'server.public_url', message: uncleanBase });
   }
+  const fromEnvironment = environmentIn(environment, problems);
   const dataDir = file.data_dir ?? './data';
   const inDataDir = (text: string) => new Secret(text.replaceAll('{data_dir}', dataDir));
   return {
@@ -129,24 +130,37 @@ function assemble(
       durability: file.billing?.durability ?? 'journal',
     },
     logs: { keepDays: file.logs?.keep_days ?? null, requests: file.logs?.requests ?? true },
-    tracing: readTracing(environment, problems),
     webSearch: readWebSearch(file, problems),
     providers,
     models,
-    bootstrap: readBootstrap(environment, problems),
-    secretKey: readSecretKey('TOLLGATE_SECRET_KEY', environment, problems),
-    formerSecretKey: readSecretKey('TOLLGATE_FORMER_SECRET_KEY', environment, problems),
+    ...fromEnvironment,
     source,
   };
+}
+
+/** What is never in the file. */
+function environmentIn(environment: Environment, problems: Problem[]) {
+  const found: Problem[] = [];
+  const settings = {
+    tracing: readTracing(environment, found),
+    bootstrap: readBootstrap(environment, found),
+    secretKey: readSecretKey('TOLLGATE_SECRET_KEY', environment, found),
+    formerSecretKey: readSecretKey('TOLLGATE_FORMER_SECRET_KEY', environment, found),
+  };
+  const outside = (problem: Problem): OutsideProblem => ({ ...problem, place: 'environment' });
+  problems.push(...found.map(outside));
+  return settings;
 }
 
 function hasSharedCapacity(providers: ReadonlyMap<string, Provider>): boolean {
   return [...providers.values()].some(({ shared }) => shared);
 }
 
-function nameOverride(problem: Problem, overrides: readonly Override[]): Problem {
+function nameOverride(problem: Problem, overrides: readonly Override[]): Problem | OutsideProblem {
   const origin = overrides.findLast(({ path }) => path.join('.') === problem.path);
-  return origin ? { ...problem, path: `${origin.from} (${problem.path})` } : problem;
+  if (!origin) return problem;
+  const path = `${origin.from} (${problem.path})`;
+  return { ...problem, path, place: origin.from.startsWith('--') ? 'command line' : 'environment' };
 }
 
 function liesIn(path: string, place: string): boolean {

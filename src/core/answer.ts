@@ -32,8 +32,11 @@ export interface AnswerListener {
    * the upstream's own, where it is new to us and the reason a guess.
    */
   finish(reason: FinishReason, stopSequence: string | null, word?: string): void;
-  /** All that was used so far, perhaps in part a guess; the last one counts. */
-  usage(usage: Usage, isEstimate?: boolean): void;
+  /**
+   * All that was used so far, perhaps in part a guess; the last one counts. Left out where nobody
+   * asks: clients are told the settled numbers at the end.
+   */
+  usage?(usage: Usage, isEstimate?: boolean): void;
   /**
    * Who hears another choice of the same answer; asked once for each, by its number, from 1 on.
    * The words above are the first choice's. Undefined, or left out, where nobody wants more.

@@ -6,6 +6,19 @@ import { oneOf, optional } from './schema-builders.ts';
 export const speechFormats = ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm'] as const;
 export type SpeechFormat = (typeof speechFormats)[number];
 
+/** What audio is on the web, by how the name of its file ends. */
+export const audioTypes = {
+  mp3: 'audio/mpeg',
+  opus: 'audio/ogg',
+  aac: 'audio/aac',
+  flac: 'audio/flac',
+  wav: 'audio/wav',
+  pcm: 'audio/pcm',
+  m4a: 'audio/mp4',
+  ogg: 'audio/ogg',
+  webm: 'audio/webm',
+} as const;
+
 /** In what a recording may be written down. */
 export const transcriptFormats = ['json', 'text', 'srt', 'verbose_json', 'vtt'] as const;
 export type TranscriptFormat = (typeof transcriptFormats)[number];

@@ -40,7 +40,10 @@ export function listIn(texts: readonly string[]): readonly unknown[] {
   });
 }
 
+/** Digits stand in one place each: else a long row of them would be tried in every way. */
+const number = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i;
+
 /** A number as any language writes one; what is none stays a text, for whoever checks it. */
 export function numberIn(text: string): number | string {
-  return /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i.test(text) ? Number(text) : text;
+  return number.test(text) ? Number(text) : text;
 }

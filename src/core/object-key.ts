@@ -1,18 +1,11 @@
+import { audioTypes } from './audio-formats.ts';
 import { randomText } from './ids.ts';
 
 /** Names of stored objects: made here, never taken from a client. */
 
 /** What an object is follows from how its key ends, so that no driver has to keep it. */
 const contentTypes: Readonly<Record<string, string>> = {
-  mp3: 'audio/mpeg',
-  opus: 'audio/ogg',
-  aac: 'audio/aac',
-  flac: 'audio/flac',
-  wav: 'audio/wav',
-  pcm: 'audio/pcm',
-  m4a: 'audio/mp4',
-  ogg: 'audio/ogg',
-  webm: 'audio/webm',
+  ...audioTypes,
   json: 'application/json',
   txt: 'text/plain; charset=utf-8',
   srt: 'text/plain; charset=utf-8',

@@ -30,7 +30,7 @@ export interface ServiceAccount {
   readonly tokenUrl: string;
 }
 
-/** Session tokens have no stated limit and take some hundred characters; the JSON takes 2,400. */
+/** Session tokens, and words with one in them, have no stated limit; the JSON takes 2,400. */
 export const providerKeyLengthMax = 16_384;
 
 /** Where Google's own tokens are had. Elsewhere only operators may send a gateway. */
@@ -80,7 +80,7 @@ const accountForm = 'begins as JSON, so it must be the key of a Google service a
 
 function readServiceAccount(text: string): ServiceAccount | string {
   const fields = parseJson(text);
-  if (!isObject(fields)) return `${accountForm}: this JSON cannot be read; was it copied whole?`;
+  if (!isObject(fields)) return `${accountForm}: this JSON cannot be read, or was not copied whole`;
   const { type, client_email: email, private_key_id: keyId, token_uri: given } = fields;
   if (type !== 'service_account') return `${accountForm}: its type must be "service_account"`;
   if (typeof email !== 'string' || !/^[\x21-\x7e]{3,320}$/.test(email)) {

@@ -61,7 +61,7 @@ export interface Measured {
   /** True when we counted because the upstream did not. */
   readonly isEstimate: boolean;
   /** The part of an estimate that the upstream did count: no guess, whatever was held for it. */
-  readonly told?: Usage;
+  readonly reported?: Usage;
   /** A sentence for the bill; null when it speaks for itself. */
   readonly note: string | null;
   /** Nothing is charged for it, not even a request's own price. */

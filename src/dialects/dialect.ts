@@ -195,8 +195,6 @@ export type StreamIdentity = Pick<ReplyIdentity, 'id' | 'model' | 'created'>;
 
 /** What a client hears of a stream apart from the upstream's words. */
 export interface ClientWords {
-  /** Said while nothing else is. */
-  keepAlive(): string;
   /** Said instead of an answer; nothing comes after it. */
   fail(error: GatewayError, identity: StreamIdentity): string;
 }

@@ -14,6 +14,9 @@ export class EventTooLarge extends Error {
   }
 }
 
+/** Said to a client while nothing else is: a comment, which may stand before the first event. */
+export const keepAlive = ': keep-alive\n\n';
+
 const lineFeedCode = 10;
 const byteOrderMark = 0xfeff;
 

@@ -215,10 +215,19 @@ describe('Amazon names its errors in a header:', () => {
     ['IncompleteSignatureException', 400, 'credential'],
     ['InvalidSignatureException', 403, 'credential'],
   ] as const)('%s with %d is of the kind %s', (name, status, kind) => {
-    for (const header of [name, name + address]) {
-      const failure = fail(status, { message: 'No.' }, { 'x-amzn-errortype': header });
+    for (const spelt of [name, name + address, `com.amazon.coral.service#${name}`]) {
+      const failure = fail(status, { message: 'No.' }, { 'x-amzn-errortype': spelt });
       expect(failure).toMatchObject({ kind, status, message: 'No.' });
+      expect(fail(status, { __type: spelt, message: 'No.' })).toMatchObject({ kind, status });
     }
+  });
+
+  test.each([429, 400])('tokens of a whole day are a quota, with %d', (status) => {
+    const message = 'Too many tokens per day, please wait before trying again.';
+    const throttled = { 'x-amzn-errortype': 'ThrottlingException' };
+    expect(fail(status, { message }, throttled).kind).toBe('quota');
+    const named = { message: `The word ${message}` };
+    expect(fail(status, named, throttled).kind).toBe('rate_limited');
   });
 
   test('its front door capitalises the sentence', () => {

@@ -164,7 +164,7 @@ interface Complaint {
   /** In lower case, the most telling first. */
   readonly codes: readonly string[];
   readonly claimedStatus: number | null;
-  readonly details: unknown;
+  readonly details: readonly unknown[];
   readonly isModeration: boolean;
 }
 
@@ -183,7 +183,8 @@ function readComplaint(raw: unknown, named: string | null = null): Complaint {
   const details = Array.isArray(inside.details) ? inside.details : [inside.details];
   const reasons = details.filter(isObject).flatMap((each) => [each.reason, each.error_code]);
   const words = [innermost.code, ...reasons, inside.code, inside.type, inside.status];
-  const codes = [...words, outside.code, outside.type, outside.error_type, named];
+  const shapes = [named, outside.__type].filter(isText).map(shapeName);
+  const codes = [...words, outside.code, outside.type, outside.error_type, ...shapes];
   const claims = [inside.status_code, inside.code, inside.status, outside.code];
   return {
     message: quotedIn(metadata) ?? findMessage(raw),
@@ -195,9 +196,15 @@ function readComplaint(raw: unknown, named: string | null = null): Complaint {
   };
 }
 
-/** Gemini's quotas per day come with the same status and code as those per minute. */
-function isDailyQuota(details: unknown): boolean {
-  return Array.isArray(details) && /"quotaId":"[^"]*PerDay/.test(JSON.stringify(details));
+/** Amazon may write the name of an error between a namespace and an address. */
+function shapeName(name: string): string {
+  return name.replaceAll(/^[^#:]*#|:.*$/g, '');
+}
+
+/** Quotas per day come with the same status and code as those per minute: Gemini's, Bedrock's. */
+function isDailyQuota({ message = '', details }: Complaint): boolean {
+  const isOfTokens = /^too many tokens per day/i.test(message);
+  return isOfTokens || /"quotaId":"[^"]*PerDay/.test(JSON.stringify(details));
 }
 
 function firstMatch(
@@ -209,7 +216,8 @@ function firstMatch(
 }
 
 function kindOf(complaint: Complaint, status: number | null): FailureKind {
-  const { codes, message = '', details } = complaint;
+  const { codes, message = '' } = complaint;
+  if (isDailyQuota(complaint)) return 'quota';
   const decided = firstMatch(codes, decisiveCodes);
   if (decided !== undefined) return decided;
   if ((status === null || status < 500) && badKey.test(message)) return 'credential';
@@ -217,7 +225,7 @@ function kindOf(complaint: Complaint, status: number | null): FailureKind {
   if (complaint.isModeration) return 'request';
   // Fireworks asks with 412 for its bill to be paid.
   const isRefusal = status === 403 || status === 412 || status === 429;
-  if (isRefusal && (noMoney.test(message) || isDailyQuota(details))) return 'quota';
+  if (isRefusal && noMoney.test(message)) return 'quota';
   if (status !== null) return kindOfStatus(status);
   return firstMatch(codes, hintingCodes) ?? 'server';
 }
@@ -234,11 +242,6 @@ function readPage(body: string): string | undefined {
   return title.replace(/\s+/g, ' ').trim() || undefined;
 }
 
-/** Amazon names its errors here, some with an address behind a colon, and has no other code. */
-function nameInHeader(headers: Headers): string | null {
-  return headers.get('x-amzn-errortype')?.split(':')[0]?.trim() ?? null;
-}
-
 /** An answer whose status says that it failed. */
 export function readFailure(
   status: number,
@@ -247,7 +250,8 @@ export function readFailure(
   nowMs: number = Date.now(),
 ): UpstreamFailure {
   const json = parseExact(body);
-  const complaint = readComplaint(json, nameInHeader(headers));
+  // Amazon names its errors here, and seldom in the body.
+  const complaint = readComplaint(json, headers.get('x-amzn-errortype'));
   const kind = kindOf(complaint, status >= 400 ? status : (complaint.claimedStatus ?? status));
   const message = complaint.message ?? readPage(body) ?? `HTTP ${status} without a message.`;
   return {

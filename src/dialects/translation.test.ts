@@ -1,7 +1,11 @@
 import { expect, test } from 'bun:test';
+import { question, says, targetOf } from '../../tests/support/question.ts';
 import { ToldAnswer } from '../../tests/support/told-answer.ts';
+import type { Dialogue } from '../core/dialogue.ts';
 import { noUsage } from '../core/usage.ts';
-import { Tally } from './translation.ts';
+import { openAiClient } from './openai/client.ts';
+import { Tally, translate } from './translation.ts';
+import { upstreamDialect } from './upstreams.ts';
 
 test('whoever listens to the tally hears which usage is a guess', () => {
   const told = new ToldAnswer();
@@ -34,3 +38,33 @@ test('arguments count beside the name of their call, and a finish counts for not
   tally.finish('tool_calls', null);
   expect(tally.facts).toMatchObject({ outputCharacters: 11, finishReason: 'tool_calls' });
 });
+
+const client = openAiClient({ includeUsage: false });
+const call = { kind: 'tool_call', id: 'call_1', name: 'look', arguments: '{}' } as const;
+const earlier: Dialogue['turns'] = [
+  says('Look.'),
+  { role: 'assistant', parts: [call] },
+  says('So?'),
+];
+
+test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as const)(
+  'a tool that %s cannot be made to call, because there is none, is named as dropped',
+  (name) => {
+    const upstream = upstreamDialect(name);
+    if (!upstream) throw new Error(`There is no upstream dialect ${name}.`);
+    const written = (change: Partial<Dialogue>) => {
+      const { body, dropped } = translate(question(change), client, upstream).write(targetOf());
+      return { choice: /tool_?choice/i.test(String(body)), dropped };
+    };
+    const silent = { choice: false, dropped: ['tool_choice'] };
+    expect(written({ toolChoice: 'required' })).toEqual(silent);
+    expect(written({ toolChoice: { name: 'look' } })).toEqual(silent);
+    // Bedrock is told of tools that were called earlier, whoever left them out.
+    expect(written({ toolChoice: { name: 'look' }, turns: earlier })).toEqual(silent);
+    for (const toolChoice of [null, 'auto', 'none'] as const) {
+      expect(written({ toolChoice })).toEqual({ choice: false, dropped: [] });
+    }
+    const tools = [{ name: 'look', parameters: null }];
+    expect(written({ toolChoice: { name: 'look' }, tools }).dropped).toEqual([]);
+  },
+);

@@ -8,6 +8,7 @@ import type { Dialogue } from '../core/dialogue.ts';
 import type { GatewayError } from '../core/errors.ts';
 import { pictureCharacters, type Usage } from '../core/usage.ts';
 import { NotedFacts } from './answer/facts.ts';
+import { isForced } from './anthropic/thinking.ts';
 import { refuseManyArguments } from './ask/argument-names.ts';
 import type {
   ClientDialect,
@@ -112,7 +113,7 @@ export class Tally implements AnswerListener {
   usage(usage: Usage, isEstimate = false): void {
     this.facts.usage = usage;
     this.facts.isEstimate = isEstimate;
-    this.#to.usage(usage, isEstimate);
+    this.#to.usage?.(usage, isEstimate);
   }
 
   #count(characters: number): void {
@@ -192,12 +193,16 @@ export function translate(
   upstream: UpstreamDialect,
 ): Translation {
   const names = new ToolNames(dialogue, upstream.toolNameLengthMax);
+  // No tool can be forced where there are none: the client is told so, the upstream nothing.
+  const isVain = dialogue.tools.length === 0 && isForced(dialogue.toolChoice);
+  const said = isVain ? { ...dialogue, toolChoice: null } : dialogue;
   return {
     write(target) {
       refuseManyArguments(dialogue);
-      const request = upstream.write(names.shortenIn(dialogue), target);
+      const request = upstream.write(names.shortenIn(said), target);
+      const unsaid = [...(request.dropped ?? []), ...(isVain ? ['tool_choice'] : [])];
       // Names that people know first: clients can send any number of others.
-      const dropped = new Set([...(request.dropped ?? []), ...dialogue.foreign]);
+      const dropped = new Set([...unsaid, ...dialogue.foreign]);
       const named = [...dropped].filter((name) => isPlainName.test(name));
       return { ...request, dropped: named.slice(0, droppedNamesMax) };
     },

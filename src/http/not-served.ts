@@ -11,8 +11,8 @@ const conversations =
 const sentences: readonly (readonly [RegExp, string])[] = [
   [
     /^\/responses\/(?:compact|input_tokens)$/,
-    'POST /v1/responses answers a conversation; to compact one, or to count its tokens without ' +
-      'an answer, is not offered there.',
+    'Conversations are not compacted, and their tokens not counted, for clients of this API; ' +
+      'POST /v1/responses answers them.',
   ],
   [
     /^\/responses\/./,
@@ -26,7 +26,7 @@ const sentences: readonly (readonly [RegExp, string])[] = [
   [
     /^\/realtime(?:\/|$)/,
     'Live audio is not offered; POST /v1/audio/transcriptions, POST /v1/chat/completions and ' +
-      'POST /v1/audio/speech take one turn after the other.',
+      'POST /v1/audio/speech do it one turn at a time.',
   ],
   [
     /^\/audio\/translations$/,
@@ -37,7 +37,7 @@ const sentences: readonly (readonly [RegExp, string])[] = [
     /^\/images\/variations$/,
     'Variations are not offered; POST /v1/images/edits makes one from an image and a prompt.',
   ],
-  [/^\/videos(?:\/|$)/, 'Videos are not offered; POST /v1/images/generations makes images.'],
+  [/^\/videos?(?:\/|$)/, 'Videos are not offered; POST /v1/images/generations makes images.'],
   [
     /^\/moderations$/,
     'Moderation is not offered; POST /v1/chat/completions can ask a model to judge a text.',
@@ -59,12 +59,12 @@ const sentences: readonly (readonly [RegExp, string])[] = [
   ],
   [
     /:(?:stream)?generateContent$/i,
-    'Gemini’s own format is not spoken to clients; POST /v1/chat/completions calls its models.',
+    'Gemini’s own format is not served; POST /v1/chat/completions calls its models.',
   ],
   [
-    /^\/(?:generate|tags)$/,
-    'Ollama’s own format is not spoken; give the client the base URL of an OpenAI server, which ' +
-      'ends with /v1.',
+    /^\/(?:generate|tags|show|ps)$/,
+    'Ollama’s own format is not served; set the client up for an OpenAI server, with a base URL ' +
+      'that ends with /v1.',
   ],
 ];
 

@@ -235,11 +235,11 @@ test('a request takes no more tokens at once than its model does, or than were s
   const sent = (inputTokens: number) =>
     new FixedBounds(() => ({ usage: { ...noUsage, inputTokens }, units: {} }));
   const place = offer('1', '1', {}, 16_384);
-  expect(sent(99_999).fillingAt(place)).toBe(100_000);
-  expect(sent(100_001).fillingAt(place)).toBe(100_001);
+  expect(sent(99_999).contextTokensAt(place)).toBe(100_000);
+  expect(sent(100_001).contextTokensAt(place)).toBe(100_001);
   const chat = new ChatBounds(chatAsk());
-  const filling = (model: object) => chat.fillingAt({ ...place, model });
-  expect(filling({ context_length: 8_000, max_completion_tokens: 2_000 })).toBe(8_000);
-  expect(filling({ context_length: 8_000, max_completion_tokens: 9_000 })).toBe(9_000);
-  expect(filling({})).toBe(1_000_000);
+  const tokens = (model: object) => chat.contextTokensAt({ ...place, model });
+  expect(tokens({ context_length: 8_000, max_completion_tokens: 2_000 })).toBe(8_000);
+  expect(tokens({ context_length: 8_000, max_completion_tokens: 9_000 })).toBe(9_000);
+  expect(tokens({})).toBe(1_000_000);
 });

@@ -1,8 +1,8 @@
 import type { ChatAsk } from '../core/chat.ts';
 import type { PriceList } from '../core/long-prompts.ts';
-import type { Prices } from '../core/prices.ts';
 import { type Measured, noUnits, totalTokens, type Units } from '../core/usage.ts';
 import { Growth, leastOutputTokens, stretchTokens } from './growth.ts';
+import { holdPrices } from './hold-prices.ts';
 import { chargeAt, mostCostOf, type Payer } from './price.ts';
 
 /**
@@ -18,7 +18,7 @@ const tokensPerImage = 2_000;
 /** Where nobody wrote down how much a model takes at once. */
 const commonContextMax = 1_000_000;
 /** A provider may count more than anybody sent; up to here that empties no wallet. */
-const leastFilling = 100_000;
+const leastContext = 100_000;
 
 export interface Priced extends Payer {
   readonly prices: PriceList;
@@ -53,7 +53,7 @@ export interface CostBounds {
     creditsPerUsd: number,
   ): Growth | null;
   /** The tokens that it takes at once, at most: no report of many times that can be true. */
-  fillingAt(offer: Priced): number;
+  contextTokensAt(offer: Priced): number;
 }
 
 export class ChatBounds implements CostBounds {
@@ -90,7 +90,7 @@ export class ChatBounds implements CostBounds {
     );
   }
 
-  fillingAt({ model }: Priced): number {
+  contextTokensAt({ model }: Priced): number {
     const { context_length = commonContextMax, max_completion_tokens = 0 } = model;
     return Math.max(context_length, max_completion_tokens);
   }
@@ -127,8 +127,8 @@ export class FixedBounds implements CostBounds {
   }
 
   /** By what was sent, not by the model: a request may have many texts, each of full length. */
-  fillingAt(offer: Priced): number {
-    return Math.max(leastFilling, totalTokens(this.#most(offer).usage));
+  contextTokensAt(offer: Priced): number {
+    return Math.max(leastContext, totalTokens(this.#most(offer).usage));
   }
 }
 
@@ -198,47 +198,6 @@ function chatCost(
   const prices = holdPrices(offer.prices, ask);
   const cost = mostCostOf(usage, prices, imageUnits(ask));
   return chargeAt(offer, cost, creditsPerUsd);
-}
-
-interface HoldPrices {
-  readonly usual: PriceList;
-  /** For requests that want something cached for an hour: only they pay what that costs. */
-  readonly forHour: PriceList;
-}
-
-/** Worked out once for each list: it lasts as long as the configuration, a request asks twice. */
-const knownHoldPrices = new WeakMap<PriceList, HoldPrices>();
-
-/** A list's prices before anybody knows how much of the input a cache will read or write. */
-function holdPrices(list: PriceList, ask: ChatAsk): PriceList {
-  let known = knownHoldPrices.get(list);
-  if (!known) {
-    const usual = dearestInputs(list, false);
-    known = { usual, forHour: hasDearerHour(list) ? dearestInputs(list, true) : usual };
-    knownHoldPrices.set(list, known);
-  }
-  const { usual, forHour } = known;
-  return forHour === usual || !ask.cachesForHour() ? usual : forHour;
-}
-
-function hasDearerHour(list: PriceList): boolean {
-  const levels: readonly Prices[] = [list, ...(list.longPrompts ?? []).map(({ prices }) => prices)];
-  return levels.some(({ cacheWrite, cacheWrite1h }) => cacheWrite1h > cacheWrite);
-}
-
-function dearestInputs(list: PriceList, cachesForHour: boolean): PriceList {
-  const longPrompts = list.longPrompts?.map(({ aboveTokens, prices }) => ({
-    aboveTokens,
-    prices: atDearestInput(prices, cachesForHour),
-  }));
-  return { ...atDearestInput(list, cachesForHour), ...(longPrompts && { longPrompts }) };
-}
-
-function atDearestInput(prices: Prices, cachesForHour: boolean): Prices {
-  const { prompt, cacheRead, cacheWrite, cacheWrite1h } = prices;
-  const cached = cachesForHour ? [cacheRead, cacheWrite, cacheWrite1h] : [cacheRead, cacheWrite];
-  const dearest = cached.reduce((most, price) => (price > most ? price : most), prompt);
-  return { ...prices, prompt: dearest };
 }
 
 /** The most tokens that a text of so many bytes is reckoned with. */

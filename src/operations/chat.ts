@@ -51,12 +51,12 @@ export class ChatErrand implements Errand {
     return this.#keepHearing(keepFitting(plan, this.ask));
   }
 
-  /** Where a message would be empty it is not sent; names the part of it when all are such. */
+  /** Leaves out who would be sent an empty message; when that is everybody, names its part. */
   #keepHearing(plan: readonly Offer[]): readonly Offer[] {
     const unheardAt = ({ dialect }: Offer) => this.#conversation.unheardAt(dialect);
     const hearing = plan.filter((offer) => unheardAt(offer) === undefined);
-    const lost = plan[0] && unheardAt(plan[0]);
-    if (hearing.length > 0 || !lost) return hearing;
+    const lost = hearing.length === 0 && plan[0] ? unheardAt(plan[0]) : undefined;
+    if (!lost) return hearing;
     const type = lost.type.slice(0, nameLengthMax).toWellFormed();
     const reason = `has nothing that this model can be shown: its type is "${type}"`;
     throw invalidRequest(`${lost.param} ${reason}.`, lost.param);
@@ -77,8 +77,8 @@ export class ChatErrand implements Errand {
     if (!usage) return { usage: estimate, units, isEstimate: true, note: estimateNote };
     // Who counts the prompt first counts the output last: of an answer that broke off, never.
     const { outputTokens } = isEstimate ? usage : estimate;
-    const told = { ...usage, outputTokens: 0, reasoningTokens: 0 };
-    const guessed = { isEstimate: true, told, note: unfinishedNote };
+    const reported = { ...usage, outputTokens: 0, reasoningTokens: 0 };
+    const guessed = { isEstimate: true, reported, note: unfinishedNote };
     return { usage: { ...usage, outputTokens }, units, ...guessed };
   }
 

@@ -67,7 +67,7 @@ export class EmbeddingsErrand implements Errand {
     const batches = await embedAll(wish, dialect, offer, link);
     if (isFailure(batches)) return { kind: 'failed', failure: batches };
     const vectors = batches.flatMap((batch) => batch.vectors);
-    const counted = countOf(wish, batches, this.bounds.fillingAt(offer));
+    const counted = countOf(wish, batches, this.bounds.contextTokensAt(offer));
     const embedded = await Embedded.make(vectors, counted, wish.encoding);
     link.tape?.begin(offer, 'whole');
     link.tape?.add((link.tape && embedded.record()) ?? '');
@@ -165,11 +165,11 @@ function readWhole(
 function countOf(
   { inputs }: EmbeddingsWish,
   batches: readonly Batch[],
-  fillingTokens: number,
+  contextTokens: number,
 ): Counted {
   let told = 0;
   for (const { promptTokens } of batches) told += promptTokens ?? Number.NaN;
-  const isTold = isCredible({ ...noUsage, inputTokens: told }, fillingTokens);
+  const isTold = isCredible({ ...noUsage, inputTokens: told }, contextTokens);
   if (isTold) return { tokens: told, isEstimate: false };
   let [characters, tokens] = [0, 0];
   for (const input of inputs) {

@@ -11,7 +11,7 @@ import { readPrices } from '../core/prices.ts';
 import { Watch } from '../core/watch.ts';
 import { readImagesRequest } from '../dialects/openai/images-request.ts';
 import type { Offer } from '../route/catalogue.ts';
-import { createGuardedFetch, type GuardedResult } from '../upstream/guarded-fetch.ts';
+import { createGuardedFetch, type GuardedResult } from '../upstream/guard/guarded-fetch.ts';
 import type { Link } from '../upstream/link.ts';
 import { ImagesErrand } from './images.ts';
 

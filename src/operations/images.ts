@@ -7,7 +7,7 @@ import type { Upload } from '../core/upload.ts';
 import { type Measured, noUsage, type Units } from '../core/usage.ts';
 import type { ReplyFacts, ReplyIdentity, ReplyRelay } from '../dialects/dialect.ts';
 import { type ImagesDialect, imagesDialect } from '../dialects/media/images.ts';
-import type { Drawn, Picture } from '../dialects/media/images-wish.ts';
+import type { Drawn, ImageFile } from '../dialects/media/images-wish.ts';
 import type { ImagesRequest } from '../dialects/openai/images-request.ts';
 import { FixedBounds, tokensWithin } from '../meter/bound.ts';
 import { estimateNote, estimateUsage } from '../meter/estimate.ts';
@@ -15,12 +15,11 @@ import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
 import { isFailure, tryWhole } from '../upstream/try-whole.ts';
-import { readRecorded, relayOf } from './image/drawn.ts';
+import { imageAnswerOf, readRecorded, relayOf } from './image/answer.ts';
 import type { Mask } from './image/mask.ts';
-import { imageAnswerOf } from './image/picture.ts';
 
 /** An image that a client sent. */
-export interface SentImage extends Picture {
+export interface SentImage extends ImageFile {
   readonly content: Upload;
 }
 
@@ -139,7 +138,7 @@ export class ImagesErrand implements Errand {
     return outputTokens[this.#request.parameters.quality ?? 'auto'];
   }
 
-  async #maskFor(dialect: ImagesDialect): Promise<Picture | null> {
+  async #maskFor(dialect: ImagesDialect): Promise<ImageFile | null> {
     if (!this.#mask) return null;
     const { mask } = this.#mask;
     return dialect.mask === 'alpha' ? mask.inverted() : mask.blackAndWhite();

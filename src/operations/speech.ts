@@ -1,12 +1,12 @@
 import { strict as assert } from 'node:assert';
 import type { Errand, Sameness } from '../call.ts';
 import type { Ask } from '../core/ask.ts';
+import { audioTypes } from '../core/audio-formats.ts';
 import type { Recording } from '../core/recording.ts';
 import { type Measured, noUsage } from '../core/usage.ts';
 import type { ReplyFacts, ReplyRelay } from '../dialects/dialect.ts';
 import { countCharacters } from '../dialects/media/embeddings-wish.ts';
 import { speechDialect } from '../dialects/media/speech.ts';
-import { speechTypes } from '../dialects/media/speech-wish.ts';
 import type { SpeechRequest } from '../dialects/openai/speech-request.ts';
 import { FixedBounds, tokensWithin } from '../meter/bound.ts';
 import { estimateNote, estimateUsage } from '../meter/estimate.ts';
@@ -84,7 +84,7 @@ export class SpeechErrand implements Errand {
       ...(instructions !== null && !follows ? ['instructions'] : []),
     ];
     link.tellDropped([...(request.dropped ?? []), ...unsaid]);
-    const contentType = speechTypes[format];
+    const contentType = audioTypes[format];
     const result = await tryBytes({ request, contentType, openEvents }, offer, link);
     if (result.kind !== 'bytes') return result;
     this.#answered = { isTokenPriced, wholeBytes: result.contentLength };

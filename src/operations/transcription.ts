@@ -6,12 +6,8 @@ import { invalidRequest } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
 import { type Measured, noUnits, noUsage } from '../core/usage.ts';
 import type { ReplyIdentity, ReplyRelay } from '../dialects/dialect.ts';
+import type { Recorded, Transcript, TranscriptionWish } from '../dialects/media/transcription.ts';
 import { transcriptionDialect } from '../dialects/media/transcription.ts';
-import type {
-  Recorded,
-  Transcript,
-  TranscriptionWish,
-} from '../dialects/media/transcription-wish.ts';
 import type { TranscriptionRequest } from '../dialects/openai/transcription-request.ts';
 import { FixedBounds } from '../meter/bound.ts';
 import type { Offer } from '../route/catalogue.ts';

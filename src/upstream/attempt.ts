@@ -15,10 +15,10 @@ import { EventStreamReader, EventTooLarge } from '../dialects/event-stream.ts';
 import { malformed, readFailure } from '../dialects/failure.ts';
 import type { OpenBytes } from './bytes.ts';
 import { connectionFailure, refuseOwnFailure, send } from './client.ts';
+import type { CheckAddress } from './guard/user-address.ts';
 import { Line, type LineLimits, usualLimits } from './line.ts';
 import { over, readAll, Source, silence } from './source.ts';
 import type { Tape } from './tape.ts';
-import type { CheckAddress } from './user-address.ts';
 
 /** An opening is one small chunk: what is longer than this goes to the client at once. */
 const openingLengthMax = 16 * 1024;

@@ -10,12 +10,12 @@ import { type AttemptResult, failureOf, isEventStream, isPlain } from './attempt
 import { type BytePieces, ByteSource } from './byte-source.ts';
 import type { OpenBytes } from './bytes.ts';
 import { send } from './client.ts';
+import { checkFor } from './guard/user-address.ts';
 import { Line } from './line.ts';
 import type { Link } from './link.ts';
 import { readAll, Source } from './source.ts';
 import { traced } from './try-offer.ts';
 import { noFacts } from './try-whole.ts';
-import { checkFor } from './user-address.ts';
 
 /** A question whose answer goes to the client as it comes. */
 export interface BytesQuestion {

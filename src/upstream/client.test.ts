@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from 'bun:test';
 import { serviceAccount } from '../../tests/support/service-account.ts';
 import type { Provider } from '../config/config.ts';
 import { Secret } from '../core/secret.ts';
-import { connectionFailure, send } from './client.ts';
+import { connectionFailure, secretsOf, send } from './client.ts';
 
 const seen: { url: string; headers: Record<string, string>; body: string }[] = [];
 const server = Bun.serve({
@@ -125,6 +125,68 @@ test('a provider that refuses each token gets a second one, and no third', async
     expect((await send(at('refuses'), request, never)).status).toBe(401);
     expect(refused).toBe(2);
   } finally {
+    await google.stop(true);
+  }
+});
+
+test('the tokens of a thousand accounts are kept, and none that was shown is told', async () => {
+  let tokens = 0;
+  const google = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    routes: {
+      '/token': () => Response.json({ access_token: `t${++tokens}`, expires_in: 3_600 }),
+      '/chat/completions': () => new Response('ok'),
+    },
+  });
+  const baseUrl = `http://127.0.0.1:${google.port}`;
+  const account = (id: number) => {
+    const text = serviceAccount(`${baseUrl}/token`, { client_id: String(id) });
+    return provider({ baseUrl, apiKey: new Secret(text) });
+  };
+  const ask = async (at: Provider) => (await send(at, request, never)).text();
+  try {
+    const first = account(0);
+    await ask(first);
+    for (let id = 1; id < 1_000; id++) secretsOf(account(id));
+    await ask(account(0));
+    expect(tokens).toBe(1);
+    for (let id = 1; id <= 1_000; id++) secretsOf(account(id));
+    await ask(account(0));
+    expect(tokens).toBe(2);
+    expect(secretsOf(first)).toContain('t1');
+  } finally {
+    await google.stop(true);
+  }
+});
+
+test('whoever leaves while a token is coming takes it from nobody else', async () => {
+  const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
+  const { promise: given, resolve: give } = Promise.withResolvers<void>();
+  let tokens = 0;
+  const google = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    async fetch() {
+      tokens++;
+      ask();
+      await given;
+      return Response.json({ access_token: 'ya29.shared', expires_in: 3_600 });
+    },
+  });
+  try {
+    const apiKey = new Secret(serviceAccount(`http://127.0.0.1:${google.port}/token`));
+    const leaving = new AbortController();
+    const left = send(provider({ apiKey }), request, leaving);
+    const staying = sentTo(provider({ apiKey }));
+    await asked;
+    leaving.abort();
+    await expect(left).rejects.toThrow();
+    give();
+    expect((await staying)?.headers.authorization).toBe('Bearer ya29.shared');
+    expect(tokens).toBe(1);
+  } finally {
+    give();
     await google.stop(true);
   }
 });

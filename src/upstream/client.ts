@@ -10,10 +10,10 @@ import {
   usualHeaders,
   usualOptions,
 } from './connections.ts';
+import { callPinned, codeOf } from './guard/pinned-call.ts';
+import { type CheckAddress, RefusedAddress, targetOf } from './guard/user-address.ts';
 import { type Pass, useOfKey } from './keys/pass.ts';
 import { UnusableKey } from './keys/unusable-key.ts';
-import { callPinned, codeOf } from './pinned-call.ts';
-import { type CheckAddress, RefusedAddress, targetOf } from './user-address.ts';
 
 /**
  * The one door to providers. A credential belongs to its provider's origin: the address is built
@@ -126,6 +126,12 @@ function preparedFor(provider: Provider): Prepared {
   };
   preparedByProvider.set(provider, fresh);
   return fresh;
+}
+
+/** What no message of this provider may tell. */
+export function secretsOf(provider: Provider): readonly string[] {
+  if (!provider.apiKey) return [];
+  return preparedFor(provider).pass?.secrets ?? [provider.apiKey.reveal()];
 }
 
 function revealed(headers: Provider['headers']): Record<string, string> {

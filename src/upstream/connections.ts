@@ -1,4 +1,4 @@
-import { codeOf } from './pinned-call.ts';
+import { codeOf } from './guard/pinned-call.ts';
 
 /** No server closes a connection that was used so recently: if it breaks, the request was read. */
 const idleMsMin = 250;

@@ -1,7 +1,7 @@
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import type { UpstreamFailure } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
-import { secretsOf } from './keys/pass.ts';
+import { secretsOf } from './client.ts';
 
 /** What a client may hear about a failure of an upstream, and what stays with the operator. */
 

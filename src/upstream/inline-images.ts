@@ -1,8 +1,8 @@
 import type { AddressInput } from '../core/ask.ts';
 import type { ImageInput } from '../core/chat.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
-import { checkUserUrl } from './address-guard.ts';
-import type { GuardedFetch } from './guarded-fetch.ts';
+import { checkUserUrl } from './guard/address-guard.ts';
+import type { GuardedFetch } from './guard/guarded-fetch.ts';
 
 /** Images fetched for one request: each is an outgoing call that the client makes us do. */
 const imagesMax = 16;

@@ -1,8 +1,8 @@
 import type { Watch } from '../core/watch.ts';
 import type { ReplyIdentity } from '../dialects/dialect.ts';
-import type { GuardedFetch } from './guarded-fetch.ts';
+import type { GuardedFetch } from './guard/guarded-fetch.ts';
+import type { CheckAddress } from './guard/user-address.ts';
 import type { Tape } from './tape.ts';
-import type { CheckAddress } from './user-address.ts';
 
 /** What one try at one offer needs besides the request itself. */
 export interface Link {

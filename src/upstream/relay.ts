@@ -4,8 +4,8 @@ import type { ReplyClosing, ReplyFacts, UpstreamFailure } from '../dialects/dial
 import type { AttemptResult } from './attempt.ts';
 import { publicReason } from './disclosure.ts';
 import type { OpenedStream } from './fallback.ts';
+import { within } from './late-stream.ts';
 import type { LateReader } from './line.ts';
-import { within } from './patience.ts';
 import { over, type Piece, silence } from './source.ts';
 
 /** How a stream ended. Exactly one of these settles the request. */

@@ -3,9 +3,9 @@ import type { UpstreamRequest } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { isOwnMistake, isPlain } from './attempt.ts';
 import { send } from './client.ts';
+import { type CheckAddress, checkFor } from './guard/user-address.ts';
 import { Line, usualLimits } from './line.ts';
 import { readAll, Source } from './source.ts';
-import { type CheckAddress, checkFor } from './user-address.ts';
 
 export interface ShortAnswer {
   readonly status: number;

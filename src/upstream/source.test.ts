@@ -1,5 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test';
+import { eventFrame } from '../../tests/support/fake-upstream/frames.ts';
 import { Watch } from '../core/watch.ts';
+import { FrameDecoder } from '../dialects/bedrock/frames.ts';
 import { Connections } from './connections.ts';
 import { Line } from './line.ts';
 import { over, type Patience, readAll, Source, silence } from './source.ts';
@@ -10,7 +12,7 @@ afterEach(() => {
 });
 
 /** An upstream whose every byte the test sends itself. */
-function upstream(patience: Patience = { idleMs: 10_000 }) {
+function upstream(patience: Patience = { idleMs: 10_000 }, decoder?: FrameDecoder) {
   let body: ReadableStreamDefaultController<Uint8Array> | undefined;
   const pulls: number[] = [];
   const stream = new ReadableStream<Uint8Array>(
@@ -28,7 +30,7 @@ function upstream(patience: Patience = { idleMs: 10_000 }) {
   const client = new AbortController();
   const line = new Line(watch, client.signal);
   line.signal.addEventListener('abort', () => body?.error(new Error('aborted')));
-  const source = new Source(stream, line, watch, patience);
+  const source = new Source(stream, line, watch, patience, undefined, decoder);
   ends.push(() => {
     source.close();
     line.hangUp();
@@ -53,6 +55,18 @@ describe('a source', () => {
     expect(await source.next()).toBe('é');
     send(rest);
     expect(await source.next()).toBe('😀');
+    end();
+    expect(await source.next()).toBe(over);
+  });
+
+  test('is silent between the halves of a frame', async () => {
+    const patience = { idleMs: 10_000, quietMs: 1 };
+    const { source, send, end } = upstream(patience, new FrameDecoder());
+    const frame = eventFrame('messageStop', {});
+    send(frame.subarray(0, 20));
+    expect([await source.next(), await source.next()]).toEqual(['', silence]);
+    send(frame.subarray(20));
+    expect(await source.next()).toBe('event: messageStop\ndata: {}\n\n');
     end();
     expect(await source.next()).toBe(over);
   });

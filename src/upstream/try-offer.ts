@@ -4,9 +4,9 @@ import type { Conversation, Crossing, UpstreamRequest } from '../dialects/dialec
 import { takesBytesOnly } from '../dialects/upstreams.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { type AttemptResult, attempt } from './attempt.ts';
+import { checkFor } from './guard/user-address.ts';
 import { inlineImages, refuseInnerImages } from './inline-images.ts';
 import type { Link } from './link.ts';
-import { checkFor } from './user-address.ts';
 
 interface Try {
   readonly crossing: Crossing;

@@ -2,9 +2,9 @@ import { strict as assert } from 'node:assert';
 import type { ReplyFacts, UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { attempt } from './attempt.ts';
+import { checkFor } from './guard/user-address.ts';
 import type { Link } from './link.ts';
 import { traced } from './try-offer.ts';
-import { checkFor } from './user-address.ts';
 
 /** A question to an offer whose answer is read as a whole before any of it is told. */
 export interface Question<Read extends object> {

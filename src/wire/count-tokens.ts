@@ -10,8 +10,8 @@ import { countAt } from '../operations/count-tokens.ts';
 import type { CatalogueOf, Offer } from '../route/catalogue.ts';
 import { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
+import { checkPublicAddress } from '../upstream/guard/user-address.ts';
 import { refuseInnerAddresses, refuseInnerImages } from '../upstream/inline-images.ts';
-import { checkPublicAddress } from '../upstream/user-address.ts';
 
 /** Counts where the request would go, beside the story: nothing is held, charged or kept. */
 export function makeCountUpstream(

@@ -32,9 +32,9 @@ export interface RunnerParts {
 
 type AnyPiece = SpeechPiece | TranscriptionPiece;
 
-interface Told {
+interface Answered {
   readonly call: Call;
-  readonly answer: Answer;
+  readonly body: Answer;
   readonly bill: Bill;
 }
 
@@ -55,10 +55,10 @@ export class StoryRunner implements JobRunner {
 
   async synthesise(piece: SpeechPiece): Promise<SynthesisedPiece> {
     const { errands } = this.#parts;
-    const { answer: told, call, bill } = await this.#tell(piece, () => errands.speech(piece));
-    assert(typeof told !== 'string', 'Speech was answered in words.');
+    const { body, call, bill } = await this.#run(piece, () => errands.speech(piece));
+    assert(typeof body !== 'string', 'Speech was answered in words.');
     const chunks: Uint8Array[] = [];
-    for await (const chunk of told) {
+    for await (const chunk of body) {
       assert(typeof chunk !== 'string', 'Speech was answered in events.');
       chunks.push(chunk);
     }
@@ -69,10 +69,10 @@ export class StoryRunner implements JobRunner {
   async transcribe(piece: TranscriptionPiece): Promise<TranscribedPiece> {
     const { errands } = this.#parts;
     const read = () => errands.transcription(piece);
-    const { answer: told, call, bill } = await this.#tell(piece, read);
-    assert(typeof told === 'string', 'A transcription was answered in pieces.');
+    const { body, call, bill } = await this.#run(piece, read);
+    assert(typeof body === 'string', 'A transcription was answered in pieces.');
     await this.#checkCharge(call, bill);
-    return { body: told, ...bill };
+    return { body, ...bill };
   }
 
   async chargeOf(tenantId: string, requestId: string): Promise<number | null> {
@@ -96,7 +96,7 @@ export class StoryRunner implements JobRunner {
     return store.requestLog.find(tenantId, requestId);
   }
 
-  async #tell(piece: AnyPiece, read: () => Promise<Errand>): Promise<Told> {
+  async #run(piece: AnyPiece, read: () => Promise<Errand>): Promise<Answered> {
     const { store, steps } = this.#parts;
     const caller = await callerOfKey(store.directory, piece.tenantId, piece.keyId, Date.now());
     const bill: Bill = { costCredits: 0, provider: '', seconds: null };
@@ -116,7 +116,7 @@ export class StoryRunner implements JobRunner {
       wishes: { cacheControl: 'no-store', idempotencyKey: null },
       memory: undefined,
     };
-    return { call, answer: await answer(call, read, billed(steps(), bill)), bill };
+    return { call, body: await answer(call, read, billed(steps(), bill)), bill };
   }
 }
 

@@ -8,7 +8,7 @@ import { idempotencyTtlMs } from '../core/bounds.ts';
 import { type Caller, mayUseModel } from '../core/caller.ts';
 import type { Chore } from '../core/chore.ts';
 import { hostInUrl } from '../core/host-in-url.ts';
-import type { Secret } from '../core/secret.ts';
+import type { SecretKeys } from '../core/secret.ts';
 import type { Steps } from '../gateway.ts';
 import type { JobMade, OnceUse } from '../http/jobs/jobs.ts';
 import { JobDesk, type SpeechModel } from '../jobs/desk.ts';
@@ -28,8 +28,8 @@ import { recordingOfJob } from '../store/jobs/book.ts';
 import { openObjects } from '../store/objects/open.ts';
 import type { Store } from '../store/open.ts';
 import { type Log, reason } from '../telemetry/log.ts';
-import { createGuardedFetch } from '../upstream/guarded-fetch.ts';
-import { refusalOfAddress } from '../upstream/user-address.ts';
+import { createGuardedFetch } from '../upstream/guard/guarded-fetch.ts';
+import { refusalOfAddress } from '../upstream/guard/user-address.ts';
 import { type JobErrands, StoryRunner } from './job-runner.ts';
 
 export interface JobsParts {
@@ -39,7 +39,7 @@ export interface JobsParts {
   readonly health: Health;
   readonly idempotency: Idempotency;
   readonly errands: JobErrands;
-  readonly secret: Secret;
+  readonly secrets: SecretKeys;
   readonly log: Log;
   /** By which processes agree whose turn a job is, and until when its links are good. */
   now(): number;
@@ -66,11 +66,11 @@ export class Jobs {
   #port: number;
 
   constructor(parts: JobsParts) {
-    const { config, store, books, errands, secret, log } = parts;
+    const { config, store, books, errands, secrets, log } = parts;
     this.#parts = parts;
     this.#port = config.server.port;
-    this.#links = new ObjectLinks(secret);
-    this.#signer = new WebhookSigner(secret);
+    this.#links = new ObjectLinks(...secrets);
+    this.#signer = new WebhookSigner(...secrets);
     this.#objects = openObjects(config.objects.reveal(), config.objectStorage, this.#links);
     const shared = { objects: store.jobs.objects, store: this.#objects, now: parts.now };
     const steps = () => this.#surroundings().steps;

@@ -18,7 +18,7 @@ import type { Store } from '../store/open.ts';
 import type { Redis } from '../store/redis/redis.ts';
 import { RedisShelf } from '../store/redis/shelf.ts';
 import { LogRetention } from '../store/retention.ts';
-import { secretKeyOf } from '../store/secret-key.ts';
+import { secretKeysOf } from '../store/secret-key.ts';
 import { type Log, reason } from '../telemetry/log.ts';
 import { type Counters, makeCounters, openRedis } from './counters.ts';
 import { jobErrands } from './job-errands.ts';
@@ -55,10 +55,10 @@ export async function openLasting(
   worker: number | null,
 ): Promise<Lasting> {
   await keepCreditRate(config, store);
-  const secret = secretKeyOf(config);
+  const secrets = secretKeysOf(config);
   const vault = await Vault.open({
     store: store.credentials,
-    secret,
+    secrets,
     isStart: true,
     onUnreadable: (tenant, provider) => log.error('credential_unreadable', { tenant, provider }),
   });
@@ -89,7 +89,7 @@ export async function openLasting(
   });
   const health = new Health();
   const jobs = new Jobs({
-    ...{ config, store, books, health, idempotency, secret, log },
+    ...{ config, store, books, health, idempotency, secrets, log },
     now: clock.now,
     errands: jobErrands,
   });

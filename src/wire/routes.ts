@@ -40,7 +40,7 @@ import type { Health } from '../route/health.ts';
 import type { Store } from '../store/open.ts';
 import { readOverview } from '../store/reads/overview.ts';
 import { UploadFolder } from '../store/uploads.ts';
-import { refusalOfAddress } from '../upstream/user-address.ts';
+import { refusalOfAddress } from '../upstream/guard/user-address.ts';
 import { makeCountUpstream } from './count-tokens.ts';
 import { makeErrandOf } from './errands.ts';
 import type { Jobs } from './jobs.ts';

@@ -16,10 +16,10 @@ import type { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
 import { settle } from '../settle.ts';
 import { openFirst } from '../upstream/fallback.ts';
-import { createGuardedFetch, type GuardedFetch } from '../upstream/guarded-fetch.ts';
+import { createGuardedFetch, type GuardedFetch } from '../upstream/guard/guarded-fetch.ts';
+import { checkPublicAddress } from '../upstream/guard/user-address.ts';
 import { refuseInnerAddresses } from '../upstream/inline-images.ts';
 import type { Link } from '../upstream/link.ts';
-import { checkPublicAddress } from '../upstream/user-address.ts';
 import type { Telemetry } from './telemetry.ts';
 
 /** What the steps work on, and where they remember: a reload makes only the steps again. */

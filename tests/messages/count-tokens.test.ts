@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { Vault } from '../../src/auth/vault.ts';
 import { isObject } from '../../src/core/json.ts';
-import { secretKeyOf } from '../../src/store/secret-key.ts';
+import { secretKeysOf } from '../../src/store/secret-key.ts';
 import { makeByokTenant } from '../support/byok.ts';
 import {
   type Behaviour,
@@ -388,7 +388,7 @@ describe('a tenant with an account of its own', () => {
     const { id: tenantId, key } = await makeByokTenant(gateway, 'led-count');
     const vault = await Vault.open({
       store: gateway.store.credentials,
-      secret: secretKeyOf({ secretKey: null, dataDir: gateway.folder }),
+      secrets: secretKeysOf({ secretKey: null, dataDir: gateway.folder }),
       isStart: false,
     });
     // As if the name had led elsewhere when it was given.

@@ -193,6 +193,9 @@ describe('a stream that breaks after its first words', () => {
     expect([heard.content.startsWith('w1 w2'), heard.dones]).toEqual([true, 0]);
     expect(heard.finishReasons).toEqual(['error']);
     expect(heard.error).toBeDefined();
+    // What was heard is paid, by an estimate: the upstream has not counted.
+    const { modelCharge } = (await gateway.record(heard.requestId)).charges;
+    expect(modelCharge).toBeGreaterThan(0);
     const message = await gateway.fetch(asked({ stream: true, max_tokens: 99 }), anthropic);
     expect(checkAnthropicStream(await message.text()).ended).toBe('error');
   });

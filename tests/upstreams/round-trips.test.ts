@@ -72,11 +72,22 @@ function throughOpenAi(dialogue: Dialogue, target: Target): Dialogue {
   return readOpenAi(readChatRequest(value, source));
 }
 
-/** What Anthropic wants otherwise: a limit always, and no numeric bounds in a schema of answers. */
+/**
+ * What Anthropic wants otherwise: a limit always, and no numeric bounds in the schemas that it
+ * holds a model to, those of answers and of strict tools.
+ */
 function asAnthropicHasIt(dialogue: Dialogue): Dialogue {
-  const { json, outputTokensMax } = dialogue;
-  const plain = JSON.stringify(json, (key, value) => (key === 'minimum' ? undefined : value));
-  return { ...dialogue, json: JSON.parse(plain), outputTokensMax: outputTokensMax ?? 8_192 };
+  const { json, tools, outputTokensMax } = dialogue;
+  return {
+    ...dialogue,
+    json: withoutBounds(json),
+    tools: tools.map((tool) => (tool.strict ? withoutBounds(tool) : tool)),
+    outputTokensMax: outputTokensMax ?? 8_192,
+  };
+}
+
+function withoutBounds<Value>(value: Value): Value {
+  return JSON.parse(JSON.stringify(value, (key, inner) => (key === 'minimum' ? undefined : inner)));
 }
 
 function withCacheMarks(dialogue: Dialogue): Dialogue {

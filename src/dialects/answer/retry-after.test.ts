@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import { readRetryAfter } from './retry-after.ts';
 
 const now = Date.UTC(2026, 9, 1, 12);
-const wait = (headers: Record<string, string>, details: unknown = null) =>
+const wait = (headers: Record<string, string>, details: readonly unknown[] = []) =>
   readRetryAfter(new Headers(headers), details, true, now);
 
 test('the wait stands among other details of an error, which have none', () => {

@@ -43,8 +43,7 @@ function readResets(headers: Headers, nowMs: number): number | null {
 }
 
 /** Gemini has no header for it and puts a RetryInfo into the error's details. */
-function readRetryInfo(details: unknown): number | null {
-  if (!Array.isArray(details)) return null;
+function readRetryInfo(details: readonly unknown[]): number | null {
   const info = details.find((detail) => isObject(detail) && detail.retryDelay !== undefined);
   return isObject(info) && typeof info.retryDelay === 'string'
     ? readDuration(info.retryDelay)
@@ -53,7 +52,7 @@ function readRetryInfo(details: unknown): number | null {
 
 export function readRetryAfter(
   headers: Headers | null,
-  details: unknown,
+  details: readonly unknown[],
   isRateLimit: boolean,
   nowMs: number,
 ): number | null {

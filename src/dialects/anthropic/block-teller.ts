@@ -39,6 +39,7 @@ export class BlockTeller {
 
   /** Answers the characters told; NaN when more blocks are open than any answer has. */
   open(index: unknown, block: Record<string, unknown>): number {
+    this.close(index);
     if (this.#open.size >= openBlocksMax) return Number.NaN;
     this.#endThoughts();
     switch (block.type) {
@@ -64,7 +65,7 @@ export class BlockTeller {
 
   delta(index: unknown, delta: Record<string, unknown>): number {
     let block = this.#open.get(index);
-    if (!block) {
+    if (!block || endsUnsaid(block, delta)) {
       const type = blocksByDelta.get(delta.type);
       if (!type) return 0;
       const told = this.open(index, { type });
@@ -162,6 +163,12 @@ export class BlockTeller {
     this.#to.toolArguments(block.call, json);
     return json.length;
   }
+}
+
+/** Whether words follow a thought, or a thought words, although nobody ended the block. */
+function endsUnsaid({ kind }: OpenBlock, { text, thinking }: Record<string, unknown>): boolean {
+  if (kind === 'thinking') return textOf(text) !== '';
+  return kind === 'text' && textOf(thinking) !== '';
 }
 
 function textOf(value: unknown): string {

@@ -74,9 +74,6 @@ export class AnthropicReplyWriter implements ReplyWriter {
     this.#stopSequence = stopSequence;
   }
 
-  /** The settled numbers are told at the end. */
-  usage(): void {}
-
   write({ usage }: ReplyClosing): string {
     const { id, model } = this.#identity;
     return JSON.stringify({

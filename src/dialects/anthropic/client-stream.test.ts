@@ -6,6 +6,7 @@ import { waitingArgumentsMax } from '../../core/bounds.ts';
 import { GatewayError } from '../../core/errors.ts';
 import { noUsage } from '../../core/usage.ts';
 import type { StreamWriter } from '../dialect.ts';
+import { keepAlive } from '../event-stream.ts';
 import { anthropicClient } from './client.ts';
 import { anthropicWords } from './client-stream.ts';
 
@@ -188,7 +189,7 @@ describe('a stream for an Anthropic client', () => {
   });
 
   test('has words of its own before anybody has answered', () => {
-    const late = anthropicWords.keepAlive() + open().keepAlive();
+    const late = keepAlive + open().keepAlive();
     expect(checkAnthropicStream(late)).toMatchObject({ ended: 'cut', pings: 1 });
     const poor = new GatewayError('insufficient_credits', 'Too poor.');
     const seenError = checkAnthropicStream(anthropicWords.fail(poor, identity));

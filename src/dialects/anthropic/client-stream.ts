@@ -111,9 +111,6 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#begin();
   }
 
-  /** The settled numbers are told at the end. */
-  usage(): void {}
-
   take(): string {
     const out = this.#out;
     this.#out = '';
@@ -227,8 +224,6 @@ export function eventText(type: string, fields: object): string {
 
 /** What an Anthropic client hears from us outside of an upstream's answer. */
 export const anthropicWords: ClientWords = {
-  /** A comment: before `message_start` no event may come. */
-  keepAlive: () => ': keep-alive\n\n',
   fail(error) {
     const { message } = error;
     return eventText('error', { error: { type: anthropicErrorType(error), message } });

@@ -17,7 +17,7 @@ function read(given: object = {}) {
 }
 
 describe("Claude Code's request in our words", () => {
-  const dialogue = readDialogue({ body: claudeCodeRequest('a/b') as never });
+  const dialogue = readDialogue({ body: claudeCodeRequest('a/b') as never, source: null });
 
   test('has the turns where they were, with results, errors and cache marks', () => {
     expect(dialogue.turns.map(({ role }) => role)).toEqual([

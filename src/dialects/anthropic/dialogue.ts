@@ -8,9 +8,9 @@ import { formatOf, isCustom, type MessagesRequest } from './messages-request.ts'
 import { type CustomTool, type MessagesBody, messagesSchema } from './messages-schema.ts';
 import { readTurns } from './turns.ts';
 
-type Given = Pick<MessagesRequest, 'body'> & Partial<Pick<MessagesRequest, 'source'>>;
+type Given = Pick<MessagesRequest, 'body' | 'source'>;
 
-export function readDialogue({ body: given, source = null }: Given): Dialogue {
+export function readDialogue({ body: given, source }: Given): Dialogue {
   const body = exactWords(given, source);
   const foreign = new ForeignNames();
   for (const name in unknownFields(body, messagesSchema.properties)) foreign.add(name);

@@ -45,13 +45,19 @@ describe('what the vendor charges for beside the price of a token', () => {
     const { body, dropped } = pass(wish);
     expect([body.speed, body.service_tier, body.tools]).toEqual([undefined, undefined, [look]]);
     expect(dropped).toEqual(['service_tier', 'speed', 'tools[0]']);
-    expect(pass({ tools: [advisor] }).body.tools).toBeUndefined();
+    const alone = pass({ tools: [advisor], tool_choice: { type: 'auto' } }).body;
+    expect([alone.tools, alone.tool_choice]).toEqual([undefined, undefined]);
   });
 
   test('is asked for with an account of the tenant’s own', () => {
     const wish = { speed: 'fast', service_tier: 'priority', tools: [advisor, look] };
     const { body, dropped } = pass(wish, { isOwnAccount: true });
     expect([body, dropped]).toMatchObject([wish, []]);
+  });
+
+  test('is named once where the model knows nothing of it either', () => {
+    const quirks = { drop_params: ['service_tier'] };
+    expect(pass({ service_tier: 'priority' }, { quirks }).dropped).toEqual(['service_tier']);
   });
 
   test('is something else than what is usual', () => {

@@ -41,6 +41,8 @@ export function passMessages(
   const kept = withoutAdvisors(body.tools ?? [], target);
   if (kept.dropped.length > 0) {
     edits.tools = kept.tools.length > 0 ? kept.tools : undefined;
+    // Anthropic refuses a choice among no tools.
+    if (kept.tools.length === 0) edits.tool_choice = undefined;
     dropped.push(...kept.dropped);
   }
   const { thinking } = body;

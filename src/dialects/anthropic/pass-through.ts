@@ -17,6 +17,7 @@ import type {
   StreamRelay,
   UpstreamFailure,
 } from '../dialect.ts';
+import { keepAlive } from '../event-stream.ts';
 import { failureInside, malformed, readErrorObject, unreadableEvent } from '../failure.ts';
 import { finishWords } from '../translation.ts';
 import { completeBlock } from './answer-words.ts';
@@ -116,7 +117,7 @@ export class AnthropicPassThrough implements StreamRelay {
   }
 
   keepAlive(): string {
-    return this.started ? eventText('ping', {}) : anthropicWords.keepAlive();
+    return this.started ? eventText('ping', {}) : keepAlive;
   }
 
   #begin(fields: Record<string, unknown>): string {

@@ -148,7 +148,7 @@ export class AnthropicStreamReader implements StreamReader {
 
   #tellUsage(): void {
     const { usage, isEstimate } = this.#usage;
-    if (usage) this.#to.usage(usage, isEstimate);
+    if (usage) this.#to.usage?.(usage, isEstimate);
   }
 }
 
@@ -162,7 +162,7 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
     blocks.close(index);
   }
   const usage = readUsage(body.fields.usage);
-  if (usage) listener.usage(usage);
+  if (usage) listener.usage?.(usage);
   return tellFinish(listener, body.fields, blocks.hasCalls) ? undefined : malformed(noStopReason);
 }
 

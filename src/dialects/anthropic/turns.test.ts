@@ -3,7 +3,7 @@ import { readDialogue } from './dialogue.ts';
 
 function read(role: 'user' | 'assistant', ...content: object[]) {
   const body = { model: 'a/b', max_tokens: 9, messages: [{ role, content }] };
-  const { turns, foreign } = readDialogue({ body: body as never });
+  const { turns, foreign } = readDialogue({ body: body as never, source: null });
   return { parts: turns.flatMap(({ parts }): readonly unknown[] => parts), foreign };
 }
 

@@ -162,6 +162,8 @@ describe('the usage of a stream', () => {
     expect(stream.usage).toMatchObject({ cacheWriteTokens: 0, cacheWrite1hTokens: 2_048 });
     stream.end({ cache_creation_input_tokens: 2_148, output_tokens: 12 });
     expect(stream.usage).toMatchObject({ cacheWriteTokens: 100, cacheWrite1hTokens: 2_048 });
+    stream.end({ input_tokens: 0, ...parts(0, 0), output_tokens: 13 });
+    expect(stream.usage).toMatchObject({ cacheWriteTokens: 100, cacheWrite1hTokens: 2_048 });
     stream.end({ ...parts(1_024, 2_048), output_tokens: 15 });
     expect(stream.usage).toMatchObject({ cacheWriteTokens: 1_024, cacheWrite1hTokens: 2_048 });
   });

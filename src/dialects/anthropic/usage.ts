@@ -55,16 +55,11 @@ function readHourPart(parts: unknown, written: number): number {
   return forMinutes + forHour <= written ? forHour : 0;
 }
 
-const promptFields = [
-  'input_tokens',
-  'cache_read_input_tokens',
-  'cache_creation_input_tokens',
-] as const;
-
 /** Servers that count the prompt at the beginning may write zeros at the end: it had one still. */
 function withoutEmptyPrompt(raw: Record<string, unknown>): Record<string, unknown> {
-  if (promptFields.some((name) => raw[name])) return raw;
-  return { ...raw, ...Object.fromEntries(promptFields.map((name) => [name, null])) };
+  const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens, ...rest } = raw;
+  const isEmpty = !(input_tokens || cache_read_input_tokens || cache_creation_input_tokens);
+  return isEmpty ? { ...rest, cache_creation: null } : raw;
 }
 
 /** Of an answer that is cut, as many characters count as one token. */

@@ -99,12 +99,11 @@ function writeChoice(choice: Dialogue['toolChoice'], parallel: object): object {
 
 function writeTool(tool: Tool, mayHold: boolean): object {
   const { name, description, parameters, strict } = tool;
-  const isStrict = strict && mayHold;
   return {
     name,
     description,
-    input_schema: isStrict ? strictSchema(tool) : inputSchema(parameters),
-    strict: isStrict || undefined,
+    input_schema: strict && mayHold ? strictSchema(tool) : inputSchema(parameters),
+    strict: mayHold ? strict : undefined,
     ...cacheField(tool),
   };
 }

@@ -6,7 +6,10 @@ import { refuseManyArguments } from './argument-names.ts';
 
 const names = (count: number) => `{${'"name":1,'.repeat(count - 1)}"name":1}`;
 
-const plain = readDialogue({ body: { model: 'a/b', messages: [{ role: 'user', content: 'Hi' }] } });
+const plain = readDialogue({
+  body: { model: 'a/b', messages: [{ role: 'user', content: 'Hi' }] },
+  source: null,
+});
 
 function refuse(...texts: readonly string[]): () => void {
   const parts = texts.map((json, at): AssistantPart => {

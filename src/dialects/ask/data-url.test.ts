@@ -18,6 +18,11 @@ test.each(['https://a.example/b.png', 'data:image/png;base64', 'data:,%E0%A4%A',
   },
 );
 
+test('a file may have a long name, and that written as addresses are', () => {
+  const url = `data:application/pdf;name=${'%E6'.repeat(765)};base64,AAAA`;
+  expect(readDataUrl(url)).toEqual({ mediaType: 'application/pdf', base64: 'AAAA' });
+});
+
 test('the content may be long and is not searched', () => {
   const content = 'A'.repeat(1_000_000);
   expect(readDataUrl(`data:image/png;base64,${content}`)?.base64.length).toBe(1_000_000);

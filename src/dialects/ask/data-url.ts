@@ -9,7 +9,7 @@ const head = /^data:([^;,]*)((?:;[^;,]*)*),/i;
 /** Undefined when it is no `data:` URL, or none that can be read. */
 export function readDataUrl(url: string): InlineData | undefined {
   // Only the head is searched: what follows may be megabytes.
-  const match = head.exec(url.slice(0, 512));
+  const match = head.exec(url.slice(0, 4096));
   if (!match) return undefined;
   const [whole, mediaType, options = ''] = match;
   const content = url.slice(whole.length);

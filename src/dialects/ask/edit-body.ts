@@ -1,6 +1,6 @@
 /** A client's body for an upstream that speaks the same dialect: the same words, but for a few. */
 import { cacheNames } from './cache-names.ts';
-import { exactBody } from './exact-body.ts';
+import { exactIn } from './exact-body.ts';
 import { dearer } from './priced-apart.ts';
 
 /** A body as it came over the wire. */
@@ -70,7 +70,7 @@ interface Edited {
 export function editBody({ body, source }: Edited, edits: Edits): string {
   const head = source && onlyAdds(edits, body) ? modelField(source.text, body.model) : undefined;
   if (head === undefined || !source || hasDoubles(source, body)) {
-    return JSON.stringify({ ...exactBody(body, source), ...edits });
+    return JSON.stringify({ ...(exactIn(source) ?? body), ...edits });
   }
   let start = '{';
   for (const name in edits) {

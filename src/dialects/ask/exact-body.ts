@@ -15,15 +15,10 @@ type Body = Readonly<Record<string, unknown>>;
 const limits = { levels: jsonDepthMax, names: jsonNamesMax, values: jsonNamesMax };
 
 /** All that the client wrote; undefined where no number of it is long. */
-function exactIn(source: Source | null): Body | undefined {
+export function exactIn(source: Source | null): Body | undefined {
   if (source === null || !longNumber.test(source.text)) return undefined;
   const exact = parseExact(source.text, limits);
   return isObject(exact) ? exact : undefined;
-}
-
-/** The body to be written again. */
-export function exactBody(body: Body, source: Source | null): Body {
-  return exactIn(source) ?? body;
 }
 
 /** Fields in which clients put JSON of their own, by their names in all dialects. */

@@ -15,7 +15,7 @@ export class ForeignNames {
     if (this.#names.size < foreignNamesMax) this.#names.add(name);
   }
 
-  /** Nothing is left of a list of parts. Those that `isSayable` were empty; it is the others. */
+  /** Of parts that come to nothing, notes the first but for those that were merely empty. */
   lose<Part extends AnyPart>(
     parts: readonly Part[],
     isSayable: (part: Part) => boolean,

@@ -1,6 +1,6 @@
 /**
  * What a vendor charges more for than its usual price of a token. An endpoint has one price, so
- * nobody asks for these with the operator's account; whoever calls with their own pays for them.
+ * nobody asks for these with the operator's account; those who call with their own pay for them.
  */
 import type { Target } from '../dialect.ts';
 import type { Edits } from './edit-body.ts';
@@ -13,7 +13,7 @@ export const dearer: ReadonlyMap<string, ReadonlySet<unknown>> = new Map([
   ['speed', new Set(['fast'])],
 ]);
 
-/** The names of what was left out. */
+/** The names of what was left out, beside what is left out already. */
 export function leaveOutPricedApart(
   body: Readonly<Record<string, unknown>>,
   { isOwnAccount }: Payer,
@@ -22,7 +22,7 @@ export function leaveOutPricedApart(
   if (isOwnAccount) return [];
   const dropped: string[] = [];
   for (const [name, values] of dearer) {
-    if (!values.has(body[name])) continue;
+    if (!values.has(body[name]) || name in edits) continue;
     edits[name] = undefined;
     dropped.push(name);
   }

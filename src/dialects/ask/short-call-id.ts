@@ -7,3 +7,13 @@ export function shortCallId(id: string, lengthMax: number): string {
   const digest = new Bun.CryptoHasher('sha256').update(id).digest('hex');
   return `call_${digest.slice(0, 24)}`;
 }
+
+const isNineCharacters = /^[A-Za-z0-9]{9}$/;
+
+/** The same for Mistral, which wants nine letters and digits. */
+export function nineCharacters(id: string): string {
+  if (isNineCharacters.test(id)) return id;
+  const digest = new Bun.CryptoHasher('sha256').update(id).digest();
+  const number = digest.subarray(0, 8).reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
+  return number.toString(36).padStart(9, '0').slice(-9);
+}

@@ -123,6 +123,28 @@ describe('blocks', () => {
     ]);
   });
 
+  test('that share a number are told apart, and nothing of them is lost', () => {
+    const { told } = hear(
+      delta(0, { reasoningContent: { text: 'Hm.' } }),
+      delta(0, { reasoningContent: { signature: 'sig' } }),
+      text(0, 'Let me '),
+      text(0, 'look.'),
+      call(0, 'tooluse_a'),
+      text(0, ''),
+      input(0, '{"a":1}'),
+      call(0, 'tooluse_b'),
+      stops(0),
+      text(0, ' Done.'),
+      ends('tool_use'),
+    );
+    expect([told.thought, told.said, told.signatures]).toEqual([
+      'Hm.',
+      'Let me look. Done.',
+      ['sig'],
+    ]);
+    expect(told.calls).toMatchObject([{ arguments: '{"a":1}' }, { arguments: '{}' }]);
+  });
+
   test('that never end are ended by the answer', () => {
     const { told } = hear(
       delta(0, { reasoningContent: { redactedContent: 'YWJj' } }),
@@ -180,6 +202,7 @@ describe('blocks', () => {
     const { told, failure } = hear(
       opens(0, { videoUse: {} }),
       delta(0, { video: { bytes: 'YQ==' } }),
+      delta(0, { image: { source: { bytes: 'YQ==' } } }),
       ['somethingNew', { message: 'Hello!' }],
       text(1, 'a'),
       ends('end_turn'),

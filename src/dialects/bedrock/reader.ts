@@ -33,8 +33,6 @@ export class BedrockReader implements StreamReader {
   ended = false;
   readonly #to: AnswerListener;
   readonly #blocks: BlockTeller;
-  /** Thoughts that have begun: no event opens one. */
-  readonly #thoughts = new Set<unknown>();
   readonly #opaque = new Map<unknown, OpaqueBlock>();
   #opaqueLength = 0;
   #hasWords = false;
@@ -72,7 +70,7 @@ export class BedrockReader implements StreamReader {
 
   #takeUsage({ usage }: Fields): undefined {
     const read = readUsage(usage);
-    if (read !== undefined) this.#to.usage(read);
+    if (read !== undefined) this.#to.usage?.(read);
     this.ended = this.finished;
   }
 
@@ -90,7 +88,10 @@ export class BedrockReader implements StreamReader {
     if (!isObject(delta)) return undefined;
     const { reasoningContent, image } = delta;
     if (isObject(reasoningContent)) return this.#think(index, reasoningContent);
-    if (isObject(image)) return this.#keep(index, null, fromBase64(bytesIn(image)));
+    if (isObject(image)) {
+      const isOpen = this.#opaque.has(index);
+      return isOpen ? this.#keep(index, null, fromBase64(bytesIn(image))) : undefined;
+    }
     const piece = blockDelta(delta);
     return piece && this.#count(this.#blocks.delta(index, piece));
   }
@@ -98,17 +99,12 @@ export class BedrockReader implements StreamReader {
   #think(index: unknown, thought: Fields): UpstreamFailure | undefined {
     const { text, signature, redactedContent } = thought;
     if (isText(redactedContent)) return this.#keep(index, null, fromBase64(redactedContent));
-    if (!this.#thoughts.has(index)) {
-      if (this.#thoughts.size >= openBlocksMax) return tooManyBlocks();
-      this.#thoughts.add(index);
-      const failure = this.#count(this.#blocks.open(index, { type: 'thinking' }));
-      if (failure !== undefined) return failure;
-    }
     // A proof is kept until its thought ends, and is not to grow without one.
     this.#opaqueLength += isText(signature) ? signature.length : 0;
     if (this.#opaqueLength > eventBytesMax) return tooLong();
+    const told = this.#blocks.delta(index, { type: 'thinking_delta', thinking: text });
     this.#blocks.delta(index, { type: 'signature_delta', signature });
-    return this.#count(this.#blocks.delta(index, { type: 'thinking_delta', thinking: text }));
+    return this.#count(told);
   }
 
   #keep(index: unknown, mediaType: string | null, piece: string): UpstreamFailure | undefined {
@@ -121,7 +117,6 @@ export class BedrockReader implements StreamReader {
   }
 
   #close(index: unknown): void {
-    this.#thoughts.delete(index);
     this.#blocks.close(index);
     const block = this.#opaque.get(index);
     if (block === undefined) return;
@@ -169,7 +164,7 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
     if (isObject(content)) tellBlock(content, index, blocks, listener);
   }
   const read = readUsage(usage);
-  if (read !== undefined) listener.usage(read);
+  if (read !== undefined) listener.usage?.(read);
   const stopSequence = stopSequenceIn(additionalModelResponseFields);
   listener.finish(finishReasonOf(stopReason, blocks.hasCalls), stopSequence);
   return undefined;

@@ -14,13 +14,17 @@ import { ownSignature } from '../../core/signature.ts';
 import { toolInput } from '../anthropic/answer-words.ts';
 import { callId as plainCallId } from '../anthropic/write-blocks.ts';
 import { readDataUrl } from '../ask/data-url.ts';
-import { shortCallId } from '../ask/short-call-id.ts';
+import { nineCharacters, shortCallId } from '../ask/short-call-id.ts';
 import type { Target } from '../dialect.ts';
 import { toBase64 } from './blocks.ts';
 
 export type Block = Readonly<Record<string, unknown>>;
 
 const callIdLengthMax = 64;
+
+/** Nemotron and others refuse a result with nothing in it. */
+const noOutput: Block = { text: '(no output)' };
+
 const documentNameLengthMax = 200;
 
 const imageFormats: ReadonlyMap<string, string> = new Map([
@@ -81,7 +85,7 @@ export class ContentWriter {
         return this.#thought(part);
       case 'tool_call': {
         const { id, name } = part;
-        const toolUse = { toolUseId: callId(id), name, input: toolInput(part.arguments) };
+        const toolUse = { toolUseId: this.#callId(id), name, input: toolInput(part.arguments) };
         return this.marked({ toolUse }, part);
       }
     }
@@ -101,9 +105,10 @@ export class ContentWriter {
     }
   }
 
-  /** A model that does not think refuses thoughts, and one that does those it did not sign. */
+  /** Claude refuses thoughts that it did not sign, and all other models those that are signed. */
   #thought({ text, signature: marked, redacted }: ReasoningPart): readonly Block[] {
-    if (this.#target.thinking === null) return [];
+    const { thinking } = this.#target;
+    if (thinking === null || thinking === 'effort') return [];
     if (redacted !== undefined) {
       return [{ reasoningContent: { redactedContent: toBase64(redacted) } }];
     }
@@ -114,10 +119,12 @@ export class ContentWriter {
 
   /** A point for the cache cannot stand inside of a result, and follows it. */
   #result({ callId: id, parts, isError, cacheControl }: ToolResultPart): readonly Block[] {
-    const shown = parts.filter((part) => !isBlank(part));
+    const shown = parts
+      .filter((part) => !isBlank(part))
+      .map((part) => (part.kind === 'text' ? { text: part.text } : this.#file(part)));
     const toolResult = {
-      toolUseId: callId(id),
-      content: shown.map((part) => (part.kind === 'text' ? { text: part.text } : this.#file(part))),
+      toolUseId: this.#callId(id),
+      content: shown.length > 0 ? shown : [noOutput],
       status: isError ? 'error' : undefined,
     };
     const inner = parts.findLast((part) => part.cacheControl !== undefined)?.cacheControl;
@@ -157,6 +164,11 @@ export class ContentWriter {
     return { document: { format, name: this.#documentName(name), source } };
   }
 
+  #callId(id: string): string {
+    const isNine = this.#target.quirks.tool_call_ids === 'nine_characters';
+    return isNine ? nineCharacters(id) : shortCallId(plainCallId(id), callIdLengthMax);
+  }
+
   /** Letters, digits, hyphens, brackets and single spaces are all that Bedrock takes in a name. */
   #documentName(given = ''): string {
     const plain = given.replaceAll(/[^A-Za-z0-9()[\]-]+/g, ' ').trim();
@@ -172,8 +184,4 @@ export class ContentWriter {
 function isBlank(part: TextPart | ImagePart | DocumentPart): boolean {
   if (part.kind === 'text') return part.text.trim() === '';
   return part.kind === 'document' && 'text' in part.source && part.source.text.trim() === '';
-}
-
-function callId(id: string): string {
-  return shortCallId(plainCallId(id), callIdLengthMax);
 }

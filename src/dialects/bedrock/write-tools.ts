@@ -42,16 +42,18 @@ function forgottenTool(name: string): Tool {
 
 /** Strictness came to Bedrock with structured output, and to the same models. */
 function writeTool({ name, description, parameters, strict }: Tool, isNative: boolean): object {
+  // Nova refuses a schema that says where it is from.
+  const { $schema: _, $id: __, ...json } = inputSchema(parameters);
   return {
     name,
     description: description || undefined,
-    inputSchema: { json: inputSchema(parameters) },
+    inputSchema: { json },
     strict: strict && isNative ? true : undefined,
   };
 }
 
+/** Not every model takes a choice, and `auto` is what it does without one. */
 function writeChoice(choice: Dialogue['toolChoice']): object | undefined {
-  if (choice === null || choice === 'none') return undefined;
-  if (choice === 'auto') return { auto: {} };
-  return choice === 'required' ? { any: {} } : { tool: { name: choice.name } };
+  if (choice === 'required') return { any: {} };
+  return typeof choice === 'object' && choice ? { tool: { name: choice.name } } : undefined;
 }

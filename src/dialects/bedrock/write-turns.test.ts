@@ -58,6 +58,8 @@ describe('turns', () => {
       role: 'user',
       content: [{ text: 'Continue.' }],
     });
+    const cached = [says('Count'), assistant({ ...text('One, '), ...marked })];
+    expect(write(cached).messages.at(-1)?.content).toEqual([{ text: 'One,' }, cachePoint]);
   });
 
   test('keep all results of one turn in one message, in front', () => {
@@ -79,6 +81,22 @@ describe('turns', () => {
           { text: 'and' },
         ],
       },
+    ]);
+  });
+
+  test('keep a result with nothing in it, which some models refuse', () => {
+    const image = { kind: 'image', url: 'data:image/gif;base64,R0lG' } as const;
+    const { messages } = write([
+      says('Go'),
+      assistant(call('c1'), call('c2'), call('c3')),
+      user(result('c1', ' \n'), { ...result('c2', ''), parts: [] }),
+      user({ ...result('c3', ''), parts: [text(''), image] }),
+    ]);
+    const given = messages.at(-1)?.content.map(({ toolResult }) => toolResult);
+    expect(given).toMatchObject([
+      { toolUseId: 'c1', content: [{ text: expect.stringMatching(/\w/) }] },
+      { toolUseId: 'c2', content: [{ text: expect.stringMatching(/\w/) }] },
+      { toolUseId: 'c3', content: [{ image: { format: 'gif' } }] },
     ]);
   });
 
@@ -133,13 +151,17 @@ describe('parts', () => {
     expect(dropped).toEqual(['input_audio']);
   });
 
-  test('of calls have ids that Bedrock takes, the same for the result', () => {
+  test.each([
+    ['Bedrock', {}, /^[\w-]{1,64}$/],
+    ['Mistral', { tool_call_ids: 'nine_characters' }, /^[A-Za-z0-9]{9}$/],
+  ] as const)('of calls have ids that %s takes, the same for the result', (_, quirks, pattern) => {
     const [odd, long] = ['call.1:ü', 'x'.repeat(65)];
-    const { messages } = write([
+    const turns = [
       says('Go'),
       assistant(call(odd), call(long)),
       user(result(odd, 'a'), result(long, 'b')),
-    ]);
+    ];
+    const { messages } = write(turns, { quirks });
     const ids = messages.slice(1).map(({ content }) =>
       content.map((block) => {
         const { toolUseId } = (block.toolUse ?? block.toolResult) as { toolUseId: string };
@@ -148,7 +170,7 @@ describe('parts', () => {
     );
     expect(ids[0]).toEqual(ids[1] ?? []);
     expect(new Set(ids[0]).size).toBe(2);
-    for (const id of ids[0] ?? []) expect(id).toMatch(/^[\w-]{1,64}$/);
+    for (const id of ids[0] ?? []) expect(id).toMatch(pattern);
   });
 });
 
@@ -170,8 +192,8 @@ describe('thoughts', () => {
     ]);
   });
 
-  test('are not for models that do not think', () => {
-    expect(write(turns, { thinking: null }).messages[1]?.content).toEqual([{ text: 'Yes.' }]);
+  test.each([null, 'effort'] as const)('are not for models that sign none: %p', (thinking) => {
+    expect(write(turns, { thinking }).messages[1]?.content).toEqual([{ text: 'Yes.' }]);
   });
 });
 

@@ -79,8 +79,9 @@ function endWell(messages: readonly Message[], target: Target, isThinking: boole
   if (isThinking || target.thinking === 'adaptive') {
     return [...messages, { role: 'user' as const, content: [pleaseContinue] }];
   }
-  const block = last.content.at(-1);
-  if (typeof block?.text !== 'string') return messages;
-  const content = [...last.content.slice(0, -1), { text: block.text.trimEnd() }];
+  const at = last.content.findLastIndex((block) => !('cachePoint' in block));
+  const text = last.content[at]?.text;
+  if (typeof text !== 'string') return messages;
+  const content = last.content.with(at, { text: text.trimEnd() });
   return [...messages.slice(0, -1), { role: last.role, content }];
 }

@@ -190,7 +190,7 @@ describe('JSON', () => {
 describe('tools', () => {
   test.each([
     [null, undefined],
-    ['auto', { auto: {} }],
+    ['auto', undefined],
     ['required', { any: {} }],
     [{ name: 'weather' }, { tool: { name: 'weather' } }],
   ] as const)('with the choice %p', (toolChoice, written) => {
@@ -214,6 +214,12 @@ describe('tools', () => {
     expect(body.toolConfig).toEqual({
       tools: [{ toolSpec: { name: 'weather', inputSchema: { json: { type: 'object' } } } }],
     });
+  });
+
+  test('have schemas without an address, which Nova refuses', () => {
+    const named = { $schema: 'http://json-schema.org/draft-07/schema#', $id: 'https://a.example/' };
+    const tools = [{ ...tool, parameters: { ...named, ...tool.parameters } }];
+    expect(write({ tools }).body.toolConfig?.tools).toEqual([{ toolSpec }]);
   });
 
   test('are strict where the model holds to schemas', () => {

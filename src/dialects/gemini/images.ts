@@ -5,7 +5,7 @@ import type { UpstreamFailure } from '../dialect.ts';
 import { malformed, readErrorObject } from '../failure.ts';
 import { inBase64, joined, type Piece } from '../long-body.ts';
 import type { ImagesDialect } from '../media/images.ts';
-import { type Drawn, type DrawnImage, type Picture, shownMask } from '../media/images-wish.ts';
+import { type Drawn, type DrawnImage, type ImageFile, shownMask } from '../media/images-wish.ts';
 import { namesGiven } from '../parameters.ts';
 import { readAnswer } from '../read-answer.ts';
 import { finishReasonOf } from './finish.ts';
@@ -13,10 +13,10 @@ import { modelPath, pictureModalities } from './model.ts';
 import { readUsage } from './usage.ts';
 
 export const geminiImages: ImagesDialect = {
-  mask: 'picture',
+  mask: 'image',
   imagesMax: editImagesMax,
   write(wish, target) {
-    const { prompt, pictures } = shownMask(wish);
+    const { prompt, images } = shownMask(wish);
     const { size, ...unsaid } = wish.parameters;
     const generationConfig = {
       responseModalities: pictureModalities(target),
@@ -26,15 +26,14 @@ export const geminiImages: ImagesDialect = {
     const end = `]}],"generationConfig":${JSON.stringify(generationConfig)}}`;
     return {
       path: modelPath(target.upstreamModel, 'generateContent'),
-      body:
-        pictures.length === 0 ? start + end : joined([start, ...pictures.flatMap(inlined), end]),
+      body: images.length === 0 ? start + end : joined([start, ...images.flatMap(inlined), end]),
       dropped: namesGiven({ ...unsaid, ...wish.more }),
     };
   },
   read: (text) => readAnswer(text, read),
 };
 
-function inlined({ mediaType, content }: Picture): readonly Piece[] {
+function inlined({ mediaType, content }: ImageFile): readonly Piece[] {
   const start = `,{"inlineData":{"mimeType":"${mediaType}","data":"`;
   return [start, inBase64(content), '"}}'];
 }

@@ -56,7 +56,7 @@ export class GeminiReader implements StreamReader {
     const { error, candidates, promptFeedback, usageMetadata } = chunk;
     if (error !== undefined && error !== null) return readErrorObject(chunk);
     const usage = usageMetadata === undefined ? undefined : readUsage(usageMetadata);
-    if (usage !== undefined) this.#to.usage(usage);
+    if (usage !== undefined) this.#to.usage?.(usage);
     const list: readonly unknown[] = Array.isArray(candidates) ? candidates : [];
     for (const [at, candidate] of list.entries()) {
       if (!isObject(candidate)) continue;

@@ -12,6 +12,7 @@ test('a schema stands where it is referred to, wherever it was written down', ()
       to: { anyOf: [{ $ref: '#/definitions/a~1b' }, { type: 'null' }] },
       via: { type: 'array', items: { $ref: '#/properties/from' } },
     },
+    not: { $ref: '#/$defs/City' },
     $defs: { City: city },
     definitions: { 'a/b': city },
   };
@@ -22,6 +23,7 @@ test('a schema stands where it is referred to, wherever it was written down', ()
       to: { anyOf: [city, { type: 'null' }] },
       via: { type: 'array', items: city },
     },
+    not: city,
   });
 });
 
@@ -74,6 +76,18 @@ test('references to references do not grow out of bounds', () => {
   // One request has one bound for all of its tools.
   const small = { type: 'object', properties: { city: { $ref: '#/$defs/d40' } }, $defs };
   expect(references.resolveIn(small)).toEqual(small);
+});
+
+test('a long schema is not written down for everything that refers to it', () => {
+  const long = { type: 'string', description: 'x'.repeat(10_000) };
+  const referring = (times: number) => {
+    const names = Array.from({ length: times }, (_, at) => `p${at}`);
+    const properties = Object.fromEntries(names.map((name) => [name, { $ref: '#/$defs/long' }]));
+    return { type: 'object', properties, $defs: { long } };
+  };
+  const [few, many] = [referring(20), referring(9_000)];
+  expect(resolve(few)).not.toHaveProperty('$defs');
+  expect(resolve(many)).toEqual(many);
 });
 
 test('a long chain of references does not grow deep', () => {

@@ -8,18 +8,27 @@ import { isObject } from '../../core/json.ts';
 type Schema = Readonly<Record<string, unknown>>;
 
 /** Keys whose value is a schema for each of its names. */
-const named = new Set(['properties', 'patternProperties', '$defs', 'definitions']);
+const named = new Set([
+  'properties',
+  'patternProperties',
+  'dependentSchemas',
+  '$defs',
+  'definitions',
+]);
 /** Keys whose value is a schema, or a list of them. */
-const plain = new Set(['anyOf', 'oneOf', 'allOf', 'prefixItems', 'items', 'additionalProperties']);
+const plain = new Set([
+  ...['anyOf', 'oneOf', 'allOf', 'not', 'if', 'then', 'else', 'items', 'prefixItems', 'contains'],
+  ...['propertyNames', 'additionalProperties', 'unevaluatedItems', 'unevaluatedProperties'],
+]);
 
 /** All that Gemini takes beside a reference, but for `$defs` and the like. */
 const besideReference = new Set(['description', 'default']);
 
-/** Schemas put in the place of references, for one request: each may have many more in it. */
-const copiesMax = 10_000;
+/** Characters put in the place of references, for one request: a short name may stand for many. */
+const copiedLengthMax = 300_000;
 
 export class References {
-  #copies = 0;
+  #copiedLength = 0;
   /** There was something that cannot be put in place. */
   #isStuck = false;
 
@@ -33,15 +42,18 @@ export class References {
 
   /** `open` are the references that led here. */
   #resolve(schema: Schema, root: Schema, open: readonly string[], depth: number): Schema {
-    if (open.length > 0) this.#copies += 1;
-    if (this.#copies > copiesMax || depth > jsonDepthMax) this.#isStuck = true;
+    if (depth > jsonDepthMax) this.#isStuck = true;
     if (this.#isStuck) return schema;
     const { $ref: reference, ...rest } = schema;
     const own = changeInside(rest, (inner) => this.#resolve(inner, root, open, depth + 1));
     if (typeof reference !== 'string') return own;
     const target = open.includes(reference) ? undefined : find(root, reference);
-    if (target === undefined) this.#isStuck = true;
-    const found = this.#resolve(target ?? {}, root, [...open, reference], depth + 1);
+    if (target !== undefined) this.#copiedLength += JSON.stringify(target).length;
+    if (target === undefined || this.#copiedLength > copiedLengthMax) {
+      this.#isStuck = true;
+      return schema;
+    }
+    const found = this.#resolve(target, root, [...open, reference], depth + 1);
     // The words beside a reference are about this use of it.
     return { ...found, ...own };
   }

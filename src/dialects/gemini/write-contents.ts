@@ -43,15 +43,12 @@ export function writeContents(turns: readonly Turn[], target: Target): readonly 
 }
 
 type Side =
-  | { readonly role: 'user'; readonly parts: readonly UserPart[] }
-  | { readonly role: 'model'; readonly parts: readonly AssistantPart[] };
+  | { readonly role: 'user'; readonly parts: UserPart[] }
+  | { readonly role: 'model'; readonly parts: AssistantPart[] };
 
 /** Each part is moved once: ten thousand messages of one side would take a second otherwise. */
 function mergeNeighbours(turns: readonly Turn[]): readonly Side[] {
-  const sides: (
-    | { readonly role: 'user'; readonly parts: UserPart[] }
-    | { readonly role: 'model'; readonly parts: AssistantPart[] }
-  )[] = [];
+  const sides: Side[] = [];
   for (const turn of turns) {
     if (turn.role === 'system') continue;
     const last = sides.at(-1);

@@ -7,14 +7,14 @@ import type { Drawn, ImagesWish } from './images-wish.ts';
 
 type ImagesTarget = Pick<Target, 'upstreamModel' | 'quirks' | 'outputModalities'>;
 
-/** How a dialect makes pictures: our words into its requests, its answers into pictures. */
+/** How a dialect makes images: our words into its requests, its answers into images. */
 export interface ImagesDialect {
   /**
-   * How it is told where to edit. `alpha`: by a PNG that is transparent there. `picture`: by one
-   * more picture, white there and black elsewhere, and in words.
+   * How it is told where to edit. `alpha`: by a PNG that is transparent there. `image`: by one
+   * more image, white there and black elsewhere, and in words.
    */
-  readonly mask: 'alpha' | 'picture';
-  /** Pictures that it edits at once. */
+  readonly mask: 'alpha' | 'image';
+  /** Images that it edits at once. */
   readonly imagesMax: number;
   write(wish: ImagesWish, target: ImagesTarget): UpstreamRequest;
   read(text: string): Drawn | UpstreamFailure;
@@ -26,7 +26,7 @@ const dialects: Partial<Record<DialectName, ImagesDialect>> = {
   siliconflow: siliconFlowImages,
 };
 
-/** Undefined when that dialect makes no pictures. */
+/** Undefined when that dialect makes no images. */
 export function imagesDialect(name: DialectName): ImagesDialect | undefined {
   return dialects[name];
 }

@@ -4,7 +4,20 @@ import type { Usage } from '../../core/usage.ts';
 import type { SseMessage, Target, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
 import { openAiSpeech } from '../openai/speech.ts';
 import { siliconFlowSpeech } from '../siliconflow/speech.ts';
-import type { SpeechWish } from './speech-wish.ts';
+
+/** A text to be spoken, with a voice that the upstream knows. */
+export interface SpeechWish {
+  readonly input: string;
+  readonly voice: string;
+  readonly format: SpeechFormat;
+  /** Null where the client said nothing, or where it is not followed. */
+  readonly speed: number | null;
+  readonly instructions: string | null;
+  /** The audio shall come in events, which tell the tokens used. */
+  readonly asEvents: boolean;
+  /** Fields that nobody here has heard of; upstreams may. */
+  readonly more: Readonly<Record<string, unknown>>;
+}
 
 /** How a dialect asks for speech; the answer is bytes, or events that carry them. */
 export interface SpeechDialect {

@@ -101,9 +101,6 @@ export class OpenAiReplyWriter implements ReplyWriter {
     this.#finishReason = own ?? finishWord(reason, this.#options);
   }
 
-  /** The settled numbers are told at the end. */
-  usage(): void {}
-
   #openThought(): Thought {
     if (this.#thought) return this.#thought;
     this.#thought = { type: 'reasoning.text', index: this.#details.length, text: '' };

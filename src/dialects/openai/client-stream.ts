@@ -8,6 +8,7 @@ import type {
   StreamIdentity,
   StreamWriter,
 } from '../dialect.ts';
+import { keepAlive } from '../event-stream.ts';
 import type { OpenAiClientOptions } from './client.ts';
 import { annotationOf, finishWord, imageOf, isWanted } from './client-reply.ts';
 import { signedCall } from './google-signature.ts';
@@ -116,9 +117,6 @@ export class OpenAiStreamWriter implements StreamWriter {
     this.#finish = `${this.#head}{},"finish_reason":${word}}]}\n\n`;
   }
 
-  /** The settled numbers are told at the end. */
-  usage(): void {}
-
   take(): string {
     let out = this.#out;
     this.#out = '';
@@ -136,7 +134,7 @@ export class OpenAiStreamWriter implements StreamWriter {
   }
 
   keepAlive(): string {
-    return openAiWords.keepAlive();
+    return keepAlive;
   }
 
   #say(delta: string): void {
@@ -162,7 +160,6 @@ export class OpenAiStreamWriter implements StreamWriter {
 
 /** What an OpenAI client hears from us outside of an upstream's answer. */
 export const openAiWords: ClientWords = {
-  keepAlive: () => ': keep-alive\n\n',
   fail(error, identity) {
     const { message, symbol: type, status: code, param } = error;
     const choices = [{ index: 0, delta: {}, finish_reason: 'error' }];

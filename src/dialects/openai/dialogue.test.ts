@@ -25,7 +25,8 @@ function partsOf(fields: object) {
     ],
     ...fields,
   } as ChatMessage;
-  return readDialogue({ body: { model: 'a/b', messages: [message] } }).turns[0]?.parts;
+  return readDialogue({ body: { model: 'a/b', messages: [message] }, source: null }).turns[0]
+    ?.parts;
 }
 
 const call = { kind: 'tool_call', id: 'a', name: 'look' };
@@ -63,7 +64,8 @@ test('the description of a schema goes along to whoever knows one', () => {
   const json_schema = { name: 'n', description: 'A city.', schema: { type: 'object' } };
   const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
   const format = { type: 'json_schema' as const, json_schema };
-  const dialogue = readDialogue({ body: { model: 'a/b', messages, response_format: format } });
+  const body = { model: 'a/b', messages, response_format: format };
+  const dialogue = readDialogue({ body, source: null });
   expect(dialogue.json).toMatchObject(json_schema);
   expect(writeBody(dialogue).body.response_format).toEqual(format);
 });

@@ -15,9 +15,9 @@ import { type ChatBody, chatSchema, type FunctionTool } from './chat-schema.ts';
 import { inTools } from './functions.ts';
 import { readTurns } from './turns.ts';
 
-type Given = Pick<ChatRequest, 'body'> & Partial<Pick<ChatRequest, 'source'>>;
+type Given = Pick<ChatRequest, 'body' | 'source'>;
 
-export function readDialogue({ body: given, source = null }: Given): Dialogue {
+export function readDialogue({ body: given, source }: Given): Dialogue {
   const body = inTools(exactWords(given, source));
   return {
     turns: readTurns(body.messages),

@@ -7,7 +7,7 @@ import type { UpstreamFailure } from '../dialect.ts';
 import { failureInside, malformed } from '../failure.ts';
 import { type FileField, writeForm } from '../long-body.ts';
 import type { ImagesDialect } from '../media/images.ts';
-import type { Drawn, DrawnImage, Picture } from '../media/images-wish.ts';
+import type { Drawn, DrawnImage, ImageFile } from '../media/images-wish.ts';
 import { readAnswer } from '../read-answer.ts';
 import { readMediaUsage, readUsage } from './usage.ts';
 
@@ -29,13 +29,13 @@ export const openAiImages: ImagesDialect = {
   read: (text) => readAnswer(text, readImages),
 };
 
-function fileOf(name: string, { mediaType, content }: Picture): FileField {
+function fileOf(name: string, { mediaType, content }: ImageFile): FileField {
   const extension = mediaType.replace('image/', '');
   const filename = `${name.replace('[]', '')}.${extension}`;
   return { name, filename, contentType: mediaType, content };
 }
 
-/** Also SiliconFlow's, which calls its pictures `images`. */
+/** Also SiliconFlow's, which calls them `images`. */
 export function readImages(body: Record<string, unknown>): Drawn | UpstreamFailure {
   const failure = failureInside(body);
   if (failure !== undefined) return failure;
@@ -46,7 +46,7 @@ export function readImages(body: Record<string, unknown>): Drawn | UpstreamFailu
   const about = Object.entries({ size, quality, background, output_format });
   return {
     images,
-    // Some servers count pictures as they count chats.
+    // Some servers count images as they count chats.
     usage: isObject(usage) && 'input_tokens' in usage ? readMediaUsage(usage) : readUsage(usage),
     about: Object.fromEntries(about.filter(([, value]) => isWord(value))),
     usageDetails: detailsIn(usage),

@@ -1,6 +1,6 @@
 import type { Quirks } from '../../config/provider-schema.ts';
 import { sameIfUnchanged } from '../ask/same-list.ts';
-import { shortCallId } from '../ask/short-call-id.ts';
+import { nineCharacters, shortCallId } from '../ask/short-call-id.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
 
 type LooseMessage = ChatMessage & Record<string, unknown>;
@@ -107,16 +107,6 @@ const callIdLengthMax = 40;
 
 const shortenLongCallIds = shortenCallIds((id) => shortCallId(id, callIdLengthMax));
 const shortenAllCallIds = shortenCallIds(nineCharacters);
-
-const isNineCharacters = /^[A-Za-z0-9]{9}$/;
-
-/** The same id always gives the same nine letters and digits, so calls and results still match. */
-function nineCharacters(id: string): string {
-  if (isNineCharacters.test(id)) return id;
-  const digest = new Bun.CryptoHasher('sha256').update(id).digest();
-  const number = digest.subarray(0, 8).reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
-  return number.toString(36).padStart(9, '0').slice(-9);
-}
 
 function schemaInstruction(schema: unknown): ChatMessage {
   const content =

@@ -13,6 +13,7 @@ import type {
   StreamRelay,
   UpstreamFailure,
 } from '../dialect.ts';
+import { keepAlive } from '../event-stream.ts';
 import { failureInside, readErrorObject, unreadableEvent } from '../failure.ts';
 import { isChoiceIndex } from './choice.ts';
 import { ChunkRepair, isTerminator } from './chunk.ts';
@@ -114,7 +115,7 @@ export class OpenAiPassThrough implements StreamRelay {
   }
 
   keepAlive(): string {
-    return openAiWords.keepAlive();
+    return keepAlive;
   }
 
   #break(failure: UpstreamFailure): string {

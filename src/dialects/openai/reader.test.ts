@@ -39,6 +39,12 @@ test('a stream of messages, which some servers send instead of deltas, is heard'
   expect(told.calls).toMatchObject([{ id: 'a', name: 'f', arguments: '{}' }]);
 });
 
+test('an error event is heard, though it is no JSON', () => {
+  const reader = new OpenAiStreamReader(new ToldAnswer());
+  const failure = reader.push({ event: 'error', data: 'rate limit reached' });
+  expect(failure).toMatchObject({ kind: 'server', message: 'rate limit reached' });
+});
+
 test('after the terminator only usage is heard, and only where there was none', () => {
   const told = new ToldAnswer();
   const reader = new OpenAiStreamReader(told);

@@ -69,7 +69,7 @@ export class OpenAiStreamReader implements StreamReader {
     const usage = usageIn(chunk);
     if (usage === undefined) return;
     this.#usage = mergeUsage(this.#usage, usage);
-    this.#to.usage(this.#usage);
+    this.#to.usage?.(this.#usage);
   }
 
   #takeGarbage(event: string | null, data: string): UpstreamFailure | undefined {
@@ -91,7 +91,7 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   const teller = new AnswerTeller(listener);
   teller.tell(isObject(choice.message) ? choice.message : {});
   const usage = usageIn(body);
-  if (usage) listener.usage(usage);
+  if (usage) listener.usage?.(usage);
   teller.finish(finishReason);
   return undefined;
 }

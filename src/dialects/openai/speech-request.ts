@@ -8,7 +8,7 @@ import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { routingFields, wholeAsk } from '../ask/routing.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
-import type { SpeechWish } from '../media/speech-wish.ts';
+import type { SpeechWish } from '../media/speech.ts';
 
 export const speechSchema = Type.Object({
   ...routingFields,

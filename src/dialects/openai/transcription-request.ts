@@ -8,7 +8,7 @@ import { listIn, listName, numberIn } from '../../core/form.ts';
 import { misfit } from '../../core/misfit.ts';
 import { optional } from '../../core/schema-builders.ts';
 import { routingFields, wholeAsk } from '../ask/routing.ts';
-import type { TranscriptionWish } from '../media/transcription-wish.ts';
+import type { TranscriptionWish } from '../media/transcription.ts';
 import { type FormFields, sortForm } from './form-routing.ts';
 
 export const transcriptionSchema = Type.Object({

@@ -5,8 +5,7 @@ import { spell } from '../ask/spell.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { failureInside, malformed } from '../failure.ts';
 import { writeForm } from '../long-body.ts';
-import type { TranscriptionDialect } from '../media/transcription.ts';
-import type { Transcript } from '../media/transcription-wish.ts';
+import type { Transcript, TranscriptionDialect } from '../media/transcription.ts';
 import { readAnswer } from '../read-answer.ts';
 
 export const openAiTranscription: TranscriptionDialect = {

@@ -2,6 +2,7 @@
 import { outputItemsMax, streamedResponseLengthMax } from '../../core/bounds.ts';
 import { GatewayError } from '../../core/errors.ts';
 import type { ClientWords, ReplyClosing, StreamIdentity, StreamWriter } from '../dialect.ts';
+import { keepAlive } from '../event-stream.ts';
 import { OutputWriter } from './output-writer.ts';
 import { type Echo, ended, errorCode, failed, inProgress } from './response-object.ts';
 
@@ -56,8 +57,6 @@ export class ResponsesStreamWriter extends OutputWriter implements StreamWriter 
   }
 }
 
-const keepAlive = ': keep-alive\n\n';
-
 export function eventText(type: string, number: number, fields: object): string {
   const data = JSON.stringify({ type, sequence_number: number, ...fields });
   return `event: ${type}\ndata: ${data}\n\n`;
@@ -82,7 +81,6 @@ export function failureEvents(error: GatewayError, response: object, number: num
 /** What a Responses client hears from us outside of an upstream's answer. */
 export function responsesWords(echo: Echo): ClientWords {
   return {
-    keepAlive: () => keepAlive,
     fail(error: GatewayError, identity: StreamIdentity) {
       const response = echo.write(identity, failed(error, []));
       return openingEvents(echo.write(identity, inProgress)) + failureEvents(error, response, 2);

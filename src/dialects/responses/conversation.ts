@@ -64,7 +64,7 @@ class ResponsesConversation extends ClientConversation<ResponsesRequest> {
   }
 
   override openStream(identity: ReplyIdentity) {
-    return new ResponsesPassThrough(identity, this.words, this.#echo);
+    return new ResponsesPassThrough(identity, this.#echo);
   }
 
   override readReply(text: string, identity: ReplyIdentity) {

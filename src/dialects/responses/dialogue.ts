@@ -8,9 +8,9 @@ import { encryptedThoughts, type ResponsesBody, responsesSchema } from './reques
 import { ToolForms } from './tool-forms.ts';
 import { readTurns } from './turns.ts';
 
-type Given = Pick<ResponsesRequest, 'body'> & Partial<Pick<ResponsesRequest, 'source'>>;
+type Given = Pick<ResponsesRequest, 'body' | 'source'>;
 
-export function readDialogue({ body: given, source = null }: Given): Dialogue {
+export function readDialogue({ body: given, source }: Given): Dialogue {
   const body = exactWords(given, source);
   const foreign = new ForeignNames();
   nameForeign(body, foreign);

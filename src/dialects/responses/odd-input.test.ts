@@ -8,7 +8,6 @@ import type { AnswerListener } from '../../core/answer.ts';
 import { GatewayError } from '../../core/errors.ts';
 import { noUsage } from '../../core/usage.ts';
 import { responsesClient } from './client.ts';
-import { responsesWords } from './client-stream.ts';
 import { responsesConversation } from './conversation.ts';
 import { ResponsesPassThrough } from './pass-through.ts';
 import { readReply } from './pass-through-reply.ts';
@@ -239,7 +238,7 @@ describe('an upstream that sends odd things', () => {
       );
       fc.assert(
         fc.property(fc.array(fuzzed, { maxLength: 12 }), (messages) => {
-          const relay = new ResponsesPassThrough(identity, responsesWords(echo), echo);
+          const relay = new ResponsesPassThrough(identity, echo);
           let text = messages.map((data) => relay.push({ event: null, data })).join('');
           text += relay.finished
             ? relay.close(closing)

@@ -162,9 +162,6 @@ export abstract class OutputWriter implements AnswerListener {
     this.#endAll(isIncomplete(this.reason) ? 'incomplete' : 'completed');
   }
 
-  /** The settled numbers are told at the end. */
-  usage(): void {}
-
   #next(kind: string): OpenItem {
     const place = this.items;
     this.items += 1;

@@ -5,13 +5,12 @@ import { checkResponsesStream } from '../../../tests/support/stream-checks.ts';
 import { GatewayError } from '../../core/errors.ts';
 import { noUsage } from '../../core/usage.ts';
 import { EventStreamReader } from '../event-stream.ts';
-import { responsesWords } from './client-stream.ts';
 import { ResponsesPassThrough } from './pass-through.ts';
 import { readReply } from './pass-through-reply.ts';
 import { echoOf } from './response-object.ts';
 
 const echo = echoOf({ input: 'Hi' });
-const newRelay = () => new ResponsesPassThrough(identity, responsesWords(echo), echo);
+const newRelay = () => new ResponsesPassThrough(identity, echo);
 const closing = { usage: { ...noUsage, inputTokens: 70, outputTokens: 8 }, costCredits: 4 };
 
 const message = {
@@ -187,6 +186,7 @@ describe('a streamed response that passes through', () => {
     ['no JSON', 'data: {"type":\n\n'],
     ['an end that failed', 'data: {"type":"response.completed","response":{"error":"x"}}\n\n'],
     ['an error without a type', 'data: {"error":{"message":"x"}}\n\n'],
+    ['a beginning that failed', 'data: {"type":"response.created","response":{"error":"x"}}\n\n'],
   ])('fails by %s, in words of ours', (_, broken) => {
     const { relay, said } = push(events.slice(0, 7).join(''));
     expect(push(broken + events.slice(7).join(''), relay).said).toBe('');
@@ -195,6 +195,11 @@ describe('a streamed response that passes through', () => {
     const text = said + relay.fail(new GatewayError('upstream_error', 'It broke.'));
     expect(checkResponsesStream(text)).toMatchObject({ ended: 'error', status: 'failed' });
     expect(text).not.toContain('gpt-secret');
+  });
+
+  test('fails by the words of an error that is no JSON', () => {
+    const { relay } = push('event: error\ndata: upstream gone\n\n');
+    expect(relay.facts.failure).toMatchObject({ kind: 'server', message: 'upstream gone' });
   });
 
   test('cut anywhere is not finished', () => {
@@ -259,7 +264,7 @@ describe('a whole response that passes through', () => {
     const reply = readReply(JSON.stringify(told), identity, asked);
     if (!('write' in reply)) throw new Error(reply.message);
     expect(JSON.parse(reply.write(closing)).prompt_cache_key).toBe('case-4711');
-    const relay = new ResponsesPassThrough(identity, responsesWords(asked), asked);
+    const relay = new ResponsesPassThrough(identity, asked);
     const { said } = push(streamOf(told as unknown as WholeResponse), relay);
     const heard = said + relay.close(closing);
     expect(heard).toContain('"prompt_cache_key":"case-4711"');

@@ -8,15 +8,15 @@ import { isObject } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import { NotedFacts } from '../answer/facts.ts';
 import type {
-  ClientWords,
   ReplyClosing,
   ReplyIdentity,
   SseMessage,
   StreamRelay,
   UpstreamFailure,
 } from '../dialect.ts';
+import { keepAlive } from '../event-stream.ts';
 import { failureInside, readErrorObject, unreadableEvent } from '../failure.ts';
-import { eventText, failureEvents } from './client-stream.ts';
+import { eventText, failureEvents, responsesWords } from './client-stream.ts';
 import { PassedOutput, passedFacts, signResponse, ToldItems } from './passed-response.ts';
 import { tooManyItems } from './reader.ts';
 import { type Echo, failed } from './response-object.ts';
@@ -29,7 +29,6 @@ export class ResponsesPassThrough implements StreamRelay {
   /** Nothing more is forwarded: the end, a failure or last words. */
   ended = false;
   readonly #identity: ReplyIdentity;
-  readonly #words: ClientWords;
   readonly #echo: Echo;
   readonly #output = new PassedOutput();
   readonly #told = new ToldItems();
@@ -38,9 +37,8 @@ export class ResponsesPassThrough implements StreamRelay {
   /** The last event waits for the settled numbers. */
   #last: { readonly type: string; readonly fields: Fields; readonly response: Fields } | undefined;
 
-  constructor(identity: ReplyIdentity, words: ClientWords, echo: Echo) {
+  constructor(identity: ReplyIdentity, echo: Echo) {
     this.#identity = identity;
-    this.#words = words;
     this.#echo = echo;
   }
 
@@ -70,13 +68,13 @@ export class ResponsesPassThrough implements StreamRelay {
 
   fail(error: GatewayError): string {
     this.ended = true;
-    if (this.#number === 0) return this.#words.fail(error, this.#identity);
+    if (this.#number === 0) return responsesWords(this.#echo).fail(error, this.#identity);
     const response = this.#echo.write(this.#identity, failed(error, []));
     return failureEvents(error, response, this.#number);
   }
 
   keepAlive(): string {
-    return this.#words.keepAlive();
+    return keepAlive;
   }
 
   #take(type: string, fields: Fields, data: string): string {

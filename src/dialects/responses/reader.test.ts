@@ -261,11 +261,24 @@ describe('failures', () => {
         response: { status: 'failed', error: { code: 'rate_limit_exceeded', message: sentence } },
       },
     ],
+    [
+      'in the announcement',
+      {
+        type: 'response.created',
+        response: { status: 'queued', error: { code: 'rate_limit_exceeded', message: sentence } },
+      },
+    ],
   ])('%s', (_, event) => {
     const { told, reader, failure } = hear(delta('output_text', 0, 'Hel'), event);
     expect(failure).toMatchObject({ kind: 'rate_limited', message: sentence });
     expect(reader.finished).toBe(false);
     expect(told.finishReason).toBeNull();
+  });
+
+  test('of an event that is no JSON', () => {
+    const reader = new ResponsesReader(new ToldAnswer());
+    const failure = reader.push({ event: 'error', data: 'upstream gone' });
+    expect(failure).toMatchObject({ kind: 'server', message: 'upstream gone' });
   });
 
   test.each<[Event | string, string]>([

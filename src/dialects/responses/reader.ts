@@ -31,7 +31,9 @@ export class ResponsesReader implements StreamReader {
     // Nothing follows from OpenAI; some servers add OpenAI's older terminator.
     if (this.finished || data.startsWith('[DONE]')) return undefined;
     const message = parseExact(data);
-    if (!isObject(message)) return unreadableEvent(data);
+    if (!isObject(message)) {
+      return event === 'error' ? readErrorObject(data) : unreadableEvent(data);
+    }
     return this.#take(typeof message.type === 'string' ? message.type : (event ?? ''), message);
   }
 
@@ -45,6 +47,10 @@ export class ResponsesReader implements StreamReader {
           isObject(message.response) ? message.response : {},
           type.slice('response.'.length),
         );
+      case 'response.created':
+      case 'response.queued':
+      case 'response.in_progress':
+        return failureInside(isObject(message.response) ? message.response : {});
       case 'error':
         return readErrorObject(message);
       case '':
@@ -68,7 +74,7 @@ export class ResponsesReader implements StreamReader {
     if (this.#teller.isFull) return tooManyItems();
     this.#teller.end();
     const usage = readUsage(response.usage);
-    if (usage !== undefined) this.#to.usage(usage);
+    if (usage !== undefined) this.#to.usage?.(usage);
     this.finished = true;
     this.#to.finish(finishReasonOf(status, details, this.#teller.hasCalls), null);
     return undefined;

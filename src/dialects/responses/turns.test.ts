@@ -13,7 +13,7 @@ const thought = { type: 'reasoning', ...proof, summary: [{ type: 'summary_text',
 
 /** How a chat hears it: its messages of the assistant are one text each. */
 function heard(...input: object[]) {
-  const { body } = writeBody(readDialogue({ body: { model: 'a/b', input } }));
+  const { body } = writeBody(readDialogue({ body: { model: 'a/b', input }, source: null }));
   return body.messages.map(({ role, content }) => [role, content]);
 }
 
@@ -28,6 +28,7 @@ test('messages of the assistant in a row stay messages of their own', () => {
 test('a thought between them belongs to the second', () => {
   const { turns } = readDialogue({
     body: { model: 'a/b', input: [said('One.'), thought, said('Two.')] },
+    source: null,
   });
   expect(turns.map(({ parts }) => parts.map(({ kind }) => kind))).toEqual([
     ['text'],

@@ -1,41 +1,41 @@
-/** Images of SiliconFlow: edits too go to the place where pictures are made from words. */
+/** Images of SiliconFlow: edits too go to the place where images are made from words. */
 
 import { spell } from '../ask/spell.ts';
 import { inBase64, joined, type Piece } from '../long-body.ts';
 import type { ImagesDialect } from '../media/images.ts';
-import { type Picture, shownMask } from '../media/images-wish.ts';
+import { type ImageFile, shownMask } from '../media/images-wish.ts';
 import { readImages } from '../openai/images.ts';
 import { namesGiven } from '../parameters.ts';
 import { readAnswer } from '../read-answer.ts';
 
 const path = '/images/generations';
 
-/** Where the picture goes, and where its mask; some of its models have other names for them. */
-const pictureFields = ['image', 'image2'];
+/** Where the image goes, and where its mask; some of its models have other names for them. */
+const imageFields = ['image', 'image2'];
 
 export const siliconFlowImages: ImagesDialect = {
-  mask: 'picture',
+  mask: 'image',
   imagesMax: 1,
   write(wish, { upstreamModel, quirks }) {
-    const { prompt, pictures } = shownMask(wish);
+    const { prompt, images } = shownMask(wish);
     const { parameters, more } = wish;
-    const isEdit = pictures.length > 0;
+    const isEdit = images.length > 0;
     const size = isEdit || parameters.size === 'auto' ? null : parameters.size;
-    const taken = Object.fromEntries(pictureFields.slice(0, pictures.length).map((n) => [n, null]));
+    const taken = Object.fromEntries(imageFields.slice(0, images.length).map((n) => [n, null]));
     const { fields } = spell({ ...more, ...taken, image_size: size }, quirks);
     const said = new Set([...Object.keys(fields), ...(size === null ? [] : ['size'])]);
     const dropped = namesGiven({ ...parameters, ...more }).filter((name) => !said.has(name));
     const start = JSON.stringify({ model: upstreamModel, prompt, ...fields });
     if (!isEdit) return { path, body: start, dropped };
-    const placed = pictures.flatMap((picture, at) => {
-      const field = pictureFields[at] ?? '';
-      return inlined(quirks.rename_params?.[field] ?? field, picture);
+    const placed = images.flatMap((image, at) => {
+      const field = imageFields[at] ?? '';
+      return inlined(quirks.rename_params?.[field] ?? field, image);
     });
     return { path, body: joined([start.slice(0, -1), ...placed, '}']), dropped };
   },
   read: (text) => readAnswer(text, readImages),
 };
 
-function inlined(field: string, { mediaType, content }: Picture): readonly Piece[] {
+function inlined(field: string, { mediaType, content }: ImageFile): readonly Piece[] {
   return [`,${JSON.stringify(field)}:"data:${mediaType};base64,`, inBase64(content), '"'];
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import type { SpeechWish } from '../media/speech-wish.ts';
+import type { SpeechWish } from '../media/speech.ts';
 import { siliconFlowSpeech } from './speech.ts';
 
 function write(given: Partial<SpeechWish>) {

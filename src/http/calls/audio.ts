@@ -1,6 +1,5 @@
-import type { SpeechFormat, TranscriptFormat } from '../../core/audio-formats.ts';
+import { audioTypes, type SpeechFormat, type TranscriptFormat } from '../../core/audio-formats.ts';
 import type { UploadTray } from '../../core/upload.ts';
-import { speechTypes } from '../../dialects/media/speech-wish.ts';
 import { readSpeechRequest } from '../../dialects/openai/speech-request.ts';
 import { audioIn } from '../../operations/audio/spoken-again.ts';
 import { SpeechErrand } from '../../operations/speech.ts';
@@ -73,6 +72,6 @@ export function audioRoutes(parts: AudioParts): Route[] {
 
 async function heardAgain(recorded: Response, format: SpeechFormat): Promise<Response> {
   const { headers } = recorded;
-  headers.set('content-type', speechTypes[format]);
+  headers.set('content-type', audioTypes[format]);
   return new Response(audioIn(await recorded.text()), { headers });
 }

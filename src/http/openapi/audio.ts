@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
+import { audioTypes, speechFormats } from '../../core/audio-formats.ts';
 import { optional } from '../../core/schema-builders.ts';
-import { speechTypes } from '../../dialects/media/speech-wish.ts';
 import { speechSchema } from '../../dialects/openai/speech-request.ts';
 import { transcriptionSchema } from '../../dialects/openai/transcription-request.ts';
 import { type RouteDoc, text } from './doc.ts';
@@ -38,7 +38,9 @@ export const audioDocs = {
     body: Type.Object(speechSchema.properties, { title: 'SpeechRequest' }),
     example: { model: 'demo/speech', input: 'Good morning!', voice: 'alloy' },
     answers: {
-      200: { types: Object.fromEntries(Object.values(speechTypes).map((type) => [type, bytes])) },
+      200: {
+        types: Object.fromEntries(speechFormats.map((format) => [audioTypes[format], bytes])),
+      },
     },
   },
   transcribe: {

@@ -1,13 +1,7 @@
+import { audioTypes } from '../../core/audio-formats.ts';
+
 /** What providers are told that a recording is. */
-const contentTypes: Readonly<Record<string, string>> = {
-  flac: 'audio/flac',
-  mp3: 'audio/mpeg',
-  mp4: 'audio/mp4',
-  m4a: 'audio/mp4',
-  ogg: 'audio/ogg',
-  wav: 'audio/wav',
-  webm: 'audio/webm',
-};
+const contentTypes: Readonly<Record<string, string>> = { ...audioTypes, mp4: audioTypes.m4a };
 
 /** A client's own name of the file stays here. */
 export function nameAudio(extension: string): {

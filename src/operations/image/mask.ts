@@ -2,7 +2,7 @@ import { maskPixelsMax } from '../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { LongBytes } from '../../core/upload.ts';
 import { inMemory } from '../../dialects/long-body.ts';
-import type { Picture } from '../../dialects/media/images-wish.ts';
+import type { ImageFile } from '../../dialects/media/images-wish.ts';
 import { type Coverage, type NoAlpha, readCoverage } from './png-alpha.ts';
 import { writePng } from './png-write.ts';
 
@@ -24,9 +24,9 @@ export class Mask {
   }
 
   /** As OpenAI wants it: transparent where to edit, opaque where to keep. */
-  inverted(): Promise<Picture> {
+  inverted(): Promise<ImageFile> {
     const { width, height, isOpaque } = this.#coverage;
-    return drawn({
+    return asPng({
       width,
       height,
       colour: 'rgb+alpha',
@@ -37,9 +37,9 @@ export class Mask {
   }
 
   /** For models that are only shown it: white where to edit, black where to keep. */
-  blackAndWhite(): Promise<Picture> {
+  blackAndWhite(): Promise<ImageFile> {
     const { width, height, isOpaque } = this.#coverage;
-    return drawn({
+    return asPng({
       width,
       height,
       colour: 'grey',
@@ -50,8 +50,8 @@ export class Mask {
   }
 }
 
-async function drawn(picture: Parameters<typeof writePng>[0]): Promise<Picture> {
-  return { mediaType: 'image/png', content: inMemory(await writePng(picture)) };
+async function asPng(image: Parameters<typeof writePng>[0]): Promise<ImageFile> {
+  return { mediaType: 'image/png', content: inMemory(await writePng(image)) };
 }
 
 const refusals: Readonly<Record<NoAlpha, () => GatewayError>> = {

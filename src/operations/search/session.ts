@@ -126,7 +126,7 @@ export class SearchSession {
       this.#to.citation({ url: cited.url, title: cited.title, quote: '', range });
     }
     const { usage } = this;
-    if (usage) this.#to.usage(usage);
+    if (usage) this.#to.usage?.(usage);
     if (!finished) return;
     const reason = this.#reasonOf(finished.reason, clientCalls.length > 0);
     this.finishReason = finishWords[reason];

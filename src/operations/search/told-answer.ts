@@ -56,7 +56,7 @@ export function writingDown(to: AnswerListener, write: (line: string) => void): 
     },
     usage(usage) {
       tell('usage', usage);
-      to.usage(usage);
+      to.usage?.(usage);
     },
   };
 }

@@ -1,16 +1,27 @@
 import { pictureBytesMax } from '../../core/bounds.ts';
 import { readImageSize } from '../../core/image-size.ts';
+import { isObject, parseJson } from '../../core/json.ts';
+import { noUsage, promptTokens, totalTokens, type Usage } from '../../core/usage.ts';
+import type { ReplyIdentity, ReplyRelay } from '../../dialects/dialect.ts';
 import type { Drawn, DrawnImage } from '../../dialects/media/images-wish.ts';
 import type { Offer } from '../../route/catalogue.ts';
-import { hostAndPort } from '../../upstream/address-guard.ts';
+import { hostAndPort } from '../../upstream/guard/address-guard.ts';
 import type { Link } from '../../upstream/link.ts';
-import type { ImageAnswer } from './drawn.ts';
+import { noFacts } from '../../upstream/try-whole.ts';
 
 /** A provider's own storage answers at once; its images are a few megabytes. */
 const fetchMs = 60_000;
 
 /** Enough of an image to tell what it is, in base64. */
 const startLength = 64;
+
+/** The one image of an answer, and what was said about it. */
+interface ImageAnswer {
+  readonly image: Readonly<Record<string, unknown>>;
+  readonly about: Readonly<Record<string, unknown>>;
+  readonly usage: Usage | undefined;
+  readonly usageDetails: Readonly<Record<string, unknown>>;
+}
 
 /**
  * The image that a client gets. Some providers answer with an address: what lies there is
@@ -56,4 +67,48 @@ function formatOf(base64: string): 'png' | 'jpeg' | 'webp' | undefined {
   if (start.startsWith('\x89PNG')) return 'png';
   if (start.startsWith('\xff\xd8')) return 'jpeg';
   return start.startsWith('RIFF') && start.slice(8, 12) === 'WEBP' ? 'webp' : undefined;
+}
+
+export function relayOf(
+  { image, about, usage, usageDetails }: ImageAnswer,
+  { created, model }: ReplyIdentity,
+): ReplyRelay {
+  return {
+    facts: { ...noFacts, usage },
+    write: (closing) =>
+      JSON.stringify({
+        created,
+        model,
+        data: [image],
+        ...about,
+        usage: { ...writeUsage(closing.usage), ...usageDetails },
+      }),
+  };
+}
+
+/** Chat's names, and those that OpenAI's libraries look for in the answer to an image. */
+function writeUsage(usage: Usage) {
+  const [input, output] = [promptTokens(usage), usage.outputTokens];
+  return {
+    prompt_tokens: input,
+    completion_tokens: output,
+    total_tokens: totalTokens(usage),
+    input_tokens: input,
+    output_tokens: output,
+  };
+}
+
+export function readRecorded(text: string): ImageAnswer | undefined {
+  const recorded = parseJson(text);
+  if (!isObject(recorded)) return undefined;
+  const part = (name: string) => {
+    const value = recorded[name];
+    return isObject(value) ? value : {};
+  };
+  return {
+    image: part('image'),
+    about: part('about'),
+    usage: { ...noUsage, ...part('usage') },
+    usageDetails: part('usageDetails'),
+  };
 }

@@ -1,6 +1,7 @@
 import { keepAliveMs } from '../core/bounds.ts';
 import { asGatewayError } from '../core/errors.ts';
 import type { ClientWords, StreamIdentity } from '../dialects/dialect.ts';
+import { keepAlive } from '../dialects/event-stream.ts';
 
 export type Stream = AsyncIterableIterator<string>;
 
@@ -51,7 +52,7 @@ class LateStream implements Stream {
     if (this.#ended) return { done: true, value: undefined };
     if (this.#isFirst) {
       this.#isFirst = false;
-      return { done: false, value: this.#words.keepAlive() };
+      return { done: false, value: keepAlive };
     }
     try {
       this.#stream = await within(this.#opening, this.#silenceMs);
@@ -60,7 +61,7 @@ class LateStream implements Stream {
       const value = this.#words.fail(asGatewayError(thrown), this.#identity);
       return { done: false, value };
     }
-    return this.#stream?.next() ?? { done: false, value: this.#words.keepAlive() };
+    return this.#stream?.next() ?? { done: false, value: keepAlive };
   }
 
   /** A client that leaves before the beginning ends the attempts through its own signal. */

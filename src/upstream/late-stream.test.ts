@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'bun:test';
 import { GatewayError } from '../core/errors.ts';
 import type { ClientWords } from '../dialects/dialect.ts';
-import { patiently, type Stream } from './patience.ts';
+import { patiently, type Stream } from './late-stream.ts';
 
 const words: ClientWords = {
-  keepAlive: () => 'still here',
   fail: (error, { id }) => `failed ${id}: ${error.message}`,
 };
 const identity = { id: 'a', model: 'b', created: 1 };
@@ -34,8 +33,8 @@ describe('a stream that takes its time to begin', () => {
   test('says that we are there until it begins, then goes on', async () => {
     const { promise, resolve } = Promise.withResolvers<Stream>();
     const late = await patiently(promise, words, identity, 20);
-    expect(await late.next()).toEqual({ done: false, value: 'still here' });
-    expect(await late.next()).toEqual({ done: false, value: 'still here' });
+    expect(await late.next()).toEqual({ done: false, value: ': keep-alive\n\n' });
+    expect(await late.next()).toEqual({ done: false, value: ': keep-alive\n\n' });
     resolve(speak('hello', 'there'));
     expect(await collect(late)).toEqual(['hello', 'there']);
   });
@@ -44,7 +43,7 @@ describe('a stream that takes its time to begin', () => {
     const { promise, reject } = Promise.withResolvers<Stream>();
     const late = await patiently(promise, words, identity, 20);
     reject(new GatewayError('upstream_error', 'no'));
-    expect(await collect(late)).toEqual(['still here', 'failed a: no']);
+    expect(await collect(late)).toEqual([': keep-alive\n\n', 'failed a: no']);
   });
 
   test('is closed after a client that left before it began', async () => {

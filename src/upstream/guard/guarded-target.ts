@@ -3,7 +3,7 @@
  * is resolved once and never again: whoever answers DNS for it cannot give the check one address
  * and the connection another (rebinding).
  */
-import { hostInUrl } from '../core/host-in-url.ts';
+import { hostInUrl } from '../../core/host-in-url.ts';
 import { addressBytes } from './address-bytes.ts';
 import type { AddressPolicy } from './address-guard.ts';
 import { checkUserUrl, hostAndPort, literalAddress } from './address-guard.ts';

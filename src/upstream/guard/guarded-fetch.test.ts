@@ -1,8 +1,8 @@
 /** What arrives, what comes back, and the bounds in bytes and time. */
 import { afterEach, expect, test } from 'bun:test';
 import { brotliCompressSync } from 'node:zlib';
-import { Awake } from '../../tests/support/awake.ts';
-import type { Answer } from '../../tests/support/guarded-peer.ts';
+import { Awake } from '../../../tests/support/awake.ts';
+import type { Answer } from '../../../tests/support/guarded-peer.ts';
 import {
   bounds,
   closePeers,
@@ -12,7 +12,7 @@ import {
   outside,
   reasonOf,
   text,
-} from '../../tests/support/guarded-peer.ts';
+} from '../../../tests/support/guarded-peer.ts';
 
 afterEach(closePeers);
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test';
-import { checkSignature } from '../../tests/support/aws-signature.ts';
+import { checkSignature } from '../../../tests/support/aws-signature.ts';
 import {
   closePeers,
   inside,
@@ -7,10 +7,10 @@ import {
   outside,
   redirect,
   text,
-} from '../../tests/support/guarded-peer.ts';
-import type { Provider } from '../config/config.ts';
-import { Secret } from '../core/secret.ts';
-import { connectionFailure, send } from './client.ts';
+} from '../../../tests/support/guarded-peer.ts';
+import type { Provider } from '../../config/config.ts';
+import { Secret } from '../../core/secret.ts';
+import { connectionFailure, send } from '../client.ts';
 import { guardTarget, type ResolveHost } from './guarded-target.ts';
 import { type CheckAddress, refusalOfAddress } from './user-address.ts';
 

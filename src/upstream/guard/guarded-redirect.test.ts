@@ -10,7 +10,7 @@ import {
   reasonOf,
   redirect,
   text,
-} from '../../tests/support/guarded-peer.ts';
+} from '../../../tests/support/guarded-peer.ts';
 import { createGuardedFetch } from './guarded-fetch.ts';
 import type { ResolveHost } from './guarded-target.ts';
 

@@ -1,8 +1,8 @@
 import { lookup } from 'node:dns/promises';
-import type { Offer } from '../route/catalogue.ts';
+import type { Offer } from '../../route/catalogue.ts';
+import { untilAborted } from '../until-aborted.ts';
 import { publicOnly } from './address-guard.ts';
 import { type GuardedTarget, guardTarget, type ResolveHost } from './guarded-target.ts';
-import { untilAborted } from './until-aborted.ts';
 
 /** Checks an address that a user gave: where it may be dialled, or a sentence why nowhere. */
 export type CheckAddress = (url: string) => Promise<GuardedTarget | string>;
