@@ -170,7 +170,7 @@ function AccountForm({ accounts, chosen, onDone, onClose }: AccountFormProps) {
         <TextField
           label="Your key at this provider"
           type="password"
-          hint="An AWS pair or a service account's JSON will do. Kept encrypted, never shown again."
+          hint="Kept encrypted, never shown again. AWS pairs and Google’s JSON work too."
           value={secret}
           onValue={setSecret}
           required

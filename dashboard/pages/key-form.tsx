@@ -27,7 +27,7 @@ const resets = [
 const cacheModes = [
   ['', 'the usual'],
   ['off', 'off'],
-  ['auto', 'auto (temperature 0)'],
+  ['auto', 'auto'],
   ['always', 'always'],
 ] as const;
 

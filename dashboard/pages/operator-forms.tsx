@@ -39,7 +39,7 @@ export function TenantForm({ tenant, onDone, onClose }: FormProps & { tenant?: T
     <Dialog title={tenant ? `Edit ${tenant.name}` : 'Create a tenant'} onClose={onClose}>
       <Form onSubmit={submit}>
         <TextField label="Name" value={name} onValue={setName} required />
-        {!tenant && <TextField label="Id" placeholder="made up" value={id} onValue={setId} />}
+        {!tenant && <TextField label="Id" placeholder="made for you" value={id} onValue={setId} />}
         <div class="pair">
           <TextField
             label="Requests per minute"

@@ -46,7 +46,7 @@ export function RecentCalls({ providers }: { readonly providers: readonly Provid
   if (!first) return null;
   return (
     <>
-      <p class="hint">Calls in the last {span(Math.max(60, first.recent.window_seconds))}:</p>
+      <h3>Calls in the last {span(Math.max(60, first.recent.window_seconds))}</h3>
       <Table
         label="Recent calls by provider"
         columns={columns}

@@ -93,7 +93,7 @@ function Spend({ group, then }: { readonly group: Group; readonly then: Analytic
       {past === undefined
         ? value !== null && <span class="below">among all others before</span>
         : summary.total_spend + past > 0 && (
-            <Change now={summary.total_spend} then={past} moreIs="neither" text={brief(past)} />
+            <Change now={summary.total_spend} then={past} moreIs="neither" format={brief} />
           )}
     </span>
   );

@@ -110,7 +110,7 @@ export function MetricTiles({ now, then, metric }: TilesProps) {
               now={value}
               then={past}
               moreIs={moreIs}
-              text={format(past)}
+              format={format}
               {...(isShare ? { isShare } : {})}
             />
           </button>
@@ -124,25 +124,25 @@ interface ChangeProps {
   readonly now: number;
   readonly then: number;
   readonly moreIs: Metric['moreIs'];
-  readonly text: string;
+  readonly format: (value: number) => string;
   readonly isShare?: boolean;
 }
 
 /** Against the period before, in a few words. */
-export function Change({ now, then, moreIs, text, isShare = false }: ChangeProps) {
+export function Change({ now, then, moreIs, format, isShare = false }: ChangeProps) {
   const exact = isShare ? now - then : change(now, then);
   if (exact === undefined)
     return <span class="below">{now === 0 ? '–' : 'new in this period'}</span>;
   const share = Math.round(exact * 10) / 10;
+  // What two numbers that read the same differ by is no news, and no bad news.
+  if (share === 0 || format(now) === format(then)) return <span class="below">as before</span>;
   const isMore = share > 0;
-  const isGood = moreIs === 'neither' ? null : isMore === (moreIs === 'good');
-  const tone = share === 0 || isGood === null ? '' : isGood ? 'good' : 'bad';
-  const arrow = share === 0 ? '=' : isMore ? '▲' : '▼';
+  const tone = moreIs === 'neither' ? '' : isMore === (moreIs === 'good') ? 'good' : 'bad';
   const size = Math.abs(share);
   const words = isShare ? `${size} ${size === 1 ? 'point' : 'points'}` : percent(size);
   return (
     <span class={`below ${tone}`}>
-      {arrow} {words} from {text}
+      {isMore ? '▲' : '▼'} {words} from {format(then)}
     </span>
   );
 }

@@ -139,9 +139,11 @@ function Tokens({ receipt }: { readonly receipt: Receipt }) {
     ['Input', tokens.input],
     ['Cache read', tokens.cache_read],
     ['Cache write', tokens.cache_write + tokens.cache_write_1h],
-    ...(tokens.cache_write_1h > 0 ? [['of it for an hour', tokens.cache_write_1h] as const] : []),
+    ...(tokens.cache_write_1h > 0
+      ? [['Of which for an hour', tokens.cache_write_1h] as const]
+      : []),
     ['Output', tokens.completion],
-    ['of it reasoning', tokens.reasoning],
+    ['Of which reasoning', tokens.reasoning],
   ] as const;
   return (
     <section>
