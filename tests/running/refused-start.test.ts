@@ -93,7 +93,7 @@ describe('a wrong configuration', () => {
         ['keys', 'create', '--tenant', 'acme', '--name', 'first'],
         ['ledger', 'verify'],
         ['ledger', 'statement', '--tenant', 'acme'],
-        ['byok', 'list', '--tenant', 'acme'],
+        ['byok', 'list', '--tenant', 'acme', '--json'],
         ['skills', 'list', '--tenant', 'acme'],
       ]) {
         const { exitCode, stderr } = await run(words, { dataDir, config });
