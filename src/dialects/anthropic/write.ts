@@ -11,10 +11,10 @@ import { type Block, cacheField } from './write-blocks.ts';
 import { writeTurns } from './write-turns.ts';
 
 /** Where nobody knows what the model can give: enough for an answer, and every model has it. */
-const outputTokensDefault = 8_192;
+export const outputTokensDefault = 8_192;
 
 /** Anthropic has no words for these, by the names that clients give them. */
-const unspoken = [
+export const unspoken = [
   'seed',
   'presence_penalty',
   'frequency_penalty',

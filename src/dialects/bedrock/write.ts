@@ -2,6 +2,7 @@
 import type { Dialogue } from '../../core/dialogue.ts';
 import { outputSchema } from '../anthropic/clean-schema.ts';
 import { thinkingFor } from '../anthropic/thinking.ts';
+import { outputTokensDefault, unspoken } from '../anthropic/write.ts';
 import { leaveOut } from '../ask/leave-out.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
@@ -10,24 +11,11 @@ import { ContentWriter } from './write-content.ts';
 import { writeTools } from './write-tools.ts';
 import { writeTurns } from './write-turns.ts';
 
-/** Where nobody knows what the model can give, and its thoughts need a cap around them. */
-const outputTokensDefault = 8_192;
-
 /** Bedrock has no words for these, by the names that clients give them. */
-const unspoken = [
-  'seed',
-  'presence_penalty',
-  'frequency_penalty',
-  'logprobs',
-  'top_logprobs',
-  'logit_bias',
-  'n',
-  'parallel_tool_calls',
-  'user',
-];
+const unspokenHere = [...unspoken, 'parallel_tool_calls', 'user'];
 
 export function writeRequest(asked: Dialogue, target: Target): UpstreamRequest {
-  const spoken = leaveOut(asked, [...unspoken, ...(target.quirks.drop_params ?? [])]);
+  const spoken = leaveOut(asked, [...unspokenHere, ...(target.quirks.drop_params ?? [])]);
   const limit = outputLimit(asked.outputTokensMax, target);
   const thinkingLimit = limit ?? target.modelOutputTokensMax ?? outputTokensDefault;
   const wish = thinkingFor(spoken.dialogue, target, thinkingLimit);
