@@ -36,7 +36,7 @@ export function greeting(ready: Ready, config: Config, workers = 1): string {
   const demo = config.demo ? ', the demo among them' : '';
   const lines = [
     `Tollgate ${version} is ready at ${own}`,
-    `${ready.models} models${demo}; ${data}; settings from ${config.source}.`,
+    `${ready.models} ${ready.models === 1 ? 'model' : 'models'}${demo}; ${data}; settings from ${config.source}.`,
     ...(workers > 1 ? [aboutWorkers(workers, config)] : []),
     ...(url === own ? [] : [`Clients reach it at ${url}`]),
     `Dashboard: ${url}/dashboard`,
