@@ -33,10 +33,11 @@ export function greeting(ready: Ready, config: Config, workers = 1): string {
   const own = `http://${hostInUrl(host)}:${ready.port}`;
   const url = publicUrl ?? own;
   const data = engine === 'sqlite' ? `data in ${config.dataDir}` : `data in ${engine}`;
+  const models = ready.models === 1 ? '1 model' : `${ready.models} models`;
   const demo = config.demo ? ', the demo among them' : '';
   const lines = [
     `Tollgate ${version} is ready at ${own}`,
-    `${ready.models} ${ready.models === 1 ? 'model' : 'models'}${demo}; ${data}; settings from ${config.source}.`,
+    `${models}${demo}; ${data}; settings from ${config.source}.`,
     ...(workers > 1 ? [aboutWorkers(workers, config)] : []),
     ...(url === own ? [] : [`Clients reach it at ${url}`]),
     `Dashboard: ${url}/dashboard`,
