@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeEach, expect, test } from 'bun:test';
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +7,8 @@ import { Books } from './books.ts';
 import { GatewayError } from './core/errors.ts';
 import { type JournalLine, readLines } from './ledger/journal-lines.ts';
 import type { LedgerStore } from './ledger/ledger-store.ts';
+import { noCharges } from './record/request-record.ts';
+import type { EndedRequest } from './telemetry/ended-request.ts';
 import { createLog } from './telemetry/log.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tollgate-books-'));
@@ -30,11 +32,15 @@ const idOf = (line: JournalLine) =>
 let books: Books;
 let journal = '';
 let isAway = true;
+let isTakenOver = false;
+let told: EndedRequest[] = [];
 
 /** Books on a store that leases what is asked for, and then is away. */
 beforeEach(async () => {
   const dataDir = mkdtempSync(join(root, 'data-'));
   isAway = true;
+  isTakenOver = false;
+  told = [];
   const here = async <T>(answer: T): Promise<T> => {
     if (isAway) throw new Error('away');
     return answer;
@@ -55,10 +61,11 @@ beforeEach(async () => {
     recall: () => here(undefined),
     recalled: () => here([]),
     commit: () => here([]),
+    commitWith: () => here(isTakenOver ? 'taken_over' : []),
   };
   const log = createLog(() => undefined);
   const parts = { store, dataDir, durability: 'journal', processId: 'p', log } as const;
-  books = await Books.open({ ...parts, ended: () => undefined });
+  books = await Books.open({ ...parts, ended: (request) => void told.push(request) });
   journal = join(dataDir, 'journal', readdirSync(join(dataDir, 'journal'))[0] ?? '');
 });
 
@@ -113,3 +120,43 @@ test('an end that the journal does not take costs nothing: its credits are free'
   // It is in the log all the same, once the store is back.
   expect(books.backlog.waiting).toBe(1);
 }, 30_000);
+
+describe('an answer under an idempotency key', () => {
+  /** Sent, charged 70 of 100 credits, and kept with its charge. */
+  async function keepNamed() {
+    const settlement = ended(70);
+    const { requestId } = settlement.record;
+    const hold = await books.hold({ caller, receivedAt }, { wanted: 100, least: 100 });
+    await books.dispatched({ ...settlement.record, requestId });
+    await hold.settle(70);
+    const claim = { tenantId: 'ten_1', key: 'k', fingerprint: 'f', requestId };
+    return books.keepWith({ claim, recording: null, expiresAt: 1 }, settlement);
+  }
+
+  test('is in the books at once: nothing waits, and the journal has nothing to tell', async () => {
+    isAway = false;
+    expect(await keepNamed()).toBe('written');
+    expect(books.backlog).toMatchObject({ running: 0, waiting: 0 });
+    expect(told).toMatchObject([{ status: 'success' }]);
+    await books.close();
+    expect(existsSync(journal)).toBe(false);
+  });
+
+  test('waits for a store that is away as others do', async () => {
+    expect(await keepNamed()).toBe('unwritten');
+    expect(books.backlog).toMatchObject({ running: 0, waiting: 1 });
+    expect(books.state()).toMatchObject({ owedCredits: 70 });
+    const lines = readdirSync(journal).map((name) => readFileSync(join(journal, name), 'utf8'));
+    expect(lines.join()).toContain('"settled"');
+  });
+
+  test('costs nothing when another process has answered, and its row says so', async () => {
+    isAway = false;
+    isTakenOver = true;
+    expect(await keepNamed()).toBe('taken_over');
+    expect(books.state()).toMatchObject({ heldCredits: 0, owedCredits: 0, requestsUnderWay: 0 });
+    expect(told).toMatchObject([
+      { status: 'error', charges: noCharges, note: expect.stringContaining('Another process') },
+    ]);
+  });
+});

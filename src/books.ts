@@ -1,18 +1,20 @@
-import { join } from 'node:path';
 import type { Call } from './call.ts';
-import { journalWaitMs } from './core/bounds.ts';
+import { idempotencyWriteMs, journalWaitMs } from './core/bounds.ts';
 import type { Chore } from './core/chore.ts';
+import type { NamedAnswer, Remembered } from './core/claim.ts';
 import { GatewayError } from './core/errors.ts';
+import { within } from './core/within.ts';
 import { chargesOf } from './ledger/charges.ts';
 import { Drain } from './ledger/drain.ts';
 import type { Hold } from './ledger/hold.ts';
 import { Journal } from './ledger/journal.ts';
 import type { Dispatched } from './ledger/journal-lines.ts';
-import type { LedgerStore, Settlement } from './ledger/ledger-store.ts';
+import { journalRoot } from './ledger/journal-of.ts';
+import type { Booked, LedgerStore, Settlement } from './ledger/ledger-store.ts';
 import { LateReplay, type OnDamaged, replayJournals } from './ledger/replay.ts';
 import { type Slip, slipOf } from './ledger/slip.ts';
 import { type HoldOrder, Wallets } from './ledger/wallets.ts';
-import { withoutCharge } from './ledger/write-off.ts';
+import { type Failure, withoutCharge } from './ledger/write-off.ts';
 import type { EndedRequest } from './telemetry/ended-request.ts';
 import type { BooksState } from './telemetry/gauges.ts';
 import { type Log, reason } from './telemetry/log.ts';
@@ -50,6 +52,8 @@ export class Books {
   readonly #wallets: Wallets;
   readonly #journal: Journal;
   readonly #drain: Drain;
+  readonly #store: LedgerStore;
+  readonly #processId: string;
   readonly #late: LateReplay;
   readonly #log: Log;
   readonly #ended: BooksParts['ended'];
@@ -59,16 +63,15 @@ export class Books {
   private constructor({ store, dataDir, durability, processId, log, now, ended }: BooksParts) {
     this.#ended = ended;
     this.#log = log;
+    this.#store = store;
+    this.#processId = processId;
     this.#late = new LateReplay(journalRoot(dataDir), store, processId, logDamage(log));
     this.#wallets = new Wallets(store, processId, now);
     this.#journal = new Journal(journalRoot(dataDir), processId, durability);
     this.#drain = new Drain({
       store,
       processId,
-      onCommit: (booked, requestIds) => {
-        this.#wallets.booked(booked);
-        this.#journal.drained(requestIds);
-      },
+      onCommit: (booked, requestIds) => this.#booked(booked, requestIds),
       onFailure: (waiting, thrown) =>
         log.error('drain_failed', { waiting, reason: reason(thrown) }),
     });
@@ -120,6 +123,42 @@ export class Books {
     this.#drain.add(slip);
   }
 
+  /**
+   * An answer that its `Idempotency-Key` gives again is paid for by whoever made it, even if we are
+   * killed at this moment: the store takes both at once, or neither. While it is away the journal
+   * has the charge, and the answer is known to this process alone.
+   */
+  async keepWith(answer: NamedAnswer, settlement: Settlement): Promise<Remembered> {
+    const slip = slipOf(settlement);
+    const booked = await this.#bookWith(answer, slip);
+    if (booked === undefined) {
+      await this.#keepSent(settlement);
+      return 'unwritten';
+    }
+    if (booked === 'taken_over') {
+      this.#forgive(settlement, takenOver);
+      return 'taken_over';
+    }
+    this.#booked(booked, [slip.requestId]);
+    this.#finish(settlement);
+    return 'written';
+  }
+
+  /** Undefined when the store failed or took too long; what it took after all is booked once. */
+  async #bookWith(answer: NamedAnswer, slip: Slip) {
+    const batch = { processId: this.#processId, slips: [slip], mayRepeat: false, now: Date.now() };
+    try {
+      return await within(this.#store.commitWith(batch, answer), idempotencyWriteMs);
+    } catch {
+      return undefined;
+    }
+  }
+
+  #booked(booked: readonly Booked[], requestIds: readonly string[]): void {
+    this.#wallets.booked(booked);
+    this.#journal.drained(requestIds);
+  }
+
   /** Written before it can be booked: a line that came later would stay in the journal for good. */
   async #keepFree(slip: Slip): Promise<void> {
     await this.#journal.settledFree(slip);
@@ -133,7 +172,8 @@ export class Books {
     } catch {
       if (!(await this.#journal.settledLate(slip, journalWaitMs))) this.#giveUp(settlement);
     }
-    this.#finish(slip, settlement);
+    this.#drain.add(slip);
+    this.#finish(settlement);
   }
 
   /**
@@ -141,16 +181,20 @@ export class Books {
    * of its answer.
    */
   #giveUp(settlement: Settlement): never {
-    const forgiven = withoutCharge(settlement);
-    this.#finish(slipOf(forgiven), forgiven);
-    this.#wallets.forgive(chargesOf(settlement));
+    this.#forgive(settlement, unwritable);
     const message = 'The journal cannot be written, so this answer cannot be completed.';
     throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
   }
 
-  #finish(slip: Slip, { record }: Settlement): void {
+  #forgive(settlement: Settlement, failure: Failure): void {
+    const forgiven = withoutCharge(settlement, failure);
+    this.#wallets.forgive(chargesOf(settlement));
+    this.#drain.add(slipOf(forgiven));
+    this.#finish(forgiven);
+  }
+
+  #finish({ record }: Settlement): void {
     this.#finished += 1;
-    this.#drain.add(slip);
     this.#ended(record);
   }
 
@@ -213,6 +257,16 @@ export class Books {
   }
 }
 
+const unwritable: Failure = {
+  error: 'service_unavailable',
+  note: 'The journal could not be written, so the answer was broken off and costs nothing.',
+};
+
+const takenOver: Failure = {
+  error: 'invalid_request_error',
+  note: 'Another process answered this Idempotency-Key: this answer was not given, and is free.',
+};
+
 function leftToNextStart(cause: unknown): never {
   const message = 'What was billed last is in the journal, for the next start here to book';
   throw new Error(`${message}: the store does not answer (${reason(cause)}).`, { cause });
@@ -224,8 +278,4 @@ function logDamage(log: Log): OnDamaged {
 
 function logReplayed(log: Log, requests: number): void {
   if (requests > 0) log.info('journal_replayed', { requests });
-}
-
-function journalRoot(dataDir: string): string {
-  return join(dataDir, 'journal');
 }

@@ -1,4 +1,3 @@
-import type { Claim } from './cache/claim.ts';
 import { readDirectives } from './cache/directives.ts';
 import { fingerprint } from './cache/fingerprint.ts';
 import type { Idempotency } from './cache/idempotency.ts';
@@ -6,6 +5,7 @@ import type { ResponseCache } from './cache/response-cache.ts';
 import { type Call, type Errand, identityOf, type Recalled, type Sameness } from './call.ts';
 import { cachedLengthMax, idempotentLengthMax } from './core/bounds.ts';
 import { type CacheMode, mayUseModel } from './core/caller.ts';
+import type { Claim } from './core/claim.ts';
 import type { Recording } from './core/recording.ts';
 import { Tape } from './upstream/tape.ts';
 

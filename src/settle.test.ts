@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import { callerOf } from '../tests/support/caller.ts';
+import type { Duty } from './cache/duty.ts';
 import type { Call, Ending, Errand, Memory } from './call.ts';
+import type { NamedAnswer } from './core/claim.ts';
 import { GatewayError } from './core/errors.ts';
 import { readPrices } from './core/prices.ts';
 import { type Measured, noUnits, noUsage, type Usage } from './core/usage.ts';
@@ -23,6 +25,16 @@ const own = { ...shared, own: { feeBasisPoints: 500 } } as Offer;
 
 const tokens = (inputTokens: number, outputTokens: number): Usage => {
   return { ...noUsage, inputTokens, outputTokens };
+};
+
+const charged = (modelCharge: number) => {
+  return { modelCharge, byokPlatformFee: 0, managedToolFee: 0, agentRuntimeFee: 0 };
+};
+
+const answer: NamedAnswer = {
+  claim: { tenantId: 'ten_1', key: 'k', fingerprint: 'f', requestId: 'r' },
+  recording: null,
+  expiresAt: 1,
 };
 
 /** A wallet from which `most` can be taken in the end. */
@@ -55,7 +67,7 @@ interface Story {
 
 /** A call that was answered, and all that was heard of it when it was settled. */
 function settling({ measured, hold, offer = shared, how = 'complete', error, memory }: Story) {
-  const kept: { settlement: Settlement; wasDispatched: boolean }[] = [];
+  const kept: { settlement: Settlement; wasDispatched: boolean; answer?: NamedAnswer }[] = [];
   const heard: string[] = [];
   const facts = { finishReason: 'stop', outputCharacters: 400, failure: undefined };
   const errand = {
@@ -91,6 +103,10 @@ function settling({ measured, hold, offer = shared, how = 'complete', error, mem
       await Bun.sleep(0);
       kept.push({ settlement, wasDispatched });
     },
+    keepWith: async (answer: NamedAnswer, settlement: Settlement) => {
+      kept.push({ settlement, wasDispatched: true, answer });
+      return 'written' as const;
+    },
     countTokens: (_caller: unknown, count: number) => {
       heard.push(`${count} tokens`);
     },
@@ -120,7 +136,7 @@ describe('an answer', () => {
     expect(kept).toMatchObject([{ wasDispatched: true, settlement: { writtenOff: 0 } }]);
     expect(kept[0]?.settlement).toMatchObject({ keyAccount: 'key:k', keyCharge: 120 });
     expect(kept[0]?.settlement.record).toMatchObject({
-      charges: { modelCharge: 120, byokPlatformFee: 0, managedToolFee: 0, agentRuntimeFee: 0 },
+      charges: charged(120),
       model: 'acme/one',
       provider: 'acme',
       requestedModel: 'acme/asked',
@@ -140,20 +156,32 @@ describe('an answer', () => {
     expect(kept[0]?.settlement.record.durationMs).toBeGreaterThanOrEqual(1_000_000);
   });
 
-  test.each([
-    ['complete', 'remembered'],
-    ['left', 'released'],
-  ] as const)('that is %s is %s before it is charged', async (how, expected) => {
-    const hold = holdOf(1_000);
-    const order: string[] = [];
-    const note = (what: string) => async () => {
-      await Bun.sleep(0);
-      order.push(`${what}, ${hold.settled ? 'charged' : 'not charged'}`);
+  test('that will be given again is charged by whoever keeps it, at once with it', async () => {
+    const finish: Duty['finish'] = async (recording, charge) => {
+      expect([recording, kept]).toEqual([null, []]);
+      await charge?.keepWith(answer);
     };
-    const duty = { finish: note('remembered'), release: note('released') };
+    const duty = { finish, release: () => Promise.reject(new Error('It was answered.')) };
     const memory = { tape: { recording: () => undefined }, duty } as unknown as Memory;
-    await settling({ hold, how, memory }).settle();
-    expect([order, hold.settled]).toEqual([[`${expected}, not charged`], true]);
+    const { kept, settle } = settling({ hold: holdOf(1_000), memory });
+    expect(await settle()).toMatchObject({ costCredits: 120 });
+    expect(kept).toMatchObject([{ answer, settlement: { record: { charges: charged(120) } } }]);
+  });
+
+  test('that was left is for others to make before it is charged', async () => {
+    const order: string[] = [];
+    const release = async () => {
+      await Bun.sleep(0);
+      order.push(`released, ${kept.length} charged`);
+    };
+    const memory = { tape: { recording: () => undefined }, duty: { release } };
+    const { kept, settle } = settling({
+      hold: holdOf(1_000),
+      how: 'left',
+      memory: memory as unknown as Memory,
+    });
+    await settle();
+    expect([order, kept.length]).toEqual([['released, 0 charged'], 1]);
   });
 
   test('that is settled a second time costs nothing more', async () => {
@@ -166,14 +194,17 @@ describe('an answer', () => {
 
   test('that could not be charged after all is not given again', async () => {
     const heard: string[] = [];
-    const note = (what: string) => async () => void heard.push(what);
-    const duty = { finish: note('finished'), release: note('released') };
-    const memory = { tape: { recording: () => undefined }, duty } as unknown as Memory;
-    const { settle } = settling({ hold: holdOf(1_000), memory });
-    await settle();
     const error = new GatewayError('service_unavailable', 'No journal.');
+    const duty = {
+      finish: () => Promise.reject(error),
+      release: async () => void heard.push('released'),
+    };
+    const memory = { tape: { recording: () => undefined }, duty } as unknown as Memory;
+    const { kept, settle } = settling({ hold: holdOf(1_000), memory });
+    expect(await settle().catch((thrown: unknown) => thrown)).toBe(error);
+    expect(heard).toEqual([]);
     await settle({ how: 'refused', error });
-    expect(heard).toEqual(['finished', 'released']);
+    expect([heard, kept]).toEqual([['released'], []]);
   });
 
   test('that the wallet cannot pay whole is written off as far as that', async () => {

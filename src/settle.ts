@@ -1,5 +1,6 @@
 import type { Call, Ending, Memory } from './call.ts';
 import type { Caller } from './core/caller.ts';
+import type { NamedAnswer, Remembered } from './core/claim.ts';
 import { logText } from './core/log-text.ts';
 import { type Measured, noUnits, noUsage, totalTokens, type Usage } from './core/usage.ts';
 import type { ReplyClosing } from './dialects/dialect.ts';
@@ -18,6 +19,8 @@ export interface SettleParts {
   readonly creditsPerUsd: number;
   /** Resolves once the settlement cannot be lost any more. */
   keep(settlement: Settlement, wasDispatched: boolean): Promise<void> | void;
+  /** The same, at once with the answer that it pays for. */
+  keepWith(answer: NamedAnswer, settlement: Settlement): Promise<Remembered>;
   /** Tokens count towards the key's quota of the minute. */
   countTokens(caller: Caller, tokens: number): Promise<void> | void;
   /** How fast an offer answered, for `provider.sort: throughput`. */
@@ -32,8 +35,8 @@ export async function settle(
   parts: SettleParts,
 ): Promise<ReplyClosing> {
   const { hold, memory } = call;
-  // Before the charge: what was charged can then always be given again.
-  if (memory) await remember(memory, ending);
+  const isRemembered = memory !== undefined && isWhole(memory, ending);
+  if (memory && !isRemembered) await memory.duty.release();
   // When the journal fails, a call that was settled is refused as well: it is settled only once.
   if (hold?.settled) return { usage: noUsage, costCredits: 0 };
   const bill = billOf(call, ending, parts);
@@ -47,7 +50,8 @@ export async function settle(
   };
   const settlement = charged.wallet < owed ? withWriteOff(whole, owed - charged.wallet) : whole;
   if ('opened' in ending) observe(call, ending, bill.usage, parts);
-  await parts.keep(settlement, hold !== undefined);
+  if (isRemembered) await remember(memory, settlement, parts);
+  else await parts.keep(settlement, hold !== undefined);
   // A client that gets an earlier answer sees what that one used; here nothing was used again.
   if (ending.how === 'recalled') return { usage: ending.facts.usage ?? noUsage, costCredits: 0 };
   await parts.countTokens(call.caller, totalTokens(bill.usage));
@@ -55,10 +59,16 @@ export async function settle(
 }
 
 /** An answer that is short for want of credits is not given to others. */
-function remember({ tape, duty, isCapped = false }: Memory, ending: Ending): Promise<void> {
-  const isWhole =
-    ending.how === 'complete' && !(isCapped && ending.facts.finishReason === 'length');
-  return isWhole ? duty.finish(tape.recording() ?? null) : duty.release();
+function isWhole({ isCapped = false }: Memory, ending: Ending): boolean {
+  return ending.how === 'complete' && !(isCapped && ending.facts.finishReason === 'length');
+}
+
+/** Charged by whoever keeps the answer: nobody may get one again that was not paid for. */
+function remember({ tape, duty }: Memory, settlement: Settlement, parts: SettleParts) {
+  return duty.finish(tape.recording() ?? null, {
+    keep: () => parts.keep(settlement, true),
+    keepWith: (answer) => parts.keepWith(answer, settlement),
+  });
 }
 
 function observe(call: Call, ending: Answered, usage: Usage, parts: SettleParts): void {

@@ -1,20 +1,12 @@
+import type { Claim, NamedAnswer } from '../core/claim.ts';
 import type { Recording } from '../core/recording.ts';
-
-/** One use of an `Idempotency-Key`. */
-export interface Claim {
-  readonly tenantId: string;
-  readonly key: string;
-  /** Names the request it was first used with. */
-  readonly fingerprint: string;
-  readonly requestId: string;
-}
 
 export type Claimed =
   /** Nobody used it before, or whoever did never finished: ours to answer. */
   | { readonly state: 'ours' }
   | { readonly state: 'other_request' }
   | { readonly state: 'running' }
-  /** Null when the answer was too long to be kept. */
+  /** Null when the answer was too long to be kept, or was lost with its process. */
   | { readonly state: 'done'; readonly recording: Recording | null };
 
 /** Where claims are kept: in the store, because they decide what is charged. */
@@ -22,11 +14,11 @@ export interface ClaimStore {
   claim(claim: Claim, now: number, leaseMs: number): Promise<Claimed>;
   /** Those still being answered by this process stay its own. */
   extend(claims: readonly Claim[], until: number): Promise<void>;
-  /** False: its lease was over, and another has taken it. */
-  finish(claim: Claim, recording: Recording | null, expiresAt: number): Promise<boolean>;
-  /** An answer that was written down goes too only if `evenDone`. */
-  release(claim: Claim, evenDone: boolean): Promise<void>;
+  /** Where it was not written with its charge. False: its lease was over, another has taken it. */
+  finish(answer: NamedAnswer): Promise<boolean>;
+  /** Unless it is answered: what was answered was paid for. */
+  release(claim: Claim): Promise<void>;
   removeExpired(now: number): Promise<void>;
-  /** By tenant, what its answers take; those without any may be missing. */
+  /** By tenant, what its answers take, up to an hour longer than they do. */
   keptBytes(): Promise<ReadonlyMap<string, number>>;
 }

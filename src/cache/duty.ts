@@ -1,12 +1,24 @@
+import type { NamedAnswer, Remembered } from '../core/claim.ts';
 import type { Recording } from '../core/recording.ts';
 
 /**
  * Given to the request that has to make an answer for others. It ends with one of the two; or with
- * both, where an answer was complete and could not be charged after all.
+ * a release after a finish that failed.
  */
 export interface Duty {
-  /** The answer is complete. Null: it was too long to be kept. Rejects: it is another's to give. */
-  finish(recording: Recording | null): Promise<void>;
+  /**
+   * The answer is complete, and is charged before anybody can get it again. Null: it was too long
+   * to be kept. No charge: nothing is owed for it. Rejects: it is another's to give, or cannot be
+   * charged.
+   */
+  finish(recording: Recording | null, charge?: Charge): Promise<void>;
   /** There is none that was paid for: somebody else may make it. */
   release(): Promise<void>;
+}
+
+/** What an answer costs; one of the two writes it down. */
+export interface Charge {
+  keep(): Promise<void> | void;
+  /** In one change with the answer; by itself while the store is away; not at all if taken over. */
+  keepWith(answer: NamedAnswer): Promise<Remembered>;
 }

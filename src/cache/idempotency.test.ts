@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'bun:test';
 import { idempotentBytesPerTenantMax, unwrittenLengthMax } from '../core/bounds.ts';
+import type { Claim, NamedAnswer } from '../core/claim.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
-import type { Claim, Claimed, ClaimStore } from './claim.ts';
-import type { Duty } from './duty.ts';
+import type { Claimed, ClaimStore } from './claim.ts';
+import type { Charge, Duty } from './duty.ts';
 import { Idempotency } from './idempotency.ts';
 
 const staying = new AbortController().signal;
@@ -23,7 +24,6 @@ function claim(key: string, fingerprint = 'f', tenantId = 't'): Claim {
 class Claims implements ClaimStore {
   isAway = false;
   hangs = false;
-  beforeFinish: Promise<void> | undefined;
   asked = 0;
   kept: ReadonlyMap<string, number> = new Map();
   readonly rows = new Map<string, { claim: Claim; done?: Recording | null; until: number }>();
@@ -48,18 +48,17 @@ class Claims implements ClaimStore {
     }
   }
 
-  async finish(one: Claim, done: Recording | null, until: number): Promise<boolean> {
+  async finish({ claim: one, recording: done, expiresAt }: NamedAnswer): Promise<boolean> {
     await this.#reach();
-    await this.beforeFinish;
     const holder = this.rows.get(one.key)?.claim ?? one;
     const isHeld = holder.requestId === one.requestId;
-    if (isHeld) this.rows.set(one.key, { claim: one, done, until });
+    if (isHeld) this.rows.set(one.key, { claim: one, done, until: expiresAt });
     return isHeld;
   }
 
-  async release({ key }: Claim, evenDone: boolean): Promise<void> {
+  async release({ key }: Claim): Promise<void> {
     await this.#reach();
-    if (evenDone || this.rows.get(key)?.done === undefined) this.rows.delete(key);
+    if (this.rows.get(key)?.done === undefined) this.rows.delete(key);
   }
 
   async removeExpired(): Promise<void> {}
@@ -216,6 +215,71 @@ test('an answer that comes after another has taken its key over is not given', a
   expect(await repeated).toEqual({ found: 'the heir’s' });
 });
 
+describe('an answer with a charge', () => {
+  /** One of which the store hears at once with the answer, as far as it is said to. */
+  const charge = (keepWith: Charge['keepWith']): Charge => {
+    return { keep: () => Promise.reject(new Error('Not by itself.')), keepWith };
+  };
+
+  test('is written down by who charges it, in one change with that', async () => {
+    const { store, ask } = make(() => 5);
+    const first = claim('k');
+    const given: NamedAnswer[] = [];
+    const keepWith = async (answer: NamedAnswer) => {
+      given.push(answer);
+      return 'written' as const;
+    };
+    await dutyOf(await ask(first)).finish(recording('paid for'), charge(keepWith));
+    const expected = { claim: first, recording: recording('paid for'), expiresAt: 86_400_005 };
+    expect(given).toEqual([expected]);
+    // It was not written a second time beside it.
+    expect(store.rows.get('k')?.done).toBeUndefined();
+  });
+
+  test('is told to nobody before it is charged', async () => {
+    const { ask } = make();
+    const charged = Promise.withResolvers<'unwritten'>();
+    const duty = dutyOf(await ask(claim('k')));
+    let told: unknown;
+    const repeated = ask(claim('k')).then((found) => {
+      told = found;
+    });
+    const finishing = duty.finish(
+      recording('paid for'),
+      charge(() => charged.promise),
+    );
+    await Bun.sleep(5);
+    expect(told).toBeUndefined();
+    charged.resolve('unwritten');
+    await Promise.all([finishing, repeated]);
+    expect(told).toEqual({ found: 'paid for' });
+  });
+
+  test('that the store did not take with it is written later', async () => {
+    const { store, ask, writeLate } = make();
+    const duty = dutyOf(await ask(claim('k')));
+    await duty.finish(
+      recording('paid for'),
+      charge(async () => 'unwritten'),
+    );
+    await writeLate();
+    expect(store.rows.get('k')?.done?.text).toBe('paid for');
+  });
+
+  test('that cannot be made is given to nobody: the next makes its own', async () => {
+    const { store, ask, writeLate } = make();
+    const duty = dutyOf(await ask(claim('k')));
+    const repeated = ask(claim('k'));
+    const failing = charge(() => Promise.reject(new Error('no journal')));
+    const thrown = await duty.finish(recording('not paid for'), failing).catch(String);
+    expect(thrown).toContain('no journal');
+    await duty.release();
+    await writeLate();
+    await dutyOf(await repeated).finish(recording('second try'));
+    expect(store.rows.get('k')?.done?.text).toBe('second try');
+  });
+});
+
 describe('a store that is away', () => {
   test('refuses new keys with 503: nobody knows whether they were used', async () => {
     const { store, ask } = make();
@@ -258,52 +322,18 @@ describe('a store that is away', () => {
     expect(store.rows.get('k')?.done?.text).toBe('in time');
   });
 
-  test('does not hear of an answer that nobody paid for', async () => {
-    const { store, ask, writeLate } = make();
-    const duty = dutyOf(await ask(claim('k')));
-    store.isAway = true;
-    await duty.finish(recording('not paid for'));
-    await duty.release();
-    store.isAway = false;
-    await writeLate();
-    expect(store.rows.get('k')?.done).toBeUndefined();
-  });
-
-  test('takes back an answer that could not be charged, and none that others wrote', async () => {
+  test('takes back nothing that was answered', async () => {
     const { store, ask } = make();
-    const unpaid = dutyOf(await ask(claim('k')));
-    await unpaid.finish(recording('not paid for'));
-    await unpaid.release();
-    const second = claim('k');
+    const answered = dutyOf(await ask(claim('k')));
+    await answered.finish(recording('paid for'));
+    await answered.release();
+    expect(await ask(claim('k'))).toEqual({ found: 'paid for' });
+    const second = claim('another');
     const unsure = dutyOf(await ask(second));
-    await store.finish(second, recording('written beside it'), 1);
+    const beside = recording('written beside it');
+    await store.finish({ claim: second, recording: beside, expiresAt: 1 });
     await unsure.release();
-    expect(await ask(claim('k'))).toEqual({ found: 'written beside it' });
-  });
-
-  test('hearing of an old answer ends nothing that runs under its name now', async () => {
-    let now = 0;
-    const { store, ask, extend, writeLate } = make(() => now);
-    const { promise: taken, resolve: take } = Promise.withResolvers<void>();
-    const first = dutyOf(await ask(claim('k')));
-    store.isAway = true;
-    await first.finish(recording('not paid for'));
-    store.isAway = false;
-    // The first is withdrawn while it is being written down, and another takes its place.
-    store.beforeFinish = taken;
-    const writing = writeLate();
-    await first.release();
-    const second = dutyOf(await ask(claim('k')));
-    take();
-    await writing;
-    now = 29_000;
-    await extend();
-    now = 58_000;
-    const repeated = ask(claim('k'));
-    await Bun.sleep(5);
-    await second.finish(recording('second'));
-    expect(await repeated).toEqual({ found: 'second' });
-    expect(store.asked).toBe(2);
+    expect(await ask(claim('another'))).toEqual({ found: 'written beside it' });
   });
 
   test('is not waited for by more text than there is room for', async () => {

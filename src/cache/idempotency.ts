@@ -7,9 +7,11 @@ import {
   unwrittenLengthMax,
 } from '../core/bounds.ts';
 import type { Chore } from '../core/chore.ts';
+import type { Claim, NamedAnswer, Remembered } from '../core/claim.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
-import type { Claim, Claimed, ClaimStore } from './claim.ts';
+import { within } from '../core/within.ts';
+import type { Claimed, ClaimStore } from './claim.ts';
 import type { Duty } from './duty.ts';
 import { unlessAborted } from './unless-aborted.ts';
 
@@ -90,7 +92,7 @@ export class Idempotency {
   /** Before anything is sent. Repetitions of what is kept already are answered all the same. */
   async #requireRoom(claim: Claim): Promise<void> {
     if ((this.#kept.get(claim.tenantId) ?? 0) < idempotentBytesPerTenantMax) return;
-    await this.#store.release(claim, false).catch(() => undefined);
+    await this.#store.release(claim).catch(() => undefined);
     const message =
       `Answers under Idempotency-Keys take ${idempotentBytesPerTenantMax} bytes here, as much as ` +
       'one account may have; wait until some are a day old, or send this one without a key.';
@@ -121,45 +123,54 @@ export class Idempotency {
   /**
    * An answer is not lost, nor its bill, because a store is away. But what a process that stood
    * still for longer than its lease brings late is not given: a key is answered and charged once.
+   * Those who wait here are told after the charge, which a process that is killed then still makes.
    */
   #dutyFor(claim: Claim): Duty {
     const { promise: ended, resolve: end } = Promise.withResolvers<Recording | null | undefined>();
     const running: Running = { claim, ended };
     this.#running.set(nameOf(claim), running);
-    let isFinished = false;
+    let isOver = false;
     return {
-      finish: async (recording) => {
-        isFinished = true;
+      finish: async (recording, charge) => {
+        const answer = this.#answer(claim, recording);
+        const how = await (charge ? charge.keepWith(answer) : this.#write(answer));
+        isOver = true;
+        if (how === 'unwritten') {
+          this.#unwritten.set(running, this.#hasRoomFor(recording) ? recording : null);
+        } else this.#forget(running);
+        end(how === 'taken_over' ? undefined : recording);
+        if (how === 'taken_over') throw refusal('is being answered by another process now', 409);
         this.#count(claim, recording);
-        const isWritten = await this.#write(claim, recording);
-        if (isWritten !== undefined) this.#forget(running);
-        else this.#unwritten.set(running, this.#hasRoomFor(recording) ? recording : null);
-        end(isWritten === false ? undefined : recording);
-        if (isWritten === false) throw refusal('is being answered by another process now', 409);
       },
       release: async () => {
-        this.#unwritten.delete(running);
+        if (isOver) return;
+        isOver = true;
         this.#forget(running);
         end(undefined);
         // Unless the store hears of it, the claim is free again when its lease ends. What it has
-        // of a job whose maker could not hear the end of the change is the answer all the same.
-        await this.#store.release(claim, isFinished).catch(() => undefined);
+        // of an answer whose end we could not hear of is paid for, or a job: that stays.
+        await this.#store.release(claim).catch(() => undefined);
       },
     };
   }
 
-  #forget(running: Running): void {
-    const name = nameOf(running.claim);
-    if (this.#running.get(name) === running) this.#running.delete(name);
+  #forget({ claim }: Running): void {
+    this.#running.delete(nameOf(claim));
   }
 
-  /** Undefined when the store failed or took too long: the same may be written again. */
-  #write(claim: Claim, recording: Recording | null): Promise<boolean | undefined> {
-    const { promise, resolve } = Promise.withResolvers<boolean | undefined>();
-    const timer = setTimeout(() => resolve(undefined), this.#writeMs);
-    const written = this.#store.finish(claim, recording, this.#now() + idempotencyTtlMs);
-    written.then(resolve, () => resolve(undefined));
-    return promise.finally(() => clearTimeout(timer));
+  #answer(claim: Claim, recording: Recording | null): NamedAnswer {
+    return { claim, recording, expiresAt: this.#now() + idempotencyTtlMs };
+  }
+
+  /** What the store did not take, or not in time, may be written again. */
+  async #write(answer: NamedAnswer): Promise<Remembered> {
+    try {
+      const isOurs = await within(this.#store.finish(answer), this.#writeMs);
+      if (isOurs === undefined) return 'unwritten';
+      return isOurs ? 'written' : 'taken_over';
+    } catch {
+      return 'unwritten';
+    }
   }
 
   #hasRoomFor(recording: Recording | null): boolean {
@@ -170,7 +181,8 @@ export class Idempotency {
 
   async #writeLate(): Promise<void> {
     for (const [running, recording] of this.#unwritten) {
-      if ((await this.#write(running.claim, recording)) === undefined) return;
+      const how = await this.#write(this.#answer(running.claim, recording));
+      if (how === 'unwritten') return;
       this.#unwritten.delete(running);
       this.#forget(running);
     }
@@ -185,7 +197,7 @@ export class Idempotency {
 
 function used<T>(recording: Recording | null, use: (recording: Recording) => T | undefined): T {
   if (!recording) {
-    throw refusal('was answered before, and its answer was too long to be kept', 409);
+    throw refusal('was answered before, and its answer was too long to be kept, or was lost', 409);
   }
   const found = use(recording);
   if (found !== undefined) return found;

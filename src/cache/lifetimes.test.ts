@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test';
+import type { Claim } from '../core/claim.ts';
 import type { Recording } from '../core/recording.ts';
-import type { Claim, ClaimStore } from './claim.ts';
+import type { ClaimStore } from './claim.ts';
 import { readDirectives } from './directives.ts';
 import { Idempotency } from './idempotency.ts';
 import { MemoryShelf } from './memory-shelf.ts';

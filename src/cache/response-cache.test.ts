@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { cacheFollowersMax } from '../core/bounds.ts';
 import type { Recording } from '../core/recording.ts';
 import { readDirectives } from './directives.ts';
-import type { Duty } from './duty.ts';
+import type { Charge, Duty } from './duty.ts';
 import { MemoryShelf } from './memory-shelf.ts';
 import { ResponseCache } from './response-cache.ts';
 
@@ -42,6 +42,31 @@ describe('identical requests at the same time', () => {
     await lead.finish(recording('once'));
     for (const other of others) expect(await other).toEqual({ found: 'once' });
     expect(await ask('q')).toEqual({ found: 'once' });
+  });
+
+  test('get nothing before it is charged, and nothing that cannot be', async () => {
+    const { ask } = make();
+    const charge = (keep: Charge['keep']): Charge => {
+      return { keep, keepWith: () => Promise.reject(new Error('It has no name.')) };
+    };
+    const failing = dutyOf(await ask('q'));
+    const others = [ask('q'), ask('q')];
+    const refused = charge(() => Promise.reject(new Error('no journal')));
+    const thrown = await failing.finish(recording('not paid for'), refused).catch(String);
+    expect(thrown).toContain('no journal');
+    expect(await Promise.all(others.map(soFar))).toEqual(['waits', 'waits']);
+    await failing.release();
+    const charged = Promise.withResolvers<void>();
+    const second = dutyOf(await Promise.race(others));
+    const finishing = second.finish(
+      recording('paid for'),
+      charge(() => charged.promise),
+    );
+    const asked = ask('q');
+    expect(await soFar(asked)).toBe('waits');
+    charged.resolve();
+    await finishing;
+    expect(await asked).toEqual({ found: 'paid for' });
   });
 
   test('do not wait for another question', async () => {

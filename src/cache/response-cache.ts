@@ -72,14 +72,14 @@ export class ResponseCache {
   #takeOff(key: string): Duty {
     const { promise, resolve } = Promise.withResolvers<Recording | undefined>();
     const flight: Flight = { landed: promise, followers: 0 };
-    const isLead = !this.#flights.has(key);
-    if (isLead) this.#flights.set(key, flight);
+    if (!this.#flights.has(key)) this.#flights.set(key, flight);
     const land = (recording: Recording | undefined) => {
-      if (isLead) this.#flights.delete(key);
+      if (this.#flights.get(key) === flight) this.#flights.delete(key);
       resolve(recording);
     };
     return {
-      finish: async (recording) => {
+      finish: async (recording, charge) => {
+        await charge?.keep();
         if (recording) this.#keep(key, recording);
         land(recording ?? undefined);
       },

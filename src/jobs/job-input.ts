@@ -9,7 +9,7 @@ import {
 import { jobTextLengthMax } from '../core/bounds.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { listIn, listName, numberIn } from '../core/form.ts';
-import { isObject, parseJson } from '../core/json.ts';
+import { fieldsOf, isObject, parseJson } from '../core/json.ts';
 import { validate } from '../core/misfit.ts';
 import { optional } from '../core/schema-builders.ts';
 
@@ -98,7 +98,7 @@ const routing = /^(?:models|provider|route)(?:\[|$)/;
 
 /** Whoever shuts a provider out must not be heard by it because nobody here follows that. */
 function refuseRouting(body: unknown): void {
-  for (const [name, value] of Object.entries(isObject(body) ? body : {})) {
+  for (const [name, value] of Object.entries(fieldsOf(body))) {
     if (!routing.test(name) || (value ?? null) === null) continue;
     const message = `${name} must be left out: a job names one model, and no way to it.`;
     throw invalidRequest(message, name);

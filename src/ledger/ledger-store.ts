@@ -1,3 +1,4 @@
+import type { NamedAnswer } from '../core/claim.ts';
 import type { RequestRecord } from '../record/request-record.ts';
 import type { Owner } from './owner.ts';
 import type { Slip } from './slip.ts';
@@ -97,4 +98,6 @@ export interface LedgerStore {
   recalled(processId: string): Promise<readonly string[]>;
   /** Log rows, ledger entries, balances, leases and roll-ups of a batch: all or nothing. */
   commit(batch: Batch): Promise<readonly Booked[]>;
+  /** The same together with the answer that it pays for; neither, if another has its claim now. */
+  commitWith(batch: Batch, answer: NamedAnswer): Promise<readonly Booked[] | 'taken_over'>;
 }

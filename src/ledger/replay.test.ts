@@ -29,6 +29,7 @@ function storeThatNotes() {
     renew: never,
     recall: never,
     recalled: never,
+    commitWith: never,
     expire: async (_now, dead) => void expired.push(dead),
     commit: async (batch) => {
       batches.push(readBatch(batch));

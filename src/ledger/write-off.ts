@@ -1,4 +1,9 @@
-import { type Charges, noCharges, totalCharge } from '../record/request-record.ts';
+import {
+  type Charges,
+  noCharges,
+  type RequestRecord,
+  totalCharge,
+} from '../record/request-record.ts';
 import type { Settlement } from './ledger-store.ts';
 import { walletName } from './owner.ts';
 
@@ -54,8 +59,11 @@ function reduceCharges(charges: Charges, loss: number): Charges {
   };
 }
 
-/** The end of a request that could not be written down: then it is not charged either. */
-export function withoutCharge(settlement: Settlement): Settlement {
+/** Why an answer was broken off before its end, as its row in the log says it. */
+export type Failure = Pick<RequestRecord, 'error' | 'note'>;
+
+/** An answer whose end nobody gets is not charged either. */
+export function withoutCharge(settlement: Settlement, failure: Failure): Settlement {
   const { record } = settlement;
   return {
     ...settlement,
@@ -63,10 +71,9 @@ export function withoutCharge(settlement: Settlement): Settlement {
     keyCharge: 0,
     record: {
       ...record,
+      ...failure,
       status: 'error',
-      error: 'service_unavailable',
       charges: noCharges,
-      note: 'The journal could not be written, so the answer was broken off and costs nothing.',
     },
   };
 }

@@ -1,6 +1,10 @@
 import { sql } from 'kysely';
-import type { Claim, Claimed, ClaimStore } from '../cache/claim.ts';
+import type { Claimed, ClaimStore } from '../cache/claim.ts';
+import { idempotencyTtlMs } from '../core/bounds.ts';
+import type { Claim, NamedAnswer } from '../core/claim.ts';
 import type { Recording } from '../core/recording.ts';
+import { idBytes } from './books/request-log-rows.ts';
+import { charged } from './charged.ts';
 import type { Database, StoreTransaction } from './database.ts';
 
 /** A row costs something by itself, so that short answers without number are counted too. */
@@ -29,8 +33,12 @@ export class SqlClaims implements ClaimStore {
       const known = await this.#lock(change, claim);
       // Released since we tried: it is free for whoever asks next, which may well be us.
       if (!known) return { state: 'running' };
+      const isOther = known.fingerprint !== claim.fingerprint;
       // A lease that ran out belongs to a process that died; an old result is forgotten.
       if (known.expires_at <= now) {
+        if (known.is_done === 0 && (await isCharged(change, known.request_id))) {
+          return isOther ? { state: 'other_request' } : { state: 'done', recording: null };
+        }
         await change
           .updateTable('idempotency_claims')
           .set(fields)
@@ -39,7 +47,7 @@ export class SqlClaims implements ClaimStore {
           .execute();
         return { state: 'ours' };
       }
-      if (known.fingerprint !== claim.fingerprint) return { state: 'other_request' };
+      if (isOther) return { state: 'other_request' };
       if (known.is_done === 0) return { state: 'running' };
       return { state: 'done', recording: readRecording(known.recording) };
     });
@@ -51,36 +59,40 @@ export class SqlClaims implements ClaimStore {
     }
   }
 
-  finish(claim: Claim, recording: Recording | null, expiresAt: number): Promise<boolean> {
-    return finishClaim(this.#database.write, claim, recording, expiresAt);
+  finish(answer: NamedAnswer): Promise<boolean> {
+    return this.#database.write.transaction().execute(async (change) => {
+      const known = await this.#lock(change, answer.claim);
+      // With its job or its charge, by a change whose end was not heard of.
+      const isWritten = known?.is_done === 1 && known.request_id === answer.claim.requestId;
+      return isWritten || finishClaim(change, answer);
+    });
   }
 
-  async release({ tenantId, key, requestId }: Claim, evenDone: boolean): Promise<void> {
+  async release({ tenantId, key, requestId }: Claim): Promise<void> {
     await this.#database.write
       .deleteFrom('idempotency_claims')
       .where('tenant_id', '=', tenantId)
       .where('key', '=', key)
       .where('request_id', '=', requestId)
-      .where('is_done', '<=', evenDone ? 1 : 0)
+      .where('is_done', '=', 0)
       .execute();
   }
 
   async removeExpired(now: number): Promise<void> {
-    await this.#database.write
+    const { write } = this.#database;
+    await write
       .deleteFrom('idempotency_claims')
       .where('expires_at', '<=', now)
+      // One that never ended is kept for as long as its answer would have been: see isCharged().
+      .where((of) => of.or([of('is_done', '=', 1), of('expires_at', '<=', now - idempotencyTtlMs)]))
       .execute();
+    await write.deleteFrom('idempotency_bytes').where('hour', '<', hourOf(now)).execute();
   }
 
   async keptBytes(): Promise<ReadonlyMap<string, number>> {
-    // Neither engine reads a long text to tell its bytes.
-    const bytes = sql<number>`
-      cast(sum(coalesce(octet_length(recording), 0) + ${bytesPerRow}) as bigint)
-    `;
     const rows = await this.#database.read
-      .selectFrom('idempotency_claims')
-      .select(['tenant_id', bytes.as('bytes')])
-      .where('is_done', '=', 1)
+      .selectFrom('idempotency_bytes')
+      .select(['tenant_id', sql<number>`cast(sum(bytes) as bigint)`.as('bytes')])
       .groupBy('tenant_id')
       .execute();
     return new Map(rows.map((row) => [row.tenant_id, row.bytes]));
@@ -98,7 +110,7 @@ export class SqlClaims implements ClaimStore {
   #lock(change: StoreTransaction, { tenantId, key }: Claim) {
     return change
       .selectFrom('idempotency_claims')
-      .select(['fingerprint', 'is_done', 'recording', 'expires_at'])
+      .select(['fingerprint', 'request_id', 'is_done', 'recording', 'expires_at'])
       .where('tenant_id', '=', tenantId)
       .where('key', '=', key)
       .forUpdate()
@@ -111,14 +123,12 @@ export class SqlClaims implements ClaimStore {
  * its lease look over.
  */
 export async function finishClaim(
-  store: Database['write'],
-  claim: Claim,
-  recording: Recording | null,
-  expiresAt: number,
+  change: StoreTransaction,
+  { claim, recording, expiresAt }: NamedAnswer,
 ): Promise<boolean> {
   const text = recording && JSON.stringify(recording);
   const done = { is_done: 1 as const, recording: text, expires_at: expiresAt };
-  const row = await store
+  const row = await change
     .insertInto('idempotency_claims')
     .values({ ...nameOf(claim), ...done })
     .onConflict((conflict) =>
@@ -133,7 +143,36 @@ export async function finishClaim(
     )
     .returning('key')
     .executeTakeFirst();
-  return row !== undefined;
+  if (!row) return false;
+  const bytes = bytesPerRow + Buffer.byteLength(text ?? '');
+  await change
+    .insertInto('idempotency_bytes')
+    .values({ tenant_id: claim.tenantId, hour: hourOf(expiresAt), bytes })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['tenant_id', 'hour'])
+        .doUpdateSet((of) => ({ bytes: of('idempotency_bytes.bytes', '+', bytes) })),
+    )
+    .execute();
+  return true;
+}
+
+/**
+ * Its process answered while the store was away, and was killed before it could say so: the charge
+ * came by its journal, the answer went with it. A key is never charged twice, so nobody else may
+ * answer it.
+ */
+async function isCharged(change: StoreTransaction, requestId: string): Promise<boolean> {
+  const row = await change
+    .selectFrom('request_log')
+    .select(charged.as('credits'))
+    .where('request_id', '=', idBytes(requestId))
+    .executeTakeFirst();
+  return row !== undefined && row.credits > 0;
+}
+
+function hourOf(time: number): number {
+  return Math.floor(time / 3_600_000);
 }
 
 function nameOf({ tenantId, key, fingerprint, requestId }: Claim) {

@@ -23,6 +23,7 @@ export interface Schema {
   usage_daily: UsageDailyTable;
   byok_credentials: ByokCredentialsTable;
   idempotency_claims: IdempotencyClaimsTable;
+  idempotency_bytes: IdempotencyBytesTable;
   skills: SkillsTable;
   settings: SettingsTable;
   jobs: JobsTable;
@@ -168,6 +169,13 @@ export interface IdempotencyClaimsTable {
   /** JSON; null while it runs, or when it was too long. */
   recording: string | null;
   expires_at: number;
+}
+
+/** What the answers of one tenant take that expire in the same hour since 1970. */
+export interface IdempotencyBytesTable {
+  tenant_id: string;
+  hour: number;
+  bytes: number;
 }
 
 /** A tenant's own accounts at providers; the key only as ciphertext. */

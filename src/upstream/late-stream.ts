@@ -1,5 +1,6 @@
 import { keepAliveMs } from '../core/bounds.ts';
 import { asGatewayError } from '../core/errors.ts';
+import { within } from '../core/within.ts';
 import type { ClientWords, StreamIdentity } from '../dialects/dialect.ts';
 import { keepAlive } from '../dialects/event-stream.ts';
 
@@ -70,16 +71,5 @@ class LateStream implements Stream {
     const stream = this.#stream ?? (await this.#opening.catch(() => undefined));
     await stream?.return?.();
     return { done: true, value: undefined };
-  }
-}
-
-/** What a promise brings within a time; undefined when it takes longer. */
-export async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
-  const late = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => late.resolve(undefined), ms);
-  try {
-    return await Promise.race([promise, late.promise]);
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -1,10 +1,10 @@
 import { keepAliveMs } from '../core/bounds.ts';
 import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
+import { within } from '../core/within.ts';
 import type { ReplyClosing, ReplyFacts, UpstreamFailure } from '../dialects/dialect.ts';
 import type { AttemptResult } from './attempt.ts';
 import { publicReason } from './disclosure.ts';
 import type { OpenedStream } from './fallback.ts';
-import { within } from './late-stream.ts';
 import type { LateReader } from './line.ts';
 import { over, type Piece, silence } from './source.ts';
 

@@ -45,6 +45,7 @@ export function makeSteps(parts: StepParts): Steps {
     hold: books.hold.bind(books),
     dispatched: books.dispatched.bind(books),
     keep: books.keep.bind(books),
+    keepWith: books.keepWith.bind(books),
     observeSpeed: health.observeSpeed.bind(health),
     observeBreak: health.failed.bind(health),
     countTokens: admission.countTokens.bind(admission),

@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import type { Claim, ClaimStore } from '../../src/cache/claim.ts';
-import { randomText } from '../../src/core/ids.ts';
+import type { ClaimStore } from '../../src/cache/claim.ts';
+import type { Claim } from '../../src/core/claim.ts';
+import { newRequestId, randomText } from '../../src/core/ids.ts';
 import type { Recording } from '../../src/core/recording.ts';
+import { noCharges } from '../../src/record/request-record.ts';
+import { openStore } from '../../src/store/open.ts';
+import { book, grant, makeRecord } from './bookings.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 
 const leaseMs = 30_000;
@@ -14,7 +18,6 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
   let claims: ClaimStore;
   let elsewhere: ClaimStore;
   let tenantId: string;
-  let requests = 0;
 
   beforeAll(async () => {
     stores = await openTwice(empty);
@@ -32,8 +35,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
 
   /** Another request with the same key. */
   function claim(change: Partial<Claim> = {}): Claim {
-    requests += 1;
-    return { tenantId, key: 'k', fingerprint: 'f', requestId: `r${requests}`, ...change };
+    return { tenantId, key: 'k', fingerprint: 'f', requestId: newRequestId(), ...change };
   }
 
   const recording: Recording = {
@@ -44,11 +46,18 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     provider: 'p',
   };
 
+  const finish = (
+    store: ClaimStore,
+    claim: Claim,
+    recording: Recording | null,
+    expiresAt: number,
+  ) => store.finish({ claim, recording, expiresAt });
+
   test('one is made, runs, ends, and is told to everybody who repeats it', async () => {
     const first = claim();
     expect(await claims.claim(first, 1_000, leaseMs)).toEqual(ours);
     expect(await elsewhere.claim(claim(), 1_001, leaseMs)).toEqual(running);
-    await claims.finish(first, recording, 2_000 + dayMs);
+    await finish(claims, first, recording, 2_000 + dayMs);
     const done = { state: 'done', recording } as const;
     expect(await elsewhere.claim(claim(), 2_000, leaseMs)).toEqual(done);
     expect(await claims.claim(claim(), 1_999 + dayMs, leaseMs)).toEqual(done);
@@ -63,7 +72,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     ] as const) {
       const one = claim({ key });
       await claims.claim(one, 0, leaseMs);
-      await claims.finish(one, kept, dayMs);
+      await finish(claims, one, kept, dayMs);
     }
     // What still runs has no answer to be counted.
     await claims.claim(claim({ tenantId: others }), 0, leaseMs);
@@ -72,10 +81,54 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     expect(bytes.has(others)).toBe(false);
   });
 
+  test('what they take is counted once, until the hour in which they expire is over', async () => {
+    const hourMs = 3_600_000;
+    const [first, second] = [claim({ key: 'a' }), claim({ key: 'b' })];
+    for (const one of [first, second]) await claims.claim(one, 0, leaseMs);
+    const kept = async () => Number((await elsewhere.keptBytes()).get(tenantId));
+    await finish(claims, first, recording, 1);
+    const one = await kept();
+    // By a process that did not hear that the store has it.
+    expect(await finish(claims, first, recording, 1)).toBe(true);
+    expect(await kept()).toBe(one);
+    await finish(claims, second, recording, hourMs);
+    expect(await kept()).toBe(2 * one);
+    await elsewhere.removeExpired(hourMs - 1);
+    expect(await kept()).toBe(2 * one);
+    await elsewhere.removeExpired(hourMs);
+    expect(await kept()).toBe(one);
+  });
+
+  test('what was kept before anybody counted is counted when the store is opened', async () => {
+    const { url, remove } = await empty();
+    const before = await openStore(url);
+    const owner = await addTenant(before);
+    for (const [key, hours] of [
+      ['a', 3],
+      ['b', 5],
+    ] as const) {
+      const one = claim({ tenantId: owner, key });
+      await before.claims.claim(one, 0, leaseMs);
+      await finish(before.claims, one, recording, hours * 3_600_000);
+    }
+    await before.claims.claim(claim({ tenantId: owner, key: 'running' }), 0, leaseMs);
+    const { write } = before.database;
+    const counted = await write.selectFrom('idempotency_bytes').selectAll().execute();
+    await write.schema.dropTable('idempotency_bytes').execute();
+    await write.deleteFrom('migrations').where('number', '>=', 7).execute();
+    await before.database.close();
+    const { database } = await openStore(url);
+    const again = await database.read.selectFrom('idempotency_bytes').selectAll().execute();
+    await database.close();
+    remove();
+    expect(again).toEqual(counted);
+    expect(again.map(({ hour }) => hour)).toEqual([3, 5]);
+  });
+
   test('an answer too long to be kept is done all the same', async () => {
     const first = claim();
     await claims.claim(first, 0, leaseMs);
-    await claims.finish(first, null, dayMs);
+    await finish(claims, first, null, dayMs);
     const again = await elsewhere.claim(claim(), 1, leaseMs);
     expect(again).toEqual({ state: 'done', recording: null });
   });
@@ -92,7 +145,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     await claims.claim(first, 0, leaseMs);
     const other = claim({ fingerprint: 'g' });
     expect(await elsewhere.claim(other, 1, leaseMs)).toEqual({ state: 'other_request' });
-    await claims.finish(first, recording, dayMs);
+    await finish(claims, first, recording, dayMs);
     expect(await elsewhere.claim(other, 1, leaseMs)).toEqual({ state: 'other_request' });
     expect(await claims.claim(claim(), 1, leaseMs)).toMatchObject({ state: 'done' });
   });
@@ -100,18 +153,16 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
   test('a released one is free at once, for any request', async () => {
     const first = claim();
     await claims.claim(first, 0, leaseMs);
-    await claims.release(first, false);
+    await claims.release(first);
     expect(await elsewhere.claim(claim({ fingerprint: 'g' }), 0, leaseMs)).toEqual(ours);
   });
 
-  test('a done one is released only by who says so', async () => {
+  test('a done one is not released', async () => {
     const first = claim();
     await claims.claim(first, 0, leaseMs);
-    await claims.finish(first, recording, dayMs);
-    await claims.release(first, false);
+    await finish(claims, first, recording, dayMs);
+    await claims.release(first);
     expect(await elsewhere.claim(claim(), 1, leaseMs)).toEqual({ state: 'done', recording });
-    await claims.release(first, true);
-    expect(await elsewhere.claim(claim(), 1, leaseMs)).toEqual(ours);
   });
 
   test('one whose process died is free when its lease ends, not before', async () => {
@@ -127,7 +178,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
   test('taking one over changes neither another key nor another tenant’s', async () => {
     const [stranger, beside] = [claim({ tenantId: await newTenant() }), claim({ key: 'beside' })];
     for (const one of [claim(), stranger, beside]) await claims.claim(one, 0, leaseMs);
-    for (const one of [stranger, beside]) await claims.finish(one, recording, dayMs);
+    for (const one of [stranger, beside]) await finish(claims, one, recording, dayMs);
     expect(await elsewhere.claim(claim(), leaseMs, leaseMs)).toEqual(ours);
     for (const { tenantId, key } of [stranger, beside]) {
       const again = await claims.claim(claim({ tenantId, key }), leaseMs, leaseMs);
@@ -138,7 +189,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
   test('an extended one stays with its process; a done one lives no longer by it', async () => {
     const [first, second] = [claim({ key: 'a' }), claim({ key: 'b' })];
     for (const one of [first, second]) await claims.claim(one, 0, leaseMs);
-    await claims.finish(second, recording, 1_000);
+    await finish(claims, second, recording, 1_000);
     await claims.extend([first, second], 100_000);
     expect(await elsewhere.claim(claim({ key: 'a' }), 99_999, leaseMs)).toEqual(running);
     expect(await elsewhere.claim(claim({ key: 'b' }), 1_000, leaseMs)).toEqual(ours);
@@ -149,12 +200,12 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     await claims.claim(late, 0, leaseMs);
     const heir = claim();
     expect(await elsewhere.claim(heir, leaseMs, leaseMs)).toEqual(ours);
-    expect(await claims.finish(late, recording, dayMs)).toBe(false);
-    await claims.release(late, true);
+    expect(await finish(claims, late, recording, dayMs)).toBe(false);
+    await claims.release(late);
     await claims.extend([late], 10 * leaseMs);
     expect(await claims.claim(claim(), leaseMs + 1, leaseMs)).toEqual(running);
     const other = { ...recording, text: 'the heir’s' };
-    expect(await elsewhere.finish(heir, other, dayMs)).toBe(true);
+    expect(await finish(elsewhere, heir, other, dayMs)).toBe(true);
     const told = await claims.claim(claim(), leaseMs + 1, leaseMs);
     expect(told).toEqual({ state: 'done', recording: other });
   });
@@ -162,8 +213,8 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
   test('results are forgotten after their time, and their rows removed', async () => {
     const [first, second] = [claim({ key: 'a' }), claim({ key: 'b' })];
     for (const one of [first, second]) await claims.claim(one, 0, leaseMs);
-    await claims.finish(first, recording, 5_000);
-    await claims.finish(second, recording, 5_001);
+    await finish(claims, first, recording, 5_000);
+    await finish(claims, second, recording, 5_001);
     await elsewhere.removeExpired(5_000);
     const rows = await stores.one.database.read
       .selectFrom('idempotency_claims')
@@ -177,13 +228,31 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
   test('one that a clock’s jump removed while it ran is told once it ends', async () => {
     const first = claim();
     await claims.claim(first, 0, leaseMs);
-    await elsewhere.removeExpired(dayMs);
-    expect(await claims.finish(first, recording, 2 * dayMs)).toBe(true);
+    await elsewhere.removeExpired(2 * dayMs);
+    expect(await finish(claims, first, recording, 3 * dayMs)).toBe(true);
     const again = await elsewhere.claim(claim(), dayMs, leaseMs);
     expect(again).toEqual({ state: 'done', recording });
     expect(await claims.claim(claim({ fingerprint: 'g' }), dayMs, leaseMs)).toEqual({
       state: 'other_request',
     });
+  });
+
+  test('one whose maker died is not made again if it was charged, for a day', async () => {
+    await grant(stores.one, tenantId, 100);
+    const [charged, free] = [claim({ key: 'charged' }), claim({ key: 'free' })];
+    for (const one of [charged, free]) await claims.claim(one, 0, leaseMs);
+    await book(stores.one, [
+      makeRecord({ tenantId, requestId: charged.requestId }),
+      makeRecord({ tenantId, requestId: free.requestId, charges: noCharges }),
+    ]);
+    await elsewhere.removeExpired(dayMs);
+    const again = (key: string, fingerprint = 'f') =>
+      elsewhere.claim(claim({ key, fingerprint }), dayMs, leaseMs);
+    expect(await again('charged')).toEqual({ state: 'done', recording: null });
+    expect(await again('charged', 'g')).toEqual({ state: 'other_request' });
+    expect(await again('free')).toEqual(ours);
+    await elsewhere.removeExpired(dayMs + leaseMs);
+    expect(await again('charged')).toEqual(ours);
   });
 
   test('of many rivals in two processes exactly one gets a key', async () => {
@@ -221,7 +290,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
         most = Math.max(most, holders);
         await Bun.sleep(0);
         holders -= 1;
-        await store.release(one, false);
+        await store.release(one);
       }
     };
     const rivals = [claims, elsewhere, claims, elsewhere, claims, elsewhere];

@@ -419,6 +419,56 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       expect(record?.requestedModel).toHaveLength(200);
     });
 
+    describe('together with the answer of an idempotency key', () => {
+      const running = { state: 'running' } as const;
+
+      async function answering(credits: number) {
+        const tenantId = await tenantWith(credits);
+        const claim = { tenantId, key: 'k', fingerprint: 'f', requestId: newId() };
+        const { claims, ledger } = stores.one;
+        await claims.claim(claim, 0, 1_000);
+        const ended = settled(tenantId, 30);
+        const answer = { claim, recording: null, expiresAt: later };
+        const slips = [slipOf(ended)];
+        return {
+          wallet: walletOwner(tenantId),
+          claim,
+          ended,
+          commit: () =>
+            ledger.commitWith({ processId: 'p1', slips, mayRepeat: false, now: 2 }, answer),
+          again: (now: number) =>
+            stores.other.claims.claim({ ...claim, requestId: newId() }, now, 1_000),
+        };
+      }
+
+      test('are booked, and the answer is known', async () => {
+        const { wallet, commit, again } = await answering(100);
+        await lease(wallet, { credits: 50 });
+        expect(await commit()).toMatchObject([
+          { account: wallet.name, charge: 30, fromLease: { credits: 30 } },
+        ]);
+        expect(await account(wallet)).toMatchObject({ balance: 70, leased: 20 });
+        expect(await again(1)).toEqual({ state: 'done', recording: null });
+      });
+
+      test('are not booked when another has the key now', async () => {
+        const { wallet, commit, again } = await answering(100);
+        expect(await again(1_000)).toEqual({ state: 'ours' });
+        expect(await commit()).toBe('taken_over');
+        expect(await account(wallet)).toMatchObject({ balance: 100, spent: 0 });
+        expect(await again(1_001)).toEqual(running);
+      });
+
+      test('leave the key as it was when they cannot be booked', async () => {
+        const { wallet, ended, commit: commitBoth, again } = await answering(100);
+        // The books have this request already.
+        await commit([ended]);
+        expect((await failureOf(commitBoth())).message).toMatch(/unique/i);
+        expect(await account(wallet)).toMatchObject({ balance: 70 });
+        expect(await again(1)).toEqual(running);
+      });
+    });
+
     test('on many accounts at once, beside leases and renewals, get through', async () => {
       const tenants = await Promise.all(Array.from({ length: 6 }, () => tenantWith(10_000)));
       const wallets = tenants.map(walletOwner);

@@ -4,6 +4,8 @@ import { sql } from 'kysely';
 import { migrate } from '../../src/store/migrate.ts';
 import { migrations } from '../../src/store/migrations/index.ts';
 import { openStore } from '../../src/store/open.ts';
+import { openPostgres } from '../../src/store/postgres/postgres.ts';
+import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
 import { engines } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
@@ -75,6 +77,27 @@ describe.each([...engines])('migrations on $name', ({ empty }) => {
       'The database is from a Tollgate before 0.1.0, whose tables were still being drawn, and ' +
         'cannot be brought up to date: choose another data_dir or database.',
     );
+    remove();
+  });
+
+  test.each([
+    'create table migrations (id bigint primary key, migration text, batch bigint)',
+    'create table jobs (id bigint primary key)',
+  ])('another program’s tables are in the way, and stay as they were: %s', async (table) => {
+    const { url, remove } = await empty();
+    const open = () =>
+      url.startsWith('sqlite:') ? openSqlite(url.slice('sqlite:'.length)) : openPostgres(url);
+    const before = await open();
+    await sql.raw(table).execute(before.write);
+    await before.close();
+    expect((await failureOf(openStore(url))).message).toBe(
+      'The database has tables of another program, under names that Tollgate needs: choose ' +
+        'another data_dir, database or schema.',
+    );
+    const after = await open();
+    const [, name = ''] = /^create table (\w+)/.exec(table) ?? [];
+    expect((await sql`select * from ${sql.table(name)}`.execute(after.read)).rows).toEqual([]);
+    await after.close();
     remove();
   });
 

@@ -1,3 +1,4 @@
+import type { NamedAnswer } from '../../core/claim.ts';
 import type {
   Batch,
   Booked,
@@ -6,8 +7,11 @@ import type {
   LedgerStore,
   Return,
 } from '../../ledger/ledger-store.ts';
+import { readBatch } from '../../ledger/slip.ts';
+import { finishClaim } from '../claims.ts';
 import type { Database, StoreTransaction } from '../database.ts';
 import { type Account, bookAllowance, lockAccount, lockAccounts } from './accounts.ts';
+import { commitBatch } from './commit.ts';
 import { type LeaseCondition, lockLeases } from './leases.ts';
 
 /** Beyond what was asked for, a process gets this part of the rest: the next trip is saved. */
@@ -164,6 +168,13 @@ export class SqlLedger implements LedgerStore {
 
   commit(batch: Batch): Promise<readonly Booked[]> {
     return this.#database.book(batch);
+  }
+
+  commitWith(batch: Batch, answer: NamedAnswer): Promise<readonly Booked[] | 'taken_over'> {
+    return this.#change(async (change) => {
+      if (!(await finishClaim(change, answer))) return 'taken_over';
+      return commitBatch(change, this.#database.engine, readBatch(batch));
+    });
   }
 
   /** The account, with a key's allowance brought up to date. */

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import type { NamedAnswer } from '../../core/claim.ts';
 import type { Recording } from '../../core/recording.ts';
 import type { Job, JobStatus } from '../../jobs/job.ts';
 import type {
@@ -28,9 +29,7 @@ export class SqlJobBook implements JobBook {
       const waiting = await waitingOf(change, job.tenantId);
       if (waiting.jobs >= bounds.waitingMax) return 'too_many';
       if (waiting.bytes + job.inputBytes > bounds.inputBytesMax) return 'too_large';
-      const isOurs =
-        !claim || (await finishClaim(change, claim, recordingOfJob(job.id), claim.keptUntil));
-      if (!isOurs) return 'taken_over';
+      if (claim && !(await finishClaim(change, answerOf(claim, job)))) return 'taken_over';
       await change.insertInto('jobs').values(rowOf(job)).execute();
       // The input stays until the job ends, however long it waits.
       await change
@@ -95,6 +94,10 @@ export class SqlJobBook implements JobBook {
 /** What an idempotency key remembers of a job: its id, in the place of an answer's text. */
 export function recordingOfJob(id: string): Recording {
   return { dialect: '', form: 'whole', model: '', provider: '', text: id };
+}
+
+function answerOf(claim: JobClaim, { id }: NewJob): NamedAnswer {
+  return { claim, recording: recordingOfJob(id), expiresAt: claim.keptUntil };
 }
 
 /** An output whose time is over is shown as expired, also before the sweep has come by. */

@@ -4,6 +4,7 @@ import { byokCredentials } from './0003-byok-credentials.ts';
 import { idempotency } from './0004-idempotency.ts';
 import { jobs } from './0005-jobs.ts';
 import { skills } from './0006-skills.ts';
+import { idempotencyBytes } from './0007-idempotency-bytes.ts';
 import type { Migration } from './migration.ts';
 
 /** In order, without gaps. Modules, not files read at run time: they must fit in an executable. */
@@ -14,4 +15,5 @@ export const migrations: readonly Migration[] = [
   idempotency,
   jobs,
   skills,
+  idempotencyBytes,
 ];

@@ -1,0 +1,126 @@
+/** An answer that an idempotency key gives again was paid for, whenever its maker was killed. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
+import { openStore } from '../../src/store/open.ts';
+import { discrepancies } from '../support/book-check.ts';
+import { startDyingOnPostgres, startDyingOnSqlite } from '../support/dying-gateway.ts';
+import { type FakeUpstream, gated, say, startFakeUpstream } from '../support/fake-upstream.ts';
+import {
+  type Answer,
+  type Gateway,
+  type GatewayOptions,
+  startGateway,
+} from '../support/gateway.ts';
+import { startOwnPostgres, startPostgres } from '../support/postgres.ts';
+
+const testMs = 240_000;
+const credits = 1_000_000;
+const secret = 'the same secret on both of the machines';
+let upstream: FakeUpstream;
+
+beforeAll(() => {
+  upstream = startFakeUpstream();
+});
+afterAll(() => upstream.stop());
+beforeEach(() => {
+  upstream.reset();
+  upstream.script('chat', answer);
+});
+
+/** One credit a token, in and out. */
+const answer = say('One two three', { usage: { prompt: 40, completion: 5 } });
+const body = { model: 'test/chat', messages: [{ role: 'user', content: 'Count.' }] };
+const headers = { 'idempotency-key': 'order-7' };
+
+function options(env: Readonly<Record<string, string>> = {}): GatewayOptions {
+  return {
+    upstreams: { fake: { url: upstream.url, models: { 'test/chat': {} } } },
+    env: { TOLLGATE_BOOTSTRAP_CREDITS: String(credits), TOLLGATE_SECRET_KEY: secret, ...env },
+  };
+}
+
+/** Its client sees no end: the store has the answer, and the process is gone. */
+async function askInVain(gateway: Gateway, stream: boolean): Promise<void> {
+  const asked = gateway.chat({ ...body, stream }, { headers });
+  const seen = await asked.then(
+    ({ text }) => text,
+    () => 'broken off',
+  );
+  await gateway.finished;
+  expect(gateway.process.signalCode).toBe('SIGKILL');
+  expect(seen).not.toContain('[DONE]');
+}
+
+const replayed = (answer: Answer) => [answer.status, answer.headers.get('idempotent-replayed')];
+
+/** Given again, and charged by the one call that the upstream knows of. */
+async function expectPaidOnce(gateway: Gateway): Promise<void> {
+  expect(replayed(await gateway.chat(body, { headers }))).toEqual([200, 'true']);
+  expect(upstream.book).toHaveLength(1);
+  expect(await gateway.balance()).toBe(credits - 45);
+}
+
+async function expectRightBooks(url: string): Promise<void> {
+  const { database } = await openStore(url);
+  const wrong = await discrepancies(database);
+  await database.close();
+  expect(wrong).toEqual([]);
+}
+
+test.each([false, true])(
+  'on SQLite: killed between its answer and its charge (streamed: %p)',
+  async (stream) => {
+    const dying = await startDyingOnSqlite(options());
+    await askInVain(dying, stream);
+    const next = await dying.another(options());
+    await expectPaidOnce(next);
+    await next.stop();
+    await expectRightBooks(`sqlite:${next.dataDir}/tollgate.db`);
+  },
+  testMs,
+);
+
+test.each([false, true])(
+  'on Postgres: the same, and its machine comes back after another has answered (streamed: %p)',
+  async (stream) => {
+    const url = await (await startPostgres()).createDatabase();
+    const dying = await startDyingOnPostgres(options(), url);
+    await askInVain(dying, stream);
+    const shared = { ...options({ DATABASE_URL: url }), keys: dying.keys };
+    // It has nothing of the dead one's disk.
+    const other = await startGateway(shared);
+    await expectPaidOnce(other);
+    const back = await dying.another(shared);
+    await expectPaidOnce(back);
+    await expectPaidOnce(other);
+    await back.stop();
+    await other.stop();
+    await expectRightBooks(url);
+  },
+  testMs,
+);
+
+test(
+  'an answer that only its killed maker knew is not made and charged a second time',
+  async () => {
+    const postgres = await startOwnPostgres({ durable: true });
+    const gateway = await startGateway(options({ DATABASE_URL: postgres.url }));
+    upstream.script('chat', gated('go', 0, answer));
+    const first = gateway.chat(body, { headers });
+    await upstream.until((book) => book.length > 0);
+    await postgres.halt('immediate');
+    upstream.open('go');
+    expect((await first).status).toBe(200);
+    await gateway.kill9();
+    await postgres.start();
+    const next = await gateway.another();
+    // It waits for the dead one's lease to end.
+    const again = await next.chat(body, { headers });
+    expect([again.status, again.error.message]).toEqual([409, expect.stringContaining('was lost')]);
+    expect(upstream.book).toHaveLength(1);
+    expect(await next.balance()).toBe(credits - 45);
+    await next.stop();
+    await expectRightBooks(postgres.url);
+    await postgres.stop();
+  },
+  testMs,
+);

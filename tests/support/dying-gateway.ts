@@ -1,0 +1,98 @@
+/**
+ * A gateway that dies at one exact moment: its store has just been given the answer of an
+ * idempotency key, and it has not heard so. Whatever it would do next never happens.
+ */
+import { writeFileSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import pg from 'pg';
+import { newFolder } from './gateway/keeper.ts';
+import { type Gateway, type GatewayOptions, startGateway } from './gateway.ts';
+
+const answered = 'select 1 from idempotency_claims where is_done = 1';
+
+/** On a file of its own: before it hears any word of its store, it looks what that has done. */
+export async function startDyingOnSqlite(options: GatewayOptions): Promise<Gateway> {
+  const [folder, dataDir] = [newFolder(), newFolder()];
+  const early = join(folder, 'early.js');
+  writeFileSync(early, listener(join(dataDir, 'tollgate.db')));
+  const env = { ...options.env, BUN_OPTIONS: `--preload ${early}` };
+  return startGateway({ ...options, dataDir, env });
+}
+
+/** Runs before the first line of the gateway, so that its own listeners come after this one. */
+function listener(path: string): string {
+  return `
+    import { Database } from 'bun:sqlite';
+    const Plain = globalThis.Worker;
+    let file;
+    globalThis.Worker = class extends Plain {
+      constructor(...words) {
+        super(...words);
+        this.addEventListener('message', () => {
+          try {
+            file ??= new Database(${JSON.stringify(path)}, { readonly: true });
+            if (file.query(${JSON.stringify(answered)}).get()) process.kill(process.pid, 'SIGKILL');
+          } catch {
+            // There is no such table yet.
+          }
+        });
+      }
+    };`;
+}
+
+/** On a Postgres of which it is told nothing more from that moment on; then it is killed. */
+export async function startDyingOnPostgres(options: GatewayOptions, url: string): Promise<Gateway> {
+  const looker = new pg.Client({ connectionString: url });
+  await looker.connect();
+  const wire = await startWire(url, async () => {
+    const { rows } = await looker.query(answered).catch(() => ({ rows: [] }));
+    return rows.length > 0;
+  });
+  const env = { ...options.env, DATABASE_URL: wire.url };
+  const gateway = await startGateway({ ...options, env });
+  void wire.cut.then(() => gateway.kill9());
+  void gateway.finished.then(async () => {
+    wire.stop();
+    await looker.end();
+  });
+  return gateway;
+}
+
+/** Passes everything on, but asks before each word of the server whether it may be heard. */
+async function startWire(url: string, isOver: () => Promise<boolean>) {
+  const { hostname, port } = new URL(url);
+  const cut = Promise.withResolvers<void>();
+  const sockets = new Set<Socket>();
+  const server = createServer((client) => {
+    const behind = connect(Number(port), hostname);
+    for (const [one, other] of [
+      [client, behind],
+      [behind, client],
+    ] as const) {
+      sockets.add(one);
+      one.on('error', () => {});
+      one.on('close', () => other.destroy());
+    }
+    client.pipe(behind);
+    let told = Promise.resolve();
+    behind.on('data', (words: Buffer) => {
+      told = told.then(async () => {
+        if (await isOver()) cut.resolve();
+        else client.write(words);
+      });
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  const wired = new URL(url);
+  wired.port = typeof address === 'object' && address ? String(address.port) : '';
+  return {
+    url: wired.href,
+    cut: cut.promise,
+    stop: () => {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
