@@ -1,21 +1,23 @@
 import { describe, expect, test } from 'bun:test';
-import type { LeaseAnswer } from './ledger-store.ts';
 import { walletOwner } from './owner.ts';
 import { type Need, Purse } from './purse.ts';
+
+const said = { granted: 0, lease: 1, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 };
 
 /** A purse whose store answers each order with the next of these grants, or is away. */
 function purseWith(...grants: (number | 'away')[]) {
   const asked: number[] = [];
   const purse = new Purse(walletOwner('t'), async (asking, need) => {
     const anew = asking.inDoubt;
-    asked.push(need.order());
+    const order = need.order();
+    asked.push(order);
     const granted = grants.shift() ?? 0;
     if (granted === 'away') {
       asking.doubt(asking.lease);
       throw new Error('away');
     }
     const lease = anew ? asking.lease + 1 : asking.lease || 1;
-    asking.granted({ granted, lease, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 }, anew);
+    asking.granted({ ...said, granted, lease }, order, anew);
   });
   return { purse, asked };
 }
@@ -67,34 +69,36 @@ describe('a purse', () => {
   });
 
   describe('whose store does not come to an end', () => {
-    const said = { granted: 0, lease: 1, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 };
-    const endless = (answer: Partial<LeaseAnswer>) => {
-      const refill = (asking: Purse) => {
-        asking.granted({ ...said, ...answer }, false);
-        return new Promise<void>(() => {});
+    /** It grants these, one trip each, and the last trip never ends. */
+    const endless = (...grants: number[]) => {
+      const refill = (asking: Purse, need: Need) => {
+        const granted = grants.shift();
+        if (granted !== undefined) asking.granted({ ...said, granted }, need.order(), false);
+        return grants.length > 0 ? Promise.resolve() : new Promise<void>(() => {});
       };
       return new Purse(walletOwner('t'), refill, 20);
     };
 
-    test('tells those who have waited long that others have the credits', async () => {
-      const purse = endless({ granted: 7, leasedElsewhere: 50 });
+    test('tells those who have waited long that there is too little', async () => {
+      const purse = endless(7);
       expect(await purse.take(10, 10)).toEqual({ kind: 'short', available: 7 });
       // Nothing of it is lost: it is there for who needs less.
       expect(purse.take(7, 7)).toEqual(taken(7));
     });
 
     test('gives them what there is, if that is of use', async () => {
-      expect(await endless({ granted: 7, leasedElsewhere: 50 }).take(10, 5)).toEqual(taken(7));
+      expect(await endless(7).take(10, 5)).toEqual(taken(7));
     });
 
     test('says that it is away where it has not said that there is too little', async () => {
-      expect(await endless({}).take(10, 10)).toEqual({ kind: 'unavailable' });
+      expect(await endless().take(10, 10)).toEqual({ kind: 'unavailable' });
     });
 
     test('refuses nobody for what the store said before it gave credits again', async () => {
-      const purse = endless({ granted: 10 });
-      purse.granted({ ...said, leasedElsewhere: 50 }, false);
-      expect(await purse.take(20, 20)).toEqual({ kind: 'unavailable' });
+      const purse = endless(0, 20);
+      expect(await purse.take(10, 10)).toEqual({ kind: 'short', available: 0 });
+      expect(await purse.take(20, 20)).toEqual(taken(20));
+      expect(await purse.take(1, 1)).toEqual({ kind: 'unavailable' });
     });
   });
 
@@ -171,10 +175,7 @@ describe('a purse that lost its lease', () => {
     await purse.take(60, 60);
     purse.settle(60, 60);
     purse.lose();
-    purse.granted(
-      { granted: 80, lease: 9, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 },
-      false,
-    );
+    purse.granted({ ...said, granted: 80, lease: 9 }, 80, false);
     purse.booked(60, { lease: 1, credits: 60 });
     expect([purse.leased, purse.owed, purse.free]).toEqual([80, 0, 80]);
   });
@@ -184,10 +185,7 @@ describe('a purse that lost its lease', () => {
     await purse.take(60, 60);
     purse.settle(60, 60);
     purse.booked(60, { lease: 9, credits: 60 });
-    purse.granted(
-      { granted: 80, lease: 9, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 },
-      false,
-    );
+    purse.granted({ ...said, granted: 80, lease: 9 }, 80, false);
     expect([purse.leased, purse.owed]).toEqual([20, 0]);
   });
 });
@@ -206,11 +204,10 @@ describe('a purse in doubt', () => {
 
   test('has on lease what it gives away while the store takes long to answer', async () => {
     const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
-    const terms = { outsideLease: 0, leasedElsewhere: 0, unanswered: 0 };
     const refill = async (asking: Purse, need: Need) => {
       const granted = need.order();
       if (asking.inDoubt) await answered;
-      asking.granted({ granted, lease: asking.lease + 1, ...terms }, asking.inDoubt);
+      asking.granted({ ...said, granted, lease: asking.lease + 1 }, granted, asking.inDoubt);
     };
     const purse = new Purse(walletOwner('t'), refill, 20);
     await purse.take(100, 100);

@@ -53,7 +53,7 @@ export class Purse {
   #owed = 0;
   #serving = false;
   #inDoubt = false;
-  /** When the store last said that others have what is missing here; by the monotonic clock. */
+  /** When the store last had less than it was asked for; by the monotonic clock. */
   #shortAt = Number.NEGATIVE_INFINITY;
 
   /** `refill` asks the store and tells the purse what came; it rejects when the store is away. */
@@ -138,11 +138,10 @@ export class Purse {
     }
   }
 
-  /** The store has put credits into our lease. */
-  granted({ granted, lease, leasedElsewhere }: LeaseAnswer, anew: boolean): void {
-    if (leasedElsewhere > 0) this.#shortAt = performance.now();
+  /** The store has put credits into our lease: all that were asked for, or what there was. */
+  granted({ granted, lease }: LeaseAnswer, asked: number, anew: boolean): void {
     // A lease of nothing tells nothing: it only asks for the balance.
-    else if (granted > 0) this.#shortAt = Number.NEGATIVE_INFINITY;
+    if (asked > 0) this.#shortAt = granted < asked ? performance.now() : Number.NEGATIVE_INFINITY;
     if (this.#adopt(lease)) this.#leased += granted;
     if (anew) this.#inDoubt = false;
   }

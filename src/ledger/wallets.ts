@@ -315,18 +315,19 @@ export class Wallets {
   }
 
   async #lease(purse: Purse, { order, oneHold }: Need, anew: boolean) {
+    const credits = Math.max(0, order());
     try {
       const answer = await this.#store.lease({
         owner: purse.owner,
         processId: this.#processId,
         number: ++this.#lastOrder,
         anew,
-        credits: Math.max(0, order()),
+        credits,
         oneHold,
         until: this.#leaseUntil,
         now: this.#now(),
       });
-      purse.granted(answer, anew);
+      purse.granted(answer, credits, anew);
       const known = this.#known(purse.owner, this.#now());
       known.outsideLease = answer.outsideLease;
       known.askedAt = this.#now();

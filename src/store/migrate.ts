@@ -1,6 +1,7 @@
 import { strict as assert } from 'node:assert';
 import { type Kysely, sql } from 'kysely';
 import { GatewayError } from '../core/errors.ts';
+import { failureCode } from '../core/failure-code.ts';
 import type { Engine, StoreTransaction } from './database.ts';
 import { migrations } from './migrations/index.ts';
 import { type Migration, sqlWords } from './migrations/migration.ts';
@@ -54,7 +55,7 @@ async function applyNext(
   const next = steps[current];
   if (next === undefined) return false;
   for (const statement of next.statements(sqlWords[engine])) {
-    await sql.raw(statement).execute(change);
+    await sql.raw(statement).execute(change).catch(notOurs);
   }
   await change
     .insertInto('migrations')
@@ -68,15 +69,40 @@ async function applyNext(
  * days have their numbers and not their columns: a gateway on one would serve and never book. They
  * are known by a column that every one of them has, and none since.
  */
-async function isUnfinished(change: StoreTransaction, engine: Engine): Promise<boolean> {
-  const columns = {
-    sqlite: "select 1 from pragma_table_info('request_log') where name = 'operation'",
-    postgres: `select 1 from information_schema.columns
-      where table_schema = current_schema() and table_name = 'request_log'
-        and column_name = 'operation'`,
+function isUnfinished(change: StoreTransaction, engine: Engine): Promise<boolean> {
+  return hasColumn(change, engine, 'request_log', 'operation');
+}
+
+async function hasColumn(
+  change: StoreTransaction,
+  engine: Engine,
+  table: string,
+  column: string,
+): Promise<boolean> {
+  const look = {
+    sqlite: sql`select 1 from pragma_table_info(${table}) where name = ${column}`,
+    postgres: sql`select 1 from information_schema.columns
+      where table_schema = current_schema() and table_name = ${table}
+        and column_name = ${column}`,
   };
-  const { rows } = await sql.raw(columns[engine]).execute(change);
+  const { rows } = await look[engine].execute(change);
   return rows.length > 0;
+}
+
+/** Many programs call tables `migrations`, `jobs` or `settings`. */
+function notOurs(thrown: unknown): never {
+  const isTaken =
+    failureCode(thrown) === '42P07' ||
+    (thrown instanceof Error && /^(?:table|index) \S+ already exists$/.test(thrown.message));
+  throw isTaken ? ofAnotherProgram() : thrown;
+}
+
+function ofAnotherProgram(): GatewayError {
+  return new GatewayError(
+    'service_unavailable',
+    'The database has tables of another program, under names that Tollgate needs: choose another ' +
+      'data_dir, database or schema.',
+  );
 }
 
 async function currentNumber(change: StoreTransaction, engine: Engine): Promise<number> {
@@ -91,6 +117,8 @@ async function currentNumber(change: StoreTransaction, engine: Engine): Promise<
         )${tableEnd}`,
       )
       .execute(change);
+  } else if (!(await hasColumn(change, engine, 'migrations', 'applied_at'))) {
+    throw ofAnotherProgram();
   }
   const row = await change
     .selectFrom('migrations')

@@ -35,7 +35,8 @@ import { SqlStatement } from './reads/statement.ts';
 import { SqlStatementMonths } from './reads/statement-months.ts';
 import { SqlTenantSums } from './reads/tenant-sums.ts';
 import { SqlSkills } from './skills.ts';
-import { fileFailure, openSqlite } from './sqlite/sqlite.ts';
+import { fileFailure } from './sqlite/file-failure.ts';
+import { openSqlite } from './sqlite/sqlite.ts';
 
 /** An open, up-to-date database and everything that is kept in it. */
 export interface Store {

@@ -1,7 +1,7 @@
 import { Authenticator } from '../auth/authenticate.ts';
 import { ChangeWatch } from '../auth/change-watch.ts';
 import { Vault } from '../auth/vault.ts';
-import { Books } from '../books.ts';
+import { Books, type BooksParts } from '../books.ts';
 import { Idempotency } from '../cache/idempotency.ts';
 import { MemoryShelf } from '../cache/memory-shelf.ts';
 import { ResponseCache } from '../cache/response-cache.ts';
@@ -11,9 +11,11 @@ import type { Chore } from '../core/chore.ts';
 import { randomText } from '../core/ids.ts';
 import { Watch } from '../core/watch.ts';
 import { type DemoUpstream, startDemoUpstream } from '../demo/demo-upstream.ts';
+import { claimJournals, journalFailure } from '../ledger/journal-of.ts';
 import { Health } from '../route/health.ts';
 import { byStoreTime, StoreClock } from '../store/clock.ts';
 import { fixCreditRate } from '../store/credit-rate.ts';
+import { deploymentOf } from '../store/deployment.ts';
 import type { Store } from '../store/open.ts';
 import type { Redis } from '../store/redis/redis.ts';
 import { RedisShelf } from '../store/redis/shelf.ts';
@@ -67,7 +69,7 @@ export async function openLasting(
   const redis = await openRedis(config, store, log);
   const counters = makeCounters(redis, processId);
   const clock = await StoreClock.open(store.database);
-  const books = await Books.open({
+  const books = await openBooks(await deploymentOf(store.database), {
     store: byStoreTime(store.ledger, clock),
     now: clock.now,
     dataDir: config.dataDir,
@@ -108,6 +110,15 @@ export async function openLasting(
       ...jobs.chores(),
     ],
   };
+}
+
+async function openBooks(deployment: string, parts: BooksParts): Promise<Books> {
+  try {
+    claimJournals(parts.dataDir, deployment);
+    return await Books.open(parts);
+  } catch (thrown) {
+    throw journalFailure(thrown);
+  }
 }
 
 /** Another rate would change what every wallet is worth. */

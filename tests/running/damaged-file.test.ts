@@ -1,10 +1,12 @@
-/** A database file that a disk or a hand has damaged: the check of the books finds it. */
+/** A database file that a disk or a hand has damaged is named by whoever comes upon it. */
+import { Database } from 'bun:sqlite';
 import { expect, test } from 'bun:test';
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Gateway, run, startGateway } from '../support/gateway.ts';
 
 const testMs = 90_000;
+const pageBytes = 4_096;
 
 /** The file of a gateway that has booked some requests and is stopped. */
 async function bookedFile(): Promise<{ gateway: Gateway; path: string }> {
@@ -22,7 +24,6 @@ test(
   async () => {
     const { gateway, path } = await bookedFile();
     const whole = readFileSync(path);
-    const pageBytes = 4_096;
     expect((await verdict(gateway)).exitCode).toBe(0);
     for (const page of [2, 9]) {
       const bytes = Buffer.from(whole);
@@ -35,6 +36,35 @@ test(
   },
   testMs,
 );
+
+test(
+  'a start that meets the damage names the file and says what to do',
+  async () => {
+    const { gateway, path } = await bookedFile();
+    const page = firstPageOf('settings', path);
+    const bytes = readFileSync(path);
+    bytes.fill(0xa5, (page - 1) * pageBytes, page * pageBytes);
+    writeFileSync(path, bytes);
+    const { exitCode, stdout, stderr } = await run(['serve', '--port', '0'], {
+      dataDir: gateway.dataDir,
+    });
+    expect([exitCode, stdout, stderr]).toEqual([
+      1,
+      '',
+      `The database file ${path} cannot be used: it is damaged; ` +
+        'stop what uses it, and restore a backup beside its journal.\n',
+    ]);
+  },
+  testMs,
+);
+
+function firstPageOf(table: string, path: string): number {
+  using database = new Database(path, { readonly: true });
+  const look = database.query<{ rootpage: number }, [string]>(
+    'select rootpage from sqlite_schema where name = ?',
+  );
+  return look.get(table)?.rootpage ?? 0;
+}
 
 test(
   'an empty file is no books',

@@ -180,6 +180,7 @@ describe('one sentence and exit code 1 for', () => {
     ['lies below a file', (at: string) => writeFileSync(at, 'a file'), 'deep/data'],
     ['holds something else under the name of the database', makeFolderAsDatabase, ''],
     ['holds a database that is none', makeBrokenDatabase, ''],
+    ['holds a file in place of the journal', makeFileAsJournal, ''],
   ] as const)(
     'a data folder that %s',
     async (_, prepare, below) => {
@@ -237,6 +238,11 @@ test(
 
 function makeFolderAsDatabase(at: string): void {
   mkdirSync(join(at, 'tollgate.db'), { recursive: true });
+}
+
+function makeFileAsJournal(at: string): void {
+  mkdirSync(at);
+  writeFileSync(join(at, 'journal'), 'a file');
 }
 
 function makeBrokenDatabase(at: string): void {

@@ -1,7 +1,7 @@
 /** A copy of the embedded database, made under load and put back as docs/deployment.md says. */
 import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { cpSync, mkdirSync, renameSync } from 'node:fs';
+import { cpSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type FakeUpstream, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
 import { type Gateway, newFolder, run, startGateway } from '../support/gateway.ts';
@@ -100,6 +100,36 @@ test(
     await using second = await gateway.another({ dataDir: folder });
     expect(second.log().map(({ event }) => event)).not.toContain('journal_replayed');
     expect(await second.balance()).toBe(balance);
+  },
+  testMs,
+);
+
+test(
+  'a journal is refused by other books, and waits for its own',
+  async () => {
+    const folder = newFolder();
+    const copy = join(newFolder(), 'copy.db');
+    const gateway = await startGateway(options());
+    backUp(gateway, copy);
+    expect((await gateway.chat(body)).status).toBe(200);
+    const balance = await gateway.balance();
+    await gateway.kill9();
+    for (const name of ['secret.key', 'journal']) {
+      cpSync(join(gateway.dataDir, name), join(folder, name), { recursive: true });
+    }
+    // A first start there: without wallets, all charges of the journal would be written off.
+    const journal = join(folder, 'journal');
+    const refused = await run(['serve', '--port', '0'], { ...options(), dataDir: folder });
+    expect([refused.exitCode, refused.stdout, refused.stderr]).toEqual([
+      1,
+      '',
+      `The journal ${journal} has requests of another database: start once with that one, or ` +
+        `move the folder away; where this is an older copy of it, remove ${journal}/books.\n`,
+    ]);
+    for (const end of ['', '-wal', '-shm']) rmSync(fileIn(folder) + end, { force: true });
+    cpSync(copy, fileIn(folder));
+    await using restored = await gateway.another({ dataDir: folder });
+    expect(await restored.balance()).toBe(balance);
   },
   testMs,
 );

@@ -212,7 +212,7 @@ describe('a path that cannot be a SQLite database is refused in one sentence', (
   afterAll(() => rmSync(folder, { recursive: true }));
 
   test.each([
-    ['text.db', 'it is not a SQLite database'],
+    ['text.db', 'it is not a SQLite database; restore a backup, or choose another data_dir'],
     ['folder.db', 'the path does not exist or may not be written'],
     ['missing/x.db', 'the path does not exist or may not be written'],
   ])('%s: %s', async (name, reason) => {

@@ -1,12 +1,11 @@
 import { Kysely } from 'kysely';
-import { GatewayError } from '../../core/errors.ts';
-import { failureCode } from '../../core/failure-code.ts';
 import type { Booked } from '../../ledger/ledger-store.ts';
 import { batchText } from '../../ledger/slip.ts';
 import { type Database, turnWaitMs, waitingCallsMax } from '../database.ts';
 import type { Schema } from '../schema.ts';
 import { Turns } from '../turns.ts';
 import { sqliteDialect } from './dialect.ts';
+import { fileFailure } from './file-failure.ts';
 import { SqliteThread } from './thread.ts';
 
 /** Opens or creates a database file: one thread for changes, one for plain reads. */
@@ -51,31 +50,4 @@ async function openThread(path: string, role: 'writer' | 'reader'): Promise<Sqli
   } catch (thrown) {
     throw fileFailure(path, thrown);
   }
-}
-
-const reasons: Record<string, string> = {
-  SQLITE_CANTOPEN: 'the path does not exist or may not be written',
-  SQLITE_READONLY: 'it may not be written',
-  SQLITE_READONLY_DIRECTORY: 'its folder may not be written',
-  SQLITE_NOTADB: 'it is not a SQLite database',
-  SQLITE_CORRUPT: 'it is damaged',
-  SQLITE_FULL: 'the disk is full',
-  SQLITE_BUSY: 'another process keeps it locked',
-  EACCES: 'this user may not use its folder',
-  ELOOP: 'its path is a link that leads back to itself',
-  EROFS: 'the disk is read-only',
-  ENOTDIR: 'a part of its path is a file, not a folder',
-  EEXIST: 'a part of its path is a file, not a folder',
-};
-
-/** One sentence for the operator about a file that cannot be used. */
-export function fileFailure(path: string, thrown: unknown): GatewayError {
-  const code = failureCode(thrown) ?? '';
-  const message = thrown instanceof Error ? thrown.message : String(thrown);
-  const reason = reasons[code] ?? reasons[code.split('_', 2).join('_')] ?? message;
-  return new GatewayError(
-    'service_unavailable',
-    `The database file ${path} cannot be used: ${reason}.`,
-    { cause: thrown },
-  );
 }

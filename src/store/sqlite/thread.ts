@@ -1,6 +1,7 @@
 import { strict as assert } from 'node:assert';
 import { waitingCallsMax } from '../database.ts';
 import { tooBusy } from '../turns.ts';
+import { statementMessage } from './file-failure.ts';
 import type { Answer, Outcome, Question } from './messages.ts';
 
 interface Asker {
@@ -10,11 +11,13 @@ interface Asker {
 
 /** The main thread's end of one SQLite worker: questions go out, answers come back in order. */
 export class SqliteThread {
+  readonly #path: string;
   readonly #worker: Worker;
   readonly #askers: Asker[] = [];
   #ended: Error | undefined;
 
-  private constructor() {
+  private constructor(path: string) {
+    this.#path = path;
     this.#worker = new Worker(workerUrl());
     this.#worker.onmessage = (message: MessageEvent<Answer>) => this.#settle(message.data);
     this.#worker.onerror = (event) => {
@@ -26,7 +29,7 @@ export class SqliteThread {
   }
 
   static async open(path: string, role: 'writer' | 'reader'): Promise<SqliteThread> {
-    const thread = new SqliteThread();
+    const thread = new SqliteThread(path);
     try {
       await thread.ask({ kind: 'open', path, role });
     } catch (thrown) {
@@ -61,8 +64,12 @@ export class SqliteThread {
   #settle(answer: Answer): void {
     const asker = this.#askers.shift();
     assert(asker, 'A SQLite answer without a question.');
-    if (answer.ok) asker.resolve(answer.outcome);
-    else asker.reject(Object.assign(new Error(answer.message), { code: answer.code }));
+    if (answer.ok) {
+      asker.resolve(answer.outcome);
+      return;
+    }
+    const message = statementMessage(this.#path, answer.code, answer.message);
+    asker.reject(Object.assign(new Error(message), { code: answer.code }));
   }
 
   #end(error: Error): void {

@@ -1,0 +1,38 @@
+import { GatewayError } from '../../core/errors.ts';
+import { failureCode } from '../../core/failure-code.ts';
+
+const reasons: Record<string, string> = {
+  SQLITE_CANTOPEN: 'the path does not exist or may not be written',
+  SQLITE_READONLY: 'it may not be written',
+  SQLITE_READONLY_DIRECTORY: 'its folder may not be written',
+  SQLITE_NOTADB: 'it is not a SQLite database; restore a backup, or choose another data_dir',
+  SQLITE_CORRUPT: 'it is damaged; stop what uses it, and restore a backup beside its journal',
+  SQLITE_FULL: 'the disk is full',
+  SQLITE_IOERR: 'the disk refuses to read or write it',
+  SQLITE_BUSY: 'another process keeps it locked',
+  EACCES: 'this user may not use its folder',
+  ELOOP: 'its path is a link that leads back to itself',
+  EROFS: 'the disk is read-only',
+  ENOTDIR: 'a part of its path is a file, not a folder',
+  EEXIST: 'a part of its path is a file, not a folder',
+};
+
+/** One sentence for the operator about a file that cannot be used. */
+export function fileFailure(path: string, thrown: unknown): GatewayError {
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  const sentence = fileSentence(path, failureCode(thrown) ?? '', message);
+  return new GatewayError('service_unavailable', sentence, { cause: thrown });
+}
+
+/** What is wrong with the file itself; one that was moved away says so in words of its own. */
+const fileCodes = /^SQLITE_(?:CORRUPT|NOTADB|READONLY(?!_DBMOVED)|FULL|IOERR|CANTOPEN)/;
+
+/** A bad page or a full disk is met by whichever statement comes there, long after the start. */
+export function statementMessage(path: string, code: string | null, message: string): string {
+  return fileCodes.test(code ?? '') ? fileSentence(path, code ?? '', message) : message;
+}
+
+function fileSentence(path: string, code: string, message: string): string {
+  const reason = reasons[code] ?? reasons[code.split('_', 2).join('_')] ?? message;
+  return `The database file ${path} cannot be used: ${reason}.`;
+}
