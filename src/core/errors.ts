@@ -53,7 +53,7 @@ export const errorTable = {
 
 export type ErrorSymbol = keyof typeof errorTable;
 
-/** Statuses a symbol may carry besides its own: 404, 405, 409, 413, 415, 422 and 503, 504. */
+/** Statuses a symbol may carry besides its own: 404, 405, 409, 413, 415, 422, 426 and 503, 504. */
 export type ErrorStatus =
   | 400
   | 401
@@ -65,6 +65,7 @@ export type ErrorStatus =
   | 413
   | 415
   | 422
+  | 426
   | 429
   | 500
   | 502

@@ -195,9 +195,14 @@ test(
 );
 
 test.each([
-  ['/think', '405 Method Not Allowed', 'A WebSocket is not allowed here; use POST.'],
-  ['/realtime', '404 Not Found', 'There is no GET /realtime. WebSockets are not served.'],
-])('a WebSocket to %s is refused as one', async (path, status, message) => {
+  ['/think', '426 Upgrade Required', 'A WebSocket is not allowed here; use POST.', 'HTTP/1.1'],
+  [
+    '/realtime',
+    '404 Not Found',
+    'There is no GET /realtime. WebSockets are not served.',
+    undefined,
+  ],
+])('a WebSocket to %s is refused as one', async (path, status, message, protocol) => {
   const handshake = head(
     `GET ${path}`,
     'Sec-WebSocket-Version: 13',
@@ -211,4 +216,5 @@ test.each([
   socket.destroy();
   expect(heard()).toStartWith(`HTTP/1.1 ${status}\r\n`);
   expect(heard()).toContain(JSON.stringify(message));
+  expect(/^upgrade: (.*)\r$/im.exec(heard())?.[1]).toBe(protocol);
 });

@@ -177,10 +177,12 @@ export class HttpServer {
       const { errorShape } = this.#router.match(usual, path)?.route ?? {};
       exchange.errorShape = errorShape ?? exchange.errorShape;
       exchange.headers.allow = allowed.join(', ');
+      // After a 426 Codex asks with POST at once; after any other, it shakes hands five times more.
+      if (isWebSocket) exchange.headers.upgrade = 'HTTP/1.1';
       return invalidRequest(
         `${isWebSocket ? 'A WebSocket' : method} is not allowed here; use ${allowed.join(' or ')}.`,
         undefined,
-        405,
+        isWebSocket ? 426 : 405,
       );
     }
     const hint = isWebSocket ? ' WebSockets are not served.' : this.#router.hint(method, path);

@@ -187,7 +187,7 @@ describe('the settings that are described', () => {
       ...blocksOf(text, 'json').map(parseJson),
       ...blocksOf(text, 'yaml').map((block): unknown => parse(block)),
     ];
-    expect(settings.length).toBe(4);
+    expect(settings.length).toBe(5);
     expect(settings.filter((setting) => !isObject(setting))).toEqual([]);
     const unnamed = settings.filter((setting) => !JSON.stringify(setting).includes('"demo/chat"'));
     expect(unnamed).toEqual([]);

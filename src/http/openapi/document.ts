@@ -1,5 +1,5 @@
 import { strict as assert } from 'node:assert';
-import { isObject } from '../../core/json.ts';
+import { fieldsOf, isObject } from '../../core/json.ts';
 import type { Route } from '../routes.ts';
 import { type ContentDoc, type RouteDoc, typesOf } from './doc.ts';
 import { errorSchemas } from './errors.ts';
@@ -157,7 +157,7 @@ class Components {
 
   #part(key: string, value: unknown): unknown {
     if (key === 'properties' || key === 'patternProperties') {
-      const fields = Object.entries(isObject(value) ? value : {});
+      const fields = Object.entries(fieldsOf(value));
       return Object.fromEntries(fields.map(([name, field]) => [name, this.write(field as object)]));
     }
     if (Array.isArray(value) && ['anyOf', 'allOf', 'oneOf'].includes(key)) {

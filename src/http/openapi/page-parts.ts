@@ -1,11 +1,11 @@
-import { isObject } from '../../core/json.ts';
+import { fieldsOf, isObject } from '../../core/json.ts';
 import { escapeHtml, sentenceHtml } from './html.ts';
 
 /** Endpoints and records as HTML. All of it comes from the document of /openapi.json. */
 
 type Json = Record<string, unknown>;
 
-const entriesOf = (value: unknown) => Object.entries(isObject(value) ? value : {});
+const entriesOf = (value: unknown) => Object.entries(fieldsOf(value));
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 const recordsOf = (value: unknown) => listOf(value).filter(isObject);
 
@@ -30,7 +30,7 @@ export function operationHtml(
 }
 
 export function schemaHtml(name: string, schema: unknown): string {
-  const about = isObject(schema) ? schema : {};
+  const about = fieldsOf(schema);
   const note = about.description ? `<p>${sentenceHtml(about.description)}</p>` : '';
   const id = escapeHtml(name);
   return `<article id="schema-${id}"><h3>${id}</h3>${note}${fieldsHtml(about)}</article>`;
@@ -61,16 +61,16 @@ function parametersHtml(parameters: readonly Json[]): string {
 }
 
 function bodyHtml([type, media]: readonly [string, unknown]): string {
-  const schema = isObject(media) ? media.schema : undefined;
+  const schema = fieldsOf(media).schema;
   const title = `Body <small>${escapeHtml(type)}</small>`;
   return `<h4>${title}</h4><p>${typeHtml(schema)}</p>${inlineFields(schema)}`;
 }
 
 function answerHtml([status, answer]: readonly [string, unknown]): string {
-  const contents = entriesOf(isObject(answer) ? answer.content : undefined);
+  const contents = entriesOf(fieldsOf(answer).content);
   const when = escapeHtml(status === 'default' ? 'else' : status);
   const rows = contents.map(([type, media]) => {
-    const schema = isObject(media) ? media.schema : undefined;
+    const schema = fieldsOf(media).schema;
     const head = `<b>${when}</b> <small>${escapeHtml(type)}</small> ${typeHtml(schema)}`;
     return `<p class="answer">${head}</p>${inlineFields(schema)}`;
   });

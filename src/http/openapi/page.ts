@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isObject } from '../../core/json.ts';
+import { fieldsOf, isObject } from '../../core/json.ts';
 import { escapeHtml } from './html.ts';
 import { operationHtml, schemaHtml } from './page-parts.ts';
 import { style } from './page-style.ts';
@@ -25,7 +25,7 @@ interface Operation {
 export function docsPage(document: Record<string, unknown>, exampleUrl: string): string {
   const operations = operationsOf(document);
   const groups = [...Map.groupBy(operations, ({ group }) => group)].sort(byInterest);
-  const info = isObject(document.info) ? document.info : {};
+  const info = fieldsOf(document.info);
   const schemas = Object.entries(schemasOf(document)).sort(([a], [b]) => (a < b ? -1 : 1));
   const nav = groups.map(
     ([group, list]) => `<h2>${escapeHtml(group)}</h2><ul>${list.map(navItem).join('')}</ul>`,
@@ -61,8 +61,8 @@ ${main.join('')}
 }
 
 function operationsOf({ paths }: Record<string, unknown>): Operation[] {
-  return Object.entries(isObject(paths) ? paths : {}).flatMap(([path, methods]) =>
-    Object.entries(isObject(methods) ? methods : {}).flatMap(([method, about]) => {
+  return Object.entries(fieldsOf(paths)).flatMap(([path, methods]) =>
+    Object.entries(fieldsOf(methods)).flatMap(([method, about]) => {
       if (!isObject(about)) return [];
       const [group = ''] = Array.isArray(about.tags) ? about.tags.map(String) : [];
       return [{ method: method.toUpperCase(), path, group, about }];
@@ -71,8 +71,8 @@ function operationsOf({ paths }: Record<string, unknown>): Operation[] {
 }
 
 function schemasOf({ components }: Record<string, unknown>): Record<string, unknown> {
-  const schemas = isObject(components) ? components.schemas : undefined;
-  return isObject(schemas) ? schemas : {};
+  const schemas = fieldsOf(components).schemas;
+  return fieldsOf(schemas);
 }
 
 /** People come to call models; what operators and probes ask for stands at the end. */
