@@ -1,6 +1,6 @@
 /** Reads a chat request as far as the demo cares about it. */
 import { invalidRequest } from '../core/errors.ts';
-import { isObject } from '../core/json.ts';
+import { fieldsOf, isObject } from '../core/json.ts';
 import { delayField, type Fields, flagField, integerField, textField } from './request-fields.ts';
 import { excerpt, tokensOfBytes } from './tokens.ts';
 import { readToolChoice, readTools, type Tool, type ToolChoice } from './tool-calls.ts';
@@ -48,7 +48,7 @@ export function readChatRequest(body: Fields): ChatRequest {
   const readings = body.messages.map(readMessage);
   const tools = readTools(body.tools);
   const effort = textField(body, 'reasoning_effort') ?? 'none';
-  const streamOptions = isObject(body.stream_options) ? body.stream_options : {};
+  const streamOptions = fieldsOf(body.stream_options);
   return {
     model: textField(body, 'model') ?? 'demo-chat',
     messages: readings.map(({ message }) => message),

@@ -227,6 +227,11 @@ describe('tools', () => {
     });
   });
 
+  test.each(['get_weather', 'getWeather', 'weather'])('%s by what it is for', async (name) => {
+    const asked = { messages: [{ role: 'user', content: 'What is the weather in Bern?' }] };
+    expect(await calledTools({ ...asked, tools: [tool('run_is'), tool(name)] })).toEqual([name]);
+  });
+
   test('a name inside another word is no mention', async () => {
     expect(await calledTools(ask('do not forget get_weather_now'))).toEqual([]);
   });

@@ -2,7 +2,7 @@
  * Makes a value that satisfies a JSON schema, always the same one. It knows what models are asked
  * for in practice; `pattern`, `not` and conditions are beyond it.
  */
-import { isObject } from '../core/json.ts';
+import { fieldsOf, isObject } from '../core/json.ts';
 import { sampleNumber, sampleString } from './scalar-sample.ts';
 
 export type Schema = Readonly<Record<string, unknown>>;
@@ -34,7 +34,7 @@ class Sampler {
     this.#values += 1;
     if (depth > depthBounds.hard || this.#values > valueBounds.hard) return null;
     const isSmall = depth >= depthBounds.small || this.#values >= valueBounds.small;
-    const schema = this.#resolve(isObject(given) ? given : {}, isSmall);
+    const schema = this.#resolve(fieldsOf(given), isSmall);
     if (Object.hasOwn(schema, 'const')) return schema.const;
     if (Array.isArray(schema.enum) && schema.enum.length > 0) return schema.enum[0];
     switch (typeOf(schema, isSmall)) {
@@ -55,7 +55,7 @@ class Sampler {
   }
 
   #sampleObject(schema: Schema, depth: number): Record<string, unknown> {
-    const properties = isObject(schema.properties) ? schema.properties : {};
+    const properties = fieldsOf(schema.properties);
     const required = listOf(schema.required).filter((name) => typeof name === 'string');
     // Where nothing is required an empty object fits, but it would show nothing.
     const isShown = required.length === 0 && depth <= 1;

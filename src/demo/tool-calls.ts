@@ -1,6 +1,6 @@
 /** Decides which of the offered tools the demo calls, and with what arguments. */
 import { invalidRequest } from '../core/errors.ts';
-import { isObject } from '../core/json.ts';
+import { fieldsOf, isObject } from '../core/json.ts';
 import { sampleSchema } from './schema-sample.ts';
 
 export interface Tool {
@@ -63,7 +63,7 @@ interface Situation {
 export function pickTools({ tools, choice, isParallel, said, called }: Situation): Tool[] {
   if (choice === 'none') return [];
   if (typeof choice === 'object') return tools.filter((tool) => tool.name === choice.name);
-  const mentioned = said === null ? [] : tools.filter((tool) => mentions(said, tool.name));
+  const mentioned = said === null ? [] : tools.filter(({ name }) => asksFor(said, name));
   const picked = choice === 'required' && mentioned.length === 0 ? next(tools, called) : mentioned;
   return picked.slice(0, isParallel ? callsMax : 1);
 }
@@ -75,6 +75,13 @@ export function pickTools({ tools, choice, isParallel, said, called }: Situation
 function next(tools: readonly Tool[], called: readonly string[]): Tool[] {
   const fresh = tools.filter((tool) => !called.includes(tool.name));
   return [...fresh, ...tools].slice(0, 1);
+}
+
+/** People ask for the weather, not for `get_weather`: what a name ends with, if it says enough. */
+const lastWord = /\p{Lu}?[\p{Ll}\p{N}]{4,}$/u;
+
+function asksFor(text: string, name: string): boolean {
+  return [name, ...(lastWord.exec(name) ?? [])].some((word) => mentions(text, word));
 }
 
 /** As a word of its own, so that a tool `get` is not called by "forget". */
@@ -97,6 +104,6 @@ export function callTool(tool: Tool, seed: string, index: number): ToolCall {
   return {
     id: `call_demo_${seed}_${index}`,
     name: tool.name,
-    arguments: JSON.stringify(isObject(value) ? value : {}),
+    arguments: JSON.stringify(fieldsOf(value)),
   };
 }

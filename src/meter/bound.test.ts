@@ -231,15 +231,16 @@ describe('a price that is known beforehand', () => {
   });
 });
 
-test('a request takes no more tokens at once than its model does, or than were sent', () => {
+test('a request takes what its model does, or what was sent; 128,000 are always believed', () => {
   const sent = (inputTokens: number) =>
     new FixedBounds(() => ({ usage: { ...noUsage, inputTokens }, units: {} }));
   const place = offer('1', '1', {}, 16_384);
-  expect(sent(99_999).contextTokensAt(place)).toBe(100_000);
-  expect(sent(100_001).contextTokensAt(place)).toBe(100_001);
+  expect(sent(127_999).contextTokensAt(place)).toBe(128_000);
+  expect(sent(128_001).contextTokensAt(place)).toBe(128_001);
   const chat = new ChatBounds(chatAsk());
   const tokens = (model: object) => chat.contextTokensAt({ ...place, model });
-  expect(tokens({ context_length: 8_000, max_completion_tokens: 2_000 })).toBe(8_000);
-  expect(tokens({ context_length: 8_000, max_completion_tokens: 9_000 })).toBe(9_000);
+  expect(tokens({ context_length: 8_000, max_completion_tokens: 9_000 })).toBe(128_000);
+  expect(tokens({ context_length: 200_000, max_completion_tokens: 2_000 })).toBe(200_000);
+  expect(tokens({ context_length: 8_000, max_completion_tokens: 150_000 })).toBe(150_000);
   expect(tokens({})).toBe(1_000_000);
 });

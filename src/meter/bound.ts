@@ -17,8 +17,11 @@ const bytesPerToken = 3;
 const tokensPerImage = 2_000;
 /** Where nobody wrote down how much a model takes at once. */
 const commonContextMax = 1_000_000;
-/** A provider may count more than anybody sent; up to here that empties no wallet. */
-const leastContext = 100_000;
+/**
+ * A provider may count more than anybody sent, and an operator may have written down too little of
+ * a model; up to here that empties no wallet.
+ */
+const leastContext = 128_000;
 
 export interface Priced extends Payer {
   readonly prices: PriceList;
@@ -92,7 +95,7 @@ export class ChatBounds implements CostBounds {
 
   contextTokensAt({ model }: Priced): number {
     const { context_length = commonContextMax, max_completion_tokens = 0 } = model;
-    return Math.max(context_length, max_completion_tokens);
+    return Math.max(leastContext, context_length, max_completion_tokens);
   }
 }
 

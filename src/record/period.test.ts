@@ -17,10 +17,12 @@ describe('a period', () => {
     expect(readPeriod({ start, end: null })).toEqual({ from, until: allTime.until });
   });
 
-  test('ends after the whole day of a date and after the millisecond of a time', () => {
+  test('ends after the whole of what is written: day, minute, second or millisecond', () => {
     const until = (end: string) => readPeriod({ start: null, end }).until;
     expect(until('2027-12-31')).toBe(Date.UTC(2028, 0, 1));
-    expect(until('2027-12-31T10:00:00Z')).toBe(Date.UTC(2027, 11, 31, 10) + 1);
+    expect(until('2027-12-31T10:00Z')).toBe(Date.UTC(2027, 11, 31, 10, 1));
+    expect(until('2027-12-31T10:00:07Z')).toBe(Date.UTC(2027, 11, 31, 10, 0, 8));
+    expect(until('2027-12-31T10:00:07.5Z')).toBe(Date.UTC(2027, 11, 31, 10, 0, 7, 501));
   });
 
   test.each([
@@ -54,12 +56,12 @@ describe('a period', () => {
     });
   });
 
-  test('may be one day or one millisecond, and never runs backwards', () => {
+  test('may be one day or one second, and never runs backwards', () => {
     const day = '2028-02-29';
     expect(readPeriod({ start: day, end: day }).until).toBe(Date.UTC(2028, 2, 1));
     const time = '2028-02-29T10:00:00Z';
     const { from, until } = readPeriod({ start: time, end: time });
-    expect(until - from).toBe(1);
+    expect(until - from).toBe(1000);
     const backwards = { start: '2028-03-01', end: day };
     expect(thrownBy(() => readPeriod(backwards))).toMatchObject({ param: 'start_date' });
     expect(thrownBy(() => readDays(backwards, now))).toMatchObject({ param: 'start_date' });

@@ -27,7 +27,7 @@ export interface PeriodQuery {
   readonly end: string | null;
 }
 
-/** Both ends are inclusive: a date means its whole day, a time means its millisecond. */
+/** Both ends are inclusive: a date means its whole day, a time to the second its whole second. */
 export function readPeriod({ start, end }: PeriodQuery): Period {
   const from = start === null ? allTime.from : readDate(start, 'start_date').from;
   const until = end === null ? allTime.until : readDate(end, 'end_date').until;
@@ -104,7 +104,13 @@ function readDate(text: string, name: string): Period {
   if (!isClock) throw noDate(name, text);
   const milliseconds = Number(fraction.padEnd(3, '0').slice(0, 3));
   const from = midnight + seconds * 1000 + milliseconds - zoneMs(zone);
-  return { from, until: from + 1 };
+  return { from, until: from + writtenMs(second, fraction) };
+}
+
+/** Who takes the time after a request and writes it to the second means to see that request. */
+function writtenMs(second: string | undefined, fraction: string): number {
+  if (second === undefined) return 60_000;
+  return fraction === '' ? 1000 : 1;
 }
 
 /** A date that does not exist, such as the 31st of November, comes out as another one. */

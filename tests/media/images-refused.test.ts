@@ -42,6 +42,7 @@ describe('is refused, nothing is sent, charged or left on disk:', () => {
     ['n = 0', { n: '0' }, /^n must be a whole number/],
     ['n = -1', { n: '-1' }, /^n must be a whole number/],
     ['n beyond all numbers', { n: '18446744073686646784' }, /only one image/],
+    ['four at once by another name', { batch_size: '4' }, /^batch_size is "4", and only one image/],
     ['n = many', { n: 'many' }, /^n must be a whole number/],
     ['a size in words', { size: 'large' }, /^size must be "auto" or WIDTHxHEIGHT/],
     ['a size of nothing', { size: '0x0' }, /^size must be/],

@@ -31,7 +31,7 @@ test('20 uploads of 25 MB at once stay below 400 MB resident', async () => {
         input_modalities: ['audio'],
         output_modalities: ['text'],
         features: ['transcription'],
-        endpoints: [{ provider: 'fake', model: 'ears', pricing: { minute: '0.006' } }],
+        endpoints: [{ provider: 'fake', model: 'ears', pricing: { minute: '0.003' } }],
       },
     ],
   };

@@ -133,6 +133,13 @@ describe('both rows of the price table', () => {
     expect((await audio.bill(paid)).credits).toBe(100 + 1_000);
   });
 
+  test('a file of a few bytes is as long as the provider says: pauses take no room', async () => {
+    audio.openai.script('whisper-1', heard({ text: 'ok', duration: 90 }));
+    const reply = await transcribe({ file: named('pause.ogg', opusFile(2)) });
+    expect(reply.json).toEqual({ text: 'ok', duration: 90 });
+    expect(await audio.bill(reply)).toMatchObject({ credits: 9_000, estimated: false, note: null });
+  });
+
   test('a length that the file cannot have is charged as far as it can, and said so', async () => {
     audio.openai.script('whisper-1', heard({ text: 'ok', duration: 1e9 }));
     const reply = await transcribe();

@@ -8,11 +8,18 @@ describe('the length that credits are held for', () => {
     expect(likelySeconds(1_000_000, 62.5)).toBe(62.5);
     // A hundred bytes a second at least.
     expect(likelySeconds(1_000_000, 1e12)).toBe(10_000);
-    expect(secondsMax(1_000_000)).toBe(10_000);
+    expect(likelySeconds(44, 60)).toBe(0.44);
   });
 
   test('is long where a file claims nothing', () => {
     expect(likelySeconds(1_000_000, null)).toBe(2_000);
+  });
+});
+
+describe('the length that a provider is believed to have heard', () => {
+  test('is an hour in the smallest file, and more in a large one', () => {
+    expect(secondsMax(44)).toBe(3_600);
+    expect(secondsMax(1_000_000)).toBe(10_000);
   });
 });
 

@@ -6,8 +6,10 @@ import { ByteReader } from '../byte-reader.ts';
 
 /** Speech is seldom packed more tightly: four thousand bits a second. */
 const bytesPerSecondLeast = 500;
-/** Silence can be; below this a length is absurd. */
+/** Silence can be; below this a file's own claim is absurd. */
 const bytesPerSecondAbsurd = 100;
+/** A codec that pauses with the speaker packs an hour of silence into next to nothing. */
+const secondsAlwaysBelieved = 3600;
 
 /** A file of nothing but false beginnings takes long: others have their turn in between. */
 const turnMs = 10;
@@ -20,15 +22,15 @@ const turnMs = 10;
 const wantedBytesMax = 256_000;
 const wantedBytesMaxOfMp4 = 1_000_000;
 
-/** No recording of so many bytes is longer. */
+/** The longest that a provider is believed to have heard in so many bytes. */
 export function secondsMax(bytes: number): number {
-  return bytes / bytesPerSecondAbsurd;
+  return Math.max(bytes / bytesPerSecondAbsurd, secondsAlwaysBelieved);
 }
 
 /** What credits are held for. A file's own claim is believed as long as it is possible. */
 export function likelySeconds(bytes: number, claimed: number | null): number {
   if (claimed === null) return bytes / bytesPerSecondLeast;
-  return Math.min(claimed, secondsMax(bytes));
+  return Math.min(claimed, bytes / bytesPerSecondAbsurd);
 }
 
 /** What a file says of itself; null when it says nothing, or takes too long to be asked. */
