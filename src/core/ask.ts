@@ -21,6 +21,13 @@ export interface AddressInput {
   readonly url: string;
 }
 
+/** What only an account of the tenant's own may be asked for. */
+export interface OwnAccountNeed {
+  readonly param: string;
+  /** In words that follow the field's name. */
+  readonly why: string;
+}
+
 export type OperationName = 'chat' | 'embeddings' | 'speech' | 'transcription' | 'images' | 'job';
 
 export const sortKeys = ['price', 'latency', 'throughput'] as const;

@@ -1,11 +1,15 @@
 import type { DialectName } from '../config/provider-schema.ts';
 import type { Ask } from '../core/ask.ts';
-import type { ImageInput } from '../core/chat.ts';
+import type { ChatAsk, ImageInput } from '../core/chat.ts';
 import type { Target, UpstreamRequest } from './dialect.ts';
+
+/** What decides where a count is made. */
+export type CountAsk = Pick<Ask, 'models' | 'preferences' | 'parameters' | 'addresses'> &
+  Pick<ChatAsk, 'ownAccount'>;
 
 /** One request whose tokens are to be counted, ready to be put to upstreams that count. */
 export interface Count {
-  readonly ask: Pick<Ask, 'models' | 'preferences' | 'parameters' | 'addresses'>;
+  readonly ask: CountAsk;
   readonly images: readonly ImageInput[];
   /** Undefined when that dialect has no words for a count of this request. */
   crossTo(dialect: DialectName): CountCrossing | undefined;

@@ -39,7 +39,7 @@ describe('the sentence is found in', () => {
     ],
     'a page without a title': ['<html><body><h1>It broke.</h1></body></html>', 'It broke.'],
     'no body at all': ['', 'HTTP 500 without a message.'],
-    'an empty object': [{}, '{}'],
+    'an empty object': [{}, 'HTTP 500 without a message.'],
   };
   test.each(Object.entries(cases))('%s', (_, [body, message]) => {
     expect(fail(500, body).message).toBe(message);

@@ -3,8 +3,9 @@ import { question, says, targetOf } from '../../tests/support/question.ts';
 import { ToldAnswer } from '../../tests/support/told-answer.ts';
 import type { Dialogue } from '../core/dialogue.ts';
 import { noUsage } from '../core/usage.ts';
+import { Tally } from './answer/tally.ts';
 import { openAiClient } from './openai/client.ts';
-import { Tally, translate } from './translation.ts';
+import { translate } from './translation.ts';
 import { upstreamDialect } from './upstreams.ts';
 
 test('whoever listens to the tally hears which usage is a guess', () => {

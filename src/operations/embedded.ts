@@ -1,5 +1,5 @@
 import { idempotentLengthMax } from '../core/bounds.ts';
-import { isObject, parseJson } from '../core/json.ts';
+import { fieldsOf, isObject, parseJson } from '../core/json.ts';
 import { noUsage } from '../core/usage.ts';
 import type { ReplyIdentity, ReplyRelay } from '../dialects/dialect.ts';
 import {
@@ -52,7 +52,7 @@ export class Embedded {
     if (!isObject(recorded) || !Array.isArray(recorded.data)) return undefined;
     const items: string[] = [];
     for (const [index, item] of recorded.data.entries()) {
-      const vector = readVector(isObject(item) ? item.embedding : undefined);
+      const vector = readVector(fieldsOf(item).embedding);
       if (vector === undefined) return undefined;
       items.push(itemOf(vector, index, encoding));
     }

@@ -8,6 +8,7 @@ import { invalidRequest } from '../core/errors.ts';
 import { type NanoUsd, perUnit, toCredits } from '../core/money.ts';
 import type { Recording } from '../core/recording.ts';
 import { type Measured, noUsage, type Units } from '../core/usage.ts';
+import { Tally } from '../dialects/answer/tally.ts';
 import type {
   ClientDialect,
   ClientWords,
@@ -17,7 +18,7 @@ import type {
   ReplyIdentity,
   ReplyRelay,
 } from '../dialects/dialect.ts';
-import { Tally, translate } from '../dialects/translation.ts';
+import { translate } from '../dialects/translation.ts';
 import { upstreamDialect } from '../dialects/upstreams.ts';
 import { ChatBounds, inputBound, outputBound, textBytes, tokensWithin } from '../meter/bound.ts';
 import { estimateNote, estimateUsage } from '../meter/estimate.ts';

@@ -4,6 +4,8 @@ import type { Model } from '../config/config.ts';
 import type { ChatAsk, ModelNeeds } from '../core/chat.ts';
 import { chatMisfit, imageMisfit, keepFitting } from './capability.ts';
 
+const shared = { provider: { baseUrl: 'https://vendor.test/v1' }, own: null };
+
 const able: Model = {
   id: 'acme/all',
   name: 'All',
@@ -51,8 +53,11 @@ describe('a model fits', () => {
 });
 
 test('a budget goes past models that think adaptively; none left is a refusal of the field', () => {
-  const adaptive = { model: { ...able, id: 'acme/adaptive', thinking: 'adaptive' as const } };
-  const other = { model: able };
+  const adaptive = {
+    ...shared,
+    model: { ...able, id: 'acme/adaptive', thinking: 'adaptive' as const },
+  };
+  const other = { ...shared, model: able };
   const asked = ask({ thinkingBudget: true });
   expect(keepFitting([adaptive, other], asked)).toEqual([other]);
   expect(keepFitting([adaptive], ask())).toEqual([adaptive]);
@@ -80,13 +85,47 @@ test('of a chain, the models that take the images remain; none left is a refusal
   head.writeUInt32BE(50, 20);
   const url = `data:image/png;base64,${head.toString('base64')}`;
   const images = [{ param: 'messages[0].content[1].image_url.url', url }];
-  const small = { model: { ...able, id: 'acme/small', image_limits: { long_edge_px: 99 } } };
-  const large = { model: { ...able, id: 'acme/large', image_limits: { long_edge_px: 100 } } };
+  const small = {
+    ...shared,
+    model: { ...able, id: 'acme/small', image_limits: { long_edge_px: 99 } },
+  };
+  const large = {
+    ...shared,
+    model: { ...able, id: 'acme/large', image_limits: { long_edge_px: 100 } },
+  };
   expect(keepFitting([small, large], ask({}, images))).toEqual([large]);
   expect(() => keepFitting([small], ask({}, images))).toThrow('100x50');
   // Its 5,000 pixels are 0.005 megapixels.
-  const few = { model: { ...able, id: 'acme/few', image_limits: { megapixels: 0.004 } } };
-  const many = { model: { ...able, id: 'acme/many', image_limits: { megapixels: 0.005 } } };
+  const few = {
+    ...shared,
+    model: { ...able, id: 'acme/few', image_limits: { megapixels: 0.004 } },
+  };
+  const many = {
+    ...shared,
+    model: { ...able, id: 'acme/many', image_limits: { megapixels: 0.005 } },
+  };
   expect(keepFitting([few, many], ask({}, images))).toEqual([many]);
   expect(() => keepFitting([few], ask({}, images))).toThrow('at most 0.004 megapixels');
+});
+
+describe('what lies in an account', () => {
+  const offer = { ...shared, model: able };
+  const own = { ...offer, own: {} };
+  const param = 'messages[0].content[0].file.file_id';
+
+  test('is asked of the tenant’s own; none left is a refusal of the field', () => {
+    const asked = { ...ask(), ownAccount: { param, why: 'is kept there: send it' } };
+    expect(keepFitting([offer, own], asked)).toEqual([own]);
+    const refusal = `${param} is kept there: send it, or call with an account of your own.`;
+    expect(() => keepFitting([offer], asked)).toThrow(refusal);
+  });
+
+  test('has the addresses of its provider', () => {
+    const at = (url: string) => ({ ...ask(), addresses: [{ param, url }] });
+    expect(keepFitting([offer, own], at('https://vendor.test/v1/files/a'))).toEqual([own]);
+    expect(keepFitting([offer, own], at('HTTPS://Vendor.test:443/b'))).toEqual([own]);
+    expect(() => keepFitting([offer], at('https://vendor.test/v1/files/a'))).toThrow(param);
+    expect(keepFitting([offer], at('https://elsewhere.test/v1/files/a'))).toEqual([offer]);
+    expect(keepFitting([offer], at('https://'))).toEqual([offer]);
+  });
 });

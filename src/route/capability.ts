@@ -1,4 +1,4 @@
-import type { Model } from '../config/config.ts';
+import type { Model, Provider } from '../config/config.ts';
 import type { ChatAsk } from '../core/chat.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
 import { readDataUrlImageSize } from '../core/image-size.ts';
@@ -53,19 +53,51 @@ function budgetMisfit({ id, thinking }: Model, { needs }: ChatAsk): GatewayError
   return invalidRequest(`${id} thinks adaptively: ${instead}.`, 'reasoning.budget_tokens');
 }
 
-/** The offers whose model takes every field as it is; names the field when none of them does. */
-export function keepFitting<O extends { readonly model: Model }>(
-  offers: readonly O[],
-  ask: ChatAsk,
-): readonly O[] {
-  if (ask.images.length === 0 && !ask.needs.thinkingBudget) return offers;
+interface Fitted {
+  readonly model: Model;
+  readonly provider: Pick<Provider, 'baseUrl'>;
+  readonly own: object | null;
+}
+
+/** Tenants share the operator's accounts, and nobody gets at what lies in one of those. */
+function accountMisfit(
+  { own, provider }: Fitted,
+  { ownAccount: need, addresses = [] }: ChatAsk,
+): GatewayError | null {
+  if (own) return null;
+  const instead = 'or call with an account of your own';
+  if (need) return invalidRequest(`${need.param} ${need.why}, ${instead}.`, need.param);
+  // Gemini takes the addresses of files that it keeps; the key of the request opens them.
+  const host = hostOf(provider.baseUrl);
+  const inside = addresses.find(({ url }) => hostOf(url) === host);
+  if (!inside) return null;
+  const why = 'leads into the account of the provider: send the content itself';
+  return invalidRequest(`${inside.param} ${why}, ${instead}.`, inside.param);
+}
+
+function hostOf(address: string): string | undefined {
+  return URL.parse(address)?.host;
+}
+
+/** The offers that take every field as it is; names the field when none of them does. */
+export function keepFitting<O extends Fitted>(offers: readonly O[], ask: ChatAsk): readonly O[] {
+  if (isPlain(ask)) return offers;
   const fitting: O[] = [];
   let misfit: GatewayError | null = null;
   for (const offer of offers) {
-    const why = budgetMisfit(offer.model, ask) ?? imageMisfit(offer.model, ask);
+    const why = misfitAt(offer, ask);
     if (why === null) fitting.push(offer);
     else misfit ??= why;
   }
   if (misfit && fitting.length === 0) throw misfit;
   return fitting;
+}
+
+function isPlain({ images, needs, ownAccount, addresses }: ChatAsk): boolean {
+  return images.length === 0 && !needs.thinkingBudget && !ownAccount && !addresses?.length;
+}
+
+function misfitAt(offer: Fitted, ask: ChatAsk): GatewayError | null {
+  const { model } = offer;
+  return accountMisfit(offer, ask) ?? budgetMisfit(model, ask) ?? imageMisfit(model, ask);
 }

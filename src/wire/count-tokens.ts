@@ -25,7 +25,10 @@ export function makeCountUpstream(
     refuseInnerAddresses(count.ask.addresses);
     const offers = await plannedFor(count, caller, catalogueOf);
     const isAble = (offer: Offer) =>
-      count.crossTo(offer.dialect) !== undefined && health.state(offer) !== 'open';
+      count.crossTo(offer.dialect) !== undefined &&
+      health.state(offer) !== 'open' &&
+      // What lies in the operator's account is not even measured for others.
+      (offer.own !== null || !count.ask.ownAccount);
     const offer = offers.find(isAble);
     const crossing = offer && count.crossTo(offer.dialect);
     if (!crossing || !places.enter(caller.tenantId, countsAtOnceMax)) return undefined;

@@ -155,7 +155,7 @@ const doors: readonly Door[] = [
     'tools[0].input_image_mask.image_url',
     (image_url) => ({
       ...response(),
-      tools: [{ type: 'image_generation', input_image_mask: { image_url } }],
+      tools: [{ type: 'novel_painter', input_image_mask: { image_url } }],
     }),
   ],
   [

@@ -109,10 +109,8 @@ describe('taken as clients write it', () => {
     ['chat', sound(lines)],
     ['chat', sound(`data:;base64,${bytes}`)],
     ['chat', file({ file_data: bytes, filename: 'a.pdf' })],
-    ['chat', file({ file_id: 'file-1' })],
     ['messages', block('image', lines)],
     ['responses', given('file', { file_data: `data:application/pdf;base64,${bytes}` })],
-    ['responses', given('file', { file_id: 'file-1' })],
   ])('%s: %j', async (client, part) => {
     expect((await send(client, part)).status).toBe(200);
     expect(upstream.book).toHaveLength(1);
@@ -120,13 +118,13 @@ describe('taken as clients write it', () => {
 });
 
 describe('a message of nothing but a part of an unknown kind', () => {
-  const upload = { type: 'container_upload', file_id: 'file_1' };
+  const upload = { type: 'novel_upload', id: 'u_1' };
   const hologram = { type: 'input_hologram', id: 'h_1' };
   const unseen = (type: string) =>
     `has nothing that this model can be shown: its type is "${type}".`;
 
   test('is refused where it would be empty', async () => {
-    await expectRefused('messages', upload, '', unseen('container_upload'));
+    await expectRefused('messages', upload, '', unseen('novel_upload'));
     await expectRefused('responses', hologram, '', unseen('input_hologram'));
   });
 

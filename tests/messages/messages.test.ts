@@ -119,7 +119,7 @@ describe("Claude Code's request", () => {
     ]);
   });
 
-  test('reaches an Anthropic-style provider but for names and a lost thought', async () => {
+  test('reaches an Anthropic-style provider but for names, a thought and a search', async () => {
     const sent = claudeCodeRequest('acme/claude');
     const { seen, response } = await stream(sent, { ...claudeCodeHeaders });
     expect(seen).toMatchObject({ ended: 'whole', model: 'acme/claude' });
@@ -131,8 +131,11 @@ describe("Claude Code's request", () => {
     // Its thought is somebody else's: it has no signature.
     const kept = answer?.content.filter(({ type }) => type !== 'thinking') ?? [];
     const messages = [question, { role: 'assistant', content: kept }, ...rest];
-    expect(rig.lastBody).toEqual({ ...sent, model: 'claude-x', messages });
-    expect(response.headers.has('x-tollgate-dropped-params')).toBe(false);
+    // Anthropic charges for each search, and the account is the operator's.
+    const tools = sent.tools.filter(({ name }) => name !== 'web_search');
+    expect(rig.lastBody).toEqual({ ...sent, model: 'claude-x', messages, tools });
+    const lost = sent.tools.findIndex(({ name }) => name === 'web_search');
+    expect(response.headers.get('x-tollgate-dropped-params')).toBe(`tools[${lost}]`);
   });
 });
 

@@ -282,12 +282,15 @@ describe("Codex CLI's request", () => {
     );
   });
 
-  test('reaches its own kind as it is, but for its prompt’s name and bare thoughts', async () => {
+  test('reaches its own kind, but for its prompt’s name, bare thoughts and a search', async () => {
     speak('responses', { text: 'Done.' });
-    const { seen } = await stream({ ...body, model: 'acme/responses' }, headers);
+    const { seen, response } = await stream({ ...body, model: 'acme/responses' }, headers);
     expect(seen.text).toBe('Done.');
-    const { input, ...rest } = lastBody();
-    const { input: asked, ...others } = body;
+    // OpenAI charges for each search, and the account is the operator's.
+    expect(response.headers.get('x-tollgate-dropped-params')).toBe('tools[8]');
+    const { input, tools, ...rest } = lastBody();
+    const { input: asked, tools: given, ...others } = body;
+    expect(tools).toEqual(given.toSpliced(8, 1));
     // Another tenant may choose the same name.
     const prompt_cache_key = expect.stringMatching(/^[\w-]{43}$/);
     expect(rest).toEqual({ ...others, model: 'responses-up', stream: true, prompt_cache_key });

@@ -154,12 +154,14 @@ describe('no engine', () => {
     expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(0);
   });
 
-  test('leaves a vendor’s own tool to the vendor', async () => {
+  test('leaves out a vendor’s own tool, which the operator would pay for', async () => {
     const tools = [{ type: 'web_search_20250305', name: 'web_search' }];
     const body = { model: 'test/claude', max_tokens: 100, messages: weather, tools };
     const reply = await gateway.post(body, { path: '/v1/messages' });
     expect(reply.status).toBe(200);
-    expect(upstream.book[0]?.json).toMatchObject({ tools });
+    expect(reply.headers.get('x-tollgate-dropped-params')).toBe('tools[0]');
+    expect(upstream.book).toHaveLength(1);
+    expect(upstream.book[0]?.json).not.toHaveProperty('tools');
   });
 });
 

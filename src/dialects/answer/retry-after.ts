@@ -1,5 +1,5 @@
 /** How long an upstream asked us to stay away. */
-import { isObject } from '../../core/json.ts';
+import { fieldsOf, textOf } from '../../core/json.ts';
 
 /** No rate limit lasts longer: nobody should plan with more. */
 const waitSecondsMax = 86_400;
@@ -44,10 +44,8 @@ function readResets(headers: Headers, nowMs: number): number | null {
 
 /** Gemini has no header for it and puts a RetryInfo into the error's details. */
 function readRetryInfo(details: readonly unknown[]): number | null {
-  const info = details.find((detail) => isObject(detail) && detail.retryDelay !== undefined);
-  return isObject(info) && typeof info.retryDelay === 'string'
-    ? readDuration(info.retryDelay)
-    : null;
+  const delays = details.map((detail) => fieldsOf(detail).retryDelay);
+  return readDuration(textOf(delays.find((delay) => delay !== undefined)));
 }
 
 export function readRetryAfter(

@@ -1,8 +1,7 @@
 /** What a whole answer and a streamed one to an Anthropic client have in common. */
 import type { Citation, FinishReason } from '../../core/answer.ts';
-import { isObject, isText } from '../../core/json.ts';
+import { type Fields, isText } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
-import { parseArguments } from '../answer/exact-json.ts';
 
 const stopReasons: Readonly<Record<FinishReason, string>> = {
   stop: 'end_turn',
@@ -32,7 +31,7 @@ export function stopFields({ reason, sequence, hasTools, isRefused }: Stopped) {
  * Gives a block what Anthropic's own always has and some servers leave out, in place: the id of a
  * call, the signature of a thought. True if something was missing.
  */
-export function completeBlock(block: Record<string, unknown>): boolean {
+export function completeBlock(block: Fields): boolean {
   if (block.type === 'thinking' && typeof block.signature !== 'string') {
     block.signature = '';
     return true;
@@ -40,14 +39,6 @@ export function completeBlock(block: Record<string, unknown>): boolean {
   if (block.type !== 'tool_use' || isText(block.id)) return false;
   block.id = newCallId('toolu');
   return true;
-}
-
-/** Anthropic takes nothing but an object as the input of a tool. */
-export function toolInput(json: string): Record<string, unknown> {
-  if (json.trim() === '') return {};
-  const value = parseArguments(json);
-  if (isObject(value)) return value;
-  return value === undefined ? { arguments: json } : { value };
 }
 
 export function citationOf({ url, title, quote }: Citation) {

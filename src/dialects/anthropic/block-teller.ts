@@ -1,7 +1,7 @@
 /** Tells the blocks of an answer in our words; the same for a whole one and for its pieces. */
 import type { AnswerListener, Citation } from '../../core/answer.ts';
 import { citationsMax, openBlocksMax } from '../../core/bounds.ts';
-import { isObject } from '../../core/json.ts';
+import { type Fields, isObject, textOf } from '../../core/json.ts';
 import { markSignature } from '../../core/signature.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 
@@ -38,7 +38,7 @@ export class BlockTeller {
   }
 
   /** Answers the characters told; NaN when more blocks are open than any answer has. */
-  open(index: unknown, block: Record<string, unknown>): number {
+  open(index: unknown, block: Fields): number {
     this.close(index);
     if (this.#open.size >= openBlocksMax) return Number.NaN;
     this.#endThoughts();
@@ -63,7 +63,7 @@ export class BlockTeller {
     }
   }
 
-  delta(index: unknown, delta: Record<string, unknown>): number {
+  delta(index: unknown, delta: Fields): number {
     let block = this.#open.get(index);
     if (!block || endsUnsaid(block, delta)) {
       const type = blocksByDelta.get(delta.type);
@@ -144,7 +144,7 @@ export class BlockTeller {
     return words.length;
   }
 
-  #tellCall(block: OpenBlock, { id, name, input }: Record<string, unknown>): number {
+  #tellCall(block: OpenBlock, { id, name, input }: Fields): number {
     this.#calls += 1;
     this.#to.toolCall(block.call, textOf(id) || newCallId('toolu'), textOf(name));
     const given = isObject(input) && Object.keys(input).length > 0;
@@ -166,13 +166,9 @@ export class BlockTeller {
 }
 
 /** Whether words follow a thought, or a thought words, although nobody ended the block. */
-function endsUnsaid({ kind }: OpenBlock, { text, thinking }: Record<string, unknown>): boolean {
+function endsUnsaid({ kind }: OpenBlock, { text, thinking }: Fields): boolean {
   if (kind === 'thinking') return textOf(text) !== '';
   return kind === 'text' && textOf(thinking) !== '';
-}
-
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : '';
 }
 
 /** Only sources with an address: the others are documents that the client sent itself. */

@@ -1,7 +1,7 @@
 /** JSON Schemas as Anthropic takes them, which is less than the whole language. */
-import { isObject } from '../../core/json.ts';
+import { type Fields, isObject, objectsIn } from '../../core/json.ts';
 
-type Json = Readonly<Record<string, unknown>>;
+type Schema = Readonly<Fields>;
 
 /** Refused by structured output; nothing holds the model to them then. */
 const refused = new Set([
@@ -35,7 +35,7 @@ const listed = new Set(['anyOf', 'allOf', 'prefixItems']);
 /** For `output_config.format`. */
 export function outputSchema(schema: unknown): unknown {
   if (!isObject(schema)) return schema;
-  const cleaned: Record<string, unknown> = {};
+  const cleaned: Fields = {};
   for (const [key, value] of Object.entries(schema)) {
     if (refused.has(key)) continue;
     const name = key === 'oneOf' ? 'anyOf' : key;
@@ -53,14 +53,14 @@ function cleanedValue(key: string, value: unknown): unknown {
   return key === 'items' ? outputSchema(value) : value;
 }
 
-function isObjectType({ type, properties }: Json): boolean {
+function isObjectType({ type, properties }: Schema): boolean {
   return type === 'object' || isObject(properties);
 }
 
 const unions = ['anyOf', 'oneOf', 'allOf'] as const;
 
 /** For `input_schema` of a tool: an object at its root, and no union there. */
-export function inputSchema(schema: Json | null): Json {
+export function inputSchema(schema: Schema | null): Schema {
   const { anyOf, oneOf, allOf, ...rest } = schema ?? {};
   if (anyOf === undefined && oneOf === undefined && allOf === undefined) {
     return rest.type === 'object' ? rest : { ...rest, type: 'object' };
@@ -68,7 +68,7 @@ export function inputSchema(schema: Json | null): Json {
   // Every way of calling it becomes one object with all the properties of all of them.
   const branches = unions.flatMap((name) => {
     const branch = schema?.[name];
-    return Array.isArray(branch) ? branch.filter(isObject) : [];
+    return objectsIn(branch);
   });
   const parts = [...branches, rest].map(({ properties }) => properties).filter(isObject);
   const properties = Object.fromEntries(parts.flatMap((part) => Object.entries(part)));

@@ -2,7 +2,8 @@
 import type { Citation, FinishReason } from '../../core/answer.ts';
 import { answerId } from '../answer/answer-ids.ts';
 import type { ReplyClosing, ReplyIdentity, ReplyWriter } from '../dialect.ts';
-import { citationOf, imageBlock, stopFields, toolInput } from './answer-words.ts';
+import { citationOf, imageBlock, stopFields } from './answer-words.ts';
+import { toolInput } from './tool-input.ts';
 import { writeUsage } from './usage.ts';
 
 type Block =

@@ -1,10 +1,11 @@
 /** A count for an upstream that speaks as the client does: the same words, edited as needed. */
-import { isObject, parseJson } from '../../core/json.ts';
+import { type Fields, isObject, parseJson } from '../../core/json.ts';
+import { closedAccount } from '../answer/failure-kind.ts';
 import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/edit-body.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
 import type { Count, Counted, CountTarget } from '../count.ts';
 import type { UpstreamRequest } from '../dialect.ts';
-import { closedAccount, readErrorObject } from '../failure.ts';
+import { readErrorObject } from '../failure.ts';
 import { upstreamDialect } from '../upstreams.ts';
 import { countAt, type VersionHeaders } from './hosts.ts';
 import { mendMessages } from './mend-messages.ts';
@@ -40,7 +41,7 @@ function writeCount(
 ): UpstreamRequest | undefined {
   const { quirks } = target;
   const { path, headers, fields } = countAt(target, version);
-  const body: CountRequest['body'] & Record<string, unknown> = checked;
+  const body: CountRequest['body'] & Fields = checked;
   // Where the gateway searches by itself, no upstream gets the tool in these words.
   if (readSearchWish(body)?.isVendors === false) return undefined;
   const isRemote = ({ url }: { readonly url: string }) => /^https?:/i.test(url);
@@ -64,7 +65,7 @@ function read(status: number, text: string): Counted | undefined {
   return kind === 'request' && !closedAccount.test(message) ? { fault: message } : undefined;
 }
 
-function tokensIn({ input_tokens: tokens }: Record<string, unknown>): number | undefined {
+function tokensIn({ input_tokens: tokens }: Fields): number | undefined {
   return typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0
     ? tokens
     : undefined;

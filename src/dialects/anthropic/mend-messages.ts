@@ -3,10 +3,11 @@
  * refuse is taken out; a conversation without such things is answered as the very same list.
  */
 import { ownSignature } from '../../core/signature.ts';
+import { plainCallId } from '../ask/call-ids.ts';
 import { sameIfUnchanged } from '../ask/same-list.ts';
 import { type AnyBlock, isKnown } from './blocks.ts';
 import type { MessagesBody } from './messages-schema.ts';
-import { callId, type Images, imageSource } from './write-blocks.ts';
+import { type Images, imageSource } from './write-blocks.ts';
 
 type Messages = MessagesBody['messages'];
 
@@ -48,12 +49,12 @@ function mendBlock(block: AnyBlock, role: string, images: Images): readonly AnyB
     case 'text':
       return role === 'assistant' && block.text.trim() === '' ? [] : [block];
     case 'tool_use': {
-      const id = callId(block.id);
+      const id = plainCallId(block.id);
       const mended = { ...block, id };
       return id === block.id ? [block] : [mended];
     }
     case 'tool_result': {
-      const id = callId(block.tool_use_id);
+      const id = plainCallId(block.tool_use_id);
       const { content } = block;
       const inside = Array.isArray(content) ? mendBlocks(content, role, images) : content;
       if (id === block.tool_use_id && inside === content) return [block];

@@ -1,14 +1,16 @@
 import { Compile } from 'typebox/compile';
-import type { AddressInput, Ask } from '../../core/ask.ts';
+import type { AddressInput, OwnAccountNeed } from '../../core/ask.ts';
 import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { addressesIn } from '../ask/addresses.ts';
 import { cachesForHour } from '../ask/cache-hour.ts';
 import type { Source } from '../ask/edit-body.ts';
+import { keptAt, keptIn, regionNeed } from '../ask/own-account.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
+import type { CountAsk } from '../count.ts';
 import { namesGiven } from '../parameters.ts';
 import { type AnyBlock, checkBlocks, imageUrl, innerBlocks, isKnown } from './blocks.ts';
 import {
@@ -60,13 +62,14 @@ export function readMessagesRequest(
     search: readSearchWish(value),
     skills: value.skills ?? [],
     addresses: addressesOf(value),
+    ownAccount: regionNeed(value, 'inference_geo') ?? keptFor(value),
   };
   return { ask, body: value, source };
 }
 
 /** A request whose tokens are to be counted, checked. */
 export interface CountRequest {
-  readonly ask: Pick<Ask, 'models' | 'preferences' | 'parameters' | 'addresses'>;
+  readonly ask: CountAsk;
   readonly body: CountBody;
   readonly source: Source;
 }
@@ -81,6 +84,7 @@ export function readCountRequest(value: Record<string, unknown>, source: Source)
     preferences: readPreferences(value),
     parameters: parametersOf(value),
     addresses: addressesOf(value),
+    ownAccount: keptFor(value),
   };
   return { ask, body: value, source };
 }
@@ -154,6 +158,31 @@ function addressesOf(body: CountBody): readonly AddressInput[] {
     if (!isOwnTool(tool)) found.push(...addressesIn(tool, `tools[${at}]`));
   }
   return [...found, ...addressesIn(unknownFields(body, messagesSchema.properties), '')];
+}
+
+/**
+ * Of pictures and documents, and of blocks, tools and fields that only an upstream knows. What its
+ * own tools found is over.
+ */
+function keptFor(body: CountBody): OwnAccountNeed | undefined {
+  for (const { block, path } of blocksOf(body)) {
+    const need = isKnown(block) ? keptInSource(block, path) : keptInForeign(block, path);
+    if (need) return need;
+  }
+  for (const [at, tool] of (body.tools ?? []).entries()) {
+    const need = isOwnTool(tool) ? undefined : keptIn(tool, `tools[${at}]`);
+    if (need) return need;
+  }
+  return keptIn(unknownFields(body, messagesSchema.properties), '');
+}
+
+function keptInSource(block: AnyBlock, path: string): OwnAccountNeed | undefined {
+  if (!isKnown(block) || (block.type !== 'image' && block.type !== 'document')) return undefined;
+  return block.source.type === 'file' ? keptAt(`${path}.source.file_id`) : undefined;
+}
+
+function keptInForeign(block: AnyBlock, path: string): OwnAccountNeed | undefined {
+  return /tool_(?:use|result)$/.test(block.type) ? undefined : keptIn(block, path);
 }
 
 function readNeeds(body: MessagesBody, images: readonly ImageInput[]): ModelNeeds {

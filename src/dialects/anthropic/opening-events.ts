@@ -1,6 +1,6 @@
-import { isObject } from '../../core/json.ts';
+import { type Fields, isObject, itemsOf } from '../../core/json.ts';
 import type { SseMessage } from '../dialect.ts';
-import { charactersOfBlock } from './length.ts';
+import { charactersOfBlock } from './characters.ts';
 
 /**
  * What stands in the opening of a message, as the events that usually tell it. Where a program that
@@ -11,9 +11,9 @@ export function openingEvents({
   stop_reason,
   stop_sequence = null,
   usage,
-}: Record<string, unknown>): readonly SseMessage[] {
+}: Fields): readonly SseMessage[] {
   // Some servers show the empty block that is to come.
-  const blocks = (Array.isArray(content) ? content : [])
+  const blocks = itemsOf(content)
     .filter(isObject)
     .filter((block) => charactersOfBlock(block) > 0);
   const told = blocks.flatMap((content_block, index) => [
@@ -25,8 +25,6 @@ export function openingEvents({
   return [...told, eventOf({ type: 'message_delta', delta, usage })];
 }
 
-function eventOf(
-  fields: Readonly<Record<string, unknown>> & { readonly type: string },
-): SseMessage {
+function eventOf(fields: Readonly<Fields> & { readonly type: string }): SseMessage {
   return { event: fields.type, data: JSON.stringify(fields) };
 }

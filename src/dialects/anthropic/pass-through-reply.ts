@@ -2,11 +2,11 @@
 
 import { answerId } from '../answer/answer-ids.ts';
 import { renameModel } from '../answer/rename-model.ts';
+import { finishWords } from '../answer/tally.ts';
 import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
 import { malformed } from '../failure.ts';
-import { finishWords } from '../translation.ts';
 import { completeBlock } from './answer-words.ts';
-import { charactersOfBlock } from './length.ts';
+import { charactersOfBlock } from './characters.ts';
 import { finishReasonOf, noStopReason, parseMessage } from './reader.ts';
 import { readUsage, writeUsage } from './usage.ts';
 

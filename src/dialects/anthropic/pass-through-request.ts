@@ -9,7 +9,7 @@ import {
 } from '../ask/edit-body.ts';
 import { exactWords } from '../ask/exact-body.ts';
 import { outputLimit } from '../ask/output-limit.ts';
-import { leaveOutPricedApart, withoutAdvisors } from '../ask/priced-apart.ts';
+import { leaveOutPricedApart, withoutPaidTools } from '../ask/priced-apart.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { defaultVersion, messagesAt, type VersionHeaders } from './hosts.ts';
 import { mendMessages } from './mend-messages.ts';
@@ -38,13 +38,7 @@ export function passMessages(
   const dropped = (target.quirks.drop_params ?? []).filter((name) => (body[name] ?? null) !== null);
   for (const name of dropped) edits[name] = undefined;
   dropped.push(...leaveOutPricedApart(body, target, edits));
-  const kept = withoutAdvisors(body.tools ?? [], target);
-  if (kept.dropped.length > 0) {
-    edits.tools = kept.tools.length > 0 ? kept.tools : undefined;
-    // Anthropic refuses a choice among no tools.
-    if (kept.tools.length === 0) edits.tool_choice = undefined;
-    dropped.push(...kept.dropped);
-  }
+  dropped.push(...leaveOutPaidTools(body, target, edits));
   const { thinking } = body;
   // While it thinks by budget, Anthropic wants to see the thoughts behind its latest calls, and a
   // limit above the budget.
@@ -54,6 +48,20 @@ export function passMessages(
     dropped.push('thinking');
   }
   return { path, headers, body: editBody({ body, source }, edits), dropped };
+}
+
+function leaveOutPaidTools(
+  { tools: given, tool_choice: choice }: MessagesRequest['body'],
+  target: Target,
+  edits: Edits,
+): readonly string[] {
+  const { tools, lost, dropped } = withoutPaidTools(given ?? [], target);
+  if (lost.length === 0) return dropped;
+  edits.tools = tools.length > 0 ? tools : undefined;
+  // Anthropic refuses a choice among no tools, and of one that is not there.
+  const isLost = choice?.type === 'tool' && lost.some(({ name }) => name === choice.name);
+  if (tools.length === 0 || isLost) edits.tool_choice = undefined;
+  return dropped;
 }
 
 const isPlain = /^[\w.:-]{1,100}$/;

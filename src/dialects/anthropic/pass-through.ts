@@ -4,11 +4,12 @@
  * some servers leave out of the order of blocks is added.
  */
 import type { GatewayError } from '../../core/errors.ts';
-import { isObject, isText } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, isText } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
 import { answerId } from '../answer/answer-ids.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import { renameModel } from '../answer/rename-model.ts';
+import { finishWords } from '../answer/tally.ts';
 import type {
   ReplyClosing,
   ReplyFacts,
@@ -19,11 +20,10 @@ import type {
 } from '../dialect.ts';
 import { keepAlive } from '../event-stream.ts';
 import { failureInside, malformed, readErrorObject, unreadableEvent } from '../failure.ts';
-import { finishWords } from '../translation.ts';
 import { completeBlock } from './answer-words.ts';
 import { type AnthropicEvent, BlockOrder } from './block-order.ts';
+import { charactersOfBlock, charactersOfDelta } from './characters.ts';
 import { anthropicWords, eventText } from './client-stream.ts';
-import { charactersOfBlock, charactersOfDelta } from './length.ts';
 import { openingEvents } from './opening-events.ts';
 import { finishReasonOf, isEvent, noStopReason, startedAgain } from './reader.ts';
 import { openingUsage, StreamUsage, writeUsage } from './usage.ts';
@@ -73,7 +73,7 @@ export class AnthropicPassThrough implements StreamRelay {
     return this.#take(fields, data, isNamed);
   }
 
-  #take(fields: Record<string, unknown>, data: string, isNamed: boolean): string {
+  #take(fields: Fields, data: string, isNamed: boolean): string {
     switch (fields.type) {
       case 'content_block_start':
       case 'content_block_delta':
@@ -120,9 +120,9 @@ export class AnthropicPassThrough implements StreamRelay {
     return this.started ? eventText('ping', {}) : keepAlive;
   }
 
-  #begin(fields: Record<string, unknown>): string {
+  #begin(fields: Fields): string {
     if (this.facts.characters > 0) return this.#break(malformed(startedAgain));
-    const message = isObject(fields.message) ? fields.message : {};
+    const message = fieldsOf(fields.message);
     this.facts.begin(message.usage);
     if (this.started) return '';
     this.started = true;
@@ -136,7 +136,7 @@ export class AnthropicPassThrough implements StreamRelay {
     return openingEvents(message).reduce((text, event) => text + this.push(event), told);
   }
 
-  #startBlock(fields: Record<string, unknown>, data: string): string {
+  #startBlock(fields: Fields, data: string): string {
     const { index, content_block: block } = fields;
     const before = index === this.#openBlock ? '' : this.#endBlock();
     if (typeof index === 'number') {
@@ -175,7 +175,7 @@ export class AnthropicPassThrough implements StreamRelay {
   #takeEnd(event: AnthropicEvent): string {
     const { delta, usage } = event.fields;
     this.facts.end(usage);
-    const reason = isObject(delta) ? delta.stop_reason : undefined;
+    const { stop_reason: reason } = fieldsOf(delta);
     const ending = typeof reason === 'string' ? this.#endBlock() : '';
     const earlier = this.#release(undefined) + ending;
     if (typeof reason === 'string') {
@@ -201,7 +201,7 @@ export class AnthropicPassThrough implements StreamRelay {
   }
 
   /** Of what comes before `message_start`, only a failure is of interest. */
-  #fail(fields: Record<string, unknown>): string {
+  #fail(fields: Fields): string {
     const failure = failureInside(fields);
     return failure ? this.#break(failure) : '';
   }
@@ -227,7 +227,7 @@ export class AnthropicPassThrough implements StreamRelay {
     return `event: message_delta\ndata: ${own}\n\n`;
   }
 
-  #forward(fields: Record<string, unknown>, data: string): string {
+  #forward(fields: Fields, data: string): string {
     const { type } = fields;
     if (typeof type !== 'string' || !isPlainType.test(type)) return '';
     const text = data.includes('\n') ? JSON.stringify(fields) : data;
@@ -243,7 +243,7 @@ const deltasByBlock: ReadonlyMap<unknown, readonly string[]> = new Map([
 ]);
 
 /** Takes out the words that a block begins with, as deltas: some clients read them only there. */
-function takeWords(block: Record<string, unknown>): readonly object[] {
+function takeWords(block: Fields): readonly object[] {
   const names = deltasByBlock.get(block.type) ?? [];
   return names.flatMap((name) => {
     const words = block[name];

@@ -1,6 +1,6 @@
 /** Answers of Anthropic-style upstreams in our own words. */
 import type { AnswerListener, FinishReason } from '../../core/answer.ts';
-import { isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
 import {
@@ -33,7 +33,7 @@ export function finishReasonOf(raw: string, hasCalls: boolean): FinishReason {
 
 function tellFinish(
   listener: AnswerListener,
-  { stop_reason: reason, stop_sequence: sequence }: Record<string, unknown>,
+  { stop_reason: reason, stop_sequence: sequence }: Fields,
   hasCalls: boolean,
 ): boolean {
   if (typeof reason !== 'string') return false;
@@ -43,7 +43,7 @@ function tellFinish(
 }
 
 /** Whether this is an event of a new kind: a `message` in it does not make it an error. */
-export function isEvent(event: string | null, { type, error }: Record<string, unknown>): boolean {
+export function isEvent(event: string | null, { type, error }: Fields): boolean {
   return event !== null && event === type && error === undefined;
 }
 
@@ -57,7 +57,7 @@ export class AnthropicStreamReader implements StreamReader {
   readonly #order = new BlockOrder();
   readonly #usage = new StreamUsage();
   /** Why it ended; told once it is certain that it did. */
-  #end: Record<string, unknown> = {};
+  #end: Fields = {};
 
   constructor(to: AnswerListener) {
     this.#to = to;
@@ -121,7 +121,7 @@ export class AnthropicStreamReader implements StreamReader {
   /** An opening that is repeated at once is harmless; after words it would be another answer. */
   #begin(message: unknown): UpstreamFailure | undefined {
     if (this.#usage.characters > 0) return malformed(startedAgain);
-    const opening = isObject(message) ? message : {};
+    const opening = fieldsOf(message);
     this.#usage.begin(opening.usage);
     this.#tellUsage();
     for (const event of openingEvents(opening)) {
@@ -131,7 +131,7 @@ export class AnthropicStreamReader implements StreamReader {
     return undefined;
   }
 
-  #takeEnd({ delta, usage }: Record<string, unknown>): void {
+  #takeEnd({ delta, usage }: Fields): void {
     this.#usage.end(usage);
     this.#tellUsage();
     // A later report may have no stop reason.
@@ -167,8 +167,8 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
 }
 
 interface MessageBody {
-  readonly fields: Record<string, unknown>;
-  readonly content: readonly Record<string, unknown>[];
+  readonly fields: Fields;
+  readonly content: readonly Fields[];
 }
 
 export function parseMessage(text: string): MessageBody | UpstreamFailure {

@@ -3,19 +3,19 @@
  * Beyond them it refuses the whole request, so that then no tool is strict.
  */
 import type { Tool } from '../../core/dialogue.ts';
-import { isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, itemsOf } from '../../core/json.ts';
 import { inputSchema, outputSchema } from './clean-schema.ts';
 
 const toolsMax = 20;
 const optionalMax = 24;
 const unionsMax = 16;
 
-type Schema = Readonly<Record<string, unknown>>;
+type Schema = Readonly<Fields>;
 
 /** The schema of a strict tool, in the words that Anthropic takes there. */
 export function strictSchema({ parameters }: Tool): Schema {
   const schema = outputSchema(inputSchema(parameters));
-  return isObject(schema) ? schema : {};
+  return fieldsOf(schema);
 }
 
 /** Whether the tools that want it may be strict. */
@@ -35,8 +35,8 @@ function measure(schema: unknown, size: Size): void {
   if (!isObject(schema)) return;
   const { type, properties, required, anyOf, allOf, items, $defs, definitions } = schema;
   if (Array.isArray(type) || Array.isArray(anyOf)) size.unions += 1;
-  const names = isObject(properties) ? Object.keys(properties) : [];
-  const needed = new Set<unknown>(Array.isArray(required) ? required : []);
+  const names = Object.keys(fieldsOf(properties));
+  const needed = new Set(itemsOf(required));
   size.optional += names.filter((name) => !needed.has(name)).length;
   const named = [properties, $defs, definitions].filter(isObject).flatMap(Object.values);
   const listed = [anyOf, allOf].filter(Array.isArray).flat();

@@ -1,10 +1,11 @@
 /** How a wish for reasoning is put to a model of Anthropic's; each generation has its own words. */
 import type { Dialogue, Effort, ReasoningWish, Turn } from '../../core/dialogue.ts';
 import { ownSignature } from '../../core/signature.ts';
-import { effortOf } from '../ask/effort.ts';
+import { effortOf, effortWord } from '../ask/effort.ts';
+import { isForced } from '../ask/tool-choice.ts';
 import type { Target } from '../dialect.ts';
 
-interface ThinkingWords {
+export interface ThinkingWords {
   readonly thinking?: object;
   readonly effort?: string | undefined;
   /** The model will think, so that sampling parameters are refused. */
@@ -51,12 +52,8 @@ export function thinkingFor(
   }
 }
 
-export function isForced(choice: Dialogue['toolChoice']): boolean {
-  return choice === 'required' || (typeof choice === 'object' && choice !== null);
-}
-
 function adaptive(wish: ReasoningWish, target: Target, isWithoutThought: boolean): ThinkingWords {
-  const effort = effortWord(wish, target);
+  const effort = effortWord(effortOf(wish), target.quirks, effortWords);
   // Where thinking is always on, the catalogue has an effort for `none`.
   const isOptional = target.quirks.efforts?.none === undefined;
   if (isOptional && (wish.effort === 'none' || isWithoutThought)) {
@@ -69,7 +66,7 @@ function adaptive(wish: ReasoningWish, target: Target, isWithoutThought: boolean
 }
 
 function effortOnly(wish: ReasoningWish, target: Target): ThinkingWords {
-  const effort = effortWord(wish, target);
+  const effort = effortWord(effortOf(wish), target.quirks, effortWords);
   return { effort, isOn: false, isDropped: effort === undefined };
 }
 
@@ -82,11 +79,6 @@ const effortWords: Readonly<Record<string, string>> = {
   xhigh: 'xhigh',
   max: 'max',
 };
-
-function effortWord(wish: ReasoningWish, { quirks }: Target): string | undefined {
-  const effort = effortOf(wish);
-  return effort === null ? undefined : (quirks.efforts ?? effortWords)[effort];
-}
 
 function budget(wish: ReasoningWish, outputTokensMax: number): ThinkingWords {
   const wanted = wish.budgetTokens ?? budgets[wish.effort ?? 'medium'];

@@ -8,7 +8,7 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
-import { isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isText } from '../../core/json.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
 import { type ForeignNames, wordsIn } from '../ask/foreign-names.ts';
 import { type AnyBlock, type BlockOf, imageUrl, isKnown } from './blocks.ts';
@@ -106,15 +106,11 @@ function readFoundTool(block: AnyBlock): readonly TextPart[] | undefined {
 
 /** A passage to answer from: elsewhere a document, named by its title and where it is from. */
 function readSearchResult(block: AnyBlock): readonly DocumentPart[] | undefined {
-  const { type, title, source, content }: Record<string, unknown> = { ...block };
+  const { type, title, source, content }: Fields = { ...block };
   if (type !== 'search_result' || !Array.isArray(content)) return undefined;
-  const texts = content.map((inner) => (isObject(inner) ? inner.text : undefined)).filter(isText);
+  const texts = content.map((inner) => fieldsOf(inner).text).filter(isText);
   const name = [title, source].filter(isText).join(', ') || undefined;
   return [{ kind: 'document', source: { text: texts.join('\n\n') }, name }];
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value !== '';
 }
 
 function readResult(block: BlockOf<'tool_result'>, foreign: ForeignNames): ToolResultPart {

@@ -1,5 +1,5 @@
 /** Token counts as Anthropic reports them, in and out. */
-import { isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, objectsIn } from '../../core/json.ts';
 import {
   addUsage,
   promptTokens,
@@ -20,7 +20,7 @@ export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
   const top = readCounts(raw);
   if (top === undefined) return undefined;
-  const rounds = Array.isArray(raw.iterations) ? raw.iterations.filter(isObject) : [];
+  const rounds = objectsIn(raw.iterations);
   const beside = rounds.filter(({ type }) => isBeside.has(type)).map(readCounts);
   const usage = beside.reduce<Usage>((sum, more) => (more ? addUsage(sum, more) : sum), top);
   // No request has an empty prompt: a server that says so has not counted. But where a program that
@@ -29,8 +29,8 @@ export function readUsage(raw: unknown): Usage | undefined {
   return promptTokens(usage) > 0 || isFree ? usage : undefined;
 }
 
-function readCounts(raw: Record<string, unknown>): Usage | undefined {
-  const details = isObject(raw.output_tokens_details) ? raw.output_tokens_details : {};
+function readCounts(raw: Fields): Usage | undefined {
+  const details = fieldsOf(raw.output_tokens_details);
   const written = readCount(raw.cache_creation_input_tokens);
   const writtenForHour = readHourPart(raw.cache_creation, written);
   const usage = {
@@ -56,7 +56,7 @@ function readHourPart(parts: unknown, written: number): number {
 }
 
 /** Servers that count the prompt at the beginning may write zeros at the end: it had one still. */
-function withoutEmptyPrompt(raw: Record<string, unknown>): Record<string, unknown> {
+function withoutEmptyPrompt(raw: Fields): Fields {
   const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens, ...rest } = raw;
   const isEmpty = !(input_tokens || cache_read_input_tokens || cache_creation_input_tokens);
   return isEmpty ? { ...rest, cache_creation: null } : raw;
@@ -70,7 +70,7 @@ const charactersPerToken = 4;
  * the output; a client that leaves before the last one still pays for the words it got.
  */
 export class StreamUsage {
-  #raw: Record<string, unknown> = {};
+  #raw: Fields = {};
   #read: Usage | undefined;
   #isFinal = false;
   characters = 0;

@@ -9,8 +9,9 @@ import type {
   UserPart,
 } from '../../core/dialogue.ts';
 import { ownSignature } from '../../core/signature.ts';
+import { plainCallId } from '../ask/call-ids.ts';
 import { readDataUrl } from '../ask/data-url.ts';
-import { toolInput } from './answer-words.ts';
+import { toolInput } from './tool-input.ts';
 
 export type Block = { readonly type: string } & Readonly<Record<string, unknown>>;
 
@@ -42,7 +43,7 @@ export function writeAssistantPart(part: AssistantPart): readonly Block[] {
     case 'tool_call': {
       const input = toolInput(part.arguments);
       return [
-        { type: 'tool_use', id: callId(part.id), name: part.name, input, ...cacheField(part) },
+        { type: 'tool_use', id: plainCallId(part.id), name: part.name, input, ...cacheField(part) },
       ];
     }
   }
@@ -81,7 +82,7 @@ function writeResult(part: ToolResultPart, images: Images): Block {
   const blocks = part.parts.flatMap((inner) => writeShown(inner, images));
   return {
     type: 'tool_result',
-    tool_use_id: callId(part.callId),
+    tool_use_id: plainCallId(part.callId),
     content: blocks.length > 0 ? blocks : undefined,
     is_error: part.isError ? true : undefined,
     ...cacheField(part),
@@ -113,11 +114,4 @@ function documentSource({ source }: DocumentPart): object {
 
 function textSource(data: string): object {
   return { type: 'text', media_type: 'text/plain', data };
-}
-
-/** Other providers put dots and colons into their ids; the same id always becomes the same one. */
-export function callId(id: string): string {
-  if (/^[\w-]+$/.test(id)) return id;
-  const digest = new Bun.CryptoHasher('sha256').update(id).digest('hex');
-  return `${id.replace(/[^\w-]/g, '_')}_${digest.slice(0, 8)}`;
 }

@@ -1,52 +1,30 @@
 /** A dialogue as a request to an Anthropic-style upstream. */
 import type { Dialogue, Tool } from '../../core/dialogue.ts';
-import { leaveOut } from '../ask/leave-out.ts';
-import { outputLimit } from '../ask/output-limit.ts';
+import { jsonInstruction } from '../ask/json-instruction.ts';
+import { isForced } from '../ask/tool-choice.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { inputSchema, outputSchema } from './clean-schema.ts';
 import { defaultVersion, messagesAt } from './hosts.ts';
+import { sayable, writeLimits } from './sayable.ts';
 import { mayBeStrict, strictSchema } from './strict-tools.ts';
-import { isForced, thinkingFor } from './thinking.ts';
 import { type Block, cacheField } from './write-blocks.ts';
 import { writeTurns } from './write-turns.ts';
 
-/** Where nobody knows what the model can give: enough for an answer, and every model has it. */
-export const outputTokensDefault = 8_192;
-
-/** Anthropic has no words for these, by the names that clients give them. */
-export const unspoken = [
-  'seed',
-  'presence_penalty',
-  'frequency_penalty',
-  'logprobs',
-  'top_logprobs',
-  'logit_bias',
-  'n',
-];
-
 export function writeMessages(asked: Dialogue, target: Target): UpstreamRequest {
-  const spoken = leaveOut(asked, [...unspoken, ...(target.quirks.drop_params ?? [])]);
-  const maxTokens =
-    outputLimit(asked.outputTokensMax, target) ??
-    target.modelOutputTokensMax ??
-    outputTokensDefault;
-  const { thinking, effort, isOn, isDropped } = thinkingFor(spoken.dialogue, target, maxTokens);
-  const sampled = leaveOut(spoken.dialogue, refusedSampling(spoken.dialogue, isOn));
-  const { dialogue } = sampled;
-  const dropped = new Set([...spoken.dropped, ...sampled.dropped]);
-  if (isDropped) dropped.add('reasoning');
-  const { system, messages } = writeTurns(dialogue, target, isOn, dropped);
+  const { dialogue, reasoning, outputTokensMax, dropped } = sayable(asked, target, [], true);
+  const { system, messages } = writeTurns(dialogue, target, reasoning.isOn, dropped);
+  const { effort } = reasoning;
   const { instruction, format } = writeJson(dialogue, target);
   const instructions = instruction ? [...system, instruction] : system;
   const version = { version: defaultVersion, betas: '' };
   const { path, headers, fields } = messagesAt(target, dialogue.stream, version);
   const body = {
     ...fields,
-    max_tokens: maxTokens,
+    max_tokens: outputTokensMax,
     system: instructions.length > 0 ? instructions : undefined,
     messages,
     ...writeTools(dialogue, target, dropped),
-    thinking,
+    thinking: reasoning.thinking,
     output_config: effort || format ? { effort, format } : undefined,
     ...writeSampling(dialogue, dropped),
     metadata: dialogue.user ? { user_id: dialogue.user } : undefined,
@@ -55,23 +33,10 @@ export function writeMessages(asked: Dialogue, target: Target): UpstreamRequest 
   return { path, headers, body: JSON.stringify(body), dropped: [...dropped] };
 }
 
-/** No model samples while it thinks, and the newer ones want one of the two at any time. */
-function refusedSampling({ sampling }: Dialogue, isThinking: boolean): readonly string[] {
-  if (isThinking) return ['temperature', 'top_p', 'top_k'];
-  return sampling.temperature === undefined ? [] : ['top_p'];
-}
-
-function writeSampling({ sampling, stop }: Dialogue, dropped: Set<string>): object {
-  const { temperature, topP, topK } = sampling;
-  const stops = stop.filter((text) => text.trim() !== '');
-  if (stops.length < stop.length) dropped.add('stop');
-  return {
-    // OpenAI's scale goes on to 2.
-    temperature: temperature === undefined ? undefined : Math.min(temperature, 1),
-    top_p: topP,
-    top_k: topK,
-    stop_sequences: stops.length > 0 ? stops : undefined,
-  };
+function writeSampling(dialogue: Dialogue, dropped: Set<string>): object {
+  const { temperature, stops } = writeLimits(dialogue, dropped);
+  const { topP, topK } = dialogue.sampling;
+  return { temperature, top_p: topP, top_k: topK, stop_sequences: stops };
 }
 
 function writeTools(dialogue: Dialogue, { quirks }: Target, dropped: Set<string>): object {
@@ -110,15 +75,9 @@ function writeTool(tool: Tool, mayHold: boolean): object {
 
 function writeJson({ json }: Dialogue, { quirks }: Target) {
   if (json === null) return {};
-  const only = 'Answer only with a JSON object, without any other text';
-  if (json.schema === null) return { instruction: textBlock(`${only}.`) };
-  if (quirks.json_schema === 'instruct') {
-    const schema = JSON.stringify(json.schema);
-    return { instruction: textBlock(`${only}. It satisfies this JSON Schema:\n${schema}`) };
+  if (json.schema === null || quirks.json_schema === 'instruct') {
+    const instruction: Block = { type: 'text', text: jsonInstruction(json) };
+    return { instruction };
   }
   return { format: { type: 'json_schema', schema: outputSchema(json.schema) } };
-}
-
-function textBlock(text: string): Block {
-  return { type: 'text', text };
 }

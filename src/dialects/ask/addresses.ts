@@ -13,7 +13,7 @@ const fetchedName = new RegExp(`(?:^|_)(?:${fetched})s?(?:_?ur[il]|_data|_id)?s?
 const sourceName = /^(?:ur[il]|data)$/i;
 
 /** Labels are kept, and nobody follows them: `metadata`, `client_metadata`. */
-const labelsName = /(?:^|_)metadata$/;
+export const labelsName = /(?:^|_)metadata$/;
 
 /**
  * What leads into a network or a machine; programs skip what cannot be seen before it. Words that

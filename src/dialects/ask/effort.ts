@@ -15,10 +15,18 @@ export function effortOf(wish: ReasoningWish | null): Effort | null {
   return budgets.find(([most]) => budgetTokens <= most)?.[1] ?? 'high';
 }
 
-/** An effort in the vendor's words; undefined leaves the model's own. */
-export function effortWord(effort: Effort | null, { efforts }: Quirks): string | undefined {
+/**
+ * An effort in the vendor's words, or else in those usual in its dialect; undefined leaves the
+ * model's own.
+ */
+export function effortWord(
+  effort: Effort | null,
+  { efforts }: Quirks,
+  usual?: Readonly<Record<string, string>>,
+): string | undefined {
   if (effort === null) return undefined;
-  return efforts ? efforts[effort] : effort;
+  const words = efforts ?? usual;
+  return words ? words[effort] : effort;
 }
 
 /** Without a word from the client, a model with effort levels reasons by default. */

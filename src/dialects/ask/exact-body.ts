@@ -1,5 +1,5 @@
 import { jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
-import { isObject } from '../../core/json.ts';
+import { type Fields, isObject } from '../../core/json.ts';
 import { longNumber, parseExact } from '../answer/exact-json.ts';
 import type { Source } from './edit-body.ts';
 
@@ -9,7 +9,7 @@ import type { Source } from './edit-body.ts';
  * written.
  */
 
-type Body = Readonly<Record<string, unknown>>;
+type Body = Readonly<Fields>;
 
 /** Exactness costs time for each value, so a body made of millions goes on as floats. */
 const limits = { levels: jsonDepthMax, names: jsonNamesMax, values: jsonNamesMax };

@@ -1,48 +1,103 @@
 /**
- * What a vendor charges more for than its usual price of a token. An endpoint has one price, so
- * nobody asks for these with the operator's account; those who call with their own pay for them.
+ * What a vendor charges for beside its usual price of a token. An endpoint has one price, so nobody
+ * asks for these with the operator's account; those who call with their own pay for them.
  */
+import { isObject } from '../../core/json.ts';
 import type { Target } from '../dialect.ts';
 import type { Edits } from './edit-body.ts';
 
-type Payer = Pick<Target, 'isOwnAccount'>;
+type Payer = Pick<Target, 'isOwnAccount' | 'outputModalities'>;
+type IsDear = (value: unknown, payer: Payer) => boolean;
 
-/** Fields, and those of their values that cost more than the endpoint does. */
-export const dearer: ReadonlyMap<string, ReadonlySet<unknown>> = new Map([
-  ['service_tier', new Set(['priority', 'fast', 'performance'])],
-  ['speed', new Set(['fast'])],
+const oneOf = (...values: readonly unknown[]): IsDear => {
+  const dear = new Set(values);
+  return (value) => dear.has(value);
+};
+const whenSet: IsDear = (value) => (value ?? false) !== false;
+/** Sounds cost many times what words do; of a model that is said to speak, the price is theirs. */
+const unlessSold = (isDear: IsDear): IsDear => {
+  return (value, payer) => isDear(value, payer) && !payer.outputModalities?.includes('audio');
+};
+
+/** Fields, and which of their values cost more than the endpoint does. */
+export const dearer: ReadonlyMap<string, IsDear> = new Map([
+  ['service_tier', oneOf('priority', 'fast', 'performance')],
+  ['speed', oneOf('fast')],
+  // Searches by the vendor, at a price for each: xAI, Alibaba, Baidu. Models that understand
+  // `web_search_options` search without it too: their `request` price covers that.
+  ['search_parameters', whenSet],
+  ['enable_search', whenSet],
+  ['web_search', whenSet],
+  // Another model may answer, at its own price: Anthropic and LiteLLM, OpenRouter.
+  ['fallbacks', whenSet],
+  ['preset', whenSet],
+  // The answer would be fetched later, and nobody here would ever see what it used.
+  ['deferred', whenSet],
+  // A machine to run programs on, with the skills that are installed there.
+  ['container', whenSet],
+  ['modalities', unlessSold((value) => Array.isArray(value) && value.includes('audio'))],
+  ['audio', unlessSold(whenSet)],
 ]);
 
 /** The names of what was left out, beside what is left out already. */
 export function leaveOutPricedApart(
   body: Readonly<Record<string, unknown>>,
-  { isOwnAccount }: Payer,
+  payer: Payer,
   edits: Edits,
 ): readonly string[] {
-  if (isOwnAccount) return [];
+  if (payer.isOwnAccount) return [];
   const dropped: string[] = [];
-  for (const [name, values] of dearer) {
-    if (!values.has(body[name]) || name in edits) continue;
+  for (const [name, isDear] of dearer) {
+    if (!(name in body) || name in edits || !isDear(body[name], payer)) continue;
     edits[name] = undefined;
     dropped.push(name);
   }
   return dropped;
 }
 
+/** How the types begin of tools that vendors run, and charge for by the call, hour or picture. */
+const paidTools = [
+  'advisor',
+  'code_execution',
+  'code_interpreter',
+  'collections_search',
+  'file_search',
+  'image_generation',
+  'web_search',
+  'x_search',
+];
+
+function isPaid(tool: object): boolean {
+  const type = 'type' in tool ? tool.type : undefined;
+  if (typeof type !== 'string') return false;
+  return paidTools.some((name) => type.startsWith(name)) || runsInContainer(tool);
+}
+
+/** Where a client does not run its own shell, the vendor rents out a machine for it. */
+function runsInContainer(tool: object): boolean {
+  if (!('environment' in tool) || !isObject(tool.environment)) return false;
+  const { type } = tool.environment;
+  return typeof type === 'string' && type.startsWith('container');
+}
+
 interface KeptTools<Tool> {
   readonly tools: readonly Tool[];
+  readonly lost: readonly Tool[];
   /** As `tools[2]`. */
   readonly dropped: readonly string[];
 }
 
-/** Tools by which the vendor asks another model, at that model's price, whoever may use it. */
-export function withoutAdvisors<Tool extends { readonly type?: string | null }>(
+/** Without those that cost more than the endpoint says. */
+export function withoutPaidTools<Tool extends object>(
   tools: readonly Tool[],
   { isOwnAccount }: Payer,
+  path = 'tools',
 ): KeptTools<Tool> {
-  const isAdvisor = ({ type }: Tool) => !isOwnAccount && type?.startsWith('advisor');
+  const lost = isOwnAccount ? [] : tools.filter(isPaid);
+  if (lost.length === 0) return { tools, lost, dropped: [] };
   return {
-    tools: tools.filter((tool) => !isAdvisor(tool)),
-    dropped: tools.flatMap((tool, at) => (isAdvisor(tool) ? [`tools[${at}]`] : [])),
+    tools: tools.filter((tool) => !isPaid(tool)),
+    lost,
+    dropped: tools.flatMap((tool, at) => (isPaid(tool) ? [`${path}[${at}]`] : [])),
   };
 }

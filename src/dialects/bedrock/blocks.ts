@@ -2,9 +2,7 @@
  * Bedrock's blocks in the words of Anthropic's, which they were made after: whoever tells those
  * tells these, too.
  */
-import { isObject } from '../../core/json.ts';
-
-type Fields = Record<string, unknown>;
+import { type Fields, fieldsOf, isObject, objectsIn } from '../../core/json.ts';
 
 /**
  * Bytes come as base64, and are kept as a text of one character each. Those of an encrypted thought
@@ -50,18 +48,23 @@ export function blockDelta({ text, toolUse, citation }: Fields): Fields | undefi
   return undefined;
 }
 
-function callBlock({ toolUseId, name, input }: Fields): Fields {
-  return { type: 'tool_use', id: toolUseId, name, input };
+/** Tools of Amazon's own, like its search of the web, are not the client's to run. */
+function callBlock({ toolUseId, name, input, type }: Fields): Fields {
+  const isTheirs = type === 'server_tool_use';
+  return { type: isTheirs ? type : 'tool_use', id: toolUseId, name, input };
 }
 
 function citedBlock({ content, citations }: Fields): Fields {
-  const texts = Array.isArray(content) ? content.filter(isObject).map(({ text }) => text) : [];
-  const sources = Array.isArray(citations) ? citations.filter(isObject) : [];
-  return { type: 'text', text: texts.join(''), citations: sources.map(citationOf) };
+  const texts = objectsIn(content).map(({ text }) => text);
+  return {
+    type: 'text',
+    text: texts.join(''),
+    citations: objectsIn(citations).map(citationOf),
+  };
 }
 
 function citationOf({ title, location, sourceContent }: Fields): Fields {
-  const web = isObject(location) && isObject(location.web) ? location.web : {};
-  const quoted = Array.isArray(sourceContent) ? sourceContent.filter(isObject) : [];
-  return { url: web.url, title, cited_text: quoted[0]?.text };
+  const web = fieldsOf(fieldsOf(location).web);
+  const [quoted] = objectsIn(sourceContent);
+  return { url: web.url, title, cited_text: quoted?.text };
 }

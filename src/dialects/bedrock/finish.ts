@@ -1,5 +1,5 @@
 import type { FinishReason } from '../../core/answer.ts';
-import { isObject, isText } from '../../core/json.ts';
+import { fieldsOf, isObject, isText } from '../../core/json.ts';
 import { finishReasonOf as anthropicReason } from '../anthropic/reader.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { brokenFinish } from '../failure.ts';
@@ -27,6 +27,6 @@ export const stopSequencePaths = ['/stop_sequence', '/delta/stop_sequence'];
 export function stopSequenceIn(fields: unknown): string | null {
   if (!isObject(fields)) return null;
   const { delta, stop_sequence: own } = fields;
-  const found = own ?? (isObject(delta) ? delta.stop_sequence : null);
+  const found = own ?? fieldsOf(delta).stop_sequence;
   return isText(found) ? found : null;
 }

@@ -2,13 +2,13 @@ import { describe, expect, test } from 'bun:test';
 import { ToldAnswer } from '../../../tests/support/told-answer.ts';
 import { eventBytesMax, openBlocksMax } from '../../core/bounds.ts';
 import { brokenFrame } from './frames.ts';
-import { BedrockReader, tellReply } from './reader.ts';
+import { BedrockStreamReader, tellReply } from './reader.ts';
 
 type Event = readonly [name: string, fields: object | string];
 
 function hear(...events: readonly Event[]) {
   const told = new ToldAnswer();
-  const reader = new BedrockReader(told);
+  const reader = new BedrockStreamReader(told);
   for (const [event, fields] of events) {
     const data = typeof fields === 'string' ? fields : JSON.stringify(fields);
     const failure = reader.push({ event, data });
@@ -196,6 +196,22 @@ describe('blocks', () => {
     const output = { message: { content: [cited] } };
     tellReply(JSON.stringify({ output, stopReason: 'end_turn' }), whole);
     expect([whole.said, whole.citations]).toEqual(['It rains.', told.citations]);
+  });
+
+  test('of tools that Amazon runs itself are no calls', () => {
+    const toolUse = { toolUseId: 's', name: 'nova_grounding', type: 'server_tool_use' };
+    const { told } = hear(
+      ...[opens(0, { toolUse }), input(0, '{"query":"rain"}'), stops(0)],
+      ...[text(1, 'It rains.'), ends('end_turn')],
+    );
+    const whole = new ToldAnswer();
+    const content = [{ toolUse: { ...toolUse, input: {} } }, { text: 'It rains.' }];
+    tellReply(JSON.stringify({ output: { message: { content } }, stopReason: 'end_turn' }), whole);
+    for (const { calls, said, finishReason } of [told, whole]) {
+      expect({ calls, said, finishReason }).toEqual({
+        ...{ calls: [], said: 'It rains.', finishReason: 'stop' },
+      });
+    }
   });
 
   test('and events of kinds that are new say nothing', () => {

@@ -1,7 +1,7 @@
 /** Answers of Bedrock's Converse in our own words. */
 import type { AnswerListener } from '../../core/answer.ts';
 import { eventBytesMax, openBlocksMax } from '../../core/bounds.ts';
-import { isObject, isText } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, isText, textOf } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import { BlockTeller } from '../anthropic/block-teller.ts';
 import { noStopReason, startedAgain } from '../anthropic/reader.ts';
@@ -18,8 +18,6 @@ import { finishReasonOf, mistakeIn, stopSequenceIn } from './finish.ts';
 import { brokenFrame } from './frames.ts';
 import { readUsage } from './usage.ts';
 
-type Fields = Record<string, unknown>;
-
 /** An encrypted thought or a picture: it comes in pieces and is told whole. */
 interface OpaqueBlock {
   /** Null for a thought. */
@@ -27,7 +25,7 @@ interface OpaqueBlock {
   bytes: string;
 }
 
-export class BedrockReader implements StreamReader {
+export class BedrockStreamReader implements StreamReader {
   /** The answer is over; what it used follows. */
   finished = false;
   ended = false;
@@ -152,7 +150,7 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   const body = parseExact(text);
   if (!isObject(body)) return unreadableAnswer(text);
   const { output, stopReason, usage, additionalModelResponseFields } = body;
-  const message = isObject(output) && isObject(output.message) ? output.message : {};
+  const message = fieldsOf(fieldsOf(output).message);
   if (!Array.isArray(message.content)) {
     return failureInside(body) ?? malformed('The upstream answered without content.');
   }
@@ -189,7 +187,7 @@ function tellBlock(
 }
 
 function bytesIn({ source }: Fields): string {
-  return isObject(source) && isText(source.bytes) ? source.bytes : '';
+  return textOf(fieldsOf(source).bytes);
 }
 
 /** Exceptions go by the name of their event; what else is new is not for us. */

@@ -1,11 +1,11 @@
 import type { UpstreamDialect } from '../dialect.ts';
-import { BedrockReader, tellReply } from './reader.ts';
+import { BedrockStreamReader, tellReply } from './reader.ts';
 import { writeRequest } from './write.ts';
 
 /** Amazon Bedrock's Converse, the same for the models of all vendors there. */
 export const bedrockUpstream: UpstreamDialect = {
   toolNameLengthMax: 64,
   write: writeRequest,
-  openStream: (listener) => new BedrockReader(listener),
+  openStream: (listener) => new BedrockStreamReader(listener),
   readReply: tellReply,
 };

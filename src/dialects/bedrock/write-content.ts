@@ -11,10 +11,9 @@ import type {
 } from '../../core/dialogue.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { ownSignature } from '../../core/signature.ts';
-import { toolInput } from '../anthropic/answer-words.ts';
-import { callId as plainCallId } from '../anthropic/write-blocks.ts';
+import { toolInput } from '../anthropic/tool-input.ts';
+import { nineCharacters, plainCallId, shortCallId } from '../ask/call-ids.ts';
 import { readDataUrl } from '../ask/data-url.ts';
-import { nineCharacters, shortCallId } from '../ask/short-call-id.ts';
 import type { Target } from '../dialect.ts';
 import { toBase64 } from './blocks.ts';
 

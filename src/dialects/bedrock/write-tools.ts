@@ -1,7 +1,7 @@
 /** The tools of a dialogue as Bedrock's `toolConfig`. */
 import type { Dialogue, Tool } from '../../core/dialogue.ts';
 import { inputSchema } from '../anthropic/clean-schema.ts';
-import { isForced } from '../anthropic/thinking.ts';
+import { isForced } from '../ask/tool-choice.ts';
 import type { Target } from '../dialect.ts';
 import type { ContentWriter } from './write-content.ts';
 

@@ -1,5 +1,5 @@
 /** Embeddings of Cohere's second interface. */
-import { isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import { readCount } from '../answer/read-count.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import type { Batch, EmbeddingsDialect } from '../media/embeddings.ts';
@@ -28,10 +28,10 @@ export const cohereEmbeddings: EmbeddingsDialect = {
   read: (text) => readAnswer(text, read),
 };
 
-function read(body: Record<string, unknown>): Batch | UpstreamFailure {
+function read(body: Fields): Batch | UpstreamFailure {
   const { embeddings, meta } = body;
   const found: unknown = isObject(embeddings) ? embeddings.float : embeddings;
   // Not every answer has them; the price list counts by them where it has.
-  const units = isObject(meta) && isObject(meta.billed_units) ? meta.billed_units : {};
+  const units = fieldsOf(fieldsOf(meta).billed_units);
   return readVectors(body, found, readCount(units.input_tokens));
 }

@@ -1,6 +1,6 @@
 /** Tells what one candidate of Gemini's says, piece by piece or at once. */
 import type { AnswerListener } from '../../core/answer.ts';
-import { isObject, isText } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, isText, itemsOf, textOf } from '../../core/json.ts';
 import { markSignature } from '../../core/signature.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import type { UpstreamFailure } from '../dialect.ts';
@@ -29,9 +29,9 @@ export class CandidateTeller {
     this.#to = to;
   }
 
-  take(candidate: Record<string, unknown>): UpstreamFailure | undefined {
+  take(candidate: Fields): UpstreamFailure | undefined {
     const { content, finishReason, finishMessage, groundingMetadata } = candidate;
-    const parts = isObject(content) && Array.isArray(content.parts) ? content.parts : [];
+    const parts = itemsOf(fieldsOf(content).parts);
     // Its older models end every chunk with STOP, which is the end only if nothing else follows.
     const isStop = finishReason === undefined || finishReason === 'STOP';
     const isOver = this.finished && isStop && !parts.some(saysAnything);
@@ -54,7 +54,7 @@ export class CandidateTeller {
     return undefined;
   }
 
-  #takePart(part: Record<string, unknown>): void {
+  #takePart(part: Fields): void {
     const { text, functionCall, inlineData } = part;
     if (isObject(functionCall)) this.#takeCall(functionCall, part.thoughtSignature);
     else if (typeof text === 'string') this.#takeText(text, part);
@@ -62,7 +62,7 @@ export class CandidateTeller {
     else if (isObject(inlineData) && part.thought !== true) this.#takeMedia(inlineData);
   }
 
-  #takeText(text: string, { thought, thoughtSignature }: Record<string, unknown>): void {
+  #takeText(text: string, { thought, thoughtSignature }: Fields): void {
     const signature = isText(thoughtSignature) ? thoughtSignature : undefined;
     if (thought === true) {
       this.#endText();
@@ -80,7 +80,7 @@ export class CandidateTeller {
     this.#to.text(text);
   }
 
-  #takeCall(call: Record<string, unknown>, signature: unknown): void {
+  #takeCall(call: Fields, signature: unknown): void {
     if (isText(call.name)) this.#openNext(call.name, call, signature);
     const open = this.#openCall;
     if (open === undefined) return;
@@ -88,7 +88,7 @@ export class CandidateTeller {
     if (call.willContinue !== true) this.#endCall();
   }
 
-  #openNext(name: string, call: Record<string, unknown>, signature: unknown): void {
+  #openNext(name: string, call: Fields, signature: unknown): void {
     this.#endCall();
     this.#endText();
     if (isText(signature)) this.#sign(signature);
@@ -107,7 +107,7 @@ export class CandidateTeller {
   }
 
   /** Signatures of pictures are left out: they run to megabytes and nothing could replay them. */
-  #takeMedia({ mimeType, data }: Record<string, unknown>): void {
+  #takeMedia({ mimeType, data }: Fields): void {
     if (!isText(data) || !isText(mimeType) || !mimeType.startsWith('image/')) return;
     this.#endText();
     this.#isThinking = false;
@@ -127,11 +127,10 @@ export class CandidateTeller {
 
   /** Positions count the bytes of a text that was not kept, so only the sources are told. */
   #cite(grounding: unknown): void {
-    const chunks = isObject(grounding) ? grounding.groundingChunks : undefined;
-    for (const chunk of Array.isArray(chunks) ? chunks : []) {
-      const web = isObject(chunk) && isObject(chunk.web) ? chunk.web : {};
+    for (const chunk of itemsOf(fieldsOf(grounding).groundingChunks)) {
+      const web = fieldsOf(fieldsOf(chunk).web);
       if (!isText(web.uri)) continue;
-      const title = isText(web.title) ? web.title : '';
+      const title = textOf(web.title);
       this.#to.citation({ url: web.uri, title, quote: '', range: null });
     }
   }

@@ -1,5 +1,5 @@
 /** Embeddings of Google's Gemini, `batchEmbedContents`. */
-import { isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf } from '../../core/json.ts';
 import { readCount } from '../answer/read-count.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import type { Batch, EmbeddingsDialect } from '../media/embeddings.ts';
@@ -30,11 +30,11 @@ export const geminiEmbeddings: EmbeddingsDialect = {
   read: (text) => readAnswer(text, read),
 };
 
-function read(body: Record<string, unknown>): Batch | UpstreamFailure {
+function read(body: Fields): Batch | UpstreamFailure {
   const { embeddings, usageMetadata: usage } = body;
   const found = Array.isArray(embeddings)
-    ? embeddings.map((item) => (isObject(item) ? item.values : undefined))
+    ? embeddings.map((item) => fieldsOf(item).values)
     : undefined;
   // Only its newer models count.
-  return readVectors(body, found, isObject(usage) ? readCount(usage.promptTokenCount) : 0);
+  return readVectors(body, found, readCount(fieldsOf(usage).promptTokenCount));
 }

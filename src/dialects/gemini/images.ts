@@ -1,6 +1,6 @@
 /** Images of Google's Gemini, which draws them in the middle of a chat. */
 import { editImagesMax } from '../../core/bounds.ts';
-import { isObject, isText } from '../../core/json.ts';
+import { type Fields, fieldsOf, isText, itemsOf, objectsIn, textOf } from '../../core/json.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { malformed, readErrorObject } from '../failure.ts';
 import { inBase64, joined, type Piece } from '../long-body.ts';
@@ -56,31 +56,29 @@ function shapeOf(size: string | null): object | undefined {
   return { aspectRatio, imageSize: longEdge <= 2304 ? '2K' : '4K' };
 }
 
-function read(body: Record<string, unknown>): Drawn | UpstreamFailure {
+function read(body: Fields): Drawn | UpstreamFailure {
   const { error, candidates, promptFeedback, usageMetadata } = body;
   if (error !== undefined && error !== null) return readErrorObject(body);
-  const [candidate]: unknown[] = Array.isArray(candidates) ? candidates : [];
-  const images = isObject(candidate) ? imagesIn(candidate.content) : [];
+  const [candidate] = itemsOf(candidates);
+  const images = imagesIn(fieldsOf(candidate).content);
   if (images.length === 0) return whyNone(candidate, promptFeedback);
   return { images, usage: readUsage(usageMetadata), about: {}, usageDetails: {} };
 }
 
 function imagesIn(content: unknown): readonly DrawnImage[] {
-  const parts: unknown[] = isObject(content) && Array.isArray(content.parts) ? content.parts : [];
-  return parts.flatMap((part) => {
+  return objectsIn(fieldsOf(content).parts).flatMap((part) => {
     // What it drew while thinking is a draft.
-    if (!isObject(part) || part.thought === true) return [];
-    const data = isObject(part.inlineData) ? part.inlineData : {};
-    const isImage = typeof data.mimeType === 'string' && data.mimeType.startsWith('image/');
-    if (!isImage || !isText(data.data)) return [];
+    if (part.thought === true) return [];
+    const data = fieldsOf(part.inlineData);
+    if (!textOf(data.mimeType).startsWith('image/') || !isText(data.data)) return [];
     return [{ base64: data.data, url: null, revisedPrompt: null }];
   });
 }
 
 /** A filter will say the same again; a model that only talked may draw the next time. */
 function whyNone(candidate: unknown, feedback: unknown): UpstreamFailure {
-  const finish = isObject(candidate) ? candidate.finishReason : undefined;
-  const block = isObject(feedback) ? feedback.blockReason : undefined;
+  const finish = fieldsOf(candidate).finishReason;
+  const block = fieldsOf(feedback).blockReason;
   const word = [block, finish].find((reason) => typeof reason === 'string');
   const isFiltered =
     block !== undefined || finishReasonOf(String(finish), false) === 'content_filter';

@@ -3,7 +3,7 @@
  * They are put together and told whole, because half an object is no JSON.
  */
 import { eventBytesMax, jsonDepthMax } from '../../core/bounds.ts';
-import { isObject } from '../../core/json.ts';
+import { type Fields, isObject } from '../../core/json.ts';
 
 type Step = string | number;
 /** Without a prototype, so that no name is special. */
@@ -25,7 +25,7 @@ function readPath(path: unknown): readonly Step[] | undefined {
   return steps.length > 0 ? steps : undefined;
 }
 
-function readValue(piece: Record<string, unknown>): unknown {
+function readValue(piece: Fields): unknown {
   const { stringValue, numberValue, boolValue } = piece;
   if (typeof stringValue === 'string') return stringValue;
   if (typeof numberValue === 'number') return numberValue;

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test';
 import { hearEvents, ToldAnswer } from '../../../tests/support/told-answer.ts';
 import { eventBytesMax } from '../../core/bounds.ts';
-import { GeminiReader, tellReply } from './reader.ts';
+import { GeminiStreamReader, tellReply } from './reader.ts';
 
 const hear = (...chunks: readonly unknown[]) =>
-  hearEvents((listener) => new GeminiReader(listener), chunks);
+  hearEvents((listener) => new GeminiStreamReader(listener), chunks);
 
 const says = (parts: readonly object[], finishReason?: string) => ({
   candidates: [{ content: { role: 'model', parts }, finishReason, index: 0 }],

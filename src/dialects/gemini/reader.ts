@@ -1,6 +1,6 @@
 /** Answers of Gemini in our own words. Every chunk of a stream is shaped like a whole answer. */
 import type { AnswerListener } from '../../core/answer.ts';
-import { isObject, isText } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, isText, itemsOf } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
 import { malformed, readErrorObject, unreadableAnswer, unreadableEvent } from '../failure.ts';
@@ -18,16 +18,12 @@ function isWhole(value: unknown): value is number {
 }
 
 /** The number 0 is often left out; where all are, the place says which it is. */
-function numberOf(
-  { index }: Record<string, unknown>,
-  at: number,
-  list: readonly unknown[],
-): number {
+function numberOf({ index }: Fields, at: number, list: readonly unknown[]): number {
   if (isWhole(index)) return index;
   return list.some((one) => isObject(one) && isWhole(one.index)) ? 0 : at;
 }
 
-export class GeminiReader implements StreamReader {
+export class GeminiStreamReader implements StreamReader {
   readonly #to: AnswerListener;
   /** By their numbers; only those that somebody hears. */
   readonly #candidates = new Map<number, CandidateTeller>();
@@ -52,19 +48,19 @@ export class GeminiReader implements StreamReader {
   }
 
   /** Tells what one chunk, or a whole answer, says. */
-  take(chunk: Record<string, unknown>): UpstreamFailure | undefined {
+  take(chunk: Fields): UpstreamFailure | undefined {
     const { error, candidates, promptFeedback, usageMetadata } = chunk;
     if (error !== undefined && error !== null) return readErrorObject(chunk);
     const usage = usageMetadata === undefined ? undefined : readUsage(usageMetadata);
     if (usage !== undefined) this.#to.usage?.(usage);
-    const list: readonly unknown[] = Array.isArray(candidates) ? candidates : [];
+    const list = itemsOf(candidates);
     for (const [at, candidate] of list.entries()) {
       if (!isObject(candidate)) continue;
       const failure = this.#tellerOf(numberOf(candidate, at, list))?.take(candidate);
       if (failure !== undefined) return failure;
     }
     if (isObject(list[0]) || this.finished) return undefined;
-    if (isObject(promptFeedback) && isText(promptFeedback.blockReason)) {
+    if (isText(fieldsOf(promptFeedback).blockReason)) {
       this.#isBlocked = true;
       this.#to.finish('content_filter', null);
     }
@@ -86,7 +82,7 @@ export class GeminiReader implements StreamReader {
 export function tellReply(text: string, listener: AnswerListener): UpstreamFailure | undefined {
   const answer = parseFirst(text);
   if (!isObject(answer)) return unreadableAnswer(text);
-  const reader = new GeminiReader(listener);
+  const reader = new GeminiStreamReader(listener);
   const failure = reader.take(answer);
   if (failure !== undefined || reader.finished) return failure;
   return malformed('The upstream answered without a finish reason.');

@@ -3,9 +3,9 @@
  * beside a reference; schemas that programs write for tools have both.
  */
 import { jsonDepthMax } from '../../core/bounds.ts';
-import { isObject } from '../../core/json.ts';
+import { type Fields, isObject } from '../../core/json.ts';
 
-type Schema = Readonly<Record<string, unknown>>;
+type Schema = Readonly<Fields>;
 
 /** Keys whose value is a schema for each of its names. */
 const named = new Set([

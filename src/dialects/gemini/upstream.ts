@@ -1,11 +1,11 @@
 import type { UpstreamDialect } from '../dialect.ts';
-import { GeminiReader, tellReply } from './reader.ts';
+import { GeminiStreamReader, tellReply } from './reader.ts';
 import { writeRequest } from './write.ts';
 
 /** Google's Gemini, `generateContent`. */
 export const geminiUpstream: UpstreamDialect = {
   toolNameLengthMax: 64,
   write: writeRequest,
-  openStream: (listener) => new GeminiReader(listener),
+  openStream: (listener) => new GeminiStreamReader(listener),
   readReply: tellReply,
 };

@@ -1,9 +1,10 @@
 /** A dialogue as a request to Gemini's `generateContent`. */
 import type { Dialogue, JsonWish, Tool, Turn } from '../../core/dialogue.ts';
-import { isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import { hasCacheMarks } from '../ask/cache-marks.ts';
 import { leaveOut } from '../ask/leave-out.ts';
 import { outputLimit } from '../ask/output-limit.ts';
+import { isForced } from '../ask/tool-choice.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { modelPath, pictureModalities } from './model.ts';
 import { References } from './references.ts';
@@ -66,8 +67,7 @@ function onlySystem(parts: readonly { text: string }[]): Content {
 /** JSON output is refused beside tools before Gemini 3, and beside forced calls by all. */
 function mustInstruct({ json, tools, toolChoice }: Dialogue, target: Target): boolean {
   if (json === null || tools.length === 0) return false;
-  const isFree = toolChoice === null || toolChoice === 'auto' || toolChoice === 'none';
-  return !isFree || !thinksInLevels(target);
+  return isForced(toolChoice) || !thinksInLevels(target);
 }
 
 function jsonInstruction(json: JsonWish | null): readonly string[] {
@@ -97,23 +97,23 @@ function writeTool({ name, description, parameters }: Tool, references: Referenc
 const shapes = ['$ref', 'anyOf', 'oneOf', 'allOf', 'patternProperties'];
 
 /** Gemini refuses an object without properties. */
-function takesNothing(schema: Readonly<Record<string, unknown>>): boolean {
+function takesNothing(schema: Readonly<Fields>): boolean {
   const { properties, additionalProperties } = schema;
-  if (isObject(properties) && Object.keys(properties).length > 0) return false;
+  if (Object.keys(fieldsOf(properties)).length > 0) return false;
   return !isObject(additionalProperties) && !shapes.some((name) => name in schema);
 }
 
 /** Gemini refuses parameters that do not say what they are; beside a `$ref` it must not stand. */
-function objectSchema(schema: Readonly<Record<string, unknown>>) {
+function objectSchema(schema: Readonly<Fields>) {
   const plain = plainSchema(schema);
   return shapes.some((name) => name in plain) ? plain : { type: 'object', ...plain };
 }
 
-function answerSchema(schema: Readonly<Record<string, unknown>>) {
+function answerSchema(schema: Readonly<Fields>) {
   return plainSchema(new References().resolveIn(schema));
 }
 
-function plainSchema({ $schema: _, ...rest }: Readonly<Record<string, unknown>>) {
+function plainSchema({ $schema: _, ...rest }: Readonly<Fields>) {
   return rest;
 }
 

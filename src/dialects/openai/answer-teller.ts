@@ -1,7 +1,7 @@
 /** Tells the messages and deltas of OpenAI-style upstreams, once mended, in our own words. */
 import type { AnswerListener, FinishReason } from '../../core/answer.ts';
 import { waitingArgumentsMax } from '../../core/bounds.ts';
-import { isObject, isText } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, isText, textOf } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import { JsonEnd } from '../answer/json-end.ts';
 import { EventTooLarge } from '../event-stream.ts';
@@ -48,14 +48,14 @@ export class AnswerTeller {
   /** Calls that are told and whose arguments go on. */
   readonly #unfinished = new Set<OpenCall>();
   /** What was said meanwhile: in other dialects it would end them. */
-  #held: Record<string, unknown>[] = [];
+  #held: Fields[] = [];
   #heldLength = 0;
 
   constructor(to: AnswerListener) {
     this.#to = to;
   }
 
-  tell(words: Record<string, unknown>): void {
+  tell(words: Fields): void {
     const mustWait = this.#unfinished.size > 0;
     if (mustWait) this.#hold(words);
     else this.#tellWords(words);
@@ -69,7 +69,7 @@ export class AnswerTeller {
     else if (this.#unfinished.size === 0) this.#tellHeld();
   }
 
-  #hold(words: Record<string, unknown>): void {
+  #hold(words: Fields): void {
     if (!wordNames.some((name) => words[name])) return;
     const said = wordNames.map((name) => [name, words[name]]);
     this.#held.push(Object.fromEntries(said));
@@ -88,7 +88,7 @@ export class AnswerTeller {
     }
   }
 
-  #tellWords(words: Record<string, unknown>): void {
+  #tellWords(words: Fields): void {
     this.#tellReasoning(words);
     if (isText(words.content)) this.#to.text(words.content);
     if (isText(words.refusal)) this.#to.refusal(words.refusal);
@@ -98,7 +98,7 @@ export class AnswerTeller {
     }
   }
 
-  #tellImages({ images }: Record<string, unknown>): void {
+  #tellImages({ images }: Fields): void {
     if (Array.isArray(images)) for (const image of images) this.#tellImage(image);
   }
 
@@ -112,7 +112,7 @@ export class AnswerTeller {
     else this.#to.finish(reason, null);
   }
 
-  #tellReasoning({ reasoning, reasoning_details: details }: Record<string, unknown>): void {
+  #tellReasoning({ reasoning, reasoning_details: details }: Fields): void {
     if (isText(reasoning)) this.#to.reasoning(reasoning);
     if (!Array.isArray(details)) return;
     for (const detail of details) {
@@ -124,10 +124,10 @@ export class AnswerTeller {
     }
   }
 
-  #tellCall(call: Record<string, unknown>, at: number): void {
+  #tellCall(call: Fields, at: number): void {
     const { custom, function: named } = call;
     const isCustom = isObject(custom);
-    const body = isCustom ? { ...custom, arguments: custom.input } : isObject(named) ? named : {};
+    const body = isCustom ? { ...custom, arguments: custom.input } : fieldsOf(named);
     const key = call.index ?? at;
     const known = this.#calls.get(key);
     const open = known ?? {
@@ -135,7 +135,7 @@ export class AnswerTeller {
       isTold: false,
       isCustom,
       end: new JsonEnd(),
-      id: isText(call.id) ? call.id : '',
+      id: textOf(call.id),
       name: '',
       waiting: '',
     };
@@ -174,20 +174,19 @@ export class AnswerTeller {
   }
 
   #tellAnnotation(annotation: unknown): void {
-    const source = isObject(annotation) ? annotation.url_citation : undefined;
+    const source = fieldsOf(annotation).url_citation;
     if (!isObject(source) || !isText(source.url)) return;
     const { url, title, content, start_index: start, end_index: end } = source;
     this.#to.citation({
       url,
-      title: isText(title) ? title : '',
-      quote: isText(content) ? content : '',
+      title: textOf(title),
+      quote: textOf(content),
       range: typeof start === 'number' && typeof end === 'number' ? { start, end } : null,
     });
   }
 
   #tellImage(image: unknown): void {
-    const source = isObject(image) ? image.image_url : undefined;
-    const url = isObject(source) && isText(source.url) ? source.url : '';
+    const url = textOf(fieldsOf(fieldsOf(image).image_url).url);
     const [, mediaType, data] = /^data:([\w/+.-]+);base64,(.+)$/s.exec(url) ?? [];
     if (mediaType && data) this.#to.image(mediaType, data);
   }

@@ -1,5 +1,5 @@
 import { Compile } from 'typebox/compile';
-import type { AddressInput } from '../../core/ask.ts';
+import type { AddressInput, OwnAccountNeed } from '../../core/ask.ts';
 import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
@@ -8,6 +8,7 @@ import { cachesForHour } from '../ask/cache-hour.ts';
 import type { Source } from '../ask/edit-body.ts';
 import { exactWords } from '../ask/exact-body.ts';
 import { checkBytes, checkDataUrl } from '../ask/inline-content.ts';
+import { keptAt, keptBytes, keptIn } from '../ask/own-account.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
@@ -60,6 +61,7 @@ export function readChatRequest(
     search,
     skills: value.skills ?? none,
     addresses: addressesOf(value),
+    ownAccount: ownAccountFor(value),
   };
   return {
     ask,
@@ -158,6 +160,27 @@ function addressesOf(body: ChatBody): readonly AddressInput[] {
   }
   found.push(...addressesIn(unknownFields(body, chatSchema.properties), ''));
   return found;
+}
+
+/** Of files and sounds, and of fields that only an upstream knows. */
+function ownAccountFor(body: ChatBody): OwnAccountNeed | undefined {
+  for (const [i, { content }] of (body.messages ?? none).entries()) {
+    if (!Array.isArray(content)) continue;
+    for (const [j, part] of content.entries()) {
+      const need = keptInPart(part, `messages[${i}].content[${j}]`);
+      if (need) return need;
+    }
+  }
+  return keptIn(unknownFields(body, chatSchema.properties), '');
+}
+
+function keptInPart(part: Part, path: string): OwnAccountNeed | undefined {
+  if (part.type === 'input_audio') {
+    return keptBytes(part.input_audio.data, `${path}.input_audio.data`);
+  }
+  if (part.type !== 'file') return undefined;
+  const { file_id: id, file_data: data } = part.file;
+  return id ? keptAt(`${path}.file.file_id`) : keptBytes(data, `${path}.file.file_data`);
 }
 
 function hasPart(messages: readonly ChatMessage[], type: Part['type']): boolean {

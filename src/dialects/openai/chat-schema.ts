@@ -145,9 +145,7 @@ export const chatSchema = Type.Object({
   logprobs: optional(Type.Boolean()),
   top_logprobs: optional(Type.Integer({ minimum: 0, maximum: 20 })),
   logit_bias: optional(Type.Record(Type.String(), Type.Number({ minimum: -100, maximum: 100 }))),
-  stop: optional(
-    Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 1, maxItems: 16 })]),
-  ),
+  stop: optional(Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 16 })])),
   frequency_penalty: optional(Type.Number({ minimum: -2, maximum: 2 })),
   presence_penalty: optional(Type.Number({ minimum: -2, maximum: 2 })),
   seed: optional(Type.Integer()),

@@ -1,5 +1,5 @@
 /** The choices of an answer, and how those of a whole one are mended. */
-import { isObject } from '../../core/json.ts';
+import { type Fields, isObject } from '../../core/json.ts';
 import { charactersIn, readFinishReason, repairText } from './message.ts';
 import { completeToolCalls, repairToolCalls } from './tool-calls.ts';
 
@@ -11,7 +11,7 @@ export function isChoiceIndex(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 1024;
 }
 
-function repairMessage(raw: unknown): Record<string, unknown> {
+function repairMessage(raw: unknown): Fields {
   // Azure leaves the message out of a choice that its filter took.
   if (!isObject(raw)) return { role: 'assistant', content: '' };
   repairText(raw);
@@ -24,14 +24,14 @@ function repairMessage(raw: unknown): Record<string, unknown> {
 }
 
 export interface RepairedChoice {
-  readonly choice: Record<string, unknown>;
+  readonly choice: Fields;
   readonly index: number;
   readonly characters: number;
   readonly finishReason: string | null;
 }
 
 /** Mends a choice in place. */
-export function repairChoice(choice: Record<string, unknown>, position: number): RepairedChoice {
+export function repairChoice(choice: Fields, position: number): RepairedChoice {
   // Some servers answer with the one chunk of a stream that was not asked for.
   const message = repairMessage(choice.message ?? choice.delta);
   const index = isChoiceIndex(choice.index) ? choice.index : position;

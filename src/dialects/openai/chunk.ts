@@ -1,5 +1,5 @@
 /** Mends the chunks of one OpenAI-style stream, each in place, and says whether it had to. */
-import { isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import { isChoiceIndex } from './choice.ts';
 import { charactersIn, readFinishReason, repairText } from './message.ts';
 import { ToolCallAssembly } from './tool-calls.ts';
@@ -8,7 +8,7 @@ import { ToolCallAssembly } from './tool-calls.ts';
  * Takes out the fields that name the upstream's own request, account or prompt; true if there was
  * one. Everything else that is unknown passes: providers add fields all the time.
  */
-export function removePrivateFields(body: Record<string, unknown>): boolean {
+export function removePrivateFields(body: Fields): boolean {
   const { x_groq: groq, request_id: request, user_id: user, prompt } = body;
   if (groq === undefined && request === undefined && user === undefined && prompt === undefined) {
     return false;
@@ -30,7 +30,7 @@ export class ChunkRepair {
   readonly #tools = new Map<number, ToolCallAssembly>();
   #speaksInDeltas = false;
 
-  repair(chunk: Record<string, unknown>, choices: readonly Record<string, unknown>[]): boolean {
+  repair(chunk: Fields, choices: readonly Fields[]): boolean {
     let changed = removePrivateFields(chunk);
     if (chunk.object !== 'chat.completion.chunk') {
       chunk.object = 'chat.completion.chunk';
@@ -43,7 +43,7 @@ export class ChunkRepair {
     return changed;
   }
 
-  #repairChoice(choice: Record<string, unknown>, position: number): boolean {
+  #repairChoice(choice: Fields, position: number): boolean {
     const index = isChoiceIndex(choice.index) ? choice.index : position;
     let changed = choice.index !== index;
     if (changed) choice.index = index;
@@ -74,13 +74,13 @@ export class ChunkRepair {
    * Some servers write `message` where a delta belongs, in pieces or with the whole answer at once.
    * One that follows deltas repeats them.
    */
-  #deltaOf({ delta, message }: Record<string, unknown>): Record<string, unknown> {
-    const words = isObject(delta) ? delta : {};
+  #deltaOf({ delta, message }: Fields): Fields {
+    const words = fieldsOf(delta);
     if (!isObject(message) || this.#speaksInDeltas) return words;
     return charactersIn(words) === 0 ? message : words;
   }
 
-  #repairDelta(delta: Record<string, unknown>, index: number): boolean {
+  #repairDelta(delta: Fields, index: number): boolean {
     let changed = repairText(delta);
     const { role } = delta;
     if (role !== undefined && role !== 'assistant' && role !== null) {

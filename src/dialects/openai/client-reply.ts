@@ -1,7 +1,7 @@
 /** An answer told in our words, as one chat completion. */
 import type { Citation, FinishReason } from '../../core/answer.ts';
+import { finishWords } from '../answer/tally.ts';
 import type { ReplyClosing, ReplyIdentity, ReplyWriter } from '../dialect.ts';
-import { finishWords } from '../translation.ts';
 import type { OpenAiClientOptions } from './client.ts';
 import { signedCall } from './google-signature.ts';
 import { writeUsage } from './usage.ts';

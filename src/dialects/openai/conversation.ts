@@ -10,7 +10,7 @@ import { readDialogue } from './dialogue.ts';
 import { knowsFunctions } from './functions.ts';
 import { OpenAiPassThrough } from './pass-through.ts';
 import { readReply } from './pass-through-reply.ts';
-import { writeChat } from './pass-through-request.ts';
+import { passChat } from './pass-through-request.ts';
 import { openAiUpstream } from './upstream.ts';
 
 /** An OpenAI client's request, and the ways it can be put to an upstream. */
@@ -62,7 +62,7 @@ class OpenAiConversation extends ClientConversation<ChatRequest> implements Open
   }
 
   override write(target: Target) {
-    return writeChat(this.request, target);
+    return passChat(this.request, target);
   }
 
   override openStream(identity: ReplyIdentity) {

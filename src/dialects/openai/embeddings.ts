@@ -1,5 +1,5 @@
 /** Embeddings of an OpenAI-style upstream. */
-import { isObject } from '../../core/json.ts';
+import { type Fields, isObject, itemsOf } from '../../core/json.ts';
 import { promptTokens } from '../../core/usage.ts';
 import { spell } from '../ask/spell.ts';
 import type { UpstreamFailure } from '../dialect.ts';
@@ -34,10 +34,10 @@ export const openAiEmbeddings: EmbeddingsDialect = {
   read: (text) => readAnswer(text, read),
 };
 
-function read(body: Record<string, unknown>): Batch | UpstreamFailure {
+function read(body: Fields): Batch | UpstreamFailure {
   const failure = failureInside(body);
   if (failure !== undefined) return failure;
-  const data: readonly unknown[] = Array.isArray(body.data) ? body.data : [];
+  const data = itemsOf(body.data);
   const vectors: Vector[] = [];
   for (const [position, item] of data.entries()) {
     if (!isObject(item)) return malformed('The upstream answered with an item that is none.');

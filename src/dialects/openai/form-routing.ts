@@ -1,13 +1,13 @@
 /** The fields by which a request chooses its way, as forms say them. */
 import { invalidRequest } from '../../core/errors.ts';
-import { isObject, parseJson } from '../../core/json.ts';
+import { type Fields, fieldsOf, itemsOf, parseJson } from '../../core/json.ts';
 
 /** A form knows only texts, and a field may come several times. */
 export type FormFields = ReadonlyMap<string, readonly string[]>;
 
 interface SortedForm {
   /** `models`, `provider` and `route` as they would stand in JSON; unchecked. */
-  readonly routing: Readonly<Record<string, unknown>>;
+  readonly routing: Readonly<Fields>;
   readonly rest: FormFields;
 }
 
@@ -39,7 +39,7 @@ function modelsIn(texts: readonly string[], known: ReadonlyMap<string, unknown>)
   const before = known.get('models');
   const [first] = texts;
   if (texts.length === 1 && first?.startsWith('[') && !before) return jsonIn(first);
-  const all = [...(Array.isArray(before) ? before : []), ...texts];
+  const all = [...itemsOf(before), ...texts];
   return all.length > 0 ? all : undefined;
 }
 
@@ -71,8 +71,8 @@ function nested(entries: readonly (readonly [readonly string[], unknown])[]): ob
   const wishes = new Map<string, unknown>();
   for (const [[name = '', inner], value] of entries) {
     const known = wishes.get(name);
-    if (Array.isArray(value)) wishes.set(name, [...(Array.isArray(known) ? known : []), ...value]);
-    else if (inner) wishes.set(name, { ...(isObject(known) ? known : {}), [inner]: value });
+    if (Array.isArray(value)) wishes.set(name, [...itemsOf(known), ...value]);
+    else if (inner) wishes.set(name, { ...fieldsOf(known), [inner]: value });
     else wishes.set(name, value);
   }
   return Object.fromEntries(wishes);

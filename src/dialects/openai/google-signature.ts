@@ -2,7 +2,7 @@
  * Where Google's own OpenAI-style endpoint puts the signature of a call, for clients that keep
  * calls as they are and drop everything else.
  */
-import { isObject, isText } from '../../core/json.ts';
+import { fieldsOf, isText } from '../../core/json.ts';
 import { markSignature, ownSignature } from '../../core/signature.ts';
 
 /** The field that carries it on a call; none for a signature that is not Google's. */
@@ -13,7 +13,6 @@ export function signedCall(signature: string): object {
 
 export function googleSignature(call: object): string | undefined {
   const extra = 'extra_content' in call ? call.extra_content : undefined;
-  const google = isObject(extra) ? extra.google : undefined;
-  const signature = isObject(google) ? google.thought_signature : undefined;
+  const { thought_signature: signature } = fieldsOf(fieldsOf(extra).google);
   return isText(signature) ? markSignature('gemini', signature) : undefined;
 }

@@ -39,12 +39,23 @@ export interface ImagesRequest {
   readonly more: Readonly<Record<string, unknown>>;
 }
 
+/** By what vendors are told how many to make; each is charged for. */
+const counts = ['n', 'batch_size', 'num_images', 'num_images_per_prompt', 'num_outputs', 'samples'];
+
+function refuseSeveral(body: Readonly<Record<string, unknown>>): void {
+  for (const name of counts) {
+    // Forms know only texts.
+    const count = Number(body[name] ?? 1);
+    if (!(count > 1)) continue;
+    const found = `${name} is ${JSON.stringify(body[name])}`;
+    throw invalidRequest(`${found}, and only one image can be made per request.`, name);
+  }
+}
+
 export function readImagesRequest(value: Record<string, unknown>): ImagesRequest {
   if (!validator.Check(value)) throw misfit(imagesSchema, value);
-  const { n, stream, user } = value;
-  if (n && n > 1) {
-    throw invalidRequest(`n is ${n}, and only one image can be made per request.`, 'n');
-  }
+  const { stream, user } = value;
+  refuseSeveral(value);
   if (stream) {
     throw invalidRequest('stream must be left out: images are answered whole.', 'stream');
   }

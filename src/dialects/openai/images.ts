@@ -1,6 +1,6 @@
 /** Images of an OpenAI-style upstream. */
 import { editImagesMax } from '../../core/bounds.ts';
-import { isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, itemsOf } from '../../core/json.ts';
 import { readCount } from '../answer/read-count.ts';
 import { spell } from '../ask/spell.ts';
 import type { UpstreamFailure } from '../dialect.ts';
@@ -36,11 +36,11 @@ function fileOf(name: string, { mediaType, content }: ImageFile): FileField {
 }
 
 /** Also SiliconFlow's, which calls them `images`. */
-export function readImages(body: Record<string, unknown>): Drawn | UpstreamFailure {
+export function readImages(body: Fields): Drawn | UpstreamFailure {
   const failure = failureInside(body);
   if (failure !== undefined) return failure;
   const listed = [body.data, body.images].find((list) => Array.isArray(list) && list.length > 0);
-  const images = (Array.isArray(listed) ? listed : []).flatMap(readImage);
+  const images = itemsOf(listed).flatMap(readImage);
   if (images.length === 0) return malformed('The upstream answered without a picture.');
   const { size, quality, background, output_format, usage } = body;
   const about = Object.entries({ size, quality, background, output_format });
@@ -77,11 +77,11 @@ function isWord(value: unknown): boolean {
 const detailNames = ['input_tokens_details', 'output_tokens_details'];
 
 /** How many of the tokens were words and how many pictures. */
-function detailsIn(raw: unknown): Record<string, unknown> {
+function detailsIn(raw: unknown): Fields {
   if (!isObject(raw)) return {};
   const found = detailNames.map((name) => {
     const details = raw[name];
-    const counts = Object.entries(isObject(details) ? details : {}).slice(0, 8);
+    const counts = Object.entries(fieldsOf(details)).slice(0, 8);
     return [name, Object.fromEntries(counts.filter(([, n]) => !Number.isNaN(readCount(n))))];
   });
   return Object.fromEntries(found.filter(([, counts]) => Object.keys(counts ?? {}).length > 0));

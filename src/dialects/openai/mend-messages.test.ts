@@ -109,6 +109,21 @@ describe('messages as a vendor wants them', () => {
     },
   );
 
+  test.each<[string, object, object]>([
+    ['an empty list of calls', { tool_calls: [] }, {}],
+    ['null for calls and function', { tool_calls: null, function_call: null }, {}],
+    [
+      'null for the function beside calls',
+      { tool_calls: [call('a')], function_call: null },
+      { tool_calls: [call('a')] },
+    ],
+  ])('say nothing of calls that were not made: %s', (_, given, expected) => {
+    const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', ...given }];
+    expect(mendMessages(messages, undefined, {}, none)).toStrictEqual([
+      { role: 'assistant', content: 'a', ...expected },
+    ]);
+  });
+
   test('have call ids of nine characters that still match their results', () => {
     const ids = ['call_abcdefghijklmnop', 'abcDEF123', '', 'call_abcdefghijklmnoq'];
     const messages: ChatMessage[] = [

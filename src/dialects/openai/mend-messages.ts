@@ -1,6 +1,6 @@
 import type { Quirks } from '../../config/provider-schema.ts';
+import { nineCharacters, shortCallId } from '../ask/call-ids.ts';
 import { sameIfUnchanged } from '../ask/same-list.ts';
-import { nineCharacters, shortCallId } from '../ask/short-call-id.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
 
 type LooseMessage = ChatMessage & Record<string, unknown>;
@@ -15,7 +15,8 @@ export function mendMessages(
   quirks: Quirks,
   images: ReadonlyMap<string, string>,
 ): readonly ChatMessage[] {
-  let adapted = changed(messages, replaying[quirks.replay_reasoning ?? 'drop']);
+  let adapted = changed(messages, dropUnmadeCalls);
+  adapted = changed(adapted, replaying[quirks.replay_reasoning ?? 'drop']);
   if (quirks.developer_role === 'system') adapted = changed(adapted, developerToSystem);
   if (quirks.message_names === 'drop') adapted = changed(adapted, dropName);
   if (quirks.tool_call_ids !== 'keep') {
@@ -48,6 +49,18 @@ function putImages(images: ReadonlyMap<string, string>): Change {
     return content === message.content ? message : { ...message, content };
   };
 }
+
+/** Libraries write null or an empty list, which OpenAI refuses, for a turn without calls. */
+const dropUnmadeCalls: Change = (message) => {
+  if (message.role !== 'assistant') return message;
+  const { tool_calls: calls, function_call: called } = message;
+  const hasNoCalls = calls === null || calls?.length === 0;
+  if (!hasNoCalls && called !== null) return message;
+  const kept = { ...message };
+  if (hasNoCalls) delete kept.tool_calls;
+  if (called === null) delete kept.function_call;
+  return kept;
+};
 
 const developerToSystem: Change = (message) =>
   message.role === 'developer' ? { ...message, role: 'system' } : message;

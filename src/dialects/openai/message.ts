@@ -1,5 +1,13 @@
 /** What a delta of a stream and the message of a whole reply have in common, and how to mend it. */
-import { isObject, isText, lengthOf } from '../../core/json.ts';
+import {
+  type Fields,
+  fieldsOf,
+  isObject,
+  isText,
+  lengthOf,
+  objectsIn,
+  textOf,
+} from '../../core/json.ts';
 import { pictureCharacters } from '../../core/usage.ts';
 
 /** The words other servers use, in OpenAI's. A word not listed stays as it is: never invent. */
@@ -52,36 +60,34 @@ export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | 
 }
 
 /** A thinking part has its text as a string or as a list of text parts. */
-function textOf(part: unknown): string {
+function partText(part: unknown): string {
   if (typeof part === 'string') return part;
-  if (Array.isArray(part)) return part.map(textOf).join('');
-  if (!isObject(part)) return '';
-  return typeof part.text === 'string' ? part.text : '';
+  if (Array.isArray(part)) return part.map(partText).join('');
+  return textOf(fieldsOf(part).text);
 }
 
 /** Reasoning under the names that servers give it; the first that has text wins. */
-function reasoningElsewhere(holder: Record<string, unknown>): string {
+function reasoningElsewhere(holder: Fields): string {
   const { reasoning_content: content, reasoning_details: details } = holder;
   if (isText(content)) return content;
-  if (!Array.isArray(details)) return '';
-  const texts = details.filter(isObject).map(({ text, summary }) => textOf(text ?? summary));
+  const texts = objectsIn(details).map(({ text, summary }) => partText(text ?? summary));
   return texts.join('');
 }
 
 /** Mistral and Databricks send content as a list of parts once a model thinks. */
-function splitParts(holder: Record<string, unknown>): void {
+function splitParts(holder: Fields): void {
   const parts = Array.isArray(holder.content) ? holder.content : [holder.content];
   const isThinking = (part: unknown) =>
     isObject(part) && (part.type === 'thinking' || part.type === 'reasoning');
-  const thoughts = parts.filter(isThinking).map((part) => textOf(part.thinking ?? part.summary));
-  const texts = parts.filter((part) => !isThinking(part)).map(textOf);
+  const thoughts = parts.filter(isThinking).map((part) => partText(part.thinking ?? part.summary));
+  const texts = parts.filter((part) => !isThinking(part)).map(partText);
   holder.content = texts.join('');
   const reasoning = thoughts.join('');
   if (reasoning !== '') holder.reasoning = reasoning;
 }
 
 /** Makes `content` a text and offers reasoning as `reasoning`; true if anything had to change. */
-export function repairText(holder: Record<string, unknown>): boolean {
+export function repairText(holder: Fields): boolean {
   const { content } = holder;
   const isParts = typeof content !== 'string' && content !== null && content !== undefined;
   if (isParts) splitParts(holder);
@@ -93,7 +99,7 @@ export function repairText(holder: Record<string, unknown>): boolean {
 }
 
 /** Takes out what a client does not want to see of thoughts; true if there was any. */
-export function hideReasoning(holder: Record<string, unknown>): boolean {
+export function hideReasoning(holder: Fields): boolean {
   const { reasoning, reasoning_content: content, reasoning_details: details } = holder;
   if (reasoning === undefined && content === undefined && details === undefined) return false;
   holder.reasoning = undefined;
@@ -106,7 +112,7 @@ export function hideReasoning(holder: Record<string, unknown>): boolean {
 const soundLettersPerCharacter = 800;
 
 /** What comes with an answer beside its words and its calls. */
-function mediaIn({ audio, images }: Record<string, unknown>): number {
+function mediaIn({ audio, images }: Fields): number {
   const pictures = Array.isArray(images) ? images.length * pictureCharacters : 0;
   if (!isObject(audio)) return pictures;
   const sound = Math.ceil(lengthOf(audio.data) / soundLettersPerCharacter);
@@ -114,7 +120,7 @@ function mediaIn({ audio, images }: Record<string, unknown>): number {
 }
 
 /** Characters a client receives, counted on a mended message or delta. */
-export function charactersIn(holder: Record<string, unknown>): number {
+export function charactersIn(holder: Fields): number {
   let characters = lengthOf(holder.content) + lengthOf(holder.reasoning) + lengthOf(holder.refusal);
   characters += mediaIn(holder);
   const { function_call: only } = holder;

@@ -1,36 +1,14 @@
 /** A whole chat completion of an OpenAI-style upstream on its way to an OpenAI client. */
-import { isObject } from '../../core/json.ts';
+import { type Fields, isObject, objectsIn } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
 import { parseExact } from '../answer/exact-json.ts';
-import type {
-  ReplyClosing,
-  ReplyFacts,
-  ReplyIdentity,
-  ReplyRelay,
-  UpstreamFailure,
-} from '../dialect.ts';
+import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
 import { failureInside, malformed, unreadableAnswer } from '../failure.ts';
 import { noOutput, type RepairedChoice, repairChoice } from './choice.ts';
 import { removePrivateFields } from './chunk.ts';
 import type { OpenAiClientOptions } from './client.ts';
 import { hideReasoning } from './message.ts';
 import { usageIn, writeUsage } from './usage.ts';
-
-/** Everything is written but the usage, which is settled last. */
-class PassedReply implements ReplyRelay {
-  readonly facts: ReplyFacts;
-  readonly #answer: string;
-
-  constructor(facts: ReplyFacts, answer: string) {
-    this.facts = facts;
-    this.#answer = answer;
-  }
-
-  write(closing: ReplyClosing): string {
-    const usage = writeUsage(closing.usage, closing.costCredits);
-    return `${this.#answer.slice(0, -1)},"usage":${JSON.stringify(usage)}}`;
-  }
-}
 
 /** The relay of a usable answer, or why it is none. */
 export function readReply(
@@ -42,7 +20,7 @@ export function readReply(
   if (!isObject(body)) return unreadableAnswer(text);
   const failure = failureInside(body);
   if (failure !== undefined) return failure;
-  const choices = Array.isArray(body.choices) ? body.choices.filter(isObject) : [];
+  const choices = objectsIn(body.choices);
   const facts = repairChoices(choices, usageIn(body), hidesReasoning);
   if (facts === undefined) return malformed(noOutput);
   removePrivateFields(body);
@@ -53,12 +31,20 @@ export function readReply(
   body.provider = identity.provider;
   body.choices = choices;
   body.usage = undefined;
-  return new PassedReply(facts, JSON.stringify(body));
+  // Everything is written but the usage, which is settled last.
+  const answer = JSON.stringify(body).slice(0, -1);
+  return {
+    facts,
+    write(closing) {
+      const usage = writeUsage(closing.usage, closing.costCredits);
+      return `${answer},"usage":${JSON.stringify(usage)}}`;
+    },
+  };
 }
 
 /** Mends all choices in place and says what they come to; undefined when none says anything. */
 function repairChoices(
-  choices: readonly Record<string, unknown>[],
+  choices: readonly Fields[],
   usage: Usage | undefined,
   hidesReasoning: boolean,
 ): ReplyFacts | undefined {

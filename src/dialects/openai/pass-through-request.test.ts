@@ -4,7 +4,7 @@ import type { Quirks } from '../../config/provider-schema.ts';
 import { isObject } from '../../core/json.ts';
 import type { Target } from '../dialect.ts';
 import { readChatRequest } from './chat-request.ts';
-import { writeChat } from './pass-through-request.ts';
+import { passChat } from './pass-through-request.ts';
 
 const encoder = new TextEncoder();
 
@@ -21,7 +21,7 @@ function read(text: string) {
 }
 
 function sent(request: ReturnType<typeof read>, to = target()): Record<string, unknown> {
-  const { body } = writeChat(request, to);
+  const { body } = passChat(request, to);
   const value: unknown = JSON.parse(String(body));
   if (!isObject(value)) throw new Error('The upstream would get no object.');
   return value;
@@ -34,7 +34,7 @@ const chat = { model: 'acme/chat', messages };
 const mark = ' \n ';
 
 function isSpliced(text: string, quirks: Quirks = {}): boolean {
-  return String(writeChat(read(text + mark), target(quirks)).body).endsWith(mark);
+  return String(passChat(read(text + mark), target(quirks)).body).endsWith(mark);
 }
 
 describe('the client’s own text', () => {
@@ -177,7 +177,7 @@ test('however it is spelt and adapted, a spliced text says what a body written a
         const text = spell({ ...plain, ...more }, how) + mark;
         const request = read(text);
         const to = target(oddities, most);
-        if (String(writeChat(request, to).body).endsWith(mark)) spliced += 1;
+        if (String(passChat(request, to).body).endsWith(mark)) spliced += 1;
         const direct = sent(request, to);
         expect(direct).toStrictEqual(sent({ ...request, source: null }, to));
         expect(direct.model).toBe(to.upstreamModel);
@@ -289,13 +289,25 @@ describe('what a vendor cannot take is put differently', () => {
   });
 });
 
+test.each<[string, object]>([
+  ['tools', { tools: [], tool_choice: 'required', parallel_tool_calls: true }],
+  ['functions', { functions: [], function_call: 'auto' }],
+  ['stop', { stop: [] }],
+])('an empty list of %s is left out with all that needs a filled one', (_, fields) => {
+  const to = target({ tool_choice_required: 'any' });
+  expect(sent(read(JSON.stringify({ ...chat, ...fields })), to)).toEqual({
+    model: to.upstreamModel,
+    messages,
+  });
+});
+
 describe('dearer service', () => {
   const wish = (service_tier: unknown) => read(JSON.stringify({ ...chat, service_tier }));
 
   test.each(['priority', 'fast', 'performance'])(
     'as %p is not asked for, and the client is told',
     (tier) => {
-      const { body, dropped } = writeChat(wish(tier), target());
+      const { body, dropped } = passChat(wish(tier), target());
       expect([JSON.parse(String(body)).service_tier, dropped]).toEqual([
         undefined,
         ['service_tier'],
@@ -304,12 +316,12 @@ describe('dearer service', () => {
   );
 
   test('is asked for with an account of the tenant’s own', () => {
-    const { body, dropped } = writeChat(wish('priority'), { ...target(), isOwnAccount: true });
+    const { body, dropped } = passChat(wish('priority'), { ...target(), isOwnAccount: true });
     expect([JSON.parse(String(body)).service_tier, dropped]).toEqual(['priority', []]);
   });
 
   test.each(['auto', 'default', 'flex', null, 1])('is something else than %p', (tier) => {
-    expect(writeChat(wish(tier), target()).dropped).toEqual([]);
+    expect(passChat(wish(tier), target()).dropped).toEqual([]);
     expect(sent(wish(tier)).service_tier).toEqual(tier);
   });
 
@@ -321,6 +333,6 @@ describe('dearer service', () => {
       /\}$/,
       ',"service_tier":"priority","service_tier":"auto"}',
     );
-    expect(String(writeChat(read(twice), target()).body)).not.toContain('priority');
+    expect(String(passChat(read(twice), target()).body)).not.toContain('priority');
   });
 });

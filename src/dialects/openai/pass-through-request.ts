@@ -9,7 +9,7 @@ import {
 } from '../ask/edit-body.ts';
 import { effortWord, reasonsWith } from '../ask/effort.ts';
 import { outputLimit } from '../ask/output-limit.ts';
-import { leaveOutPricedApart } from '../ask/priced-apart.ts';
+import { leaveOutPricedApart, withoutPaidTools } from '../ask/priced-apart.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { chatSchema } from './chat-schema.ts';
@@ -41,7 +41,7 @@ const sampling: ReadonlySet<string> = new Set([
 ]);
 
 /** An OpenAI client's request for an OpenAI-style upstream: the same words, edited as needed. */
-export function writeChat(request: Worded, target: Target): UpstreamRequest {
+export function passChat(request: Worded, target: Target): UpstreamRequest {
   const { quirks } = target;
   const body: Body = request.body;
   const edits: Edits = { model: target.upstreamModel };
@@ -54,6 +54,7 @@ export function writeChat(request: Worded, target: Target): UpstreamRequest {
   if (body.tool_choice === 'required' && quirks.tool_choice_required === 'any') {
     edits.tool_choice = 'any';
   }
+  leaveOutEmptyLists(body, edits);
   const messages = mendMessages(body.messages, body.response_format, quirks, target.images);
   if (messages !== body.messages) {
     edits.messages = messages;
@@ -63,8 +64,36 @@ export function writeChat(request: Worded, target: Target): UpstreamRequest {
   }
   keepCachesApart(body, request.tenantId ?? null, edits);
   rename(body, quirks, edits);
-  const dropped = leaveOutPricedApart(body, target, edits);
+  const dropped = [
+    ...leaveOutPricedApart(body, target, edits),
+    ...leaveOutPaidTools(body, target, edits),
+  ];
   return { path: '/chat/completions', body: editBody(request, edits), dropped };
+}
+
+/** Lists, each with what a vendor takes beside a filled one only. */
+const lists = [
+  ['tools', 'tool_choice', 'parallel_tool_calls'],
+  ['functions', 'function_call'],
+  ['stop'],
+] as const;
+
+/** An empty list is one that was not filled in; OpenAI and DeepSeek refuse it. */
+function leaveOutEmptyLists(body: Body, edits: Edits): void {
+  for (const names of lists) {
+    const list = body[names[0]];
+    if (!Array.isArray(list) || list.length > 0) continue;
+    for (const name of names) if (name in body) edits[name] = undefined;
+  }
+}
+
+function leaveOutPaidTools(body: Body, target: Target, edits: Edits): readonly string[] {
+  if (!body.tools) return none;
+  const { tools, dropped } = withoutPaidTools(body.tools, target);
+  if (dropped.length === 0) return none;
+  edits.tools = tools.length > 0 ? tools : undefined;
+  if (tools.length === 0) edits.tool_choice = undefined;
+  return dropped;
 }
 
 function limitOutput(body: Body, target: Target, edits: Edits): void {

@@ -3,7 +3,7 @@
  * came in, with only its head exchanged: unknown fields and long numbers survive, and it is cheap.
  */
 import type { GatewayError } from '../../core/errors.ts';
-import { isObject } from '../../core/json.ts';
+import { type Fields, isObject, objectsIn } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import { NotedFacts } from '../answer/facts.ts';
 import type {
@@ -25,14 +25,14 @@ import { RepeatedChunk } from './repeated-chunk.ts';
 import { mergeUsage, usageIn } from './usage.ts';
 
 /** True if there was any. */
-function hideReasoningIn(choices: readonly Record<string, unknown>[]): boolean {
+function hideReasoningIn(choices: readonly Fields[]): boolean {
   let isHidden = false;
   for (const { delta } of choices) if (isObject(delta) && hideReasoning(delta)) isHidden = true;
   return isHidden;
 }
 
 /** What a choice says, where that is plain words and nothing else happens in it. */
-function onlyWordsIn({ delta, finish_reason: reason }: Record<string, unknown> = {}) {
+function onlyWordsIn({ delta, finish_reason: reason }: Fields = {}) {
   if (typeof reason === 'string' || !isObject(delta)) return undefined;
   const { content, tool_calls: calls } = delta;
   if (typeof content !== 'string' || (calls !== undefined && calls !== null)) return undefined;
@@ -87,7 +87,7 @@ export class OpenAiPassThrough implements StreamRelay {
     const hasUsage = this.#takeUsage(chunk);
     const failure = event === 'error' ? readErrorObject(chunk) : failureInside(chunk);
     if (failure !== undefined) return this.#break(failure);
-    const choices = Array.isArray(chunk.choices) ? chunk.choices.filter(isObject) : [];
+    const choices = objectsIn(chunk.choices);
     // Azure's leading chunk and those with nothing but usage.
     if (choices.length === 0) return '';
     const isRepaired = this.#repair.repair(chunk, choices);
@@ -138,13 +138,13 @@ export class OpenAiPassThrough implements StreamRelay {
     return '';
   }
 
-  #takeUsage(chunk: Record<string, unknown>): boolean {
+  #takeUsage(chunk: Fields): boolean {
     const usage = usageIn(chunk);
     if (usage !== undefined) this.facts.usage = mergeUsage(this.facts.usage, usage);
     return usage !== undefined || (chunk.usage !== undefined && chunk.usage !== null);
   }
 
-  #takeChoice({ index, delta, finish_reason: reason }: Record<string, unknown>): void {
+  #takeChoice({ index, delta, finish_reason: reason }: Fields): void {
     if (isObject(delta)) this.facts.outputCharacters += charactersIn(delta);
     if (!isChoiceIndex(index)) return;
     if (typeof reason === 'string') {
@@ -159,7 +159,7 @@ export class OpenAiPassThrough implements StreamRelay {
   readonly #isFinished = (index: unknown): boolean =>
     typeof index === 'number' && this.#finishedChoices.has(index);
 
-  #forward(data: string, chunk: Record<string, unknown>): string {
+  #forward(data: string, chunk: Fields): string {
     const isKnown = this.#upstreamHead !== '' && data.startsWith(this.#upstreamHead);
     // Data of several lines would need several `data:` lines; the reader has no other line ends.
     if ((!isKnown && !this.#learnHead(data, chunk)) || data.includes('\n')) {
@@ -179,7 +179,7 @@ export class OpenAiPassThrough implements StreamRelay {
    * exchanged. Then nothing after `"choices"` can hold it too, and a look-alike inside a nested
    * object or a text cannot be meant.
    */
-  #learnHead(data: string, chunk: Record<string, unknown>): boolean {
+  #learnHead(data: string, chunk: Fields): boolean {
     const key = '"choices"';
     const at = data.indexOf(key);
     const head = parseExact(`${data.slice(0, at)}${key}:0}`);
@@ -194,7 +194,7 @@ export class OpenAiPassThrough implements StreamRelay {
   }
 
   /** Puts our names where the upstream's are. */
-  #sign(chunk: Record<string, unknown>): Record<string, unknown> {
+  #sign(chunk: Fields): Fields {
     chunk.id = this.#identity.id;
     chunk.model = this.#identity.model;
     chunk.created = this.#identity.created;
@@ -202,12 +202,12 @@ export class OpenAiPassThrough implements StreamRelay {
     return chunk;
   }
 
-  #rewriteApart(chunk: Record<string, unknown>, { said, closed }: Apart): string {
+  #rewriteApart(chunk: Fields, { said, closed }: Apart): string {
     const apart = [said, closed].filter((choices) => choices.length > 0);
     return apart.map((choices) => this.#rewrite({ ...chunk, choices })).join('');
   }
 
-  #rewrite(chunk: Record<string, unknown>): string {
+  #rewrite(chunk: Fields): string {
     chunk.usage = undefined;
     return `data: ${JSON.stringify(this.#sign(chunk))}\n\n`;
   }

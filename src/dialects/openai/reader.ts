@@ -1,6 +1,6 @@
 /** Answers of OpenAI-style upstreams in our own words. */
 import type { AnswerListener } from '../../core/answer.ts';
-import { isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, objectsIn } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
@@ -41,7 +41,7 @@ export class OpenAiStreamReader implements StreamReader {
     this.#takeUsage(chunk);
     const failure = event === 'error' ? readErrorObject(chunk) : failureInside(chunk);
     if (failure !== undefined) return failure;
-    const choices = Array.isArray(chunk.choices) ? chunk.choices.filter(isObject) : [];
+    const choices = objectsIn(chunk.choices);
     this.#repair.repair(chunk, choices);
     // Only OpenAI's own clients can hear of several answers at once.
     const choice = choices.find(({ index }) => index === 0);
@@ -49,8 +49,8 @@ export class OpenAiStreamReader implements StreamReader {
     return undefined;
   }
 
-  #takeChoice({ delta, finish_reason: reason }: Record<string, unknown>): void {
-    const words = isObject(delta) ? delta : {};
+  #takeChoice({ delta, finish_reason: reason }: Fields): void {
+    const words = fieldsOf(delta);
     // Some servers write a finish reason into every chunk: it is the end only if no words follow.
     if (this.finished && charactersIn(words) === 0) return;
     this.#teller.tell(words);
@@ -65,7 +65,7 @@ export class OpenAiStreamReader implements StreamReader {
     if (isObject(chunk)) this.#takeUsage(chunk);
   }
 
-  #takeUsage(chunk: Record<string, unknown>): void {
+  #takeUsage(chunk: Fields): void {
     const usage = usageIn(chunk);
     if (usage === undefined) return;
     this.#usage = mergeUsage(this.#usage, usage);
@@ -85,11 +85,11 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   if (!isObject(body)) return unreadableAnswer(text);
   const failure = failureInside(body);
   if (failure) return failure;
-  const [first] = Array.isArray(body.choices) ? body.choices.filter(isObject) : [];
+  const [first] = objectsIn(body.choices);
   const { choice, characters, finishReason } = repairChoice(first ?? {}, 0);
   if (characters === 0 && finishReason === null) return malformed(noOutput);
   const teller = new AnswerTeller(listener);
-  teller.tell(isObject(choice.message) ? choice.message : {});
+  teller.tell(fieldsOf(choice.message));
   const usage = usageIn(body);
   if (usage) listener.usage?.(usage);
   teller.finish(finishReason);

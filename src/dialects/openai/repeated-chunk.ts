@@ -2,7 +2,7 @@
  * Nearly every chunk of a stream differs from the one before in nothing but its words. Where all
  * text around them is the same to the letter, so is all that would be found by parsing it.
  */
-import { isObject } from '../../core/json.ts';
+import { fieldsOf, itemsOf } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 
 /** Some upstreams write something new into every chunk; with them nothing is ever repeated. */
@@ -68,6 +68,6 @@ const eventStart = 'data: ';
 function standsForWords([before, after]: Around): boolean {
   const start = before.startsWith(eventStart) ? eventStart.length : 0;
   const chunk = parseExact(before.slice(start) + marker + after);
-  const [choice] = isObject(chunk) && Array.isArray(chunk.choices) ? chunk.choices : [];
-  return isObject(choice) && isObject(choice.delta) && choice.delta.content === marker;
+  const [choice] = itemsOf(fieldsOf(chunk).choices);
+  return fieldsOf(fieldsOf(choice).delta).content === marker;
 }

@@ -1,6 +1,14 @@
 /** Tool calls as clients can put them together: every call with its own index, id and type. */
 import { callNamesLengthMax, callsPerAnswerMax, waitingArgumentsMax } from '../../core/bounds.ts';
-import { isObject, isText, lengthOf } from '../../core/json.ts';
+import {
+  type Fields,
+  fieldsOf,
+  isObject,
+  isText,
+  lengthOf,
+  objectsIn,
+  textOf,
+} from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import { EventTooLarge } from '../event-stream.ts';
 
@@ -10,13 +18,13 @@ function ownId(id: unknown, isTaken: boolean): string {
 }
 
 /** Arguments are text; some servers send the object itself, or null for none. */
-function repairArguments(body: Record<string, unknown>): boolean {
+function repairArguments(body: Fields): boolean {
   if (body.arguments === undefined || typeof body.arguments === 'string') return false;
   body.arguments = body.arguments === null ? '' : JSON.stringify(body.arguments);
   return true;
 }
 
-function repairOpening(call: Record<string, unknown>, id: string): boolean {
+function repairOpening(call: Fields, id: string): boolean {
   let changed = call.id !== id;
   call.id = id;
   if (!isText(call.type)) {
@@ -27,7 +35,7 @@ function repairOpening(call: Record<string, unknown>, id: string): boolean {
 }
 
 /** The calls of a whole message, complete as they are. */
-export function repairToolCalls(calls: readonly unknown[]): Record<string, unknown>[] {
+export function repairToolCalls(calls: readonly unknown[]): Fields[] {
   const ids = new Set<unknown>();
   return calls.filter(isObject).map((call, place) => {
     repairOpening(call, ownId(call.id, ids.has(call.id)));
@@ -43,7 +51,7 @@ export function repairToolCalls(calls: readonly unknown[]): Record<string, unkno
 const noArguments = '{}';
 
 /** For a message that ended with its calls: one that was cut may have lost the arguments. */
-export function completeToolCalls(calls: readonly Record<string, unknown>[]): void {
+export function completeToolCalls(calls: readonly Fields[]): void {
   for (const { function: body } of calls) {
     if (isObject(body) && !isText(body.arguments)) body.arguments = noArguments;
   }
@@ -56,7 +64,7 @@ interface OpenCall {
   index: number | undefined;
   name: string;
   /** What came before the name. */
-  waiting: Record<string, unknown>;
+  waiting: Fields;
   /** A function that nothing was told of but its name, so far. */
   isBare: boolean;
 }
@@ -79,12 +87,12 @@ export class ToolCallAssembly {
    * Mends the `tool_calls` of one delta, and leaves out those that have no name yet; answers the
    * very same list if nothing had to change.
    */
-  repair(calls: readonly Record<string, unknown>[]): readonly Record<string, unknown>[] {
+  repair(calls: readonly Fields[]): readonly Fields[] {
     const touched = new Set<OpenCall>();
-    const shown: Record<string, unknown>[] = [];
+    const shown: Fields[] = [];
     let changed = false;
     for (const [place, call] of calls.entries()) {
-      const body = isObject(call.function) ? call.function : {};
+      const body = fieldsOf(call.function);
       const known = this.#find(call, body, calls.length > 1 ? place : undefined);
       const isNew = known === undefined || this.#startsAnother(known, call, body, touched);
       const isTaken = isText(call.id) && this.#byId.has(call.id);
@@ -107,10 +115,10 @@ export class ToolCallAssembly {
   }
 
   /** Adds to the delta that ends the choice what its calls lack; true if they lacked anything. */
-  complete(delta: Record<string, unknown>): boolean {
+  complete(delta: Fields): boolean {
     const lacking = this.#calls.filter(({ isBare, index }) => isBare || index === undefined);
     if (lacking.length === 0) return false;
-    const calls = Array.isArray(delta.tool_calls) ? delta.tool_calls.filter(isObject) : [];
+    const calls = objectsIn(delta.tool_calls);
     for (const call of lacking) {
       if (call.index === undefined) calls.push({ ...call.waiting, index: this.#show(call) });
       if (!call.isBare) continue;
@@ -124,11 +132,7 @@ export class ToolCallAssembly {
   }
 
   /** `place` is the call's among several in one delta: all that is left where nothing names it. */
-  #find(
-    call: Record<string, unknown>,
-    body: Record<string, unknown>,
-    place: number | undefined,
-  ): OpenCall | undefined {
+  #find(call: Fields, body: Fields, place: number | undefined): OpenCall | undefined {
     const byIndex =
       typeof call.index === 'number' ? this.#byUpstreamIndex.get(call.index) : undefined;
     if (byIndex !== undefined) return byIndex;
@@ -146,8 +150,8 @@ export class ToolCallAssembly {
    */
   #startsAnother(
     known: OpenCall,
-    call: Record<string, unknown>,
-    body: Record<string, unknown>,
+    call: Fields,
+    body: Fields,
     touched: ReadonlySet<OpenCall>,
   ): boolean {
     if (!isText(body.name) || known.name === '') return false;
@@ -155,11 +159,11 @@ export class ToolCallAssembly {
     return isText(call.id) ? call.id !== known.upstreamId : call.id === '';
   }
 
-  #open(call: Record<string, unknown>, body: Record<string, unknown>): OpenCall {
+  #open(call: Fields, body: Fields): OpenCall {
     const open: OpenCall = {
-      upstreamId: isText(call.id) ? call.id : '',
+      upstreamId: textOf(call.id),
       index: undefined,
-      name: isText(body.name) ? body.name : '',
+      name: textOf(body.name),
       waiting: {},
       isBare: true,
     };
@@ -184,16 +188,16 @@ export class ToolCallAssembly {
    * Clients read the name where a call begins, so all that comes before it waits and goes out with
    * the delta that brings it; undefined while there is none.
    */
-  #takeName(open: OpenCall, call: Record<string, unknown>, body: Record<string, unknown>) {
+  #takeName(open: OpenCall, call: Fields, body: Fields) {
     const { waiting, name } = open;
     this.#waitingLength += lengthOf(body.arguments);
     if (this.#waitingLength > waitingArgumentsMax) {
       throw new EventTooLarge('arguments of tool calls that have no names');
     }
-    const before = isObject(waiting.function) ? waiting.function : {};
+    const before = fieldsOf(waiting.function);
     const json = [before.arguments, body.arguments].filter(isText).join('');
     const named = { ...body, ...before, name, arguments: json };
-    const whole: Record<string, unknown> = { ...call, ...waiting, function: named };
+    const whole: Fields = { ...call, ...waiting, function: named };
     if (name !== '') this.#show(open);
     else open.waiting = whole;
     return name === '' ? undefined : whole;
@@ -208,11 +212,7 @@ export class ToolCallAssembly {
   }
 
   /** Clients append what later deltas bring, so an id or a name said twice would be doubled. */
-  #repairLater(
-    call: Record<string, unknown>,
-    body: Record<string, unknown>,
-    open: OpenCall,
-  ): boolean {
+  #repairLater(call: Fields, body: Fields, open: OpenCall): boolean {
     let changed = false;
     if (call.id !== undefined) {
       call.id = undefined;

@@ -1,6 +1,6 @@
 /** Transcription of an OpenAI-style upstream: it is asked for the very format that is wanted. */
 import { type TranscriptFormat, transcriptFormats } from '../../core/audio-formats.ts';
-import { isObject, parseJson } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, parseJson } from '../../core/json.ts';
 import { spell } from '../ask/spell.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { failureInside, malformed } from '../failure.ts';
@@ -41,7 +41,7 @@ export function readTranscript(
   return malformed(`The provider answered with JSON where ${format} was asked for.`);
 }
 
-function readFields(body: Record<string, unknown>): Transcript | UpstreamFailure {
+function readFields(body: Fields): Transcript | UpstreamFailure {
   const failure = failureInside(body);
   if (failure) return failure;
   // Clients get the `duration` that was read from it; one that is no number is left out.
@@ -51,8 +51,8 @@ function readFields(body: Record<string, unknown>): Transcript | UpstreamFailure
 }
 
 /** `duration`, or what the usage says; null when neither is a length. */
-function readSeconds({ duration, usage }: Readonly<Record<string, unknown>>): number | null {
-  const used = isObject(usage) ? usage : {};
+function readSeconds({ duration, usage }: Readonly<Fields>): number | null {
+  const used = fieldsOf(usage);
   // Mistral has a name of its own for it.
   const told = [duration, used.seconds, used.prompt_audio_seconds];
   for (const value of told) {

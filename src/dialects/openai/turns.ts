@@ -7,7 +7,7 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
-import { isObject, isText } from '../../core/json.ts';
+import { isText, objectsIn } from '../../core/json.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
 import { addressOfBytes } from '../ask/inline-content.ts';
 import type { ToolMessage } from './functions.ts';
@@ -138,7 +138,7 @@ function readCall(
 function readReasoning(message: AssistantMessage): readonly ReasoningPart[] {
   const { reasoning_details: details } = message as { reasoning_details?: unknown };
   const thoughts = new Map<unknown, ReasoningPart>();
-  const pieces = Array.isArray(details) ? details.filter(isObject) : [];
+  const pieces = objectsIn(details);
   for (const [at, piece] of pieces.entries()) {
     const place = piece.index ?? at;
     const { signature, data } = piece;

@@ -1,5 +1,5 @@
 import type { UpstreamDialect } from '../dialect.ts';
-import { writeChat } from './pass-through-request.ts';
+import { passChat } from './pass-through-request.ts';
 import { OpenAiStreamReader, tellReply } from './reader.ts';
 import { writeBody } from './write.ts';
 
@@ -8,7 +8,7 @@ export const openAiUpstream: UpstreamDialect = {
   toolNameLengthMax: 64,
   write(dialogue, target) {
     const { body, dropped } = writeBody(dialogue);
-    return { ...writeChat({ body, source: null }, target), dropped };
+    return { ...passChat({ body, source: null }, target), dropped };
   },
   openStream: (listener) => new OpenAiStreamReader(listener),
   readReply: tellReply,

@@ -1,9 +1,7 @@
 /** Token counts as OpenAI-style servers report them, in and out. */
-import { isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, itemsOf } from '../../core/json.ts';
 import { noUsage, promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
 import { readCount } from '../answer/read-count.ts';
-
-const noDetails: Readonly<Record<string, unknown>> = {};
 
 /**
  * Undefined when the numbers cannot be trusted; the caller then estimates. All zeros are a
@@ -12,12 +10,17 @@ const noDetails: Readonly<Record<string, unknown>> = {};
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw) || typeof raw.prompt_tokens !== 'number') return undefined;
   const { prompt_tokens_details: inPrompt, completion_tokens_details: inOutput } = raw;
-  const promptDetails = isObject(inPrompt) ? inPrompt : noDetails;
-  const outputDetails = isObject(inOutput) ? inOutput : noDetails;
+  const promptDetails = fieldsOf(inPrompt);
+  const outputDetails = fieldsOf(inOutput);
   const prompt = readCount(raw.prompt_tokens);
   const completion = readCount(raw.completion_tokens);
   const total = readCount(raw.total_tokens);
-  const reasoning = readCount(outputDetails.reasoning_tokens);
+  // SGLang has it beside the details; where it is more than the output, it is not part of it.
+  const beside = readCount(raw.reasoning_tokens);
+  const reasoning = Math.max(
+    readCount(outputDetails.reasoning_tokens),
+    beside <= completion ? beside : 0,
+  );
   const cacheRead = Math.max(
     readCount(promptDetails.cached_tokens),
     readCount(raw.cached_tokens),
@@ -55,7 +58,7 @@ export function readUsage(raw: unknown): Usage | undefined {
 /** The same of pictures and of speech, which have other names for it. */
 export function readMediaUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
-  const details = isObject(raw.input_tokens_details) ? raw.input_tokens_details : noDetails;
+  const details = fieldsOf(raw.input_tokens_details);
   const [input, outputTokens] = [readCount(raw.input_tokens), readCount(raw.output_tokens)];
   const cacheReadTokens = Math.min(readCount(details.cached_tokens), input);
   const isCounted = input + outputTokens > 0 && !Number.isNaN(cacheReadTokens);
@@ -67,11 +70,11 @@ export function readMediaUsage(raw: unknown): Usage | undefined {
  * The usage of a chunk or a body; Groq may have it only among its own fields, Moonshot only in the
  * choice that ends.
  */
-export function usageIn(body: Record<string, unknown>): Usage | undefined {
+export function usageIn(body: Fields): Usage | undefined {
   const usage = readUsage(body.usage);
   if (usage !== undefined) return usage;
   if (isObject(body.x_groq)) return readUsage(body.x_groq.usage);
-  const [choice]: unknown[] = Array.isArray(body.choices) ? body.choices : [];
+  const [choice] = itemsOf(body.choices);
   return isObject(choice) && choice.usage !== undefined ? readUsage(choice.usage) : undefined;
 }
 

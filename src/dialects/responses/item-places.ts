@@ -1,5 +1,5 @@
 import { outputItemsMax } from '../../core/bounds.ts';
-import { isObject } from '../../core/json.ts';
+import { type Fields, isObject } from '../../core/json.ts';
 
 /**
  * Which item of the output an event is about. Its place says so; its id only where the place is
@@ -9,7 +9,7 @@ export class ItemPlaces {
   readonly #byId = new Map<unknown, number>();
   #last = -1;
 
-  of({ output_index: place, item, item_id: id }: Record<string, unknown>): unknown {
+  of({ output_index: place, item, item_id: id }: Fields): unknown {
     const isItem = isObject(item);
     if (typeof place === 'number') {
       if (isItem) this.#remember(place, item.id);

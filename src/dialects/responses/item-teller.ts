@@ -1,6 +1,6 @@
 import type { AnswerListener } from '../../core/answer.ts';
 import { outputItemsMax } from '../../core/bounds.ts';
-import { isObject, isText } from '../../core/json.ts';
+import { type Fields, isObject, isText, itemsOf, textOf } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import { ItemPlaces } from './item-places.ts';
 import { joinSignature } from './reasoning-signature.ts';
@@ -27,8 +27,8 @@ const callTypes: ReadonlySet<unknown> = new Set(['function_call', 'custom_tool_c
 
 const betweenMessages = '\n\n';
 
-function argumentsOf({ type, arguments: json, input }: Record<string, unknown>): string {
-  if (type === 'custom_tool_call') return customArguments(isText(input) ? input : '');
+function argumentsOf({ type, arguments: json, input }: Fields): string {
+  if (type === 'custom_tool_call') return customArguments(textOf(input));
   return isText(json) ? json : '{}';
 }
 
@@ -58,7 +58,7 @@ export class ItemTeller {
     return this.#told.size === outputItemsMax;
   }
 
-  take(type: string, message: Record<string, unknown>): void {
+  take(type: string, message: Fields): void {
     const { item, delta } = message;
     const place = this.#places.of(message);
     switch (type) {
@@ -106,7 +106,7 @@ export class ItemTeller {
   }
 
   /** A whole item: what has been told of it already is passed over. */
-  tellItem(place: unknown, item: Record<string, unknown>): void {
+  tellItem(place: unknown, item: Fields): void {
     const told = this.#open(place, item);
     if (told === undefined || told.isDone) return;
     told.isDone = true;
@@ -118,7 +118,7 @@ export class ItemTeller {
     }
   }
 
-  #open(place: unknown, item: Record<string, unknown>): Told | undefined {
+  #open(place: unknown, item: Fields): Told | undefined {
     const told = this.#toldAt(place);
     if (told === undefined || told.call !== undefined) return told;
     if (!callTypes.has(item.type) || !isText(item.name)) return told;
@@ -168,14 +168,14 @@ export class ItemTeller {
     told.hasPieces = true;
   }
 
-  #tellMessage({ content }: Record<string, unknown>, told: Told): void {
-    for (const part of Array.isArray(content) ? content : []) {
+  #tellMessage({ content }: Fields, told: Told): void {
+    for (const part of itemsOf(content)) {
       if (!isObject(part) || told.hasPieces) continue;
       if (isText(part.text)) this.#beginText(told);
       const start = this.#textLength;
       if (isText(part.text)) this.#tellText(part.text);
       if (isText(part.refusal)) this.#to.refusal(part.refusal);
-      const notes = Array.isArray(part.annotations) ? part.annotations : [];
+      const notes = itemsOf(part.annotations);
       for (const note of notes) this.#cite(note, start);
     }
   }
@@ -196,11 +196,11 @@ export class ItemTeller {
   }
 
   /** A picture by the provider's own tool. Its drafts come in other events, and are ignored. */
-  #tellImage({ result, output_format: format }: Record<string, unknown>): void {
+  #tellImage({ result, output_format: format }: Fields): void {
     if (isText(result)) this.#to.image(imageTypes.get(format) ?? 'image/png', result);
   }
 
-  #tellReasoning(item: Record<string, unknown>, told: Told): void {
+  #tellReasoning(item: Fields, told: Told): void {
     const { id, summary, content, encrypted_content: encrypted } = item;
     if (!told.hasPieces) {
       const text = textsIn(summary) || textsIn(content);
@@ -218,7 +218,7 @@ export class ItemTeller {
     const hasRange = typeof start === 'number' && typeof end === 'number';
     this.#to.citation({
       url,
-      title: isText(title) ? title : '',
+      title: textOf(title),
       quote: '',
       range: hasRange ? { start: from + start, end: from + end } : null,
     });

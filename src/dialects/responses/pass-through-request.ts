@@ -12,6 +12,7 @@ import { outputLimit } from '../ask/output-limit.ts';
 import { leaveOutPricedApart } from '../ask/priced-apart.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { mendInput } from './mend-input.ts';
+import { leaveOutPaidTools } from './paid-tools.ts';
 import type { ResponsesRequest } from './request.ts';
 import { encryptedThoughts, type ResponsesBody, responsesSchema } from './request-schema.ts';
 import { outputTokensMin } from './write.ts';
@@ -24,9 +25,10 @@ export function passResponse(request: ResponsesRequest, target: Target): Upstrea
   limitOutput(body, target, edits);
   // What nobody keeps here must not be kept there either.
   if (body.store !== false) edits.store = false;
-  const input = mendInput(body.input, target.images);
+  const left = leaveOutPaidTools(body, target, edits);
+  const input = mendInput(left.input, target.images);
   if (input !== body.input) edits.input = input;
-  const dropped = new Set(leaveOutPricedApart(body, target, edits));
+  const dropped = new Set([...leaveOutPricedApart(body, target, edits), ...left.dropped]);
   const drop = (name: string) => {
     if ((body[name] ?? null) === null) return;
     edits[name] = undefined;

@@ -4,7 +4,7 @@
  * survive.
  */
 import type { GatewayError } from '../../core/errors.ts';
-import { isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import { NotedFacts } from '../answer/facts.ts';
 import type {
@@ -20,8 +20,6 @@ import { eventText, failureEvents, responsesWords } from './client-stream.ts';
 import { PassedOutput, passedFacts, signResponse, ToldItems } from './passed-response.ts';
 import { tooManyItems } from './reader.ts';
 import { type Echo, failed } from './response-object.ts';
-
-type Fields = Record<string, unknown>;
 
 export class ResponsesPassThrough implements StreamRelay {
   readonly facts = new NotedFacts();
@@ -98,7 +96,7 @@ export class ResponsesPassThrough implements StreamRelay {
 
   /** Who answers is told by us; whether an answer has begun, only its first item says. */
   #open(type: string, fields: Fields): string {
-    const response = isObject(fields.response) ? fields.response : {};
+    const response = fieldsOf(fields.response);
     const failure = failureInside(response);
     if (failure) return this.#break(failure);
     // A second beginning after words would be another answer.
@@ -110,7 +108,7 @@ export class ResponsesPassThrough implements StreamRelay {
   }
 
   #end(type: string, fields: Fields): string {
-    const response = isObject(fields.response) ? fields.response : {};
+    const response = fieldsOf(fields.response);
     const failure = failureInside(response);
     if (failure) return this.#break(failure);
     const status = type.slice('response.'.length);

@@ -1,6 +1,6 @@
 /** What is read on the side of a response that passes through, and what is exchanged in it. */
 import { eventBytesMax, outputItemsMax } from '../../core/bounds.ts';
-import { isObject, isText, lengthOf } from '../../core/json.ts';
+import { type Fields, isObject, isText, itemsOf, lengthOf } from '../../core/json.ts';
 import { pictureCharacters, type Usage } from '../../core/usage.ts';
 import { answerId } from '../answer/answer-ids.ts';
 import { renameModel } from '../answer/rename-model.ts';
@@ -9,8 +9,6 @@ import { ItemPlaces } from './item-places.ts';
 import { finishReasonOf } from './reader.ts';
 import type { Echo } from './response-object.ts';
 import { readUsage, writeUsage } from './usage.ts';
-
-type Fields = Record<string, unknown>;
 
 /** Characters that a client receives, each counted once: what a cut answer is billed by. */
 export class PassedOutput {
@@ -77,7 +75,7 @@ export class ToldItems {
 /** Of a response that has ended; the output is heard to its end on the way. */
 export function passedFacts(response: Fields, output: PassedOutput): ReplyFacts {
   const { status, incomplete_details: details } = response;
-  const items: unknown[] = Array.isArray(response.output) ? response.output : [];
+  const items = itemsOf(response.output);
   for (const [at, item] of items.entries()) if (isObject(item)) output.takeItem(at, item);
   const finishReason = finishReasonOf(status, details, output.hasCalls);
   const { characters: outputCharacters } = output;

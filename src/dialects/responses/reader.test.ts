@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test';
 import { hearEvents, ToldAnswer } from '../../../tests/support/told-answer.ts';
 import { outputItemsMax } from '../../core/bounds.ts';
-import { ResponsesReader, tellReply } from './reader.ts';
+import { ResponsesStreamReader, tellReply } from './reader.ts';
 
 type Event = Readonly<Record<string, unknown>> & { readonly type: string };
 
 const hear = (...events: readonly (Event | string)[]) =>
-  hearEvents((listener) => new ResponsesReader(listener), events);
+  hearEvents((listener) => new ResponsesStreamReader(listener), events);
 
 const usage = { input_tokens: 9, output_tokens: 4, total_tokens: 13 };
 const response = (more: object) => ({ status: 'completed', error: null, usage, ...more });
@@ -276,7 +276,7 @@ describe('failures', () => {
   });
 
   test('of an event that is no JSON', () => {
-    const reader = new ResponsesReader(new ToldAnswer());
+    const reader = new ResponsesStreamReader(new ToldAnswer());
     const failure = reader.push({ event: 'error', data: 'upstream gone' });
     expect(failure).toMatchObject({ kind: 'server', message: 'upstream gone' });
   });

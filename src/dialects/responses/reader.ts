@@ -1,6 +1,6 @@
 /** Answers of the Responses endpoint in our own words. */
 import type { AnswerListener, FinishReason } from '../../core/answer.ts';
-import { isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, itemsOf } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
 import {
@@ -13,7 +13,7 @@ import {
 import { ItemTeller } from './item-teller.ts';
 import { readUsage } from './usage.ts';
 
-export class ResponsesReader implements StreamReader {
+export class ResponsesStreamReader implements StreamReader {
   finished = false;
   readonly #to: AnswerListener;
   readonly #teller: ItemTeller;
@@ -37,20 +37,17 @@ export class ResponsesReader implements StreamReader {
     return this.#take(typeof message.type === 'string' ? message.type : (event ?? ''), message);
   }
 
-  #take(type: string, message: Record<string, unknown>): UpstreamFailure | undefined {
+  #take(type: string, message: Fields): UpstreamFailure | undefined {
     switch (type) {
       case 'response.completed':
       case 'response.incomplete':
       case 'response.failed':
       case 'response.cancelled':
-        return this.takeResponse(
-          isObject(message.response) ? message.response : {},
-          type.slice('response.'.length),
-        );
+        return this.takeResponse(fieldsOf(message.response), type.slice('response.'.length));
       case 'response.created':
       case 'response.queued':
       case 'response.in_progress':
-        return failureInside(isObject(message.response) ? message.response : {});
+        return failureInside(fieldsOf(message.response));
       case 'error':
         return readErrorObject(message);
       case '':
@@ -62,14 +59,11 @@ export class ResponsesReader implements StreamReader {
   }
 
   /** Tells the whole response, as far as it is not told yet. */
-  takeResponse(
-    response: Record<string, unknown>,
-    claimed: string | undefined,
-  ): UpstreamFailure | undefined {
+  takeResponse(response: Fields, claimed: string | undefined): UpstreamFailure | undefined {
     const { status = claimed, output, incomplete_details: details } = response;
     const failure = failureOf(response, status);
     if (failure !== undefined) return failure;
-    const items: unknown[] = Array.isArray(output) ? output : [];
+    const items = itemsOf(output);
     for (const [at, item] of items.entries()) if (isObject(item)) this.#teller.tellItem(at, item);
     if (this.#teller.isFull) return tooManyItems();
     this.#teller.end();
@@ -82,10 +76,7 @@ export class ResponsesReader implements StreamReader {
 }
 
 /** Why a response of this status is no answer; undefined when it is one. */
-export function failureOf(
-  response: Record<string, unknown>,
-  status: unknown,
-): UpstreamFailure | undefined {
+export function failureOf(response: Fields, status: unknown): UpstreamFailure | undefined {
   const failure = failureInside(response);
   if (failure !== undefined) return failure;
   if (status === 'failed' || status === 'cancelled') return readErrorObject(response);
@@ -95,7 +86,7 @@ export function failureOf(
 
 export function finishReasonOf(status: unknown, details: unknown, hasCalls: boolean): FinishReason {
   if (status === 'completed') return hasCalls ? 'tool_calls' : 'stop';
-  const isFiltered = isObject(details) && details.reason === 'content_filter';
+  const isFiltered = fieldsOf(details).reason === 'content_filter';
   return isFiltered ? 'content_filter' : 'length';
 }
 
@@ -107,5 +98,5 @@ export function tooManyItems(): UpstreamFailure {
 export function tellReply(text: string, listener: AnswerListener): UpstreamFailure | undefined {
   const response = parseExact(text);
   if (!isObject(response)) return unreadableAnswer(text);
-  return new ResponsesReader(listener).takeResponse(response, undefined);
+  return new ResponsesStreamReader(listener).takeResponse(response, undefined);
 }

@@ -1,15 +1,23 @@
 import { Compile } from 'typebox/compile';
-import type { AddressInput } from '../../core/ask.ts';
+import type { AddressInput, OwnAccountNeed } from '../../core/ask.ts';
 import type { ChatAsk, ImageInput, ModelNeeds, SearchWish } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { addressesIn } from '../ask/addresses.ts';
 import type { Source } from '../ask/edit-body.ts';
+import { keptAt, keptBytes, keptIn } from '../ask/own-account.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
 import { namesGiven } from '../parameters.ts';
-import { type AnyPart, checkItems, isKnownItem, isKnownPart, partsOf } from './input-items.ts';
+import {
+  type AnyPart,
+  checkItems,
+  isKnownItem,
+  isKnownPart,
+  type Part,
+  partsOf,
+} from './input-items.ts';
 import { type ResponsesBody, responsesSchema } from './request-schema.ts';
 import { checkTools, hasOwnTools, isOwnTool, searchesIn, toolLists } from './tool-forms.ts';
 
@@ -53,6 +61,7 @@ export function readResponsesRequest(
     search: readSearch(value),
     skills: value.skills ?? [],
     addresses: addressesOf(value, parts),
+    ownAccount: ownAccountFor(value, parts),
   };
   return { ask, body: value, source, tenantId };
 }
@@ -108,6 +117,41 @@ function addressesOf(body: ResponsesBody, parts: readonly Placed[]): readonly Ad
     ),
     ...addressesIn(unknownFields(body, responsesSchema.properties), ''),
   ];
+}
+
+/** Of pictures, files and sounds, and where only an upstream knows what is meant. */
+function ownAccountFor(body: ResponsesBody, parts: readonly Placed[]): OwnAccountNeed | undefined {
+  for (const { part, path } of parts) {
+    const need = isKnownPart(part) ? keptInPart(part, path) : keptIn(part, path);
+    if (need) return need;
+  }
+  const items = typeof body.input === 'string' ? [] : body.input;
+  for (const [at, item] of items.entries()) {
+    if (isKnownItem(item) || /_call$|^additional_tools$/.test(item.type ?? '')) continue;
+    const need = keptIn(item, `input[${at}]`);
+    if (need) return need;
+  }
+  for (const { tools, path } of toolLists(body)) {
+    for (const [at, tool] of tools.entries()) {
+      const need = isOwnTool(tool) ? undefined : keptIn(tool, `${path}[${at}]`);
+      if (need) return need;
+    }
+  }
+  return keptIn(unknownFields(body, responsesSchema.properties), '');
+}
+
+function keptInPart(part: Part, path: string): OwnAccountNeed | undefined {
+  switch (part.type) {
+    case 'input_image':
+      return part.file_id ? keptAt(`${path}.file_id`) : undefined;
+    case 'input_file':
+      if (part.file_id) return keptAt(`${path}.file_id`);
+      return keptBytes(part.file_data, `${path}.file_data`);
+    case 'input_audio':
+      return keptBytes(part.input_audio.data, `${path}.input_audio.data`);
+    default:
+      return undefined;
+  }
 }
 
 function readNeeds(body: ResponsesBody, parts: readonly Placed[]): ModelNeeds {

@@ -1,11 +1,11 @@
 import type { UpstreamDialect } from '../dialect.ts';
-import { ResponsesReader, tellReply } from './reader.ts';
+import { ResponsesStreamReader, tellReply } from './reader.ts';
 import { writeRequest } from './write.ts';
 
 /** OpenAI's Responses endpoint, for models that take tools only there while they reason. */
 export const responsesUpstream: UpstreamDialect = {
   toolNameLengthMax: 64,
   write: writeRequest,
-  openStream: (listener) => new ResponsesReader(listener),
+  openStream: (listener) => new ResponsesStreamReader(listener),
   readReply: tellReply,
 };

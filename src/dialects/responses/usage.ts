@@ -1,13 +1,13 @@
 /** Token counts as the Responses endpoint reports them, in and out. */
-import { isObject } from '../../core/json.ts';
+import { fieldsOf, isObject } from '../../core/json.ts';
 import { promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
 import { readCount } from '../answer/read-count.ts';
 
 /** Undefined when the numbers cannot be trusted. */
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
-  const inputDetails = isObject(raw.input_tokens_details) ? raw.input_tokens_details : {};
-  const outputDetails = isObject(raw.output_tokens_details) ? raw.output_tokens_details : {};
+  const inputDetails = fieldsOf(raw.input_tokens_details);
+  const outputDetails = fieldsOf(raw.output_tokens_details);
   const input = readCount(raw.input_tokens);
   const output = readCount(raw.output_tokens);
   const total = readCount(raw.total_tokens);

@@ -9,7 +9,7 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
-import { shortCallId } from '../ask/short-call-id.ts';
+import { shortCallId } from '../ask/call-ids.ts';
 import type { Target } from '../dialect.ts';
 import { splitSignature } from './reasoning-signature.ts';
 

@@ -1,6 +1,6 @@
 import { pictureBytesMax } from '../../core/bounds.ts';
 import { readImageSize } from '../../core/image-size.ts';
-import { isObject, parseJson } from '../../core/json.ts';
+import { fieldsOf, isObject, parseJson } from '../../core/json.ts';
 import { noUsage, promptTokens, totalTokens, type Usage } from '../../core/usage.ts';
 import type { ReplyIdentity, ReplyRelay } from '../../dialects/dialect.ts';
 import type { Drawn, DrawnImage } from '../../dialects/media/images-wish.ts';
@@ -103,7 +103,7 @@ export function readRecorded(text: string): ImageAnswer | undefined {
   if (!isObject(recorded)) return undefined;
   const part = (name: string) => {
     const value = recorded[name];
-    return isObject(value) ? value : {};
+    return fieldsOf(value);
   };
   return {
     image: part('image'),

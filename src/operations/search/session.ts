@@ -4,7 +4,7 @@ import { isObject } from '../../core/json.ts';
 import { addUsage, type Usage } from '../../core/usage.ts';
 import { wordBytes } from '../../core/words.ts';
 import { parseArguments } from '../../dialects/answer/exact-json.ts';
-import { finishWords } from '../../dialects/translation.ts';
+import { finishWords } from '../../dialects/answer/tally.ts';
 import { citationsIn } from '../../tools/citations.ts';
 import type { SearchEngine, SearchResult } from '../../tools/search.ts';
 import type { SearchNote } from '../../tools/search-notes.ts';

@@ -1,6 +1,6 @@
 import type { AnswerListener, Citation } from '../../core/answer.ts';
 import { isObject, parseJson } from '../../core/json.ts';
-import { finishWords } from '../../dialects/translation.ts';
+import { finishWords } from '../../dialects/answer/tally.ts';
 
 /** Of an answer with searches there is one choice only. */
 type Word = Exclude<keyof AnswerListener, 'choice'>;

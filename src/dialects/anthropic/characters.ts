@@ -1,8 +1,8 @@
 /** Characters that a client receives: what a cut answer is billed by. */
-import { isObject, lengthOf } from '../../core/json.ts';
+import { type Fields, isObject, lengthOf } from '../../core/json.ts';
 
 /** Of a block as it starts, or of a whole one. */
-export function charactersOfBlock(block: Record<string, unknown>): number {
+export function charactersOfBlock(block: Fields): number {
   const { type, text, thinking, data, name, input } = block;
   if (type === 'text') return lengthOf(text);
   if (type === 'thinking') return lengthOf(thinking);

@@ -1,0 +1,158 @@
+/**
+ * What decides where a failed request goes next, by what the upstream complained of. Codes are
+ * asked before the status, because the status often says less.
+ */
+import type { FailureKind } from '../dialect.ts';
+import type { Complaint } from './complaint.ts';
+
+/** Codes that mean one thing whatever the status beside them. */
+const decisiveCodes: ReadonlyMap<string, FailureKind> = new Map([
+  ['insufficient_quota', 'quota'],
+  ['exceeded_current_quota_error', 'quota'],
+  ['billing_hard_limit_reached', 'quota'],
+  ['billing_not_active', 'quota'],
+  ['enforced_spend_limit_reached', 'quota'],
+  ['insufficient_balance', 'quota'],
+  ['insufficient_user_quota', 'quota'],
+  ['organization_restricted', 'quota'],
+  // Groq's limit of spending, said with 400.
+  ['blocked_api_access', 'quota'],
+  ['arrearage', 'quota'],
+  ['accountoverdueerror', 'quota'],
+  ['invalid_api_key', 'credential'],
+  ['api_key_invalid', 'credential'],
+  ['content_filter', 'request'],
+  ['content_policy_violation', 'request'],
+  ['responsibleaipolicyviolation', 'request'],
+  ['context_length_exceeded', 'request'],
+  // Groq's model wrote what Groq itself rejects: the next attempt may well succeed.
+  ['tool_use_failed', 'server'],
+  ['json_validate_failed', 'server'],
+  ['output_parse_failed', 'server'],
+  // Amazon says these with 400 or 429, as if the request or its pace were at fault.
+  ['servicequotaexceededexception', 'quota'],
+  ['expiredtokenexception', 'credential'],
+  ['incompletesignatureexception', 'credential'],
+  ['modelnotreadyexception', 'overloaded'],
+  ['throttlingexception', 'rate_limited'],
+]);
+
+/** Codes and types that help only where there is no status, inside a stream. */
+const hintingCodes: ReadonlyMap<string, FailureKind> = new Map([
+  ['invalid_request_error', 'request'],
+  ['bad_request_error', 'request'],
+  ['badrequesterror', 'request'],
+  ['invalid_argument', 'request'],
+  ['model_not_found', 'request'],
+  ['not_found_error', 'request'],
+  ['authentication_error', 'credential'],
+  ['permission_error', 'credential'],
+  ['unauthenticated', 'credential'],
+  ['permission_denied', 'credential'],
+  ['rate_limit_exceeded', 'rate_limited'],
+  ['rate_limit_error', 'rate_limited'],
+  ['ratelimitreached', 'rate_limited'],
+  ['resource_exhausted', 'rate_limited'],
+  ['overloaded_error', 'overloaded'],
+  ['overloaded', 'overloaded'],
+  ['unavailable', 'overloaded'],
+  ['unavailable_error', 'overloaded'],
+  ['timeout', 'timeout'],
+  ['timeout_error', 'timeout'],
+  ['deadline_exceeded', 'timeout'],
+  ['validationexception', 'request'],
+  ['resourcenotfoundexception', 'request'],
+  ['accessdeniedexception', 'credential'],
+  ['unrecognizedclientexception', 'credential'],
+  ['serviceunavailableexception', 'overloaded'],
+  ['modeltimeoutexception', 'timeout'],
+]);
+
+/** What MiniMax and Baidu number, in answers of status 200. */
+export const numberedKinds: ReadonlyMap<unknown, FailureKind> = new Map([
+  [1001, 'timeout'],
+  [1002, 'rate_limited'],
+  [1039, 'rate_limited'],
+  [1041, 'rate_limited'],
+  [1004, 'credential'],
+  [2049, 'credential'],
+  [1008, 'quota'],
+  [2056, 'quota'],
+  [1026, 'request'],
+  [1027, 'request'],
+  [1042, 'request'],
+  [2013, 'request'],
+  [17, 'quota'],
+  [18, 'rate_limited'],
+  [19, 'quota'],
+  [110, 'credential'],
+  [111, 'credential'],
+  [336003, 'request'],
+  [336100, 'overloaded'],
+]);
+
+/** Anchored: a request whose text is quoted in an error must not pass for a bad credential. */
+const badKey = /^(?:incorrect api key provided|api key not valid|invalid api key)/i;
+/** xAI says so with 403, as if the account were at fault. */
+const refusedContent = /^content violates usage guidelines/i;
+const noMoney = new RegExp(
+  [
+    'balance is insufficient',
+    'insufficient (?:account )?(?:balance|credits?|funds)',
+    'monthly spending limit',
+    'credits are depleted',
+    '余额不足',
+  ].join('|'),
+  'i',
+);
+/** Anthropic and Google say so with 400, as if the request were at fault, and in words only. */
+export const closedAccount = new RegExp(
+  [
+    '^your credit balance is too low',
+    '^you have reached your specified api usage limits',
+    '^this organization has been disabled',
+    '^user location is not supported for the api use',
+    // After another sentence, but never inside a quotation.
+    '^[^"“`]*please enable billing on your project',
+  ].join('|'),
+  'i',
+);
+
+function kindOfStatus(status: number): FailureKind {
+  if (status === 401 || status === 403) return 'credential';
+  if (status === 402) return 'quota';
+  if (status === 408 || status === 504 || status === 524) return 'timeout';
+  if (status === 429) return 'rate_limited';
+  if (status === 498 || status === 503 || status === 529) return 'overloaded';
+  if (status === 409 || status === 424 || status === 425 || status === 499) return 'server';
+  return status >= 400 && status < 500 ? 'request' : 'server';
+}
+
+/** Quotas per day come with the same status and code as those per minute: Gemini's, Bedrock's. */
+function isDailyQuota({ message = '', details }: Complaint): boolean {
+  const isOfTokens = /^too many tokens per day/i.test(message);
+  return isOfTokens || /"quotaId":"[^"]*PerDay/.test(JSON.stringify(details));
+}
+
+function firstMatch(
+  codes: readonly string[],
+  kinds: ReadonlyMap<string, FailureKind>,
+): FailureKind | undefined {
+  const code = codes.find((candidate) => kinds.has(candidate));
+  return code === undefined ? undefined : kinds.get(code);
+}
+
+export function kindOf(complaint: Complaint, status: number | null): FailureKind {
+  const { codes, message = '' } = complaint;
+  if (isDailyQuota(complaint)) return 'quota';
+  const decided = firstMatch(codes, decisiveCodes);
+  if (decided !== undefined) return decided;
+  if ((status === null || status < 500) && badKey.test(message)) return 'credential';
+  if (status === 400 && closedAccount.test(message)) return 'quota';
+  if (complaint.isModeration || refusedContent.test(message)) return 'request';
+  // Fireworks asks with 412 for its bill to be paid.
+  const isRefusal = status === 403 || status === 412 || status === 429;
+  if (isRefusal && noMoney.test(message)) return 'quota';
+  if (status !== null) return kindOfStatus(status);
+  return firstMatch(codes, hintingCodes) ?? 'server';
+}

@@ -1,0 +1,100 @@
+/** What an answer comes to for the meter and the log, counted while it is told. */
+import type { AnswerListener, Citation, FinishReason } from '../../core/answer.ts';
+import { pictureCharacters, type Usage } from '../../core/usage.ts';
+import type { ToolNames } from '../tool-names.ts';
+import { NotedFacts } from './facts.ts';
+
+/** In the words of the log, which are OpenAI's. */
+export const finishWords: Readonly<Record<FinishReason, string>> = {
+  stop: 'stop',
+  stop_sequence: 'stop',
+  length: 'length',
+  context: 'length',
+  tool_calls: 'tool_calls',
+  content_filter: 'content_filter',
+  pause: 'stop',
+};
+
+/** Passes everything on and remembers what it came to. */
+export class Tally implements AnswerListener {
+  readonly facts: NotedFacts;
+  /** Whether there is anything to hear. */
+  started = false;
+  readonly #to: AnswerListener;
+  readonly #names: ToolNames | undefined;
+  /** That of the first choice, which keeps what all of them come to. */
+  readonly #first: Tally;
+
+  constructor(to: AnswerListener, names?: ToolNames, first?: Tally) {
+    this.#to = to;
+    this.#names = names;
+    this.#first = first ?? this;
+    this.facts = first?.facts ?? new NotedFacts();
+  }
+
+  choice(number: number): AnswerListener | undefined {
+    const to = this.#to.choice?.(number);
+    return to && new Tally(to, this.#names, this.#first);
+  }
+
+  text(text: string): void {
+    this.#count(text.length);
+    this.#to.text(text);
+  }
+
+  reasoning(text: string): void {
+    this.#count(text.length);
+    this.#to.reasoning(text);
+  }
+
+  reasoningSignature(signature: string): void {
+    this.#first.started = true;
+    this.#to.reasoningSignature(signature);
+  }
+
+  redactedReasoning(data: string): void {
+    this.#count(data.length);
+    this.#to.redactedReasoning(data);
+  }
+
+  toolCall(call: number, id: string, name: string): void {
+    this.#count(name.length);
+    this.#to.toolCall(call, id, this.#names?.restore(name) ?? name);
+  }
+
+  toolArguments(call: number, json: string): void {
+    this.#count(json.length);
+    this.#to.toolArguments(call, json);
+  }
+
+  refusal(text: string): void {
+    this.#count(text.length);
+    this.#to.refusal(text);
+  }
+
+  citation(citation: Citation): void {
+    this.#to.citation(citation);
+  }
+
+  image(mediaType: string, base64: string): void {
+    this.#count(pictureCharacters);
+    this.#to.image(mediaType, base64);
+  }
+
+  finish(reason: FinishReason, stopSequence: string | null, word?: string): void {
+    this.#first.started = true;
+    if (this.#first === this) this.facts.finishReason = word ?? finishWords[reason];
+    this.#to.finish(reason, stopSequence, word);
+  }
+
+  usage(usage: Usage, isEstimate = false): void {
+    this.facts.usage = usage;
+    this.facts.isEstimate = isEstimate;
+    this.#to.usage?.(usage, isEstimate);
+  }
+
+  #count(characters: number): void {
+    this.#first.started = true;
+    this.facts.outputCharacters += characters;
+  }
+}

@@ -1,0 +1,54 @@
+/** Tools that cost more than the endpoint says are left out of a response, wherever they stand. */
+import type { Edits } from '../ask/edit-body.ts';
+import { withoutPaidTools } from '../ask/priced-apart.ts';
+import type { Target } from '../dialect.ts';
+import type { ResponsesBody } from './request-schema.ts';
+import { toolLists } from './tool-forms.ts';
+
+type Choice = ResponsesBody['tool_choice'];
+
+interface Left {
+  readonly input: ResponsesBody['input'];
+  readonly dropped: readonly string[];
+}
+
+/** The input without such tools; those beside it, and the choice of one, are edited. */
+export function leaveOutPaidTools(body: ResponsesBody, target: Target, edits: Edits): Left {
+  const { tools, lost, dropped } = withoutPaidTools(body.tools ?? [], target);
+  const names = [...dropped];
+  const input = withoutAdded(body.input, target, names);
+  if (names.length === 0) return { input, dropped: names };
+  if (lost.length > 0) edits.tools = tools.length > 0 ? tools : undefined;
+  const isAnyLeft = toolLists({ tools: [...tools], input }).some((list) => list.tools.length > 0);
+  const choice = isAnyLeft ? leftChoice(body.tool_choice, target) : undefined;
+  if (choice !== body.tool_choice) edits.tool_choice = choice;
+  return { input, dropped: names };
+}
+
+function withoutAdded(
+  input: ResponsesBody['input'],
+  target: Target,
+  names: string[],
+): ResponsesBody['input'] {
+  if (typeof input === 'string') return input;
+  let left = input;
+  for (const [at, item] of input.entries()) {
+    if (item.type !== 'additional_tools' || !('tools' in item)) continue;
+    const given: readonly object[] = Array.isArray(item.tools) ? item.tools : [];
+    const { tools, dropped } = withoutPaidTools(given, target, `input[${at}].tools`);
+    if (dropped.length === 0) continue;
+    const rest = { ...item, tools };
+    left = left.with(at, rest);
+    names.push(...dropped);
+  }
+  return left;
+}
+
+/** Undefined where what was to be chosen is not there any more. */
+function leftChoice(choice: Choice, target: Target): Choice {
+  if (!choice || typeof choice === 'string') return choice;
+  if (withoutPaidTools([choice], target).lost.length > 0) return undefined;
+  const { tools, lost } = withoutPaidTools(choice.tools ?? [], target);
+  if (lost.length === 0) return choice;
+  return tools.length > 0 ? { ...choice, tools: [...tools] } : undefined;
+}

@@ -1,0 +1,341 @@
+/**
+ * What vendors charge for beside the tokens, and what lies in the account that pays them: nobody
+ * asks for either with the operator's account. Tenants with an account of their own get all of it.
+ */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { isObject } from '../../src/core/json.ts';
+import { type ByokTenant, makeByokTenant } from '../support/byok.ts';
+import { json, say, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
+import { chatModel, InProcessGateway } from '../support/in-process.ts';
+
+const upstream = startFakeUpstream();
+let gateway: InProcessGateway;
+let owner: ByokTenant;
+
+const response = {
+  id: 'resp_up',
+  object: 'response',
+  status: 'completed',
+  model: 'responses-up',
+  output: [],
+  usage: { input_tokens: 10, output_tokens: 2, total_tokens: 12 },
+};
+
+const providers = ['openai', 'anthropic', 'responses', 'gemini'] as const;
+
+beforeAll(async () => {
+  const { url } = upstream;
+  const at = (dialect: string, base = '/v1') => ({
+    dialect,
+    base_url: url + base,
+    api_key: 'k-op',
+  });
+  gateway = await InProcessGateway.start({
+    limits: { requests_per_minute: 100_000 },
+    providers: {
+      openai: at('openai'),
+      anthropic: at('anthropic'),
+      responses: at('openai-responses'),
+      gemini: at('gemini', '/v1beta'),
+      far: { ...at('gemini'), base_url: 'https://vendor.example/v1beta' },
+    },
+    models: [
+      ...providers.map((provider) =>
+        chatModel(`acme/${provider}`, [{ provider, model: `${provider}-up` }]),
+      ),
+      chatModel('acme/far', [{ provider: 'far', model: 'far-up' }]),
+      chatModel('acme/speaker', [{ provider: 'openai', model: 'openai-up' }], {
+        output_modalities: ['text', 'audio'],
+      }),
+    ],
+  });
+  owner = await makeByokTenant(gateway, 'owner');
+  for (const provider of providers) await owner.bring(provider, { api_key: 'k-own' });
+});
+afterAll(async () => {
+  await gateway.stop();
+  upstream.stop();
+});
+beforeEach(() => {
+  upstream.reset();
+  upstream.script('responses-up', json(200, response));
+  upstream.script('*', say('Yes.'));
+});
+
+type Door = 'chat' | 'messages' | 'responses';
+
+const paths: Readonly<Record<Door, string>> = {
+  chat: '/v1/chat/completions',
+  messages: '/v1/messages',
+  responses: '/v1/responses',
+};
+const hi = [{ role: 'user', content: 'Hi' }];
+const bodies: Readonly<Record<Door, object>> = {
+  chat: { model: 'acme/openai', messages: hi },
+  messages: { model: 'acme/anthropic', messages: hi, max_tokens: 50 },
+  responses: { model: 'acme/responses', input: 'Hi' },
+};
+
+function ask(door: Door, more: object, key = gateway.keys.routing) {
+  return gateway.post({ ...bodies[door], ...more }, { path: paths[door], key });
+}
+
+/** What the vendor was asked, of these fields. */
+function sent(fields: object): object {
+  const body = upstream.book.at(-1)?.json;
+  const asked = isObject(body) ? body : {};
+  return Object.fromEntries(Object.keys(fields).map((name) => [name, asked[name]]));
+}
+
+const look = { type: 'function', name: 'look', parameters: {} };
+const claudeLook = { name: 'look', input_schema: { type: 'object' } };
+
+describe('left out and named with the operator’s account, and kept with one’s own:', () => {
+  const fields: readonly [Door, object][] = [
+    ['chat', { service_tier: 'priority' }],
+    ['chat', { search_parameters: { mode: 'on' } }],
+    ['chat', { enable_search: true }],
+    ['chat', { web_search: { enable: true } }],
+    ['chat', { deferred: true }],
+    ['chat', { preset: 'dearer' }],
+    ['chat', { fallbacks: ['dearer'] }],
+    ['chat', { modalities: ['text', 'audio'], audio: { voice: 'alloy', format: 'mp3' } }],
+    ['chat', { tools: [{ type: 'web_search_preview' }] }],
+    ['messages', { speed: 'fast' }],
+    ['messages', { fallbacks: [{ model: 'claude-dearer' }] }],
+    ['messages', { container: { skills: [{ type: 'anthropic', skill_id: 'pptx' }] } }],
+    ['responses', { service_tier: 'priority' }],
+  ];
+  test.each(fields)('%s %j', async (door, wish) => {
+    const reply = await ask(door, wish);
+    expect(reply.status).toBe(200);
+    const names = Object.keys(wish).map((name) => (name === 'tools' ? 'tools[0]' : name));
+    expect(reply.headers.get('x-tollgate-dropped-params')).toBe(names.join(', '));
+    const unsaid = Object.fromEntries(Object.keys(wish).map((name) => [name, undefined]));
+    expect(sent(wish)).toEqual(unsaid);
+    const own = await ask(door, wish, owner.key);
+    expect([own.status, own.headers.get('x-tollgate-dropped-params')]).toEqual([200, null]);
+    expect(sent(wish)).toEqual({ ...wish });
+  });
+
+  const tools: readonly [Door, object][] = [
+    ['messages', { type: 'advisor_20260301', name: 'advisor', model: 'claude-opus-5' }],
+    ['messages', { type: 'web_search_20250305', name: 'web_search' }],
+    ['messages', { type: 'code_execution_20250825', name: 'code_execution' }],
+    ['responses', { type: 'web_search' }],
+    ['responses', { type: 'web_search_preview' }],
+    ['responses', { type: 'x_search' }],
+    ['responses', { type: 'image_generation', quality: 'high' }],
+    ['responses', { type: 'code_interpreter', container: { type: 'auto' } }],
+    ['responses', { type: 'shell', environment: { type: 'container_auto' } }],
+  ];
+  test.each(tools)('%s tool %j', async (door, tool) => {
+    const own = door === 'messages' ? claudeLook : look;
+    const wish = { tools: [own, tool] };
+    const reply = await ask(door, wish);
+    expect(reply.status).toBe(200);
+    expect(reply.headers.get('x-tollgate-dropped-params')).toBe('tools[1]');
+    expect(sent(wish)).toEqual({ tools: [own] });
+    expect((await ask(door, wish, owner.key)).status).toBe(200);
+    expect(sent(wish)).toEqual(wish);
+  });
+});
+
+describe('goes on with anybody’s account, because nothing more is charged for it:', () => {
+  test.each<[Door, object]>([
+    [
+      'chat',
+      { service_tier: 'flex', modalities: ['text'], novelty: { a: 1 }, web_search_options: {} },
+    ],
+    ['chat', { enable_search: false, deferred: false }],
+    ['chat', { model: 'acme/speaker', modalities: ['text', 'audio'], audio: { voice: 'alloy' } }],
+    ['chat', { metadata: { file_id: 'file-1' }, novelty: { file_id: null, file_ids: [] } }],
+    ['messages', { inference_geo: 'global', context_management: { edits: [] } }],
+    ['messages', { mcp_servers: [{ type: 'url', url: 'https://mcp.example.com', name: 'm' }] }],
+    ['messages', { tools: [{ type: 'web_fetch_20250910', name: 'web_fetch' }, claudeLook] }],
+    ['responses', { tools: [{ type: 'shell', environment: { type: 'local' } }, look] }],
+    ['responses', { tools: [{ type: 'mcp', server_label: 'm', server_url: 'https://m.example' }] }],
+    ['responses', { tools: [{ ...look, parameters: { properties: { file_id: {} } } }] }],
+  ])('%s %j', async (door, wish) => {
+    const reply = await ask(door, wish);
+    expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([200, null]);
+    const { model: _, ...rest } = { model: '', ...wish };
+    expect(sent(rest)).toEqual(rest);
+  });
+});
+
+describe('a choice of a tool that was left out', () => {
+  test.each<[Door, object, object]>([
+    [
+      'messages',
+      {
+        tools: [{ type: 'web_search_20250305', name: 'web_search' }, claudeLook],
+        tool_choice: { type: 'tool', name: 'web_search' },
+      },
+      { tools: [claudeLook], tool_choice: undefined },
+    ],
+    [
+      'messages',
+      {
+        tools: [{ type: 'web_search_20250305', name: 'web_search' }, claudeLook],
+        tool_choice: { type: 'tool', name: 'look' },
+      },
+      { tools: [claudeLook], tool_choice: { type: 'tool', name: 'look' } },
+    ],
+    [
+      'responses',
+      { tools: [{ type: 'image_generation' }, look], tool_choice: { type: 'image_generation' } },
+      { tools: [look], tool_choice: undefined },
+    ],
+    [
+      'responses',
+      { tools: [{ type: 'image_generation' }], tool_choice: 'required' },
+      { tools: undefined, tool_choice: undefined },
+    ],
+    [
+      'responses',
+      {
+        tools: [{ type: 'image_generation' }, look],
+        tool_choice: {
+          type: 'allowed_tools',
+          mode: 'auto',
+          tools: [{ type: 'image_generation' }, { type: 'function', name: 'look' }],
+        },
+      },
+      {
+        tools: [look],
+        tool_choice: {
+          type: 'allowed_tools',
+          mode: 'auto',
+          tools: [{ type: 'function', name: 'look' }],
+        },
+      },
+    ],
+  ])('%s %j', async (door, wish, left) => {
+    expect((await ask(door, wish)).status).toBe(200);
+    expect(sent(wish)).toEqual(left);
+  });
+});
+
+test('tools that stand in the input are tools like these', async () => {
+  const added = (...tools: object[]) => [
+    { type: 'additional_tools', tools },
+    { role: 'user', content: 'Hi' },
+  ];
+  const reply = await ask('responses', { input: added({ type: 'image_generation' }, look) });
+  expect(reply.headers.get('x-tollgate-dropped-params')).toBe('input[0].tools[0]');
+  expect(sent({ input: 0 })).toEqual({ input: added(look) });
+});
+
+const content = (part: object) => [{ role: 'user', content: [{ type: 'text', text: 'Hi' }, part] }];
+const inputs = (part: object) => [{ role: 'user', content: [part] }];
+const item = (output: object) => [{ type: 'novelty_output', call_id: 'c', output }];
+
+const kept: readonly [Door, object, string][] = [
+  [
+    'chat',
+    { messages: content(file({ file_id: 'file-1' })) },
+    'messages[0].content[1].file.file_id',
+  ],
+  [
+    'chat',
+    { messages: content(file({ file_data: 'gs://bucket/a.pdf' })) },
+    'messages[0].content[1].file.file_data',
+  ],
+  ['chat', { extra: { cached_content: 'cachedContents/a' } }, 'extra.cached_content'],
+  ['chat', { data_sources: [{ type: 'azure_search', parameters: {} }] }, 'data_sources'],
+  [
+    'messages',
+    { messages: content({ type: 'document', source: { type: 'file', file_id: 'file_1' } }) },
+    'messages[0].content[1].source.file_id',
+  ],
+  [
+    'messages',
+    { messages: content({ type: 'container_upload', file_id: 'file_1' }) },
+    'messages[0].content[1].file_id',
+  ],
+  ['messages', { container: 'container_1' }, 'container'],
+  ['messages', { container: { id: 'container_1' } }, 'container.id'],
+  ['messages', { inference_geo: 'us' }, 'inference_geo'],
+  [
+    'responses',
+    { input: inputs({ type: 'input_image', file_id: 'file-1' }) },
+    'input[0].content[0].file_id',
+  ],
+  [
+    'responses',
+    { input: inputs({ type: 'input_file', file_id: 'file-1' }) },
+    'input[0].content[0].file_id',
+  ],
+  ['responses', { input: item({ type: 'screenshot', file_id: 'f' }) }, 'input[0].output.file_id'],
+  [
+    'responses',
+    { tools: [{ type: 'file_search', vector_store_ids: ['vs_1'] }] },
+    'tools[0].vector_store_ids',
+  ],
+  [
+    'responses',
+    { tools: [{ type: 'code_interpreter', container: 'cntr_1' }] },
+    'tools[0].container',
+  ],
+  [
+    'responses',
+    { tools: [{ type: 'code_interpreter', container: { type: 'auto', file_ids: ['file-1'] } }] },
+    'tools[0].container.file_ids',
+  ],
+];
+
+function file(fields: object) {
+  return { type: 'file', file: fields };
+}
+
+describe('refused with the operator’s account, and kept with one’s own:', () => {
+  test.each(kept)('%s %j', async (door, wish, param) => {
+    const reply = await ask(door, wish);
+    expect([reply.status, upstream.book]).toEqual([400, []]);
+    expect(String(reply.error.message)).toStartWith(`${param} `);
+    if (door !== 'messages') expect(reply.error.param).toBe(param);
+    expect((await gateway.record(reply.requestId)).charges).toMatchObject({ modelCharge: 0 });
+    expect((await ask(door, wish, owner.key)).status).toBe(200);
+    expect(sent(wish)).toEqual({ ...wish });
+  });
+
+  test('by every other way to a provider too', async () => {
+    for (const provider of providers) {
+      const messages = content(file({ file_id: 'file-1' }));
+      const reply = await ask('chat', { model: `acme/${provider}`, messages });
+      expect([provider, reply.status]).toEqual([provider, 400]);
+    }
+    expect(upstream.book).toEqual([]);
+  });
+
+  test('where an address leads back to the provider itself', async () => {
+    const file_url = 'https://vendor.example/v1beta/files/abc';
+    const input = inputs({ type: 'input_file', file_url });
+    const reply = await ask('responses', { model: 'acme/far', input });
+    expect([reply.status, reply.error.param]).toEqual([400, 'input[0].content[0].file_url']);
+  });
+});
+
+test('an own account that fails is not followed by the operator’s for such a thing', async () => {
+  upstream.script('openai-up', status500());
+  const keysShown = () => upstream.book.map(({ headers }) => headers.authorization);
+  await ask('chat', {}, owner.key);
+  expect(keysShown()).toEqual(['Bearer k-own', 'Bearer k-op']);
+  upstream.reset();
+  upstream.script('openai-up', status500());
+  const messages = content(file({ file_id: 'file-1' }));
+  expect((await ask('chat', { messages }, owner.key)).status).toBe(502);
+  expect(keysShown()).toEqual(['Bearer k-own']);
+});
+
+test('what lies there is not counted with the operator’s account either', async () => {
+  const source = { type: 'file', file_id: 'file_1' };
+  const messages = content({ type: 'document', source });
+  const count = (key: string) =>
+    gateway.post({ model: 'acme/anthropic', messages }, { path: '/v1/messages/count_tokens', key });
+  expect((await count(gateway.keys.routing)).status).toBe(200);
+  expect(upstream.book).toEqual([]);
+  await count(owner.key);
+  expect(upstream.book).toMatchObject([{ path: '/v1/messages/count_tokens' }]);
+});
