@@ -1,6 +1,6 @@
 import { Compile } from 'typebox/compile';
 import { explain, type Problem } from '../core/explain.ts';
-import { isObject } from '../core/json.ts';
+import { fieldsOf, isObject } from '../core/json.ts';
 import { Secret } from '../core/secret.ts';
 import { readBootstrap, readSecretKey } from './bootstrap.ts';
 import { builtinCatalogue } from './catalogue/index.ts';
@@ -170,7 +170,7 @@ function liesIn(path: string, place: string): boolean {
 /** Drops the broken fields, and the sections, providers and models that are no use without them. */
 function withoutBroken(data: unknown, broken: ReadonlySet<string>): ConfigFile {
   const kept: Record<string, unknown> = {};
-  for (const [section, value] of Object.entries(isObject(data) ? data : {})) {
+  for (const [section, value] of Object.entries(fieldsOf(data))) {
     const left = pruned(value, section, broken);
     if (section === 'providers' && isObject(left)) {
       const whole = Object.entries(left).filter(([name, one]) =>

@@ -82,6 +82,16 @@ describe('names that must not leave', () => {
     ['no vendor/secret-$&-x here, vendor/secret-$&-x', 'no acme/chat here, acme/chat'],
     ['key very-private is bad', 'key [key] is bad'],
     ['Incorrect key sk-proj-Ab12***********cd', 'Incorrect key [key]'],
+    ['too large in organization `org_01hx4v9k2m7q8r5t`', 'too large in organization `[account]`'],
+    ['limit of org-Ab12Cd34Ef56Gh78 on tokens', 'limit of [account] on tokens'],
+    [
+      'team 0a1b2c3d-0000-4000-8000-00000000000a, API key ID: 0a1b2c3d-0000-4000-8000-00000000000b',
+      'team [account], API key ID: [account]',
+    ],
+    [
+      'field org-chart, id 0a1b2c3d-0000-4000-8000-00000000000a',
+      'field org-chart, id 0a1b2c3d-0000-4000-8000-00000000000a',
+    ],
     ['nothing special', 'nothing special'],
   ])('%s', (message, clean) => {
     expect(scrub(message, offerOf('very-private', 'vendor/secret-$&-x'))).toBe(clean);

@@ -45,16 +45,20 @@ export function publicReason(failure: TriedFailure): string {
   }
 }
 
-/** An upstream's sentence without what must not leave: keys, and the upstream's model name. */
+/** How providers name the account that was used: OpenAI and Groq, then xAI. */
+const accountNames = /\borg[-_][A-Za-z0-9]{16,}\b/g;
+const accountNumbers = /\b(team|api key id)(:? )[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi;
+
+/** An upstream's sentence without what must not leave: keys, accounts, its name of the model. */
 export function scrub(message: string, offer: Offer): string {
   const withoutKey = secretsOf(offer.provider).reduce(
     (text, secret) => exchanged(text, secret, '[key]'),
     message,
   );
-  return exchanged(withoutKey, offer.upstreamModel, offer.model.id).replaceAll(
-    /\b(sk|xai|gsk|key)-[\w*-]{6,}/g,
-    '[key]',
-  );
+  return exchanged(withoutKey, offer.upstreamModel, offer.model.id)
+    .replaceAll(/\b(sk|xai|gsk|key)-[\w*-]{6,}/g, '[key]')
+    .replaceAll(accountNames, '[account]')
+    .replaceAll(accountNumbers, '$1$2[account]');
 }
 
 /** Shorter names are found inside words that mean something else, and only count on their own. */

@@ -1,5 +1,5 @@
 import { parseDocument } from 'yaml';
-import { isObject } from '../../core/json.ts';
+import { fieldsOf } from '../../core/json.ts';
 
 /** A skill as a file: Markdown below a few fields between two lines of dashes. */
 export interface SkillFile {
@@ -14,7 +14,7 @@ const fence = /^---[ \t]*\n([\s\S]*?)\n---[ \t]*(?:\n|$)/;
 export function readSkillFile(file: string): SkillFile {
   const text = file.replace(/^\ufeff/, '').replaceAll('\r\n', '\n');
   const [whole = '', head = ''] = fence.exec(text) ?? [];
-  const fields = fieldsOf(head);
+  const fields = readFields(head);
   return {
     name: textOf(fields.name),
     description: textOf(fields.description),
@@ -22,12 +22,12 @@ export function readSkillFile(file: string): SkillFile {
   };
 }
 
-function fieldsOf(head: string): Record<string, unknown> {
+function readFields(head: string): Record<string, unknown> {
   const document = parseDocument(head);
   if (document.errors.length > 0) return {};
   // Without aliases a small file cannot stand for a huge one.
   const fields: unknown = document.toJS({ maxAliasCount: 0 });
-  return isObject(fields) ? fields : {};
+  return fieldsOf(fields);
 }
 
 function textOf(field: unknown): string | undefined {

@@ -1,6 +1,6 @@
 import { skillDescriptionMax, skillInstructionsMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { isObject } from '../../core/json.ts';
+import { fieldsOf } from '../../core/json.ts';
 import { didYouMean } from '../../core/nearest.ts';
 import { isSkillName, type Skill } from './skill.ts';
 
@@ -20,7 +20,7 @@ export function readSkill(name: string, body: unknown): Skill {
       '"house-style".';
     throw invalidRequest(message, 'name');
   }
-  const input = isObject(body) ? body : {};
+  const input = fieldsOf(body);
   const unknown = Object.keys(input).find((key) => !fields.some((field) => field === key));
   if (unknown !== undefined) {
     const hint = didYouMean(unknown, fields) || '.';

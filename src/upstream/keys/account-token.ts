@@ -1,5 +1,5 @@
 import { sign } from 'node:crypto';
-import { isObject, parseJson } from '../../core/json.ts';
+import { fieldsOf, parseJson } from '../../core/json.ts';
 import type { ServiceAccount } from '../../core/provider-key.ts';
 import { callOperatorServer } from '../operator-call.ts';
 import { UnusableKey } from './unusable-key.ts';
@@ -75,7 +75,7 @@ export class AccountToken {
     const askedAt = this.#now();
     const { status, text } = await this.#ask();
     const answer = parseJson(text);
-    const fields = isObject(answer) ? answer : {};
+    const fields = fieldsOf(answer);
     if (status !== 200) throw refusal(status, fields.error);
     const { access_token: token, expires_in: seconds } = fields;
     const isToken = typeof token === 'string' && /^[\x21-\x7e]{1,16384}$/.test(token);
