@@ -1,9 +1,9 @@
 import type { Call } from './call.ts';
-import { idempotencyWriteMs, journalWaitMs } from './core/bounds.ts';
+import { journalWaitMs } from './core/bounds.ts';
 import type { Chore } from './core/chore.ts';
 import type { NamedAnswer, Remembered } from './core/claim.ts';
 import { GatewayError } from './core/errors.ts';
-import { within } from './core/within.ts';
+import { AnswerDrain } from './ledger/answer-drain.ts';
 import { chargesOf } from './ledger/charges.ts';
 import { Drain } from './ledger/drain.ts';
 import type { Hold } from './ledger/hold.ts';
@@ -52,8 +52,7 @@ export class Books {
   readonly #wallets: Wallets;
   readonly #journal: Journal;
   readonly #drain: Drain;
-  readonly #store: LedgerStore;
-  readonly #processId: string;
+  readonly #answers: AnswerDrain;
   readonly #late: LateReplay;
   readonly #log: Log;
   readonly #ended: BooksParts['ended'];
@@ -63,15 +62,15 @@ export class Books {
   private constructor({ store, dataDir, durability, processId, log, now, ended }: BooksParts) {
     this.#ended = ended;
     this.#log = log;
-    this.#store = store;
-    this.#processId = processId;
     this.#late = new LateReplay(journalRoot(dataDir), store, processId, logDamage(log));
     this.#wallets = new Wallets(store, processId, now);
     this.#journal = new Journal(journalRoot(dataDir), processId, durability);
+    const onCommit = this.#booked.bind(this);
+    this.#answers = new AnswerDrain({ store, processId, onCommit });
     this.#drain = new Drain({
       store,
       processId,
-      onCommit: (booked, requestIds) => this.#booked(booked, requestIds),
+      onCommit,
       onFailure: (waiting, thrown) =>
         log.error('drain_failed', { waiting, reason: reason(thrown) }),
     });
@@ -129,29 +128,11 @@ export class Books {
    * has the charge, and the answer is known to this process alone.
    */
   async keepWith(answer: NamedAnswer, settlement: Settlement): Promise<Remembered> {
-    const slip = slipOf(settlement);
-    const booked = await this.#bookWith(answer, slip);
-    if (booked === undefined) {
-      await this.#keepSent(settlement);
-      return 'unwritten';
-    }
-    if (booked === 'taken_over') {
-      this.#forgive(settlement, takenOver);
-      return 'taken_over';
-    }
-    this.#booked(booked, [slip.requestId]);
-    this.#finish(settlement);
-    return 'written';
-  }
-
-  /** Undefined when the store failed or took too long; what it took after all is booked once. */
-  async #bookWith(answer: NamedAnswer, slip: Slip) {
-    const batch = { processId: this.#processId, slips: [slip], mayRepeat: false, now: Date.now() };
-    try {
-      return await within(this.#store.commitWith(batch, answer), idempotencyWriteMs);
-    } catch {
-      return undefined;
-    }
+    const how = await this.#answers.book(answer, slipOf(settlement));
+    if (how === 'unwritten') await this.#keepSent(settlement);
+    else if (how === 'taken_over') this.#forgive(settlement, takenOver);
+    else this.#finish(settlement);
+    return how;
   }
 
   #booked(booked: readonly Booked[], requestIds: readonly string[]): void {

@@ -82,6 +82,12 @@ export interface Booked {
   readonly fromLease: { readonly lease: number; readonly credits: number } | null;
 }
 
+/** What a commit took for answers, and the requests whose it was: they still had their claims. */
+export interface BookedAnswers {
+  readonly booked: readonly Booked[];
+  readonly requestIds: ReadonlySet<string>;
+}
+
 /** The store behind wallets and drain. Every method is one transaction. */
 export interface LedgerStore {
   /** Moves credits from an account's free balance into a process's lease. */
@@ -98,6 +104,9 @@ export interface LedgerStore {
   recalled(processId: string): Promise<readonly string[]>;
   /** Log rows, ledger entries, balances, leases and roll-ups of a batch: all or nothing. */
   commit(batch: Batch): Promise<readonly Booked[]>;
-  /** The same together with the answer that it pays for; neither, if another has its claim now. */
-  commitWith(batch: Batch, answer: NamedAnswer): Promise<readonly Booked[] | 'taken_over'>;
+  /**
+   * The same, each slip together with the answer of its request, which it pays for; neither of the
+   * two where another has the claim now.
+   */
+  commitWith(batch: Batch, answers: readonly NamedAnswer[]): Promise<BookedAnswers>;
 }

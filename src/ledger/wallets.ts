@@ -2,20 +2,12 @@ import type { Caller } from '../core/caller.ts';
 import type { Chore } from '../core/chore.ts';
 import { GatewayError } from '../core/errors.ts';
 import { type Hold, OpenHold } from './hold.ts';
+import { LeaseTerm } from './lease-term.ts';
 import type { Booked, LedgerStore } from './ledger-store.ts';
 import { keyOwner, type Owner, walletOf, walletOwner } from './owner.ts';
 import { type Need, Purse, type Taken } from './purse.ts';
 
-/** A lease lives this long without renewal; nobody uses one that is about to end. */
-const leaseMs = 120_000;
 const renewMs = 10_000;
-const leaseMarginMs = 10_000;
-/**
- * After a jump of the clock every lease looks expired, also those of living processes, which need
- * a moment to renew them. So leases are expired again only at the fourth renewal after a jump. If
- * another jump restarted the count, a machine that keeps falling asleep would never expire any.
- */
-const renewalsBeforeExpiry = 4;
 /** How often a process looks whether others starve on an account it has credits of. */
 const recallPollMs = 250;
 /** How long a starving process waits for others to answer: dead ones never will. */
@@ -58,13 +50,8 @@ export class Wallets {
   readonly #now: () => number;
   readonly #pause: (ms: number) => Promise<void>;
   readonly #purses = new Map<string, KnownPurse>();
+  readonly #term: LeaseTerm;
   #lastOrder = 0;
-  #leaseUntil: number;
-  #prolonging: Promise<void> | undefined;
-  /** The store did not answer the last renewal. */
-  #isAway = false;
-  /** Renewals to go until leases are expired again; 0 unless the clock has jumped. */
-  #renewalsToWait = 0;
 
   constructor(
     store: LedgerStore,
@@ -76,7 +63,7 @@ export class Wallets {
     this.#processId = processId;
     this.#now = now;
     this.#pause = pause;
-    this.#leaseUntil = now() + leaseMs;
+    this.#term = new LeaseTerm((until) => this.#renewLeases(until), now);
   }
 
   chores(): Chore[] {
@@ -93,7 +80,7 @@ export class Wallets {
    */
   hold(caller: Caller, order: HoldOrder, arrivedAt = this.#now()): Hold | Promise<Hold> {
     const now = this.#now();
-    if (this.#isStaleAt(now)) return this.#renewAndHold(caller, order, arrivedAt);
+    if (this.#term.isStaleAt(now)) return this.#renewAndHold(caller, order, arrivedAt);
     const wallet = walletOf(caller);
     const key = keyOwner(caller, arrivedAt);
     if (key) return this.#holdBoth(wallet, key, order);
@@ -104,7 +91,7 @@ export class Wallets {
   }
 
   async #renewAndHold(caller: Caller, order: HoldOrder, arrivedAt: number): Promise<Hold> {
-    if (!(await this.#renewStale())) throw unavailable();
+    if (!(await this.#term.renewStale())) throw unavailable();
     return this.hold(caller, order, arrivedAt);
   }
 
@@ -127,7 +114,7 @@ export class Wallets {
 
   readonly #source = {
     purse: (owner: Owner): Purse => this.#known(owner, this.#now()).purse,
-    mayExtend: () => !this.#isStaleAt(this.#now()) || this.#renewStale(),
+    mayExtend: () => !this.#term.isStaleAt(this.#now()) || this.#term.renewStale(),
     available: (owner: Owner, enough: number) => this.#available(owner, enough),
   };
 
@@ -141,7 +128,7 @@ export class Wallets {
     const known = this.#known(owner, now);
     const available = () => Math.max(0, known.purse.free) + known.outsideLease;
     const isFresh = Math.abs(now - known.askedAt) < balanceFreshMs;
-    if (this.#isAway || (isFresh && available() >= enough)) return available();
+    if (this.#term.isAway || (isFresh && available() >= enough)) return available();
     return this.#askBalance(known).then(available);
   }
 
@@ -201,33 +188,15 @@ export class Wallets {
 
   /** Keeps the leases alive; and, as the store answers, puts in order what it left in doubt. */
   async renew(): Promise<void> {
-    await this.#prolong();
-    this.#renewalsToWait = Math.max(0, this.#renewalsToWait - 1);
-    if (this.#renewalsToWait === 0) await this.#store.expire(this.#now());
+    const mayExpire = await this.#term.renew();
+    if (mayExpire) await this.#store.expire(this.#now());
     for (const { purse } of [...this.#purses.values()]) await purse.endDoubt();
     await this.returnIdle();
   }
 
-  /** Once for all who ask at the same time. */
-  #prolong(): Promise<void> {
-    this.#prolonging ??= this.#prolongLeases().finally(() => {
-      this.#prolonging = undefined;
-    });
-    return this.#prolonging;
-  }
-
-  async #prolongLeases(): Promise<void> {
-    const until = this.#now() + leaseMs;
+  async #renewLeases(until: number): Promise<void> {
     const before = [...this.#purses].map(([name, { purse }]) => ({ name, lease: purse.lease }));
-    const alive = await this.#store.renew(this.#processId, until).catch((thrown: unknown) => {
-      this.#isAway = true;
-      throw thrown;
-    });
-    this.#isAway = false;
-    // Looked at now: the clock may have jumped while we asked.
-    if (this.#renewalsToWait === 0 && this.#isStaleAt(this.#now()))
-      this.#renewalsToWait = renewalsBeforeExpiry;
-    this.#leaseUntil = until;
+    const alive = await this.#store.renew(this.#processId, until);
     for (const { name, lease } of before) {
       const purse = this.#purses.get(name)?.purse;
       // A lease that began while we asked may be missing in the answer.
@@ -324,7 +293,7 @@ export class Wallets {
         anew,
         credits,
         oneHold,
-        until: this.#leaseUntil,
+        until: this.#term.until,
         now: this.#now(),
       });
       purse.granted(answer, credits, anew);
@@ -336,21 +305,6 @@ export class Wallets {
       purse.doubt(purse.lease);
       throw thrown;
     }
-  }
-
-  /**
-   * For leases that look ended although the store answers: the clock jumped, or the machine slept.
-   * Answers whether they are good again.
-   */
-  async #renewStale(): Promise<boolean> {
-    if (this.#isAway) return false;
-    await this.#prolong().catch(() => undefined);
-    return !this.#isStaleAt(this.#now());
-  }
-
-  /** Without renewal, others may already have our lease; we stop before that, not after. */
-  #isStaleAt(now: number): boolean {
-    return now >= this.#leaseUntil - leaseMarginMs;
   }
 }
 

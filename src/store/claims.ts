@@ -3,9 +3,9 @@ import type { Claimed, ClaimStore } from '../cache/claim.ts';
 import { idempotencyTtlMs } from '../core/bounds.ts';
 import type { Claim, NamedAnswer } from '../core/claim.ts';
 import type { Recording } from '../core/recording.ts';
-import { idBytes } from './books/request-log-rows.ts';
-import { charged } from './charged.ts';
-import type { Database, StoreTransaction } from './database.ts';
+import { totalCharge } from '../record/request-record.ts';
+import { idBytes, recordOf } from './books/request-log-rows.ts';
+import { type Database, inTransaction, type StoreTransaction } from './database.ts';
 
 /** A row costs something by itself, so that short answers without number are counted too. */
 const bytesPerRow = 500;
@@ -21,7 +21,7 @@ export class SqlClaims implements ClaimStore {
   claim(claim: Claim, now: number, leaseMs: number): Promise<Claimed> {
     const running = { is_done: 0 as const, recording: null, expires_at: now + leaseMs };
     const row = { ...nameOf(claim), ...running };
-    return this.#database.write.transaction().execute(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       const added = await change
         .insertInto('idempotency_claims')
         .values(row)
@@ -60,7 +60,7 @@ export class SqlClaims implements ClaimStore {
   }
 
   finish(answer: NamedAnswer): Promise<boolean> {
-    return this.#database.write.transaction().execute(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       const known = await this.#lock(change, answer.claim);
       // With its job or its charge, by a change whose end was not heard of.
       const isWritten = known?.is_done === 1 && known.request_id === answer.claim.requestId;
@@ -118,19 +118,24 @@ export class SqlClaims implements ClaimStore {
   }
 }
 
+/** False: another has taken it. */
+export async function finishClaim(change: StoreTransaction, answer: NamedAnswer): Promise<boolean> {
+  return (await finishClaims(change, [answer])).has(answer.claim.requestId);
+}
+
 /**
- * False: another has taken it. Puts the row back where it was removed, because a changed clock made
- * its lease look over.
+ * The requests that still have their claims; others have taken the rest. Puts a row back where it
+ * was removed, because a changed clock made its lease look over.
  */
-export async function finishClaim(
+export async function finishClaims(
   change: StoreTransaction,
-  { claim, recording, expiresAt }: NamedAnswer,
-): Promise<boolean> {
-  const text = recording && JSON.stringify(recording);
-  const done = { is_done: 1 as const, recording: text, expires_at: expiresAt };
-  const row = await change
+  answers: readonly NamedAnswer[],
+): Promise<ReadonlySet<string>> {
+  // In one order for everybody, as accounts are: nobody waits in a circle.
+  const rows = answers.map(doneRow).toSorted(byName);
+  const written = await change
     .insertInto('idempotency_claims')
-    .values({ ...nameOf(claim), ...done })
+    .values(rows)
     .onConflict((conflict) =>
       conflict
         .columns(['tenant_id', 'key'])
@@ -139,36 +144,65 @@ export async function finishClaim(
           recording: of.ref('excluded.recording'),
           expires_at: of.ref('excluded.expires_at'),
         }))
-        .where('idempotency_claims.request_id', '=', claim.requestId),
+        .whereRef('idempotency_claims.request_id', '=', 'excluded.request_id'),
     )
-    .returning('key')
-    .executeTakeFirst();
-  if (!row) return false;
-  const bytes = bytesPerRow + Buffer.byteLength(text ?? '');
+    .returning('request_id')
+    .execute();
+  const requestIds = new Set(written.map(({ request_id }) => request_id));
+  await addBytes(
+    change,
+    rows.filter((row) => requestIds.has(row.request_id)),
+  );
+  return requestIds;
+}
+
+type DoneRow = ReturnType<typeof doneRow>;
+
+function doneRow({ claim, recording, expiresAt }: NamedAnswer) {
+  const text = recording && JSON.stringify(recording);
+  return { ...nameOf(claim), is_done: 1 as const, recording: text, expires_at: expiresAt };
+}
+
+function byName(one: DoneRow, other: DoneRow): number {
+  return `${one.tenant_id} ${one.key}` < `${other.tenant_id} ${other.key}` ? -1 : 1;
+}
+
+async function addBytes(change: StoreTransaction, rows: readonly DoneRow[]): Promise<void> {
+  const sums = new Map<string, { tenant_id: string; hour: number; bytes: number }>();
+  for (const { tenant_id, expires_at, recording } of rows) {
+    const hour = hourOf(expires_at);
+    const name = `${tenant_id} ${hour}`;
+    const sum = sums.get(name)?.bytes ?? 0;
+    const bytes = sum + bytesPerRow + Buffer.byteLength(recording ?? '');
+    sums.set(name, { tenant_id, hour, bytes });
+  }
+  if (sums.size === 0) return;
+  const ordered = [...sums].toSorted(([one], [other]) => (one < other ? -1 : 1));
   await change
     .insertInto('idempotency_bytes')
-    .values({ tenant_id: claim.tenantId, hour: hourOf(expiresAt), bytes })
+    .values(ordered.map(([, sum]) => sum))
     .onConflict((conflict) =>
-      conflict
-        .columns(['tenant_id', 'hour'])
-        .doUpdateSet((of) => ({ bytes: of('idempotency_bytes.bytes', '+', bytes) })),
+      conflict.columns(['tenant_id', 'hour']).doUpdateSet((of) => ({
+        bytes: of('idempotency_bytes.bytes', '+', of.ref('excluded.bytes')),
+      })),
     )
     .execute();
-  return true;
 }
 
 /**
  * Its process answered while the store was away, and was killed before it could say so: the charge
  * came by its journal, the answer went with it. A key is never charged twice, so nobody else may
- * answer it.
+ * answer it. One that broke off or was left is tried again, also if its release was not heard.
  */
 async function isCharged(change: StoreTransaction, requestId: string): Promise<boolean> {
   const row = await change
     .selectFrom('request_log')
-    .select(charged.as('credits'))
+    .selectAll()
     .where('request_id', '=', idBytes(requestId))
     .executeTakeFirst();
-  return row !== undefined && row.credits > 0;
+  if (!row) return false;
+  const { status, cancelled, charges } = recordOf(row);
+  return status === 'success' && !cancelled && totalCharge(charges) > 0;
 }
 
 function hourOf(time: number): number {

@@ -20,6 +20,14 @@ export interface Database {
 
 export type StoreTransaction = Transaction<Schema>;
 
+/** All of the work is kept, or none of it. */
+export function inTransaction<T>(
+  { write }: Database,
+  work: (change: StoreTransaction) => Promise<T>,
+): Promise<T> {
+  return write.transaction().execute(work);
+}
+
 /** Calls that may wait for one database at once; more means that it is stuck, not busy. */
 export const waitingCallsMax = 1_000;
 

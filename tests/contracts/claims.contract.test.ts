@@ -3,7 +3,7 @@ import type { ClaimStore } from '../../src/cache/claim.ts';
 import type { Claim } from '../../src/core/claim.ts';
 import { newRequestId, randomText } from '../../src/core/ids.ts';
 import type { Recording } from '../../src/core/recording.ts';
-import { noCharges } from '../../src/record/request-record.ts';
+import { noCharges, type RequestRecord } from '../../src/record/request-record.ts';
 import { openStore } from '../../src/store/open.ts';
 import { book, grant, makeRecord } from './bookings.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
@@ -238,19 +238,24 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
   });
 
   test('one whose maker died is not made again if it was charged, for a day', async () => {
-    await grant(stores.one, tenantId, 100);
-    const [charged, free] = [claim({ key: 'charged' }), claim({ key: 'free' })];
-    for (const one of [charged, free]) await claims.claim(one, 0, leaseMs);
-    await book(stores.one, [
-      makeRecord({ tenantId, requestId: charged.requestId }),
-      makeRecord({ tenantId, requestId: free.requestId, charges: noCharges }),
-    ]);
+    await grant(stores.one, tenantId, 1_000);
+    const endings: readonly [key: string, ending: Partial<RequestRecord>][] = [
+      ['charged', {}],
+      ['free', { charges: noCharges }],
+      ['cut', { status: 'error', error: 'upstream_error' }],
+      ['left', { cancelled: true }],
+    ];
+    for (const [key, ending] of endings) {
+      const one = claim({ key });
+      await claims.claim(one, 0, leaseMs);
+      await book(stores.one, [makeRecord({ tenantId, requestId: one.requestId, ...ending })]);
+    }
     await elsewhere.removeExpired(dayMs);
     const again = (key: string, fingerprint = 'f') =>
       elsewhere.claim(claim({ key, fingerprint }), dayMs, leaseMs);
     expect(await again('charged')).toEqual({ state: 'done', recording: null });
     expect(await again('charged', 'g')).toEqual({ state: 'other_request' });
-    expect(await again('free')).toEqual(ours);
+    for (const key of ['free', 'cut', 'left']) expect(await again(key)).toEqual(ours);
     await elsewhere.removeExpired(dayMs + leaseMs);
     expect(await again('charged')).toEqual(ours);
   });

@@ -368,6 +368,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
           trafficMode: 'byok',
           usage: {
             inputTokens: 1,
+            inputAudioTokens: 7,
             cacheReadTokens: 2,
             cacheWriteTokens: 3,
             cacheWrite1hTokens: 6,
@@ -419,53 +420,66 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       expect(record?.requestedModel).toHaveLength(200);
     });
 
-    describe('together with the answer of an idempotency key', () => {
+    describe('together with the answers of idempotency keys', () => {
       const running = { state: 'running' } as const;
+      const done = { state: 'done', recording: null } as const;
 
-      async function answering(credits: number) {
+      /** Requests of one tenant that have ended, 30 credits each, under these keys. */
+      async function answering(credits: number, ...keys: readonly string[]) {
         const tenantId = await tenantWith(credits);
-        const claim = { tenantId, key: 'k', fingerprint: 'f', requestId: newId() };
-        const { claims, ledger } = stores.one;
-        await claims.claim(claim, 0, 1_000);
-        const ended = settled(tenantId, 30);
-        const answer = { claim, recording: null, expiresAt: later };
-        const slips = [slipOf(ended)];
+        const ended = keys.map(() => settled(tenantId, 30));
+        const requestIds = ended.map(({ record }) => record.requestId);
+        const claims = keys.map((key, i) => {
+          return { tenantId, key, fingerprint: 'f', requestId: requestIds[i] ?? '' };
+        });
+        for (const claim of claims) await stores.one.claims.claim(claim, 0, 1_000);
+        const answers = claims.map((claim) => ({ claim, recording: null, expiresAt: later }));
+        const batch = { processId: 'p1', slips: ended.map(slipOf), mayRepeat: false, now: 2 };
         return {
           wallet: walletOwner(tenantId),
-          claim,
           ended,
-          commit: () =>
-            ledger.commitWith({ processId: 'p1', slips, mayRepeat: false, now: 2 }, answer),
-          again: (now: number) =>
-            stores.other.claims.claim({ ...claim, requestId: newId() }, now, 1_000),
+          requestIds,
+          commit: () => stores.one.ledger.commitWith(batch, answers),
+          again: (key: string, now: number) => {
+            const claim = { tenantId, key, fingerprint: 'f', requestId: newId() };
+            return stores.other.claims.claim(claim, now, 1_000);
+          },
         };
       }
 
-      test('are booked, and the answer is known', async () => {
-        const { wallet, commit, again } = await answering(100);
-        await lease(wallet, { credits: 50 });
-        expect(await commit()).toMatchObject([
-          { account: wallet.name, charge: 30, fromLease: { credits: 30 } },
-        ]);
-        expect(await account(wallet)).toMatchObject({ balance: 70, leased: 20 });
-        expect(await again(1)).toEqual({ state: 'done', recording: null });
+      test('are booked, and the answers are known', async () => {
+        const { wallet, requestIds, commit, again } = await answering(100, 'k2', 'k1');
+        await lease(wallet, { credits: 70 });
+        expect(await commit()).toMatchObject({
+          booked: [{ account: wallet.name, charge: 60, fromLease: { credits: 60 } }],
+          requestIds: new Set(requestIds),
+        });
+        expect(await account(wallet)).toMatchObject({ balance: 40, leased: 10 });
+        expect([await again('k1', 1), await again('k2', 1)]).toEqual([done, done]);
       });
 
-      test('are not booked when another has the key now', async () => {
-        const { wallet, commit, again } = await answering(100);
-        expect(await again(1_000)).toEqual({ state: 'ours' });
-        expect(await commit()).toBe('taken_over');
+      test('are not booked when another has the key now, and the others are', async () => {
+        const { wallet, requestIds, commit, again } = await answering(100, 'lost', 'held');
+        expect(await again('lost', 1_000)).toEqual({ state: 'ours' });
+        expect((await commit()).requestIds).toEqual(new Set(requestIds.slice(1)));
+        expect(await account(wallet)).toMatchObject({ balance: 70, spent: 30 });
+        expect([await again('lost', 1_001), await again('held', 1_001)]).toEqual([running, done]);
+      });
+
+      test('are not booked at all when others have all of the keys', async () => {
+        const { wallet, commit, again } = await answering(100, 'lost');
+        expect(await again('lost', 1_000)).toEqual({ state: 'ours' });
+        expect(await commit()).toEqual({ booked: [], requestIds: new Set() });
         expect(await account(wallet)).toMatchObject({ balance: 100, spent: 0 });
-        expect(await again(1_001)).toEqual(running);
       });
 
-      test('leave the key as it was when they cannot be booked', async () => {
-        const { wallet, ended, commit: commitBoth, again } = await answering(100);
-        // The books have this request already.
-        await commit([ended]);
+      test('leave the keys as they were when they cannot be booked', async () => {
+        const { wallet, ended, commit: commitBoth, again } = await answering(100, 'k1', 'k2');
+        // The books have one of them already.
+        await commit(ended.slice(1));
         expect((await failureOf(commitBoth())).message).toMatch(/unique/i);
         expect(await account(wallet)).toMatchObject({ balance: 70 });
-        expect(await again(1)).toEqual(running);
+        expect([await again('k1', 1), await again('k2', 1)]).toEqual([running, running]);
       });
     });
 

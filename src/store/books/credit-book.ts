@@ -10,7 +10,7 @@ import type {
   CreditOutcome,
 } from '../../ledger/credits.ts';
 import { walletName } from '../../ledger/owner.ts';
-import type { Database, StoreTransaction } from '../database.ts';
+import { type Database, inTransaction, type StoreTransaction } from '../database.ts';
 import type { LedgerEntriesTable } from '../schema.ts';
 import { lockAccount } from './accounts.ts';
 
@@ -25,7 +25,7 @@ export class SqlCreditBook implements CreditBook {
 
   async change(change: CreditChange): Promise<CreditOutcome> {
     assert(Number.isSafeInteger(change.amount) && change.amount !== 0, 'Credits move in wholes.');
-    return this.#database.write.transaction().execute(async (transaction) => {
+    return inTransaction(this.#database, async (transaction) => {
       const account = await lockAccount(transaction, walletName(change.tenantId));
       if (!account) return { kind: 'unknown-tenant' };
       const first = await findEntry(transaction, account.id, change.idempotencyKey);

@@ -2,14 +2,15 @@ import type { NamedAnswer } from '../../core/claim.ts';
 import type {
   Batch,
   Booked,
+  BookedAnswers,
   LeaseAnswer,
   LeaseOrder,
   LedgerStore,
   Return,
 } from '../../ledger/ledger-store.ts';
 import { readBatch } from '../../ledger/slip.ts';
-import { finishClaim } from '../claims.ts';
-import type { Database, StoreTransaction } from '../database.ts';
+import { finishClaims } from '../claims.ts';
+import { type Database, inTransaction, type StoreTransaction } from '../database.ts';
 import { type Account, bookAllowance, lockAccount, lockAccounts } from './accounts.ts';
 import { commitBatch } from './commit.ts';
 import { type LeaseCondition, lockLeases } from './leases.ts';
@@ -28,7 +29,7 @@ export class SqlLedger implements LedgerStore {
   }
 
   lease(order: LeaseOrder): Promise<LeaseAnswer> {
-    return this.#change(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       const account = await this.#openAccount(change, order);
       if (!account) return { granted: 0, lease: order.number, outsideLease: 0, ...none };
       const returned = order.anew ? await dropLease(change, account.id, order.processId) : 0;
@@ -61,7 +62,7 @@ export class SqlLedger implements LedgerStore {
   }
 
   async giveBack({ processId, owner, lease, credits }: Return): Promise<void> {
-    await this.#change(async (change) => {
+    await inTransaction(this.#database, async (change) => {
       const account = await lockAccount(change, owner);
       if (!account) return;
       const returned = await change
@@ -81,7 +82,7 @@ export class SqlLedger implements LedgerStore {
   }
 
   renew(processId: string, until: number): Promise<ReadonlySet<string>> {
-    return this.#change(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       await lockLeases(change, (of) => of('process_id', '=', processId));
       // Without this a long-lived process would keep an empty lease on every account.
       await change
@@ -119,7 +120,7 @@ export class SqlLedger implements LedgerStore {
   }
 
   async #expireOn(ids: readonly number[], now: number, dead: string): Promise<void> {
-    await this.#change(async (change) => {
+    await inTransaction(this.#database, async (change) => {
       const accounts = await lockAccounts(change, 'id', ids);
       // Looked at again under the lock: a process that woke up may just have renewed.
       const isOver: LeaseCondition = (of) =>
@@ -139,7 +140,7 @@ export class SqlLedger implements LedgerStore {
   }
 
   async recall(owner: string, processId: string): Promise<void> {
-    await this.#change(async (change) => {
+    await inTransaction(this.#database, async (change) => {
       const account = await lockAccount(change, owner);
       if (!account) return;
       const recalls = account.recalls + 1;
@@ -170,10 +171,13 @@ export class SqlLedger implements LedgerStore {
     return this.#database.book(batch);
   }
 
-  commitWith(batch: Batch, answer: NamedAnswer): Promise<readonly Booked[] | 'taken_over'> {
-    return this.#change(async (change) => {
-      if (!(await finishClaim(change, answer))) return 'taken_over';
-      return commitBatch(change, this.#database.engine, readBatch(batch));
+  commitWith(batch: Batch, answers: readonly NamedAnswer[]): Promise<BookedAnswers> {
+    return inTransaction(this.#database, async (change) => {
+      const requestIds = await finishClaims(change, answers);
+      const slips = batch.slips.filter(({ requestId }) => requestIds.has(requestId));
+      if (slips.length === 0) return { booked: [], requestIds };
+      const paid = readBatch({ ...batch, slips });
+      return { booked: await commitBatch(change, this.#database.engine, paid), requestIds };
     });
   }
 
@@ -190,10 +194,6 @@ export class SqlLedger implements LedgerStore {
       .execute();
     const opened = await lockAccount(change, owner.name);
     return opened && bookAllowance(change, opened, owner.allowance, now);
-  }
-
-  #change<T>(act: (change: StoreTransaction) => Promise<T>): Promise<T> {
-    return this.#database.write.transaction().execute(act);
   }
 }
 

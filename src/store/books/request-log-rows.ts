@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert';
 import type { Insertable, Selectable } from 'kysely';
-import { type Units, type Usage, writtenTokens } from '../../core/usage.ts';
+import { type Units, type Usage, uncachedTokens, writtenTokens } from '../../core/usage.ts';
 import type { Settlement } from '../../ledger/ledger-store.ts';
 import type { RequestRecord } from '../../record/request-record.ts';
 import type { RequestLogTable } from '../schema.ts';
@@ -17,6 +17,8 @@ interface Details extends Pick<RequestRecord, 'operation' | 'model' | 'prices' |
   readonly user?: string;
   readonly skills?: readonly string[];
   readonly units?: Units;
+  /** The part of `input_tokens` that was sounds. */
+  readonly inputAudioTokens?: number;
   /** The part of `cache_write_tokens` that was to be kept for an hour. */
   readonly cacheWrite1hTokens?: number;
   readonly estimated?: true;
@@ -35,7 +37,7 @@ export function rowOf({ record, writtenOff }: Settlement, entryId: number | null
     provider: record.provider,
     status: record.status,
     traffic_mode: record.trafficMode,
-    input_tokens: usage.inputTokens,
+    input_tokens: uncachedTokens(usage),
     cache_read_tokens: usage.cacheReadTokens,
     cache_write_tokens: writtenTokens(usage),
     output_tokens: usage.outputTokens,
@@ -68,6 +70,7 @@ function writeDetails(record: RequestRecord): string {
     user: record.endUser ?? undefined,
     skills: record.skills.length > 0 ? record.skills : undefined,
     units: record.units,
+    inputAudioTokens: record.usage.inputAudioTokens,
     cacheWrite1hTokens: record.usage.cacheWrite1hTokens,
     estimated: record.usageEstimated || undefined,
     streamed: record.streamed || undefined,
@@ -146,11 +149,15 @@ export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
   };
 }
 
-/** The column has all that was written to a cache, for however long. */
-function inParts(usage: Usage, { cacheWrite1hTokens }: Details): Usage {
-  if (!cacheWrite1hTokens) return usage;
-  const cacheWriteTokens = usage.cacheWriteTokens - cacheWrite1hTokens;
-  return { ...usage, cacheWriteTokens, cacheWrite1hTokens };
+/** The columns have words and sounds together, and all that was written, for however long. */
+function inParts(usage: Usage, { inputAudioTokens = 0, cacheWrite1hTokens = 0 }: Details): Usage {
+  return {
+    ...usage,
+    inputTokens: usage.inputTokens - inputAudioTokens,
+    inputAudioTokens: inputAudioTokens || undefined,
+    cacheWriteTokens: usage.cacheWriteTokens - cacheWrite1hTokens,
+    cacheWrite1hTokens: cacheWrite1hTokens || undefined,
+  };
 }
 
 type Amounts = Pick<Selectable<RequestLogTable>, (typeof amountColumns)[number]>;

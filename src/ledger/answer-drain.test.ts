@@ -1,0 +1,95 @@
+import { expect, test } from 'bun:test';
+import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
+import type { NamedAnswer, Remembered } from '../core/claim.ts';
+import { AnswerDrain } from './answer-drain.ts';
+import type { BookedAnswers } from './ledger-store.ts';
+import { slipOf } from './slip.ts';
+
+const caller = callerOf('ten_1');
+/** Whatever needs no more than its turn has had it. */
+const settled = () => new Promise(setImmediate);
+
+/** A drain over a store whose changes end when the test says how. */
+function drainWith(writeMs = 600_000) {
+  const changes: { requestIds: string[]; end: PromiseWithResolvers<BookedAnswers> }[] = [];
+  const committed: string[] = [];
+  const store = {
+    commitWith: (_batch: unknown, answers: readonly NamedAnswer[]) => {
+      const end = Promise.withResolvers<BookedAnswers>();
+      changes.push({ requestIds: answers.map(({ claim }) => claim.requestId), end });
+      return end.promise;
+    },
+  };
+  const onCommit = (_booked: unknown, ids: readonly string[]) => void committed.push(...ids);
+  const drain = new AnswerDrain({ store, processId: 'p', onCommit }, writeMs);
+  const book = (length = 0): Promise<Remembered> => {
+    const requestId = crypto.randomUUID();
+    const claim = { tenantId: 'ten_1', key: requestId, fingerprint: 'f', requestId };
+    const text = 'x'.repeat(length);
+    const recording = { dialect: '', form: 'whole', model: '', provider: '', text } as const;
+    const answer = { claim, recording, expiresAt: 1 };
+    return drain.book(answer, slipOf(settlementOf(requestId, caller, 1)));
+  };
+  /** The change with this number ends: all of it is taken, or all but its first. */
+  const end = async (number: number, lost = 0) => {
+    await settled();
+    const { requestIds, end: ended } = changes[number] ?? {};
+    ended?.resolve({ booked: [], requestIds: new Set(requestIds?.slice(lost)) });
+    await settled();
+  };
+  const sizes = () => changes.map(({ requestIds }) => requestIds.length);
+  return { book, end, changes, committed, sizes };
+}
+
+test('answers that end while a change is under way share the next one', async () => {
+  const { book, end, committed, changes, sizes } = drainWith();
+  const all = [book(), book(), book()];
+  expect(sizes()).toEqual([1]);
+  await end(0);
+  expect(sizes()).toEqual([1, 2]);
+  await end(1);
+  expect(await Promise.all(all)).toEqual(['written', 'written', 'written']);
+  expect(committed).toEqual(changes.flatMap(({ requestIds }) => requestIds));
+});
+
+test('one whose claim was taken over does not count as booked, the others do', async () => {
+  const { book, end, committed, changes } = drainWith();
+  const all = [book(), book(), book()];
+  await end(0);
+  await end(1, 1);
+  expect(await Promise.all(all)).toEqual(['written', 'taken_over', 'written']);
+  expect(committed).not.toContain(changes[1]?.requestIds[0]);
+});
+
+test('a change has no more than fifty answers, and long ones go by themselves', async () => {
+  const { book, end, sizes } = drainWith();
+  for (let i = 0; i < 52; i++) void book();
+  for (const length of [600_000, 600_000, 2_000_000]) void book(length);
+  for (const number of [0, 1, 2, 3]) await end(number);
+  expect(sizes()).toEqual([1, 50, 2, 1, 1]);
+});
+
+test('a change that fails leaves its answers unwritten, and the next is tried', async () => {
+  const { book, end, changes } = drainWith();
+  const all = [book(), book()];
+  changes[0]?.end.reject(new Error('away'));
+  expect(await Promise.all(all)).toEqual(['unwritten', 'unwritten']);
+  const next = book();
+  await end(1);
+  expect(await next).toBe('written');
+});
+
+test('nobody waits for a store behind a change that takes too long', async () => {
+  const { book, end, committed, sizes } = drainWith(20);
+  const behind = [book(), book()];
+  expect(await Promise.all(behind)).toEqual(['unwritten', 'unwritten']);
+  // Not even for their own time: it is still the same change.
+  expect(await book()).toBe('unwritten');
+  expect(sizes()).toEqual([1]);
+  await end(0);
+  // What it did after all is found by whoever books those charges.
+  expect(committed).toEqual([]);
+  const next = book();
+  await end(1);
+  expect(await next).toBe('written');
+});

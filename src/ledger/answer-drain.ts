@@ -1,0 +1,86 @@
+import { idempotencyWriteMs } from '../core/bounds.ts';
+import type { NamedAnswer, Remembered } from '../core/claim.ts';
+import { within } from '../core/within.ts';
+import type { Booked, LedgerStore } from './ledger-store.ts';
+import type { Slip } from './slip.ts';
+
+/** More in one change save little, and keep their accounts locked for longer. */
+const batchMax = 50;
+/** Characters of all answers in one change, unless the first alone has more. */
+const batchLengthMax = 1_000_000;
+
+export interface AnswerDrainParts {
+  readonly store: Pick<LedgerStore, 'commitWith'>;
+  readonly processId: string;
+  /** Called with what each commit took from which account, and whose lines are not needed now. */
+  onCommit(booked: readonly Booked[], requestIds: readonly string[]): void;
+}
+
+interface Waiting {
+  readonly answer: NamedAnswer;
+  readonly slip: Slip;
+  readonly tell: (how: Remembered) => void;
+}
+
+/**
+ * Moves answers under idempotency keys into the store, each in one change with its charge. Those
+ * that end while a change is under way share the next one: each by itself would keep its account
+ * locked for several trips, and the requests of a tenant would stand in line at that lock.
+ */
+export class AnswerDrain {
+  readonly #parts: AnswerDrainParts;
+  readonly #writeMs: number;
+  #waiting: Waiting[] = [];
+  #isRunning = false;
+  /** The last change took too long, and has not ended yet: nobody else waits for the store. */
+  #isLate = false;
+
+  constructor(parts: AnswerDrainParts, writeMs: number = idempotencyWriteMs) {
+    this.#parts = parts;
+    this.#writeMs = writeMs;
+  }
+
+  /** `unwritten`: the store failed or took too long; what it took after all is booked once. */
+  book(answer: NamedAnswer, slip: Slip): Promise<Remembered> {
+    if (this.#isLate) return Promise.resolve('unwritten');
+    return new Promise((tell) => {
+      this.#waiting.push({ answer, slip, tell });
+      if (!this.#isRunning) void this.#run();
+    });
+  }
+
+  async #run(): Promise<void> {
+    this.#isRunning = true;
+    while (this.#waiting.length > 0) await this.#commit(this.#nextBatch());
+    this.#isRunning = false;
+  }
+
+  #nextBatch(): readonly Waiting[] {
+    let length = 0;
+    const end = this.#waiting.findIndex(({ answer }, at) => {
+      length += answer.recording?.text.length ?? 0;
+      return at === batchMax || (at > 0 && length > batchLengthMax);
+    });
+    return this.#waiting.splice(0, end === -1 ? this.#waiting.length : end);
+  }
+
+  async #commit(batch: readonly Waiting[]): Promise<void> {
+    const { store, processId, onCommit } = this.#parts;
+    const slips = batch.map(({ slip }) => slip);
+    const answers = batch.map(({ answer }) => answer);
+    const terms = { processId, mayRepeat: false, now: Date.now() };
+    const commit = store.commitWith({ ...terms, slips }, answers).catch(() => undefined);
+    const done = await within(commit, this.#writeMs);
+    if (done) {
+      onCommit(done.booked, [...done.requestIds]);
+      for (const { slip, tell } of batch) {
+        tell(done.requestIds.has(slip.requestId) ? 'written' : 'taken_over');
+      }
+      return;
+    }
+    for (const { tell } of [...batch, ...this.#waiting.splice(0)]) tell('unwritten');
+    this.#isLate = true;
+    await commit;
+    this.#isLate = false;
+  }
+}

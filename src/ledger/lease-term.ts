@@ -1,0 +1,79 @@
+/** A lease lives this long without renewal; nobody uses one that is about to end. */
+const leaseMs = 120_000;
+const leaseMarginMs = 10_000;
+/**
+ * After a jump of the clock every lease looks expired, also those of living processes, which need
+ * a moment to renew them. So leases are expired again only at the fourth renewal after a jump. If
+ * another jump restarted the count, a machine that keeps falling asleep would never expire any.
+ */
+const renewalsBeforeExpiry = 4;
+
+/** Until when this process may spend what it has on lease: all its leases end together. */
+export class LeaseTerm {
+  readonly #renewUntil: (until: number) => Promise<void>;
+  readonly #now: () => number;
+  #until: number;
+  #prolonging: Promise<void> | undefined;
+  #isAway = false;
+  /** Renewals to go until leases are expired again; 0 unless the clock has jumped. */
+  #renewalsToWait = 0;
+
+  /** `renewUntil` asks the store, and rejects when it does not answer. */
+  constructor(renewUntil: (until: number) => Promise<void>, now: () => number) {
+    this.#renewUntil = renewUntil;
+    this.#now = now;
+    this.#until = now() + leaseMs;
+  }
+
+  get until(): number {
+    return this.#until;
+  }
+
+  /** The store did not answer the last renewal. */
+  get isAway(): boolean {
+    return this.#isAway;
+  }
+
+  /** Without renewal, others may already have our leases; we stop before that, not after. */
+  isStaleAt(now: number): boolean {
+    return now >= this.#until - leaseMarginMs;
+  }
+
+  /** Answers whether the leases of others may be expired, too. */
+  async renew(): Promise<boolean> {
+    await this.#prolong();
+    this.#renewalsToWait = Math.max(0, this.#renewalsToWait - 1);
+    return this.#renewalsToWait === 0;
+  }
+
+  /**
+   * For leases that look ended although the store answers: the clock jumped, or the machine slept.
+   * Answers whether they are good again.
+   */
+  async renewStale(): Promise<boolean> {
+    if (this.#isAway) return false;
+    await this.#prolong().catch(() => undefined);
+    return !this.isStaleAt(this.#now());
+  }
+
+  /** Once for all who ask at the same time. */
+  #prolong(): Promise<void> {
+    this.#prolonging ??= this.#prolongOnce().finally(() => {
+      this.#prolonging = undefined;
+    });
+    return this.#prolonging;
+  }
+
+  async #prolongOnce(): Promise<void> {
+    const until = this.#now() + leaseMs;
+    await this.#renewUntil(until).catch((thrown: unknown) => {
+      this.#isAway = true;
+      throw thrown;
+    });
+    this.#isAway = false;
+    // Looked at now: the clock may have jumped while we asked.
+    if (this.#renewalsToWait === 0 && this.isStaleAt(this.#now()))
+      this.#renewalsToWait = renewalsBeforeExpiry;
+    this.#until = until;
+  }
+}

@@ -1,0 +1,140 @@
+/** A store that books a named answer and is not heard to say so: its charge comes by two ways. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Books } from '../../src/books.ts';
+import type { Caller } from '../../src/core/caller.ts';
+import { newRequestId, randomText } from '../../src/core/ids.ts';
+import type { LedgerStore } from '../../src/ledger/ledger-store.ts';
+import { createLog } from '../../src/telemetry/log.ts';
+import { discrepancies } from '../support/book-check.ts';
+import { callerOf, settlementOf } from '../support/money/settlements.ts';
+import { addCustomer } from './bookings.ts';
+import { engines, openTwice, type TwoStores } from './engines.ts';
+import { failureOf } from './failure-of.ts';
+
+const now = Date.now();
+const lost = () => Promise.reject(new Error('The answer was lost.'));
+
+describe.each([...engines])('a charge that comes twice on $name', ({ empty }) => {
+  let stores: TwoStores;
+  let dataDir = '';
+  let caller: Caller;
+  let requestId = '';
+
+  beforeAll(async () => {
+    stores = await openTwice(empty);
+  }, 120_000);
+  afterAll(() => stores.close());
+  beforeEach(async () => {
+    dataDir = mkdtempSync(join(tmpdir(), 'tollgate-lost-'));
+    const { tenantId } = await addCustomer(stores.one, 10_000);
+    caller = callerOf(tenantId, { keyId: randomText(8), limitCredits: 1_000 });
+    requestId = newRequestId();
+  });
+  afterEach(() => rmSync(dataDir, { recursive: true }));
+
+  function openBooks(change: Partial<LedgerStore> = {}): Promise<Books> {
+    const { ledger } = stores.one;
+    const store: LedgerStore = {
+      lease: (order) => ledger.lease(order),
+      giveBack: (back) => ledger.giveBack(back),
+      renew: (id, until) => ledger.renew(id, until),
+      expire: (at, dead) => ledger.expire(at, dead),
+      recall: (owner, id) => ledger.recall(owner, id),
+      recalled: (id) => ledger.recalled(id),
+      commit: (batch) => ledger.commit(batch),
+      commitWith: (...words) => ledger.commitWith(...words),
+      ...change,
+    };
+    const log = createLog(() => undefined);
+    const parts = { store, dataDir, log, durability: 'journal', processId: randomText(8) } as const;
+    return Books.open({ ...parts, ended: () => undefined });
+  }
+
+  /** An answer of 70 credits under a key, by an API key with a limit. */
+  async function answerWith(books: Books): Promise<string> {
+    const claim = { tenantId: caller.tenantId, key: requestId, fingerprint: 'f', requestId };
+    await stores.one.claims.claim(claim, now, 30_000);
+    const hold = await books.hold({ caller, receivedAt: now }, { wanted: 100, least: 100 });
+    const ended = settlementOf(requestId, caller, 70, { createdAt: now });
+    await books.dispatched(ended.record);
+    await hold.settle(70);
+    const settlement = { ...ended, keyAccount: hold.keyAccount, keyCharge: 70 };
+    return books.keepWith({ claim, recording: null, expiresAt: now + 86_400_000 }, settlement);
+  }
+
+  async function expectChargedOnce(): Promise<void> {
+    const { read } = stores.other.database;
+    const accounts = await read
+      .selectFrom('accounts')
+      .select(['balance', 'spent'])
+      .where('tenant_id', '=', caller.tenantId)
+      .orderBy('balance')
+      .execute();
+    expect(accounts).toEqual([
+      { balance: 930, spent: 70 },
+      { balance: 9_930, spent: 70 },
+    ]);
+    const days = await read
+      .selectFrom('usage_daily')
+      .select(['requests', 'model_charge'])
+      .where('key_id', '=', caller.keyId)
+      .execute();
+    expect(days).toEqual([{ requests: 1, model_charge: 70 }]);
+    const { total } = await read
+      .selectFrom('request_log')
+      .select((of) => of.fn.countAll<number>().as('total'))
+      .where('tenant_id', '=', caller.tenantId)
+      .executeTakeFirstOrThrow();
+    expect(total).toBe(1);
+    expect(await discrepancies(stores.other.database)).toEqual([]);
+  }
+
+  test('is booked once when the store had taken it with its answer', async () => {
+    const { ledger } = stores.one;
+    const books = await openBooks({
+      commitWith: (...words) => ledger.commitWith(...words).then(lost),
+    });
+    expect(await answerWith(books)).toBe('unwritten');
+    await books.flush();
+    expect(books.state()).toMatchObject({ owedCredits: 0, heldCredits: 0 });
+    await books.close();
+    await expectChargedOnce();
+  });
+
+  test('is booked once when the journal’s charge comes first', async () => {
+    const { ledger } = stores.one;
+    let take = lost;
+    const books = await openBooks({
+      commitWith: (...words) => {
+        take = () => ledger.commitWith(...words).then(lost);
+        return lost();
+      },
+    });
+    expect(await answerWith(books)).toBe('unwritten');
+    await books.flush();
+    expect((await failureOf(take())).message).toMatch(/unique/i);
+    await books.close();
+    await expectChargedOnce();
+  });
+
+  test('is booked once when its process is killed before it could book it', async () => {
+    const { ledger } = stores.one;
+    let isGone = true;
+    const killed = await openBooks({
+      commitWith: (...words) => ledger.commitWith(...words).then(lost),
+      commit: (batch) => (isGone ? lost() : ledger.commit(batch)),
+    });
+    expect(await answerWith(killed)).toBe('unwritten');
+    // Its journal is found by the number of this process, which is now its successor's.
+    const next = await openBooks();
+    await next.close();
+    await expectChargedOnce();
+    // It was only taken for dead, and books what it has.
+    isGone = false;
+    await killed.close();
+    await expectChargedOnce();
+  });
+});
