@@ -11,6 +11,11 @@ export function count(value: number): string {
   return whole.format(value || 0).replace('-', '−');
 }
 
+/** `1 request`, `2 requests`. */
+export function counted(value: number, unit: string): string {
+  return `${count(value)} ${unit}${value === 1 ? '' : 's'}`;
+}
+
 /** `1.24M`: where there is no room; the full number belongs into a title. */
 export function brief(value: number): string {
   return Math.abs(value) < 10_000 ? whole.format(value) : short.format(value);
@@ -106,7 +111,7 @@ export function ago(iso: string | null, now = Date.now()): string {
   ];
   for (const [size, unit] of steps) {
     const number = Math.floor(seconds / size);
-    if (number >= 1) return `${number} ${unit}${number === 1 ? '' : 's'} ago`;
+    if (number >= 1) return `${counted(number, unit)} ago`;
   }
   return 'just now';
 }

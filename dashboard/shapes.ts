@@ -73,6 +73,7 @@ export interface LogRow {
   readonly tokens: { readonly prompt: number; readonly completion: number; readonly total: number };
   readonly cost: number;
   readonly latency_ms: number;
+  readonly billing_note: string | null;
   readonly created_at: string;
 }
 
@@ -114,6 +115,7 @@ export interface Receipt {
   readonly traffic_mode: string;
   readonly tokens: {
     readonly input: number;
+    readonly audio: number;
     readonly cache_read: number;
     readonly cache_write: number;
     readonly cache_write_1h: number;

@@ -1,6 +1,6 @@
 import { ask } from '../api.ts';
 import { daysLeft, lastDays, monthOf } from '../days.ts';
-import { brief, count, date, monthName, usd } from '../format.ts';
+import { brief, count, counted, date, monthName, usd } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { Chart } from '../parts/chart.tsx';
 import { Download } from '../parts/download.tsx';
@@ -55,9 +55,7 @@ export function CreditsPage() {
 function lasting({ credits: { balance, current_period } }: Money): string | undefined {
   const left = daysLeft(balance.available, current_period.total_spend);
   if (left === undefined) return undefined;
-  return left > 3_650
-    ? 'enough for years'
-    : `about ${count(left)} day${left === 1 ? '' : 's'} at this month’s pace`;
+  return left > 3_650 ? 'enough for years' : `about ${counted(left, 'day')} at this month’s pace`;
 }
 
 function Balance(money: Money) {
@@ -77,7 +75,7 @@ function Balance(money: Money) {
       <Tile
         name="Spent this month"
         value={count(current_period.total_spend)}
-        below={`${count(current_period.requests)} requests`}
+        below={counted(current_period.requests, 'request')}
       />
       <Tile
         name="Spent since the beginning"

@@ -128,17 +128,18 @@ function FindById() {
   );
 }
 
-/** Some tools show only the id inside the body: `chatcmpl-` and the request id without dashes. */
+/** Some tools show only the id inside the body, exports that of the row: it without dashes. */
 function openById(text: string): void {
   const hex = text
     .trim()
-    .replace(/^chatcmpl-/, '')
+    .replace(/^(chatcmpl-|msg_|resp_|log_)/, '')
     .replaceAll('-', '')
     .toLowerCase();
   const parts = /^([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})$/.exec(hex);
   if (parts) openAbove({ request: parts.slice(1).join('-') });
 }
 
+/** The list says of each row what its receipt notes about the bill. */
 const open = (row: LogRow) => openAbove({ request: row.request_id });
 
 /** Names come later than the rows, or are long: they take the width that the time has. */
@@ -160,6 +161,13 @@ const whenColumn = (names: ReadonlyMap<string, string>): Column<LogRow> => ({
   },
 });
 
+/** Why it failed, or why it was free; that it was, the last column says. */
+function Why({ row: { error, cost, billing_note } }: { readonly row: LogRow }) {
+  if (error !== null) return <small title={error}>{error.replaceAll('_', ' ')}</small>;
+  if (cost > 0 || !billing_note) return null;
+  return <small title={billing_note}>{billing_note.split(';')[0]}</small>;
+}
+
 const columns: readonly Column<LogRow>[] = [
   {
     title: 'Model and provider',
@@ -175,10 +183,10 @@ const columns: readonly Column<LogRow>[] = [
   },
   {
     title: 'Status',
-    cell: ({ status, error }) => (
+    cell: (row) => (
       <span class="two-lines">
-        <Badge tone={status === 'success' ? 'good' : 'bad'}>{status}</Badge>
-        {error && <small title={error}>{error.replaceAll('_', ' ')}</small>}
+        <Badge tone={row.status === 'success' ? 'good' : 'bad'}>{row.status}</Badge>
+        <Why row={row} />
       </span>
     ),
   },

@@ -9,6 +9,7 @@ import type { CatalogueModel } from './models.tsx';
 
 const priceNames: Readonly<Record<string, string>> = {
   prompt: 'input, per million tokens',
+  audio: 'audio input, per million tokens',
   completion: 'output, per million tokens',
   cache_read: 'cached input, per million tokens',
   cache_write: 'cache writes, per million tokens',

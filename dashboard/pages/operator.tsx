@@ -1,5 +1,5 @@
 import { ask } from '../api.ts';
-import { brief, bytes, count, milliseconds, span } from '../format.ts';
+import { brief, bytes, count, counted, milliseconds, span } from '../format.ts';
 import { useEvery, useLoad } from '../load.ts';
 import { Busy, Condition, Empty, ErrorNote } from '../parts/notes.tsx';
 import { Card, Page, Tile, Tiles } from '../parts/page.tsx';
@@ -44,7 +44,7 @@ function Numbers({ overview, books }: NumbersProps) {
   const { credits, uptime_seconds, version, database } = overview;
   return (
     <Tiles>
-      <Tile name="Tenants" value={count(overview.tenants)} below={`${count(overview.keys)} keys`} />
+      <Tile name="Tenants" value={count(overview.tenants)} below={counted(overview.keys, 'key')} />
       <Tile
         name="Credits in all wallets"
         value={brief(credits.total)}

@@ -1,4 +1,4 @@
-import { brief, change, count, milliseconds, percent } from '../format.ts';
+import { brief, change, counted, milliseconds, percent } from '../format.ts';
 import { choose } from '../place.ts';
 import type { Day, Summary } from '../shapes.ts';
 
@@ -31,7 +31,7 @@ export const metrics = {
     byDay: 'Credits spent by day',
     total: (summary) => summary.total_spend,
     ofDay: (day) => day.spend,
-    exact: (value) => `${count(value)} credits`,
+    exact: (value) => counted(value, 'credit'),
     moreIs: 'neither',
   },
   requests: {
@@ -40,7 +40,7 @@ export const metrics = {
     byDay: 'Requests by day',
     total: (summary) => summary.total_requests,
     ofDay: (day) => day.requests,
-    exact: (value) => `${count(value)} requests`,
+    exact: (value) => counted(value, 'request'),
     moreIs: 'neither',
   },
   tokens: {
@@ -49,7 +49,7 @@ export const metrics = {
     byDay: 'Tokens by day, in and out',
     total: (summary) => summary.total_tokens,
     ofDay: (day) => day.tokens,
-    exact: (value) => `${count(value)} tokens`,
+    exact: (value) => counted(value, 'token'),
     moreIs: 'neither',
   },
   errors: {
@@ -94,8 +94,8 @@ export function MetricTiles({ now, then, metric }: TilesProps) {
     <fieldset class="tiles pick">
       <legend class="unseen">What the chart shows</legend>
       {names.map((name) => {
-        const { total, format, exact, moreIs, isShare, name: title, unit }: Metric = metrics[name];
-        const [value, past] = [total(now), total(then)];
+        const { format, exact, moreIs, isShare, name: title, unit }: Metric = metrics[name];
+        const [value, past] = [valueIn(now, metrics[name]), valueIn(then, metrics[name])];
         return (
           <button
             key={name}
@@ -105,14 +105,20 @@ export function MetricTiles({ now, then, metric }: TilesProps) {
             onClick={() => choose({ metric: name })}
           >
             <span class="tile-name">{unit ? `${title}, in ${unit}` : title}</span>
-            <strong title={exact(value)}>{format(value)}</strong>
-            <Change
-              now={value}
-              then={past}
-              moreIs={moreIs}
-              format={format}
-              {...(isShare ? { isShare } : {})}
-            />
+            {value === undefined ? (
+              <strong>–</strong>
+            ) : (
+              <>
+                <strong title={exact(value)}>{format(value)}</strong>
+                <Change
+                  now={value}
+                  then={past}
+                  moreIs={moreIs}
+                  format={format}
+                  {...(isShare ? { isShare } : {})}
+                />
+              </>
+            )}
           </button>
         );
       })}
@@ -120,9 +126,14 @@ export function MetricTiles({ now, then, metric }: TilesProps) {
   );
 }
 
+/** Nothing is nothing spent, but no requests have no latency and no share that failed. */
+function valueIn(summary: Summary, { total, addsUp }: Metric): number | undefined {
+  return addsUp || summary.total_requests > 0 ? total(summary) : undefined;
+}
+
 interface ChangeProps {
   readonly now: number;
-  readonly then: number;
+  readonly then: number | undefined;
   readonly moreIs: Metric['moreIs'];
   readonly format: (value: number) => string;
   readonly isShare?: boolean;
@@ -130,8 +141,8 @@ interface ChangeProps {
 
 /** Against the period before, in a few words. */
 export function Change({ now, then, moreIs, format, isShare = false }: ChangeProps) {
-  const exact = isShare ? now - then : change(now, then);
-  if (exact === undefined)
+  const exact = then === undefined ? undefined : isShare ? now - then : change(now, then);
+  if (then === undefined || exact === undefined)
     return <span class="below">{now === 0 ? '–' : 'new in this period'}</span>;
   const share = Math.round(exact * 10) / 10;
   // What two numbers that read the same differ by is no news, and no bad news.

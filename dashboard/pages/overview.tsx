@@ -1,6 +1,6 @@
 import { ask } from '../api.ts';
 import { before, daysIn, type Range, rangeOf } from '../days.ts';
-import { count } from '../format.ts';
+import { counted } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { Download } from '../parts/download.tsx';
 import { SelectField } from '../parts/field.tsx';
@@ -118,8 +118,8 @@ function Numbers({ now, then, metric, split, range, reload }: NumbersProps) {
       <Card title={`By ${splitNames[split].toLowerCase()}`}>
         <GroupTable groups={now.groups ?? []} then={then} split={split} range={range} />
         <p class="hint">
-          {count(now.summary.total_requests)} requests in all, {count(now.summary.total_spend)}{' '}
-          credits.
+          {counted(now.summary.total_requests, 'request')} in all,{' '}
+          {counted(now.summary.total_spend, 'credit')}.
         </p>
       </Card>
     </>

@@ -15,6 +15,7 @@ const outcomes: Readonly<Record<string, string>> = {
   unreachable: 'unreachable',
   malformed: 'answered nonsense',
   left: 'client left',
+  broken: 'broke off',
 };
 
 /** Where the request went, one bar below the other, on one scale of time. */
@@ -37,10 +38,15 @@ export function Attempts({ receipt }: { readonly receipt: Receipt }) {
       <h3>Attempts</h3>
       <ol class="attempts">
         {attempts.map((attempt, at) => {
+          const isBroken = receipt.error === 'upstream_error' && at === attempts.length - 1;
           const startMs = attempts.slice(0, at).reduce((sum, { ms }) => sum + ms, 0);
           return (
             <li key={`${attempt.provider}-${startMs}-${attempt.outcome}`}>
-              <Waterfall attempt={attempt} startMs={startMs} wholeMs={whole} />
+              <Waterfall
+                attempt={isBroken ? broken(attempt) : attempt}
+                startMs={startMs}
+                wholeMs={whole}
+              />
             </li>
           );
         })}
@@ -51,6 +57,11 @@ export function Attempts({ receipt }: { readonly receipt: Receipt }) {
       </p>
     </section>
   );
+}
+
+/** It is tried until its first byte; that an answer broke off behind it, only its request knows. */
+function broken(attempt: Attempt): Attempt {
+  return attempt.outcome === 'answered' ? { ...attempt, outcome: 'broken', status: null } : attempt;
 }
 
 interface WaterfallProps {

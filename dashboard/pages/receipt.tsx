@@ -59,6 +59,7 @@ function Content({ receipt }: { readonly receipt: Receipt }) {
 
 const lineNames: Readonly<Record<string, string>> = {
   prompt: 'Input',
+  audio: 'Input that was audio',
   cache_read: 'Input read from the cache',
   cache_write: 'Input written to the cache',
   cache_write_1h: 'Input written to the cache for an hour',
@@ -136,7 +137,8 @@ function Bill({ receipt }: { readonly receipt: Receipt }) {
 function Tokens({ receipt }: { readonly receipt: Receipt }) {
   const { tokens, usage_estimated } = receipt;
   const classes = [
-    ['Input', tokens.input],
+    ['Input', tokens.input + tokens.audio],
+    ...(tokens.audio > 0 ? [['Of which audio', tokens.audio] as const] : []),
     ['Cache read', tokens.cache_read],
     ['Cache write', tokens.cache_write + tokens.cache_write_1h],
     ...(tokens.cache_write_1h > 0

@@ -17,6 +17,19 @@ import { fields, minute } from './table.ts';
 
 const operand = '<key id>';
 
+/** A limit may start again, and what was spent does not: only what is left says how it stands. */
+const header = [
+  'ID',
+  'KEY',
+  'NAME',
+  'STATE',
+  'SPENT',
+  'LIMIT',
+  'LEFT',
+  'RESETS',
+  'LAST USED (UTC)',
+];
+
 const list: Command = {
   name: 'list',
   summary: 'List the keys of a tenant',
@@ -39,10 +52,10 @@ const list: Command = {
       stateOf(key, context.now()),
       key.usage,
       key.limit,
+      key.limit_remaining,
       key.limit_reset,
       minute(key.last_used_at),
     ]);
-    const header = ['ID', 'KEY', 'NAME', 'STATE', 'SPENT', 'LIMIT', 'RESETS', 'LAST USED (UTC)'];
     printTable(context, page.includeDisabled ? 'keys' : 'enabled keys', header, rows);
     nextPage(context, page.offset, data.length, manage.keysPerPage);
   },

@@ -240,7 +240,8 @@ describe('keys', () => {
     expect((await tollgate('keys', 'disable', id)).out).toBe(`Key ${id} is disabled.`);
     expect((await tollgate('keys', 'list')).out).not.toContain(id);
     const listed = await tollgate('keys', 'list', '--include-disabled');
-    expect(listed.out).toMatch(new RegExp(`${id} +sk-tg-\\S+ +CI +disabled +0 +500 +monthly +–`));
+    const row = `${id} +sk-tg-\\S+ +CI +disabled +0 +500 +500 +monthly +–`;
+    expect(listed.out).toMatch(new RegExp(row));
     expect((await tollgate('keys', 'enable', id)).out).toBe(`Key ${id} is enabled.`);
     const rotated = await json('keys', 'rotate', id, '--overlap-seconds', '60');
     expect(rotated.data.id).toBe(id);

@@ -52,9 +52,10 @@ export const serve: Topic = {
 };
 
 async function serveUntilStopped(context: Context): Promise<void> {
-  const workers = readWorkers(context.args);
+  const { args, out } = context;
+  const workers = readWorkers(args);
   const flags = flagsOf(context);
-  const isWorker = context.args.has('worker');
+  const isWorker = args.has('worker');
   if (isWorker && !process.send) {
     throw misused('--worker', 'is set by --workers; start with that instead.');
   }
@@ -65,27 +66,15 @@ async function serveUntilStopped(context: Context): Promise<void> {
     (lines) => new Promise<void>((taken) => process.stderr.write(lines, () => taken())),
   );
   outlive(log);
-  if (isWorker) {
-    // Nobody would restart or stop a worker whose parent is gone.
-    process.on('disconnect', stop.ask);
-    const briefing = await Promise.race([briefed(), stop.asked]);
-    if (!briefing) return;
-    const config = configIn(briefing.atStart, flags);
-    const reloaded = briefing.reloaded && configIn(briefing.reloaded, flags);
-    const worker = Number(context.args.number('worker'));
-    const place = { worker, isJoining: context.args.has('joining'), stopped: stop.asked };
-    const announce = (ready: Ready) => void process.send?.(ready);
-    await serveOne({ config, reloaded, flags, log, stop, hup, place, announce });
-    return;
-  }
+  const around: Around = { flags, log, stop, hup };
+  if (isWorker) return serveAsWorker(args, around);
   const text = readConfigText(flags, environment);
   const config = configIn(text, flags);
   const port = tryPort(config);
   if (workers === 1) {
-    const announce = (ready: Ready) => context.out(greeting(ready, config));
+    const announce = (ready: Ready) => out(greeting(ready, config));
     const place = { worker: null, isJoining: false, stopped: stop.asked };
-    await serveOne({ config, flags, log, stop, hup, place, announce });
-    return;
+    return serveOne({ ...around, config, place, announce });
   }
   if (process.platform !== 'linux') {
     throw new Error('--workers needs Linux, where processes can share a port; start one without.');
@@ -95,8 +84,23 @@ async function serveUntilStopped(context: Context): Promise<void> {
     const again = readAgain(flags, log);
     if (again) crew.reload(again.text);
   });
-  const greet = (ready: Ready) => context.out(greeting(ready, config, workers));
+  const greet = (ready: Ready) => out(greeting(ready, config, workers));
   await crew.run(workers, stop, greet);
+}
+
+/** One of several processes at the port, as the parent that started it tells it. */
+async function serveAsWorker(args: Args, around: Around): Promise<void> {
+  const { flags, stop } = around;
+  // Nobody would restart or stop a worker whose parent is gone.
+  process.on('disconnect', stop.ask);
+  const briefing = await Promise.race([briefed(), stop.asked]);
+  if (!briefing) return;
+  const config = configIn(briefing.atStart, flags);
+  const reloaded = briefing.reloaded && configIn(briefing.reloaded, flags);
+  const worker = Number(args.number('worker'));
+  const place = { worker, isJoining: args.has('joining'), stopped: stop.asked };
+  const announce = (ready: Ready) => void process.send?.(ready);
+  await serveOne({ ...around, config, reloaded, place, announce });
 }
 
 /** The first and only thing that a parent tells its worker. */
@@ -114,14 +118,17 @@ function outlive(log: Log): void {
   process.on('unhandledRejection', tell);
 }
 
-interface Serving {
-  readonly config: Config;
-  /** What the workers beside this one were told since they started. */
-  readonly reloaded?: Config | undefined;
+interface Around {
   readonly flags: Flags;
   readonly log: Log;
   readonly stop: StopSignal;
   readonly hup: ReturnType<typeof reloadSignal>;
+}
+
+interface Serving extends Around {
+  readonly config: Config;
+  /** What the workers beside this one were told since they started. */
+  readonly reloaded?: Config | undefined;
   readonly place: Place;
   announce(ready: Ready): void;
 }

@@ -1,0 +1,171 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import type { Browser } from 'playwright-core';
+import { desk, openBrowser, Tab } from '../support/browser.ts';
+import {
+  cutMidStream,
+  type FakeUpstream,
+  say,
+  startFakeUpstream,
+} from '../support/fake-upstream.ts';
+import { type Gateway, startGateway } from '../support/gateway.ts';
+
+/** What customers would ask support about, if the dashboard did not say it. */
+
+const patienceMs = 120_000;
+const dayMs = 86_400_000;
+
+let upstream: FakeUpstream;
+let gateway: Gateway;
+let browser: Browser;
+
+beforeAll(async () => {
+  upstream = startFakeUpstream();
+  upstream.script('chat', say('An answer'));
+  upstream.script('cut', cutMidStream(5));
+  const models = { 'test/chat': {}, 'test/cut': {} };
+  gateway = await startGateway({ upstreams: { fake: { url: upstream.url, models } } });
+  browser = await openBrowser();
+}, patienceMs);
+
+afterAll(async () => {
+  await browser?.close();
+  await gateway?.stop();
+  upstream?.stop();
+});
+
+const open = () => Tab.open(browser, { theme: 'light', size: desk });
+const asking = (model: string) => ({ model, messages: [{ role: 'user', content: 'Hi' }] });
+
+/** A tenant of its own, so that no other test's requests are among its numbers. */
+async function newTenant(id: string): Promise<string> {
+  await gateway.admin('POST', '/admin/v1/tenants', { id, name: id });
+  await gateway.admin('POST', `/admin/v1/tenants/${id}/credits`, { amount: 1_000 });
+  const made = await gateway.admin('POST', `/admin/v1/tenants/${id}/keys`, { name: 'app' });
+  return String(made.body.key);
+}
+
+const receiptOf = (tab: Tab) => tab.page.getByRole('dialog', { name: 'Receipt' });
+const idIn = (response: { readonly headers: Headers }) =>
+  response.headers.get('x-request-id') ?? '';
+
+test(
+  'the log says of a request that cost nothing why it was free',
+  async () => {
+    const key = await newTenant('repeats');
+    const body = { ...asking('test/chat'), temperature: 0 };
+    await gateway.chat(body, { key });
+    await gateway.chat(body, { key });
+    await using tab = await open();
+    await tab.signIn(gateway.url, key, '/logs');
+    const rows = tab.page.getByRole('table', { name: 'Requests' }).locator('tbody tr');
+    await rows.nth(1).waitFor();
+    const [free, paid] = await rows.allInnerTexts();
+    expect(free).toContain('An earlier answer was given again');
+    expect(paid).not.toContain('given again');
+    expect(await tab.overhang()).toBe(0);
+  },
+  patienceMs,
+);
+
+describe('a receipt', () => {
+  test(
+    'says of an answer that broke off what it is charged for, and who broke it off',
+    async () => {
+      const stream = await gateway.request('POST', '/v1/chat/completions', {
+        key: gateway.keys.api,
+        body: { ...asking('test/cut'), stream: true },
+      });
+      expect(await stream.text()).toContain('w1');
+      await using tab = await open();
+      await tab.signIn(gateway.url, gateway.keys.api, `/logs?request=${idIn(stream)}`);
+      const receipt = receiptOf(tab);
+      await receipt.getByText('The answer broke off. What had come by then is charged.').waitFor();
+      const attempts = await receipt.locator('.attempts').innerText();
+      expect(attempts).toContain('broke off');
+      expect(attempts).not.toContain('answered');
+      expect(await tab.barriers()).toEqual([]);
+    },
+    patienceMs,
+  );
+
+  test(
+    'does not blame the wallet alone when the limit of a key was too low',
+    async () => {
+      const made = await gateway.manage('POST', '/api/v1/keys', { name: 'poor', limit: 1 });
+      const refused = await gateway.chat(asking('test/chat'), { key: String(made.body.key) });
+      expect(refused.status).toBe(402);
+      await using tab = await open();
+      await tab.signIn(gateway.url, gateway.keys.management, `/logs?request=${idIn(refused)}`);
+      await receiptOf(tab).getByText('in the wallet, or within the limit of its key').waitFor();
+    },
+    patienceMs,
+  );
+
+  test.each([
+    ['chat', '/v1/chat/completions', asking('test/chat')],
+    ['message', '/v1/messages', { ...asking('test/chat'), max_tokens: 50 }],
+    ['response', '/v1/responses', { model: 'test/chat', input: 'Hi' }],
+  ])(
+    'opens by the id that is in the body of a %s, and by that of its row in an export',
+    async (_, path, body) => {
+      const answer = await gateway.call('POST', path, { key: gateway.keys.api, body });
+      const requestId = idIn(answer);
+      const { body: page } = await gateway.call('GET', '/v1/customer/logs?limit=1', {
+        key: gateway.keys.api,
+      });
+      const [row] = page.logs as { id: string; request_id: string }[];
+      expect(row?.request_id).toBe(requestId);
+      await using tab = await open();
+      await tab.signIn(gateway.url, gateway.keys.api, '/logs');
+      for (const id of [String(answer.body.id), row?.id ?? '']) {
+        await tab.page.getByLabel('Request id').fill(id);
+        await receiptOf(tab).getByText(requestId).waitFor();
+        await tab.page.keyboard.press('Escape');
+        await receiptOf(tab).waitFor({ state: 'detached' });
+      }
+    },
+    patienceMs,
+  );
+});
+
+describe('the overview', () => {
+  const tile = (tab: Tab, name: string) => tab.page.locator('.tile', { hasText: name }).innerText();
+
+  test(
+    'compares no error rate and no latency with days that had no requests',
+    async () => {
+      const key = await newTenant('newcomer');
+      expect((await gateway.chat(asking('test/none'), { key })).status).toBe(404);
+      const day = (time: number) => new Date(time).toISOString().slice(0, 10);
+      await using tab = await open();
+      await tab.signIn(gateway.url, key);
+      await tab.page.getByText('1 request in all').waitFor();
+      const first = await tile(tab, 'Error rate');
+      expect(first).toContain('100%');
+      expect(first).toContain('new in this period');
+
+      // Thirty days of which none has come yet, behind thirty with one request.
+      const [from, to] = [day(Date.now() + dayMs), day(Date.now() + 30 * dayMs)];
+      await tab.page.goto(`${gateway.url}/dashboard?from=${from}&to=${to}`);
+      await tab.page.getByText('0 requests in all').waitFor();
+      for (const name of ['Error rate', 'Latency']) {
+        const text = await tile(tab, name);
+        expect(text).toContain('–');
+        expect(text).not.toContain('▼');
+      }
+    },
+    patienceMs,
+  );
+});
+
+test(
+  'the credits page speaks of one request as one',
+  async () => {
+    const key = await newTenant('single');
+    await gateway.chat(asking('test/chat'), { key });
+    await using tab = await open();
+    await tab.signIn(gateway.url, key, '/credits');
+    await tab.page.getByText('1 request', { exact: true }).waitFor();
+  },
+  patienceMs,
+);
