@@ -23,6 +23,7 @@ const longPromptSchema = Type.Object(
   {
     above_tokens: wholeNumber(1),
     prompt: Type.Optional(usd()),
+    audio: Type.Optional(usd()),
     completion: Type.Optional(usd()),
     cache_read: Type.Optional(usd()),
     cache_write: Type.Optional(usd()),
@@ -37,6 +38,8 @@ const longPromptsMax = 10;
 /** Decimal dollars. Tokens, characters and bytes per million; the rest each. */
 const pricingSchema = closed({
   prompt: usd(),
+  /** Of sounds in the input, where the provider counts them apart. */
+  audio: usd(),
   completion: usd(),
   cache_read: usd(),
   cache_write: usd(),

@@ -48,6 +48,8 @@ export const quirksSchema = closed({
   remote_images: oneOf('pass', 'inline'),
   /** Text Embeddings Inference takes 32 texts at once unless it was started otherwise. */
   embedding_batch: wholeNumber(1, 2048),
+  /** Tools that vendors run and charge for; a server of one's own has them too: vLLM, SGLang. */
+  priced_apart: oneOf('drop', 'keep'),
   /** Vertex AI takes Claude's messages at paths of its own, with the version in the body. */
   hosted_by: oneOf('vertex'),
 });

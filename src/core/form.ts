@@ -19,6 +19,11 @@ export interface FormFile {
   readonly chunks: AsyncIterable<Uint8Array>;
 }
 
+/** Forms may name a field again and again; whether that makes sense, its reader knows. */
+export function addField(fields: Map<string, string[]>, { name, value }: FormField): void {
+  fields.set(name, [...(fields.get(name) ?? []), value]);
+}
+
 /**
  * The list that a field is an entry of: `name[]`, or `name[0]` where no name can be written twice,
  * as in PHP.

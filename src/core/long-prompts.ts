@@ -16,7 +16,8 @@ export interface LongPromptPrices {
   readonly prices: Prices;
 }
 
-type TokenPrice = 'prompt' | 'completion' | 'cache_read' | 'cache_write' | 'cache_write_1h';
+type InputPrice = 'prompt' | 'audio' | 'cache_read' | 'cache_write' | 'cache_write_1h';
+type TokenPrice = InputPrice | 'completion';
 type UnitPrice = 'request' | 'image' | 'output_image' | 'characters' | 'bytes' | 'minute';
 type PriceName = TokenPrice | UnitPrice | 'byok_fee_basis_points';
 

@@ -9,7 +9,7 @@ describe('an endpoint’s prices', () => {
 
   test('are read each from its own field', () => {
     const names = ['prompt', 'completion', 'cache_read', 'cache_write', 'request', 'image'];
-    const more = ['output_image', 'minute', 'characters', 'bytes', 'cache_write_1h'];
+    const more = ['output_image', 'minute', 'characters', 'bytes', 'cache_write_1h', 'audio'];
     const texts = Object.fromEntries([...names, ...more].map((name, i) => [name, `${i + 1}`]));
     expect(readPrices(texts)).toEqual({
       prompt: 1_000_000_000n,
@@ -23,6 +23,7 @@ describe('an endpoint’s prices', () => {
       characters: 9_000_000_000n,
       bytes: 10_000_000_000n,
       cacheWrite1h: 11_000_000_000n,
+      audio: 12_000_000_000n,
     });
   });
 
@@ -31,6 +32,11 @@ describe('an endpoint’s prices', () => {
       cacheRead: 0n,
       cacheWrite: 2_000_000_000n,
     });
+  });
+
+  test('take sounds for words unless they say otherwise', () => {
+    expect(readPrices({ prompt: '2', cache_read: '1' }).audio).toBe(2_000_000_000n);
+    expect(readPrices({ prompt: '2', audio: '0' }).audio).toBe(0n);
   });
 
   test('take input kept for an hour for input kept at all unless they say otherwise', () => {

@@ -4,6 +4,7 @@ import { type NanoUsd, parseUsd } from './money.ts';
 export interface Prices {
   /** Per million tokens. */
   readonly prompt: NanoUsd;
+  readonly audio: NanoUsd;
   readonly completion: NanoUsd;
   readonly cacheRead: NanoUsd;
   readonly cacheWrite: NanoUsd;
@@ -21,14 +22,15 @@ export interface Prices {
 type PriceTexts = Readonly<Partial<Record<string, string | undefined>>>;
 
 /**
- * Cached input costs what plain input costs unless the endpoint says otherwise, and keeping it for
- * an hour what keeping it costs.
+ * Cached input and sounds cost what plain input costs unless the endpoint says otherwise, and
+ * keeping input for an hour what keeping it costs.
  */
 export function readPrices(texts: PriceTexts): Prices {
   const price = (name: string, instead = name, last = instead): NanoUsd =>
     parseUsd(texts[name] ?? texts[instead] ?? texts[last] ?? '0') ?? 0n;
   return {
     prompt: price('prompt'),
+    audio: price('audio', 'prompt'),
     completion: price('completion'),
     cacheRead: price('cache_read', 'prompt'),
     cacheWrite: price('cache_write', 'prompt'),

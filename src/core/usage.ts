@@ -5,6 +5,8 @@
 export interface Usage {
   /** Input that was neither read from nor written to the provider's prompt cache. */
   readonly inputTokens: number;
+  /** The same of sounds, where they are counted apart. Left out where there are none, as mostly. */
+  readonly inputAudioTokens?: number | undefined;
   readonly cacheReadTokens: number;
   /** Written to it for as long as is usual there. */
   readonly cacheWriteTokens: number;
@@ -24,13 +26,18 @@ export const noUsage: Usage = {
   reasoningTokens: 0,
 };
 
+/** All input that no cache had to do with, words and sounds. */
+export function uncachedTokens(usage: Usage): number {
+  return usage.inputTokens + (usage.inputAudioTokens ?? 0);
+}
+
 /** All that was written to the cache, for however long. */
 export function writtenTokens(usage: Usage): number {
   return usage.cacheWriteTokens + (usage.cacheWrite1hTokens ?? 0);
 }
 
 export function promptTokens(usage: Usage): number {
-  return usage.inputTokens + usage.cacheReadTokens + writtenTokens(usage);
+  return uncachedTokens(usage) + usage.cacheReadTokens + writtenTokens(usage);
 }
 
 export function totalTokens(usage: Usage): number {
@@ -75,6 +82,7 @@ export interface Measured {
 export function addUsage(a: Usage, b: Usage): Usage {
   return {
     inputTokens: a.inputTokens + b.inputTokens,
+    inputAudioTokens: (a.inputAudioTokens ?? 0) + (b.inputAudioTokens ?? 0) || undefined,
     cacheReadTokens: a.cacheReadTokens + b.cacheReadTokens,
     cacheWriteTokens: a.cacheWriteTokens + b.cacheWriteTokens,
     cacheWrite1hTokens: (a.cacheWrite1hTokens ?? 0) + (b.cacheWrite1hTokens ?? 0) || undefined,

@@ -102,6 +102,26 @@ describe('the bound of a request', () => {
     expect([at(false, dearWhenLong), at(true, dearWhenLong)]).toEqual([375, 900]);
   });
 
+  test('reckons with sounds only where there are some, by a tenth of the tokens', () => {
+    const heard = { cache_write: '3.75', cache_write_1h: '6', audio: '50' };
+    const at = (audio: boolean, cachesForHour: boolean, more: object = heard) => {
+      const needs = { ...chatAsk().needs, audio };
+      const ask = chatAsk({ outputTokensMax: 1, needs, cachesForHour: () => cachesForHour });
+      const prices = readPriceList({ prompt: '3', completion: '0', ...more });
+      return boundOf(ask, [{ prices, model: {} }], creditsPerUsd).wanted;
+    };
+    expect([at(false, false), at(true, false), at(true, true)]).toEqual([375, 500, 600]);
+    expect(at(true, true, { ...heard, audio: '90' })).toBe(900);
+    expect(at(false, true, { ...heard, audio: '90' })).toBe(600);
+    // Words would cost more.
+    expect(at(true, false, { audio: '29' })).toBe(300);
+    // 100 tokens are above 99.
+    const long_prompts = [{ above_tokens: 99, audio: '80' }];
+    expect([at(true, false, { long_prompts }), at(false, false, { long_prompts })]).toEqual([
+      800, 300,
+    ]);
+  });
+
   test('is rounded up, and nothing for what is free', () => {
     const ask = chatAsk({ outputTokensMax: 1, inputBytes: 3 });
     expect(boundOf(ask, [offer('0.001', '0')], creditsPerUsd).wanted).toBe(1);

@@ -1,44 +1,74 @@
 import type { ChatAsk } from '../core/chat.ts';
 import type { PriceList } from '../core/long-prompts.ts';
+import type { NanoUsd } from '../core/money.ts';
 import type { Prices } from '../core/prices.ts';
 
+/** Some input only those requests pay for that have or want it: sounds, and an hour in a cache. */
 interface HoldPrices {
+  readonly hasDearerHour: boolean;
+  readonly hasDearerAudio: boolean;
   readonly usual: PriceList;
-  /** For requests that want something cached for an hour: only they pay what that costs. */
   readonly forHour: PriceList;
+  readonly withAudio: PriceList;
+  readonly withBoth: PriceList;
 }
+
+/**
+ * A token of sounds takes ten times the bytes that one of words is reckoned with, or more: a second
+ * is 32 tokens at most, and no recording in base64 has less than 1,000 bytes for it.
+ */
+const lengthOfAudio = 10n;
+
+type ReadPrice = (prices: Prices) => NanoUsd;
+const usualInputs: readonly ReadPrice[] = [
+  ({ cacheRead }) => cacheRead,
+  ({ cacheWrite }) => cacheWrite,
+];
+const forAnHour: ReadPrice = ({ cacheWrite1h }) => cacheWrite1h;
+/** Of as many bytes as a token of words has; rounded up, as less would be too little. */
+const ofAudio: ReadPrice = ({ audio }) => (audio + lengthOfAudio - 1n) / lengthOfAudio;
 
 /** Worked out once for each list: it lasts as long as the configuration, a request asks twice. */
 const knownHoldPrices = new WeakMap<PriceList, HoldPrices>();
 
-/** A list's prices before anybody knows how much of the input a cache will read or write. */
+/** A list's prices before anybody knows how much of the input is what. */
 export function holdPrices(list: PriceList, ask: ChatAsk): PriceList {
   let known = knownHoldPrices.get(list);
   if (!known) {
-    const usual = dearestInputs(list, false);
-    known = { usual, forHour: hasDearerHour(list) ? dearestInputs(list, true) : usual };
+    known = workOut(list);
     knownHoldPrices.set(list, known);
   }
-  const { usual, forHour } = known;
-  return forHour === usual || !ask.cachesForHour() ? usual : forHour;
+  const forHour = known.hasDearerHour && ask.cachesForHour();
+  const withAudio = known.hasDearerAudio && ask.needs.audio;
+  if (forHour) return withAudio ? known.withBoth : known.forHour;
+  return withAudio ? known.withAudio : known.usual;
 }
 
-function hasDearerHour(list: PriceList): boolean {
+function workOut(list: PriceList): HoldPrices {
   const levels: readonly Prices[] = [list, ...(list.longPrompts ?? []).map(({ prices }) => prices)];
-  return levels.some(({ cacheWrite, cacheWrite1h }) => cacheWrite1h > cacheWrite);
+  return {
+    hasDearerHour: levels.some(({ cacheWrite, cacheWrite1h }) => cacheWrite1h > cacheWrite),
+    hasDearerAudio: levels.some((prices) => ofAudio(prices) > prices.prompt),
+    usual: dearestInputs(list, usualInputs),
+    forHour: dearestInputs(list, [...usualInputs, forAnHour]),
+    withAudio: dearestInputs(list, [...usualInputs, ofAudio]),
+    withBoth: dearestInputs(list, [...usualInputs, forAnHour, ofAudio]),
+  };
 }
 
-function dearestInputs(list: PriceList, cachesForHour: boolean): PriceList {
+function dearestInputs(list: PriceList, inputs: readonly ReadPrice[]): PriceList {
   const longPrompts = list.longPrompts?.map(({ aboveTokens, prices }) => ({
     aboveTokens,
-    prices: atDearestInput(prices, cachesForHour),
+    prices: atDearestInput(prices, inputs),
   }));
-  return { ...atDearestInput(list, cachesForHour), ...(longPrompts && { longPrompts }) };
+  return { ...atDearestInput(list, inputs), ...(longPrompts && { longPrompts }) };
 }
 
-function atDearestInput(prices: Prices, cachesForHour: boolean): Prices {
-  const { prompt, cacheRead, cacheWrite, cacheWrite1h } = prices;
-  const cached = cachesForHour ? [cacheRead, cacheWrite, cacheWrite1h] : [cacheRead, cacheWrite];
-  const dearest = cached.reduce((most, price) => (price > most ? price : most), prompt);
+function atDearestInput(prices: Prices, inputs: readonly ReadPrice[]): Prices {
+  let dearest = prices.prompt;
+  for (const priceOf of inputs) {
+    const price = priceOf(prices);
+    if (price > dearest) dearest = price;
+  }
   return { ...prices, prompt: dearest };
 }

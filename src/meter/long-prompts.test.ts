@@ -65,6 +65,17 @@ describe('the charge', () => {
     expect(charged(150_000)).toBe(4 + 125_000 + 600_000 + 180);
   });
 
+  test('goes by sounds too, at the price of their step', () => {
+    const charged = (tokens: number, more = {}) => {
+      const list = readPriceList({ ...base, audio: '5', long_prompts: [{ ...step, ...more }] });
+      return modelCharge(costOf({ ...usageOf(1), inputAudioTokens: tokens }, list), creditsPerUsd);
+    };
+    // A prompt of 200,000: 1 × 2 + 199,999 × 5 + 120.
+    expect(charged(199_999)).toBe(1_000_117);
+    // 1 × 4 + 200,000 × 7 + 180, and × 5 where the step does not name it.
+    expect([charged(200_000, { audio: '7' }), charged(200_000)]).toEqual([1_400_184, 1_000_184]);
+  });
+
   test('goes by the prompt alone, whatever the output', () => {
     const usage = { ...usageOf(200_000), outputTokens: 300_000 };
     expect(charge(usage)).toBe(400_000 + 3_600_000);

@@ -40,6 +40,16 @@ describe('a price', () => {
     expect(charge({ ...usage, cacheWrite1hTokens: 500 }, hour)).toBe(9_600);
   });
 
+  test('of sounds is their own, or that of words', () => {
+    const charge = (more: object) =>
+      modelCharge(
+        costOf({ ...usage, inputAudioTokens: 500 }, readPrices({ ...perMillion, ...more })),
+        1_000_000,
+      );
+    // 6,600 for the rest, and 500 × 40 or 500 × 3.
+    expect([charge({ audio: '40' }), charge({})]).toEqual([26_600, 8_100]);
+  });
+
   test('includes pictures and the request', () => {
     const cost = costOf(noUsage, readPrices({ image: '0.002', request: '0.0005' }), {
       inputImages: 3,

@@ -58,6 +58,7 @@ function dearestStep(usageMax: Usage, list: PriceList, units: Units): FemtoUsd {
 function tokenCost(usage: Usage, prices: Prices): FemtoUsd {
   return (
     perMillion(prices.prompt, usage.inputTokens) +
+    perMillion(prices.audio, usage.inputAudioTokens ?? 0) +
     perMillion(prices.cacheRead, usage.cacheReadTokens) +
     perMillion(prices.cacheWrite, usage.cacheWriteTokens) +
     perMillion(prices.cacheWrite1h, usage.cacheWrite1hTokens ?? 0) +

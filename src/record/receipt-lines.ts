@@ -39,6 +39,13 @@ const tokenRates: readonly Rate[] = [
     cost: (prices, tokens) => perMillion(prices.prompt, tokens),
   },
   {
+    price: 'audio',
+    instead: ['prompt'],
+    per: million,
+    amount: (usage) => usage.inputAudioTokens ?? 0,
+    cost: (prices, tokens) => perMillion(prices.audio, tokens),
+  },
+  {
     price: 'cache_read',
     instead: ['prompt'],
     per: million,

@@ -44,6 +44,7 @@ export function receiptObject(record: RequestRecord, creditsPerUsd: number) {
 function tokensOf(usage: Usage) {
   return {
     input: usage.inputTokens,
+    audio: usage.inputAudioTokens ?? 0,
     cache_read: usage.cacheReadTokens,
     cache_write: usage.cacheWriteTokens,
     cache_write_1h: usage.cacheWrite1hTokens ?? 0,

@@ -9,7 +9,7 @@ import {
   readFixture,
 } from '../support/upstream-conformance.ts';
 
-conform('gemini', geminiUpstream, { streams: 23, broken: 5, replies: 10, errors: 10 });
+conform('gemini', geminiUpstream, { streams: 24, broken: 5, replies: 11, errors: 10 });
 
 const told = (path: string) => hear(geminiUpstream, messagesOf(readFixture(path))).told;
 

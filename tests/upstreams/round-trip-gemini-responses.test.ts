@@ -77,7 +77,7 @@ function withoutThoughts(dialogue: Dialogue): Dialogue {
 }
 
 const runs = { numRuns: 300 };
-const timeoutMs = 60_000;
+const timeoutMs = 120_000;
 
 describe('a dialogue that Gemini can carry', () => {
   const roundTrip = (dialogue: Dialogue) =>

@@ -22,4 +22,4 @@ test('a request comes back as the dialogue that it was written from', () => {
     }),
     { numRuns: 300 },
   );
-}, 60_000);
+}, 120_000);

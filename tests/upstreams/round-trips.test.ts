@@ -17,7 +17,7 @@ import { type Carries, dialogues } from '../support/dialogues.ts';
 import { targetOf } from '../support/question.ts';
 
 const runs = { numRuns: 300 };
-const timeoutMs = 60_000;
+const timeoutMs = 120_000;
 
 const anthropic: Carries = {
   maker: 'anthropic',

@@ -182,6 +182,14 @@ test('long prompts cost more where the vendor says so, and nowhere else', () => 
   expect(found).toHaveLength(Object.keys(table).length);
 });
 
+test('sounds cost more than words where the vendor says so, and nowhere else', () => {
+  const endpoints = models.flatMap(({ endpoints: places }) => places);
+  const priced = endpoints.filter(({ pricing }) => pricing?.audio !== undefined);
+  expect(priced.map(({ model, pricing }) => [model, pricing?.prompt, pricing?.audio])).toEqual([
+    ['gemini-2.5-flash', '0.30', '1.00'],
+  ]);
+});
+
 test('every step of the catalogue is one that a file could have', () => {
   const problems = models.flatMap(({ id, endpoints }) =>
     endpoints.flatMap(({ pricing = {} }) => stepProblems(pricing, id)),

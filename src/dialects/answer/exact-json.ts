@@ -32,7 +32,7 @@ function keepLongInteger(key: string, value: unknown, context?: ParseContext): u
 
 /**
  * A function, although the runtime has objects for this: those are frozen, and in the place of a
- * message such an object would pass for a message that can be repaired.
+ * message such an object would pass for a message that can be mended.
  */
 function writtenAs(source: string, value: number): unknown {
   if (typeof rawJson !== 'function') return value;

@@ -1,6 +1,7 @@
-import { isObject } from '../../core/json.ts';
+import { isObject, objectsIn } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
 import { readCount } from '../answer/read-count.ts';
+import { uncachedAudio } from '../answer/uncached-audio.ts';
 
 /**
  * Gemini's `usageMetadata` in classes that do not overlap. Undefined when the numbers cannot be
@@ -19,12 +20,24 @@ export function readUsage(raw: unknown): Usage | undefined {
   // No request has an empty prompt: a report that says so has not counted yet.
   if (Number.isNaN(counted + cached + total) || prompt === 0) return undefined;
   const cacheReadTokens = Math.min(cached, prompt);
+  const audio = uncachedAudio(soundsIn(raw.promptTokensDetails), soundsIn(raw.cacheTokensDetails), {
+    prompt,
+    cacheRead: cacheReadTokens,
+    uncached: prompt - cacheReadTokens,
+  });
   return {
-    inputTokens: prompt - cacheReadTokens + toolUse,
+    inputTokens: prompt - cacheReadTokens - audio + toolUse,
+    inputAudioTokens: audio || undefined,
     cacheReadTokens,
     cacheWriteTokens: 0,
     // What only the total knows of was made by the model.
     outputTokens: candidates + thoughts + Math.max(0, total - counted),
     reasoningTokens: thoughts,
   };
+}
+
+/** Of counts by modality, as Gemini lists them for the prompt and for what was cached of it. */
+function soundsIn(counts: unknown): number {
+  const sounds = objectsIn(counts).filter(({ modality }) => modality === 'AUDIO');
+  return sounds.reduce((sum, { tokenCount }) => sum + readCount(tokenCount), 0);
 }

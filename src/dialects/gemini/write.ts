@@ -2,6 +2,7 @@
 import type { Dialogue, JsonWish, Tool, Turn } from '../../core/dialogue.ts';
 import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import { hasCacheMarks } from '../ask/cache-marks.ts';
+import { jsonInstruction } from '../ask/json-instruction.ts';
 import { leaveOut } from '../ask/leave-out.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { isForced } from '../ask/tool-choice.ts';
@@ -14,13 +15,15 @@ import { type Content, writeContents } from './write-contents.ts';
 /** What Gemini has no words for, or answers in ways that our words cannot tell. */
 const unspoken = ['logprobs', 'top_logprobs', 'logit_bias', 'parallel_tool_calls', 'user'];
 
+const unlessCalling = 'When you answer without calling a tool, answer';
 const stopSequencesMax = 5;
 const seedMax = 2 ** 31 - 1;
 
 export function writeRequest(dialogue: Dialogue, target: Target): UpstreamRequest {
   const { dialogue: kept, dropped } = leaveOut(dialogue, unspokenIn(dialogue, target));
-  const isInstructed = mustInstruct(kept, target);
-  const system = [...systemTexts(kept.turns), ...(isInstructed ? jsonInstruction(kept.json) : [])];
+  const told = mustInstruct(kept, target) ? kept.json : null;
+  const instructions = told ? [jsonInstruction(told.schema, unlessCalling)] : [];
+  const system = [...systemTexts(kept.turns), ...instructions];
   const contents = writeContents(kept.turns, target);
   // Gemini refuses a request without contents; then the instructions are all there is to say.
   const isOnlySystem = contents.length === 0;
@@ -29,7 +32,7 @@ export function writeRequest(dialogue: Dialogue, target: Target): UpstreamReques
     systemInstruction: parts.length === 0 || isOnlySystem ? undefined : { parts },
     contents: isOnlySystem ? [onlySystem(parts)] : contents,
     ...writeTools(kept),
-    generationConfig: writeConfig(kept, target, isInstructed ? null : kept.json),
+    generationConfig: writeConfig(kept, target, told ? null : kept.json),
   };
   const verb = dialogue.stream ? 'streamGenerateContent?alt=sse' : 'generateContent';
   return {
@@ -68,13 +71,6 @@ function onlySystem(parts: readonly { text: string }[]): Content {
 function mustInstruct({ json, tools, toolChoice }: Dialogue, target: Target): boolean {
   if (json === null || tools.length === 0) return false;
   return isForced(toolChoice) || !thinksInLevels(target);
-}
-
-function jsonInstruction(json: JsonWish | null): readonly string[] {
-  const start = 'When you answer without calling a tool, answer only with a JSON object';
-  if (!json?.schema) return [`${start}, without any other text.`];
-  const schema = JSON.stringify(json.schema);
-  return [`${start} that satisfies this JSON Schema, without any other text:\n${schema}`];
 }
 
 function writeTools({ tools, toolChoice }: Dialogue) {

@@ -12,7 +12,11 @@ const usage = Type.Object(
     completion_tokens: count(),
     total_tokens: count(),
     prompt_tokens_details: Type.Optional(
-      Type.Object({ cached_tokens: count(), cache_write_tokens: Type.Optional(count()) }),
+      Type.Object({
+        cached_tokens: count(),
+        cache_write_tokens: Type.Optional(count()),
+        audio_tokens: Type.Optional(count()),
+      }),
     ),
     completion_tokens_details: Type.Optional(Type.Object({ reasoning_tokens: count() })),
     cost: Type.Optional(credits('What was charged for it, whole credits.')),

@@ -68,6 +68,7 @@ const endpoint = record('ModelEndpoint', {
   long_prompts: longPrompts(
     {
       prompt: Type.Optional(usd),
+      audio: Type.Optional(usd),
       completion: Type.Optional(usd),
       cache_read: Type.Optional(usd),
       cache_write: Type.Optional(usd),

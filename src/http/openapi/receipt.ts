@@ -27,7 +27,8 @@ export const receipt = record(
     error: nullable(text()),
     traffic_mode: trafficMode,
     tokens: part({
-      input: count('Without those of the cache.'),
+      input: count('Without those of the cache, and of sounds.'),
+      audio: count('Those of sounds, where the provider counts them apart.'),
       cache_read: count(),
       cache_write: count(),
       cache_write_1h: count('Those to be kept for an hour.'),

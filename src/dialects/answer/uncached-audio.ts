@@ -1,0 +1,18 @@
+/** What a provider counts of a prompt. Cached tokens are part of it. */
+interface PromptCounts {
+  readonly prompt: number;
+  readonly cacheRead: number;
+  /** The part that no cache had to do with. */
+  readonly uncached: number;
+}
+
+/**
+ * The sounds in a prompt that no cache had to do with; those that one had cost what cached input
+ * costs. Counts that cannot be true are not believed: then there are none, and all input is words.
+ */
+export function uncachedAudio(audio: number, cachedAudio: number, counts: PromptCounts): number {
+  const { prompt, cacheRead, uncached } = counts;
+  // No count is NaN, and not less than anything.
+  const isCredible = audio <= prompt && cachedAudio <= Math.min(audio, cacheRead);
+  return isCredible ? Math.min(audio - cachedAudio, uncached) : 0;
+}
