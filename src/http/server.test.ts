@@ -194,27 +194,37 @@ test(
   testMs,
 );
 
+const handshake = [
+  'Sec-WebSocket-Version: 13',
+  'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+  'Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits',
+];
+
 test.each([
-  ['/think', '426 Upgrade Required', 'A WebSocket is not allowed here; use POST.', 'HTTP/1.1'],
+  [
+    '/think',
+    'websocket',
+    '426 Upgrade Required',
+    'A WebSocket is not allowed here; use POST.',
+    ['HTTP/1.1', 'Upgrade'],
+  ],
+  ['/think', 'h2c', '405 Method Not Allowed', 'GET is not allowed here; use POST.', []],
   [
     '/realtime',
+    'websocket',
     '404 Not Found',
     'There is no GET /realtime. WebSockets are not served.',
-    undefined,
+    [],
   ],
-])('a WebSocket to %s is refused as one', async (path, status, message, protocol) => {
-  const handshake = head(
-    `GET ${path}`,
-    'Sec-WebSocket-Version: 13',
-    'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
-    'Connection: Upgrade',
-    'Upgrade: websocket',
-    'Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits',
-  );
-  const { socket, heard } = send(handshake);
+])('an upgrade of GET %s to %s: %s', async (path, protocol, status, message, offered) => {
+  const upgrade = ['Connection: Upgrade', `Upgrade: ${protocol}`];
+  const { socket, heard } = send(head(`GET ${path}`, ...handshake, ...upgrade));
   while (!heard().endsWith('}')) await once(socket, 'data');
   socket.destroy();
   expect(heard()).toStartWith(`HTTP/1.1 ${status}\r\n`);
   expect(heard()).toContain(JSON.stringify(message));
-  expect(/^upgrade: (.*)\r$/im.exec(heard())?.[1]).toBe(protocol);
+  const told = ['upgrade', 'connection'].flatMap((name) => {
+    return new RegExp(`^${name}: (.*)\r$`, 'im').exec(heard())?.[1] ?? [];
+  });
+  expect(told).toEqual(offered);
 });

@@ -173,8 +173,10 @@ describe('a journal', () => {
   test('shows that it lives', async () => {
     const { journal, folder } = open();
     utimesSync(folder, 1, 1);
+    // Some disks tell the time in whole seconds.
+    const before = Date.now() - 1_000;
     await journal.beat();
-    expect(Date.now() - statSync(folder).mtimeMs).toBeLessThan(5_000);
+    expect(statSync(folder).mtimeMs).toBeWithin(before, Date.now() + 1);
     journal.close();
   });
 

@@ -50,7 +50,7 @@ function walletsWith(change: Partial<LedgerStore> = {}): Wallets {
     recall: (owner, id) => here(() => ledger.recall(owner, id)),
     recalled: (id) => here(() => ledger.recalled(id)),
     commit: (batch) => here(() => ledger.commit(batch)),
-    commitWith: (batch, answer) => here(() => ledger.commitWith(batch, answer)),
+    commitWith: (batch, answers) => here(() => ledger.commitWith(batch, answers)),
     ...change,
   };
   return new Wallets(

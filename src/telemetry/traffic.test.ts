@@ -70,10 +70,11 @@ describe('traffic', () => {
     expect(seen.value('gen_ai_client_token_usage_count', input)).toBe(1);
   });
 
-  test('counts the tokens of each class, those written for an hour with the others', () => {
+  test('counts the tokens of each class, with sounds and what is written for an hour', () => {
     const traffic = new Traffic(() => true);
     const usage = {
       inputTokens: 1,
+      inputAudioTokens: 7,
       cacheReadTokens: 20,
       cacheWriteTokens: 300,
       cacheWrite1hTokens: 4000,
@@ -85,7 +86,7 @@ describe('traffic', () => {
     const seen = scrapeOf(traffic);
     const of = (name: string) => seen.value('tollgate_tokens_total', { ...ours, class: name });
     expect(['input', 'cache_read', 'cache_write', 'output', 'reasoning'].map(of)).toEqual([
-      1, 20, 4300, 50_000, 600_000,
+      8, 20, 4300, 50_000, 600_000,
     ]);
   });
 

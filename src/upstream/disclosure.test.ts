@@ -84,6 +84,13 @@ describe('names that must not leave', () => {
     ['Incorrect key sk-proj-Ab12***********cd', 'Incorrect key [key]'],
     ['too large in organization `org_01hx4v9k2m7q8r5t`', 'too large in organization `[account]`'],
     ['limit of org-Ab12Cd34Ef56Gh78 on tokens', 'limit of [account] on tokens'],
+    ['project proj_Ab12Cd34Ef56Gh78 has no access', 'project [account] has no access'],
+    ['your account org-Ab12Cd34Ef56Gh78<ak-f00dbabe>', 'your account [account]<[key]>'],
+    [
+      'no `projects/acme-prod-7/locations/eu/models/x`, consumer project_number:4711.',
+      'no `projects/[account]/locations/eu/models/x`, consumer project_number:[account].',
+    ],
+    ['not arn:aws:bedrock:eu-west-1:123456789012:x', 'not arn:aws:bedrock:eu-west-1:[account]:x'],
     [
       'team 0a1b2c3d-0000-4000-8000-00000000000a, API key ID: 0a1b2c3d-0000-4000-8000-00000000000b',
       'team [account], API key ID: [account]',

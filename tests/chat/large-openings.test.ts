@@ -7,7 +7,7 @@ import { hangMidStream, replay, startFakeUpstream } from '../support/fake-upstre
 import { type Gateway, startGateway } from '../support/gateway.ts';
 import { streamOf } from '../support/response-events.ts';
 
-const timeoutMs = 30_000;
+const timeoutMs = 120_000;
 const upstream = startFakeUpstream();
 let gateway: Gateway;
 

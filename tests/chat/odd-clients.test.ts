@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { connect as connectTo } from 'node:net';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
-const startMs = 90_000;
+const startMs = 120_000;
 let gateway: Gateway;
 beforeAll(async () => {
   gateway = await startGateway();

@@ -55,7 +55,7 @@ function expectNoHarm(upstream: UpstreamDialect, raw: string): void {
 
 const gemini = readExpectations('gemini');
 const responses = readExpectations('openai-responses');
-const timeoutMs = 60_000;
+const timeoutMs = 120_000;
 
 test.each(gemini.filter(({ expected }) => expected.stream))(
   'a stream of Gemini: $path',

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import { randomText } from '../../src/core/ids.ts';
+import { newRequestId, randomText } from '../../src/core/ids.ts';
 import { newObjectKey } from '../../src/core/object-key.ts';
 import type { Job, JobRequest, Piece } from '../../src/jobs/job.ts';
 import type { Lease, NewJob } from '../../src/jobs/queue.ts';
@@ -325,8 +325,8 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
 
   test('made for an idempotency key are there if and only if it is theirs', async () => {
     const claims = [stores.one.claims, stores.other.claims] as const;
-    const claimOf = (requestId: string) => ({ tenantId, key: 'k', fingerprint: 'f', requestId });
-    const [late, taker] = [claimOf('a'), claimOf('b')];
+    const newClaim = () => ({ tenantId, key: 'k', fingerprint: 'f', requestId: newRequestId() });
+    const [late, taker] = [newClaim(), newClaim()];
     const keptUntil = start + day;
     expect(await claims[0].claim(late, start, minute)).toEqual({ state: 'ours' });
     expect(await claims[1].claim(taker, start + minute, minute)).toEqual({ state: 'ours' });
@@ -336,7 +336,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     const job = newJob();
     expect(await elsewhere.book.enqueue(job, plenty, { ...taker, keptUntil })).toBe('queued');
     // Even if its process dies now, a repetition finds the job and makes no other.
-    const again = await claims[0].claim(claimOf('c'), start + 2 * minute, minute);
+    const again = await claims[0].claim(newClaim(), start + 2 * minute, minute);
     expect(again).toMatchObject({ state: 'done', recording: { text: job.id } });
   });
 

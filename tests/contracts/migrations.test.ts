@@ -81,27 +81,27 @@ describe.each([...engines])('migrations on $name', ({ empty }) => {
   });
 
   test.each([
-    'create table migrations (id bigint primary key, migration text, batch bigint)',
-    'create table jobs (id bigint primary key)',
-  ])('another program’s tables are in the way, and stay as they were: %s', async (table) => {
+    ['migrations', 'id bigint primary key, migration text, batch bigint'],
+    ['jobs', 'id bigint primary key'],
+  ])('another program’s table %s is in the way, and stays alone', async (table, columns) => {
     const { url, remove } = await empty();
     const open = () =>
       url.startsWith('sqlite:') ? openSqlite(url.slice('sqlite:'.length)) : openPostgres(url);
     const before = await open();
-    await sql.raw(table).execute(before.write);
+    await sql.raw(`create table ${table} (${columns})`).execute(before.write);
     await before.close();
     expect((await failureOf(openStore(url))).message).toBe(
       'The database has tables of another program, under names that Tollgate needs: choose ' +
         'another data_dir, database or schema.',
     );
     const after = await open();
-    const [, name = ''] = /^create table (\w+)/.exec(table) ?? [];
-    expect((await sql`select * from ${sql.table(name)}`.execute(after.read)).rows).toEqual([]);
+    const tables = await after.read.introspection.getTables();
+    expect(tables.map(({ name }) => name)).toEqual([table]);
     await after.close();
     remove();
   });
 
-  test('a step that fails leaves nothing behind, and the steps before it stay', async () => {
+  test('all steps are taken, or none', async () => {
     const { url, remove } = await empty();
     const { database } = await openStore(url);
     const step = (number: number, statements: string[]) => ({
@@ -115,11 +115,10 @@ describe.each([...engines])('migrations on $name', ({ empty }) => {
     expect((await failureOf(attempt)).message).toMatch(/syntax error/);
 
     const numbers = await database.read.selectFrom('migrations').select('number').execute();
-    expect(Math.max(...numbers.map((row) => row.number))).toBe(good.number);
-    await sql`select * from good`.execute(database.read);
-    expect((await failureOf(sql`select * from half`.execute(database.read))).message).toMatch(
-      /half/,
-    );
+    expect(Math.max(...numbers.map((row) => row.number))).toBe(migrations.length);
+    const tables = await database.read.introspection.getTables();
+    const names = tables.map(({ name }) => name);
+    expect([names.includes('good'), names.includes('half')]).toEqual([false, false]);
     await database.close();
     remove();
   });

@@ -91,7 +91,7 @@ describe.each([...drivers])('objects in $name', ({ open }) => {
       expect(found.bytes).toBe(size);
       expect(hashOf(found.content)).toBe(hashOf(bytes));
     },
-    60_000,
+    120_000,
   );
 
   test('can be read in slices and as a stream', async () => {
@@ -124,7 +124,7 @@ describe.each([...drivers])('objects in $name', ({ open }) => {
       expect((await failureOf(store.put(key, failing()))).message).toBe('The client left.');
       expect(await store.open(key)).toBeUndefined();
     },
-    30_000,
+    120_000,
   );
 });
 

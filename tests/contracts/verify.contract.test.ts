@@ -183,7 +183,7 @@ describe.each([...engines])('the checker on $name', ({ empty }) => {
   test(
     'finds nothing in sound books',
     () => withBooks(async (store) => expect(await discrepancies(store)).toEqual([])),
-    60_000,
+    120_000,
   );
 
   test(
@@ -204,7 +204,7 @@ describe.each([...engines])('the checker on $name', ({ empty }) => {
         isDone = true;
         await booking;
       }),
-    60_000,
+    120_000,
   );
 
   test.each(tampering)(
@@ -216,7 +216,7 @@ describe.each([...engines])('the checker on $name', ({ empty }) => {
         const lines = await discrepancies(store);
         expect(lines).toEqual(expected.map((line) => expect.stringMatching(line)));
       }),
-    60_000,
+    120_000,
   );
 
   test(
@@ -244,6 +244,6 @@ describe.each([...engines])('the checker on $name', ({ empty }) => {
           expect.stringMatching(/^Request [0-9a-f-]{36} is in the log more than once\.$/),
         ]);
       }),
-    60_000,
+    120_000,
   );
 });

@@ -61,7 +61,7 @@ test('a piece that broke off and was made again costs its price, once', async ()
   const { json } = await audio.gateway.get('/v1/customer/credits');
   expect(json.lifetime).toMatchObject({ spent: 720, requests: 2 });
   expect(await discrepancies(audio.gateway.store.database)).toEqual([]);
-}, 60_000);
+}, 120_000);
 
 test('a piece that a stop of the process broke off costs nothing either', async () => {
   const upstream = startFakeUpstream();
@@ -92,4 +92,4 @@ test('a piece that a stop of the process broke off costs nothing either', async 
   const logs = Array.isArray(page.logs) ? page.logs.filter(isObject) : [];
   expect(logs.map(({ cost }) => cost)).toEqual([720, 0]);
   upstream.stop();
-}, 60_000);
+}, 120_000);

@@ -11,7 +11,7 @@ let server: JobServer;
 
 beforeAll(async () => {
   server = await JobServer.start();
-}, 30_000);
+}, 120_000);
 
 afterAll(() => server.stop());
 

@@ -173,7 +173,7 @@ describe('is refused, nothing is sent, charged or left on disk:', () => {
     );
     expect([sent.status, sent.error.code]).toEqual([413, 'invalid_request_error']);
     expect(leftOnDisk()).toEqual([]);
-  }, 30_000);
+  }, 120_000);
 
   test('words: n = 2, no prompt, a wrong size', async () => {
     for (const [body, word] of [

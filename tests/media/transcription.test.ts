@@ -140,14 +140,16 @@ describe('both rows of the price table', () => {
     expect(await audio.bill(reply)).toMatchObject({ credits: 9_000, estimated: false, note: null });
   });
 
-  test('a length that the file cannot have is charged as far as it can, and said so', async () => {
+  test('a length that the file cannot have is charged by its own, and said so', async () => {
     audio.openai.script('whisper-1', heard({ text: 'ok', duration: 1e9 }));
     const reply = await transcribe();
     const bill = await audio.bill(reply);
-    // The file's own headers say 4.8 seconds, and a guess costs no more than was held for it.
+    // What the file's own headers say, for which credits were held.
     expect(reply.json).toEqual({ text: 'ok', duration: 4.8 });
     expect([bill.credits, bill.estimated]).toEqual([480, true]);
-    expect(bill.note).toContain('cannot have');
+    expect(bill.note).toBe('The provider told a length that this file cannot have.');
+    const { units } = await audio.gateway.record(reply.requestId);
+    expect(units).toEqual({ audioMs: 4_800 });
   });
 
   test('a stream that is not wished for is none', async () => {

@@ -319,7 +319,7 @@ describe('the estimate answers in the place of a provider', () => {
       await expectEstimate({ model: 'acme/claude' });
       await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
     },
-    20_000,
+    120_000,
   );
 
   test('that has as many counts of the tenant under way as it may', async () => {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { isObject, parseJson } from '../../src/core/json.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
-const startMs = 90_000;
+const startMs = 120_000;
 const ask = { model: 'demo/chat', messages: [{ role: 'user', content: 'Hello!' }] };
 
 let gateway: Gateway;

@@ -5,7 +5,7 @@ import { openBrowser, phone, Tab } from '../support/browser.ts';
 import { say, startFakeUpstream } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
-const patienceMs = 60_000;
+const patienceMs = 120_000;
 const upstream = startFakeUpstream();
 let gateway: Gateway;
 let browser: Browser;

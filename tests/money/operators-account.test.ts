@@ -37,12 +37,16 @@ beforeAll(async () => {
       anthropic: at('anthropic'),
       responses: at('openai-responses'),
       gemini: at('gemini', '/v1beta'),
+      mine: { ...at('openai'), quirks: { priced_apart: 'keep' } },
+      bare: { ...at('openai'), quirks: { drop_params: ['tools'] } },
       far: { ...at('gemini'), base_url: 'https://vendor.example/v1beta' },
     },
     models: [
       ...providers.map((provider) =>
         chatModel(`acme/${provider}`, [{ provider, model: `${provider}-up` }]),
       ),
+      chatModel('acme/mine', [{ provider: 'mine', model: 'mine-up' }]),
+      chatModel('acme/bare', [{ provider: 'bare', model: 'bare-up' }]),
       chatModel('acme/far', [{ provider: 'far', model: 'far-up' }]),
       chatModel('acme/speaker', [{ provider: 'openai', model: 'openai-up' }], {
         output_modalities: ['text', 'audio'],
@@ -89,6 +93,48 @@ function sent(fields: object): object {
 
 const look = { type: 'function', name: 'look', parameters: {} };
 const claudeLook = { name: 'look', input_schema: { type: 'object' } };
+const pdf = 'JVBERi0xLjQK';
+
+/** Names as vendors have them, in what a model is told or has said itself. */
+const words = { file_id: 'f', container_id: 'c', container: 'c', data_sources: ['d'] };
+const sampleSchema = {
+  type: 'object',
+  properties: {
+    file_id: { type: 'string', default: 'file-1' },
+    source: { default: words, const: words, enum: [words], examples: [words] },
+  },
+  required: ['file_id'],
+  dependentRequired: { file_id: ['source'] },
+};
+const called = {
+  id: 'call_1',
+  type: 'function',
+  function: { name: 'look', arguments: JSON.stringify(words) },
+};
+const ranThere = [
+  { type: 'server_tool_use', id: 'srvtoolu_1', name: 'code_execution', input: words },
+  {
+    type: 'code_execution_tool_result',
+    tool_use_id: 'srvtoolu_1',
+    content: { type: 'code_execution_result', content: [{ file_id: 'file_1' }] },
+  },
+  { type: 'mcp_tool_use', id: 'mcptoolu_1', name: 'look', server_name: 'm', input: words },
+  { type: 'text', text: 'Yes.', citations: [{ type: 'char_location', file_id: 'file_1' }] },
+];
+const doneThere = [
+  { type: 'code_interpreter_call', id: 'ci_1', container_id: 'cntr_1', code: '1', outputs: [] },
+  { type: 'mcp_list_tools', server_label: 'm', tools: [{ name: 'a', input_schema: sampleSchema }] },
+  {
+    role: 'assistant',
+    content: [
+      {
+        type: 'output_text',
+        text: 'Yes.',
+        annotations: [{ type: 'container_file_citation', container_id: 'c', file_id: 'f' }],
+      },
+    ],
+  },
+];
 
 describe('left out and named with the operator’s account, and kept with one’s own:', () => {
   const fields: readonly [Door, object][] = [
@@ -125,6 +171,8 @@ describe('left out and named with the operator’s account, and kept with one’
     ['responses', { type: 'web_search' }],
     ['responses', { type: 'web_search_preview' }],
     ['responses', { type: 'x_search' }],
+    ['responses', { type: 'browser_search' }],
+    ['responses', { type: 'openrouter:web_search' }],
     ['responses', { type: 'image_generation', quality: 'high' }],
     ['responses', { type: 'code_interpreter', container: { type: 'auto' } }],
     ['responses', { type: 'shell', environment: { type: 'container_auto' } }],
@@ -150,6 +198,31 @@ describe('goes on with anybody’s account, because nothing more is charged for 
     ['chat', { enable_search: false, deferred: false }],
     ['chat', { model: 'acme/speaker', modalities: ['text', 'audio'], audio: { voice: 'alloy' } }],
     ['chat', { metadata: { file_id: 'file-1' }, novelty: { file_id: null, file_ids: [] } }],
+    [
+      'chat',
+      { guided_json: sampleSchema, chat_template_kwargs: words, novelty: { container: 'mp4' } },
+    ],
+    ['chat', { documents: [{ file_id: 'file-1', text: 'Rubies are red.' }] }],
+    ['chat', { messages: content(file({ file_data: pdf, filename: 'C:\\a.pdf' })) }],
+    ['chat', { messages: content(file({ file_data: `data:a/b;name=c:d.pdf;base64,${pdf}` })) }],
+    [
+      'chat',
+      {
+        messages: [
+          ...hi,
+          { role: 'assistant', content: null, tool_calls: [called] },
+          { role: 'tool', tool_call_id: 'call_1', content: JSON.stringify(words) },
+        ],
+        tools: [{ type: 'function', function: { name: 'look', parameters: sampleSchema } }],
+      },
+    ],
+    ['messages', { messages: [...hi, { role: 'assistant', content: ranThere }, ...hi] }],
+    [
+      'messages',
+      { tools: [{ ...claudeLook, input_schema: sampleSchema, input_examples: [words] }] },
+    ],
+    ['responses', { input: [...hi, ...doneThere] }],
+    ['responses', { tools: [{ type: 'tool_search', parameters: sampleSchema }, look] }],
     ['messages', { inference_geo: 'global', context_management: { edits: [] } }],
     ['messages', { mcp_servers: [{ type: 'url', url: 'https://mcp.example.com', name: 'm' }] }],
     ['messages', { tools: [{ type: 'web_fetch_20250910', name: 'web_fetch' }, claudeLook] }],
@@ -164,8 +237,35 @@ describe('goes on with anybody’s account, because nothing more is charged for 
   });
 });
 
+test('a server of the operator’s own gets what costs apart, and still no ids', async () => {
+  const wish = {
+    model: 'acme/mine',
+    service_tier: 'priority',
+    tools: [{ type: 'web_search_preview' }],
+  };
+  const reply = await ask('chat', wish);
+  expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([200, null]);
+  expect(sent(wish)).toEqual({ ...wish, model: 'mine-up' });
+  const kept = await ask('chat', { model: 'acme/mine', novelty: { file_id: 'file-1' } });
+  expect([kept.status, upstream.book.length]).toEqual([400, 1]);
+});
+
+test('tools that a provider does not take stay out when a paid one is among them', async () => {
+  const tools = [
+    { type: 'web_search_preview' },
+    { type: 'function', function: { name: 'f', parameters: {} } },
+  ];
+  const reply = await ask('chat', { model: 'acme/bare', tools });
+  expect([reply.status, sent({ tools })]).toEqual([200, { tools: undefined }]);
+});
+
 describe('a choice of a tool that was left out', () => {
   test.each<[Door, object, object]>([
+    [
+      'chat',
+      { tools: [{ type: 'web_search_preview' }], tool_choice: 'auto', parallel_tool_calls: false },
+      { tools: undefined, tool_choice: undefined, parallel_tool_calls: undefined },
+    ],
     [
       'messages',
       {
@@ -217,15 +317,18 @@ describe('a choice of a tool that was left out', () => {
   });
 });
 
-test('tools that stand in the input are tools like these', async () => {
-  const added = (...tools: object[]) => [
-    { type: 'additional_tools', tools },
-    { role: 'user', content: 'Hi' },
-  ];
-  const reply = await ask('responses', { input: added({ type: 'image_generation' }, look) });
-  expect(reply.headers.get('x-tollgate-dropped-params')).toBe('input[0].tools[0]');
-  expect(sent({ input: 0 })).toEqual({ input: added(look) });
-});
+test.each(['additional_tools', 'tool_search_output'])(
+  'tools that stand in the input are tools like these: %s',
+  async (type) => {
+    const added = (...tools: object[]) => [
+      { type, tools },
+      { role: 'user', content: 'Hi' },
+    ];
+    const reply = await ask('responses', { input: added({ type: 'image_generation' }, look) });
+    expect(reply.headers.get('x-tollgate-dropped-params')).toBe('input[0].tools[0]');
+    expect(sent({ input: 0 })).toEqual({ input: added(look) });
+  },
+);
 
 const content = (part: object) => [{ role: 'user', content: [{ type: 'text', text: 'Hi' }, part] }];
 const inputs = (part: object) => [{ role: 'user', content: [part] }];
@@ -256,6 +359,11 @@ const kept: readonly [Door, object, string][] = [
   ],
   ['messages', { container: 'container_1' }, 'container'],
   ['messages', { container: { id: 'container_1' } }, 'container.id'],
+  [
+    'responses',
+    { novelty: [{ environment: { container_id: 'c' } }] },
+    'novelty[0].environment.container_id',
+  ],
   ['messages', { inference_geo: 'us' }, 'inference_geo'],
   [
     'responses',

@@ -39,4 +39,4 @@ test('a stream that the drain cuts off is charged as delivered', async () => {
   expect(await discrepancies(database)).toEqual([]);
   expect(readdirSync(join(gateway.dataDir, 'journal'))).toEqual(['books']);
   await database.close();
-}, 60_000);
+}, 120_000);

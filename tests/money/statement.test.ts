@@ -40,7 +40,7 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
   beforeAll(async () => {
     stores = await openTwice(empty);
     store = stores.one;
-  }, 60_000);
+  }, 120_000);
 
   afterAll(() => stores.close());
 

@@ -5,7 +5,7 @@ import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Gateway, run, startGateway } from '../support/gateway.ts';
 
-const testMs = 90_000;
+const testMs = 120_000;
 const pageBytes = 4_096;
 
 /** The file of a gateway that has booked some requests and is stopped. */

@@ -21,7 +21,7 @@ describe('the executable', () => {
   let key = '';
 
   beforeAll(async () => {
-    const built = join(root, 'dist', 'tollgate-test');
+    const built = join(root, 'dist', `tollgate-test-${process.pid}`);
     const words = ['deploy/build.ts', '--outfile', built];
     const build = Bun.spawnSync([process.execPath, ...words], {
       cwd: root,

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import pg from 'pg';
 import { isObject, parseJson } from '../../src/core/json.ts';
+import { freePort } from '../support/free-port.ts';
 import { run, spawnTollgate } from '../support/gateway.ts';
 import { type OwnPostgres, startOwnPostgres } from '../support/postgres.ts';
 
@@ -253,9 +254,7 @@ describe('one sentence and exit code 1, at once, for', () => {
   test(
     'a port that somebody took before it began to wait',
     async () => {
-      const free = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } });
-      const { port } = free;
-      free.stop(true);
+      const port = freePort();
       let taken: { stop(closesAll: boolean): void } | undefined;
       using server = strangeServer(fatal('57P03', 'the database system is starting up'), () => {
         taken ??= Bun.listen({ hostname: '127.0.0.1', port, socket: { data() {} } });

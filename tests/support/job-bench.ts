@@ -150,7 +150,7 @@ export class JobBench {
 
   async speech(caller: Caller, input: string, more: object = {}): Promise<string> {
     const body = { model: 'played/speak', input, voice: 'v', response_format: 'wav', ...more };
-    return (await this.desk.createSpeech(caller, body, 'http://g.test')).id;
+    return (await this.desk.createSpeech(caller, body, 'http://g.test', null)).id;
   }
 
   async transcription(
@@ -159,7 +159,7 @@ export class JobBench {
     fields: Readonly<Record<string, string>> = {},
   ): Promise<string> {
     const form = await this.desk.receive(formOf(audio, { model: 'played/hear', ...fields }));
-    return (await this.desk.createTranscription(caller, form, 'http://g.test')).id;
+    return (await this.desk.createTranscription(caller, form, 'http://g.test', null)).id;
   }
 
   async job({ tenantId }: Caller, id: string): Promise<Job> {

@@ -2,6 +2,7 @@
  * A real Redis (or Valkey) for tests, from the machine's own packages, on a free port and with no
  * file of its own. Where there is none, the tests that need it say so and pass, except in CI.
  */
+import { freePort } from './free-port.ts';
 import { keepTrack } from './gateway/keeper.ts';
 
 /** The environment of a gateway that waits longer for an answer than it usually would. */
@@ -94,11 +95,4 @@ export class TestRedis implements AsyncDisposable {
       return false;
     }
   }
-}
-
-function freePort(): number {
-  const probe = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } });
-  const { port } = probe;
-  probe.stop(true);
-  return port;
 }

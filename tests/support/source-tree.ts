@@ -154,7 +154,7 @@ function listFiles(root: string): string[] {
     const paths = stdout.toString().split('\0').filter(Boolean);
     if (success && paths.length > 0) return paths;
   }
-  const exclude = ['.git/**', 'node_modules/**', 'data/**', 'dist/**'];
+  const exclude = ['.git/**', 'node_modules/**', 'data/**', 'dist/**', '.*.bun-build'];
   return globSync(['**/*', '.*', '.ci/*'], { cwd: root, exclude });
 }
 

@@ -22,10 +22,12 @@ export class Ticker {
   private newBucket(due: number): Set<() => void> {
     const bucket = new Set<() => void>();
     this.buckets.set(due, bucket);
-    setTimeout(() => {
+    const turn = () => {
       this.buckets.delete(due);
       for (const run of bucket) run();
-    }, due - performance.now());
+    };
+    // Whoever was stopped in between is too late for it, and says no time below zero.
+    setTimeout(turn, Math.max(0, due - performance.now()));
     return bucket;
   }
 }

@@ -187,7 +187,7 @@ export class SimProcess {
       expire: (at, dead) => call('expire', () => store.expire(at, dead)),
       recall: (owner, id) => call('recall', () => store.recall(owner, id)),
       recalled: (id) => call('recalled', () => store.recalled(id)),
-      commitWith: (batch, answer) => call('commit', () => store.commitWith(batch, answer)),
+      commitWith: (batch, answers) => call('commit', () => store.commitWith(batch, answers)),
       // A dead drain would try for ever.
       commit: (batch) =>
         this.dead ? Promise.resolve([]) : call('commit', () => store.commit(batch)),

@@ -2,7 +2,7 @@ import { isObject, parseJson } from '../../../src/core/json.ts';
 import type { Gateway } from '../gateway.ts';
 
 /** A request whose end its client saw: the whole reply, or the last word of its stream. */
-export interface SeenEnd {
+interface SeenEnd {
   readonly user: string;
   readonly requestId: string;
 }
@@ -22,10 +22,12 @@ export class Traffic {
   readonly broken: unknown[] = [];
   #stopped = false;
   #count = 0;
+  #sending = 0;
 
   /** Sends until it is stopped or the gateway is gone; `models` for streams and whole replies. */
   async send(gateway: Gateway, clients: number, streamed: string, whole: string): Promise<void> {
     this.#stopped = false;
+    this.#sending += clients;
     const loops = Array.from({ length: clients }, async () => {
       while (!this.#stopped) {
         const user = `client-${++this.#count}`;
@@ -33,9 +35,10 @@ export class Traffic {
         try {
           await this.#one(gateway, user, stream ? streamed : whole, stream);
         } catch {
-          return;
+          break;
         }
       }
+      this.#sending -= 1;
     });
     await Promise.all(loops);
   }
@@ -43,7 +46,10 @@ export class Traffic {
   /** Waits until so many more clients have seen the end of an answer. */
   async untilMore(count: number): Promise<void> {
     const goal = this.ends.length + count;
-    while (this.ends.length < goal) await Bun.sleep(10);
+    while (this.ends.length < goal) {
+      if (this.#sending === 0) throw new Error('Nobody sends any more: the gateway is gone.');
+      await Bun.sleep(10);
+    }
   }
 
   stop(): void {
