@@ -32,8 +32,8 @@ const cases: Readonly<Record<string, (at: number) => object>> = {
   'clean tool arguments': (at) => ({
     tool_calls: [{ index: 0, function: { arguments: `{"a":${at}` } }],
   }),
-  'repaired reasoning': (at) => ({ reasoning_content: ` word${at}` }),
-  'repaired empty tool calls': (at) => ({ content: ` word${at}`, tool_calls: [] }),
+  'mended reasoning': (at) => ({ reasoning_content: ` word${at}` }),
+  'mended empty tool calls': (at) => ({ content: ` word${at}`, tool_calls: [] }),
 };
 
 /** Cuts a stream as the network would: `size` characters at a time. */

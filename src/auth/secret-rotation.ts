@@ -75,15 +75,17 @@ export class SecretRotation {
       const rows = await this.#store.page(last, batchSize);
       const resealed: Resealed[] = [];
       for (const row of rows) {
-        if (opened(row, current) !== undefined) counts.current++;
-        else {
-          const apiKey = former.map((key) => opened(row, key)).find((text) => text !== undefined);
-          if (apiKey === undefined) counts.unreadable++;
-          else {
-            counts.former++;
-            resealed.push({ before: row, ciphertext: current.seal(apiKey, purposeOf(row)) });
-          }
+        if (opened(row, current) !== undefined) {
+          counts.current++;
+          continue;
         }
+        const apiKey = former.map((key) => opened(row, key)).find((text) => text !== undefined);
+        if (apiKey === undefined) {
+          counts.unreadable++;
+          continue;
+        }
+        counts.former++;
+        resealed.push({ before: row, ciphertext: current.seal(apiKey, purposeOf(row)) });
       }
       if (resealed.length > 0) await reseal(resealed);
       last = rows.at(-1);

@@ -178,7 +178,10 @@ export class HttpServer {
       exchange.errorShape = errorShape ?? exchange.errorShape;
       exchange.headers.allow = allowed.join(', ');
       // After a 426 Codex asks with POST at once; after any other, it shakes hands five times more.
-      if (isWebSocket) exchange.headers.upgrade = 'HTTP/1.1';
+      if (isWebSocket) {
+        exchange.headers.upgrade = 'HTTP/1.1';
+        exchange.headers.connection = 'Upgrade';
+      }
       return invalidRequest(
         `${isWebSocket ? 'A WebSocket' : method} is not allowed here; use ${allowed.join(' or ')}.`,
         undefined,

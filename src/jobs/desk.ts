@@ -2,7 +2,7 @@ import type { SpeechFormat } from '../core/audio-formats.ts';
 import { jobInputBytesMax, jobsWaitingMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError, invalidRequest, notFound } from '../core/errors.ts';
-import type { FormPart } from '../core/form.ts';
+import { addField, type FormPart } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
 import type { Job, JobRequest, TextLimit } from './job.ts';
 import {
@@ -57,12 +57,7 @@ export class JobDesk {
     this.#parts = parts;
   }
 
-  async createSpeech(
-    caller: Caller,
-    body: unknown,
-    baseUrl: string,
-    claim: JobClaim | null = null,
-  ) {
+  async createSpeech(caller: Caller, body: unknown, baseUrl: string, claim: JobClaim | null) {
     const input = readSpeechInput(body);
     const model = await this.#parts.speechModel(caller, input.model);
     const request = speechRequest(input, model);
@@ -85,7 +80,7 @@ export class JobDesk {
     try {
       for await (const part of form) {
         if (part.kind === 'field') {
-          fields.set(part.name, [...(fields.get(part.name) ?? []), part.value]);
+          addField(fields, part);
           continue;
         }
         if (part.name !== 'file' || upload) throw wrongFile(part.name);
@@ -102,7 +97,7 @@ export class JobDesk {
     caller: Caller,
     { id, fields, upload }: ReceivedForm,
     baseUrl: string,
-    claim: JobClaim | null = null,
+    claim: JobClaim | null,
   ) {
     if (fields.has('file')) throw invalidRequest('file must be a file with a name.', 'file');
     const input = readTranscriptionInput(fields);

@@ -1,3 +1,4 @@
+import type { Claim as KeyUse } from '../core/claim.ts';
 import type { Job, JobFailure, JobStatus, Piece } from './job.ts';
 
 /** What clients do with jobs. Everything is asked on behalf of one tenant. */
@@ -17,11 +18,7 @@ export interface JobBook {
 export type Enqueued = 'queued' | 'too_many' | 'too_large' | 'taken_over';
 
 /** The use of an `Idempotency-Key` that a job is made for. */
-export interface JobClaim {
-  readonly tenantId: string;
-  readonly key: string;
-  readonly fingerprint: string;
-  readonly requestId: string;
+export interface JobClaim extends KeyUse {
   /** Epoch milliseconds until which the job is the answer to repetitions. */
   readonly keptUntil: number;
 }

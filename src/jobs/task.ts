@@ -12,9 +12,8 @@ export interface Task {
   /** Pieces that may run at once, after the first has shown who serves the job. */
   readonly atOnce: number;
   run(call: PieceCall): Promise<PieceResult>;
-  /** What the extension of a piece and of the output is. */
-  readonly pieceExtension: string;
-  readonly outputExtension: string;
+  /** Of the objects that hold its pieces and its output. */
+  readonly extension: string;
   join(read: (number: number) => Promise<Uint8Array>): Chunks;
 }
 
@@ -49,8 +48,7 @@ function speechTask(job: Job, request: SpeechRequest, text: string, runner: JobR
   return {
     count: texts.length,
     atOnce: 3,
-    pieceExtension: format,
-    outputExtension: format,
+    extension: format,
     async run({ number, ...call }) {
       const input = texts[number] ?? '';
       const words = { input, voice, format, speed, instructions };
@@ -78,13 +76,11 @@ async function transcriptionTask(
   const cuts = await planCuts(file);
   const { tenantId, keyId, model, inputKey } = job;
   const { type: _, ...wishes } = request;
-  const extension = transcriptExtensions[request.format];
   return {
     count: cuts.length,
     // Each holds its 24 MB while it is sent.
     atOnce: 1,
-    pieceExtension: extension,
-    outputExtension: extension,
+    extension: transcriptExtensions[request.format],
     async run({ number, ...call }) {
       const cut = cuts[number] ?? { from: 0, to: 0, startMs: 0 };
       // The key names the kind of audio by its first bytes, whatever the client called it.

@@ -67,7 +67,7 @@ export async function work(
   await runAll(missing, task.atOnce, runOne, mayStart);
   signal.throwIfAborted();
   if (done.size < task.count) throw new Interrupted('The worker stops.');
-  const outputKey = newObjectKey(task.outputExtension);
+  const outputKey = newObjectKey(task.extension);
   await parts.objects.note(outputKey, job.id, now() + workingMs);
   const read = async (number: number) => readPiece(done.get(number), store);
   const outputBytes = await store.put(outputKey, task.join(read)).catch(hopelessIfTold);
@@ -100,7 +100,7 @@ async function runPiece(
     if (charge) await queue.addLateCost(job.id, { costCredits: charge, units: 0 });
     throw thrown;
   });
-  const objectKey = newObjectKey(task.pieceExtension);
+  const objectKey = newObjectKey(task.extension);
   await objects.note(objectKey, job.id, now() + workingMs);
   await store.put(objectKey, [bytes]);
   const piece: Piece = { number, objectKey, costCredits, units, provider: made.provider };

@@ -78,26 +78,28 @@ export class TranscriptionErrand implements Errand {
     return { kind: 'reply', relay: { facts: noFacts, write: () => body } };
   }
 
-  /** The client sees the length that it is charged for, not one that this file cannot have. */
+  /** The client sees the length that it is charged for. */
   #credible(transcript: Transcript): Transcript {
+    if (transcript.kind === 'text' || transcript.seconds === null) return transcript;
+    return { ...transcript, seconds: this.#credibleSeconds(transcript.seconds) };
+  }
+
+  /** A length that this file cannot have gives way to the one that credits were held for. */
+  #credibleSeconds(reported: number): number {
     const { content, seconds } = this.#audio;
-    if (transcript.kind === 'text' || (transcript.seconds ?? 0) <= secondsMax(content.bytes)) {
-      return transcript;
-    }
-    return { ...transcript, seconds: likelySeconds(content.bytes, seconds) };
+    return reported <= secondsMax(content.bytes) ? reported : likelySeconds(content.bytes, seconds);
   }
 
   measure(): Measured {
     const reported = this.#reportedSeconds;
-    const most = secondsMax(this.#audio.content.bytes);
     if (reported === null) {
       const note = 'The provider did not tell how long the audio is, so nothing is charged.';
       return { usage: noUsage, units: noUnits, isEstimate: false, isFree: true, note };
     }
-    const audioMs = Math.min(reported, most) * 1000;
-    const isEstimate = reported > most;
+    const seconds = this.#credibleSeconds(reported);
+    const isEstimate = seconds < reported;
     const note = isEstimate ? 'The provider told a length that this file cannot have.' : null;
-    return { usage: noUsage, units: { audioMs }, isEstimate, note };
+    return { usage: noUsage, units: { audioMs: seconds * 1000 }, isEstimate, note };
   }
 
   sameness(): Sameness {

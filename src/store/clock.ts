@@ -77,6 +77,6 @@ export function byStoreTime(ledger: LedgerStore, clock: StoreClock): LedgerStore
     recall: (owner, processId) => ledger.recall(owner, processId),
     recalled: (processId) => ledger.recalled(processId),
     commit: (batch) => ledger.commit(batch),
-    commitWith: (batch, answer) => ledger.commitWith(batch, answer),
+    commitWith: (batch, answers) => ledger.commitWith(batch, answers),
   };
 }

@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely';
 import type { Resealed, RotationStore } from '../auth/secret-rotation.ts';
 import type { StoredCredential, VaultStore } from '../auth/vault.ts';
-import type { Database, StoreTransaction } from './database.ts';
+import { type Database, inTransaction, type StoreTransaction } from './database.ts';
 import { bumpVersion } from './directory/directory.ts';
 import type { ByokCredentialsTable } from './schema.ts';
 import { claimSetting, replaceSetting } from './settings.ts';
@@ -29,7 +29,7 @@ export class SqlCredentials implements VaultStore, RotationStore {
   }
 
   save(byKey: ReadonlyMap<string, StoredCredential>): Promise<StoredCredential | undefined> {
-    return this.#change(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       // In the same transaction: two processes with two keys must not both leave something behind.
       const [first = none] = byKey.keys();
       const credential = byKey.get(await claimSetting(change, fingerprintSetting, first));
@@ -47,7 +47,7 @@ export class SqlCredentials implements VaultStore, RotationStore {
   }
 
   remove(tenantId: string, provider: string): Promise<boolean> {
-    return this.#change(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       const row = await change
         .deleteFrom('byok_credentials')
         .where('tenant_id', '=', tenantId)
@@ -61,7 +61,7 @@ export class SqlCredentials implements VaultStore, RotationStore {
   }
 
   claimKeys(held: readonly string[], isStart: boolean): Promise<boolean> {
-    return this.#change(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       if (await holdsAll(change, held)) return true;
       const kept = await change
         .selectFrom('byok_credentials')
@@ -97,7 +97,7 @@ export class SqlCredentials implements VaultStore, RotationStore {
   }
 
   turnTo(wanted: string, held: readonly string[]): Promise<boolean> {
-    return this.#change(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       if (!(await holdsAll(change, held))) return false;
       const inUse = await claimSetting(change, fingerprintSetting, wanted);
       if (inUse === wanted) return true;
@@ -108,7 +108,7 @@ export class SqlCredentials implements VaultStore, RotationStore {
   }
 
   reseal(rows: readonly Resealed[], inUse: string): Promise<boolean> {
-    return this.#change(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       if (!(await isInUse(change, inUse))) return false;
       for (const { before, ciphertext } of rows) {
         await change
@@ -124,15 +124,11 @@ export class SqlCredentials implements VaultStore, RotationStore {
   }
 
   finish(inUse: string): Promise<boolean> {
-    return this.#change(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       if (!(await isInUse(change, inUse))) return false;
       await replaceSetting(change, formerSetting, none);
       return true;
     });
-  }
-
-  #change<T>(work: (change: StoreTransaction) => Promise<T>): Promise<T> {
-    return this.#database.write.transaction().execute(work);
   }
 }
 

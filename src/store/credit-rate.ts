@@ -1,4 +1,4 @@
-import type { Database } from './database.ts';
+import { type Database, inTransaction } from './database.ts';
 import { claimSetting, replaceSetting } from './settings.ts';
 
 const setting = 'credits_per_usd';
@@ -7,8 +7,8 @@ const setting = 'credits_per_usd';
  * The credits per dollar that hold in this store: those wanted, until the ledger has its first
  * entry. From then on every balance is an amount of these credits, and of no others.
  */
-export function fixCreditRate({ write }: Database, wanted: number): Promise<number> {
-  return write.transaction().execute(async (change) => {
+export function fixCreditRate(database: Database, wanted: number): Promise<number> {
+  return inTransaction(database, async (change) => {
     const kept = Number(await claimSetting(change, setting, String(wanted)));
     if (kept === wanted) return wanted;
     const entry = await change.selectFrom('ledger_entries').select('id').executeTakeFirst();

@@ -11,8 +11,9 @@ import type { Schema } from './schema.ts';
 const migrationLock = 7_316_205_114;
 
 /**
- * Brings a database to this code's schema. Any number of processes may do so at once: each step is
- * one transaction that first takes a lock, then looks what is left to do.
+ * Brings a database to this code's schema, or leaves it as it was: the version before can still
+ * serve on it, and another program's database is not littered. Any number of processes may do so
+ * at once: each takes a lock first, then looks what is left to do.
  */
 export async function migrate(
   write: Kysely<Schema>,
@@ -22,17 +23,14 @@ export async function migrate(
   steps.forEach((step, index) => {
     assert(step.number === index + 1, `Migration ${step.number} is out of order.`);
   });
-  let applied: boolean;
-  do {
-    applied = await write.transaction().execute((change) => applyNext(change, engine, steps));
-  } while (applied);
+  await write.transaction().execute((change) => applyRest(change, engine, steps));
 }
 
-async function applyNext(
+async function applyRest(
   change: StoreTransaction,
   engine: Engine,
   steps: readonly Migration[],
-): Promise<boolean> {
+): Promise<void> {
   // SQLite's transaction is exclusive from its first word.
   if (engine === 'postgres') {
     await sql`select pg_advisory_xact_lock(${sql.lit(migrationLock)})`.execute(change);
@@ -52,16 +50,13 @@ async function applyNext(
         'cannot be brought up to date: choose another data_dir or database.',
     );
   }
-  const next = steps[current];
-  if (next === undefined) return false;
-  for (const statement of next.statements(sqlWords[engine])) {
-    await sql.raw(statement).execute(change).catch(notOurs);
+  for (const { number, name, statements } of steps.slice(current)) {
+    for (const statement of statements(sqlWords[engine])) {
+      await sql.raw(statement).execute(change).catch(notOurs);
+    }
+    const applied = { number, name, applied_at: Date.now() };
+    await change.insertInto('migrations').values(applied).execute();
   }
-  await change
-    .insertInto('migrations')
-    .values({ number: next.number, name: next.name, applied_at: Date.now() })
-    .execute();
-  return true;
 }
 
 /**
@@ -93,7 +88,7 @@ async function hasColumn(
 function notOurs(thrown: unknown): never {
   const isTaken =
     failureCode(thrown) === '42P07' ||
-    (thrown instanceof Error && /^(?:table|index) \S+ already exists$/.test(thrown.message));
+    (thrown instanceof Error && /^(?:table|view|index) \S+ already exists$/.test(thrown.message));
   throw isTaken ? ofAnotherProgram() : thrown;
 }
 

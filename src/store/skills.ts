@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely';
 import type { SkillBook, StoredSkill } from '../tools/skills/skill.ts';
-import type { Database, StoreTransaction } from './database.ts';
+import { type Database, inTransaction, type StoreTransaction } from './database.ts';
 import { bumpVersion } from './directory/directory.ts';
 import type { SkillsTable } from './schema.ts';
 
@@ -32,8 +32,8 @@ export class SqlSkills implements SkillBook {
   }
 
   put(skill: StoredSkill, countMax: number): Promise<StoredSkill | undefined> {
-    return this.#change(async (change) => {
-      if (!(await this.#hasRoom(change, skill, countMax))) return undefined;
+    return inTransaction(this.#database, async (change) => {
+      if (!(await hasRoom(change, skill, countMax))) return undefined;
       const { tenantId, name, description, instructions, createdAt, updatedAt } = skill;
       const text = { description, instructions, updated_at: updatedAt };
       const row = await change
@@ -48,7 +48,7 @@ export class SqlSkills implements SkillBook {
   }
 
   remove(tenantId: string, name: string): Promise<boolean> {
-    return this.#change(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       const row = await change
         .deleteFrom('skills')
         .where('tenant_id', '=', tenantId)
@@ -60,30 +60,22 @@ export class SqlSkills implements SkillBook {
       return true;
     });
   }
+}
 
-  async #hasRoom(change: StoreTransaction, skill: StoredSkill, countMax: number): Promise<boolean> {
-    const { tenantId, name } = skill;
-    if (this.#database.engine === 'postgres') {
-      // Two that count at once would both find room for the last one; SQLite has one writer anyway.
-      await change
-        .selectFrom('tenants')
-        .select('id')
-        .where('id', '=', tenantId)
-        .forUpdate()
-        .execute();
-    }
-    const { others } = await change
-      .selectFrom('skills')
-      .select((of) => of.fn.countAll<number>().as('others'))
-      .where('tenant_id', '=', tenantId)
-      .where('name', '!=', name)
-      .executeTakeFirstOrThrow();
-    return others < countMax;
-  }
-
-  #change<T>(work: (change: StoreTransaction) => Promise<T>): Promise<T> {
-    return this.#database.write.transaction().execute(work);
-  }
+async function hasRoom(
+  change: StoreTransaction,
+  { tenantId, name }: StoredSkill,
+  countMax: number,
+): Promise<boolean> {
+  // Two that count at once would both find room for the last one.
+  await change.selectFrom('tenants').select('id').where('id', '=', tenantId).forUpdate().execute();
+  const { others } = await change
+    .selectFrom('skills')
+    .select((of) => of.fn.countAll<number>().as('others'))
+    .where('tenant_id', '=', tenantId)
+    .where('name', '!=', name)
+    .executeTakeFirstOrThrow();
+  return others < countMax;
 }
 
 function summaryOf(row: Omit<Selectable<SkillsTable>, 'instructions'>) {

@@ -1,5 +1,5 @@
 import { requestLinesMax } from '../core/bounds.ts';
-import { writtenTokens } from '../core/usage.ts';
+import { uncachedTokens, writtenTokens } from '../core/usage.ts';
 import { creditsOf, type EndedRequest } from './ended-request.ts';
 import { counter, type Family } from './exposition.ts';
 import { logLine } from './log.ts';
@@ -114,7 +114,7 @@ function lineOf(request: EndedRequest): string {
     cancelled: request.cancelled,
     finish_reason: request.finishReason && onOneLine(request.finishReason),
     attempts: request.attempts.length,
-    input_tokens: usage.inputTokens,
+    input_tokens: uncachedTokens(usage),
     cache_read_tokens: usage.cacheReadTokens,
     cache_write_tokens: writtenTokens(usage),
     output_tokens: usage.outputTokens,

@@ -1,5 +1,5 @@
 import { metricSeriesMax } from '../core/bounds.ts';
-import { promptTokens, writtenTokens } from '../core/usage.ts';
+import { promptTokens, uncachedTokens, writtenTokens } from '../core/usage.ts';
 import { type EndedRequest, firstWordsMs } from './ended-request.ts';
 import type { Family } from './exposition.ts';
 import { durationBounds, firstTokenBounds, Histogram, tokenBounds } from './histogram.ts';
@@ -49,7 +49,7 @@ export class Series {
     if (request.cacheHit) return;
     this.promptTokens.observe(promptTokens(usage));
     this.outputTokens.observe(usage.outputTokens);
-    tokens.input += usage.inputTokens;
+    tokens.input += uncachedTokens(usage);
     tokens.cache_read += usage.cacheReadTokens;
     tokens.cache_write += writtenTokens(usage);
     tokens.output += usage.outputTokens;

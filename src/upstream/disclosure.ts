@@ -45,9 +45,20 @@ export function publicReason(failure: TriedFailure): string {
   }
 }
 
-/** How providers name the account that was used: OpenAI and Groq, then xAI. */
-const accountNames = /\borg[-_][A-Za-z0-9]{16,}\b/g;
-const accountNumbers = /\b(team|api key id)(:? )[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi;
+/** Keys that are not the one that was used: a provider quotes another, or the key's own number. */
+const keys = /\b(?:sk|xai|gsk|key|ak)-[\w*-]{6,}/g;
+
+/** How providers name the account that was used. */
+const accounts = [
+  // OpenAI, Groq and Moonshot.
+  /\b(?:org|proj)[-_][A-Za-z0-9]{16,}\b/g,
+  // xAI.
+  /(?<=\b(?:team|api key id):? )[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi,
+  // Google.
+  /(?<=\bprojects\/)[\w-]+(?=\/locations\/)|(?<=\bproject_number:)\d+/g,
+  // Amazon.
+  /(?<=\barn:aws[\w-]*:[\w-]*:[\w-]*:)\d{12}\b/g,
+];
 
 /** An upstream's sentence without what must not leave: keys, accounts, its name of the model. */
 export function scrub(message: string, offer: Offer): string {
@@ -55,10 +66,11 @@ export function scrub(message: string, offer: Offer): string {
     (text, secret) => exchanged(text, secret, '[key]'),
     message,
   );
-  return exchanged(withoutKey, offer.upstreamModel, offer.model.id)
-    .replaceAll(/\b(sk|xai|gsk|key)-[\w*-]{6,}/g, '[key]')
-    .replaceAll(accountNames, '[account]')
-    .replaceAll(accountNumbers, '$1$2[account]');
+  const inOurWords = exchanged(withoutKey, offer.upstreamModel, offer.model.id);
+  return accounts.reduce(
+    (text, account) => text.replaceAll(account, '[account]'),
+    inOurWords.replaceAll(keys, '[key]'),
+  );
 }
 
 /** Shorter names are found inside words that mean something else, and only count on their own. */

@@ -41,16 +41,6 @@ export const credentialSchema = Type.Object(
 );
 const credentialCheck = Compile(credentialSchema);
 
-/** A credential as its owner sees it. The key itself is never shown again, to anybody. */
-export interface CredentialObject {
-  readonly provider: string;
-  readonly label: string;
-  readonly mode: string;
-  readonly base_url: string | null;
-  readonly created_at: string;
-  readonly updated_at: string;
-}
-
 export interface ByokProvider {
   readonly byokBaseUrl: boolean;
   readonly dialect: string;
@@ -185,7 +175,10 @@ function unknownProvider({ providers }: ByokDesk, name: string): GatewayError {
   return notFound(`There is no provider "${name.slice(0, 100)}"${hint}`, 'provider');
 }
 
-function credentialObject(credential: StoredCredential): CredentialObject {
+type CredentialObject = Readonly<ReturnType<typeof credentialObject>>;
+
+/** A credential as its owner sees it. The key itself is never shown again, to anybody. */
+function credentialObject(credential: StoredCredential) {
   return {
     provider: credential.provider,
     label: credential.label,

@@ -65,22 +65,6 @@ export interface Wallet {
   readonly leased: number;
 }
 
-export interface WalletObject {
-  readonly total: number;
-  readonly held: number;
-  readonly available: number;
-}
-
-export interface EntryObject {
-  readonly id: number;
-  readonly tenant_id: string;
-  readonly type: string;
-  readonly amount: number;
-  readonly balance: number;
-  readonly note: string;
-  readonly created_at: string;
-}
-
 /** Books a grant or a correction; `repeated` when its idempotency key had booked it before. */
 export async function changeCredits(
   { credits, directory, now }: CreditDesk,
@@ -131,11 +115,15 @@ export async function listEntries(
   return entries.map(entryObject);
 }
 
-export function walletObject({ balance, leased }: Wallet): WalletObject {
+type WalletObject = Readonly<ReturnType<typeof walletObject>>;
+
+export function walletObject({ balance, leased }: Wallet) {
   return { total: balance, held: leased, available: balance - leased };
 }
 
-function entryObject(entry: Entry): EntryObject {
+type EntryObject = Readonly<ReturnType<typeof entryObject>>;
+
+function entryObject(entry: Entry) {
   return {
     id: entry.id,
     tenant_id: entry.tenantId,

@@ -41,17 +41,6 @@ export const tenantChangeSchema = Type.Object(
 const newTenantCheck = Compile(newTenantSchema);
 const tenantChangeCheck = Compile(tenantChangeSchema);
 
-/** A tenant as the operator reads it. */
-export interface TenantObject {
-  readonly id: string;
-  readonly name: string;
-  readonly disabled: boolean;
-  readonly requests_per_minute: number | null;
-  readonly concurrent_requests: number | null;
-  readonly created_at: string;
-  readonly updated_at: string;
-}
-
 export interface TenantDesk {
   readonly directory: Pick<Directory, 'addTenant' | 'getTenant' | 'listTenants' | 'changeTenant'>;
   readonly now: () => number;
@@ -121,7 +110,10 @@ export function unknownTenant(): GatewayError {
   return notFound('There is no tenant with this id.');
 }
 
-function tenantObject(tenant: Tenant): TenantObject {
+export type TenantObject = Readonly<ReturnType<typeof tenantObject>>;
+
+/** A tenant as the operator reads it. */
+function tenantObject(tenant: Tenant) {
   return {
     id: tenant.id,
     name: tenant.name,

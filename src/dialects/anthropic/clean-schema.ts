@@ -66,10 +66,7 @@ export function inputSchema(schema: Schema | null): Schema {
     return rest.type === 'object' ? rest : { ...rest, type: 'object' };
   }
   // Every way of calling it becomes one object with all the properties of all of them.
-  const branches = unions.flatMap((name) => {
-    const branch = schema?.[name];
-    return objectsIn(branch);
-  });
+  const branches = unions.flatMap((name) => objectsIn(schema?.[name]));
   const parts = [...branches, rest].map(({ properties }) => properties).filter(isObject);
   const properties = Object.fromEntries(parts.flatMap((part) => Object.entries(part)));
   return { ...rest, type: 'object', properties };

@@ -7,12 +7,12 @@ import type { Conversation, ReplyIdentity, Target } from '../dialect.ts';
 import { anthropicClient } from './client.ts';
 import { anthropicWords } from './client-stream.ts';
 import { readDialogue } from './dialogue.ts';
-import type { VersionHeaders } from './hosts.ts';
+import { readVersion, type VersionHeaders } from './hosts.ts';
 import type { MessagesRequest } from './messages-request.ts';
 import type { MessagesBody } from './messages-schema.ts';
 import { AnthropicPassThrough } from './pass-through.ts';
 import { readReply } from './pass-through-reply.ts';
-import { passMessages, readVersion } from './pass-through-request.ts';
+import { passMessages } from './pass-through-request.ts';
 import { anthropicUpstream } from './upstream.ts';
 
 /** An Anthropic client's request, and the ways it can be put to an upstream. */

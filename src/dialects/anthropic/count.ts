@@ -7,11 +7,10 @@ import type { Count, Counted, CountTarget } from '../count.ts';
 import type { UpstreamRequest } from '../dialect.ts';
 import { readErrorObject } from '../failure.ts';
 import { upstreamDialect } from '../upstreams.ts';
-import { countAt, type VersionHeaders } from './hosts.ts';
+import { countAt, readVersion, type VersionHeaders } from './hosts.ts';
 import { mendMessages } from './mend-messages.ts';
 import { type CountRequest, imagesIn } from './messages-request.ts';
 import { countSchema } from './messages-schema.ts';
-import { readVersion } from './pass-through-request.ts';
 import { anthropicUpstream } from './upstream.ts';
 
 /**

@@ -58,3 +58,20 @@ function writeVersion(
     ...(betas === '' ? {} : { 'anthropic-beta': betas }),
   };
 }
+
+const isPlain = /^[\w.:-]{1,100}$/;
+/** Claude Code sends eight. */
+const betasMax = 64;
+
+/** Headers of a client, as far as they may go on to an upstream. */
+export function readVersion(headers: Headers): VersionHeaders {
+  const version = headers.get('anthropic-version')?.trim() ?? '';
+  const betas = (headers.get('anthropic-beta') ?? '').split(',').map((beta) => beta.trim());
+  return {
+    version: isPlain.test(version) ? version : defaultVersion,
+    betas: betas
+      .filter((beta) => isPlain.test(beta))
+      .slice(0, betasMax)
+      .join(','),
+  };
+}

@@ -45,7 +45,9 @@ export function readMessagesRequest(
   if ((value.thread ?? null) !== null) throw invalidRequest(`thread ${threadless}`, 'thread');
   if (!messagesValidator.Check(value)) throw misfit(messagesSchema, value);
   checkContent(value);
-  const images = imagesIn(value);
+  const blocks = blocksOf(value);
+  const images = blocks.flatMap(imageIn);
+  const more = unknownFields(value, messagesSchema.properties);
   const ask: ChatAsk = {
     operation: 'chat',
     models: readChain(value),
@@ -53,7 +55,7 @@ export function readMessagesRequest(
     stream: value.stream === true,
     outputTokensMax: value.max_tokens,
     choices: 1,
-    needs: readNeeds(value, images),
+    needs: readNeeds(value, blocks),
     parameters: value.provider?.require_parameters ? parametersOf(value) : [],
     inputBytes: source.bytes.length,
     cachesForHour: cachesForHour(source),
@@ -61,8 +63,8 @@ export function readMessagesRequest(
     user: value.metadata?.user_id ?? null,
     search: readSearchWish(value),
     skills: value.skills ?? [],
-    addresses: addressesOf(value),
-    ownAccount: regionNeed(value, 'inference_geo') ?? keptFor(value),
+    addresses: addressesOf(value, blocks, more),
+    ownAccount: regionNeed(value, 'inference_geo') ?? ownAccountFor(value, blocks, more),
   };
   return { ask, body: value, source };
 }
@@ -79,12 +81,14 @@ export function readCountRequest(value: Record<string, unknown>, source: Source)
   if (!countValidator.Check(value)) throw misfit(countSchema, value);
   const models = readChain(value);
   checkContent(value);
+  const blocks = blocksOf(value);
+  const more = unknownFields(value, countSchema.properties);
   const ask = {
     models,
     preferences: readPreferences(value),
     parameters: parametersOf(value),
-    addresses: addressesOf(value),
-    ownAccount: keptFor(value),
+    addresses: addressesOf(value, blocks, more),
+    ownAccount: ownAccountFor(value, blocks, more),
   };
   return { ask, body: value, source };
 }
@@ -116,64 +120,75 @@ interface Placed {
   readonly path: string;
 }
 
-/** Every block of the conversation, those inside of others included. */
-function* blocksOf({ messages }: CountBody): Generator<Placed> {
+/** What is more than text in the conversation, blocks inside of others included. */
+function blocksOf({ messages }: CountBody): readonly Placed[] {
+  const found: Placed[] = [];
   for (const [at, { content }] of messages.entries()) {
-    if (typeof content !== 'string') yield* blocksIn(content, `messages[${at}].content`);
+    if (typeof content !== 'string') addBlocks(found, content, `messages[${at}].content`);
   }
+  return found;
 }
 
-function* blocksIn(blocks: readonly AnyBlock[], place: string): Generator<Placed> {
+function addBlocks(found: Placed[], blocks: readonly AnyBlock[], place: string): void {
   for (const [at, block] of blocks.entries()) {
+    if (block.type === 'text') continue;
     const path = `${place}[${at}]`;
-    yield { block, path };
+    found.push({ block, path });
     const inner = innerBlocks(block);
-    if (inner) yield* blocksIn(inner.blocks, `${path}.${inner.field}`);
+    if (inner) addBlocks(found, inner.blocks, `${path}.${inner.field}`);
   }
 }
 
 export function imagesIn(body: CountBody): readonly ImageInput[] {
-  const images: ImageInput[] = [];
-  for (const { block, path } of blocksOf(body)) {
-    if (!isKnown(block) || block.type !== 'image') continue;
-    images.push({ param: `${path}.source`, url: imageUrl(block) ?? '' });
-  }
-  return images;
+  return blocksOf(body).flatMap(imageIn);
+}
+
+function imageIn({ block, path }: Placed): readonly ImageInput[] {
+  if (!isKnown(block) || block.type !== 'image') return [];
+  return [{ param: `${path}.source`, url: imageUrl(block) ?? '' }];
 }
 
 /**
  * Of documents, and of blocks, tools and fields that only an upstream knows. What a model called a
  * tool with was that tool's to fetch.
  */
-function addressesOf(body: CountBody): readonly AddressInput[] {
+function addressesOf(
+  { tools }: CountBody,
+  blocks: readonly Placed[],
+  more: object,
+): readonly AddressInput[] {
   const found: AddressInput[] = [];
-  for (const { block, path } of blocksOf(body)) {
+  for (const { block, path } of blocks) {
     if (block.type.endsWith('tool_use')) continue;
     if (!isKnown(block)) found.push(...addressesIn(block, path));
     else if (block.type === 'document' && block.source.type !== 'content') {
       found.push(...addressesIn(block.source, `${path}.source`));
     }
   }
-  for (const [at, tool] of (body.tools ?? []).entries()) {
+  for (const [at, tool] of (tools ?? []).entries()) {
     if (!isOwnTool(tool)) found.push(...addressesIn(tool, `tools[${at}]`));
   }
-  return [...found, ...addressesIn(unknownFields(body, messagesSchema.properties), '')];
+  return [...found, ...addressesIn(more, '')];
 }
 
 /**
  * Of pictures and documents, and of blocks, tools and fields that only an upstream knows. What its
  * own tools found is over.
  */
-function keptFor(body: CountBody): OwnAccountNeed | undefined {
-  for (const { block, path } of blocksOf(body)) {
+function ownAccountFor(
+  { tools }: CountBody,
+  blocks: readonly Placed[],
+  more: object,
+): OwnAccountNeed | undefined {
+  for (const { block, path } of blocks) {
     const need = isKnown(block) ? keptInSource(block, path) : keptInForeign(block, path);
     if (need) return need;
   }
-  for (const [at, tool] of (body.tools ?? []).entries()) {
+  for (const [at, tool] of (tools ?? []).entries()) {
     const need = isOwnTool(tool) ? undefined : keptIn(tool, `tools[${at}]`);
     if (need) return need;
   }
-  return keptIn(unknownFields(body, messagesSchema.properties), '');
+  return keptIn(more, '');
 }
 
 function keptInSource(block: AnyBlock, path: string): OwnAccountNeed | undefined {
@@ -185,7 +200,7 @@ function keptInForeign(block: AnyBlock, path: string): OwnAccountNeed | undefine
   return /tool_(?:use|result)$/.test(block.type) ? undefined : keptIn(block, path);
 }
 
-function readNeeds(body: MessagesBody, images: readonly ImageInput[]): ModelNeeds {
+function readNeeds(body: MessagesBody, blocks: readonly Placed[]): ModelNeeds {
   const isFile = (block: AnyBlock) =>
     isKnown(block) &&
     block.type === 'document' &&
@@ -193,9 +208,9 @@ function readNeeds(body: MessagesBody, images: readonly ImageInput[]): ModelNeed
   return {
     tools: (body.tools ?? []).some(isOwnTool),
     json: formatOf(body) !== null,
-    images: images.length > 0,
+    images: blocks.some(({ block }) => block.type === 'image'),
     audio: false,
-    files: [...blocksOf(body)].some(({ block }) => isFile(block)),
+    files: blocks.some(({ block }) => isFile(block)),
     // Models that refuse a budget say so themselves; the first that think adaptively take one.
     thinkingBudget: false,
   };

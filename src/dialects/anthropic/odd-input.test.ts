@@ -16,7 +16,7 @@ import { AnthropicStreamReader, tellReply } from './reader.ts';
 
 const identity = { id: 'chatcmpl-0123456789abcdef', model: 'a/b', provider: 'a', created: 1 };
 const runs = { numRuns: 200 };
-const timeoutMs = 60_000;
+const timeoutMs = 120_000;
 
 /** Deaf to what is told: only the reader is tested here. */
 class Anything extends ToldAnswer {

@@ -1,4 +1,4 @@
-import { type Fields, isObject, itemsOf } from '../../core/json.ts';
+import { type Fields, objectsIn } from '../../core/json.ts';
 import type { SseMessage } from '../dialect.ts';
 import { charactersOfBlock } from './characters.ts';
 
@@ -13,9 +13,7 @@ export function openingEvents({
   usage,
 }: Fields): readonly SseMessage[] {
   // Some servers show the empty block that is to come.
-  const blocks = itemsOf(content)
-    .filter(isObject)
-    .filter((block) => charactersOfBlock(block) > 0);
+  const blocks = objectsIn(content).filter((block) => charactersOfBlock(block) > 0);
   const told = blocks.flatMap((content_block, index) => [
     eventOf({ type: 'content_block_start', index, content_block }),
     eventOf({ type: 'content_block_stop', index }),

@@ -11,7 +11,7 @@ import { exactWords } from '../ask/exact-body.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { leaveOutPricedApart, withoutPaidTools } from '../ask/priced-apart.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import { defaultVersion, messagesAt, type VersionHeaders } from './hosts.ts';
+import { messagesAt, type VersionHeaders } from './hosts.ts';
 import { mendMessages } from './mend-messages.ts';
 import type { MessagesRequest } from './messages-request.ts';
 import { countSchema } from './messages-schema.ts';
@@ -55,6 +55,7 @@ function leaveOutPaidTools(
   target: Target,
   edits: Edits,
 ): readonly string[] {
+  if ('tools' in edits) return [];
   const { tools, lost, dropped } = withoutPaidTools(given ?? [], target);
   if (lost.length === 0) return dropped;
   edits.tools = tools.length > 0 ? tools : undefined;
@@ -62,21 +63,4 @@ function leaveOutPaidTools(
   const isLost = choice?.type === 'tool' && lost.some(({ name }) => name === choice.name);
   if (tools.length === 0 || isLost) edits.tool_choice = undefined;
   return dropped;
-}
-
-const isPlain = /^[\w.:-]{1,100}$/;
-/** Claude Code sends eight. */
-const betasMax = 64;
-
-/** Headers of a client, as far as they may go on to an upstream. */
-export function readVersion(headers: Headers): VersionHeaders {
-  const version = headers.get('anthropic-version')?.trim() ?? '';
-  const betas = (headers.get('anthropic-beta') ?? '').split(',').map((beta) => beta.trim());
-  return {
-    version: isPlain.test(version) ? version : defaultVersion,
-    betas: betas
-      .filter((beta) => isPlain.test(beta))
-      .slice(0, betasMax)
-      .join(','),
-  };
 }

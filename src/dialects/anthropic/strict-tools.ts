@@ -14,8 +14,7 @@ type Schema = Readonly<Fields>;
 
 /** The schema of a strict tool, in the words that Anthropic takes there. */
 export function strictSchema({ parameters }: Tool): Schema {
-  const schema = outputSchema(inputSchema(parameters));
-  return fieldsOf(schema);
+  return fieldsOf(outputSchema(inputSchema(parameters)));
 }
 
 /** Whether the tools that want it may be strict. */

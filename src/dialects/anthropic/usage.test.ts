@@ -20,6 +20,8 @@ describe('a report of usage', () => {
   test('has classes that do not overlap, in and out', () => {
     expect(readUsage(counted)).toEqual(usage);
     expect(writeUsage(usage)).toEqual(counted);
+    const heard = { ...usage, inputTokens: usage.inputTokens - 3, inputAudioTokens: 3 };
+    expect(writeUsage(heard)).toEqual(counted);
   });
 
   const inParts = (minutes: unknown, hour: unknown) =>

@@ -5,6 +5,7 @@ import {
   promptTokens,
   totalTokens,
   type Usage,
+  uncachedTokens,
   writtenTokens,
 } from '../../core/usage.ts';
 import { readCount } from '../answer/read-count.ts';
@@ -109,7 +110,7 @@ export class StreamUsage {
 /** The `usage` object that our clients see. */
 export function writeUsage(usage: Usage) {
   return {
-    input_tokens: usage.inputTokens,
+    input_tokens: uncachedTokens(usage),
     cache_creation_input_tokens: writtenTokens(usage),
     cache_read_input_tokens: usage.cacheReadTokens,
     ...writeParts(usage),

@@ -76,7 +76,7 @@ function writeTool(tool: Tool, mayHold: boolean): object {
 function writeJson({ json }: Dialogue, { quirks }: Target) {
   if (json === null) return {};
   if (json.schema === null || quirks.json_schema === 'instruct') {
-    const instruction: Block = { type: 'text', text: jsonInstruction(json) };
+    const instruction: Block = { type: 'text', text: jsonInstruction(json.schema) };
     return { instruction };
   }
   return { format: { type: 'json_schema', schema: outputSchema(json.schema) } };

@@ -3,55 +3,67 @@
  * by their ids. Tenants share the operator's accounts, so an id may well be another tenant's.
  */
 import type { OwnAccountNeed } from '../../core/ask.ts';
-import { isObject } from '../../core/json.ts';
+import { isObject, isText } from '../../core/json.ts';
 import { labelsName } from './addresses.ts';
 
 const keptName = /^(?:(?:file|vector_?store|collection|container)_?ids?|cached_?content)$/i;
 /** What Azure searches in the name of the account. */
 const sourcesName = /^data_?sources$/i;
-/** Both the thing itself, by its id, and what one may have to say about a new one. */
-const containerName = 'container';
+/**
+ * What a model is told, and no vendor looks up: the samples in a JSON schema, the words for a
+ * template, the texts to answer from.
+ */
+const toldName =
+  /^(?:default|const|enum|examples?|dependentRequired|chat_template_kwargs|documents)$/;
 
-const isKept = 'refers to what a provider keeps in its account: send the content itself';
+const keptThere = 'refers to what a provider keeps in its account';
 const isDear = 'has a price of its own: leave it out';
 
 /** Where the first id of such a thing stands in `value`, which itself stands at `path`. */
-export function keptIn(value: unknown, path: string): OwnAccountNeed | undefined {
-  if (Array.isArray(value)) return keptInList(value, path);
-  if (!isObject(value)) return undefined;
+export function keptIn(value: object, path: string): OwnAccountNeed | undefined {
+  const container = 'container' in value ? containerAt(value.container) : undefined;
+  const place = container ?? placeIn(value);
+  if (place === undefined) return undefined;
+  const param = (path + place).replace(/^\./, '');
+  return container ? { param, why: `${keptThere}: leave it out` } : keptAt(param);
+}
+
+/** One that is there, by its id. Further inside it is a word for anything: the form of a film. */
+function containerAt(value: unknown): string | undefined {
+  if (isText(value)) return '.container';
+  return isObject(value) && isText(value.id) ? '.container.id' : undefined;
+}
+
+/** The way to the first id from here, as `.file_id` or `[2].source.file_id`. */
+function placeIn(value: object): string | undefined {
+  if (Array.isArray(value)) return placeInList(value);
   for (const [name, inner] of Object.entries(value)) {
-    if (labelsName.test(name)) continue;
-    const place = path === '' ? name : `${path}.${name}`;
-    if (isIdAt(name, inner)) return keptAt(place);
-    const isNew = name === containerName && isObject(inner);
-    if (isNew && isId(inner.id)) return keptAt(`${place}.id`);
-    const found = keptIn(inner, place);
-    if (found) return found;
+    if (labelsName.test(name) || toldName.test(name)) continue;
+    const place = isIdAt(name, inner) ? '' : placeInAny(inner);
+    if (place !== undefined) return `.${name}${place}`;
   }
   return undefined;
 }
 
-function keptInList(list: readonly unknown[], path: string): OwnAccountNeed | undefined {
-  for (const [at, inner] of list.entries()) {
-    // Lists of a million numbers are common: token ids, vectors.
-    const found = typeof inner === 'object' ? keptIn(inner, `${path}[${at}]`) : undefined;
-    if (found) return found;
+function placeInList(list: readonly unknown[]): string | undefined {
+  for (let at = 0; at < list.length; at += 1) {
+    const place = placeInAny(list[at]);
+    if (place !== undefined) return `[${at}]${place}`;
   }
   return undefined;
+}
+
+function placeInAny(value: unknown): string | undefined {
+  return typeof value === 'object' && value !== null ? placeIn(value) : undefined;
 }
 
 function isIdAt(name: string, value: unknown): boolean {
   if (sourcesName.test(name)) return Array.isArray(value) && value.length > 0;
-  if (!keptName.test(name) && name !== containerName) return false;
-  return isId(value) || (Array.isArray(value) && value.some(isId));
-}
-
-function isId(value: unknown): boolean {
-  return typeof value === 'string' && value !== '';
+  return keptName.test(name) && (isText(value) || (Array.isArray(value) && value.some(isText)));
 }
 
 export function keptAt(param: string): OwnAccountNeed {
-  return { param, why: isKept };
+  return { param, why: `${keptThere}: send the content itself` };
 }
 
 /** Schemes by which vendors reach a storage of the account: `gs:`, `s3:`, `ms:`. */

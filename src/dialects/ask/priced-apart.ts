@@ -6,7 +6,7 @@ import { isObject } from '../../core/json.ts';
 import type { Target } from '../dialect.ts';
 import type { Edits } from './edit-body.ts';
 
-type Payer = Pick<Target, 'isOwnAccount' | 'outputModalities'>;
+type Payer = Pick<Target, 'isOwnAccount' | 'outputModalities' | 'quirks'>;
 type IsDear = (value: unknown, payer: Payer) => boolean;
 
 const oneOf = (...values: readonly unknown[]): IsDear => {
@@ -39,13 +39,17 @@ export const dearer: ReadonlyMap<string, IsDear> = new Map([
   ['audio', unlessSold(whenSet)],
 ]);
 
+function getsAll({ isOwnAccount, quirks }: Payer): boolean {
+  return isOwnAccount === true || quirks.priced_apart === 'keep';
+}
+
 /** The names of what was left out, beside what is left out already. */
 export function leaveOutPricedApart(
   body: Readonly<Record<string, unknown>>,
   payer: Payer,
   edits: Edits,
 ): readonly string[] {
-  if (payer.isOwnAccount) return [];
+  if (getsAll(payer)) return [];
   const dropped: string[] = [];
   for (const [name, isDear] of dearer) {
     if (!(name in body) || name in edits || !isDear(body[name], payer)) continue;
@@ -58,6 +62,7 @@ export function leaveOutPricedApart(
 /** How the types begin of tools that vendors run, and charge for by the call, hour or picture. */
 const paidTools = [
   'advisor',
+  'browser_search',
   'code_execution',
   'code_interpreter',
   'collections_search',
@@ -66,11 +71,13 @@ const paidTools = [
   'web_search',
   'x_search',
 ];
+/** Or they have the vendor's name before their own: `openrouter:web_search`. */
+const paidTool = new RegExp(`^(?:[a-z]+:|${paidTools.join('|')})`);
 
 function isPaid(tool: object): boolean {
   const type = 'type' in tool ? tool.type : undefined;
   if (typeof type !== 'string') return false;
-  return paidTools.some((name) => type.startsWith(name)) || runsInContainer(tool);
+  return paidTool.test(type) || runsInContainer(tool);
 }
 
 /** Where a client does not run its own shell, the vendor rents out a machine for it. */
@@ -90,10 +97,10 @@ interface KeptTools<Tool> {
 /** Without those that cost more than the endpoint says. */
 export function withoutPaidTools<Tool extends object>(
   tools: readonly Tool[],
-  { isOwnAccount }: Payer,
+  payer: Payer,
   path = 'tools',
 ): KeptTools<Tool> {
-  const lost = isOwnAccount ? [] : tools.filter(isPaid);
+  const lost = getsAll(payer) ? [] : tools.filter(isPaid);
   if (lost.length === 0) return { tools, lost, dropped: [] };
   return {
     tools: tools.filter((tool) => !isPaid(tool)),

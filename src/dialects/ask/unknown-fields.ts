@@ -1,7 +1,9 @@
+const none = {};
+
 /** What a client asks beyond the fields we know: its provider may know them. */
 export function unknownFields(body: object, known: object): Readonly<Record<string, unknown>> {
   const unknown = Object.entries(body).filter(
     ([name, value]) => !Object.hasOwn(known, name) && value !== null,
   );
-  return Object.fromEntries(unknown);
+  return unknown.length === 0 ? none : Object.fromEntries(unknown);
 }

@@ -66,7 +66,7 @@ function effortField({ effort }: { effort?: string | undefined }, { thinking }: 
 function writeJson({ json }: Dialogue, { quirks }: Target) {
   if (json === null) return {};
   if (json.schema === null || quirks.json_schema !== 'native') {
-    return { instruction: jsonInstruction(json) };
+    return { instruction: jsonInstruction(json.schema) };
   }
   const { name, description } = json;
   const schema = JSON.stringify(outputSchema(json.schema));

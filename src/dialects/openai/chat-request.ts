@@ -43,7 +43,9 @@ export function readChatRequest(
   const body = sent === value ? sent : inMessages(exactWords(value, source));
   const images = value.input ? imagesOfInput(value.input) : imagesOf(value.messages ?? none);
   for (const { url, param } of images) checkDataUrl(url, param);
-  checkContent(value.messages ?? none);
+  const attached = attachmentsOf(value.messages ?? none);
+  for (const attachment of attached) checkAttachment(attachment);
+  const more = unknownFields(value, chatSchema.properties);
   const search = readSearchWish(value);
   const ask: ChatAsk = {
     operation: 'chat',
@@ -52,7 +54,7 @@ export function readChatRequest(
     stream: value.stream === true,
     outputTokensMax: body.max_completion_tokens ?? body.max_tokens ?? null,
     choices: value.n ?? 1,
-    needs: readNeeds(body, images, search !== null),
+    needs: readNeeds(body, { images, attached, searches: search !== null }),
     parameters: value.provider?.require_parameters ? parametersOf(body) : none,
     inputBytes: source.bytes.length,
     cachesForHour: cachesForHour(source),
@@ -60,8 +62,8 @@ export function readChatRequest(
     user: value.user ?? null,
     search,
     skills: value.skills ?? none,
-    addresses: addressesOf(value),
-    ownAccount: ownAccountFor(value),
+    addresses: addressesOf(attached, more),
+    ownAccount: ownAccountFor(attached, more),
   };
   return {
     ask,
@@ -124,18 +126,28 @@ function addImages(images: ImageInput[], parts: readonly Part[], message: number
   }
 }
 
-/** Refuses files and sounds with nothing in them that could be read. */
-function checkContent(messages: readonly ChatMessage[]): void {
+/** A file or a sound. */
+interface Attachment {
+  readonly part: Extract<Part, { readonly type: 'file' | 'input_audio' }>;
+  readonly path: string;
+}
+
+function attachmentsOf(messages: readonly ChatMessage[]): readonly Attachment[] {
+  const found: Attachment[] = [];
   for (let i = 0; i < messages.length; i += 1) {
     const content = messages[i]?.content;
     if (!Array.isArray(content)) continue;
-    for (let j = 0; j < content.length; j += 1) checkPart(content[j], i, j);
+    for (let j = 0; j < content.length; j += 1) {
+      const part = content[j];
+      if (part?.type !== 'file' && part?.type !== 'input_audio') continue;
+      found.push({ part, path: `messages[${i}].content[${j}].${part.type}` });
+    }
   }
+  return found;
 }
 
-function checkPart(part: Part | undefined, message: number, at: number): void {
-  if (part?.type !== 'file' && part?.type !== 'input_audio') return;
-  const path = `messages[${message}].content[${at}].${part.type}`;
+/** Refuses one with nothing in it that could be read. */
+function checkAttachment({ part, path }: Attachment): void {
   if (part.type === 'input_audio') checkBytes(part.input_audio.data, `${path}.data`);
   else if (part.file.file_data) checkBytes(part.file.file_data, `${path}.file_data`);
   else if (!part.file.file_id) {
@@ -143,66 +155,48 @@ function checkPart(part: Part | undefined, message: number, at: number): void {
   }
 }
 
-/** Of files and sounds, and in fields that only an upstream knows. */
-function addressesOf(body: ChatBody): readonly AddressInput[] {
-  const found: AddressInput[] = [];
-  const messages = body.messages ?? none;
-  for (let i = 0; i < messages.length; i += 1) {
-    const content = messages[i]?.content;
-    if (!Array.isArray(content)) continue;
-    for (const [j, part] of content.entries()) {
-      const path = `messages[${i}].content[${j}]`;
-      if (part.type === 'file') found.push(...addressesIn(part.file, `${path}.file`));
-      if (part.type !== 'input_audio') continue;
-      // Some servers take an address here.
-      found.push(...addressesIn(part.input_audio.data, `${path}.input_audio.data`, true));
-    }
-  }
-  found.push(...addressesIn(unknownFields(body, chatSchema.properties), ''));
-  return found;
+/** Those of files and sounds, and in `more`, the fields that only an upstream knows. */
+function addressesOf(attached: readonly Attachment[], more: object): readonly AddressInput[] {
+  const found = attached.map(({ part, path }) =>
+    part.type === 'file'
+      ? addressesIn(part.file, path)
+      : // Some servers take an address here.
+        addressesIn(part.input_audio.data, `${path}.data`, true),
+  );
+  return [...found.flat(), ...addressesIn(more, '')];
 }
 
-/** Of files and sounds, and of fields that only an upstream knows. */
-function ownAccountFor(body: ChatBody): OwnAccountNeed | undefined {
-  for (const [i, { content }] of (body.messages ?? none).entries()) {
-    if (!Array.isArray(content)) continue;
-    for (const [j, part] of content.entries()) {
-      const need = keptInPart(part, `messages[${i}].content[${j}]`);
-      if (need) return need;
-    }
+/** The same of what lies in an account. */
+function ownAccountFor(attached: readonly Attachment[], more: object): OwnAccountNeed | undefined {
+  for (const attachment of attached) {
+    const need = keptInAttachment(attachment);
+    if (need) return need;
   }
-  return keptIn(unknownFields(body, chatSchema.properties), '');
+  return keptIn(more, '');
 }
 
-function keptInPart(part: Part, path: string): OwnAccountNeed | undefined {
-  if (part.type === 'input_audio') {
-    return keptBytes(part.input_audio.data, `${path}.input_audio.data`);
-  }
-  if (part.type !== 'file') return undefined;
+function keptInAttachment({ part, path }: Attachment): OwnAccountNeed | undefined {
+  if (part.type === 'input_audio') return keptBytes(part.input_audio.data, `${path}.data`);
   const { file_id: id, file_data: data } = part.file;
-  return id ? keptAt(`${path}.file.file_id`) : keptBytes(data, `${path}.file.file_data`);
+  return id ? keptAt(`${path}.file_id`) : keptBytes(data, `${path}.file_data`);
 }
 
-function hasPart(messages: readonly ChatMessage[], type: Part['type']): boolean {
-  for (const { content } of messages) {
-    if (!Array.isArray(content)) continue;
-    for (const part of content) if (part.type === type) return true;
-  }
-  return false;
+interface Given {
+  readonly images: readonly ImageInput[];
+  readonly attached: readonly Attachment[];
+  readonly searches: boolean;
 }
 
-function readNeeds(
-  body: ChatRequest['body'],
-  images: readonly ImageInput[],
-  searches: boolean,
-): ModelNeeds {
+function readNeeds(body: ChatRequest['body'], given: Given): ModelNeeds {
+  const { images, attached, searches } = given;
+  const has = (type: Part['type']) => attached.some(({ part }) => part.type === type);
   const format = body.response_format?.type;
   return {
     tools: [body.tools, body.functions].some((list) => list?.length) || searches,
     json: format === 'json_object' || format === 'json_schema',
     images: images.length > 0,
-    audio: hasPart(body.messages, 'input_audio'),
-    files: hasPart(body.messages, 'file'),
+    audio: has('input_audio'),
+    files: has('file'),
     thinkingBudget: (body.reasoning?.budget_tokens ?? null) !== null,
   };
 }

@@ -1,7 +1,7 @@
 /** The choices of an answer, and how those of a whole one are mended. */
 import { type Fields, isObject } from '../../core/json.ts';
-import { charactersIn, readFinishReason, repairText } from './message.ts';
-import { completeToolCalls, repairToolCalls } from './tool-calls.ts';
+import { charactersIn, mendText, readFinishReason } from './message.ts';
+import { completeToolCalls, mendToolCalls } from './tool-calls.ts';
 
 /** Why a whole answer that says nothing is none. */
 export const noOutput = 'The upstream answered without any output and without a finish reason.';
@@ -11,19 +11,19 @@ export function isChoiceIndex(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 1024;
 }
 
-function repairMessage(raw: unknown): Fields {
+function mendMessage(raw: unknown): Fields {
   // Azure leaves the message out of a choice that its filter took.
   if (!isObject(raw)) return { role: 'assistant', content: '' };
-  repairText(raw);
+  mendText(raw);
   raw.role = 'assistant';
   if (raw.content === undefined) raw.content = null;
   if (raw.tool_calls === undefined) return raw;
-  const calls = repairToolCalls([raw.tool_calls].flat());
+  const calls = mendToolCalls([raw.tool_calls].flat());
   raw.tool_calls = calls.length > 0 ? calls : undefined;
   return raw;
 }
 
-export interface RepairedChoice {
+export interface MendedChoice {
   readonly choice: Fields;
   readonly index: number;
   readonly characters: number;
@@ -31,9 +31,9 @@ export interface RepairedChoice {
 }
 
 /** Mends a choice in place. */
-export function repairChoice(choice: Fields, position: number): RepairedChoice {
+export function mendChoice(choice: Fields, position: number): MendedChoice {
   // Some servers answer with the one chunk of a stream that was not asked for.
-  const message = repairMessage(choice.message ?? choice.delta);
+  const message = mendMessage(choice.message ?? choice.delta);
   const index = isChoiceIndex(choice.index) ? choice.index : position;
   const { tool_calls: calls } = message;
   const finishReason = readFinishReason(choice.finish_reason, calls !== undefined);

@@ -1,39 +1,37 @@
 import { describe, expect, test } from 'bun:test';
 import { isObject } from '../../core/json.ts';
-import { ChunkRepair } from './chunk.ts';
+import { ChunkMender } from './chunk.ts';
 
-interface Repaired {
+interface Mended {
   readonly changed: boolean;
   readonly chunk: Record<string, unknown>;
 }
 
-/** The chunks as they are written after the repair, each with whether it was changed. */
-function repairAll(...raw: readonly object[]): Repaired[] {
-  const repair = new ChunkRepair();
+/** The chunks as they are written after the mending, each with whether it was changed. */
+function mendAll(...raw: readonly object[]): Mended[] {
+  const mender = new ChunkMender();
   return raw.map((given) => {
     const chunk: Record<string, unknown> = { object: 'chat.completion.chunk', ...given };
     const choices = Array.isArray(chunk.choices) ? chunk.choices.filter(isObject) : [];
-    const changed = repair.repair(chunk, choices);
+    const changed = mender.mend(chunk, choices);
     return { changed, chunk: JSON.parse(JSON.stringify(chunk)) as Record<string, unknown> };
   });
 }
 
-/** The deltas of one choice, repaired one after the other. */
-function repairDeltas(...deltas: readonly object[]): { changed: boolean; delta: unknown }[] {
+/** The deltas of one choice, mended one after the other. */
+function mendDeltas(...deltas: readonly object[]): { changed: boolean; delta: unknown }[] {
   const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta, finish_reason: null }] }));
   // Copied through text: one object given twice must not be mended twice.
-  return repairAll(...(JSON.parse(JSON.stringify(chunks)) as object[])).map(
-    ({ changed, chunk }) => {
-      const [choice] = chunk.choices as [{ delta: unknown }];
-      return { changed, delta: choice.delta };
-    },
-  );
+  return mendAll(...(JSON.parse(JSON.stringify(chunks)) as object[])).map(({ changed, chunk }) => {
+    const [choice] = chunk.choices as [{ delta: unknown }];
+    return { changed, delta: choice.delta };
+  });
 }
 
 const call = (fields: object) => ({ tool_calls: [fields] });
 const newId = expect.stringMatching(/^call_[0-9a-z]{24}$/);
 
-describe('a delta that needs no repair is left alone:', () => {
+describe('a delta that needs no mending is left alone:', () => {
   test.each([
     [{ role: 'assistant', content: '' }],
     [{ role: 'assistant', content: null, refusal: null }],
@@ -46,7 +44,7 @@ describe('a delta that needs no repair is left alone:', () => {
     [call({ index: 0, id: 'a', type: 'custom', custom: { name: 'f', input: '' } })],
     [{}],
   ])('%j', (delta) => {
-    expect(repairDeltas(delta)).toEqual([{ changed: false, delta }]);
+    expect(mendDeltas(delta)).toEqual([{ changed: false, delta }]);
   });
 });
 
@@ -92,7 +90,7 @@ describe('text:', () => {
     'an empty list of tool calls is none': [{ content: 'a', tool_calls: [] }, { content: 'a' }],
   };
   test.each(Object.entries(cases))('%s', (_, [given, delta]) => {
-    expect(repairDeltas(given)).toEqual([{ changed: true, delta }]);
+    expect(mendDeltas(given)).toEqual([{ changed: true, delta }]);
   });
 });
 
@@ -104,7 +102,7 @@ describe('tool calls:', () => {
     const noisy = { ...opening, function: { name: '', arguments: '{}' } };
     const loud = { ...opening, function: { name: 'f', arguments: '{}' } };
     const otherId = { index: 0, id: 'b', type: 'function', function: { arguments: '{}' } };
-    const [, ...deltas] = repairDeltas(call(opening), call(noisy), call(loud), call(otherId));
+    const [, ...deltas] = mendDeltas(call(opening), call(noisy), call(loud), call(otherId));
     const quiet = call({ index: 0, type: 'function', function: { arguments: '{}' } });
     expect(deltas).toEqual([
       { changed: true, delta: quiet },
@@ -114,7 +112,7 @@ describe('tool calls:', () => {
   });
 
   test('fragments with an index pass untouched', () => {
-    expect(repairDeltas(call(opening), call(later))[1]).toEqual({
+    expect(mendDeltas(call(opening), call(later))[1]).toEqual({
       changed: false,
       delta: call(later),
     });
@@ -123,7 +121,7 @@ describe('tool calls:', () => {
   test('calls without index and type get them', () => {
     const f = { id: 'a', function: { name: 'f', arguments: '{' } };
     const g = { id: 'b', function: { name: 'g', arguments: '{}' } };
-    const [first, second, third] = repairDeltas(
+    const [first, second, third] = mendDeltas(
       call(f),
       call({ function: { arguments: '}' } }),
       call(g),
@@ -135,7 +133,7 @@ describe('tool calls:', () => {
 
   test('parallel calls that all have index 0 are told apart by their ids', () => {
     const g = { ...opening, id: 'b', function: { name: 'f', arguments: '' } };
-    const [, second, third] = repairDeltas(call(opening), call(g), call(later));
+    const [, second, third] = mendDeltas(call(opening), call(g), call(later));
     expect(second).toEqual({ changed: true, delta: call({ ...g, index: 1 }) });
     expect(third).toEqual({ changed: true, delta: call({ ...later, index: 1 }) });
   });
@@ -143,7 +141,7 @@ describe('tool calls:', () => {
   test('those that come under one id get their own, and another name is another call', () => {
     const second = { ...opening, index: 1 };
     const third = { ...opening, function: { name: 'g', arguments: '{}' } };
-    const deltas = repairDeltas(call(opening), call(second), call(third), call(later));
+    const deltas = mendDeltas(call(opening), call(second), call(third), call(later));
     expect(deltas.map(({ delta }) => delta)).toEqual([
       call(opening),
       call({ ...second, id: newId }),
@@ -154,13 +152,13 @@ describe('tool calls:', () => {
 
   test('interleaved fragments stay with their call', () => {
     const g = { ...opening, index: 1, id: 'b' };
-    const deltas = repairDeltas(call(opening), call(g), call(later), call({ ...later, index: 1 }));
+    const deltas = mendDeltas(call(opening), call(g), call(later), call({ ...later, index: 1 }));
     expect(deltas.map(({ changed }) => changed)).toEqual([false, false, false, false]);
   });
 
   test('an empty id is replaced, for each of several calls', () => {
     const nameless = { ...opening, id: '', function: { name: 'f', arguments: '{}' } };
-    const [first, second] = repairDeltas({ tool_calls: [nameless, nameless] }, call(nameless));
+    const [first, second] = mendDeltas({ tool_calls: [nameless, nameless] }, call(nameless));
     const mended = (index: number) => ({ ...nameless, index, id: newId });
     expect(first?.delta).toEqual({ tool_calls: [mended(0), mended(1)] });
     expect(second?.delta).toEqual(call(mended(2)));
@@ -170,7 +168,7 @@ describe('tool calls:', () => {
 
   test('calls side by side in one delta are several, even without ids', () => {
     const bare = { index: 0, type: 'function', function: { name: 'f', arguments: '{}' } };
-    expect(repairDeltas({ tool_calls: [bare, bare] })[0]?.delta).toEqual({
+    expect(mendDeltas({ tool_calls: [bare, bare] })[0]?.delta).toEqual({
       tool_calls: [
         { ...bare, id: newId },
         { ...bare, id: newId, index: 1 },
@@ -180,7 +178,7 @@ describe('tool calls:', () => {
 
   test('calls side by side in one delta are several, even under one id', () => {
     const whole = { ...opening, function: { name: 'f', arguments: '{}' } };
-    expect(repairDeltas({ tool_calls: [whole, whole] })[0]?.delta).toEqual({
+    expect(mendDeltas({ tool_calls: [whole, whole] })[0]?.delta).toEqual({
       tool_calls: [whole, { ...whole, id: newId, index: 1 }],
     });
   });
@@ -191,7 +189,7 @@ describe('tool calls:', () => {
     const third = { index: 0, function: { name: 'f', arguments: ':1' } };
     const last = { index: 0, function: { arguments: '}' } };
     expect(
-      repairDeltas({ content: 'x', ...call(first) }, ...[second, third, last].map(call)),
+      mendDeltas({ content: 'x', ...call(first) }, ...[second, third, last].map(call)),
     ).toEqual([
       { changed: true, delta: { content: 'x' } },
       { changed: true, delta: {} },
@@ -207,7 +205,7 @@ describe('tool calls:', () => {
       const deltas = [call(nameless), call(named)];
       const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta }] }));
       const last = { choices: [{ index: 0, delta: {}, finish_reason }] };
-      return repairAll(...(JSON.parse(JSON.stringify([...chunks, last])) as object[]))
+      return mendAll(...(JSON.parse(JSON.stringify([...chunks, last])) as object[]))
         .slice(1)
         .map(({ chunk }) => (chunk.choices as [{ delta: unknown }])[0].delta);
     };
@@ -219,13 +217,13 @@ describe('tool calls:', () => {
   test('arguments that wait for a name have a bound', () => {
     const piece = { index: 0, id: 'a', function: { arguments: 'x'.repeat(1024 * 1024) } };
     const many = Array.from({ length: 5 }, () => call(piece));
-    expect(() => repairDeltas(...many)).toThrow(/no names/);
+    expect(() => mendDeltas(...many)).toThrow(/no names/);
   });
 
   test('arguments are text', () => {
     const given = { ...opening, function: { name: 'f', arguments: { a: 1 } } };
     const none = { index: 0, function: { arguments: null } };
-    const [first, second] = repairDeltas(call(given), call(none));
+    const [first, second] = mendDeltas(call(given), call(none));
     expect(first?.delta).toEqual(
       call({ ...opening, function: { name: 'f', arguments: '{"a":1}' } }),
     );
@@ -233,7 +231,7 @@ describe('tool calls:', () => {
   });
 
   test.each([4_000_000_000, 1, -1, null])('index %j of the first call is replaced', (index) => {
-    const [first, second] = repairDeltas(
+    const [first, second] = mendDeltas(
       call({ ...opening, index }),
       call({ index, function: { arguments: '{}' } }),
     );
@@ -244,14 +242,14 @@ describe('tool calls:', () => {
   test('a call in no list is one', () => {
     const alone = { ...opening, id: '' };
     const fragment = { ...alone, function: { name: null, arguments: '{}' } };
-    const [first, second] = repairDeltas({ tool_calls: alone }, { tool_calls: fragment });
+    const [first, second] = mendDeltas({ tool_calls: alone }, { tool_calls: fragment });
     expect(first?.delta).toEqual(call({ ...alone, id: newId }));
     expect(second?.delta).toEqual(call({ index: 0, type: 'function', function: later.function }));
   });
 
   test('without an index they are told apart by their ids', () => {
     const piece = { index: null, id: 'a', function: { arguments: '{}' } };
-    const [, second] = repairDeltas(call({ ...opening, id: 'a', index: null }), call(piece));
+    const [, second] = mendDeltas(call({ ...opening, id: 'a', index: null }), call(piece));
     expect(second).toEqual({ changed: true, delta: call(later) });
   });
 
@@ -262,8 +260,7 @@ describe('tool calls:', () => {
       const deltas = [call(opening), call(other), call(custom), call(later)];
       const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta }] }));
       const last = { choices: [{ index: 0, delta: {}, finish_reason }] };
-      return repairAll(...(JSON.parse(JSON.stringify([...chunks, last])) as object[])).at(-1)
-        ?.chunk;
+      return mendAll(...(JSON.parse(JSON.stringify([...chunks, last])) as object[])).at(-1)?.chunk;
     };
     const closed = { index: 1, function: { arguments: '{}' } };
     expect(lastDelta('tool_calls')).toMatchObject({ choices: [{ delta: call(closed) }] });
@@ -275,12 +272,10 @@ describe('tool calls:', () => {
 
 describe('the finish reason', () => {
   const finish = (reason: unknown, delta: object = {}) =>
-    repairAll({ choices: [{ index: 0, delta, finish_reason: reason }] }).map(
-      ({ changed, chunk }) => {
-        const [choice] = chunk.choices as [{ finish_reason: unknown }];
-        return { changed, reason: choice.finish_reason };
-      },
-    )[0];
+    mendAll({ choices: [{ index: 0, delta, finish_reason: reason }] }).map(({ changed, chunk }) => {
+      const [choice] = chunk.choices as [{ finish_reason: unknown }];
+      return { changed, reason: choice.finish_reason };
+    })[0];
 
   test.each([
     ['stop', 'stop'],
@@ -310,7 +305,7 @@ describe('the finish reason', () => {
     expect(finish('stop', tools)?.reason).toBe('tool_calls');
     expect(finish('function_call', tools)?.reason).toBe('tool_calls');
     expect(finish('length', tools)?.reason).toBe('length');
-    const [, other, own] = repairAll(
+    const [, other, own] = mendAll(
       { choices: [{ index: 0, delta: tools }] },
       { choices: [{ index: 1, delta: {}, finish_reason: 'stop' }] },
       { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
@@ -322,7 +317,7 @@ describe('the finish reason', () => {
 
 test('a message stands for the delta, unless deltas came before it', () => {
   const said = (...choices: readonly object[]) =>
-    repairAll(...choices.map((choice) => ({ choices: [{ index: 0, ...choice }] }))).map(
+    mendAll(...choices.map((choice) => ({ choices: [{ index: 0, ...choice }] }))).map(
       ({ chunk }) => (chunk.choices as [object])[0],
     );
   const whole = { role: 'assistant', content: 'Hi' };
@@ -345,8 +340,8 @@ test('a message stands for the delta, unless deltas came before it', () => {
 });
 
 test('what a chunk lacks is filled in', () => {
-  const [repaired] = repairAll({ object: undefined, choices: [{ delta: { content: 'a' } }, {}] });
-  expect(repaired).toEqual({
+  const [mended] = mendAll({ object: undefined, choices: [{ delta: { content: 'a' } }, {}] });
+  expect(mended).toEqual({
     changed: true,
     chunk: {
       object: 'chat.completion.chunk',
@@ -361,7 +356,7 @@ test('what a chunk lacks is filled in', () => {
 test("the upstream's own request, account and prompt are taken out", () => {
   const secret = { x_groq: { id: 'req_1' }, request_id: 'r', user_id: 'u', prompt: ['p'] };
   const choices = [{ index: 0, delta: {}, finish_reason: null }];
-  expect(repairAll({ ...secret, service_tier: 'default', choices })).toEqual([
+  expect(mendAll({ ...secret, service_tier: 'default', choices })).toEqual([
     { changed: true, chunk: { object: 'chat.completion.chunk', service_tier: 'default', choices } },
   ]);
 });

@@ -1,7 +1,7 @@
 /** Mends the chunks of one OpenAI-style stream, each in place, and says whether it had to. */
 import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import { isChoiceIndex } from './choice.ts';
-import { charactersIn, readFinishReason, repairText } from './message.ts';
+import { charactersIn, mendText, readFinishReason } from './message.ts';
 import { ToolCallAssembly } from './tool-calls.ts';
 
 /**
@@ -25,12 +25,12 @@ export function isTerminator(data: string): boolean {
   return data === '[DONE]' || (data.length < 32 && data.trim() === '[DONE]');
 }
 
-export class ChunkRepair {
+export class ChunkMender {
   /** Only choices that call tools are here. */
   readonly #tools = new Map<number, ToolCallAssembly>();
   #speaksInDeltas = false;
 
-  repair(chunk: Fields, choices: readonly Fields[]): boolean {
+  mend(chunk: Fields, choices: readonly Fields[]): boolean {
     let changed = removePrivateFields(chunk);
     if (chunk.object !== 'chat.completion.chunk') {
       chunk.object = 'chat.completion.chunk';
@@ -38,12 +38,12 @@ export class ChunkRepair {
     }
     for (let position = 0; position < choices.length; position += 1) {
       const choice = choices[position];
-      if (choice !== undefined && this.#repairChoice(choice, position)) changed = true;
+      if (choice !== undefined && this.#mendChoice(choice, position)) changed = true;
     }
     return changed;
   }
 
-  #repairChoice(choice: Fields, position: number): boolean {
+  #mendChoice(choice: Fields, position: number): boolean {
     const index = isChoiceIndex(choice.index) ? choice.index : position;
     let changed = choice.index !== index;
     if (changed) choice.index = index;
@@ -54,7 +54,7 @@ export class ChunkRepair {
       choice.message = undefined;
       changed = true;
     }
-    if (this.#repairDelta(delta, index)) changed = true;
+    if (this.#mendDelta(delta, index)) changed = true;
     if (isOwn && !this.#speaksInDeltas) this.#speaksInDeltas = charactersIn(delta) > 0;
     if (choice.usage !== undefined) {
       choice.usage = undefined;
@@ -80,8 +80,8 @@ export class ChunkRepair {
     return charactersIn(words) === 0 ? message : words;
   }
 
-  #repairDelta(delta: Fields, index: number): boolean {
-    let changed = repairText(delta);
+  #mendDelta(delta: Fields, index: number): boolean {
+    let changed = mendText(delta);
     const { role } = delta;
     if (role !== undefined && role !== 'assistant' && role !== null) {
       delta.role = undefined;
@@ -91,7 +91,7 @@ export class ChunkRepair {
     if (calls === undefined || calls === null) return changed;
     // Older servers of Hugging Face send a single call, in no list.
     const kept = (Array.isArray(calls) ? calls : [calls]).filter(isObject);
-    const mended = kept.length > 0 ? this.#assemblyOf(index).repair(kept) : [];
+    const mended = kept.length > 0 ? this.#assemblyOf(index).mend(kept) : [];
     if (mended === kept && Array.isArray(calls) && kept.length === calls.length) return changed;
     delta.tool_calls = mended.length > 0 ? mended : undefined;
     return true;

@@ -26,26 +26,27 @@ describe('messages as a vendor wants them', () => {
     expect(mendMessages(messages, undefined, oddities, none)).toBe(messages);
   });
 
-  test('have pictures where their addresses stood, among messages of every kind', () => {
-    const url = 'https://a.example/b.png';
-    const shown = (address: string) => ({
-      role: 'user' as const,
-      content: [
-        { type: 'text' as const, text: 'See' },
-        { type: 'image_url' as const, image_url: { url: address, detail: 'low' } },
-      ],
-    });
+  test('have pictures where their addresses stood, said or shown by a tool', () => {
+    const [url, data] = ['https://a.example/b.png', 'data:image/png;base64,AAAA'];
+    const shown = (address: string) => [
+      { type: 'text' as const, text: url },
+      { type: 'image_url' as const, image_url: { url: address, detail: 'low' } },
+    ];
     const others: ChatMessage[] = [
       { role: 'system', content: [{ type: 'text', text: url }] },
       { role: 'user', content: url },
-      { role: 'assistant', content: null, tool_calls: [call('a')] },
+      { role: 'user', content: shown('https://a.example/other.png') },
+      { role: 'assistant', content: null, tool_calls: [call('a'), call('b')] },
       { role: 'tool', tool_call_id: 'a', content: url },
-      shown('https://a.example/other.png'),
     ];
-    const images = new Map([[url, 'data:image/png;base64,AAAA']]);
-    expect(mendMessages([...others, shown(url)], undefined, {}, images)).toEqual([
+    const pictures = (address: string): ChatMessage[] => [
+      { role: 'tool', tool_call_id: 'b', content: shown(address) },
+      { role: 'user', content: [...shown(address), ...shown('https://a.example/other.png')] },
+    ];
+    const images = new Map([[url, data]]);
+    expect(mendMessages([...others, ...pictures(url)], undefined, {}, images)).toEqual([
       ...others,
-      shown('data:image/png;base64,AAAA'),
+      ...pictures(data),
     ]);
   });
 
@@ -155,17 +156,6 @@ describe('messages as a vendor wants them', () => {
     expect(short[2]).toBe('x'.repeat(40));
     expect(rest.map((m) => (m.role === 'tool' ? m.tool_call_id : ''))).toEqual(short);
     expect(mendMessages(messages, undefined, { tool_call_ids: 'keep' }, none)).toBe(messages);
-  });
-
-  test('have pictures in place of addresses, where those were fetched', () => {
-    const part = (url: string) => ({ type: 'image_url' as const, image_url: { url } });
-    const messages: ChatMessage[] = [
-      { role: 'user', content: [part('https://a.test/1.png'), part('https://a.test/2.png')] },
-    ];
-    const images = new Map([['https://a.test/2.png', 'data:image/png;base64,AA==']]);
-    expect(mendMessages(messages, undefined, {}, images)).toEqual([
-      { role: 'user', content: [part('https://a.test/1.png'), part('data:image/png;base64,AA==')] },
-    ]);
   });
 
   test('do not change the client’s own objects', () => {

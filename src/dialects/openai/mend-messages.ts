@@ -1,5 +1,6 @@
 import type { Quirks } from '../../config/provider-schema.ts';
 import { nineCharacters, shortCallId } from '../ask/call-ids.ts';
+import { jsonInstruction } from '../ask/json-instruction.ts';
 import { sameIfUnchanged } from '../ask/same-list.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
 
@@ -24,7 +25,8 @@ export function mendMessages(
   }
   if (images.size > 0) adapted = changed(adapted, putImages(images));
   if (quirks.json_schema === 'instruct' && format?.type === 'json_schema') {
-    adapted = [schemaInstruction(format.json_schema.schema ?? {}), ...adapted];
+    const content = jsonInstruction(format.json_schema.schema ?? {});
+    adapted = [{ role: 'system', content }, ...adapted];
   }
   return quirks.system_messages === 'merge' ? mergeSystem(adapted) : adapted;
 }
@@ -36,17 +38,18 @@ function changed(messages: readonly ChatMessage[], change: Change): readonly Cha
   return messages;
 }
 
-/** Puts the pictures themselves where their addresses stood. */
+/** Puts the pictures themselves where their addresses stood, said or shown by a tool. */
 function putImages(images: ReadonlyMap<string, string>): Change {
   return (message) => {
-    if (message.role !== 'user' || typeof message.content === 'string') return message;
+    if (message.role !== 'user' && message.role !== 'tool') return message;
+    if (typeof message.content === 'string') return message;
     const mended = message.content.map((part) => {
       if (part.type !== 'image_url') return part;
       const url = images.get(part.image_url.url);
       return url ? { ...part, image_url: { ...part.image_url, url } } : part;
     });
     const content = sameIfUnchanged(message.content, mended);
-    return content === message.content ? message : { ...message, content };
+    return content === message.content ? message : ({ ...message, content } as ChatMessage);
   };
 }
 
@@ -120,13 +123,6 @@ const callIdLengthMax = 40;
 
 const shortenLongCallIds = shortenCallIds((id) => shortCallId(id, callIdLengthMax));
 const shortenAllCallIds = shortenCallIds(nineCharacters);
-
-function schemaInstruction(schema: unknown): ChatMessage {
-  const content =
-    'Answer only with a JSON object that satisfies this JSON Schema, without any other text:\n' +
-    JSON.stringify(schema);
-  return { role: 'system', content };
-}
 
 /** All system texts, joined, in front: some chat templates accept one system message only. */
 function mergeSystem(messages: readonly ChatMessage[]): readonly ChatMessage[] {

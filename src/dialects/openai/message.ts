@@ -87,7 +87,7 @@ function splitParts(holder: Fields): void {
 }
 
 /** Makes `content` a text and offers reasoning as `reasoning`; true if anything had to change. */
-export function repairText(holder: Fields): boolean {
+export function mendText(holder: Fields): boolean {
   const { content } = holder;
   const isParts = typeof content !== 'string' && content !== null && content !== undefined;
   if (isParts) splitParts(holder);

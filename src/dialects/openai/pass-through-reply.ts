@@ -4,7 +4,7 @@ import type { Usage } from '../../core/usage.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
 import { failureInside, malformed, unreadableAnswer } from '../failure.ts';
-import { noOutput, type RepairedChoice, repairChoice } from './choice.ts';
+import { type MendedChoice, mendChoice, noOutput } from './choice.ts';
 import { removePrivateFields } from './chunk.ts';
 import type { OpenAiClientOptions } from './client.ts';
 import { hideReasoning } from './message.ts';
@@ -21,7 +21,7 @@ export function readReply(
   const failure = failureInside(body);
   if (failure !== undefined) return failure;
   const choices = objectsIn(body.choices);
-  const facts = repairChoices(choices, usageIn(body), hidesReasoning);
+  const facts = mendChoices(choices, usageIn(body), hidesReasoning);
   if (facts === undefined) return malformed(noOutput);
   removePrivateFields(body);
   body.id = identity.id;
@@ -43,19 +43,19 @@ export function readReply(
 }
 
 /** Mends all choices in place and says what they come to; undefined when none says anything. */
-function repairChoices(
+function mendChoices(
   choices: readonly Fields[],
   usage: Usage | undefined,
   hidesReasoning: boolean,
 ): ReplyFacts | undefined {
   let saysAnything = false;
-  let first: RepairedChoice | undefined;
+  let first: MendedChoice | undefined;
   let outputCharacters = 0;
   for (let position = 0; position < choices.length; position += 1) {
-    const repaired = repairChoice(choices[position] ?? {}, position);
-    const { choice, characters, finishReason } = repaired;
+    const mended = mendChoice(choices[position] ?? {}, position);
+    const { choice, characters, finishReason } = mended;
     if (characters > 0 || finishReason !== null) saysAnything = true;
-    if (repaired.index === 0) first ??= repaired;
+    if (mended.index === 0) first ??= mended;
     outputCharacters += characters;
     if (hidesReasoning && isObject(choice.message)) hideReasoning(choice.message);
   }

@@ -82,17 +82,20 @@ const lists = [
 function leaveOutEmptyLists(body: Body, edits: Edits): void {
   for (const names of lists) {
     const list = body[names[0]];
-    if (!Array.isArray(list) || list.length > 0) continue;
-    for (const name of names) if (name in body) edits[name] = undefined;
+    if (Array.isArray(list) && list.length === 0) leaveOut(names, body, edits);
   }
 }
 
+function leaveOut(names: readonly string[], body: Body, edits: Edits): void {
+  for (const name of names) if (name in body) edits[name] = undefined;
+}
+
 function leaveOutPaidTools(body: Body, target: Target, edits: Edits): readonly string[] {
-  if (!body.tools) return none;
+  if (!body.tools || 'tools' in edits) return none;
   const { tools, dropped } = withoutPaidTools(body.tools, target);
   if (dropped.length === 0) return none;
-  edits.tools = tools.length > 0 ? tools : undefined;
-  if (tools.length === 0) edits.tool_choice = undefined;
+  if (tools.length > 0) edits.tools = tools;
+  else leaveOut(lists[0], body, edits);
   return dropped;
 }
 
@@ -126,7 +129,7 @@ function setEffort(body: Body, quirks: Quirks, edits: Edits): boolean {
 const none: readonly never[] = [];
 
 function rename(body: Body, quirks: Quirks, edits: Edits): void {
-  for (const name of quirks.drop_params ?? none) if (name in body) edits[name] = undefined;
+  leaveOut(quirks.drop_params ?? none, body, edits);
   if (quirks.rename_params === undefined) return;
   for (const [name, theirs] of Object.entries(quirks.rename_params)) {
     if (body[name] === undefined || body[name] === null) continue;

@@ -98,7 +98,7 @@ describe('a clean chunk passes as the text it came in, under our names:', () => 
   });
 });
 
-test('a repaired chunk keeps its unknown fields and long numbers', () => {
+test('a mended chunk keeps its unknown fields and long numbers', () => {
   const choice = '{"index":0,"delta":{"reasoning_content":"hm"},"seed":12345678901234567890}';
   const out = push(newRelay(), `${head}[${choice}],"tier":"x"}`);
   expect(out).toContain('"seed":12345678901234567890');

@@ -16,7 +16,7 @@ import type {
 import { keepAlive } from '../event-stream.ts';
 import { failureInside, readErrorObject, unreadableEvent } from '../failure.ts';
 import { isChoiceIndex } from './choice.ts';
-import { ChunkRepair, isTerminator } from './chunk.ts';
+import { ChunkMender, isTerminator } from './chunk.ts';
 import type { OpenAiClientOptions } from './client.ts';
 import { lastWords, openAiWords } from './client-stream.ts';
 import { type Apart, finishApart } from './finish-apart.ts';
@@ -50,7 +50,7 @@ export class OpenAiPassThrough implements StreamRelay {
   readonly #identity: ReplyIdentity;
   readonly #includeUsage: boolean;
   readonly #hidesReasoning: boolean;
-  readonly #repair = new ChunkRepair();
+  readonly #mender = new ChunkMender();
   readonly #repeated = new RepeatedChunk();
   readonly #openChoices = new Set<number>();
   readonly #finishedChoices = new Set<number>();
@@ -90,14 +90,14 @@ export class OpenAiPassThrough implements StreamRelay {
     const choices = objectsIn(chunk.choices);
     // Azure's leading chunk and those with nothing but usage.
     if (choices.length === 0) return '';
-    const isRepaired = this.#repair.repair(chunk, choices);
+    const isMended = this.#mender.mend(chunk, choices);
     const apart = finishApart(choices, this.#isFinished);
     for (const choice of choices) this.#takeChoice(choice);
     this.started = true;
     // What is hidden was paid for, so it has been counted.
     const isHidden = this.#hidesReasoning && hideReasoningIn(choices);
     if (apart) return this.#rewriteApart(chunk, apart);
-    if (isRepaired || isHidden || hasUsage) return this.#rewrite(chunk);
+    if (isMended || isHidden || hasUsage) return this.#rewrite(chunk);
     const said = this.#forward(data, chunk);
     const alone = choices.length === 1 ? onlyWordsIn(choices[0]) : undefined;
     if (alone !== undefined) this.#repeated.learn(data, said, alone);

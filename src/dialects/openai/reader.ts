@@ -12,8 +12,8 @@ import {
   unreadableEvent,
 } from '../failure.ts';
 import { AnswerTeller } from './answer-teller.ts';
-import { noOutput, repairChoice } from './choice.ts';
-import { ChunkRepair, isTerminator } from './chunk.ts';
+import { mendChoice, noOutput } from './choice.ts';
+import { ChunkMender, isTerminator } from './chunk.ts';
 import { charactersIn } from './message.ts';
 import { mergeUsage, usageIn } from './usage.ts';
 
@@ -22,7 +22,7 @@ export class OpenAiStreamReader implements StreamReader {
   ended = false;
   readonly #to: AnswerListener;
   readonly #teller: AnswerTeller;
-  readonly #repair = new ChunkRepair();
+  readonly #mender = new ChunkMender();
   #usage: Usage | undefined;
 
   constructor(to: AnswerListener) {
@@ -42,7 +42,7 @@ export class OpenAiStreamReader implements StreamReader {
     const failure = event === 'error' ? readErrorObject(chunk) : failureInside(chunk);
     if (failure !== undefined) return failure;
     const choices = objectsIn(chunk.choices);
-    this.#repair.repair(chunk, choices);
+    this.#mender.mend(chunk, choices);
     // Only OpenAI's own clients can hear of several answers at once.
     const choice = choices.find(({ index }) => index === 0);
     if (choice) this.#takeChoice(choice);
@@ -86,7 +86,7 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   const failure = failureInside(body);
   if (failure) return failure;
   const [first] = objectsIn(body.choices);
-  const { choice, characters, finishReason } = repairChoice(first ?? {}, 0);
+  const { choice, characters, finishReason } = mendChoice(first ?? {}, 0);
   if (characters === 0 && finishReason === null) return malformed(noOutput);
   const teller = new AnswerTeller(listener);
   teller.tell(fieldsOf(choice.message));

@@ -77,6 +77,14 @@ describe('items become messages', () => {
     ]);
   });
 
+  test('a detail that is not set is left out of a picture', () => {
+    const url = 'https://a.test/1.png';
+    const content = [{ type: 'input_image', image_url: url, detail: null }];
+    expect(inputToMessages([{ role: 'user', content }], undefined)).toEqual([
+      { role: 'user', content: [{ type: 'image_url', image_url: { url } }] },
+    ]);
+  });
+
   test('nothing but reasoning is no conversation', () => {
     expect(() => inputToMessages([{ type: 'reasoning' }], undefined)).toThrow('at least one item');
   });

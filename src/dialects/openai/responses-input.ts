@@ -140,7 +140,7 @@ function isPicture({ type }: Part): boolean {
 function toPart(part: Part) {
   const { text = '', image_url: url = '', detail } = part;
   if (!isPicture(part)) return { type: 'text' as const, text };
-  const image = detail === undefined ? { url } : { url, detail };
+  const image = detail ? { url, detail } : { url };
   return { type: 'image_url' as const, image_url: image };
 }
 

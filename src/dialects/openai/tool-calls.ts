@@ -18,13 +18,13 @@ function ownId(id: unknown, isTaken: boolean): string {
 }
 
 /** Arguments are text; some servers send the object itself, or null for none. */
-function repairArguments(body: Fields): boolean {
+function mendArguments(body: Fields): boolean {
   if (body.arguments === undefined || typeof body.arguments === 'string') return false;
   body.arguments = body.arguments === null ? '' : JSON.stringify(body.arguments);
   return true;
 }
 
-function repairOpening(call: Fields, id: string): boolean {
+function mendOpening(call: Fields, id: string): boolean {
   let changed = call.id !== id;
   call.id = id;
   if (!isText(call.type)) {
@@ -35,12 +35,12 @@ function repairOpening(call: Fields, id: string): boolean {
 }
 
 /** The calls of a whole message, complete as they are. */
-export function repairToolCalls(calls: readonly unknown[]): Fields[] {
+export function mendToolCalls(calls: readonly unknown[]): Fields[] {
   const ids = new Set<unknown>();
   return calls.filter(isObject).map((call, place) => {
-    repairOpening(call, ownId(call.id, ids.has(call.id)));
+    mendOpening(call, ownId(call.id, ids.has(call.id)));
     ids.add(call.id);
-    if (isObject(call.function)) repairArguments(call.function);
+    if (isObject(call.function)) mendArguments(call.function);
     // Not OpenAI's here, and with some servers the same in every call.
     if (call.index !== undefined) call.index = place;
     return call;
@@ -87,7 +87,7 @@ export class ToolCallAssembly {
    * Mends the `tool_calls` of one delta, and leaves out those that have no name yet; answers the
    * very same list if nothing had to change.
    */
-  repair(calls: readonly Fields[]): readonly Fields[] {
+  mend(calls: readonly Fields[]): readonly Fields[] {
     const touched = new Set<OpenCall>();
     const shown: Fields[] = [];
     let changed = false;
@@ -98,9 +98,9 @@ export class ToolCallAssembly {
       const isTaken = isText(call.id) && this.#byId.has(call.id);
       const open = isNew ? this.#open(call, body) : known;
       const mended = isNew
-        ? repairOpening(call, ownId(call.id, isTaken))
-        : this.#repairLater(call, body, open);
-      changed = repairArguments(body) || mended || changed;
+        ? mendOpening(call, ownId(call.id, isTaken))
+        : this.#mendLater(call, body, open);
+      changed = mendArguments(body) || mended || changed;
       if (isText(body.arguments) || call.custom !== undefined) open.isBare = false;
       const whole = open.index === undefined ? this.#takeName(open, call, body) : call;
       if (whole !== call || call.index !== open.index) changed = true;
@@ -212,7 +212,7 @@ export class ToolCallAssembly {
   }
 
   /** Clients append what later deltas bring, so an id or a name said twice would be doubled. */
-  #repairLater(call: Fields, body: Fields, open: OpenCall): boolean {
+  #mendLater(call: Fields, body: Fields, open: OpenCall): boolean {
     let changed = false;
     if (call.id !== undefined) {
       call.id = undefined;

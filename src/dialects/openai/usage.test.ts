@@ -73,6 +73,39 @@ describe('usage is read into classes that do not overlap:', () => {
   });
 });
 
+describe('sounds in the prompt are neither words nor cached:', () => {
+  const heard = (audio: unknown, more: object = {}) =>
+    readUsage(report(100, 5, { prompt_tokens_details: { audio_tokens: audio, ...more } }));
+  const split = (inputTokens: number, inputAudioTokens: number, cacheReadTokens: number) => ({
+    ...usage(inputTokens, cacheReadTokens, 0, 5),
+    inputAudioTokens,
+  });
+  const inCache = (audio: unknown) => ({
+    cached_tokens: 60,
+    cached_tokens_details: { audio_tokens: audio },
+  });
+
+  test('with nothing cached', () => {
+    expect(heard(70)).toEqual(split(30, 70, 0));
+    expect(heard(100)).toEqual(split(0, 100, 0));
+  });
+
+  test('with some of them cached, or words only, or nobody knows which', () => {
+    expect(heard(70, inCache(50))).toEqual(split(20, 20, 60));
+    expect(heard(30, inCache(0))).toEqual(split(10, 30, 60));
+    expect(heard(30, { cached_tokens: 60 })).toEqual(split(10, 30, 60));
+    expect(heard(70, { cached_tokens: 60 })).toEqual(split(0, 40, 60));
+  });
+
+  test.each([101, -1, 1.5, '70', null, {}])('%j are not believed, but the rest is', (audio) => {
+    expect(heard(audio)).toEqual(usage(100, 0, 0, 5));
+  });
+
+  test.each([71, 61, -1, '50'])('%j cached of 70 are not believed either', (audio) => {
+    expect(heard(70, inCache(audio))).toEqual(usage(40, 60, 0, 5));
+  });
+});
+
 describe('usage that cannot be true is no usage:', () => {
   const cases: Record<string, unknown> = {
     nothing: undefined,
@@ -118,6 +151,12 @@ describe('of several reports', () => {
     expect(mergeUsage(earlier, usage(100, 0, 0, 9))).toEqual(usage(30, 60, 10, 9, 1));
     expect(mergeUsage(earlier, usage(30, 0, 0, 9))).toEqual(usage(30, 60, 10, 9, 1));
     expect(mergeUsage(earlier, usage(101, 0, 0, 9))).toEqual(usage(101, 0, 0, 9, 1));
+    const heard = { ...usage(10, 60, 0, 1), inputAudioTokens: 30 };
+    expect(mergeUsage(heard, usage(100, 0, 0, 9))).toEqual({ ...heard, outputTokens: 9 });
+    expect(mergeUsage(heard, usage(40, 0, 0, 9))).toEqual({ ...heard, outputTokens: 9 });
+    expect(mergeUsage(usage(100, 0, 0, 1), heard)).toEqual(heard);
+    const onlyHeard = { ...usage(0, 0, 0, 9), inputAudioTokens: 100 };
+    expect(mergeUsage(heard, onlyHeard)).toEqual(onlyHeard);
   });
 });
 
@@ -146,4 +185,9 @@ test('the client sees all input as prompt and all output as completion', () => {
     cost: 12,
   });
   expect(writeUsage(usage(10, 0, 0, 5), 0).prompt_tokens_details).toEqual({ cached_tokens: 0 });
+  expect(writeUsage({ ...usage(10, 60, 0, 5), inputAudioTokens: 30 }, 0)).toMatchObject({
+    prompt_tokens: 100,
+    prompt_tokens_details: { cached_tokens: 60, audio_tokens: 30 },
+    total_tokens: 105,
+  });
 });

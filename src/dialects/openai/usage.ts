@@ -1,7 +1,15 @@
 /** Token counts as OpenAI-style servers report them, in and out. */
 import { type Fields, fieldsOf, isObject, itemsOf } from '../../core/json.ts';
-import { noUsage, promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
+import {
+  noUsage,
+  promptTokens,
+  totalTokens,
+  type Usage,
+  uncachedTokens,
+  writtenTokens,
+} from '../../core/usage.ts';
 import { readCount } from '../answer/read-count.ts';
+import { uncachedAudio } from '../answer/uncached-audio.ts';
 
 /**
  * Undefined when the numbers cannot be trusted; the caller then estimates. All zeros are a
@@ -46,13 +54,22 @@ export function readUsage(raw: unknown): Usage | undefined {
   const surplus = Math.max(0, total - prompt - completion);
   const cached = cacheRead + cacheWrite;
   const isCachedInTotal = isBeside && surplus !== reasoning && surplus >= cached;
+  const uncached = isBeside ? prompt : Math.max(0, prompt - cached);
+  const audio = audioIn(promptDetails, { prompt, cacheRead, uncached });
   return {
-    inputTokens: isBeside ? prompt : Math.max(0, prompt - cached),
+    inputTokens: uncached - audio,
+    inputAudioTokens: audio || undefined,
     cacheReadTokens: cacheRead,
     cacheWriteTokens: cacheWrite,
     outputTokens: completion + (isCachedInTotal ? surplus - cached : surplus),
     reasoningTokens: reasoning,
   };
+}
+
+/** Which of the sounds were cached is told by some only. */
+function audioIn(details: Fields, counts: Parameters<typeof uncachedAudio>[2]): number {
+  const { audio_tokens, cached_tokens_details: inCache } = details;
+  return uncachedAudio(readCount(audio_tokens), readCount(fieldsOf(inCache).audio_tokens), counts);
 }
 
 /** The same of pictures and of speech, which have other names for it. */
@@ -85,23 +102,28 @@ export function usageIn(body: Fields): Usage | undefined {
 export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
   if (earlier === undefined) return later;
   const reasoningTokens = Math.max(earlier.reasoningTokens, later.reasoningTokens);
-  const saysNothingOfCache = later.cacheReadTokens + later.cacheWriteTokens === 0;
+  const hasNoDetails = promptTokens(later) === later.inputTokens;
   const isSamePrompt =
-    later.inputTokens === promptTokens(earlier) || later.inputTokens === earlier.inputTokens;
-  if (!saysNothingOfCache || !isSamePrompt) return { ...later, reasoningTokens };
+    later.inputTokens === promptTokens(earlier) || later.inputTokens === uncachedTokens(earlier);
+  if (!hasNoDetails || !isSamePrompt) return { ...later, reasoningTokens };
   return { ...earlier, outputTokens: later.outputTokens, reasoningTokens };
 }
 
 interface PromptDetails {
   readonly cached_tokens: number;
   readonly cache_write_tokens?: number;
+  readonly audio_tokens?: number;
 }
 
-/** OpenAI's clients know nothing of writing to a cache: told only where it happened. */
+/** OpenAI's clients know nothing of writing to a cache: told only where it happened, as sounds. */
 function writePromptDetails(usage: Usage): PromptDetails {
-  const details = { cached_tokens: usage.cacheReadTokens };
   const written = writtenTokens(usage);
-  return written > 0 ? { ...details, cache_write_tokens: written } : details;
+  const { inputAudioTokens: audio = 0 } = usage;
+  return {
+    cached_tokens: usage.cacheReadTokens,
+    ...(written > 0 ? { cache_write_tokens: written } : {}),
+    ...(audio > 0 ? { audio_tokens: audio } : {}),
+  };
 }
 
 /** The `usage` object our clients see; `cost` is in credits. */

@@ -15,7 +15,7 @@ import { readResponsesRequest } from './request.ts';
 import type { ResponsesBody } from './request-schema.ts';
 import { echoOf } from './response-object.ts';
 
-const timeoutMs = 60_000;
+const timeoutMs = 120_000;
 const dialects = ['openai', 'anthropic', 'gemini', 'openai-responses'] as const;
 
 /** Fields of all kinds, with values that some of them may have and others may not. */

@@ -1,4 +1,5 @@
 /** Tools that cost more than the endpoint says are left out of a response, wherever they stand. */
+import { objectsIn } from '../../core/json.ts';
 import type { Edits } from '../ask/edit-body.ts';
 import { withoutPaidTools } from '../ask/priced-apart.ts';
 import type { Target } from '../dialect.ts';
@@ -25,6 +26,9 @@ export function leaveOutPaidTools(body: ResponsesBody, target: Target, edits: Ed
   return { input, dropped: names };
 }
 
+/** Items with tools in them: those that Codex adds, and those that its search for tools found. */
+const bringTools: readonly unknown[] = ['additional_tools', 'tool_search_output'];
+
 function withoutAdded(
   input: ResponsesBody['input'],
   target: Target,
@@ -33,8 +37,8 @@ function withoutAdded(
   if (typeof input === 'string') return input;
   let left = input;
   for (const [at, item] of input.entries()) {
-    if (item.type !== 'additional_tools' || !('tools' in item)) continue;
-    const given: readonly object[] = Array.isArray(item.tools) ? item.tools : [];
+    if (!bringTools.includes(item.type) || !('tools' in item)) continue;
+    const given = objectsIn(item.tools);
     const { tools, dropped } = withoutPaidTools(given, target, `input[${at}].tools`);
     if (dropped.length === 0) continue;
     const rest = { ...item, tools };

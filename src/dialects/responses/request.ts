@@ -44,6 +44,7 @@ export function readResponsesRequest(
   if (typeof value.input !== 'string') checkItems(value.input);
   for (const { tools, path } of toolLists(value)) checkTools(tools, path);
   const parts = allParts(value);
+  const more = unknownFields(value, responsesSchema.properties);
   const ask: ChatAsk = {
     operation: 'chat',
     models,
@@ -60,8 +61,8 @@ export function readResponsesRequest(
     user: value.user ?? value.safety_identifier ?? null,
     search: readSearch(value),
     skills: value.skills ?? [],
-    addresses: addressesOf(value, parts),
-    ownAccount: ownAccountFor(value, parts),
+    addresses: addressesOf(value, parts, more),
+    ownAccount: ownAccountFor(value, parts, more),
   };
   return { ask, body: value, source, tenantId };
 }
@@ -103,7 +104,11 @@ function imageIn({ part, path }: Placed): readonly ImageInput[] {
  * Of files and sounds, and of parts, items, tools and fields that only an upstream knows. What a
  * model did itself is over: the pages that it opened, the tools that it called.
  */
-function addressesOf(body: ResponsesBody, parts: readonly Placed[]): readonly AddressInput[] {
+function addressesOf(
+  body: ResponsesBody,
+  parts: readonly Placed[],
+  more: object,
+): readonly AddressInput[] {
   const mayLead = ['input_file', 'input_audio'];
   const isForeign = ({ part }: Placed) => !isKnownPart(part) || mayLead.includes(part.type);
   const items = typeof body.input === 'string' ? [] : body.input;
@@ -115,12 +120,16 @@ function addressesOf(body: ResponsesBody, parts: readonly Placed[]): readonly Ad
     ...(body.tools ?? []).flatMap((tool, at) =>
       isOwnTool(tool) ? [] : addressesIn(tool, `tools[${at}]`),
     ),
-    ...addressesIn(unknownFields(body, responsesSchema.properties), ''),
+    ...addressesIn(more, ''),
   ];
 }
 
 /** Of pictures, files and sounds, and where only an upstream knows what is meant. */
-function ownAccountFor(body: ResponsesBody, parts: readonly Placed[]): OwnAccountNeed | undefined {
+function ownAccountFor(
+  body: ResponsesBody,
+  parts: readonly Placed[],
+  more: object,
+): OwnAccountNeed | undefined {
   for (const { part, path } of parts) {
     const need = isKnownPart(part) ? keptInPart(part, path) : keptIn(part, path);
     if (need) return need;
@@ -137,7 +146,7 @@ function ownAccountFor(body: ResponsesBody, parts: readonly Placed[]): OwnAccoun
       if (need) return need;
     }
   }
-  return keptIn(unknownFields(body, responsesSchema.properties), '');
+  return keptIn(more, '');
 }
 
 function keptInPart(part: Part, path: string): OwnAccountNeed | undefined {

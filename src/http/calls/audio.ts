@@ -7,13 +7,8 @@ import { TranscriptionErrand } from '../../operations/transcription.ts';
 import { readJson } from '../body/body.ts';
 import { audioDocs } from '../openapi/audio.ts';
 import type { Route } from '../routes.ts';
-import { callModel, type ModelCallParts } from './model-call.ts';
+import { callModel, callModelWithFiles, type UploadCallParts } from './model-call.ts';
 import { readTranscription } from './transcription-form.ts';
-
-export interface AudioParts extends ModelCallParts {
-  /** Where the file of one request lies until it has ended. */
-  tray(): UploadTray;
-}
 
 const transcriptTypes: Readonly<Record<TranscriptFormat, string>> = {
   json: 'application/json',
@@ -23,7 +18,7 @@ const transcriptTypes: Readonly<Record<TranscriptFormat, string>> = {
   vtt: 'text/vtt; charset=utf-8',
 };
 
-export function audioRoutes(parts: AudioParts): Route[] {
+export function audioRoutes(parts: UploadCallParts): Route[] {
   return [
     {
       method: 'POST',
@@ -51,20 +46,15 @@ export function audioRoutes(parts: AudioParts): Route[] {
       access: 'routing',
       scope: 'audio',
       async handle(exchange, caller) {
-        const tray = parts.tray();
         let format: TranscriptFormat = 'json';
-        const read = async () => {
+        const read = async (tray: UploadTray) => {
           const { request, audio } = await readTranscription(exchange, tray);
           format = request.wish.format;
           return new TranscriptionErrand(request, audio);
         };
-        try {
-          const response = await callModel(exchange, caller, 'transcription', read, parts);
-          response.headers.set('content-type', transcriptTypes[format]);
-          return response;
-        } finally {
-          await tray.clear();
-        }
+        const response = await callModelWithFiles(exchange, caller, 'transcription', read, parts);
+        response.headers.set('content-type', transcriptTypes[format]);
+        return response;
       },
     },
   ];

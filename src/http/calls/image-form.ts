@@ -1,6 +1,6 @@
 import { editImagesMax, imageEditBytesMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { type FormFile, listName } from '../../core/form.ts';
+import { addField, type FormFile, listName } from '../../core/form.ts';
 import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../../core/image-size.ts';
 import type { Upload, UploadTray } from '../../core/upload.ts';
 import { type FormFields, sortForm } from '../../dialects/openai/form-routing.ts';
@@ -41,7 +41,7 @@ export async function readEdit(exchange: Exchange, tray: UploadTray): Promise<Im
       continue;
     }
     count(Buffer.byteLength(part.value));
-    fields.set(part.name, [...(fields.get(part.name) ?? []), part.value]);
+    addField(fields, part);
   }
   const wanted = readImagesRequest(valuesOf(fields));
   if (images.length === 0) throw invalidRequest('image is required: a file.', 'image');

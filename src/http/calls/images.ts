@@ -5,14 +5,9 @@ import { readJson } from '../body/body.ts';
 import { imagesDocs } from '../openapi/images.ts';
 import type { Route } from '../routes.ts';
 import { readEdit } from './image-form.ts';
-import { callModel, type ModelCallParts } from './model-call.ts';
+import { callModel, callModelWithFiles, type UploadCallParts } from './model-call.ts';
 
-export interface ImagesParts extends ModelCallParts {
-  /** Where the files of one request lie until it has ended. */
-  tray(): UploadTray;
-}
-
-export function imagesRoutes(parts: ImagesParts): Route[] {
+export function imagesRoutes(parts: UploadCallParts): Route[] {
   return [
     {
       method: 'POST',
@@ -36,17 +31,12 @@ export function imagesRoutes(parts: ImagesParts): Route[] {
       errorShape: 'images',
       access: 'routing',
       scope: 'images',
-      async handle(exchange, caller) {
-        const tray = parts.tray();
-        const read = async () => {
+      handle(exchange, caller) {
+        const read = async (tray: UploadTray) => {
           const { request, images, mask } = await readEdit(exchange, tray);
           return new ImagesErrand(request, images, mask);
         };
-        try {
-          return await callModel(exchange, caller, 'images', read, parts);
-        } finally {
-          await tray.clear();
-        }
+        return callModelWithFiles(exchange, caller, 'images', read, parts);
       },
     },
   ];

@@ -4,6 +4,7 @@ import type { Answer, Call, Errand } from '../../call.ts';
 import type { OperationName } from '../../core/ask.ts';
 import type { Caller } from '../../core/caller.ts';
 import { asGatewayError } from '../../core/errors.ts';
+import type { UploadTray } from '../../core/upload.ts';
 import { answer, type Steps } from '../../gateway.ts';
 import type { Exchange } from '../exchange.ts';
 import { cutWhenStalled } from '../stalled-client.ts';
@@ -13,6 +14,11 @@ export interface ModelCallParts {
   readonly bodyBytesMax: number;
   /** The steps of the story. */
   readonly steps: Steps;
+}
+
+export interface UploadCallParts extends ModelCallParts {
+  /** Where the files of one request lie until it has ended. */
+  tray(): UploadTray;
 }
 
 /** A call that came by HTTP. */
@@ -66,6 +72,22 @@ export async function callModel(
   const isKept = operation !== 'speech' || call.wishes.idempotencyKey !== null;
   if (isKept) exchange.headers['x-cache'] = 'MISS';
   return respond(exchange, await answer(call, read, steps));
+}
+
+/** The same for a request that brings files. */
+export async function callModelWithFiles(
+  exchange: Exchange,
+  caller: Caller,
+  operation: OperationName,
+  read: (tray: UploadTray) => Promise<Errand>,
+  parts: UploadCallParts,
+): Promise<Response> {
+  const tray = parts.tray();
+  try {
+    return await callModel(exchange, caller, operation, () => read(tray), parts);
+  } finally {
+    await tray.clear();
+  }
 }
 
 /** For what calls no model itself, such as making a job: a refusal is logged all the same. */

@@ -1,6 +1,7 @@
 import { readExtension, readKind, sniffBytes } from '../../core/audio-type.ts';
 import { formFieldBytesMax, transcriptionBytesMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
+import { addField } from '../../core/form.ts';
 import type { Upload, UploadTray } from '../../core/upload.ts';
 import {
   readTranscriptionRequest,
@@ -45,7 +46,7 @@ export async function readTranscription(
       continue;
     }
     if (part.name === 'file') throw invalidRequest('file must be a file, not a text.', 'file');
-    fields.set(part.name, [...(fields.get(part.name) ?? []), part.value]);
+    addField(fields, part);
   }
   const wanted = readTranscriptionRequest(fields);
   if (!file) throw invalidRequest('file is required: a recording.', 'file');

@@ -30,10 +30,8 @@ export interface DetailParts {
 /** The details behind a row of the log, a month or a model. */
 export function detailRoutes(parts: DetailParts): Route[] {
   return [
-    customerRead(parts, 'logs/:id', customerDocs.receipt, (...call) => showReceipt(parts, ...call)),
-    customerRead(parts, 'billing/statements', customerDocs.statements, (...call) =>
-      listStatements(parts, ...call),
-    ),
+    customerRead(parts, 'logs/:id', customerDocs.receipt, showReceipt),
+    customerRead(parts, 'billing/statements', customerDocs.statements, listStatements),
     {
       method: 'GET',
       path: '/v1/customer/models',

@@ -1,6 +1,6 @@
 import type { Caller } from '../../core/caller.ts';
 import { GatewayError } from '../../core/errors.ts';
-import { type AnalyticsReads, analyticsCsv, analyticsObject } from '../../record/analytics.ts';
+import { analyticsCsv, analyticsObject } from '../../record/analytics.ts';
 import { groupObjects, type SplitReads } from '../../record/analytics-split.ts';
 import type { LogReads } from '../../record/log-reads.ts';
 import { logObject, logsCsv } from '../../record/log-row.ts';
@@ -18,7 +18,6 @@ import { datesOf, readKeyId, readLimit, readLogFilter, readSplit } from './query
 
 export interface CustomerParts extends CreditsParts {
   readonly logs: LogReads;
-  readonly analytics: AnalyticsReads;
   readonly splits: SplitReads;
   readonly statements: StatementReads;
   /** Makes every request that has ended readable: a client finds what it just did. */
@@ -26,27 +25,19 @@ export interface CustomerParts extends CreditsParts {
 }
 
 type Flushed = Pick<CustomerParts, 'flush'>;
-type Read = (exchange: Exchange, caller: Caller) => Promise<Response>;
+type Read<Parts> = (parts: Parts, exchange: Exchange, caller: Caller) => Promise<Response>;
 
 /** What a tenant may know of its own requests and credits. */
 export function customerRoutes(parts: CustomerParts): Route[] {
-  const customer = (path: string, doc: RouteDoc, read: Read) =>
-    customerRead(parts, path, doc, read);
   return [
-    customer('logs', customerDocs.logs, (...call) => showLogs(parts, ...call)),
-    customer('logs/export.csv', customerDocs.logsCsv, (...call) => exportLogs(parts, ...call)),
-    customer('analytics', customerDocs.analytics, (...call) => showAnalytics(parts, ...call)),
-    customer('analytics/export.csv', customerDocs.analyticsCsv, (...call) =>
-      exportAnalytics(parts, ...call),
-    ),
-    customer('billing/usage-statement.csv', customerDocs.statementCsv, (...call) =>
-      exportStatement(parts, ...call),
-    ),
-    customer('credits', customerDocs.credits, async (exchange, caller) =>
-      json(exchange, await creditsObject(parts, caller)),
-    ),
+    customerRead(parts, 'logs', customerDocs.logs, showLogs),
+    customerRead(parts, 'logs/export.csv', customerDocs.logsCsv, exportLogs),
+    customerRead(parts, 'analytics', customerDocs.analytics, showAnalytics),
+    customerRead(parts, 'analytics/export.csv', customerDocs.analyticsCsv, exportAnalytics),
+    customerRead(parts, 'billing/usage-statement.csv', customerDocs.statementCsv, exportStatement),
+    customerRead(parts, 'credits', customerDocs.credits, showCredits),
     {
-      ...reading(parts, (...call) => showTotals(parts, ...call)),
+      ...reading(parts, showTotals),
       path: '/api/v1/credits',
       doc: customerDocs.totals,
       access: 'management',
@@ -54,7 +45,12 @@ export function customerRoutes(parts: CustomerParts): Route[] {
   ];
 }
 
-export function customerRead(parts: Flushed, path: string, doc: RouteDoc, read: Read): Route {
+export function customerRead<Parts extends Flushed>(
+  parts: Parts,
+  path: string,
+  doc: RouteDoc,
+  read: Read<Parts>,
+): Route {
   return {
     ...reading(parts, read),
     path: `/v1/customer/${path}`,
@@ -65,13 +61,16 @@ export function customerRead(parts: Flushed, path: string, doc: RouteDoc, read: 
 }
 
 /** Whatever goes wrong in here goes wrong in the store: a 503, and not the caller's fault. */
-function reading(parts: Flushed, read: Read): Pick<KeyedRoute, 'method' | 'handle'> {
+function reading<Parts extends Flushed>(
+  parts: Parts,
+  read: Read<Parts>,
+): Pick<KeyedRoute, 'method' | 'handle'> {
   return {
     method: 'GET',
     async handle(exchange, caller) {
       try {
         await parts.flush();
-        return await read(exchange, caller);
+        return await read(parts, exchange, caller);
       } catch (cause) {
         if (cause instanceof GatewayError) throw cause;
         const message = 'The records cannot be read right now; try again shortly.';
@@ -131,6 +130,10 @@ async function exportStatement(
   const month = readMonth(exchange.query.get('month'), now());
   const pieces = statementCsv(statements, tenantId, month, now());
   return csvReply(exchange, `tollgate-statement-${isoTime(month.from).slice(0, 7)}.csv`, pieces);
+}
+
+async function showCredits(parts: CustomerParts, exchange: Exchange, caller: Caller) {
+  return json(exchange, await creditsObject(parts, caller));
 }
 
 /** OpenRouter's two numbers: everything ever granted or corrected, everything ever charged. */

@@ -10,7 +10,7 @@ import type {
   TenantPage,
 } from '../../auth/directory.ts';
 import { walletName } from '../../ledger/owner.ts';
-import type { Database, StoreTransaction } from '../database.ts';
+import { type Database, inTransaction, type StoreTransaction } from '../database.ts';
 import type { Schema } from '../schema.ts';
 import { keyOf, keyRow, keyUpdate, tenantOf, tenantRow, tenantUpdate } from './rows.ts';
 import { holds, rankOf } from './tenant-order.ts';
@@ -47,7 +47,7 @@ export class SqlDirectory implements Directory {
   }
 
   addTenant(tenant: Tenant): Promise<'added' | 'exists'> {
-    return this.#change(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       const added = await change
         .insertInto('tenants')
         .values(tenantRow(tenant))
@@ -88,7 +88,7 @@ export class SqlDirectory implements Directory {
   }
 
   changeTenant(id: string, change: TenantChange, now: number): Promise<Tenant | undefined> {
-    return this.#change(async (transaction) => {
+    return inTransaction(this.#database, async (transaction) => {
       const row = await transaction
         .updateTable('tenants')
         .set({ ...tenantUpdate(change), updated_at: now })
@@ -102,7 +102,7 @@ export class SqlDirectory implements Directory {
   }
 
   addKey(key: ApiKey, hash: Uint8Array): Promise<'added' | 'exists'> {
-    return this.#change(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       const added = await change
         .insertInto('api_keys')
         .values(keyRow(key, hash))
@@ -190,7 +190,7 @@ export class SqlDirectory implements Directory {
     id: string,
     update: UpdateObject<Schema, 'api_keys'>,
   ): Promise<ApiKey | undefined> {
-    return this.#change(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       const row = await change
         .updateTable('api_keys')
         .set(update)
@@ -209,7 +209,7 @@ export class SqlDirectory implements Directory {
     const marks = [...lastUsed];
     for (let start = 0; start < marks.length; start += marksPerStatement) {
       const some = marks.slice(start, start + marksPerStatement);
-      await this.#change((change) => this.#mark(change, some));
+      await inTransaction(this.#database, (change) => this.#mark(change, some));
     }
   }
 
@@ -245,7 +245,7 @@ export class SqlDirectory implements Directory {
 
   claimAdminToken(hash: Uint8Array): Promise<boolean> {
     const value = Buffer.from(hash).toString('hex');
-    return this.#change(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       const claimed = await change
         .insertInto('settings')
         .values({ name: adminTokenSetting, value })
@@ -259,7 +259,7 @@ export class SqlDirectory implements Directory {
 
   async setAdminTokenHash(hash: Uint8Array): Promise<void> {
     const value = Buffer.from(hash).toString('hex');
-    await this.#change(async (change) => {
+    await inTransaction(this.#database, async (change) => {
       await change
         .insertInto('settings')
         .values({ name: adminTokenSetting, value })
@@ -275,10 +275,6 @@ export class SqlDirectory implements Directory {
       .select('version')
       .executeTakeFirstOrThrow();
     return row.version;
-  }
-
-  #change<T>(work: (change: StoreTransaction) => Promise<T>): Promise<T> {
-    return this.#database.write.transaction().execute(work);
   }
 }
 

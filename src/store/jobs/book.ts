@@ -11,7 +11,7 @@ import type {
   QueueBounds,
 } from '../../jobs/queue.ts';
 import { finishClaim } from '../claims.ts';
-import type { Database, StoreTransaction } from '../database.ts';
+import { type Database, inTransaction, type StoreTransaction } from '../database.ts';
 import { endJob } from './end.ts';
 import { jobOf } from './rows.ts';
 
@@ -24,8 +24,8 @@ export class SqlJobBook implements JobBook {
   }
 
   enqueue(job: NewJob, bounds: QueueBounds, claim: JobClaim | null): Promise<Enqueued> {
-    return this.#database.write.transaction().execute(async (change) => {
-      await this.#takeTurn(change, job);
+    return inTransaction(this.#database, async (change) => {
+      await takeTurn(change, job);
       const waiting = await waitingOf(change, job.tenantId);
       if (waiting.jobs >= bounds.waitingMax) return 'too_many';
       if (waiting.bytes + job.inputBytes > bounds.inputBytesMax) return 'too_large';
@@ -39,23 +39,6 @@ export class SqlJobBook implements JobBook {
         .execute();
       return 'queued';
     });
-  }
-
-  /** Also the lock that keeps the bounds exact: writers of one tenant follow each other. */
-  async #takeTurn(change: StoreTransaction, { tenantId }: NewJob): Promise<void> {
-    await change
-      .insertInto('job_turns')
-      // A tenant that was never served comes first.
-      .values({ tenant_id: tenantId, served_at: 0 })
-      .onConflict((conflict) => conflict.column('tenant_id').doNothing())
-      .execute();
-    if (this.#database.engine === 'sqlite') return;
-    await change
-      .selectFrom('job_turns')
-      .select('served_at')
-      .where('tenant_id', '=', tenantId)
-      .forUpdate()
-      .execute();
   }
 
   find(tenantId: string, id: string): Promise<Job | undefined> {
@@ -77,7 +60,7 @@ export class SqlJobBook implements JobBook {
   }
 
   cancel(tenantId: string, id: string, now: number): Promise<Job | undefined> {
-    return this.#database.write.transaction().execute(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       const isOpen = await change
         .selectFrom('jobs')
         .select('id')
@@ -89,6 +72,22 @@ export class SqlJobBook implements JobBook {
       return jobIn(change, tenantId, id);
     });
   }
+}
+
+/** Also the lock that keeps the bounds exact: writers of one tenant follow each other. */
+async function takeTurn(change: StoreTransaction, { tenantId }: NewJob): Promise<void> {
+  await change
+    .insertInto('job_turns')
+    // A tenant that was never served comes first.
+    .values({ tenant_id: tenantId, served_at: 0 })
+    .onConflict((conflict) => conflict.column('tenant_id').doNothing())
+    .execute();
+  await change
+    .selectFrom('job_turns')
+    .select('served_at')
+    .where('tenant_id', '=', tenantId)
+    .forUpdate()
+    .execute();
 }
 
 /** What an idempotency key remembers of a job: its id, in the place of an answer's text. */

@@ -2,7 +2,7 @@ import { type Selectable, sql } from 'kysely';
 import { randomText } from '../../core/ids.ts';
 import type { Piece } from '../../jobs/job.ts';
 import type { Claim, JobEnd, JobQueue, Lease } from '../../jobs/queue.ts';
-import type { Database, StoreTransaction } from '../database.ts';
+import { type Database, inTransaction, type StoreTransaction } from '../database.ts';
 import { endJob } from './end.ts';
 import { jobOf } from './rows.ts';
 import type { JobPiecesTable } from './schema.ts';
@@ -18,7 +18,7 @@ export class SqlJobQueue implements JobQueue {
   async claim(claim: Claim): ReturnType<JobQueue['claim']> {
     // An idle worker asks every second: only when there is something does it take the write lock.
     if (!(await this.#hasWork(claim))) return undefined;
-    return this.#change(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       const turn = await this.#nextTurn(change, claim);
       if (!turn) return undefined;
       await change
@@ -103,7 +103,7 @@ export class SqlJobQueue implements JobQueue {
   }
 
   addPiece(lease: Lease, piece: Piece): Promise<boolean> {
-    return this.#change(async (change) => {
+    return inTransaction(this.#database, async (change) => {
       const counted = await change
         .updateTable('jobs')
         .set((of) => ({
@@ -154,7 +154,7 @@ export class SqlJobQueue implements JobQueue {
           }
         : { failure: JSON.stringify(end.failure) };
     const { status, now } = end;
-    return this.#change((change) =>
+    return inTransaction(this.#database, (change) =>
       endJob(change, lease.jobId, lease, { status, completed_at: now, ...columns }),
     );
   }
@@ -177,10 +177,6 @@ export class SqlJobQueue implements JobQueue {
       .returning('id')
       .executeTakeFirst();
     return row !== undefined;
-  }
-
-  #change<T>(work: (change: StoreTransaction) => Promise<T>): Promise<T> {
-    return this.#database.write.transaction().execute(work);
   }
 }
 

@@ -17,11 +17,13 @@ export function watched(pool: pg.Pool, beginning: string): PostgresPool {
   let isFullUntil = 0;
   const connect = async (): Promise<pg.PoolClient> => {
     if (performance.now() >= isFullUntil) pool.options.max = max;
-    const until = performance.now() + turnWaitMs;
+    let until: number | undefined;
     for (;;) {
       try {
         return await pool.connect();
       } catch (thrown) {
+        // From the first refusal on: that one alone may have taken a busy server long.
+        until ??= performance.now() + turnWaitMs;
         const mayWait = isServerFull(thrown) && pool.totalCount > 0 && performance.now() < until;
         if (!mayWait) throw thrown;
         isFullUntil = performance.now() + fullMs;

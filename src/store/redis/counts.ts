@@ -88,10 +88,13 @@ function numbersOf(answer: unknown, length: number): readonly number[] {
   return isSound ? answer : [];
 }
 
-/** A clock that steps back opens no new window. */
-const readWindow = `
+const readTime = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+`;
+
+/** A clock that steps back opens no new window. */
+const readWindow = `${readTime}
 local window = math.floor(time[1] / 60)
 local kept = redis.call('HMGET', KEYS[1], 'window', 'requests', 'tokens')
 local requests, tokens, isFresh = 0, 0, true
@@ -125,11 +128,6 @@ tokens = tokens + tonumber(ARGV[1])
 keep()
 return { window, requests, tokens }
 `);
-
-const readTime = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-`;
 
 /** Places that ended by themselves are looked for only when there seems to be none left. */
 const enterScript = new Script(`${readTime}

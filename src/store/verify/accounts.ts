@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { isWalletName, walletName } from '../../ledger/owner.ts';
 import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
 import { wholeSince } from '../retention.ts';
@@ -67,7 +68,7 @@ function checkOwner(
   tenants: ReadonlyMap<string, string>,
   report: Report,
 ): void {
-  if (owner === `tenant:${tenant_id}` || tenants.get(keyIdOf(owner)) === tenant_id) return;
+  if (owner === walletName(tenant_id) || tenants.get(keyIdOf(owner)) === tenant_id) return;
   const what = `it is neither the wallet of tenant ${tenant_id} nor the limit of one of its keys`;
   report(`Account ${owner}: ${what}.`);
 }
@@ -110,7 +111,7 @@ async function checkEntries(database: Database, account: Account, report: Report
     entries += page.length;
     const last = page.at(-1);
     if (!last) break;
-    if (account.owner.startsWith('tenant:')) {
+    if (isWalletName(account.owner)) {
       await checkCharges(database, account, { after: lastId, last: last.id }, report);
     }
     lastId = last.id;

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { walletName } from '../../ledger/owner.ts';
 import { dayMs, dayOf, isoDay } from '../../record/period.ts';
 import { dailySums } from '../books/daily-sums.ts';
 import { idText } from '../books/request-log-rows.ts';
@@ -138,7 +139,7 @@ function strayRequests({ read }: Database, at: TenantDay) {
     .where('log.created_at', '>=', at.day * dayMs)
     .where('log.created_at', '<', (at.day + 1) * dayMs)
     .where(charged, '>', 0)
-    .where(sql<boolean>`coalesce(account.owner, '') <> ${`tenant:${at.tenantId}`}`)
+    .where(sql<boolean>`coalesce(account.owner, '') <> ${walletName(at.tenantId)}`)
     .orderBy('log.id')
     .limit(strayRequestsMax)
     .execute();
