@@ -1,5 +1,13 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callerOf, settlementOf } from '../tests/support/money/settlements.ts';
@@ -143,6 +151,22 @@ describe('an answer under an idempotency key', () => {
     expect(told).toMatchObject([{ status: 'success' }]);
     await books.close();
     expect(existsSync(journal)).toBe(false);
+  });
+
+  test('is written, and so is the next, where the journal cannot be tidied after it', async () => {
+    isAway = false;
+    const free = async () => {
+      const settlement = ended(0);
+      const { requestId } = settlement.record;
+      // So long that its file is removed as soon as it is booked.
+      await books.dispatched({ ...settlement.record, requestedModel: 'x'.repeat(600_000) });
+      const segment = join(journal, readdirSync(journal).toSorted().at(-1) ?? '');
+      rmSync(segment);
+      mkdirSync(segment);
+      const claim = { tenantId: 'ten_1', key: 'k', fingerprint: 'f', requestId };
+      return books.keepWith({ claim, recording: null, expiresAt: 1 }, settlement);
+    };
+    expect([await free(), await free()]).toEqual(['written', 'written']);
   });
 
   test('waits for a store that is away as others do', async () => {

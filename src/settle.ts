@@ -3,7 +3,7 @@ import type { Caller } from './core/caller.ts';
 import type { NamedAnswer, Remembered } from './core/claim.ts';
 import { logText } from './core/log-text.ts';
 import { type Measured, noUnits, noUsage, totalTokens, type Usage } from './core/usage.ts';
-import type { ReplyClosing } from './dialects/dialect.ts';
+import type { ReplyClosing, ReplyFacts } from './dialects/dialect.ts';
 import type { Hold } from './ledger/hold.ts';
 import type { Settlement } from './ledger/ledger-store.ts';
 import { withWriteOff } from './ledger/write-off.ts';
@@ -53,9 +53,14 @@ export async function settle(
   if (isRemembered) await remember(memory, settlement, parts);
   else await parts.keep(settlement, hold !== undefined);
   // A client that gets an earlier answer sees what that one used; here nothing was used again.
-  if (ending.how === 'recalled') return { usage: ending.facts.usage ?? noUsage, costCredits: 0 };
+  if (ending.how === 'recalled') return { usage: usedBefore(call, ending.facts), costCredits: 0 };
   await parts.countTokens(call.caller, totalTokens(bill.usage));
   return { usage: bill.usage, costCredits: charged.wallet };
+}
+
+/** As it was told then: nobody may read zeros where the provider counted nothing. */
+function usedBefore({ errand }: Call, facts: ReplyFacts): Usage {
+  return errand?.measure(facts, 'complete').usage ?? noUsage;
 }
 
 /** An answer that is short for want of credits is not given to others. */
@@ -200,6 +205,7 @@ function recordOf(call: Call, ending: Ending, bill: Bill): RequestRecord {
     tenantId: call.caller.tenantId,
     keyId: call.caller.keyId,
     operation: ask?.operation ?? call.operation,
+    jobId: call.jobId,
     requestedModel: logText(ask?.models[0] ?? call.modelNamed),
     status: succeeded.has(ending.how) ? 'success' : 'error',
     error: wasLeft(call, ending) ? null : (ending.error?.symbol ?? null),

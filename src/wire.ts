@@ -58,6 +58,11 @@ export async function build(config: Config, log: Log): Promise<Tollgate> {
   return assemble(config, store, log, null, new WaitingRoom(version));
 }
 
+/** One to begin with: the demo while it is there. */
+export function chatModelOf(models: readonly Model[]): Model | undefined {
+  return models.find(({ id }) => id === 'demo/chat') ?? models.find(isChatModel);
+}
+
 /** Builds every part by hand. With the files of wire/ the only place that may import everything. */
 async function assemble(
   config: Config,
@@ -93,7 +98,7 @@ async function assemble(
   return {
     firstSecrets,
     models,
-    chatModel: models.find(({ id }) => id === 'demo/chat') ?? models.find(isChatModel),
+    chatModel: chatModelOf(models),
     engine: store.database.engine,
     listen(sharesPort = false) {
       void retention?.run();
@@ -116,9 +121,10 @@ async function assemble(
       };
       await Promise.all([server.drain(seconds, cutShort), lasting.jobs.stop(seconds)]);
       chores.stop();
-      await lasting.idempotency.close();
       await retention?.stop();
       await books.close();
+      // Behind the books: the last requests may have left it an answer to write.
+      await lasting.idempotency.close();
       await authenticator.markUsed();
       await demo.stop();
       await telemetry.stop();

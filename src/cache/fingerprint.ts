@@ -4,7 +4,7 @@ import { isObject } from '../core/json.ts';
  * The same text for values that differ only in the order of their keys: clients build the same
  * request in different orders. Undefined fields are no fields.
  */
-export function canonical(value: unknown): string {
+function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
   if (!isObject(value)) return JSON.stringify(value) ?? 'null';
   const fields = Object.keys(value)

@@ -341,17 +341,24 @@ describe('a store that is away', () => {
     const [one, two] = [dutyOf(await ask(claim('one'))), dutyOf(await ask(claim('two')))];
     store.isAway = true;
     await one.finish(recording('x'.repeat(unwrittenLengthMax - 1)));
+    const waiting = ask(claim('two'));
     await two.finish(recording('xx'));
+    expect(await waiting).toEqual({ found: 'xx' });
+    // Nor is it kept for those who come now: that is what there is no room for.
+    expect(await refusalOf(ask(claim('two')))).toMatchObject({ status: 409 });
     store.isAway = false;
     await writeLate();
     expect(store.rows.get('one')?.done?.text).toHaveLength(unwrittenLengthMax - 1);
     expect(store.rows.get('two')?.done).toBeNull();
   });
 
-  test('does not make a failed request fail twice', async () => {
-    const { store, ask } = make();
-    const duty = dutyOf(await ask(claim('k')));
-    store.isAway = true;
-    await duty.release();
-  });
+  test.each(['isAway', 'hangs'] as const)(
+    'does not make a failed request fail twice, nor keep it from its charge: %s',
+    async (how) => {
+      const { store, ask } = make();
+      const duty = dutyOf(await ask(claim('k')));
+      store[how] = true;
+      await duty.release();
+    },
+  );
 });

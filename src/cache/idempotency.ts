@@ -135,9 +135,8 @@ export class Idempotency {
         const answer = this.#answer(claim, recording);
         const how = await (charge ? charge.keepWith(answer) : this.#write(answer));
         isOver = true;
-        if (how === 'unwritten') {
-          this.#unwritten.set(running, this.#hasRoomFor(recording) ? recording : null);
-        } else this.#forget(running);
+        if (how === 'unwritten') this.#writeLater(running, recording);
+        else this.#forget(running);
         end(how === 'taken_over' ? undefined : recording);
         if (how === 'taken_over') throw refusal('is being answered by another process now', 409);
         this.#count(claim, recording);
@@ -149,7 +148,9 @@ export class Idempotency {
         end(undefined);
         // Unless the store hears of it, the claim is free again when its lease ends. What it has
         // of an answer whose end we could not hear of is paid for, or a job: that stays.
-        await this.#store.release(claim).catch(() => undefined);
+        const released = this.#store.release(claim).catch(() => undefined);
+        // What is owed is charged after this, and a client is told why: neither waits for long.
+        await within(released, this.#writeMs);
       },
     };
   }
@@ -171,6 +172,19 @@ export class Idempotency {
     } catch {
       return 'unwritten';
     }
+  }
+
+  /** Those who wait get it all the same; what there is no room for is lost to those who come. */
+  #writeLater(running: Running, recording: Recording | null): void {
+    if (this.#hasRoomFor(recording)) {
+      this.#unwritten.set(running, recording);
+      return;
+    }
+    const { claim } = running;
+    // In its place, since the first would hold on to the text for as long as the store is away.
+    const without: Running = { claim, ended: Promise.resolve(null) };
+    this.#running.set(nameOf(claim), without);
+    this.#unwritten.set(without, null);
   }
 
   #hasRoomFor(recording: Recording | null): boolean {

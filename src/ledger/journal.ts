@@ -159,7 +159,12 @@ export class Journal {
   #remove(segment: Segment): void {
     this.#segments.splice(this.#segments.indexOf(segment), 1);
     this.#unsynced.delete(segment);
-    segment.remove();
+    try {
+      segment.remove();
+    } catch {
+      // All in it is booked: a file that stays is known by its ids at the next start, and those
+      // whose charges were just taken must hear so whatever becomes of it.
+    }
   }
 
   #thisTurn(): Turn {

@@ -22,6 +22,7 @@ import { translate } from '../dialects/translation.ts';
 import { upstreamDialect } from '../dialects/upstreams.ts';
 import { ChatBounds, inputBound, outputBound, textBytes, tokensWithin } from '../meter/bound.ts';
 import { estimateNote, estimateUsage } from '../meter/estimate.ts';
+import { holdPrices } from '../meter/hold-prices.ts';
 import { chargeAt, costAt, mostCost } from '../meter/price.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { readDomain } from '../tools/domains.ts';
@@ -190,11 +191,12 @@ export class SearchingErrand implements Errand {
   #payingAt(offer: Offer, link: Link): Pick<SearchSurroundings, 'affordRound' | 'affordSearch'> {
     const { creditsPerUsd } = this.#parts;
     const firstPromptBytes = textBytes(this.ask);
+    const held = holdPrices(offer.prices, this.ask);
     /** Of the round that was paid for last, with the results of its searches. */
     let promptTokensMax = 0;
     const extend = (inputTokens: number, outputTokens: number, feeCredits: number) => {
       // The request's own price is held already.
-      const cost = mostCost(offer.prices, promptTokensMax, (prices) =>
+      const cost = mostCost(held, promptTokensMax, (prices) =>
         costAt({ ...noUsage, inputTokens, outputTokens }, { ...prices, request: 0n }),
       );
       return link.extendHold(chargeAt(offer, cost, creditsPerUsd) + feeCredits);
@@ -203,7 +205,11 @@ export class SearchingErrand implements Errand {
       affordRound: (promptBytes, searches) => {
         const inputTokens = inputBound(this.ask) + tokensWithin(promptBytes - firstPromptBytes);
         promptTokensMax = inputTokens + searches * tokensWithin(searchTextMax);
-        return extend(inputTokens, outputBound(this.ask, offer), 0);
+        const outputTokens = outputBound(this.ask, offer);
+        // What the last round used beyond its hold is as good as spent.
+        const used = this.#session?.usageOfRounds.at(-1)?.outputTokens ?? 0;
+        const beyond = Math.max(0, used - outputTokens);
+        return extend(inputTokens, outputTokens + beyond, 0);
       },
       affordSearch: () => extend(tokensWithin(searchTextMax), 0, this.#feeOf(1)),
     };

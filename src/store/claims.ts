@@ -10,6 +10,9 @@ import { type Database, inTransaction, type StoreTransaction } from './database.
 /** A row costs something by itself, so that short answers without number are counted too. */
 const bytesPerRow = 500;
 
+/** Rows that one change removes: a day's answers at once would take longer than any may. */
+const batchRows = 500;
+
 /** Uses of idempotency keys. A row is running until its lease ends, then done until it expires. */
 export class SqlClaims implements ClaimStore {
   readonly #database: Database;
@@ -79,14 +82,30 @@ export class SqlClaims implements ClaimStore {
   }
 
   async removeExpired(now: number): Promise<void> {
+    for (let removed = batchRows; removed === batchRows; ) removed = await this.#removeBatch(now);
     const { write } = this.#database;
-    await write
-      .deleteFrom('idempotency_claims')
-      .where('expires_at', '<=', now)
-      // One that never ended is kept for as long as its answer would have been: see isCharged().
-      .where((of) => of.or([of('is_done', '=', 1), of('expires_at', '<=', now - idempotencyTtlMs)]))
-      .execute();
     await write.deleteFrom('idempotency_bytes').where('hour', '<', hourOf(now)).execute();
+  }
+
+  async #removeBatch(now: number): Promise<number> {
+    // One that never ended is kept for as long as its answer would have been: see isCharged().
+    const endedBefore = now - idempotencyTtlMs;
+    const removed = await this.#database.write
+      .deleteFrom('idempotency_claims')
+      .where(({ eb, refTuple, selectFrom }) => {
+        const expired = selectFrom('idempotency_claims')
+          .select(['tenant_id', 'key'])
+          .where('expires_at', '<=', now)
+          .where((of) => of.or([of('is_done', '=', 1), of('expires_at', '<=', endedBefore)]))
+          .orderBy('expires_at')
+          .limit(batchRows)
+          // Somebody may be using one again, and another process may be at the same work.
+          .forUpdate()
+          .skipLocked();
+        return eb(refTuple('tenant_id', 'key'), 'in', expired.$asTuple('tenant_id', 'key'));
+      })
+      .executeTakeFirst();
+    return Number(removed.numDeletedRows);
   }
 
   async keptBytes(): Promise<ReadonlyMap<string, number>> {

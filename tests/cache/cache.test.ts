@@ -227,11 +227,17 @@ describe('the response cache', () => {
     expect(charged).toHaveLength(1);
   });
 
-  test('replays an answer whose usage nobody told without inventing one', async () => {
+  test('tells the estimate of the first time where no provider counted', async () => {
     upstream.script('chat', noUsage(say('Silent')));
-    await ask();
+    const first = await ask();
     const again = await ask();
-    expect(again.cache).toBe('HIT');
+    const streamed = await ask({ stream: true, stream_options: { include_usage: true } });
+    expect([again.cache, streamed.cache]).toEqual(['HIT', 'HIT']);
+    expect(first.record.usageEstimated).toBe(true);
+    expect(first.json.usage).toMatchObject({ completion_tokens: 2 });
+    const free = { ...(first.json.usage as object), cost: 0 };
+    expect(again.json.usage).toEqual(free);
+    expect((await readSse(spoken(streamed))).usage).toEqual(free);
     expect(again.record.charges.modelCharge).toBe(0);
   });
 

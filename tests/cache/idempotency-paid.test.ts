@@ -3,18 +3,20 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { openStore } from '../../src/store/open.ts';
 import { discrepancies } from '../support/book-check.ts';
 import { startDyingOnPostgres, startDyingOnSqlite } from '../support/dying-gateway.ts';
-import { type FakeUpstream, gated, say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { type FakeUpstream, gated, startFakeUpstream } from '../support/fake-upstream.ts';
+import { type Answer, type Gateway, startGateway } from '../support/gateway.ts';
 import {
-  type Answer,
-  type Gateway,
-  type GatewayOptions,
-  startGateway,
-} from '../support/gateway.ts';
+  answer,
+  answerCost,
+  body,
+  credits,
+  headers,
+  optionsFor,
+  sharing,
+} from '../support/named-question.ts';
 import { startOwnPostgres, startPostgres } from '../support/postgres.ts';
 
 const testMs = 240_000;
-const credits = 1_000_000;
-const secret = 'the same secret on both of the machines';
 let upstream: FakeUpstream;
 
 beforeAll(() => {
@@ -25,18 +27,6 @@ beforeEach(() => {
   upstream.reset();
   upstream.script('chat', answer);
 });
-
-/** One credit a token, in and out. */
-const answer = say('One two three', { usage: { prompt: 40, completion: 5 } });
-const body = { model: 'test/chat', messages: [{ role: 'user', content: 'Count.' }] };
-const headers = { 'idempotency-key': 'order-7' };
-
-function options(env: Readonly<Record<string, string>> = {}): GatewayOptions {
-  return {
-    upstreams: { fake: { url: upstream.url, models: { 'test/chat': {} } } },
-    env: { TOLLGATE_BOOTSTRAP_CREDITS: String(credits), TOLLGATE_SECRET_KEY: secret, ...env },
-  };
-}
 
 /** Its client sees no end: the store has the answer, and the process is gone. */
 async function askInVain(gateway: Gateway, stream: boolean): Promise<void> {
@@ -56,7 +46,7 @@ const replayed = (answer: Answer) => [answer.status, answer.headers.get('idempot
 async function expectPaidOnce(gateway: Gateway): Promise<void> {
   expect(replayed(await gateway.chat(body, { headers }))).toEqual([200, 'true']);
   expect(upstream.book).toHaveLength(1);
-  expect(await gateway.balance()).toBe(credits - 45);
+  expect(await gateway.balance()).toBe(credits - answerCost);
 }
 
 async function expectRightBooks(url: string): Promise<void> {
@@ -69,9 +59,9 @@ async function expectRightBooks(url: string): Promise<void> {
 test.each([false, true])(
   'on SQLite: killed between its answer and its charge (streamed: %p)',
   async (stream) => {
-    const dying = await startDyingOnSqlite(options());
+    const dying = await startDyingOnSqlite(optionsFor(upstream));
     await askInVain(dying, stream);
-    const next = await dying.another(options());
+    const next = await dying.another(optionsFor(upstream));
     await expectPaidOnce(next);
     await next.stop();
     await expectRightBooks(`sqlite:${next.dataDir}/tollgate.db`);
@@ -83,9 +73,9 @@ test.each([false, true])(
   'on Postgres: the same, and its machine comes back after another has answered (streamed: %p)',
   async (stream) => {
     const url = await (await startPostgres()).createDatabase();
-    const dying = await startDyingOnPostgres(options(), url);
+    const dying = await startDyingOnPostgres(optionsFor(upstream, sharing(url)), url);
     await askInVain(dying, stream);
-    const shared = { ...options({ DATABASE_URL: url }), keys: dying.keys };
+    const shared = { ...optionsFor(upstream, sharing(url)), keys: dying.keys };
     // It has nothing of the dead one's disk.
     const other = await startGateway(shared);
     await expectPaidOnce(other);
@@ -103,7 +93,7 @@ test(
   'an answer that only its killed maker knew is not made and charged a second time',
   async () => {
     const postgres = await startOwnPostgres({ durable: true });
-    const gateway = await startGateway(options({ DATABASE_URL: postgres.url }));
+    const gateway = await startGateway(optionsFor(upstream, sharing(postgres.url)));
     upstream.script('chat', gated('go', 0, answer));
     const first = gateway.chat(body, { headers });
     await upstream.until((book) => book.length > 0);
@@ -117,7 +107,7 @@ test(
     const again = await next.chat(body, { headers });
     expect([again.status, again.error.message]).toEqual([409, expect.stringContaining('was lost')]);
     expect(upstream.book).toHaveLength(1);
-    expect(await next.balance()).toBe(credits - 45);
+    expect(await next.balance()).toBe(credits - answerCost);
     await next.stop();
     await expectRightBooks(postgres.url);
     await postgres.stop();

@@ -6,19 +6,21 @@ import {
   type FakeUpstream,
   gated,
   hangMidStream,
-  say,
   startFakeUpstream,
 } from '../support/fake-upstream.ts';
+import { type Answer, type Gateway, startGateway } from '../support/gateway.ts';
 import {
-  type Answer,
-  type Gateway,
-  type GatewayOptions,
-  startGateway,
-} from '../support/gateway.ts';
+  answer,
+  answerCost,
+  body,
+  credits,
+  headers,
+  optionsFor,
+  sharing,
+} from '../support/named-question.ts';
 import { startOwnPostgres, startPostgres } from '../support/postgres.ts';
 
 const testMs = 240_000;
-const credits = 1_000_000;
 let upstream: FakeUpstream;
 
 beforeAll(() => {
@@ -26,18 +28,6 @@ beforeAll(() => {
 });
 afterAll(() => upstream.stop());
 beforeEach(() => upstream.reset());
-
-/** One credit a token, in and out. */
-const answer = say('One two three', { usage: { prompt: 40, completion: 5 } });
-const body = { model: 'test/chat', messages: [{ role: 'user', content: 'Count.' }] };
-const headers = { 'idempotency-key': 'order-7' };
-
-function optionsFor(env: Readonly<Record<string, string>> = {}): GatewayOptions {
-  return {
-    upstreams: { fake: { url: upstream.url, models: { 'test/chat': {} } } },
-    env: { TOLLGATE_BOOTSTRAP_CREDITS: String(credits), ...env },
-  };
-}
 
 function textOf({ body: { choices } }: Answer): unknown {
   const [choice] = Array.isArray(choices) ? choices : [];
@@ -60,7 +50,7 @@ test(
   'after a restart the first answer is given again',
   async () => {
     upstream.script('chat', answer);
-    const gateway = await startGateway(optionsFor());
+    const gateway = await startGateway(optionsFor(upstream));
     const first = await gateway.chat(body, { headers });
     await gateway.stop();
     await using later = await gateway.another();
@@ -71,7 +61,7 @@ test(
     expect(await stream.read()).toBe('One two three');
     const other = await later.chat({ ...body, seed: 1 }, { headers });
     expect(other.status).toBe(422);
-    expect(await later.balance()).toBe(credits - 45);
+    expect(await later.balance()).toBe(credits - answerCost);
     expect(upstream.book).toHaveLength(1);
   },
   testMs,
@@ -81,9 +71,8 @@ test(
   'an answer made while the store is away goes out, is charged once and known later',
   async () => {
     const postgres = await startOwnPostgres({ durable: true });
-    const secret = 'the same secret on both of the machines';
-    const shared = { DATABASE_URL: postgres.url, TOLLGATE_SECRET_KEY: secret };
-    const gateway = await startGateway(optionsFor(shared));
+    const shared = sharing(postgres.url);
+    const gateway = await startGateway(optionsFor(upstream, shared));
     upstream.script('chat', gated('go', 0, answer));
     const first = gateway.chat(body, { headers });
     await upstream.until((book) => book.length > 0);
@@ -104,7 +93,7 @@ test(
     await using later = await gateway.another();
     expect(replayed(await later.chat(body, { headers }))).toBe('true');
     expect(upstream.book).toHaveLength(1);
-    expect(await later.balance()).toBe(credits - 45);
+    expect(await later.balance()).toBe(credits - answerCost);
     await later.stop();
     await postgres.stop();
   },
@@ -118,10 +107,9 @@ describe('two processes on one Postgres', () => {
 
   beforeAll(async () => {
     database = await (await startPostgres()).createDatabase();
-    const secret = 'the same secret on both of the machines';
-    const shared = { DATABASE_URL: database, TOLLGATE_SECRET_KEY: secret };
-    one = await startGateway(optionsFor(shared));
-    two = await startGateway({ ...optionsFor(shared), keys: one.keys });
+    const shared = sharing(database);
+    one = await startGateway(optionsFor(upstream, shared));
+    two = await startGateway({ ...optionsFor(upstream, shared), keys: one.keys });
   }, testMs);
   afterAll(async () => {
     await two?.stop();
@@ -143,7 +131,7 @@ describe('two processes on one Postgres', () => {
       expect(ended.map(replayed)).toEqual([null, 'true', 'true']);
       expect(replayed(await two.chat(body, { headers }))).toBe('true');
       expect(upstream.book).toHaveLength(1);
-      expect(before - (await one.balance())).toBe(45);
+      expect(before - (await one.balance())).toBe(answerCost);
     },
     testMs,
   );
@@ -166,7 +154,7 @@ describe('two processes on one Postgres', () => {
       expect([status, text]).toEqual([stream ? 200 : 409, expect.stringContaining(takenOver)]);
       expect(replayed(await one.chat(body, { headers: mine }))).toBe('true');
       await one.call('GET', '/v1/customer/logs', { key: one.keys.api });
-      expect(before - (await two.balance())).toBe(45);
+      expect(before - (await two.balance())).toBe(answerCost);
     },
     testMs,
   );
@@ -185,7 +173,7 @@ describe('two processes on one Postgres', () => {
       expect([again.status, textOf(again), replayed(again)]).toEqual([200, 'One two three', null]);
       expect(replayed(await two.chat(body, { headers: mine }))).toBe('true');
       expect(upstream.book).toHaveLength(2);
-      expect(before - (await two.balance())).toBe(45);
+      expect(before - (await two.balance())).toBe(answerCost);
     },
     testMs,
   );

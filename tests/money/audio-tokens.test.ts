@@ -4,11 +4,16 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
-import { isObject } from '../../src/core/json.ts';
 import { discrepancies } from '../support/book-check.ts';
-import { dataOf, makeByokTenant } from '../support/byok.ts';
 import { replay, say, startFakeUpstream, weirdUsage } from '../support/fake-upstream.ts';
-import { chatModel, InProcessGateway, type SendOptions } from '../support/in-process.ts';
+import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import {
+  chargeFor,
+  expectHold,
+  expectOwnAccountFee,
+  expectPriceTold,
+  receiptOf,
+} from '../support/money/price-class.ts';
 import { answerIt, searchFor, startSearchRig } from '../support/search-rig.ts';
 
 const upstream = startFakeUpstream();
@@ -62,16 +67,6 @@ const counts = (details: object) => ({
   prompt_tokens_details: details,
 });
 
-async function charged(body: object, options: SendOptions = {}) {
-  const { requestId } = await gateway.post(body, options);
-  const { charges, usageEstimated } = await gateway.record(requestId);
-  expect(usageEstimated).toBe(false);
-  return charges.modelCharge;
-}
-
-const receiptOf = async (requestId: string, options: SendOptions = {}) =>
-  dataOf(await gateway.get(`/v1/customer/logs/${requestId}`, options));
-
 function script(file: string): void {
   const contentType = file.endsWith('.sse') ? 'text/event-stream' : 'application/json';
   const bytes = readFileSync(new URL(`../../fixtures/${file}`, import.meta.url));
@@ -90,7 +85,7 @@ test.each([
   ['gemini/cached-audio-stream.sse', 'acme/google', 967],
 ])('%s costs at %s %d', async (file, model, credits) => {
   script(file);
-  expect(await charged(ask(model, { stream: file.endsWith('.sse') }))).toBe(credits);
+  expect(await chargeFor(gateway, ask(model, { stream: file.endsWith('.sse') }))).toBe(credits);
 });
 
 describe.each([
@@ -116,14 +111,14 @@ describe.each([
     ['a short prompt', 'acme/stepped', { audio_tokens: 60 }, 2_500],
   ])('%s', async (_name, model, details, credits) => {
     upstream.script('hearing', weirdUsage(counts(details), say('hi')));
-    expect(await charged(ask(model, fields))).toBe(credits);
+    expect(await chargeFor(gateway, ask(model, fields))).toBe(credits);
   });
 
   test('a long prompt', async () => {
     const usage = { ...counts({ audio_tokens: 60 }), prompt_tokens: 65, total_tokens: 74 };
     upstream.script('hearing', weirdUsage(usage, say('hi')));
     // 60 × 80 + 5 × 5 + 90
-    expect(await charged(ask('acme/stepped', fields))).toBe(4_915);
+    expect(await chargeFor(gateway, ask('acme/stepped', fields))).toBe(4_915);
   });
 });
 
@@ -146,7 +141,7 @@ describe('what clients are told', () => {
   test('the receipt has a line for it, and lines that add up', async () => {
     script('written/openai-audio-input-stream.sse');
     const { requestId } = await gateway.post(ask('acme/hearing', { stream: true }));
-    expect(await receiptOf(requestId)).toMatchObject({
+    expect(await receiptOf(gateway, requestId)).toMatchObject({
       tokens: { input: 4, audio: 44, cache_read: 16, prompt: 64, completion: 9, total: 73 },
       prices: pricing,
       lines: [
@@ -158,7 +153,7 @@ describe('what clients are told', () => {
       cost: 1_880,
     });
     const unpriced = await gateway.post(ask('acme/one-price', { stream: true }));
-    const { lines } = await receiptOf(unpriced.requestId);
+    const { lines } = await receiptOf(gateway, unpriced.requestId);
     expect(lines).toContainEqual({
       price: 'audio',
       quantity: 44,
@@ -170,26 +165,11 @@ describe('what clients are told', () => {
 
   test('the fee of an own account is a share of it', async () => {
     script('openai/chat-audio-input.json');
-    const tenant = await makeByokTenant(gateway, 'own-account', 10_000);
-    await tenant.bring('openai', { api_key: 'sk-mine-0123456789' });
-    const { requestId } = await gateway.post(ask('acme/hearing'), { key: tenant.key });
-    expect(await receiptOf(requestId, { key: tenant.key })).toMatchObject({
-      cost_breakdown: { model_charge: 0, byok_platform_fee: 190 },
-    });
+    await expectOwnAccountFee(gateway, 190, { provider: 'openai', body: ask('acme/hearing') });
   });
 
   test('each place tells its price, and the model list keeps its four', async () => {
-    const { json } = await gateway.get('/v1/customer/models');
-    const models = Array.isArray(json.data) ? json.data.filter(isObject) : [];
-    const found = models.find(({ id }) => id === 'acme/stepped');
-    expect(found?.endpoints).toMatchObject([{ pricing, long_prompts: [step] }]);
-    const listed = await gateway.get('/v1/models/acme/hearing');
-    expect(Object.keys(isObject(listed.json.pricing) ? listed.json.pricing : {})).toEqual([
-      'prompt',
-      'completion',
-      'request',
-      'image',
-    ]);
+    await expectPriceTold(gateway, 'acme/stepped', { pricing, long_prompts: [step] });
   });
 });
 
@@ -211,11 +191,7 @@ describe('the hold', () => {
     ['with sounds at no price of their own', 'acme/one-price', [sound], 660],
   ])('for a prompt %s', async (_name, model, parts, credits) => {
     upstream.script('hearing', say('hi', { usage: { prompt: 1, completion: 1 } }));
-    const status = async (limit: number) => {
-      const key = await gateway.makeKey({ limit });
-      return (await gateway.post(bytes600(model, parts), { key })).status;
-    };
-    expect([await status(credits - 1), await status(credits)]).toEqual([402, 200]);
+    await expectHold(gateway, credits, bytes600(model, parts));
   });
 });
 

@@ -3,11 +3,16 @@
  * read from the cache 0.3, one written to it 3.75, one written for an hour 6, a token out 15.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import { isObject } from '../../src/core/json.ts';
 import { discrepancies } from '../support/book-check.ts';
-import { dataOf, makeByokTenant } from '../support/byok.ts';
 import { say, startFakeUpstream, weirdUsage } from '../support/fake-upstream.ts';
-import { chatModel, InProcessGateway, type SendOptions } from '../support/in-process.ts';
+import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import {
+  chargeFor,
+  expectHold,
+  expectOwnAccountFee,
+  expectPriceTold,
+  receiptOf,
+} from '../support/money/price-class.ts';
 import { answerIt, searchFor, startSearchRig } from '../support/search-rig.ts';
 import { checkAnthropicStream } from '../support/stream-checks.ts';
 
@@ -68,16 +73,6 @@ const onlyHour = {
   output_tokens: 0,
 };
 
-async function charged(body: object, options: SendOptions) {
-  const { requestId } = await gateway.post(body, options);
-  const { charges, usageEstimated } = await gateway.record(requestId);
-  expect(usageEstimated).toBe(false);
-  return charges.modelCharge;
-}
-
-const receiptOf = async (requestId: string, options: SendOptions = {}) =>
-  dataOf(await gateway.get(`/v1/customer/logs/${requestId}`, options));
-
 describe.each([
   ['a message', messages, {}],
   ['a streamed message', messages, { stream: true }],
@@ -104,7 +99,7 @@ describe.each([
     ['a long prompt', 'acme/stepped', counts(400, 501), 15_612],
   ])('%s', async (_name, model, usage, credits) => {
     upstream.script('claude-x', weirdUsage(usage, say('hi')));
-    expect(await charged(ask(model, fields), options)).toBe(credits);
+    expect(await chargeFor(gateway, ask(model, fields), options)).toBe(credits);
   });
 });
 
@@ -133,7 +128,7 @@ describe('what clients are told', () => {
   test('the receipt has a line for it, and lines that add up', async () => {
     upstream.script('claude-x', weirdUsage(counts(400, 500), say('hi')));
     const { requestId } = await gateway.post(ask('acme/claude'), messages);
-    expect(await receiptOf(requestId)).toMatchObject({
+    expect(await receiptOf(gateway, requestId)).toMatchObject({
       tokens: {
         input: 1_000,
         cache_read: 2_000,
@@ -152,7 +147,7 @@ describe('what clients are told', () => {
       cost: 9_600,
     });
     const unpriced = await gateway.post(ask('acme/one-price'), messages);
-    const { lines } = await receiptOf(unpriced.requestId);
+    const { lines } = await receiptOf(gateway, unpriced.requestId);
     expect(lines).toContainEqual({
       price: 'cache_write_1h',
       quantity: 500,
@@ -164,26 +159,15 @@ describe('what clients are told', () => {
 
   test('the fee of an own account is a share of it', async () => {
     upstream.script('claude-x', weirdUsage(counts(400, 500), say('hi')));
-    const tenant = await makeByokTenant(gateway, 'own-account', 10_000);
-    await tenant.bring('claude', { api_key: 'sk-mine-0123456789' });
-    const { requestId } = await gateway.post(ask('acme/claude'), { ...messages, key: tenant.key });
-    expect(await receiptOf(requestId, { key: tenant.key })).toMatchObject({
-      cost_breakdown: { model_charge: 0, byok_platform_fee: 960 },
+    await expectOwnAccountFee(gateway, 960, {
+      provider: 'claude',
+      body: ask('acme/claude'),
+      options: messages,
     });
   });
 
   test('each place tells its price, and the model list keeps its four', async () => {
-    const { json } = await gateway.get('/v1/customer/models');
-    const models = Array.isArray(json.data) ? json.data.filter(isObject) : [];
-    const found = models.find(({ id }) => id === 'acme/stepped');
-    expect(found?.endpoints).toMatchObject([{ pricing, long_prompts: [step] }]);
-    const listed = await gateway.get('/v1/models/acme/claude');
-    expect(Object.keys(isObject(listed.json.pricing) ? listed.json.pricing : {})).toEqual([
-      'prompt',
-      'completion',
-      'request',
-      'image',
-    ]);
+    await expectPriceTold(gateway, 'acme/stepped', { pricing, long_prompts: [step] });
   });
 });
 
@@ -211,11 +195,7 @@ describe.each([
     ['kept for an hour at no price of its own', forHour, 'acme/one-price', 990],
   ])('that is %s', async (_name, mark, model, credits) => {
     upstream.script('claude-x', say('hi', { usage: { prompt: 1, completion: 1 } }));
-    const status = async (limit: number) => {
-      const key = await gateway.makeKey({ limit });
-      return (await gateway.post(bytes600(mark, model), { ...options, key })).status;
-    };
-    expect([await status(credits - 1), await status(credits)]).toEqual([402, 200]);
+    await expectHold(gateway, credits, bytes600(mark, model), options);
     // The provider is asked for what it is held for.
     const [asked] = upstream.book;
     expect(asked?.json).toMatchObject({

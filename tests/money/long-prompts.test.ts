@@ -6,7 +6,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { discrepancies } from '../support/book-check.ts';
-import { dataOf, makeByokTenant } from '../support/byok.ts';
+import { makeByokTenant } from '../support/byok.ts';
 import {
   cutMidStream,
   gated,
@@ -17,6 +17,7 @@ import {
   words,
 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type SendOptions } from '../support/in-process.ts';
+import { receiptOf } from '../support/money/price-class.ts';
 import { SlowReader } from '../support/sse-client.ts';
 
 const upstream = startFakeUpstream();
@@ -77,9 +78,6 @@ async function charged(model: string, fields: object = {}, options: SendOptions 
   const { requestId } = await gateway.post(bytes400(model, fields), options);
   return (await gateway.record(requestId)).charges.modelCharge;
 }
-
-const receiptOf = async (requestId: string, options: SendOptions = {}) =>
-  dataOf(await gateway.get(`/v1/customer/logs/${requestId}`, options));
 
 describe.each([
   ['whole', {}],
@@ -158,7 +156,7 @@ describe('the wallet', () => {
     const answer = await gateway.post(bytes400(model, capped), { key: rich.key });
     expect(answer.status).toBe(200);
     expect(answer.json.usage).toMatchObject({ cost: credits });
-    await receiptOf(answer.requestId, { key: rich.key });
+    await receiptOf(gateway, answer.requestId, { key: rich.key });
     expect(await gateway.store.creditBook.balance(rich.id)).toMatchObject({ balance: 0 });
 
     const poor = await makeByokTenant(gateway, `${name}-short-of-one`, credits - 1);
@@ -209,7 +207,7 @@ describe('what is shown', () => {
   test('the receipt has the prices that were used, and lines that add up', async () => {
     upstream.script('chat', used(101, 7, 61));
     const long = await gateway.post(bytes400('test/above-100'));
-    expect(await receiptOf(long.requestId)).toMatchObject({
+    expect(await receiptOf(gateway, long.requestId)).toMatchObject({
       prices: { prompt: '3', completion: '5', cache_read: '0.5' },
       prices_above_tokens: 100,
       lines: [
@@ -220,7 +218,8 @@ describe('what is shown', () => {
       cost: 186,
     });
     upstream.script('chat', used(100, 7));
-    const short = await receiptOf((await gateway.post(bytes400('test/above-100'))).requestId);
+    const { requestId } = await gateway.post(bytes400('test/above-100'));
+    const short = await receiptOf(gateway, requestId);
     expect(short).toMatchObject({ prices_above_tokens: null, cost: 114 });
     expect(short.prices).toEqual(flat);
   });
@@ -231,7 +230,7 @@ describe('what is shown', () => {
     await tenant.bring('first', { api_key: 'sk-mine-0123456789' });
     const { requestId } = await gateway.post(bytes400('test/above-100'), { key: tenant.key });
     // A tenth of 338 is 33.8.
-    expect(await receiptOf(requestId, { key: tenant.key })).toMatchObject({
+    expect(await receiptOf(gateway, requestId, { key: tenant.key })).toMatchObject({
       prices: { prompt: '3', completion: '5', byok_fee_basis_points: '1000' },
       cost_breakdown: { model_charge: 0, byok_platform_fee: 34 },
     });

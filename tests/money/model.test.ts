@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { sql } from 'kysely';
+import { idempotencyLeaseMs } from '../../src/core/bounds.ts';
 import type { Caller } from '../../src/core/caller.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { type EmptyDatabase, engines, makeTenant } from '../contracts/engines.ts';
@@ -13,6 +14,7 @@ import { newFolder } from '../support/gateway.ts';
 import { callerOf } from '../support/money/settlements.ts';
 import {
   type Fault,
+  type GivenAgain,
   SimProcess,
   type SimRequest,
   type StoreCall,
@@ -22,19 +24,23 @@ const processes = 3;
 const minute = 60_000;
 
 type Step =
-  | { do: 'begin'; at: number; key: number; wanted: number; least: number }
+  | { do: 'begin'; at: number; key: number; wanted: number; least: number; name: string | null }
   | { do: 'extend'; at: number; which: number; credits: number }
   | { do: 'reach'; at: number; which: number; enough: number }
-  | { do: 'finish'; at: number; which: number; percent: number }
+  | { do: 'finish' | 'leave'; at: number; which: number; percent: number }
   | { do: 'grant'; amount: number }
   | { do: 'limit'; credits: number }
   | { do: 'fault'; at: number; call: StoreCall; fault: Fault }
-  | { do: 'crash' | 'flush' | 'renew' | 'recalls'; at: number }
+  | { do: 'crash' | 'flush' | 'renew' | 'recalls' | 'tend claims'; at: number }
   | { do: 'extend and finish'; at: number; which: number; credits: number }
   | { do: 'idle'; at: number; fault: Fault | null }
   | { do: 'wait'; ms: number }
   | { do: 'settle down' | 'compare' };
 
+const faultyCalls: readonly StoreCall[] = [
+  ...(['lease', 'giveBack', 'renew', 'recall', 'commit', 'commit', 'commitWith'] as const),
+  ...(['commitWith', 'claim', 'finish', 'release'] as const),
+];
 const at = fc.nat(processes - 1);
 const which = fc.nat(5);
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -46,6 +52,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       key: fc.nat(2),
       wanted: fc.integer({ min: 0, max: 120 }),
       least: fc.integer({ min: 0, max: 60 }),
+      name: fc.constantFrom(null, 'order-1', 'order-2', 'order-3'),
     }),
   },
   {
@@ -69,7 +76,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 6,
     arbitrary: fc.record({
-      do: fc.constant('finish' as const),
+      do: fc.constantFrom('finish' as const, 'finish', 'finish', 'leave'),
       at,
       which,
       percent: fc.constantFrom(0, 40, 100, 100, 130, 400),
@@ -91,14 +98,17 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({
       do: fc.constant('fault' as const),
       at,
-      call: fc.constantFrom<StoreCall>('lease', 'giveBack', 'renew', 'recall', 'commit', 'commit'),
+      call: fc.constantFrom(...faultyCalls),
       fault: fc.constantFrom<Fault>('away', 'lost', 'late'),
     }),
   },
   {
     weight: 6,
     arbitrary: fc.record({
-      do: fc.constantFrom('crash' as const, 'flush', 'flush', 'renew', 'recalls', 'recalls'),
+      do: fc.constantFrom(
+        ...(['crash', 'flush', 'flush', 'renew', 'recalls', 'recalls'] as const),
+        ...(['tend claims', 'tend claims'] as const),
+      ),
       at,
     }),
   },
@@ -143,6 +153,7 @@ class World {
   readonly #store: Store;
   readonly #folder = newFolder();
   readonly #requests: SimRequest[] = [];
+  readonly #givenAgain: GivenAgain[] = [];
   #processes: SimProcess[];
   #running: Promise<unknown>[] = [];
   #granted = 0;
@@ -150,11 +161,15 @@ class World {
   #now: number;
   /** Somebody slept for longer than leases last: then charges may have to be written off. */
   #overslept = false;
+  /** So much time has gone by that a key may have been given to another, or forgotten. */
+  #keysMayEnd = false;
+  readonly #keysEndAt: number;
 
   constructor(store: Store, tenantId: string, now: number) {
     this.#store = store;
     this.tenantId = tenantId;
     this.#now = now;
+    this.#keysEndAt = now + idempotencyLeaseMs;
     this.#processes = Array.from({ length: processes }, () => this.#start());
   }
 
@@ -176,7 +191,8 @@ class World {
   }
 
   #start(): SimProcess {
-    return new SimProcess(this.#store.ledger, this.#folder, () => this.#now);
+    const { ledger, claims } = this.#store;
+    return new SimProcess(ledger, claims, this.#folder, () => this.#now);
   }
 
   #at(position: number): SimProcess {
@@ -195,8 +211,8 @@ class World {
   async #perform(one: Step): Promise<unknown> {
     switch (one.do) {
       case 'begin': {
-        const least = Math.min(one.wanted, one.least);
-        return this.#at(one.at).begin(this.#caller(one.key), one.wanted, least);
+        const order = { wanted: one.wanted, least: Math.min(one.wanted, one.least) };
+        return this.#at(one.at).begin(this.#caller(one.key), order, one.name);
       }
       case 'extend':
         return this.#at(one.at).open[one.which]?.hold.extend(one.credits, one.credits >> 1);
@@ -207,7 +223,14 @@ class World {
       case 'idle':
         return this.#idle(one.at, one.fault);
       case 'finish':
-        return this.#at(one.at).finish(one.which, (held) => Math.ceil((held * one.percent) / 100));
+      case 'leave': {
+        const share = (held: number) => Math.ceil((held * one.percent) / 100);
+        return this.#at(one.at).finish(one.which, share, one.do === 'leave');
+      }
+      case 'tend claims':
+        return this.#at(one.at)
+          .tendClaims()
+          .catch(() => undefined);
       case 'grant':
         return this.#grant(one.amount);
       case 'limit':
@@ -264,6 +287,7 @@ class World {
   }
 
   #noticeOversleeping(): void {
+    this.#keysMayEnd ||= this.#now >= this.#keysEndAt;
     this.#overslept ||= this.#processes.some(({ renewedAt }) => this.#now > renewedAt + minute);
   }
 
@@ -277,6 +301,7 @@ class World {
     const dying = this.#at(position);
     await dying.crash(this.#now);
     this.#requests.push(...dying.requests);
+    this.#givenAgain.push(...dying.givenAgain);
     this.#processes[position] = this.#start();
   }
 
@@ -329,7 +354,9 @@ class World {
       await process.renew();
       while (process.open.length > 0) await process.finish(0, (held) => held);
       await process.flush();
+      await process.tendClaims();
       this.#requests.push(...process.requests);
+      this.#givenAgain.push(...process.givenAgain);
     }
     // A lease that was on its way when its process died comes back by itself in two minutes.
     for (let round = 0; round < 3; round++) {
@@ -337,6 +364,7 @@ class World {
       for (const process of this.#processes) await process.renew();
     }
     await this.#checkBooks();
+    await this.#checkKeys();
     for (const process of this.#processes) await process.stop();
   }
 
@@ -373,6 +401,45 @@ class World {
     expect(rows.length).toBe(this.#requests.length);
     const wallet = accounts.find(({ owner }) => owner === `tenant:${this.tenantId}`);
     expect(wallet?.balance).toBe(this.#granted - charged);
+  }
+
+  /** What a key gives again was paid for; and it is made, and known, once. */
+  async #checkKeys(): Promise<void> {
+    const { read } = this.#store.database;
+    const paid = new Set<string>();
+    for (const { id, asked } of this.#requests) {
+      const row = await read
+        .selectFrom('request_log')
+        .select(['status', 'model_charge', 'written_off'])
+        .where('request_id', '=', Buffer.from(id.replaceAll('-', ''), 'hex'))
+        .executeTakeFirst();
+      const isWhole = row && row.model_charge + row.written_off === asked;
+      if (isWhole && row.status === 'success') paid.add(id);
+    }
+    expect(this.#givenAgain.filter(({ maker }) => !paid.has(maker))).toEqual([]);
+    if (this.#keysMayEnd) return;
+    const ends = this.#requests.filter(({ name, seen }) => name !== null && seen);
+    const names = ends.map(({ name }) => name);
+    expect(names.length).toBe(new Set(names).size);
+    const makers = new Map(ends.map(({ name, id }) => [name, id]));
+    for (const { name, maker } of this.#givenAgain)
+      expect([maker, undefined]).toContain(makers.get(name));
+    const living = new Set(this.#processes.flatMap(({ requests }) => requests));
+    const lasting = ends.filter((end) => living.has(end)).map(({ id }) => id);
+    let unknown: readonly string[] = lasting;
+    // The store may take longer than a process waits for it: then it is told again.
+    for (let round = 0; round < 100 && unknown.length > 0; round++) {
+      for (const process of this.#processes) await process.tendClaims();
+      const kept = await read
+        .selectFrom('idempotency_claims')
+        .select('request_id')
+        .where('tenant_id', '=', this.tenantId)
+        .where('is_done', '=', 1)
+        .execute();
+      const known = new Set(kept.map(({ request_id }) => request_id));
+      unknown = lasting.filter((id) => !known.has(id));
+    }
+    expect(unknown).toEqual([]);
   }
 }
 

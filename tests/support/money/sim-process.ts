@@ -3,15 +3,22 @@
  * them, on a store that can be made to fail, with a clock that the test moves.
  */
 import { join } from 'node:path';
+import type { ClaimStore } from '../../../src/cache/claim.ts';
+import type { Duty } from '../../../src/cache/duty.ts';
+import { Idempotency } from '../../../src/cache/idempotency.ts';
 import type { Caller } from '../../../src/core/caller.ts';
+import type { NamedAnswer, Remembered } from '../../../src/core/claim.ts';
 import { randomText } from '../../../src/core/ids.ts';
+import { AnswerDrain } from '../../../src/ledger/answer-drain.ts';
+import { chargesOf } from '../../../src/ledger/charges.ts';
 import { Drain } from '../../../src/ledger/drain.ts';
 import type { Hold } from '../../../src/ledger/hold.ts';
 import { Journal } from '../../../src/ledger/journal.ts';
 import type { LedgerStore, Settlement } from '../../../src/ledger/ledger-store.ts';
 import { replayJournals } from '../../../src/ledger/replay.ts';
 import { slipOf } from '../../../src/ledger/slip.ts';
-import { Wallets } from '../../../src/ledger/wallets.ts';
+import { type HoldOrder, Wallets } from '../../../src/ledger/wallets.ts';
+import { withoutCharge } from '../../../src/ledger/write-off.ts';
 import { settlementOf } from './settlements.ts';
 
 /**
@@ -19,9 +26,13 @@ import { settlementOf } from './settlements.ts';
  * answer comes behind others that were asked for later.
  */
 export type Fault = 'away' | 'lost' | 'late';
-export type StoreCall = keyof LedgerStore;
+export type StoreCall = keyof LedgerStore | 'claim' | 'extend' | 'finish' | 'release';
 
 const lateMs = 12;
+/** Less than that, so that a store which is late has an answer written by itself. */
+const writeMs = 8;
+/** Does not wait for an answer that another is making. */
+const hasLeft = AbortSignal.abort();
 
 /** What the test itself writes down about a request, to compare the books with. */
 export interface SimRequest {
@@ -33,30 +44,42 @@ export interface SimRequest {
   held: number;
   /** The client saw its end, which was not before it was in the journal. */
   seen: boolean;
+  /** Its idempotency key; null once its client has left, too. */
+  name: string | null;
 }
 
 interface OpenRequest {
   readonly request: SimRequest;
   readonly hold: Hold;
   readonly caller: Caller;
+  readonly duty: Duty | undefined;
+}
+
+/** An answer that a key gave again, and the request that it was made for. */
+export interface GivenAgain {
+  readonly name: string;
+  readonly maker: string;
 }
 
 export class SimProcess {
   readonly wallets: Wallets;
   readonly #drain: Drain;
+  readonly #answers: AnswerDrain;
+  readonly #idempotency: Idempotency;
   readonly #journal: Journal;
   readonly #root: string;
   readonly #processId: string;
   readonly #store: LedgerStore;
   readonly open: OpenRequest[] = [];
   readonly requests: SimRequest[] = [];
+  readonly givenAgain: GivenAgain[] = [];
   readonly #now: () => number;
   renewedAt: number;
   dead = false;
   #isAway = false;
   readonly #faults = new Map<StoreCall, Fault>();
 
-  constructor(store: LedgerStore, folder: string, now: () => number) {
+  constructor(store: LedgerStore, claims: ClaimStore, folder: string, now: () => number) {
     const processId = randomText(16);
     this.#processId = processId;
     this.#now = now;
@@ -66,15 +89,14 @@ export class SimProcess {
     const faulty = this.#faulty(store);
     this.wallets = new Wallets(faulty, processId, now, () => Bun.sleep(1));
     this.#journal = new Journal(this.#root, processId, 'journal');
-    this.#drain = new Drain({
-      store: faulty,
-      processId,
-      onCommit: (booked, ids) => {
-        this.wallets.booked(booked);
-        this.#journal.drained(ids);
-      },
-      onFailure: () => undefined,
-    });
+    const onCommit: ConstructorParameters<typeof AnswerDrain>[0]['onCommit'] = (booked, ids) => {
+      this.wallets.booked(booked);
+      this.#journal.drained(ids);
+    };
+    this.#answers = new AnswerDrain({ store: faulty, processId, onCommit }, writeMs);
+    this.#idempotency = new Idempotency(this.#faultyClaims(claims), now, writeMs);
+    const onFailure = () => undefined;
+    this.#drain = new Drain({ store: faulty, processId, onCommit, onFailure });
   }
 
   /** The next call of this kind goes wrong in this way. */
@@ -101,45 +123,102 @@ export class SimProcess {
     }
   }
 
-  /** Answers false when it was refused. */
-  async begin(caller: Caller, wanted: number, least: number): Promise<boolean> {
+  /** Under a key where there is a name: then it is made, given again, or refused. */
+  async begin(caller: Caller, order: HoldOrder, name: string | null): Promise<void> {
+    const id = crypto.randomUUID();
+    const duty = name === null ? undefined : await this.#recall(caller, name, id);
+    if (name !== null && !duty) return;
     let hold: Hold;
     try {
-      hold = await this.wallets.hold(caller, { wanted, least });
+      hold = await this.wallets.hold(caller, order);
     } catch {
-      return false;
+      await duty?.release();
+      return;
     }
-    if (this.dead) return false;
-    const id = crypto.randomUUID();
-    const request = { id, tenantId: caller.tenantId, asked: null, held: 0, seen: false };
+    if (this.dead) return;
+    const { tenantId, keyId } = caller;
+    const request = { id, tenantId, asked: null, held: 0, seen: false, name };
     this.requests.push(request);
-    const { record } = settlementOf(id, caller, 0);
-    const { tenantId, keyId, operation, requestedModel, streamed, createdAt } = record;
+    const { operation, requestedModel, streamed, createdAt } = settlementOf(id, caller, 0).record;
     const call = { requestId: id, tenantId, keyId, operation, requestedModel, streamed, createdAt };
     await this.#journal.dispatched(call);
-    this.open.push({ request, hold, caller });
-    return true;
+    this.open.push({ request, hold, caller, duty });
   }
 
-  async finish(position: number, charge: (held: number) => number): Promise<void> {
+  /** The duty to answer; undefined where there is nothing more to do. */
+  async #recall({ tenantId }: Caller, name: string, requestId: string): Promise<Duty | undefined> {
+    const claim = { tenantId, key: name, fingerprint: 'f', requestId };
+    try {
+      const recalled = await this.#idempotency.recall(claim, hasLeft, ({ text }) => text);
+      if ('duty' in recalled) return recalled.duty;
+      if (!this.dead) this.givenAgain.push({ name, maker: recalled.found });
+    } catch {
+      // Somebody makes it, or the store is away.
+    }
+    return undefined;
+  }
+
+  async finish(position: number, charge: (held: number) => number, isLeft = false): Promise<void> {
     const [ending] = this.open.splice(position, 1);
     if (!ending) return;
-    const { request, hold, caller } = ending;
+    const { request, hold, caller, duty } = ending;
+    if (isLeft) {
+      request.name = null;
+      await duty?.release();
+    }
     const asked = charge(hold.credits);
     request.held = hold.credits;
     request.asked = asked;
     const charged = await hold.settle(asked);
     const settlement: Settlement = {
-      ...settlementOf(request.id, caller, charged.wallet),
+      ...settlementOf(request.id, caller, charged.wallet, { cancelled: isLeft }),
       writtenOff: asked - charged.wallet,
       keyAccount: hold.keyAccount,
       keyCharge: charged.key,
     };
     if (this.dead) return;
+    try {
+      if (duty && !isLeft) await this.#answer(duty, settlement);
+      else await this.#keep(settlement);
+    } catch {
+      return;
+    }
+    request.seen = !this.dead;
+  }
+
+  #answer(duty: Duty, settlement: Settlement): Promise<void> {
+    const { requestId } = settlement.record;
+    const made = { dialect: '', form: 'whole', model: '', provider: '' } as const;
+    return duty.finish(
+      { ...made, text: requestId },
+      {
+        keep: () => this.#keep(settlement),
+        keepWith: (answer) => this.#keepWith(answer, settlement),
+      },
+    );
+  }
+
+  async #keepWith(answer: NamedAnswer, settlement: Settlement): Promise<Remembered> {
+    const how = await this.#answers.book(answer, slipOf(settlement));
+    if (this.dead) throw new Error('Nobody is there any more.');
+    if (how === 'unwritten') await this.#keep(settlement);
+    if (how === 'taken_over') {
+      this.wallets.forgive(chargesOf(settlement));
+      const forgiven = withoutCharge(settlement, { error: 'invalid_request_error', note: null });
+      this.#drain.add(slipOf(forgiven));
+    }
+    return how;
+  }
+
+  async #keep(settlement: Settlement): Promise<void> {
     const slip = slipOf(settlement);
     await this.#journal.settled(slip);
     this.#drain.add(slip);
-    request.seen = !this.dead;
+  }
+
+  /** Its claims stay its own, and the store hears of what it did not take before. */
+  async tendClaims(): Promise<void> {
+    for (const { run } of this.#idempotency.chores()) await run();
   }
 
   async renew(): Promise<void> {
@@ -170,16 +249,29 @@ export class SimProcess {
     this.#journal.close();
   }
 
-  #faulty(store: LedgerStore): LedgerStore {
-    const call = async <T>(name: StoreCall, act: () => Promise<T>): Promise<T> => {
-      const fault = this.dead || this.#isAway ? 'away' : this.#faults.get(name);
-      this.#faults.delete(name);
-      if (fault === 'away') throw new Error('The store is away.');
-      const answer = await act();
-      if (fault === 'late') await Bun.sleep(lateMs);
-      if (fault === 'lost' || this.dead) throw new Error('The answer was lost.');
-      return answer;
+  async #call<T>(name: StoreCall, act: () => Promise<T>): Promise<T> {
+    const fault = this.dead || this.#isAway ? 'away' : this.#faults.get(name);
+    this.#faults.delete(name);
+    if (fault === 'away') throw new Error('The store is away.');
+    const answer = await act();
+    if (fault === 'late') await Bun.sleep(lateMs);
+    if (fault === 'lost' || this.dead) throw new Error('The answer was lost.');
+    return answer;
+  }
+
+  #faultyClaims(store: ClaimStore): ClaimStore {
+    return {
+      claim: (...words) => this.#call('claim', () => store.claim(...words)),
+      extend: (...words) => this.#call('extend', () => store.extend(...words)),
+      finish: (answer) => this.#call('finish', () => store.finish(answer)),
+      release: (claim) => this.#call('release', () => store.release(claim)),
+      removeExpired: (now) => store.removeExpired(now),
+      keptBytes: () => store.keptBytes(),
     };
+  }
+
+  #faulty(store: LedgerStore): LedgerStore {
+    const call = this.#call.bind(this);
     return {
       lease: (order) => call('lease', () => store.lease(order)),
       giveBack: (back) => call('giveBack', () => store.giveBack(back)),
@@ -187,7 +279,7 @@ export class SimProcess {
       expire: (at, dead) => call('expire', () => store.expire(at, dead)),
       recall: (owner, id) => call('recall', () => store.recall(owner, id)),
       recalled: (id) => call('recalled', () => store.recalled(id)),
-      commitWith: (batch, answers) => call('commit', () => store.commitWith(batch, answers)),
+      commitWith: (...words) => call('commitWith', () => store.commitWith(...words)),
       // A dead drain would try for ever.
       commit: (batch) =>
         this.dead ? Promise.resolve([]) : call('commit', () => store.commit(batch)),

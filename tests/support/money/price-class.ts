@@ -1,0 +1,67 @@
+/** What is asked of every class of tokens that has a price of its own. */
+import { expect } from 'bun:test';
+import { isObject } from '../../../src/core/json.ts';
+import { dataOf, makeByokTenant } from '../byok.ts';
+import type { InProcessGateway, SendOptions } from '../in-process.ts';
+
+/** By what the provider counted, and not by a guess. */
+export async function chargeFor(gateway: InProcessGateway, body: object, options?: SendOptions) {
+  const { requestId } = await gateway.post(body, options);
+  const { charges, usageEstimated } = await gateway.record(requestId);
+  expect(usageEstimated).toBe(false);
+  return charges.modelCharge;
+}
+
+export async function receiptOf(
+  gateway: InProcessGateway,
+  requestId: string,
+  options?: SendOptions,
+): Promise<Record<string, unknown>> {
+  return dataOf(await gateway.get(`/v1/customer/logs/${requestId}`, options));
+}
+
+/** A key that may spend one credit less is refused. */
+export async function expectHold(
+  gateway: InProcessGateway,
+  credits: number,
+  body: string,
+  options: SendOptions = {},
+): Promise<void> {
+  const status = async (limit: number) => {
+    const key = await gateway.makeKey({ limit });
+    return (await gateway.post(body, { ...options, key })).status;
+  };
+  expect([await status(credits - 1), await status(credits)]).toEqual([402, 200]);
+}
+
+/** With the account of a tenant at `provider`. */
+export async function expectOwnAccountFee(
+  gateway: InProcessGateway,
+  credits: number,
+  { provider, body, options = {} }: { provider: string; body: object; options?: SendOptions },
+): Promise<void> {
+  const { key, bring } = await makeByokTenant(gateway, 'own-account', 10_000);
+  await bring(provider, { api_key: 'sk-mine-0123456789' });
+  const { requestId } = await gateway.post(body, { ...options, key });
+  expect(await receiptOf(gateway, requestId, { key })).toMatchObject({
+    cost_breakdown: { model_charge: 0, byok_platform_fee: credits },
+  });
+}
+
+/** Told where a model can be had; the model list has the four prices that its readers know. */
+export async function expectPriceTold(
+  gateway: InProcessGateway,
+  model: string,
+  endpoint: object,
+): Promise<void> {
+  const { json } = await gateway.get('/v1/customer/models');
+  const models = Array.isArray(json.data) ? json.data.filter(isObject) : [];
+  expect(models.find(({ id }) => id === model)?.endpoints).toMatchObject([endpoint]);
+  const listed = await gateway.get(`/v1/models/${model}`);
+  expect(Object.keys(isObject(listed.json.pricing) ? listed.json.pricing : {})).toEqual([
+    'prompt',
+    'completion',
+    'request',
+    'image',
+  ]);
+}

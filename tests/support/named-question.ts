@@ -1,0 +1,31 @@
+/** One question under an idempotency key, for gateways that die, freeze or lose their store. */
+import { type FakeUpstream, say } from './fake-upstream.ts';
+import type { GatewayOptions } from './gateway.ts';
+
+/** What each tenant begins with. */
+export const credits = 1_000_000;
+
+/** One credit a token, in and out. */
+export const answer = say('One two three', { usage: { prompt: 40, completion: 5 } });
+export const answerCost = 45;
+
+export const body = { model: 'test/chat', messages: [{ role: 'user', content: 'Count.' }] };
+export const headers = { 'idempotency-key': 'order-7' };
+
+export function optionsFor(
+  upstream: FakeUpstream,
+  env: Readonly<Record<string, string>> = {},
+): GatewayOptions {
+  return {
+    upstreams: { fake: { url: upstream.url, models: { 'test/chat': {} } } },
+    env: { TOLLGATE_BOOTSTRAP_CREDITS: String(credits), ...env },
+  };
+}
+
+/** Machines that share a store share a secret, or one cannot read what another has kept. */
+export function sharing(database: string): Readonly<Record<string, string>> {
+  return {
+    DATABASE_URL: database,
+    TOLLGATE_SECRET_KEY: 'the same secret on all of the machines',
+  };
+}
