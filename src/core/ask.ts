@@ -12,6 +12,10 @@ export interface Ask {
   readonly user: string | null;
   /** What an upstream may fetch because of it, but for the pictures of a chat. */
   readonly addresses?: readonly AddressInput[];
+  /** The pictures of a chat. */
+  readonly images?: readonly AddressInput[];
+  /** The first thing in it that the operator's accounts are not asked for. */
+  readonly ownAccount?: OwnAccountNeed | undefined;
 }
 
 /** An address that a client gave. */

@@ -21,6 +21,12 @@ export const droppedNamesMax = 50;
 /** One event of an upstream stream. Real ones stay below 2 MB (a signature with an image). */
 export const eventBytesMax = 4 * 1024 * 1024;
 
+/**
+ * What a stream may bring without a word between: comments that keep it open are less than 1 MB in
+ * an hour, and what opens the answer to a coding agent is two events.
+ */
+export const wordlessBytesMax = 4 * eventBytesMax;
+
 /** A whole non-streamed upstream answer; images come as base64 inside JSON. */
 export const replyBytesMax = 64 * 1024 * 1024;
 

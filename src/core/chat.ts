@@ -1,4 +1,4 @@
-import type { AddressInput, Ask, OwnAccountNeed } from './ask.ts';
+import type { AddressInput, Ask } from './ask.ts';
 
 /**
  * What a chat request asks of the steps between the client's dialect and the upstream's: enough
@@ -19,8 +19,6 @@ export interface ChatAsk extends Ask {
   readonly search: SearchWish | null;
   /** Names of the instructions to add, as the client wrote them. */
   readonly skills: readonly string[];
-  /** The first thing in it that the operator's accounts are not asked for. */
-  readonly ownAccount?: OwnAccountNeed | undefined;
 }
 
 /** What a client says about the searches of a request; null leaves it to the operator. */

@@ -40,6 +40,24 @@ describe('the sentence is found in', () => {
     'a page without a title': ['<html><body><h1>It broke.</h1></body></html>', 'It broke.'],
     'no body at all': ['', 'HTTP 500 without a message.'],
     'an empty object': [{}, 'HTTP 500 without a message.'],
+    'an empty error': [{ error: {} }, 'HTTP 500 without a message.'],
+    'an error of no words': [{ error: '' }, 'HTTP 500 without a message.'],
+    'no error beside an answer': [
+      { error: null, choices: [{ message: { content: 'Hi' } }] },
+      'HTTP 500 without a message.',
+    ],
+    'an empty message beside its number': [
+      { error: { message: '', code: 500 } },
+      'HTTP 500 without a message.',
+    ],
+    'nothing but a code': [
+      [{ error: { message: null, code: 'model_Broken' } }],
+      'HTTP 500 without a message, only with the code model_broken.',
+    ],
+    'nothing, quoted as text': [{ error: '{}' }, 'HTTP 500 without a message.'],
+    'a list of nothing': ['[{}]', 'HTTP 500 without a message.'],
+    'the reason of a proxy': [{ status: 500, reason: 'It broke.' }, 'It broke.'],
+    'a problem by its title': [{ type: 'about:blank', title: 'It broke.' }, 'It broke.'],
   };
   test.each(Object.entries(cases))('%s', (_, [body, message]) => {
     expect(fail(500, body).message).toBe(message);

@@ -1,6 +1,6 @@
 /** What went wrong at an upstream: in an answer of an error's status, or inside any other. */
 import { type Fields, isObject, isText } from '../core/json.ts';
-import { readComplaint } from './answer/complaint.ts';
+import { type Complaint, readComplaint } from './answer/complaint.ts';
 import { parseExact } from './answer/exact-json.ts';
 import { kindOf, numberedKinds } from './answer/failure-kind.ts';
 import { readRetryAfter } from './answer/retry-after.ts';
@@ -14,15 +14,18 @@ function cutMessage(message: string): string {
   return message.slice(0, messageLengthMax).toWellFormed();
 }
 
-/** No text, or no more than that as JSON. */
-const saysNothing = /^(?:\{\s*\}|\[\s*\]|null|"")?$/;
-
 /** The one sentence of an HTML page from a proxy, or of plain text. */
 function readPage(body: string): string | undefined {
   const start = body.slice(0, pageLengthMax).trim();
-  if (!start.startsWith('<')) return saysNothing.test(start) ? undefined : start.slice(0, 300);
+  if (!start.startsWith('<')) return start.slice(0, 300) || undefined;
   const title = /<title[^>]*>([^<]*)/i.exec(start)?.[1] ?? start.replace(/<[^>]*>/g, ' ');
   return title.replace(/\s+/g, ' ').trim() || undefined;
+}
+
+/** JSON without a sentence is for programs: people hear its code, if it has one. */
+function withoutMessage(status: number, { codes: [code] }: Complaint): string {
+  const rest = code ? `, only with the code ${code}.` : '.';
+  return `HTTP ${status} without a message${rest}`;
 }
 
 /** An answer whose status says that it failed. */
@@ -36,7 +39,8 @@ export function readFailure(
   // Amazon names its errors here, and seldom in the body.
   const complaint = readComplaint(json, headers.get('x-amzn-errortype'));
   const kind = kindOf(complaint, status >= 400 ? status : (complaint.claimedStatus ?? status));
-  const message = complaint.message ?? readPage(body) ?? `HTTP ${status} without a message.`;
+  const said = complaint.message ?? (json === undefined ? readPage(body) : undefined);
+  const message = said ?? withoutMessage(status, complaint);
   return {
     kind,
     status,

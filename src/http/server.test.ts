@@ -120,7 +120,7 @@ const head = (line: string, ...lines: string[]) =>
   `${[`${line} HTTP/1.1`, 'Host: gateway', ...lines].join('\r\n')}\r\n\r\n`;
 const withKey = 'Authorization: Bearer known';
 
-test(
+test.concurrent(
   'connections that lead nowhere are closed, those of callers who wait are not',
   async () => {
     const waiting = [
@@ -165,7 +165,7 @@ test(
   testMs,
 );
 
-test(
+test.concurrent(
   'an answer that nobody takes ends, and one whose upstream is silent does not',
   async () => {
     const stalled = send(head('GET /endless', withKey));
@@ -180,7 +180,7 @@ test(
   testMs,
 );
 
-test(
+test.concurrent(
   'a long answer may take longer than an idle connection lives',
   async () => {
     const { socket, closed } = send(head('GET /long', 'Connection: close'));

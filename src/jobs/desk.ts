@@ -4,6 +4,7 @@ import type { Caller } from '../core/caller.ts';
 import { GatewayError, invalidRequest, notFound } from '../core/errors.ts';
 import { addField, type FormPart } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
+import { crowded } from './crowded.ts';
 import type { Job, JobRequest, TextLimit } from './job.ts';
 import {
   readSpeechInput,
@@ -49,9 +50,17 @@ export interface ReceivedForm {
   readonly upload: AudioUpload | undefined;
 }
 
+/**
+ * Forms of one tenant that arrive at once. What they are worth, and whether there are credits for
+ * it, is known at their end only: until then their files are on the disk for nothing.
+ */
+const formsOfTenantMax = 32;
+
 /** What clients do with jobs: create, look at, list, cancel. */
 export class JobDesk {
   readonly #parts: DeskParts;
+  /** The tenants of all forms that are arriving. */
+  readonly #arriving = new Map<string, string>();
 
   constructor(parts: DeskParts) {
     this.#parts = parts;
@@ -73,8 +82,13 @@ export class JobDesk {
   }
 
   /** Takes the file as it arrives; the fields may come before or behind it. */
-  async receive(form: AsyncIterable<FormPart>): Promise<ReceivedForm> {
+  async receive(tenantId: string, form: AsyncIterable<FormPart>): Promise<ReceivedForm> {
+    if (crowded([...this.#arriving.values()], formsOfTenantMax).includes(tenantId)) {
+      const message = `This account already sends ${formsOfTenantMax} files, which is the limit.`;
+      throw new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 5 });
+    }
     const id = newJobId();
+    this.#arriving.set(id, tenantId);
     const fields = new Map<string, string[]>();
     let upload: AudioUpload | undefined;
     try {
@@ -90,6 +104,8 @@ export class JobDesk {
     } catch (thrown) {
       await this.putAway({ upload });
       throw thrown;
+    } finally {
+      this.#arriving.delete(id);
     }
   }
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { chatAsk, noNeeds } from '../../tests/support/question.ts';
 import type { Model } from '../config/config.ts';
 import type { ChatAsk, ModelNeeds } from '../core/chat.ts';
-import { chatMisfit, imageMisfit, keepFitting } from './capability.ts';
+import { chatMisfit, imageMisfit, keepEntitled, keepFitting } from './capability.ts';
 
 const shared = { provider: { baseUrl: 'https://vendor.test/v1' }, own: null };
 
@@ -115,17 +115,26 @@ describe('what lies in an account', () => {
 
   test('is asked of the tenant’s own; none left is a refusal of the field', () => {
     const asked = { ...ask(), ownAccount: { param, why: 'is kept there: send it' } };
-    expect(keepFitting([offer, own], asked)).toEqual([own]);
+    expect(keepEntitled([offer, own], asked)).toEqual([own]);
     const refusal = `${param} is kept there: send it, or call with an account of your own.`;
-    expect(() => keepFitting([offer], asked)).toThrow(refusal);
+    expect(() => keepEntitled([offer], asked)).toThrow(refusal);
   });
 
   test('has the addresses of its provider', () => {
     const at = (url: string) => ({ ...ask(), addresses: [{ param, url }] });
-    expect(keepFitting([offer, own], at('https://vendor.test/v1/files/a'))).toEqual([own]);
-    expect(keepFitting([offer, own], at('HTTPS://Vendor.test:443/b'))).toEqual([own]);
-    expect(() => keepFitting([offer], at('https://vendor.test/v1/files/a'))).toThrow(param);
-    expect(keepFitting([offer], at('https://elsewhere.test/v1/files/a'))).toEqual([offer]);
-    expect(keepFitting([offer], at('https://'))).toEqual([offer]);
+    expect(keepEntitled([offer, own], at('https://vendor.test/v1/files/a'))).toEqual([own]);
+    expect(keepEntitled([offer, own], at('HTTPS://Vendor.test:443/b'))).toEqual([own]);
+    expect(() => keepEntitled([offer], at('https://vendor.test/v1/files/a'))).toThrow(param);
+    expect(keepEntitled([offer], at('https://elsewhere.test/v1/files/a'))).toEqual([offer]);
+    expect(keepEntitled([offer], at('https://'))).toEqual([offer]);
+  });
+
+  test('may be shown as a picture', () => {
+    const shown = (url: string) => ask({}, [{ param, url }]);
+    const kept = shown('https://vendor.test/v1/files/a');
+    expect(keepEntitled([offer, own], kept)).toEqual([own]);
+    expect(() => keepEntitled([offer], kept)).toThrow(`${param} leads into the account`);
+    expect(keepEntitled([offer], shown('https://elsewhere.test/a.png'))).toEqual([offer]);
+    expect(keepEntitled([offer], shown('data:image/png;base64,AAAA'))).toEqual([offer]);
   });
 });

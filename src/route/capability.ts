@@ -1,4 +1,5 @@
 import type { Model, Provider } from '../config/config.ts';
+import type { AddressInput, Ask } from '../core/ask.ts';
 import type { ChatAsk } from '../core/chat.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
 import { readDataUrlImageSize } from '../core/image-size.ts';
@@ -62,14 +63,15 @@ interface Fitted {
 /** Tenants share the operator's accounts, and nobody gets at what lies in one of those. */
 function accountMisfit(
   { own, provider }: Fitted,
-  { ownAccount: need, addresses = [] }: ChatAsk,
+  { ownAccount: need, addresses = [], images = [] }: Ask,
 ): GatewayError | null {
   if (own) return null;
   const instead = 'or call with an account of your own';
   if (need) return invalidRequest(`${need.param} ${need.why}, ${instead}.`, need.param);
   // Gemini takes the addresses of files that it keeps; the key of the request opens them.
   const host = hostOf(provider.baseUrl);
-  const inside = addresses.find(({ url }) => hostOf(url) === host);
+  const isInside = ({ url }: AddressInput) => !/^data:/i.test(url) && hostOf(url) === host;
+  const inside = addresses.find(isInside) ?? images.find(isInside);
   if (!inside) return null;
   const why = 'leads into the account of the provider: send the content itself';
   return invalidRequest(`${inside.param} ${why}, ${instead}.`, inside.param);
@@ -79,25 +81,30 @@ function hostOf(address: string): string | undefined {
   return URL.parse(address)?.host;
 }
 
+/** The offers whose account may be asked for all of it; names the field when none of them may. */
+export function keepEntitled<O extends Fitted>(offers: readonly O[], ask: Ask): readonly O[] {
+  const { ownAccount, addresses, images } = ask;
+  if (!ownAccount && !addresses?.length && !images?.length) return offers;
+  return keepWithout((offer) => accountMisfit(offer, ask), offers);
+}
+
 /** The offers that take every field as it is; names the field when none of them does. */
 export function keepFitting<O extends Fitted>(offers: readonly O[], ask: ChatAsk): readonly O[] {
-  if (isPlain(ask)) return offers;
+  if (ask.images.length === 0 && !ask.needs.thinkingBudget) return offers;
+  return keepWithout(({ model }) => budgetMisfit(model, ask) ?? imageMisfit(model, ask), offers);
+}
+
+function keepWithout<O>(
+  misfitAt: (offer: O) => GatewayError | null,
+  offers: readonly O[],
+): readonly O[] {
   const fitting: O[] = [];
   let misfit: GatewayError | null = null;
   for (const offer of offers) {
-    const why = misfitAt(offer, ask);
+    const why = misfitAt(offer);
     if (why === null) fitting.push(offer);
     else misfit ??= why;
   }
   if (misfit && fitting.length === 0) throw misfit;
   return fitting;
-}
-
-function isPlain({ images, needs, ownAccount, addresses }: ChatAsk): boolean {
-  return images.length === 0 && !needs.thinkingBudget && !ownAccount && !addresses?.length;
-}
-
-function misfitAt(offer: Fitted, ask: ChatAsk): GatewayError | null {
-  const { model } = offer;
-  return accountMisfit(offer, ask) ?? budgetMisfit(model, ask) ?? imageMisfit(model, ask);
 }

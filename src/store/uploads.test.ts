@@ -22,7 +22,7 @@ async function all(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
 }
 
 test('an upload is read as often as wanted, and its folder stays empty', async () => {
-  const tray = new UploadFolder(folder).tray();
+  const tray = new UploadFolder(folder).tray('acme');
   const upload = await tray.keep(inPieces(bytes, 65_537));
   expect(readdirSync(folder)).toEqual([]);
   expect(upload.bytes).toBe(700_000);
@@ -40,7 +40,7 @@ test('an upload is read as often as wanted, and its folder stays empty', async (
 });
 
 test('a source that fails passes its failure on', async () => {
-  const tray = new UploadFolder(folder).tray();
+  const tray = new UploadFolder(folder).tray('acme');
   async function* broken(): AsyncGenerator<Uint8Array> {
     yield Uint8Array.of(1);
     throw new GatewayError('invalid_request_error', 'The body broke off.');
@@ -54,14 +54,14 @@ test('a source that fails passes its failure on', async () => {
 test('a folder that cannot be is the service’s failure, not the client’s', async () => {
   const file = join(home, 'no-folder');
   writeFileSync(file, '');
-  const tray = new UploadFolder(join(file, 'uploads')).tray();
+  const tray = new UploadFolder(join(file, 'uploads')).tray('acme');
   const failure = await failureOf(tray.keep(inPieces(bytes, 1_000)));
   expect(failure).toMatchObject({ symbol: 'service_unavailable', status: 503 });
 });
 
 test('uploads have room for so many bytes together, and give it back', async () => {
-  const all = new UploadFolder(folder, 1_000_000);
-  const [one, two] = [all.tray(), all.tray()];
+  const all = new UploadFolder(folder, 2_000_000);
+  const [one, two] = [all.tray('acme'), all.tray('acme')];
   await one.keep(inPieces(bytes, 100_000));
   const failure = await failureOf(two.keep(inPieces(bytes, 100_000)));
   expect(failure).toMatchObject({ symbol: 'service_unavailable', retryAfterSeconds: 5 });
@@ -69,4 +69,22 @@ test('uploads have room for so many bytes together, and give it back', async () 
   await one.clear();
   expect((await two.keep(inPieces(bytes, 100_000))).bytes).toBe(700_000);
   await two.clear();
+});
+
+test('a tenant that takes all it can leaves room for the next, and that one too', async () => {
+  const all = new UploadFolder(folder, 4_000_000);
+  const trays = ['greedy', 'next', 'last'].map((tenantId) => all.tray(tenantId));
+  const taken: number[] = [];
+  for (const tray of trays) {
+    let bytes = 0;
+    async function* endless(): AsyncGenerator<Uint8Array> {
+      for (; ; bytes += 100_000) yield new Uint8Array(100_000);
+    }
+    expect(await failureOf(tray.keep(endless()))).toMatchObject({ status: 503 });
+    taken.push(bytes);
+  }
+  expect(taken).toEqual([2_000_000, 1_000_000, 500_000]);
+  for (const tray of trays) await tray.clear();
+  const again = await all.tray('last').keep(inPieces(bytes, 100_000));
+  expect(again.bytes).toBe(700_000);
 });

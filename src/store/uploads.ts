@@ -17,33 +17,48 @@ export class UploadFolder {
   readonly path: string;
   readonly #bytesMax: number;
   #bytes = 0;
+  readonly #bytesByTenant = new Map<string, number>();
 
   constructor(path: string, bytesMax = uploadBytesMax) {
     this.path = path;
     this.#bytesMax = bytesMax;
   }
 
-  tray(): UploadTray {
-    return new Tray(this);
+  tray(tenantId: string): UploadTray {
+    return new Tray(this, tenantId);
   }
 
-  /** Makes room for so many bytes more, or gives them back. 503 */
-  claim(bytes: number): void {
+  /**
+   * Makes room for so many bytes more. Nobody has more than what is left for all others: whoever
+   * sends much, or slowly, shuts nobody out. 503
+   */
+  claim(tenantId: string, bytes: number): void {
+    const own = (this.#bytesByTenant.get(tenantId) ?? 0) + bytes;
+    if (own > this.#bytesMax - this.#bytes - bytes) {
+      const message = 'Too many uploads are under way here; try again shortly.';
+      throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
+    }
     this.#bytes += bytes;
-    if (bytes <= 0 || this.#bytes <= this.#bytesMax) return;
+    this.#bytesByTenant.set(tenantId, own);
+  }
+
+  giveBack(tenantId: string, bytes: number): void {
+    const left = (this.#bytesByTenant.get(tenantId) ?? 0) - bytes;
     this.#bytes -= bytes;
-    const message = 'Too many uploads are under way here; try again shortly.';
-    throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
+    if (left > 0) this.#bytesByTenant.set(tenantId, left);
+    else this.#bytesByTenant.delete(tenantId);
   }
 }
 
 class Tray implements UploadTray {
   readonly #folder: UploadFolder;
+  readonly #tenantId: string;
   readonly #files = new Set<FileHandle>();
   #bytes = 0;
 
-  constructor(folder: UploadFolder) {
+  constructor(folder: UploadFolder, tenantId: string) {
     this.#folder = folder;
+    this.#tenantId = tenantId;
   }
 
   async keep(chunks: AsyncIterable<Uint8Array>): Promise<Upload> {
@@ -51,7 +66,7 @@ class Tray implements UploadTray {
     const hash = createHash('sha256');
     let bytes = 0;
     for await (const chunk of chunks) {
-      this.#folder.claim(chunk.length);
+      this.#folder.claim(this.#tenantId, chunk.length);
       this.#bytes += chunk.length;
       hash.update(chunk);
       await writeWhole(file, chunk, bytes);
@@ -68,7 +83,7 @@ class Tray implements UploadTray {
   async clear(): Promise<void> {
     const files = [...this.#files];
     this.#files.clear();
-    this.#folder.claim(-this.#bytes);
+    this.#folder.giveBack(this.#tenantId, this.#bytes);
     this.#bytes = 0;
     await Promise.all(files.map((file) => file.close()));
   }

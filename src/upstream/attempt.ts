@@ -110,7 +110,7 @@ export function failureOf(thrown: unknown, line: Line): UpstreamFailure {
   if (isOwnMistake(thrown)) throw thrown;
   refuseOwnFailure(thrown, line.isShuttingDown);
   return thrown instanceof EventTooLarge
-    ? malformed('The provider sent an event that is too large.')
+    ? malformed(thrown.message)
     : connectionFailure(thrown, line.timedOut);
 }
 
@@ -227,7 +227,9 @@ async function openStream(
     }
     const messages = piece === over ? reader.end() : reader.push(piece);
     ended = piece === over;
+    const { length } = opening;
     for (const message of messages) opening += relay.push(message);
+    source.noteWords(opening.length > length);
     const { failure } = relay.facts;
     if (failure && !hasWords(relay)) return { kind: 'failed', failure };
   }

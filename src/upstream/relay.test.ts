@@ -160,6 +160,31 @@ describe('an answer on its way', () => {
     expect(words).toEqual(said);
   });
 
+  const line = (text: string) => `${text.padEnd(1_023, 'x')}\n`;
+  const wordless: [string, string][] = [
+    ['comments', line(': ')],
+    ['lines of no meaning', line('id: ')],
+    ['empty lines', '\n'.repeat(1_024)],
+    ['events that say nothing', `data: {"choices":[],"pad":"${'x'.repeat(995)}"}\n\n`],
+  ];
+  test.each(wordless)('ends as cut when no more than %s come, and many', async (_, text) => {
+    const { answer, send, settled, line } = begun();
+    send(chunk('hi'));
+    for (let sent = 0; sent < 17; sent += 1) send(text.repeat(1_024));
+    expect(await rest(answer)).toContain('"finish_reason":"error"');
+    expect(settled).toMatchObject([{ how: 'cut', error: { symbol: 'upstream_error' } }]);
+    expect(line.signal.aborted).toBe(true);
+  });
+
+  test('hears any number of comments that have words between them', async () => {
+    const { answer, send, end, settled } = begun();
+    for (let sent = 0; sent < 20; sent += 1) send(chunk('hi') + line(': ').repeat(1_024));
+    send(chunk(null, 'stop'));
+    end();
+    expect(await rest(answer)).toEndWith('data: [DONE]\n\n');
+    expect(settled).toEqual([{ how: 'complete' }]);
+  });
+
   test('ends as cut when the upstream falls silent for good', async () => {
     const { answer, settled } = begun(boundless, 5_000, 1_200);
     const text = await rest(answer);

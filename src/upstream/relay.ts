@@ -178,11 +178,13 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
       if (relay.finished) this.#startSequel();
       if (!this.#sequel) this.#finish();
     }
-    if (relay.facts.outputCharacters > outputCharacters) {
+    const saysMore = relay.facts.outputCharacters > outputCharacters;
+    if (saysMore) {
       source.expectMore();
       this.#wentOn ||= finished;
     }
     source.expectEnd(relay);
+    source.noteWords(saysMore || text !== '');
     return text;
   }
 

@@ -1,6 +1,7 @@
-import { keepAliveMs } from '../core/bounds.ts';
+import { keepAliveMs, wordlessBytesMax } from '../core/bounds.ts';
 import { Waiting, type Watch } from '../core/watch.ts';
 import type { StreamRelay } from '../dialects/dialect.ts';
+import { EventTooLarge } from '../dialects/event-stream.ts';
 import type { Line } from './line.ts';
 import type { Tape } from './tape.ts';
 
@@ -52,6 +53,8 @@ export class Source extends Waiting {
   readonly #patience: Required<Patience>;
   readonly #tape: Tape | undefined;
   #isReading = false;
+  /** Bytes that have come since the last words. */
+  #wordlessBytes = 0;
   /** Of a long read, what nobody has asked for yet. */
   #rest: Uint8Array | undefined;
   /** How long the end is waited for once somebody asks for it: a slow client uses none of it up. */
@@ -143,7 +146,19 @@ export class Source extends Waiting {
     const isLong = bytes.length > pieceBytesMax;
     this.#rest = isLong ? bytes.subarray(pieceBytesMax) : undefined;
     const piece = isLong ? bytes.subarray(0, pieceBytesMax) : bytes;
+    this.#wordlessBytes += piece.length;
     return this.#heard(this.#decoder.decode(piece, moreToCome));
+  }
+
+  /**
+   * Whether a stream's last piece had anything for its client. Comments keep a stream open, as any
+   * byte does; but an upstream that sends nothing else, and much of it, is not listened to.
+   */
+  noteWords(isSaid: boolean): void {
+    if (isSaid) this.#wordlessBytes = 0;
+    else if (this.#wordlessBytes > wordlessBytesMax) {
+      throw new EventTooLarge(`${wordlessBytesMax} bytes without a word`);
+    }
   }
 
   /** Bounds the wait for what follows a whole answer; no bound where it goes on after all. */

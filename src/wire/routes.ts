@@ -86,7 +86,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
   const chat = { bodyBytesMax: config.limits.bodyBytes, steps, errandOf };
   const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
   const countUpstream = makeCountUpstream(catalogueOf, health);
-  const media = { ...chat, tray: () => uploads.tray() };
+  const media = { ...chat, tray: (tenantId: string) => uploads.tray(tenantId) };
   const routes: Route[] = [
     ...healthRoutes({ version, ping: () => store.database.ping(), isDraining }),
     ...metricsRoutes({ metrics }),

@@ -11,6 +11,7 @@ import type { Steps } from '../gateway.ts';
 import type { Admission } from '../limits/admit.ts';
 import { recall } from '../recall.ts';
 import { reserve } from '../reserve.ts';
+import { keepEntitled } from '../route/capability.ts';
 import type { CallableModels, CatalogueOf, Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
@@ -86,7 +87,7 @@ function planIn(
 ): readonly Offer[] {
   refuseInnerAddresses(errand.ask.addresses);
   const around = { catalogue, health, errand, supports: supportsParameter };
-  return errand.refine(plan(errand.ask, caller, around));
+  return errand.refine(keepEntitled(plan(errand.ask, caller, around), errand.ask));
 }
 
 /** Only for answers that others get: one that belongs to an idempotency key is kept as it is. */

@@ -186,6 +186,23 @@ describe('requests at the same time', () => {
     expect((await gateway.post(chat)).status).toBe(200);
   });
 
+  test('no body is read without a place: not one to be counted, nor that of a job', async () => {
+    const paths = ['/v1/messages/count_tokens', '/v1/jobs'];
+    const statuses = async () => {
+      const replies = await Promise.all(paths.map((path) => gateway.post(chat, { path })));
+      return replies.map(({ status }) => status);
+    };
+    upstream.script('chat-up', gated('go', 0, say('done')));
+    const running = Array.from({ length: concurrentMax }, () => gateway.post(chat));
+    await upstream.until((book) => book.length === concurrentMax);
+    expect(await statuses()).toEqual([429, 429]);
+    upstream.open('go');
+    await Promise.all(running);
+    // No job can be made of a chat, which is found when its body was read.
+    for (let i = 0; i < concurrentMax + 2; i++) expect(await statuses()).toEqual([200, 400]);
+    await expectAllFree();
+  });
+
   test('another tenant has places of its own', async () => {
     const other = await gateway.makeTenant({ id: 'other', name: 'Other' });
     upstream.script('chat-up', gated('go', 0, say('done')));

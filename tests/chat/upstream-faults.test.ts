@@ -348,6 +348,17 @@ describe('size', () => {
     expect(rss() - before).toBeLessThan(100 * megabyte);
   });
 
+  test('comments without an end are cut at a bound, and the upstream with them', async () => {
+    const comments = Buffer.alloc(40 * megabyte, `: ${'x'.repeat(1_021)}\n`);
+    play(replay(comments, { contentType: 'text/event-stream' }));
+    expect((await gateway.post({ ...chat, stream: true })).error).toMatchObject({ code: 502 });
+    const entry = await upstream.until((book) =>
+      book.find(({ outcome }) => outcome === 'client-left'),
+    );
+    expect(entry.bytesSent).toBeLessThan(40 * megabyte);
+    await expectWell();
+  });
+
   test('a whole answer beyond the bound is 502, and is not read to its end', async () => {
     const filler = Buffer.alloc(80 * megabyte, ' ');
     play(replay(filler, { streamed: true }));

@@ -123,6 +123,7 @@ const ranThere = [
 ];
 const doneThere = [
   { type: 'code_interpreter_call', id: 'ci_1', container_id: 'cntr_1', code: '1', outputs: [] },
+  { type: 'image_generation_call', id: 'ig_1', status: 'completed', result: 'iVBORw0KGgo=' },
   { type: 'mcp_list_tools', server_label: 'm', tools: [{ name: 'a', input_schema: sampleSchema }] },
   {
     role: 'assistant',
@@ -150,7 +151,9 @@ describe('left out and named with the operator’s account, and kept with one’
     ['messages', { speed: 'fast' }],
     ['messages', { fallbacks: [{ model: 'claude-dearer' }] }],
     ['messages', { container: { skills: [{ type: 'anthropic', skill_id: 'pptx' }] } }],
+    ['messages', { priority: -1 }],
     ['responses', { service_tier: 'priority' }],
+    ['responses', { kv_transfer_params: { remote_host: '10.0.0.5' } }],
   ];
   test.each(fields)('%s %j', async (door, wish) => {
     const reply = await ask(door, wish);
@@ -345,6 +348,11 @@ const kept: readonly [Door, object, string][] = [
     { messages: content(file({ file_data: 'gs://bucket/a.pdf' })) },
     'messages[0].content[1].file.file_data',
   ],
+  [
+    'chat',
+    { messages: [...hi, { role: 'assistant', audio: { id: 'audio_1' } }, ...hi] },
+    'messages[1].audio.id',
+  ],
   ['chat', { extra: { cached_content: 'cachedContents/a' } }, 'extra.cached_content'],
   ['chat', { data_sources: [{ type: 'azure_search', parameters: {} }] }, 'data_sources'],
   [
@@ -375,6 +383,7 @@ const kept: readonly [Door, object, string][] = [
     { input: inputs({ type: 'input_file', file_id: 'file-1' }) },
     'input[0].content[0].file_id',
   ],
+  ['responses', { input: [{ type: 'image_generation_call', id: 'ig_1' }, ...hi] }, 'input[0].id'],
   ['responses', { input: item({ type: 'screenshot', file_id: 'f' }) }, 'input[0].output.file_id'],
   [
     'responses',
@@ -422,6 +431,14 @@ describe('refused with the operator’s account, and kept with one’s own:', ()
     const input = inputs({ type: 'input_file', file_url });
     const reply = await ask('responses', { model: 'acme/far', input });
     expect([reply.status, reply.error.param]).toEqual([400, 'input[0].content[0].file_url']);
+  });
+
+  test('and where it is shown as a picture', async () => {
+    const image_url = { url: 'https://vendor.example/v1beta/files/abc' };
+    const messages = content({ type: 'image_url', image_url });
+    const reply = await ask('chat', { model: 'acme/far', messages });
+    const param = 'messages[0].content[1].image_url.url';
+    expect([reply.status, reply.error.param]).toEqual([400, param]);
   });
 });
 

@@ -158,7 +158,8 @@ export class JobBench {
     audio: Uint8Array,
     fields: Readonly<Record<string, string>> = {},
   ): Promise<string> {
-    const form = await this.desk.receive(formOf(audio, { model: 'played/hear', ...fields }));
+    const parts = formOf(audio, { model: 'played/hear', ...fields });
+    const form = await this.desk.receive(caller.tenantId, parts);
     return (await this.desk.createTranscription(caller, form, 'http://g.test', null)).id;
   }
 

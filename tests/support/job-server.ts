@@ -61,6 +61,7 @@ export class JobServer {
             this.counted.push(keyId);
             headers['x-ratelimit-limit'] = '600';
           },
+          enter: () => () => undefined,
           webhookSecretOf: (tenantId) => signer.secretOf(tenantId),
           once: ({ caller: { tenantId }, key, requestId }, make) =>
             make({ tenantId, key, requestId, fingerprint: '', keptUntil: bench.now + 86_400_000 }),

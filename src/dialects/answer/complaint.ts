@@ -2,15 +2,28 @@
 import { type Fields, fieldsOf, isObject, isText } from '../../core/json.ts';
 import { parseExact } from './exact-json.ts';
 
+/** What the sentence of an error is called, the surest first. */
+const messageNames = [
+  'error',
+  'message',
+  'detail',
+  'msg',
+  'errors',
+  'status_msg',
+  'error_msg',
+  'Message',
+  'reason',
+  'title',
+];
+
 /** The sentence in an error of any shape: an object, a list of them, or the text itself. */
 function findMessage(raw: unknown, depth = 0): string | undefined {
   if (typeof raw === 'string') return sentenceIn(raw.trim(), depth);
   if (depth > 4) return undefined;
   if (Array.isArray(raw)) return findMessage(raw[0], depth + 1);
   if (!isObject(raw)) return undefined;
-  const { error, message, detail, msg, errors, status_msg, error_msg, Message } = raw;
-  for (const part of [error, message, detail, msg, errors, status_msg, error_msg, Message]) {
-    const found = findMessage(part, depth + 1);
+  for (const name of messageNames) {
+    const found = findMessage(raw[name], depth + 1);
     if (found !== undefined) return found;
   }
   return undefined;
@@ -19,7 +32,7 @@ function findMessage(raw: unknown, depth = 0): string | undefined {
 /** A server that passes on another's error may put all of its JSON where the sentence should be. */
 function sentenceIn(text: string, depth: number): string | undefined {
   const quoted = /^[{[]/.test(text) ? parseExact(text) : undefined;
-  return findMessage(quoted, depth + 1) ?? (text || undefined);
+  return quoted === undefined ? text || undefined : findMessage(quoted, depth + 1);
 }
 
 /** OpenRouter's own sentence says only that a provider failed; `raw` is what that provider said. */

@@ -60,6 +60,17 @@ describe('what the vendor charges for beside the price of a token', () => {
     expect(pass({ service_tier: 'priority' }, { quirks }).dropped).toEqual(['service_tier']);
   });
 
+  test('takes along what says that its tool may call others', () => {
+    const runs = { type: 'code_execution_20250825', name: 'code_execution' };
+    const by = (...callers: string[]) => ({ ...look, allowed_callers: callers });
+    const tools = [by(runs.type), runs, by('direct', runs.type), by()];
+    const { body, dropped } = pass({ tools });
+    expect(body.tools).toEqual([look, by('direct'), by()]);
+    expect(dropped).toEqual(['tools[1]', 'tools[0].allowed_callers', 'tools[2].allowed_callers']);
+    const own = pass({ tools }, { isOwnAccount: true });
+    expect([own.body.tools, own.dropped]).toEqual([tools, []]);
+  });
+
   test('is something else than what is usual', () => {
     const wish = { speed: 'standard', service_tier: 'standard_only', inference_geo: 'us' };
     const { body, dropped } = pass(wish);

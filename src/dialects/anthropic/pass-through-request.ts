@@ -58,9 +58,24 @@ function leaveOutPaidTools(
   if ('tools' in edits) return [];
   const { tools, lost, dropped } = withoutPaidTools(given ?? [], target);
   if (lost.length === 0) return dropped;
-  edits.tools = tools.length > 0 ? tools : undefined;
+  const kept = tools.map((tool) => withoutCallers(tool, lost));
+  edits.tools = kept.length > 0 ? kept : undefined;
   // Anthropic refuses a choice among no tools, and of one that is not there.
   const isLost = choice?.type === 'tool' && lost.some(({ name }) => name === choice.name);
   if (tools.length === 0 || isLost) edits.tool_choice = undefined;
-  return dropped;
+  const changed = tools.filter((tool, at) => tool !== kept[at]);
+  const places = changed.map((tool) => `tools[${given?.indexOf(tool)}].allowed_callers`);
+  return [...dropped, ...places];
+}
+
+type Tool = NonNullable<MessagesRequest['body']['tools']>[number];
+
+/** Anthropic refuses a tool that only one may call which is not there; nobody named, all may. */
+function withoutCallers(tool: Tool, lost: readonly Tool[]): Tool {
+  const callers: unknown = 'allowed_callers' in tool ? tool.allowed_callers : undefined;
+  if (!Array.isArray(callers)) return tool;
+  const left = callers.filter((caller) => !lost.some(({ type }) => type === caller));
+  if (left.length === callers.length) return tool;
+  const { allowed_callers: _, ...rest }: Tool & { allowed_callers?: unknown } = tool;
+  return left.length > 0 ? { ...rest, ...{ allowed_callers: left } } : rest;
 }

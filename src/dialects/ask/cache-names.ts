@@ -1,7 +1,12 @@
 import type { Edits } from './edit-body.ts';
 
-/** By what clients name a prompt that a provider shall keep warm: OpenAI's word, and vLLM's. */
-export const cacheNames = ['prompt_cache_key', 'cache_salt'];
+/** By what clients name a prompt to be kept warm: OpenAI's word, vLLM's, Fireworks', SGLang's. */
+export const cacheNames = [
+  'prompt_cache_key',
+  'cache_salt',
+  'prompt_cache_isolation_key',
+  'extra_key',
+];
 
 /**
  * Tenants share the operator's accounts, and with them the caches there. A tenant that could use

@@ -60,6 +60,11 @@ describe('a body is written anew when a name that decides something stands in it
       '{"model":"theirs","messages":[2]}',
     ],
     [
+      'how it is answered, and counted',
+      '{"model":"ours","stream":false,"stream":true}',
+      '{"model":"theirs","stream":true}',
+    ],
+    [
       'what is kept elsewhere and taken back',
       '{"model":"ours","conversation":"theirs","conversation":null}',
       '{"model":"theirs","conversation":null}',

@@ -43,16 +43,22 @@ export function leaveOutOf(
 const smallName = /^[a-z0-9_]*$/;
 
 /**
- * Leaves out names that are one of ours but for capitals. Servers written in Go read `Model` as
- * `model`, and the last one counts: what nobody checked or priced.
+ * Whether a name is one of ours but for capitals. Servers written in Go read `Model` as `model`,
+ * and the last one counts: what nobody checked or priced.
  */
+export function isLookalike(name: string, known: object): boolean {
+  if (smallName.test(name) || Object.hasOwn(known, name)) return false;
+  const word = asGoReads(name);
+  return Object.hasOwn(known, word) || dearer.has(word);
+}
+
+/** By way of capitals: the long s and the sign of Kelvin are letters, too. */
+export function asGoReads(name: string): string {
+  return name.toUpperCase().toLowerCase();
+}
+
 export function leaveOutLookalikes(body: Body, known: object, edits: Edits): void {
-  for (const name in body) {
-    if (smallName.test(name) || Object.hasOwn(known, name)) continue;
-    // By way of capitals, as Go does it: the long s and the sign of Kelvin are letters, too.
-    const word = name.toUpperCase().toLowerCase();
-    if (Object.hasOwn(known, word) || dearer.has(word)) edits[name] = undefined;
-  }
+  for (const name in body) if (isLookalike(name, known)) edits[name] = undefined;
 }
 
 interface Edited {
@@ -119,6 +125,9 @@ const decisive = [
   'previous_response_id',
   'conversation',
   'prompt',
+  'stream',
+  'stream_options',
+  'inference_geo',
   ...dearer.keys(),
   ...cacheNames,
 ].map((name) => ({ name, key: Buffer.from(`"${name}"`) }));

@@ -22,10 +22,18 @@ const isDear = 'has a price of its own: leave it out';
 /** Where the first id of such a thing stands in `value`, which itself stands at `path`. */
 export function keptIn(value: object, path: string): OwnAccountNeed | undefined {
   const container = 'container' in value ? containerAt(value.container) : undefined;
-  const place = container ?? placeIn(value);
-  if (place === undefined) return undefined;
-  const param = (path + place).replace(/^\./, '');
-  return container ? { param, why: `${keptThere}: leave it out` } : keptAt(param);
+  if (container === undefined) return keptWithin(value, path);
+  return { param: paramAt(path, container), why: `${keptThere}: leave it out` };
+}
+
+/** The same where a container is the form of a file, and no machine. */
+export function keptWithin(value: object, path: string): OwnAccountNeed | undefined {
+  const place = placeIn(value);
+  return place === undefined ? undefined : keptAt(paramAt(path, place));
+}
+
+function paramAt(path: string, place: string): string {
+  return (path + place).replace(/^\./, '');
 }
 
 /** One that is there, by its id. Further inside it is a word for anything: the form of a film. */

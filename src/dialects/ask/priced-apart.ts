@@ -5,6 +5,7 @@
 import { isObject } from '../../core/json.ts';
 import type { Target } from '../dialect.ts';
 import type { Edits } from './edit-body.ts';
+import { leaveOutServerWords } from './server-words.ts';
 
 type Payer = Pick<Target, 'isOwnAccount' | 'outputModalities' | 'quirks'>;
 type IsDear = (value: unknown, payer: Payer) => boolean;
@@ -43,14 +44,17 @@ function getsAll({ isOwnAccount, quirks }: Payer): boolean {
   return isOwnAccount === true || quirks.priced_apart === 'keep';
 }
 
-/** The names of what was left out, beside what is left out already. */
+/**
+ * The names of what was left out, beside what is left out already. A server of the operator's own
+ * may cost nothing, and still obeys no tenant.
+ */
 export function leaveOutPricedApart(
   body: Readonly<Record<string, unknown>>,
   payer: Payer,
   edits: Edits,
 ): readonly string[] {
-  if (getsAll(payer)) return [];
-  const dropped: string[] = [];
+  const dropped = payer.isOwnAccount ? [] : [...leaveOutServerWords(body, edits)];
+  if (getsAll(payer)) return dropped;
   for (const [name, isDear] of dearer) {
     if (!(name in body) || name in edits || !isDear(body[name], payer)) continue;
     edits[name] = undefined;

@@ -5,6 +5,7 @@ import { chainModelsMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { addressesIn } from './addresses.ts';
+import { keptWithin } from './own-account.ts';
 import { withoutSuffix } from './search-wish.ts';
 
 const names = Type.Array(Type.String(), { maxItems: 100 });
@@ -89,5 +90,6 @@ export function wholeAsk(
     parameters: Object.keys(more),
     user: body.user ?? null,
     addresses: addressesIn(more, ''),
+    ownAccount: keptWithin(more, ''),
   };
 }

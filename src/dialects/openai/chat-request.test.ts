@@ -106,3 +106,12 @@ describe('what a request asks of the steps between', () => {
     expect(read({ messages: undefined, input: 'hi' }).source).toBeNull();
   });
 });
+
+test('a conversation has at most ten thousand items, however it is spelt', () => {
+  const item = { role: 'user', content: 'hi' };
+  for (const name of ['messages', 'input']) {
+    const of = (length: number) => ({ messages: null, [name]: Array(length).fill(item) });
+    expect(read(of(10_000)).body.messages).toHaveLength(10_000);
+    expect(() => read(of(10_001))).toThrow(new RegExp(`^${name} `));
+  }
+});

@@ -2,6 +2,7 @@ import { Compile } from 'typebox/compile';
 import type { AddressInput, OwnAccountNeed } from '../../core/ask.ts';
 import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
 import { misfit } from '../../core/misfit.ts';
 import { addressesIn } from '../ask/addresses.ts';
 import { cachesForHour } from '../ask/cache-hour.ts';
@@ -40,7 +41,8 @@ export function readChatRequest(
   if (!validator.Check(value)) throw misfit(chatSchema, value);
   const models = readChain(value);
   const sent = inMessages(value);
-  const body = sent === value ? sent : inMessages(exactWords(value, source));
+  const exact = sent === value ? value : exactWords(value, source);
+  const body = exact === value ? sent : inMessages(exact);
   const images = value.input ? imagesOfInput(value.input) : imagesOf(value.messages ?? none);
   for (const { url, param } of images) checkDataUrl(url, param);
   const attached = attachmentsOf(value.messages ?? none);
@@ -62,8 +64,8 @@ export function readChatRequest(
     user: value.user ?? null,
     search,
     skills: value.skills ?? none,
-    addresses: addressesOf(attached, more),
-    ownAccount: ownAccountFor(attached, more),
+    addresses: [...addressesOf(attached, more), ...addressesBeside(value.messages ?? none)],
+    ownAccount: ownAccountFor(attached, more) ?? keptSound(value.messages ?? none),
   };
   return {
     ask,
@@ -164,6 +166,28 @@ function addressesOf(attached: readonly Attachment[], more: object): readonly Ad
         addressesIn(part.input_audio.data, `${path}.data`, true),
   );
   return [...found.flat(), ...addressesIn(more, '')];
+}
+
+/** Servers may look beside the words of a part for something to fetch, as vLLM does. */
+function addressesBeside(messages: readonly ChatMessage[]): readonly AddressInput[] {
+  const found: AddressInput[] = [];
+  for (let i = 0; i < messages.length; i += 1) {
+    const content = messages[i]?.content;
+    if (!Array.isArray(content)) continue;
+    for (const [j, part] of content.entries()) {
+      const isBeside = ([name]: [string, unknown]) => name !== 'type' && name !== part.type;
+      const beside = Object.entries(part).filter(isBeside);
+      if (beside.length === 0) continue;
+      found.push(...addressesIn(Object.fromEntries(beside), `messages[${i}].content[${j}]`));
+    }
+  }
+  return found;
+}
+
+/** An answer that was spoken is sent back by its id, and OpenAI has the sounds of it. */
+function keptSound(messages: readonly ChatMessage[]): OwnAccountNeed | undefined {
+  const at = messages.findIndex((message) => 'audio' in message && isObject(message.audio));
+  return at < 0 ? undefined : keptAt(`messages[${at}].audio.id`);
 }
 
 /** The same of what lies in an account. */

@@ -109,7 +109,9 @@ const responseFormatSchema = Type.Union([
 export const chatSchema = Type.Object({
   ...routingFields,
   messages: optional(Type.Array(messageSchema, { minItems: 1, maxItems: 10_000 })),
-  input: optional(Type.Union([Type.String({ minLength: 1 }), Type.Array(Type.Object({}))])),
+  input: optional(
+    Type.Union([Type.String({ minLength: 1 }), Type.Array(Type.Object({}), { maxItems: 10_000 })]),
+  ),
   instructions: optional(Type.String()),
   stream: optional(Type.Boolean()),
   stream_options: optional(Type.Object({ include_usage: optional(Type.Boolean()) })),

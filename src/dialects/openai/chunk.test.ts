@@ -7,8 +7,15 @@ interface Mended {
   readonly chunk: Record<string, unknown>;
 }
 
+const opening = { choices: [{ index: 0, delta: { role: 'assistant' }, finish_reason: null }] };
+
 /** The chunks as they are written after the mending, each with whether it was changed. */
 function mendAll(...raw: readonly object[]): Mended[] {
+  return mendFresh(structuredClone(opening), ...raw).slice(1);
+}
+
+/** The same of a stream that begins with them. */
+function mendFresh(...raw: readonly object[]): Mended[] {
   const mender = new ChunkMender();
   return raw.map((given) => {
     const chunk: Record<string, unknown> = { object: 'chat.completion.chunk', ...given };
@@ -35,7 +42,7 @@ describe('a delta that needs no mending is left alone:', () => {
   test.each([
     [{ role: 'assistant', content: '' }],
     [{ role: 'assistant', content: null, refusal: null }],
-    [{ content: 'a', role: null, tool_calls: null, reasoning_content: null, reasoning: null }],
+    [{ content: 'a', tool_calls: null, reasoning_content: null, reasoning: null }],
     [{ content: 'a', reasoning_content: '' }],
     [{ reasoning: 'a', reasoning_content: 'a' }],
     [{ reasoning: 'a', reasoning_details: [{ type: 'reasoning.text', text: 'a' }] }],
@@ -45,6 +52,32 @@ describe('a delta that needs no mending is left alone:', () => {
     [{}],
   ])('%j', (delta) => {
     expect(mendDeltas(delta)).toEqual([{ changed: false, delta }]);
+  });
+});
+
+describe('the first delta of a choice says who speaks', () => {
+  const rolesIn = ({ chunk }: Mended) =>
+    (chunk.choices as { delta: { role?: unknown } }[]).map(({ delta }) => delta.role);
+  const chunkOf = (...deltas: readonly object[]) => ({
+    choices: deltas.map((delta, index) => ({ index, delta, finish_reason: null })),
+  });
+
+  test.each([[{}], [{ role: null }], [{ role: '' }], [{ role: 'user' }], [{ role: 'assistant' }]])(
+    'where it says %j',
+    (given) => {
+      const [first, second] = mendFresh(chunkOf({ ...given, content: 'a' }), chunkOf({ ...given }));
+      expect(first && rolesIn(first)).toEqual(['assistant']);
+      // Only what was right is left alone.
+      const isRight = 'role' in given && given.role === 'assistant';
+      expect(first?.changed).toBe(!isRight);
+      expect(second && rolesIn(second)).toEqual([isRight ? 'assistant' : undefined]);
+    },
+  );
+
+  test('in each of several, whenever it begins', () => {
+    const [first, second] = mendFresh(chunkOf({ content: 'a' }), chunkOf({}, { content: 'b' }));
+    expect(first && rolesIn(first)).toEqual(['assistant']);
+    expect(second && rolesIn(second)).toEqual([undefined, 'assistant']);
   });
 });
 
@@ -86,6 +119,7 @@ describe('text:', () => {
       { content: 'ab', reasoning: 'hm!' },
     ],
     'a role of somebody else is dropped': [{ role: 'user', content: 'a' }, { content: 'a' }],
+    'no role is dropped': [{ role: null, content: 'a' }, { content: 'a' }],
     'an empty role is dropped': [{ role: '', content: 'a' }, { content: 'a' }],
     'an empty list of tool calls is none': [{ content: 'a', tool_calls: [] }, { content: 'a' }],
   };
@@ -347,7 +381,7 @@ test('what a chunk lacks is filled in', () => {
       object: 'chat.completion.chunk',
       choices: [
         { delta: { content: 'a' }, index: 0, finish_reason: null },
-        { index: 1, delta: {}, finish_reason: null },
+        { index: 1, delta: { role: 'assistant' }, finish_reason: null },
       ],
     },
   });

@@ -28,6 +28,7 @@ export function isTerminator(data: string): boolean {
 export class ChunkMender {
   /** Only choices that call tools are here. */
   readonly #tools = new Map<number, ToolCallAssembly>();
+  readonly #begun = new Set<number>();
   #speaksInDeltas = false;
 
   mend(chunk: Fields, choices: readonly Fields[]): boolean {
@@ -82,11 +83,7 @@ export class ChunkMender {
 
   #mendDelta(delta: Fields, index: number): boolean {
     let changed = mendText(delta);
-    const { role } = delta;
-    if (role !== undefined && role !== 'assistant' && role !== null) {
-      delta.role = undefined;
-      changed = true;
-    }
+    if (this.#mendRole(delta, index)) changed = true;
     const { tool_calls: calls } = delta;
     if (calls === undefined || calls === null) return changed;
     // Older servers of Hugging Face send a single call, in no list.
@@ -94,6 +91,19 @@ export class ChunkMender {
     const mended = kept.length > 0 ? this.#assemblyOf(index).mend(kept) : [];
     if (mended === kept && Array.isArray(calls) && kept.length === calls.length) return changed;
     delta.tool_calls = mended.length > 0 ? mended : undefined;
+    return true;
+  }
+
+  /**
+   * OpenAI's own client refuses an answer that never says who speaks, and SGLang writes `null`
+   * wherever it does not.
+   */
+  #mendRole(delta: Fields, index: number): boolean {
+    const { role } = delta;
+    const isFirst = !this.#begun.has(index);
+    if (isFirst) this.#begun.add(index);
+    if (role === 'assistant' || (role === undefined && !isFirst)) return false;
+    delta.role = isFirst ? 'assistant' : undefined;
     return true;
   }
 

@@ -7,7 +7,7 @@ import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { explain } from '../../core/explain.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { routingFields, wholeAsk } from '../ask/routing.ts';
-import { unknownFields } from '../ask/unknown-fields.ts';
+import { otherFields } from '../ask/unknown-fields.ts';
 import type { EmbeddingsWish } from '../media/embeddings-wish.ts';
 import { isList, misfitOf, tokenMax } from './embeddings-input.ts';
 
@@ -38,7 +38,7 @@ export interface EmbeddingsRequest {
 export function readEmbeddingsRequest(value: Record<string, unknown>): EmbeddingsRequest {
   if (!validator.Check(value)) throw complaint(value);
   const { input, encoding_format, dimensions, user } = value;
-  const more = unknownFields(value, embeddingsSchema.properties);
+  const more = otherFields(value, embeddingsSchema.properties);
   return {
     ask: wholeAsk('embeddings', value, more),
     wish: {

@@ -12,13 +12,14 @@ export interface Apart {
   readonly closed: readonly Choice[];
 }
 
-/** Undefined when a chunk can pass as it came; `isFinished` is asked about choices before it. */
+/** Undefined when a chunk can pass as it came; `open` and `finished` are the choices before it. */
 export function finishApart(
   choices: readonly Choice[],
-  isFinished: (index: unknown) => boolean,
+  open: ReadonlySet<unknown>,
+  finished: ReadonlySet<unknown>,
 ): Apart | undefined {
   const mayClose = ({ finish_reason: reason, index }: Choice) =>
-    typeof reason === 'string' || isFinished(index);
+    typeof reason === 'string' || finished.has(index);
   if (!choices.some(mayClose)) return undefined;
   const said: Choice[] = [];
   const closed: Choice[] = [];
@@ -26,14 +27,15 @@ export function finishApart(
   for (const choice of choices) {
     const { finish_reason: reason, delta, index } = choice;
     const words = delta as Choice;
-    const isAfterEnd = isFinished(index);
+    const isAfterEnd = finished.has(index);
     if (typeof reason !== 'string') {
       if (!isAfterEnd || hasWords(words)) said.push(choice);
       else isClean = false;
       continue;
     }
     if (isAfterEnd || Object.keys(words).length > 0) isClean = false;
-    const saysMore = hasWords(words);
+    // Who speaks is said at the beginning, also where nothing else is.
+    const saysMore = hasWords(words) || !(isAfterEnd || open.has(index));
     if (saysMore) said.push({ ...choice, finish_reason: null });
     if (!isAfterEnd) closed.push(saysMore ? bare(choice) : { ...choice, delta: {} });
   }

@@ -5,8 +5,9 @@ import type { Ask } from '../../core/ask.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
+import { asGoReads } from '../ask/edit-body.ts';
 import { routingFields, wholeAsk } from '../ask/routing.ts';
-import { unknownFields } from '../ask/unknown-fields.ts';
+import { otherFields } from '../ask/unknown-fields.ts';
 import type { ImageParameters } from '../media/images-wish.ts';
 
 /** Models take some thirty thousand; this only bounds what is held. */
@@ -43,11 +44,10 @@ export interface ImagesRequest {
 const counts = ['n', 'batch_size', 'num_images', 'num_images_per_prompt', 'num_outputs', 'samples'];
 
 function refuseSeveral(body: Readonly<Record<string, unknown>>): void {
-  for (const name of counts) {
+  for (const [name, value] of Object.entries(body)) {
     // Forms know only texts.
-    const count = Number(body[name] ?? 1);
-    if (!(count > 1)) continue;
-    const found = `${name} is ${JSON.stringify(body[name])}`;
+    if (!counts.includes(asGoReads(name)) || !(Number(value ?? 1) > 1)) continue;
+    const found = `${name} is ${JSON.stringify(value)}`;
     throw invalidRequest(`${found}, and only one image can be made per request.`, name);
   }
 }
@@ -59,7 +59,7 @@ export function readImagesRequest(value: Record<string, unknown>): ImagesRequest
   if (stream) {
     throw invalidRequest('stream must be left out: images are answered whole.', 'stream');
   }
-  const more = unknownFields(value, imagesSchema.properties);
+  const more = otherFields(value, imagesSchema.properties);
   return {
     ask: wholeAsk('images', value, more),
     prompt: value.prompt,

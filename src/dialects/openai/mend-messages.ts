@@ -53,6 +53,21 @@ function putImages(images: ReadonlyMap<string, string>): Change {
   };
 }
 
+/**
+ * vLLM keeps what is in a part under the `uuid` that its sender chose, for all who call it: what
+ * one tenant sends under a name, another would be shown. Without one it is known by its content.
+ */
+export function withoutNamedParts(messages: readonly ChatMessage[]): readonly ChatMessage[] {
+  return changed(messages, dropNames);
+}
+
+const dropNames: Change = (message) => {
+  const { content } = message;
+  if (!Array.isArray(content) || !content.some((part) => 'uuid' in part)) return message;
+  const unnamed = content.map(({ uuid: _, ...part }: { readonly uuid?: unknown }) => part);
+  return { ...message, content: unnamed } as ChatMessage;
+};
+
 /** Libraries write null or an empty list, which OpenAI refuses, for a turn without calls. */
 const dropUnmadeCalls: Change = (message) => {
   if (message.role !== 'assistant') return message;

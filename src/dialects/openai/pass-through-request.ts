@@ -14,7 +14,7 @@ import type { Target, UpstreamRequest } from '../dialect.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { chatSchema } from './chat-schema.ts';
 import { askedEffort } from './dialogue.ts';
-import { mendMessages } from './mend-messages.ts';
+import { mendMessages, withoutNamedParts } from './mend-messages.ts';
 
 type Body = ChatRequest['body'] & Record<string, unknown>;
 /** The part of a request that is in OpenAI's words. */
@@ -55,7 +55,8 @@ export function passChat(request: Worded, target: Target): UpstreamRequest {
     edits.tool_choice = 'any';
   }
   leaveOutEmptyLists(body, edits);
-  const messages = mendMessages(body.messages, body.response_format, quirks, target.images);
+  const given = target.isOwnAccount ? body.messages : withoutNamedParts(body.messages);
+  const messages = mendMessages(given, body.response_format, quirks, target.images);
   if (messages !== body.messages) {
     edits.messages = messages;
     if (quirks.json_schema === 'instruct' && body.response_format?.type === 'json_schema') {

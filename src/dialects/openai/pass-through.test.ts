@@ -9,7 +9,14 @@ const identity = {
   provider: 'acme',
   created: 1_800_000_000,
 };
-const newRelay = (includeUsage = true) => new OpenAiPassThrough(identity, { includeUsage });
+const freshRelay = (includeUsage = true) => new OpenAiPassThrough(identity, { includeUsage });
+
+/** Of a stream that has begun: who speaks was said. */
+function newRelay(includeUsage = true): OpenAiPassThrough {
+  const relay = freshRelay(includeUsage);
+  push(relay, `${head}[{"index":0,"delta":{"role":"assistant"},"finish_reason":null}]}`);
+  return relay;
+}
 
 const headOf = (id: string, created: number, model: string) =>
   `{"id":"${id}","object":"chat.completion.chunk","created":${created},` +
@@ -138,7 +145,7 @@ describe('usage', () => {
   const usage = '"usage":{"prompt_tokens":9,"completion_tokens":4,"total_tokens":13}';
 
   test('is remembered and not passed on, wherever it comes', () => {
-    const relay = newRelay();
+    const relay = freshRelay();
     expect(push(relay, `${head}[],${usage}}`)).toBe('');
     expect(relay.started).toBe(false);
     const finish = `${text('a', '"finish_reason":"stop"').slice(0, -1)},${usage}}`;
@@ -221,7 +228,7 @@ describe('a broken stream', () => {
   });
 
   test('with an error inside keeps the usage that came with it', () => {
-    const relay = newRelay();
+    const relay = freshRelay();
     const usage = '"usage":{"prompt_tokens":9,"completion_tokens":4}';
     expect(push(relay, `{"error":{"code":502,"message":"Gone."},"choices":[],${usage}}`)).toBe('');
     expect(relay.facts.failure).toMatchObject({ kind: 'server', status: 502, message: 'Gone.' });
@@ -371,9 +378,20 @@ describe('the finish', () => {
       { index: 1, delta: { content: 'b' }, finish_reason: null },
     );
     expect(parseAll(push(newRelay(), data))).toEqual([
-      chunk({ index: 1, delta: { content: 'b' }, finish_reason: null }),
+      chunk({ index: 1, delta: { content: 'b', role: 'assistant' }, finish_reason: null }),
       chunk({ index: 0, delta: {}, finish_reason: 'stop' }),
     ]);
+  });
+
+  test('of an answer without words comes after who would have spoken', () => {
+    const relay = freshRelay();
+    const data = finish({ index: 0, delta: {}, finish_reason: 'content_filter' });
+    expect(parseAll(push(relay, data))).toEqual([
+      chunk({ index: 0, delta: { role: 'assistant' }, finish_reason: null }),
+      chunk({ index: 0, delta: {}, finish_reason: 'content_filter' }),
+    ]);
+    // Once more it says nothing.
+    expect(push(relay, data)).toBe('');
   });
 });
 
@@ -396,7 +414,7 @@ test('all output is counted: text, reasoning, refusal, sound, names and argument
 });
 
 test('a chunk without choices, as Azure leads with, vanishes', () => {
-  const relay = newRelay();
+  const relay = freshRelay();
   expect(push(relay, '{"choices":[],"id":"","model":"","prompt_filter_results":[]}')).toBe('');
   expect(push(relay, '{"type":"ping"}')).toBe('');
   expect(relay.started).toBe(false);
@@ -405,7 +423,7 @@ test('a chunk without choices, as Azure leads with, vanishes', () => {
 });
 
 test('silence is bridged by a comment, which does not start the answer', () => {
-  const relay = newRelay();
+  const relay = freshRelay();
   expect(relay.keepAlive()).toBe(': keep-alive\n\n');
   expect(relay.started).toBe(false);
 });

@@ -90,17 +90,19 @@ export class OpenAiPassThrough implements StreamRelay {
     const choices = objectsIn(chunk.choices);
     // Azure's leading chunk and those with nothing but usage.
     if (choices.length === 0) return '';
+    const given = this.#plainWordsIn(choices);
     const isMended = this.#mender.mend(chunk, choices);
-    const apart = finishApart(choices, this.#isFinished);
+    const apart = finishApart(choices, this.#openChoices, this.#finishedChoices);
     for (const choice of choices) this.#takeChoice(choice);
     this.started = true;
     // What is hidden was paid for, so it has been counted.
     const isHidden = this.#hidesReasoning && hideReasoningIn(choices);
     if (apart) return this.#rewriteApart(chunk, apart);
-    if (isMended || isHidden || hasUsage) return this.#rewrite(chunk);
-    const said = this.#forward(data, chunk);
-    const alone = choices.length === 1 ? onlyWordsIn(choices[0]) : undefined;
-    if (alone !== undefined) this.#repeated.learn(data, said, alone);
+    if (isHidden || hasUsage) return this.#rewrite(chunk);
+    const said = isMended ? this.#rewrite(chunk) : this.#forward(data, chunk);
+    if (given !== undefined && given === onlyWordsIn(choices[0])) {
+      this.#repeated.learn(data, said, given);
+    }
     return said;
   }
 
@@ -156,8 +158,12 @@ export class OpenAiPassThrough implements StreamRelay {
     }
   }
 
-  readonly #isFinished = (index: unknown): boolean =>
-    typeof index === 'number' && this.#finishedChoices.has(index);
+  /** Of one choice that has begun: a first chunk says who speaks, and no other repeats that. */
+  #plainWordsIn(choices: readonly Fields[]): string | undefined {
+    const [choice] = choices;
+    if (choices.length !== 1 || !isChoiceIndex(choice?.index)) return undefined;
+    return this.#openChoices.has(choice.index) ? onlyWordsIn(choice) : undefined;
+  }
 
   #forward(data: string, chunk: Fields): string {
     const isKnown = this.#upstreamHead !== '' && data.startsWith(this.#upstreamHead);

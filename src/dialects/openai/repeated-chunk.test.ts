@@ -48,6 +48,20 @@ describe('chunks that repeat one another', () => {
     expect(told.join('')).not.toContain('usage');
   });
 
+  test('say who speaks at the beginning only, where the upstream says null each time', () => {
+    const { push, facts } = relay();
+    const told = ['one', ' two', ' three', ' four'].map((text) =>
+      JSON.parse(push(chunkOf(`{"role":null,"content":"${text}"}`)).slice(6)),
+    );
+    expect(told.map(({ choices }) => choices[0].delta)).toEqual([
+      { role: 'assistant', content: 'one' },
+      { content: ' two' },
+      { content: ' three' },
+      { content: ' four' },
+    ]);
+    expect(facts.outputCharacters).toBe('one two three four'.length);
+  });
+
   test('are not taken for one another when something else says the same', () => {
     const { push, facts } = relay();
     const twice = (text: string) =>

@@ -90,6 +90,22 @@ describe('items become messages', () => {
   });
 });
 
+describe('what is no conversation in chat’s words is refused where it stands:', () => {
+  const said = (part: object) => ({ role: 'user', content: [part] });
+  const file = { type: 'input_file', file_data: 'aGk=' };
+  const call = { type: 'function_call', name: 'f', arguments: '{}' };
+  test.each([
+    ['input[0].content[0].type', said(file)],
+    ['input[0].output[0].type', { type: 'function_call_output', call_id: 'a', output: [file] }],
+    ['input[0].content[0].image_url', said({ type: 'input_image', file_id: 'file-1' })],
+    ['input[0].type', { type: 'custom_tool_call', call_id: 'a', name: 'f', input: '' }],
+    ['input[0].type', { type: 'item_reference', id: 'msg_1' }],
+    ['input[0].call_id', { ...call, call_id: '' }],
+  ])('%s', (param, item) => {
+    expect(() => inputToMessages([item], undefined)).toThrow(expect.objectContaining({ param }));
+  });
+});
+
 test('images are found where the client wrote them, in user messages and results only', () => {
   const image = (n: number) => ({ type: 'input_image', image_url: `https://a.test/${n}.png` });
   const text = { type: 'input_text', text: 't' };

@@ -1,57 +1,37 @@
+/** Responses-style `input` in place of `messages`: the same conversation, spelt as items. */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { ImageInput } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
-import { optional } from '../../core/schema-builders.ts';
+import { oneOf, optional } from '../../core/schema-builders.ts';
 import { imageAddress } from '../ask/address-schema.ts';
+import {
+  type AnyItem,
+  type AnyPart,
+  checkItems,
+  type ItemOf,
+  imageIn,
+  isKnownItem,
+  isKnownPart,
+  isMessage,
+  isTextPart,
+  partsOf,
+} from '../responses/input-items.ts';
 import type { ChatMessage } from './chat-schema.ts';
 
-/** Responses-style `input` in place of `messages`: the same conversation, spelt as items. */
-
-const textPart = (type: string) => Type.Object({ type: Type.Literal(type), text: Type.String() });
-
-const part = Type.Union([
-  textPart('input_text'),
-  textPart('output_text'),
-  textPart('text'),
-  Type.Object({ type: Type.Literal('refusal'), refusal: Type.String() }),
-  Type.Object({
-    type: Type.Literal('input_image'),
-    image_url: imageAddress,
-    detail: optional(Type.String()),
-  }),
-]);
-
+/** Of all that a response may be asked with, what is a conversation in chat's words too. */
 const itemSchema = Type.Object({
-  type: Type.Optional(Type.Enum(['message', 'function_call', 'function_call_output', 'reasoning'])),
+  type: optional(oneOf('message', 'function_call', 'function_call_output', 'reasoning')),
 });
-const messageItem = Type.Object({
-  role: Type.Enum(['user', 'assistant', 'system', 'developer']),
-  content: Type.Union([Type.String(), Type.Array(part)]),
+const partSchema = Type.Object({
+  type: oneOf('input_text', 'output_text', 'text', 'refusal', 'input_image'),
 });
-const callItem = Type.Object({
-  call_id: Type.String(),
-  name: Type.String(),
-  arguments: Type.String(),
-});
-const outputItem = Type.Object({
-  call_id: Type.String(),
-  output: Type.Union([Type.String(), Type.Array(part)]),
-});
+const imageSchema = Type.Object({ image_url: imageAddress });
 
 const isItem = Compile(itemSchema);
-const isMessage = Compile(messageItem);
-const isCall = Compile(callItem);
-const isOutput = Compile(outputItem);
-
-interface Part {
-  readonly type: string;
-  readonly text?: string;
-  readonly refusal?: string;
-  readonly image_url?: string;
-  readonly detail?: string | null;
-}
+const isPart = Compile(partSchema);
+const isImage = Compile(imageSchema);
 
 export function inputToMessages(
   input: string | readonly object[],
@@ -59,57 +39,52 @@ export function inputToMessages(
 ): readonly ChatMessage[] {
   const messages: ChatMessage[] = instructions ? [{ role: 'system', content: instructions }] : [];
   if (typeof input === 'string') return [...messages, { role: 'user', content: input }];
-  input.forEach((item, i) => {
-    addItem(messages, item, `input[${i}]`);
-  });
+  for (const item of checked(input)) addItem(messages, item);
   if (messages.length === 0) throw invalidRequest('input must have at least one item.', 'input');
   return messages;
 }
 
-function addItem(messages: ChatMessage[], item: object, at: string): void {
-  if (!isItem.Check(item)) throw misfit(itemSchema, item, at);
-  switch (item.type) {
-    case 'reasoning':
-      // Encrypted reasoning belongs to the Responses API; chat has no place for it.
-      return;
-    case 'function_call':
-      if (!isCall.Check(item)) throw misfit(callItem, item, at);
-      addCall(messages, item);
-      return;
-    case 'function_call_output':
-      if (!isOutput.Check(item)) throw misfit(outputItem, item, at);
-      messages.push({
-        role: 'tool',
-        tool_call_id: item.call_id,
-        content: toResult(item.output),
-      });
-      return;
-    default:
-      if (!isMessage.Check(item)) throw misfit(messageItem, item, at);
-      addMessage(messages, item);
+function checked(input: readonly object[]): readonly AnyItem[] {
+  const items = input.map((item, at) => {
+    if (!isItem.Check(item)) throw misfit(itemSchema, item, `input[${at}]`);
+    return item;
+  });
+  checkItems(items);
+  for (const [at, item] of items.entries()) {
+    for (const { part, path } of partsOf(item, `input[${at}]`)) {
+      if (!isPart.Check(part)) throw misfit(partSchema, part, path);
+      if (isPicture(part) && !isImage.Check(part)) throw misfit(imageSchema, part, path);
+    }
+  }
+  return items;
+}
+
+/** Encrypted reasoning belongs to the Responses API; chat has no place for it. */
+function addItem(messages: ChatMessage[], item: AnyItem): void {
+  if (isMessage(item)) addMessage(messages, item);
+  else if (!isKnownItem(item)) return;
+  else if (item.type === 'function_call') addCall(messages, item);
+  else if (item.type === 'function_call_output') {
+    messages.push({ role: 'tool', tool_call_id: item.call_id, content: toResult(item.output) });
   }
 }
 
 /** Calls of one turn are separate items here and one assistant message in chat. */
-function addCall(
-  messages: ChatMessage[],
-  item: { call_id: string; name: string; arguments: string },
-): void {
+function addCall(messages: ChatMessage[], item: ItemOf<'function_call'>): void {
   const call = {
     id: item.call_id,
     type: 'function' as const,
     function: { name: item.name, arguments: item.arguments },
   };
   const last = messages.at(-1);
-  if (last?.role === 'assistant') {
-    messages[messages.length - 1] = { ...last, tool_calls: [...(last.tool_calls ?? []), call] };
-  } else messages.push({ role: 'assistant', content: null, tool_calls: [call] });
+  if (last?.role !== 'assistant')
+    messages.push({ role: 'assistant', content: null, tool_calls: [call] });
+  // Added in place: with thousands of calls, a copy for each would take minutes.
+  else if (last.tool_calls) last.tool_calls.push(call);
+  else messages[messages.length - 1] = { ...last, tool_calls: [call] };
 }
 
-function addMessage(
-  messages: ChatMessage[],
-  { role, content }: { role: string; content: string | Part[] },
-): void {
+function addMessage(messages: ChatMessage[], { role, content }: ItemOf<'message'>): void {
   if (role === 'user') {
     messages.push({ role, content: typeof content === 'string' ? content : content.map(toPart) });
   } else if (role === 'assistant') addAnswer(messages, content);
@@ -117,9 +92,9 @@ function addMessage(
 }
 
 /** What is said after calls belongs to their message: nothing may stand between it and results. */
-function addAnswer(messages: ChatMessage[], content: string | Part[]): void {
+function addAnswer(messages: ChatMessage[], content: Content): void {
   const text = textOf(content, '');
-  const refusal = typeof content === 'string' ? '' : content.map((p) => p.refusal ?? '').join('');
+  const refusal = typeof content === 'string' ? '' : content.map(refusalIn).join('');
   const refused = refusal === '' ? {} : { refusal };
   const last = messages.at(-1);
   if (last?.role === 'assistant' && last.tool_calls && !last.content) {
@@ -128,40 +103,44 @@ function addAnswer(messages: ChatMessage[], content: string | Part[]): void {
 }
 
 /** Pictures stand in a list with the words around them; words alone are a text. */
-function toResult(output: string | Part[]): string | ReturnType<typeof toPart>[] {
+function toResult(output: Content): string | ReturnType<typeof toPart>[] {
   const hasPictures = typeof output !== 'string' && output.some(isPicture);
   return hasPictures ? output.map(toPart) : textOf(output, '\n\n');
 }
 
-function isPicture({ type }: Part): boolean {
+function isPicture({ type }: AnyPart): boolean {
   return type === 'input_image';
 }
 
-function toPart(part: Part) {
-  const { text = '', image_url: url = '', detail } = part;
-  if (!isPicture(part)) return { type: 'text' as const, text };
-  const image = detail ? { url, detail } : { url };
-  return { type: 'image_url' as const, image_url: image };
+function toPart(part: AnyPart) {
+  if (!isKnownPart(part) || part.type !== 'input_image') {
+    return { type: 'text' as const, text: textOf([part], '') };
+  }
+  const { image_url: address, detail } = part;
+  const url = address ?? '';
+  return { type: 'image_url' as const, image_url: detail ? { url, detail } : { url } };
 }
 
 /** The images among items that `inputToMessages` has found sound, where the client wrote them. */
-export function imagesOfInput(input: string | readonly object[]): readonly ImageInput[] {
+export function imagesOfInput(input: string | readonly AnyItem[]): readonly ImageInput[] {
   if (typeof input === 'string') return [];
-  return input.flatMap((item, i) => {
-    if (isMessage.Check(item))
-      return item.role === 'user' ? images(item.content, `[${i}].content`) : [];
-    return isOutput.Check(item) ? images(item.output, `[${i}].output`) : [];
-  });
-}
-
-function images(parts: string | Part[], path: string): readonly ImageInput[] {
-  if (typeof parts === 'string') return [];
-  return parts.flatMap((part, j) =>
-    isPicture(part) ? [{ param: `input${path}[${j}].image_url`, url: part.image_url ?? '' }] : [],
+  return input.flatMap((item, at) =>
+    isMessage(item) && item.role !== 'user'
+      ? []
+      : [...partsOf(item, `input[${at}]`)].flatMap(imageIn),
   );
 }
 
-function textOf(content: string | Part[], between: string): string {
+type Content = ItemOf<'message'>['content'];
+
+function refusalIn(part: AnyPart): string {
+  return isKnownPart(part) && part.type === 'refusal' ? part.refusal : '';
+}
+
+function textOf(content: string | readonly AnyPart[], between: string): string {
   if (typeof content === 'string') return content;
-  return content.flatMap(({ text }) => text ?? []).join(between);
+  return content
+    .filter(isTextPart)
+    .map(({ text }) => text)
+    .join(between);
 }

@@ -7,7 +7,7 @@ import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { routingFields, wholeAsk } from '../ask/routing.ts';
-import { unknownFields } from '../ask/unknown-fields.ts';
+import { otherFields } from '../ask/unknown-fields.ts';
 import type { SpeechWish } from '../media/speech.ts';
 
 export const speechSchema = Type.Object({
@@ -35,7 +35,7 @@ export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest
     );
   }
   // Audio always comes as it is made, so `stream` says nothing.
-  const more = unknownFields(value, { ...speechSchema.properties, stream: null });
+  const more = otherFields(value, { ...speechSchema.properties, stream: null });
   return {
     ask: wholeAsk('speech', value, more),
     input,

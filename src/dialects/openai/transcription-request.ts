@@ -46,6 +46,12 @@ export function readTranscriptionRequest(fields: FormFields): TranscriptionReque
   };
 }
 
+/**
+ * By what vendors take a recording that they fetch, or that lies in the account: Groq, Mistral. The
+ * file is what was measured, and an id may be another tenant's.
+ */
+const otherRecording = /^(?:ur[il]|(?:audio|file|media)_?(?:ur[il]|id|data))s?(?:\[\])?$/i;
+
 function valuesOf(fields: FormFields) {
   const { routing, rest } = sortForm(fields);
   const value: Record<string, unknown> = { ...routing };
@@ -53,7 +59,9 @@ function valuesOf(fields: FormFields) {
   const times: unknown[] = [];
   for (const [name, texts] of rest) {
     if (listName(name) === 'timestamp_granularities') times.push(...listIn(texts));
-    else if (!Object.hasOwn(transcriptionSchema.properties, name)) more[name] = texts;
+    else if (otherRecording.test(name)) {
+      throw invalidRequest(`${name} names another recording than file: leave it out.`, name);
+    } else if (!Object.hasOwn(transcriptionSchema.properties, name)) more[name] = texts;
     else if (texts.length > 1) throw invalidRequest(`${name} is given twice.`, name);
     else value[name] = readValue(name, texts[0] ?? '');
   }

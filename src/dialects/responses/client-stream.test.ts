@@ -110,6 +110,18 @@ describe('an answer to a Responses client', () => {
     ]);
   });
 
+  test.each(['', ' '])('has deltas that add up to its arguments, also after %j', (json) => {
+    const stream = responsesClient(body, echoOf(body)).openStream(identity);
+    stream.toolCall(0, 'call_c', 'look');
+    stream.toolArguments(0, json);
+    stream.finish('tool_calls', null);
+    const said = stream.take() + stream.close(closing);
+    const deltas = said.matchAll(/"delta":("[^"]*")/g);
+    const made = [...deltas].map(([, delta]) => JSON.parse(String(delta))).join('');
+    expect(JSON.parse(made)).toEqual({});
+    expect(checkResponsesStream(said).tools).toMatchObject([{ input: made }]);
+  });
+
   test.each([
     ['{"input":"*** Begin\\n+ \\"a\\""}', '*** Begin\n+ "a"'],
     ['*** Begin', '*** Begin'],

@@ -1,5 +1,6 @@
 /** The items of `input`: each is known by its type, and checked by the schema of that type. */
 import { type Static, Type } from 'typebox';
+import type { ImageInput } from '../../core/chat.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { imageAddress, webAddress } from '../ask/address-schema.ts';
@@ -150,10 +151,21 @@ function without(path: string, fields: string): GatewayError {
   return invalidRequest(`${path} must have ${fields}.`, path);
 }
 
+export interface PlacedPart {
+  readonly part: AnyPart;
+  readonly path: string;
+}
+
 /** The parts of an item with their paths, those of results included. */
-export function* partsOf(item: AnyItem, path: string): Generator<{ part: AnyPart; path: string }> {
+export function* partsOf(item: AnyItem, path: string): Generator<PlacedPart> {
   const field = isResult(item) ? 'output' : 'content';
   const parts = isResult(item) ? item.output : isMessage(item) ? item.content : '';
   if (typeof parts === 'string') return;
   for (const [at, part] of parts.entries()) yield { part, path: `${path}.${field}[${at}]` };
+}
+
+/** Its picture, or none. */
+export function imageIn({ part, path }: PlacedPart): readonly ImageInput[] {
+  if (!isKnownPart(part) || part.type !== 'input_image' || !part.image_url) return [];
+  return [{ param: `${path}.image_url`, url: part.image_url }];
 }

@@ -253,8 +253,11 @@ export abstract class OutputWriter implements AnswerListener {
       if (input !== '') this.say('response.custom_tool_call_input.delta', { ...at, delta: input });
       this.say('response.custom_tool_call_input.done', { ...at, input });
     } else {
-      // A call that got none has no arguments, which is an empty object.
-      if (open.json.trim() === '' && status === 'completed') open.json = '{}';
+      // A call that got none has no arguments, which is an empty object: clients add up deltas.
+      if (open.json.trim() === '' && status === 'completed') {
+        open.json += '{}';
+        this.say('response.function_call_arguments.delta', { ...at, delta: '{}' });
+      }
       const { name } = open.form;
       this.say('response.function_call_arguments.done', { ...at, name, arguments: open.json });
     }

@@ -1,6 +1,6 @@
 import { Compile } from 'typebox/compile';
 import type { AddressInput, OwnAccountNeed } from '../../core/ask.ts';
-import type { ChatAsk, ImageInput, ModelNeeds, SearchWish } from '../../core/chat.ts';
+import type { ChatAsk, ModelNeeds, SearchWish } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { addressesIn } from '../ask/addresses.ts';
@@ -11,11 +11,13 @@ import { readSearchWish } from '../ask/search-wish.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
 import { namesGiven } from '../parameters.ts';
 import {
-  type AnyPart,
+  type AnyItem,
   checkItems,
+  imageIn,
   isKnownItem,
   isKnownPart,
   type Part,
+  type PlacedPart,
   partsOf,
 } from './input-items.ts';
 import { type ResponsesBody, responsesSchema } from './request-schema.ts';
@@ -85,19 +87,9 @@ function refuseState(body: Readonly<Record<string, unknown>>): void {
   }
 }
 
-interface Placed {
-  readonly part: AnyPart;
-  readonly path: string;
-}
-
-function allParts({ input }: ResponsesBody): readonly Placed[] {
+function allParts({ input }: ResponsesBody): readonly PlacedPart[] {
   if (typeof input === 'string') return [];
   return input.flatMap((item, at) => [...partsOf(item, `input[${at}]`)]);
-}
-
-function imageIn({ part, path }: Placed): readonly ImageInput[] {
-  if (!isKnownPart(part) || part.type !== 'input_image' || !part.image_url) return [];
-  return [{ param: `${path}.image_url`, url: part.image_url }];
 }
 
 /**
@@ -106,11 +98,11 @@ function imageIn({ part, path }: Placed): readonly ImageInput[] {
  */
 function addressesOf(
   body: ResponsesBody,
-  parts: readonly Placed[],
+  parts: readonly PlacedPart[],
   more: object,
 ): readonly AddressInput[] {
   const mayLead = ['input_file', 'input_audio'];
-  const isForeign = ({ part }: Placed) => !isKnownPart(part) || mayLead.includes(part.type);
+  const isForeign = ({ part }: PlacedPart) => !isKnownPart(part) || mayLead.includes(part.type);
   const items = typeof body.input === 'string' ? [] : body.input;
   return [
     ...parts.filter(isForeign).flatMap(({ part, path }) => addressesIn(part, path)),
@@ -127,7 +119,7 @@ function addressesOf(
 /** Of pictures, files and sounds, and where only an upstream knows what is meant. */
 function ownAccountFor(
   body: ResponsesBody,
-  parts: readonly Placed[],
+  parts: readonly PlacedPart[],
   more: object,
 ): OwnAccountNeed | undefined {
   for (const { part, path } of parts) {
@@ -136,6 +128,7 @@ function ownAccountFor(
   }
   const items = typeof body.input === 'string' ? [] : body.input;
   for (const [at, item] of items.entries()) {
+    if (isKeptPicture(item)) return keptAt(`input[${at}].id`);
     if (isKnownItem(item) || /_call$|^additional_tools$/.test(item.type ?? '')) continue;
     const need = keptIn(item, `input[${at}]`);
     if (need) return need;
@@ -147,6 +140,11 @@ function ownAccountFor(
     }
   }
   return keptIn(more, '');
+}
+
+/** A picture that was drawn before may be sent back by its id alone. */
+function isKeptPicture(item: AnyItem): boolean {
+  return item.type === 'image_generation_call' && !('result' in item && item.result);
 }
 
 function keptInPart(part: Part, path: string): OwnAccountNeed | undefined {
@@ -163,7 +161,7 @@ function keptInPart(part: Part, path: string): OwnAccountNeed | undefined {
   }
 }
 
-function readNeeds(body: ResponsesBody, parts: readonly Placed[]): ModelNeeds {
+function readNeeds(body: ResponsesBody, parts: readonly PlacedPart[]): ModelNeeds {
   const has = (type: string) => parts.some(({ part }) => part.type === type);
   const format = body.text?.format?.type ?? 'text';
   return {

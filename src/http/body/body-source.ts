@@ -1,4 +1,4 @@
-import { bodyStallMs } from '../../core/bounds.ts';
+import { bodyBytesPerSecondMin, bodyStallMs } from '../../core/bounds.ts';
 import { GatewayError, invalidRequest } from '../../core/errors.ts';
 import { discardRest } from './unread-body.ts';
 
@@ -31,6 +31,9 @@ class StreamSource implements BodySource {
   readonly #request: Request;
   readonly #reader: ChunkReader;
   readonly #stallMs: number;
+  /** How long we have waited for all of it so far; what we do with it takes none of that. */
+  #waitedMs = 0;
+  #bytes = 0;
   #held: Buffer = Buffer.alloc(0);
   #isOver = false;
 
@@ -110,13 +113,14 @@ class StreamSource implements BodySource {
 
   async #read(): Promise<Uint8Array | undefined> {
     if (this.#isOver) return undefined;
+    const startedAt = performance.now();
     const stalled = Promise.withResolvers<never>();
-    const timer = setTimeout(() => {
-      const seconds = Math.round(this.#stallMs / 1000);
-      stalled.reject(invalidRequest(`Nothing of the body arrived for ${seconds} seconds.`));
-    }, this.#stallMs);
+    const patienceMs = this.#patienceMs;
+    const timer = setTimeout(() => stalled.reject(this.#tooSlow(patienceMs)), patienceMs);
     try {
       const { done, value } = await Promise.race([this.#reader.read(), stalled.promise]);
+      this.#waitedMs += performance.now() - startedAt;
+      this.#bytes += value?.length ?? 0;
       if (!done && value) return value;
       this.#isOver = true;
       return undefined;
@@ -126,6 +130,18 @@ class StreamSource implements BodySource {
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  /** For the next bytes: never above the patience with silence, and less for one that drips. */
+  get #patienceMs(): number {
+    const dueMs = this.#stallMs + (this.#bytes / bodyBytesPerSecondMin) * 1000;
+    return Math.min(this.#stallMs, Math.max(0, dueMs - this.#waitedMs));
+  }
+
+  #tooSlow(patienceMs: number): GatewayError {
+    const pace = `The body comes slower than ${bodyBytesPerSecondMin} bytes a second.`;
+    const silence = `Nothing of the body arrived for ${Math.round(patienceMs / 1000)} seconds.`;
+    return invalidRequest(patienceMs < this.#stallMs / 2 ? pace : silence);
   }
 }
 

@@ -316,6 +316,20 @@ describe('a form', () => {
     expect(isCancelled).toBe(true);
   });
 
+  test('that drips is refused, too, however long it would be', async () => {
+    const body = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        await Bun.sleep(5);
+        controller.enqueue(Buffer.from('a'));
+      },
+    });
+    const source = bodySource(new Request('http://a.test', { method: 'POST', body }), 1_000);
+    const failure = await failureOf(source.take(1_000_000));
+    // A machine that stands still in between makes a silence of it.
+    expect(failure.message).toMatch(/^(?:The body comes slower|Nothing of the body)/);
+    await source.close();
+  });
+
   test('is let go by whoever stops reading it', async () => {
     let isCancelled = false;
     const body = new ReadableStream<Uint8Array>({

@@ -20,8 +20,8 @@ import type { ChatParts } from './chat.ts';
 import { callModel } from './model-call.ts';
 
 export interface MessagesParts extends ChatParts {
-  /** Tells where a key stands; counting takes nothing of its requests. */
-  readonly admission: Pick<Admission, 'tellRate'>;
+  /** Tells where a key stands: counting takes nothing of its requests. But it takes a place. */
+  readonly admission: Pick<Admission, 'tellRate' | 'enter'>;
   /** What the provider counts that would answer; undefined when none of them says. 400 403 */
   countUpstream(count: Count, caller: Caller, client: AbortSignal): Promise<number | undefined>;
 }
@@ -51,12 +51,12 @@ export function messagesRoutes(parts: MessagesParts): Route[] {
       scope: 'chat',
       async handle(exchange, caller) {
         parts.admission.tellRate(caller, exchange.headers);
-        const { request } = exchange;
-        const { value, ...source } = await readJson(exchange, parts.bodyBytesMax);
-        const asked = readCountRequest(value, source);
-        const count = anthropicCount(asked, request.headers);
-        const counted = await parts.countUpstream(count, caller, request.signal);
-        return json(exchange, { input_tokens: counted ?? (await estimate(asked.body)) });
+        const leave = await parts.admission.enter(caller);
+        try {
+          return json(exchange, { input_tokens: await countTokens(exchange, caller, parts) });
+        } finally {
+          leave();
+        }
       },
     },
   ];
@@ -65,6 +65,19 @@ export function messagesRoutes(parts: MessagesParts): Route[] {
 async function readMessages(exchange: Exchange, bytesMax: number): Promise<Conversation> {
   const { value, ...source } = await readJson(exchange, bytesMax);
   return anthropicConversation(readMessagesRequest(value, source), exchange.request.headers);
+}
+
+async function countTokens(
+  exchange: Exchange,
+  caller: Caller,
+  { bodyBytesMax, countUpstream }: MessagesParts,
+): Promise<number> {
+  const { request } = exchange;
+  const { value, ...source } = await readJson(exchange, bodyBytesMax);
+  const asked = readCountRequest(value, source);
+  const count = anthropicCount(asked, request.headers);
+  const counted = await countUpstream(count, caller, request.signal);
+  return counted ?? estimate(asked.body);
 }
 
 /** Some five milliseconds of counting: then everybody else has their turn. */

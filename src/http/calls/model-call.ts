@@ -18,7 +18,7 @@ export interface ModelCallParts {
 
 export interface UploadCallParts extends ModelCallParts {
   /** Where the files of one request lie until it has ended. */
-  tray(): UploadTray;
+  tray(tenantId: string): UploadTray;
 }
 
 /** A call that came by HTTP. */
@@ -82,7 +82,7 @@ export async function callModelWithFiles(
   read: (tray: UploadTray) => Promise<Errand>,
   parts: UploadCallParts,
 ): Promise<Response> {
-  const tray = parts.tray();
+  const tray = parts.tray(caller.tenantId);
   try {
     return await callModel(exchange, caller, operation, () => read(tray), parts);
   } finally {

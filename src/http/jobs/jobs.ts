@@ -18,6 +18,8 @@ export interface JobParts {
   readonly steps: Pick<Steps, 'settle'>;
   /** May this key send one more request now? 429 */
   countRequest(caller: Caller, headers: Record<string, string>): void | Promise<void>;
+  /** Takes a place among the tenant's running requests; answers how to give it back. 429 */
+  enter(caller: Caller): (() => void) | Promise<() => void>;
   /** Makes a job once for an `Idempotency-Key`; answers the id of the one that was made. 409 422 */
   once(use: OnceUse, make: (claim: JobClaim) => Promise<JobMade>): Promise<JobMade>;
   /** Where clients reach this gateway; null: where this one did. */
@@ -62,7 +64,12 @@ function creation(parts: JobParts): Route {
         : (['speech', speech] as const);
       const make = async () => {
         await parts.countRequest(caller, exchange.headers);
-        return create(exchange, caller, parts);
+        const leave = await parts.enter(caller);
+        try {
+          return await create(exchange, caller, parts);
+        } finally {
+          leave();
+        }
       };
       return json(
         exchange,
@@ -75,7 +82,7 @@ function creation(parts: JobParts): Route {
 
 async function transcription(exchange: Exchange, caller: Caller, parts: JobParts) {
   const { desk } = parts;
-  const received = await desk.receive(readForm(exchange, jobFileBytesMax));
+  const received = await desk.receive(caller.tenantId, readForm(exchange, jobFileBytesMax));
   // Not the bytes of the body: each sending of the same form has a boundary of its own.
   const content = {
     fields: Object.fromEntries(received.fields),

@@ -1,0 +1,46 @@
+/**
+ * Words between the machines of an inference server: vLLM, SGLang, TensorRT-LLM, llama.cpp, LoRAX.
+ * Such a server believes whoever calls it, and behind the operator's credential that is every
+ * tenant. Those who call a server of their own may say them.
+ */
+import type { Edits } from './edit-body.ts';
+
+const serverWords = [
+  // Which neighbour to call, whose memory to read, and where to write.
+  'kv_transfer_params',
+  'bootstrap_host',
+  'bootstrap_port',
+  'bootstrap_room',
+  'bootstrap_pair_key',
+  'disaggregated_params',
+  'http_worker_ipc',
+  // Whose conversation to go on with, by the names that its requests have there.
+  'session_params',
+  'request_id',
+  'rid',
+  'id_slot',
+  // Who comes first, and which machine it is that has the work.
+  'priority',
+  'data_parallel_rank',
+  'routed_dp_rank',
+  'disagg_prefill_dp_rank',
+  // How much to write, whatever `max_tokens` says.
+  'n_predict',
+  'auto_max_new_tokens',
+  // Programs to run, and other weights than those that have a price.
+  'custom_logit_processor',
+  'logits_processors',
+  'lora_path',
+  'adapter_id',
+  'adapter_source',
+];
+
+/** The names of what was left out; a null goes too, since the same name may stand before it. */
+export function leaveOutServerWords(
+  body: Readonly<Record<string, unknown>>,
+  edits: Edits,
+): readonly string[] {
+  const said = serverWords.filter((name) => name in body);
+  for (const name of said) edits[name] = undefined;
+  return said.filter((name) => body[name] !== null);
+}
