@@ -9,10 +9,11 @@ export interface Key {
   readonly disabled: boolean;
   readonly limit: number | null;
   readonly limit_remaining: number | null;
-  readonly limit_reset: string | null;
+  readonly limit_reset: 'daily' | 'weekly' | 'monthly' | null;
   readonly limit_resets_at: string | null;
   readonly usage: number;
   readonly usage_daily: number;
+  readonly usage_weekly: number;
   readonly usage_monthly: number;
   readonly models: readonly string[] | null;
   readonly scopes: readonly string[] | null;
@@ -108,10 +109,13 @@ export interface Receipt {
   readonly request_id: string;
   readonly api_key_id: string;
   readonly operation: string;
+  readonly job_id: string | null;
   readonly model: string;
   readonly answered_by: { readonly model: string | null; readonly provider: string | null };
   readonly status: 'success' | 'error';
   readonly error: string | null;
+  /** Why it failed, in a sentence. */
+  readonly failure: string | null;
   readonly traffic_mode: string;
   readonly tokens: {
     readonly input: number;

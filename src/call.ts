@@ -40,6 +40,8 @@ export interface Call {
   /** Every attempt made for it, as they are made. */
   readonly trail: TrailEntry[];
   readonly operation: OperationName;
+  /** The job that it is a piece of. */
+  readonly jobId?: string;
   /** The model that its body names: logged even if the rest of the body is refused. */
   readonly modelNamed: string;
   /** Known once its body was read and is valid. */

@@ -202,14 +202,18 @@ function LastUse({ keyObject }: { readonly keyObject: Key }) {
   );
 }
 
+const since = { daily: ' today', weekly: ' this week', monthly: ' this month' } as const;
+
+/** Not the limit without what is left: more may have been spent before it was lowered. */
 function Limit({ keyObject }: { readonly keyObject: Key }) {
-  const { limit, limit_remaining, limit_reset, limit_resets_at } = keyObject;
+  const { limit, limit_reset, limit_resets_at, usage } = keyObject;
   if (limit === null) return <span class="hint">none</span>;
-  const used = limit - (limit_remaining ?? 0);
-  const text = `${count(used)} of ${count(limit)}${limit_reset ? ` ${limit_reset}` : ''}`;
+  const spent = limit_reset === null ? usage : keyObject[`usage_${limit_reset}`];
+  const when = limit_reset === null ? '' : since[limit_reset];
+  const text = `${count(spent)} of ${count(limit)} spent${when}`;
   return (
     <span class="two-lines">
-      <Progress share={limit === 0 ? 1 : used / limit} label={`${text} credits used`} />
+      <Progress share={limit === 0 ? 1 : spent / limit} label={`${text}, in credits`} />
       <small {...(limit_resets_at ? { title: `starts again ${date(limit_resets_at)}` } : {})}>
         {text}
       </small>

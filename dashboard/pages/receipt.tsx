@@ -176,6 +176,7 @@ function Facts({ receipt }: { readonly receipt: Receipt }) {
     ['Skills', receipt.skills_used.join(', ') || '–'],
     ['End user', receipt.user ?? '–'],
   ];
+  if (receipt.job_id !== null) facts.push(['A piece of the job', receipt.job_id]);
   return (
     <section>
       <h3>Details</h3>

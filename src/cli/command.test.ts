@@ -34,6 +34,12 @@ describe('the words behind a command', () => {
     }
   });
 
+  test('may lack a value that stands in square brackets, and no other', () => {
+    const optional: Command = { ...command, operand: '[thing]' };
+    expect(readArgs(optional, ['--amount', '5'])).toMatchObject({ args: { operand: '' } });
+    expect(readArgs(command, ['--amount', '5'])).toMatchObject({ message: '<thing> is missing.' });
+  });
+
   test('may be negative numbers', () => {
     expect(read('x', '--amount', '-5').number('amount')).toBe(-5);
     expect(read('x', '--amount=-5').number('amount')).toBe(-5);

@@ -6,6 +6,7 @@ import type { SecretRotation } from '../auth/secret-rotation.ts';
 import type { Model } from '../config/config.ts';
 import type { Flags } from '../config/overrides.ts';
 import { nearest } from '../core/nearest.ts';
+import type { EverybodysLog } from '../record/request-log.ts';
 import type { StatementReads } from '../record/statement.ts';
 import type { Report, Verification } from '../store/verify/verify.ts';
 import type { SkillDesk } from '../tools/skills/skill-desk.ts';
@@ -27,7 +28,7 @@ export interface Command {
   /** The second word; empty when the topic itself is the command. */
   readonly name: string;
   readonly summary: string;
-  /** The one value without a name, such as `<key id>`. */
+  /** The one value without a name, such as `<key id>`; `[client]` may be left out. */
   readonly operand?: string;
   readonly options: Readonly<Record<string, Option>>;
   /** May be the first to use a store; for all others, one that is not there is a mistake. */
@@ -49,6 +50,11 @@ export interface LedgerDesk {
   verify(report: Report): Promise<Verification>;
 }
 
+/** What support needs of the store: a request by its id, whosever it was. */
+export interface RequestDesk {
+  readonly requests: EverybodysLog;
+}
+
 /** What is done with tenants' skills. */
 export interface Skills {
   readonly skills: SkillDesk;
@@ -64,7 +70,7 @@ export interface Context {
   /** Settings that every command takes: which configuration, which data. */
   readonly flags: Flags;
   /** Opens the store on first use; it is closed when the command has ended. */
-  desk(): Promise<KeyDesk & CreditDesk & ByokDesk & LedgerDesk & Skills & SecretDesk>;
+  desk(): Promise<KeyDesk & CreditDesk & ByokDesk & LedgerDesk & RequestDesk & Skills & SecretDesk>;
   models(): Promise<readonly Model[]>;
   /** One or more lines for people or programs; the last line break is added. */
   out(text: string): void;
@@ -156,7 +162,7 @@ function complete(command: Command, args: Args, operands: readonly string[]): Re
   const { operand, options } = command;
   const surplus = operands[operand === undefined ? 0 : 1];
   if (surplus !== undefined) return wrong(`"${surplus}" is one word too many.`);
-  if (operand !== undefined && args.operand === '') return wrong(`${operand} is missing.`);
+  if (operand?.startsWith('<') && args.operand === '') return wrong(`${operand} is missing.`);
   const missing = Object.keys(options).find((name) => options[name]?.required && !args.has(name));
   if (missing !== undefined) {
     return wrong(`--${missing} ${options[missing]?.hint ?? ''} is missing.`);

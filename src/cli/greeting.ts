@@ -4,6 +4,7 @@ import { version } from '../config/version.ts';
 import { hostInUrl } from '../core/host-in-url.ts';
 import type { Tollgate } from '../wire.ts';
 import { typed } from './own-program.ts';
+import { counted } from './table.ts';
 
 /** What the first lines say of a process that is ready; a worker sends it to whoever started it. */
 export interface Ready {
@@ -33,7 +34,7 @@ export function greeting(ready: Ready, config: Config, workers = 1): string {
   const own = `http://${hostInUrl(host)}:${ready.port}`;
   const url = publicUrl ?? own;
   const data = engine === 'sqlite' ? `data in ${config.dataDir}` : `data in ${engine}`;
-  const models = ready.models === 1 ? '1 model' : `${ready.models} models`;
+  const models = counted(ready.models, 'model');
   const demo = config.demo ? ', the demo among them' : '';
   const lines = [
     `Tollgate ${version} is ready at ${own}`,

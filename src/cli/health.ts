@@ -1,8 +1,8 @@
 import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
-import { hostInUrl } from '../core/host-in-url.ts';
 import { callOperatorServer } from '../upstream/operator-call.ts';
 import type { Context, Topic } from './command.ts';
+import { ownAddress } from './own-address.ts';
 
 const patienceMs = 5_000;
 
@@ -36,11 +36,4 @@ async function ask({ args, flags, out }: Context): Promise<void> {
   const text = await response.text();
   if (response.status !== 200) throw new Error(`Not ready: ${text.slice(0, 500)}`);
   out(text);
-}
-
-/** A gateway that listens on every address is asked on the one that every machine has. */
-function ownAddress({ host, port }: { readonly host: string; readonly port: number }): string {
-  if (host === '0.0.0.0') return `http://127.0.0.1:${port}`;
-  if (host === '::') return `http://[::1]:${port}`;
-  return `http://${hostInUrl(host)}:${port}`;
 }

@@ -3,6 +3,7 @@ import { readMonth } from '../record/period.ts';
 import { statementCsv } from '../record/statement.ts';
 import type { Command, Topic } from './command.ts';
 import { printJson, tenantOf, tenantOption } from './output.ts';
+import { counted } from './table.ts';
 
 /** Lines in one JSON answer; whoever has more than this to mend begins with these. */
 const listedMax = 1_000;
@@ -30,9 +31,9 @@ const verify: Command = {
     if (args.has('json')) return;
     const { accounts, entries, requests } = counts;
     const held = [
-      counted(accounts, 'account', 'accounts'),
+      counted(accounts, 'account'),
       counted(entries, 'entry', 'entries'),
-      counted(requests, 'request', 'requests'),
+      counted(requests, 'request'),
     ];
     out(`The books are right: ${held.join(', ')}.`);
   },
@@ -62,7 +63,3 @@ export const ledger: Topic = {
     'tollgate ledger statement --tenant acme --month 2026-02 > acme-2026-02.csv',
   ],
 };
-
-function counted(count: number, one: string, many: string): string {
-  return `${count.toLocaleString('en-US')} ${count === 1 ? one : many}`;
-}

@@ -21,22 +21,38 @@ export const models: Topic = {
           return context.out('No model can be called yet: configure a provider, or add --all.');
         }
         const rows = listed.map((model) => {
-          const [preferred] = model.endpoints;
+          const pricing = model.endpoints[0]?.pricing ?? {};
           return [
             model.id,
             model.name,
             model.context_length ?? null,
-            preferred?.pricing.prompt ?? null,
-            preferred?.pricing.completion ?? null,
+            pricing.prompt ?? null,
+            pricing.completion ?? null,
+            otherPrices(pricing),
             isLive(model) ? providersOf(model).join(', ') : 'not configured',
           ];
         });
-        const header = ['ID', 'NAME', 'CONTEXT', 'USD/M IN', 'USD/M OUT', 'PROVIDERS'];
-        context.out(table(header, rows));
+        const prices = ['USD/M IN', 'USD/M OUT', 'USD BESIDES'];
+        context.out(table(['ID', 'NAME', 'CONTEXT', ...prices, 'PROVIDERS'], rows));
       },
     },
   ],
 };
+
+/** What a model may be paid by besides tokens. */
+const units = {
+  request: 'request',
+  image: 'input image',
+  output_image: 'image',
+  minute: 'minute',
+  characters: 'M characters',
+  bytes: 'M bytes',
+} as const;
+
+function otherPrices(pricing: Readonly<Record<string, unknown>>): string | null {
+  const named = Object.entries(units).filter(([name]) => pricing[name] !== undefined);
+  return named.map(([name, unit]) => `${pricing[name]} per ${unit}`).join(', ') || null;
+}
 
 function modelObject(model: Model) {
   const { id, name, context_length = null, features } = model;

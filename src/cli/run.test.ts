@@ -32,7 +32,14 @@ const models: readonly Model[] = [
     { provider: 'demo', model: 'chat', priority: 0, pricing: { prompt: '0.5', completion: '1' } },
   ]),
   model('acme/asleep', []),
+  priced('acme/ears', { minute: '0.006' }),
+  priced('acme/voice', { characters: '15', request: '0.01' }),
+  priced('acme/painter', { prompt: '5', output_image: '0.04' }),
 ];
+
+function priced(id: string, pricing: Model['endpoints'][number]['pricing']): Model {
+  return model(id, [{ provider: 'acme', model: 'x', priority: 0, pricing }]);
+}
 
 function model(id: string, endpoints: Model['endpoints']): Model {
   const text = ['text' as const];
@@ -86,6 +93,7 @@ async function tollgate(...words: string[]) {
         credits: creditBook,
         spending: keySpending,
         statements,
+        requests: store.requestLog,
         verify: (report) => verifyBooks(database, report),
         async close() {
           await database.close();
@@ -335,13 +343,14 @@ describe('secret', () => {
     formerKey = right;
     secretKey = 'another-secret-key-of-the-command-line';
     try {
-      expect((await tollgate('secret', 'show')).out).toContain(': 0 are encrypted with the secret');
+      expect((await tollgate('secret', 'show')).out).toContain(': 0 encrypted with the secret');
       expect((await json('secret', 'rotate')).data).toEqual({
         rotated: 1,
         current: 0,
         unreadable: 0,
       });
-      expect((await tollgate('secret', 'rotate')).out).toContain(': 0 were encrypted anew, 1 had');
+      expect((await tollgate('secret', 'show')).out).toContain(': 1 encrypted with the secret');
+      expect((await tollgate('secret', 'rotate')).out).toContain(': 0 encrypted anew, 1 already');
       formerKey = null;
       expect((await json('secret', 'show')).data).toEqual({ current: 1, former: 0, unreadable: 0 });
       await json('byok', 'set', 'anthropic', '--api-key', 'sk-second-0123456789');
@@ -368,13 +377,20 @@ describe('secret', () => {
 describe('models', () => {
   test('are listed when they can be called, or all', async () => {
     const { out } = await tollgate('models');
-    expect(out).toMatch(/\ndemo\/chat .* 0\.5 +1 +demo$/m);
+    expect(out).toMatch(/\ndemo\/chat .* 0\.5 +1 +– +demo$/m);
     expect(out).not.toContain('acme/asleep');
     expect((await tollgate('models', '--all')).out).toMatch(/\nacme\/asleep .* not configured$/m);
     const { data } = await json('models', '--all');
-    expect(data).toMatchObject([
+    expect(data.slice(0, 2)).toMatchObject([
       { id: 'demo/chat', live: true, providers: ['demo'] },
       { id: 'acme/asleep', live: false, providers: [] },
     ]);
+  });
+
+  test('that are not paid by the token are listed with what they are paid by', async () => {
+    const { out } = await tollgate('models');
+    expect(out).toMatch(/\nacme\/ears .* – +– +0\.006 per minute +acme$/m);
+    expect(out).toMatch(/\nacme\/voice .* – +– +0\.01 per request, 15 per M characters +acme$/m);
+    expect(out).toMatch(/\nacme\/painter .* 5 +– +0\.04 per image +acme$/m);
   });
 });

@@ -11,8 +11,8 @@ const show: Command = {
       return printJson(context, { data: { current, former, unreadable } });
     }
     context.out(
-      `Provider keys of tenants: ${current} are encrypted with the secret key, ` +
-        `${former} with the former one, ${unreadable} cannot be opened.`,
+      `Provider keys of tenants: ${current} encrypted with the secret key, ` +
+        `${former} with the former one, ${unreadable} that cannot be opened.`,
     );
   },
 };
@@ -27,8 +27,9 @@ const rotate: Command = {
       return printJson(context, { data: { rotated: former, current, unreadable } });
     }
     context.out(
-      `Provider keys of tenants: ${former} were encrypted anew, ${current} had been before, ` +
-        `${unreadable} cannot be opened. The former secret key is not needed for them any more.`,
+      `Provider keys of tenants: ${former} encrypted anew, ${current} already before, ` +
+        `${unreadable} that cannot be opened. ` +
+        'The former secret key is not needed for them any more.',
     );
   },
 };

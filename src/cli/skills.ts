@@ -3,7 +3,7 @@ import { invalidRequest } from '../core/errors.ts';
 import { readSkillFile } from '../tools/skills/front-matter.ts';
 import type { Command, Context, Topic } from './command.ts';
 import { printJson, record, tenantOf, tenantOption } from './output.ts';
-import { fields, minute, table } from './table.ts';
+import { counted, fields, minute, table } from './table.ts';
 
 const operand = '<name>';
 
@@ -70,7 +70,8 @@ const put: Command = {
     const { skills, tenantId } = await open(context);
     const data = await skills.put(tenantId, args.operand, body);
     if (args.has('json')) return printJson(context, { data });
-    context.out(`The skill ${data.name} is saved (${data.instructions.length} characters).`);
+    const length = counted(data.instructions.length, 'character');
+    context.out(`The skill ${data.name} is saved (${length}).`);
   },
 };
 

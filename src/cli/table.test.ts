@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { fields, minute, table } from './table.ts';
+import { counted, fields, minute, table } from './table.ts';
 
 test('columns are aligned, numbers to the right, wide characters by their width', () => {
   const text = table(
@@ -26,7 +26,22 @@ test('a record has a line for each field', () => {
   );
 });
 
+test('words of others cannot draw on the screen', () => {
+  expect(table(['NAME'], [['a\u001b[2Jb\nc\u009bd']])).toBe('NAME\na [2Jb c d');
+  expect(fields({ name: 'a\r\nb' })).toBe('name  a b');
+});
+
 test('times are shortened to the minute', () => {
   expect(minute('2026-11-15T02:13:06.123Z')).toBe('2026-11-15 02:13');
   expect(minute(null)).toBeNull();
+});
+
+test('what is counted is one or many', () => {
+  const counts = [0, 1, 2_000].map((count) => counted(count, 'entry', 'entries'));
+  expect([...counts, counted(2, 'model')]).toEqual([
+    '0 entries',
+    '1 entry',
+    '2,000 entries',
+    '2 models',
+  ]);
 });

@@ -27,12 +27,18 @@ export function fields(record: Readonly<Record<string, Cell>>): string {
   return names.map((name) => `${name.padEnd(width)}${gap}${show(record[name] ?? null)}`).join('\n');
 }
 
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${show(count)} ${count === 1 ? one : many}`;
+}
+
 /** `2026-11-15 02:13` from an ISO time, in UTC. */
 export function minute(time: string | null): string | null {
   return time === null ? null : time.slice(0, 16).replace('T', ' ');
 }
 
+/** Names and messages are others' words: none of them moves the cursor or breaks the line. */
 function show(cell: Cell): string {
   if (cell === null) return '–';
-  return typeof cell === 'number' ? cell.toLocaleString('en-US') : cell;
+  if (typeof cell === 'number') return cell.toLocaleString('en-US');
+  return cell.replace(/\p{Cc}+/gu, ' ');
 }

@@ -1,6 +1,8 @@
 import { byok } from './byok.ts';
 import type { Topic } from './command.ts';
+import { connect } from './connect.ts';
 import { credits } from './credits.ts';
+import { doctor } from './doctor.ts';
 import { health } from './health.ts';
 import { keys } from './keys.ts';
 import { ledger } from './ledger.ts';
@@ -9,6 +11,7 @@ import { secret } from './secret.ts';
 import { serve } from './serve.ts';
 import { skills } from './skills.ts';
 import { tenants } from './tenants.ts';
+import { why } from './why.ts';
 
 /** Every first word of the command line, in the order the help lists them. */
 export const topics: readonly Topic[] = [
@@ -20,6 +23,9 @@ export const topics: readonly Topic[] = [
   secret,
   skills,
   ledger,
+  why,
   models,
+  connect,
   health,
+  doctor,
 ];

@@ -69,6 +69,7 @@ export const world: World = {
       },
       spending: keySpending,
       statements,
+      requests: store.requestLog,
       verify: (report) => verifyBooks(database, report),
       close: () => database.close(),
     };

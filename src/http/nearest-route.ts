@@ -1,5 +1,6 @@
 /** Which route was meant by a path that is none: mistyped, or remembered from another API. */
 import { nearest } from '../core/nearest.ts';
+import { isAnyPrefix } from './paths.ts';
 import type { Route } from './routes.ts';
 
 /** Nobody mistypes more than this, and comparing takes time that strangers would be spending. */
@@ -33,13 +34,10 @@ export function nearestRoute(
   return far && { route: far, isLike: false };
 }
 
-/** What is in front of endpoints, at one provider or another. */
-const isPrefix = /^(?:v\d\w*|api|openai|anthropic)$/;
-
 /** A path as its names: neither versions in front nor variable parts. */
 function wordsOf(path: string): readonly string[] {
   const segments = path.toLowerCase().split('/');
-  return segments.filter((word) => word !== '' && !word.startsWith(':') && !isPrefix.test(word));
+  return segments.filter((word) => word !== '' && !word.startsWith(':') && !isAnyPrefix.test(word));
 }
 
 function isSameName(a: string, b: string): boolean {

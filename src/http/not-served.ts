@@ -1,7 +1,5 @@
 /** Routes of other APIs that are not served here, and what to call instead. */
-
-/** What clients put in front of a route's name, at one provider or another. */
-const prefixes = /^(?:\/(?:v\d\w*|api|openai|anthropic))+(?=\/)/;
+import { isAnyPrefix } from './paths.ts';
 
 const conversations =
   'No conversation is kept between requests; send it whole, to POST /v1/chat/completions or ' +
@@ -69,6 +67,8 @@ const sentences: readonly (readonly [RegExp, string])[] = [
 ];
 
 export function insteadOf(path: string): string | undefined {
-  const rest = path.replace(prefixes, '');
+  const segments = path.split('/').slice(1);
+  const begin = segments.findIndex((segment) => !isAnyPrefix.test(segment));
+  const rest = `/${segments.slice(begin).join('/')}`;
   return sentences.find(([pattern]) => pattern.test(rest))?.[1];
 }

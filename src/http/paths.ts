@@ -30,6 +30,9 @@ const prefixes: Readonly<Record<string, { readonly anthropicStyle: boolean }>> =
   anthropic: { anthropicStyle: true },
 };
 
+/** What one API or another puts in front of its endpoints, also where it is not served here. */
+export const isAnyPrefix = /^(?:v\d\w*|api|openai|anthropic)$/;
+
 /** What lives below `/api/v1` by right; the rest there is OpenRouter's spelling of `/v1`. */
 const managed = new Set(['keys', 'credits', 'byok']);
 

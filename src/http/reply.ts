@@ -43,7 +43,7 @@ export function tellRetryAfter(
 const messageLengthMax = 2_000;
 const paramLengthMax = 500;
 
-export function errorBody(shape: ErrorShape, error: GatewayError, requestId: string): object {
+function errorBody(shape: ErrorShape, error: GatewayError, requestId: string): object {
   const { symbol, status } = error;
   const message = shortened(error.message, messageLengthMax);
   const param = error.param === null ? null : shortened(error.param, paramLengthMax);

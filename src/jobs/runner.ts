@@ -37,6 +37,7 @@ export class IdUsedUp extends Error {
 
 interface PieceCall {
   readonly requestId: string;
+  readonly jobId: string;
   readonly tenantId: string;
   /** The key that asked for the job. It may have been revoked since: `invalid_api_key`. */
   readonly keyId: string;

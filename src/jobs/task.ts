@@ -44,7 +44,7 @@ export async function taskOf(
 function speechTask(job: Job, request: SpeechRequest, text: string, runner: JobRunner): Task {
   const { format, voice, speed, instructions, limit } = request;
   const texts = splitText(text, limit);
-  const { tenantId, keyId, model } = job;
+  const { id: jobId, tenantId, keyId, model } = job;
   return {
     count: texts.length,
     atOnce: 3,
@@ -52,7 +52,7 @@ function speechTask(job: Job, request: SpeechRequest, text: string, runner: JobR
     async run({ number, ...call }) {
       const input = texts[number] ?? '';
       const words = { input, voice, format, speed, instructions };
-      const made = await runner.synthesise({ tenantId, keyId, model, ...words, ...call });
+      const made = await runner.synthesise({ jobId, tenantId, keyId, model, ...words, ...call });
       return { ...made, bytes: made.audio, units: Array.from(input).length };
     },
     join: (read) => joinSpeech(format, texts.length, read),
@@ -74,7 +74,7 @@ async function transcriptionTask(
   runner: JobRunner,
 ): Promise<Task> {
   const cuts = await planCuts(file);
-  const { tenantId, keyId, model, inputKey } = job;
+  const { id: jobId, tenantId, keyId, model, inputKey } = job;
   const { type: _, ...wishes } = request;
   return {
     count: cuts.length,
@@ -87,7 +87,7 @@ async function transcriptionTask(
       const filename = `audio.${inputKey.split('.')[1]}`;
       const audio = await readCut(file, cut);
       const made = await runner.transcribe({
-        ...{ tenantId, keyId, model, filename, audio },
+        ...{ jobId, tenantId, keyId, model, filename, audio },
         ...wishes,
         ...call,
       });

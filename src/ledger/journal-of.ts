@@ -16,16 +16,28 @@ export function journalRoot(dataDir: string): string {
  * off there, and removed as booked.
  */
 export function claimJournals(dataDir: string, books: string): void {
+  if (areJournalsOf(dataDir, books)) return;
   const root = journalRoot(dataDir);
-  const file = join(root, 'books');
-  const owner = read(file);
-  if (owner === books) return;
+  const file = ownerFile(root);
   mkdirSync(root, { recursive: true, mode: 0o700 });
-  if (owner !== undefined && readdirSync(root).some(readFolderName)) throw ofOthers(root, file);
   // Never half written, also where several processes start at once.
   const draft = `${file}.${randomText(8)}`;
   writeFileSync(draft, `${books}\n`, { mode: 0o600, flush: true });
   renameSync(draft, file);
+}
+
+/** Whether they are noted as those of these books; refuses those of others. */
+export function areJournalsOf(dataDir: string, books: string): boolean {
+  const root = journalRoot(dataDir);
+  const file = ownerFile(root);
+  const owner = read(file);
+  if (owner === books) return true;
+  if (owner !== undefined && readdirSync(root).some(readFolderName)) throw ofOthers(root, file);
+  return false;
+}
+
+function ownerFile(root: string): string {
+  return join(root, 'books');
 }
 
 /** A journal that the system keeps from us, in a sentence; whatever else went wrong as it is. */

@@ -30,12 +30,16 @@ export async function replayJournals(
   now: number,
   onDamaged?: OnDamaged,
 ): Promise<number> {
-  if (!existsSync(root)) return 0;
-  const dead = readdirSync(root).filter((name) => {
+  return replay(root, deadJournals(root, now), store, now, onDamaged);
+}
+
+/** The folders of processes that are known to be dead. */
+export function deadJournals(root: string, now: number): readonly string[] {
+  if (!existsSync(root)) return [];
+  return readdirSync(root).filter((name) => {
     const owner = readFolderName(name);
     return owner && !isAlive(owner, join(root, name), now);
   });
-  return replay(root, dead, store, now, onDamaged);
 }
 
 /**

@@ -15,6 +15,7 @@ export type LoggedRequest = Pick<
   RequestRecord,
   | 'requestId'
   | 'keyId'
+  | 'jobId'
   | 'requestedModel'
   | 'provider'
   | 'status'

@@ -30,6 +30,7 @@ export function logObject(row: LogRow) {
     created_at: isoTime(row.createdAt),
     api_key_id: row.keyId,
     error: row.error,
+    job_id: row.jobId ?? null,
   };
 }
 
@@ -60,6 +61,7 @@ const columns = [
   'created_at',
   'api_key_id',
   'error',
+  'job_id',
 ] as const;
 
 function cellsOf(row: LogRow): Cell[] {

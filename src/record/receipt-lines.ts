@@ -6,9 +6,9 @@ import type { RequestRecord } from './request-record.ts';
 
 /** The lines of a receipt: what was used, at the prices that it was charged by. */
 
-const femtoPerUsd = 1_000_000_000_000_000n;
+const femtoPerUnit = 1_000_000_000_000_000n;
 
-interface Line {
+export interface Line {
   /** The name of the price, as in the configuration. */
   readonly price: string;
   /** Tokens, characters, bytes, images or seconds. */
@@ -156,8 +156,37 @@ function shares(list: PriceTexts, usage: Usage, { calls = [usage] }: Units) {
   return [...byStep].sort(([a], [b]) => a - b).map(([, share]) => share);
 }
 
+/** How the lines of a bill lead to the fee that was charged for them. */
+export interface Reckoning {
+  /** All lines added up. */
+  readonly exact: string;
+  /** What makes whole credits of them. */
+  readonly roundedUpBy: string;
+  /** Whole credits that were written off, or never asked for. */
+  readonly notCharged: number;
+}
+
+export function reckon(lines: readonly Line[], charged: number): Reckoning {
+  const exact = lines.reduce((sum, { credits }) => sum + femtoOf(credits), 0n);
+  const whole = (exact + femtoPerUnit - 1n) / femtoPerUnit;
+  return {
+    exact: decimalOf(exact),
+    roundedUpBy: decimalOf(whole * femtoPerUnit - exact),
+    notCharged: Number(whole) - charged,
+  };
+}
+
 function exactCredits(cost: FemtoUsd, creditsPerUsd: number): string {
-  const scaled = cost * BigInt(creditsPerUsd);
-  const decimals = (scaled % femtoPerUsd).toString().padStart(15, '0').replace(/0+$/, '');
-  return `${scaled / femtoPerUsd}${decimals === '' ? '' : `.${decimals}`}`;
+  return decimalOf(cost * BigInt(creditsPerUsd));
+}
+
+/** `14.2` from its femto-parts, and back. */
+function decimalOf(femto: bigint): string {
+  const decimals = (femto % femtoPerUnit).toString().padStart(15, '0').replace(/0+$/, '');
+  return `${femto / femtoPerUnit}${decimals === '' ? '' : `.${decimals}`}`;
+}
+
+function femtoOf(decimal: string): bigint {
+  const [whole = '', decimals = ''] = decimal.split('.');
+  return BigInt(whole + decimals.padEnd(15, '0'));
 }

@@ -1,4 +1,5 @@
 import { promptTokens, totalTokens, type Usage } from '../core/usage.ts';
+import { failureOf } from './failure.ts';
 import { isoTime } from './period.ts';
 import { linesOf, pricesUsed } from './receipt-lines.ts';
 import { feesOf, type RequestRecord, totalCharge } from './request-record.ts';
@@ -12,10 +13,12 @@ export function receiptObject(record: RequestRecord, creditsPerUsd: number) {
     request_id: record.requestId,
     api_key_id: record.keyId,
     operation: record.operation,
+    job_id: record.jobId ?? null,
     model: record.requestedModel,
     answered_by: { model: record.model, provider: record.provider },
     status: record.status,
     error: record.error,
+    failure: failureOf(record),
     traffic_mode: record.trafficMode,
     tokens: tokensOf(record.usage),
     usage_estimated: record.usageEstimated,
@@ -39,6 +42,8 @@ export function receiptObject(record: RequestRecord, creditsPerUsd: number) {
     generation_url: `/v1/generation?id=${record.requestId}`,
   };
 }
+
+export type Receipt = ReturnType<typeof receiptObject>;
 
 /** The classes do not overlap, except that reasoning is part of the output. */
 function tokensOf(usage: Usage) {

@@ -9,6 +9,8 @@ export interface RequestRecord {
   readonly tenantId: string;
   readonly keyId: string;
   readonly operation: OperationName;
+  /** The job that it was a piece of. */
+  readonly jobId?: string | undefined;
   /** The alias the client asked for first. */
   readonly requestedModel: string;
   /** The alias and provider that answered; null when nobody did. */

@@ -44,6 +44,12 @@ export class StoreClock {
     return storeMs + Math.round(sinceMs);
   };
 
+  /** How far the store is ahead of this machine; undefined when it took too long to say. */
+  get aheadMs(): number | undefined {
+    if (this.#database.engine === 'sqlite') return 0;
+    return this.#reading && this.#reading.storeMs - this.#reading.wallMs;
+  }
+
   chores(): Chore[] {
     return [{ everyMs: setEveryMs, run: () => this.set() }];
   }

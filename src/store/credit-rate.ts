@@ -1,5 +1,5 @@
 import { type Database, inTransaction } from './database.ts';
-import { claimSetting, replaceSetting } from './settings.ts';
+import { claimSetting, readSetting, replaceSetting } from './settings.ts';
 
 const setting = 'credits_per_usd';
 
@@ -16,4 +16,11 @@ export function fixCreditRate(database: Database, wanted: number): Promise<numbe
     await replaceSetting(change, setting, String(wanted));
     return wanted;
   });
+}
+
+/** The credits per dollar that cannot be changed any more; undefined while they can. */
+export async function fixedCreditRate(database: Database): Promise<number | undefined> {
+  const entry = await database.read.selectFrom('ledger_entries').select('id').executeTakeFirst();
+  const kept = await readSetting(database, setting);
+  return entry === undefined || kept === undefined ? undefined : Number(kept);
 }

@@ -35,28 +35,49 @@ async function applyRest(
   if (engine === 'postgres') {
     await sql`select pg_advisory_xact_lock(${sql.lit(migrationLock)})`.execute(change);
   }
-  const current = await currentNumber(change, engine);
-  if (current > steps.length) {
+  const { applied } = await standingOf(change, engine, steps);
+  if (applied === undefined) await begin(change, engine);
+  for (const { number, name, statements } of steps.slice(applied)) {
+    for (const statement of statements(sqlWords[engine])) {
+      await sql.raw(statement).execute(change).catch(notOurs);
+    }
+    const row = { number, name, applied_at: Date.now() };
+    await change.insertInto('migrations').values(row).execute();
+  }
+}
+
+/** How far a database has come. */
+export interface Standing {
+  /** Undefined where no step was ever taken. */
+  readonly applied: number | undefined;
+  /** How many there are. */
+  readonly known: number;
+}
+
+/** Changes nothing. Refuses a database that these steps cannot bring up to date. */
+export async function standingOf(
+  read: Kysely<Schema>,
+  engine: Engine,
+  steps: readonly Migration[] = migrations,
+): Promise<Standing> {
+  const known = steps.length;
+  if (!(await isBegun(read, engine))) return { applied: undefined, known };
+  const applied = await currentNumber(read, engine);
+  if (applied > known) {
     throw new GatewayError(
       'service_unavailable',
-      `The database is at schema ${current}, but this Tollgate only knows schemas up to ` +
-        `${steps.length}: start the version that wrote it, or a newer one.`,
+      `The database is at schema ${applied}, but this Tollgate only knows schemas up to ` +
+        `${known}: start the version that wrote it, or a newer one.`,
     );
   }
-  if (current > 0 && (await isUnfinished(change, engine))) {
+  if (applied > 0 && (await isUnfinished(read, engine))) {
     throw new GatewayError(
       'service_unavailable',
       'The database is from a Tollgate before 0.1.0, whose tables were still being drawn, and ' +
         'cannot be brought up to date: choose another data_dir or database.',
     );
   }
-  for (const { number, name, statements } of steps.slice(current)) {
-    for (const statement of statements(sqlWords[engine])) {
-      await sql.raw(statement).execute(change).catch(notOurs);
-    }
-    const applied = { number, name, applied_at: Date.now() };
-    await change.insertInto('migrations').values(applied).execute();
-  }
+  return { applied, known };
 }
 
 /**
@@ -64,12 +85,12 @@ async function applyRest(
  * days have their numbers and not their columns: a gateway on one would serve and never book. They
  * are known by a column that every one of them has, and none since.
  */
-function isUnfinished(change: StoreTransaction, engine: Engine): Promise<boolean> {
-  return hasColumn(change, engine, 'request_log', 'operation');
+function isUnfinished(read: Kysely<Schema>, engine: Engine): Promise<boolean> {
+  return hasColumn(read, engine, 'request_log', 'operation');
 }
 
 async function hasColumn(
-  change: StoreTransaction,
+  read: Kysely<Schema>,
   engine: Engine,
   table: string,
   column: string,
@@ -80,7 +101,7 @@ async function hasColumn(
       where table_schema = current_schema() and table_name = ${table}
         and column_name = ${column}`,
   };
-  const { rows } = await look[engine].execute(change);
+  const { rows } = await look[engine].execute(read);
   return rows.length > 0;
 }
 
@@ -100,22 +121,22 @@ function ofAnotherProgram(): GatewayError {
   );
 }
 
-async function currentNumber(change: StoreTransaction, engine: Engine): Promise<number> {
-  if (!(await isBegun(change, engine))) {
-    const { whole, tableEnd } = sqlWords[engine];
-    await sql
-      .raw(
-        `create table migrations (
-          number ${whole} primary key,
-          name text not null,
-          applied_at ${whole} not null
-        )${tableEnd}`,
-      )
-      .execute(change);
-  } else if (!(await hasColumn(change, engine, 'migrations', 'applied_at'))) {
-    throw ofAnotherProgram();
-  }
-  const row = await change
+async function begin(change: StoreTransaction, engine: Engine): Promise<void> {
+  const { whole, tableEnd } = sqlWords[engine];
+  await sql
+    .raw(
+      `create table migrations (
+        number ${whole} primary key,
+        name text not null,
+        applied_at ${whole} not null
+      )${tableEnd}`,
+    )
+    .execute(change);
+}
+
+async function currentNumber(read: Kysely<Schema>, engine: Engine): Promise<number> {
+  if (!(await hasColumn(read, engine, 'migrations', 'applied_at'))) throw ofAnotherProgram();
+  const row = await read
     .selectFrom('migrations')
     .select((of) => of.fn.max('number').as('current'))
     .executeTakeFirst();
@@ -123,13 +144,13 @@ async function currentNumber(change: StoreTransaction, engine: Engine): Promise<
 }
 
 /** Asked before anything is created: a role that may not make tables can serve on existing ones. */
-async function isBegun(change: StoreTransaction, engine: Engine): Promise<boolean> {
+async function isBegun(read: Kysely<Schema>, engine: Engine): Promise<boolean> {
   const look = {
     sqlite: "select 1 from sqlite_schema where type = 'table' and name = 'migrations'",
     // Not by its bare name: in a schema further down another program may have one too.
     postgres: `select 1
       where to_regclass(quote_ident(current_schema()) || '.migrations') is not null`,
   };
-  const { rows } = await sql.raw(look[engine]).execute(change);
+  const { rows } = await sql.raw(look[engine]).execute(read);
   return rows.length > 0;
 }

@@ -12,7 +12,7 @@ import type { LedgerStore } from '../ledger/ledger-store.ts';
 import type { AnalyticsReads } from '../record/analytics.ts';
 import type { SplitReads } from '../record/analytics-split.ts';
 import type { LogReads } from '../record/log-reads.ts';
-import type { RequestLog } from '../record/request-log.ts';
+import type { EverybodysLog, RequestLog } from '../record/request-log.ts';
 import type { StatementReads } from '../record/statement.ts';
 import type { MonthReads } from '../record/statement-months.ts';
 import type { TenantSumReads } from '../record/tenant-sums.ts';
@@ -36,7 +36,7 @@ import { SqlStatementMonths } from './reads/statement-months.ts';
 import { SqlTenantSums } from './reads/tenant-sums.ts';
 import { SqlSkills } from './skills.ts';
 import { fileFailure } from './sqlite/file-failure.ts';
-import { openSqlite } from './sqlite/sqlite.ts';
+import { openSqlite, openSqliteToLook } from './sqlite/sqlite.ts';
 
 /** An open, up-to-date database and everything that is kept in it. */
 export interface Store {
@@ -46,7 +46,7 @@ export interface Store {
   readonly skills: SkillBook;
   readonly creditBook: CreditBook;
   readonly ledger: LedgerStore;
-  readonly requestLog: RequestLog;
+  readonly requestLog: RequestLog & EverybodysLog;
   readonly logs: LogReads;
   readonly analytics: AnalyticsReads & WalletReads;
   readonly splits: SplitReads;
@@ -82,6 +82,19 @@ export async function openStore(url: string, mustExist = false): Promise<Store> 
     jobs: openJobs(database),
     claims: new SqlClaims(database),
   };
+}
+
+/**
+ * The database as it stands, beside whoever uses it: nothing is made, migrated or changed.
+ * Undefined where there is no file yet.
+ */
+export async function openToLook(url: string): Promise<Database | undefined> {
+  if (!url.startsWith('sqlite:')) {
+    const { openPostgres } = await import('./postgres/postgres.ts');
+    return openPostgres(url);
+  }
+  const path = resolve(url.slice('sqlite:'.length));
+  return holdsSomething(path) ? openSqliteToLook(path) : undefined;
 }
 
 async function openDatabase(url: string, mustExist: boolean): Promise<Database> {

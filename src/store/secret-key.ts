@@ -8,13 +8,24 @@ import { Secret, type SecretKeys } from '../core/secret.ts';
 const fileName = 'secret.key';
 const lengthMin = 32;
 
-/** What secrets in the store are encrypted with: as configured, or the data directory's own. */
-export function secretKeysOf(settings: {
+interface KeySettings {
   readonly secretKey: Secret | null;
   readonly formerSecretKey?: Secret | null;
   readonly dataDir: string;
-}): SecretKeys {
-  const current = settings.secretKey ?? secretKeyIn(settings.dataDir);
+}
+
+/** What secrets in the store are encrypted with: as configured, or the data directory's own. */
+export function secretKeysOf(settings: KeySettings): SecretKeys {
+  return withFormer(settings.secretKey ?? secretKeyIn(settings.dataDir, make), settings);
+}
+
+/** The same, but no key is made: undefined where there is none yet. */
+export function knownSecretKeys(settings: KeySettings): SecretKeys | undefined {
+  const current = settings.secretKey ?? secretKeyIn(settings.dataDir, () => undefined);
+  return current && withFormer(current, settings);
+}
+
+function withFormer(current: Secret, settings: KeySettings): SecretKeys {
   const former = settings.formerSecretKey ?? null;
   if (former === null) return [current];
   if (current.reveal() === former.reveal()) throw sameKey();
@@ -29,11 +40,14 @@ function sameKey(): GatewayError {
   return new GatewayError('service_unavailable', message);
 }
 
-/** Made at the first call, and the same ever after. */
-function secretKeyIn(dataDir: string): Secret {
+/** The key of the file, or what comes of there being none. */
+function secretKeyIn<None>(
+  dataDir: string,
+  orElse: (dataDir: string, file: string) => None,
+): Secret | None {
   const file = join(dataDir, fileName);
   try {
-    return read(file) ?? make(dataDir, file);
+    return read(file) ?? orElse(dataDir, file);
   } catch (thrown) {
     if (thrown instanceof GatewayError) throw thrown;
     const why = failureCode(thrown) ?? String(thrown);
@@ -56,8 +70,9 @@ function read(file: string): Secret | undefined {
 }
 
 /**
- * Of ten processes that start at once exactly one makes the key: a link to a file that exists
- * fails, and unlike a file opened with O_EXCL it never shows a key that is only half written.
+ * Made at the first call, and the same ever after. Of ten processes that start at once exactly one
+ * makes the key: a link to a file that exists fails, and unlike a file opened with O_EXCL it never
+ * shows a key that is only half written.
  */
 function make(dataDir: string, file: string): Secret {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });

@@ -1,4 +1,4 @@
-import type { StoreTransaction } from './database.ts';
+import type { Database, StoreTransaction } from './database.ts';
 
 /**
  * The value of a setting; `wanted` becomes it where there was none. The row stays locked, so that
@@ -29,4 +29,14 @@ export async function replaceSetting(
   value: string,
 ): Promise<void> {
   await change.updateTable('settings').set({ value }).where('name', '=', name).execute();
+}
+
+/** Undefined where nobody has claimed it yet. */
+export async function readSetting({ read }: Database, name: string): Promise<string | undefined> {
+  const row = await read
+    .selectFrom('settings')
+    .select('value')
+    .where('name', '=', name)
+    .executeTakeFirst();
+  return row?.value;
 }

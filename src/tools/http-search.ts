@@ -24,6 +24,14 @@ import { tavily } from './tavily.ts';
 
 const formats: Readonly<Record<WebSearch['engine'], EngineFormat>> = { searxng, brave, tavily };
 
+/** A call that costs nothing and shows whether the key is good; undefined where there is none. */
+export function freeCallTo({ engine, url, apiKey }: WebSearch) {
+  const { freeCall } = formats[engine];
+  if (!freeCall) return undefined;
+  const request = freeCall.write({ url, apiKey: apiKey?.reveal() ?? null });
+  return { request, opening: freeCall.opening };
+}
+
 /** Sends one call to an address of the operator's choice, and follows no redirect. */
 export type SendToEngine = (request: EngineRequest, signal: AbortSignal) => Promise<Response>;
 

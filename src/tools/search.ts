@@ -45,12 +45,23 @@ export interface EngineFormat {
   write(ask: EngineAsk): EngineRequest;
   /** Whatever looks like a result, unchecked; undefined when the answer has another shape. */
   read(answer: unknown): readonly RawResult[] | undefined;
+  /** A call that costs nothing and needs the key; absent where each call is paid for. */
+  readonly freeCall?: FreeCall;
 }
 
-export interface EngineAsk {
+export interface FreeCall {
+  write(place: EnginePlace): EngineRequest;
+  /** What lets us in, in one sentence, where it refuses the call though it wants no key. */
+  readonly opening?: string;
+}
+
+export interface EnginePlace {
   /** Where the engine lives, without a slash at the end. */
   readonly url: string;
   readonly apiKey: string | null;
+}
+
+export interface EngineAsk extends EnginePlace {
   readonly query: string;
   readonly count: number;
   readonly allowedDomains: readonly string[];

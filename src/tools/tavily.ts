@@ -9,7 +9,7 @@ export const tavily: EngineFormat = {
       url: `${url}/search`,
       headers: {
         'content-type': 'application/json',
-        ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
+        ...authorised(apiKey),
       },
       body: JSON.stringify({
         query,
@@ -29,4 +29,16 @@ export const tavily: EngineFormat = {
       date: published_date,
     }));
   },
+  // https://docs.tavily.com/documentation/api-reference/endpoint/usage
+  freeCall: {
+    write: ({ url, apiKey }) => ({
+      method: 'GET',
+      url: `${url}/usage`,
+      headers: authorised(apiKey),
+    }),
+  },
 };
+
+function authorised(apiKey: string | null): Record<string, string> {
+  return apiKey === null ? {} : { authorization: `Bearer ${apiKey}` };
+}

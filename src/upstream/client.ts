@@ -31,6 +31,18 @@ export function send(
   return dial(prepared, callOf(request, prepared, line.signal), request.path, line, check);
 }
 
+/** Asks a provider for something that is free and changes nothing, with its key. */
+export async function ask(
+  provider: Provider,
+  path: string,
+  signal: AbortSignal,
+): Promise<Response> {
+  const { baseUrl, headers, pass, options } = preparedFor(provider);
+  const url = baseUrl + path;
+  const shown = pass && (await pass.headersFor({ url, contentType: '', body: '' }, signal));
+  return fetch(url, { ...options, method: 'GET', headers: { ...headers, ...shown }, signal });
+}
+
 /** A provider that refuses what it took before is shown a new one, once. */
 async function sendWithPass(
   pass: Pass,

@@ -42,7 +42,7 @@ function piece(next: (stop: AbortController) => Promise<undefined>, bookedCredit
     errands: { speech: async () => errand as unknown as Errand },
     steps: () => steps as unknown as Steps,
   } as unknown as RunnerParts);
-  const call = { requestId: 'one', tenantId: 'acme', keyId: 'key', model: 'a/voice' };
+  const call = { requestId: 'one', jobId: 'job', tenantId: 'acme', keyId: 'key', model: 'a/voice' };
   const wish = { voice: 'v', format: 'mp3', speed: null, instructions: null } as const;
   const said = { ...call, ...wish, input: 'Hello.', provider: null, signal: stop.signal };
   return { spoken: runner.synthesise(said), endings };

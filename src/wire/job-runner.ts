@@ -109,6 +109,7 @@ export class StoryRunner implements JobRunner {
       headers: {},
       trail: [],
       operation: 'input' in piece ? 'speech' : 'transcription',
+      jobId: piece.jobId,
       modelNamed: '',
       errand: undefined,
       leave: undefined,

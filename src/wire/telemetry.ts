@@ -16,10 +16,12 @@ import { RequestLines } from '../telemetry/request-lines.ts';
 import { TraceExport } from '../telemetry/trace-export.ts';
 import { type TracedCall, Tracer } from '../telemetry/tracer.ts';
 import { Traffic } from '../telemetry/traffic.ts';
-import { postToCollector } from '../upstream/collector.ts';
+import { callOperatorServer } from '../upstream/operator-call.ts';
 
 /** Nobody reads the log any more: then a stop must not wait for it. */
 const lastLinesMs = 1_000;
+/** Collectors answer at once; one that does not is as good as away. */
+const collectorMs = 5_000;
 
 /** Metrics, log lines and traces as one: what the other parts tell about themselves. */
 export class Telemetry {
@@ -34,7 +36,12 @@ export class Telemetry {
   readonly #tracer: Tracer | undefined;
   #catalogue: Catalogue | undefined;
 
-  constructor({ logs, tracing }: Config, log: Log, processId: string, worker: number | null) {
+  constructor(
+    { logs, tracing }: Pick<Config, 'logs' | 'tracing'>,
+    log: Log,
+    processId: string,
+    worker: number | null,
+  ) {
     this.#lines = logs.requests ? new RequestLines((lines) => log.write(lines)) : undefined;
     this.#export = tracing ? makeExport(tracing, log, processId) : undefined;
     this.#tracer = this.#export && new Tracer((spans) => this.#export?.add(spans));
@@ -94,9 +101,18 @@ function makeExport({ url, headers, serviceName }: Tracing, log: Log, instanceId
   const revealed = Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [name, value.reveal()]),
   );
+  const post = {
+    method: 'POST',
+    url,
+    headers: { 'content-type': 'application/json', ...revealed },
+  } as const;
   return new TraceExport({
     resource: { serviceName, version, instanceId },
-    send: (body) => postToCollector(url, revealed, body),
+    async send(body) {
+      const answer = await callOperatorServer({ ...post, body }, AbortSignal.timeout(collectorMs));
+      await answer.body?.cancel();
+      return answer.status;
+    },
     log,
   });
 }

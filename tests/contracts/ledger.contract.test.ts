@@ -362,6 +362,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
         'with nothing left out',
         {
           operation: 'speech',
+          jobId: 'job_1',
           model: 'acme/other',
           status: 'error',
           error: 'upstream_error',
@@ -403,7 +404,10 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       const settlement = settlementOf(newId(), { tenantId, keyId: 'k' }, 7, change);
       await commit([settlement]);
       const { record } = settlement;
-      expect(await stores.other.requestLog.find(tenantId, record.requestId)).toEqual(record);
+      const { requestLog } = stores.other;
+      expect(await requestLog.find(tenantId, record.requestId)).toEqual(record);
+      expect(await requestLog.findAnybodys(record.requestId)).toEqual(record);
+      expect(await requestLog.find('another tenant', record.requestId)).toBeUndefined();
     });
 
     test('keep whatever words clients and upstreams use', async () => {

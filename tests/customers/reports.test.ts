@@ -148,6 +148,7 @@ describe('tables', () => {
       'created_at',
       'api_key_id',
       'error',
+      'job_id',
     ]);
     expect(rows.map(({ api_key_id }) => api_key_id)).toEqual(
       logs.map((row) => String(row.api_key_id)),

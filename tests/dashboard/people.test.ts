@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
+import type { ApiKey } from '../../src/auth/directory.ts';
 import { openStore } from '../../src/store/open.ts';
 import { book, grant, makeRecord } from '../contracts/bookings.ts';
 import { makeKey, makeTenant, randomHash } from '../contracts/engines.ts';
@@ -19,6 +20,12 @@ const customers = 130;
 const keys = 120;
 /** Which of them no longer works. */
 const expired = 5;
+/** Of the first, what it may spend was lowered after it had been spent. */
+const limits: Record<number, Pick<ApiKey, 'limitCredits' | 'limitReset'>> = {
+  0: { limitCredits: 300, limitReset: null },
+  1: { limitCredits: 1_000, limitReset: 'daily' },
+  118: { limitCredits: 20_000, limitReset: 'weekly' },
+};
 /** As long as one may be, and no place to break it. */
 const unbroken = 'x'.repeat(200);
 const longName =
@@ -57,7 +64,8 @@ async function fill(dataDir: string): Promise<void> {
     const name = at === 0 ? longName : at === 6 ? unbroken : `service ${at}`;
     const change = { name, createdAt: at, label: `sk-tg-k${at}…00`, disabled: at === 117 };
     const days = at === expired ? { expiresAt: now - 1_000 } : {};
-    const key = makeKey('default', { ...change, ...days, limitCredits: null, limitReset: null });
+    const limit = limits[at] ?? { limitCredits: null, limitReset: null };
+    const key = makeKey('default', { ...change, ...days, ...limit });
     await store.directory.addKey(key, randomHash());
     ids.push(key.id);
   }
@@ -122,6 +130,22 @@ describe('whoever pays', () => {
       await receipt.getByText('upstream_error').waitFor();
       await receipt.getByRole('link', { name: 'service 119' }).click();
       await page.getByText('1 to 1 of 1').waitFor();
+      expect(tab.problems).toEqual([]);
+    },
+    patienceMs,
+  );
+
+  test(
+    'sees what was spent of the limit of a key, and that it was more',
+    async () => {
+      await using tab = await open();
+      const { page } = tab;
+      await tab.signIn(gateway.url, gateway.keys.management, '/keys?search=118');
+      await page.getByText('70 of 20,000 spent this week').waitFor();
+      await page.getByLabel('Search').fill('service 1');
+      await page.getByText('0 of 1,000 spent today').waitFor();
+      await page.getByLabel('Search').fill('a name that is longer');
+      await page.getByText('500 of 300 spent', { exact: true }).waitFor();
       expect(tab.problems).toEqual([]);
     },
     patienceMs,

@@ -20,7 +20,8 @@ import { speechDialect } from '../../src/dialects/media/speech.ts';
 import { transcriptionDialect } from '../../src/dialects/media/transcription.ts';
 import { readChatRequest } from '../../src/dialects/openai/chat-request.ts';
 import { openAiConversation } from '../../src/dialects/openai/conversation.ts';
-import { errorBody } from '../../src/http/reply.ts';
+import { type ErrorShape, Exchange } from '../../src/http/exchange.ts';
+import { errorReply } from '../../src/http/reply.ts';
 import { routeFactories, routesInCode } from '../support/routes-in-code.ts';
 
 const root = join(import.meta.dir, '../..');
@@ -199,7 +200,14 @@ describe('the errors', () => {
     expect(section(page, symbol)).toStartWith(`\n\n${line}\n\n`);
   });
 
-  test.each(symbols)('%s is shown as the three kinds of clients get it', (symbol) => {
+  async function toldAs(shape: ErrorShape, error: GatewayError): Promise<unknown> {
+    const exchange = new Exchange(new Request('http://gateway/'));
+    exchange.errorShape = shape;
+    const text = await errorReply(exchange, error).text();
+    return JSON.parse(text.replace(exchange.requestId, '…'));
+  }
+
+  test.each(symbols)('%s is shown as the three kinds of clients get it', async (symbol) => {
     const [, block = ''] = /^```json\n([\s\S]*?)^```$/m.exec(section(page, symbol)) ?? [];
     const shown = block
       .trim()
@@ -211,7 +219,7 @@ describe('the errors', () => {
       ...(typeof told.param === 'string' ? { param: told.param } : {}),
     });
     const shapes = ['plain', 'images', 'messages'] as const;
-    expect(shown).toEqual(shapes.map((shape) => errorBody(shape, error, '…')));
+    expect(shown).toEqual(await Promise.all(shapes.map((shape) => toldAs(shape, error))));
   });
 });
 

@@ -4,6 +4,7 @@ import { parseBuffer } from 'music-metadata';
 import { isObject } from '../../src/core/json.ts';
 import { wavFile } from '../support/audio-files.ts';
 import { discrepancies } from '../support/book-check.ts';
+import { dataOf } from '../support/byok.ts';
 import { InProcessGateway } from '../support/in-process.ts';
 
 let gateway: InProcessGateway;
@@ -57,6 +58,20 @@ test.each(['mp3', 'wav'] as const)(
   },
   120_000,
 );
+
+test('the log and each receipt say of which job a request was a piece', async () => {
+  const body = { model: 'demo/speech', voice: 'alloy', input: text };
+  const made = await gateway.post(body, { path: '/v1/jobs' });
+  await ended(String(made.json.id));
+  const alone = await gateway.post({ ...body, input: 'Hi.' }, { path: '/v1/audio/speech' });
+  const { json } = await gateway.get('/v1/customer/logs?limit=4');
+  const logs = Array.isArray(json.logs) ? json.logs.filter(isObject) : [];
+  const { id } = made.json;
+  expect(logs.map(({ job_id }) => job_id)).toEqual([null, id, id, id]);
+  const jobOf = async (requestId: unknown) =>
+    dataOf(await gateway.get(`/v1/customer/logs/${requestId}`)).job_id;
+  expect([await jobOf(alone.requestId), await jobOf(logs[1]?.request_id)]).toEqual([null, id]);
+});
 
 test('an Idempotency-Key makes one job, whoever asks how often', async () => {
   const before = await balance();

@@ -74,7 +74,7 @@ test(
     await old.stop();
 
     const rotated = await here.command('secret', 'rotate');
-    expect(rotated.stdout).toContain(': 1 were encrypted anew, 0 had been before, 0 cannot');
+    expect(rotated.stdout).toContain(': 1 encrypted anew, 0 already before, 0 that cannot');
     expect(await usedBy(here)).toBe('Bearer sk-new-0123456789');
     const alone = { DATABASE_URL, TOLLGATE_SECRET_KEY: next };
     await using there = await startGateway({ ...rest, env: alone });

@@ -1,9 +1,11 @@
 /** Traces as a collector on loopback gets them, and what its absence does: nothing. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { tracesWaitingMax } from '../../src/core/bounds.ts';
+import { createLog } from '../../src/telemetry/log.ts';
 import { TraceExport } from '../../src/telemetry/trace-export.ts';
 import { readTraceParent } from '../../src/telemetry/traceparent.ts';
 import { Tracer } from '../../src/telemetry/tracer.ts';
+import { Telemetry } from '../../src/wire/telemetry.ts';
 import { Collector, type SeenSpan } from '../support/collector.ts';
 import { endedRequest } from '../support/ended-request.ts';
 import { scrapeAnew } from '../support/exposition.ts';
@@ -178,6 +180,29 @@ describe('a collector', () => {
     const events = alone.logged.filter((line) => line.includes('"traces_not_exported"'));
     expect(events.length).toBe(1);
   }, 120_000);
+
+  test('on this machine is not looked for behind a proxy of the environment', async () => {
+    const near = new Collector();
+    const proxy = new Collector();
+    const tracing = { url: `${near.url}/v1/traces`, headers: {}, serviceName: 'a' };
+    const logs = { keepDays: null, requests: false };
+    const telemetry = new Telemetry(
+      { logs, tracing },
+      createLog(() => {}),
+      'b',
+      null,
+    );
+    process.env.HTTP_PROXY = proxy.url;
+    try {
+      telemetry.begun({ requestId: endedRequest().requestId, receivedAt: 1, startedAt: 1 });
+      telemetry.ended(endedRequest());
+      await telemetry.stop();
+    } finally {
+      delete process.env.HTTP_PROXY;
+      await Promise.all([near.stop(), proxy.stop()]);
+    }
+    expect([near.requests.length, proxy.requests.length]).toEqual([1, 0]);
+  });
 
   const spans = () => {
     const made: Parameters<TraceExport['add']>[0][] = [];

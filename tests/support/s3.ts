@@ -8,6 +8,8 @@ export interface S3Server {
   readonly bucket: string;
   readonly accessKey: string;
   readonly secretKey: string;
+  /** The files of all objects in the bucket. */
+  objects(): readonly string[];
   /** Parts of uploads that were begun and never ended. */
   unfinished(): readonly string[];
   stop(): Promise<void>;
@@ -31,6 +33,10 @@ export async function startS3(): Promise<S3Server> {
     bucket,
     accessKey: 'S3RVER',
     secretKey: 'S3RVER',
+    objects() {
+      const files = readdirSync(join(directory, bucket), { recursive: true, encoding: 'utf8' });
+      return files.filter((name) => name.endsWith('._S3rver_object'));
+    },
     unfinished() {
       const uploads = join(directory, bucket, '._S3rver_uploads');
       return existsSync(uploads) ? readdirSync(uploads) : [];

@@ -32,6 +32,7 @@ const log = record('LogRow', {
   created_at: time(),
   api_key_id: text('Of the key that made it.'),
   error: nullable(text('Why it failed, as one of the symbols of errors.')),
+  job_id: nullable(text('The job that it was a piece of.')),
 });
 
 const logPage = part({

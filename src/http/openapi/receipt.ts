@@ -21,10 +21,12 @@ export const receipt = record(
     request_id: text(),
     api_key_id: text(),
     operation: text(),
+    job_id: nullable(text('The job that it was a piece of.')),
     model: text('As it was asked for.'),
     answered_by: part({ model: nullable(text()), provider: nullable(text()) }),
     status: outcome,
     error: nullable(text()),
+    failure: nullable(text('Why it failed, in a sentence.')),
     traffic_mode: trafficMode,
     tokens: part({
       input: count('Without those of the cache, and of sounds.'),

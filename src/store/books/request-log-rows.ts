@@ -15,6 +15,7 @@ interface Details extends Pick<RequestRecord, 'operation' | 'model' | 'prices' |
   readonly error?: string;
   readonly note?: string;
   readonly user?: string;
+  readonly job?: string;
   readonly skills?: readonly string[];
   readonly units?: Units;
   /** The part of `input_tokens` that was sounds. */
@@ -68,6 +69,7 @@ function writeDetails(record: RequestRecord): string {
     error: record.error ?? undefined,
     note: record.note ?? undefined,
     user: record.endUser ?? undefined,
+    job: record.jobId,
     skills: record.skills.length > 0 ? record.skills : undefined,
     units: record.units,
     inputAudioTokens: record.usage.inputAudioTokens,
@@ -123,6 +125,7 @@ export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
     tenantId: row.tenant_id,
     keyId: row.key_id,
     operation: details.operation,
+    jobId: details.job,
     requestedModel: row.requested_model,
     model: details.model,
     provider: row.provider,

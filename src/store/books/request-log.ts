@@ -1,9 +1,9 @@
-import type { RequestLog } from '../../record/request-log.ts';
+import type { EverybodysLog, RequestLog } from '../../record/request-log.ts';
 import type { RequestRecord } from '../../record/request-record.ts';
 import type { Database } from '../database.ts';
 import { idBytes, isRequestId, recordOf } from './request-log-rows.ts';
 
-export class SqlRequestLog implements RequestLog {
+export class SqlRequestLog implements RequestLog, EverybodysLog {
   readonly #database: Database;
 
   constructor(database: Database) {
@@ -12,12 +12,20 @@ export class SqlRequestLog implements RequestLog {
 
   async find(tenantId: string, requestId: string): Promise<RequestRecord | undefined> {
     if (!isRequestId(requestId)) return undefined;
-    const row = await this.#database.read
+    const row = await this.#byId(requestId).where('tenant_id', '=', tenantId).executeTakeFirst();
+    return row && recordOf(row);
+  }
+
+  async findAnybodys(requestId: string): Promise<RequestRecord | undefined> {
+    if (!isRequestId(requestId)) return undefined;
+    const row = await this.#byId(requestId).executeTakeFirst();
+    return row && recordOf(row);
+  }
+
+  #byId(requestId: string) {
+    return this.#database.read
       .selectFrom('request_log')
       .selectAll()
-      .where('request_id', '=', idBytes(requestId))
-      .where('tenant_id', '=', tenantId)
-      .executeTakeFirst();
-    return row && recordOf(row);
+      .where('request_id', '=', idBytes(requestId));
   }
 }

@@ -4,19 +4,29 @@ import type { ObjectStore } from '../../jobs/objects.ts';
 import { FileObjects } from './files.ts';
 import { readS3Place, type S3Credentials, S3Objects } from './s3.ts';
 
+type Identity = S3Credentials & { readonly region: string | null };
+
 /** `file:<folder>` or `s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…`. */
 export function openObjects(
   address: string,
-  credentials: S3Credentials & { readonly region: string | null },
+  credentials: Identity,
   links: ObjectLinks,
 ): ObjectStore {
   if (address.startsWith('file:')) return new FileObjects(address.slice('file:'.length), links);
-  if (address.startsWith('s3://')) {
-    const place = readS3Place(address);
-    return new S3Objects({ ...place, region: place.region ?? credentials.region }, credentials);
-  }
+  if (address.startsWith('s3://')) return openS3Objects(address, credentials);
   throw new GatewayError(
     'service_unavailable',
     'The objects address must start with file: or s3://.',
   );
+}
+
+/** `patienceMs`: how long it may be silent before it counts as away; usually a while. */
+export function openS3Objects(
+  address: string,
+  credentials: Identity,
+  patienceMs?: number,
+): ObjectStore {
+  const place = readS3Place(address);
+  const region = place.region ?? credentials.region;
+  return new S3Objects({ ...place, region }, credentials, patienceMs);
 }

@@ -21,11 +21,12 @@ export const shownColumns = [
 export type ShownRow = Pick<Selectable<RequestLogTable>, (typeof shownColumns)[number]>;
 
 export function logRowOf(row: ShownRow): LogRow {
-  const { skills = [], note = null, error = null } = detailsOf(row);
+  const { skills = [], note = null, error = null, job } = detailsOf(row);
   return {
     id: row.id,
     requestId: idText(row.request_id),
     keyId: row.key_id,
+    jobId: job,
     requestedModel: row.requested_model,
     provider: row.provider,
     status: row.status,

@@ -40,6 +40,22 @@ export async function openSqlite(path: string): Promise<Database> {
   };
 }
 
+/**
+ * A file that is there, only to look into it beside whoever writes: SQLite refuses every change.
+ */
+export async function openSqliteToLook(path: string): Promise<Database> {
+  const reader = await openThread(path, 'reader');
+  const only = new Kysely<Schema>({ dialect: sqliteDialect(reader, undefined) });
+  return {
+    engine: 'sqlite',
+    read: only,
+    write: only,
+    book: () => Promise.reject(new Error('The database is open only to look into it.')),
+    ping: () => ask(reader),
+    close: () => reader.close(),
+  };
+}
+
 async function ask(thread: SqliteThread): Promise<void> {
   await thread.ask({ kind: 'run', sql: 'select 1', parameters: [], inTransaction: false });
 }

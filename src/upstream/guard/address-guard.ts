@@ -7,7 +7,7 @@
 import { addressBytes, startsWithBits } from './address-bytes.ts';
 
 /** Presigned object URLs with session tokens reach about 2.5 kB; nothing honest is longer. */
-export const userUrlLengthMax = 4096;
+const userUrlLengthMax = 4096;
 
 /** What may be called besides the public Internet; `publicOnly` holds when nothing is said. */
 export interface AddressPolicy {
@@ -62,7 +62,7 @@ const refusedIpv6 = ranges([
 const wrappedIpv4 = ranges(['::ffff:0:0/96', '64:ff9b::/96']);
 
 /** Whether `ip`, a literal address without brackets, is ordinary unicast on the Internet. */
-export function isPublicAddress(ip: string): boolean {
+function isPublicAddress(ip: string): boolean {
   const bytes = addressBytes(ip);
   if (bytes === null) return false;
   if (bytes.length === 4) return !isWithin(bytes, refusedIpv4);

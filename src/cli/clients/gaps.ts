@@ -1,0 +1,81 @@
+import type { Model } from '../../config/config.ts';
+import { environment } from '../../config/environment.ts';
+import { loadConfig } from '../../config/load.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { didYouMean } from '../../core/nearest.ts';
+import { chatModelOf } from '../../wire.ts';
+import type { Args, Context } from '../command.ts';
+import { ownAddress } from '../own-address.ts';
+import type { Gaps } from './settings.ts';
+
+/** What fills the gaps: from the command line, else from the configuration. */
+
+export const keyPlaceholder = 'sk-tg-…';
+
+/** For a model whose limits nobody wrote down: little enough for most. */
+const usual = { contextLength: 128_000, outputTokens: 4_096 };
+
+type Named = Pick<Model, 'id' | 'name' | 'context_length' | 'max_completion_tokens'>;
+
+export async function gapsOf(context: Context): Promise<Gaps> {
+  const url = urlOf(context);
+  const model = modelOf(context.args, await context.models());
+  return {
+    url,
+    container_url: fromContainer(url),
+    key: keyOf(context.args),
+    model: model.id,
+    // It goes into quotes.
+    model_name: model.name.replace(/["\\\p{Cc}]/gu, ''),
+    context: String(model.context_length ?? usual.contextLength),
+    output: String(model.max_completion_tokens ?? usual.outputTokens),
+  };
+}
+
+/** People paste what they have: with a slash at its end, or with the `/v1` of another client. */
+function urlOf({ args, flags }: Context): string {
+  const given = args.text('url');
+  if (given === undefined) {
+    const { server } = loadConfig(flags, environment, ['server']);
+    return server.publicUrl ?? ownAddress(server);
+  }
+  if (!/^https?:\/\/[\w.:[\]/~%-]+$/.test(given)) {
+    throw invalidRequest('--url must be an address such as https://gateway.example.com.', 'url');
+  }
+  return given.replace(/\/+$/, '').replace(/\/v1$/, '');
+}
+
+/** Inside a container, these names mean the container. */
+function fromContainer(url: string): string {
+  return url.replace(/\/\/(?:127\.0\.0\.1|localhost|\[::1\])(?=[:/]|$)/, '//host.docker.internal');
+}
+
+function keyOf(args: Args): string {
+  const key = args.text('key') ?? keyPlaceholder;
+  if (key === keyPlaceholder || /^sk-tg-[\w-]+$/.test(key)) return key;
+  throw invalidRequest('--key must be a routing key: it begins with sk-tg-.', 'key');
+}
+
+/** Elsewhere there may be models that this configuration does not know. */
+function modelOf(args: Args, models: readonly Model[]): Named {
+  const wanted = args.text('model');
+  if (wanted === undefined) return anyModel(models);
+  const known = models.find(({ id }) => id === wanted);
+  if (known) return known;
+  if (args.has('url') && /^[\w.-]+\/[\w.:-]+$/.test(wanted)) return { id: wanted, name: wanted };
+  const near = didYouMean(
+    wanted,
+    models.map(({ id }) => id),
+  );
+  throw invalidRequest(
+    `There is no model "${wanted}"${near || '; see "tollgate models".'}`,
+    'model',
+  );
+}
+
+function anyModel(models: readonly Model[]): Model {
+  const model = chatModelOf(models.filter(({ endpoints }) => endpoints.length > 0));
+  if (model) return model;
+  const message = 'No model can be called yet: configure a provider, or name one with --model.';
+  throw invalidRequest(message, 'model');
+}

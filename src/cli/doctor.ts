@@ -1,0 +1,127 @@
+import type { Config } from '../config/config.ts';
+import { environment } from '../config/environment.ts';
+import { withLiveEndpoints } from '../config/live-endpoints.ts';
+import { loadConfig } from '../config/load.ts';
+import type { Flags } from '../config/overrides.ts';
+import { ConfigProblems } from '../config/problems.ts';
+import type { Context, Topic } from './command.ts';
+import { bookChecks } from './doctor/books.ts';
+import { type Check, counted, type Finding, finding, unwell, well } from './doctor/check.ts';
+import { dataFolder } from './doctor/folders.ts';
+import { providerChecks, searchChecks } from './doctor/providers.ts';
+import { serverChecks } from './doctor/servers.ts';
+import { StoreLook, storeChecks } from './doctor/store.ts';
+import { printJson } from './output.ts';
+
+export const doctor: Topic = {
+  name: 'doctor',
+  summary: 'Find out what keeps a gateway from working',
+  commands: [
+    {
+      name: '',
+      summary: 'Check configuration, store, servers and provider keys; exits with 1 at a cross',
+      options: {},
+      run: examine,
+    },
+  ],
+};
+
+/** Starts nothing and changes nothing that stays: it may run beside a gateway. */
+async function examine(context: Context): Promise<void> {
+  const report = new Report(context);
+  const config = readConfig(context.flags);
+  if (config instanceof ConfigProblems) {
+    report.tell('configuration', unwell(config.message));
+    return report.close();
+  }
+  const store = new StoreLook(config);
+  try {
+    const groups = groupsFor(config, store);
+    report.widthOf(groups.flat());
+    report.tell('configuration', configFinding(config));
+    for (const group of groups) {
+      // All of a group at once, told in their order.
+      const looks = group.map((check) => ({ check, found: finding(check) }));
+      for (const { check, found } of looks) report.tell(check.name, await found);
+    }
+  } finally {
+    await store.close();
+  }
+  report.close();
+}
+
+function groupsFor(config: Config, store: StoreLook): readonly (readonly Check[])[] {
+  const oneByOne = [dataFolder(config), ...storeChecks(config, store), ...serverChecks(config)];
+  return [
+    ...oneByOne.map((check) => [check]),
+    [...providerChecks(config), ...searchChecks(config)],
+    ...bookChecks(config, store).map((check) => [check]),
+  ];
+}
+
+function readConfig(flags: Flags): Config | ConfigProblems {
+  try {
+    return loadConfig(flags, environment);
+  } catch (thrown) {
+    if (thrown instanceof ConfigProblems) return thrown;
+    throw thrown;
+  }
+}
+
+function configFinding(config: Config): Finding {
+  const live = withLiveEndpoints(config).filter(({ endpoints }) => endpoints.length > 0);
+  const demo = config.demo ? ', and the demo' : '';
+  return well(`Settings from ${config.source}: ${counted(live.length, 'model')}${demo}.`);
+}
+
+/** The lines as they become known, or all of them as JSON. */
+class Report {
+  readonly #context: Context;
+  readonly #told: ({ readonly name: string } & Finding)[] = [];
+  #width = 'configuration'.length;
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  widthOf(checks: readonly Check[]): void {
+    this.#width = Math.max(this.#width, ...checks.map(({ name }) => name.length));
+  }
+
+  tell(name: string, found: Finding | undefined): void {
+    if (!found) return;
+    this.#told.push({ name, ...found });
+    if (!this.#context.args.has('json')) this.#context.out(line(name.padEnd(this.#width), found));
+  }
+
+  /** Throws where there was a cross: that is what the exit code says. */
+  close(): void {
+    const crosses = this.#told.filter(({ isWell }) => !isWell).length;
+    const isJson = this.#context.args.has('json');
+    if (isJson) {
+      const data = this.#told.map(({ name, isWell, found, fix }) => ({
+        name,
+        ok: isWell,
+        found,
+        fix,
+      }));
+      printJson(this.#context, { ok: crosses === 0, data });
+    }
+    const all = counted(this.#told.length, 'check');
+    if (crosses > 0) throw new Error(`${crosses} of ${all} found something wrong.`);
+    if (!isJson) this.#context.out(`All is well: ${all}.`);
+  }
+}
+
+function line(name: string, { isWell, found, fix }: Finding): string {
+  const mark = isWell ? coloured('✓', '32') : coloured('✗', '31');
+  // Configuration problems come as a line each.
+  const text = (fix === null ? found : `${found} ${fix}`).replaceAll('\n', '\n  ');
+  return `${mark} ${name}  ${text}`;
+}
+
+/** The runtime knows whether anybody has asked for none. */
+function coloured(mark: string, colour: string): string {
+  const isWanted = process.stdout.isTTY && Bun.enableANSIColors;
+  return isWanted ? `\u001b[${colour}m${mark}\u001b[0m` : mark;
+}

@@ -1,0 +1,39 @@
+/** One thing that is looked at; a line of the doctor's report. */
+export interface Check {
+  readonly name: string;
+  /** Undefined where there is nothing to look at, or another check has told why. */
+  look(): Promise<Finding | undefined> | Finding | undefined;
+}
+
+export interface Finding {
+  readonly isWell: boolean;
+  /** One sentence, with numbers. */
+  readonly found: string;
+  /** One sentence with what to do; null where all is well, or `found` says it already. */
+  readonly fix: string | null;
+}
+
+/** How long a server may take to answer one check. */
+export const patienceMs = 10_000;
+
+export function well(found: string): Finding {
+  return { isWell: true, found, fix: null };
+}
+
+export function unwell(found: string, fix: string | null = null): Finding {
+  return { isWell: false, found, fix };
+}
+
+/** What it found; whatever it could not cope with is a finding, too. */
+export async function finding(check: Check): Promise<Finding | undefined> {
+  try {
+    return await check.look();
+  } catch (thrown) {
+    return unwell(thrown instanceof Error ? thrown.message : String(thrown));
+  }
+}
+
+/** `1 journal`, `2 journals`. */
+export function counted(count: number, one: string): string {
+  return `${count.toLocaleString('en-US')} ${count === 1 ? one : `${one}s`}`;
+}

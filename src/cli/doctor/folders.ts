@@ -1,0 +1,66 @@
+import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import type { Config } from '../../config/config.ts';
+import { failureCode } from '../../core/failure-code.ts';
+import { type Check, type Finding, unwell, well } from './check.ts';
+
+/** The journal and the database of a busy hour fit; below it the next burst may not. */
+const freeBytesMin = 256 * 2 ** 20;
+
+export function dataFolder({ dataDir }: Config): Check {
+  return { name: 'data folder', look: () => folderFinding(dataDir, 'data_dir') };
+}
+
+/** A folder that we write to, or that the first start makes; `option` is where it is named. */
+export function folderFinding(folder: string, option: string): Finding {
+  const path = resolve(folder);
+  const there = nearestThere(path);
+  if (!statSync(there).isDirectory()) {
+    return unwell(`${there} is a file, not a folder.`, `Set ${option} to another path.`);
+  }
+  const closed = closedIn(there, there === path);
+  if (closed !== undefined) {
+    const fix = `Give it to the user that runs Tollgate: chown -R "$(id -u)" ${closed.path}`;
+    return unwell(`This user may not write to ${closed.path} (${closed.code}).`, fix);
+  }
+  const { bavail, bsize } = statfsSync(there);
+  const free = bavail * bsize;
+  if (free < freeBytesMin) {
+    const found = `Only ${size(free)} are free on the disk of ${path}.`;
+    return unwell(found, `Make room for at least ${size(freeBytesMin)}, or move ${option}.`);
+  }
+  const can = there === path ? 'can be written' : 'is not there yet; the first start can make it';
+  return well(`${path} ${can}. ${size(free)} are free.`);
+}
+
+function nearestThere(path: string): string {
+  return existsSync(path) || dirname(path) === path ? path : nearestThere(dirname(path));
+}
+
+/** What is in it may belong to somebody else: whoever ran a command as root once. */
+function closedIn(folder: string, isOurs: boolean) {
+  const names = isOurs && access(folder) === undefined ? readdirSync(folder) : [];
+  const paths = [folder, ...names.map((name) => join(folder, name))];
+  for (const path of paths) {
+    const code = access(path);
+    if (code !== undefined) return { path, code };
+  }
+  return undefined;
+}
+
+/** The code of the refusal. */
+function access(path: string): string | undefined {
+  try {
+    accessSync(path, constants.R_OK | constants.W_OK);
+    return undefined;
+  } catch (thrown) {
+    const code = failureCode(thrown);
+    // Files come and go beside a running gateway.
+    return code === 'ENOENT' ? undefined : (code ?? String(thrown));
+  }
+}
+
+function size(bytes: number): string {
+  const gib = bytes / 2 ** 30;
+  return gib >= 1 ? `${gib.toFixed(1)} GiB` : `${Math.floor(bytes / 2 ** 20)} MiB`;
+}

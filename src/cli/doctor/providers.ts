@@ -1,0 +1,112 @@
+import { builtinCatalogue } from '../../config/catalogue/index.ts';
+import type { Config, Provider, WebSearch } from '../../config/config.ts';
+import { freeCallTo } from '../../tools/http-search.ts';
+import {
+  bareCall,
+  hasFreeCall,
+  type Probed,
+  probeProvider,
+  probeServer,
+} from '../../upstream/probe.ts';
+import { type Check, type Finding, patienceMs, unwell, well } from './check.ts';
+
+/** Those that requests may go to on the operator's account. */
+export function providerChecks(config: Config, waitMs = patienceMs): readonly Check[] {
+  const shared = [...config.providers.values()].filter((provider) => provider.shared);
+  if (shared.length === 0) return [{ name: 'providers', look: () => noProvider(config) }];
+  return shared.map((provider) => ({
+    name: `provider ${provider.name}`,
+    look: async () => judge(await probeProvider(provider, waitMs), askedOf(provider, waitMs)),
+  }));
+}
+
+export function searchChecks({ webSearch }: Config, waitMs = patienceMs): readonly Check[] {
+  if (!webSearch) return [];
+  return [{ name: 'web search', look: () => searchFinding(webSearch, waitMs) }];
+}
+
+function noProvider({ demo }: Config): Finding {
+  const [first] = builtinCatalogue.providers;
+  const fix = `Set the key of one, such as ${first?.api_key_env}.`;
+  if (demo) return well(`None has a key, so the demo answers. ${fix}`);
+  return unwell('None has a key, and the demo is off.', fix);
+}
+
+interface Asked {
+  readonly host: string;
+  /** Where its address is set. */
+  readonly address: string;
+  readonly hasKey: boolean;
+  /** What to do where it refuses us, in one sentence. */
+  readonly opening: string;
+  /** The answer tells more than that somebody is there. */
+  readonly isTelling: boolean;
+  readonly waitMs: number;
+}
+
+function askedOf(provider: Provider, waitMs: number): Asked {
+  const { name, baseUrl, apiKey, headers } = provider;
+  const shipped = builtinCatalogue.providers.find((one) => one.name === name);
+  const option = `providers.${name}.api_key`;
+  return {
+    host: new URL(baseUrl).host,
+    opening: setKey(shipped ? `${shipped.api_key_env} or ${option}` : option),
+    address: `providers.${name}.base_url`,
+    hasKey: apiKey !== null || Object.keys(headers).length > 0,
+    isTelling: hasFreeCall(provider),
+    waitMs,
+  };
+}
+
+async function searchFinding(search: WebSearch, waitMs: number): Promise<Finding> {
+  const free = freeCallTo(search);
+  const hasKey = search.apiKey !== null;
+  const key = setKey('tools.web_search.api_key');
+  return judge(await probeServer(free?.request ?? bareCall(search.url), waitMs), {
+    host: new URL(search.url).host,
+    opening: hasKey ? key : (free?.opening ?? key),
+    address: 'tools.web_search.url',
+    hasKey,
+    isTelling: free !== undefined,
+    waitMs,
+  });
+}
+
+function setKey(where: string): string {
+  return `Set ${where} to a key that it accepts.`;
+}
+
+/** Some refuse a wrong key with 400: nothing else in such a call could be wrong. */
+const refusals: ReadonlySet<number> = new Set([400, 401, 403]);
+/** A server that is there and knows no such call. */
+const unknown: ReadonlySet<number> = new Set([404, 405, 501]);
+
+function judge(probed: Probed, asked: Asked): Finding {
+  const { host, opening, address, hasKey } = asked;
+  const reach = `Check ${address}, and that this machine may reach it.`;
+  switch (probed.kind) {
+    case 'silent':
+      return unwell(`${host} did not answer within ${asked.waitMs / 1000} s.`, reach);
+    case 'unreached':
+      return unwell(`${host} cannot be reached (${probed.code}).`, reach);
+    case 'unusable key':
+      return unwell(probed.message, opening);
+    case 'answered':
+      break;
+  }
+  const { status, ms } = probed;
+  if (!asked.isTelling || unknown.has(status)) {
+    const untried = hasKey ? '; the key cannot be tried free of charge' : '';
+    return well(`${host} answers in ${ms} ms${untried}.`);
+  }
+  if (status < 300) return well(`${host} answers ${hasKey ? 'to the key ' : ''}in ${ms} ms.`);
+  if (refusals.has(status)) {
+    const what = hasKey ? 'the key' : 'a call without a key';
+    return unwell(`${host} refuses ${what} (${status}).`, opening);
+  }
+  if (status === 429) {
+    return well(`${host} answers in ${ms} ms that it is asked too often right now (429).`);
+  }
+  if (status < 500) return unwell(`${host} answers with ${status}.`, `Check ${address}.`);
+  return unwell(`${host} fails with ${status}.`, 'Try again later, or see its status page.');
+}

@@ -1,0 +1,76 @@
+import { join, resolve } from 'node:path';
+import type { Config } from '../../config/config.ts';
+import { newObjectKey } from '../../core/object-key.ts';
+import { within } from '../../core/within.ts';
+import { openS3Objects } from '../../store/objects/open.ts';
+import { Redis } from '../../store/redis/redis.ts';
+import { type Check, type Finding, patienceMs, unwell, well } from './check.ts';
+import { folderFinding } from './folders.ts';
+
+/** Redis and the objects, where they are configured. */
+export function serverChecks(config: Config): readonly Check[] {
+  const { redis } = config;
+  const objects = objectFinding(config);
+  return [
+    ...(redis ? [{ name: 'redis', look: () => redisFinding(redis.reveal()) }] : []),
+    ...(objects ? [{ name: 'objects', look: objects }] : []),
+  ];
+}
+
+/** Under a name of its own, and for a second only: no gateway's counts are touched. */
+async function redisFinding(url: string): Promise<Finding> {
+  const away: string[] = [];
+  const watcher = { onAway: (reason: string) => void away.push(reason), onBack: () => undefined };
+  const redis = await Redis.open(url, watcher, [], 'doctor', patienceMs);
+  try {
+    const startedAt = performance.now();
+    const answer = await redis.get('doctor');
+    const ms = Math.round(performance.now() - startedAt);
+    if (answer !== undefined) return well(`It answers in ${ms} ms.`);
+    const found = `It cannot be used: ${away[0] ?? 'it does not answer.'}`;
+    return unwell(found, 'Start it, or set redis (REDIS_URL) to where it runs.');
+  } finally {
+    redis.close();
+  }
+}
+
+/** Undefined for the folder that nobody has to configure: it is in the data folder. */
+function objectFinding({ objects, objectStorage, dataDir }: Config) {
+  const address = objects.reveal();
+  if (!address.startsWith('file:')) return () => roundTrip(address, objectStorage);
+  const folder = resolve(address.slice('file:'.length));
+  if (folder === resolve(join(dataDir, 'objects'))) return undefined;
+  return () => folderFinding(folder, 'objects');
+}
+
+/** One small object, written, read and removed. */
+async function roundTrip(address: string, identity: Config['objectStorage']): Promise<Finding> {
+  const startedAt = performance.now();
+  try {
+    const store = openS3Objects(address, identity, patienceMs);
+    const key = newObjectKey('txt');
+    const sent = Buffer.from(key);
+    await store.put(key, one(sent));
+    const kept = await readBack(store, key).finally(() => store.delete(key));
+    const ms = Math.round(performance.now() - startedAt);
+    if (kept && sent.equals(kept)) return well(`One was written, read and removed in ${ms} ms.`);
+    return unwell('One that was written cannot be read.', 'Check the policy of the bucket.');
+  } catch (thrown) {
+    const why = thrown instanceof Error ? thrown.message : String(thrown);
+    const identities = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
+    return unwell(`They cannot be kept: ${why}`, `Check objects (OBJECTS_URL), ${identities}.`);
+  }
+}
+
+/** The client itself would wait for ever. */
+async function readBack(
+  store: ReturnType<typeof openS3Objects>,
+  key: string,
+): Promise<Uint8Array | undefined> {
+  const kept = await store.open(key);
+  return kept && (await within(kept.body.bytes(), patienceMs));
+}
+
+async function* one(bytes: Uint8Array) {
+  yield bytes;
+}

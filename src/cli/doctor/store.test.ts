@@ -1,0 +1,28 @@
+import { afterEach, expect, setSystemTime, test } from 'bun:test';
+import { startPostgres } from '../../../tests/support/postgres.ts';
+import { everySection, loadConfig } from '../../config/load.ts';
+import { finding } from './check.ts';
+import { StoreLook, storeChecks } from './store.ts';
+
+const hourMs = 3_600_000;
+afterEach(() => {
+  setSystemTime();
+});
+
+test.each([
+  [hourMs, /^It is 3[56]\d\d\.\d s ahead of the store's\.$/],
+  [-hourMs, /^It is 3[56]\d\d\.\d s behind the store's\.$/],
+])('a clock that is wrong by %d ms is a cross', async (ms, sentence) => {
+  const DATABASE_URL = await (await startPostgres()).createDatabase();
+  const config = loadConfig({}, { DATABASE_URL }, everySection, { source: 'test', data: {} });
+  const store = new StoreLook(config);
+  setSystemTime(Date.now() + ms);
+  const check = storeChecks(config, store).find(({ name }) => name === 'clock');
+  const found = check && (await finding(check));
+  await store.close();
+  expect(found).toEqual({
+    isWell: false,
+    found: expect.stringMatching(sentence),
+    fix: 'Set both by the network: timedatectl set-ntp true',
+  });
+});

@@ -1,0 +1,99 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { addCustomer, book, makeRecord } from '../../tests/contracts/bookings.ts';
+import { noUsage } from '../core/usage.ts';
+import { noCharges, type RequestRecord } from '../record/request-record.ts';
+import { openStore, type Store } from '../store/open.ts';
+import { runCommand } from './run.ts';
+import { why } from './why.ts';
+import { world } from './world.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-why-'));
+let store: Store;
+
+beforeAll(async () => {
+  store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
+});
+afterAll(async () => {
+  await store.database.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** What is told of a request with these fields. */
+async function told(change: Partial<RequestRecord>): Promise<string> {
+  const record = makeRecord({ ...(await addCustomer(store, 1_000)), ...change });
+  await book(store, [record]);
+  const out: string[] = [];
+  const code = await runCommand(['why', record.requestId, '--data-dir', folder], [why], {
+    ...world,
+    out: (text) => void out.push(text),
+  });
+  expect(code).toBe(0);
+  return out.join('\n');
+}
+
+const usage = { ...noUsage, inputTokens: 10, cacheReadTokens: 4, outputTokens: 3 };
+
+test('a call with an own account has its list price, and the fee that was charged', async () => {
+  const text = await told({
+    trafficMode: 'byok',
+    usage,
+    prices: { prompt: '1', cache_read: '0.25', completion: '2.5', byok_fee_basis_points: '500' },
+    charges: { ...noCharges, byokPlatformFee: 1 },
+  });
+  expect(text).toContain(
+    [
+      'CHARGE                             AT LIST PRICE',
+      'prompt      10 × $1 per million    10',
+      'cache_read  4 × $0.25 per million   1',
+      'completion  3 × $2.5 per million    7.5',
+      'all of it                          18.5',
+    ].join('\n'),
+  );
+  expect(text).toMatch(
+    /^byok platform fee +5% of the list price, rounded up, once +1\ncharged +1$/m,
+  );
+});
+
+test('the fees of tools stand beside the price of the model', async () => {
+  const text = await told({
+    usage,
+    prices: { prompt: '1', completion: '1' },
+    charges: { ...noCharges, modelCharge: 17, managedToolFee: 20 },
+    searches: 2,
+  });
+  expect(text).toMatch(/^cache_read +4 × \$1 per million +4$/m);
+  expect(text).not.toContain('rounded up');
+  expect(text).toMatch(/^managed tool fee +2 web searches +20\ncharged +37$/m);
+});
+
+test('prices of long prompts are told as such', async () => {
+  const steps = [{ above_tokens: 12, prompt: '2' }];
+  const prices = { prompt: '1', completion: '1', long_prompts: steps };
+  const text = await told({ usage, prices, charges: { ...noCharges, modelCharge: 27 } });
+  // 14 tokens of prompt, so the 10 that no cache had cost 2 each.
+  expect(text).toMatch(/^prompt +10 × \$2 per million +20$/m);
+  expect(text).toContain('\n\nThe prices are those of prompts above 12 tokens.');
+});
+
+test('an answer from the cache says so, and one that broke off why', async () => {
+  expect(await told({ cacheHit: true, finishReason: 'stop' })).toMatch(
+    /^ended +well, from the cache, finish reason "stop"$/m,
+  );
+  const attempt = { provider: 'a', model: 'b/c', outcome: 'answered', status: 200, ms: 5 };
+  const broken = await told({
+    status: 'error',
+    error: 'upstream_error',
+    attempts: [{ ...attempt, message: null }],
+    charges: { ...noCharges, modelCharge: 7 },
+  });
+  expect(broken).toMatch(
+    /^ended +upstream_error\. The answer broke off\. What had come by then is charged\.$/m,
+  );
+});
+
+test('a key that was deleted is told by its id', async () => {
+  expect(await told({ keyId: 'key_gone' })).toMatch(/^key +key_gone, deleted$/m);
+});

@@ -1,0 +1,156 @@
+/** `tollgate why`: the story of one request, told beside a running gateway. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { isObject, parseJson } from '../../src/core/json.ts';
+import { type FakeUpstream, say, startFakeUpstream, status } from '../support/fake-upstream.ts';
+import { type Answer, type Gateway, startGateway } from '../support/gateway.ts';
+
+const timeoutMs = 120_000;
+const messages = [{ role: 'user', content: 'Hello!' }];
+
+let upstream: FakeUpstream;
+let gateway: Gateway;
+
+beforeAll(async () => {
+  upstream = startFakeUpstream();
+  const { url } = upstream;
+  const prices = { prompt: '0.3', completion: '0.7' };
+  gateway = await startGateway({
+    upstreams: {
+      first: { url, models: { 'test/two': { name: 'broken', ...prices } } },
+      second: { url, models: { 'test/two': { name: 'works', ...prices } } },
+    },
+  });
+  upstream.script('broken', status(503, 'Too \u001b[2Jbusy'));
+  upstream.script('works', say('Good day', { usage: { prompt: 101, completion: 7 } }));
+}, timeoutMs);
+
+afterAll(async () => {
+  await gateway?.stop();
+  upstream?.stop();
+}, timeoutMs);
+
+const idOf = ({ headers }: Answer) => headers.get('x-request-id') ?? '';
+
+async function story(id: string): Promise<string> {
+  const { exitCode, stdout, stderr } = await gateway.command('why', id);
+  expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+  return stdout;
+}
+
+/** The amounts of the bill, from top to bottom. */
+function amountsOf(text: string): number[] {
+  const [, bill = ''] = text.split(/^CHARGE .*\n/m);
+  const [rows = ''] = bill.split('\n\n');
+  return rows
+    .trimEnd()
+    .split('\n')
+    .map((row) => Number(/ (-?[\d.]+)$/.exec(row)?.[1]));
+}
+
+describe('the story of a request', () => {
+  test(
+    'has who asked, every attempt, and lines that add up to the charge',
+    async () => {
+      const answer = await gateway.chat({ model: 'test/two', messages, user: 'ann' });
+      expect(answer.status).toBe(200);
+      const text = await story(idOf(answer));
+      expect(text).toContain(`request       ${idOf(answer)}\n`);
+      expect(text).toMatch(/^when {10}\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/m);
+      expect(text).toMatch(/^tenant {8}Default \(default\)$/m);
+      expect(text).toMatch(/^key {11}\S.* \(sk-tg-\S+, key_\w+\)$/m);
+      expect(text).toMatch(/^asked {9}test\/two, chat$/m);
+      expect(text).toMatch(/^end user {6}ann$/m);
+      expect(text).toMatch(/^answered by {3}second, test\/two$/m);
+      expect(text).toMatch(/^ended {9}well, finish reason "stop"$/m);
+      expect(text).toMatch(/^first byte {4}[\d,]+ ms after its attempt began$/m);
+      expect(text).toMatch(/^ +1 +first +test\/two +overloaded +503 +[\d,]+ ms +Too {2}\[2Jbusy$/m);
+      expect(text).toMatch(/^ +2 +second +test\/two +answered +200 +[\d,]+ ms$/m);
+      expect(text).toMatch(/^input tokens +101$/m);
+      expect(text).toMatch(/^output tokens +7$/m);
+      expect(text).toMatch(/^prompt +101 × \$0\.3 per million +30\.3$/m);
+      expect(text).toMatch(/^completion +7 × \$0\.7 per million +4\.9$/m);
+      expect(text).toMatch(/^rounded up, once +0\.8$/m);
+      // 30.3 + 4.9 is 35.2, so 36 whole credits.
+      expect(amountsOf(text)).toEqual([30.3, 4.9, 0.8, 36]);
+      expect(text).not.toContain('\u001b');
+    },
+    timeoutMs,
+  );
+
+  test(
+    'is found by every id that a client sees, and is the same in JSON',
+    async () => {
+      const answer = await gateway.call('POST', '/v1/messages', {
+        key: gateway.keys.api,
+        body: { model: 'test/two', max_tokens: 50, messages },
+      });
+      const id = idOf(answer);
+      expect(String(answer.body.id)).toStartWith('msg_');
+      const whole = await story(id);
+      expect(await story(String(answer.body.id))).toBe(whole);
+      expect(await story(`chatcmpl-${id.replaceAll('-', '')}`)).toBe(whole);
+      const { stdout } = await gateway.command('why', id, '--json');
+      const told = parseJson(stdout);
+      const { data } = isObject(told) ? told : {};
+      const path = `/v1/customer/logs/${id}`;
+      const { body } = await gateway.call('GET', path, { key: gateway.keys.api });
+      expect(data).toMatchObject(isObject(body.data) ? body.data : { receipt: 'missing' });
+      expect(data).toMatchObject({ cost: 36, tenant: { id: 'default', name: 'Default' } });
+    },
+    timeoutMs,
+  );
+
+  test(
+    'says why one failed, and that it costs nothing',
+    async () => {
+      const refused = await gateway.chat({ model: 'test/none', messages });
+      expect(refused.status).toBe(404);
+      const text = await story(idOf(refused));
+      expect(text).toMatch(/^ended +invalid_request_error\. The request itself was refused: .+$/m);
+      expect(text).toContain('\n\nIt was sent to no provider.\n\n');
+      expect(amountsOf(text)).toEqual([0]);
+    },
+    timeoutMs,
+  );
+
+  test(
+    'has what was not charged where the wallet was empty',
+    async () => {
+      await gateway.admin('POST', '/admin/v1/tenants', { id: 'poor', name: 'Poor' });
+      const { stdout } = await gateway.command(
+        ...['keys', 'create', '--tenant', 'poor', '--name', 'last', '--json'],
+      );
+      const made = parseJson(stdout);
+      await gateway.command('credits', 'grant', '--tenant', 'poor', '--amount', '30');
+      const answer = await gateway.chat(
+        { model: 'test/two', messages, max_tokens: 5 },
+        { key: isObject(made) ? String(made.key) : '' },
+      );
+      expect(answer.status).toBe(200);
+      const text = await story(idOf(answer));
+      // 36 credits were used, and 30 were there.
+      expect(amountsOf(text)).toEqual([30.3, 4.9, 0.8, -6, 30]);
+      expect(text).toEndWith('6 credits were written off because the wallet was empty.\n');
+    },
+    timeoutMs,
+  );
+
+  test(
+    'of an id that nobody has is one sentence',
+    async () => {
+      for (const id of ['nonsense', '00000000-0000-4000-8000-000000000000']) {
+        expect(await gateway.command('why', id)).toMatchObject({
+          exitCode: 1,
+          stdout: '',
+          stderr: 'There is no request with this id.\n',
+        });
+      }
+      const { exitCode, stderr } = await gateway.command('why');
+      expect({ exitCode, stderr }).toEqual({
+        exitCode: 2,
+        stderr: '<request id> is missing. See "tollgate why --help".\n',
+      });
+    },
+    timeoutMs,
+  );
+});
