@@ -12,6 +12,7 @@ import {
   words,
 } from '../support/fake-upstream.ts';
 import {
+  type Answer,
   type ChatStream,
   type Gateway,
   type GatewayOptions,
@@ -19,6 +20,7 @@ import {
   startGateway,
 } from '../support/gateway.ts';
 import { Traffic } from '../support/money/traffic.ts';
+import { withinOneMinute } from '../support/one-minute.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { patient, startRedis, type TestRedis } from '../support/redis.ts';
 
@@ -87,12 +89,6 @@ async function inParallel<T>(count: number, atOnce: number, job: (i: number) => 
   return results;
 }
 
-/** Windows start with the minute; a test that counts must not see one end. */
-async function withTimeInTheMinute(neededMs: number): Promise<void> {
-  const leftMs = 60_000 - (Date.now() % 60_000);
-  if (leftMs < neededMs) await Bun.sleep(leftMs + 50);
-}
-
 async function makeKey(body: object): Promise<{ id: string; key: string }> {
   const made = await turn(0).manage('POST', '/api/v1/keys', body);
   return {
@@ -103,9 +99,10 @@ async function makeKey(body: object): Promise<{ id: string; key: string }> {
 
 /** What became of requests of one key that may send so many a minute. */
 async function admittedOf(requests: number, limit: number): Promise<void> {
-  await withTimeInTheMinute(30_000);
-  const { key } = await makeKey({ name: 'counted', requests_per_minute: limit });
-  const answers = await inParallel(requests, 40, (i) => turn(i).chat(ask('test/plain'), { key }));
+  const answers = await withinOneMinute(async () => {
+    const { key } = await makeKey({ name: 'counted', requests_per_minute: limit });
+    return inParallel(requests, 40, (i) => turn(i).chat(ask('test/plain'), { key }));
+  });
   const passed = answers.filter(({ status }) => status === 200);
   expect(passed).toHaveLength(limit);
   expect(answers.filter(({ status }) => status === 429)).toHaveLength(requests - limit);
@@ -175,17 +172,19 @@ describe('limits', () => {
     'tokens that one has counted are counted by another, at the end of each request',
     async () => {
       if (!redis) return;
-      await withTimeInTheMinute(20_000);
       const limits = { requests_per_minute: 100, tokens_per_minute: 20 };
       const limited = { ...options, config: { limits } };
       await using one = await startGateway(limited);
       await using other = await startGateway(limited);
-      const { key } = await makeKey({ name: 'tokens' });
-      const answers = [];
-      // Two words in and seven out: 9, 18 and 27 of the twenty.
-      for (const gateway of [one, other, one, other, one]) {
-        answers.push(await gateway.chat(ask('test/plain'), { key }));
-      }
+      const answers = await withinOneMinute(async () => {
+        const { key } = await makeKey({ name: 'tokens' });
+        const sent: Answer[] = [];
+        // Two words in and seven out: 9, 18 and 27 of the twenty.
+        for (const gateway of [one, other, one, other, one]) {
+          sent.push(await gateway.chat(ask('test/plain'), { key }));
+        }
+        return sent;
+      });
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429, 429]);
       expect(String(answers[3]?.error.message)).toStartWith(
         'This API key may use 20 tokens a minute; try again in ',
@@ -284,21 +283,26 @@ describe('a server that dies', () => {
     'while Redis is away each counts for itself, from what it knew',
     async () => {
       if (!redis) return;
-      await withTimeInTheMinute(30_000);
-      const [away, back] = [said('redis_away'), said('redis_back')];
-      const { key } = await makeKey({ name: 'alone', requests_per_minute: 12 });
-      const send = (i: number) => turn(i).chat(ask('test/plain'), { key });
-      for (let i = 0; i < 8; i++) expect((await send(i)).status).toBe(200);
-      await redis.kill();
-      await untilAllSaid('redis_away', away);
-      const alone = await inParallel(80, 8, send);
+      const server = redis;
+      const { before, alone, after } = await withinOneMinute(async () => {
+        const [away, back] = [said('redis_away'), said('redis_back')];
+        const { key } = await makeKey({ name: 'alone', requests_per_minute: 12 });
+        const send = (i: number) => turn(i).chat(ask('test/plain'), { key });
+        const before = await inParallel(8, 1, send);
+        await server.kill();
+        await untilAllSaid('redis_away', away);
+        const alone = await inParallel(80, 8, send);
+        await server.start();
+        await untilAllSaid('redis_back', back);
+        return { before, alone, after: await inParallel(20, 4, send) };
+      });
+      const passed = (answers: readonly Answer[]) =>
+        answers.filter(({ status }) => status === 200).length;
+      expect(passed(before)).toBe(8);
       // They last heard of 5, 6, 7 and 8 of the twelve.
-      expect(alone.filter(({ status }) => status === 200)).toHaveLength(7 + 6 + 5 + 4);
-      await redis.start();
-      await untilAllSaid('redis_back', back);
+      expect(passed(alone)).toBe(7 + 6 + 5 + 4);
       // The new Redis is empty, but those who ask it remember.
-      const after = await inParallel(20, 4, send);
-      expect(after.filter(({ status }) => status === 200)).toHaveLength(0);
+      expect(passed(after)).toBe(0);
     },
     testMs,
   );

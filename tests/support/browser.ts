@@ -30,6 +30,14 @@ async function shipped(): Promise<string> {
   return build.executablePath();
 }
 
+let axeText: Promise<string> | undefined;
+
+function axe(): Promise<string> {
+  const path = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+  axeText ??= Bun.file(path).text();
+  return axeText;
+}
+
 export const desk = { width: 1280, height: 900 } as const;
 export const phone = { width: 390, height: 844 } as const;
 
@@ -83,13 +91,18 @@ export class Tab implements AsyncDisposable {
     await this.page.locator('.busy').first().waitFor({ state: 'detached' });
   }
 
+  /** The system turns from light to dark, or back, and the open page with it. */
+  async turn(theme: Look['theme']): Promise<void> {
+    await this.page.emulateMedia({ colorScheme: theme });
+    await this.page.locator(`html[data-theme=${theme}]`).waitFor();
+  }
+
   /** What axe-core calls serious or critical, one line each. */
   async barriers(): Promise<string[]> {
-    const path = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
     // The page's own policy lets no script in, so this one is put in from outside of it.
-    await this.page.evaluate(await Bun.file(path).text());
+    if (!(await this.page.evaluate("'axe' in window"))) await this.page.evaluate(await axe());
     const found = (await this.page.evaluate(
-      `axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+      `axe.run(document, { resultTypes: ['violations'], selectors: false }).then(({ violations }) =>
         violations
           .filter(({ impact }) => impact === 'serious' || impact === 'critical')
           .map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' | ')))`,
