@@ -27,11 +27,12 @@ export function exactly(text: string): string {
   return `${whole.format(BigInt(head))}${tail === undefined ? '' : `.${tail}`}`;
 }
 
+/** `$49.79`; below a dollar, where most requests are, with the first three digits that say much. */
 export function usd(value: number): string {
-  const digits = Math.abs(value) >= 1 || value === 0 ? 2 : 4;
+  const isSmall = value > 0 && value < 1;
   return `$${value.toLocaleString('en-US', {
     minimumFractionDigits: 2,
-    maximumFractionDigits: digits,
+    maximumFractionDigits: isSmall ? Math.min(20, 2 - Math.floor(Math.log10(value))) : 2,
   })}`;
 }
 

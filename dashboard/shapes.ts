@@ -132,6 +132,7 @@ export interface Receipt {
   readonly prices: Readonly<Record<string, string>> | null;
   readonly prices_above_tokens: number | null;
   readonly cost: number;
+  readonly usd: number;
   readonly cost_breakdown: Readonly<Record<string, number>>;
   readonly search_requests: number;
   readonly skills_used: readonly string[];
@@ -155,6 +156,7 @@ export interface Credits {
     readonly total: number;
     readonly usd: number;
   };
+  readonly credits_per_usd: number;
   readonly current_period: {
     readonly start_date: string;
     readonly requests: number;

@@ -54,6 +54,29 @@ export function curl(method: string, path: string, body?: object, key = `$${vari
   return lines.join(' \\\n');
 }
 
+/** The least that a model which does not chat can be asked, by what it can do. */
+const samples: Readonly<Record<string, (model: string) => string>> = {
+  embeddings: (model) => curl('POST', '/v1/embeddings', { model, input: 'Hello!' }),
+  speech: (model) => {
+    const body = { model, input: 'Hello!', voice: 'alloy' };
+    return `${curl('POST', '/v1/audio/speech', body)} \\\n  --output answer.mp3`;
+  },
+  transcription: (model) =>
+    // A form makes it a POST, as a body does.
+    [
+      curl('GET', '/v1/audio/transcriptions'),
+      `  -F ${shellWord(`model=${model}`)}`,
+      '  -F file=@recording.mp3',
+    ].join(' \\\n'),
+  image_generation: (model) =>
+    curl('POST', '/v1/images/generations', { model, prompt: 'A toll gate at dawn' }),
+};
+
+export function sampleCurl(model: string, features: readonly string[]): string | undefined {
+  const feature = features.find((name) => Object.hasOwn(samples, name));
+  return feature === undefined ? undefined : samples[feature]?.(model);
+}
+
 export function chatCurl(model = 'demo/chat', key?: string): string {
   const body = { model, messages: [{ role: 'user', content: 'Hello!' }] };
   return curl('POST', '/v1/chat/completions', body, key);

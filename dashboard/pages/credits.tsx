@@ -59,28 +59,31 @@ function lasting({ credits: { balance, current_period } }: Money): string | unde
 }
 
 function Balance(money: Money) {
-  const { balance, current_period, lifetime } = money.credits;
+  const { balance, current_period, lifetime, credits_per_usd } = money.credits;
+  const dollars = (credits: number) => usd(credits / credits_per_usd);
+  const requests = counted(current_period.requests, 'request');
+  const granted = count(lifetime.granted + lifetime.adjusted);
   return (
     <Tiles>
       <Tile
         name="Available"
         value={count(balance.available)}
-        below={lasting(money) ?? `${usd(balance.usd)} in all`}
+        below={[dollars(balance.available), lasting(money)].filter(Boolean).join(', ')}
       />
       <Tile
         name="Held by running requests"
         value={count(balance.held)}
-        below={`${count(balance.total)} in all, ${usd(balance.usd)}`}
+        below={`of ${count(balance.total)} in all`}
       />
       <Tile
         name="Spent this month"
         value={count(current_period.total_spend)}
-        below={counted(current_period.requests, 'request')}
+        below={`${dollars(current_period.total_spend)}, ${requests}`}
       />
       <Tile
         name="Spent since the beginning"
         value={count(lifetime.spent)}
-        below={`of ${count(lifetime.granted + lifetime.adjusted)} granted`}
+        below={`${dollars(lifetime.spent)}, of ${granted} granted`}
       />
     </Tiles>
   );

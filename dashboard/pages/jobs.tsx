@@ -5,6 +5,7 @@ import { useAction, useEvery, useLoad } from '../load.ts';
 import { AddButton } from '../parts/add-button.tsx';
 import { Ago } from '../parts/ago.tsx';
 import { BringCallKey } from '../parts/call-key.tsx';
+import { CopyButton } from '../parts/copy.tsx';
 import { SelectField } from '../parts/field.tsx';
 import { Badge, Busy, Empty, ErrorNote, type Tone } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
@@ -114,8 +115,9 @@ function JobList({ jobs, callKey, onChange }: JobListProps) {
       cell: (job) => (
         <span class="two-lines">
           <b>{job.type}</b>
-          <small>
+          <small class="id-line">
             <code>{job.id}</code>
+            <CopyButton text={job.id} label="id of the job" />
           </small>
         </span>
       ),

@@ -214,9 +214,9 @@ function Limit({ keyObject }: { readonly keyObject: Key }) {
   return (
     <span class="two-lines">
       <Progress share={limit === 0 ? 1 : spent / limit} label={`${text}, in credits`} />
-      <small {...(limit_resets_at ? { title: `starts again ${date(limit_resets_at)}` } : {})}>
-        {text}
-      </small>
+      <small>{text}</small>
+      {limit_resets_at && <small>starts again on {date(limit_resets_at)}</small>}
+      {spent >= limit && <Badge tone="bad">used up</Badge>}
     </span>
   );
 }

@@ -89,54 +89,57 @@ interface FiltersProps {
 function Filters({ filter, models }: FiltersProps) {
   const set = (name: string) => (value: string) =>
     choose({ [name]: value, offset: null }, 'replace');
+  const [id, setId] = useState('');
+  const findById = (typed: string) => {
+    setId(typed);
+    const request = requestIdIn(typed);
+    if (request !== undefined) openAbove({ request });
+  };
   return (
-    <div class="toolbar">
-      <RangePicker range={filter.range} />
-      <SelectField
-        label="Status"
-        value={filter.status}
-        onValue={set('status')}
-        options={statuses}
-      />
-      <WholeField
-        label="Model"
-        type="search"
-        placeholder="All models"
-        value={filter.model}
-        onValue={set('model')}
-        suggestions={models}
-      />
-      <KeyChoice value={filter.keyId} onValue={set('key')} />
-      <FindById />
-    </div>
-  );
-}
-
-function FindById() {
-  const [text, setText] = useState('');
-  return (
-    <TextField
-      label="Request id"
-      type="search"
-      placeholder="Opens its receipt"
-      value={text}
-      onValue={(typed) => {
-        setText(typed);
-        openById(typed);
-      }}
-    />
+    <>
+      <div class="toolbar">
+        <RangePicker range={filter.range} />
+        <SelectField
+          label="Status"
+          value={filter.status}
+          onValue={set('status')}
+          options={statuses}
+        />
+        <WholeField
+          label="Model"
+          type="search"
+          placeholder="All models"
+          value={filter.model}
+          onValue={set('model')}
+          suggestions={models}
+        />
+        <KeyChoice value={filter.keyId} onValue={set('key')} />
+        <TextField
+          label="Request id"
+          type="search"
+          placeholder="Opens its receipt"
+          value={id}
+          onValue={findById}
+        />
+      </div>
+      {id.trim() !== '' && requestIdIn(id) === undefined && (
+        <p class="note" role="status">
+          This is no whole request id. Paste all of the x-request-id, or of the id in the answer.
+        </p>
+      )}
+    </>
   );
 }
 
 /** Some tools show only the id inside the body, exports that of the row: it without dashes. */
-function openById(text: string): void {
+function requestIdIn(text: string): string | undefined {
   const hex = text
     .trim()
     .replace(/^(chatcmpl-|msg_|resp_|log_)/, '')
     .replaceAll('-', '')
     .toLowerCase();
   const parts = /^([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})$/.exec(hex);
-  if (parts) openAbove({ request: parts.slice(1).join('-') });
+  return parts?.slice(1).join('-');
 }
 
 /** The list says of each row what its receipt notes about the bill. */

@@ -4,7 +4,7 @@ import { Dialog } from '../parts/dialog.tsx';
 import { Badge, Condition } from '../parts/notes.tsx';
 import { addressOf, closeAbove } from '../place.ts';
 import type { Endpoint } from '../shapes.ts';
-import { chatCurl } from '../snippets.ts';
+import { chatCurl, sampleCurl } from '../snippets.ts';
 import type { CatalogueModel } from './models.tsx';
 
 const priceNames: Readonly<Record<string, string>> = {
@@ -42,6 +42,7 @@ export function canChat({ architecture }: CatalogueModel): boolean {
 
 export function ModelSheet({ model }: { readonly model: CatalogueModel }) {
   const { architecture } = model;
+  const command = canChat(model) ? chatCurl(model.id) : sampleCurl(model.id, architecture.features);
   const facts: [string, string][] = [
     ['Context', model.context_length === 0 ? '–' : `${count(model.context_length)} tokens`],
     [
@@ -79,19 +80,17 @@ export function ModelSheet({ model }: { readonly model: CatalogueModel }) {
           </li>
         ))}
       </ol>
-      {canChat(model) && (
-        <>
-          <p class="buttons">
-            <a class="button primary" href={addressOf('playground', { model: model.id })}>
-              Try it in the playground
-            </a>
-            <a class="button quiet" href={addressOf('logs', { model: model.id })}>
-              Its requests
-            </a>
-          </p>
-          <CodeLine text={chatCurl(model.id)} label="command" />
-        </>
-      )}
+      <p class="buttons">
+        {canChat(model) && (
+          <a class="button primary" href={addressOf('playground', { model: model.id })}>
+            Try it in the playground
+          </a>
+        )}
+        <a class="button quiet" href={addressOf('logs', { model: model.id })}>
+          Its requests
+        </a>
+      </p>
+      {command !== undefined && <CodeLine text={command} label="command" />}
     </Dialog>
   );
 }

@@ -44,9 +44,10 @@ export function RecentCalls({ providers }: { readonly providers: readonly Provid
     .toSorted((a, b) => b.recent.failed_calls - a.recent.failed_calls);
   const [first] = called;
   if (!first) return null;
+  const window = span(Math.max(60, first.recent.window_seconds));
   return (
     <>
-      <h3>Calls in the last {span(Math.max(60, first.recent.window_seconds))}</h3>
+      <h3>Calls in the last {window === '1 min' ? 'minute' : window}</h3>
       <Table
         label="Recent calls by provider"
         columns={columns}

@@ -1,10 +1,10 @@
 import type { Range } from '../days.ts';
-import { brief, count, milliseconds, percentInColumn } from '../format.ts';
+import { brief, count, counted, milliseconds, percentInColumn } from '../format.ts';
 import { colourClass } from '../parts/chart.tsx';
 import { useKeyNames } from '../parts/key-choice.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { addressOf } from '../place.ts';
-import type { Analytics, Group } from '../shapes.ts';
+import { addressOf, type Choices } from '../place.ts';
+import type { Analytics, Group, Summary } from '../shapes.ts';
 import { Change } from './overview-metrics.tsx';
 
 export const splitNames = {
@@ -30,10 +30,23 @@ export function nameOfGroup(
   return split === 'api_key_id' ? (names.get(value) ?? value) : value;
 }
 
-/** The log can be filtered by these two; the others lead to the rows of the period. */
-function rowsBehind(value: string, split: SplitName, { from, to }: Range): string {
-  const filter = split === 'model' ? { model: value } : { key: value };
-  return addressOf('logs', { ...filter, from, to });
+/** What every number of the page is counted over. */
+export interface Scope {
+  readonly range: Range;
+  /** Empty for all keys. */
+  readonly keyId: string;
+}
+
+/** Where the log shows the requests that a number counts, and no others. */
+export function rowsBehind({ range, keyId }: Scope, filter: Choices = {}): string {
+  return addressOf('logs', { ...range, key: keyId || null, ...filter });
+}
+
+/** The log can be filtered by models and keys; there is no way to the rows of the others. */
+function filterOf(value: string | null, split: SplitName): Choices | undefined {
+  if (value === null || value === '') return undefined;
+  if (split === 'model') return { model: value };
+  return split === 'api_key_id' ? { key: value } : undefined;
 }
 
 interface GroupTableProps {
@@ -41,13 +54,12 @@ interface GroupTableProps {
   /** The period before. */
   readonly then: Analytics;
   readonly split: SplitName;
-  readonly range: Range;
+  readonly scope: Scope;
 }
 
-export function GroupTable({ groups, then, split, range }: GroupTableProps) {
+export function GroupTable({ groups, then, split, scope }: GroupTableProps) {
   const names = useKeyNames();
   const spent = groups.reduce((sum, { summary }) => sum + summary.total_spend, 0);
-  const isLinked = split === 'model' || split === 'api_key_id';
   const columns: Column<Group>[] = [
     {
       title: splitNames[split],
@@ -55,17 +67,29 @@ export function GroupTable({ groups, then, split, range }: GroupTableProps) {
       cell: (group) => {
         const { value } = group;
         const name = nameOfGroup(value, split, names);
-        const isLink = isLinked && value !== null && value !== '';
+        const filter = filterOf(value, split);
         return (
           <span class="group-name">
             <i class={colourClass(groups.indexOf(group))} aria-hidden="true" />
-            {isLink ? <a href={rowsBehind(value, split, range)}>{name}</a> : name}
+            {filter ? <a href={rowsBehind(scope, filter)}>{name}</a> : name}
           </span>
         );
       },
     },
     number('Requests', (group) => count(group.summary.total_requests)),
-    number('Errors', (group) => percentInColumn(group.summary.error_rate)),
+    number('Errors', ({ value, summary }) => {
+      const text = percentInColumn(summary.error_rate);
+      const filter = filterOf(value, split);
+      if (!filter || summary.failed_requests === 0) return text;
+      return (
+        <a
+          href={rowsBehind(scope, { ...filter, status: 'error' })}
+          aria-label={`${text}: ${failures(summary)} of ${nameOfGroup(value, split, names)}`}
+        >
+          {text}
+        </a>
+      );
+    }),
     number('Tokens', (group) => count(group.summary.total_tokens)),
     number('Latency', (group) => milliseconds(group.summary.avg_latency_ms)),
     number('Spend', (group) => <Spend group={group} then={then} />),
@@ -81,6 +105,11 @@ export function GroupTable({ groups, then, split, range }: GroupTableProps) {
       rowKey={({ value }) => String(value)}
     />
   );
+}
+
+/** `1 failed request`, `19 failed requests`. */
+export function failures({ failed_requests }: Summary): string {
+  return counted(failed_requests, 'failed request');
 }
 
 /** What grew: the reason of a dear month stands in its row. */

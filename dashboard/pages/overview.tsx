@@ -14,7 +14,15 @@ import { mayDo, useSession } from '../session.ts';
 import type { Analytics } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
 import { OverviewChart } from './overview-chart.tsx';
-import { GroupTable, isSplit, type SplitName, splitNames } from './overview-groups.tsx';
+import {
+  failures,
+  GroupTable,
+  isSplit,
+  rowsBehind,
+  type Scope,
+  type SplitName,
+  splitNames,
+} from './overview-groups.tsx';
 import { isMetric, type MetricName, MetricTiles, metrics } from './overview-metrics.tsx';
 
 function analyticsPath({ from, to }: Range, keyId: string, groupBy?: string): string {
@@ -77,7 +85,9 @@ export function Overview() {
       </div>
       <ErrorNote message={error} again={reload} />
       {!data && busy && <Busy what="Adding up…" />}
-      {data && <Numbers {...data} metric={metric} split={split} range={range} reload={reload} />}
+      {data && (
+        <Numbers {...data} metric={metric} split={split} scope={{ range, keyId }} reload={reload} />
+      )}
     </Page>
   );
 }
@@ -87,13 +97,14 @@ interface NumbersProps {
   readonly then: Analytics;
   readonly metric: MetricName;
   readonly split: SplitName;
-  readonly range: Range;
+  readonly scope: Scope;
   readonly reload: () => void;
 }
 
-function Numbers({ now, then, metric, split, range, reload }: NumbersProps) {
+function Numbers({ now, then, metric, split, scope, reload }: NumbersProps) {
   const session = useSession();
-  if (now.summary.total_requests === 0 && then.summary.total_requests === 0) {
+  const { total_requests, total_spend, failed_requests } = now.summary;
+  if (total_requests === 0 && then.summary.total_requests === 0) {
     return (
       <Empty title="No requests in this period" curl={chatCurl()} reload={reload}>
         <p>
@@ -116,10 +127,16 @@ function Numbers({ now, then, metric, split, range, reload }: NumbersProps) {
         <OverviewChart analytics={now} metric={metric} split={split} />
       </Card>
       <Card title={`By ${splitNames[split].toLowerCase()}`}>
-        <GroupTable groups={now.groups ?? []} then={then} split={split} range={range} />
+        <GroupTable groups={now.groups ?? []} then={then} split={split} scope={scope} />
         <p class="hint">
-          {counted(now.summary.total_requests, 'request')} in all,{' '}
-          {counted(now.summary.total_spend, 'credit')}.
+          <a href={rowsBehind(scope)}>{counted(total_requests, 'request')}</a> in all,{' '}
+          {counted(total_spend, 'credit')}
+          {failed_requests > 0 && (
+            <>
+              , <a href={rowsBehind(scope, { status: 'error' })}>{failures(now.summary)}</a>
+            </>
+          )}
+          .
         </p>
       </Card>
     </>

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { Answer } from '../chat.ts';
 import { count, milliseconds } from '../format.ts';
+import { CopyButton } from '../parts/copy.tsx';
 import { TextField } from '../parts/field.tsx';
 import { Busy } from '../parts/notes.tsx';
 import { addressOf } from '../place.ts';
@@ -93,22 +94,23 @@ function Content({ message }: { readonly message: Message }) {
 
 function Costs({ answer }: { readonly answer: Answer }) {
   const session = useSession();
-  const { usage, firstWordMs, wholeMs, finishReason, requestId } = answer;
+  const { text, usage, firstWordMs, wholeMs, finishReason, requestId } = answer;
   const facts = [
     usage && `${count(usage.prompt_tokens)} → ${count(usage.completion_tokens)} tokens`,
     firstWordMs !== null && `first word ${milliseconds(Math.round(firstWordMs))}`,
     `${milliseconds(Math.round(wholeMs))} in all`,
     finishReason && finishReason !== 'stop' && finishReason.replaceAll('_', ' '),
-  ].filter((text) => typeof text === 'string');
+  ].filter((fact) => typeof fact === 'string');
   return (
     <p class="costs">
       {usage?.cost !== undefined && <b>{count(usage.cost)} credits</b>}
-      {facts.map((text) => (
-        <span key={text}>{text}</span>
+      {facts.map((fact) => (
+        <span key={fact}>{fact}</span>
       ))}
       {mayDo(session, 'customer') && usage && (
         <a href={addressOf('logs', { request: requestId })}>receipt</a>
       )}
+      {text !== '' && <CopyButton text={text} label="the answer" />}
     </p>
   );
 }

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { ask } from '../api.ts';
-import { count, exactly, milliseconds, price, time } from '../format.ts';
+import { count, exactly, milliseconds, price, time, usd } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
 import { CodeLine, CopyButton } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -39,7 +39,7 @@ function Content({ receipt }: { readonly receipt: Receipt }) {
           <Badge tone={status === 'success' ? 'good' : 'bad'}>{error ?? status}</Badge>
         </p>
         <p class="receipt-total">
-          <strong>{count(cost)}</strong> credits
+          <strong>{count(cost)}</strong> credits{cost > 0 && `, ${usd(receipt.usd)}`}
         </p>
         <p class="hint">
           {time(created_at)} UTC, with the key{' '}

@@ -115,8 +115,23 @@ function draw(frame: HTMLElement, props: ChartProps, onDay: (at: number | null) 
 
 const utc = (seconds: number) => uPlot.tzDate(new Date(seconds * 1_000), 'Etc/UTC');
 
+/** Which day each key goes to, by the number of the one that is shown and of the last. */
+const steps: Readonly<Record<string, (at: number | null, last: number) => number>> = {
+  ArrowLeft: (at, last) => Math.max(0, (at ?? last + 1) - 1),
+  ArrowRight: (at, last) => Math.min(last, (at ?? -1) + 1),
+  Home: () => 0,
+  End: (_, last) => last,
+};
+
+/** Puts the pointer on a day, for those who have none. */
+function pointAt(plot: uPlot | undefined, at: number): void {
+  const seconds = plot?.data[0][at];
+  if (seconds !== undefined) plot?.setCursor({ left: plot.valToPos(seconds, 'x'), top: 0 });
+}
+
 export function Chart(props: ChartProps) {
   const frame = useRef<HTMLDivElement>(null);
+  const drawing = useRef<uPlot | undefined>(undefined);
   const [day, setDay] = useState<number | null>(null);
   const { theme } = useTheme();
   const { label, days, series, kind } = props;
@@ -125,6 +140,7 @@ export function Chart(props: ChartProps) {
     const element = frame.current;
     if (!element) return;
     const plot = draw(element, props, setDay);
+    drawing.current = plot;
     const follow = new ResizeObserver(() => {
       plot.setSize({ width: element.clientWidth, height });
     });
@@ -134,19 +150,54 @@ export function Chart(props: ChartProps) {
       plot.destroy();
     };
   }, [shown]);
+  const last = days.length - 1;
+  const step = (event: KeyboardEvent) => {
+    const next = steps[event.key]?.(day, last);
+    if (next === undefined) return;
+    event.preventDefault();
+    pointAt(drawing.current, next);
+  };
   return (
     <figure class="chart">
-      <div ref={frame} class="chart-frame" role="img" aria-label={label} />
+      <div
+        ref={frame}
+        class="chart-frame"
+        role="slider"
+        tabIndex={0}
+        aria-label={label}
+        aria-valuemin={0}
+        aria-valuemax={last}
+        aria-valuenow={day ?? last}
+        aria-valuetext={told(props, day)}
+        onKeyDown={step}
+        onBlur={() => drawing.current?.setCursor({ left: -10, top: -10 })}
+      />
       <Legend {...props} day={day} />
     </figure>
   );
 }
 
-/** The names, and the numbers of the day under the pointer; otherwise of the whole period. */
-function Legend({ days, series, kind, format, day }: ChartProps & { day: number | null }) {
+/** The day under the pointer and its numbers; otherwise those of the whole period. */
+function shownOf({ days }: ChartProps, day: number | null) {
   const at = day !== null && day < days.length ? day : null;
   const amountOf = ({ values, whole }: Series) => (at === null ? whole : (values[at] ?? null));
   const when = at === null ? 'Whole period' : dayName(Date.parse(days[at] ?? '') / 1_000);
+  return { when, amountOf };
+}
+
+/** What the legend shows, as a sentence. */
+function told(props: ChartProps, day: number | null): string {
+  const { when, amountOf } = shownOf(props, day);
+  const numbers = props.series.flatMap((one) => {
+    const value = amountOf(one);
+    return value === null ? [] : [`${one.name} ${props.format(value)}`];
+  });
+  return `${when}: ${numbers.join(', ')}`;
+}
+
+function Legend({ day, ...props }: ChartProps & { day: number | null }) {
+  const { series, kind, format } = props;
+  const { when, amountOf } = shownOf(props, day);
   const sum = series.reduce((total, one) => total + (amountOf(one) ?? 0), 0);
   return (
     <figcaption class="legend">

@@ -26,6 +26,7 @@ export function receiptObject(record: RequestRecord, creditsPerUsd: number) {
     prices: texts,
     prices_above_tokens: aboveTokens,
     cost,
+    usd: cost / creditsPerUsd,
     cost_breakdown: { ...feesOf(record.charges), total_charge: cost },
     search_requests: record.searches,
     skills_used: record.skills,

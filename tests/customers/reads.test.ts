@@ -87,6 +87,7 @@ describe('a request that just ended', () => {
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
       api_key_id: expect.stringMatching(/^key_[0-9a-z]{16}$/),
       error: null,
+      job_id: null,
     });
     const generation = await gateway.get(`/v1/generation?id=${reply.requestId}`, { key });
     expect(part(generation.json, 'data').total_cost).toBe(cost);

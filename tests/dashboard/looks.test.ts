@@ -203,6 +203,32 @@ test(
   patienceMs,
 );
 
+test(
+  'the days of a chart are read by keyboard, and heard',
+  async () => {
+    await using tab = await see(desk, 'management', '/credits');
+    const { page } = tab;
+    const chart = page.getByRole('slider', { name: /day by day/ });
+    const shows = (text: RegExp) => page.locator('.legend b', { hasText: text }).waitFor();
+    const today = new Date().getUTCDate();
+    await chart.focus();
+    await shows(/^Whole period$/);
+    await page.keyboard.press('End');
+    await shows(new RegExp(`^${today} \\w+$`));
+    await page.keyboard.press('ArrowLeft');
+    await shows(new RegExp(`^${Math.max(1, today - 1)} \\w+$`));
+    await page.keyboard.press('Home');
+    await shows(/^1 \w+$/);
+    const amount = await page.locator('.legend-value').innerText();
+    expect(await chart.getAttribute('aria-valuetext')).toMatch(
+      new RegExp(`^1 \\w+: Credits ${amount}$`),
+    );
+    await page.keyboard.press('Tab');
+    await shows(/^Whole period$/);
+  },
+  patienceMs,
+);
+
 function creditsOf(text: string): number {
   const [, number = '', unit = ''] = /^([\d.,]+)([KM]?)$/.exec(text.trim()) ?? [];
   return Number(number.replaceAll(',', '')) * ({ K: 1_000, M: 1_000_000 }[unit] ?? 1);

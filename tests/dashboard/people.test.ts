@@ -136,16 +136,19 @@ describe('whoever pays', () => {
   );
 
   test(
-    'sees what was spent of the limit of a key, and that it was more',
+    'sees what was spent of the limit of a key, that it was more, and when it starts again',
     async () => {
       await using tab = await open();
       const { page } = tab;
       await tab.signIn(gateway.url, gateway.keys.management, '/keys?search=118');
       await page.getByText('70 of 20,000 spent this week').waitFor();
+      await page.getByText(/^starts again on \d+ \w+ \d{4}$/).waitFor();
       await page.getByLabel('Search').fill('service 1');
       await page.getByText('0 of 1,000 spent today').waitFor();
+      expect(await page.getByText('used up').count()).toBe(0);
       await page.getByLabel('Search').fill('a name that is longer');
       await page.getByText('500 of 300 spent', { exact: true }).waitFor();
+      await page.getByText('used up').waitFor();
       expect(tab.problems).toEqual([]);
     },
     patienceMs,

@@ -40,8 +40,12 @@ const asking = (model: string) => ({ model, messages: [{ role: 'user', content: 
 async function newTenant(id: string): Promise<string> {
   await gateway.admin('POST', '/admin/v1/tenants', { id, name: id });
   await gateway.admin('POST', `/admin/v1/tenants/${id}/credits`, { amount: 1_000 });
-  const made = await gateway.admin('POST', `/admin/v1/tenants/${id}/keys`, { name: 'app' });
-  return String(made.body.key);
+  return (await newKey(id)).key;
+}
+
+async function newKey(tenant: string): Promise<{ readonly id: string; readonly key: string }> {
+  const made = await gateway.admin('POST', `/admin/v1/tenants/${tenant}/keys`, { name: 'app' });
+  return { id: String((made.body.data as { id: unknown }).id), key: String(made.body.key) };
 }
 
 const receiptOf = (tab: Tab) => tab.page.getByRole('dialog', { name: 'Receipt' });
@@ -97,6 +101,34 @@ describe('a receipt', () => {
       await using tab = await open();
       await tab.signIn(gateway.url, gateway.keys.management, `/logs?request=${idIn(refused)}`);
       await receiptOf(tab).getByText('in the wallet, or within the limit of its key').waitFor();
+    },
+    patienceMs,
+  );
+
+  test(
+    'says its cost in dollars too',
+    async () => {
+      const answer = await gateway.chat(asking('test/chat'));
+      await using tab = await open();
+      await tab.signIn(gateway.url, gateway.keys.api, `/logs?request=${idIn(answer)}`);
+      await receiptOf(tab).getByText('3 credits, $0.000003', { exact: true }).waitFor();
+    },
+    patienceMs,
+  );
+
+  test(
+    'is not looked for by half an id, and the log says so',
+    async () => {
+      const answer = await gateway.chat(asking('test/chat'));
+      await using tab = await open();
+      const { page } = tab;
+      await tab.signIn(gateway.url, gateway.keys.api, '/logs');
+      const note = page.getByText('This is no whole request id.');
+      await page.getByLabel('Request id').fill(idIn(answer).slice(0, -1));
+      await note.waitFor();
+      await page.getByLabel('Request id').fill(idIn(answer));
+      await receiptOf(tab).getByText(idIn(answer)).waitFor();
+      expect(await note.count()).toBe(0);
     },
     patienceMs,
   );
@@ -158,6 +190,52 @@ describe('the overview', () => {
   );
 });
 
+describe('a number of the overview', () => {
+  test(
+    'leads to the requests that it counts, of the chosen key and the chosen days alone',
+    async () => {
+      const other = await newTenant('two-keys');
+      const { id, key } = await newKey('two-keys');
+      for (const one of [other, key]) {
+        await gateway.chat(asking('test/chat'), { key: one });
+        expect((await gateway.chat(asking('test/none'), { key: one })).status).toBe(404);
+      }
+      await using tab = await open();
+      const { page } = tab;
+      const today = new Date().toISOString().slice(0, 10);
+      const overview = `/dashboard?key=${id}&from=${today}&to=${today}`;
+      await tab.signIn(gateway.url, key);
+      const rowsBehind = async (link: string) => {
+        await page.goto(gateway.url + overview);
+        await page.getByRole('link', { name: link, exact: true }).click();
+        await page.getByRole('heading', { level: 1, name: 'Logs' }).waitFor();
+        await tab.settled();
+        expect(await page.getByLabel('From').inputValue()).toBe(today);
+        const rows = page.getByRole('table', { name: 'Requests' }).locator('tbody tr');
+        return rows.locator('code').allInnerTexts();
+      };
+      expect(await rowsBehind('2 requests')).toEqual(['test/none', 'test/chat']);
+      expect(await rowsBehind('1 failed request')).toEqual(['test/none']);
+      expect(await rowsBehind('test/chat')).toEqual(['test/chat']);
+      expect(await rowsBehind('100.0%: 1 failed request of test/none')).toEqual(['test/none']);
+      expect(tab.problems).toEqual([]);
+    },
+    patienceMs,
+  );
+});
+
+test(
+  'the credits page says in dollars what there is, to its first digits',
+  async () => {
+    const key = await newTenant('dollars');
+    await using tab = await open();
+    await tab.signIn(gateway.url, key, '/credits');
+    const tile = tab.page.locator('.tile', { hasText: 'Available' });
+    await tile.getByText('$0.001', { exact: true }).waitFor();
+  },
+  patienceMs,
+);
+
 test(
   'the credits page speaks of one request as one',
   async () => {
@@ -165,7 +243,7 @@ test(
     await gateway.chat(asking('test/chat'), { key });
     await using tab = await open();
     await tab.signIn(gateway.url, key, '/credits');
-    await tab.page.getByText('1 request', { exact: true }).waitFor();
+    await tab.page.getByText(/, 1 request$/).waitFor();
   },
   patienceMs,
 );

@@ -30,6 +30,7 @@ export async function creditsObject(parts: CreditsParts, caller: Caller) {
   const { balance, granted, spent, adjusted, requests } = wallet;
   return {
     balance: { ...walletObject(wallet), usd: balance / parts.creditsPerUsd },
+    credits_per_usd: parts.creditsPerUsd,
     current_period: await currentPeriod(parts, tenantId),
     lifetime: { granted, spent, adjusted, requests },
     quotas: {

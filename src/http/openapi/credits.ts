@@ -7,6 +7,7 @@ import { count, credits, part, record, time } from './doc.ts';
 /** A wallet as its owner reads it. */
 export const creditsRecord = record('Credits', {
   balance: part({ ...wallet.properties, usd: Type.Number() }),
+  credits_per_usd: count('How many are a US dollar.'),
   current_period: part({
     start_date: time(),
     end_date: time(),

@@ -54,6 +54,7 @@ export const receipt = record(
     ),
     prices_above_tokens: nullable(count('The length of a prompt from which they apply.')),
     cost: credits(),
+    usd: Type.Number({ description: 'The cost in US dollars.' }),
     cost_breakdown: breakdown,
     search_requests: count(),
     skills_used: Type.Array(Type.String()),
