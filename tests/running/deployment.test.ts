@@ -96,6 +96,11 @@ describe('the executable', () => {
   }, 120_000);
 });
 
+interface Container {
+  readonly env: readonly { readonly name: string; readonly value: string }[];
+  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
+}
+
 describe('the files for containers', () => {
   test('run as nobody, with a probe, and stop gently', () => {
     const lines = read('Dockerfile').split('\n');
@@ -145,6 +150,20 @@ describe('the files for containers', () => {
     };
     for (const file of resources)
       expect(existsSync(join(root, 'deploy/kubernetes', file))).toBe(true);
+  });
+
+  test('tell the commands inside a pod where its settings are', () => {
+    const documents = parseAllDocuments(read('deploy/kubernetes/tollgate.yaml'));
+    const [set] = documents.map((document) => document.toJS()) as [
+      { spec: { template: { spec: { containers: [Container] } } } },
+    ];
+    const [{ env, volumeMounts }] = set.spec.template.spec.containers;
+    const folder = volumeMounts.find(({ name }) => name === 'config')?.mountPath ?? '';
+    const { configMapGenerator } = parse(read('deploy/kubernetes/kustomization.yaml')) as {
+      configMapGenerator: [{ files: [string] }];
+    };
+    const [file = ''] = configMapGenerator[0].files[0].split('=');
+    expect(env).toContainEqual({ name: 'TOLLGATE_CONFIG', value: join(folder, file) });
   });
 
   test('have a configuration that the gateway accepts', () => {
