@@ -10,10 +10,10 @@ import type { Chore } from '../core/chore.ts';
 import type { Claim, NamedAnswer, Remembered } from '../core/claim.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
+import { unlessAborted } from '../core/unless-aborted.ts';
 import { within } from '../core/within.ts';
 import type { Claimed, ClaimStore } from './claim.ts';
 import type { Duty } from './duty.ts';
-import { unlessAborted } from './unless-aborted.ts';
 
 /** A claim that this process answers, and what comes of it; undefined: nothing. */
 interface Running {
@@ -174,7 +174,7 @@ export class Idempotency {
     }
   }
 
-  /** Those who wait get it all the same; what there is no room for is lost to those who come. */
+  /** Those who wait get it in any case; without room for it, those who come later do not. */
   #writeLater(running: Running, recording: Recording | null): void {
     if (this.#hasRoomFor(recording)) {
       this.#unwritten.set(running, recording);

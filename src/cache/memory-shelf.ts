@@ -10,7 +10,7 @@ interface Place {
 const bytesPerCharacter = 2;
 const bytesPerPlace = 500;
 
-/** Recordings in this process; those not asked for longest go first when it is full. */
+/** Recordings in this process; when it is full, those unused for longest go first. */
 export class MemoryShelf implements Shelf {
   readonly #bytesMax: number;
   readonly #now: () => number;

@@ -1,9 +1,9 @@
 import { cacheFollowersMax } from '../core/bounds.ts';
 import type { Recording } from '../core/recording.ts';
+import { unlessAborted } from '../core/unless-aborted.ts';
 import type { Directives } from './directives.ts';
 import type { Duty } from './duty.ts';
 import type { Kept, Shelf } from './shelf.ts';
-import { unlessAborted } from './unless-aborted.ts';
 
 interface Flight {
   readonly landed: Promise<Recording | undefined>;
@@ -60,7 +60,7 @@ export class ResponseCache {
   }
 
   #isYoungEnough({ recordedAt }: Kept, { maxAgeSeconds }: Directives): boolean {
-    // Of one made in the future, by a clock that was set back since, nobody knows the age.
+    // Nobody knows the age of one made in the future, by a clock that was set back since.
     const ageMs = Math.abs(this.#now() - recordedAt);
     return maxAgeSeconds === null || ageMs <= maxAgeSeconds * 1000;
   }

@@ -2,11 +2,11 @@ import { Type } from 'typebox';
 import { invalidRequest } from './errors.ts';
 import { oneOf, optional } from './schema-builders.ts';
 
-/** In what a text may be spoken. */
+/** The formats that a text may be spoken in. */
 export const speechFormats = ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm'] as const;
 export type SpeechFormat = (typeof speechFormats)[number];
 
-/** What audio is on the web, by how the name of its file ends. */
+/** The media types of audio, by the extension of its file. */
 export const audioTypes = {
   mp3: 'audio/mpeg',
   opus: 'audio/ogg',
@@ -19,7 +19,7 @@ export const audioTypes = {
   webm: 'audio/webm',
 } as const;
 
-/** In what a recording may be written down. */
+/** The formats that a recording may be written down in. */
 export const transcriptFormats = ['json', 'text', 'srt', 'verbose_json', 'vtt'] as const;
 export type TranscriptFormat = (typeof transcriptFormats)[number];
 
@@ -38,7 +38,7 @@ export function refuseUnspeakable(input: string): void {
   throw invalidRequest('input has half of a character: an unpaired surrogate.', 'input');
 }
 
-/** The same of a transcript. */
+/** The same for a transcript. */
 export const transcriptFields = {
   language: optional(
     Type.String({ pattern: '^[a-z]{2,3}$', expected: 'an ISO-639-1 code such as "en"' }),

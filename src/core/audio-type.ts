@@ -9,7 +9,7 @@ const listed = extensions.join(', ');
 /** Named like the extension of the object that keeps it. */
 type AudioKind = 'flac' | 'mp3' | 'm4a' | 'ogg' | 'wav' | 'webm';
 
-/** So many first bytes decide. */
+/** How many of its first bytes it takes to tell. */
 export const sniffBytes = 12;
 
 function sniffAudio(start: Uint8Array): AudioKind | undefined {

@@ -73,6 +73,9 @@ export const metricSeriesMax = 1_000;
 /** Log lines waiting for a reader that does not read; some 5 MB. Past this, lines are dropped. */
 export const requestLinesMax = 10_000;
 
+/** The same of other lines, which are longer and few unless something is wrong; some 1 MB. */
+export const logLinesMax = 1_000;
+
 /** Ended requests waiting for a trace collector that is away. Past this, traces are dropped. */
 export const tracesWaitingMax = 2_000;
 
@@ -137,6 +140,9 @@ export const jobFileBytesMax = 500 * 1024 * 1024;
 
 /** The audio that one transcription call takes; longer files are cut. */
 export const transcriptionBytesMax = 25 * 1024 * 1024;
+
+/** Addresses in one request: each takes time to check, and a body has room for millions. */
+export const addressesMax = 10_000;
 
 /** Jobs of one tenant that are queued or running; the rest is refused until some have ended. */
 export const jobsWaitingMax = 10_000;

@@ -111,7 +111,7 @@ export interface DocumentPart extends Cacheable {
   readonly name?: string | undefined;
 }
 
-export interface AudioPart {
+interface AudioPart {
   readonly kind: 'audio';
   /** Base64. */
   readonly data: string;
@@ -145,7 +145,7 @@ export interface ReasoningPart {
   readonly redacted?: string | undefined;
 }
 
-export interface RefusalPart {
+interface RefusalPart {
   readonly kind: 'refusal';
   readonly text: string;
 }

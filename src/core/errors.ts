@@ -54,7 +54,7 @@ export const errorTable = {
 export type ErrorSymbol = keyof typeof errorTable;
 
 /** Statuses a symbol may carry besides its own: 404, 405, 409, 413, 415, 422, 426 and 503, 504. */
-export type ErrorStatus =
+type ErrorStatus =
   | 400
   | 401
   | 402
@@ -72,7 +72,7 @@ export type ErrorStatus =
   | 503
   | 504;
 
-export interface ErrorDetails {
+interface ErrorDetails {
   readonly status?: ErrorStatus;
   /** Path of the offending field, as a client would write it: `messages[2].content[0].text`. */
   readonly param?: string;

@@ -3,7 +3,7 @@ import { parseJson } from './json.ts';
 /** A form as it arrives: fields with their text, files as streams. */
 export type FormPart = FormField | FormFile;
 
-export interface FormField {
+interface FormField {
   readonly kind: 'field';
   readonly name: string;
   readonly value: string;
@@ -19,7 +19,7 @@ export interface FormFile {
   readonly chunks: AsyncIterable<Uint8Array>;
 }
 
-/** Forms may name a field again and again; whether that makes sense, its reader knows. */
+/** Forms may repeat a field; whether that makes sense is for its reader to say. */
 export function addField(fields: Map<string, string[]>, { name, value }: FormField): void {
   fields.set(name, [...(fields.get(name) ?? []), value]);
 }
@@ -45,10 +45,10 @@ export function listIn(texts: readonly string[]): readonly unknown[] {
   });
 }
 
-/** Digits stand in one place each: else a long row of them would be tried in every way. */
+/** A digit can match in one place only: a long row of them must not be tried in every way. */
 const number = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i;
 
-/** A number as any language writes one; what is none stays a text, for whoever checks it. */
+/** A number as any language writes one; anything else stays text, for whoever checks it. */
 export function numberIn(text: string): number | string {
   return number.test(text) ? Number(text) : text;
 }

@@ -27,7 +27,7 @@ export function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
 }
 
-/** The text itself; whatever else came in its place has no letter. */
+/** The text itself; an empty one for whatever else came in its place. */
 export function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }

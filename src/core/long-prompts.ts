@@ -6,11 +6,11 @@ import { type Prices, readPrices } from './prices.ts';
  */
 
 export interface PriceList extends Prices {
-  /** By length, rising. Left out where a token costs the same in every prompt, as mostly. */
+  /** By length, rising. Left out where a token costs the same in every prompt, as usual. */
   readonly longPrompts?: readonly LongPromptPrices[];
 }
 
-export interface LongPromptPrices {
+interface LongPromptPrices {
   readonly aboveTokens: number;
   /** All of them: those too that the step leaves as they were. */
   readonly prices: Prices;
@@ -24,7 +24,7 @@ type PriceName = TokenPrice | UnitPrice | 'byok_fee_basis_points';
 /** Prices as they are written, by name. */
 export type FlatTexts = Readonly<Partial<Record<PriceName, string>>>;
 
-export type LongPromptTexts = Readonly<Partial<Record<TokenPrice, string>>> & {
+type LongPromptTexts = Readonly<Partial<Record<TokenPrice, string>>> & {
   readonly above_tokens: number;
 };
 

@@ -6,9 +6,9 @@ import { Secret } from './secret.ts';
  * What the key of a provider can be. Most are a word that goes into a header as it is; those of
  * AWS sign each request, and those of Google's service accounts are exchanged for a token.
  */
-export type ProviderKey = KeyWord | AwsKey | ServiceAccount;
+type ProviderKey = KeyWord | AwsKey | ServiceAccount;
 
-export interface KeyWord {
+interface KeyWord {
   readonly kind: 'word';
   readonly word: string;
 }
@@ -26,14 +26,14 @@ export interface ServiceAccount {
   readonly email: string;
   readonly keyId: string | null;
   readonly privateKey: KeyObject;
-  /** Where its tokens are had. */
+  /** Where to get its tokens. */
   readonly tokenUrl: string;
 }
 
 /** Session tokens, and words with one in them, have no stated limit; the JSON takes 2,400. */
 export const providerKeyLengthMax = 16_384;
 
-/** Where Google's own tokens are had. Elsewhere only operators may send a gateway. */
+/** Where to get Google's own tokens. Only operators may send a gateway elsewhere. */
 export const googleTokenUrl = 'https://oauth2.googleapis.com/token';
 
 /** Dialects whose servers want requests signed by AWS's rules, unless they are shown a word. */

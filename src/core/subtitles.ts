@@ -1,6 +1,6 @@
 /** Subtitles in SRT and WebVTT: cues with times. */
 
-export interface Cue {
+interface Cue {
   readonly startMs: number;
   readonly endMs: number;
   /** Behind the times of a WebVTT cue: where it stands on the screen. */

@@ -8,7 +8,7 @@ export interface LongBytes {
 /** A file that a client sent, put aside until its request has ended. */
 export interface Upload extends LongBytes {
   readonly sha256: string;
-  /** Its first bytes, at most so many. */
+  /** At most this many of its first bytes. */
   start(bytesMax: number): Promise<Uint8Array>;
 }
 

@@ -5,12 +5,12 @@
 export interface Usage {
   /** Input that was neither read from nor written to the provider's prompt cache. */
   readonly inputTokens: number;
-  /** The same of sounds, where they are counted apart. Left out where there are none, as mostly. */
+  /** The same for sound, where it is counted apart. Usually there is none, and it is left out. */
   readonly inputAudioTokens?: number | undefined;
   readonly cacheReadTokens: number;
   /** Written to it for as long as is usual there. */
   readonly cacheWriteTokens: number;
-  /** Written to it for an hour. Left out where there are none, as mostly, and in older books. */
+  /** Written to it for an hour. Left out where there are none, as usual, and in older books. */
   readonly cacheWrite1hTokens?: number | undefined;
   /** All output, reasoning included. */
   readonly outputTokens: number;
@@ -78,7 +78,7 @@ export interface Measured {
   readonly toolCredits?: number;
 }
 
-/** Of several calls for one request. */
+/** For a request that took several calls. */
 export function addUsage(a: Usage, b: Usage): Usage {
   return {
     inputTokens: a.inputTokens + b.inputTokens,

@@ -5,7 +5,7 @@
 
 const tickMs = 100;
 
-/** A tick that comes so late found the process stopped, or busy with other things. */
+/** A tick this late means that the process was stopped, or busy with other things. */
 const lateMs = 2 * tickMs;
 
 const nowhere = -1;
@@ -25,8 +25,8 @@ export abstract class Waiting {
 
 export class Watch {
   /**
-   * A list and no set: a set of this runtime holds on to what was deleted from it until it is
-   * rebuilt, and with each deadline to the whole request, which then outlives the next collection.
+   * A list, not a set: until they are rebuilt, the sets of this runtime hold on to what was deleted
+   * from them, and with a deadline to its whole request, which then outlives the next collection.
    */
   readonly #waiting: Waiting[] = [];
   #ticker: ReturnType<typeof setInterval> | undefined;

@@ -1,16 +1,16 @@
 import type { DialectName } from '../config/provider-schema.ts';
-import type { Ask } from '../core/ask.ts';
-import type { ChatAsk, ImageInput } from '../core/chat.ts';
+import type { ChatAsk } from '../core/chat.ts';
 import type { Target, UpstreamRequest } from './dialect.ts';
 
 /** What decides where a count is made. */
-export type CountAsk = Pick<Ask, 'models' | 'preferences' | 'parameters' | 'addresses'> &
-  Pick<ChatAsk, 'ownAccount'>;
+export type CountAsk = Pick<
+  ChatAsk,
+  'models' | 'preferences' | 'parameters' | 'addresses' | 'images' | 'ownAccount'
+>;
 
 /** One request whose tokens are to be counted, ready to be put to upstreams that count. */
 export interface Count {
   readonly ask: CountAsk;
-  readonly images: readonly ImageInput[];
   /** Undefined when that dialect has no words for a count of this request. */
   crossTo(dialect: DialectName): CountCrossing | undefined;
 }

@@ -130,6 +130,12 @@ export interface Target {
   readonly isOwnAccount?: boolean;
 }
 
+/** The same of a request for something else than a chat. */
+export type MediaTarget = Pick<
+  Target,
+  'upstreamModel' | 'quirks' | 'outputModalities' | 'isOwnAccount'
+>;
+
 /** A request in the upstream's words. */
 export interface UpstreamRequest {
   /** Appended to the provider's base URL. */

@@ -38,12 +38,16 @@ describe('the sentence is found in', () => {
       '502 Bad Gateway',
     ],
     'a page without a title': ['<html><body><h1>It broke.</h1></body></html>', 'It broke.'],
+    'a shape of its own': [
+      { fault: { detail: { errorcode: 'steps.Q' }, faultstring: 'It broke in two.' } },
+      'It broke in two.',
+    ],
     'no body at all': ['', 'HTTP 500 without a message.'],
     'an empty object': [{}, 'HTTP 500 without a message.'],
     'an empty error': [{ error: {} }, 'HTTP 500 without a message.'],
     'an error of no words': [{ error: '' }, 'HTTP 500 without a message.'],
     'no error beside an answer': [
-      { error: null, choices: [{ message: { content: 'Hi' } }] },
+      { error: null, choices: [{ message: { content: 'Hi there' } }] },
       'HTTP 500 without a message.',
     ],
     'an empty message beside its number': [

@@ -77,7 +77,7 @@ class TranslatedStream implements StreamRelay {
   }
 }
 
-/** Of an upstream that said everything at once. */
+/** For an upstream that said everything at once. */
 const silent: StreamReader = { push: () => undefined, finished: true, ended: true };
 
 interface Translation extends Crossing {

@@ -1,4 +1,4 @@
-/** Takes so many bytes at a time from a source that gives them in pieces of its own. */
+/** Takes bytes by number from a source that gives them in pieces of its own. */
 export class ByteReader {
   readonly #source: AsyncIterator<Uint8Array>;
   #held: Uint8Array = new Uint8Array();

@@ -75,7 +75,7 @@ export class ChatErrand implements Errand {
     }
     const estimate = estimateUsage(wordBytes(this.#conversation.dialogue()), outputCharacters);
     if (!usage) return { usage: estimate, units, isEstimate: true, note: estimateNote };
-    // Who counts the prompt first counts the output last: of an answer that broke off, never.
+    // Where the prompt is counted first, the output is counted last: after a break, never.
     const { outputTokens } = isEstimate ? usage : estimate;
     const reported = { ...usage, outputTokens: 0, reasoningTokens: 0 };
     const guessed = { isEstimate: true, reported, note: unfinishedNote };

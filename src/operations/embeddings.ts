@@ -27,6 +27,7 @@ import type { AttemptResult } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
 import { isFailure, tryWhole } from '../upstream/try-whole.ts';
 import { type Counted, Embedded } from './embedded.ts';
+import { targetAt } from './target.ts';
 
 /** Where nobody counted. */
 const charactersPerToken = 4;
@@ -145,7 +146,7 @@ async function embed(
   offer: Offer,
   link: Link,
 ): Promise<Batch | UpstreamFailure> {
-  const request = dialect.write(wish, offer);
+  const request = dialect.write(wish, targetAt(offer));
   link.tellDropped(request.dropped ?? []);
   return tryWhole({ request, read: (text) => readWhole(text, wish, dialect) }, offer, link);
 }

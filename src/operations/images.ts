@@ -17,6 +17,7 @@ import type { Link } from '../upstream/link.ts';
 import { isFailure, tryWhole } from '../upstream/try-whole.ts';
 import { imageAnswerOf, readRecorded, relayOf } from './image/answer.ts';
 import type { Mask } from './image/mask.ts';
+import { targetAt } from './target.ts';
 
 /** An image that a client sent. */
 export interface SentImage extends ImageFile {
@@ -89,7 +90,7 @@ export class ImagesErrand implements Errand {
   async tryAt(offer: Offer, link: Link): Promise<AttemptResult> {
     const dialect = imagesDialect(offer.dialect);
     assert(dialect, `No images at ${offer.dialect} were planned.`);
-    const { upstreamModel, quirks, model, prices } = offer;
+    const { prices } = offer;
     const { prompt, parameters, more } = this.#request;
     const wish = {
       prompt,
@@ -98,8 +99,7 @@ export class ImagesErrand implements Errand {
       images: this.#images,
       mask: await this.#maskFor(dialect),
     };
-    const target = { upstreamModel, quirks, outputModalities: model.output_modalities };
-    const request = dialect.write(wish, target);
+    const request = dialect.write(wish, targetAt(offer));
     link.tellDropped(request.dropped ?? []);
     const question = { request, read: dialect.read, attemptMs: this.#attemptMs };
     const drawn = await tryWhole<Drawn>(question, offer, link);

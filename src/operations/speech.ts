@@ -18,6 +18,7 @@ import { noFacts } from '../upstream/try-whole.ts';
 import { taped } from './audio/spoken-again.ts';
 import { type End, partOf, typicalBytes } from './audio/spoken-part.ts';
 import { refusalOf, speedAt, voiceAt } from './audio/voice.ts';
+import { targetAt } from './target.ts';
 
 /** Audio tokens that a byte of text may become: twice what it usually does. */
 const audioTokensPerByte = 3;
@@ -78,7 +79,7 @@ export class SpeechErrand implements Errand {
     const asEvents = isTokenPriced && speech.reports_usage === true && openEvents !== undefined;
     const wish = { input, format, voice: voiceAt(this.#request.voice, speech), speed, asEvents };
     const said = { ...wish, instructions: follows ? instructions : null, more };
-    const request = dialect.write(said, offer);
+    const request = dialect.write(said, targetAt(offer));
     const unsaid = [
       ...(this.#request.speed !== null && speed === null ? ['speed'] : []),
       ...(instructions !== null && !follows ? ['instructions'] : []),

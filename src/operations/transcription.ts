@@ -15,6 +15,7 @@ import type { AttemptResult } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
 import { isFailure, noFacts, tryWhole } from '../upstream/try-whole.ts';
 import { likelySeconds, secondsMax } from './audio/length.ts';
+import { targetAt } from './target.ts';
 
 /** A recording that a client sent. */
 export interface SentAudio extends Recorded {
@@ -65,7 +66,8 @@ export class TranscriptionErrand implements Errand {
     assert(dialect, `No transcripts at ${offer.dialect} were planned.`);
     const { format } = this.#wish;
     const { filename, contentType, content } = this.#audio;
-    const request = dialect.write(this.#wish, { filename, contentType, content }, offer);
+    const recorded = { filename, contentType, content };
+    const request = dialect.write(this.#wish, recorded, targetAt(offer));
     link.tellDropped(request.dropped ?? []);
     const read = (text: string) => dialect.read(text, format);
     const patience = this.#patienceMs > offer.provider.timeoutMs && { attemptMs: this.#patienceMs };

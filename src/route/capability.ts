@@ -22,6 +22,11 @@ export function isChatModel({ features, output_modalities: output }: Model): boo
   return output.includes('text');
 }
 
+/** One to begin with: the demo while it is there. */
+export function chatModelOf(models: readonly Model[]): Model | undefined {
+  return models.find(({ id }) => id === 'demo/chat') ?? models.find(isChatModel);
+}
+
 function supportsJson(model: Model): boolean {
   return model.features.includes('json_mode') || model.features.includes('json_schema');
 }
@@ -60,10 +65,13 @@ interface Fitted {
   readonly own: object | null;
 }
 
+/** The part of a request that may lead into an account. */
+type Leading = Pick<Ask, 'ownAccount' | 'addresses' | 'images'>;
+
 /** Tenants share the operator's accounts, and nobody gets at what lies in one of those. */
 function accountMisfit(
   { own, provider }: Fitted,
-  { ownAccount: need, addresses = [], images = [] }: Ask,
+  { ownAccount: need, addresses = [], images = [] }: Leading,
 ): GatewayError | null {
   if (own) return null;
   const instead = 'or call with an account of your own';
@@ -82,7 +90,7 @@ function hostOf(address: string): string | undefined {
 }
 
 /** The offers whose account may be asked for all of it; names the field when none of them may. */
-export function keepEntitled<O extends Fitted>(offers: readonly O[], ask: Ask): readonly O[] {
+export function keepEntitled<O extends Fitted>(offers: readonly O[], ask: Leading): readonly O[] {
   const { ownAccount, addresses, images } = ask;
   if (!ownAccount && !addresses?.length && !images?.length) return offers;
   return keepWithout((offer) => accountMisfit(offer, ask), offers);

@@ -23,7 +23,7 @@ export interface Offer {
 }
 
 /** What differs when a tenant's own account at a provider is used. */
-export interface OwnAccount {
+interface OwnAccount {
   /** Names the credential: its failures say nothing about those of others. */
   readonly scope: string;
   /** Of the list price: all that is charged here. */

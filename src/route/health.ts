@@ -26,7 +26,7 @@ interface Condition {
   tokensPerSecond: number | null;
 }
 
-export interface Offered {
+interface Offered {
   readonly provider: { readonly name: string };
   readonly upstreamModel: string;
   readonly own?: { readonly scope: string } | null;
@@ -40,7 +40,7 @@ export class Health {
   #lastUsed = '';
   readonly #now: () => number;
 
-  /** Waits are no matter of the calendar: a clock that is set back must not prolong them. */
+  /** Waits do not go by the calendar: a clock that is set back must not prolong them. */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }

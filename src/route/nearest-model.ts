@@ -1,4 +1,4 @@
-/** Which model was meant by a name that is none. */
+/** Which model was meant by a name that no model has. */
 import { nearest } from '../core/nearest.ts';
 
 /** What comes behind the name of a model elsewhere, and is no part of it here. */
@@ -39,7 +39,7 @@ function squeezed(name: string): string {
   return name.replaceAll('-', '');
 }
 
-/** `gpt4o` begins `gpt4omini`; but what `gpt5` begins with is not 56. */
+/** `gpt4o` begins `gpt4omini`; but `gpt5` does not begin `gpt56`, which is another number. */
 function isBeginning(short: string, long: string): boolean {
   if (short.length < beginningLengthMin || !long.startsWith(short)) return false;
   return !/^\d\d/.test(long.slice(short.length - 1));

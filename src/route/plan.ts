@@ -8,7 +8,7 @@ import type { CallableModels, Offer } from './catalogue.ts';
 import type { Health } from './health.ts';
 
 /** What a plan is made from. Making one uses up the probes of offers that recover. */
-export interface Surroundings {
+interface Surroundings {
   readonly catalogue: CallableModels;
   readonly health: Health;
   readonly errand: {
@@ -20,7 +20,7 @@ export interface Surroundings {
 }
 
 /** The part of a request that decides its way. */
-export type RoutedAsk = Pick<ChatAsk, 'models' | 'preferences' | 'parameters'>;
+type RoutedAsk = Pick<ChatAsk, 'models' | 'preferences' | 'parameters'>;
 
 /** The offers to try, in order. Throws when nothing is left, saying what ruled the last one out. */
 export function plan(ask: RoutedAsk, caller: Caller, around: Surroundings): readonly Offer[] {
@@ -122,8 +122,8 @@ function nobodyWanted({ only, ignore, order: listed, allowFallbacks }: RoutePref
 }
 
 /**
- * By the prices of short prompts, and so is the order by price: they are what the model list
- * quotes, and a prompt's length in tokens is a guess until a provider has counted it. A plan that
+ * Goes by the prices of short prompts, as the order by price does: the model list quotes those,
+ * and a prompt's length in tokens is a guess until a provider has counted it. A plan that
  * turned on the guess would refuse or reorder what the same words got a moment ago. The hold covers
  * the higher prices.
  */
@@ -191,7 +191,7 @@ const comparisons: Readonly<Record<SortKey, Comparison>> = {
   latency: (a, b, health) => health.firstByteMs(a) - health.firstByteMs(b),
   throughput: (a, b, health) => {
     const [ofA, ofB] = [health.tokensPerSecond(a), health.tokensPerSecond(b)];
-    // Those that nobody has tried are endlessly fast, and infinity less infinity is no number.
+    // Offers that nobody has tried are infinitely fast, and infinity minus infinity is NaN.
     return ofA === ofB ? 0 : ofB - ofA;
   },
 };

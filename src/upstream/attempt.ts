@@ -1,11 +1,8 @@
 import { AssertionError } from 'node:assert';
-import type { Provider } from '../config/config.ts';
 import { errorBytesMax, eventBytesMax, replyBytesMax } from '../core/bounds.ts';
-import type { Watch } from '../core/watch.ts';
 import { FrameDecoder, isFramed } from '../dialects/bedrock/frames.ts';
 import type {
   Crossing,
-  ReplyIdentity,
   ReplyRelay,
   StreamRelay,
   UpstreamFailure,
@@ -13,10 +10,12 @@ import type {
 } from '../dialects/dialect.ts';
 import { EventStreamReader, EventTooLarge } from '../dialects/event-stream.ts';
 import { malformed, readFailure } from '../dialects/failure.ts';
+import type { Offer } from '../route/catalogue.ts';
 import type { OpenBytes } from './bytes.ts';
 import { connectionFailure, refuseOwnFailure, send } from './client.ts';
-import type { CheckAddress } from './guard/user-address.ts';
+import { checkFor } from './guard/user-address.ts';
 import { Line, type LineLimits, usualLimits } from './line.ts';
+import type { Link } from './link.ts';
 import { over, readAll, Source, silence } from './source.ts';
 import type { Tape } from './tape.ts';
 
@@ -52,32 +51,29 @@ export type AttemptResult =
   | WholeReply
   | { readonly kind: 'failed'; readonly failure: UpstreamFailure };
 
-export interface AttemptOrder {
-  readonly provider: Provider;
-  /** Given when a tenant chose the provider's address. */
-  readonly checkAddress: CheckAddress | undefined;
+interface AttemptOrder {
+  readonly offer: Offer;
+  readonly link: Link;
   readonly request: UpstreamRequest;
   readonly crossing: Omit<Crossing, 'write'>;
-  readonly identity: ReplyIdentity;
   readonly stream: boolean;
-  /** Aborts when the client leaves. */
-  readonly client: AbortSignal;
-  readonly watch: Watch;
-  /** Hears the answer too. */
+  /** Hears the answer too; not always the link's own. */
   readonly tape?: Tape | undefined;
-  /** For all of it, where the usual hour is not what was promised. */
+  /** For all of it, whatever the provider's own timeouts say. */
   readonly attemptMs?: number | undefined;
 }
 
 /** One try at one offer, up to the point where the client could see something of it. */
 export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
-  const { provider, watch } = order;
-  const { idleTimeoutMs: idleMs } = provider;
-  const line = new Line(watch, order.client, limitsOf(order));
-  line.expectWithin(provider.timeoutMs);
+  const { offer, link, attemptMs } = order;
+  const { provider } = offer;
+  const idleMs = attemptMs ?? provider.idleTimeoutMs;
+  const line = new Line(link.watch, link.client, limitsOf(order));
+  line.expectWithin(attemptMs ?? provider.timeoutMs);
   let source: Source | undefined;
   try {
-    const response = await send(provider, order.request, line, order.checkAddress);
+    const request = traced(order.request, link);
+    const response = await send(provider, request, line, checkFor(offer, link));
     if (isShortReply(response, order)) {
       line.expectWithin(idleMs);
       const text = await response.text();
@@ -87,7 +83,7 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
     }
     if (!response.body) return failed(line, malformed('The provider sent an empty answer.'));
     const decoder = response.ok && isFramed(response) ? new FrameDecoder() : new TextDecoder();
-    source = new Source(response.body, line, watch, { idleMs }, order.tape, decoder);
+    source = new Source(response.body, line, link.watch, { idleMs }, order.tape, decoder);
     const result = await readResponse(response, source, line, order);
     if (result.kind === 'stream') return result;
     source.close();
@@ -149,7 +145,7 @@ export function isEventStream({ headers }: Response): boolean {
 }
 
 function replyOf(text: string, order: AttemptOrder): AttemptResult {
-  const reply = order.crossing.readReply(text, order.identity);
+  const reply = order.crossing.readReply(text, order.link.identity);
   return 'kind' in reply ? { kind: 'failed', failure: reply } : { kind: 'reply', relay: reply };
 }
 
@@ -178,7 +174,8 @@ async function readResponse(
     return failed(line, malformed('The provider sent an answer that is too long.'));
   const text = head + rest;
   if (!order.stream && !isStream) return replyOf(text, order);
-  const { crossing, identity, tape } = order;
+  const { crossing, tape } = order;
+  const { identity } = order.link;
   const streamed = order.stream ? crossing.streamReply(text, identity) : undefined;
   if (!streamed || 'kind' in streamed) {
     return unexpectedForm(streamed ?? crossing.readReply(text, identity), response);
@@ -191,7 +188,7 @@ async function readResponse(
 /** How a stream of events begins, whatever type its server gives it. */
 const eventStart = /^\s*(?:data|event|id|retry)?:/;
 
-/** So much of an answer that `eventStart` can tell what it is. */
+/** Enough of an answer for `eventStart` to tell what it is. */
 async function readHead(source: Source): Promise<string> {
   let head = '';
   while (head.trimStart().length < 'retry:'.length && head.length < openingLengthMax) {
@@ -212,7 +209,7 @@ async function openStream(
   order: AttemptOrder,
   head: string,
 ): Promise<AttemptResult> {
-  const relay = order.crossing.openStream(order.identity);
+  const relay = order.crossing.openStream(order.link.identity);
   const reader = new EventStreamReader();
   let opening = '';
   let ended = false;
@@ -259,4 +256,10 @@ function unexpectedForm(reply: ReplyRelay | UpstreamFailure, response: Response)
 function failed(line: Line, failure: UpstreamFailure): AttemptResult {
   line.hangUp();
   return { kind: 'failed', failure };
+}
+
+/** The same request, telling the provider which trace it belongs to. */
+export function traced(request: UpstreamRequest, { traceparent }: Link): UpstreamRequest {
+  if (traceparent === undefined) return request;
+  return { ...request, headers: { ...request.headers, traceparent } };
 }

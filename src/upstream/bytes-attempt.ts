@@ -1,12 +1,12 @@
-import { errorBytesMax } from '../core/bounds.ts';
+import { errorBytesMax, wordlessBytesMax } from '../core/bounds.ts';
 import type { Watch } from '../core/watch.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
-import { EventStreamReader } from '../dialects/event-stream.ts';
+import { EventStreamReader, EventTooLarge } from '../dialects/event-stream.ts';
 import { failureInside, malformed, readFailure } from '../dialects/failure.ts';
 import type { AudioEvents } from '../dialects/media/speech.ts';
 import { readAnswer } from '../dialects/read-answer.ts';
 import type { Offer } from '../route/catalogue.ts';
-import { type AttemptResult, failureOf, isEventStream, isPlain } from './attempt.ts';
+import { type AttemptResult, failureOf, isEventStream, isPlain, traced } from './attempt.ts';
 import { type BytePieces, ByteSource } from './byte-source.ts';
 import type { OpenBytes } from './bytes.ts';
 import { send } from './client.ts';
@@ -14,7 +14,6 @@ import { checkFor } from './guard/user-address.ts';
 import { Line } from './line.ts';
 import type { Link } from './link.ts';
 import { readAll, Source } from './source.ts';
-import { traced } from './try-offer.ts';
 import { noFacts } from './try-whole.ts';
 
 /** A question whose answer goes to the client as it comes. */
@@ -134,6 +133,8 @@ class EventPieces implements BytePieces {
   readonly #reader = new EventStreamReader();
   readonly #decoder = new TextDecoder();
   #waiting: Uint8Array[] = [];
+  /** Bytes that have come since the last sound. */
+  #soundlessBytes = 0;
 
   constructor(source: ByteSource, events: AudioEvents) {
     this.#source = source;
@@ -149,14 +150,20 @@ class EventPieces implements BytePieces {
       const text = this.#decoder.decode(chunk ?? new Uint8Array(), { stream: chunk !== undefined });
       const messages = this.#reader.push(text);
       if (!chunk) messages.push(...this.#reader.end());
+      this.#soundlessBytes += chunk?.length ?? 0;
       for (const message of messages) this.#take(this.#events.push(message));
+      if (this.#soundlessBytes > wordlessBytesMax) {
+        throw new EventTooLarge(`${wordlessBytesMax} bytes without a sound`);
+      }
       if (!chunk && !this.#events.finished) throw new BrokenOff('before its last event');
     }
   }
 
   #take(found: Uint8Array | UpstreamFailure | undefined): void {
-    if (found instanceof Uint8Array) this.#waiting.push(found);
-    else if (found) throw new BrokenOff(`with ${found.message}`);
+    if (found && !(found instanceof Uint8Array)) throw new BrokenOff(`with ${found.message}`);
+    if (!found?.length) return;
+    this.#waiting.push(found);
+    this.#soundlessBytes = 0;
   }
 }
 

@@ -10,7 +10,7 @@ import {
   outside,
   text,
 } from '../../tests/support/guarded-peer.ts';
-import { inlineImages } from './inline-images.ts';
+import { inlineImages, refuseInnerAddresses } from './inline-images.ts';
 
 afterEach(closePeers);
 
@@ -33,6 +33,15 @@ function picture(bytes: number): Answer {
     socket.end(body);
   };
 }
+
+test('ten thousand addresses are looked at in one request, and of more not even one', () => {
+  const given = (length: number, url: string) =>
+    Array.from({ length }, (_, at) => ({ url, param: `file_urls[${at}]` }));
+  refuseInnerAddresses(given(10_000, 'https://a.example/'));
+  const refused = { symbol: 'invalid_request_error', param: 'file_urls[10000]' };
+  const many = given(10_001, 'http://127.0.0.1/');
+  expect(() => refuseInnerAddresses(many)).toThrow(expect.objectContaining(refused));
+});
 
 test('an image becomes a data: URL, and is fetched once however often it is named', async () => {
   const peer = await listen(outside, text('abc', png));

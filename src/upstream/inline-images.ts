@@ -1,6 +1,8 @@
 import type { AddressInput } from '../core/ask.ts';
+import { addressesMax } from '../core/bounds.ts';
 import type { ImageInput } from '../core/chat.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
+import { tooManyAddresses } from '../dialects/ask/addresses.ts';
 import { checkUserUrl } from './guard/address-guard.ts';
 import type { GuardedFetch } from './guard/guarded-fetch.ts';
 
@@ -26,6 +28,8 @@ export function refuseInnerImages(images: readonly ImageInput[]): void {
 
 /** The same for whatever else an upstream may fetch. */
 export function refuseInnerAddresses(addresses: readonly AddressInput[] = []): void {
+  const beyond = addresses[addressesMax];
+  if (beyond) throw tooManyAddresses(beyond.param);
   for (const { url, param } of addresses) {
     const refusal = checkUserUrl(url);
     if (typeof refusal !== 'string') continue;

@@ -1,7 +1,7 @@
 import type { Provider } from '../config/config.ts';
 import type { DialectName } from '../config/provider-schema.ts';
 import { ask } from './client.ts';
-import { codeOf } from './guard/pinned-call.ts';
+import { codeOf, isUntrusted } from './guard/pinned-call.ts';
 import { UnusableKey } from './keys/unusable-key.ts';
 import { callOperatorServer, type OperatorCall } from './operator-call.ts';
 
@@ -21,6 +21,7 @@ const modelLists: Readonly<Record<DialectName, string | undefined>> = {
 export type Probed =
   | { readonly kind: 'answered'; readonly status: number; readonly ms: number }
   | { readonly kind: 'silent' }
+  | { readonly kind: 'untrusted'; readonly code: string }
   | { readonly kind: 'unreached'; readonly code: string }
   /** With one sentence that does not tell it. */
   | { readonly kind: 'unusable key'; readonly message: string };
@@ -60,6 +61,7 @@ async function probed(
   } catch (thrown) {
     if (signal.aborted) return { kind: 'silent' };
     if (thrown instanceof UnusableKey) return { kind: 'unusable key', message: thrown.message };
-    return { kind: 'unreached', code: codeOf(thrown) || 'unknown reason' };
+    const code = codeOf(thrown) || 'unknown reason';
+    return { kind: isUntrusted(code) ? 'untrusted' : 'unreached', code };
   }
 }

@@ -148,12 +148,12 @@ describe('an answer on its way', () => {
   });
 
   test('goes on while words come, though the upstream calls each of them the last', async () => {
-    const { answer, send, end } = begun(boundless, 1_000);
+    const { answer, send, end } = begun(boundless, 3_000);
     const said = ['a', 'b', 'c', 'd', 'e', 'f'];
     const heard = rest(answer);
     for (const word of said) {
       send(chunk(word, 'stop'));
-      await Bun.sleep(250);
+      await Bun.sleep(700);
     }
     end();
     const words = [...(await heard).matchAll(/"content":"(\w)"/g)].map(([, word]) => word);

@@ -121,7 +121,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     return openSequel || hasUsage(relay.facts) ? 0 : endingMs;
   }
 
-  /** The usage comes last: who leaves before it pays for what was used all the same. */
+  /** The usage comes last: a client that leaves before it still pays for what was used. */
   async #hearOut(): Promise<void> {
     const { relay, line, source } = this.#stream;
     this.#factsAtLeaving = snapshotOf(relay.facts);

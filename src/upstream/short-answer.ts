@@ -7,7 +7,7 @@ import { type CheckAddress, checkFor } from './guard/user-address.ts';
 import { Line, usualLimits } from './line.ts';
 import { readAll, Source } from './source.ts';
 
-export interface ShortAnswer {
+interface ShortAnswer {
   readonly status: number;
   readonly text: string;
 }

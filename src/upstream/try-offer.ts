@@ -1,10 +1,9 @@
 import { strict as assert } from 'node:assert';
 import type { ChatAsk } from '../core/chat.ts';
-import type { Conversation, Crossing, UpstreamRequest } from '../dialects/dialect.ts';
+import type { Conversation, Crossing } from '../dialects/dialect.ts';
 import { takesBytesOnly } from '../dialects/upstreams.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { type AttemptResult, attempt } from './attempt.ts';
-import { checkFor } from './guard/user-address.ts';
 import { inlineImages, refuseInnerImages } from './inline-images.ts';
 import type { Link } from './link.ts';
 
@@ -47,7 +46,7 @@ function tryWith(
   images: ReadonlyMap<string, string>,
   { crossing, ask, offer, link, tape }: Try,
 ): Promise<AttemptResult> {
-  const { upstreamModel, quirks, provider, model } = offer;
+  const { upstreamModel, quirks, model } = offer;
   const request = crossing.write({
     upstreamModel,
     quirks,
@@ -59,22 +58,7 @@ function tryWith(
     isOwnAccount: offer.own !== null,
   });
   link.tellDropped(request.dropped ?? []);
-  tape?.begin(offer, ask.stream ? 'stream' : 'whole');
-  return attempt({
-    provider,
-    checkAddress: checkFor(offer, link),
-    request: traced(request, link),
-    crossing,
-    identity: link.identity,
-    stream: ask.stream,
-    client: link.client,
-    watch: link.watch,
-    tape,
-  });
-}
-
-/** The same request, telling the provider which trace it belongs to. */
-export function traced(request: UpstreamRequest, { traceparent }: Link): UpstreamRequest {
-  if (traceparent === undefined) return request;
-  return { ...request, headers: { ...request.headers, traceparent } };
+  const { stream } = ask;
+  tape?.begin(offer, stream ? 'stream' : 'whole');
+  return attempt({ offer, link, request, crossing, stream, tape });
 }

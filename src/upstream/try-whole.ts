@@ -2,9 +2,7 @@ import { strict as assert } from 'node:assert';
 import type { ReplyFacts, UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { attempt } from './attempt.ts';
-import { checkFor } from './guard/user-address.ts';
 import type { Link } from './link.ts';
-import { traced } from './try-offer.ts';
 
 /** A question to an offer whose answer is read as a whole before any of it is told. */
 export interface Question<Read extends object> {
@@ -14,7 +12,7 @@ export interface Question<Read extends object> {
   readonly attemptMs?: number;
 }
 
-/** Of an answer that tells what it used in its own fields, or not at all. */
+/** For an answer that says what it used in fields of its own, or not at all. */
 export const noFacts: ReplyFacts = {
   usage: undefined,
   finishReason: undefined,
@@ -28,14 +26,11 @@ export async function tryWhole<Read extends object>(
   offer: Offer,
   link: Link,
 ): Promise<Read | UpstreamFailure> {
-  const { provider } = offer;
   let found: Read | undefined;
   const result = await attempt({
-    provider: attemptMs
-      ? { ...provider, timeoutMs: attemptMs, idleTimeoutMs: attemptMs }
-      : provider,
-    checkAddress: checkFor(offer, link),
-    request: traced(request, link),
+    offer,
+    link,
+    request,
     crossing: {
       openStream: () => assert.fail('Nobody asked for a stream.'),
       streamReply: () => assert.fail('Nobody asked for a stream.'),
@@ -46,10 +41,7 @@ export async function tryWhole<Read extends object>(
         return { facts: noFacts, write: () => '' };
       },
     },
-    identity: link.identity,
     stream: false,
-    client: link.client,
-    watch: link.watch,
     attemptMs,
   });
   if (result.kind === 'failed') return result.failure;

@@ -8,7 +8,7 @@ import type { Lasting } from './lasting.ts';
 import { makeRoutes } from './routes.ts';
 import { makeSteps } from './steps.ts';
 
-export interface Configured {
+interface Configured {
   readonly models: readonly Model[];
   readonly routes: readonly Route[];
   readonly admission: Admission;

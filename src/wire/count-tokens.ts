@@ -7,6 +7,7 @@ import { supportsParameter } from '../dialects/parameters.ts';
 import type { MessagesParts } from '../http/calls/messages.ts';
 import { ConcurrencyLimiter } from '../limits/concurrency.ts';
 import { countAt } from '../operations/count-tokens.ts';
+import { keepEntitled } from '../route/capability.ts';
 import type { CatalogueOf, Offer } from '../route/catalogue.ts';
 import { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
@@ -21,14 +22,11 @@ export function makeCountUpstream(
   const watch = new Watch();
   const places = new ConcurrencyLimiter();
   return async (count, caller, client) => {
-    refuseInnerImages(count.images);
+    refuseInnerImages(count.ask.images);
     refuseInnerAddresses(count.ask.addresses);
     const offers = await plannedFor(count, caller, catalogueOf);
     const isAble = (offer: Offer) =>
-      count.crossTo(offer.dialect) !== undefined &&
-      health.state(offer) !== 'open' &&
-      // What lies in the operator's account is not even measured for others.
-      (offer.own !== null || !count.ask.ownAccount);
+      count.crossTo(offer.dialect) !== undefined && health.state(offer) !== 'open';
     const offer = offers.find(isAble);
     const crossing = offer && count.crossTo(offer.dialect);
     if (!crossing || !places.enter(caller.tenantId, countsAtOnceMax)) return undefined;
@@ -52,7 +50,9 @@ async function plannedFor(
   try {
     const catalogue = await catalogueOf(caller.tenantId);
     const around = { catalogue, health: nothingObserved, errand: { misfit: () => null } };
-    const offers = plan(ask, caller, { ...around, supports: supportsParameter });
+    const planned = plan(ask, caller, { ...around, supports: supportsParameter });
+    // What lies in the operator's account is not even measured for others.
+    const offers = keepEntitled(planned, ask);
     return offers.filter(({ model }) => model.id === offers[0]?.model.id);
   } catch (thrown) {
     // A request that can go nowhere can still be estimated; one that may not is refused.

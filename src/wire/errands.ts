@@ -9,6 +9,7 @@ import { ChatErrand } from '../operations/chat.ts';
 import { SearchingErrand, type WebSearchParts } from '../operations/search.ts';
 import { HttpSearch } from '../tools/http-search.ts';
 import { SearchNotes } from '../tools/search-notes.ts';
+import { instructionsOf } from '../tools/skills/skill.ts';
 import { callOperatorServer } from '../upstream/operator-call.ts';
 import type { Skills } from './skills.ts';
 
@@ -32,10 +33,10 @@ export function makeErrandOf(config: Config, skills: Skills): ChatParts['errandO
 async function instructed(
   conversation: Conversation,
   { tenantId }: Caller,
-  { shelf, apply }: Skills,
+  { shelf }: Skills,
 ): Promise<Conversation> {
   const found = await shelf.resolve(tenantId, conversation.ask.skills);
-  return conversation.instruct(apply('', found));
+  return conversation.instruct(instructionsOf(found));
 }
 
 /** Undefined when no engine is configured. */

@@ -32,7 +32,7 @@ import { createGuardedFetch } from '../upstream/guard/guarded-fetch.ts';
 import { refusalOfAddress } from '../upstream/guard/user-address.ts';
 import { type JobErrands, StoryRunner } from './job-runner.ts';
 
-export interface JobsParts {
+interface JobsParts {
   readonly config: Config;
   readonly store: Store;
   readonly books: Books;
@@ -46,7 +46,7 @@ export interface JobsParts {
 }
 
 /** What depends on settings that may change while it runs. */
-export interface JobSurroundings {
+interface JobSurroundings {
   readonly config: Config;
   readonly catalogueOf: CatalogueOf;
   readonly admission: Admission;

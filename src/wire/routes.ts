@@ -1,8 +1,5 @@
 import { join } from 'node:path';
-import type { Authenticator } from '../auth/authenticate.ts';
-import type { ChangeWatch } from '../auth/change-watch.ts';
 import { changeOrRecall } from '../auth/manage/recall-credits.ts';
-import type { Vault } from '../auth/vault.ts';
 import type { Books } from '../books.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/version.ts';
@@ -33,35 +30,19 @@ import { skillRoutes } from '../http/manage/skills.ts';
 import type { Route } from '../http/routes.ts';
 import type { CreditBook } from '../ledger/credits.ts';
 import { walletName } from '../ledger/owner.ts';
-import type { Admission } from '../limits/admit.ts';
 import { isChatModel } from '../route/capability.ts';
-import type { Catalogue, CatalogueOf } from '../route/catalogue.ts';
-import type { Health } from '../route/health.ts';
+import type { Catalogue } from '../route/catalogue.ts';
 import type { Store } from '../store/open.ts';
 import { readOverview } from '../store/reads/overview.ts';
 import { UploadFolder } from '../store/uploads.ts';
 import { refusalOfAddress } from '../upstream/guard/user-address.ts';
 import { makeCountUpstream } from './count-tokens.ts';
 import { makeErrandOf } from './errands.ts';
-import type { Jobs } from './jobs.ts';
-import type { Skills } from './skills.ts';
-import type { Telemetry } from './telemetry.ts';
+import type { StepParts } from './steps.ts';
 
-export interface RouteParts {
-  readonly config: Config;
-  readonly store: Store;
-  readonly vault: Vault;
-  readonly authenticator: Authenticator;
-  readonly changes: ChangeWatch;
-  readonly skills: Skills;
-  readonly jobs: Jobs;
+interface RouteParts extends StepParts {
   readonly catalogue: Catalogue;
-  readonly catalogueOf: CatalogueOf;
-  readonly admission: Admission;
-  readonly books: Books;
   readonly steps: Steps;
-  readonly health: Health;
-  readonly telemetry: Telemetry;
 }
 
 export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[] {

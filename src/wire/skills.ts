@@ -1,5 +1,4 @@
 import type { Store } from '../store/open.ts';
-import { applySkills } from '../tools/skills/apply-skills.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillDesk } from '../tools/skills/skill-desk.ts';
 import { SkillShelf } from '../tools/skills/skill-shelf.ts';
@@ -15,5 +14,5 @@ export function makeSkills({ skills: book }: Pick<Store, 'skills'>) {
     now: Date.now,
     changed: () => shelf.forget(),
   });
-  return { shelf, desk, apply: applySkills };
+  return { shelf, desk };
 }

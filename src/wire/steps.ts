@@ -1,6 +1,3 @@
-import type { Books } from '../books.ts';
-import type { Idempotency } from '../cache/idempotency.ts';
-import type { ResponseCache } from '../cache/response-cache.ts';
 import { type Call, type Errand, identityOf } from '../call.ts';
 import type { Config } from '../config/config.ts';
 import { droppedNamesMax } from '../core/bounds.ts';
@@ -21,19 +18,14 @@ import { createGuardedFetch, type GuardedFetch } from '../upstream/guard/guarded
 import { checkPublicAddress } from '../upstream/guard/user-address.ts';
 import { refuseInnerAddresses } from '../upstream/inline-images.ts';
 import type { Link } from '../upstream/link.ts';
+import type { Lasting } from './lasting.ts';
 import type { Telemetry } from './telemetry.ts';
 
-/** What the steps work on, and where they remember: a reload makes only the steps again. */
-export interface StepParts {
+/** What lasts, and beside it what a reload makes again. */
+export interface StepParts extends Lasting {
   readonly config: Config;
   readonly catalogueOf: CatalogueOf;
   readonly admission: Admission;
-  readonly books: Books;
-  readonly health: Health;
-  readonly cache: ResponseCache;
-  readonly idempotency: Idempotency;
-  readonly telemetry: Telemetry;
-  readonly watch: Watch;
 }
 
 /** The steps of gateway.ts, each tied to the parts it works on. */

@@ -73,6 +73,17 @@ describe('words between the machines of an inference server', () => {
     expect(told.toSorted()).toEqual(Object.keys(words).toSorted());
   });
 
+  test('are so too where the answer is no chat', async () => {
+    const body = { model: 'acme/voice', input: 'Hi', voice: 'alloy', ...words };
+    const path = '/v1/audio/speech';
+    const spoken = await gateway.fetch(body, { path });
+    expect(Object.keys(asked())).toEqual(['model', 'input', 'voice', 'response_format']);
+    const told = spoken.headers.get('x-tollgate-dropped-params')?.split(', ');
+    expect(told).toEqual(Object.keys(words));
+    await gateway.fetch(body, { path, key: owner.key });
+    expect(asked()).toMatchObject(words);
+  });
+
   test('are not said by whoever takes them back', async () => {
     const twice = '"priority":-100,"priority":null';
     const body = `{"model":"acme/chat","messages":${JSON.stringify(hi)},${twice}}`;

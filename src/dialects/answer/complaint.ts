@@ -35,6 +35,17 @@ function sentenceIn(text: string, depth: number): string | undefined {
   return quoted === undefined ? text || undefined : findMessage(quoted, depth + 1);
 }
 
+/** In a shape that nobody told us of: the first text of several words. */
+function firstSentence(raw: unknown, depth = 0): string | undefined {
+  if (typeof raw === 'string') return /\S\s/.test(raw.trim()) ? raw.trim() : undefined;
+  if (depth > 2 || typeof raw !== 'object' || raw === null) return undefined;
+  for (const each of Object.values(raw)) {
+    const found = firstSentence(each, depth + 1);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
 /** OpenRouter's own sentence says only that a provider failed; `raw` is what that provider said. */
 function quotedIn({ raw }: Fields): string | undefined {
   const quoted = findMessage(raw);
@@ -74,7 +85,7 @@ export function readComplaint(raw: unknown, named: string | null = null): Compla
   const codes = [...words, outside.code, outside.type, outside.error_type, ...shapes];
   const claims = [inside.status_code, inside.code, inside.status, outside.code];
   return {
-    message: quotedIn(metadata) ?? findMessage(raw),
+    message: quotedIn(metadata) ?? findMessage(raw) ?? firstSentence(raw),
     param: isText(inside.param) && plainPath.test(inside.param) ? inside.param : undefined,
     codes: codes.filter((code) => typeof code === 'string').map((code) => code.toLowerCase()),
     claimedStatus: claims.map(readStatus).find((status) => status !== undefined) ?? null,

@@ -9,7 +9,7 @@ import { readErrorObject } from '../failure.ts';
 import { upstreamDialect } from '../upstreams.ts';
 import { countAt, readVersion, type VersionHeaders } from './hosts.ts';
 import { mendMessages } from './mend-messages.ts';
-import { type CountRequest, imagesIn } from './messages-request.ts';
+import type { CountRequest } from './messages-request.ts';
 import { countSchema } from './messages-schema.ts';
 import { anthropicUpstream } from './upstream.ts';
 
@@ -28,13 +28,12 @@ export function anthropicCount(request: CountRequest, headers: Headers): Count {
   const same = { write: (target: CountTarget) => writeCount(request, version, target), read };
   return {
     ask: request.ask,
-    images: imagesIn(request.body),
     crossTo: (dialect) => (upstreamDialect(dialect) === anthropicUpstream ? same : undefined),
   };
 }
 
 function writeCount(
-  { body: checked, source }: CountRequest,
+  { ask, body: checked, source }: CountRequest,
   version: VersionHeaders,
   target: CountTarget,
 ): UpstreamRequest | undefined {
@@ -44,7 +43,7 @@ function writeCount(
   // Where the gateway searches by itself, no upstream gets the tool in these words.
   if (readSearchWish(body)?.isVendors === false) return undefined;
   const isRemote = ({ url }: { readonly url: string }) => /^https?:/i.test(url);
-  if (quirks.remote_images === 'inline' && imagesIn(body).some(isRemote)) return undefined;
+  if (quirks.remote_images === 'inline' && ask.images.some(isRemote)) return undefined;
   const edits: Edits = { ...fields };
   const unwanted = new Set([...ourWords, ...aboutTheAnswer, ...(quirks.drop_params ?? [])]);
   leaveOutOf(body, unwanted, edits, countSchema.properties);

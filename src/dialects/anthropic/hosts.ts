@@ -14,7 +14,7 @@ export interface VersionHeaders {
 }
 
 /** Beside the body as everybody takes it. */
-export interface Addressed {
+interface Addressed {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   /** Fields of the body that name the model and the version; undefined for one to leave out. */

@@ -87,6 +87,7 @@ export function readCountRequest(value: Record<string, unknown>, source: Source)
     models,
     preferences: readPreferences(value),
     parameters: parametersOf(value),
+    images: blocks.flatMap(imageIn),
     addresses: addressesOf(value, blocks, more),
     ownAccount: ownAccountFor(value, blocks, more),
   };
@@ -137,10 +138,6 @@ function addBlocks(found: Placed[], blocks: readonly AnyBlock[], place: string):
     const inner = innerBlocks(block);
     if (inner) addBlocks(found, inner.blocks, `${path}.${inner.field}`);
   }
-}
-
-export function imagesIn(body: CountBody): readonly ImageInput[] {
-  return blocksOf(body).flatMap(imageIn);
 }
 
 function imageIn({ block, path }: Placed): readonly ImageInput[] {

@@ -71,6 +71,25 @@ describe('what the vendor charges for beside the price of a token', () => {
     expect([own.body.tools, own.dropped]).toEqual([tools, []]);
   });
 
+  test('is not looked for again with each of many callers', () => {
+    let looks = 0;
+    const runs = {
+      name: 'code_execution',
+      get type() {
+        looks += 1;
+        return 'code_execution_20250825';
+      },
+    };
+    const called = { ...look, allowed_callers: Array(1_000).fill('direct') };
+    const messages = [{ role: 'user', content: 'Hi' }];
+    const body = { model: 'a/b', max_tokens: 90, messages, tools: [runs, called] };
+    const source = { text: '{}', bytes: Buffer.from('{}') };
+    expect(passMessages(readMessagesRequest(body, source), version, targetOf()).dropped).toEqual([
+      'tools[0]',
+    ]);
+    expect(looks).toBeLessThan(100);
+  });
+
   test('is something else than what is usual', () => {
     const wish = { speed: 'standard', service_tier: 'standard_only', inference_geo: 'us' };
     const { body, dropped } = pass(wish);

@@ -58,7 +58,8 @@ function leaveOutPaidTools(
   if ('tools' in edits) return [];
   const { tools, lost, dropped } = withoutPaidTools(given ?? [], target);
   if (lost.length === 0) return dropped;
-  const kept = tools.map((tool) => withoutCallers(tool, lost));
+  const gone = new Set<unknown>(lost.map(({ type }) => type));
+  const kept = tools.map((tool) => withoutCallers(tool, gone));
   edits.tools = kept.length > 0 ? kept : undefined;
   // Anthropic refuses a choice among no tools, and of one that is not there.
   const isLost = choice?.type === 'tool' && lost.some(({ name }) => name === choice.name);
@@ -71,11 +72,11 @@ function leaveOutPaidTools(
 type Tool = NonNullable<MessagesRequest['body']['tools']>[number];
 
 /** Anthropic refuses a tool that only one may call which is not there; nobody named, all may. */
-function withoutCallers(tool: Tool, lost: readonly Tool[]): Tool {
+function withoutCallers(tool: Tool, gone: ReadonlySet<unknown>): Tool {
   const callers: unknown = 'allowed_callers' in tool ? tool.allowed_callers : undefined;
   if (!Array.isArray(callers)) return tool;
-  const left = callers.filter((caller) => !lost.some(({ type }) => type === caller));
+  const left = callers.filter((caller) => !gone.has(caller));
   if (left.length === callers.length) return tool;
-  const { allowed_callers: _, ...rest }: Tool & { allowed_callers?: unknown } = tool;
-  return left.length > 0 ? { ...rest, ...{ allowed_callers: left } } : rest;
+  const changed = { ...tool, allowed_callers: left.length > 0 ? left : undefined };
+  return changed;
 }

@@ -1,5 +1,7 @@
 /** Addresses that upstreams fetch, in the parts of a request that only they know. */
 import type { AddressInput } from '../../core/ask.ts';
+import { addressesMax } from '../../core/bounds.ts';
+import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { isObject } from '../../core/json.ts';
 
 /**
@@ -21,6 +23,11 @@ export const labelsName = /(?:^|_)metadata$/;
  */
 const address = /^[^!-~]*(?:https?|ftps?|file|gopher):(?! )/i;
 
+export function tooManyAddresses(param: string): GatewayError {
+  const message = `${param} is one address too many: at most ${addressesMax} are taken.`;
+  return invalidRequest(message, param);
+}
+
 /** Where `value` stands is `path`; of the name it has there, `isFetched` says what it means. */
 export function addressesIn(
   value: unknown,
@@ -31,7 +38,9 @@ export function addressesIn(
   const walk = (inner: unknown, step: Step | undefined, isMeant: boolean): void => {
     if (typeof inner === 'string') {
       if (!isMeant || !address.test(inner)) return;
-      found.push({ param: (path + written(step)).replace(/^\./, ''), url: inner });
+      const param = (path + written(step)).replace(/^\./, '');
+      if (found.length === addressesMax) throw tooManyAddresses(param);
+      found.push({ param, url: inner });
     } else if (Array.isArray(inner)) {
       for (let at = 0; at < inner.length; at += 1) {
         // Lists of a million numbers are common: token ids, vectors.

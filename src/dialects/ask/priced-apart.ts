@@ -53,7 +53,7 @@ export function leaveOutPricedApart(
   payer: Payer,
   edits: Edits,
 ): readonly string[] {
-  const dropped = payer.isOwnAccount ? [] : [...leaveOutServerWords(body, edits)];
+  const dropped = payer.isOwnAccount ? [] : leaveOutServerWords(body, edits);
   if (getsAll(payer)) return dropped;
   for (const [name, isDear] of dearer) {
     if (!(name in body) || name in edits || !isDear(body[name], payer)) continue;

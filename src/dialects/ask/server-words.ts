@@ -5,7 +5,7 @@
  */
 import type { Edits } from './edit-body.ts';
 
-const serverWords = [
+export const serverWords: ReadonlySet<string> = new Set([
   // Which neighbour to call, whose memory to read, and where to write.
   'kv_transfer_params',
   'bootstrap_host',
@@ -33,14 +33,18 @@ const serverWords = [
   'lora_path',
   'adapter_id',
   'adapter_source',
-];
+]);
 
 /** The names of what was left out; a null goes too, since the same name may stand before it. */
 export function leaveOutServerWords(
   body: Readonly<Record<string, unknown>>,
   edits: Edits,
-): readonly string[] {
-  const said = serverWords.filter((name) => name in body);
-  for (const name of said) edits[name] = undefined;
-  return said.filter((name) => body[name] !== null);
+): string[] {
+  const said: string[] = [];
+  for (const name in body) {
+    if (!serverWords.has(name)) continue;
+    edits[name] = undefined;
+    if (body[name] !== null) said.push(name);
+  }
+  return said;
 }

@@ -1,6 +1,6 @@
 import type { DialectName } from '../../config/provider-schema.ts';
 import { cohereEmbeddings } from '../cohere/embeddings.ts';
-import type { Target, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
+import type { MediaTarget, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
 import { geminiEmbeddings } from '../gemini/embeddings.ts';
 import { openAiEmbeddings } from '../openai/embeddings.ts';
 import type { EmbeddingsWish, Vector } from './embeddings-wish.ts';
@@ -18,11 +18,9 @@ export interface EmbeddingsDialect {
   readonly takesTokens: boolean;
   /** Inputs of one call; more are sent in several. */
   batchMax(wish: EmbeddingsWish): number;
-  write(wish: EmbeddingsWish, target: EmbeddingsTarget): UpstreamRequest;
+  write(wish: EmbeddingsWish, target: MediaTarget): UpstreamRequest;
   read(text: string): Batch | UpstreamFailure;
 }
-
-type EmbeddingsTarget = Pick<Target, 'upstreamModel' | 'quirks'>;
 
 const dialects: Partial<Record<DialectName, EmbeddingsDialect>> = {
   openai: openAiEmbeddings,

@@ -1,11 +1,9 @@
 import type { DialectName } from '../../config/provider-schema.ts';
-import type { Target, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
+import type { MediaTarget, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
 import { geminiImages } from '../gemini/images.ts';
 import { openAiImages } from '../openai/images.ts';
 import { siliconFlowImages } from '../siliconflow/images.ts';
 import type { Drawn, ImagesWish } from './images-wish.ts';
-
-type ImagesTarget = Pick<Target, 'upstreamModel' | 'quirks' | 'outputModalities'>;
 
 /** How a dialect makes images: our words into its requests, its answers into images. */
 export interface ImagesDialect {
@@ -16,7 +14,7 @@ export interface ImagesDialect {
   readonly mask: 'alpha' | 'image';
   /** Images that it edits at once. */
   readonly imagesMax: number;
-  write(wish: ImagesWish, target: ImagesTarget): UpstreamRequest;
+  write(wish: ImagesWish, target: MediaTarget): UpstreamRequest;
   read(text: string): Drawn | UpstreamFailure;
 }
 

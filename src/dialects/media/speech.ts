@@ -1,7 +1,7 @@
 import type { DialectName } from '../../config/provider-schema.ts';
 import type { SpeechFormat } from '../../core/audio-formats.ts';
 import type { Usage } from '../../core/usage.ts';
-import type { SseMessage, Target, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
+import type { MediaTarget, SseMessage, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
 import { openAiSpeech } from '../openai/speech.ts';
 import { siliconFlowSpeech } from '../siliconflow/speech.ts';
 
@@ -22,7 +22,7 @@ export interface SpeechWish {
 /** How a dialect asks for speech; the answer is bytes, or events that carry them. */
 export interface SpeechDialect {
   readonly formats: readonly SpeechFormat[];
-  write(wish: SpeechWish, target: Pick<Target, 'upstreamModel' | 'quirks'>): UpstreamRequest;
+  write(wish: SpeechWish, target: MediaTarget): UpstreamRequest;
   /** Undefined where answers never come as events. */
   readonly openEvents?: () => AudioEvents;
 }

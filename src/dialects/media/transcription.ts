@@ -1,7 +1,7 @@
 import type { DialectName } from '../../config/provider-schema.ts';
 import type { TranscriptFormat } from '../../core/audio-formats.ts';
 import type { LongBytes } from '../../core/upload.ts';
-import type { Target, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
+import type { MediaTarget, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
 import { openAiTranscription } from '../openai/transcription.ts';
 import { siliconFlowTranscription } from '../siliconflow/transcription.ts';
 
@@ -40,11 +40,7 @@ export type Transcript =
 /** How a dialect writes recordings down. */
 export interface TranscriptionDialect {
   readonly formats: readonly TranscriptFormat[];
-  write(
-    wish: TranscriptionWish,
-    audio: Recorded,
-    target: Pick<Target, 'upstreamModel' | 'quirks'>,
-  ): UpstreamRequest;
+  write(wish: TranscriptionWish, audio: Recorded, target: MediaTarget): UpstreamRequest;
   read(text: string, format: TranscriptFormat): Transcript | UpstreamFailure;
 }
 

@@ -107,6 +107,19 @@ describe('what a request asks of the steps between', () => {
   });
 });
 
+test('a spoken answer needs the account that has its sounds only where its id is sent', () => {
+  const spoken = (audio: object) => read({ messages: [{ role: 'assistant', audio }] }).ask;
+  expect(spoken({ id: 'audio_1' }).ownAccount?.param).toBe('messages[0].audio.id');
+  expect(spoken({ transcript: 'hi' }).ownAccount).toBeUndefined();
+});
+
+test('no list of addresses is read beyond the ten thousandth', () => {
+  const part = { type: 'text', text: 'x', image_urls: Array(10_001).fill('https://a.example/') };
+  const param = 'messages[0].content[0].image_urls[10000]';
+  const reading = () => read({ messages: [{ role: 'user', content: [part] }] });
+  expect(reading).toThrow(expect.objectContaining({ param }));
+});
+
 test('a conversation has at most ten thousand items, however it is spelt', () => {
   const item = { role: 'user', content: 'hi' };
   for (const name of ['messages', 'input']) {

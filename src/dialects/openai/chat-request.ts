@@ -2,7 +2,7 @@ import { Compile } from 'typebox/compile';
 import type { AddressInput, OwnAccountNeed } from '../../core/ask.ts';
 import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { isObject } from '../../core/json.ts';
+import { fieldsOf, isText } from '../../core/json.ts';
 import { misfit } from '../../core/misfit.ts';
 import { addressesIn } from '../ask/addresses.ts';
 import { cachesForHour } from '../ask/cache-hour.ts';
@@ -170,23 +170,31 @@ function addressesOf(attached: readonly Attachment[], more: object): readonly Ad
 
 /** Servers may look beside the words of a part for something to fetch, as vLLM does. */
 function addressesBeside(messages: readonly ChatMessage[]): readonly AddressInput[] {
-  const found: AddressInput[] = [];
+  const found: (readonly AddressInput[])[] = [];
   for (let i = 0; i < messages.length; i += 1) {
     const content = messages[i]?.content;
     if (!Array.isArray(content)) continue;
-    for (const [j, part] of content.entries()) {
-      const isBeside = ([name]: [string, unknown]) => name !== 'type' && name !== part.type;
-      const beside = Object.entries(part).filter(isBeside);
-      if (beside.length === 0) continue;
-      found.push(...addressesIn(Object.fromEntries(beside), `messages[${i}].content[${j}]`));
+    for (let j = 0; j < content.length; j += 1) {
+      const part = content[j];
+      if (!part || !saysMore(part)) continue;
+      const beside = { ...part, [part.type]: undefined };
+      found.push(addressesIn(beside, `messages[${i}].content[${j}]`));
     }
   }
-  return found;
+  return found.flat();
+}
+
+/** Asked of each part of every conversation, and true of few. */
+function saysMore(part: Part): boolean {
+  for (const name in part) if (name !== 'type' && name !== part.type) return true;
+  return false;
 }
 
 /** An answer that was spoken is sent back by its id, and OpenAI has the sounds of it. */
 function keptSound(messages: readonly ChatMessage[]): OwnAccountNeed | undefined {
-  const at = messages.findIndex((message) => 'audio' in message && isObject(message.audio));
+  const at = messages.findIndex(
+    (message) => 'audio' in message && isText(fieldsOf(message.audio).id),
+  );
   return at < 0 ? undefined : keptAt(`messages[${at}].audio.id`);
 }
 

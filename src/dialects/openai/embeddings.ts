@@ -17,13 +17,13 @@ const decimalInputsMax = 512;
 export const openAiEmbeddings: EmbeddingsDialect = {
   takesTokens: true,
   batchMax: ({ encoding }) => (encoding === 'base64' ? inputsMax : decimalInputsMax),
-  write({ inputs, isList, encoding, dimensions, user, more }, { upstreamModel, quirks }) {
+  write({ inputs, isList, encoding, dimensions, user, more }, target) {
     const [only] = inputs;
     const { fields, dropped } = spell(
       { ...more, encoding_format: encoding, dimensions, user },
-      quirks,
+      target,
     );
-    const body = { ...fields, model: upstreamModel, input: isList ? inputs : only };
+    const body = { ...fields, model: target.upstreamModel, input: isList ? inputs : only };
     return {
       path: '/embeddings',
       body: JSON.stringify(body),

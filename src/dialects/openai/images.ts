@@ -14,9 +14,9 @@ import { readMediaUsage, readUsage } from './usage.ts';
 export const openAiImages: ImagesDialect = {
   mask: 'alpha',
   imagesMax: editImagesMax,
-  write({ prompt, images, mask, parameters, more }, { upstreamModel, quirks }) {
-    const { fields, dropped } = spell({ ...more, ...parameters }, quirks);
-    const all = { model: upstreamModel, prompt, ...fields };
+  write({ prompt, images, mask, parameters, more }, target) {
+    const { fields, dropped } = spell({ ...more, ...parameters }, target);
+    const all = { model: target.upstreamModel, prompt, ...fields };
     if (images.length === 0) {
       const body = JSON.stringify(all);
       return { path: '/images/generations', body, dropped };

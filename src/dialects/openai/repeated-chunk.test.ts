@@ -62,6 +62,16 @@ describe('chunks that repeat one another', () => {
     expect(facts.outputCharacters).toBe('one two three four'.length);
   });
 
+  test('have words: a chunk without any begins nothing, and says nothing after the end', () => {
+    const { push, facts } = relay();
+    for (const text of ['', '', 'Hi', ' there']) push(wordsOf(text));
+    // A server that ends with the whole answer repeats what it has said.
+    const whole = '"message":{"role":"assistant","content":"Hi there"},"finish_reason":"stop"';
+    expect(heard(push(chunkOf('{}', `,${whole}`)))).toBeUndefined();
+    expect(push(wordsOf(''))).toBe('');
+    expect(facts.outputCharacters).toBe('Hi there'.length);
+  });
+
   test('are not taken for one another when something else says the same', () => {
     const { push, facts } = relay();
     const twice = (text: string) =>

@@ -13,6 +13,11 @@ const wordsKey = '"content":"';
 /** Ends a JSON string, or is written in it as an escape. */
 const special = /["\\\p{Cc}]/u;
 
+/** Of none at all it is not known what they mean: that depends on what was said before. */
+function arePlain(words: string): boolean {
+  return words !== '' && !special.test(words);
+}
+
 /** Random, so that no upstream can have written it. */
 const marker = crypto.randomUUID();
 
@@ -32,7 +37,7 @@ export class RepeatedChunk {
     const end = data.length - this.#after.length;
     if (end < this.#before.length) return undefined;
     const words = data.slice(this.#before.length, end);
-    return special.test(words) ? undefined : words;
+    return arePlain(words) ? words : undefined;
   }
 
   /** The known chunk as the client gets it, with other words. */
@@ -42,7 +47,7 @@ export class RepeatedChunk {
 
   /** Takes a chunk that says these words and nothing else, and went to the client as `said`. */
   learn(data: string, said: string, words: string): void {
-    if (this.#lessons >= lessonsMax || special.test(words)) return;
+    if (this.#lessons >= lessonsMax || !arePlain(words)) return;
     this.#lessons += 1;
     const theirs = cutOut(words, data);
     const ours = cutOut(words, said);

@@ -11,7 +11,7 @@ import { readMediaUsage } from './usage.ts';
 export const openAiSpeech: SpeechDialect = {
   formats: speechFormats,
   write({ input, voice, format, speed, instructions, asEvents, more }, target) {
-    const { fields, dropped } = spell({ ...more, speed, instructions }, target.quirks);
+    const { fields, dropped } = spell({ ...more, speed, instructions }, target);
     const body = JSON.stringify({
       model: target.upstreamModel,
       input,

@@ -14,7 +14,7 @@ export const openAiTranscription: TranscriptionDialect = {
     const times = granularities.length > 0 ? granularities : null;
     const { fields, dropped } = spell(
       { ...more, language, prompt, temperature, 'timestamp_granularities[]': times },
-      target.quirks,
+      target,
     );
     const all = { model: target.upstreamModel, response_format: format, ...fields };
     const form = writeForm(all, [{ name: 'file', ...audio }]);

@@ -16,13 +16,14 @@ const imageFields = ['image', 'image2'];
 export const siliconFlowImages: ImagesDialect = {
   mask: 'image',
   imagesMax: 1,
-  write(wish, { upstreamModel, quirks }) {
+  write(wish, target) {
+    const { upstreamModel, quirks } = target;
     const { prompt, images } = shownMask(wish);
     const { parameters, more } = wish;
     const isEdit = images.length > 0;
     const size = isEdit || parameters.size === 'auto' ? null : parameters.size;
     const taken = Object.fromEntries(imageFields.slice(0, images.length).map((n) => [n, null]));
-    const { fields } = spell({ ...more, ...taken, image_size: size }, quirks);
+    const { fields } = spell({ ...more, ...taken, image_size: size }, target);
     const said = new Set([...Object.keys(fields), ...(size === null ? [] : ['size'])]);
     const dropped = namesGiven({ ...parameters, ...more }).filter((name) => !said.has(name));
     const start = JSON.stringify({ model: upstreamModel, prompt, ...fields });

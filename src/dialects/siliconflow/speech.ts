@@ -8,8 +8,9 @@ const pcmSampleRate = 24_000;
 
 export const siliconFlowSpeech: SpeechDialect = {
   formats: ['mp3', 'opus', 'wav', 'pcm'],
-  write({ input, voice, format, speed, instructions, more }, { upstreamModel, quirks }) {
-    const { fields, dropped } = spell({ ...more, speed }, quirks);
+  write({ input, voice, format, speed, instructions, more }, target) {
+    const { upstreamModel } = target;
+    const { fields, dropped } = spell({ ...more, speed }, target);
     const body = JSON.stringify({
       model: upstreamModel,
       input,

@@ -4,7 +4,7 @@ import { crc32, createDeflate } from 'node:zlib';
 /** Rows are packed in blocks of about this size. */
 const blockBytes = 256 * 1024;
 
-export interface PngRowsToWrite {
+interface PngRowsToWrite {
   readonly width: number;
   readonly height: number;
   /** Eight bits a sample. */

@@ -17,7 +17,7 @@ interface ClientCall {
 }
 
 /** What the client has of the rounds before. */
-export interface SaidBefore {
+interface SaidBefore {
   readonly clientCalls: number;
   /** Stands between what was said then and what is said now. */
   readonly gap: string;

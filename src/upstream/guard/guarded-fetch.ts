@@ -6,7 +6,7 @@ import type { AddressPolicy } from './address-guard.ts';
 import { publicOnly } from './address-guard.ts';
 import type { GuardedTarget, ResolveHost } from './guarded-target.ts';
 import { guardTarget } from './guarded-target.ts';
-import { callPinned, codeOf, connectFailures } from './pinned-call.ts';
+import { callPinned, codeOf, connectFailures, isUntrusted } from './pinned-call.ts';
 import { resolveBySystem } from './user-address.ts';
 
 export interface GuardedFetchSetup {
@@ -222,7 +222,7 @@ function failureSentence(thrown: unknown, call: GuardedCall): string {
   if (call.over.aborted) return overSentence(call);
   const code = codeOf(thrown);
   if (connectFailures.has(code)) return 'The address could not be reached.';
-  if (/CERT|VERIFY|ISSUER/.test(code)) {
+  if (isUntrusted(code)) {
     return 'The certificate of the address is not trusted or is for another name.';
   }
   return 'The address broke off or did not answer in valid HTTP.';

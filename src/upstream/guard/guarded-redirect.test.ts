@@ -17,8 +17,9 @@ import type { ResolveHost } from './guarded-target.ts';
 afterEach(closePeers);
 
 test('a resolver that changes its mind cannot move the connection', async () => {
-  const peer = await listen(outside, text('cat'));
-  const canary = await listen(inside, text('secret'), peer.port);
+  // The inner one first: a port that is free there is free outside, where nobody else listens.
+  const canary = await listen(inside, text('secret'));
+  const peer = await listen(outside, text('cat'), canary.port);
   const answers = [[outside], [inside], [inside]];
   let asked = 0;
   const guardedFetch = guarded(async () => {
@@ -42,8 +43,8 @@ test.each([
   [[outside, 'not an address']],
   [[]],
 ])('an answer of %j refuses the name as a whole', async (addresses) => {
-  const peer = await listen(outside, text('cat'));
-  const canary = await listen(inside, text('secret'), peer.port);
+  const canary = await listen(inside, text('secret'));
+  const peer = await listen(outside, text('cat'), canary.port);
   const result = await guarded(async () => addresses)(`http://mixed.test:${peer.port}/`, bounds);
   expect(reasonOf(result)).toMatch(/does not lead to a public address/);
   expect([...peer.requests, ...canary.requests]).toEqual([]);

@@ -30,6 +30,11 @@ export async function callPinned(
   throw failure;
 }
 
+/** The other side has shown a certificate that is expired, for another name or signed by nobody. */
+export function isUntrusted(code: string): boolean {
+  return /CERT|VERIFY|ISSUER/.test(code);
+}
+
 export function codeOf(thrown: unknown): string {
   return thrown instanceof Error && 'code' in thrown ? String(thrown.code) : '';
 }

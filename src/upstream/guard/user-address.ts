@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises';
+import { unlessAborted } from '../../core/unless-aborted.ts';
 import type { Offer } from '../../route/catalogue.ts';
-import { untilAborted } from '../until-aborted.ts';
 import { publicOnly } from './address-guard.ts';
 import { type GuardedTarget, guardTarget, type ResolveHost } from './guarded-target.ts';
 
@@ -42,7 +42,8 @@ export async function targetOf(
   check: CheckAddress,
   signal: AbortSignal,
 ): Promise<GuardedTarget> {
-  const found = await untilAborted(check(url), signal);
+  const found = await unlessAborted(check(url), signal);
+  if (found === undefined) throw signal.reason;
   if (typeof found === 'string') throw new RefusedAddress(found);
   return found;
 }

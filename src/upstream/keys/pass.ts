@@ -6,14 +6,14 @@ import {
   regionIn,
   type ServiceAccount,
 } from '../../core/provider-key.ts';
+import { unlessAborted } from '../../core/unless-aborted.ts';
 import type { UpstreamRequest } from '../../dialects/dialect.ts';
-import { untilAborted } from '../until-aborted.ts';
 import { AccountToken } from './account-token.ts';
 import { sign } from './sigv4.ts';
 import { UnusableKey } from './unusable-key.ts';
 
 /** A request that is about to be sent. */
-export interface Outgoing {
+interface Outgoing {
   readonly url: string;
   readonly contentType: string;
   readonly body: UpstreamRequest['body'];
@@ -108,7 +108,9 @@ class AccountPass implements Pass {
   }
 
   async headersFor(_: Outgoing, signal: AbortSignal): Promise<HeadersShown> {
-    return { authorization: bearer + (await untilAborted(this.#token.get(), signal)) };
+    const token = await unlessAborted(this.#token.get(), signal);
+    if (token === undefined) throw signal.reason;
+    return { authorization: bearer + token };
   }
 
   isOutdated({ authorization = '' }: HeadersShown, status: number): boolean {

@@ -11,7 +11,7 @@ export interface Signable {
 }
 
 /** What a signature is good for. */
-export interface SigningScope {
+interface SigningScope {
   readonly region: string;
   readonly service: string;
 }

@@ -3,12 +3,12 @@ export async function unlessAborted<T>(
   promise: Promise<T>,
   signal: AbortSignal,
 ): Promise<T | undefined> {
-  if (signal.aborted) return undefined;
   const left = Promise.withResolvers<undefined>();
   const leave = () => left.resolve(undefined);
-  signal.addEventListener('abort', leave, { once: true });
+  if (signal.aborted) leave();
+  else signal.addEventListener('abort', leave, { once: true });
   try {
-    return await Promise.race([promise, left.promise]);
+    return await Promise.race([left.promise, promise]);
   } finally {
     signal.removeEventListener('abort', leave);
   }
