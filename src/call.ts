@@ -57,7 +57,7 @@ export interface Call {
 }
 
 /** The headers in which a client says whether an earlier answer will do. */
-export interface RecallWishes {
+interface RecallWishes {
   readonly cacheControl: string | null;
   readonly idempotencyKey: string | null;
 }

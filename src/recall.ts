@@ -11,10 +11,10 @@ import { Tape } from './upstream/tape.ts';
 
 /** Whether a request was answered before: by its `Idempotency-Key`, or by what it asks. */
 
-export interface RecallParts {
+interface RecallParts {
   readonly cache: ResponseCache;
   readonly idempotency: Idempotency;
-  /** Of keys without a mode of their own. */
+  /** For keys without a mode of their own. */
   readonly cacheMode: CacheMode;
 }
 

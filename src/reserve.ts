@@ -12,7 +12,7 @@ import type { OutputBudget } from './upstream/relay.ts';
 
 /** Credits are set aside before anything is sent anywhere. */
 
-export interface ReserveParts {
+interface ReserveParts {
   readonly creditsPerUsd: number;
   hold(call: Call, order: HoldOrder): Hold | Promise<Hold>;
   /** Writes down that the request is about to be sent; rejects when that is impossible. */

@@ -15,7 +15,7 @@ import type { Opened } from './upstream/fallback.ts';
 
 /** The end of the story: what a request used, what that costs, and the line that says so. */
 
-export interface SettleParts {
+interface SettleParts {
   readonly creditsPerUsd: number;
   /** Resolves once the settlement cannot be lost any more. */
   keep(settlement: Settlement, wasDispatched: boolean): Promise<void> | void;

@@ -3,7 +3,7 @@ import type { Config, Model } from './config/config.ts';
 import { version } from './config/version.ts';
 import { HttpServer } from './http/server.ts';
 import { WaitingRoom } from './http/waiting-room.ts';
-import { isChatModel } from './route/capability.ts';
+import { chatModelOf } from './route/capability.ts';
 import { storeAway } from './store/away.ts';
 import { openStore, type Store } from './store/open.ts';
 import type { Log } from './telemetry/log.ts';
@@ -56,11 +56,6 @@ export async function buildLate(
 export async function build(config: Config, log: Log): Promise<Tollgate> {
   const store = await openStore(config.database.reveal());
   return assemble(config, store, log, null, new WaitingRoom(version));
-}
-
-/** One to begin with: the demo while it is there. */
-export function chatModelOf(models: readonly Model[]): Model | undefined {
-  return models.find(({ id }) => id === 'demo/chat') ?? models.find(isChatModel);
 }
 
 /** Builds every part by hand. With the files of wire/ the only place that may import everything. */

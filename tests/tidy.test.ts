@@ -41,7 +41,9 @@ const mayImport: Readonly<Record<string, { values: string; types?: string }>> = 
     values: 'core dialects gateway.ts operations auth record telemetry jobs',
     types: `${steps} config call.ts`,
   },
-  cli: { values: 'core config store auth upstream ledger record telemetry tools demo wire.ts' },
+  cli: {
+    values: 'core config store auth route upstream ledger record telemetry tools demo wire.ts',
+  },
   operations: {
     values: 'core dialects meter route upstream tools',
     types: 'config call.ts',

@@ -21,7 +21,7 @@ export interface FreshSecrets {
   readonly adminToken: string;
 }
 
-export interface FirstStartParts {
+interface FirstStartParts {
   readonly directory: Directory;
   /** Grants once, however often it is asked. */
   grantOnce(tenantId: string, credits: number): Promise<void>;

@@ -28,7 +28,7 @@ export interface RotationStore {
 }
 
 /** How many credentials each key opens. */
-export interface KeyCounts {
+interface KeyCounts {
   readonly current: number;
   readonly former: number;
   /** Tampered with, moved to another row, or encrypted with a key that is not at hand. */

@@ -1,5 +1,5 @@
 import type { Receipt } from '../record/receipt.ts';
-import { type Line, reckon } from '../record/receipt-lines.ts';
+import { type Line, partOf, reckon } from '../record/receipt-lines.ts';
 import { counted, table } from './table.ts';
 
 /** What was charged for one request, line by line. */
@@ -10,21 +10,18 @@ type BillRow = readonly [what: string, how: string, credits: string];
 export function bill(receipt: Receipt): string {
   const { lines, cost, cost_breakdown: fees, prices } = receipt;
   const isOwn = receipt.traffic_mode === 'byok';
-  const { exact, roundedUpBy, notCharged } = reckon(lines, fees.model_charge);
+  const { exact, roundedUpBy, due } = reckon(lines);
   const listed = lines.map((line): BillRow => [line.price, rate(line), line.credits]);
   const modelRows: BillRow[] = [
     ...listed,
     ...(roundedUpBy === '0' ? [] : [['rounded up, once', '', roundedUpBy] as const]),
-    ...(notCharged === 0 ? [] : [['not charged', '', String(-notCharged)] as const]),
   ];
-  const share = Number(prices?.byok_fee_basis_points ?? 0) / 100;
-  const ownRows: BillRow[] = [
-    [
-      'byok platform fee',
-      `${share}% of the list price, rounded up, once`,
-      String(fees.byok_platform_fee),
-    ],
-  ];
+  const basisPoints = Number(prices?.byok_fee_basis_points ?? 0);
+  const ownDue = partOf(lines, basisPoints);
+  const ownFee = `${basisPoints / 100}% of the list price, rounded up, once`;
+  const ownRows: BillRow[] = [['byok platform fee', ownFee, String(ownDue)]];
+  // Written off, or never asked for.
+  const notCharged = isOwn ? ownDue - fees.byok_platform_fee : due - fees.model_charge;
   const searches = counted(receipt.search_requests, 'web search', 'web searches');
   const more: BillRow[] = [
     ['managed tool fee', searches, String(fees.managed_tool_fee)],
@@ -32,6 +29,7 @@ export function bill(receipt: Receipt): string {
   ];
   const charge = columns('CREDITS', [
     ...(isOwn ? ownRows : modelRows),
+    ...(notCharged === 0 ? [] : [['not charged', '', String(-notCharged)] as const]),
     ...more.filter(([, , credits]) => credits !== '0'),
     ['charged', '', String(cost)],
   ]);
@@ -54,8 +52,9 @@ function wholePart(amount: string): string {
   return amount.split('.')[0] ?? '';
 }
 
-const per: Readonly<Record<number, string>> = { 1: 'each', 60: 'per minute' };
-
-function rate({ quantity, usd, per: many }: Line): string {
-  return `${quantity.toLocaleString('en-US')} × $${usd} ${per[many] ?? 'per million'}`;
+function rate({ quantity, usd, per }: Line): string {
+  const used = quantity.toLocaleString('en-US');
+  if (per === 1) return `${used} × $${usd} each`;
+  // What is paid by the minute is measured in seconds.
+  return per === 60 ? `${used} s × $${usd} per minute` : `${used} × $${usd} per million`;
 }

@@ -45,13 +45,13 @@ export interface Topic {
 }
 
 /** What an accountant needs of the store. */
-export interface LedgerDesk {
+interface LedgerDesk {
   readonly statements: StatementReads;
   verify(report: Report): Promise<Verification>;
 }
 
 /** What support needs of the store: a request by its id, whosever it was. */
-export interface RequestDesk {
+interface RequestDesk {
   readonly requests: EverybodysLog;
 }
 
@@ -61,7 +61,7 @@ export interface Skills {
 }
 
 /** What is done with the operator's secret key, once it is needed. */
-export interface SecretDesk {
+interface SecretDesk {
   rotation(): SecretRotation;
 }
 

@@ -44,7 +44,7 @@ async function connectTo(context: Context): Promise<void> {
   const client = clients.find(({ name }) => name === wanted);
   if (!client) throw new Error(unknownClient(wanted));
   const gaps = await gapsOf(context);
-  if (args.has('try') && !args.has('key')) {
+  if (args.has('try') && gaps.key === keyPlaceholder) {
     throw invalidRequest(`--try needs a key: --key ${keyPlaceholder}.`, 'key');
   }
   if (args.has('json')) {

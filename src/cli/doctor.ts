@@ -6,12 +6,13 @@ import type { Flags } from '../config/overrides.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import type { Context, Topic } from './command.ts';
 import { bookChecks } from './doctor/books.ts';
-import { type Check, counted, type Finding, finding, unwell, well } from './doctor/check.ts';
+import { type Check, type Finding, finding, unwell, well } from './doctor/check.ts';
 import { dataFolder } from './doctor/folders.ts';
 import { providerChecks, searchChecks } from './doctor/providers.ts';
 import { serverChecks } from './doctor/servers.ts';
 import { StoreLook, storeChecks } from './doctor/store.ts';
 import { printJson } from './output.ts';
+import { counted } from './table.ts';
 
 export const doctor: Topic = {
   name: 'doctor',
@@ -74,6 +75,9 @@ function configFinding(config: Config): Finding {
   return well(`Settings from ${config.source}: ${counted(live.length, 'model')}${demo}.`);
 }
 
+/** Columns for a name: one that is longer shifts its own line, not those of all others. */
+const nameWidthMax = 24;
+
 /** The lines as they become known, or all of them as JSON. */
 class Report {
   readonly #context: Context;
@@ -85,7 +89,8 @@ class Report {
   }
 
   widthOf(checks: readonly Check[]): void {
-    this.#width = Math.max(this.#width, ...checks.map(({ name }) => name.length));
+    const longest = Math.max(...checks.map(({ name }) => name.length));
+    this.#width = Math.max(this.#width, Math.min(longest, nameWidthMax));
   }
 
   tell(name: string, found: Finding | undefined): void {

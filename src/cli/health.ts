@@ -2,7 +2,7 @@ import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
 import { callOperatorServer } from '../upstream/operator-call.ts';
 import type { Context, Topic } from './command.ts';
-import { ownAddress } from './own-address.ts';
+import { nothingAnswers, ownAddress } from './own-address.ts';
 
 const patienceMs = 5_000;
 
@@ -29,9 +29,9 @@ async function ask({ args, flags, out }: Context): Promise<void> {
   }
   const url = `${address.replace(/\/+$/, '')}/readyz`;
   const call = { method: 'GET', url, headers: {} } as const;
-  const response = await callOperatorServer(call, AbortSignal.timeout(patienceMs)).catch(() => {
-    const hint = 'start a gateway with "tollgate serve", or name its address with --url';
-    throw new Error(`Nothing answers at ${url}: ${hint}.`);
+  const signal = AbortSignal.timeout(patienceMs);
+  const response = await callOperatorServer(call, signal).catch((thrown: unknown) => {
+    throw nothingAnswers(url, thrown);
   });
   const text = await response.text();
   if (response.status !== 200) throw new Error(`Not ready: ${text.slice(0, 500)}`);

@@ -181,8 +181,8 @@ describe('a refusal ends with 1 and the sentence of the rule', () => {
     ],
     [
       ['health', '--url', 'http://127.0.0.1:1'],
-      'Nothing answers at http://127.0.0.1:1/readyz: start a gateway with "tollgate serve", or ' +
-        'name its address with --url.',
+      'Nothing answers at http://127.0.0.1:1/readyz (ECONNREFUSED): start a gateway with ' +
+        '"tollgate serve", or name its address with --url.',
     ],
     [['keys', 'list', '--tenant', 'nobody'], 'There is no tenant with this id.'],
     [

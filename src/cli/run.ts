@@ -16,7 +16,7 @@ export interface World extends Pick<Context, 'out' | 'write' | 'err' | 'input' |
 }
 
 type Desk = Awaited<ReturnType<Context['desk']>>;
-export type OpenStore = Omit<Desk, 'now'> & { close(): Promise<void> };
+type OpenStore = Omit<Desk, 'now'> & { close(): Promise<void> };
 
 /** Every way in which other programs are asked. */
 const versionWords = new Set(['version', '--version', '-v', '-V']);

@@ -6,7 +6,7 @@ import { ConfigProblems } from '../config/problems.ts';
 import type { ConfigText } from '../config/read-file.ts';
 import { failureCode } from '../core/failure-code.ts';
 import { createLog, type Log, reason } from '../telemetry/log.ts';
-import { buildLate, type Place } from '../wire.ts';
+import type { Place } from '../wire.ts';
 import type { Args, Context, Topic } from './command.ts';
 import { greeting, type Ready, readyOf } from './greeting.ts';
 import { typed } from './own-program.ts';
@@ -137,6 +137,8 @@ interface Serving extends Around {
 async function serveOne(serving: Serving): Promise<void> {
   const { config, flags, log, stop, hup, place } = serving;
   let { drainSeconds } = config.server;
+  // Loaded only here: the other commands start in half the time without it.
+  const { buildLate } = await import('../wire.ts');
   const tollgate = await buildLate(config, log, place).catch((thrown) => {
     throw failureCode(thrown) === 'EADDRINUSE' ? new Error(cannotListen(config, thrown)) : thrown;
   });

@@ -57,6 +57,28 @@ test('a call with an own account has its list price, and the fee that was charge
   );
 });
 
+test('a fee that was written off in part is told whole, with what was not charged', async () => {
+  const text = await told({
+    trafficMode: 'byok',
+    usage,
+    prices: { prompt: '1000', completion: '1', byok_fee_basis_points: '375' },
+    charges: { ...noCharges, byokPlatformFee: 40 },
+  });
+  // 3.75% of 14,003 credits are 525.1125.
+  expect(text).toMatch(/^byok platform fee +3\.75% of .+ +526\nnot charged +-486\ncharged +40$/m);
+});
+
+test('what is paid by the minute is told in seconds, without tokens', async () => {
+  const text = await told({
+    usage: noUsage,
+    units: { audioMs: 3_217 },
+    prices: { minute: '0.006' },
+    charges: { ...noCharges, modelCharge: 322 },
+  });
+  expect(text).toMatch(/^minute +3\.217 s × \$0\.006 per minute +321\.7$/m);
+  expect(text).not.toContain('tokens');
+});
+
 test('the fees of tools stand beside the price of the model', async () => {
   const text = await told({
     usage,
@@ -78,9 +100,9 @@ test('prices of long prompts are told as such', async () => {
   expect(text).toContain('\n\nThe prices are those of prompts above 12 tokens.');
 });
 
-test('an answer from the cache says so, and one that broke off why', async () => {
+test('an answer that was given before says so, and one that broke off why', async () => {
   expect(await told({ cacheHit: true, finishReason: 'stop' })).toMatch(
-    /^ended +well, from the cache, finish reason "stop"$/m,
+    /^ended +well, with an answer given before, finish reason "stop"$/m,
   );
   const attempt = { provider: 'a', model: 'b/c', outcome: 'answered', status: 200, ms: 5 };
   const broken = await told({

@@ -49,7 +49,7 @@ async function tell(context: Context): Promise<void> {
   const parts = [
     head(receipt, asker),
     attempts(receipt),
-    fields(tokens(receipt)),
+    receipt.tokens.total === 0 ? null : fields(tokens(receipt)),
     bill(receipt),
     longPrompt(receipt),
     receipt.billing_note,
@@ -95,7 +95,7 @@ function head(receipt: Receipt, { tenant, key }: Asker): string {
 function ending(receipt: Receipt): string {
   if (receipt.failure !== null) return `${receipt.error}. ${receipt.failure}`;
   const finish = receipt.finish_reason === null ? '' : `, finish reason "${receipt.finish_reason}"`;
-  if (receipt.cache_hit) return `well, from the cache${finish}`;
+  if (receipt.cache_hit) return `well, with an answer given before${finish}`;
   return receipt.cancelled ? `the client left early${finish}` : `well${finish}`;
 }
 

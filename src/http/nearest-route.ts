@@ -1,4 +1,4 @@
-/** Which route was meant by a path that is none: mistyped, or remembered from another API. */
+/** Which route was meant by a path that has none: mistyped, or remembered from another API. */
 import { nearest } from '../core/nearest.ts';
 import { isAnyPrefix } from './paths.ts';
 import type { Route } from './routes.ts';
@@ -9,7 +9,7 @@ const comparedLengthMax = 100;
 /** Shorter words begin too many others. */
 const beginningLengthMin = 4;
 
-export interface NearRoute {
+interface NearRoute {
   readonly route: Route;
   /** Like enough to ask whether it was meant; else it is only nearer than the others. */
   readonly isLike: boolean;
@@ -79,7 +79,7 @@ function sharingMost(asked: readonly string[], routes: readonly Route[]): Route 
 
 function spelledLike(asked: readonly string[], routes: readonly Route[]): Route | undefined {
   const word = asked.join('/');
-  // Of a short word little may be wrong, or it is another one.
+  // In a short word little may be wrong, or it is another word.
   const distanceMax = Math.min(Math.max(2, Math.floor(word.length / 3)), word.length - 2);
   const spellings = routes.map(({ path }) => wordsOf(path).join('/'));
   const close = nearest(word, spellings, distanceMax);

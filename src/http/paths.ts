@@ -36,7 +36,7 @@ export const isAnyPrefix = /^(?:v\d\w*|api|openai|anthropic)$/;
 /** What lives below `/api/v1` by right; the rest there is OpenRouter's spelling of `/v1`. */
 const managed = new Set(['keys', 'credits', 'byok']);
 
-export interface RoutePath {
+interface RoutePath {
   /** The path as the route table spells it. */
   readonly path: string;
   /** Came by `/api/v1`: such clients always want usage and cost in the last event. */

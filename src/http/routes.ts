@@ -9,18 +9,18 @@ interface RouteShape {
   /** As normalised by paths.ts; `:name` is one segment, a final `:name{.+}` takes the rest. */
   readonly path: string;
   readonly errorShape?: ErrorShape;
-  /** For the reference; a test misses it where it is missing. */
+  /** For the reference; a test fails where it is missing. */
   readonly doc?: RouteDoc;
 }
 
 /** Open to anybody: health, the front page. The list is short on purpose. */
-export interface PublicRoute extends RouteShape {
+interface PublicRoute extends RouteShape {
   readonly access: 'public';
   handle(exchange: Exchange): Response | Promise<Response>;
 }
 
 /** Open to the operator's admin token only. */
-export interface AdminRoute extends RouteShape {
+interface AdminRoute extends RouteShape {
   readonly access: 'admin';
   handle(exchange: Exchange): Response | Promise<Response>;
 }

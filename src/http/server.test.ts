@@ -69,10 +69,18 @@ async function* slow() {
   yield 'last';
 }
 
+const logged: string[] = [];
+
+async function failAs({ request }: Exchange): Promise<Response> {
+  const cause = new Error('timeout exceeded when trying to connect');
+  if (request.headers.has('x-fault')) throw cause;
+  throw new GatewayError('service_unavailable', 'The key store is away.', { cause });
+}
+
 const server = new HttpServer({
   idleSeconds,
   authenticator: new OneKey(),
-  log: createLog(() => undefined),
+  log: createLog((line) => void logged.push(line)),
   routes: [
     { method: 'GET', path: '/open', access: 'public', handle: () => new Response('open') },
     { method: 'POST', path: '/think', access: 'routing', handle: think },
@@ -91,6 +99,7 @@ const server = new HttpServer({
       handle: (it) => new Response(cutWhenStalled(it, slow(), idleSeconds)),
     },
     { method: 'GET', path: '/long', access: 'public', handle: (it) => json(it, long) },
+    { method: 'GET', path: '/fail', access: 'public', handle: failAs },
   ],
 });
 let port = 0;
@@ -227,4 +236,17 @@ test.each([
     return new RegExp(`^${name}: (.*)\r$`, 'im').exec(heard())?.[1] ?? [];
   });
   expect(told).toEqual(offered);
+});
+
+test('the line of a failed request says what is away, or what our fault was', async () => {
+  for (const more of [[], ['X-Fault: 1']]) {
+    const { socket, heard } = send(head('GET /fail', ...more));
+    while (!heard().endsWith('}')) await once(socket, 'data');
+    socket.destroy();
+  }
+  const away = 'The key store is away. (timeout exceeded when trying to connect)';
+  expect(logged.map((line) => JSON.parse(line))).toMatchObject([
+    { event: 'request_failed', symbol: 'service_unavailable', reason: away },
+    { symbol: 'internal_error', reason: 'timeout exceeded when trying to connect' },
+  ]);
 });

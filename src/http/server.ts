@@ -198,11 +198,13 @@ export class HttpServer {
       // Every rolling restart refuses some, who come again elsewhere: nothing to wake up for.
       const isRefusal = error.symbol === 'service_unavailable' && error.cause === undefined;
       const isUsual = this.#draining && isRefusal;
+      // Our sentence says what is away, which its driver does not; of a fault it says nothing.
+      const isOurFault = error.symbol === 'internal_error';
       this.#log[isUsual ? 'info' : 'error']('request_failed', {
         request_id: exchange.requestId,
         path: exchange.path,
         symbol: error.symbol,
-        reason: reason(error.cause ?? error),
+        reason: reason(isOurFault ? (error.cause ?? error) : error),
       });
     }
     return errorReply(exchange, error);

@@ -19,7 +19,7 @@ import { splitText } from './pieces/split-text.ts';
 import type { JobBook, JobClaim, JobObjects, JobPage, NewJob } from './queue.ts';
 import { type AudioUpload, discard, storeAudio, storeText, type Upload } from './upload.ts';
 
-export interface DeskParts {
+interface DeskParts {
   readonly book: JobBook;
   readonly objects: JobObjects;
   readonly store: ObjectStore;
@@ -43,7 +43,7 @@ export interface SpeechModel {
 }
 
 /** A form that has arrived. Its file is stored, and belongs to no job yet. */
-export interface ReceivedForm {
+interface ReceivedForm {
   /** Of the job that it may become. */
   readonly id: string;
   readonly fields: ReadonlyMap<string, readonly string[]>;

@@ -5,7 +5,7 @@ import type { ObjectStore } from './objects.ts';
 /** Links are good for an hour, and never longer than what they lead to. */
 const linkMs = 3_600_000;
 
-export interface JobView {
+interface JobView {
   readonly now: number;
   readonly baseUrl: string;
   readonly store: Pick<ObjectStore, 'link'>;

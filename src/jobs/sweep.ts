@@ -3,7 +3,7 @@ import type { Chore } from '../core/chore.ts';
 import type { ObjectStore } from './objects.ts';
 import type { JobObjects } from './queue.ts';
 
-export interface SweepParts {
+interface SweepParts {
   readonly objects: JobObjects;
   readonly store: Pick<ObjectStore, 'delete'>;
   now(): number;

@@ -24,7 +24,7 @@ export interface PieceCall {
   readonly signal: AbortSignal;
 }
 
-export interface PieceResult extends Pick<Piece, 'costCredits' | 'units' | 'provider'> {
+interface PieceResult extends Pick<Piece, 'costCredits' | 'units' | 'provider'> {
   readonly bytes: Uint8Array;
 }
 

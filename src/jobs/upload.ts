@@ -5,7 +5,7 @@ import { newObjectKey } from '../core/object-key.ts';
 import type { ObjectStore } from './objects.ts';
 import type { JobObjects } from './queue.ts';
 
-export interface UploadParts {
+interface UploadParts {
   readonly store: ObjectStore;
   readonly objects: Pick<JobObjects, 'note' | 'letGo' | 'forget'>;
 }

@@ -20,7 +20,7 @@ export type PostToUser = (
   { readonly ok: true; readonly status: number } | { readonly ok: false; readonly reason: string }
 >;
 
-export interface WebhookParts {
+interface WebhookParts {
   readonly queue: WebhookQueue;
   readonly book: Pick<JobBook, 'find'>;
   readonly store: Pick<ObjectStore, 'link'>;

@@ -9,7 +9,7 @@ const batchMax = 50;
 /** Characters of all answers in one change, unless the first alone has more. */
 const batchLengthMax = 1_000_000;
 
-export interface AnswerDrainParts {
+interface AnswerDrainParts {
   readonly store: Pick<LedgerStore, 'commitWith'>;
   readonly processId: string;
   /** Called with what each commit took from which account, and whose lines are not needed now. */

@@ -2,7 +2,7 @@ import { totalCharge } from '../record/request-record.ts';
 import type { Settlement } from './ledger-store.ts';
 import { walletName } from './owner.ts';
 
-export interface AccountCharge {
+interface AccountCharge {
   readonly account: string;
   readonly charge: number;
 }

@@ -9,7 +9,7 @@ const pauseMs = 200;
 const retryMsFirst = 100;
 const retryMsMax = 2_000;
 
-export interface DrainParts {
+interface DrainParts {
   readonly store: Pick<LedgerStore, 'commit'>;
   readonly processId: string;
   /** Called with what each commit took from which account, and whose lines are not needed now. */
@@ -75,7 +75,7 @@ export class Drain {
     return this.#running;
   }
 
-  /** All that wait now. Who comes meanwhile waits for company again, unless it is a batch. */
+  /** All that wait now. Those that come meanwhile wait for company again, or for a full batch. */
   async #commitAll(): Promise<void> {
     let due = this.#waiting.length;
     while (due > 0 || this.#waiting.length >= batchMax) due -= await this.#commitNext();

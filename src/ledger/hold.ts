@@ -23,7 +23,7 @@ export interface Charged {
 }
 
 /** Where a hold takes from. */
-export interface HoldSource {
+interface HoldSource {
   /** The purse in use now: one that lay idle is forgotten and made again. */
   purse(owner: Owner): Purse;
   /** False when the lease may have ended without our knowing. */

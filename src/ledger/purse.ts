@@ -197,7 +197,7 @@ export class Purse {
     if (this.#serving) return;
     this.#serving = true;
     for (const first of this.#waiting) {
-      // Who comes after the last trip has begun waits for the next: the store was not asked for it.
+      // Whoever comes after a trip has begun waits for the next: the store was not asked for them.
       let asked: readonly Waiter[] = [];
       const missing = () => {
         const still = asked.filter((waiter) => this.#waiting.has(waiter));

@@ -27,7 +27,7 @@ export interface HoldOrder {
   readonly least: number;
 }
 
-export interface LeaseTotals {
+interface LeaseTotals {
   readonly leases: number;
   readonly leasedCredits: number;
   readonly heldCredits: number;
@@ -100,7 +100,7 @@ export class Wallets {
     return new OpenHold(this.#source, wallet, undefined, taken.credits);
   }
 
-  /** The key's own first: who is over its limit takes nothing from the keys beside it. */
+  /** The key's own first: a key over its limit takes nothing from those beside it. */
   async #holdBoth(wallet: Owner, key: Owner, order: HoldOrder): Promise<Hold> {
     const limited = await this.#purse(key, this.#now()).take(order.wanted, order.least);
     if (limited.kind !== 'taken') throw refusal(limited, order, 'This API key');
@@ -210,7 +210,7 @@ export class Wallets {
     for (const name of await this.#store.recalled(this.#processId)) {
       const known = this.#purses.get(name);
       await known?.purse.endDoubt();
-      // Who has nothing to give says so: the process that starves waits for every answer.
+      // Even one with nothing to give says so: the process that starves waits for every answer.
       if (known) await this.#giveBack(known.purse, true);
     }
   }

@@ -5,14 +5,14 @@ import { type RateLimiter, type RateVerdict, verdictOf } from './rate.ts';
 import type { RateLimits, SharedCounts } from './shared-counts.ts';
 import type { SharedPlaces } from './shared-places.ts';
 
-export interface LimitDefaults {
+interface LimitDefaults {
   readonly requestsPerMinute: number;
   /** `null` or left out: as many as the credits allow. */
   readonly tokensPerMinute?: number | null;
   readonly concurrentRequests: number;
 }
 
-/** What all processes count together, where there is something to count in. */
+/** What all processes count together, where they have a place to do so. */
 export interface Together {
   readonly counts: SharedCounts;
   readonly places: SharedPlaces;
@@ -35,7 +35,7 @@ export class Admission {
   readonly #rate: RateLimiter;
   readonly #concurrency: ConcurrencyLimiter;
   readonly #defaults: LimitDefaults;
-  /** Of keys without a limit of their own. */
+  /** For keys without a limit of their own. */
   readonly #rateLimits: RateLimits;
   readonly #now: () => number;
   readonly #together: Together | undefined;
@@ -90,7 +90,7 @@ export class Admission {
     return places ? enterTogether(places, tenantId, limit, leave) : leave;
   }
 
-  /** A count of our own in another minute than theirs would be told to them as one of that. */
+  /** A count that we made in another minute would be reported to the others as one of theirs. */
   #sharedNow(): number {
     return this.#now() + this.#aheadMs;
   }

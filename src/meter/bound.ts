@@ -203,7 +203,7 @@ function chatCost(
   return chargeAt(offer, cost, creditsPerUsd);
 }
 
-/** The most tokens that a text of so many bytes is reckoned with. */
+/** The most tokens that a text of this many bytes is taken to have. */
 export function tokensWithin(bytes: number): number {
   return Math.ceil(bytes / bytesPerToken);
 }

@@ -3,7 +3,7 @@ import type { PriceList } from '../core/long-prompts.ts';
 import type { NanoUsd } from '../core/money.ts';
 import type { Prices } from '../core/prices.ts';
 
-/** Some input only those requests pay for that have or want it: sounds, and an hour in a cache. */
+/** Some input is paid for only where there is any: sound, and an hour in a cache. */
 interface HoldPrices {
   readonly hasDearerHour: boolean;
   readonly hasDearerAudio: boolean;
@@ -14,8 +14,8 @@ interface HoldPrices {
 }
 
 /**
- * A token of sounds takes ten times the bytes that one of words is reckoned with, or more: a second
- * is 32 tokens at most, and no recording in base64 has less than 1,000 bytes for it.
+ * A token of sound takes at least ten times the bytes that we allow for one of words: a second is
+ * 32 tokens at most, and no recording in base64 has less than 1,000 bytes for it.
  */
 const lengthOfAudio = 10n;
 
@@ -25,7 +25,7 @@ const usualInputs: readonly ReadPrice[] = [
   ({ cacheWrite }) => cacheWrite,
 ];
 const forAnHour: ReadPrice = ({ cacheWrite1h }) => cacheWrite1h;
-/** Of as many bytes as a token of words has; rounded up, as less would be too little. */
+/** For as many bytes as a token of words has; rounded up, since a hold must not be too small. */
 const ofAudio: ReadPrice = ({ audio }) => (audio + lengthOfAudio - 1n) / lengthOfAudio;
 
 /** Worked out once for each list: it lasts as long as the configuration, a request asks twice. */

@@ -29,7 +29,7 @@ export function costAt(usage: Usage, prices: Prices, units: Units = noUnits): Fe
   return units === noUnits ? cost : cost + unitCost(units, prices);
 }
 
-/** The most that something can cost as long as nobody knows more of a prompt than its bound. */
+/** The most that something can cost while nothing but a bound is known of its prompt. */
 export function mostCost(
   list: PriceList,
   promptTokensMax: number,

@@ -11,7 +11,7 @@ export interface LogFilter extends Period {
 }
 
 /** The part of a record that its tenant reads. */
-export type LoggedRequest = Pick<
+type LoggedRequest = Pick<
   RequestRecord,
   | 'requestId'
   | 'keyId'

@@ -162,18 +162,31 @@ export interface Reckoning {
   readonly exact: string;
   /** What makes whole credits of them. */
   readonly roundedUpBy: string;
-  /** Whole credits that were written off, or never asked for. */
-  readonly notCharged: number;
+  /** Whole credits, whether or not they were charged. */
+  readonly due: number;
 }
 
-export function reckon(lines: readonly Line[], charged: number): Reckoning {
-  const exact = lines.reduce((sum, { credits }) => sum + femtoOf(credits), 0n);
-  const whole = (exact + femtoPerUnit - 1n) / femtoPerUnit;
+export function reckon(lines: readonly Line[]): Reckoning {
+  const exact = sumOf(lines);
+  const due = roundedUp(exact, femtoPerUnit);
   return {
     exact: decimalOf(exact),
-    roundedUpBy: decimalOf(whole * femtoPerUnit - exact),
-    notCharged: Number(whole) - charged,
+    roundedUpBy: decimalOf(due * femtoPerUnit - exact),
+    due: Number(due),
   };
+}
+
+/** Whole credits of a fee that is a part of all lines, in hundredths of a per cent. */
+export function partOf(lines: readonly Line[], basisPoints: number): number {
+  return Number(roundedUp(sumOf(lines) * BigInt(basisPoints), femtoPerUnit * 10_000n));
+}
+
+function sumOf(lines: readonly Line[]): bigint {
+  return lines.reduce((sum, { credits }) => sum + femtoOf(credits), 0n);
+}
+
+function roundedUp(amount: bigint, unit: bigint): bigint {
+  return (amount + unit - 1n) / unit;
 }
 
 function exactCredits(cost: FemtoUsd, creditsPerUsd: number): string {

@@ -79,7 +79,7 @@ export function feesOf(charges: Charges) {
 }
 
 /** Where the request went on its way to an answer, and why it moved on. */
-export interface AttemptRecord {
+interface AttemptRecord {
   readonly provider: string;
   readonly model: string;
   readonly outcome: string;

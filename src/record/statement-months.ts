@@ -10,7 +10,7 @@ export interface MonthReads {
   byHand(range: EntryRange): Promise<{ readonly granted: number; readonly corrected: number }>;
 }
 
-export interface MonthObject {
+interface MonthObject {
   readonly month: string;
   readonly opening_balance: number;
   readonly granted: number;

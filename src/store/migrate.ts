@@ -47,7 +47,7 @@ async function applyRest(
 }
 
 /** How far a database has come. */
-export interface Standing {
+interface Standing {
   /** Undefined where no step was ever taken. */
   readonly applied: number | undefined;
   /** How many there are. */

@@ -93,12 +93,12 @@ export async function openToLook(url: string): Promise<Database | undefined> {
     const { openPostgres } = await import('./postgres/postgres.ts');
     return openPostgres(url);
   }
-  const path = resolve(url.slice('sqlite:'.length));
+  const path = fileIn(url);
   return holdsSomething(path) ? openSqliteToLook(path) : undefined;
 }
 
 async function openDatabase(url: string, mustExist: boolean): Promise<Database> {
-  if (url.startsWith('sqlite:')) return openFile(url.slice('sqlite:'.length), mustExist);
+  if (url.startsWith('sqlite:')) return openFile(fileIn(url), mustExist);
   if (/^postgres(ql)?:\/\//.test(url)) return openServer(url);
   // The address may hold a password under a mistyped scheme, so it is not repeated.
   throw new GatewayError(
@@ -107,11 +107,14 @@ async function openDatabase(url: string, mustExist: boolean): Promise<Database> 
   );
 }
 
-async function openFile(name: string, mustExist: boolean): Promise<Database> {
-  if (name === '' || name.startsWith(':')) {
-    throw new GatewayError('service_unavailable', 'The sqlite: address must name a file.');
-  }
-  const path = resolve(name);
+/** The path of a `sqlite:` address; what begins with a colon means the memory to SQLite. */
+function fileIn(url: string): string {
+  const name = url.slice('sqlite:'.length);
+  if (name !== '' && !name.startsWith(':')) return resolve(name);
+  throw new GatewayError('service_unavailable', 'The sqlite: address must name a file.');
+}
+
+async function openFile(path: string, mustExist: boolean): Promise<Database> {
   if (mustExist && !holdsSomething(path)) {
     throw new GatewayError(
       'service_unavailable',

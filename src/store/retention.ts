@@ -25,7 +25,7 @@ export async function logsSince({ read }: Pick<Database, 'read'>): Promise<numbe
   return row.since;
 }
 
-export interface RetentionParts {
+interface RetentionParts {
   readonly database: Database;
   /** Rows stay for so many whole days. */
   readonly keepDays: number;

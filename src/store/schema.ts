@@ -71,7 +71,7 @@ export interface ApiKeysTable {
   last_used_at: number | null;
 }
 
-export interface AccountsTable {
+interface AccountsTable {
   id: Generated<number>;
   tenant_id: string;
   /** `tenant:<id>` for a wallet. */
@@ -160,7 +160,7 @@ export interface UsageDailyTable {
 }
 
 /** Idempotency keys in use; the answer is kept to be given again. */
-export interface IdempotencyClaimsTable {
+interface IdempotencyClaimsTable {
   tenant_id: string;
   key: string;
   fingerprint: string;
@@ -172,7 +172,7 @@ export interface IdempotencyClaimsTable {
 }
 
 /** What the answers of one tenant take that expire in the same hour since 1970. */
-export interface IdempotencyBytesTable {
+interface IdempotencyBytesTable {
   tenant_id: string;
   hour: number;
   bytes: number;
@@ -199,18 +199,18 @@ export interface SkillsTable {
   updated_at: number;
 }
 
-export interface SettingsTable {
+interface SettingsTable {
   name: string;
   value: string;
 }
 
 /** One row: the number that `Directory.version()` reports. */
-export interface ChangesTable {
+interface ChangesTable {
   id: Generated<number>;
   version: number;
 }
 
-export interface MigrationsTable {
+interface MigrationsTable {
   number: number;
   name: string;
   applied_at: number;

@@ -1,6 +1,6 @@
 import { GatewayError } from '../core/errors.ts';
 
-export interface TurnBounds {
+interface TurnBounds {
   readonly waitersMax: number;
   readonly waitMs: number;
 }

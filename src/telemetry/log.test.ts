@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test';
+import { logLinesMax } from '../core/bounds.ts';
 import { createLog, reason } from './log.ts';
 
 test('a reason is what was thrown says, with its causes behind it', () => {
@@ -21,4 +22,33 @@ test('a line is one JSON object with its level, event and fields, whatever they 
     { time: expect.any(String), level: 'warn', event: 'odd', path: '/a\n{"level":"error"}' },
     { time: expect.any(String), level: 'error', event: 'failed', count: 2 },
   ]);
+});
+
+test('a log that nobody reads keeps so many lines, then says how many are missing', async () => {
+  const lines: string[] = [];
+  const stuck = Promise.withResolvers<void>();
+  const log = createLog((line) => {
+    lines.push(line);
+    return stuck.promise;
+  });
+  for (let at = 0; at < logLinesMax + 7; at += 1) log.error('request_failed', { at });
+  expect(lines.length).toBe(logLinesMax);
+  stuck.resolve();
+  await Bun.sleep(0);
+  const missing = { level: 'warn', event: 'log_lines_dropped', lines: 7 };
+  expect(lines.slice(logLinesMax).map((line) => JSON.parse(line))).toMatchObject([missing]);
+  log.info('started');
+  expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ event: 'started' });
+});
+
+test('a log whose reader is gone for good goes on trying', async () => {
+  let tried = 0;
+  const log = createLog(() => {
+    tried += 1;
+    return Promise.reject(new Error('broken pipe'));
+  });
+  for (let at = 0; at < logLinesMax; at += 1) log.warn('redis_away');
+  await Bun.sleep(0);
+  log.info('redis_back');
+  expect(tried).toBe(logLinesMax + 1);
 });

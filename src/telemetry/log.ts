@@ -1,3 +1,5 @@
+import { logLinesMax } from '../core/bounds.ts';
+
 /** Structured lines for the operator: one JSON object each, never a prompt, never a key. */
 export interface Log {
   info(event: string, fields?: Fields): void;
@@ -10,12 +12,48 @@ export interface Log {
 export type Fields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
 export function createLog(write: (line: string) => unknown): Log {
+  const lines = new FewLines(write);
   const line =
     (level: string) =>
     (event: string, fields: Fields = {}) => {
-      write(logLine(level, event, fields));
+      lines.add(logLine(level, event, fields));
     };
   return { info: line('info'), warn: line('warn'), error: line('error'), write };
+}
+
+/**
+ * When nobody reads the log, lines are dropped rather than kept in memory: while a database is away
+ * each request leaves one.
+ */
+class FewLines {
+  readonly #write: (line: string) => unknown;
+  #waiting = 0;
+  #missing = 0;
+
+  constructor(write: (line: string) => unknown) {
+    this.#write = write;
+  }
+
+  add(line: string): void {
+    if (this.#waiting >= logLinesMax) {
+      this.#missing += 1;
+      return;
+    }
+    const written = this.#write(line);
+    if (!(written instanceof Promise)) return;
+    this.#waiting += 1;
+    const taken = () => this.#taken();
+    written.then(taken, taken);
+  }
+
+  /** Told once the reader has caught up: before that, it would be one more line to wait for. */
+  #taken(): void {
+    this.#waiting -= 1;
+    if (this.#waiting > 0 || this.#missing === 0) return;
+    const lines = this.#missing;
+    this.#missing = 0;
+    this.add(logLine('warn', 'log_lines_dropped', { lines }));
+  }
 }
 
 export function logLine(level: string, event: string, fields: Fields): string {

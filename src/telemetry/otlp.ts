@@ -1,6 +1,6 @@
 /** Spans as OTLP/HTTP wants them in JSON: ids in hexadecimal, nanoseconds and integers as text. */
 
-export type AttributeValue = string | number | boolean | readonly string[] | null;
+type AttributeValue = string | number | boolean | readonly string[] | null;
 
 export interface Span {
   readonly traceId: string;

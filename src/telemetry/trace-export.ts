@@ -9,7 +9,7 @@ const batchMax = 500;
 /** A collector that is away is asked less and less often. */
 const retryMsMax = 30_000;
 
-export interface TraceExportParts {
+interface TraceExportParts {
   readonly resource: Resource;
   /** Answers the collector's status; rejects when it cannot be reached. */
   send(body: string): Promise<number>;

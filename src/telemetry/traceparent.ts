@@ -1,5 +1,5 @@
 /** W3C Trace Context: who a request belongs to, in one header. */
-export interface TraceParent {
+interface TraceParent {
   /** 32 and 16 hexadecimal digits. */
   readonly traceId: string;
   readonly spanId: string;

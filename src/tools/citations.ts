@@ -2,7 +2,7 @@ import { citationsMax } from '../core/bounds.ts';
 import type { SearchResult } from './search.ts';
 
 /** As in OpenAI's chat completions. Positions count characters (code points); the end is open. */
-export interface UrlCitation {
+interface UrlCitation {
   readonly type: 'url_citation';
   readonly url_citation: {
     readonly start_index: number;

@@ -33,7 +33,7 @@ export function freeCallTo({ engine, url, apiKey }: WebSearch) {
 }
 
 /** Sends one call to an address of the operator's choice, and follows no redirect. */
-export type SendToEngine = (request: EngineRequest, signal: AbortSignal) => Promise<Response>;
+type SendToEngine = (request: EngineRequest, signal: AbortSignal) => Promise<Response>;
 
 /** An engine behind HTTP: asks in its format, believes nothing of what it answers. */
 export class HttpSearch implements SearchEngine {

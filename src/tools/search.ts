@@ -49,19 +49,19 @@ export interface EngineFormat {
   readonly freeCall?: FreeCall;
 }
 
-export interface FreeCall {
+interface FreeCall {
   write(place: EnginePlace): EngineRequest;
   /** What lets us in, in one sentence, where it refuses the call though it wants no key. */
   readonly opening?: string;
 }
 
-export interface EnginePlace {
+interface EnginePlace {
   /** Where the engine lives, without a slash at the end. */
   readonly url: string;
   readonly apiKey: string | null;
 }
 
-export interface EngineAsk extends EnginePlace {
+interface EngineAsk extends EnginePlace {
   readonly query: string;
   readonly count: number;
   readonly allowedDomains: readonly string[];

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Client, clients } from '../../src/cli/clients/index.ts';
-import { filled, type Gaps } from '../../src/cli/clients/settings.ts';
+import { filled, type Gaps, settingsText } from '../../src/cli/clients/settings.ts';
 import { fieldsOf, objectsIn, parseJson } from '../../src/core/json.ts';
 import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
 
@@ -87,6 +87,12 @@ describe('the clients that connect knows', () => {
       expect([address, path]).toEqual([`\`${onThePage.url}${base}\``, `\`${appends}\``]);
     },
   );
+
+  test.each([...clients])('$name has sentences that fit a terminal', (client) => {
+    const steps = client.steps.filter(({ kind }) => kind === 'click');
+    const told = settingsText({ ...client, steps }, onThePage).split('\n');
+    expect(told.filter((line) => line.length > 80)).toEqual([]);
+  });
 
   test('leave no gap open', () => {
     const open = clients.filter((client) => {
@@ -184,10 +190,25 @@ describe('tollgate connect', () => {
     timeoutMs,
   );
 
+  test(
+    'takes no other server for a gateway',
+    async () => {
+      const fetch = () => new Response('<h1>Hello</h1>');
+      await using page = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch });
+      const url = `http://127.0.0.1:${page.port}`;
+      const { exitCode, stderr } = await connect(
+        ...['curl', '--url', url, '--key', gateway.keys.api, '--try'],
+      );
+      expect([exitCode, stderr]).toEqual([1, `What answers at ${url} is no Tollgate.\n`]);
+    },
+    timeoutMs,
+  );
+
   test.each([
     [['roo'], 'There is no client "roo"; did you mean roo-code?'],
     [['nobody'], 'There is no client "nobody"; "tollgate connect" lists those it knows.'],
     [['curl', '--try'], '--try needs a key: --key sk-tg-….'],
+    [['curl', '--try', '--key', 'sk-tg-…'], '--try needs a key: --key sk-tg-….'],
     [['curl', '--key', 'sk-mgmt-a'], '--key must be a routing key: it begins with sk-tg-.'],
     [['curl', '--model', 'demo/chet'], 'There is no model "demo/chet"; did you mean "demo/chat"?'],
     [['curl', '--url', 'gw'], '--url must be an address such as https://gateway.example.com.'],

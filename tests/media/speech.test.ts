@@ -303,6 +303,14 @@ describe('when the first provider fails', () => {
     expect(audio.siliconflow.book).toHaveLength(0);
   });
 
+  test('because its events have no sound in them, that is no answer', async () => {
+    const events = eventsOf(noise(0), null).replaceAll('"audio":""', '"audio":"="');
+    audio.openai.script('gpt-4o-mini-tts', replay(events, eventStream));
+    const reply = await speak({ model: 'openai/mini-tts' });
+    expect([reply.status, reply.error.type]).toEqual([502, 'upstream_error']);
+    expect((await audio.bill(reply)).credits).toBe(0);
+  });
+
   test('a request that it refuses is refused in its words', async () => {
     audio.openai.script('tts-1', status(400, 'This text cannot be spoken'));
     const reply = await speak({});
@@ -364,6 +372,16 @@ describe('an answer that is not heard to its end', () => {
     const wish = { ...body, model: 'openai/mini-tts' };
     const response = await audio.gateway.fetch(wish, { path: '/v1/audio/speech' });
     expect(await heard(response)).toEqual({ bytes: 3000, isWhole: false });
+    expect((await audio.bill(idOf(response))).status).toBe('error');
+  });
+
+  test('of events with many megabytes of comments between them is not waited for', async () => {
+    const comments = `: ${'x'.repeat(1_021)}\n`.repeat(17 * 1_024);
+    const events = eventsOf(noise(3000), null).replace('\n\n', `\n\n${comments}`);
+    audio.openai.script('gpt-4o-mini-tts', replay(events, { contentType: 'text/event-stream' }));
+    const wish = { ...body, model: 'openai/mini-tts' };
+    const response = await audio.gateway.fetch(wish, { path: '/v1/audio/speech' });
+    expect(await heard(response)).toEqual({ bytes: 1500, isWhole: false });
     expect((await audio.bill(idOf(response))).status).toBe('error');
   });
 });

@@ -192,6 +192,21 @@ test(
 );
 
 test(
+  'a long name shifts its own line only',
+  async () => {
+    await using provider = startProvider();
+    const long = 'a-name-of-one-hundred-characters'.padEnd(100, '-');
+    const [fake] = Object.values(upstreams(provider.url.origin));
+    if (!fake) throw new Error('There is no upstream.');
+    const { stdout } = await run(['doctor'], { upstreams: { [long]: fake, short: fake } });
+    const lines = plain(stdout).split('\n');
+    expect(lines).toContain(`✓ provider ${long}  host answers to the key in # ms.`);
+    expect(lines).toContain('✓ provider short            host answers to the key in # ms.');
+  },
+  testMs,
+);
+
+test(
   'words that it does not know are misuse',
   async () => {
     const { exitCode, stderr } = await run(['doctor', '--fix']);
@@ -227,7 +242,7 @@ describe('the data folder', () => {
       const found = await runBehind(isRoot ? asAnybody : [], join(closed, 'data'));
       expect(told(found, '✗', 'data folder')).toBe(
         `This user may not write to ${closed} (EACCES). Give it to the user that runs Tollgate: ` +
-          `chown -R "$(id -u)" ${closed}`,
+          `chown -R "$(id -u)" "${closed}"`,
       );
       expect(found.exitCode).toBe(1);
     },
@@ -286,7 +301,8 @@ describe('Postgres', () => {
       const env = { DATABASE_URL: 'postgres://me:hunter2@127.0.0.1:1/books' };
       const found = await run(['doctor'], { env });
       expect(told(found, '✗', 'store')).toBe(
-        'Postgres at host/books cannot be reached: connection refused.',
+        'Postgres at host/books cannot be reached: connection refused. Check database ' +
+          '(DATABASE_URL), and that this machine may reach it.',
       );
       expect([found.exitCode, found.stderr]).toEqual([1, '1 of 5 checks found something wrong.\n']);
       expect(found.stdout).not.toContain('hunter2');
@@ -324,6 +340,10 @@ test(
         'One was written, read and removed in # ms.',
       );
       expect(s3.objects()).toEqual([]);
+      const nobody = await run(['doctor'], { env: { OBJECTS_URL } });
+      expect(told(nobody, '✗', 'objects')).toBe(
+        'Objects on S3 need credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.',
+      );
       const wrong = { env: { ...env, AWS_SECRET_ACCESS_KEY: 'guessed-secret' } };
       const found = await run(['doctor'], wrong);
       expect(told(found, '✗', 'objects')).toMatch(

@@ -1,10 +1,9 @@
 /** The skills a request names: found in its tenant's hands, remembered, forgotten in time. */
 import { beforeEach, describe, expect, test } from 'bun:test';
 import { GatewayError } from '../../src/core/errors.ts';
-import { applySkills } from '../../src/tools/skills/apply-skills.ts';
 import { builtInSkills } from '../../src/tools/skills/built-in.ts';
 import { readSkillFile } from '../../src/tools/skills/front-matter.ts';
-import type { Skill, StoredSkill } from '../../src/tools/skills/skill.ts';
+import { instructionsOf, type Skill, type StoredSkill } from '../../src/tools/skills/skill.ts';
 import { SkillShelf } from '../../src/tools/skills/skill-shelf.ts';
 import { failureOf } from '../contracts/failure-of.ts';
 
@@ -141,20 +140,12 @@ describe('remembering', () => {
   });
 });
 
-describe('the system prompt', () => {
+test('each skill’s instructions stand under its name, in the order asked for', () => {
   const one = { name: 'one', description: 'never shown', instructions: 'Be brief.' };
   const two = { name: 'two', description: 'never shown', instructions: '- Be kind.' };
-
-  test('has the client’s words first and then each skill under its name', () => {
-    expect(applySkills('You are a bot.\n', [one, two])).toBe(
-      'You are a bot.\n\n# Skill: one\n\nBe brief.\n\n# Skill: two\n\n- Be kind.',
-    );
-  });
-
-  test('is made of skills alone where the client said nothing', () => {
-    expect(applySkills('', [one])).toBe('# Skill: one\n\nBe brief.');
-    expect(applySkills('As is. ', [])).toBe('As is. ');
-  });
+  expect(instructionsOf([two, one])).toBe(
+    '# Skill: two\n\n- Be kind.\n\n# Skill: one\n\nBe brief.',
+  );
 });
 
 describe('a skill file', () => {

@@ -41,7 +41,7 @@ export const credentialSchema = Type.Object(
 );
 const credentialCheck = Compile(credentialSchema);
 
-export interface ByokProvider {
+interface ByokProvider {
   readonly byokBaseUrl: boolean;
   readonly dialect: string;
   readonly baseUrl: string;

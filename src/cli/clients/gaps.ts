@@ -3,7 +3,7 @@ import { environment } from '../../config/environment.ts';
 import { loadConfig } from '../../config/load.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { didYouMean } from '../../core/nearest.ts';
-import { chatModelOf } from '../../wire.ts';
+import { chatModelOf } from '../../route/capability.ts';
 import type { Args, Context } from '../command.ts';
 import { ownAddress } from '../own-address.ts';
 import type { Gaps } from './settings.ts';

@@ -43,8 +43,9 @@ const places: { readonly [Kind in Step['kind']]: string } = {
 /** As people paste it: each step below the place where it belongs. */
 export function settingsText(client: Client, gaps: Gaps): string {
   const parts = stepsOf(client, gaps).map((step) => {
-    const place = places[step.kind];
-    return `${step.kind === 'file' ? `${place} ${step.file}:` : place}\n\n${step.text.trimEnd()}`;
+    const place = step.kind === 'file' ? `${places.file} ${step.file}:` : places[step.kind];
+    const text = step.kind === 'click' ? wrapped(step.text) : step.text;
+    return `${place}\n\n${text.trimEnd()}`;
   });
   const trap = `The trap: ${filled(client.trap, gaps).trimEnd()}`;
   return [...parts, wrapped(withoutLinks(trap))].join('\n\n');
@@ -55,7 +56,7 @@ function withoutLinks(markdown: string): string {
   return markdown.replace(/\[([^\]]+)\]\([^)]*\)/g, '$1');
 }
 
-/** Terminals break lines inside of words. */
+/** Sentences for a terminal of the usual width, which would break them inside of words. */
 function wrapped(text: string): string {
-  return text.replace(/(.{1,88})(?: |$)/g, '$1\n').trimEnd();
+  return text.replace(/(.{1,80})(?: |$)/g, '$1\n').trimEnd();
 }

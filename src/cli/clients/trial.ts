@@ -1,5 +1,6 @@
 import { fieldsOf, objectsIn, parseJson, textOf } from '../../core/json.ts';
 import { callOperatorServer, type OperatorCall } from '../../upstream/operator-call.ts';
+import { nothingAnswers } from '../own-address.ts';
 import type { Client } from './index.ts';
 import type { Gaps } from './settings.ts';
 
@@ -78,7 +79,8 @@ export async function tryOut({ speaks, base, appends }: Client, gaps: Gaps): Pro
     const { message } = fieldsOf(fieldsOf(answer).error);
     throw new Error(textOf(message) || `It answered with ${response.status} and no reason.`);
   }
-  const requestId = response.headers.get('x-request-id') ?? '';
+  const requestId = response.headers.get('x-request-id');
+  if (requestId === null) throw new Error(`What answers at ${gaps.url} is no Tollgate.`);
   return {
     request_id: requestId,
     answer: firstWords(words(answer)),
@@ -97,8 +99,8 @@ async function costOf(requestId: string, { url, key }: Gaps): Promise<number | n
 }
 
 function reach(call: OperatorCall): Promise<Response> {
-  return callOperatorServer(call, AbortSignal.timeout(patienceMs)).catch(() => {
-    const hint = 'start a gateway with "tollgate serve", or name its address with --url';
-    throw new Error(`Nothing answers at ${call.url}: ${hint}.`);
+  const signal = AbortSignal.timeout(patienceMs);
+  return callOperatorServer(call, signal).catch((thrown: unknown) => {
+    throw nothingAnswers(call.url, thrown);
   });
 }

@@ -4,7 +4,8 @@ import { deadJournals } from '../../ledger/replay.ts';
 import { fixedCreditRate } from '../../store/credit-rate.ts';
 import { knownDeployment } from '../../store/deployment.ts';
 import { overdueLeases } from '../../store/reads/overdue-leases.ts';
-import { type Check, counted, type Finding, unwell, well } from './check.ts';
+import { counted } from '../table.ts';
+import { type Check, type Finding, unwell, well } from './check.ts';
 import type { StoreLook } from './store.ts';
 
 /** Leases last for minutes: one this late belongs to a process that nobody has missed. */

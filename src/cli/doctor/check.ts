@@ -32,8 +32,3 @@ export async function finding(check: Check): Promise<Finding | undefined> {
     return unwell(thrown instanceof Error ? thrown.message : String(thrown));
   }
 }
-
-/** `1 journal`, `2 journals`. */
-export function counted(count: number, one: string): string {
-  return `${count.toLocaleString('en-US')} ${count === 1 ? one : `${one}s`}`;
-}

@@ -20,7 +20,7 @@ export function folderFinding(folder: string, option: string): Finding {
   }
   const closed = closedIn(there, there === path);
   if (closed !== undefined) {
-    const fix = `Give it to the user that runs Tollgate: chown -R "$(id -u)" ${closed.path}`;
+    const fix = `Give it to the user that runs Tollgate: chown -R "$(id -u)" "${closed.path}"`;
     return unwell(`This user may not write to ${closed.path} (${closed.code}).`, fix);
   }
   const { bavail, bsize } = statfsSync(there);

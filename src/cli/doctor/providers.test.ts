@@ -21,6 +21,26 @@ afterAll(() => server.stop(true));
 
 const { host, origin } = server.url;
 
+/** Signed by itself, for this test alone. */
+const cert = `-----BEGIN CERTIFICATE-----
+MIIBkDCCATagAwIBAgIUcasyBs1cUj8c7h8JhGeTVp+ShOUwCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTExNjEyMjYzN1oYDzIxMjYxMDIz
+MTIyNjM3WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAASuo3yttwc28VXApAa9hhPDX9TwxNJ2Llh+BrUWT5qL2dpbpwqB1iwP
+NBw/rJzK8woRv0C1Cv11Nt7Z6APpGZcco2QwYjAdBgNVHQ4EFgQUZMvryLQwlJq9
+Qvdw8+xt5Zj+x2swHwYDVR0jBBgwFoAUZMvryLQwlJq9Qvdw8+xt5Zj+x2swDwYD
+VR0TAQH/BAUwAwEB/zAPBgNVHREECDAGhwR/AAABMAoGCCqGSM49BAMCA0gAMEUC
+IQClRAkGF3bxmHJDpL9OYVtG3IxrhpWCtIP06br9LoIxiAIgRqraUVmurNgPxYHU
+yw0Asba67SItbKl37wr2R1A+S1w=
+-----END CERTIFICATE-----
+`;
+const certKey = `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgE+nwAAW0drp53oUK
+gi32DBuYYE+/MzeeTNU4SL8tY8ihRANCAASuo3yttwc28VXApAa9hhPDX9TwxNJ2
+Llh+BrUWT5qL2dpbpwqB1iwPNBw/rJzK8woRv0C1Cv11Nt7Z6APpGZcc
+-----END PRIVATE KEY-----
+`;
+
 function configOf(data: object) {
   return loadConfig({}, {}, everySection, { source: 'test', data: { catalogue: 'none', ...data } });
 }
@@ -53,11 +73,12 @@ describe('a provider', () => {
     expect(shown).toEqual([null]);
   });
 
-  test('without a model list is reached, and its key counts as untried', async () => {
+  test('without a model list is reached, and nothing else is vouched for', async () => {
     const { isWell, found = '' } = (await foundAt(`${origin}/404`)) ?? {};
     expect([isWell, found.replace(/\d+ ms/, '# ms')]).toEqual([
       true,
-      `${host} answers in # ms; the key cannot be tried free of charge.`,
+      `${host} answers in # ms, but knows no free call (404): the key is untried, and ` +
+        'providers.fake.base_url may be wrong.',
     ]);
   });
 
@@ -87,6 +108,21 @@ describe('a provider', () => {
       isWell: false,
       found: `${gone.url.host} cannot be reached (ECONNREFUSED).`,
       fix: 'Check providers.fake.base_url, and that this machine may reach it.',
+    });
+  });
+
+  test('whose certificate nobody vouches for is told as such', async () => {
+    const tls = { cert, key: certKey };
+    const fetch = () => new Response();
+    await using strange = Bun.serve({ port: 0, hostname: '127.0.0.1', tls, fetch });
+    expect(await foundAt(`${strange.url.origin}/v1`)).toEqual({
+      isWell: false,
+      found:
+        `${strange.url.host} shows a certificate that is not trusted here ` +
+        '(DEPTH_ZERO_SELF_SIGNED_CERT).',
+      fix:
+        'Check providers.fake.base_url and the clock; NODE_EXTRA_CA_CERTS names an authority of ' +
+        'your own.',
     });
   });
 

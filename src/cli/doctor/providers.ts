@@ -87,6 +87,11 @@ function judge(probed: Probed, asked: Asked): Finding {
   switch (probed.kind) {
     case 'silent':
       return unwell(`${host} did not answer within ${asked.waitMs / 1000} s.`, reach);
+    case 'untrusted':
+      return unwell(
+        `${host} shows a certificate that is not trusted here (${probed.code}).`,
+        `Check ${address} and the clock; NODE_EXTRA_CA_CERTS names an authority of your own.`,
+      );
     case 'unreached':
       return unwell(`${host} cannot be reached (${probed.code}).`, reach);
     case 'unusable key':
@@ -95,9 +100,13 @@ function judge(probed: Probed, asked: Asked): Finding {
       break;
   }
   const { status, ms } = probed;
-  if (!asked.isTelling || unknown.has(status)) {
+  if (!asked.isTelling) {
     const untried = hasKey ? '; the key cannot be tried free of charge' : '';
     return well(`${host} answers in ${ms} ms${untried}.`);
+  }
+  if (unknown.has(status)) {
+    const untried = `${hasKey ? 'the key' : 'a call'} is untried, and ${address} may be wrong`;
+    return well(`${host} answers in ${ms} ms, but knows no free call (${status}): ${untried}.`);
   }
   if (status < 300) return well(`${host} answers ${hasKey ? 'to the key ' : ''}in ${ms} ms.`);
   if (refusals.has(status)) {

@@ -46,8 +46,8 @@ function objectFinding({ objects, objectStorage, dataDir }: Config) {
 /** One small object, written, read and removed. */
 async function roundTrip(address: string, identity: Config['objectStorage']): Promise<Finding> {
   const startedAt = performance.now();
+  const store = openS3Objects(address, identity, patienceMs);
   try {
-    const store = openS3Objects(address, identity, patienceMs);
     const key = newObjectKey('txt');
     const sent = Buffer.from(key);
     await store.put(key, one(sent));

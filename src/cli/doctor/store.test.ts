@@ -9,6 +9,17 @@ afterEach(() => {
   setSystemTime();
 });
 
+test('an address that no start would take is a cross', async () => {
+  const data = { database: 'sqlite::memory:' };
+  const config = loadConfig({}, {}, everySection, { source: 'test', data });
+  const [check] = storeChecks(config, new StoreLook(config));
+  expect(check && (await finding(check))).toEqual({
+    isWell: false,
+    found: 'The sqlite: address must name a file.',
+    fix: null,
+  });
+});
+
 test.each([
   [hourMs, /^It is 3[56]\d\d\.\d s ahead of the store's\.$/],
   [-hourMs, /^It is 3[56]\d\d\.\d s behind the store's\.$/],

@@ -8,7 +8,8 @@ import type { Database } from '../../store/database.ts';
 import { standingOf } from '../../store/migrate.ts';
 import { openToLook } from '../../store/open.ts';
 import { knownSecretKeys } from '../../store/secret-key.ts';
-import { type Check, counted, type Finding, unwell, well } from './check.ts';
+import { counted } from '../table.ts';
+import { type Check, type Finding, unwell, well } from './check.ts';
 
 /** Requests to AWS and S3 are signed with the time, and certificates are held against it. */
 const aheadMsMax = 30_000;
@@ -65,7 +66,11 @@ export function storeChecks(config: Config, store: StoreLook): readonly Check[] 
 }
 
 async function standing(store: StoreLook): Promise<Finding> {
-  const database = await store.open();
+  const database = await store.open().catch((thrown: Error) => thrown);
+  if (database instanceof Error) {
+    const reach = 'Check database (DATABASE_URL), and that this machine may reach it.';
+    return unwell(database.message, store.isServer ? reach : null);
+  }
   if (!database) return well(`${store.label} is not there yet; the first start makes it.`);
   const startedAt = performance.now();
   await database.ping();

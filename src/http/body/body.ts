@@ -11,7 +11,7 @@ import { Waiting, Watch } from '../../core/watch.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-export interface JsonBody {
+interface JsonBody {
   readonly value: Record<string, unknown>;
   /** As it came, so that a pass-through need not write it again. */
   readonly text: string;

@@ -15,7 +15,7 @@ import { declaredLength, tooLarge } from '../body/body.ts';
 import { readForm } from '../body/multipart.ts';
 import type { Exchange } from '../exchange.ts';
 
-export interface ImageEdit {
+interface ImageEdit {
   readonly request: ImagesRequest;
   readonly images: readonly SentImage[];
   readonly mask: SentMask | null;

@@ -63,8 +63,8 @@ export function messagesRoutes(parts: MessagesParts): Route[] {
 }
 
 async function readMessages(exchange: Exchange, bytesMax: number): Promise<Conversation> {
-  const { value, ...source } = await readJson(exchange, bytesMax);
-  return anthropicConversation(readMessagesRequest(value, source), exchange.request.headers);
+  const body = await readJson(exchange, bytesMax);
+  return anthropicConversation(readMessagesRequest(body.value, body), exchange.request.headers);
 }
 
 async function countTokens(
@@ -73,8 +73,8 @@ async function countTokens(
   { bodyBytesMax, countUpstream }: MessagesParts,
 ): Promise<number> {
   const { request } = exchange;
-  const { value, ...source } = await readJson(exchange, bodyBytesMax);
-  const asked = readCountRequest(value, source);
+  const body = await readJson(exchange, bodyBytesMax);
+  const asked = readCountRequest(body.value, body);
   const count = anthropicCount(asked, request.headers);
   const counted = await countUpstream(count, caller, request.signal);
   return counted ?? estimate(asked.body);

@@ -17,8 +17,8 @@ export function responsesRoutes(parts: ChatParts): Route[] {
       scope: 'chat',
       handle(exchange, caller) {
         const read = async () => {
-          const { value, ...source } = await readJson(exchange, parts.bodyBytesMax);
-          const request = readResponsesRequest(value, source, caller.tenantId);
+          const body = await readJson(exchange, parts.bodyBytesMax);
+          const request = readResponsesRequest(body.value, body, caller.tenantId);
           return parts.errandOf(responsesConversation(request), caller);
         };
         return callModel(exchange, caller, 'chat', read, parts);

@@ -14,7 +14,7 @@ import { declaredLength } from '../body/body.ts';
 import { partTooLarge, readForm } from '../body/multipart.ts';
 import type { Exchange } from '../exchange.ts';
 
-export interface SentTranscription {
+interface SentTranscription {
   readonly request: TranscriptionRequest;
   readonly audio: SentAudio;
 }

@@ -15,7 +15,7 @@ import type { Route } from '../routes.ts';
 import { readMonths } from './query.ts';
 import { customerRead } from './reads.ts';
 
-export interface DetailParts {
+interface DetailParts {
   readonly requests: RequestLog;
   readonly statements: StatementReads;
   readonly months: MonthReads;

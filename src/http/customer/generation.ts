@@ -7,7 +7,7 @@ import { customerDocs } from '../openapi/customer.ts';
 import { json } from '../reply.ts';
 import type { Route } from '../routes.ts';
 
-export interface GenerationParts {
+interface GenerationParts {
   find(tenantId: string, requestId: string): Promise<RequestRecord | undefined>;
 }
 

@@ -5,7 +5,7 @@ import { serviceDocs } from '../openapi/gateway-itself.ts';
 import { json, tellRetryAfter } from '../reply.ts';
 import type { Route } from '../routes.ts';
 
-export interface HealthParts {
+interface HealthParts {
   readonly version: string;
   /** Rejects while the store does not answer, or takes no changes. */
   ping(): Promise<void>;

@@ -3,7 +3,7 @@ import type { Metrics } from '../../telemetry/metrics.ts';
 import { serviceDocs } from '../openapi/gateway-itself.ts';
 import type { Route } from '../routes.ts';
 
-export interface MetricsParts {
+interface MetricsParts {
   readonly metrics: Pick<Metrics, 'write'>;
 }
 

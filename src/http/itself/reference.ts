@@ -3,7 +3,7 @@ import { serviceDocs } from '../openapi/gateway-itself.ts';
 import { docsPage, pagePolicy } from '../openapi/page.ts';
 import type { Route } from '../routes.ts';
 
-export interface ReferenceParts extends DocumentFacts {
+interface ReferenceParts extends DocumentFacts {
   /** For examples that can be pasted. */
   readonly exampleUrl: string;
   /** Every route there is, these two among them. */

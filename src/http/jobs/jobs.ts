@@ -12,7 +12,7 @@ import { json } from '../reply.ts';
 import type { Route } from '../routes.ts';
 import { readJobPage } from './query.ts';
 
-export interface JobParts {
+interface JobParts {
   readonly desk: JobDesk;
   /** Writes down who was refused a job. */
   readonly steps: Pick<Steps, 'settle'>;

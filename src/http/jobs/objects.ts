@@ -5,7 +5,7 @@ import type { Exchange } from '../exchange.ts';
 import { jobDocs } from '../openapi/jobs.ts';
 import type { Route } from '../routes.ts';
 
-export interface ObjectParts {
+interface ObjectParts {
   open(key: string): Promise<StoredObject | undefined>;
   /** Whether the query is the one that a link to this object was made with, and still good. */
   isValidLink(key: string, query: string, now: number): boolean;

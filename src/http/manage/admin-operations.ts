@@ -5,7 +5,7 @@ import { adminDocs } from '../openapi/admin.ts';
 import { json } from '../reply.ts';
 import type { Route } from '../routes.ts';
 
-export interface OperationParts {
+interface OperationParts {
   readonly catalogue: Catalogue;
   readonly health: Pick<Health, 'state' | 'observed'>;
   /** What came of the calls to each provider lately. */

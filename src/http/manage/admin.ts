@@ -43,7 +43,7 @@ interface InstallationParts {
   flush(): Promise<void>;
 }
 
-export type AdminParts = KeyParts & CreditDesk & InstallationParts;
+type AdminParts = KeyParts & CreditDesk & InstallationParts;
 
 /** The operator's routes: tenants, their credits and their first keys. */
 export function adminRoutes(parts: AdminParts): Route[] {

@@ -6,7 +6,7 @@ import { writeOggPage } from './ogg-pages.ts';
 import { type OpusFile, readOpus } from './opus.ts';
 
 /** Reads the audio of piece 0, 1, … again; asked more than once, one at a time. */
-export type ReadPiece = (number: number) => Promise<Uint8Array>;
+type ReadPiece = (number: number) => Promise<Uint8Array>;
 
 /**
  * One valid file out of the pieces, as it is written, with one piece in memory at a time. A format

@@ -33,7 +33,7 @@ export function readOggPages(file: Uint8Array): OggPage[] | undefined {
   return pages.length > 0 ? pages : undefined;
 }
 
-export interface PagePlace {
+interface PagePlace {
   readonly serial: number;
   readonly sequence: number;
   readonly isFirst: boolean;

@@ -5,7 +5,7 @@ import { readWavHead, type WavHead, writeWavHead } from '../../core/wav.ts';
 import type { StoredObject } from '../objects.ts';
 
 /** One part of a recording that goes out as a file of its own. */
-export interface AudioCut {
+interface AudioCut {
   readonly from: number;
   readonly to: number;
   /** Where it starts in the recording; its times are moved by so much. */

@@ -2,7 +2,7 @@ import { randomText } from '../../core/ids.ts';
 import type { Lease } from '../../jobs/queue.ts';
 import type { StoreTransaction } from '../database.ts';
 
-export interface EndColumns {
+interface EndColumns {
   readonly status: 'succeeded' | 'failed' | 'cancelled';
   readonly completed_at: number;
   readonly output_key?: string;

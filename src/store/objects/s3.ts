@@ -5,7 +5,7 @@ import { contentTypeOf } from '../../core/object-key.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { Chunks, LinkWish, ObjectStore, StoredObject } from '../../jobs/objects.ts';
 
-export interface S3Place {
+interface S3Place {
   readonly bucket: string;
   /** Ends with a slash unless it is empty. */
   readonly prefix: string;

@@ -9,7 +9,7 @@ import { type PostgresAddress, readAddress, refusal } from './address.ts';
 import { isServerFull, watched } from './pool.ts';
 import { requireServer, requireWritable } from './server.ts';
 
-export interface PostgresBounds {
+interface PostgresBounds {
   readonly connectionsMax: number;
   readonly statementTimeoutMs: number;
   /** A frozen server cannot time out by itself: the client gives up, a little later. */

@@ -18,7 +18,7 @@ export const shownColumns = [
   'created_at',
 ] as const satisfies readonly (keyof RequestLogTable)[];
 
-export type ShownRow = Pick<Selectable<RequestLogTable>, (typeof shownColumns)[number]>;
+type ShownRow = Pick<Selectable<RequestLogTable>, (typeof shownColumns)[number]>;
 
 export function logRowOf(row: ShownRow): LogRow {
   const { skills = [], note = null, error = null, job } = detailsOf(row);

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Database } from '../database.ts';
 
-export interface OverdueLeases {
+interface OverdueLeases {
   readonly leases: number;
   readonly credits: number;
 }

@@ -19,7 +19,7 @@ return redis.call('PEXPIRE', KEYS[1], 1000)
 /** A server that fails again sooner than this after it came back is tried less often. */
 const steadyMs = 5_000;
 
-export interface RedisWatcher {
+interface RedisWatcher {
   /** Once per outage, whatever the load: the requests go on without it. */
   onAway(reason: string): void;
   onBack(): void;

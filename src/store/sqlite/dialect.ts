@@ -15,7 +15,7 @@ import type { Turns } from '../turns.ts';
 import type { Outcome, SqlValue, Step } from './messages.ts';
 
 /** Where questions go: to a thread, or, inside of it, straight to its connection. */
-export interface SqliteAnswerer {
+interface SqliteAnswerer {
   ask(question: Step): Promise<Outcome>;
 }
 

@@ -2,7 +2,7 @@ import { parseDocument } from 'yaml';
 import { fieldsOf } from '../../core/json.ts';
 
 /** A skill as a file: Markdown below a few fields between two lines of dashes. */
-export interface SkillFile {
+interface SkillFile {
   readonly name: string | undefined;
   readonly description: string | undefined;
   readonly instructions: string;

@@ -14,11 +14,11 @@ export interface SkillSummary {
   readonly updated_at: string | null;
 }
 
-export interface SkillObject extends SkillSummary {
+interface SkillObject extends SkillSummary {
   readonly instructions: string;
 }
 
-export interface SkillDeskParts {
+interface SkillDeskParts {
   readonly book: SkillBook;
   readonly builtIn: ReadonlyMap<string, Skill>;
   now(): number;

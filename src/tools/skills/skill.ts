@@ -34,6 +34,11 @@ export function isSkillName(text: string): boolean {
   return /^[a-z0-9-]{1,64}$/.test(text);
 }
 
+/** What a model is told of skills: each under its name, in the order asked for. */
+export function instructionsOf(skills: readonly Skill[]): string {
+  return skills.map((skill) => `# Skill: ${skill.name}\n\n${skill.instructions}`).join('\n\n');
+}
+
 export function skillsAway(cause: unknown): never {
   if (cause instanceof GatewayError) throw cause;
   const message = 'The skills cannot be reached right now; try again shortly.';
