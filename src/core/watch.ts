@@ -8,6 +8,9 @@ const tickMs = 100;
 /** A tick this late means that the process was stopped, or busy with other things. */
 const lateMs = 2 * tickMs;
 
+/** Until what came in the meantime is read: other threads have to wake up, too. */
+const catchUpMs = 300;
+
 const nowhere = -1;
 
 /** Somebody who waits. `at` may be moved at any time; `fire` is called once it has passed. */
@@ -32,7 +35,8 @@ export class Watch {
   #ticker: ReturnType<typeof setInterval> | undefined;
   #isOver = false;
   #tickedAt = 0;
-  #wasLate = false;
+  #catchesUpUntil = 0;
+  #caughtUp = false;
 
   /** There is no time left, neither for those who wait nor for those who come. */
   get isOver(): boolean {
@@ -76,12 +80,15 @@ export class Watch {
 
   /**
    * What came while the process slept has not been read yet, and must not count as missing: there
-   * is one more tick for it. Never two in a row, or a busy process would wait for ever.
+   * is some time for it. Never twice in a row, or a busy process would wait for ever.
    */
   #isLate(now: number): boolean {
-    this.#wasLate = now - this.#tickedAt > lateMs && !this.#wasLate;
+    const isLate = now - this.#tickedAt > lateMs;
     this.#tickedAt = now;
-    return this.#wasLate;
+    if (now < this.#catchesUpUntil) return true;
+    this.#caughtUp = isLate && !this.#caughtUp;
+    if (this.#caughtUp) this.#catchesUpUntil = now + catchUpMs;
+    return this.#caughtUp;
   }
 
   /** A tick later than the last leaves: where requests come one by one, each would restart it. */

@@ -36,7 +36,10 @@ async function grant(amount: number): Promise<void> {
   await store.creditBook.change({ tenantId, amount, note: '', idempotencyKey: null, now });
 }
 
-function walletsWith(change: Partial<LedgerStore> = {}): Wallets {
+function walletsWith(
+  change: Partial<LedgerStore> = {},
+  pause: () => Promise<void> = () => Bun.sleep(1),
+): Wallets {
   const { ledger } = store;
   const here = async <T>(act: () => Promise<T>): Promise<T> => {
     if (isAway) throw new Error('away');
@@ -53,12 +56,7 @@ function walletsWith(change: Partial<LedgerStore> = {}): Wallets {
     commitWith: (batch, answers) => here(() => ledger.commitWith(batch, answers)),
     ...change,
   };
-  return new Wallets(
-    whole,
-    `wallets${++processes}`,
-    () => now,
-    () => Bun.sleep(1),
-  );
+  return new Wallets(whole, `wallets${++processes}`, () => now, pause);
 }
 
 const exactly = (credits: number) => ({ wanted: credits, least: credits });
@@ -454,6 +452,18 @@ describe('credits that lie about', () => {
     const refused = await refusal(() => slow.hold(callerOf(tenantId), exactly(700)));
     expect(refused).toContain('This account has 100 credits left');
     expect(trips).toBe(2);
+  });
+
+  test('are waited for where the machine stood still, and nobody could answer', async () => {
+    const rich = walletsWith();
+    await (await rich.hold(callerOf(tenantId), exactly(1_000))).settle(0);
+    let pauses = 0;
+    const poor = walletsWith({}, async () => {
+      pauses += 1;
+      if (pauses === 1) now += 5_000;
+      else await rich.answerRecalls();
+    });
+    expect((await poor.hold(callerOf(tenantId), exactly(700))).credits).toBe(700);
   });
 
   test('go to another process that starves, and what is in use does not', async () => {

@@ -271,7 +271,7 @@ export class Wallets {
   /** Asks the store; when others have the rest on lease, lets them know and asks again. */
   async #refill(purse: Purse, need: Need): Promise<void> {
     // Where each trip takes its time, tries alone would be no bound.
-    const until = this.#now() + recallMs;
+    let until = this.#now() + recallMs;
     for (let tried = 0; ; tried++) {
       const answer = await this.#lease(purse, need, purse.inDoubt);
       if (need.missing() <= 0 || answer.leasedElsewhere === 0) return;
@@ -279,7 +279,10 @@ export class Wallets {
       if (tried > 0 && answer.unanswered === 0) return;
       if (tried === recallTries || (tried > 0 && this.#now() >= until)) return;
       if (tried === 0) await this.#store.recall(purse.owner.name, this.#processId);
+      const pausedAt = this.#now();
       await this.#pause(recallPauseMs);
+      // A machine that stood still has kept the others from answering, too.
+      until += Math.max(0, this.#now() - pausedAt - recallPauseMs);
     }
   }
 
