@@ -197,11 +197,14 @@ export class SqlLedger implements LedgerStore {
   }
 }
 
-/** What is asked for, plus a share of the rest if that is worth at least one more hold. */
+/**
+ * What is asked for, plus a share of the rest, in whole holds: with a part of one in each of
+ * several processes, none could serve the last request that the account can pay for.
+ */
 function shareOf(free: number, { credits, oneHold }: LeaseOrder): number {
   if (free <= credits) return Math.max(0, free);
   const extra = Math.floor((free - credits) / shareOfRest);
-  return oneHold > 0 && extra >= oneHold ? credits + extra : credits;
+  return oneHold > 0 ? credits + extra - (extra % oneHold) : credits;
 }
 
 const none = { leasedElsewhere: 0, unanswered: 0 };
