@@ -7,6 +7,8 @@ const said = { granted: 0, lease: 1, outsideLease: 0, leasedElsewhere: 0, unansw
 /** A purse whose store answers each order with the next of these grants, or is away. */
 function purseWith(...grants: (number | 'away')[]) {
   const asked: number[] = [];
+  /** The number of the lease that the store counts. */
+  const store = { lease: 1 };
   const purse = new Purse(walletOwner('t'), async (asking, need) => {
     const anew = asking.inDoubt;
     const order = need.order();
@@ -16,10 +18,10 @@ function purseWith(...grants: (number | 'away')[]) {
       asking.doubt(asking.lease);
       throw new Error('away');
     }
-    const lease = anew ? asking.lease + 1 : asking.lease || 1;
-    asking.granted({ ...said, granted, lease }, order, anew);
+    if (anew) store.lease += 1;
+    asking.granted({ ...said, granted, lease: store.lease }, order, anew);
   });
-  return { purse, asked };
+  return { purse, asked, store };
 }
 
 const taken = (credits: number) => ({ kind: 'taken', credits }) as const;
@@ -163,11 +165,20 @@ describe('a purse', () => {
 
 describe('a purse that lost its lease', () => {
   test('leases anew what runs on before it gives more', async () => {
-    const { purse, asked } = purseWith(100, 70);
+    const { purse, asked, store } = purseWith(100, 70);
     await purse.take(60, 60);
     purse.lose();
+    store.lease = 2;
     expect(await purse.take(10, 10)).toEqual(taken(10));
     expect(asked).toEqual([60, 70]);
+  });
+
+  test('counts no answer about the lost one that comes behind', async () => {
+    const { purse } = purseWith(100, 50);
+    await purse.take(60, 60);
+    purse.lose();
+    expect(await purse.take(10, 10)).toEqual({ kind: 'short', available: 0 });
+    expect([purse.leased, purse.inDoubt]).toEqual([0, true]);
   });
 
   test('does not count a booking of the old lease against the new one', async () => {

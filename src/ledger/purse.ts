@@ -48,6 +48,8 @@ export class Purse {
   readonly #waiting = new Set<Waiter>();
   /** The lease that is counted here; answers about earlier ones come too late to matter. */
   #lease = 0;
+  /** Leases up to this one have ended at the store: it numbers the next one higher. */
+  #lost = 0;
   #leased = 0;
   #held = 0;
   #owed = 0;
@@ -142,8 +144,10 @@ export class Purse {
   granted({ granted, lease }: LeaseAnswer, asked: number, anew: boolean): void {
     // A lease of nothing tells nothing: it only asks for the balance.
     if (asked > 0) this.#shortAt = granted < asked ? performance.now() : Number.NEGATIVE_INFINITY;
-    if (this.#adopt(lease)) this.#leased += granted;
-    if (anew) this.#inDoubt = false;
+    const isOurs = this.#adopt(lease);
+    if (isOurs) this.#leased += granted;
+    // A lease that is over for us may go on at the store, when orders passed each other.
+    this.#inDoubt = !isOurs || (this.#inDoubt && !anew);
   }
 
   /** Gives up what is free; answers how much of which lease, to be given back to the store. */
@@ -160,7 +164,7 @@ export class Purse {
 
   /** The store ended our lease while we could not renew it; what runs on must be leased anew. */
   lose(): void {
-    this.#lease += 1;
+    this.#lost = this.#lease;
     this.#leased = 0;
   }
 
@@ -170,7 +174,7 @@ export class Purse {
       this.#lease = lease;
       this.#leased = 0;
     }
-    return lease === this.#lease;
+    return lease === this.#lease && lease > this.#lost;
   }
 
   #give(credits: number): Taken {

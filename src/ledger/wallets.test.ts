@@ -248,6 +248,17 @@ describe('without the store', () => {
     expect(await leased()).toBe(0);
   });
 
+  test('a lease that is lost stays so over many renewals, and the next one counts', async () => {
+    const wallets = walletsWith();
+    const running = await wallets.hold(callerOf(tenantId), exactly(300));
+    now += 130_000;
+    await walletsWith().renew();
+    for (let times = 0; times < 3; times++) await wallets.renew();
+    await wallets.hold(callerOf(tenantId), exactly(200));
+    await running.settle(0);
+    expect(wallets.totals()).toMatchObject({ leasedCredits: await leased(), heldCredits: 200 });
+  });
+
   test('a lease whose answer was lost comes back with the next renewal', async () => {
     let isLost = true;
     const wallets = walletsWith({
