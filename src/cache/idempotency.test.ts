@@ -24,6 +24,8 @@ function claim(key: string, fingerprint = 'f', tenantId = 't'): Claim {
 class Claims implements ClaimStore {
   isAway = false;
   hangs = false;
+  /** A key whose answer it never takes. */
+  refused = '';
   asked = 0;
   kept: ReadonlyMap<string, number> = new Map();
   readonly rows = new Map<string, { claim: Claim; done?: Recording | null; until: number }>();
@@ -50,6 +52,7 @@ class Claims implements ClaimStore {
 
   async finish({ claim: one, recording: done, expiresAt }: NamedAnswer): Promise<boolean> {
     await this.#reach();
+    if (one.key === this.refused) throw new Error('the store does not take this one');
     const holder = this.rows.get(one.key)?.claim ?? one;
     const isHeld = holder.requestId === one.requestId;
     if (isHeld) this.rows.set(one.key, { claim: one, done, until: expiresAt });
@@ -320,6 +323,17 @@ describe('a store that is away', () => {
     store.isAway = false;
     await close();
     expect(store.rows.get('k')?.done?.text).toBe('in time');
+  });
+
+  test('hears of the others when there is one that it never takes', async () => {
+    const { store, ask, writeLate } = make();
+    const [one, two] = [dutyOf(await ask(claim('one'))), dutyOf(await ask(claim('two')))];
+    store.isAway = true;
+    await Promise.all([one.finish(recording('never')), two.finish(recording('at last'))]);
+    store.isAway = false;
+    store.refused = 'one';
+    for (let times = 0; times < 2; times++) await writeLate();
+    expect(store.rows.get('two')?.done?.text).toBe('at last');
   });
 
   test('takes back nothing that was answered', async () => {

@@ -196,8 +196,12 @@ export class Idempotency {
   async #writeLate(): Promise<void> {
     for (const [running, recording] of this.#unwritten) {
       const how = await this.#write(this.#answer(running.claim, recording));
-      if (how === 'unwritten') return;
       this.#unwritten.delete(running);
+      if (how === 'unwritten') {
+        // Behind the others: it may be this one alone that the store does not take.
+        this.#unwritten.set(running, recording);
+        return;
+      }
       this.#forget(running);
     }
   }

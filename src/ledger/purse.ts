@@ -55,6 +55,8 @@ export class Purse {
   #owed = 0;
   #serving = false;
   #inDoubt = false;
+  /** Booked, nobody knows where, since a new lease was asked for: maybe it came out of that. */
+  #unplaced = 0;
   /** When the store last had less than it was asked for; by the monotonic clock. */
   #shortAt = Number.NEGATIVE_INFINITY;
 
@@ -134,20 +136,26 @@ export class Purse {
     if (fromLease === null) {
       // At worst all of it came from here; until the doubt ends we count on no more than that.
       this.#leased -= charge;
+      this.#unplaced += charge;
       this.#inDoubt = true;
     } else if (this.#adopt(fromLease.lease)) {
       this.#leased -= fromLease.credits;
     }
   }
 
+  /** The store is being asked for a new lease. That ends every doubt there is; none that comes. */
+  leaseAnew(): void {
+    this.#inDoubt = false;
+    this.#unplaced = 0;
+  }
+
   /** The store has put credits into our lease: all that were asked for, or what there was. */
-  granted({ granted, lease }: LeaseAnswer, asked: number, anew: boolean): void {
+  granted({ granted, lease }: LeaseAnswer, asked: number): void {
     // A lease of nothing tells nothing: it only asks for the balance.
     if (asked > 0) this.#shortAt = granted < asked ? performance.now() : Number.NEGATIVE_INFINITY;
-    const isOurs = this.#adopt(lease);
-    if (isOurs) this.#leased += granted;
+    if (this.#adopt(lease)) this.#leased += granted;
     // A lease that is over for us may go on at the store, when orders passed each other.
-    this.#inDoubt = !isOurs || (this.#inDoubt && !anew);
+    else this.#inDoubt = true;
   }
 
   /** Gives up what is free; answers how much of which lease, to be given back to the store. */
@@ -168,11 +176,11 @@ export class Purse {
     this.#leased = 0;
   }
 
-  /** Moves on to a newer lease, which begins with nothing; false for one that is over. */
+  /** Moves on to a newer lease, of which nothing is counted yet; false for one that is over. */
   #adopt(lease: number): boolean {
     if (lease > this.#lease) {
       this.#lease = lease;
-      this.#leased = 0;
+      this.#leased = -this.#unplaced;
     }
     return lease === this.#lease && lease > this.#lost;
   }

@@ -276,6 +276,36 @@ describe('without the store', () => {
   });
 });
 
+test('credits that took long to go back, and did not, are not forgotten', async () => {
+  const lost = Promise.withResolvers<never>();
+  let isLost = true;
+  const wallets = walletsWith({
+    giveBack: (back) => (isLost ? lost.promise : store.ledger.giveBack(back)),
+  });
+  await (await wallets.hold(callerOf(tenantId), exactly(100))).settle(0);
+  await store.ledger.recall(`tenant:${tenantId}`, 'another');
+  const answering = wallets.answerRecalls().catch(() => undefined);
+  while (wallets.totals().leasedCredits > 0) await Bun.sleep(1);
+  now += 6_000;
+  await wallets.renew();
+  lost.reject(new Error('lost'));
+  await answering;
+  isLost = false;
+  for (let round = 0; round < 2; round++) {
+    now += 6_000;
+    await wallets.renew();
+  }
+  expect(await leased()).toBe(0);
+});
+
+test('a clock that is set back keeps nobody’s credits on lease', async () => {
+  const wallets = walletsWith();
+  await (await wallets.hold(callerOf(tenantId), exactly(100))).settle(0);
+  now -= 3_600_000;
+  await wallets.renew();
+  expect(await leased()).toBe(0);
+});
+
 describe('a clock that jumps ahead, or a machine that slept', () => {
   const dayMs = 86_400_000;
 

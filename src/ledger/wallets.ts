@@ -42,6 +42,8 @@ interface KnownPurse {
   askedAt: number;
   /** Set while it is being asked. */
   asking: Promise<unknown> | undefined;
+  /** Trips under way that give credits back: where one fails, they are still ours. */
+  returns: number;
 }
 
 export class Wallets {
@@ -211,48 +213,53 @@ export class Wallets {
       const known = this.#purses.get(name);
       await known?.purse.endDoubt();
       // Even one with nothing to give says so: the process that starves waits for every answer.
-      if (known) await this.#giveBack(known.purse, true);
+      if (known) await this.#giveBack(known, true);
     }
   }
 
   async returnIdle(): Promise<void> {
-    const before = this.#now() - idleMs;
     for (const [name, known] of [...this.#purses]) {
       const { purse } = known;
-      if (!purse.idle || known.usedAt > before) continue;
-      await this.#giveBack(purse);
-      if (purse.idle && purse.leased === 0 && !purse.inDoubt) this.#purses.delete(name);
+      if (!purse.idle || Math.abs(this.#now() - known.usedAt) < idleMs) continue;
+      await this.#giveBack(known);
+      const isEmpty = purse.leased === 0 && known.returns === 0 && !purse.inDoubt;
+      if (purse.idle && isEmpty) this.#purses.delete(name);
     }
   }
 
   /** Gives everything back. Called when the last request has ended and the drain is empty. */
   async stop(): Promise<void> {
-    for (const { purse } of this.#purses.values()) await this.#giveBack(purse);
+    for (const known of this.#purses.values()) await this.#giveBack(known);
   }
 
   /**
    * Where the store does not answer, nobody knows whether it took the credits, and they cannot be
    * used until it answers again. So chores do this only when it has just been heard of.
    */
-  async #giveBack(purse: Purse, evenNothing = false): Promise<void> {
+  async #giveBack(known: KnownPurse, evenNothing = false): Promise<void> {
+    const { purse } = known;
     const { lease, credits } = purse.surrender();
     if (credits === 0 && !evenNothing) return;
     const owner = purse.owner.name;
+    known.returns += 1;
     try {
       await this.#store.giveBack({ processId: this.#processId, owner, lease, credits });
     } catch (thrown) {
       purse.doubt(lease);
       throw thrown;
+    } finally {
+      known.returns -= 1;
     }
   }
 
   /** The purse to take from, under the owner's limit as it is now. */
   #purse(owner: Owner, now: number): Purse {
-    const { purse } = this.#known(owner, now);
+    const known = this.#known(owner, now);
+    const { purse } = known;
     const isChanged = purse.owner.allowance?.credits !== owner.allowance?.credits;
     purse.owner = owner;
     // A lowered limit can only take back what is not on lease.
-    if (isChanged) void this.#giveBack(purse).catch(() => undefined);
+    if (isChanged) void this.#giveBack(known).catch(() => undefined);
     return purse;
   }
 
@@ -261,7 +268,7 @@ export class Wallets {
     let known = this.#purses.get(owner.name);
     if (!known) {
       const purse = new Purse(owner, (asking, need) => this.#refill(asking, need));
-      known = { purse, usedAt: 0, outsideLease: 0, askedAt: 0, asking: undefined };
+      known = { purse, usedAt: 0, outsideLease: 0, askedAt: 0, asking: undefined, returns: 0 };
       this.#purses.set(owner.name, known);
     }
     known.usedAt = now;
@@ -288,6 +295,7 @@ export class Wallets {
 
   async #lease(purse: Purse, { order, oneHold }: Need, anew: boolean) {
     const credits = Math.max(0, order());
+    if (anew) purse.leaseAnew();
     try {
       const answer = await this.#store.lease({
         owner: purse.owner,
@@ -299,7 +307,7 @@ export class Wallets {
         until: this.#term.until,
         now: this.#now(),
       });
-      purse.granted(answer, credits, anew);
+      purse.granted(answer, credits);
       const known = this.#known(purse.owner, this.#now());
       known.outsideLease = answer.outsideLease;
       known.askedAt = this.#now();

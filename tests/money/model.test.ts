@@ -41,6 +41,7 @@ const faultyCalls: readonly StoreCall[] = [
   ...(['lease', 'giveBack', 'renew', 'recall', 'commit', 'commit', 'commitWith'] as const),
   ...(['commitWith', 'claim', 'finish', 'release'] as const),
 ];
+const faults = ['away', 'lost', 'late', 'late and lost', 'slow', 'slow and lost'] as const;
 const at = fc.nat(processes - 1);
 const which = fc.nat(5);
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -99,7 +100,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       do: fc.constant('fault' as const),
       at,
       call: fc.constantFrom(...faultyCalls),
-      fault: fc.constantFrom<Fault>('away', 'lost', 'late'),
+      fault: fc.constantFrom(...faults),
     }),
   },
   {
@@ -126,7 +127,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({
       do: fc.constant('idle' as const),
       at,
-      fault: fc.constantFrom<Fault | null>('away', 'lost', 'late', null),
+      fault: fc.constantFrom<Fault | null>(...faults, null),
     }),
   },
   {
@@ -158,6 +159,7 @@ class World {
   #running: Promise<unknown>[] = [];
   #granted = 0;
   #limit = 100;
+  #limitMax = 100;
   #now: number;
   /** Somebody slept for longer than leases last: then charges may have to be written off. */
   #overslept = false;
@@ -235,6 +237,7 @@ class World {
         return this.#grant(one.amount);
       case 'limit':
         this.#limit = one.credits;
+        this.#limitMax = Math.max(this.#limitMax, this.#limit);
         return undefined;
       case 'fault':
         return this.#at(one.at).fail(one.call, one.fault);
@@ -284,6 +287,16 @@ class World {
     this.#noticeOversleeping();
     if (fault) process.fail('giveBack', fault);
     await process.renew().catch(() => undefined);
+    if (process.open.length > 0) return;
+    await process.rest();
+    // The first renewal ends any doubt, which is a use; after the second one nothing is left.
+    for (let round = 0; round < 2; round++) {
+      this.#now += 6_000;
+      this.#noticeOversleeping();
+      await process.renew();
+    }
+    expect(process.wallets.totals().leasedCredits).toBe(0);
+    await this.#compareLeases(process);
   }
 
   #noticeOversleeping(): void {
@@ -308,26 +321,32 @@ class World {
   /** Once everything has come to rest, every process must believe what the store knows. */
   async #compare(): Promise<void> {
     await Promise.all(this.#running.splice(0));
-    for (const process of this.#processes) {
-      process.heal();
-      // A commit that was under way may still fail in the way that it was told to.
-      await process.flush().catch(() => process.flush());
-    }
+    for (const process of this.#processes) await process.rest();
     for (const process of this.#processes) await process.renew();
+    for (const process of this.#processes) await this.#compareLeases(process);
+  }
+
+  async #compareLeases(process: SimProcess): Promise<void> {
     const leases = await this.#store.database.read
       .selectFrom('leases')
       .innerJoin('accounts', 'accounts.id', 'leases.account_id')
-      .select(['process_id', 'credits'])
-      .where('owner', '=', `tenant:${this.tenantId}`)
+      .select(['owner', 'credits'])
+      .where('process_id', '=', process.processId)
+      .where('credits', '>', 0)
       .execute();
-    for (const process of this.#processes) {
-      const leased = leases.find((lease) => lease.process_id === process.processId)?.credits ?? 0;
-      const believed = await process.believes(this.#caller(0));
-      // More may be held than is leased after a lost lease, or when a charge beyond its hold took
-      // from it; then nothing may be to spare.
-      const inUse = process.open.reduce((sum, { hold }) => sum + hold.credits, 0);
-      expect(believed).toBe(Math.max(leased, inUse));
-    }
+    const inUse = process.open.reduce((sum, { hold }) => sum + hold.credits, 0);
+    const ofKeys = process.open.filter(({ hold }) => hold.keyAccount !== null);
+    expect(process.wallets.totals()).toEqual({
+      leases: leases.length,
+      leasedCredits: leases.reduce((sum, { credits }) => sum + credits, 0),
+      // The wallet and the key's limit hold alike.
+      heldCredits: ofKeys.reduce((sum, { hold }) => sum + hold.credits, inUse),
+      owedCredits: 0,
+    });
+    const wallet = leases.find(({ owner }) => owner === `tenant:${this.tenantId}`)?.credits ?? 0;
+    // More may be held than is leased after a lost lease, or when a charge beyond its hold took
+    // from it; then nothing may be to spare.
+    expect(process.wallets.spare(this.tenantId)).toBe(Math.max(0, wallet - inUse));
   }
 
   /** In one statement, so that no step can fall in between. */
@@ -372,7 +391,9 @@ class World {
     const { read } = this.#store.database;
     const mine = (table: 'accounts' | 'request_log') =>
       read.selectFrom(table).where('tenant_id', '=', this.tenantId);
-    const accounts = await mine('accounts').select(['owner', 'leased', 'balance']).execute();
+    const accounts = await mine('accounts')
+      .select(['owner', 'leased', 'balance', 'spent'])
+      .execute();
     // Nobody runs anything: whatever is still on lease is lost to everybody.
     expect(accounts.filter(({ leased }) => leased !== 0)).toEqual([]);
 
@@ -384,7 +405,8 @@ class World {
     const byId = new Map(rows.map((row) => [Buffer.from(row.request_id).toString('hex'), row]));
     expect(rows.length).toBe(byId.size);
     let [charged, writtenOff, beyondHolds] = [0, 0, 0];
-    for (const { id, asked, held, seen } of this.#requests) {
+    const keys = new Map<string, { charged: number; beyondHolds: number }>();
+    for (const { id, asked, held, seen, keyAccount, keyCharge } of this.#requests) {
       const row = byId.get(id.replaceAll('-', ''));
       if (!row) throw new Error(`Request ${id} was sent and is not in the log.`);
       charged += row.model_charge;
@@ -395,12 +417,25 @@ class World {
       if (isFree || asked === null) continue;
       writtenOff += row.written_off;
       beyondHolds += Math.max(0, asked - held);
+      if (keyAccount === null) continue;
+      const key = keys.get(keyAccount) ?? { charged: 0, beyondHolds: 0 };
+      // What nobody paid counts against no limit.
+      key.charged += Math.min(keyCharge, row.model_charge);
+      key.beyondHolds += Math.max(0, asked - held);
+      keys.set(keyAccount, key);
     }
     // Credits that were held are there in the end, whatever the store did meanwhile.
     if (!this.#overslept) expect(writtenOff).toBeLessThanOrEqual(beyondHolds);
     expect(rows.length).toBe(this.#requests.length);
     const wallet = accounts.find(({ owner }) => owner === `tenant:${this.tenantId}`);
     expect(wallet?.balance).toBe(this.#granted - charged);
+    for (const { owner, spent } of accounts) {
+      if (owner === wallet?.owner) continue;
+      const key = keys.get(owner) ?? { charged: 0, beyondHolds: 0 };
+      expect(spent).toBeLessThanOrEqual(Math.min(key.charged, this.#limitMax));
+      if (this.#overslept) continue;
+      expect(spent).toBeGreaterThanOrEqual(key.charged - key.beyondHolds);
+    }
   }
 
   /** What a key gives again was paid for; and it is made, and known, once. */

@@ -23,9 +23,9 @@ import { settlementOf } from './settlements.ts';
 
 /**
  * `away`: nothing happens. `lost`: it happens, and the answer is lost on the way. `late`: the
- * answer comes behind others that were asked for later.
+ * answer comes behind others that were asked for later. `slow`: it happens behind them, too.
  */
-export type Fault = 'away' | 'lost' | 'late';
+export type Fault = 'away' | 'lost' | 'late' | 'late and lost' | 'slow' | 'slow and lost';
 export type StoreCall = keyof LedgerStore | 'claim' | 'extend' | 'finish' | 'release';
 
 const lateMs = 12;
@@ -38,10 +38,14 @@ const hasLeft = AbortSignal.abort();
 export interface SimRequest {
   readonly id: string;
   readonly tenantId: string;
+  readonly createdAt: number;
   /** What was asked to be charged in the end; null while it runs. */
   asked: number | null;
   /** The hold at its end. */
   held: number;
+  /** The account of its key's limit, and what was to be charged to it. */
+  readonly keyAccount: string | null;
+  keyCharge: number;
   /** The client saw its end, which was not before it was in the journal. */
   seen: boolean;
   /** Its idempotency key; null once its client has left, too. */
@@ -76,7 +80,7 @@ export class SimProcess {
   readonly #now: () => number;
   renewedAt: number;
   dead = false;
-  #isAway = false;
+  readonly #calls = new Set<Promise<unknown>>();
   readonly #faults = new Map<StoreCall, Fault>();
 
   constructor(store: LedgerStore, claims: ClaimStore, folder: string, now: () => number) {
@@ -104,42 +108,34 @@ export class SimProcess {
     this.#faults.set(call, fault);
   }
 
-  heal(): void {
+  /** Nothing goes wrong any more, and everything is answered, also what nobody waits for. */
+  async rest(): Promise<void> {
     this.#faults.clear();
-  }
-
-  /** The credits that it believes to have on lease: what runs, and what it would still give. */
-  async believes(caller: Caller): Promise<number> {
-    const inUse = this.open.reduce((sum, { hold }) => sum + hold.credits, 0);
-    this.#isAway = true;
-    try {
-      const spare = await this.wallets.hold(caller, { wanted: 1_000_000_000, least: 1 });
-      await spare.settle(0);
-      return inUse + spare.credits;
-    } catch {
-      return inUse;
-    } finally {
-      this.#isAway = false;
-    }
+    while (this.#calls.size > 0) await Promise.allSettled(this.#calls);
+    // A commit that was under way may still fail in the way that it was told to.
+    await this.flush().catch(() => this.flush());
   }
 
   /** Under a key where there is a name: then it is made, given again, or refused. */
   async begin(caller: Caller, order: HoldOrder, name: string | null): Promise<void> {
     const id = crypto.randomUUID();
+    const createdAt = this.#now();
     const duty = name === null ? undefined : await this.#recall(caller, name, id);
     if (name !== null && !duty) return;
     let hold: Hold;
     try {
-      hold = await this.wallets.hold(caller, order);
+      hold = await this.wallets.hold(caller, order, createdAt);
     } catch {
       await duty?.release();
       return;
     }
     if (this.dead) return;
     const { tenantId, keyId } = caller;
-    const request = { id, tenantId, asked: null, held: 0, seen: false, name };
+    const { keyAccount } = hold;
+    const unended = { asked: null, held: 0, keyCharge: 0, seen: false };
+    const request = { id, tenantId, keyAccount, createdAt, name, ...unended };
     this.requests.push(request);
-    const { operation, requestedModel, streamed, createdAt } = settlementOf(id, caller, 0).record;
+    const { operation, requestedModel, streamed } = settlementOf(id, caller, 0).record;
     const call = { requestId: id, tenantId, keyId, operation, requestedModel, streamed, createdAt };
     await this.#journal.dispatched(call);
     this.open.push({ request, hold, caller, duty });
@@ -170,8 +166,10 @@ export class SimProcess {
     request.held = hold.credits;
     request.asked = asked;
     const charged = await hold.settle(asked);
+    request.keyCharge = charged.key;
+    const { createdAt } = request;
     const settlement: Settlement = {
-      ...settlementOf(request.id, caller, charged.wallet, { cancelled: isLeft }),
+      ...settlementOf(request.id, caller, charged.wallet, { cancelled: isLeft, createdAt }),
       writtenOff: asked - charged.wallet,
       keyAccount: hold.keyAccount,
       keyCharge: charged.key,
@@ -249,13 +247,20 @@ export class SimProcess {
     this.#journal.close();
   }
 
-  async #call<T>(name: StoreCall, act: () => Promise<T>): Promise<T> {
-    const fault = this.dead || this.#isAway ? 'away' : this.#faults.get(name);
+  #call<T>(name: StoreCall, act: () => Promise<T>): Promise<T> {
+    const call = this.#callFaulty(name, act).finally(() => this.#calls.delete(call));
+    this.#calls.add(call);
+    return call;
+  }
+
+  async #callFaulty<T>(name: StoreCall, act: () => Promise<T>): Promise<T> {
+    const fault = this.dead ? 'away' : this.#faults.get(name);
     this.#faults.delete(name);
     if (fault === 'away') throw new Error('The store is away.');
+    if (fault?.startsWith('slow')) await Bun.sleep(lateMs);
     const answer = await act();
-    if (fault === 'late') await Bun.sleep(lateMs);
-    if (fault === 'lost' || this.dead) throw new Error('The answer was lost.');
+    if (fault?.startsWith('late')) await Bun.sleep(lateMs);
+    if (fault?.endsWith('lost') || this.dead) throw new Error('The answer was lost.');
     return answer;
   }
 
