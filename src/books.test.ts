@@ -132,6 +132,20 @@ test('an end that the journal does not take costs nothing: its credits are free'
   expect(books.backlog.waiting).toBe(1);
 }, 120_000);
 
+test('a stop waits for what could not settle while the machine stood still', async () => {
+  isAway = false;
+  const late = ended(70);
+  await books.dispatched(late.record);
+  const closing = books.close();
+  Bun.sleepSync(3_100);
+  // The turns in which a provider's silence is noticed come only now.
+  await Bun.sleep(100);
+  await books.keep(late, true);
+  await closing;
+  // Nothing is left that the next start would take for a call that was killed, and free.
+  expect(existsSync(journal)).toBe(false);
+}, 120_000);
+
 describe('an answer under an idempotency key', () => {
   /** Sent, charged 70 of 100 credits, and kept with its charge. */
   async function keepNamed() {

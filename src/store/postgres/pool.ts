@@ -27,7 +27,9 @@ export function watched(pool: pg.Pool, beginning: string): PostgresPool {
         const mayWait = isServerFull(thrown) && pool.totalCount > 0 && performance.now() < until;
         if (!mayWait) throw thrown;
         isFullUntil = performance.now() + fullMs;
-        pool.options.max = pool.totalCount;
+        // Those it has stay. Their count includes what is being refused right now, and the pool
+        // would ask again in the place of each, for as long as anybody waits.
+        pool.options.max = 1;
       }
     }
   };

@@ -180,9 +180,10 @@ async function forModestUser() {
 test.each([
   ['server', forModestUser],
   ['pooler', () => startPooler(server.url, 'transaction', 2)],
-])('a %s that has few connections left is shared, not refused', async (_name, start) => {
+])('a %s with few connections left is shared, not asked again and again', async (_name, start) => {
   const { url, stop } = await start();
   const database = await openPostgres(url);
+  const asked = spyOn(pg.Client.prototype, 'connect');
   const slow = Array.from({ length: 40 }, () =>
     database.write.transaction().execute(async (change) => {
       await sql`select pg_sleep(0.01)`.execute(change);
@@ -190,6 +191,8 @@ test.each([
     }),
   );
   expect(new Set(await Promise.all(slow))).toEqual(new Set(['done']));
+  expect(asked.mock.calls.length).toBeWithin(1, slow.length);
+  asked.mockRestore();
   await database.close();
   stop();
 });
