@@ -6,6 +6,7 @@ import type {
   CreditEntry,
   CreditOutcome,
 } from '../../src/ledger/credits.ts';
+import { readOverview } from '../../src/store/reads/overview.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
@@ -245,10 +246,29 @@ describe.each([...engines])('the credit book on $name', ({ empty }) => {
       const tenantId = await wallet();
       await book.change(change(tenantId, largest));
       expect((await failureOf(book.change(change(tenantId, 1)))).message).toMatch(
-        /larger than credits/,
+        /more credits than can be counted/,
       );
       expect(await book.balance(tenantId)).toEqual({ balance: largest, leased: 0 });
       expect(await book.entries(tenantId, { limit: 5, offset: 0 })).toHaveLength(1);
+    });
+
+    test('beyond that are refused for what was spent, too', async () => {
+      const tenantId = await wallet();
+      await book.change(change(tenantId, largest));
+      await stores.one.database.write
+        .updateTable('accounts')
+        .set({ balance: largest - 10, spent: 10 })
+        .where('owner', '=', `tenant:${tenantId}`)
+        .execute();
+      expect((await failureOf(book.change(change(tenantId, 5)))).message).toMatch(/counted/);
+    });
+
+    test('of several tenants together are told nearly', async () => {
+      for (let tenants = 0; tenants < 2; tenants++) {
+        await book.change(change(await wallet(), largest));
+      }
+      const { balance } = await readOverview(stores.one.database);
+      expect(balance.balance).toBeGreaterThanOrEqual(2 * largest);
     });
 
     test('a number that cannot be read exactly is an error, never a rounded number', async () => {

@@ -37,10 +37,10 @@ export class SqlCreditBook implements CreditBook {
       if (balance < account.leased && change.amount < 0) {
         return { kind: 'insufficient', available: account.balance - account.leased };
       }
-      if (!Number.isSafeInteger(balance)) {
-        throw invalidRequest('The balance would be larger than credits are counted.', 'amount');
-      }
       const granted = account.granted + change.amount;
+      if (!Number.isSafeInteger(granted)) {
+        throw invalidRequest('That would be more credits than can be counted.', 'amount');
+      }
       const entry = await book(transaction, account.id, { balance, granted }, change);
       return { kind: 'booked', entry: entryOf(change.tenantId, entry) };
     });

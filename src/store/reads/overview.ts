@@ -1,4 +1,9 @@
+import { sql } from 'kysely';
 import type { Database } from '../database.ts';
+
+/** As text: all wallets together may have more than is read as a number, which is exact. */
+const sumOf = (column: 'balance' | 'leased') =>
+  sql<string>`cast(coalesce(sum(${sql.ref(column)}), 0) as text)`.as(column);
 
 /** The whole installation in three numbers. */
 export async function readOverview({ read }: Database) {
@@ -6,13 +11,11 @@ export async function readOverview({ read }: Database) {
     read.selectFrom(from).select((of) => of.fn.countAll<number>().as('rows'));
   const tenants = await count('tenants').executeTakeFirstOrThrow();
   const keys = await count('api_keys').where('deleted_at', 'is', null).executeTakeFirstOrThrow();
-  const balance = await read
+  const sums = await read
     .selectFrom('accounts')
     .where('owner', 'like', 'tenant:%')
-    .select((of) => [
-      of.fn.coalesce(of.fn.sum<number>('balance'), of.lit(0)).as('balance'),
-      of.fn.coalesce(of.fn.sum<number>('leased'), of.lit(0)).as('leased'),
-    ])
+    .select([sumOf('balance'), sumOf('leased')])
     .executeTakeFirstOrThrow();
+  const balance = { balance: Number(sums.balance), leased: Number(sums.leased) };
   return { tenants: tenants.rows, keys: keys.rows, balance };
 }
