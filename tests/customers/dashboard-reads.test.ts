@@ -3,6 +3,7 @@ import { isObject } from '../../src/core/json.ts';
 import { cutMidStream, say, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { startGateway } from '../support/gateway.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
+import { awayFromMonthEnd } from '../support/one-minute.ts';
 
 /** What the dashboard's pages read beside the older endpoints, through the front door. */
 
@@ -11,6 +12,7 @@ const hello = say('Hello', { usage: { prompt: 150, completion: 7 }, cachedTokens
 let gateway: InProcessGateway;
 
 beforeAll(async () => {
+  await awayFromMonthEnd();
   const vendor = { dialect: 'openai', base_url: `${upstream.url}/v1` };
   const pricing = { prompt: '3', completion: '15', cache_read: '0.30', request: '0.000001' };
   gateway = await InProcessGateway.start({
@@ -26,7 +28,7 @@ beforeAll(async () => {
   });
   upstream.script('up-bad', status500());
   upstream.script('up-good', hello);
-});
+}, 120_000);
 afterAll(async () => {
   await gateway.stop();
   upstream.stop();
@@ -174,9 +176,8 @@ describe('analytics', () => {
 
   test('of each day say how many failed and how long an answer took', async () => {
     const { json } = await gateway.get('/v1/customer/analytics');
-    const today = rowsOf(json.timeseries).at(-1);
-    expect(Number(today?.failed_requests)).toBeGreaterThan(0);
-    expect(today?.avg_latency_ms).toEqual(expect.any(Number));
+    const day = rowsOf(json.timeseries).find(({ failed_requests }) => Number(failed_requests) > 0);
+    expect(day?.avg_latency_ms).toEqual(expect.any(Number));
     expect(json.groups).toBeUndefined();
   });
 
@@ -293,6 +294,8 @@ describe('tenants', () => {
     const other = await gateway.makeTenant({ name: large });
     for (let times = 0; times < 2; times++) await chat('acme/chat', other);
     const { rows } = await list('search=sORTED&sort=spend&order=desc');
+    const start_date = `${new Date().toISOString().slice(0, 8)}01T00:00:00.000Z`;
+    const month = { start_date, written_off: 0 };
     expect(rows.map(({ name, current_period }) => [name, current_period])).toEqual([
       [large, { ...month, requests: 2, failed_requests: 0, total_spend: 572 }],
       [small, { ...month, requests: 2, failed_requests: 1, total_spend: 286 }],
@@ -320,11 +323,6 @@ describe('tenants', () => {
       total: 999_999_428,
     });
   });
-
-  const month = {
-    start_date: `${new Date().toISOString().slice(0, 8)}01T00:00:00.000Z`,
-    written_off: 0,
-  };
 
   test.each([
     ['sort=secret_hash', 'sort'],

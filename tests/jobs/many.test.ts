@@ -5,6 +5,7 @@ import { newFolder, startGateway } from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';
 
 const jobs = 200;
+const lanes = 8;
 
 test('two hundred queued jobs are done once each by two processes', async () => {
   const env = {
@@ -26,14 +27,16 @@ test('two hundred queued jobs are done once each by two processes', async () => 
       },
       ...(body ? { body: JSON.stringify(body) } : {}),
     });
-  // «Job number 100.» to «Job number 299.» are 15 characters each: 15 credits.
-  await Promise.all(
-    Array.from({ length: jobs }, async (_, i) => {
+  // A few at a time: in a crowd, whoever gets no connection to a slow database is refused.
+  const lane = async (start: number) => {
+    const { url } = gateways[start % 2] ?? first;
+    for (let i = start; i < jobs; i += lanes) {
+      // «Job number 100.» to «Job number 299.» are 15 characters each: 15 credits.
       const body = { model: 'demo/speech', voice: 'alloy', input: `Job number ${100 + i}.` };
-      const { url } = gateways[i % 2] ?? first;
       expect((await call(url, '/v1/jobs', body)).status).toBe(202);
-    }),
-  );
+    }
+  };
+  await Promise.all(Array.from({ length: lanes }, (_, start) => lane(start)));
   const waiting = async (status: string) => {
     const answer: unknown = await (
       await call(first.url, `/v1/jobs?limit=1&status=${status}`)
@@ -47,4 +50,4 @@ test('two hundred queued jobs are done once each by two processes', async () => 
   const logs: unknown = await (await call(first.url, '/v1/customer/logs?limit=1')).json();
   expect(isObject(logs) && isObject(logs.pagination) && logs.pagination.total).toBe(jobs);
   expect(await first.balance()).toBe(before - jobs * 15);
-}, 120_000);
+}, 300_000);

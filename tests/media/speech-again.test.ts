@@ -8,7 +8,7 @@ import { readReply } from '../support/in-process.ts';
 let audio: AudioGateway;
 
 beforeAll(async () => {
-  audio = await AudioGateway.start([], { idle_timeout_ms: 1_000 });
+  audio = await AudioGateway.start();
 });
 afterAll(() => audio.stop());
 afterEach(() => audio.reset());

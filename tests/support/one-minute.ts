@@ -11,3 +11,10 @@ export async function withinOneMinute<Counted>(count: () => Promise<Counted>): P
     if (minute() === begun) return counted;
   }
 }
+
+/** What was spent in one month and read in the next is not in the reports of either. */
+export async function awayFromMonthEnd(): Promise<void> {
+  const now = new Date();
+  const leftMs = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1) - now.getTime();
+  if (leftMs < 60_000) await Bun.sleep(leftMs + 50);
+}
