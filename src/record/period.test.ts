@@ -17,6 +17,12 @@ describe('a period', () => {
     expect(readPeriod({ start, end: null })).toEqual({ from, until: allTime.until });
   });
 
+  test('may begin before and end after everything, as those write who mean no bound', () => {
+    const { from, until } = readPeriod({ start: '0001-01-01', end: '9999-12-31' });
+    expect(new Date(from).toISOString()).toBe('0001-01-01T00:00:00.000Z');
+    expect(new Date(until - 1).toISOString()).toBe('9999-12-31T23:59:59.999Z');
+  });
+
   test('ends after the whole of what is written: day, minute, second or millisecond', () => {
     const until = (end: string) => readPeriod({ start: null, end }).until;
     expect(until('2027-12-31')).toBe(Date.UTC(2028, 0, 1));
@@ -33,8 +39,7 @@ describe('a period', () => {
     '2028-13-01',
     '2028-00-10',
     '2028-2-3',
-    '0000-01-01',
-    '9999-12-31',
+    '12028-01-01',
     '2028-02-29T24:00:00Z',
     '2028-02-29T10:60',
     '2028-02-29T10:00:60Z',
@@ -80,6 +85,7 @@ describe('the days of a report', () => {
     ['2028-02-28', null, '2028-02-28', '2028-02-29'],
     ['2028-02-28T23:59:59Z', '2028-03-01T00:00:00Z', '2028-02-28', '2028-03-01'],
     ['2028-02-28T23:00:00-02:00', '2028-02-29', '2028-02-29', '2028-02-29'],
+    [null, '9999-12-31T23:00:00-02:00', '9999-12-25', '+010000-01-01'],
   ])('from %p to %p are %s to %s', (start, end, first, last) => {
     expect(days(start, end)).toEqual([first, last]);
   });

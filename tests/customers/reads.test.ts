@@ -169,6 +169,7 @@ describe('GET /v1/customer/logs', () => {
     // The test may run over midnight.
     expect(await count(`start_date=${day(-1)}&end_date=${day(0)}`)).toBe(total);
     expect(await count(`start_date=${today}`)).toBe(total);
+    expect(await count('start_date=0001-01-01&end_date=9999-12-31')).toBe(total);
     expect(await count(`end_date=${day(-2)}`)).toBe(0);
     expect(await count(`start_date=${day(1)}T00:00:00Z`)).toBe(0);
   });
@@ -186,8 +187,7 @@ describe('bad input', () => {
     ['logs?offset=99999999999999999999', 400, 'offset'],
     ['logs?status=failed', 400, 'status'],
     ['logs?model=a%00b', 400, 'model'],
-    ['logs?start_date=0000-01-01', 400, 'start_date'],
-    ['logs?end_date=9999-12-31', 400, 'end_date'],
+    ['logs?end_date=12026-12-31', 400, 'end_date'],
     ['logs?start_date=2026-02-30', 400, 'start_date'],
     ['logs?start_date=2026-03-02&end_date=2026-03-01', 400, 'start_date'],
     ['logs?api_key_id=key_nothing', 404, 'api_key_id'],

@@ -29,8 +29,11 @@ const ownVoice = {
 /** Says that it is first-party-style, and not which voices it has. */
 const unlisted = { ...ownVoice, id: 'test/unlisted', speech: { style: 'first_party' } };
 
+/** Names the voice that it falls back to, and no other. */
+const oneVoice = { ...ownVoice, id: 'test/one-voice', speech: { default_voice: 'vivian' } };
+
 beforeAll(async () => {
-  audio = await AudioGateway.start([ownVoice, unlisted]);
+  audio = await AudioGateway.start([ownVoice, unlisted, oneVoice]);
 });
 afterAll(() => audio.stop());
 afterEach(() => audio.reset());
@@ -245,6 +248,12 @@ describe('the audio', () => {
     expect(audio.openai.book[0]?.json).toMatchObject(sent);
     // 19 bytes at one credit.
     expect((await audio.bill(reply)).credits).toBe(19);
+  });
+
+  test('of a model that names its default voice only has that one', async () => {
+    audio.openai.script('plain-voice', speech());
+    expectNoise(await speak({ model: 'test/one-voice', voice: 'alloy' }), 4096);
+    expect(audio.openai.book[0]?.json).toMatchObject({ voice: 'vivian' });
   });
 
   test('of a mapped model takes no heed of speed and instructions, and says so', async () => {

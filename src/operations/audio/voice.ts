@@ -44,8 +44,7 @@ export function speedAt({ speed }: SpeechRequest, { model }: Offer): number | nu
 }
 
 /** What the provider calls a voice; an unknown one becomes its default. */
-export function voiceAt(voice: string, { voices, default_voice: usual }: SpeechTerms): string {
-  if (!voices) return voice;
+export function voiceAt(voice: string, { voices = {}, default_voice: usual }: SpeechTerms): string {
   if (Object.hasOwn(voices, voice)) return voices[voice] ?? voice;
   // By the provider's own name, or one that was made there from a recording.
   const isTheirs = Object.values(voices).includes(voice) || voice.includes(':');
