@@ -134,6 +134,8 @@ export interface Receipt {
   readonly cost: number;
   readonly usd: number;
   readonly cost_breakdown: Readonly<Record<string, number>>;
+  /** What the lines come to beyond the fee for them. */
+  readonly not_charged: number;
   readonly search_requests: number;
   readonly skills_used: readonly string[];
   readonly billing_note: string | null;

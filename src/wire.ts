@@ -88,7 +88,7 @@ async function assemble(
     explain: storeAway,
   });
   telemetry.addSources(books, health, () => server.openRequests);
-  const chores = repeatAll(lasting.chores());
+  const chores = repeatAll([...lasting.chores(), ...server.chores()]);
   let running = config;
   return {
     firstSecrets,

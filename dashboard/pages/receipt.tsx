@@ -86,8 +86,15 @@ function searches({ search_requests: number }: Receipt): string {
 }
 
 function Bill({ receipt }: { readonly receipt: Receipt }) {
-  const { lines, cost_breakdown, cost, prices, prices_above_tokens: above } = receipt;
-  const fees = Object.entries(feeNames).filter(([name]) => (cost_breakdown[name] ?? 0) > 0);
+  const { lines, cost_breakdown, not_charged, cost, prices } = receipt;
+  const above = receipt.prices_above_tokens;
+  const feeOfLines = receipt.traffic_mode === 'byok' ? 'byok_platform_fee' : 'model_charge';
+  const fees = Object.entries(feeNames)
+    .map(([name, text]) => {
+      const unpaid = name === feeOfLines ? not_charged : 0;
+      return { name, text, due: (cost_breakdown[name] ?? 0) + unpaid };
+    })
+    .filter(({ due }) => due > 0);
   const points = prices?.byok_fee_basis_points;
   return (
     <section>
@@ -106,7 +113,7 @@ function Bill({ receipt }: { readonly receipt: Receipt }) {
               <td class="number">{exactly(line.credits)}</td>
             </tr>
           ))}
-          {fees.map(([name, text]) => (
+          {fees.map(({ name, text, due }) => (
             <tr key={name} class="fee">
               <th scope="row">
                 {text}
@@ -118,9 +125,15 @@ function Bill({ receipt }: { readonly receipt: Receipt }) {
                   <small>{searches(receipt)}</small>
                 )}
               </th>
-              <td class="number">{count(cost_breakdown[name] ?? 0)}</td>
+              <td class="number">{count(due)}</td>
             </tr>
           ))}
+          {not_charged > 0 && (
+            <tr class="fee">
+              <th scope="row">Not charged</th>
+              <td class="number">{count(-not_charged)}</td>
+            </tr>
+          )}
           <tr class="total">
             <th scope="row">Charged, in credits</th>
             <td class="number">{count(cost)}</td>

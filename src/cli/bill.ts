@@ -1,5 +1,5 @@
 import type { Receipt } from '../record/receipt.ts';
-import { type Line, partOf, reckon } from '../record/receipt-lines.ts';
+import { type Line, reckon } from '../record/receipt-lines.ts';
 import { counted, table } from './table.ts';
 
 /** What was charged for one request, line by line. */
@@ -8,20 +8,19 @@ type BillRow = readonly [what: string, how: string, credits: string];
 
 /** Every column of amounts adds up to its last line, exactly. */
 export function bill(receipt: Receipt): string {
-  const { lines, cost, cost_breakdown: fees, prices } = receipt;
+  const { lines, cost, cost_breakdown: fees, not_charged: notCharged, prices } = receipt;
   const isOwn = receipt.traffic_mode === 'byok';
-  const { exact, roundedUpBy, due } = reckon(lines);
+  const { exact, roundedUpBy } = reckon(lines);
   const listed = lines.map((line): BillRow => [line.price, rate(line), line.credits]);
   const modelRows: BillRow[] = [
     ...listed,
     ...(roundedUpBy === '0' ? [] : [['rounded up, once', '', roundedUpBy] as const]),
   ];
   const basisPoints = Number(prices?.byok_fee_basis_points ?? 0);
-  const ownDue = partOf(lines, basisPoints);
   const ownFee = `${basisPoints / 100}% of the list price, rounded up, once`;
-  const ownRows: BillRow[] = [['byok platform fee', ownFee, String(ownDue)]];
-  // Written off, or never asked for.
-  const notCharged = isOwn ? ownDue - fees.byok_platform_fee : due - fees.model_charge;
+  const ownRows: BillRow[] = [
+    ['byok platform fee', ownFee, String(fees.byok_platform_fee + notCharged)],
+  ];
   const searches = counted(receipt.search_requests, 'web search', 'web searches');
   const more: BillRow[] = [
     ['managed tool fee', searches, String(fees.managed_tool_fee)],

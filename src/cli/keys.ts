@@ -2,7 +2,8 @@ import type { KeyObject } from '../auth/manage/key-object.ts';
 import * as manage from '../auth/manage/keys.ts';
 import { showTenant } from '../auth/manage/tenants.ts';
 import { cacheModes, limitResets, scopes } from '../core/caller.ts';
-import type { Command, Context, Topic } from './command.ts';
+import { invalidRequest } from '../core/errors.ts';
+import type { Args, Command, Context, Option, Topic } from './command.ts';
 import {
   nextPage,
   offsetOf,
@@ -16,6 +17,55 @@ import {
 import { fields, minute } from './table.ts';
 
 const operand = '<key id>';
+
+/** What a key without a restriction shows in its place, and what an option takes to lift it. */
+const free = {
+  limit: 'none',
+  'limit-reset': 'never',
+  'expires-at': 'never',
+  models: 'all',
+  scopes: 'all',
+  'requests-per-minute': 'default',
+  cache: 'default',
+} as const;
+
+const restrictions: Readonly<Record<keyof typeof free, Option>> = {
+  limit: {
+    type: 'string',
+    hint: '<credits>',
+    summary: `The most it may spend, or "${free.limit}"`,
+  },
+  'limit-reset': {
+    type: 'string',
+    hint: limitResets.join('|'),
+    summary: `How often the limit starts anew, or "${free['limit-reset']}"`,
+  },
+  'expires-at': {
+    type: 'string',
+    hint: '<time>',
+    summary: `UTC, as 2030-01-31T00:00:00Z, or "${free['expires-at']}"`,
+  },
+  models: {
+    type: 'string',
+    hint: '<a/b,c/*>',
+    summary: `Models it may use, or "${free.models}"`,
+  },
+  scopes: {
+    type: 'string',
+    hint: '<a,b>',
+    summary: `Of ${scopes.join(', ')}, or "${free.scopes}"`,
+  },
+  'requests-per-minute': {
+    type: 'string',
+    hint: '<n>',
+    summary: `Its own rate limit, or "${free['requests-per-minute']}"`,
+  },
+  cache: {
+    type: 'string',
+    hint: cacheModes.join('|'),
+    summary: `Its own cache mode, or "${free.cache}"`,
+  },
+};
 
 /** A limit may start again, and what was spent does not: only what is left says how it stands. */
 const header = [
@@ -61,42 +111,20 @@ const list: Command = {
   },
 };
 
+const name = { type: 'string', hint: '<text>', summary: 'What the key is for' } as const;
+
 const create: Command = {
   name: 'create',
   summary: 'Create a key and show its secret, once',
   options: {
     ...tenantOption,
-    name: { type: 'string', hint: '<text>', summary: 'What the key is for', required: true },
+    name: { ...name, required: true },
     management: { type: 'boolean', summary: 'A management key (sk-mgmt-…), not a routing key' },
-    limit: {
-      type: 'string',
-      hint: '<credits>',
-      summary: 'The most it may spend (default: no limit)',
-    },
-    'limit-reset': {
-      type: 'string',
-      hint: limitResets.join('|'),
-      summary: 'How often the limit starts anew',
-    },
-    'expires-at': { type: 'string', hint: '<time>', summary: 'UTC, as 2030-01-31T00:00:00Z' },
-    models: { type: 'string', hint: '<a/b,c/*>', summary: 'Models it may use (default: all)' },
-    scopes: { type: 'string', hint: '<a,b>', summary: `Of ${scopes.join(', ')} (default: all)` },
-    'requests-per-minute': { type: 'string', hint: '<n>', summary: 'Its own rate limit' },
-    cache: { type: 'string', hint: cacheModes.join('|'), summary: 'Its own cache mode' },
+    ...restrictions,
   },
   async run(context) {
     const { args } = context;
-    const body = record({
-      name: args.text('name'),
-      management: args.has('management'),
-      limit: args.number('limit'),
-      limit_reset: args.text('limit-reset'),
-      expires_at: args.text('expires-at'),
-      models: args.list('models'),
-      scopes: args.list('scopes'),
-      requests_per_minute: args.number('requests-per-minute'),
-      cache: args.text('cache'),
-    });
+    const body = { ...settingsIn(args), management: args.has('management') };
     const issued = await manage.createKey(await context.desk(), tenantOf(args), body);
     printSecret(context, issued, `Key ${issued.key.id} was created.`);
   },
@@ -121,19 +149,31 @@ const show: Command = {
         'spent today': key.usage_daily,
         'spent this week': key.usage_weekly,
         'spent this month': key.usage_monthly,
-        limit: key.limit ?? 'none',
+        limit: key.limit ?? free.limit,
         'limit remaining': key.limit_remaining,
-        'limit resets': key.limit_reset ?? 'never',
-        models: key.models?.join(', ') ?? 'all',
-        scopes: key.scopes?.join(', ') ?? 'all',
-        'requests per minute': key.requests_per_minute ?? 'default',
-        cache: key.cache ?? 'default',
+        'limit resets': key.limit_reset ?? free['limit-reset'],
+        models: key.models?.join(', ') ?? free.models,
+        scopes: key.scopes?.join(', ') ?? free.scopes,
+        'requests per minute': key.requests_per_minute ?? free['requests-per-minute'],
+        cache: key.cache ?? free.cache,
         created: key.created_at,
         updated: key.updated_at,
-        expires: key.expires_at ?? 'never',
+        expires: key.expires_at ?? free['expires-at'],
         'last used': key.last_used_at ?? 'never',
       }),
     );
+  },
+};
+
+const change: Command = {
+  name: 'change',
+  summary: 'Change what a key may do; what is not named stays',
+  operand,
+  options: { ...tenantOption, name, ...restrictions },
+  async run(context) {
+    const body = settingsIn(context.args);
+    if (Object.keys(body).length > 0) return changeTo(context, body, 'was changed');
+    throw invalidRequest('Name what to change, such as --limit 500000.');
   },
 };
 
@@ -163,7 +203,7 @@ const disable: Command = {
   summary: 'Refuse a key until it is enabled again',
   operand,
   options: tenantOption,
-  run: (context) => setDisabled(context, true),
+  run: (context) => changeTo(context, { disabled: true }, 'is disabled'),
 };
 
 const enable: Command = {
@@ -171,7 +211,7 @@ const enable: Command = {
   summary: 'Accept a disabled key again',
   operand,
   options: tenantOption,
-  run: (context) => setDisabled(context, false),
+  run: (context) => changeTo(context, { disabled: false }, 'is enabled'),
 };
 
 const remove: Command = {
@@ -190,20 +230,36 @@ const remove: Command = {
 export const keys: Topic = {
   name: 'keys',
   summary: 'Manage the API keys of a tenant',
-  commands: [list, create, show, rotate, disable, enable, remove],
+  commands: [list, create, show, change, rotate, disable, enable, remove],
   examples: [
     'tollgate keys create --name "CI" --limit 500000 --limit-reset monthly',
     'tollgate keys create --tenant acme --name "Chat only" --scopes chat --models "demo/*"',
+    'tollgate keys change key_0123456789abcdef --limit 900000',
     'tollgate keys rotate key_0123456789abcdef --overlap-seconds 3600',
   ],
 };
 
-async function setDisabled(context: Context, disabled: boolean): Promise<void> {
+/** The fields of a request body that were named. */
+function settingsIn(args: Args): Record<string, unknown> {
+  const orNull = <T>(name: keyof typeof free, value: T) =>
+    args.text(name) === free[name] ? null : value;
+  return record({
+    name: args.text('name'),
+    limit: orNull('limit', args.number('limit')),
+    limit_reset: orNull('limit-reset', args.text('limit-reset')),
+    expires_at: orNull('expires-at', args.text('expires-at')),
+    models: orNull('models', args.list('models')),
+    scopes: orNull('scopes', args.list('scopes')),
+    requests_per_minute: orNull('requests-per-minute', args.number('requests-per-minute')),
+    cache: orNull('cache', args.text('cache')),
+  });
+}
+
+async function changeTo(context: Context, body: object, done: string): Promise<void> {
   const { args } = context;
-  const desk = await context.desk();
-  const data = await manage.changeKey(desk, tenantOf(args), args.operand, { disabled });
+  const data = await manage.changeKey(await context.desk(), tenantOf(args), args.operand, body);
   if (args.has('json')) return printJson(context, { data });
-  context.out(`Key ${data.id} is ${disabled ? 'disabled' : 'enabled'}.`);
+  context.out(`Key ${data.id} ${done}.`);
 }
 
 function printSecret(context: Context, { key, text }: manage.IssuedKey, sentence: string): void {

@@ -164,7 +164,7 @@ describe('a misused command line ends with 2 and one sentence', () => {
   test('that names what could follow', async () => {
     const { code, err } = await tollgate('keys');
     expect(code).toBe(2);
-    expect(err).toContain('list, create, show, rotate, disable, enable, delete');
+    expect(err).toContain('list, create, show, change, rotate, disable, enable, delete');
   });
 });
 
@@ -256,6 +256,46 @@ describe('keys', () => {
     expect(rotated.key).not.toBe(secret);
     expect(await json('keys', 'delete', id)).toEqual({ deleted: true });
     expect((await tollgate('keys', 'show', id)).code).toBe(1);
+  });
+
+  test('are changed in what is named, and freed in the words that show them free', async () => {
+    const words = ['--limit', '500', '--limit-reset', 'daily', '--models', 'demo/*'];
+    const { data: made } = await json('keys', 'create', '--name', 'CI', ...words);
+    const change = (...options: string[]) => tollgate('keys', 'change', made.id, ...options);
+    expect((await change('--limit', '900', '--scopes', 'chat')).out).toBe(
+      `Key ${made.id} was changed.`,
+    );
+    const { data: changed } = await json('keys', 'show', made.id);
+    expect(changed).toEqual({ ...made, limit: 900, limit_remaining: 900, scopes: ['chat'] });
+    const free = ['--limit', 'none', '--limit-reset', 'never', '--expires-at', 'never'];
+    const all = ['--models', 'all', '--scopes', 'all'];
+    const usual = ['--requests-per-minute', 'default', '--cache', 'default'];
+    const { data: freed } = await json('keys', 'change', made.id, ...free, ...all, ...usual);
+    expect(freed).toMatchObject({ name: 'CI', limit: null, limit_reset: null, models: null });
+    const { out } = await tollgate('keys', 'show', made.id);
+    for (const [name, word] of [
+      ['limit', 'none'],
+      ['limit resets', 'never'],
+      ['expires', 'never'],
+      ['models', 'all'],
+      ['scopes', 'all'],
+      ['requests per minute', 'default'],
+      ['cache', 'default'],
+    ]) {
+      expect(out).toMatch(new RegExp(`^${name} +${word}$`, 'm'));
+    }
+  });
+
+  test('are not changed where nothing is named, or what is named is refused', async () => {
+    const { data } = await json('keys', 'create', '--name', 'CI', '--limit', '500');
+    expect(await tollgate('keys', 'change', data.id)).toEqual({
+      code: 1,
+      out: '',
+      err: 'Name what to change, such as --limit 500000.',
+    });
+    const refused = await tollgate('keys', 'change', data.id, '--limit', 'all', '--name', 'x');
+    expect(refused.err).toBe('limit must be a whole number of at least 0, not "all".');
+    expect((await json('keys', 'show', data.id)).data).toEqual(data);
   });
 
   test('may be management keys', async () => {

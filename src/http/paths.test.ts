@@ -59,6 +59,14 @@ describe('paths that are not a spelling of anything', () => {
     expect(normalisePath(written)).toMatchObject({ path, openRouterStyle: false });
   });
 
+  test.each(['//metrics', '/metrics/', '/metrics//'])(
+    '%s gets around no rule of a proxy about /metrics',
+    (written) => {
+      expect(normalisePath(written).path).toBe(written);
+      expect(normalisePath('/metrics').path).toBe('/metrics');
+    },
+  );
+
   test('no prefix leads a public spelling into the management or the operator’s rooms', () => {
     for (const prefix of ['/v1', '/openai', '/anthropic', '/v1/v1', '/api']) {
       for (const room of ['/api/v1/keys', '/admin/v1/tenants']) {

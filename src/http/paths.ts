@@ -36,6 +36,9 @@ export const isAnyPrefix = /^(?:v\d\w*|api|openai|anthropic)$/;
 /** What lives below `/api/v1` by right; the rest there is OpenRouter's spelling of `/v1`. */
 const managed = new Set(['keys', 'credits', 'byok']);
 
+/** What proxies shut out by its path, and so has one. */
+const exact = '/metrics';
+
 interface RoutePath {
   /** The path as the route table spells it. */
   readonly path: string;
@@ -76,7 +79,7 @@ function readPath(pathname: string): RoutePath {
   }
   if (first === undefined || !resources.has(first)) {
     const path = `/${segments.join('/')}`;
-    return { path, openRouterStyle: false, anthropicStyle };
+    return { path: path === exact ? pathname : path, openRouterStyle: false, anthropicStyle };
   }
   return {
     path: `/v1/${rest.join('/')}`,

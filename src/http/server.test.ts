@@ -238,8 +238,9 @@ test.each([
   expect(told).toEqual(offered);
 });
 
-test('the line of a failed request says what is away, or what our fault was', async () => {
-  for (const more of [[], ['X-Fault: 1']]) {
+test('failed requests leave a line for what is away, and one for each fault of ours', async () => {
+  const fault = ['X-Fault: 1'];
+  for (const more of [[], [], fault, fault]) {
     const { socket, heard } = send(head('GET /fail', ...more));
     while (!heard().endsWith('}')) await once(socket, 'data');
     socket.destroy();
@@ -248,5 +249,11 @@ test('the line of a failed request says what is away, or what our fault was', as
   expect(logged.map((line) => JSON.parse(line))).toMatchObject([
     { event: 'request_failed', symbol: 'service_unavailable', reason: away },
     { symbol: 'internal_error', reason: 'timeout exceeded when trying to connect' },
+    { event: 'request_failed', symbol: 'internal_error' },
   ]);
+  await Promise.all(server.chores().map((chore) => chore.run()));
+  const { level, event, requests, reason } = JSON.parse(logged.at(-1) ?? '');
+  expect({ level, event, requests, reason }).toEqual({
+    ...{ level: 'error', event: 'requests_failed', requests: 1, reason: away },
+  });
 });

@@ -1,9 +1,11 @@
 import type { Authenticator } from '../auth/authenticate.ts';
 import { bodyBytesPerSecondMin, clientStallMs } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
+import type { Chore } from '../core/chore.ts';
 import { asGatewayError, type GatewayError, invalidRequest, shuttingDown } from '../core/errors.ts';
 import type { Answers } from '../telemetry/answers.ts';
 import { type Log, reason } from '../telemetry/log.ts';
+import { OutageLines } from '../telemetry/outage-lines.ts';
 import { admitAdmin, admitKey, refusalOfScope } from './access.ts';
 import { discardUnread } from './body/unread-body.ts';
 import { Exchange } from './exchange.ts';
@@ -24,7 +26,7 @@ const drainPollMs = 50;
 /** How long an answer that is cut short may take to say so. */
 const lastWordsMs = 2_000;
 
-export interface ServerParts {
+interface ServerParts {
   readonly routes: readonly Route[];
   readonly authenticator: Authenticator;
   readonly log: Log;
@@ -41,6 +43,7 @@ export class HttpServer {
   #router: Router;
   readonly #authenticator: Authenticator;
   readonly #log: Log;
+  readonly #outages: OutageLines;
   readonly #answers: Answers | undefined;
   readonly #tellRate: ServerParts['tellRate'];
   readonly #explain: ServerParts['explain'];
@@ -53,6 +56,7 @@ export class HttpServer {
     this.#router = new Router(routes);
     this.#authenticator = authenticator;
     this.#log = log;
+    this.#outages = new OutageLines(log);
     this.#answers = answers;
     this.#tellRate = tellRate;
     this.#explain = explain;
@@ -62,6 +66,10 @@ export class HttpServer {
   /** From the next request on; those under way keep the handlers they have. */
   replaceRoutes(routes: readonly Route[]): void {
     this.#router = new Router(routes);
+  }
+
+  chores(): Chore[] {
+    return this.#outages.chores();
   }
 
   get openRequests(): number {
@@ -101,8 +109,10 @@ export class HttpServer {
   }
 
   async #untilIdle(withinMs: number): Promise<void> {
-    const until = performance.now() + withinMs;
-    while (this.openRequests > 0 && performance.now() < until) await Bun.sleep(drainPollMs);
+    // Counted in looks: a machine that stood still would take the last words from everybody.
+    for (let left = withinMs; this.openRequests > 0 && left > 0; left -= drainPollMs) {
+      await Bun.sleep(drainPollMs);
+    }
   }
 
   async #serve(request: Request): Promise<Response> {
@@ -194,20 +204,22 @@ export class HttpServer {
 
   #refuse(exchange: Exchange, thrown: unknown): Response {
     const error = this.#explain?.(thrown) ?? asGatewayError(thrown);
-    if (error.symbol === 'internal_error' || error.symbol === 'service_unavailable') {
-      // Every rolling restart refuses some, who come again elsewhere: nothing to wake up for.
-      const isRefusal = error.symbol === 'service_unavailable' && error.cause === undefined;
-      const isUsual = this.#draining && isRefusal;
-      // Our sentence says what is away, which its driver does not; of a fault it says nothing.
-      const isOurFault = error.symbol === 'internal_error';
-      this.#log[isUsual ? 'info' : 'error']('request_failed', {
-        request_id: exchange.requestId,
-        path: exchange.path,
-        symbol: error.symbol,
-        reason: reason(isOurFault ? (error.cause ?? error) : error),
-      });
-    }
+    this.#tellOf(exchange, error);
     return errorReply(exchange, error);
+  }
+
+  #tellOf({ requestId, path }: Exchange, error: GatewayError): void {
+    const { symbol, cause } = error;
+    const request = { request_id: requestId, path, symbol };
+    // Our sentence says what is away, which its driver does not; of a fault it says nothing.
+    if (symbol === 'internal_error') {
+      this.#log.error('request_failed', { ...request, reason: reason(cause ?? error) });
+    } else if (symbol === 'service_unavailable') {
+      const fields = { ...request, reason: reason(error) };
+      // Every rolling restart refuses some, who come again elsewhere: nothing to wake up for.
+      if (this.#draining && cause === undefined) this.#log.info('request_failed', fields);
+      else this.#outages.failed(error.message, fields);
+    }
   }
 
   #lastResort(thrown: unknown): Response {

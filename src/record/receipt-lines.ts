@@ -162,23 +162,21 @@ export interface Reckoning {
   readonly exact: string;
   /** What makes whole credits of them. */
   readonly roundedUpBy: string;
-  /** Whole credits, whether or not they were charged. */
-  readonly due: number;
 }
 
 export function reckon(lines: readonly Line[]): Reckoning {
   const exact = sumOf(lines);
   const due = roundedUp(exact, femtoPerUnit);
-  return {
-    exact: decimalOf(exact),
-    roundedUpBy: decimalOf(due * femtoPerUnit - exact),
-    due: Number(due),
-  };
+  return { exact: decimalOf(exact), roundedUpBy: decimalOf(due * femtoPerUnit - exact) };
 }
 
-/** Whole credits of a fee that is a part of all lines, in hundredths of a per cent. */
-export function partOf(lines: readonly Line[], basisPoints: number): number {
-  return Number(roundedUp(sumOf(lines) * BigInt(basisPoints), femtoPerUnit * 10_000n));
+/** Whole credits of what the lines come to, less the fee for them. */
+export function notChargedOf(record: RequestRecord, lines: readonly Line[]): number {
+  const { trafficMode, charges, prices } = record;
+  const isOwn = trafficMode === 'byok';
+  const basisPoints = isOwn ? BigInt(prices?.byok_fee_basis_points ?? 0) : 10_000n;
+  const due = roundedUp(sumOf(lines) * basisPoints, femtoPerUnit * 10_000n);
+  return Number(due) - (isOwn ? charges.byokPlatformFee : charges.modelCharge);
 }
 
 function sumOf(lines: readonly Line[]): bigint {

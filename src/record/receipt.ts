@@ -1,13 +1,14 @@
 import { promptTokens, totalTokens, type Usage } from '../core/usage.ts';
 import { failureOf } from './failure.ts';
 import { isoTime } from './period.ts';
-import { linesOf, pricesUsed } from './receipt-lines.ts';
+import { linesOf, notChargedOf, pricesUsed } from './receipt-lines.ts';
 import { feesOf, type RequestRecord, totalCharge } from './request-record.ts';
 
 /** Everything that is known of one request, so that nobody has to take its charge on trust. */
 
 export function receiptObject(record: RequestRecord, creditsPerUsd: number) {
   const { texts, aboveTokens } = pricesUsed(record);
+  const lines = linesOf(record, creditsPerUsd);
   const cost = totalCharge(record.charges);
   return {
     request_id: record.requestId,
@@ -22,12 +23,13 @@ export function receiptObject(record: RequestRecord, creditsPerUsd: number) {
     traffic_mode: record.trafficMode,
     tokens: tokensOf(record.usage),
     usage_estimated: record.usageEstimated,
-    lines: linesOf(record, creditsPerUsd),
+    lines,
     prices: texts,
     prices_above_tokens: aboveTokens,
     cost,
     usd: cost / creditsPerUsd,
     cost_breakdown: { ...feesOf(record.charges), total_charge: cost },
+    not_charged: notChargedOf(record, lines),
     search_requests: record.searches,
     skills_used: record.skills,
     billing_note: record.note,

@@ -22,8 +22,8 @@ export function createLog(write: (line: string) => unknown): Log {
 }
 
 /**
- * When nobody reads the log, lines are dropped rather than kept in memory: while a database is away
- * each request leaves one.
+ * When nobody reads the log, lines are dropped rather than kept in memory: a fault of ours leaves
+ * one for each request.
  */
 class FewLines {
   readonly #write: (line: string) => unknown;

@@ -22,7 +22,9 @@ beforeAll(async () => {
   upstream = startFakeUpstream();
   upstream.script('chat', say('An answer'));
   upstream.script('cut', cutMidStream(5));
-  const models = { 'test/chat': {}, 'test/cut': {} };
+  upstream.script('dear', say('An answer', { usage: { prompt: 100_000, completion: 3 } }));
+  const dear = { prompt: '10', completion: '1' };
+  const models = { 'test/chat': {}, 'test/cut': {}, 'test/dear': dear };
   gateway = await startGateway({ upstreams: { fake: { url: upstream.url, models } } });
   browser = await openBrowser();
 }, patienceMs);
@@ -43,8 +45,12 @@ async function newTenant(id: string): Promise<string> {
   return (await newKey(id)).key;
 }
 
-async function newKey(tenant: string): Promise<{ readonly id: string; readonly key: string }> {
-  const made = await gateway.admin('POST', `/admin/v1/tenants/${tenant}/keys`, { name: 'app' });
+async function newKey(
+  tenant: string,
+  management = false,
+): Promise<{ readonly id: string; readonly key: string }> {
+  const body = { name: 'app', management };
+  const made = await gateway.admin('POST', `/admin/v1/tenants/${tenant}/keys`, body);
   return { id: String((made.body.data as { id: unknown }).id), key: String(made.body.key) };
 }
 
@@ -112,6 +118,34 @@ describe('a receipt', () => {
       await using tab = await open();
       await tab.signIn(gateway.url, gateway.keys.api, `/logs?request=${idIn(answer)}`);
       await receiptOf(tab).getByText('3 credits, $0.000003', { exact: true }).waitFor();
+    },
+    patienceMs,
+  );
+
+  test.each([
+    // 100,000 tokens at $10 a million and 3 at $1 are 1,000,003 credits; 5% are 50,000.15.
+    ['own-account', 'Platform fee for your own account', '50,001', '−49,001'],
+    ['shared-capacity', 'Model charge', '1,000,003', '−999,003'],
+  ])(
+    'of a wallet that could not pay all of it adds up, for %s',
+    async (tenant, fee, due, notCharged) => {
+      const key = await newTenant(tenant);
+      if (tenant === 'own-account') {
+        const { key: manager } = await newKey(tenant, true);
+        const body = { api_key: 'sk-own-0123456789', mode: 'byok_only' };
+        await gateway.call('PUT', '/api/v1/byok/fake', { key: manager, body });
+      }
+      const answer = await gateway.chat({ ...asking('test/dear'), max_tokens: 5 }, { key });
+      expect(answer.status).toBe(200);
+      await using tab = await open();
+      await tab.signIn(gateway.url, key, `/logs?request=${idIn(answer)}`);
+      const bill = receiptOf(tab).getByRole('table', { name: 'Charge, line by line' });
+      await bill.waitFor();
+      const amountOf = (name: string) =>
+        bill.locator('tr', { hasText: name }).locator('td').innerText();
+      expect(await amountOf(fee)).toBe(due);
+      expect(await amountOf('Not charged')).toBe(notCharged);
+      expect(await amountOf('Charged, in credits')).toBe('1,000');
     },
     patienceMs,
   );

@@ -1,10 +1,11 @@
 /** `tollgate doctor`: what it finds on real stores and servers, and that it leaves no trace. */
 import { Database } from 'bun:sqlite';
 import { describe, expect, test } from 'bun:test';
-import { mkdirSync, readdirSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { migrations } from '../../src/store/migrations/index.ts';
+import { openStore } from '../../src/store/open.ts';
 import { type Finished, newFolder, run, startGateway, upstreamConfig } from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { startRedis } from '../support/redis.ts';
@@ -218,11 +219,18 @@ test(
   testMs,
 );
 
-describe('the data folder', () => {
+describe('a place to write to', () => {
+  const asAnybody =
+    process.getuid?.() === 0 ? ['setpriv', '--bounding-set', '-dac_override,-dac_read_search'] : [];
+
   /** Runs the doctor behind another command, which takes rights or room away. */
-  async function runBehind(words: readonly string[], dataDir: string): Promise<Finished> {
+  async function runBehind(
+    words: readonly string[],
+    dataDir: string,
+    more: Readonly<Record<string, string>> = {},
+  ): Promise<Finished> {
     const all = [...words, process.execPath, program, 'doctor', '--data-dir', dataDir];
-    const env = { PATH: process.env.PATH ?? '' };
+    const env = { PATH: process.env.PATH ?? '', ...more };
     const child = Bun.spawn(all, { cwd: newFolder(), env, stdin: 'ignore', stderr: 'pipe' });
     const [stdout, stderr] = await Promise.all([
       new Response(child.stdout).text(),
@@ -232,19 +240,43 @@ describe('the data folder', () => {
   }
 
   test(
-    'that may not be written is named, with the command that gives it away',
+    'that is closed to this user is named, with the command that gives it away',
     async () => {
       const folder = newFolder();
       const closed = join(folder, 'closed');
       mkdirSync(closed, { mode: 0o500 });
-      const asAnybody = ['setpriv', '--bounding-set', '-dac_override,-dac_read_search'];
-      const isRoot = process.getuid?.() === 0;
-      const found = await runBehind(isRoot ? asAnybody : [], join(closed, 'data'));
+      const found = await runBehind(asAnybody, join(closed, 'data'));
       expect(told(found, '✗', 'data folder')).toBe(
         `This user may not write to ${closed} (EACCES). Give it to the user that runs Tollgate: ` +
           `chown -R "$(id -u)" "${closed}"`,
       );
       expect(found.exitCode).toBe(1);
+    },
+    testMs,
+  );
+
+  test(
+    'is looked at where the database has one of its own, before the first start and after it',
+    async () => {
+      const dataDir = newFolder();
+      const folder = join(newFolder(), 'books');
+      mkdirSync(folder);
+      const file = join(folder, 'tollgate.db');
+      // What belongs to others in the same folder is none of our business.
+      writeFileSync(join(folder, 'of-others'), '', { mode: 0o400 });
+      const env = { DATABASE_URL: `sqlite:${file}` };
+      const look = () => runBehind(asAnybody, dataDir, env);
+      const closed = (path: string) =>
+        `This user may not write to ${path} (EACCES). Give it to the user that runs Tollgate: ` +
+        `chown -R "$(id -u)" "${path}"`;
+      expect(told(await look(), '✓', 'store')).toContain('is not there yet');
+      chmodSync(folder, 0o500);
+      expect(told(await look(), '✗', 'store')).toBe(closed(folder));
+      chmodSync(folder, 0o700);
+      await (await openStore(`sqlite:${file}`)).database.close();
+      expect(told(await look(), '✓', 'store')).toContain('migrations are applied');
+      chmodSync(file, 0o400);
+      expect(told(await look(), '✗', 'store')).toBe(closed(file));
     },
     testMs,
   );

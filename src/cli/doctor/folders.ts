@@ -11,14 +11,17 @@ export function dataFolder({ dataDir }: Config): Check {
   return { name: 'data folder', look: () => folderFinding(dataDir, 'data_dir') };
 }
 
-/** A folder that we write to, or that the first start makes; `option` is where it is named. */
-export function folderFinding(folder: string, option: string): Finding {
+/**
+ * A folder that we write to, or that the first start makes; `option` is where it is named. Without
+ * the `names` of ours, all that is in it is.
+ */
+export function folderFinding(folder: string, option: string, names?: readonly string[]): Finding {
   const path = resolve(folder);
   const there = nearestThere(path);
   if (!statSync(there).isDirectory()) {
     return unwell(`${there} is a file, not a folder.`, `Set ${option} to another path.`);
   }
-  const closed = closedIn(there, there === path);
+  const closed = closedIn(there, there === path ? names : []);
   if (closed !== undefined) {
     const fix = `Give it to the user that runs Tollgate: chown -R "$(id -u)" "${closed.path}"`;
     return unwell(`This user may not write to ${closed.path} (${closed.code}).`, fix);
@@ -38,10 +41,11 @@ function nearestThere(path: string): string {
 }
 
 /** What is in it may belong to somebody else: whoever ran a command as root once. */
-function closedIn(folder: string, isOurs: boolean) {
-  const names = isOurs && access(folder) === undefined ? readdirSync(folder) : [];
-  const paths = [folder, ...names.map((name) => join(folder, name))];
-  for (const path of paths) {
+function closedIn(folder: string, names?: readonly string[]) {
+  const code = access(folder);
+  if (code !== undefined) return { path: folder, code };
+  for (const name of names ?? readdirSync(folder)) {
+    const path = join(folder, name);
     const code = access(path);
     if (code !== undefined) return { path, code };
   }

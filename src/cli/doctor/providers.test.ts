@@ -77,7 +77,7 @@ describe('a provider', () => {
     const { isWell, found = '' } = (await foundAt(`${origin}/404`)) ?? {};
     expect([isWell, found.replace(/\d+ ms/, '# ms')]).toEqual([
       true,
-      `${host} answers in # ms, but knows no free call (404): the key is untried, and ` +
+      `${host} answers in # ms, but offers no model list (404): the key is untried, and ` +
         'providers.fake.base_url may be wrong.',
     ]);
   });

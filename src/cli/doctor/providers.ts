@@ -39,8 +39,8 @@ interface Asked {
   readonly hasKey: boolean;
   /** What to do where it refuses us, in one sentence. */
   readonly opening: string;
-  /** The answer tells more than that somebody is there. */
-  readonly isTelling: boolean;
+  /** What it was asked for that tells more than that somebody is there. */
+  readonly free: string | undefined;
   readonly waitMs: number;
 }
 
@@ -53,7 +53,7 @@ function askedOf(provider: Provider, waitMs: number): Asked {
     opening: setKey(shipped ? `${shipped.api_key_env} or ${option}` : option),
     address: `providers.${name}.base_url`,
     hasKey: apiKey !== null || Object.keys(headers).length > 0,
-    isTelling: hasFreeCall(provider),
+    free: hasFreeCall(provider) ? 'model list' : undefined,
     waitMs,
   };
 }
@@ -67,7 +67,7 @@ async function searchFinding(search: WebSearch, waitMs: number): Promise<Finding
     opening: hasKey ? key : (free?.opening ?? key),
     address: 'tools.web_search.url',
     hasKey,
-    isTelling: free !== undefined,
+    free: free && 'free call',
     waitMs,
   });
 }
@@ -100,13 +100,14 @@ function judge(probed: Probed, asked: Asked): Finding {
       break;
   }
   const { status, ms } = probed;
-  if (!asked.isTelling) {
+  if (asked.free === undefined) {
     const untried = hasKey ? '; the key cannot be tried free of charge' : '';
     return well(`${host} answers in ${ms} ms${untried}.`);
   }
   if (unknown.has(status)) {
     const untried = `${hasKey ? 'the key' : 'a call'} is untried, and ${address} may be wrong`;
-    return well(`${host} answers in ${ms} ms, but knows no free call (${status}): ${untried}.`);
+    const none = `offers no ${asked.free} (${status})`;
+    return well(`${host} answers in ${ms} ms, but ${none}: ${untried}.`);
   }
   if (status < 300) return well(`${host} answers ${hasKey ? 'to the key ' : ''}in ${ms} ms.`);
   if (refusals.has(status)) {

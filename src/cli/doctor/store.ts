@@ -1,4 +1,4 @@
-import { resolve } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import { SecretRotation } from '../../auth/secret-rotation.ts';
 import { wrongKey } from '../../auth/vault.ts';
 import type { Config } from '../../config/config.ts';
@@ -10,6 +10,7 @@ import { openToLook } from '../../store/open.ts';
 import { knownSecretKeys } from '../../store/secret-key.ts';
 import { counted } from '../table.ts';
 import { type Check, type Finding, unwell, well } from './check.ts';
+import { folderFinding } from './folders.ts';
 
 /** Requests to AWS and S3 are signed with the time, and certificates are held against it. */
 const aheadMsMax = 30_000;
@@ -59,18 +60,20 @@ export class StoreLook {
 
 export function storeChecks(config: Config, store: StoreLook): readonly Check[] {
   return [
-    { name: 'store', look: () => standing(store) },
+    { name: 'store', look: () => standing(config, store) },
     { name: 'clock', look: () => clock(store) },
     { name: 'secret key', look: () => secretKey(config, store) },
   ];
 }
 
-async function standing(store: StoreLook): Promise<Finding> {
+async function standing(config: Config, store: StoreLook): Promise<Finding> {
   const database = await store.open().catch((thrown: Error) => thrown);
   if (database instanceof Error) {
     const reach = 'Check database (DATABASE_URL), and that this machine may reach it.';
     return unwell(database.message, store.isServer ? reach : null);
   }
+  const cross = store.isServer ? undefined : closed(config, store.label);
+  if (cross) return cross;
   if (!database) return well(`${store.label} is not there yet; the first start makes it.`);
   const startedAt = performance.now();
   await database.ping();
@@ -80,6 +83,15 @@ async function standing(store: StoreLook): Promise<Finding> {
   if (applied === known) return well(`${answers}; all ${known} migrations are applied.`);
   const left = `the next start applies the other ${known - applied}`;
   return well(`${answers}; ${applied} of ${known} migrations are applied, ${left}.`);
+}
+
+/** Why the file of a database cannot be written or made, outside the folder that was looked at. */
+function closed({ dataDir }: Config, file: string): Finding | undefined {
+  const folder = dirname(file);
+  if (folder === resolve(dataDir)) return undefined;
+  const name = basename(file);
+  const found = folderFinding(folder, 'database', [name, `${name}-wal`, `${name}-shm`]);
+  return found.isWell ? undefined : found;
 }
 
 async function clock(store: StoreLook): Promise<Finding | undefined> {

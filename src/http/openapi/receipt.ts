@@ -56,6 +56,7 @@ export const receipt = record(
     cost: credits(),
     usd: Type.Number({ description: 'The cost in US dollars.' }),
     cost_breakdown: breakdown,
+    not_charged: credits('What the lines come to beyond the fee for them, such as written off.'),
     search_requests: count(),
     skills_used: Type.Array(Type.String()),
     billing_note: nullable(text()),

@@ -1,0 +1,65 @@
+import { expect, test } from 'bun:test';
+import { createLog } from './log.ts';
+import { OutageLines } from './outage-lines.ts';
+
+function listening() {
+  const lines: string[] = [];
+  const outages = new OutageLines(createLog((line) => void lines.push(line)));
+  /** What was written since the last look, without the times. */
+  const told = () =>
+    lines.splice(0).map((line): unknown => {
+      const { time: _, ...fields } = JSON.parse(line);
+      return fields;
+    });
+  const minute = async () => {
+    for (const chore of outages.chores()) await chore.run();
+    return told();
+  };
+  return { outages, told, minute };
+}
+
+test('an outage is told when it begins, once a minute, and when it is over', async () => {
+  const { outages, told, minute } = listening();
+  const fail = (id: string, why = 'refused') =>
+    outages.failed('The store is away.', { request_id: id, reason: `The store is away. (${why})` });
+  for (const id of ['a', 'b', 'c']) fail(id);
+  const reason = 'The store is away. (refused)';
+  expect(told()).toEqual([{ level: 'error', event: 'request_failed', request_id: 'a', reason }]);
+  fail('d', 'timeout');
+  expect(await minute()).toEqual([
+    {
+      level: 'error',
+      event: 'requests_failed',
+      requests: 3,
+      reason: 'The store is away. (timeout)',
+    },
+  ]);
+  fail('e');
+  expect(await minute()).toEqual([
+    { level: 'error', event: 'requests_failed', requests: 1, reason },
+  ]);
+  expect(await minute()).toEqual([
+    { level: 'info', event: 'requests_served_again', failed: 5, reason },
+  ]);
+  expect(await minute()).toEqual([]);
+  fail('f');
+  expect(told()).toMatchObject([{ event: 'request_failed', request_id: 'f' }]);
+});
+
+test('a single failure has a single line', async () => {
+  const { outages, told, minute } = listening();
+  outages.failed('The disk is full.', { reason: 'The disk is full.' });
+  expect(told()).toHaveLength(1);
+  expect(await minute()).toEqual([]);
+});
+
+test('reasons are counted apart, and no more of them kept than there could be', async () => {
+  const { outages, told, minute } = listening();
+  const reasons = Array.from({ length: 101 }, (_, i) => `Reason ${i}.`);
+  for (let times = 0; times < 2; times++) {
+    for (const reason of reasons) outages.failed(reason, { reason });
+  }
+  // The last one found no place, and is told each time.
+  expect(told()).toHaveLength(102);
+  expect(await minute()).toHaveLength(100);
+});
