@@ -53,12 +53,12 @@ const ways: readonly [string, () => StreamRelay, readonly SseMessage[]][] = [
   ['Anthropic, passed through', () => new AnthropicPassThrough(identity, 9), anthropicStream],
   [
     'OpenAI for an Anthropic client',
-    () => translate(question(), toAnthropic, openAiUpstream).openStream(identity),
+    () => translate(question(), toAnthropic, openAiUpstream).relayStream(identity),
     openAiStream,
   ],
   [
     'Anthropic for an OpenAI client',
-    () => translate(question(), toOpenAi, anthropicUpstream).openStream(identity),
+    () => translate(question(), toOpenAi, anthropicUpstream).relayStream(identity),
     anthropicStream,
   ],
 ];

@@ -16,11 +16,11 @@ import type { Hold } from './ledger/hold.ts';
 import type { CostBounds } from './meter/bound.ts';
 import type { Offer } from './route/catalogue.ts';
 import type { AttemptResult } from './upstream/attempt.ts';
-import type { BytesAnswer } from './upstream/bytes.ts';
+import type { BytesAnswer } from './upstream/bytes-answer.ts';
 import type { Opened, TrailEntry } from './upstream/fallback.ts';
 import type { Stream } from './upstream/late-stream.ts';
 import type { Link } from './upstream/link.ts';
-import type { StreamEnd } from './upstream/relay.ts';
+import type { StreamEnd } from './upstream/stream-answer.ts';
 import type { Tape } from './upstream/tape.ts';
 
 /** One request on its way through. */

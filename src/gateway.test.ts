@@ -4,7 +4,7 @@ import type { Call, Ending, Errand } from './call.ts';
 import { Watch } from './core/watch.ts';
 import { answer, type Steps } from './gateway.ts';
 import type { Reservation } from './reserve.ts';
-import { BytesAnswer, type OpenBytes } from './upstream/bytes.ts';
+import { BytesAnswer, type OpenBytes } from './upstream/bytes-answer.ts';
 import type { Opened } from './upstream/fallback.ts';
 import { Line } from './upstream/line.ts';
 
@@ -33,7 +33,6 @@ const audio: OpenBytes = {
   contentLength: null,
   first: Buffer.from('a'),
   next: async () => undefined,
-  close() {},
   line: new Line(new Watch(), client),
   facts: { usage: undefined, finishReason: undefined, outputCharacters: 0, failure: undefined },
 };

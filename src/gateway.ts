@@ -11,10 +11,10 @@ import { asGatewayError } from './core/errors.ts';
 import type { ClientWords, ReplyClosing } from './dialects/dialect.ts';
 import type { Reservation } from './reserve.ts';
 import type { Offer } from './route/catalogue.ts';
-import { BytesAnswer } from './upstream/bytes.ts';
+import { BytesAnswer } from './upstream/bytes-answer.ts';
 import type { Opened } from './upstream/fallback.ts';
 import { patiently, type Stream } from './upstream/late-stream.ts';
-import { type Settle, StreamAnswer } from './upstream/relay.ts';
+import { type Settle, StreamAnswer } from './upstream/stream-answer.ts';
 
 /** The steps of the story, each built in wire/steps.ts from its own room. */
 export interface Steps {
@@ -66,8 +66,9 @@ async function obtain(call: Call, errand: Errand, steps: Steps): Promise<Answer>
   if (found.kind === 'bytes') return new BytesAnswer(found, settleAtEnd(call, opened, steps));
   if (found.kind === 'stream') {
     assert(errand.ask.stream, 'A stream was opened that nobody asked for.');
-    const budget = reservation.budgetFor(opened.offer);
-    return new StreamAnswer(found, budget, settleAtEnd(call, opened, steps));
+    const { offer } = opened;
+    const budget = reservation.budgetFor(offer);
+    return new StreamAnswer(found, offer, budget, settleAtEnd(call, opened, steps));
   }
   assert(!errand.ask.stream, 'A whole reply came where a stream was asked for.');
   call.leave?.();

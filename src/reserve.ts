@@ -8,7 +8,7 @@ import type { HoldOrder } from './ledger/wallets.ts';
 import type { Bound, CostBounds } from './meter/bound.ts';
 import type { Growth } from './meter/growth.ts';
 import type { Offer } from './route/catalogue.ts';
-import type { OutputBudget } from './upstream/relay.ts';
+import type { OutputBudget } from './upstream/stream-answer.ts';
 
 /** Credits are set aside before anything is sent anywhere. */
 

@@ -17,6 +17,8 @@ export interface Dialogue {
   readonly sampling: Sampling;
   /** Names the end user to the provider. */
   readonly user: string | null;
+  /** The whole prompt is to be cached, as far as it goes. */
+  readonly cacheControl?: CacheControl | undefined;
   readonly stream: boolean;
   /** Whether each choice is wanted more than once. */
   readonly choices: number;

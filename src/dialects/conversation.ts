@@ -47,8 +47,8 @@ export abstract class ClientConversation<Given extends Request> implements Conve
   abstract instruct(text: string): Conversation;
   abstract wording(): unknown;
   abstract write(target: Target): UpstreamRequest;
-  abstract openStream(identity: ReplyIdentity): StreamRelay;
-  abstract readReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure;
+  abstract relayStream(identity: ReplyIdentity): StreamRelay;
+  abstract relayReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure;
 
   /** Whether a streamed answer and a whole one cannot be turned into each other without a loss. */
   protected get isFormBound(): boolean {

@@ -150,8 +150,8 @@ export interface UpstreamRequest {
 /** The way from one client dialect to one upstream dialect and back, for one request. */
 export interface Crossing {
   write(target: Target): UpstreamRequest;
-  openStream(identity: ReplyIdentity): StreamRelay;
-  readReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure;
+  relayStream(identity: ReplyIdentity): StreamRelay;
+  relayReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure;
   /** A whole reply where a stream was asked for. Undefined when only the form asked for will do. */
   streamReply(text: string, identity: ReplyIdentity): StreamedReply | UpstreamFailure | undefined;
 }
@@ -161,7 +161,7 @@ export interface UpstreamDialect {
   /** Longer names of tools are shortened on the way there and told in full on the way back. */
   readonly toolNameLengthMax: number;
   write(dialogue: Dialogue, target: Target): UpstreamRequest;
-  openStream(listener: AnswerListener): StreamReader;
+  readStream(listener: AnswerListener): StreamReader;
   /** Tells a whole answer; the failure that it is instead, if it is one. */
   readReply(text: string, listener: AnswerListener): UpstreamFailure | undefined;
 }
@@ -178,8 +178,8 @@ export interface StreamReader {
 
 /** A client's dialect: our words into what it wants to hear. */
 export interface ClientDialect {
-  openStream(identity: ReplyIdentity): StreamWriter;
-  openReply(identity: ReplyIdentity): ReplyWriter;
+  writeStream(identity: ReplyIdentity): StreamWriter;
+  writeReply(identity: ReplyIdentity): ReplyWriter;
 }
 
 /** One stream on its way into a client's words. */

@@ -3,6 +3,12 @@ import { supportedParameters, supportsParameter } from './parameters.ts';
 
 const plain = { dialect: 'openai', quirks: {} } as const;
 
+test('only Anthropic caches a prompt by a wish beside it', () => {
+  const takes = (dialect: 'anthropic' | 'gemini') =>
+    supportsParameter({ dialect, quirks: {} }, 'cache_control');
+  expect([takes('anthropic'), takes('gemini')]).toEqual([true, false]);
+});
+
 describe('the parameters that a model is listed with', () => {
   test('are those of its own endpoint where it does not chat', () => {
     const listed = (...features: Parameters<typeof supportedParameters>[0]['features']) =>

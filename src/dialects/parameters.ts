@@ -44,7 +44,7 @@ const byDialect: Readonly<Record<DialectName, readonly string[] | 'everything'>>
   openai: 'everything',
   siliconflow: 'everything',
   'openai-responses': [...everywhere, 'parallel_tool_calls'],
-  anthropic: [...everywhere, 'parallel_tool_calls', 'top_k', 'stop'],
+  anthropic: [...everywhere, 'parallel_tool_calls', 'top_k', 'stop', 'cache_control'],
   gemini: [...everywhere, 'n', 'top_k', 'stop', 'frequency_penalty', 'presence_penalty', 'seed'],
   bedrock: [...everywhere, 'top_k', 'stop'],
   cohere: [],

@@ -2,13 +2,16 @@
  * The way between two different dialects: an upstream's reader tells the answer in our words, a
  * client's writer listens, and a tally in between keeps what the meter and the log need.
  */
+import type { DialectName } from '../config/provider-schema.ts';
 import type { Dialogue } from '../core/dialogue.ts';
 import type { GatewayError } from '../core/errors.ts';
+import type { Recording } from '../core/recording.ts';
 import { Tally } from './answer/tally.ts';
 import { refuseManyArguments } from './ask/argument-names.ts';
 import { isForced } from './ask/tool-choice.ts';
 import type {
   ClientDialect,
+  Conversation,
   Crossing,
   ReplyClosing,
   ReplyFacts,
@@ -23,6 +26,7 @@ import type {
 } from './dialect.ts';
 import { EventStreamReader } from './event-stream.ts';
 import { ToolNames } from './tool-names.ts';
+import { upstreamDialect } from './upstreams.ts';
 
 class TranslatedStream implements StreamRelay {
   readonly #writer: StreamWriter;
@@ -103,29 +107,29 @@ export function translate(
       // Names that people know first: clients can send any number of others.
       return { ...request, dropped: [...new Set([...unsaid, ...dialogue.foreign])] };
     },
-    openStream(identity) {
-      const writer = client.openStream(identity);
+    relayStream(identity) {
+      const writer = client.writeStream(identity);
       const tally = new Tally(writer, names);
-      return new TranslatedStream(writer, tally, upstream.openStream(tally));
+      return new TranslatedStream(writer, tally, upstream.readStream(tally));
     },
-    readReply(text, identity) {
-      const writer = client.openReply(identity);
+    relayReply(text, identity) {
+      const writer = client.writeReply(identity);
       const tally = new Tally(writer, names);
       const failure = upstream.readReply(text, tally);
       if (failure !== undefined) return failure;
       return { facts: tally.facts, write: (closing) => writer.write(closing) };
     },
     streamReply(text, identity) {
-      const writer = client.openStream(identity);
+      const writer = client.writeStream(identity);
       const tally = new Tally(writer, names);
       const failure = upstream.readReply(text, tally);
       if (failure !== undefined) return failure;
       return { relay: new TranslatedStream(writer, tally, silent), opening: writer.take() };
     },
     joinStream(text, identity) {
-      const writer = client.openReply(identity);
+      const writer = client.writeReply(identity);
       const tally = new Tally(writer, names);
-      const reader = upstream.openStream(tally);
+      const reader = upstream.readStream(tally);
       const events = new EventStreamReader();
       for (const message of [...events.push(text), ...events.end()]) {
         const failure = reader.push(message);
@@ -134,4 +138,24 @@ export function translate(
       return { facts: tally.facts, write: (closing) => writer.write(closing) };
     },
   };
+}
+
+/** A recorded answer in the form it did not come in: a stream as a whole reply, or the reverse. */
+export function retell(
+  { form, text }: Recording,
+  dialect: DialectName,
+  identity: ReplyIdentity,
+  conversation: Conversation,
+): ReplyRelay | undefined {
+  const upstream = upstreamDialect(dialect);
+  if (!upstream) return undefined;
+  const translation = translate(conversation.dialogue(), conversation.client, upstream);
+  if (form === 'stream') {
+    const joined = translation.joinStream(text, identity);
+    return 'kind' in joined ? undefined : joined;
+  }
+  const streamed = translation.streamReply(text, identity);
+  if (!streamed || 'kind' in streamed) return undefined;
+  const { relay, opening } = streamed;
+  return { facts: relay.facts, write: (closing) => opening + relay.close(closing) };
 }

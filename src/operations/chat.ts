@@ -14,7 +14,7 @@ import type {
   StreamRelay,
 } from '../dialects/dialect.ts';
 import { EventStreamReader } from '../dialects/event-stream.ts';
-import { retell } from '../dialects/retell.ts';
+import { retell } from '../dialects/translation.ts';
 import { isDialect } from '../dialects/upstreams.ts';
 import { ChatBounds, imageUnits } from '../meter/bound.ts';
 import { estimateNote, estimateUsage, unfinishedNote } from '../meter/estimate.ts';
@@ -22,7 +22,7 @@ import { chatMisfit, keepFitting } from '../route/capability.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
-import type { StreamEnd } from '../upstream/relay.ts';
+import type { StreamEnd } from '../upstream/stream-answer.ts';
 import { tryOffer } from '../upstream/try-offer.ts';
 
 /** A conversation as an errand: chat, in whatever dialect its client speaks. */
@@ -96,8 +96,8 @@ export class ChatErrand implements Errand {
     const crossing = conversation.crossTo(dialect);
     if (!crossing) return undefined;
     if (isStream !== this.ask.stream) return retell(recording, dialect, identity, conversation);
-    if (isStream) return streamAgain(crossing.openStream(identity), text);
-    const reply = crossing.readReply(text, identity);
+    if (isStream) return streamAgain(crossing.relayStream(identity), text);
+    const reply = crossing.relayReply(text, identity);
     return 'kind' in reply ? undefined : reply;
   }
 }

@@ -21,7 +21,7 @@ import type {
 import { translate } from '../dialects/translation.ts';
 import { upstreamDialect } from '../dialects/upstreams.ts';
 import { ChatBounds, inputBound, outputBound, textBytes, tokensWithin } from '../meter/bound.ts';
-import { estimateNote, estimateUsage } from '../meter/estimate.ts';
+import { estimateNote } from '../meter/estimate.ts';
 import { holdPrices } from '../meter/hold-prices.ts';
 import { chargeAt, costAt, mostCost } from '../meter/price.ts';
 import type { Offer } from '../route/catalogue.ts';
@@ -31,12 +31,12 @@ import type { SearchNotes } from '../tools/search-notes.ts';
 import { searchTool } from '../tools/search-results.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
-import type { StreamEnd } from '../upstream/relay.ts';
+import type { StreamEnd } from '../upstream/stream-answer.ts';
 import { tryCrossing } from '../upstream/try-offer.ts';
 import { ChatErrand } from './chat.ts';
-import { RoundsFacts, RoundsRelay, roundReply, roundWriter } from './search/relay.ts';
+import { RoundsFacts, RoundsRelay, roundWriter } from './search/relay.ts';
 import { type SearchLimits, SearchSession, type SearchSurroundings } from './search/session.ts';
-import { tellAgain, writingDown } from './search/told-answer.ts';
+import { passOn, tellAgain, writingDown } from './search/told-answer.ts';
 
 /** What the operator set up for searches. */
 export interface WebSearchParts {
@@ -119,25 +119,24 @@ export class SearchingErrand implements Errand {
   replay({ text }: Recording, identity: ReplyIdentity): ReplyRelay | undefined {
     const { client } = this.#conversation;
     if (this.ask.stream) {
-      const writer = client.openStream(identity);
+      const writer = client.writeStream(identity);
       const facts = replayInto(text, writer);
       if (!facts) return undefined;
       const said = writer.take();
       return { facts, write: (closing) => said + writer.close(closing) };
     }
-    const writer = client.openReply(identity);
+    const writer = client.writeReply(identity);
     const facts = replayInto(text, writer);
     return facts && { facts, write: (closing) => writer.write(closing) };
   }
 
   async #reply(offer: Offer, link: Link): Promise<AttemptResult> {
-    const writer = this.#conversation.client.openReply(link.identity);
+    const writer = this.#conversation.client.writeReply(link.identity);
     const session = this.#open(writer, offer, link);
     const facts = new RoundsFacts(session);
+    // Nothing is written before the last round.
+    const client = { writeReply: () => ({ ...passOn(session.round), write: () => '' }) };
     for (;;) {
-      const client: Pick<ClientDialect, 'openReply'> = {
-        openReply: () => roundReply(session.round),
-      };
       const result = await this.#tryRound(session, client, offer, link);
       if (result.kind !== 'reply') return result;
       facts.begin(result.relay.facts);
@@ -149,11 +148,9 @@ export class SearchingErrand implements Errand {
   }
 
   async #stream(offer: Offer, link: Link): Promise<AttemptResult> {
-    const writer = this.#conversation.client.openStream(link.identity);
+    const writer = this.#conversation.client.writeStream(link.identity);
     const session = this.#open(writer, offer, link);
-    const client: Pick<ClientDialect, 'openStream'> = {
-      openStream: () => roundWriter(session.round, writer),
-    };
+    const client = { writeStream: () => roundWriter(session.round, writer) };
     const first = await this.#tryRound(session, client, offer, link);
     if (first.kind !== 'stream') return first;
     const relay = new RoundsRelay(first.relay, session);
@@ -181,7 +178,6 @@ export class SearchingErrand implements Errand {
       limits: this.#limits,
       promptBytes: textBytes(this.ask),
       ...this.#payingAt(offer, link),
-      estimate: estimateUsage,
       client,
     });
     return this.#session;

@@ -1,7 +1,6 @@
 import type { Model } from '../config/config.ts';
 import type { Credential } from '../core/byok.ts';
-import type { CallableModels, Catalogue, Offer } from './catalogue.ts';
-import { nearestModel } from './nearest-model.ts';
+import { CallableModels, type Catalogue, type Offer } from './catalogue.ts';
 
 /**
  * The catalogue as a tenant with accounts of its own may use it. Where it has a credential, its own
@@ -16,18 +15,19 @@ export function withOwnAccounts(
   return new OwnCatalogue(catalogue, credentials, feeBasisPoints);
 }
 
-class OwnCatalogue implements CallableModels {
+class OwnCatalogue extends CallableModels {
   readonly #catalogue: Catalogue;
   readonly #byProvider = new Map<string, Credential>();
   readonly #feeBasisPoints: number;
 
   constructor(catalogue: Catalogue, credentials: readonly Credential[], feeBasisPoints: number) {
+    super();
     this.#catalogue = catalogue;
     for (const credential of credentials) this.#byProvider.set(credential.provider, credential);
     this.#feeBasisPoints = feeBasisPoints;
   }
 
-  offers(alias: string): readonly Offer[] {
+  override offers(alias: string): readonly Offer[] {
     const every = this.#catalogue.everyOffer(alias);
     // `byok_only` at one of its providers is meant for the whole model.
     const ownOnly = every.some((offer) => this.#credentialAt(offer)?.mode === 'byok_only');
@@ -36,19 +36,12 @@ class OwnCatalogue implements CallableModels {
       .filter((offer) => offer !== undefined);
   }
 
-  model(alias: string): Model | undefined {
+  override model(alias: string): Model | undefined {
     return this.#catalogue.model(alias);
   }
 
-  live(): readonly Model[] {
-    return this.#catalogue.models().filter((model) => this.offers(model.id).length > 0);
-  }
-
-  suggest(alias: string): string | undefined {
-    return nearestModel(
-      alias,
-      this.live().map((model) => model.id),
-    );
+  override models(): readonly Model[] {
+    return this.#catalogue.models();
   }
 
   #credentialAt({ provider }: Offer): Credential | undefined {

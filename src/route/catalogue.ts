@@ -35,14 +35,22 @@ interface OwnAccount {
 }
 
 /** The models that a caller can use, and where. */
-export interface CallableModels {
+export abstract class CallableModels {
   /** By priority; empty when nobody serves the model to this caller, or nobody knows it. */
-  offers(alias: string): readonly Offer[];
-  model(alias: string): Model | undefined;
+  abstract offers(alias: string): readonly Offer[];
+  abstract model(alias: string): Model | undefined;
+  abstract models(): readonly Model[];
+
   /** Models that can be called now. */
-  live(): readonly Model[];
+  live(): readonly Model[] {
+    return this.models().filter((model) => this.offers(model.id).length > 0);
+  }
+
   /** The nearest one that can be called. */
-  suggest(alias: string): string | undefined;
+  suggest(alias: string): string | undefined {
+    const names = this.live().map((model) => model.id);
+    return nearestModel(alias, names);
+  }
 }
 
 /** What a tenant can call; a promise only while its own credentials are being read. */
@@ -52,12 +60,13 @@ export type CatalogueOf = (tenantId: string) => CallableModels | Promise<Callabl
  * The models this process can serve; by itself those of shared capacity. Built once; a changed
  * configuration builds a new one.
  */
-export class Catalogue implements CallableModels {
+export class Catalogue extends CallableModels {
   readonly #models = new Map<string, Model>();
   readonly #every = new Map<string, readonly Offer[]>();
   readonly #shared = new Map<string, readonly Offer[]>();
 
   constructor(models: readonly Model[], providers: ReadonlyMap<string, Provider>) {
+    super();
     for (const model of models) {
       const offers = model.endpoints.flatMap((endpoint) => {
         const provider = providers.get(endpoint.provider);
@@ -72,7 +81,7 @@ export class Catalogue implements CallableModels {
     }
   }
 
-  offers(alias: string): readonly Offer[] {
+  override offers(alias: string): readonly Offer[] {
     return this.#shared.get(alias) ?? [];
   }
 
@@ -81,23 +90,12 @@ export class Catalogue implements CallableModels {
     return this.#every.get(alias) ?? [];
   }
 
-  models(): readonly Model[] {
+  override models(): readonly Model[] {
     return [...this.#models.values()];
   }
 
-  model(alias: string): Model | undefined {
+  override model(alias: string): Model | undefined {
     return this.#models.get(alias);
-  }
-
-  live(): readonly Model[] {
-    return this.models().filter((model) => this.offers(model.id).length > 0);
-  }
-
-  suggest(alias: string): string | undefined {
-    return nearestModel(
-      alias,
-      this.live().map((model) => model.id),
-    );
   }
 }
 

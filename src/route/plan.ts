@@ -35,21 +35,24 @@ export function plan(ask: RoutedAsk, caller: Caller, around: Surroundings): read
 /** The offers of each model that the client names, in its order. */
 type Groups = readonly (readonly Offer[])[];
 
-function keepWished(able: Groups, ask: RoutedAsk, around: Surroundings): Groups {
-  const { preferences } = ask;
-  const wanted = able.map((group) => group.filter((offer) => isWanted(offer, preferences)));
-  refuseEmpty(wanted, nobodyWanted(preferences));
-  const affordable = wanted.map((group) =>
-    group.filter((offer) => isAffordable(offer, preferences)),
-  );
-  refuseEmpty(affordable, 'No provider of this model is within provider.max_price.');
-  const complete = preferences.requireParameters
-    ? affordable.map((group) =>
-        group.filter((offer) => ask.parameters.every((name) => around.supports(offer, name))),
-      )
-    : affordable;
-  refuseEmpty(complete, 'No provider of this model supports every parameter of this request.');
-  return complete;
+function keepWished(able: Groups, ask: RoutedAsk, { supports }: Surroundings): Groups {
+  const { preferences, parameters } = ask;
+  const isAsked = (offer: Offer) => isWanted(offer, preferences);
+  const wanted = keep(able, isAsked, nobodyWanted(preferences));
+  const isWithin = (offer: Offer) => isAffordable(offer, preferences);
+  const dear = 'No provider of this model is within provider.max_price.';
+  const affordable = keep(wanted, isWithin, dear);
+  if (!preferences.requireParameters) return affordable;
+  const isAble = (offer: Offer) => parameters.every((name) => supports(offer, name));
+  const unable = 'No provider of this model supports every parameter of this request.';
+  return keep(affordable, isAble, unable);
+}
+
+/** Refuses the request when nobody is left. */
+function keep(groups: Groups, isKept: (offer: Offer) => boolean, refusal: string): Groups {
+  const kept = groups.map((group) => group.filter(isKept));
+  if (kept.every((group) => group.length === 0)) throw notFound(refusal, 'provider');
+  return kept;
 }
 
 function knownModels(ask: RoutedAsk, caller: Caller, catalogue: CallableModels): Groups {
@@ -134,10 +137,6 @@ function isAffordable({ prices }: Offer, { maxPrice }: RoutePreferences): boolea
     return bound === undefined || price <= bound;
   };
   return within(prices.prompt, maxPrice.prompt) && within(prices.completion, maxPrice.completion);
-}
-
-function refuseEmpty(groups: Groups, message: string): void {
-  if (groups.every((group) => group.length === 0)) throw notFound(message, 'provider');
 }
 
 function order(groups: Groups, wishes: RoutePreferences, health: Health): readonly Offer[] {

@@ -1,7 +1,7 @@
 import type { SpeechTerms } from '../config/model-schema.ts';
 
 /** The longest text that one call takes. */
-export interface TextLimit {
+interface TextLimit {
   readonly unit: 'characters' | 'bytes';
   readonly max: number;
 }

@@ -7,6 +7,7 @@ import {
   searchWordsMax,
 } from '../core/bounds.ts';
 import { parseJson } from '../core/json.ts';
+import { readBounded } from '../core/read-bounded.ts';
 import { brave } from './brave.ts';
 import { isWithin } from './domains.ts';
 import type {
@@ -82,7 +83,7 @@ export class HttpSearch implements SearchEngine {
       const response = await this.#send(request, line.signal);
       const misfit = misfitOf(response);
       if (misfit !== undefined) return failed(misfit);
-      const text = await readBounded(response);
+      const text = await readBounded(response, searchAnswerBytesMax);
       return text ?? failed('The search engine gave an answer that is too long.');
     } catch {
       if (client.aborted) return failed('The search was stopped.');
@@ -108,17 +109,6 @@ function misfitOf({ status, headers }: Response): string | undefined {
   const isJson = /^application\/(?:[\w.+-]+\+)?json\b/.test(type);
   const isPlain = ['', 'identity'].includes(headers.get('content-encoding') ?? '');
   return isJson && isPlain ? undefined : 'The search engine gave an answer that is not JSON.';
-}
-
-async function readBounded(response: Response): Promise<string | undefined> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of response.body ?? []) {
-    size += chunk.length;
-    if (size > searchAnswerBytesMax) return undefined;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks, size).toString('utf8');
 }
 
 /** The first of each address, in the engine's order. */

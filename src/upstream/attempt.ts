@@ -11,7 +11,7 @@ import type {
 import { EventStreamReader, EventTooLarge } from '../dialects/event-stream.ts';
 import { malformed, readFailure } from '../dialects/failure.ts';
 import type { Offer } from '../route/catalogue.ts';
-import type { OpenBytes } from './bytes.ts';
+import type { OpenBytes } from './bytes-answer.ts';
 import { connectionFailure, refuseOwnFailure, send } from './client.ts';
 import { checkFor } from './guard/user-address.ts';
 import { Line, type LineLimits, usualLimits } from './line.ts';
@@ -40,16 +40,17 @@ export interface OpenStream {
   readonly openSequel?: () => Promise<AttemptResult | string>;
 }
 
-export interface WholeReply {
+interface WholeReply {
   readonly kind: 'reply';
   readonly relay: ReplyRelay;
 }
 
-export type AttemptResult =
-  | OpenStream
-  | OpenBytes
-  | WholeReply
-  | { readonly kind: 'failed'; readonly failure: UpstreamFailure };
+interface Failed {
+  readonly kind: 'failed';
+  readonly failure: UpstreamFailure;
+}
+
+export type AttemptResult = OpenStream | OpenBytes | WholeReply | Failed;
 
 interface AttemptOrder {
   readonly offer: Offer;
@@ -81,7 +82,10 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
       line.release();
       return replyOf(text, order);
     }
-    if (!response.body) return failed(line, malformed('The provider sent an empty answer.'));
+    if (!response.body) {
+      line.hangUp();
+      return failed(malformed('The provider sent an empty answer.'));
+    }
     const decoder = response.ok && isFramed(response) ? new FrameDecoder() : new TextDecoder();
     source = new Source(response.body, line, link.watch, { idleMs }, order.tape, decoder);
     const result = await readResponse(response, source, line, order);
@@ -92,7 +96,7 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
     return result;
   } catch (thrown) {
     source?.close();
-    return { kind: 'failed', failure: failureOf(thrown, line) };
+    return failed(failureOf(thrown, line));
   }
 }
 
@@ -145,8 +149,8 @@ export function isEventStream({ headers }: Response): boolean {
 }
 
 function replyOf(text: string, order: AttemptOrder): AttemptResult {
-  const reply = order.crossing.readReply(text, order.link.identity);
-  return 'kind' in reply ? { kind: 'failed', failure: reply } : { kind: 'reply', relay: reply };
+  const reply = order.crossing.relayReply(text, order.link.identity);
+  return 'kind' in reply ? failed(reply) : { kind: 'reply', relay: reply };
 }
 
 async function readResponse(
@@ -159,26 +163,25 @@ async function readResponse(
   if (!response.ok) {
     // The status alone still tells a rate limit from a bad request.
     const text = (isPlain(response) && (await readAll(source, errorBytesMax))) || '';
-    return { kind: 'failed', failure: readFailure(response.status, text, response.headers) };
+    return failed(readFailure(response.status, text, response.headers));
   }
   if (!isPlain(response)) {
-    return failed(line, malformed('The provider sent a compressed answer that was not asked for.'));
+    return failed(malformed('The provider sent a compressed answer that was not asked for.'));
   }
   const isStream = isEventStream(response) || isFramed(response);
   const head = order.stream && !isStream ? await readHead(source) : '';
   if (order.stream && (isStream || eventStart.test(head))) {
-    return openStream(source, line, order, head);
+    return readToFirstWords(source, line, order, head);
   }
   const rest = await readAll(source, replyBytesMax);
-  if (rest === undefined)
-    return failed(line, malformed('The provider sent an answer that is too long.'));
+  if (rest === undefined) return failed(malformed('The provider sent an answer that is too long.'));
   const text = head + rest;
   if (!order.stream && !isStream) return replyOf(text, order);
   const { crossing, tape } = order;
   const { identity } = order.link;
   const streamed = order.stream ? crossing.streamReply(text, identity) : undefined;
   if (!streamed || 'kind' in streamed) {
-    return unexpectedForm(streamed ?? crossing.readReply(text, identity), response);
+    return unexpectedForm(streamed ?? crossing.relayReply(text, identity), response);
   }
   tape?.hearsWhole();
   const reader = new EventStreamReader();
@@ -203,13 +206,13 @@ async function readHead(source: Source): Promise<string> {
  * Reads on until the answer has its first words, or failed before it had. Chunks that only open
  * the answer are held back: as long as nobody saw them, another provider can still take over.
  */
-async function openStream(
+async function readToFirstWords(
   source: Source,
   line: Line,
   order: AttemptOrder,
   head: string,
 ): Promise<AttemptResult> {
-  const relay = order.crossing.openStream(order.link.identity);
+  const relay = order.crossing.relayStream(order.link.identity);
   const reader = new EventStreamReader();
   let opening = '';
   let ended = false;
@@ -228,11 +231,10 @@ async function openStream(
     for (const message of messages) opening += relay.push(message);
     source.noteWords(opening.length > length);
     const { failure } = relay.facts;
-    if (failure && !hasWords(relay)) return { kind: 'failed', failure };
+    if (failure && !hasWords(relay)) return failed(failure);
   }
   if (!relay.started || ((ended || relay.ended) && !hasWords(relay))) {
-    const failure = malformed('The provider ended its stream without an answer.');
-    return { kind: 'failed', failure };
+    return failed(malformed('The provider ended its stream without an answer.'));
   }
   return { kind: 'stream', relay, reader, source, line, opening, ended };
 }
@@ -247,14 +249,12 @@ function hasWords({ started, finished, facts }: StreamRelay): boolean {
 
 /** An answer in a form that was not asked for and cannot be used; perhaps it says why. */
 function unexpectedForm(reply: ReplyRelay | UpstreamFailure, response: Response): AttemptResult {
-  if ('kind' in reply && reply.kind !== 'malformed') return { kind: 'failed', failure: reply };
+  if ('kind' in reply && reply.kind !== 'malformed') return failed(reply);
   const type = response.headers.get('content-type')?.split(';')[0] ?? 'no content type';
-  const failure = malformed(`The provider answered with ${type}, which was not asked for.`);
-  return { kind: 'failed', failure };
+  return failed(malformed(`The provider answered with ${type}, which was not asked for.`));
 }
 
-function failed(line: Line, failure: UpstreamFailure): AttemptResult {
-  line.hangUp();
+export function failed(failure: UpstreamFailure): Failed {
   return { kind: 'failed', failure };
 }
 

@@ -59,7 +59,7 @@ async function sendWithPass(
     const shown = await pass.headersFor({ url, contentType, body }, line.signal);
     const signed = { ...call, headers: { ...call.headers, ...shown } };
     const response = await dial(prepared, signed, path, line, check);
-    if (!pass.isOutdated(shown, response.status) || isLast) return response;
+    if (!pass.isOutdated?.(shown, response.status) || isLast) return response;
     // Its connection is closed with it, so that nobody gives it back.
     line.lender = undefined;
     await response.body?.cancel();

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'bun:test';
-import { providerNamed } from '../../tests/support/offers.ts';
+import { offerCalled } from '../../tests/support/offers.ts';
 import { Secret } from '../core/secret.ts';
 import type { FailureKind, UpstreamFailure } from '../dialects/dialect.ts';
-import { Catalogue } from '../route/catalogue.ts';
 import { finalError, publicReason, scrub } from './disclosure.ts';
 
 function failure(kind: FailureKind, more: Partial<UpstreamFailure> = {}): UpstreamFailure {
@@ -59,23 +58,7 @@ test('accounts and broken answers are not quoted', () => {
 
 describe('names that must not leave', () => {
   function offerOf(key: string, upstreamModel: string) {
-    const vendor = providerNamed('vendor', { apiKey: new Secret(key) });
-    const catalogue = new Catalogue(
-      [
-        {
-          id: 'acme/chat',
-          name: 'Chat',
-          input_modalities: ['text'],
-          output_modalities: ['text'],
-          features: [],
-          endpoints: [{ provider: 'vendor', model: upstreamModel, priority: 0, pricing: {} }],
-        },
-      ],
-      new Map([['vendor', vendor]]),
-    );
-    const [offer] = catalogue.offers('acme/chat');
-    if (!offer) throw new Error('The catalogue has lost its offer.');
-    return offer;
+    return offerCalled(upstreamModel, { apiKey: new Secret(key) });
   }
 
   test.each([

@@ -3,8 +3,7 @@ import { GatewayError } from '../core/errors.ts';
 import type { FailureKind, UpstreamFailure } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
-import type { AttemptResult, OpenStream, WholeReply } from './attempt.ts';
-import type { OpenBytes } from './bytes.ts';
+import type { AttemptResult } from './attempt.ts';
 import { finalError, scrub, type TriedFailure } from './disclosure.ts';
 
 /** One line of a request's trail: where it went and what came of it. Kept for the log. */
@@ -18,14 +17,9 @@ export interface TrailEntry {
   readonly ms: number;
 }
 
-/** A stream that knows which names its later failures must not tell. */
-export interface OpenedStream extends OpenStream {
-  scrub(message: string): string;
-}
-
 export interface Opened {
   readonly offer: Offer;
-  readonly answer: OpenedStream | OpenBytes | WholeReply;
+  readonly answer: Exclude<AttemptResult, { kind: 'failed' }>;
   readonly firstByteMs: number;
 }
 
@@ -59,7 +53,7 @@ export async function openFirst(
     if (result.kind !== 'failed') {
       trail.push({ provider, model, ms, outcome: 'answered', status: 200, message: null });
       health.succeeded(offer, ms);
-      return { offer, answer: scrubbed(result, offer), firstByteMs: ms };
+      return { offer, answer: result, firstByteMs: ms };
     }
     // A client that left makes every connection look broken; that is nobody's failure.
     if (client.aborted) {
@@ -78,14 +72,6 @@ export async function openFirst(
     else if (!isAboutAccess(failure, offer)) refusedModels.push(model);
   }
   throw finalError(failures);
-}
-
-function scrubbed(
-  result: Exclude<AttemptResult, { kind: 'failed' }>,
-  offer: Offer,
-): Opened['answer'] {
-  if (result.kind !== 'stream') return result;
-  return { ...result, scrub: (message) => scrub(message, offer) };
 }
 
 /** A tenant's account without access to a model is told that there is none; ours may have it. */

@@ -1,14 +1,14 @@
 /** An answer that goes on after the end of an upstream's stream: another stream, or last words. */
 import { afterEach, describe, expect, test } from 'bun:test';
+import { offerCalled } from '../../tests/support/offers.ts';
 import { noUsage } from '../core/usage.ts';
 import { Watch } from '../core/watch.ts';
 import { EventStreamReader } from '../dialects/event-stream.ts';
 import { OpenAiPassThrough } from '../dialects/openai/pass-through.ts';
-import type { AttemptResult } from './attempt.ts';
-import type { OpenedStream } from './fallback.ts';
+import type { AttemptResult, OpenStream } from './attempt.ts';
 import { Line } from './line.ts';
-import { StreamAnswer, type StreamEnd } from './relay.ts';
 import { Source } from './source.ts';
+import { StreamAnswer, type StreamEnd } from './stream-answer.ts';
 
 const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
 const boundless = { charactersMax: Number.POSITIVE_INFINITY, extend: async () => true };
@@ -45,7 +45,7 @@ function openedOn(
     () => line.release(),
   );
   const relay = new OpenAiPassThrough(identity, { includeUsage: false });
-  const stream: OpenedStream = {
+  const stream: OpenStream = {
     kind: 'stream',
     relay,
     reader: new EventStreamReader(),
@@ -54,21 +54,20 @@ function openedOn(
     opening: '',
     ended,
     openSequel,
-    scrub: (message) => message,
   };
   return stream;
 }
 
-function answering(stream: OpenedStream) {
+function answering(stream: OpenStream) {
   const settled: StreamEnd[] = [];
-  const answer = new StreamAnswer(stream, boundless, async (end) => {
+  const answer = new StreamAnswer(stream, offerCalled('hidden'), boundless, async (end) => {
     settled.push(end);
     return { usage: noUsage, costCredits: 0 };
   });
   return { answer, settled };
 }
 
-async function hear(stream: OpenedStream) {
+async function hear(stream: OpenStream) {
   const { answer, settled } = answering(stream);
   let text = '';
   for await (const words of answer) text += words;

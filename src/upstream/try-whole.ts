@@ -5,7 +5,7 @@ import { attempt } from './attempt.ts';
 import type { Link } from './link.ts';
 
 /** A question to an offer whose answer is read as a whole before any of it is told. */
-export interface Question<Read extends object> {
+interface Question<Read extends object> {
   readonly request: UpstreamRequest;
   read(text: string): Read | UpstreamFailure;
   /** For all of it, whatever the provider's own timeouts say. */
@@ -32,9 +32,9 @@ export async function tryWhole<Read extends object>(
     link,
     request,
     crossing: {
-      openStream: () => assert.fail('Nobody asked for a stream.'),
+      relayStream: () => assert.fail('Nobody asked for a stream.'),
       streamReply: () => assert.fail('Nobody asked for a stream.'),
-      readReply(text) {
+      relayReply(text) {
         const answer = read(text);
         if (isFailure(answer)) return answer;
         found = answer;

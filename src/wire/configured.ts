@@ -1,9 +1,10 @@
-import type { Config, Model } from '../config/config.ts';
+import type { Config, Model, Provider } from '../config/config.ts';
 import type { Credential } from '../core/byok.ts';
+import { demoModels, demoProvider } from '../demo/demo-models.ts';
 import type { Route } from '../http/routes.ts';
 import { Admission } from '../limits/admit.ts';
 import { withOwnAccounts } from '../route/byok.ts';
-import { makeCatalogue } from './catalogue.ts';
+import { Catalogue } from '../route/catalogue.ts';
 import type { Lasting } from './lasting.ts';
 import { makeRoutes } from './routes.ts';
 import { makeSteps } from './steps.ts';
@@ -31,4 +32,24 @@ export function configure(config: Config, lasting: Lasting, isDraining: () => bo
   telemetry.useCatalogue(catalogue);
   jobs.configure({ config, catalogueOf, admission, steps });
   return { models: catalogue.live(), routes, admission };
+}
+
+function makeCatalogue(config: Config, demoUrl: string | undefined): Catalogue {
+  if (demoUrl === undefined) return new Catalogue(config.models, config.providers);
+  const provider: Provider = {
+    name: demoProvider,
+    dialect: 'openai',
+    baseUrl: demoUrl,
+    apiKey: null,
+    headers: {},
+    timeoutMs: 120_000,
+    idleTimeoutMs: 120_000,
+    shared: true,
+    byokBaseUrl: false,
+    quirks: {},
+  };
+  return new Catalogue(
+    [...config.models, ...demoModels],
+    new Map([...config.providers, [demoProvider, provider]]),
+  );
 }

@@ -1,18 +1,18 @@
 import { countsAtOnceMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
-import { GatewayError } from '../core/errors.ts';
+import { GatewayError, invalidRequest } from '../core/errors.ts';
 import { Watch } from '../core/watch.ts';
-import type { Count } from '../dialects/count.ts';
+import type { Count, CountCrossing } from '../dialects/count.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
 import type { MessagesParts } from '../http/calls/messages.ts';
 import { ConcurrencyLimiter } from '../limits/concurrency.ts';
-import { countAt } from '../operations/count-tokens.ts';
 import { keepEntitled } from '../route/capability.ts';
 import type { CatalogueOf, Offer } from '../route/catalogue.ts';
 import { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
-import { checkPublicAddress } from '../upstream/guard/user-address.ts';
+import { scrub } from '../upstream/disclosure.ts';
 import { refuseInnerAddresses, refuseInnerImages } from '../upstream/inline-images.ts';
+import { askShortly } from '../upstream/short-answer.ts';
 
 /** Counts where the request would go, beside the story: nothing is held, charged or kept. */
 export function makeCountUpstream(
@@ -31,11 +31,30 @@ export function makeCountUpstream(
     const crossing = offer && count.crossTo(offer.dialect);
     if (!crossing || !places.enter(caller.tenantId, countsAtOnceMax)) return undefined;
     try {
-      return await countAt(offer, crossing, { client, watch, checkAddress: checkPublicAddress });
+      return await countAt(offer, crossing, client, watch);
     } finally {
       places.leave(caller.tenantId);
     }
   };
+}
+
+/**
+ * What an offer counts; undefined when it does not say. A request that it finds fault with is
+ * refused: an estimate would hide from the client that the message itself cannot be sent, and the
+ * sentence that says why is the one it would get then.
+ */
+async function countAt(
+  offer: Offer,
+  crossing: CountCrossing,
+  client: AbortSignal,
+  watch: Watch,
+): Promise<number | undefined> {
+  const request = crossing.write(offer);
+  if (!request) return undefined;
+  const answer = await askShortly(offer, request, client, watch);
+  const counted = answer && crossing.read(answer.status, answer.text);
+  if (typeof counted === 'object') throw invalidRequest(scrub(counted.fault, offer));
+  return counted;
 }
 
 /** Not the real one: a plan made with that uses up the probe of an offer that recovers. */

@@ -13,7 +13,7 @@ import { type RunnerParts, StoryRunner } from './job-runner.ts';
 function piece(next: (stop: AbortController) => Promise<undefined>, bookedCredits = 70) {
   const stop = new AbortController();
   const answer = {
-    ...{ kind: 'bytes', contentType: 'audio/mpeg', contentLength: null, close() {} },
+    ...{ kind: 'bytes', contentType: 'audio/mpeg', contentLength: null },
     first: new Uint8Array(100),
     line: new Line(new Watch(), stop.signal),
     facts: { ...noFacts },

@@ -138,9 +138,7 @@ export class Jobs {
     return {
       desk,
       publicUrl: config.server.publicUrl,
-      countRequest: (caller: Caller, headers: Record<string, string>) =>
-        admission.countRequest(caller, headers),
-      enter: (caller: Caller) => admission.enter(caller),
+      admission,
       webhookSecretOf: (tenantId: string) => this.#signer.secretOf(tenantId),
       once: (use: OnceUse, make: MakeClaimed) =>
         once(use, make, { idempotency, book: store.jobs.book, now }),

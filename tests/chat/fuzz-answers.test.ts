@@ -96,7 +96,7 @@ function changed(events: readonly string[], step: Change): readonly string[] {
 }
 
 function hearStream(crossing: Crossing, text: string): void {
-  const relay = crossing.openStream(identity);
+  const relay = crossing.relayStream(identity);
   const reader = new EventStreamReader();
   let out = '';
   for (const message of [...reader.push(text), ...reader.end()]) out += relay.push(message);
@@ -106,7 +106,7 @@ function hearStream(crossing: Crossing, text: string): void {
 }
 
 function hearWhole(crossing: Crossing, text: string): void {
-  const reply = crossing.readReply(text, identity);
+  const reply = crossing.relayReply(text, identity);
   if ('kind' in reply) expect(reply.message).not.toBe('');
   else JSON.parse(reply.write({ usage, costCredits: 1 }));
 }
@@ -172,7 +172,7 @@ const nameless = (id: string, index: number) =>
 
 /** How many events are heard before somebody has had enough. */
 function eventsHeard(crossing: Crossing | undefined, write: (at: number) => string): number {
-  const relay = crossing?.openStream(identity);
+  const relay = crossing?.relayStream(identity);
   const reader = new EventStreamReader();
   for (let at = 0; at < 5_000; at++) {
     try {

@@ -71,6 +71,16 @@ test.each([':80', 'x:99999999', '%00', '[::1]:x', '[[[', 'a b', 'x?y', 'x#y', ''
   },
 );
 
+test('a Content-Type with nothing in it says nothing: the body is read as JSON', async () => {
+  const connection = await connect();
+  connection.send(withKey('POST /v1/chat/completions HTTP/1.1\r\nHost: gateway'));
+  connection.send('Content-Type:\r\nContent-Length: 2\r\n\r\n{}');
+  const heard = await connection.until((text) => text.includes('}}'));
+  expect(heard).toStartWith('HTTP/1.1 400 ');
+  expect(heard).toContain('"param":"model"');
+  connection.hangUp();
+});
+
 test.each(['Content-Length: 1000', 'Transfer-Encoding: chunked'])(
   'a client that leaves in the middle of its body costs nobody anything: %s',
   async (framing) => {

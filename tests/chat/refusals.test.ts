@@ -33,6 +33,10 @@ afterEach(() => expect(upstream.book).toHaveLength(0));
 const messages = [{ role: 'user', content: 'hello' }];
 const chat = { model: 'acme/chat', messages };
 
+const toolTaking = (parameters: object) => ({
+  tools: [{ type: 'function', function: { name: 'f', parameters } }],
+});
+
 async function expectRefused(body: unknown, param: string | null, status = 400) {
   const reply = await gateway.post(body);
   expect([reply.status, reply.error.param]).toEqual([status, param]);
@@ -138,6 +142,10 @@ describe('the exact place of what is wrong', () => {
       'tools[0].function.parameters',
     ],
     [{ tools: [{ type: 'function', function: { name: 'f' } }] }, 'tools[0].function.parameters'],
+    [toolTaking({ type: 5 }), 'tools[0].function.parameters.type'],
+    [toolTaking({ properties: 'city' }), 'tools[0].function.parameters.properties'],
+    [toolTaking({ required: 'city' }), 'tools[0].function.parameters.required'],
+    [toolTaking({ required: ['city', 5] }), 'tools[0].function.parameters.required[1]'],
     [{ tool_choice: 'maybe' }, 'tool_choice'],
     [{ tool_choice: { type: 'function' } }, 'tool_choice.function'],
     [{ response_format: 'json' }, 'response_format'],

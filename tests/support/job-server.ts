@@ -57,11 +57,13 @@ export class JobServer {
         ...jobRoutes({
           desk: bench.desk,
           publicUrl: null,
-          countRequest: ({ keyId }, headers) => {
-            this.counted.push(keyId);
-            headers['x-ratelimit-limit'] = '600';
+          admission: {
+            countRequest: ({ keyId }, headers) => {
+              this.counted.push(keyId);
+              headers['x-ratelimit-limit'] = '600';
+            },
+            enter: () => () => undefined,
           },
-          enter: () => () => undefined,
           webhookSecretOf: (tenantId) => signer.secretOf(tenantId),
           once: ({ caller: { tenantId }, key, requestId }, make) =>
             make({ tenantId, key, requestId, fingerprint: '', keptUntil: bench.now + 86_400_000 }),

@@ -1,4 +1,5 @@
 import type { Model, Provider } from '../../src/config/config.ts';
+import { Catalogue, type Offer } from '../../src/route/catalogue.ts';
 
 /** A provider that is there for all, at an address that nobody calls. */
 export function providerNamed(name: string, change: Partial<Provider> = {}): Provider {
@@ -39,4 +40,13 @@ export function modelAt(id: string, endpoints: readonly At[]): Model {
       pricing: { prompt, completion: '1' },
     })),
   };
+}
+
+/** `acme/chat` at a provider that has another name for it. */
+export function offerCalled(upstreamModel: string, change: Partial<Provider> = {}): Offer {
+  const vendors = new Map([['vendor', providerNamed('vendor', change)]]);
+  const catalogue = new Catalogue([modelAt('acme/chat', [{ provider: 'vendor' }])], vendors);
+  const [offer] = catalogue.offers('acme/chat');
+  if (!offer) throw new Error('A model without an offer.');
+  return { ...offer, upstreamModel };
 }

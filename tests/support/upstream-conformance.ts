@@ -135,7 +135,7 @@ const fixtureByteByByte = (path: string) =>
 /** What a listener hears of a stream, up to the first failure. */
 export function hear(upstream: UpstreamDialect, messages: readonly SseMessage[]) {
   const told = new ToldAnswer();
-  const reader = upstream.openStream(told);
+  const reader = upstream.readStream(told);
   for (const message of messages) {
     const failure = reader.push(message);
     if (failure) return { told, failure, finished: reader.finished };
@@ -265,7 +265,7 @@ export function expectCrossed(
   expected: ExpectedChat,
 ): void {
   for (const client of clients) {
-    const relay = translate(question(), client.dialect, upstream).openStream(identity);
+    const relay = translate(question(), client.dialect, upstream).relayStream(identity);
     const output = messagesOf(raw).map((message) => relay.push(message));
     expect(relay.finished).toBe(true);
     expect(relay.facts.finishReason).toBe(expected.openai.finish_reason ?? undefined);
@@ -279,7 +279,7 @@ export function expectCrossed(
 
 function expectCrossedReply(upstream: UpstreamDialect, raw: string, expected: ExpectedChat): void {
   for (const client of clients) {
-    const reply = translate(question(), client.dialect, upstream).readReply(raw, identity);
+    const reply = translate(question(), client.dialect, upstream).relayReply(raw, identity);
     if (!('write' in reply)) throw new Error(reply.message);
     expect(reply.facts.finishReason).toBe(expected.openai.finish_reason ?? undefined);
     expectUsage(reply.facts.usage, expected.openai.usage);

@@ -165,7 +165,7 @@ test('the stop sequence that was met is told', () => {
 
 test('a search of the provider is told by its sources, each for the text it stands behind', () => {
   const told = new ToldAnswer();
-  const reader = anthropicUpstream.openStream(told);
+  const reader = anthropicUpstream.readStream(told);
   const raw = readFixture('anthropic/web-search-stream.sse');
   for (const message of messagesOf(raw)) reader.push(message);
   const cited = [...raw.matchAll(/"citations_delta".*?"url":"([^"]+)"/g)].map((match) => match[1]);
@@ -178,7 +178,7 @@ test('a search of the provider is told by its sources, each for the text it stan
 
 describe("a stream of an OpenAI-style provider for Anthropic's clients", () => {
   const open = () =>
-    translate(question(), anthropicClient({ inputTokensEstimate: 9 }), openAiUpstream).openStream(
+    translate(question(), anthropicClient({ inputTokensEstimate: 9 }), openAiUpstream).relayStream(
       identity,
     );
 
@@ -207,7 +207,7 @@ describe("a reply of an OpenAI-style provider for Anthropic's clients", () => {
   test.each(of('openai', false))('$path arrives whole', ({ path, expected }) => {
     const client = anthropicClient({ inputTokensEstimate: 9 });
     const crossing = translate(question(), client, openAiUpstream);
-    const reply = crossing.readReply(readFixture(path), identity);
+    const reply = crossing.relayReply(readFixture(path), identity);
     if (!('write' in reply)) throw new Error(reply.message);
     const usage: Usage = reply.facts.usage ?? noUsage;
     const body: unknown = JSON.parse(reply.write({ usage, costCredits: 7 }));
@@ -232,7 +232,7 @@ describe("a reply of an OpenAI-style provider for Anthropic's clients", () => {
 describe("a stream of Anthropic for OpenAI's clients", () => {
   test.each(whole(of('anthropic', true)))('$path obeys their rules', ({ path, expected }) => {
     const client = openAiClient({ includeUsage: true });
-    const relay = translate(question(), client, anthropicUpstream).openStream(identity);
+    const relay = translate(question(), client, anthropicUpstream).relayStream(identity);
     const seen = checkOpenAiStream(closed(relay, messagesOf(readFixture(path))));
     const { reasoning, text } = expected;
     const { finish_reason: finishReason } = expected.openai;
@@ -254,7 +254,7 @@ describe("a stream of Anthropic for OpenAI's clients", () => {
     const raw = readFixture('anthropic/thinking-stream.sse');
     const [, signature = ''] = /"signature_delta","signature":"([^"]+)"/.exec(raw) ?? [];
     const client = openAiClient({ includeUsage: false });
-    const relay = translate(question(), client, anthropicUpstream).openStream(identity);
+    const relay = translate(question(), client, anthropicUpstream).relayStream(identity);
     const seen = checkOpenAiStream(closed(relay, messagesOf(raw)));
     expect(signature).not.toBe('');
     expect(seen.details.map((detail) => detail.signature ?? '').join('')).toBe(signature);

@@ -19,7 +19,7 @@ const usage = {
 };
 
 function open(): StreamWriter {
-  return anthropicClient({ inputTokensEstimate: 12 }).openStream(identity);
+  return anthropicClient({ inputTokensEstimate: 12 }).writeStream(identity);
 }
 
 /** What a client sees of an answer that is told in some way. */

@@ -10,7 +10,7 @@ interface AnthropicClientOptions {
 /** What an Anthropic client hears of an answer that was told in our words. */
 export function anthropicClient(options: AnthropicClientOptions): ClientDialect {
   return {
-    openStream: (identity) => new AnthropicStreamWriter(identity, options.inputTokensEstimate),
-    openReply: (identity) => new AnthropicReplyWriter(identity),
+    writeStream: (identity) => new AnthropicStreamWriter(identity, options.inputTokensEstimate),
+    writeReply: (identity) => new AnthropicReplyWriter(identity),
   };
 }

@@ -61,11 +61,11 @@ class AnthropicConversation extends ClientConversation<MessagesRequest> {
     return passMessages(this.request, this.#version, target);
   }
 
-  override openStream(identity: ReplyIdentity) {
+  override relayStream(identity: ReplyIdentity) {
     return new AnthropicPassThrough(identity, estimateInput(this.ask));
   }
 
-  override readReply(text: string, identity: ReplyIdentity) {
+  override relayReply(text: string, identity: ReplyIdentity) {
     return readReply(text, identity);
   }
 }

@@ -20,6 +20,8 @@ function pass(given: object, to: Partial<Target> = {}) {
   return { ...passed, body: JSON.parse(String(passed.body)) as Record<string, unknown> };
 }
 
+const look = { name: 'look', input_schema: { type: 'object' } };
+
 const answer = (...content: object[]) => ({
   messages: [
     { role: 'user', content: 'Hi' },
@@ -38,7 +40,6 @@ test('names that an upstream may read as ours stay here, and unknown ones go on'
 
 describe('what the vendor charges for beside the price of a token', () => {
   const advisor = { type: 'advisor_20260301', name: 'advisor', model: 'claude-opus-5' };
-  const look = { name: 'look', input_schema: { type: 'object' } };
 
   test('is not asked for with the operator’s account', () => {
     const wish = { speed: 'fast', service_tier: 'priority', tools: [advisor, look] };
@@ -179,6 +180,21 @@ test('parameters that the model refuses are left out and told', () => {
   const quirks = { drop_params: ['temperature', 'top_p', 'top_k'] };
   const { body, dropped } = pass({ temperature: 0.5, top_p: null }, { quirks });
   expect([body.temperature, dropped]).toEqual([undefined, ['temperature']]);
+});
+
+test.each([
+  [{ type: 'tool', name: 'look' }, { type: 'auto' }, ['tool_choice']],
+  [
+    { type: 'any', disable_parallel_tool_use: true },
+    { type: 'auto', disable_parallel_tool_use: true },
+    ['tool_choice'],
+  ],
+  [{ type: 'none' }, { type: 'none' }, []],
+  [{ type: 'auto' }, { type: 'auto' }, []],
+])('a model that cannot be made to call a tool gets the choice %j as %j', (given, sent, told) => {
+  const quirks = { drop_params: ['tool_choice'] };
+  const { body, dropped } = pass({ tools: [look], tool_choice: given }, { quirks });
+  expect([body.tool_choice, dropped]).toEqual([sent, told]);
 });
 
 test('what the client wrote as null is left out, but for fields that only Anthropic knows', () => {

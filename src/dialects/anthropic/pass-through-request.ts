@@ -35,8 +35,15 @@ export function passMessages(
     edits.messages =
       exact === body.messages ? messages : mendMessages(exact, target.images).messages;
   }
-  const dropped = (target.quirks.drop_params ?? []).filter((name) => (body[name] ?? null) !== null);
+  const choice = body.tool_choice;
+  const isDemand = choice?.type === 'any' || choice?.type === 'tool';
+  const dropped = (target.quirks.drop_params ?? []).filter((name) =>
+    name === 'tool_choice' ? isDemand : (body[name] ?? null) !== null,
+  );
   for (const name of dropped) edits[name] = undefined;
+  if (dropped.includes('tool_choice')) {
+    edits.tool_choice = { ...choice, type: 'auto', name: undefined };
+  }
   dropped.push(...leaveOutPricedApart(body, target, edits));
   dropped.push(...leaveOutPaidTools(body, target, edits));
   const { thinking } = body;

@@ -6,6 +6,6 @@ import { writeMessages } from './write.ts';
 export const anthropicUpstream: UpstreamDialect = {
   toolNameLengthMax: 128,
   write: writeMessages,
-  openStream: (listener) => new AnthropicStreamReader(listener),
+  readStream: (listener) => new AnthropicStreamReader(listener),
   readReply: tellReply,
 };

@@ -472,3 +472,9 @@ test('every model of the catalogue gets words that its generation takes', () => 
     }
   }
 });
+
+test('a wish to cache the whole prompt stands beside it', () => {
+  const cacheControl = { type: 'ephemeral', ttl: '1h' };
+  expect(write({ cacheControl }).body.cache_control).toEqual(cacheControl);
+  expect(write().body).not.toHaveProperty('cache_control');
+});

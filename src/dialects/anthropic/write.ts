@@ -28,6 +28,7 @@ export function writeMessages(asked: Dialogue, target: Target): UpstreamRequest 
     output_config: effort || format ? { effort, format } : undefined,
     ...writeSampling(dialogue, dropped),
     metadata: dialogue.user ? { user_id: dialogue.user } : undefined,
+    ...cacheField(dialogue),
     stream: dialogue.stream ? true : undefined,
   };
   return { path, headers, body: JSON.stringify(body), dropped: [...dropped] };

@@ -2,15 +2,16 @@
 import type { CacheControl, Dialogue, Turn } from '../../core/dialogue.ts';
 import { isObject } from '../../core/json.ts';
 
-/** The mark that a client set on a part, a message or a tool. */
+/** The mark that a client set on a part, a message, a tool or the whole. */
 export function cacheMark(holder: object): { cacheControl?: CacheControl } {
   const mark = 'cache_control' in holder ? holder.cache_control : undefined;
   return isObject(mark) ? { cacheControl: mark } : {};
 }
 
 /** Whether the client marked anything. */
-export function hasCacheMarks({ turns, tools }: Dialogue): boolean {
-  return tools.some(isMarked) || turns.some(isMarkedTurn);
+export function hasCacheMarks(dialogue: Dialogue): boolean {
+  const { turns, tools } = dialogue;
+  return isMarked(dialogue) || tools.some(isMarked) || turns.some(isMarkedTurn);
 }
 
 function isMarkedTurn({ parts }: Turn): boolean {
@@ -18,6 +19,6 @@ function isMarkedTurn({ parts }: Turn): boolean {
   return false;
 }
 
-function isMarked(part: object): boolean {
-  return 'cacheControl' in part && part.cacheControl !== undefined;
+function isMarked(holder: object): boolean {
+  return 'cacheControl' in holder && holder.cacheControl !== undefined;
 }

@@ -6,6 +6,6 @@ import { writeRequest } from './write.ts';
 export const bedrockUpstream: UpstreamDialect = {
   toolNameLengthMax: 64,
   write: writeRequest,
-  openStream: (listener) => new BedrockStreamReader(listener),
+  readStream: (listener) => new BedrockStreamReader(listener),
   readReply: tellReply,
 };

@@ -241,3 +241,8 @@ describe('tools', () => {
     });
   });
 });
+
+test('a wish to cache the whole prompt is told as left out', () => {
+  expect(write({ cacheControl: { type: 'ephemeral' } }).dropped).toEqual(['cache_control']);
+  expect(write({}).dropped).toEqual([]);
+});

@@ -17,6 +17,8 @@ export function writeRequest(asked: Dialogue, target: Target): UpstreamRequest {
   const isPicky = target.thinking !== null;
   const said = sayable(asked, target, unspokenHere, isPicky);
   const { dialogue, reasoning, limit, outputTokensMax, dropped } = said;
+  // There are cache points between parts here, and none for the whole.
+  if (dialogue.cacheControl) dropped.add('cache_control');
   const writer = new ContentWriter(target, dropped);
   const { system, messages } = writeTurns(dialogue.turns, writer, target, reasoning.isOn);
   const { instruction, outputConfig } = writeJson(dialogue, target);

@@ -6,6 +6,6 @@ import { writeRequest } from './write.ts';
 export const geminiUpstream: UpstreamDialect = {
   toolNameLengthMax: 64,
   write: writeRequest,
-  openStream: (listener) => new GeminiStreamReader(listener),
+  readStream: (listener) => new GeminiStreamReader(listener),
   readReply: tellReply,
 };

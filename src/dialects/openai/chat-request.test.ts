@@ -128,3 +128,40 @@ test('a conversation has at most ten thousand items, however it is spelt', () =>
     expect(() => read(of(10_001))).toThrow(new RegExp(`^${name} `));
   }
 });
+
+describe('a tool in the words of the Responses endpoint, which Cursor writes to this one', () => {
+  const parameters = { type: 'object', properties: {} };
+  const flat = { type: 'function', name: 'look', description: 'Looks.', parameters, strict: true };
+  const nested = { type: 'function', function: { name: 'find', parameters } };
+
+  test('is one of chat', () => {
+    const bare = { type: 'function', name: 'wait' };
+    const tool_choice = { type: 'function', name: 'look' };
+    const { body, source } = read({ tools: [flat, nested, bare], tool_choice });
+    const { type: _, ...look } = flat;
+    expect(body.tools).toEqual([
+      { type: 'function', function: look },
+      nested,
+      { type: 'function', function: { name: 'wait', parameters: {} } },
+    ] as never);
+    expect(body.tool_choice).toEqual({ type: 'function', function: { name: 'look' } });
+    expect(source).toBeNull();
+  });
+
+  test('is chosen in either words', () => {
+    const tool_choice = { type: 'function', function: { name: 'look' } };
+    expect(read({ tools: [flat], tool_choice }).body.tool_choice).toEqual(tool_choice as never);
+    expect(read({ tools: [flat], tool_choice: 'auto' }).body.tool_choice).toBe('auto');
+  });
+
+  test.each([
+    [{ tools: [{ type: 'function' }] }, 'tools[0].function'],
+    [
+      { tools: [{ type: 'function', function: { name: 'a b', parameters } }] },
+      'tools[0].function.name',
+    ],
+    [{ tools: [nested], tool_choice: { type: 'function' } }, 'tool_choice.function'],
+  ])('is refused where it is %j', (fields, param) => {
+    expect(() => read(fields)).toThrow(expect.objectContaining({ param }));
+  });
+});

@@ -14,7 +14,8 @@ import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
 import { namesGiven } from '../parameters.ts';
-import { type ChatBody, type ChatMessage, chatSchema } from './chat-schema.ts';
+import { type ChatBody, type ChatMessage, chatSchema, type SentBody } from './chat-schema.ts';
+import { nestTools } from './functions.ts';
 import { imagesOfInput, inputToMessages } from './responses-input.ts';
 
 const validator = Compile(chatSchema);
@@ -76,14 +77,15 @@ export function readChatRequest(
   };
 }
 
-function asksForUsage({ stream_options: options, usage }: ChatBody): boolean {
+function asksForUsage({ stream_options: options, usage }: SentBody): boolean {
   return options?.include_usage === true || usage?.include === true;
 }
 
 const none: readonly never[] = [];
 
 /** The very same body when all that is said in it is in chat's own words. */
-function inMessages(given: ChatBody): ChatRequest['body'] {
+function inMessages(sent: SentBody): ChatRequest['body'] {
+  const given = nestTools(sent);
   const body = given.max_output_tokens ? capped(given) : given;
   const { input, instructions } = body;
   if (body.messages && input) {

@@ -73,24 +73,38 @@ const named = {
   name: Type.String({ pattern: '^[A-Za-z0-9_.:-]{1,128}$', expected: 'a function name' }),
   description: optional(Type.String()),
 };
+/** Of a schema, only what every provider reads the same way. */
+const parameters = Type.Object({
+  type: optional(Type.Union([Type.String(), Type.Array(Type.String())])),
+  properties: optional(Type.Object({})),
+  required: optional(Type.Array(Type.String())),
+});
 const functionTool = Type.Object({
   type: Type.Literal('function'),
   function: Type.Object({
     ...named,
-    parameters: Type.Object({}),
+    parameters,
     strict: optional(Type.Boolean()),
   }),
 });
 
 export type FunctionTool = Static<typeof functionTool>;
 
-const toolSchema = Type.Union([functionTool, searchToolSchema]);
+/** As the Responses endpoint has it. Cursor sends such tools here. */
+const flatTool = Type.Object({
+  type: Type.Literal('function'),
+  ...named,
+  parameters: optional(parameters),
+  strict: optional(Type.Boolean()),
+});
+
+export type FlatTool = Static<typeof flatTool>;
 
 const chosenFunction = Type.Object({ name: Type.String({ minLength: 1 }) });
-const toolChoiceSchema = Type.Union([
-  oneOf('none', 'auto', 'required'),
-  Type.Object({ type: Type.Literal('function'), function: chosenFunction }),
-]);
+const chosenTool = Type.Object({ type: Type.Literal('function'), function: chosenFunction });
+const flatChoice = Type.Object({ type: Type.Literal('function'), ...chosenFunction.properties });
+export type FlatChoice = Static<typeof flatChoice>;
+const choiceWord = oneOf('none', 'auto', 'required');
 
 const responseFormatSchema = Type.Union([
   Type.Object({ type: Type.Literal('text') }),
@@ -123,14 +137,14 @@ export const chatSchema = Type.Object({
   /** What Responses clients call it. */
   max_output_tokens: optional(outputLimitSchema),
   n: optional(Type.Integer({ minimum: 1, maximum: 16 })),
-  tools: optional(Type.Array(toolSchema, { maxItems: 1024 })),
-  tool_choice: optional(toolChoiceSchema),
+  tools: optional(
+    Type.Array(Type.Union([functionTool, flatTool, searchToolSchema]), { maxItems: 1024 }),
+  ),
+  tool_choice: optional(Type.Union([choiceWord, chosenTool, flatChoice])),
   parallel_tool_calls: optional(Type.Boolean()),
   /** What tools were called before. */
   functions: optional(
-    Type.Array(Type.Object({ ...named, parameters: optional(Type.Object({})) }), {
-      maxItems: 1024,
-    }),
+    Type.Array(Type.Object({ ...named, parameters: optional(parameters) }), { maxItems: 1024 }),
   ),
   function_call: optional(Type.Union([oneOf('none', 'auto'), chosenFunction])),
   response_format: optional(responseFormatSchema),
@@ -154,4 +168,10 @@ export const chatSchema = Type.Object({
   user: optional(Type.String({ maxLength: 1000 })),
   ...addedFields,
 });
-export type ChatBody = Static<typeof chatSchema>;
+export type SentBody = Static<typeof chatSchema>;
+
+/** The same with every tool in chat's own words. */
+export type ChatBody = Omit<SentBody, 'tools' | 'tool_choice'> & {
+  tools?: (FunctionTool | Static<typeof searchToolSchema>)[] | null;
+  tool_choice?: Exclude<SentBody['tool_choice'], FlatChoice>;
+};

@@ -16,7 +16,7 @@ export interface OpenAiClientOptions {
 /** What an OpenAI client hears of an answer that was told in our words. */
 export function openAiClient(options: OpenAiClientOptions): ClientDialect {
   return {
-    openStream: (identity) => new OpenAiStreamWriter(identity, options),
-    openReply: (identity) => new OpenAiReplyWriter(identity, options),
+    writeStream: (identity) => new OpenAiStreamWriter(identity, options),
+    writeReply: (identity) => new OpenAiReplyWriter(identity, options),
   };
 }

@@ -65,11 +65,11 @@ class OpenAiConversation extends ClientConversation<ChatRequest> implements Open
     return passChat(this.request, target);
   }
 
-  override openStream(identity: ReplyIdentity) {
+  override relayStream(identity: ReplyIdentity) {
     return new OpenAiPassThrough(identity, this);
   }
 
-  override readReply(text: string, identity: ReplyIdentity) {
+  override relayReply(text: string, identity: ReplyIdentity) {
     return readReply(text, identity, this);
   }
 }

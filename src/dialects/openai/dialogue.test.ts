@@ -69,3 +69,11 @@ test('the description of a schema goes along to whoever knows one', () => {
   expect(dialogue.json).toMatchObject(json_schema);
   expect(writeBody(dialogue).body.response_format).toEqual(format);
 });
+
+test('a wish to cache the whole prompt is no part of it', () => {
+  const mark = { type: 'ephemeral', ttl: '1h' };
+  const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
+  const body = { model: 'a/b', messages, cache_control: mark, top_a: 1 };
+  const { cacheControl, foreign } = readDialogue({ body, source: null });
+  expect([cacheControl, foreign]).toEqual([mark, ['top_a']]);
+});

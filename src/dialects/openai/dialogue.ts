@@ -40,14 +40,15 @@ export function readDialogue({ body: given, source }: Given): Dialogue {
       logitBias: body.logit_bias ?? undefined,
     },
     user: body.user ?? null,
+    ...cacheMark(body),
     stream: body.stream === true,
     choices: body.n ?? 1,
     foreign: Object.keys(unknownFields(body, known)),
   };
 }
 
-/** What the schema knows is said in our words or is ours; `top_k` is everybody's but OpenAI's. */
-const known = { ...chatSchema.properties, top_k: null };
+/** What the schema knows is said in our words or is ours; the others are words of other vendors. */
+const known = { ...chatSchema.properties, top_k: null, cache_control: null };
 
 function numberIn(body: Readonly<Record<string, unknown>>, name: string): number | undefined {
   const value = body[name];

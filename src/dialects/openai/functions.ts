@@ -1,10 +1,18 @@
 /**
- * `functions`, `function_call` and messages of the role `function`: how tools were called before
- * there were any. Upstreams that speak as OpenAI does get them as they are; for all others they are
+ * Tools that are spelt in other ways. Those of the Responses endpoint are put into chat's words.
+ * `functions`, `function_call` and messages of the role `function` are how tools were called before
+ * there were any: upstreams that speak as OpenAI does get them as they are; for all others they are
  * tools, and the answer's call is told the old way again.
  */
 import type { ChatRequest } from './chat-request.ts';
-import type { ChatBody, ChatMessage, FunctionTool } from './chat-schema.ts';
+import type {
+  ChatBody,
+  ChatMessage,
+  FlatChoice,
+  FlatTool,
+  FunctionTool,
+  SentBody,
+} from './chat-schema.ts';
 
 /** A message as it is since there are tools. */
 export type ToolMessage = Exclude<ChatMessage, { readonly role: 'function' }>;
@@ -33,8 +41,35 @@ export function inTools(body: ChatRequest['body']): InTools {
 
 const type = 'function' as const;
 
-function toTool({ parameters, ...rest }: NonNullable<ChatBody['functions']>[number]): FunctionTool {
+function toTool({ parameters, ...rest }: Omit<FlatTool, 'type'>): FunctionTool {
   return { type, function: { ...rest, parameters: parameters ?? {} } };
+}
+
+/** Every tool in chat's own words; the very same body where each is already. */
+export function nestTools(sent: SentBody): ChatBody {
+  if (isNested(sent)) return sent;
+  const { tools, tool_choice: choice, ...rest } = sent;
+  return {
+    ...rest,
+    tools: tools?.map((tool) => (isFlat(tool) ? nest(tool) : tool)) ?? null,
+    tool_choice: isFlatChoice(choice) ? { type, function: { name: choice.name } } : choice,
+  };
+}
+
+function isNested(sent: SentBody): sent is SentBody & ChatBody {
+  return !sent.tools?.some(isFlat) && !isFlatChoice(sent.tool_choice);
+}
+
+function isFlat(tool: NonNullable<SentBody['tools']>[number]): tool is FlatTool {
+  return tool.type === type && !('function' in tool);
+}
+
+function isFlatChoice(choice: SentBody['tool_choice']): choice is FlatChoice {
+  return typeof choice === 'object' && choice !== null && !('function' in choice);
+}
+
+function nest({ type: _, ...tool }: FlatTool): FunctionTool {
+  return toTool(tool);
 }
 
 /** Calls had no ids: a result belongs to the last call of its name. */

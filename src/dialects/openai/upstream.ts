@@ -10,6 +10,6 @@ export const openAiUpstream: UpstreamDialect = {
     const { body, dropped } = writeBody(dialogue);
     return { ...passChat({ body, source: null }, target), dropped };
   },
-  openStream: (listener) => new OpenAiStreamReader(listener),
+  readStream: (listener) => new OpenAiStreamReader(listener),
   readReply: tellReply,
 };

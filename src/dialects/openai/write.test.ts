@@ -59,3 +59,13 @@ test('whether calls may run side by side is said only beside tools', () => {
     writeBody(question({ parallelTools: false, ...given })).body.parallel_tool_calls ?? null;
   expect([said({ tools }), said({})]).toEqual([false, null]);
 });
+
+// OpenAI of a tool that MCP servers and Claude take: «object schema missing properties».
+test.each([
+  [null, { type: 'object', properties: {} }],
+  [{ type: 'object' }, { type: 'object', properties: {} }],
+  [{ $ref: '#/$defs/a' }, { type: 'object', properties: {}, $ref: '#/$defs/a' }],
+] as const)('the schema %j of a tool is an object with properties', (parameters, said) => {
+  const { body } = writeBody(question({ tools: [{ name: 'look', parameters }] }));
+  expect(body.tools).toMatchObject([{ function: { parameters: said } }]);
+});

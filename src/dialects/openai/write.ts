@@ -162,9 +162,8 @@ function writeTool({ name, description, parameters, strict }: Tool) {
     function: {
       name,
       ...(description === undefined ? {} : { description }),
-      parameters: parameters
-        ? { type: 'object', ...parameters }
-        : { type: 'object', properties: {} },
+      // MCP and Anthropic take a schema without properties; OpenAI refuses it.
+      parameters: { type: 'object', properties: {}, ...parameters },
       ...(strict === undefined ? {} : { strict }),
     },
   };

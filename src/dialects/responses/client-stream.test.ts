@@ -36,10 +36,10 @@ const body: ResponsesBody = { model: 'acme/large', input: 'Hi', tools };
 /** The same answer streamed, and whole; both must say the same. */
 function hear(tell: (listener: AnswerListener) => void, asked: ResponsesBody = body) {
   const client = responsesClient(asked, echoOf(asked));
-  const stream = client.openStream(identity);
+  const stream = client.writeStream(identity);
   tell(stream);
   const seen = checkResponsesStream(stream.take() + stream.close(closing));
-  const reply = client.openReply(identity);
+  const reply = client.writeReply(identity);
   tell(reply);
   expect(JSON.parse(reply.write(closing))).toEqual(seen.response);
   return seen;
@@ -111,7 +111,7 @@ describe('an answer to a Responses client', () => {
   });
 
   test.each(['', ' '])('has deltas that add up to its arguments, also after %j', (json) => {
-    const stream = responsesClient(body, echoOf(body)).openStream(identity);
+    const stream = responsesClient(body, echoOf(body)).writeStream(identity);
     stream.toolCall(0, 'call_c', 'look');
     stream.toolArguments(0, json);
     stream.finish('tool_calls', null);
@@ -285,7 +285,7 @@ describe('a stream that fails', () => {
   const client = responsesClient(body, echoOf(body));
 
   test('says so after what was said, and never looks finished', () => {
-    const stream = client.openStream(identity);
+    const stream = client.writeStream(identity);
     stream.text('Hel');
     const seen = checkResponsesStream(stream.take() + stream.fail(error));
     expect(seen).toMatchObject({
@@ -297,19 +297,19 @@ describe('a stream that fails', () => {
 
   test('before its first word is a whole failure too', () => {
     const late = responsesWords(echoOf(body)).fail(error, identity);
-    const early = client.openStream(identity).fail(error);
+    const early = client.writeStream(identity).fail(error);
     expect(late).toBe(early);
     expect(checkResponsesStream(`: keep-alive\n\n${late}`).ended).toBe('error');
   });
 
   test('tells an empty purse by the word that clients know', () => {
     const poor = new GatewayError('insufficient_credits', 'No credits.');
-    expect(client.openStream(identity).fail(poor)).toContain('"code":"insufficient_quota"');
+    expect(client.writeStream(identity).fail(poor)).toContain('"code":"insufficient_quota"');
   });
 });
 
 test('an answer without end is broken off before it fills the memory', () => {
-  const stream = responsesClient(body, echoOf(body)).openStream(identity);
+  const stream = responsesClient(body, echoOf(body)).writeStream(identity);
   const piece = 'x'.repeat(1024 * 1024);
   let told = 0;
   const tell = () => {
@@ -334,7 +334,7 @@ test.each<[string, (to: AnswerListener) => void]>([
   ['hidden thoughts', (to) => to.redactedReasoning(mebibyte)],
   ['sources', (to) => to.citation(cited)],
 ])('so is one of endless %s', (_, tell) => {
-  const stream = responsesClient(body, echoOf(body)).openStream(identity);
+  const stream = responsesClient(body, echoOf(body)).writeStream(identity);
   stream.text('x');
   const most = streamedResponseLengthMax / mebibyte.length;
   let told = 0;
@@ -349,7 +349,7 @@ test.each<[string, (to: AnswerListener) => void]>([
 });
 
 test('so is one of endless arguments', () => {
-  const stream = responsesClient(body, echoOf(body)).openStream(identity);
+  const stream = responsesClient(body, echoOf(body)).writeStream(identity);
   stream.toolCall(0, 'call_1', 'look');
   const go = () => {
     for (let told = 0; told <= streamedResponseLengthMax; told += mebibyte.length) {
@@ -361,7 +361,7 @@ test('so is one of endless arguments', () => {
 });
 
 test.each(['{}', '{'])('so is one of endless items, with the arguments %s', (json) => {
-  const stream = responsesClient(body, echoOf(body)).openStream(identity);
+  const stream = responsesClient(body, echoOf(body)).writeStream(identity);
   const tell = () => {
     for (let call = 0; call < 2 * outputItemsMax; call += 1) {
       stream.toolCall(call, `call_${call}`, 'look');
@@ -373,7 +373,7 @@ test.each(['{}', '{'])('so is one of endless items, with the arguments %s', (jso
 });
 
 test('so is one of endless parts', () => {
-  const stream = responsesClient(body, echoOf(body)).openStream(identity);
+  const stream = responsesClient(body, echoOf(body)).writeStream(identity);
   // A long answer first, because letters alone would take long to get there.
   const left = 2 * mebibyte.length;
   for (let told = left; told < streamedResponseLengthMax; told += mebibyte.length) {

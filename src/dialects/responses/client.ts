@@ -8,7 +8,7 @@ import { ToolForms } from './tool-forms.ts';
 /** What a Responses client hears of an answer that was told in our words. */
 export function responsesClient(body: Pick<ResponsesBody, 'tools'>, echo: Echo): ClientDialect {
   return {
-    openStream: (identity) => new ResponsesStreamWriter(identity, new ToolForms(body), echo),
-    openReply: (identity) => new ResponsesReplyWriter(identity, new ToolForms(body), echo),
+    writeStream: (identity) => new ResponsesStreamWriter(identity, new ToolForms(body), echo),
+    writeReply: (identity) => new ResponsesReplyWriter(identity, new ToolForms(body), echo),
   };
 }

@@ -63,11 +63,11 @@ class ResponsesConversation extends ClientConversation<ResponsesRequest> {
     return passResponse(this.request, target);
   }
 
-  override openStream(identity: ReplyIdentity) {
+  override relayStream(identity: ReplyIdentity) {
     return new ResponsesPassThrough(identity, this.#echo);
   }
 
-  override readReply(text: string, identity: ReplyIdentity) {
+  override relayReply(text: string, identity: ReplyIdentity) {
     return readReply(text, identity, this.#echo);
   }
 }

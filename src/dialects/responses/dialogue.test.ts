@@ -260,3 +260,9 @@ test('a file is known by its bytes, its address or its id', () => {
   ]);
   expect(foreign).toEqual([]);
 });
+
+test('a wish to cache the whole prompt is no part of it', () => {
+  const mark = { type: 'ephemeral' };
+  const { cacheControl, foreign } = read({ cache_control: mark, top_a: 1 });
+  expect([cacheControl, foreign]).toEqual([mark, ['top_a']]);
+});

@@ -1,5 +1,6 @@
 /** A Responses client's request in our own words, for upstreams that speak differently. */
 import type { Dialogue, JsonWish, ReasoningWish, Tool, ToolChoice } from '../../core/dialogue.ts';
+import { cacheMark } from '../ask/cache-marks.ts';
 import { exactWords } from '../ask/exact-body.ts';
 import { ForeignNames } from '../ask/foreign-names.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
@@ -26,6 +27,7 @@ export function readDialogue({ body: given, source }: Given): Dialogue {
     reasoning: readReasoningWish(body),
     sampling: { temperature: body.temperature ?? undefined, topP: body.top_p ?? undefined },
     user: body.user ?? body.safety_identifier ?? null,
+    ...cacheMark(body),
     stream: body.stream === true,
     choices: 1,
     foreign: foreign.list,
@@ -33,9 +35,12 @@ export function readDialogue({ body: given, source }: Given): Dialogue {
   };
 }
 
+/** `cache_control` is Anthropic's. */
+const known = { ...responsesSchema.properties, cache_control: null };
+
 /** What is asked for beyond our words. What only says the usual is no loss. */
 function nameForeign(body: ResponsesBody, foreign: ForeignNames): void {
-  for (const name in unknownFields(body, responsesSchema.properties)) foreign.add(name);
+  for (const name in unknownFields(body, known)) foreign.add(name);
   const asked: Readonly<Record<string, boolean>> = {
     include: (body.include ?? []).some((name) => name !== encryptedThoughts),
     max_tool_calls: Boolean(body.max_tool_calls),

@@ -190,17 +190,17 @@ test(
     const client = responsesClient(body, echo);
     fc.assert(
       fc.property(fc.array(word, { maxLength: 20 }), (words) => {
-        const stream = client.openStream(identity);
+        const stream = client.writeStream(identity);
         tell(stream, words);
         // Cut, so that arguments need not be whole.
         stream.finish('length', null);
         const seen = checkResponsesStream(stream.take() + stream.close(closing));
         expect(seen.ended).toBe('whole');
-        const reply = client.openReply(identity);
+        const reply = client.writeReply(identity);
         tell(reply, words);
         reply.finish('length', null);
         expect(JSON.parse(reply.write(closing))).toEqual(seen.response);
-        const cut = client.openStream(identity);
+        const cut = client.writeStream(identity);
         tell(cut, words);
         const failed = cut.take() + cut.fail(new GatewayError('upstream_error', 'x'));
         expect(checkResponsesStream(failed).ended).toBe('error');

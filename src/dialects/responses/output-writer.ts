@@ -6,6 +6,7 @@ import type { ReplyIdentity } from '../dialect.ts';
 import { writeRedacted, writeSignature } from './reasoning-signature.ts';
 import { type Echo, isIncomplete } from './response-object.ts';
 import { customInput, type ToolForm, type ToolForms } from './tool-forms.ts';
+import { searchArguments } from './tool-search.ts';
 
 interface OpenItem {
   readonly id: string;
@@ -33,6 +34,12 @@ interface OpenCall extends OpenItem {
 }
 
 type Status = 'in_progress' | 'completed' | 'incomplete';
+
+const idBeginnings: Readonly<Record<ToolForm['type'], string>> = {
+  function: 'fc',
+  custom: 'ctc',
+  tool_search: 'tsc',
+};
 
 /** Of tool calls several may be open at a time; of everything else one. */
 export abstract class OutputWriter implements AnswerListener {
@@ -105,7 +112,7 @@ export abstract class OutputWriter implements AnswerListener {
     this.#endThought();
     const form = this.#forms.formOf(name);
     const open: OpenCall = {
-      ...this.#next(form.type === 'custom' ? 'ctc' : 'fc'),
+      ...this.#next(idBeginnings[form.type]),
       callId: id,
       form,
       end: new JsonEnd(),
@@ -121,7 +128,7 @@ export abstract class OutputWriter implements AnswerListener {
     this.grow(json.length);
     open.json += json;
     open.end.push(json);
-    // The text of a free-form tool is known once its wrapping is read.
+    // The text of a free-form tool is known once its wrapping is read; a search is told whole.
     if (open.form.type === 'function') {
       this.say('response.function_call_arguments.delta', { ...placeOf(open), delta: json });
     }
@@ -252,7 +259,7 @@ export abstract class OutputWriter implements AnswerListener {
       const input = customInput(open.json);
       if (input !== '') this.say('response.custom_tool_call_input.delta', { ...at, delta: input });
       this.say('response.custom_tool_call_input.done', { ...at, input });
-    } else {
+    } else if (open.form.type === 'function') {
       // A call that got none has no arguments, which is an empty object: clients add up deltas.
       if (open.json.trim() === '' && status === 'completed') {
         open.json += '{}';
@@ -314,6 +321,10 @@ function writeCall({ id, callId, form, json }: OpenCall, status: Status): object
   if (type === 'custom') {
     const input = status === 'in_progress' ? '' : customInput(json);
     return { id, type: 'custom_tool_call', status, call_id: callId, ...named, input };
+  }
+  if (type === 'tool_search') {
+    const call = { id, type: 'tool_search_call', status, call_id: callId, execution: 'client' };
+    return { ...call, arguments: searchArguments(json) };
   }
   return { id, type: 'function_call', status, call_id: callId, ...named, arguments: json };
 }

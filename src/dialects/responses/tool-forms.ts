@@ -13,6 +13,7 @@ import type { ForeignNames } from '../ask/foreign-names.ts';
 import { type OneOf, SchemasByType } from '../ask/schemas-by-type.ts';
 import { domains, isSearchTool, searchToolSchema } from '../ask/search-wish.ts';
 import { anyTyped, type ResponsesBody } from './request-schema.ts';
+import { isSearchOutput, isToolSearch, toolSearchName } from './tool-search.ts';
 
 const name = Type.String({ pattern: '^[A-Za-z0-9_.:-]{1,128}$', expected: 'a name for a tool' });
 const description = optional(Type.String());
@@ -84,8 +85,9 @@ export function toolLists({ tools, input }: WithTools): readonly ToolList[] {
   const lists: ToolList[] = [{ tools: tools ?? [], path: 'tools' }];
   const items = typeof input === 'string' ? [] : (input ?? []);
   for (const [at, item] of items.entries()) {
-    if (item.type !== 'additional_tools') continue;
-    if (!isAdded.Check(item)) throw misfit(addedTools, item, `input[${at}]`);
+    const isFound = isSearchOutput.Check(item);
+    if (!isFound && item.type !== 'additional_tools') continue;
+    if (!isFound && !isAdded.Check(item)) throw misfit(addedTools, item, `input[${at}]`);
     lists.push({ tools: item.tools, path: `input[${at}].tools` });
   }
   return lists;
@@ -93,7 +95,9 @@ export function toolLists({ tools, input }: WithTools): readonly ToolList[] {
 
 /** The tools that the client runs, as opposed to those that are the provider's own. */
 export function hasOwnTools(body: ResponsesBody): boolean {
-  return toolLists(body).some(({ tools }) => tools.some(isOwnTool));
+  return toolLists(body).some(({ tools }) =>
+    tools.some((tool) => isOwnTool(tool) || isToolSearch.Check(tool)),
+  );
 }
 
 /** By its type; sound, once `checkTools` has looked at it. */
@@ -115,7 +119,7 @@ export function searchesIn({ tools }: ResponsesBody): readonly object[] {
 
 /** What a call of the model is to the client. */
 export interface ToolForm {
-  readonly type: 'function' | 'custom';
+  readonly type: 'function' | 'custom' | 'tool_search';
   readonly name: string;
   readonly namespace?: string;
 }
@@ -147,6 +151,11 @@ export class ToolForms {
     namespace: string | undefined,
     foreign: ForeignNames | undefined,
   ): void {
+    if (isToolSearch.Check(tool) && namespace === undefined) {
+      const { type, ...fields } = tool;
+      this.#keep({ type, name: toolSearchName }, readFunction(fields));
+      return;
+    }
     if (!isOwnTool(tool) || (tool.type === 'namespace' && namespace !== undefined)) {
       // The managed search finds the tool that it replaces by this name.
       foreign?.add(path);
@@ -158,19 +167,25 @@ export class ToolForms {
       }
       return;
     }
-    const flat = flatName(tool.name, namespace);
     const { type, name: own } = tool;
-    this.#forms.set(flat, { type, name: own, ...(namespace ? { namespace } : {}) });
     const read = type === 'function' ? readFunction(tool, foreign) : readCustom(tool);
-    this.tools.push({ ...read, name: flat });
+    this.#keep({ type, name: own, ...(namespace ? { namespace } : {}) }, read);
+  }
+
+  /** Once: what a search finds may have been found before, and names are refused twice. */
+  #keep(form: ToolForm, tool: Omit<Tool, 'name'>): void {
+    const flat = flatName(form.name, form.namespace);
+    if (this.#forms.has(flat)) return;
+    this.#forms.set(flat, form);
+    this.tools.push({ ...tool, name: flat });
   }
 }
 
 const functionFields = new Set(['type', 'name', 'description', 'parameters', 'strict']);
 
 function readFunction(
-  tool: Static<typeof functionTool>,
-  foreign: ForeignNames | undefined,
+  tool: Partial<Static<typeof functionTool>>,
+  foreign?: ForeignNames,
 ): Omit<Tool, 'name'> {
   for (const field of Object.keys(tool)) {
     if (!functionFields.has(field)) foreign?.add(`tools.${field}`);

@@ -27,6 +27,7 @@ import {
 import { readSignature } from './reasoning-signature.ts';
 import type { ResponsesBody } from './request-schema.ts';
 import { customArguments, flatName } from './tool-forms.ts';
+import { foundNames, isSearchCall, isSearchOutput, toolSearchName } from './tool-search.ts';
 
 export function readTurns(
   { instructions, input }: Pick<ResponsesBody, 'instructions' | 'input'>,
@@ -111,7 +112,14 @@ class TurnBuilder {
 function readItem(item: AnyItem, at: number, turns: TurnBuilder, foreign: ForeignNames): void {
   // Read with the other tools.
   if (item.type === 'additional_tools') return;
-  if (!isKnownItem(item)) foreign.add(`input.${typeOf(item)}`);
+  if (isSearchCall.Check(item)) {
+    const json = JSON.stringify(item.arguments ?? {});
+    const named = { id: item.call_id, name: toolSearchName };
+    turns.answer([{ kind: 'tool_call', ...named, arguments: json }]);
+  } else if (isSearchOutput.Check(item)) {
+    const parts = [{ kind: 'text', text: foundNames(item.tools) }] as const;
+    turns.result({ kind: 'tool_result', callId: item.call_id, parts, isError: false });
+  } else if (!isKnownItem(item)) foreign.add(`input.${typeOf(item)}`);
   else if (isMessage(item)) readMessage(item, at, turns, foreign);
   else if (isResult(item)) turns.result(readResult(item, foreign));
   else turns.answer([readThoughtOrCall(item)]);

@@ -6,6 +6,6 @@ import { writeRequest } from './write.ts';
 export const responsesUpstream: UpstreamDialect = {
   toolNameLengthMax: 64,
   write: writeRequest,
-  openStream: (listener) => new ResponsesStreamReader(listener),
+  readStream: (listener) => new ResponsesStreamReader(listener),
   readReply: tellReply,
 };

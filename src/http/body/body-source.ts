@@ -2,23 +2,9 @@ import { bodyBytesPerSecondMin, bodyStallMs } from '../../core/bounds.ts';
 import { GatewayError, invalidRequest } from '../../core/errors.ts';
 import { discardRest } from './unread-body.ts';
 
-/** A body as a reader of delimiters needs it: with a little in hand, and never much more. */
-export interface BodySource {
-  /** Exactly so many bytes. */
-  take(bytes: number): Promise<Buffer>;
-  /** What stands in front of the mark, which is taken too; undefined when it is not near. */
-  until(mark: Buffer, bytesMax: number): Promise<Buffer | undefined>;
-  /** Some of what stands in front of the mark; the end takes the mark too. */
-  before(mark: Buffer): Promise<{ readonly bytes: Buffer; readonly isEnd: boolean }>;
-  /** Reads to the end, or a little past the most; answers how much there was. */
-  drain(bytesMax: number): Promise<number>;
-  /** Stops reading; what is left is not wanted. */
-  close(): Promise<void>;
-}
-
 export function bodySource(request: Request, stallMs = bodyStallMs): BodySource {
   if (request.body === null) throw invalidRequest('The request body is empty; send a form.');
-  return new StreamSource(request, request.body, stallMs);
+  return new BodySource(request, request.body, stallMs);
 }
 
 /** Not the stream's iterator: that one cannot be closed while it waits for the next chunk. */
@@ -27,7 +13,8 @@ interface ChunkReader {
   cancel(): Promise<void>;
 }
 
-class StreamSource implements BodySource {
+/** A body as a reader of delimiters needs it: with a little in hand, and never much more. */
+export class BodySource {
   readonly #request: Request;
   readonly #reader: ChunkReader;
   readonly #stallMs: number;
@@ -43,11 +30,13 @@ class StreamSource implements BodySource {
     this.#stallMs = stallMs;
   }
 
+  /** Exactly so many bytes. */
   async take(bytes: number): Promise<Buffer> {
     while (this.#held.length < bytes) await this.#more();
     return this.#cut(bytes);
   }
 
+  /** What stands in front of the mark, which is taken too; undefined when it is not near. */
   async until(mark: Buffer, bytesMax: number): Promise<Buffer | undefined> {
     for (;;) {
       const at = this.#held.indexOf(mark);
@@ -62,6 +51,7 @@ class StreamSource implements BodySource {
     }
   }
 
+  /** Some of what stands in front of the mark; the end takes the mark too. */
   async before(mark: Buffer): Promise<{ readonly bytes: Buffer; readonly isEnd: boolean }> {
     for (;;) {
       const at = this.#held.indexOf(mark);
@@ -77,6 +67,7 @@ class StreamSource implements BodySource {
     }
   }
 
+  /** Reads to the end, or a little past the most; answers how much there was. */
   async drain(bytesMax: number): Promise<number> {
     let bytes = this.#held.length;
     this.#held = Buffer.alloc(0);
@@ -88,6 +79,7 @@ class StreamSource implements BodySource {
     return bytes;
   }
 
+  /** Stops reading; what is left is not wanted. */
   async close(): Promise<void> {
     if (this.#isOver) return;
     this.#isOver = true;

@@ -169,9 +169,9 @@ function parse(text: string): unknown {
 }
 
 function refuseOtherTypes(request: Request): void {
-  const type = request.headers.get('content-type')?.toLowerCase() ?? null;
+  const type = request.headers.get('content-type')?.toLowerCase() ?? '';
   // Many small tools send JSON without saying so; only a contradicting type is refused.
-  if (type === null || type.startsWith('application/json')) return;
+  if (type === '' || type.startsWith('application/json')) return;
   if (type.startsWith('application/') && type.includes('+json')) return;
   const message = `Content-Type must be application/json, not ${type.split(';')[0]}.`;
   throw invalidRequest(message, undefined, 415);

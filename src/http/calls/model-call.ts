@@ -6,9 +6,9 @@ import type { Caller } from '../../core/caller.ts';
 import { asGatewayError } from '../../core/errors.ts';
 import type { UploadTray } from '../../core/upload.ts';
 import { answer, type Steps } from '../../gateway.ts';
+import type { BytesAnswer } from '../../upstream/bytes-answer.ts';
 import type { Exchange } from '../exchange.ts';
 import { cutWhenStalled } from '../stalled-client.ts';
-import { cutOnFailure } from './cut-bytes.ts';
 
 export interface ModelCallParts {
   readonly bodyBytesMax: number;
@@ -123,4 +123,20 @@ function respond(exchange: Exchange, answered: Answer): Response {
   // Proxies in front of us must not buffer a stream.
   headers['x-accel-buffering'] = 'no';
   return new Response(cutWhenStalled(exchange, answered), { headers });
+}
+
+/** What was handed to the connection needs a moment to leave before it is cut. */
+const leaveMs = 20;
+
+/**
+ * Bytes as a connection takes them. When they break off, the connection is cut behind the last of
+ * them: a clean end would make a part look like the whole. The runtime prints whatever a body fails
+ * with, and the log has said it already, so this one fails with nothing.
+ */
+function cutOnFailure(answered: BytesAnswer): AsyncIterator<Uint8Array> {
+  const cut = async () => {
+    await Bun.sleep(leaveMs);
+    return Promise.reject(null);
+  };
+  return { next: () => answered.next().catch(cut), return: () => answered.return() };
 }

@@ -12,7 +12,7 @@ import type { Route } from '../routes.ts';
 /** Released before anybody wrote the date down; SDKs want a number. */
 const unknownCreated = 0;
 
-export interface ModelParts {
+interface ModelParts {
   readonly catalogueOf: CatalogueOf;
   /** Parameters that an upstream of a model understands. */
   supportedParameters(model: Model, offers: readonly Offer[]): readonly string[];

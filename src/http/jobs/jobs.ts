@@ -3,6 +3,7 @@ import type { Caller } from '../../core/caller.ts';
 import type { Steps } from '../../gateway.ts';
 import type { JobDesk } from '../../jobs/desk.ts';
 import type { JobClaim } from '../../jobs/queue.ts';
+import type { Admission } from '../../limits/admit.ts';
 import { readJson } from '../body/body.ts';
 import { readForm } from '../body/multipart.ts';
 import { loggingRefusal } from '../calls/model-call.ts';
@@ -16,10 +17,7 @@ interface JobParts {
   readonly desk: JobDesk;
   /** Writes down who was refused a job. */
   readonly steps: Pick<Steps, 'settle'>;
-  /** May this key send one more request now? 429 */
-  countRequest(caller: Caller, headers: Record<string, string>): void | Promise<void>;
-  /** Takes a place among the tenant's running requests; answers how to give it back. 429 */
-  enter(caller: Caller): (() => void) | Promise<() => void>;
+  readonly admission: Pick<Admission, 'countRequest' | 'enter'>;
   /** Makes a job once for an `Idempotency-Key`; answers the id of the one that was made. 409 422 */
   once(use: OnceUse, make: (claim: JobClaim) => Promise<JobMade>): Promise<JobMade>;
   /** Where clients reach this gateway; null: where this one did. */
@@ -63,8 +61,8 @@ function creation(parts: JobParts): Route {
         ? (['transcription', transcription] as const)
         : (['speech', speech] as const);
       const make = async () => {
-        await parts.countRequest(caller, exchange.headers);
-        const leave = await parts.enter(caller);
+        await parts.admission.countRequest(caller, exchange.headers);
+        const leave = await parts.admission.enter(caller);
         try {
           return await create(exchange, caller, parts);
         } finally {

@@ -25,7 +25,7 @@ import { readTenantPage } from './admin-query.ts';
 import type { KeyParts } from './keys.ts';
 
 /** The whole installation at a glance. */
-export interface Overview {
+interface Overview {
   readonly tenants: number;
   readonly keys: number;
   /** All wallets together. */

@@ -1,5 +1,5 @@
 /** Speech for whoever repeats a request: its bytes, kept as text. */
-import type { OpenBytes } from '../../upstream/bytes.ts';
+import type { OpenBytes } from '../../upstream/bytes-answer.ts';
 import type { Tape } from '../../upstream/tape.ts';
 
 /** The same audio, heard by the tape as it comes. */

@@ -1,6 +1,6 @@
 import type { SpeechFormat } from '../../core/audio-formats.ts';
 import { type Measured, noUnits, noUsage } from '../../core/usage.ts';
-import type { StreamEnd } from '../../upstream/relay.ts';
+import type { StreamEnd } from '../../upstream/stream-answer.ts';
 
 /** What is charged for speech of which only a part was delivered. */
 
@@ -28,7 +28,7 @@ export function typicalBytes(format: SpeechFormat, textBytes: number, speed: num
   return Math.ceil(seconds * audioBytesPerSecond[format]);
 }
 
-export interface Delivery {
+interface Delivery {
   readonly how: End;
   readonly deliveredBytes: number;
   /** As the provider said beforehand; null when it did not. */

@@ -8,7 +8,7 @@ export interface PngHeader {
   readonly isInterlaced: boolean;
 }
 
-export type Colour = 'grey' | 'rgb' | 'indexed' | 'grey+alpha' | 'rgb+alpha';
+type Colour = 'grey' | 'rgb' | 'indexed' | 'grey+alpha' | 'rgb+alpha';
 
 const colours: ReadonlyMap<
   number,

@@ -3,7 +3,6 @@ import type { Usage } from '../../core/usage.ts';
 import type {
   ReplyClosing,
   ReplyFacts,
-  ReplyWriter,
   SseMessage,
   StreamRelay,
   StreamWriter,
@@ -11,36 +10,16 @@ import type {
 } from '../../dialects/dialect.ts';
 import type { SearchRound } from './round.ts';
 import type { SearchSession } from './session.ts';
+import { passOn } from './told-answer.ts';
 
 /** A round listens, and the client's writer, which goes through all rounds, writes. */
 export function roundWriter(round: SearchRound, writer: StreamWriter): StreamWriter {
-  const words: Pick<StreamWriter, 'take' | 'close' | 'fail' | 'keepAlive'> = {
+  return {
+    ...passOn(round),
     take: () => writer.take(),
     close: (closing) => writer.close(closing),
     fail: (error) => writer.fail(error),
     keepAlive: () => writer.keepAlive(),
-  };
-  return { ...listening(round), ...words };
-}
-
-/** Nothing is written before the last round. */
-export function roundReply(round: SearchRound): ReplyWriter {
-  return { ...listening(round), write: () => '' };
-}
-
-function listening(round: SearchRound): Omit<ReplyWriter, 'write'> {
-  return {
-    text: (text) => round.text(text),
-    reasoning: (text) => round.reasoning(text),
-    reasoningSignature: (signature) => round.reasoningSignature(signature),
-    redactedReasoning: (data) => round.redactedReasoning(data),
-    toolCall: (call, id, name) => round.toolCall(call, id, name),
-    toolArguments: (call, json) => round.toolArguments(call, json),
-    refusal: (text) => round.refusal(text),
-    citation: (citation) => round.citation(citation),
-    image: (mediaType, base64) => round.image(mediaType, base64),
-    finish: (reason, stopSequence) => round.finish(reason, stopSequence),
-    usage: (usage, isEstimate) => round.usage(usage, isEstimate),
   };
 }
 

@@ -5,6 +5,7 @@ import { addUsage, type Usage } from '../../core/usage.ts';
 import { wordBytes } from '../../core/words.ts';
 import { parseArguments } from '../../dialects/answer/exact-json.ts';
 import { finishWords } from '../../dialects/answer/tally.ts';
+import { estimateUsage } from '../../meter/estimate.ts';
 import { citationsIn } from '../../tools/citations.ts';
 import type { SearchEngine, SearchResult } from '../../tools/search.ts';
 import type { SearchNote } from '../../tools/search-notes.ts';
@@ -31,8 +32,6 @@ export interface SearchSurroundings {
   affordRound(promptBytes: number, searches: number): Promise<boolean>;
   /** The same for the fee of one search and what its results add to the prompt. */
   affordSearch(): Promise<boolean>;
-  /** What a round used that nobody counted, by the words of its prompt. */
-  estimate(promptBytes: number, outputCharacters: number): Usage;
   readonly client: AbortSignal;
 }
 
@@ -170,7 +169,7 @@ export class SearchSession {
   /** What counts of a round goes over into the sums, once. */
   #closeRound(): SearchRound['finished'] {
     const { usageSoFar, isEstimate, characters, said, finished } = this.#round;
-    const used = usageSoFar ?? this.#around.estimate(this.#words, characters);
+    const used = usageSoFar ?? estimateUsage(this.#words, characters);
     if (!usageSoFar || isEstimate) this.#isEstimate = true;
     this.#used.push(used);
     this.#said += said;
@@ -182,7 +181,7 @@ export class SearchSession {
   #roundUsage(): Usage | undefined {
     const { usageSoFar, characters } = this.#round;
     if (usageSoFar || characters === 0) return usageSoFar;
-    return this.#around.estimate(this.#words, characters);
+    return estimateUsage(this.#words, characters);
   }
 
   get #words(): number {

@@ -4,61 +4,28 @@ import { finishWords } from '../../dialects/answer/tally.ts';
 
 /** Of an answer with searches there is one choice only. */
 type Word = Exclude<keyof AnswerListener, 'choice'>;
+type Line = readonly [Word, ...unknown[]];
+type Say = (...words: unknown[]) => void;
+
+/** Who tells another every word; `note` hears it first. */
+export function passOn(to: AnswerListener, note?: (line: Line) => void): AnswerListener {
+  const pass = (name: Word): readonly [Word, Say] => [
+    name,
+    (...words) => {
+      note?.([name, ...words]);
+      (to[name] as Say | undefined)?.apply(to, words);
+    },
+  ];
+  const said = (Object.keys(shapes) as Word[]).map(pass);
+  return Object.fromEntries(said) as Readonly<Record<Word, Say>>;
+}
 
 /**
  * An answer that no single upstream gave, written down in our own words: one line of JSON for each.
  * What is written passes on to the client at the same time.
  */
 export function writingDown(to: AnswerListener, write: (line: string) => void): AnswerListener {
-  const tell = (name: Word, ...words: unknown[]) => {
-    write(`${JSON.stringify([name, ...words])}\n`);
-  };
-  return {
-    text(text) {
-      tell('text', text);
-      to.text(text);
-    },
-    reasoning(text) {
-      tell('reasoning', text);
-      to.reasoning(text);
-    },
-    reasoningSignature(signature) {
-      tell('reasoningSignature', signature);
-      to.reasoningSignature(signature);
-    },
-    redactedReasoning(data) {
-      tell('redactedReasoning', data);
-      to.redactedReasoning(data);
-    },
-    toolCall(call, id, name) {
-      tell('toolCall', call, id, name);
-      to.toolCall(call, id, name);
-    },
-    toolArguments(call, json) {
-      tell('toolArguments', call, json);
-      to.toolArguments(call, json);
-    },
-    refusal(text) {
-      tell('refusal', text);
-      to.refusal(text);
-    },
-    citation(citation) {
-      tell('citation', citation);
-      to.citation(citation);
-    },
-    image(mediaType, base64) {
-      tell('image', mediaType, base64);
-      to.image(mediaType, base64);
-    },
-    finish(reason, stopSequence) {
-      tell('finish', reason, stopSequence);
-      to.finish(reason, stopSequence);
-    },
-    usage(usage) {
-      tell('usage', usage);
-      to.usage?.(usage);
-    },
-  };
+  return passOn(to, (line) => write(`${JSON.stringify(line)}\n`));
 }
 
 /** Tells it again; false when this is no such answer. It may come from a Redis that others use. */
@@ -66,8 +33,7 @@ export function tellAgain(text: string, to: AnswerListener): boolean {
   const lines = text.trimEnd().split('\n').map(parseJson);
   if (!lines.every(isLine)) return false;
   for (const [name, ...words] of lines) {
-    const say = to[name] as (...words: unknown[]) => void;
-    say.apply(to, words);
+    (to[name] as Say).apply(to, words);
   }
   return true;
 }
@@ -99,8 +65,6 @@ const shapes: Readonly<Record<Word, readonly Check[]>> = {
   ],
   usage: [(word) => isObject(word) && Object.values(word).every(isNumber)],
 };
-
-type Line = readonly [Word, ...unknown[]];
 
 function isLine(line: unknown): line is Line {
   if (!Array.isArray(line) || !isText(line[0]) || !Object.hasOwn(shapes, line[0])) return false;

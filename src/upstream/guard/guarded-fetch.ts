@@ -2,23 +2,19 @@
  * The only way to call an address that a user gave us. Every hop is checked in full, dialled at
  * the checked address, and bounded in bytes and time; what goes wrong comes back as a sentence.
  */
-import type { AddressPolicy } from './address-guard.ts';
-import { publicOnly } from './address-guard.ts';
-import type { GuardedTarget, ResolveHost } from './guarded-target.ts';
-import { guardTarget } from './guarded-target.ts';
+import { unlessAborted } from '../../core/unless-aborted.ts';
+import { type AddressPolicy, publicOnly } from './address-guard.ts';
+import { type GuardedTarget, guardTarget, type ResolveHost } from './guarded-target.ts';
 import { callPinned, codeOf, connectFailures, isUntrusted } from './pinned-call.ts';
 import { resolveBySystem } from './user-address.ts';
 
-export interface GuardedFetchSetup {
+interface GuardedFetchSetup extends Partial<AddressPolicy> {
   readonly resolve?: ResolveHost;
-  /** Exact `host:port` in lower case, which may be anywhere: private deployments and tests. */
-  readonly allowHosts?: readonly string[];
-  readonly isAllowedAddress?: (ip: string) => boolean;
   /** PEM of the authorities to trust instead of the built-in ones. */
   readonly trustedCertificates?: string;
 }
 
-export interface GuardedFetchOptions {
+interface GuardedFetchOptions {
   readonly method?: 'GET' | 'POST';
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array<ArrayBuffer>;
@@ -76,12 +72,8 @@ interface GuardedCall {
 }
 
 export function createGuardedFetch(setup: GuardedFetchSetup = {}): GuardedFetch {
-  const policy: AddressPolicy = {
-    isAllowedAddress: setup.isAllowedAddress ?? publicOnly.isAllowedAddress,
-    allowHosts: setup.allowHosts ?? publicOnly.allowHosts,
-  };
-  const resolve = setup.resolve ?? resolveBySystem;
-  const { trustedCertificates } = setup;
+  const { resolve = resolveBySystem, trustedCertificates, ...allowed } = setup;
+  const policy = { ...publicOnly, ...allowed };
   return async (url, options) => {
     const over = new AbortController();
     const stop = () => over.abort();
@@ -118,7 +110,9 @@ async function follow(firstUrl: string, call: GuardedCall): Promise<GuardedResul
   if (headers === null) return refused('The request has a malformed header.');
   let text = firstUrl;
   for (let redirects = 0; ; redirects += 1) {
-    const target = await untilOver(guardTarget(text, call.policy, call.resolve), call);
+    // Resolving cannot be interrupted, so the wait for it is.
+    const checked = guardTarget(text, call.policy, call.resolve);
+    const target = (await unlessAborted(checked, call.over)) ?? overSentence(call);
     if (typeof target === 'string') {
       return refused(redirects === 0 ? target : `A redirect was refused: ${lowerFirst(target)}`);
     }
@@ -201,16 +195,6 @@ async function discard(response: Response): Promise<void> {
   } catch {
     // A body that already failed has nothing left to close.
   }
-}
-
-/** Resolving cannot be interrupted, so the wait for it is. */
-function untilOver<T>(work: Promise<T>, call: GuardedCall): Promise<T | string> {
-  const { promise, resolve, reject } = Promise.withResolvers<T | string>();
-  const giveUp = () => resolve(overSentence(call));
-  if (call.over.aborted) giveUp();
-  call.over.addEventListener('abort', giveUp, { once: true });
-  work.then(resolve, reject);
-  return promise;
 }
 
 function overSentence(call: GuardedCall): string {

@@ -1,6 +1,7 @@
 import { sign } from 'node:crypto';
 import { fieldsOf, parseJson } from '../../core/json.ts';
 import type { ServiceAccount } from '../../core/provider-key.ts';
+import { readBounded } from '../../core/read-bounded.ts';
 import { callOperatorServer } from '../operator-call.ts';
 import { UnusableKey } from './unusable-key.ts';
 
@@ -99,7 +100,7 @@ export class AccountToken {
     const timer = setTimeout(() => line.abort(), tokenMs);
     try {
       const response = await callOperatorServer(call, line.signal);
-      return { status: response.status, text: await readBounded(response) };
+      return { status: response.status, text: (await readBounded(response, answerBytesMax)) ?? '' };
     } catch {
       const why = line.signal.aborted ? 'it was not sent in time' : 'its server did not answer';
       throw new UnusableKey('unreachable', `${noToken}: ${why}.`);
@@ -136,15 +137,4 @@ function assertion({ email, keyId, privateKey, tokenUrl }: ServiceAccount): stri
     .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
     .join('.');
   return `${text}.${sign('sha256', Buffer.from(text), privateKey).toString('base64url')}`;
-}
-
-async function readBounded(response: Response): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of response.body ?? []) {
-    size += chunk.length;
-    if (size > answerBytesMax) return '';
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks, size).toString('utf8');
 }

@@ -24,14 +24,17 @@ type HeadersShown = Readonly<Record<string, string>>;
 /** A key that is more than a word: what a provider is shown is made for each request. */
 export interface Pass {
   headersFor(request: Outgoing, signal: AbortSignal): Promise<HeadersShown>;
-  /** Told how the provider took it: true when the request should be sent again with a new one. */
-  isOutdated(shown: HeadersShown, status: number): boolean;
+  /**
+   * Told how the provider took it: true when the request should be sent again with a new one. Left
+   * out where none is better than another.
+   */
+  isOutdated?(shown: HeadersShown, status: number): boolean;
   /** What no message may tell. */
   readonly secrets: readonly string[];
 }
 
 /** Headers that every request has, and the pass where those are not enough. */
-export interface KeyUse {
+interface KeyUse {
   readonly headers: HeadersShown;
   readonly pass: Pass | undefined;
 }
@@ -66,10 +69,6 @@ class NoPass implements Pass {
   headersFor(): Promise<HeadersShown> {
     return Promise.reject(new UnusableKey('credential', this.#message));
   }
-
-  isOutdated(): boolean {
-    return false;
-  }
 }
 
 class AwsPass implements Pass {
@@ -86,10 +85,6 @@ class AwsPass implements Pass {
     const headers = { 'content-type': contentType };
     const request = { method: 'POST', url: new URL(url), headers, body };
     return sign(request, this.#key, { region: this.#region, service: 'bedrock' }, Date.now());
-  }
-
-  isOutdated(): boolean {
-    return false;
   }
 
   get secrets(): readonly string[] {

@@ -158,8 +158,12 @@ class Machine {
     }
     if (type === 'reasoning') must(Array.isArray(item.summary), 'a thought has no summary');
     const isCall = type.endsWith('_call') && 'call_id' in item;
-    if (isCall) must(textOf(item.call_id) !== '' && textOf(item.name) !== '', 'a nameless call');
-    must((item.arguments ?? item.input ?? '') === '', 'a call begins filled');
+    if (isCall) must(textOf(item.call_id) !== '', 'a call without an id');
+    // A search for tools has no name, and its arguments are an object that is told at once.
+    const isSearch = type === 'tool_search_call';
+    if (isCall && !isSearch) must(textOf(item.name) !== '', 'a nameless call');
+    const input = isSearch ? item.arguments : (item.arguments ?? item.input ?? '');
+    must(Bun.deepEquals(input, isSearch ? {} : ''), 'a call begins filled');
     const others = [...this.#open.values()];
     must(
       others.every((open) => isCall && open.type.endsWith('_call')),
@@ -288,7 +292,7 @@ class Machine {
         'an item is not what was said',
       );
     }
-    if (!('call_id' in item)) return;
+    if (!('call_id' in item) || open.type === 'tool_search_call') return;
     must(open.isInputTold, 'a call ends before its arguments');
     must((item.arguments ?? item.input) === open.input, 'a call is not what was said');
     const { type, call_id: callId, name, namespace } = item;

@@ -6,9 +6,10 @@ import { failureInside, malformed, readFailure } from '../dialects/failure.ts';
 import type { AudioEvents } from '../dialects/media/speech.ts';
 import { readAnswer } from '../dialects/read-answer.ts';
 import type { Offer } from '../route/catalogue.ts';
-import { type AttemptResult, failureOf, isEventStream, isPlain, traced } from './attempt.ts';
+import type { AttemptResult } from './attempt.ts';
+import { failed, failureOf, isEventStream, isPlain, traced } from './attempt.ts';
 import { type BytePieces, ByteSource } from './byte-source.ts';
-import type { OpenBytes } from './bytes.ts';
+import type { OpenBytes } from './bytes-answer.ts';
 import { send } from './client.ts';
 import { checkFor } from './guard/user-address.ts';
 import { Line } from './line.ts';
@@ -17,7 +18,7 @@ import { readAll, Source } from './source.ts';
 import { noFacts } from './try-whole.ts';
 
 /** A question whose answer goes to the client as it comes. */
-export interface BytesQuestion {
+interface BytesQuestion {
   readonly request: UpstreamRequest;
   /** What the client is told that the bytes are. */
   readonly contentType: string;
@@ -42,7 +43,7 @@ export async function tryBytes(
     if (result.kind === 'failed') line.hangUp();
     return result;
   } catch (thrown) {
-    return { kind: 'failed', failure: failureOf(thrown, line) };
+    return failed(failureOf(thrown, line));
   }
 }
 
@@ -70,9 +71,8 @@ async function open(
   response: Response,
   question: BytesQuestion,
   peer: Peer,
-): Promise<OpenBytes | { readonly kind: 'failed'; readonly failure: UpstreamFailure }> {
+): Promise<AttemptResult> {
   const { ok, status, headers, body } = response;
-  const failed = (failure: UpstreamFailure) => ({ kind: 'failed', failure }) as const;
   if (!ok) {
     const text = isPlain(response) ? await textOf(response, peer) : '';
     return failed(readFailure(status, text, headers));
@@ -97,7 +97,6 @@ async function open(
     contentLength: length,
     first,
     next: () => pieces.next(),
-    close: () => peer.line.release(),
     line: peer.line,
     facts: factsOf(events),
   };

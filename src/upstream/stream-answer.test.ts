@@ -1,13 +1,14 @@
 import { afterEach, describe, expect, test } from 'bun:test';
 import { Awake } from '../../tests/support/awake.ts';
+import { offerCalled } from '../../tests/support/offers.ts';
 import { noUsage } from '../core/usage.ts';
 import { Watch } from '../core/watch.ts';
 import type { ReplyFacts } from '../dialects/dialect.ts';
 import { EventStreamReader } from '../dialects/event-stream.ts';
 import { OpenAiPassThrough } from '../dialects/openai/pass-through.ts';
 import { Line } from './line.ts';
-import { type OutputBudget, StreamAnswer, type StreamEnd } from './relay.ts';
 import { Source } from './source.ts';
+import { type OutputBudget, StreamAnswer, type StreamEnd } from './stream-answer.ts';
 
 const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
 const ends: (() => void)[] = [];
@@ -61,8 +62,8 @@ function begun(budget: OutputBudget = boundless, lastWordsMs = 5_000, idleMs = 6
       line,
       opening: 'opening\n\n',
       ended: false,
-      scrub: (message) => message.replaceAll('hidden', 'acme/chat'),
     },
+    offerCalled('hidden'),
     budget,
     async (end, facts) => {
       settled.push(end);

@@ -2,9 +2,9 @@ import { keepAliveMs } from '../core/bounds.ts';
 import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
 import { within } from '../core/within.ts';
 import type { ReplyClosing, ReplyFacts, UpstreamFailure } from '../dialects/dialect.ts';
-import type { AttemptResult } from './attempt.ts';
-import { publicReason } from './disclosure.ts';
-import type { OpenedStream } from './fallback.ts';
+import type { Offer } from '../route/catalogue.ts';
+import type { AttemptResult, OpenStream } from './attempt.ts';
+import { publicReason, scrub } from './disclosure.ts';
 import type { LateReader } from './line.ts';
 import { over, type Piece, silence } from './source.ts';
 
@@ -46,7 +46,9 @@ export interface OutputBudget {
  * client that leaves closes it from any of them.
  */
 export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
-  #stream: OpenedStream;
+  #stream: OpenStream;
+  /** Whose names no failure may tell. */
+  readonly #offer: Offer;
   readonly #budget: OutputBudget;
   readonly #settle: Settle;
   #stage: 'opening' | 'flowing' | 'closing' | 'closed' = 'opening';
@@ -63,8 +65,9 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   #sequel: Promise<AttemptResult | string> | undefined;
   #sequelFailure: UpstreamFailure | undefined;
 
-  constructor(stream: OpenedStream, budget: OutputBudget, settle: Settle) {
+  constructor(stream: OpenStream, offer: Offer, budget: OutputBudget, settle: Settle) {
     this.#stream = stream;
+    this.#offer = offer;
     stream.line.outliveClientFor(this);
     this.#budget = budget;
     this.#settle = settle;
@@ -200,7 +203,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
    * stays in its field: without it the answer is not whole.
    */
   async #follow(sequel: Promise<AttemptResult | string>): Promise<string> {
-    const { relay, source, line, scrub } = this.#stream;
+    const { relay, source, line } = this.#stream;
     const next = await within(sequel, keepAliveMs);
     if (next === undefined) return relay.keepAlive();
     if (typeof next === 'string') {
@@ -212,7 +215,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
       source.close();
       line.hangUp();
       this.#sequel = undefined;
-      this.#stream = { ...next, scrub };
+      this.#stream = next;
       next.line.outliveClientFor(this);
       next.source.expectEnd(next.relay);
       if (next.ended && next.relay.finished) this.#startSequel();
@@ -252,9 +255,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
       await this.#end({ how: 'left' });
       return '';
     }
-    const error = this.#outOfCredits
-      ? outOfCredits()
-      : whyBroken(this.#stream, this.#isWhole, this.#sequelFailure);
+    const error = this.#outOfCredits ? outOfCredits() : this.#whyBroken();
     if (error) {
       line.hangUp();
       await this.#end({ how: 'cut', error });
@@ -262,6 +263,25 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     }
     const closing = await this.#end({ how: 'complete' });
     return closing instanceof GatewayError ? relay.fail(closing) : relay.close(closing);
+  }
+
+  /** Why an ended stream does not count as an answer; undefined when it does. */
+  #whyBroken(): GatewayError | undefined {
+    const { relay, line } = this.#stream;
+    const failure = relay.facts.failure ?? this.#sequelFailure;
+    if (failure) {
+      const why = scrub(publicReason(failure), this.#offer);
+      const message = `The provider failed in the middle of its answer: ${why}`;
+      return new GatewayError('upstream_error', message);
+    }
+    if (this.#isWhole) return undefined;
+    if (line.isShuttingDown) return shuttingDown();
+    if (line.timedOut) {
+      const message = 'The provider fell silent in the middle of its answer.';
+      return new GatewayError('upstream_error', message, { status: 504 });
+    }
+    const message = 'The provider broke off in the middle of its answer.';
+    return new GatewayError('upstream_error', message);
   }
 
   /** An end that could not be written down must not count as one, nor tear the connection. */
@@ -293,25 +313,4 @@ function hangUpOn(next: AttemptResult | string): void {
 function outOfCredits(): GatewayError {
   const message = 'The credits ran out in the middle of this answer.';
   return new GatewayError('insufficient_credits', message);
-}
-
-/** Why an ended stream does not count as an answer; undefined when it does. */
-function whyBroken(
-  { relay, line, scrub }: OpenedStream,
-  isWhole: boolean,
-  sequelFailure: UpstreamFailure | undefined,
-): GatewayError | undefined {
-  const failure = relay.facts.failure ?? sequelFailure;
-  if (failure) {
-    const why = scrub(publicReason(failure));
-    const message = `The provider failed in the middle of its answer: ${why}`;
-    return new GatewayError('upstream_error', message);
-  }
-  if (isWhole) return undefined;
-  if (line.isShuttingDown) return shuttingDown();
-  if (line.timedOut) {
-    const message = 'The provider fell silent in the middle of its answer.';
-    return new GatewayError('upstream_error', message, { status: 504 });
-  }
-  return new GatewayError('upstream_error', 'The provider broke off in the middle of its answer.');
 }

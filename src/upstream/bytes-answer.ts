@@ -1,7 +1,7 @@
 import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
 import type { ReplyClosing, ReplyFacts } from '../dialects/dialect.ts';
 import type { Line } from './line.ts';
-import type { Settle, StreamEnd } from './relay.ts';
+import type { Settle, StreamEnd } from './stream-answer.ts';
 
 /** An answer of bytes whose first ones are in hand; from here on there is no other attempt. */
 export interface OpenBytes {
@@ -11,7 +11,6 @@ export interface OpenBytes {
   readonly first: Uint8Array;
   /** The bytes after the first; rejects when the connection breaks or the line hangs up. */
   next(): Promise<Uint8Array | undefined>;
-  close(): void;
   readonly line: Line;
   /** Its `outputCharacters` are bytes: those that the client was given. */
   readonly facts: ReplyFacts & { outputCharacters: number };
@@ -55,7 +54,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     if (!this.#broken) {
       const closing = await this.#end({ how: 'complete' });
       if (closing instanceof GatewayError) throw closing;
-      this.#bytes.close();
+      this.#bytes.line.release();
     }
     return { done: false, value: held };
   }
@@ -63,7 +62,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
   /** The client took everything, or left: then nothing was settled yet. */
   async return(): Promise<IteratorResult<Uint8Array>> {
     this.#held = undefined;
-    this.#bytes.close();
+    this.#bytes.line.release();
     this.#bytes.line.hangUp();
     await this.#end({ how: 'left' });
     return { done: true, value: undefined };
@@ -86,7 +85,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     } catch (cause) {
       const error = line.isShuttingDown ? shuttingDown() : brokenOff(cause);
       this.#broken = error;
-      this.#bytes.close();
+      line.release();
       line.hangUp();
       if (!line.clientLeft) facts.outputCharacters += held.length;
       await this.#end(line.clientLeft ? { how: 'left' } : { how: 'cut', error });

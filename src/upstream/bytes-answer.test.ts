@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import { Watch } from '../core/watch.ts';
-import { BytesAnswer, type OpenBytes } from './bytes.ts';
+import { BytesAnswer, type OpenBytes } from './bytes-answer.ts';
 import { Line } from './line.ts';
-import type { StreamEnd } from './relay.ts';
+import type { StreamEnd } from './stream-answer.ts';
 
 const closing = {
   usage: {
@@ -34,7 +34,6 @@ function answerOf(...pieces: readonly (string | null)[]) {
       if (piece === null) throw new Error('broken');
       return piece === undefined ? undefined : Buffer.from(piece);
     },
-    close() {},
     line: new Line(new Watch(), new AbortController().signal),
     facts,
   };

@@ -1,0 +1,52 @@
+/**
+ * A search for tools that the client does itself. Codex keeps those of its MCP servers back until
+ * the model asks for them, and then sends along what it found.
+ */
+import { Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { isObject } from '../../core/json.ts';
+import { optional } from '../../core/schema-builders.ts';
+import { parseArguments } from '../answer/exact-json.ts';
+import { anyTyped } from './request-schema.ts';
+
+/** What the model knows it by. */
+export const toolSearchName = 'tool_search';
+
+/** One that OpenAI does has another `execution`, and nobody else can do it. */
+const byClient = { execution: Type.Literal('client') };
+const answered = { ...byClient, call_id: Type.String({ minLength: 1 }) };
+
+export const isToolSearch = Compile(
+  Type.Object({
+    type: Type.Literal('tool_search'),
+    ...byClient,
+    description: optional(Type.String()),
+    parameters: optional(Type.Object({})),
+  }),
+);
+export const isSearchCall = Compile(
+  Type.Object({
+    type: Type.Literal('tool_search_call'),
+    ...answered,
+    arguments: optional(Type.Object({})),
+  }),
+);
+export const isSearchOutput = Compile(
+  Type.Object({
+    type: Type.Literal('tool_search_output'),
+    ...answered,
+    tools: Type.Array(anyTyped, { maxItems: 1024 }),
+  }),
+);
+
+/** Of arguments that are no object there is nothing to search by. */
+export function searchArguments(json: string): object {
+  const value = parseArguments(json);
+  return isObject(value) ? value : {};
+}
+
+/** What the model is told was found; how each is called it reads among its tools. */
+export function foundNames(tools: readonly object[]): string {
+  const names = tools.flatMap((tool) => ('name' in tool ? [String(tool.name)] : []));
+  return names.length > 0 ? `Found: ${names.join(', ')}` : 'Nothing was found.';
+}
