@@ -105,6 +105,18 @@ describe('a purse', () => {
     });
   });
 
+  test('gives what came to those it is enough for, before it goes to who starves', async () => {
+    const seen: number[] = [];
+    const purse = new Purse(walletOwner('t'), async (asking, need) => {
+      await Bun.sleep(0);
+      asking.granted({ ...said, granted: 25 }, need.order());
+      seen.push(asking.held, asking.surrender().credits);
+    });
+    const answers = await Promise.all([purse.take(10, 10), purse.take(10, 10), purse.take(10, 10)]);
+    expect(answers).toEqual([taken(10), taken(10), { kind: 'short', available: 0 }]);
+    expect(seen).toEqual([20, 5]);
+  });
+
   test('gives what there is when that is enough to be of use', async () => {
     const { purse } = purseWith(6);
     expect(await purse.take(10, 5)).toEqual(taken(6));

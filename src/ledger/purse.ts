@@ -156,6 +156,7 @@ export class Purse {
     if (this.#adopt(lease)) this.#leased += granted;
     // A lease that is over for us may go on at the store, when orders passed each other.
     else this.#inDoubt = true;
+    if (granted > 0) this.#giveWhole();
   }
 
   /** Gives up what is free; answers how much of which lease, to be given back to the store. */
@@ -236,6 +237,15 @@ export class Purse {
       return true;
     } catch {
       return false;
+    }
+  }
+
+  /** At once, though more is being asked for: what lies here goes to any process that starves. */
+  #giveWhole(): void {
+    for (const waiter of this.#waiting) {
+      if (this.free < waiter.wanted) return;
+      this.#waiting.delete(waiter);
+      waiter.answer(this.#give(waiter.wanted));
     }
   }
 

@@ -508,21 +508,27 @@ describe('credits that lie about', () => {
   });
 
   test('go to another process that starves, and what is in use does not', async () => {
-    const [rich, poor] = [walletsWith(), walletsWith()];
-    const hold = await rich.hold(callerOf(tenantId), exactly(1_000));
-    await hold.settle(0);
-    const kept = await rich.hold(callerOf(tenantId), exactly(300));
-    const starving = poor.hold(callerOf(tenantId), exactly(700));
-    let isOver = false;
-    void Promise.resolve(starving).finally(() => {
-      isOver = true;
+    const rich = walletsWith();
+    await (await rich.hold(callerOf(tenantId), exactly(1_000))).settle(0);
+    await rich.hold(callerOf(tenantId), exactly(300));
+    const poor = walletsWith({}, () => rich.answerRecalls());
+    const rest = await poor.hold(callerOf(tenantId), { wanted: 1_000, least: 700 });
+    expect(rest.credits).toBe(700);
+  });
+
+  test('are asked for again by those who gave them away while they asked for more', async () => {
+    let starving = 0;
+    const wallets: Wallets = walletsWith({
+      lease: async (order) => {
+        const answer = await store.ledger.lease(order);
+        if (starving-- === 1) await store.ledger.recall(`tenant:${tenantId}`, 'another');
+        await wallets.answerRecalls();
+        return answer;
+      },
     });
-    while (!isOver) {
-      await rich.answerRecalls();
-      await Bun.sleep(1);
-    }
-    expect((await starving).credits).toBe(700);
-    expect(kept.credits).toBe(300);
+    await (await wallets.hold(callerOf(tenantId), exactly(100))).settle(0);
+    starving = 1;
+    expect((await wallets.hold(callerOf(tenantId), exactly(250))).credits).toBe(250);
   });
 });
 
@@ -537,6 +543,18 @@ describe('a key’s limit', () => {
     expect(await refusal(() => wallets.hold(lowered, exactly(1)))).toContain('This API key has 0');
     const raised = callerOf(tenantId, { ...key, limitCredits: 200 });
     expect((await wallets.hold(raised, exactly(80))).credits).toBe(80);
+  });
+
+  test('that is lowered leaves what it still allows, however late that comes back', async () => {
+    const giveBack: LedgerStore['giveBack'] = async (back) => {
+      await Bun.sleep(50);
+      await store.ledger.giveBack(back);
+    };
+    const wallets = walletsWith({ giveBack });
+    const key = { keyId: `b-${tenantId}`, limitCredits: 500 };
+    await (await wallets.hold(callerOf(tenantId, key), exactly(500))).settle(0);
+    const lowered = callerOf(tenantId, { ...key, limitCredits: 400 });
+    expect((await wallets.hold(lowered, exactly(400))).credits).toBe(400);
   });
 
   test('begins anew at midnight, and what began before counts for the day before', async () => {

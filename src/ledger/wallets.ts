@@ -1,6 +1,7 @@
 import type { Caller } from '../core/caller.ts';
 import type { Chore } from '../core/chore.ts';
 import { GatewayError } from '../core/errors.ts';
+import { within } from '../core/within.ts';
 import { type Hold, OpenHold } from './hold.ts';
 import { LeaseTerm } from './lease-term.ts';
 import type { Booked, LedgerStore } from './ledger-store.ts';
@@ -43,7 +44,7 @@ interface KnownPurse {
   /** Set while it is being asked. */
   asking: Promise<unknown> | undefined;
   /** Trips under way that give credits back: where one fails, they are still ours. */
-  returns: number;
+  readonly returns: Set<Promise<void>>;
 }
 
 export class Wallets {
@@ -222,7 +223,7 @@ export class Wallets {
       const { purse } = known;
       if (!purse.idle || Math.abs(this.#now() - known.usedAt) < idleMs) continue;
       await this.#giveBack(known);
-      const isEmpty = purse.leased === 0 && known.returns === 0 && !purse.inDoubt;
+      const isEmpty = purse.leased === 0 && known.returns.size === 0 && !purse.inDoubt;
       if (purse.idle && isEmpty) this.#purses.delete(name);
     }
   }
@@ -241,14 +242,15 @@ export class Wallets {
     const { lease, credits } = purse.surrender();
     if (credits === 0 && !evenNothing) return;
     const owner = purse.owner.name;
-    known.returns += 1;
+    const trip = this.#store.giveBack({ processId: this.#processId, owner, lease, credits });
+    known.returns.add(trip);
     try {
-      await this.#store.giveBack({ processId: this.#processId, owner, lease, credits });
+      await trip;
     } catch (thrown) {
       purse.doubt(lease);
       throw thrown;
     } finally {
-      known.returns -= 1;
+      known.returns.delete(trip);
     }
   }
 
@@ -268,7 +270,14 @@ export class Wallets {
     let known = this.#purses.get(owner.name);
     if (!known) {
       const purse = new Purse(owner, (asking, need) => this.#refill(asking, need));
-      known = { purse, usedAt: 0, outsideLease: 0, askedAt: 0, asking: undefined, returns: 0 };
+      known = {
+        purse,
+        usedAt: 0,
+        outsideLease: 0,
+        askedAt: 0,
+        asking: undefined,
+        returns: new Set(),
+      };
       this.#purses.set(owner.name, known);
     }
     known.usedAt = now;
@@ -280,7 +289,7 @@ export class Wallets {
     // Where each trip takes its time, tries alone would be no bound.
     let until = this.#now() + recallMs;
     for (let tried = 0; ; tried++) {
-      const answer = await this.#lease(purse, need, purse.inDoubt);
+      const answer = await this.#leaseMissing(purse, need);
       if (need.missing() <= 0 || answer.leasedElsewhere === 0) return;
       // All have answered, so there is no more to come.
       if (tried > 0 && answer.unanswered === 0) return;
@@ -290,6 +299,19 @@ export class Wallets {
       await this.#pause(recallPauseMs);
       // A machine that stood still has kept the others from answering, too.
       until += Math.max(0, this.#now() - pausedAt - recallPauseMs);
+    }
+  }
+
+  /**
+   * What is on its way back is counted neither here nor in the account, so it is waited for. Where
+   * all that was asked for came and is not enough, more went back meanwhile, or the lease ended.
+   */
+  async #leaseMissing(purse: Purse, need: Need) {
+    const { returns } = this.#known(purse.owner, this.#now());
+    for (let tried = 0; ; tried++) {
+      if (returns.size > 0) await within(Promise.allSettled(returns), recallMs);
+      const answer = await this.#lease(purse, need, purse.inDoubt);
+      if (answer.isShort || need.missing() <= 0 || tried === recallTries) return answer;
     }
   }
 
@@ -311,7 +333,7 @@ export class Wallets {
       const known = this.#known(purse.owner, this.#now());
       known.outsideLease = answer.outsideLease;
       known.askedAt = this.#now();
-      return answer;
+      return { ...answer, isShort: answer.granted < credits };
     } catch (thrown) {
       purse.doubt(purse.lease);
       throw thrown;
