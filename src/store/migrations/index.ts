@@ -5,6 +5,7 @@ import { idempotency } from './0004-idempotency.ts';
 import { jobs } from './0005-jobs.ts';
 import { skills } from './0006-skills.ts';
 import { idempotencyBytes } from './0007-idempotency-bytes.ts';
+import { logByKeyAndModel } from './0008-log-by-key-and-model.ts';
 import type { Migration } from './migration.ts';
 
 /** In order, without gaps. Modules, not files read at run time: they must fit in an executable. */
@@ -16,4 +17,5 @@ export const migrations: readonly Migration[] = [
   jobs,
   skills,
   idempotencyBytes,
+  logByKeyAndModel,
 ];
