@@ -42,6 +42,7 @@ let journal = '';
 let isAway = true;
 let isTakenOver = false;
 let told: EndedRequest[] = [];
+let logged: string[] = [];
 
 /** Books on a store that leases what is asked for, and then is away. */
 beforeEach(async () => {
@@ -49,6 +50,7 @@ beforeEach(async () => {
   isAway = true;
   isTakenOver = false;
   told = [];
+  logged = [];
   const here = async <T>(answer: T): Promise<T> => {
     if (isAway) throw new Error('away');
     return answer;
@@ -74,7 +76,7 @@ beforeEach(async () => {
       return here({ booked: [], requestIds: new Set(isTakenOver ? [] : ids) });
     },
   };
-  const log = createLog(() => undefined);
+  const log = createLog((line) => void logged.push(line));
   const parts = { store, dataDir, durability: 'journal', processId: 'p', log } as const;
   books = await Books.open({ ...parts, ended: (request) => void told.push(request) });
   journal = join(dataDir, 'journal', readdirSync(join(dataDir, 'journal'))[0] ?? '');
@@ -98,6 +100,29 @@ test('when 100,000 ends wait for the store, none begins and no refusal is added'
     'Too many finished requests wait for the database; try again shortly.',
   );
 }, 120_000);
+
+test('a store that is away is told at once, then once a minute, and when it is back', async () => {
+  const linesOf = async (act: () => Promise<unknown>) => {
+    logged = [];
+    await act();
+    return logged.map((line): unknown => {
+      const { time: _, ...fields } = JSON.parse(line);
+      return fields;
+    });
+  };
+  const failed = { level: 'error', event: 'drain_failed', waiting: 1, reason: 'away' };
+  const look = () => refusal(() => books.flush());
+  const minute = () => Promise.allSettled(books.chores().map((chore) => chore.run()));
+  await books.keep(ended(0), false);
+  expect(await linesOf(look)).toEqual([failed]);
+  expect(await linesOf(look)).toEqual([]);
+  expect(await linesOf(minute)).toEqual([failed]);
+  isAway = false;
+  // A try that began while it was away may still fail.
+  const lookAgain = () => books.flush().catch(() => books.flush());
+  expect(await linesOf(lookAgain)).toEqual([{ level: 'info', event: 'booked_again' }]);
+  expect(await linesOf(minute)).toEqual([]);
+});
 
 test('an answer that is given again is in the journal, a refusal is not', async () => {
   const again = settlementOf(crypto.randomUUID(), caller, 0, { cacheHit: true });

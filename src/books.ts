@@ -17,7 +17,7 @@ import { type HoldOrder, Wallets } from './ledger/wallets.ts';
 import { type Failure, withoutCharge } from './ledger/write-off.ts';
 import type { EndedRequest } from './telemetry/ended-request.ts';
 import type { BooksState } from './telemetry/gauges.ts';
-import { type Log, reason } from './telemetry/log.ts';
+import { type Fields, type Log, reason } from './telemetry/log.ts';
 
 export interface BooksParts {
   readonly store: LedgerStore;
@@ -41,6 +41,9 @@ export interface Backlog {
 /** A journal that stays untouched for minutes is taken for a dead process's. */
 const beatMs = 30_000;
 
+/** How often the log says that nothing can be booked: every reader of a log has it tried again. */
+const complaintMs = 60_000;
+
 /**
  * How long a stop waits for requests to settle: answers whose clients have left wait two seconds
  * for their usage. What has not ended by then is found in the journal by the next start.
@@ -59,6 +62,8 @@ export class Books {
   readonly #ended: BooksParts['ended'];
   /** Requests that were sent and have ended. */
   #finished = 0;
+  /** How the last try to book failed; nothing once one has succeeded. */
+  #failure: Fields | undefined;
 
   private constructor({ store, dataDir, durability, processId, log, now, ended }: BooksParts) {
     this.#ended = ended;
@@ -72,8 +77,7 @@ export class Books {
       store,
       processId,
       onCommit,
-      onFailure: (waiting, thrown) =>
-        log.error('drain_failed', { waiting, reason: reason(thrown) }),
+      onFailure: (waiting, thrown) => this.#notBooked({ waiting, reason: reason(thrown) }),
     });
   }
 
@@ -88,6 +92,7 @@ export class Books {
     return [
       ...this.#wallets.chores(),
       { everyMs: beatMs, run: () => this.#journal.beat() },
+      { everyMs: complaintMs, run: async () => this.#complain() },
       {
         everyMs: this.#late.everyMs,
         run: async () => logReplayed(this.#log, await this.#late.look(Date.now())),
@@ -139,6 +144,18 @@ export class Books {
   #booked(booked: readonly Booked[], requestIds: readonly string[]): void {
     this.#wallets.booked(booked);
     this.#journal.drained(requestIds);
+    if (this.#failure) this.#log.info('booked_again');
+    this.#failure = undefined;
+  }
+
+  #notBooked(failure: Fields): void {
+    const isFirst = this.#failure === undefined;
+    this.#failure = failure;
+    if (isFirst) this.#complain();
+  }
+
+  #complain(): void {
+    if (this.#failure) this.#log.error('drain_failed', this.#failure);
   }
 
   /** Written before it can be booked: a line that came later would stay in the journal for good. */

@@ -239,21 +239,25 @@ test.each([
 });
 
 test('failed requests leave a line for what is away, and one for each fault of ours', async () => {
-  const fault = ['X-Fault: 1'];
-  for (const more of [[], [], fault, fault]) {
+  const fail = async (...more: string[]) => {
     const { socket, heard } = send(head('GET /fail', ...more));
     while (!heard().endsWith('}')) await once(socket, 'data');
     socket.destroy();
-  }
+  };
+  const fault = ['X-Fault: 1'];
+  for (const more of [[], [], fault, fault]) await fail(...more);
   const away = 'The key store is away. (timeout exceeded when trying to connect)';
-  expect(logged.map((line) => JSON.parse(line))).toMatchObject([
+  const toldOf = (lines: readonly string[]): unknown[] => lines.map((line) => JSON.parse(line));
+  expect(toldOf(logged)).toMatchObject([
     { event: 'request_failed', symbol: 'service_unavailable', reason: away },
     { symbol: 'internal_error', reason: 'timeout exceeded when trying to connect' },
     { event: 'request_failed', symbol: 'internal_error' },
   ]);
+  const counted = { level: 'error', event: 'requests_failed', reason: away };
   await Promise.all(server.chores().map((chore) => chore.run()));
-  const { level, event, requests, reason } = JSON.parse(logged.at(-1) ?? '');
-  expect({ level, event, requests, reason }).toEqual({
-    ...{ level: 'error', event: 'requests_failed', requests: 1, reason: away },
-  });
+  expect(toldOf(logged.slice(3))).toMatchObject([{ ...counted, requests: 1 }]);
+  for (let times = 0; times < 2; times++) await fail();
+  // A stop does not take along what the next minute would have told.
+  await server.drain(0);
+  expect(toldOf(logged.slice(4))).toMatchObject([{ ...counted, requests: 2 }]);
 });

@@ -27,7 +27,7 @@ export interface PeriodQuery {
 export function readPeriod({ start, end }: PeriodQuery): Period {
   const from = start === null ? allTime.from : readDate(start, 'start_date').from;
   const until = end === null ? allTime.until : readDate(end, 'end_date').until;
-  if (from >= until) throw backwards();
+  if (start !== null && from >= until) throw backwards();
   return { from, until };
 }
 

@@ -53,6 +53,17 @@ test('a single failure has a single line', async () => {
   expect(await minute()).toEqual([]);
 });
 
+test('a stop tells what was not told yet, and does not call it the end', () => {
+  const { outages, told } = listening();
+  const reason = 'The store is away.';
+  for (const request_id of ['a', 'b']) outages.failed(reason, { request_id, reason });
+  told();
+  outages.tellRest();
+  expect(told()).toEqual([{ level: 'error', event: 'requests_failed', requests: 1, reason }]);
+  outages.tellRest();
+  expect(told()).toEqual([]);
+});
+
 test('reasons are counted apart, and no more of them kept than there could be', async () => {
   const { outages, told, minute } = listening();
   const reasons = Array.from({ length: 101 }, (_, i) => `Reason ${i}.`);

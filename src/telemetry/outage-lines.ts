@@ -44,17 +44,26 @@ export class OutageLines {
     return [{ everyMs, run: async () => this.#tell() }];
   }
 
+  /** Before the process ends, and its counts with it. */
+  tellRest(): void {
+    for (const outage of this.#outages.values()) this.#tellNew(outage);
+  }
+
   /** A minute without a failure is taken for the end: nobody else says when that is. */
   #tell(): void {
     for (const [sentence, outage] of this.#outages) {
-      const { reason, requests, told } = outage;
-      if (requests > told) {
-        this.#log.error('requests_failed', { requests: requests - told, reason });
-        outage.told = requests;
-        continue;
-      }
+      if (this.#tellNew(outage)) continue;
+      const { reason, requests } = outage;
       this.#outages.delete(sentence);
       if (requests > 1) this.#log.info('requests_served_again', { failed: requests, reason });
     }
+  }
+
+  #tellNew(outage: Outage): boolean {
+    const requests = outage.requests - outage.told;
+    if (requests === 0) return false;
+    this.#log.error('requests_failed', { requests, reason: outage.reason });
+    outage.told = outage.requests;
+    return true;
   }
 }

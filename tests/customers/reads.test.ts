@@ -171,6 +171,7 @@ describe('GET /v1/customer/logs', () => {
     expect(await count(`start_date=${today}`)).toBe(total);
     expect(await count('start_date=0001-01-01&end_date=9999-12-31')).toBe(total);
     expect(await count(`end_date=${day(-2)}`)).toBe(0);
+    expect(await count('end_date=0001-01-01')).toBe(0);
     expect(await count(`start_date=${day(1)}T00:00:00Z`)).toBe(0);
   });
 });
