@@ -18,7 +18,7 @@ import {
 } from '../dialects/media/embeddings.ts';
 import { countCharacters, type EmbeddingsWish } from '../dialects/media/embeddings-wish.ts';
 import { toTexts } from '../dialects/media/token-text.ts';
-import type { EmbeddingsRequest } from '../dialects/openai/embeddings-request.ts';
+import type { EmbeddingsRequest } from '../dialects/openai/media/embeddings-request.ts';
 import { FixedBounds, tokensWithin } from '../meter/bound.ts';
 import { isCredible } from '../meter/credible.ts';
 import { estimateNote } from '../meter/estimate.ts';

@@ -9,7 +9,7 @@ import {
 import { picture } from '../../tests/support/pictures.ts';
 import { readPrices } from '../core/prices.ts';
 import { Watch } from '../core/watch.ts';
-import { readImagesRequest } from '../dialects/openai/images-request.ts';
+import { readImagesRequest } from '../dialects/openai/media/images-request.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { createGuardedFetch, type GuardedResult } from '../upstream/guard/guarded-fetch.ts';
 import type { Link } from '../upstream/link.ts';

@@ -8,7 +8,7 @@ import { type Measured, noUsage, type Units } from '../core/usage.ts';
 import type { ReplyFacts, ReplyIdentity, ReplyRelay } from '../dialects/dialect.ts';
 import { type ImagesDialect, imagesDialect } from '../dialects/media/images.ts';
 import type { Drawn, ImageFile } from '../dialects/media/images-wish.ts';
-import type { ImagesRequest } from '../dialects/openai/images-request.ts';
+import type { ImagesRequest } from '../dialects/openai/media/images-request.ts';
 import { FixedBounds, tokensWithin } from '../meter/bound.ts';
 import { estimateNote, estimateUsage } from '../meter/estimate.ts';
 import type { Offer } from '../route/catalogue.ts';

@@ -7,7 +7,7 @@ import { type Measured, noUsage } from '../core/usage.ts';
 import type { ReplyFacts, ReplyRelay } from '../dialects/dialect.ts';
 import { countCharacters } from '../dialects/media/embeddings-wish.ts';
 import { speechDialect } from '../dialects/media/speech.ts';
-import type { SpeechRequest } from '../dialects/openai/speech-request.ts';
+import type { SpeechRequest } from '../dialects/openai/media/speech-request.ts';
 import { FixedBounds, tokensWithin } from '../meter/bound.ts';
 import { estimateNote, estimateUsage } from '../meter/estimate.ts';
 import type { Offer } from '../route/catalogue.ts';

@@ -8,7 +8,7 @@ import { type Measured, noUnits, noUsage } from '../core/usage.ts';
 import type { ReplyIdentity, ReplyRelay } from '../dialects/dialect.ts';
 import type { Recorded, Transcript, TranscriptionWish } from '../dialects/media/transcription.ts';
 import { transcriptionDialect } from '../dialects/media/transcription.ts';
-import type { TranscriptionRequest } from '../dialects/openai/transcription-request.ts';
+import type { TranscriptionRequest } from '../dialects/openai/media/transcription-request.ts';
 import { FixedBounds } from '../meter/bound.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';

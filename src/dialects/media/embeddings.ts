@@ -2,7 +2,7 @@ import type { DialectName } from '../../config/provider-schema.ts';
 import { cohereEmbeddings } from '../cohere/embeddings.ts';
 import type { MediaTarget, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
 import { geminiEmbeddings } from '../gemini/embeddings.ts';
-import { openAiEmbeddings } from '../openai/embeddings.ts';
+import { openAiEmbeddings } from '../openai/media/embeddings.ts';
 import type { EmbeddingsWish, Vector } from './embeddings-wish.ts';
 
 /** One call's worth of vectors, in the order of its inputs. */

@@ -1,7 +1,7 @@
 import type { DialectName } from '../../config/provider-schema.ts';
 import type { MediaTarget, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
 import { geminiImages } from '../gemini/images.ts';
-import { openAiImages } from '../openai/images.ts';
+import { openAiImages } from '../openai/media/images.ts';
 import { siliconFlowImages } from '../siliconflow/images.ts';
 import type { Drawn, ImagesWish } from './images-wish.ts';
 

@@ -2,7 +2,7 @@ import type { DialectName } from '../../config/provider-schema.ts';
 import type { SpeechFormat } from '../../core/audio-formats.ts';
 import type { Usage } from '../../core/usage.ts';
 import type { MediaTarget, SseMessage, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
-import { openAiSpeech } from '../openai/speech.ts';
+import { openAiSpeech } from '../openai/media/speech.ts';
 import { siliconFlowSpeech } from '../siliconflow/speech.ts';
 
 /** A text to be spoken, with a voice that the upstream knows. */

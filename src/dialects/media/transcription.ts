@@ -2,7 +2,7 @@ import type { DialectName } from '../../config/provider-schema.ts';
 import type { TranscriptFormat } from '../../core/audio-formats.ts';
 import type { LongBytes } from '../../core/upload.ts';
 import type { MediaTarget, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
-import { openAiTranscription } from '../openai/transcription.ts';
+import { openAiTranscription } from '../openai/media/transcription.ts';
 import { siliconFlowTranscription } from '../siliconflow/transcription.ts';
 
 /** A recording, named by what it really is. */

@@ -142,7 +142,7 @@ describe('a tool in the words of the Responses endpoint, which Cursor writes to 
     expect(body.tools).toEqual([
       { type: 'function', function: look },
       nested,
-      { type: 'function', function: { name: 'wait', parameters: {} } },
+      { type: 'function', function: { name: 'wait', parameters } },
     ] as never);
     expect(body.tool_choice).toEqual({ type: 'function', function: { name: 'look' } });
     expect(source).toBeNull();

@@ -44,9 +44,10 @@ export function readChatRequest(
   const sent = inMessages(value);
   const exact = sent === value ? value : exactWords(value, source);
   const body = exact === value ? sent : inMessages(exact);
-  const images = value.input ? imagesOfInput(value.input) : imagesOf(value.messages ?? none);
+  const placed = placedIn(value.messages ?? none);
+  const images = value.input ? imagesOfInput(value.input) : placed.flatMap(imageAt);
   for (const { url, param } of images) checkDataUrl(url, param);
-  const attached = attachmentsOf(value.messages ?? none);
+  const attached = placed.flatMap(attachmentAt);
   for (const attachment of attached) checkAttachment(attachment);
   const more = unknownFields(value, chatSchema.properties);
   const search = readSearchWish(value);
@@ -65,7 +66,11 @@ export function readChatRequest(
     user: value.user ?? null,
     search,
     skills: value.skills ?? none,
-    addresses: [...addressesOf(attached, more), ...addressesBeside(value.messages ?? none)],
+    addresses: [
+      ...attached.flatMap(addressesOf),
+      ...addressesIn(more, ''),
+      ...placed.flatMap(addressesBeside),
+    ],
     ownAccount: ownAccountFor(attached, more) ?? keptSound(value.messages ?? none),
   };
   return {
@@ -110,44 +115,48 @@ function hasMessages(body: ChatBody): body is ChatBody & { messages: ChatMessage
   return Array.isArray(body.messages);
 }
 
-function imagesOf(messages: readonly ChatMessage[]): readonly ImageInput[] {
-  const images: ImageInput[] = [];
-  for (let i = 0; i < messages.length; i += 1) {
-    const content = messages[i]?.content;
-    if (Array.isArray(content)) addImages(images, content, i);
-  }
-  return images;
-}
-
 type Part = Extract<ChatMessage['content'], readonly unknown[]>[number];
 
-function addImages(images: ImageInput[], parts: readonly Part[], message: number): void {
-  for (let i = 0; i < parts.length; i += 1) {
-    const part = parts[i];
-    if (part?.type !== 'image_url') continue;
-    const param = `messages[${message}].content[${i}].image_url.url`;
-    images.push({ param, url: part.image_url.url });
-  }
-}
-
-/** A file or a sound. */
-interface Attachment {
-  readonly part: Extract<Part, { readonly type: 'file' | 'input_audio' }>;
+/** A part, and where it stands. */
+interface Placed {
+  readonly part: Part;
   readonly path: string;
 }
 
-function attachmentsOf(messages: readonly ChatMessage[]): readonly Attachment[] {
-  const found: Attachment[] = [];
+/** Those that are more than words. */
+function placedIn(messages: readonly ChatMessage[]): readonly Placed[] {
+  const found: Placed[] = [];
   for (let i = 0; i < messages.length; i += 1) {
     const content = messages[i]?.content;
     if (!Array.isArray(content)) continue;
     for (let j = 0; j < content.length; j += 1) {
       const part = content[j];
-      if (part?.type !== 'file' && part?.type !== 'input_audio') continue;
-      found.push({ part, path: `messages[${i}].content[${j}].${part.type}` });
+      if (!part || (part.type === 'text' && !saysMore(part))) continue;
+      found.push({ part, path: `messages[${i}].content[${j}]` });
     }
   }
   return found;
+}
+
+/** Asked of each part of every conversation, and true of few. */
+function saysMore(part: Part): boolean {
+  for (const name in part) if (name !== 'type' && name !== part.type) return true;
+  return false;
+}
+
+function imageAt({ part, path }: Placed): readonly ImageInput[] {
+  if (part.type !== 'image_url') return none;
+  return [{ param: `${path}.image_url.url`, url: part.image_url.url }];
+}
+
+/** A file or a sound. */
+interface Attachment extends Placed {
+  readonly part: Extract<Part, { readonly type: 'file' | 'input_audio' }>;
+}
+
+function attachmentAt({ part, path }: Placed): readonly Attachment[] {
+  if (part.type !== 'file' && part.type !== 'input_audio') return none;
+  return [{ part, path: `${path}.${part.type}` }];
 }
 
 /** Refuses one with nothing in it that could be read. */
@@ -159,37 +168,15 @@ function checkAttachment({ part, path }: Attachment): void {
   }
 }
 
-/** Those of files and sounds, and in `more`, the fields that only an upstream knows. */
-function addressesOf(attached: readonly Attachment[], more: object): readonly AddressInput[] {
-  const found = attached.map(({ part, path }) =>
-    part.type === 'file'
-      ? addressesIn(part.file, path)
-      : // Some servers take an address here.
-        addressesIn(part.input_audio.data, `${path}.data`, true),
-  );
-  return [...found.flat(), ...addressesIn(more, '')];
+function addressesOf({ part, path }: Attachment): readonly AddressInput[] {
+  if (part.type === 'file') return addressesIn(part.file, path);
+  // Some servers take an address here.
+  return addressesIn(part.input_audio.data, `${path}.data`, true);
 }
 
 /** Servers may look beside the words of a part for something to fetch, as vLLM does. */
-function addressesBeside(messages: readonly ChatMessage[]): readonly AddressInput[] {
-  const found: (readonly AddressInput[])[] = [];
-  for (let i = 0; i < messages.length; i += 1) {
-    const content = messages[i]?.content;
-    if (!Array.isArray(content)) continue;
-    for (let j = 0; j < content.length; j += 1) {
-      const part = content[j];
-      if (!part || !saysMore(part)) continue;
-      const beside = { ...part, [part.type]: undefined };
-      found.push(addressesIn(beside, `messages[${i}].content[${j}]`));
-    }
-  }
-  return found.flat();
-}
-
-/** Asked of each part of every conversation, and true of few. */
-function saysMore(part: Part): boolean {
-  for (const name in part) if (name !== 'type' && name !== part.type) return true;
-  return false;
+function addressesBeside({ part, path }: Placed): readonly AddressInput[] {
+  return saysMore(part) ? addressesIn({ ...part, [part.type]: undefined }, path) : none;
 }
 
 /** An answer that was spoken is sent back by its id, and OpenAI has the sounds of it. */
@@ -200,7 +187,7 @@ function keptSound(messages: readonly ChatMessage[]): OwnAccountNeed | undefined
   return at < 0 ? undefined : keptAt(`messages[${at}].audio.id`);
 }
 
-/** The same of what lies in an account. */
+/** Of files and sounds, and in `more`, the fields that only an upstream knows. */
 function ownAccountFor(attached: readonly Attachment[], more: object): OwnAccountNeed | undefined {
   for (const attachment of attached) {
     const need = keptInAttachment(attachment);

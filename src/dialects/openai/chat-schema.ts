@@ -90,9 +90,12 @@ const functionTool = Type.Object({
 
 export type FunctionTool = Static<typeof functionTool>;
 
+/** Beside a `function` the name stands in there, and that one is checked. */
+const flat = { type: Type.Literal('function'), function: Type.Optional(Type.Never()) };
+
 /** As the Responses endpoint has it. Cursor sends such tools here. */
 const flatTool = Type.Object({
-  type: Type.Literal('function'),
+  ...flat,
   ...named,
   parameters: optional(parameters),
   strict: optional(Type.Boolean()),
@@ -102,7 +105,7 @@ export type FlatTool = Static<typeof flatTool>;
 
 const chosenFunction = Type.Object({ name: Type.String({ minLength: 1 }) });
 const chosenTool = Type.Object({ type: Type.Literal('function'), function: chosenFunction });
-const flatChoice = Type.Object({ type: Type.Literal('function'), ...chosenFunction.properties });
+const flatChoice = Type.Object({ ...flat, ...chosenFunction.properties });
 export type FlatChoice = Static<typeof flatChoice>;
 const choiceWord = oneOf('none', 'auto', 'required');
 

@@ -77,3 +77,17 @@ test('a wish to cache the whole prompt is no part of it', () => {
   const { cacheControl, foreign } = readDialogue({ body, source: null });
   expect([cacheControl, foreign]).toEqual([mark, ['top_a']]);
 });
+
+test('a tool is marked beside its function or in it, where a flat one has all it says', () => {
+  const named = { name: 'look', parameters: {} };
+  const [inner, outer] = [{ type: 'ephemeral' }, { type: 'ephemeral', ttl: '1h' }];
+  const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
+  const markOf = (fields: object, more: object = {}) => {
+    const tool = { type: 'function' as const, function: { ...named, ...fields }, ...more };
+    const body = { model: 'a/b', messages, tools: [tool] };
+    return readDialogue({ body, source: null }).tools[0]?.cacheControl;
+  };
+  expect(markOf({ cache_control: inner })).toEqual(inner);
+  expect(markOf({}, { cache_control: outer })).toEqual(outer);
+  expect(markOf({ cache_control: inner }, { cache_control: outer })).toEqual(outer);
+});

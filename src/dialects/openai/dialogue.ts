@@ -67,6 +67,7 @@ function readTool(tool: FunctionTool): Tool {
     parameters: parameters ? { ...parameters } : null,
     description: description || undefined,
     strict: strict ?? undefined,
+    ...cacheMark(tool.function),
     ...cacheMark(tool),
   };
 }

@@ -40,9 +40,11 @@ export function inTools(body: ChatRequest['body']): InTools {
 }
 
 const type = 'function' as const;
+/** OpenAI refuses an empty schema. */
+const noParameters = { type: 'object', properties: {} };
 
 function toTool({ parameters, ...rest }: Omit<FlatTool, 'type'>): FunctionTool {
-  return { type, function: { ...rest, parameters: parameters ?? {} } };
+  return { type, function: { ...rest, parameters: parameters ?? noParameters } };
 }
 
 /** Every tool in chat's own words; the very same body where each is already. */

@@ -4,7 +4,7 @@ import { spell } from '../ask/spell.ts';
 import { inBase64, joined, type Piece } from '../long-body.ts';
 import type { ImagesDialect } from '../media/images.ts';
 import { type ImageFile, shownMask } from '../media/images-wish.ts';
-import { readImages } from '../openai/images.ts';
+import { readImages } from '../openai/media/images.ts';
 import { namesGiven } from '../parameters.ts';
 import { readAnswer } from '../read-answer.ts';
 

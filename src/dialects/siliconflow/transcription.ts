@@ -1,7 +1,7 @@
 /** Transcription of SiliconFlow: a file goes in, a text comes out, and nothing can be asked for. */
 import { writeForm } from '../long-body.ts';
 import type { TranscriptionDialect } from '../media/transcription.ts';
-import { readTranscript } from '../openai/transcription.ts';
+import { readTranscript } from '../openai/media/transcription.ts';
 import { namesGiven } from '../parameters.ts';
 
 export const siliconFlowTranscription: TranscriptionDialect = {

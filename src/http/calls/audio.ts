@@ -1,6 +1,6 @@
 import { audioTypes, type SpeechFormat, type TranscriptFormat } from '../../core/audio-formats.ts';
 import type { UploadTray } from '../../core/upload.ts';
-import { readSpeechRequest } from '../../dialects/openai/speech-request.ts';
+import { readSpeechRequest } from '../../dialects/openai/media/speech-request.ts';
 import { audioIn } from '../../operations/audio/spoken-again.ts';
 import { SpeechErrand } from '../../operations/speech.ts';
 import { TranscriptionErrand } from '../../operations/transcription.ts';

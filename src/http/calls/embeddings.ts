@@ -1,4 +1,4 @@
-import { readEmbeddingsRequest } from '../../dialects/openai/embeddings-request.ts';
+import { readEmbeddingsRequest } from '../../dialects/openai/media/embeddings-request.ts';
 import { EmbeddingsErrand } from '../../operations/embeddings.ts';
 import { readJson } from '../body/body.ts';
 import { embeddingsDocs } from '../openapi/embeddings.ts';

@@ -3,12 +3,12 @@ import { invalidRequest } from '../../core/errors.ts';
 import { addField, type FormFile, listName } from '../../core/form.ts';
 import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../../core/image-size.ts';
 import type { Upload, UploadTray } from '../../core/upload.ts';
-import { type FormFields, sortForm } from '../../dialects/openai/form-routing.ts';
+import { type FormFields, sortForm } from '../../dialects/openai/media/form-routing.ts';
 import {
   type ImagesRequest,
   imagesSchema,
   readImagesRequest,
-} from '../../dialects/openai/images-request.ts';
+} from '../../dialects/openai/media/images-request.ts';
 import { Mask } from '../../operations/image/mask.ts';
 import type { SentImage, SentMask } from '../../operations/images.ts';
 import { declaredLength, tooLarge } from '../body/body.ts';

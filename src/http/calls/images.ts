@@ -1,5 +1,5 @@
 import type { UploadTray } from '../../core/upload.ts';
-import { readImagesRequest } from '../../dialects/openai/images-request.ts';
+import { readImagesRequest } from '../../dialects/openai/media/images-request.ts';
 import { ImagesErrand } from '../../operations/images.ts';
 import { readJson } from '../body/body.ts';
 import { imagesDocs } from '../openapi/images.ts';

@@ -6,7 +6,7 @@ import type { Upload, UploadTray } from '../../core/upload.ts';
 import {
   readTranscriptionRequest,
   type TranscriptionRequest,
-} from '../../dialects/openai/transcription-request.ts';
+} from '../../dialects/openai/media/transcription-request.ts';
 import { readSeconds } from '../../operations/audio/length.ts';
 import { nameAudio } from '../../operations/audio/name.ts';
 import type { SentAudio } from '../../operations/transcription.ts';

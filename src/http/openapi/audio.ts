@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { audioTypes, speechFormats } from '../../core/audio-formats.ts';
 import { optional } from '../../core/schema-builders.ts';
-import { speechSchema } from '../../dialects/openai/speech-request.ts';
-import { transcriptionSchema } from '../../dialects/openai/transcription-request.ts';
+import { speechSchema } from '../../dialects/openai/media/speech-request.ts';
+import { transcriptionSchema } from '../../dialects/openai/media/transcription-request.ts';
 import { type RouteDoc, text } from './doc.ts';
 
 const bytes = Type.String({ format: 'binary' });

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { embeddingsSchema } from '../../dialects/openai/embeddings-request.ts';
+import { embeddingsSchema } from '../../dialects/openai/media/embeddings-request.ts';
 import { count, type RouteDoc, text } from './doc.ts';
 
 const embeddings = Type.Object(

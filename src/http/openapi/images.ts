@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { imagesSchema } from '../../dialects/openai/images-request.ts';
+import { imagesSchema } from '../../dialects/openai/media/images-request.ts';
 import { count, type RouteDoc, text } from './doc.ts';
 
 const tokenKinds = Type.Object({

@@ -1,7 +1,7 @@
 import type { SpeechTerms } from '../../config/model-schema.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { speechDialect } from '../../dialects/media/speech.ts';
-import type { SpeechRequest } from '../../dialects/openai/speech-request.ts';
+import type { SpeechRequest } from '../../dialects/openai/media/speech-request.ts';
 import type { Offer } from '../../route/catalogue.ts';
 import { textLimitOf } from '../../route/speech-limit.ts';
 

@@ -1,14 +1,14 @@
 /** Requests for images in OpenAI's words, as clients send them. */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { Ask } from '../../core/ask.ts';
-import { invalidRequest } from '../../core/errors.ts';
-import { misfit } from '../../core/misfit.ts';
-import { oneOf, optional } from '../../core/schema-builders.ts';
-import { asGoReads } from '../ask/edit-body.ts';
-import { routingFields, wholeAsk } from '../ask/routing.ts';
-import { otherFields } from '../ask/unknown-fields.ts';
-import type { ImageParameters } from '../media/images-wish.ts';
+import type { Ask } from '../../../core/ask.ts';
+import { invalidRequest } from '../../../core/errors.ts';
+import { misfit } from '../../../core/misfit.ts';
+import { oneOf, optional } from '../../../core/schema-builders.ts';
+import { asGoReads } from '../../ask/edit-body.ts';
+import { routingFields, wholeAsk } from '../../ask/routing.ts';
+import { otherFields } from '../../ask/unknown-fields.ts';
+import type { ImageParameters } from '../../media/images-wish.ts';
 
 /** Models take some thirty thousand; this only bounds what is held. */
 const promptLengthMax = 500_000;

@@ -1,14 +1,14 @@
 /** A request for speech in OpenAI's words, as clients send it. */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { Ask } from '../../core/ask.ts';
-import { refuseUnspeakable, speechFields } from '../../core/audio-formats.ts';
-import { invalidRequest } from '../../core/errors.ts';
-import { misfit } from '../../core/misfit.ts';
-import { oneOf, optional } from '../../core/schema-builders.ts';
-import { routingFields, wholeAsk } from '../ask/routing.ts';
-import { otherFields } from '../ask/unknown-fields.ts';
-import type { SpeechWish } from '../media/speech.ts';
+import type { Ask } from '../../../core/ask.ts';
+import { refuseUnspeakable, speechFields } from '../../../core/audio-formats.ts';
+import { invalidRequest } from '../../../core/errors.ts';
+import { misfit } from '../../../core/misfit.ts';
+import { oneOf, optional } from '../../../core/schema-builders.ts';
+import { routingFields, wholeAsk } from '../../ask/routing.ts';
+import { otherFields } from '../../ask/unknown-fields.ts';
+import type { SpeechWish } from '../../media/speech.ts';
 
 export const speechSchema = Type.Object({
   ...routingFields,

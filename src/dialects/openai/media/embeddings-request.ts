@@ -1,14 +1,14 @@
 /** An embeddings request in OpenAI's words, as clients send it. */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { Ask } from '../../core/ask.ts';
-import { embeddingsInputsMax } from '../../core/bounds.ts';
-import { type GatewayError, invalidRequest } from '../../core/errors.ts';
-import { explain } from '../../core/explain.ts';
-import { oneOf, optional } from '../../core/schema-builders.ts';
-import { routingFields, wholeAsk } from '../ask/routing.ts';
-import { otherFields } from '../ask/unknown-fields.ts';
-import type { EmbeddingsWish } from '../media/embeddings-wish.ts';
+import type { Ask } from '../../../core/ask.ts';
+import { embeddingsInputsMax } from '../../../core/bounds.ts';
+import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
+import { explain } from '../../../core/explain.ts';
+import { oneOf, optional } from '../../../core/schema-builders.ts';
+import { routingFields, wholeAsk } from '../../ask/routing.ts';
+import { otherFields } from '../../ask/unknown-fields.ts';
+import type { EmbeddingsWish } from '../../media/embeddings-wish.ts';
 import { isList, misfitOf, tokenMax } from './embeddings-input.ts';
 
 /** Some models have 4,096; this only keeps absurd numbers out. */

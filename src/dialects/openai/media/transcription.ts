@@ -1,12 +1,12 @@
 /** Transcription of an OpenAI-style upstream: it is asked for the very format that is wanted. */
-import { type TranscriptFormat, transcriptFormats } from '../../core/audio-formats.ts';
-import { type Fields, fieldsOf, isObject, parseJson } from '../../core/json.ts';
-import { spell } from '../ask/spell.ts';
-import type { UpstreamFailure } from '../dialect.ts';
-import { failureInside, malformed } from '../failure.ts';
-import { writeForm } from '../long-body.ts';
-import type { Transcript, TranscriptionDialect } from '../media/transcription.ts';
-import { readAnswer } from '../read-answer.ts';
+import { type TranscriptFormat, transcriptFormats } from '../../../core/audio-formats.ts';
+import { type Fields, fieldsOf, isObject, parseJson } from '../../../core/json.ts';
+import { spell } from '../../ask/spell.ts';
+import type { UpstreamFailure } from '../../dialect.ts';
+import { failureInside, malformed } from '../../failure.ts';
+import { writeForm } from '../../long-body.ts';
+import type { Transcript, TranscriptionDialect } from '../../media/transcription.ts';
+import { readAnswer } from '../../read-answer.ts';
 
 export const openAiTranscription: TranscriptionDialect = {
   formats: transcriptFormats,

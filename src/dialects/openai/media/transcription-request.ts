@@ -1,14 +1,14 @@
 /** A request for a transcript in OpenAI's words, as the fields of a form. */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { Ask } from '../../core/ask.ts';
-import { refuseUntold, transcriptFields } from '../../core/audio-formats.ts';
-import { invalidRequest } from '../../core/errors.ts';
-import { listIn, listName, numberIn } from '../../core/form.ts';
-import { misfit } from '../../core/misfit.ts';
-import { optional } from '../../core/schema-builders.ts';
-import { routingFields, wholeAsk } from '../ask/routing.ts';
-import type { TranscriptionWish } from '../media/transcription.ts';
+import type { Ask } from '../../../core/ask.ts';
+import { refuseUntold, transcriptFields } from '../../../core/audio-formats.ts';
+import { invalidRequest } from '../../../core/errors.ts';
+import { listIn, listName, numberIn } from '../../../core/form.ts';
+import { misfit } from '../../../core/misfit.ts';
+import { optional } from '../../../core/schema-builders.ts';
+import { routingFields, wholeAsk } from '../../ask/routing.ts';
+import type { TranscriptionWish } from '../../media/transcription.ts';
 import { type FormFields, sortForm } from './form-routing.ts';
 
 export const transcriptionSchema = Type.Object({

@@ -1,6 +1,6 @@
 /** The fields by which a request chooses its way, as forms say them. */
-import { invalidRequest } from '../../core/errors.ts';
-import { type Fields, fieldsOf, itemsOf, parseJson } from '../../core/json.ts';
+import { invalidRequest } from '../../../core/errors.ts';
+import { type Fields, fieldsOf, itemsOf, parseJson } from '../../../core/json.ts';
 
 /** A form knows only texts, and a field may come several times. */
 export type FormFields = ReadonlyMap<string, readonly string[]>;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { GatewayError } from '../../core/errors.ts';
+import { GatewayError } from '../../../core/errors.ts';
 import { sortForm } from './form-routing.ts';
 
 type Field = readonly [name: string, ...texts: string[]];
