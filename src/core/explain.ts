@@ -30,6 +30,8 @@ export interface Schema {
   readonly minItems?: number | undefined;
   readonly maxItems?: number | undefined;
   readonly pattern?: string | undefined;
+  /** With nothing in it, as only `Type.Never` has it: no value is right. */
+  readonly not?: object | undefined;
   /** What a pattern stands for, in words: «a decimal number in quotes». */
   readonly expected?: string | undefined;
   /** The value may hold a credential: a complaint about it does not repeat it. */
@@ -155,6 +157,7 @@ function tagOf(branches: readonly Schema[]): string | undefined {
 }
 
 function fitsType(schema: Schema, value: unknown): boolean {
+  if (schema.not) return false;
   if (schema.const !== undefined) return schema.const === value;
   if (schema.enum) return schema.enum.includes(value);
   if (schema.anyOf) return schema.anyOf.some((branch) => fitsType(branch, value));

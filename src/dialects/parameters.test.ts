@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { supportedParameters, supportsParameter } from './parameters.ts';
+import { namesGiven, supportedParameters, supportsParameter } from './parameters.ts';
 
 const plain = { dialect: 'openai', quirks: {} } as const;
 
@@ -7,6 +7,14 @@ test('only Anthropic caches a prompt by a wish beside it', () => {
   const takes = (dialect: 'anthropic' | 'gemini') =>
     supportsParameter({ dialect, quirks: {} }, 'cache_control');
   expect([takes('anthropic'), takes('gemini')]).toEqual([true, false]);
+});
+
+test('a choice of tools that is left to the model asks nothing of a provider', () => {
+  const asked = (tool_choice: unknown) => namesGiven({ tools: [], tool_choice });
+  for (const choice of ['auto', { type: 'auto' }, null]) expect(asked(choice)).toEqual(['tools']);
+  for (const choice of ['required', { type: 'any' }, 'none']) {
+    expect(asked(choice)).toEqual(['tools', 'tool_choice']);
+  }
 });
 
 describe('the parameters that a model is listed with', () => {

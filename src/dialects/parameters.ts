@@ -1,5 +1,6 @@
 import type { Feature } from '../config/model-schema.ts';
 import type { DialectName, Quirks } from '../config/provider-schema.ts';
+import { fieldsOf } from '../core/json.ts';
 
 /** Which optional parameters an upstream understands: for the model list and for routing. */
 
@@ -63,7 +64,12 @@ export function supportsParameter({ dialect, quirks }: Speaker, name: string): b
 /** Of a request's parameters; `null` is how clients leave one out. */
 export function namesGiven(parameters: object): readonly string[] {
   const given = Object.entries(parameters).filter(([, value]) => (value ?? null) !== null);
-  return given.map(([name]) => name);
+  return given.filter((field) => !leavesChoice(field)).map(([name]) => name);
+}
+
+/** As a model does without a word: so do those, too, that cannot be made to call a tool. */
+function leavesChoice([name, value]: readonly [string, unknown]): boolean {
+  return name === 'tool_choice' && (value === 'auto' || fieldsOf(value).type === 'auto');
 }
 
 /** What models take that have endpoints of their own. */

@@ -5,6 +5,7 @@ import { noUsage } from '../core/usage.ts';
 import { Watch } from '../core/watch.ts';
 import { EventStreamReader } from '../dialects/event-stream.ts';
 import { OpenAiPassThrough } from '../dialects/openai/pass-through.ts';
+import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult, OpenStream } from './attempt.ts';
 import { Line } from './line.ts';
 import { Source } from './source.ts';
@@ -58,17 +59,18 @@ function openedOn(
   return stream;
 }
 
-function answering(stream: OpenStream) {
+function answering(stream: OpenStream, own: Offer['own'] = null) {
   const settled: StreamEnd[] = [];
-  const answer = new StreamAnswer(stream, offerCalled('hidden'), boundless, async (end) => {
+  const offer = { ...offerCalled('hidden'), own };
+  const answer = new StreamAnswer(stream, offer, boundless, async (end) => {
     settled.push(end);
     return { usage: noUsage, costCredits: 0 };
   });
   return { answer, settled };
 }
 
-async function hear(stream: OpenStream) {
-  const { answer, settled } = answering(stream);
+async function hear(stream: OpenStream, own: Offer['own'] = null) {
+  const { answer, settled } = answering(stream, own);
   let text = '';
   for await (const words of answer) text += words;
   return { text, settled };
@@ -114,6 +116,16 @@ describe('after the end of a stream', () => {
     const { text, settled } = await hear(opened(chunk('a', 'stop'), broken));
     expect(settled).toMatchObject([{ how: 'cut', error: { symbol: 'upstream_error' } }]);
     expect(text).not.toContain('[DONE]');
+  });
+
+  test('an account that is refused by then is the tenant’s where it is its own', async () => {
+    const failure = { kind: 'credential', status: 401, message: 'No.', retryAfterSeconds: null };
+    const refused = async () => ({ kind: 'failed', failure }) as AttemptResult;
+    const own = { scope: 'k', feeBasisPoints: 0, isUserAddress: false, sharedNext: null };
+    const { text } = await hear(opened(chunk('a', 'stop'), refused), own);
+    expect(text).toContain('the provider refused your own account.');
+    const shared = await hear(opened(chunk('a', 'stop'), refused));
+    expect(shared.text).toContain('the provider refused our account.');
   });
 
   test('a mistake of ours breaks it too', async () => {

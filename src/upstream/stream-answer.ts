@@ -270,7 +270,8 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     const { relay, line } = this.#stream;
     const failure = relay.facts.failure ?? this.#sequelFailure;
     if (failure) {
-      const why = scrub(publicReason(failure), this.#offer);
+      const isOwnAccount = this.#offer.own !== null;
+      const why = scrub(publicReason({ ...failure, isOwnAccount }), this.#offer);
       const message = `The provider failed in the middle of its answer: ${why}`;
       return new GatewayError('upstream_error', message);
     }

@@ -477,4 +477,7 @@ test('a wish to cache the whole prompt stands beside it', () => {
   const cacheControl = { type: 'ephemeral', ttl: '1h' };
   expect(write({ cacheControl }).body.cache_control).toEqual(cacheControl);
   expect(write().body).not.toHaveProperty('cache_control');
+  const refused = write({ cacheControl }, { quirks: { drop_params: ['cache_control'] } });
+  expect(refused.body).not.toHaveProperty('cache_control');
+  expect(refused.dropped).toEqual(['cache_control']);
 });

@@ -24,6 +24,7 @@ export function exactIn(source: Source | null): Body | undefined {
 /** Fields in which clients put JSON of their own, by their names in all dialects. */
 const freeFields = [
   'messages',
+  'input',
   'tools',
   'functions',
   'response_format',

@@ -23,6 +23,7 @@ const without: Readonly<Record<string, (dialogue: Dialogue) => Partial<Dialogue>
     parallelTools === false ? { parallelTools: null } : undefined,
   response_format: ({ json }) => (json === null ? undefined : { json: null }),
   reasoning: ({ reasoning }) => (reasoning === null ? undefined : { reasoning: null }),
+  cache_control: ({ cacheControl }) => cacheControl && { cacheControl: undefined },
 };
 
 interface LeftOut {

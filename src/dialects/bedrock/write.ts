@@ -9,16 +9,14 @@ import { ContentWriter } from './write-content.ts';
 import { writeTools } from './write-tools.ts';
 import { writeTurns } from './write-turns.ts';
 
-/** What Anthropic has words for and Bedrock has not. */
-const unspokenHere = ['parallel_tool_calls', 'user'];
+/** What Anthropic has words for and Bedrock has not: cache points stand between parts here. */
+const unspokenHere = ['parallel_tool_calls', 'user', 'cache_control'];
 
 export function writeRequest(asked: Dialogue, target: Target): UpstreamRequest {
   // Models that never think take both ways to sample.
   const isPicky = target.thinking !== null;
   const said = sayable(asked, target, unspokenHere, isPicky);
   const { dialogue, reasoning, limit, outputTokensMax, dropped } = said;
-  // There are cache points between parts here, and none for the whole.
-  if (dialogue.cacheControl) dropped.add('cache_control');
   const writer = new ContentWriter(target, dropped);
   const { system, messages } = writeTurns(dialogue.turns, writer, target, reasoning.isOn);
   const { instruction, outputConfig } = writeJson(dialogue, target);

@@ -6,6 +6,7 @@ import { oneOf, optional } from '../../core/schema-builders.ts';
 import { imageAddress, webAddress } from '../ask/address-schema.ts';
 import { checkBytes, checkDataUrl } from '../ask/inline-content.ts';
 import { type OneOf, SchemasByType } from '../ask/schemas-by-type.ts';
+import { checkSearch } from './tool-search.ts';
 
 const text = { text: Type.String() };
 const filled = Type.String({ minLength: 1 });
@@ -123,6 +124,7 @@ export function checkItems(items: readonly AnyItem[]): void {
       throw invalidRequest(`${path} ${why}`, path);
     }
     itemKinds.check(typeOf(item), item, path);
+    checkSearch(item, path);
     for (const { part, path: place } of partsOf(item, path)) {
       partKinds.check(part.type, part, place);
       if (isKnownPart(part)) checkContent(part, place);

@@ -169,6 +169,12 @@ describe('a request is taken', () => {
     expect(read({ model: 'a/b:online' }).ask.search).toMatchObject({ isVendors: false });
   });
 
+  test('and with a wish to cache it for an hour, which Anthropic has a price for', () => {
+    const forHour = { type: 'ephemeral', ttl: '1h' };
+    expect(read({ cache_control: forHour }).ask.cachesForHour()).toBe(true);
+    expect(read({ cache_control: { type: 'ephemeral' } }).ask.cachesForHour()).toBe(false);
+  });
+
   test('and names its parameters as the list of models does', () => {
     const { ask } = read({
       provider: { require_parameters: true },

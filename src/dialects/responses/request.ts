@@ -4,6 +4,7 @@ import type { ChatAsk, ModelNeeds, SearchWish } from '../../core/chat.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { addressesIn } from '../ask/addresses.ts';
+import { cachesForHour } from '../ask/cache-hour.ts';
 import type { Source } from '../ask/edit-body.ts';
 import { keptAt, keptBytes, keptIn } from '../ask/own-account.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
@@ -57,8 +58,7 @@ export function readResponsesRequest(
     needs: readNeeds(value, parts),
     parameters: value.provider?.require_parameters ? parametersOf(value) : [],
     inputBytes: source.bytes.length,
-    // Nobody can say so in these words.
-    cachesForHour: () => false,
+    cachesForHour: cachesForHour(source),
     images: parts.flatMap(imageIn),
     user: value.user ?? value.safety_identifier ?? null,
     search: readSearch(value),

@@ -25,8 +25,9 @@ const found = (id: string, ...tools: object[]) => ({
 });
 const question = { role: 'user', content: 'Hi' };
 
-function read(body: object) {
-  const text = JSON.stringify({ model: 'a/b', input: [question], tools: [search], ...body });
+function read(body: object, write = (text: string) => text) {
+  const asks = { model: 'a/b', input: [question], tools: [search], ...body };
+  const text = write(JSON.stringify(asks));
   const source = { text, bytes: new TextEncoder().encode(text) };
   return readResponsesRequest(JSON.parse(text), source);
 }
@@ -63,6 +64,41 @@ describe('a search for tools that the client does', () => {
       told('call_2'),
     ] as never);
     expect(foreign).toEqual(['tools.defer_loading']);
+  });
+
+  test.each([
+    ['{"query":"docs"}', '{"query":"docs"}'],
+    [['docs'], '["docs"]'],
+    [null, '{}'],
+  ])('may have been called with anything: %j', (given, json) => {
+    const input = [question, { ...call, arguments: given }, found('call_1', docs)];
+    const { turns, foreign } = readDialogue(read({ input }));
+    expect(turns[1]?.parts).toMatchObject([{ kind: 'tool_call', arguments: json }]);
+    expect(foreign).toEqual(['tools.defer_loading']);
+  });
+
+  test('may have found what has no name', () => {
+    const odd = [{ type: 'mcp', name: { toString: 1, valueOf: 1 } }, { type: 'mcp' }, docs];
+    const { turns } = readDialogue(read({ input: [question, call, found('call_1', ...odd)] }));
+    expect(turns[2]?.parts).toMatchObject([{ parts: [{ text: 'Found: mcp__docs' }] }]);
+  });
+
+  test('finds tools whose schemas go on to the last digit', () => {
+    const most = '9223372036854775807';
+    const parameters = { type: 'object', properties: { id: { maximum: 'most' } } };
+    const input = [question, call, found('call_1', { type: 'function', name: 'a', parameters })];
+    const { tools } = readDialogue(read({ input }, (text) => text.replace('"most"', most)));
+    expect(JSON.stringify(tools)).toContain(`{"maximum":${most}}`);
+  });
+
+  test.each([
+    [{ ...call, call_id: null }, 'input[1].call_id'],
+    [{ ...found('call_1'), tools: docs }, 'input[1].tools'],
+    [found('', docs), 'input[1].call_id'],
+  ])('is refused where a call and its answer could not meet: %j', (item, param) => {
+    expect(() => read({ input: [question, item] })).toThrow(expect.objectContaining({ param }));
+    const theirs = { ...item, execution: 'server' };
+    expect(() => read({ input: [question, theirs] })).not.toThrow();
   });
 
   test.each([

@@ -2,11 +2,12 @@
  * A search for tools that the client does itself. Codex keeps those of its MCP servers back until
  * the model asks for them, and then sends along what it found.
  */
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { isObject } from '../../core/json.ts';
+import { isObject, isText } from '../../core/json.ts';
 import { optional } from '../../core/schema-builders.ts';
 import { parseArguments } from '../answer/exact-json.ts';
+import { SchemasByType } from '../ask/schemas-by-type.ts';
 import { anyTyped } from './request-schema.ts';
 
 /** What the model knows it by. */
@@ -24,20 +25,24 @@ export const isToolSearch = Compile(
     parameters: optional(Type.Object({})),
   }),
 );
-export const isSearchCall = Compile(
-  Type.Object({
-    type: Type.Literal('tool_search_call'),
-    ...answered,
-    arguments: optional(Type.Object({})),
-  }),
-);
-export const isSearchOutput = Compile(
-  Type.Object({
-    type: Type.Literal('tool_search_output'),
-    ...answered,
-    tools: Type.Array(anyTyped, { maxItems: 1024 }),
-  }),
-);
+const searchCall = Type.Object({
+  type: Type.Literal('tool_search_call'),
+  ...answered,
+  arguments: Type.Optional(Type.Unknown()),
+});
+const searchOutput = Type.Object({
+  type: Type.Literal('tool_search_output'),
+  ...answered,
+  tools: Type.Array(anyTyped, { maxItems: 1024 }),
+});
+export const isSearchCall = Compile(searchCall);
+export const isSearchOutput = Compile(searchOutput);
+const items = new SchemasByType({ tool_search_call: searchCall, tool_search_output: searchOutput });
+
+/** Half a search left out of a conversation would leave the other half alone, which is refused. */
+export function checkSearch(item: Static<typeof anyTyped>, place: string): void {
+  if ('execution' in item && item.execution === 'client') items.check(item.type ?? '', item, place);
+}
 
 /** Of arguments that are no object there is nothing to search by. */
 export function searchArguments(json: string): object {
@@ -47,6 +52,6 @@ export function searchArguments(json: string): object {
 
 /** What the model is told was found; how each is called it reads among its tools. */
 export function foundNames(tools: readonly object[]): string {
-  const names = tools.flatMap((tool) => ('name' in tool ? [String(tool.name)] : []));
+  const names = tools.flatMap((tool) => ('name' in tool && isText(tool.name) ? [tool.name] : []));
   return names.length > 0 ? `Found: ${names.join(', ')}` : 'Nothing was found.';
 }

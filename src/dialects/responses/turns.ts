@@ -113,9 +113,9 @@ function readItem(item: AnyItem, at: number, turns: TurnBuilder, foreign: Foreig
   // Read with the other tools.
   if (item.type === 'additional_tools') return;
   if (isSearchCall.Check(item)) {
-    const json = JSON.stringify(item.arguments ?? {});
-    const named = { id: item.call_id, name: toolSearchName };
-    turns.answer([{ kind: 'tool_call', ...named, arguments: json }]);
+    const { call_id: id, arguments: given } = item;
+    const json = typeof given === 'string' ? given : JSON.stringify(given ?? {});
+    turns.answer([{ kind: 'tool_call', id, name: toolSearchName, arguments: json }]);
   } else if (isSearchOutput.Check(item)) {
     const parts = [{ kind: 'text', text: foundNames(item.tools) }] as const;
     turns.result({ kind: 'tool_result', callId: item.call_id, parts, isError: false });
