@@ -93,7 +93,7 @@ test(
       cpSync(join(gateway.dataDir, name), join(folder, name), { recursive: true });
     }
     const first = await gateway.another({ dataDir: folder });
-    expect(first.log().map(({ event }) => event)).toContain('journal_replayed');
+    await first.untilLogged('journal_replayed');
     const balance = await first.balance();
     await first.stop();
     await expectRightBooks(folder);
