@@ -134,8 +134,9 @@ export class Books {
    * has the charge, and the answer is known to this process alone.
    */
   async keepWith(answer: NamedAnswer, settlement: Settlement): Promise<Remembered> {
+    const { claim, expiresAt } = answer;
     const how = await this.#answers.book(answer, slipOf(settlement));
-    if (how === 'unwritten') await this.#keepSent(settlement);
+    if (how === 'unwritten') await this.#keepSent({ ...settlement, answer: { claim, expiresAt } });
     else if (how === 'taken_over') this.#forgive(settlement, takenOver);
     else this.#finish(settlement);
     return how;

@@ -14,7 +14,7 @@ export interface ClaimStore {
   claim(claim: Claim, now: number, leaseMs: number): Promise<Claimed>;
   /** Those still being answered by this process stay its own. */
   extend(claims: readonly Claim[], until: number): Promise<void>;
-  /** Where it was not written with its charge. False: its lease was over, another has taken it. */
+  /** An answer that was given, and not written with its charge. False: another was given before. */
   finish(answer: NamedAnswer): Promise<boolean>;
   /** Unless it is answered: what was answered was paid for. */
   release(claim: Claim): Promise<void>;

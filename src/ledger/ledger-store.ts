@@ -51,6 +51,8 @@ export interface Settlement {
   /** The account of the key's limit, if it has one, and what came out of it. */
   readonly keyAccount: string | null;
   readonly keyCharge: number;
+  /** The answer to a claim that was given while the store was away, without its words. */
+  readonly answer?: Omit<NamedAnswer, 'recording'>;
 }
 
 /** What a commit has to know besides the settlements. */
@@ -102,7 +104,10 @@ export interface LedgerStore {
   recall(owner: string, processId: string): Promise<void>;
   /** The accounts on which the process has a lease and a recall to answer. */
   recalled(processId: string): Promise<readonly string[]>;
-  /** Log rows, ledger entries, balances, leases and roll-ups of a batch: all or nothing. */
+  /**
+   * Log rows, ledger entries, balances, leases and roll-ups of a batch: all or nothing. A charge
+   * with an answer uses its key up, and is free where another has done so before.
+   */
   commit(batch: Batch): Promise<readonly Booked[]>;
   /**
    * The same, each slip together with the answer of its request, which it pays for; neither of the

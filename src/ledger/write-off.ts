@@ -59,10 +59,10 @@ function reduceCharges(charges: Charges, loss: number): Charges {
   };
 }
 
-/** Why an answer was broken off before its end, as its row in the log says it. */
+/** Why an answer was broken off before its end, or without an error is free, as its row says it. */
 export type Failure = Pick<RequestRecord, 'error' | 'note'>;
 
-/** An answer whose end nobody gets is not charged either. */
+/** An answer whose end nobody gets is not charged; nor is a second one to the same key. */
 export function withoutCharge(settlement: Settlement, failure: Failure): Settlement {
   const { record } = settlement;
   return {
@@ -72,7 +72,7 @@ export function withoutCharge(settlement: Settlement, failure: Failure): Settlem
     record: {
       ...record,
       ...failure,
-      status: 'error',
+      status: failure.error === null ? record.status : 'error',
       charges: noCharges,
     },
   };

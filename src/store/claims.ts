@@ -1,10 +1,7 @@
 import { sql } from 'kysely';
 import type { Claimed, ClaimStore } from '../cache/claim.ts';
-import { idempotencyTtlMs } from '../core/bounds.ts';
 import type { Claim, NamedAnswer } from '../core/claim.ts';
 import type { Recording } from '../core/recording.ts';
-import { totalCharge } from '../record/request-record.ts';
-import { idBytes, recordOf } from './books/request-log-rows.ts';
 import { type Database, inTransaction, type StoreTransaction } from './database.ts';
 
 /** A row costs something by itself, so that short answers without number are counted too. */
@@ -36,12 +33,8 @@ export class SqlClaims implements ClaimStore {
       const known = await this.#lock(change, claim);
       // Released since we tried: it is free for whoever asks next, which may well be us.
       if (!known) return { state: 'running' };
-      const isOther = known.fingerprint !== claim.fingerprint;
       // A lease that ran out belongs to a process that died; an old result is forgotten.
       if (known.expires_at <= now) {
-        if (known.is_done === 0 && (await isCharged(change, known.request_id))) {
-          return isOther ? { state: 'other_request' } : { state: 'done', recording: null };
-        }
         await change
           .updateTable('idempotency_claims')
           .set(fields)
@@ -50,7 +43,7 @@ export class SqlClaims implements ClaimStore {
           .execute();
         return { state: 'ours' };
       }
-      if (isOther) return { state: 'other_request' };
+      if (known.fingerprint !== claim.fingerprint) return { state: 'other_request' };
       if (known.is_done === 0) return { state: 'running' };
       return { state: 'done', recording: readRecording(known.recording) };
     });
@@ -66,8 +59,9 @@ export class SqlClaims implements ClaimStore {
     return inTransaction(this.#database, async (change) => {
       const known = await this.#lock(change, answer.claim);
       // With its job or its charge, by a change whose end was not heard of.
-      const isWritten = known?.is_done === 1 && known.request_id === answer.claim.requestId;
-      return isWritten || finishClaim(change, answer);
+      const isOwn = known?.request_id === answer.claim.requestId;
+      if (isOwn && known.recording !== null) return true;
+      return (await finishClaims(change, [answer], 'unanswered')).size > 0;
     });
   }
 
@@ -88,15 +82,12 @@ export class SqlClaims implements ClaimStore {
   }
 
   async #removeBatch(now: number): Promise<number> {
-    // One that never ended is kept for as long as its answer would have been: see isCharged().
-    const endedBefore = now - idempotencyTtlMs;
     const removed = await this.#database.write
       .deleteFrom('idempotency_claims')
       .where(({ eb, refTuple, selectFrom }) => {
         const expired = selectFrom('idempotency_claims')
           .select(['tenant_id', 'key'])
           .where('expires_at', '<=', now)
-          .where((of) => of.or([of('is_done', '=', 1), of('expires_at', '<=', endedBefore)]))
           .orderBy('expires_at')
           .limit(batchRows)
           // Somebody may be using one again, and another process may be at the same work.
@@ -143,12 +134,43 @@ export async function finishClaim(change: StoreTransaction, answer: NamedAnswer)
 }
 
 /**
- * The requests that still have their claims; others have taken the rest. Puts a row back where it
- * was removed, because a changed clock made its lease look over.
+ * Of answers that were given and charged while the store was away, the requests whose keys others
+ * have answered before. The keys of the rest are used up now, also if their answers are lost.
+ */
+export async function answeredBefore(
+  change: StoreTransaction,
+  answers: readonly Omit<NamedAnswer, 'recording'>[],
+): Promise<ReadonlySet<string>> {
+  const tenantIds = new Set(answers.map(({ claim }) => claim.tenantId));
+  const tenants = await change
+    .selectFrom('tenants')
+    .select('id')
+    .where('id', 'in', [...tenantIds])
+    .execute();
+  const known = new Set(tenants.map(({ id }) => id));
+  // A journal may come from another store, and one line of it must not keep the rest out.
+  const ours = answers.filter(({ claim }) => known.has(claim.tenantId));
+  if (ours.length === 0) return new Set();
+  // A journal may hold a line twice, and one change may touch a row only once.
+  const byKey = new Map(
+    ours.map((answer) => [
+      `${answer.claim.tenantId} ${answer.claim.key}`,
+      { ...answer, recording: null },
+    ]),
+  );
+  const kept = await finishClaims(change, [...byKey.values()], 'unanswered');
+  return new Set(ours.map(({ claim }) => claim.requestId).filter((id) => !kept.has(id)));
+}
+
+/**
+ * The requests that have their claims now; others have the rest. Puts a row back where it was
+ * removed, because a changed clock made its lease look over. An answer that was given already takes
+ * any claim that is `unanswered`: whoever is still at it can be told so.
  */
 export async function finishClaims(
   change: StoreTransaction,
   answers: readonly NamedAnswer[],
+  which: 'own' | 'unanswered' = 'own',
 ): Promise<ReadonlySet<string>> {
   // In one order for everybody, as accounts are: nobody waits in a circle.
   const rows = answers.map(doneRow).toSorted(byName);
@@ -159,11 +181,17 @@ export async function finishClaims(
       conflict
         .columns(['tenant_id', 'key'])
         .doUpdateSet((of) => ({
+          fingerprint: of.ref('excluded.fingerprint'),
+          request_id: of.ref('excluded.request_id'),
           is_done: of.ref('excluded.is_done'),
-          recording: of.ref('excluded.recording'),
+          recording: of.fn.coalesce('excluded.recording', 'idempotency_claims.recording'),
           expires_at: of.ref('excluded.expires_at'),
         }))
-        .whereRef('idempotency_claims.request_id', '=', 'excluded.request_id'),
+        .where((of) => {
+          const isOwn = of('idempotency_claims.request_id', '=', of.ref('excluded.request_id'));
+          if (which === 'own') return isOwn;
+          return of.or([isOwn, of('idempotency_claims.is_done', '=', 0)]);
+        }),
     )
     .returning('request_id')
     .execute();
@@ -206,22 +234,6 @@ async function addBytes(change: StoreTransaction, rows: readonly DoneRow[]): Pro
       })),
     )
     .execute();
-}
-
-/**
- * Its process answered while the store was away, and was killed before it could say so: the charge
- * came by its journal, the answer went with it. A key is never charged twice, so nobody else may
- * answer it. One that broke off or was left is tried again, also if its release was not heard.
- */
-async function isCharged(change: StoreTransaction, requestId: string): Promise<boolean> {
-  const row = await change
-    .selectFrom('request_log')
-    .selectAll()
-    .where('request_id', '=', idBytes(requestId))
-    .executeTakeFirst();
-  if (!row) return false;
-  const { status, cancelled, charges } = recordOf(row);
-  return status === 'success' && !cancelled && totalCharge(charges) > 0;
 }
 
 function hourOf(time: number): number {

@@ -114,3 +114,32 @@ test(
   },
   testMs,
 );
+
+test(
+  'one whose machine comes back after another has answered and charged it is not charged too',
+  async () => {
+    const postgres = await startOwnPostgres({ durable: true });
+    const shared = optionsFor(upstream, sharing(postgres.url));
+    const gateway = await startGateway(shared);
+    upstream.script('chat', [gated('go', 0, answer), answer]);
+    const first = gateway.chat(body, { headers });
+    await upstream.until((book) => book.length > 0);
+    await postgres.halt('immediate');
+    upstream.open('go');
+    expect((await first).status).toBe(200);
+    await gateway.kill9();
+    await postgres.start();
+    // It has nothing of the dead one's disk, and waits for its lease to end.
+    const other = await startGateway({ ...shared, keys: gateway.keys });
+    expect(replayed(await other.chat(body, { headers }))).toEqual([200, null]);
+    const back = await gateway.another();
+    expect(replayed(await back.chat(body, { headers }))).toEqual([200, 'true']);
+    expect(upstream.book).toHaveLength(2);
+    expect(await back.balance()).toBe(credits - answerCost);
+    await back.stop();
+    await other.stop();
+    await expectRightBooks(postgres.url);
+    await postgres.stop();
+  },
+  testMs,
+);

@@ -3,9 +3,10 @@ import type { ClaimStore } from '../../src/cache/claim.ts';
 import type { Claim } from '../../src/core/claim.ts';
 import { newRequestId, randomText } from '../../src/core/ids.ts';
 import type { Recording } from '../../src/core/recording.ts';
+import { slipOf } from '../../src/ledger/slip.ts';
 import { noCharges, type RequestRecord } from '../../src/record/request-record.ts';
 import { openStore } from '../../src/store/open.ts';
-import { book, grant, makeRecord } from './bookings.ts';
+import { grant, makeRecord } from './bookings.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 
 const leaseMs = 30_000;
@@ -199,19 +200,31 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     expect(await elsewhere.claim(claim({ key: 'b' }), 1_000, leaseMs)).toEqual(ours);
   });
 
-  test('who was too late can neither end, extend nor release what another took over', async () => {
+  test('who was too late can neither extend nor release what another took over', async () => {
     const late = claim();
     await claims.claim(late, 0, leaseMs);
     const heir = claim();
     expect(await elsewhere.claim(heir, leaseMs, leaseMs)).toEqual(ours);
-    expect(await finish(claims, late, recording, dayMs)).toBe(false);
     await claims.release(late);
     await claims.extend([late], 10 * leaseMs);
     expect(await claims.claim(claim(), leaseMs + 1, leaseMs)).toEqual(running);
     const other = { ...recording, text: 'the heir’s' };
     expect(await finish(elsewhere, heir, other, dayMs)).toBe(true);
+    // Of two answers that were given, the first one counts.
+    expect(await finish(claims, late, recording, dayMs)).toBe(false);
     const told = await claims.claim(claim(), leaseMs + 1, leaseMs);
     expect(told).toEqual({ state: 'done', recording: other });
+  });
+
+  test('an answer that was given counts before one that another still makes', async () => {
+    const late = claim();
+    await claims.claim(late, 0, leaseMs);
+    const heir = claim({ fingerprint: 'g' });
+    expect(await elsewhere.claim(heir, leaseMs, leaseMs)).toEqual(ours);
+    expect(await finish(claims, late, recording, dayMs)).toBe(true);
+    await elsewhere.release(heir);
+    const done = { state: 'done', recording } as const;
+    expect(await elsewhere.claim(claim(), leaseMs + 1, leaseMs)).toEqual(done);
   });
 
   test('results are forgotten after their time, and their rows removed', async () => {
@@ -241,27 +254,61 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     });
   });
 
-  test('one whose maker died is not made again if it was charged, for a day', async () => {
-    await grant(stores.one, tenantId, 1_000);
-    const endings: readonly [key: string, ending: Partial<RequestRecord>][] = [
-      ['charged', {}],
-      ['free', { charges: noCharges }],
-      ['cut', { status: 'error', error: 'upstream_error' }],
-      ['left', { cancelled: true }],
-    ];
-    for (const [key, ending] of endings) {
-      const one = claim({ key });
-      await claims.claim(one, 0, leaseMs);
-      await book(stores.one, [makeRecord({ tenantId, requestId: one.requestId, ...ending })]);
+  describe('whose charge comes without an answer', () => {
+    const lost = { state: 'done', recording: null } as const;
+
+    /** Booked out of the journal of a process that answered while the store was away. */
+    async function charge(claimed: readonly Claim[], ending: Partial<RequestRecord> = {}) {
+      const slips = claimed.map((claim) => {
+        const { tenantId, requestId } = claim;
+        const record = makeRecord({ tenantId, requestId, ...ending });
+        const answer = { claim, expiresAt: dayMs };
+        return slipOf({ record, writtenOff: 0, keyAccount: null, keyCharge: 0, answer });
+      });
+      await stores.one.ledger.commit({ processId: 'dead', slips, mayRepeat: true, now: 0 });
     }
-    await elsewhere.removeExpired(dayMs);
-    const again = (key: string, fingerprint = 'f') =>
-      elsewhere.claim(claim({ key, fingerprint }), dayMs, leaseMs);
-    expect(await again('charged')).toEqual({ state: 'done', recording: null });
-    expect(await again('charged', 'g')).toEqual({ state: 'other_request' });
-    for (const key of ['free', 'cut', 'left']) expect(await again(key)).toEqual(ours);
-    await elsewhere.removeExpired(dayMs + leaseMs);
-    expect(await again('charged')).toEqual(ours);
+
+    test('are not made again, for a day', async () => {
+      await grant(stores.one, tenantId, 1_000);
+      const [charged, free] = [claim({ key: 'charged' }), claim({ key: 'free' })];
+      for (const one of [charged, free]) await claims.claim(one, 0, leaseMs);
+      await charge([charged]);
+      await charge([free], { charges: noCharges });
+      const again = (key: string, now: number, fingerprint = 'f') =>
+        elsewhere.claim(claim({ key, fingerprint }), now, leaseMs);
+      await elsewhere.removeExpired(dayMs - 1);
+      expect(await again('charged', dayMs - 1)).toEqual(lost);
+      expect(await again('charged', dayMs - 1, 'g')).toEqual({ state: 'other_request' });
+      expect(await again('free', dayMs - 1)).toEqual(ours);
+      expect(await again('charged', dayMs)).toEqual(ours);
+    });
+
+    test('are told once it comes, and keep it when the charge comes after it', async () => {
+      const first = claim();
+      await claims.claim(first, 0, leaseMs);
+      await charge([first]);
+      expect(await elsewhere.claim(claim(), 1, leaseMs)).toEqual(lost);
+      expect(await finish(claims, first, recording, dayMs)).toBe(true);
+      await charge([first]);
+      expect(await elsewhere.claim(claim(), 1, leaseMs)).toEqual({ state: 'done', recording });
+    });
+
+    test('are charged once by a journal that has two, one twice, and a stranger’s', async () => {
+      await grant(stores.one, tenantId, 1_000);
+      const [one, two, stranger] = [claim(), claim(), claim({ tenantId: 'nobody' })];
+      await charge([one, one, two, stranger]);
+      const rows = await stores.one.database.read
+        .selectFrom('request_log')
+        .select(['model_charge', 'status'])
+        .where('tenant_id', '=', tenantId)
+        .orderBy('model_charge')
+        .execute();
+      const { charges } = makeRecord({});
+      expect(rows).toEqual([
+        { model_charge: 0, status: 'success' },
+        { model_charge: charges.modelCharge, status: 'success' },
+      ]);
+    });
   });
 
   test('of many rivals in two processes exactly one gets a key', async () => {

@@ -1,12 +1,17 @@
-/** A store that books a named answer and is not heard to say so: its charge comes by two ways. */
+/**
+ * A store that books a named answer and is not heard to say so, or is away: its charge comes by two
+ * ways, or after another process has taken its key over.
+ */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Books } from '../../src/books.ts';
 import type { Caller } from '../../src/core/caller.ts';
+import type { Claim } from '../../src/core/claim.ts';
 import { newRequestId, randomText } from '../../src/core/ids.ts';
 import type { LedgerStore } from '../../src/ledger/ledger-store.ts';
+import { noCharges } from '../../src/record/request-record.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { discrepancies } from '../support/book-check.ts';
 import { callerOf, settlementOf } from '../support/money/settlements.ts';
@@ -15,6 +20,7 @@ import { engines, openTwice, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
 const now = Date.now();
+const leaseMs = 30_000;
 const lost = () => Promise.reject(new Error('The answer was lost.'));
 
 describe.each([...engines])('a charge that comes twice on $name', ({ empty }) => {
@@ -35,7 +41,7 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
   });
   afterEach(() => rmSync(dataDir, { recursive: true }));
 
-  function openBooks(change: Partial<LedgerStore> = {}): Promise<Books> {
+  function openBooks(change: Partial<LedgerStore> = {}, folder = dataDir): Promise<Books> {
     const { ledger } = stores.one;
     const store: LedgerStore = {
       lease: (order) => ledger.lease(order),
@@ -49,23 +55,34 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
       ...change,
     };
     const log = createLog(() => undefined);
-    const parts = { store, dataDir, log, durability: 'journal', processId: randomText(8) } as const;
-    return Books.open({ ...parts, ended: () => undefined });
+    const parts = { store, dataDir: folder, log, processId: randomText(8) } as const;
+    return Books.open({ ...parts, durability: 'journal', ended: () => undefined });
   }
 
+  const claimOf = (id: string): Claim => {
+    return { tenantId: caller.tenantId, key: requestId, fingerprint: 'f', requestId: id };
+  };
+
+  /** When the lease of the one before is over, which was made half a minute earlier. */
+  const takeOver = (id: string, at: number) => stores.other.claims.claim(claimOf(id), at, leaseMs);
+
   /** An answer of 70 credits under a key, by an API key with a limit. */
-  async function answerWith(books: Books): Promise<string> {
-    const claim = { tenantId: caller.tenantId, key: requestId, fingerprint: 'f', requestId };
-    await stores.one.claims.claim(claim, now, 30_000);
+  async function answerWith(books: Books, id = requestId, at = now): Promise<string> {
+    const claim = claimOf(id);
+    expect(await takeOver(id, at)).toEqual({ state: 'ours' });
+    return finishWith(books, claim);
+  }
+
+  async function finishWith(books: Books, claim: Claim): Promise<string> {
     const hold = await books.hold({ caller, receivedAt: now }, { wanted: 100, least: 100 });
-    const ended = settlementOf(requestId, caller, 70, { createdAt: now });
+    const ended = settlementOf(claim.requestId, caller, 70, { createdAt: now });
     await books.dispatched(ended.record);
     await hold.settle(70);
     const settlement = { ...ended, keyAccount: hold.keyAccount, keyCharge: 70 };
     return books.keepWith({ claim, recording: null, expiresAt: now + 86_400_000 }, settlement);
   }
 
-  async function expectChargedOnce(): Promise<void> {
+  async function expectChargedOnce(requests = 1): Promise<void> {
     const { read } = stores.other.database;
     const accounts = await read
       .selectFrom('accounts')
@@ -82,13 +99,13 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
       .select(['requests', 'model_charge'])
       .where('key_id', '=', caller.keyId)
       .execute();
-    expect(days).toEqual([{ requests: 1, model_charge: 70 }]);
+    expect(days).toEqual([{ requests, model_charge: 70 }]);
     const { total } = await read
       .selectFrom('request_log')
       .select((of) => of.fn.countAll<number>().as('total'))
       .where('tenant_id', '=', caller.tenantId)
       .executeTakeFirstOrThrow();
-    expect(total).toBe(1);
+    expect(total).toBe(requests);
     expect(await discrepancies(stores.other.database)).toEqual([]);
   }
 
@@ -136,5 +153,81 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
     isGone = false;
     await killed.close();
     await expectChargedOnce();
+  });
+
+  describe('when another process has taken its key over', () => {
+    const done = { state: 'done', recording: null } as const;
+    let isAway = true;
+    let late: Books;
+    let other: Books;
+    let otherId = '';
+
+    /** On a machine of its own, whose store is away while it answers. */
+    const openCutOff = (machine: string) => {
+      const { ledger } = stores.one;
+      const commit: LedgerStore['commit'] = (batch) => (isAway ? lost() : ledger.commit(batch));
+      return openBooks({ commitWith: lost, commit }, join(dataDir, machine));
+    };
+
+    beforeEach(async () => {
+      isAway = true;
+      late = await openCutOff('late');
+      other = await openBooks({}, join(dataDir, 'other'));
+      otherId = newRequestId();
+      expect(await answerWith(late)).toBe('unwritten');
+    });
+
+    async function bookLate(): Promise<void> {
+      isAway = false;
+      // A try that began while the store was away may still fail.
+      await late.flush().catch(() => late.flush());
+    }
+
+    /** Nothing is set aside or owed for either of them any more. */
+    async function close(): Promise<void> {
+      await bookLate();
+      for (const books of [late, other]) {
+        await books.flush().catch(() => books.flush());
+        expect(books.state()).toMatchObject({ owedCredits: 0, heldCredits: 0 });
+        await books.close();
+      }
+    }
+
+    test('and answered, is free: its row stays and says why', async () => {
+      expect(await answerWith(other, otherId, now + leaseMs)).toBe('written');
+      await close();
+      await expectChargedOnce(2);
+      const { requestLog } = stores.other;
+      expect(await requestLog.find(caller.tenantId, requestId)).toMatchObject({
+        status: 'success',
+        charges: noCharges,
+        note: expect.stringContaining('Idempotency-Key'),
+      });
+    });
+
+    test('and still makes an answer, is booked: the other gives none', async () => {
+      expect(await takeOver(otherId, now + leaseMs)).toEqual({ state: 'ours' });
+      await bookLate();
+      expect(await finishWith(other, claimOf(otherId))).toBe('taken_over');
+      await close();
+      await expectChargedOnce(2);
+      expect(await takeOver(newRequestId(), now + 3 * leaseMs)).toEqual(done);
+    });
+
+    test('and failed, is booked, and nobody makes an answer after it', async () => {
+      expect(await takeOver(otherId, now + leaseMs)).toEqual({ state: 'ours' });
+      await stores.other.claims.release(claimOf(otherId));
+      await close();
+      await expectChargedOnce();
+      expect(await takeOver(newRequestId(), now + 3 * leaseMs)).toEqual(done);
+    });
+
+    test('and was cut off itself, one of the two is booked', async () => {
+      await other.close();
+      other = await openCutOff('other');
+      expect(await answerWith(other, otherId, now + leaseMs)).toBe('unwritten');
+      await close();
+      await expectChargedOnce(2);
+    });
   });
 });

@@ -1,7 +1,9 @@
 import { chargesOf } from '../../ledger/charges.ts';
 import type { Booked, ReadBatch, Settlement } from '../../ledger/ledger-store.ts';
 import { isWalletName, walletName } from '../../ledger/owner.ts';
-import { writeOff } from '../../ledger/write-off.ts';
+import { type Failure, withoutCharge, writeOff } from '../../ledger/write-off.ts';
+import { totalCharge } from '../../record/request-record.ts';
+import { answeredBefore } from '../claims.ts';
 import type { Engine, StoreTransaction } from '../database.ts';
 import { type Account, lockAccounts } from './accounts.ts';
 import { sumDaily } from './daily-sums.ts';
@@ -18,6 +20,8 @@ export async function commitBatch(
   engine: Engine,
   batch: ReadBatch,
 ): Promise<readonly Booked[]> {
+  // Whoever locks both locks claims before accounts: nobody waits in a circle.
+  const free = await freeAnswers(change, batch);
   const all = chargesByOwner(batch.settlements);
   const accounts = await lockAccounts(change, 'owner', [...all.keys()]);
   // Looked at under the locks: two processes may replay the same journal at the same time.
@@ -28,8 +32,10 @@ export async function commitBatch(
   if (fresh.length === 0) return before;
   const owed = repeats.length === 0 ? all : chargesByOwner(fresh);
   const leases = await leasesOf(change, batch.processId, accounts);
-  const settlements = coverShortfalls(fresh, owed, accounts, leases);
-  const charges = settlements === fresh ? owed : chargesByOwner(settlements);
+  const payable = free.size === 0 ? fresh : withoutFree(fresh, free);
+  const costs = payable === fresh ? owed : chargesByOwner(payable);
+  const settlements = coverShortfalls(payable, costs, accounts, leases);
+  const charges = settlements === payable ? costs : chargesByOwner(settlements);
   const payments = accounts.map((account) => pay(account, charges.get(account.owner) ?? 0, leases));
   const due = payments.filter((payment) => payment.charge > 0);
   await updateRows(change, engine, {
@@ -59,6 +65,33 @@ export async function commitBatch(
   const paid = new Map(payments.map((payment) => [payment.owner, payment.fromLease]));
   return [...before, ...booked(owed, (owner) => paid.get(owner) ?? nothing)];
 }
+
+const noAnswers: ReadonlySet<string> = new Set();
+
+/** The requests that another answer to their `Idempotency-Key` is charged for. */
+async function freeAnswers(
+  change: StoreTransaction,
+  { settlements }: ReadBatch,
+): Promise<ReadonlySet<string>> {
+  const answers = settlements.flatMap(({ answer, record }) =>
+    answer && totalCharge(record.charges) > 0 ? answer : [],
+  );
+  return answers.length === 0 ? noAnswers : answeredBefore(change, answers);
+}
+
+function withoutFree(
+  settlements: readonly Settlement[],
+  free: ReadonlySet<string>,
+): readonly Settlement[] {
+  return settlements.map((one) =>
+    free.has(one.record.requestId) ? withoutCharge(one, chargedBefore) : one,
+  );
+}
+
+const chargedBefore: Failure = {
+  error: null,
+  note: 'Another answer to its Idempotency-Key was charged before this one, which is free.',
+};
 
 type FromLease = NonNullable<Booked['fromLease']>;
 

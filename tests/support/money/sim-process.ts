@@ -197,9 +197,10 @@ export class SimProcess {
   }
 
   async #keepWith(answer: NamedAnswer, settlement: Settlement): Promise<Remembered> {
+    const { claim, expiresAt } = answer;
     const how = await this.#answers.book(answer, slipOf(settlement));
     if (this.dead) throw new Error('Nobody is there any more.');
-    if (how === 'unwritten') await this.#keep(settlement);
+    if (how === 'unwritten') await this.#keep({ ...settlement, answer: { claim, expiresAt } });
     if (how === 'taken_over') {
       this.wallets.forgive(chargesOf(settlement));
       const forgiven = withoutCharge(settlement, { error: 'invalid_request_error', note: null });
