@@ -44,4 +44,14 @@ describe('turns', () => {
     turns.give();
     await turns.take();
   });
+
+  test('are waited for where the machine stood still: nobody could give one back', async () => {
+    const turns = new Turns({ waitersMax: 10, waitMs: 20 });
+    await turns.take();
+    const next = turns.take();
+    for (const since = performance.now(); performance.now() - since < 100; );
+    await Bun.sleep(0);
+    turns.give();
+    await next;
+  });
 });
