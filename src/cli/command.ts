@@ -31,6 +31,8 @@ export interface Command {
   /** The one value without a name, such as `<key id>`; `[client]` may be left out. */
   readonly operand?: string;
   readonly options: Readonly<Record<string, Option>>;
+  /** Options of which at least one is named, or there is nothing to do. */
+  readonly changes?: readonly string[];
   /** May be the first to use a store; for all others, one that is not there is a mistake. */
   readonly beginsStore?: true;
   run(context: Context): Promise<void>;
@@ -159,13 +161,16 @@ export function readArgs(command: Command, words: readonly string[]): Reading {
 }
 
 function complete(command: Command, args: Args, operands: readonly string[]): Reading {
-  const { operand, options } = command;
+  const { operand, options, changes } = command;
   const surplus = operands[operand === undefined ? 0 : 1];
   if (surplus !== undefined) return wrong(`"${surplus}" is one word too many.`);
   if (operand?.startsWith('<') && args.operand === '') return wrong(`${operand} is missing.`);
   const missing = Object.keys(options).find((name) => options[name]?.required && !args.has(name));
   if (missing !== undefined) {
     return wrong(`--${missing} ${options[missing]?.hint ?? ''} is missing.`);
+  }
+  if (changes && !changes.some((name) => args.has(name))) {
+    return wrong(`Name what to change: ${changes.map((name) => `--${name}`).join(', ')}.`);
   }
   return { kind: 'args', args };
 }

@@ -2,7 +2,6 @@ import type { KeyObject } from '../auth/manage/key-object.ts';
 import * as manage from '../auth/manage/keys.ts';
 import { showTenant } from '../auth/manage/tenants.ts';
 import { cacheModes, limitResets, scopes } from '../core/caller.ts';
-import { invalidRequest } from '../core/errors.ts';
 import type { Args, Command, Context, Option, Topic } from './command.ts';
 import {
   nextPage,
@@ -170,11 +169,8 @@ const change: Command = {
   summary: 'Change what a key may do; what is not named stays',
   operand,
   options: { ...tenantOption, name, ...restrictions },
-  async run(context) {
-    const body = settingsIn(context.args);
-    if (Object.keys(body).length > 0) return changeTo(context, body, 'was changed');
-    throw invalidRequest('Name what to change, such as --limit 500000.');
-  },
+  changes: ['name', ...Object.keys(restrictions)],
+  run: (context) => changeTo(context, settingsIn(context.args), 'was changed'),
 };
 
 const rotate: Command = {

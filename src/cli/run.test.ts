@@ -288,10 +288,12 @@ describe('keys', () => {
 
   test('are not changed where nothing is named, or what is named is refused', async () => {
     const { data } = await json('keys', 'create', '--name', 'CI', '--limit', '500');
-    expect(await tollgate('keys', 'change', data.id)).toEqual({
-      code: 1,
+    expect(await tollgate('keys', 'change', data.id, '--tenant', 'default')).toEqual({
+      code: 2,
       out: '',
-      err: 'Name what to change, such as --limit 500000.',
+      err:
+        'Name what to change: --name, --limit, --limit-reset, --expires-at, --models, --scopes, ' +
+        '--requests-per-minute, --cache. See "tollgate keys change --help".',
     });
     const refused = await tollgate('keys', 'change', data.id, '--limit', 'all', '--name', 'x');
     expect(refused.err).toBe('limit must be a whole number of at least 0, not "all".');

@@ -85,7 +85,11 @@ describe('running requests', () => {
     await admission.enter(roomy);
     await admission.enter(roomy);
     const { message } = await refusal(() => admission.enter(roomy));
-    expect(message).toContain('2 requests running');
+    expect(message).toContain('has 2 requests running');
+    const narrow = caller({ tenantId: 'narrow', concurrentRequests: 1 });
+    await admission.enter(narrow);
+    const alone = await refusal(() => admission.enter(narrow));
+    expect(alone.message).toContain('has 1 request running');
   });
 });
 

@@ -165,6 +165,7 @@ function enforce(verdict: RateVerdict, limits: RateLimits, headers: Record<strin
 }
 
 function allTaken(limit: number): GatewayError {
-  const message = `This account already has ${limit} requests running, which is its limit.`;
+  const running = limit === 1 ? '1 request' : `${limit} requests`;
+  const message = `This account already has ${running} running, which is its limit.`;
   return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 1 });
 }

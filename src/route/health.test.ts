@@ -111,6 +111,12 @@ describe('speeds', () => {
     health.observeSpeed(offer, 50);
     health.observeSpeed(offer, 100);
     expect(health.tokensPerSecond(offer)).toBe(60);
+    for (const value of [7, 8, 9]) {
+      health.succeeded(offer, value);
+      health.observeSpeed(offer, value);
+    }
+    const { firstByteMs, tokensPerSecond } = health.observed(offer);
+    expect([firstByteMs, tokensPerSecond]).toEqual([65.42, 34.7]);
   });
 
   test('of an unknown offer are the best there are, so that somebody tries it', () => {

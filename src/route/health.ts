@@ -99,12 +99,12 @@ export class Health {
 
   /** What was measured, for people to read; null where nothing was. */
   observed(offer: Offered): Pick<Condition, 'firstByteMs' | 'tokensPerSecond' | 'failures'> {
-    const {
-      firstByteMs = null,
-      tokensPerSecond = null,
-      failures = 0,
-    } = this.#conditions.get(nameOf(offer)) ?? {};
-    return { firstByteMs, tokensPerSecond, failures };
+    const condition = this.#conditions.get(nameOf(offer));
+    return {
+      firstByteMs: readable(condition?.firstByteMs),
+      tokensPerSecond: readable(condition?.tokensPerSecond),
+      failures: condition?.failures ?? 0,
+    };
   }
 
   #condition(offer: Offered): Condition {
@@ -144,6 +144,11 @@ function nameOf(offer: Offered): string {
 
 function nameIn(scope: string, { provider, upstreamModel }: Offered): string {
   return `${provider.name}\n${upstreamModel}\n${scope}`;
+}
+
+/** An average has more decimals than anybody measured. */
+function readable(value: number | null = null): number | null {
+  return value === null ? null : Math.round(value * 100) / 100;
 }
 
 function average(before: number | null, now: number): number {
