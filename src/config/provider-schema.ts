@@ -34,6 +34,8 @@ export const quirksSchema = closed({
   tool_call_ids: oneOf('keep', 'nine_characters'),
   /** How the vendor spells `tool_choice: required`. Older Mistral: any. */
   tool_choice_required: oneOf('required', 'any'),
+  /** Free-form tools and `allowed_tools`: OpenAI's models since GPT-5 know them in a chat. */
+  newer_tools: oneOf('translate', 'keep'),
   /** Whether usage in a stream must be asked for, or comes by itself. */
   stream_usage: oneOf('ask', 'always'),
   /** Our effort levels to the vendor's words; a level that is absent is left out of the request. */

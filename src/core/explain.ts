@@ -129,9 +129,9 @@ function explainUnion(
   if (tag !== undefined && isObject(value)) {
     const chosen = sameType.find((branch) => branch.properties?.[tag]?.const === value[tag]);
     if (chosen) return walk(chosen, value, path);
-    const allowed = sameType.map((branch) => show(branch.properties?.[tag]?.const));
+    const allowed = new Set(sameType.map((branch) => show(branch.properties?.[tag]?.const)));
     const got = value[tag] === undefined ? 'is required and' : '';
-    const message = `${got} must be one of ${allowed.join(', ')}`.trim();
+    const message = `${got} must be one of ${[...allowed].join(', ')}`.trim();
     return [{ path: join(path, tag), message }];
   }
   const attempts = sameType.map((branch) => walk(branch, value, path));

@@ -17,7 +17,7 @@ const wishFields = {
 
 /** `web_search`, and the dated names that vendors give theirs. */
 export const searchToolSchema = Type.Object({
-  type: Type.String({ pattern: '^web_search', expected: 'function or web_search' }),
+  type: Type.String({ pattern: '^web_search', expected: 'function, custom or web_search' }),
   ...wishFields,
 });
 

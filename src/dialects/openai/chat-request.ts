@@ -16,6 +16,7 @@ import { unknownFields } from '../ask/unknown-fields.ts';
 import { namesGiven } from '../parameters.ts';
 import { type ChatBody, type ChatMessage, chatSchema, type SentBody } from './chat-schema.ts';
 import { nestTools } from './functions.ts';
+import { checkAllowed } from './newer-tools.ts';
 import { imagesOfInput, inputToMessages } from './responses-input.ts';
 
 const validator = Compile(chatSchema);
@@ -42,6 +43,7 @@ export function readChatRequest(
   if (!validator.Check(value)) throw misfit(chatSchema, value);
   const models = readChain(value);
   const sent = inMessages(value);
+  checkAllowed(sent);
   const exact = sent === value ? value : exactWords(value, source);
   const body = exact === value ? sent : inMessages(exact);
   const placed = placedIn(value.messages ?? none);

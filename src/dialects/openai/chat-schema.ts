@@ -5,6 +5,7 @@ import { imageAddress } from '../ask/address-schema.ts';
 import { outputLimitSchema } from '../ask/output-limit.ts';
 import { routingFields } from '../ask/routing.ts';
 import { addedFields, searchToolSchema } from '../ask/search-wish.ts';
+import { grammarFields, customTool as responsesTool } from '../responses/tool-forms.ts';
 
 /**
  * What a client may send to `/v1/chat/completions`. Known fields are checked; unknown ones pass on
@@ -41,11 +42,18 @@ const userContent = Type.Union([
 const toolContent = Type.Union([Type.String(), Type.Array(Type.Union([textPart, imagePart]))]);
 
 const calledFunction = Type.Object({ name: Type.String(), arguments: Type.String() });
-const toolCall = Type.Object({
+const functionCall = Type.Object({
   id: Type.String(),
   type: optional(Type.Literal('function')),
   function: calledFunction,
 });
+const customCall = Type.Object({
+  id: Type.String(),
+  type: Type.Literal('custom'),
+  custom: Type.Object({ name: Type.String(), input: Type.String() }),
+});
+const toolCall = Type.Union([functionCall, customCall]);
+export type ToolCall = Static<typeof toolCall>;
 
 const messageSchema = Type.Union([
   Type.Object({ role: Type.Literal('user'), content: userContent }),
@@ -103,10 +111,38 @@ const flatTool = Type.Object({
 
 export type FlatTool = Static<typeof flatTool>;
 
+/** Takes a text that is no JSON. */
+const customTool = Type.Object({
+  type: Type.Literal('custom'),
+  custom: Type.Object({
+    ...named,
+    format: optional(
+      Type.Union([
+        Type.Object({ type: Type.Literal('text') }),
+        Type.Object({ type: Type.Literal('grammar'), grammar: Type.Object(grammarFields) }),
+      ]),
+    ),
+  }),
+});
+const flatCustomTool = Type.Object({
+  ...responsesTool.properties,
+  custom: Type.Optional(Type.Never()),
+});
+export type CustomTool = Static<typeof customTool>;
+export type FlatCustomTool = Static<typeof flatCustomTool>;
+
 const chosenFunction = Type.Object({ name: Type.String({ minLength: 1 }) });
 const chosenTool = Type.Object({ type: Type.Literal('function'), function: chosenFunction });
 const flatChoice = Type.Object({ ...flat, ...chosenFunction.properties });
+const chosenCustom = Type.Object({ type: Type.Literal('custom'), custom: chosenFunction });
 export type FlatChoice = Static<typeof flatChoice>;
+const allowedTools = Type.Object({
+  type: Type.Literal('allowed_tools'),
+  allowed_tools: Type.Object({
+    mode: oneOf('auto', 'required'),
+    tools: Type.Array(Type.Union([chosenTool, chosenCustom]), { minItems: 1, maxItems: 1024 }),
+  }),
+});
 const choiceWord = oneOf('none', 'auto', 'required');
 
 const responseFormatSchema = Type.Union([
@@ -141,9 +177,13 @@ export const chatSchema = Type.Object({
   max_output_tokens: optional(outputLimitSchema),
   n: optional(Type.Integer({ minimum: 1, maximum: 16 })),
   tools: optional(
-    Type.Array(Type.Union([functionTool, flatTool, searchToolSchema]), { maxItems: 1024 }),
+    Type.Array(Type.Union([functionTool, flatTool, customTool, flatCustomTool, searchToolSchema]), {
+      maxItems: 1024,
+    }),
   ),
-  tool_choice: optional(Type.Union([choiceWord, chosenTool, flatChoice])),
+  tool_choice: optional(
+    Type.Union([choiceWord, chosenTool, flatChoice, chosenCustom, allowedTools]),
+  ),
   parallel_tool_calls: optional(Type.Boolean()),
   /** What tools were called before. */
   functions: optional(
@@ -175,6 +215,6 @@ export type SentBody = Static<typeof chatSchema>;
 
 /** The same with every tool in chat's own words. */
 export type ChatBody = Omit<SentBody, 'tools' | 'tool_choice'> & {
-  tools?: (FunctionTool | Static<typeof searchToolSchema>)[] | null;
+  tools?: (FunctionTool | CustomTool | Static<typeof searchToolSchema>)[] | null;
   tool_choice?: Exclude<SentBody['tool_choice'], FlatChoice>;
 };

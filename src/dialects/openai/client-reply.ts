@@ -1,8 +1,10 @@
 /** An answer told in our words, as one chat completion. */
 import type { Citation, FinishReason } from '../../core/answer.ts';
+import type { Fields } from '../../core/json.ts';
 import { finishWords } from '../answer/tally.ts';
 import type { ReplyClosing, ReplyIdentity, ReplyWriter } from '../dialect.ts';
 import type { OpenAiClientOptions } from './client.ts';
+import { tellCustomCalls } from './custom-calls.ts';
 import { signedCall } from './google-signature.ts';
 import { writeUsage } from './usage.ts';
 
@@ -125,7 +127,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
       function: { name: call.name, arguments: call.arguments || '{}' },
       ...call.signed,
     }));
-    const message = {
+    const message: Fields = {
       role: 'assistant',
       content: this.#text === '' && (calls.length > 0 || this.#refusal !== '') ? null : this.#text,
       ...(this.#refusal === '' ? {} : { refusal: this.#refusal }),
@@ -135,6 +137,8 @@ export class OpenAiReplyWriter implements ReplyWriter {
       ...(this.#annotations.length === 0 ? {} : { annotations: this.#annotations }),
       ...(this.#images.length === 0 ? {} : { images: this.#images }),
     };
+    const { customTools } = this.#options;
+    if (customTools) tellCustomCalls(message, customTools);
     return { index: this.#number, message, finish_reason: this.#finishReason };
   }
 

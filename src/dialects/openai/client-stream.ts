@@ -1,6 +1,7 @@
 /** An answer told in our words, as the chunks of an OpenAI stream. */
 import type { Citation, FinishReason } from '../../core/answer.ts';
 import type { GatewayError } from '../../core/errors.ts';
+import type { Fields } from '../../core/json.ts';
 import type {
   ClientWords,
   ReplyClosing,
@@ -11,6 +12,7 @@ import type {
 import { keepAlive } from '../event-stream.ts';
 import type { OpenAiClientOptions } from './client.ts';
 import { annotationOf, finishWord, imageOf, isWanted } from './client-reply.ts';
+import { CustomCalls } from './custom-calls.ts';
 import { signedCall } from './google-signature.ts';
 import { writeUsage } from './usage.ts';
 
@@ -27,6 +29,7 @@ export class OpenAiStreamWriter implements StreamWriter {
   /** The last signature told, until a call takes it. */
   #signature = '';
   #images = 0;
+  readonly #customCalls: CustomCalls | undefined;
   /** Said last: some upstreams go on after a finish. */
   #finish = '';
   readonly #others: OpenAiStreamWriter[] = [];
@@ -35,6 +38,7 @@ export class OpenAiStreamWriter implements StreamWriter {
   constructor(identity: ReplyIdentity, options: OpenAiClientOptions, number = 0) {
     this.#identity = identity;
     this.#options = options;
+    this.#customCalls = options.customTools && new CustomCalls(options.customTools);
     const { id, created, model, provider } = identity;
     const object = 'chat.completion.chunk';
     const fields = JSON.stringify({ id, object, created, model, provider });
@@ -86,16 +90,15 @@ export class OpenAiStreamWriter implements StreamWriter {
       ...signedCall(this.#signature),
     };
     this.#signature = '';
-    this.#say(`{"tool_calls":[${JSON.stringify(opening)}]}`);
+    this.#sayCalls([opening]);
   }
 
   toolArguments(call: number, json: string): void {
-    const words = JSON.stringify(json);
     if (this.#options.knowsFunctions) {
-      if (call === 0) this.#say(`{"function_call":{"arguments":${words}}}`);
+      if (call === 0) this.#say(JSON.stringify({ function_call: { arguments: json } }));
       return;
     }
-    this.#say(`{"tool_calls":[{"index":${call},"function":{"arguments":${words}}}]}`);
+    this.#sayCalls([{ index: call, function: { arguments: json } }]);
   }
 
   refusal(text: string): void {
@@ -113,6 +116,7 @@ export class OpenAiStreamWriter implements StreamWriter {
 
   finish(reason: FinishReason, _?: string | null, own?: string): void {
     this.#open();
+    this.#sayCalls([], true);
     const word = JSON.stringify(own ?? finishWord(reason, this.#options));
     this.#finish = `${this.#head}{},"finish_reason":${word}}]}\n\n`;
   }
@@ -140,6 +144,11 @@ export class OpenAiStreamWriter implements StreamWriter {
   #say(delta: string): void {
     this.#open();
     this.#out += `${this.#head}${delta},"finish_reason":null}]}\n\n`;
+  }
+
+  #sayCalls(calls: readonly Fields[], isEnd = false): void {
+    const told = this.#customCalls?.tell(calls, isEnd) ?? calls;
+    if (told.length > 0) this.#say(JSON.stringify({ tool_calls: told }));
   }
 
   #sayDetail(detail: object): void {

@@ -11,6 +11,8 @@ export interface OpenAiClientOptions {
   readonly choices?: number;
   /** It asked with `functions`, as was done before there were tools, and waits for one call. */
   readonly knowsFunctions?: boolean;
+  /** Its free-form tools: a call of one is told with the text and not with JSON. */
+  readonly customTools?: ReadonlySet<string> | undefined;
 }
 
 /** What an OpenAI client hears of an answer that was told in our words. */

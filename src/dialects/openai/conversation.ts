@@ -8,6 +8,7 @@ import { type OpenAiClientOptions, openAiClient } from './client.ts';
 import { openAiWords } from './client-stream.ts';
 import { readDialogue } from './dialogue.ts';
 import { knowsFunctions } from './functions.ts';
+import { customNames } from './newer-tools.ts';
 import { OpenAiPassThrough } from './pass-through.ts';
 import { readReply } from './pass-through-reply.ts';
 import { passChat } from './pass-through-request.ts';
@@ -24,6 +25,7 @@ class OpenAiConversation extends ClientConversation<ChatRequest> implements Open
   readonly hidesReasoning: boolean;
   readonly choices: number;
   readonly knowsFunctions: boolean;
+  readonly customTools: ReadonlySet<string> | undefined;
 
   constructor(request: ChatRequest) {
     super(request);
@@ -31,6 +33,7 @@ class OpenAiConversation extends ClientConversation<ChatRequest> implements Open
     this.hidesReasoning = request.body.reasoning?.exclude === true;
     this.choices = request.ask.choices;
     this.knowsFunctions = knowsFunctions(request.body);
+    this.customTools = customNames(request.body.tools);
   }
 
   protected override get own() {

@@ -1,28 +1,23 @@
 /** An OpenAI client's request in our own words, for upstreams that speak differently. */
-import type {
-  Dialogue,
-  Effort,
-  JsonWish,
-  ReasoningWish,
-  Tool,
-  ToolChoice,
-} from '../../core/dialogue.ts';
+import type { Dialogue, Effort, JsonWish, ReasoningWish, Tool } from '../../core/dialogue.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
 import { exactWords } from '../ask/exact-body.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { type ChatBody, chatSchema, type FunctionTool } from './chat-schema.ts';
 import { inTools } from './functions.ts';
+import { isFunction, toolsInFunctions } from './newer-tools.ts';
 import { readTurns } from './turns.ts';
 
 type Given = Pick<ChatRequest, 'body' | 'source'>;
 
 export function readDialogue({ body: given, source }: Given): Dialogue {
   const body = inTools(exactWords(given, source));
+  const { tools, tool_choice: choice } = toolsInFunctions(body);
   return {
     turns: readTurns(body.messages),
-    tools: (body.tools ?? []).filter(isFunction).map(readTool),
-    toolChoice: readToolChoice(body.tool_choice),
+    tools: (tools ?? []).filter(isFunction).map(readTool),
+    toolChoice: typeof choice === 'object' && choice ? { name: choice.function.name } : choice,
     parallelTools: body.parallel_tool_calls ?? null,
     outputTokensMax: body.max_completion_tokens ?? body.max_tokens ?? null,
     stop: typeof body.stop === 'string' ? [body.stop] : (body.stop ?? []),
@@ -55,11 +50,6 @@ function numberIn(body: Readonly<Record<string, unknown>>, name: string): number
   return typeof value === 'number' ? value : undefined;
 }
 
-/** Searches are the gateway's own business. */
-function isFunction(tool: NonNullable<ChatBody['tools']>[number]): tool is FunctionTool {
-  return tool.type === 'function';
-}
-
 function readTool(tool: FunctionTool): Tool {
   const { name, description, parameters, strict } = tool.function;
   return {
@@ -70,11 +60,6 @@ function readTool(tool: FunctionTool): Tool {
     ...cacheMark(tool.function),
     ...cacheMark(tool),
   };
-}
-
-function readToolChoice(choice: ChatBody['tool_choice']): ToolChoice | null {
-  if (choice === null || choice === undefined || typeof choice === 'string') return choice ?? null;
-  return { name: choice.function.name };
 }
 
 function readJsonWish(format: ChatBody['response_format']): JsonWish | null {

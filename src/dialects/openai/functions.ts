@@ -8,7 +8,9 @@ import type { ChatRequest } from './chat-request.ts';
 import type {
   ChatBody,
   ChatMessage,
+  CustomTool,
   FlatChoice,
+  FlatCustomTool,
   FlatTool,
   FunctionTool,
   SentBody,
@@ -16,6 +18,8 @@ import type {
 
 /** A message as it is since there are tools. */
 export type ToolMessage = Exclude<ChatMessage, { readonly role: 'function' }>;
+
+type SentTool = NonNullable<SentBody['tools']>[number];
 
 type InTools = Omit<ChatBody, 'messages'> & { readonly messages: readonly ToolMessage[] };
 
@@ -62,16 +66,26 @@ function isNested(sent: SentBody): sent is SentBody & ChatBody {
   return !sent.tools?.some(isFlat) && !isFlatChoice(sent.tool_choice);
 }
 
-function isFlat(tool: NonNullable<SentBody['tools']>[number]): tool is FlatTool {
-  return tool.type === type && !('function' in tool);
+/** In chat's words a tool and a choice say all in a field that is named as their type. */
+function isFlat(tool: SentTool): tool is FlatTool | FlatCustomTool {
+  return (tool.type === type || tool.type === 'custom') && !(tool.type in tool);
 }
 
 function isFlatChoice(choice: SentBody['tool_choice']): choice is FlatChoice {
-  return typeof choice === 'object' && choice !== null && !('function' in choice);
+  return typeof choice === 'object' && choice !== null && !(choice.type in choice);
 }
 
-function nest({ type: _, ...tool }: FlatTool): FunctionTool {
-  return toTool(tool);
+function nest(tool: FlatTool | FlatCustomTool): FunctionTool | CustomTool {
+  if (tool.type === type) {
+    const { type: _, ...rest } = tool;
+    return toTool(rest);
+  }
+  const { type: kind, format, ...rest } = tool;
+  const { type: form, ...grammar } = format ?? {};
+  return {
+    type: kind,
+    custom: { ...rest, ...(form === 'grammar' ? { format: { type: form, grammar } } : {}) },
+  };
 }
 
 /** Calls had no ids: a result belongs to the last call of its name. */

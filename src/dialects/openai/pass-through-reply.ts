@@ -1,5 +1,5 @@
 /** A whole chat completion of an OpenAI-style upstream on its way to an OpenAI client. */
-import { type Fields, isObject, objectsIn } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, objectsIn } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
@@ -7,6 +7,7 @@ import { failureInside, malformed, unreadableAnswer } from '../failure.ts';
 import { type MendedChoice, mendChoice, noOutput } from './choice.ts';
 import { removePrivateFields } from './chunk.ts';
 import type { OpenAiClientOptions } from './client.ts';
+import { tellCustomCalls } from './custom-calls.ts';
 import { hideReasoning } from './message.ts';
 import { usageIn, writeUsage } from './usage.ts';
 
@@ -14,14 +15,14 @@ import { usageIn, writeUsage } from './usage.ts';
 export function readReply(
   text: string,
   identity: ReplyIdentity,
-  { hidesReasoning = false }: Pick<OpenAiClientOptions, 'hidesReasoning'> = {},
+  client: Pick<OpenAiClientOptions, 'hidesReasoning' | 'customTools'> = {},
 ): ReplyRelay | UpstreamFailure {
   const body = parseExact(text);
   if (!isObject(body)) return unreadableAnswer(text);
   const failure = failureInside(body);
   if (failure !== undefined) return failure;
   const choices = objectsIn(body.choices);
-  const facts = mendChoices(choices, usageIn(body), hidesReasoning);
+  const facts = mendChoices(choices, usageIn(body), client);
   if (facts === undefined) return malformed(noOutput);
   removePrivateFields(body);
   body.id = identity.id;
@@ -46,7 +47,7 @@ export function readReply(
 function mendChoices(
   choices: readonly Fields[],
   usage: Usage | undefined,
-  hidesReasoning: boolean,
+  { hidesReasoning, customTools }: Pick<OpenAiClientOptions, 'hidesReasoning' | 'customTools'>,
 ): ReplyFacts | undefined {
   let saysAnything = false;
   let first: MendedChoice | undefined;
@@ -57,7 +58,9 @@ function mendChoices(
     if (characters > 0 || finishReason !== null) saysAnything = true;
     if (mended.index === 0) first ??= mended;
     outputCharacters += characters;
-    if (hidesReasoning && isObject(choice.message)) hideReasoning(choice.message);
+    const message = fieldsOf(choice.message);
+    if (hidesReasoning) hideReasoning(message);
+    if (customTools) tellCustomCalls(message, customTools);
   }
   if (!saysAnything) return undefined;
   const finishReason = first?.finishReason ?? undefined;

@@ -15,6 +15,7 @@ import type { ChatRequest } from './chat-request.ts';
 import { chatSchema } from './chat-schema.ts';
 import { askedEffort } from './dialogue.ts';
 import { mendMessages, withoutNamedParts } from './mend-messages.ts';
+import { inFunctions } from './newer-tools.ts';
 
 type Body = ChatRequest['body'] & Record<string, unknown>;
 /** The part of a request that is in OpenAI's words. */
@@ -43,8 +44,13 @@ const sampling: ReadonlySet<string> = new Set([
 /** An OpenAI client's request for an OpenAI-style upstream: the same words, edited as needed. */
 export function passChat(request: Worded, target: Target): UpstreamRequest {
   const { quirks } = target;
-  const body: Body = request.body;
+  const body: Body = worded(request, quirks);
   const edits: Edits = { model: target.upstreamModel };
+  if (body !== request.body) {
+    edits.tools = body.tools;
+    edits.tool_choice = body.tool_choice;
+    edits.messages = body.messages;
+  }
   leaveOutOf(body, replaced, edits, chatSchema.properties);
   leaveOutLookalikes(body, chatSchema.properties, edits);
   limitOutput(body, target, edits);
@@ -72,6 +78,10 @@ export function passChat(request: Worded, target: Target): UpstreamRequest {
   return { path: '/chat/completions', body: editBody(request, edits), dropped };
 }
 
+function worded({ body, source }: Worded, { newer_tools: newer }: Quirks): Worded['body'] {
+  return newer === 'keep' ? body : inFunctions(body, source);
+}
+
 /** Lists, each with what a vendor takes beside a filled one only. */
 const lists = [
   ['tools', 'tool_choice', 'parallel_tool_calls'],
@@ -92,7 +102,8 @@ function leaveOut(names: readonly string[], body: Body, edits: Edits): void {
 }
 
 function leaveOutPaidTools(body: Body, target: Target, edits: Edits): readonly string[] {
-  if (!body.tools || 'tools' in edits) return none;
+  const isLeftOut = 'tools' in edits && edits.tools === undefined;
+  if (!body.tools || isLeftOut) return none;
   const { tools, dropped } = withoutPaidTools(body.tools, target);
   if (dropped.length === 0) return none;
   if (tools.length > 0) edits.tools = tools;

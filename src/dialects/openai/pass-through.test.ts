@@ -413,6 +413,22 @@ test('all output is counted: text, reasoning, refusal, sound, names and argument
   expect(relay.facts.outputCharacters).toBe(2 + 3 + 4 + 5 + 2 + 5_200 + 2 + 7);
 });
 
+test('what waits for the end of a free text counts when it comes, and once', () => {
+  const customTools = new Set(['patch']);
+  const relay = new OpenAiPassThrough(identity, { includeUsage: false, customTools });
+  const call = (json: string) => ({ index: 0, function: { arguments: json } });
+  const opening = { index: 0, id: 'x', type: 'function', function: { name: 'patch' } };
+  const say = (calls: readonly object[], finish_reason: string | null = null) => {
+    const delta = { tool_calls: calls };
+    return push(relay, `${head}${JSON.stringify([{ index: 0, delta, finish_reason }])}}`);
+  };
+  say([opening]);
+  expect(say([call('{"input":"ab')])).not.toContain('ab');
+  expect(relay.facts.outputCharacters).toBe(5 + 12);
+  expect(say([call('c"}')], 'tool_calls')).toContain('"custom":{"input":"abc"}');
+  expect(relay.facts.outputCharacters).toBe(5 + 12 + 3);
+});
+
 test('a chunk without choices, as Azure leads with, vanishes', () => {
   const relay = freshRelay();
   expect(push(relay, '{"choices":[],"id":"","model":"","prompt_filter_results":[]}')).toBe('');

@@ -3,7 +3,7 @@
  * came in, with only its head exchanged: unknown fields and long numbers survive, and it is cheap.
  */
 import type { GatewayError } from '../../core/errors.ts';
-import { type Fields, isObject, objectsIn } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, objectsIn } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import { NotedFacts } from '../answer/facts.ts';
 import type {
@@ -19,6 +19,7 @@ import { isChoiceIndex } from './choice.ts';
 import { ChunkMender, isTerminator } from './chunk.ts';
 import type { OpenAiClientOptions } from './client.ts';
 import { lastWords, openAiWords } from './client-stream.ts';
+import { CustomCalls } from './custom-calls.ts';
 import { type Apart, finishApart } from './finish-apart.ts';
 import { charactersIn, hideReasoning } from './message.ts';
 import { RepeatedChunk } from './repeated-chunk.ts';
@@ -50,6 +51,9 @@ export class OpenAiPassThrough implements StreamRelay {
   readonly #identity: ReplyIdentity;
   readonly #includeUsage: boolean;
   readonly #hidesReasoning: boolean;
+  readonly #customTools: OpenAiClientOptions['customTools'];
+  /** By choice. */
+  readonly #customCalls = new Map<unknown, CustomCalls>();
   readonly #mender = new ChunkMender();
   readonly #repeated = new RepeatedChunk();
   readonly #openChoices = new Set<number>();
@@ -60,11 +64,12 @@ export class OpenAiPassThrough implements StreamRelay {
 
   constructor(
     identity: ReplyIdentity,
-    { includeUsage, hidesReasoning = false }: OpenAiClientOptions,
+    { includeUsage, hidesReasoning = false, customTools }: OpenAiClientOptions,
   ) {
     this.#identity = identity;
     this.#includeUsage = includeUsage;
     this.#hidesReasoning = hidesReasoning;
+    this.#customTools = customTools;
   }
 
   get finished(): boolean {
@@ -91,7 +96,9 @@ export class OpenAiPassThrough implements StreamRelay {
     // Azure's leading chunk and those with nothing but usage.
     if (choices.length === 0) return '';
     const given = this.#plainWordsIn(choices);
-    const isMended = this.#mender.mend(chunk, choices);
+    let isMended = this.#mender.mend(chunk, choices);
+    for (const { delta } of choices) this.facts.outputCharacters += charactersIn(fieldsOf(delta));
+    if (this.#tellCustomCalls(choices)) isMended = true;
     const apart = finishApart(choices, this.#openChoices, this.#finishedChoices);
     for (const choice of choices) this.#takeChoice(choice);
     this.started = true;
@@ -146,8 +153,7 @@ export class OpenAiPassThrough implements StreamRelay {
     return usage !== undefined || (chunk.usage !== undefined && chunk.usage !== null);
   }
 
-  #takeChoice({ index, delta, finish_reason: reason }: Fields): void {
-    if (isObject(delta)) this.facts.outputCharacters += charactersIn(delta);
+  #takeChoice({ index, finish_reason: reason }: Fields): void {
     if (!isChoiceIndex(index)) return;
     if (typeof reason === 'string') {
       this.#openChoices.delete(index);
@@ -163,6 +169,18 @@ export class OpenAiPassThrough implements StreamRelay {
     const [choice] = choices;
     if (choices.length !== 1 || !isChoiceIndex(choice?.index)) return undefined;
     return this.#openChoices.has(choice.index) ? onlyWordsIn(choice) : undefined;
+  }
+
+  #tellCustomCalls(choices: readonly Fields[]): boolean {
+    if (!this.#customTools) return false;
+    for (const { index, delta, finish_reason: reason } of choices) {
+      const words = fieldsOf(delta);
+      const known = this.#customCalls.get(index) ?? new CustomCalls(this.#customTools);
+      this.#customCalls.set(index, known);
+      const told = known.tell(objectsIn(words.tool_calls), typeof reason === 'string');
+      words.tool_calls = told.length > 0 ? told : undefined;
+    }
+    return true;
   }
 
   #forward(data: string, chunk: Fields): string {

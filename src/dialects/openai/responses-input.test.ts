@@ -98,7 +98,7 @@ describe('what is no conversation in chat’s words is refused where it stands:'
     ['input[0].content[0].type', said(file)],
     ['input[0].output[0].type', { type: 'function_call_output', call_id: 'a', output: [file] }],
     ['input[0].content[0].image_url', said({ type: 'input_image', file_id: 'file-1' })],
-    ['input[0].type', { type: 'custom_tool_call', call_id: 'a', name: 'f', input: '' }],
+    ['input[0].input', { type: 'custom_tool_call', call_id: 'a', name: 'f' }],
     ['input[0].type', { type: 'item_reference', id: 'msg_1' }],
     ['input[0].call_id', { ...call, call_id: '' }],
   ])('%s', (param, item) => {

@@ -15,14 +15,24 @@ import {
   isKnownItem,
   isKnownPart,
   isMessage,
+  isResult,
   isTextPart,
   partsOf,
 } from '../responses/input-items.ts';
-import type { ChatMessage } from './chat-schema.ts';
+import type { ChatMessage, ToolCall } from './chat-schema.ts';
 
 /** Of all that a response may be asked with, what is a conversation in chat's words too. */
 const itemSchema = Type.Object({
-  type: optional(oneOf('message', 'function_call', 'function_call_output', 'reasoning')),
+  type: optional(
+    oneOf(
+      'message',
+      'function_call',
+      'function_call_output',
+      'custom_tool_call',
+      'custom_tool_call_output',
+      'reasoning',
+    ),
+  ),
 });
 const partSchema = Type.Object({
   type: oneOf('input_text', 'output_text', 'text', 'refusal', 'input_image'),
@@ -63,19 +73,22 @@ function checked(input: readonly object[]): readonly AnyItem[] {
 function addItem(messages: ChatMessage[], item: AnyItem): void {
   if (isMessage(item)) addMessage(messages, item);
   else if (!isKnownItem(item)) return;
-  else if (item.type === 'function_call') addCall(messages, item);
-  else if (item.type === 'function_call_output') {
+  else if (item.type === 'function_call' || item.type === 'custom_tool_call') {
+    addCall(messages, toCall(item));
+  } else if (isResult(item)) {
     messages.push({ role: 'tool', tool_call_id: item.call_id, content: toResult(item.output) });
   }
 }
 
+function toCall(item: ItemOf<'function_call'> | ItemOf<'custom_tool_call'>): ToolCall {
+  const { call_id: id, name } = item;
+  return item.type === 'custom_tool_call'
+    ? { id, type: 'custom', custom: { name, input: item.input } }
+    : { id, type: 'function', function: { name, arguments: item.arguments } };
+}
+
 /** Calls of one turn are separate items here and one assistant message in chat. */
-function addCall(messages: ChatMessage[], item: ItemOf<'function_call'>): void {
-  const call = {
-    id: item.call_id,
-    type: 'function' as const,
-    function: { name: item.name, arguments: item.arguments },
-  };
+function addCall(messages: ChatMessage[], call: ToolCall): void {
   const last = messages.at(-1);
   if (last?.role !== 'assistant')
     messages.push({ role: 'assistant', content: null, tool_calls: [call] });

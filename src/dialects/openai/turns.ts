@@ -12,6 +12,7 @@ import { cacheMark } from '../ask/cache-marks.ts';
 import { addressOfBytes } from '../ask/inline-content.ts';
 import type { ToolMessage } from './functions.ts';
 import { googleSignature } from './google-signature.ts';
+import { functionIn } from './newer-tools.ts';
 
 type MessageOf<R extends ToolMessage['role']> = Extract<ToolMessage, { role: R }>;
 
@@ -121,7 +122,7 @@ function readCall(
   call: NonNullable<AssistantMessage['tool_calls']>[number],
   proofs: Map<string | undefined, ReasoningPart>,
 ): AssistantPart[] {
-  const { name, arguments: json } = call.function;
+  const { name, arguments: json } = functionIn(call);
   const read: AssistantPart = { kind: 'tool_call', id: call.id, name, arguments: json };
   const signature = googleSignature(call);
   if (signature === undefined) return [read];

@@ -25,17 +25,15 @@ const functionTool = Type.Object({
   parameters: optional(Type.Object({})),
   strict: optional(Type.Boolean()),
 });
-const customTool = Type.Object({
+export const grammarFields = {
+  syntax: optional(Type.String()),
+  definition: optional(Type.String()),
+};
+export const customTool = Type.Object({
   type: Type.Literal('custom'),
   name,
   description,
-  format: optional(
-    Type.Object({
-      type: oneOf('text', 'grammar'),
-      syntax: optional(Type.String()),
-      definition: optional(Type.String()),
-    }),
-  ),
+  format: optional(Type.Object({ type: oneOf('text', 'grammar'), ...grammarFields })),
 });
 const namespaceTool = Type.Object({
   type: Type.Literal('namespace'),
@@ -200,8 +198,10 @@ function readFunction(
 
 const wholeText = 'The whole text for this tool goes into `input`, as it is.';
 
+type FreeForm = Pick<Static<typeof customTool>, 'description' | 'format'>;
+
 /** A grammar cannot be enforced then, but it can be told. */
-function readCustom({ description: told, format }: Static<typeof customTool>): Omit<Tool, 'name'> {
+export function readCustom({ description: told, format }: FreeForm) {
   const { syntax, definition } = format ?? {};
   const grammar = definition
     ? `It has to follow this${syntax ? ` ${syntax}` : ''} grammar:\n${definition}`

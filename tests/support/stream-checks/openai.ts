@@ -34,11 +34,14 @@ class Machine {
   };
   readonly #open = new Set<unknown>();
   readonly #finished = new Set<unknown>();
+  /** The calls whose words are a free text. */
+  readonly #texts = new Set<unknown>();
 
   done(): void {
     must(this.seen.ended === 'cut', '[DONE] comes after the end');
     must(this.#finished.size > 0 && this.#open.size === 0, '[DONE] comes before the finish');
-    for (const { json } of this.seen.tools) {
+    for (const [call, { json }] of this.seen.tools.entries()) {
+      if (this.#texts.has(call)) continue;
       const isComplete = this.seen.finishReason === 'length' || isFields(JSON.parse(json));
       must(isComplete, `these arguments are no object: ${json}`);
     }
@@ -113,20 +116,24 @@ class Machine {
     if (Array.isArray(calls)) for (const call of calls) this.#call(fieldsOf(call, 'a tool call'));
   }
 
-  #call({ index, id, type, function: named }: Fields): void {
+  #call({ index, id, type, function: named, custom }: Fields): void {
     const { tools } = this.seen;
     must(typeof index === 'number' && index <= tools.length, `call ${index} is not the next`);
-    const body = fieldsOf(named, 'function');
+    must(custom === undefined || named === undefined, 'a call is of two types');
+    const body = fieldsOf(custom ?? named, 'the call of a tool');
+    const words = textOf(custom ? body.input : body.arguments);
     const open = tools[index];
     if (!open) {
-      must(textOf(id) !== '' && type === 'function', 'a call has no id or type');
+      must(textOf(id) !== '', 'a call has no id');
+      must(type === (custom ? 'custom' : 'function'), `the type of a call is ${type}`);
       must(textOf(body.name) !== '', 'a call has no name');
-      tools.push({ id: textOf(id), name: textOf(body.name), json: textOf(body.arguments) });
+      if (custom) this.#texts.add(index);
+      tools.push({ id: textOf(id), name: textOf(body.name), json: words });
       return;
     }
     must(textOf(id) === '' || id === open.id, 'the id of a call changes');
     must(textOf(body.name) === '', 'the name of a call comes twice');
-    open.json += textOf(body.arguments);
+    open.json += words;
   }
 }
 

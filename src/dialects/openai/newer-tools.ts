@@ -1,0 +1,95 @@
+/**
+ * What OpenAI's own chat has known since GPT-5, and few other servers do: tools that take a text
+ * which is no JSON, and a choice of some of the tools. For the others a free-form tool is a
+ * function with one text, as for Responses clients, and only tools that may be called are sent.
+ */
+import { invalidRequest } from '../../core/errors.ts';
+import type { Source } from '../ask/edit-body.ts';
+import { exactWords } from '../ask/exact-body.ts';
+import { customArguments, readCustom } from '../responses/tool-forms.ts';
+import type { ChatRequest } from './chat-request.ts';
+import type { ChatBody, ChatMessage, CustomTool, FunctionTool, ToolCall } from './chat-schema.ts';
+
+type Body = ChatRequest['body'];
+type AnyTool = NonNullable<ChatBody['tools']>[number];
+type Tools = Pick<ChatBody, 'tools' | 'tool_choice'>;
+
+/** Searches are the gateway's own business. */
+export function isFunction(tool: AnyTool): tool is FunctionTool {
+  return tool.type === 'function';
+}
+
+function isCustom(tool: AnyTool): tool is CustomTool {
+  return tool.type === 'custom';
+}
+
+function nameOf(tool: AnyTool): string | undefined {
+  if (isCustom(tool)) return tool.custom.name;
+  return isFunction(tool) ? tool.function.name : undefined;
+}
+
+/** The names of free-form tools; undefined where there are none. */
+export function customNames(tools: ChatBody['tools']): ReadonlySet<string> | undefined {
+  const names = tools?.filter(isCustom).map(({ custom }) => custom.name) ?? [];
+  return names.length > 0 ? new Set(names) : undefined;
+}
+
+/** Refuses a choice of tools that are not there. */
+export function checkAllowed({ tools, tool_choice: choice }: Tools): void {
+  if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return;
+  const names = new Set(tools?.map(nameOf));
+  for (const [at, tool] of choice.allowed_tools.tools.entries()) {
+    const { name } = tool.type === 'custom' ? tool.custom : tool.function;
+    if (names.has(name)) continue;
+    const param = `tool_choice.allowed_tools.tools[${at}].${tool.type}.name`;
+    throw invalidRequest(`${param} is the name of none of the tools.`, param);
+  }
+}
+
+/** The very same body where it says nothing of the kind. */
+export function inFunctions(given: Body, source: Source | null): Body {
+  const { tools, tool_choice: choice, messages } = given;
+  const isChoiceNewer = typeof choice === 'object' && choice !== null && choice.type !== 'function';
+  if (!isChoiceNewer && !tools?.some(isCustom) && !messages.some(callsCustom)) return given;
+  const body = exactWords(given, source);
+  return { ...body, ...toolsInFunctions(body), messages: body.messages.map(inFunctionCalls) };
+}
+
+export function toolsInFunctions({ tools, tool_choice: choice }: Tools) {
+  const functions = tools?.map((tool) => (isCustom(tool) ? toFunction(tool) : tool)) ?? null;
+  if (typeof choice !== 'object' || choice === null || choice.type === 'function') {
+    return { tools: functions, tool_choice: choice ?? null };
+  }
+  if (choice.type === 'custom') {
+    const chosen = { type: 'function' as const, function: choice.custom };
+    return { tools: functions, tool_choice: chosen };
+  }
+  const { mode, tools: allowed } = choice.allowed_tools;
+  const names = new Set<unknown>(allowed.map(nameOf));
+  return { tools: functions?.filter((tool) => names.has(nameOf(tool))) ?? null, tool_choice: mode };
+}
+
+function toFunction({ custom: { name, format, ...rest } }: CustomTool): FunctionTool {
+  const grammar = format?.type === 'grammar' ? { type: format.type, ...format.grammar } : null;
+  return { type: 'function', function: { name, ...readCustom({ ...rest, format: grammar }) } };
+}
+
+export function functionIn(call: ToolCall): { readonly name: string; readonly arguments: string } {
+  if (call.type !== 'custom') return call.function;
+  return { name: call.custom.name, arguments: customArguments(call.custom.input) };
+}
+
+function callsCustom(message: ChatMessage): boolean {
+  if (message.role !== 'assistant' || !message.tool_calls) return false;
+  return message.tool_calls.some(({ type }) => type === 'custom');
+}
+
+function inFunctionCalls(message: ChatMessage): ChatMessage {
+  if (message.role !== 'assistant' || !callsCustom(message)) return message;
+  const calls = message.tool_calls?.map((call): ToolCall => {
+    if (call.type !== 'custom') return call;
+    const { custom: _, ...rest } = call;
+    return { ...rest, type: 'function', function: { ...functionIn(call) } };
+  });
+  return { ...message, tool_calls: calls ?? null };
+}
