@@ -32,7 +32,6 @@ function drainWith(writeMs = 600_000) {
   };
   /** The change with this number ends: all of it is taken, or all but its first. */
   const end = async (number: number, lost = 0) => {
-    await settled();
     const { requestIds, end: ended } = changes[number] ?? {};
     ended?.resolve({ booked: [], requestIds: new Set(requestIds?.slice(lost)) });
     await settled();
@@ -74,6 +73,7 @@ test('a change that fails leaves its answers unwritten, and the next is tried', 
   const all = [book(), book()];
   changes[0]?.end.reject(new Error('away'));
   expect(await Promise.all(all)).toEqual(['unwritten', 'unwritten']);
+  await settled();
   const next = book();
   await end(1);
   expect(await next).toBe('written');

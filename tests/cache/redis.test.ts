@@ -11,7 +11,7 @@ import {
   startGateway,
 } from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';
-import { startRedis, type TestRedis } from '../support/redis.ts';
+import { patient, startRedis, type TestRedis } from '../support/redis.ts';
 
 const testMs = 240_000;
 let redis: TestRedis | undefined;
@@ -30,6 +30,7 @@ beforeAll(async () => {
     env: {
       DATABASE_URL: await (await startPostgres()).createDatabase(),
       REDIS_URL: redis.url,
+      ...patient,
       TOLLGATE_SECRET_KEY: 'the same secret on all of the machines',
     },
   };
@@ -130,7 +131,7 @@ test(
     upstream.script('chat', [say('Made here'), say('Made there')]);
     await using stranger = await startGateway({
       upstreams: { fake: { url: upstream.url, models: { 'test/chat': {} } } },
-      env: { REDIS_URL: redis.url },
+      env: { REDIS_URL: redis.url, ...patient },
     });
     await one.chat(ask('whose'));
     await untilKept(1);
@@ -164,7 +165,8 @@ test('an answer that somebody else wrote into Redis is not given', async () => {
 
 test('what is no recording at all is not read as one', async () => {
   if (!redis) return;
-  const client = await Redis.open(redis.url, { onAway: () => {}, onBack: () => {} }, [], 'here');
+  const watcher = { onAway() {}, onBack() {} };
+  const client = await Redis.open(redis.url, watcher, [], 'here', 10_000);
   const shelf = new RedisShelf(client);
   const good = { dialect: 'openai', form: 'whole', text: '{}', model: 'a/b', provider: 'p' };
   const values: unknown[] = [

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { say, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
+import { awayFromMidnight } from '../support/one-minute.ts';
 
 /** What customers read of their requests and credits, through the front door. */
 
@@ -10,6 +11,7 @@ let gateway: InProcessGateway;
 let otherTenant: string;
 
 beforeAll(async () => {
+  await awayFromMidnight();
   const vendor = { dialect: 'openai', base_url: `${upstream.url}/v1` };
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 10_000, concurrent_requests: 64 },

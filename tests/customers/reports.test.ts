@@ -3,7 +3,7 @@ import { isObject } from '../../src/core/json.ts';
 import { parseCsv, readTable, unarmed } from '../support/csv.ts';
 import { gated, say, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
-import { awayFromMonthEnd } from '../support/one-minute.ts';
+import { awayFromMidnight } from '../support/one-minute.ts';
 
 /** Reports of a tenant, as JSON and as tables, against what the tenant was told when it paid. */
 
@@ -16,7 +16,7 @@ let costs: number[];
 const hostile = '=cmd|"/c calc"!A1, and\nmore';
 
 beforeAll(async () => {
-  await awayFromMonthEnd();
+  await awayFromMidnight();
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 10_000, concurrent_requests: 64 },
     providers: { vendor: { dialect: 'openai', base_url: `${upstream.url}/v1` } },

@@ -69,8 +69,10 @@ async function createKey(page: Page): Promise<void> {
     // As on a page without TLS.
     navigator.clipboard.writeText = () => Promise.reject(new Error('not allowed'));
   })`);
+  // Said for a moment only, and looked for from before it is said.
+  const said = secretBox.getByText('Copied').waitFor();
   await secretBox.getByRole('button', { name: 'Copy secret' }).click();
-  await secretBox.getByText('Copied').waitFor();
+  await said;
   expect(await pasted).toBe(secret);
   expect(secret).toMatch(/^sk-tg-[0-9a-z]+-[0-9a-z]+$/);
   expect(await secretBox.getByRole('button', { name: 'Done' }).isDisabled()).toBe(true);

@@ -71,8 +71,10 @@ test(
     await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=demo/chat');
     await page.getByLabel('Your message').fill('Two\nlines');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
+    // Said for a moment only, and looked for from before it is said.
+    const said = page.getByText('Copied').waitFor();
     await page.getByRole('button', { name: 'Copy the answer' }).click();
-    await page.getByText('Copied').waitFor();
+    await said;
     expect(await page.evaluate('navigator.clipboard.readText()')).toContain('“Two\nlines”');
   },
   patienceMs,

@@ -101,7 +101,6 @@ describe('a gateway that does not answer', () => {
       await note.waitFor();
       expect(await tab.barriers()).toEqual([]);
       const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-      await page.unroute(path);
       await page.route(path, async (route) => {
         asked.resolve();
         await answered.promise;

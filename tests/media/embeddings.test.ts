@@ -367,6 +367,7 @@ describe('Cohere', () => {
 
   test('gets 96 texts at a time; their order is kept and there is one bill', async () => {
     others.tokensPerText = 3;
+    others.callsAwaited = 4;
     const wish = { model: 'test/cohere', input: texts(500), encoding_format: 'base64' };
     const reply = await embed(wish);
     const numbers = vectorsOf(reply).map((vector) => floatsIn(vector)[0]);

@@ -323,12 +323,13 @@ describe('the estimate answers in the place of a provider', () => {
   );
 
   test('that has as many counts of the tenant under way as it may', async () => {
+    // Made beforehand: those under way are waited for by the clock.
+    const other = await gateway.makeTenant({ id: 'busy-neighbour', name: 'Neighbour' });
     upstream.script('claude-x', gated('go', 0, counting(5_000)));
     const under = Array.from({ length: 32 }, () => count({ model: 'acme/claude' }));
     await upstream.until((book) => book.length === 32);
     await expectEstimate({ model: 'acme/claude' });
     expect(upstream.book).toHaveLength(32);
-    const other = await gateway.makeTenant({ id: 'busy-neighbour', name: 'Neighbour' });
     const neighbour = count({ model: 'acme/claude' }, { key: other });
     await upstream.until((book) => book.length === 33);
     upstream.open('go');

@@ -26,6 +26,7 @@ import {
   words,
 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type SendOptions } from '../support/in-process.ts';
+import { withinOneMinute } from '../support/one-minute.ts';
 import { SlowReader } from '../support/sse-client.ts';
 
 const upstream = startFakeUpstream();
@@ -289,7 +290,8 @@ describe('left by the client before the first byte', () => {
     const client = await connectRaw(gateway.port);
     const headers = `authorization: Bearer ${gateway.keys.routing}\r\n`;
     client.send(postText('/v1/chat/completions', JSON.parse(bytes400(fields)), headers));
-    await upstream.until((book) => book[length]);
+    // With its body read, so that this call has used up what was scripted for it.
+    await upstream.until((book) => book[length]?.model);
     client.hangUp();
     let requestId = before;
     for (; requestId === before; requestId = await newest()) await Bun.sleep(1);
@@ -376,9 +378,12 @@ describe('refused by us', () => {
   });
 
   test('429: nothing, and logged', async () => {
-    const key = await gateway.makeKey({ requests_per_minute: 1 });
-    await gateway.post(bytes400({}), { key });
-    const refused = await gateway.post(bytes400({}), { key });
+    const refused = await withinOneMinute(async () => {
+      upstream.reset();
+      const key = await gateway.makeKey({ requests_per_minute: 1 });
+      await gateway.post(bytes400({}), { key });
+      return gateway.post(bytes400({}), { key });
+    });
     expect(refused.status).toBe(429);
     const record = await gateway.record(refused.requestId);
     expect(record).toMatchObject({ ...free, error: 'rate_limit_exceeded' });

@@ -117,6 +117,7 @@ test(
     // No connection was lost, and no second line was written about what was waited for.
     expect(await kept.statusOf('/readyz')).toBe('200');
     kept.socket.destroy();
+    await until('stderr', (text) => linesOf(text, 'database_reached')[0]);
     expect(linesOf(stderr.text, 'database_awaited')).toHaveLength(1);
     expect(linesOf(stderr.text, 'database_reached')).toHaveLength(1);
     const answer = await ask(at, '/v1/chat/completions', 'POST', routingKeyIn(stdout.text));

@@ -90,11 +90,11 @@ test(
 test(
   'models come and go, and what was counted goes on under the new limits',
   async () => {
-    const leftMs = 60_000 - (Date.now() % 60_000);
-    if (leftMs < 15_000) await Bun.sleep(leftMs + 50);
     await using gateway = await startGateway({
       config: settings({ 'test/old': { name: 'chat' } }, { limits: { requests_per_minute: 50 } }),
     });
+    const leftMs = 60_000 - (Date.now() % 60_000);
+    if (leftMs < 15_000) await Bun.sleep(leftMs + 50);
     const first = await gateway.chat(asking('test/old'));
     expect(first.headers.get('x-ratelimit-remaining')).toBe('49');
     expect((await gateway.chat(asking('test/new'))).status).toBe(404);

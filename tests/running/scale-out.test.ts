@@ -47,7 +47,8 @@ beforeAll(async () => {
   await upstream.script('chat', say(words(20), { chunkDelayMs: 4 }));
   await upstream.script('plain', say(words(7)));
   options = {
-    upstreams: { fake: { url: upstream.url, models } },
+    // Streams are held open for as long as four starts take.
+    upstreams: { fake: { url: upstream.url, idle_timeout_ms: testMs, models } },
     config: { limits: { requests_per_minute: 1_000_000, concurrent_requests: 1_000 } },
     env: {
       DATABASE_URL: await (await startPostgres()).createDatabase(),
@@ -349,20 +350,22 @@ test(
     let isOver = false;
     // A balancer sends new requests to those that are ready.
     let ready = [...gateways];
+    const answered: number[] = Array(6).fill(0);
     const client = async (lane: number) => {
       for (let i = lane; !isOver; i++) {
         const gateway = ready[i % ready.length];
         if (gateway) statuses.push((await gateway.chat(ask('test/plain'))).status);
+        answered[lane] = (answered[lane] ?? 0) + 1;
       }
     };
-    const clients = Array.from({ length: 6 }, (_, lane) => client(lane));
+    const clients = answered.map((_, lane) => client(lane));
     const old = gateways;
     for (const gateway of old) {
       const next = await startGateway(options);
       ready = [...ready.filter((one) => one !== gateway), next];
       // Those that were already on their way are answered before it drains.
-      const before = statuses.length;
-      while (statuses.length < before + 20) await Bun.sleep(5);
+      const before = [...answered];
+      while (answered.some((count, lane) => count < (before[lane] ?? 0) + 4)) await Bun.sleep(5);
       gateway.signal('SIGTERM');
       await gateway.untilLogged('draining');
       expect((await gateway.call('GET', '/readyz')).status).toBe(503);

@@ -8,6 +8,7 @@ import {
   type ChatStream,
   type Gateway,
   type GatewayOptions,
+  newFolder,
   run,
   spawnTollgate,
   startGateway,
@@ -286,11 +287,13 @@ describe('what the first worker of a first start has made is shown, although', (
   const secrets = / Routing key +sk-tg-.* Management key +sk-mgmt-.* Admin token +sk-admin-/s;
 
   /** The second process is there: the first is ready, and has made what is shown once. */
-  async function startOthers() {
-    const starting = spawnTollgate(['serve', '--port', '0', '--workers', '2']);
+  async function startOthers(env: Record<string, string> = {}) {
+    const starting = spawnTollgate(['serve', '--port', '0', '--workers', '2'], { env });
     const { pid } = starting.process;
     await until(() => childrenOf(pid).length === 2 || starting.process.exitCode !== null);
-    return { ...starting, second: childrenOf(pid)[1] ?? 0 };
+    const [, second] = childrenOf(pid);
+    if (second === undefined) throw new Error('It ended before it had two workers.');
+    return { ...starting, second };
   }
 
   test(
@@ -307,7 +310,11 @@ describe('what the first worker of a first start has made is shown, although', (
   test(
     'another cannot be started',
     async () => {
-      const { second, finished } = await startOthers();
+      // It waits before its first line, however late we are.
+      const early = join(newFolder(), 'early.js');
+      const stop = "process.kill(process.pid, 'SIGSTOP')";
+      writeFileSync(early, `if (process.argv.includes('--joining')) ${stop};`);
+      const { second, finished } = await startOthers({ BUN_OPTIONS: `--preload ${early}` });
       process.kill(second, 'SIGKILL');
       const { exitCode, stdout, stderr } = await finished;
       expect([exitCode, stdout.match(secrets)?.length]).toEqual([1, 1]);

@@ -18,8 +18,11 @@ export class EmbeddingServer {
   textsMax = Number.POSITIVE_INFINITY;
   /** Answered instead, once. */
   refusal: Response | null = null;
+  /** The first of them is answered when so many calls are here at once. */
+  callsAwaited = 1;
   callsAtOnceMost = 0;
   #callsAtOnce = 0;
+  #met = Promise.withResolvers<void>();
   readonly #server = Bun.serve({ port: 0, fetch: (request) => this.#answer(request) });
 
   get url(): string {
@@ -35,7 +38,9 @@ export class EmbeddingServer {
     this.tokensPerText = null;
     this.textsMax = Number.POSITIVE_INFINITY;
     this.refusal = null;
+    this.callsAwaited = 1;
     this.callsAtOnceMost = 0;
+    this.#met = Promise.withResolvers();
   }
 
   async #answer(request: Request): Promise<Response> {
@@ -47,7 +52,9 @@ export class EmbeddingServer {
       const isCohere = path.endsWith('/embed');
       const texts = isCohere ? (body.texts as string[]) : geminiTexts(body);
       this.calls.push({ path, headers: request.headers, body, texts });
-      // Long enough for calls sent together to meet here.
+      if (this.callsAtOnceMost >= this.callsAwaited) this.#met.resolve();
+      await this.#met.promise;
+      // One too many would come soon behind them.
       await Bun.sleep(20);
       const { refusal } = this;
       this.refusal = null;

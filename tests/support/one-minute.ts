@@ -12,9 +12,9 @@ export async function withinOneMinute<Counted>(count: () => Promise<Counted>): P
   }
 }
 
-/** What was spent in one month and read in the next is not in the reports of either. */
-export async function awayFromMonthEnd(): Promise<void> {
-  const now = new Date();
-  const leftMs = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1) - now.getTime();
+/** What was spent on one day and read on the next is in no report of this day or its month. */
+export async function awayFromMidnight(): Promise<void> {
+  const dayMs = 24 * 60 * 60_000;
+  const leftMs = dayMs - (Date.now() % dayMs);
   if (leftMs < 60_000) await Bun.sleep(leftMs + 50);
 }

@@ -1,5 +1,6 @@
 /** Names that change their mind, and redirects. */
 import { afterEach, expect, test } from 'bun:test';
+import { Awake } from '../../../tests/support/awake.ts';
 import {
   bounds,
   closePeers,
@@ -62,12 +63,12 @@ test('an unknown name and an inner name get the same sentence', async () => {
 });
 
 test('when one checked address cannot be reached the next one is tried, IPv4 first', async () => {
-  const peer = await listen(outside, text('cat'));
+  const canary = await listen(inside, text('six'));
+  const peer = await listen(outside, text('cat'), canary.port);
   const guardedFetch = createGuardedFetch({
     resolve: async () => ['::ffff:7f00:1', '127.0.0.3', outside],
     isAllowedAddress: () => true,
   });
-  const canary = await listen(inside, text('six'), peer.port);
   const result = await guardedFetch(`http://many.test:${peer.port}/`, {
     ...bounds,
     method: 'POST',
@@ -142,8 +143,8 @@ test.each(['/again', ''])(
 );
 
 test('a name that turns inside between two hops is refused at the second', async () => {
-  const peer = await listen(outside, redirect('/next'));
-  const canary = await listen(inside, text('secret'), peer.port);
+  const canary = await listen(inside, text('secret'));
+  const peer = await listen(outside, redirect('/next'), canary.port);
   const answers = [[outside], [inside]];
   const result = await guarded(async () => answers.shift() ?? [])(
     `http://rebind.test:${peer.port}/`,
@@ -192,10 +193,11 @@ test('a redirect is left at its head: its connection is closed before the next h
     void peer.closed.then(() => text('cat')(socket));
   });
   end = `http://b.test:${next.port}/`;
-  // Left alone, the connection would be closed by garbage collection after about a second.
-  const url = `http://a.test:${peer.port}/`;
-  const result = await guarded()(url, { ...bounds, timeoutMs: 300 });
+  using awake = new Awake();
+  const result = await guarded()(`http://a.test:${peer.port}/`, bounds);
   expect(reasonOf(result)).toBe('answered 200');
+  // Left alone, the connection would be closed by garbage collection after about a second.
+  expect(awake.ms).toBeLessThan(500);
 });
 
 test('a resolver that answers with a name is refused even for a vouched host', async () => {

@@ -1,6 +1,7 @@
 /** The fake upstream inside this process. */
 
 import type { Socket, SocketHandler } from 'bun';
+import { freePort } from '../free-port.ts';
 import type { Behaviour } from './behaviour.ts';
 import { Book } from './book.ts';
 import type { BookEntry, BookSummary } from './book-entry.ts';
@@ -115,9 +116,7 @@ export function startFakeUpstream(options: FakeUpstreamOptions = {}): FakeUpstre
   return upstream;
 }
 
-/** A base URL on which nothing listens: connections to it are refused. */
+/** A base URL on which nothing listens, nor anything later by chance: connections are refused. */
 export function refusingUrl(): string {
-  const upstream = startFakeUpstream();
-  upstream.stop();
-  return upstream.url;
+  return `http://127.0.0.1:${freePort()}`;
 }
