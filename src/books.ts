@@ -76,6 +76,7 @@ export class Books {
     this.#drain = new Drain({
       store,
       processId,
+      now,
       onCommit,
       onFailure: (waiting, thrown) => this.#notBooked({ waiting, reason: reason(thrown) }),
     });
@@ -134,9 +135,8 @@ export class Books {
    * has the charge, and the answer is known to this process alone.
    */
   async keepWith(answer: NamedAnswer, settlement: Settlement): Promise<Remembered> {
-    const { claim, expiresAt } = answer;
     const how = await this.#answers.book(answer, slipOf(settlement));
-    if (how === 'unwritten') await this.#keepSent({ ...settlement, answer: { claim, expiresAt } });
+    if (how === 'unwritten') await this.#keepSent({ ...settlement, claim: answer.claim });
     else if (how === 'taken_over') this.#forgive(settlement, takenOver);
     else this.#finish(settlement);
     return how;
@@ -225,15 +225,17 @@ export class Books {
     };
   }
 
-  /** A wallet as its owner sees it: only what running requests hold is not available. */
-  withoutSpare<W extends { readonly leased: number }>(tenantId: string, wallet: W): W {
-    const leased = Math.max(0, wallet.leased - this.#wallets.spare(tenantId));
-    return { ...wallet, leased };
+  /**
+   * Shows a wallet as its owner sees it: only what running requests hold is not available. To be
+   * asked for before the wallet is read.
+   */
+  withoutSpare(tenantId: string): Shown {
+    return lessSpare(() => this.#wallets.spare(tenantId));
   }
 
   /** The same of all wallets together. */
-  withoutSpares<W extends { readonly leased: number }>(wallets: W): W {
-    return { ...wallets, leased: Math.max(0, wallets.leased - this.#wallets.spareOfAll()) };
+  withoutSpares(): Shown {
+    return lessSpare(() => this.#wallets.spareOfAll());
   }
 
   /** Makes everything that has ended readable, or says that it cannot be read right now. */
@@ -257,6 +259,20 @@ export class Books {
     await this.#wallets.stop();
     this.#journal.close();
   }
+}
+
+type Shown = <W extends { readonly leased: number }>(wallet: W) => W;
+
+/**
+ * What is leased or given back while a wallet is read may be in it or not. With the larger of the
+ * two numbers it is never taken for held.
+ */
+function lessSpare(spare: () => number): Shown {
+  const before = spare();
+  return (wallet) => {
+    const leased = Math.max(0, wallet.leased - Math.max(before, spare()));
+    return { ...wallet, leased };
+  };
 }
 
 const unwritable: Failure = {

@@ -1,4 +1,4 @@
-import type { NamedAnswer } from '../core/claim.ts';
+import type { Claim, NamedAnswer } from '../core/claim.ts';
 import type { RequestRecord } from '../record/request-record.ts';
 import type { Owner } from './owner.ts';
 import type { Slip } from './slip.ts';
@@ -51,8 +51,8 @@ export interface Settlement {
   /** The account of the key's limit, if it has one, and what came out of it. */
   readonly keyAccount: string | null;
   readonly keyCharge: number;
-  /** The answer to a claim that was given while the store was away, without its words. */
-  readonly answer?: Omit<NamedAnswer, 'recording'>;
+  /** What it answered while the store was away, and this process alone knew the answer. */
+  readonly claim?: Claim;
 }
 
 /** What a commit has to know besides the settlements. */
@@ -106,7 +106,7 @@ export interface LedgerStore {
   recalled(processId: string): Promise<readonly string[]>;
   /**
    * Log rows, ledger entries, balances, leases and roll-ups of a batch: all or nothing. A charge
-   * with an answer uses its key up, and is free where another has done so before.
+   * with a claim uses its key up, and is free where another has done so before.
    */
   commit(batch: Batch): Promise<readonly Booked[]>;
   /**

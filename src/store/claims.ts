@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Claimed, ClaimStore } from '../cache/claim.ts';
+import { idempotencyTtlMs } from '../core/bounds.ts';
 import type { Claim, NamedAnswer } from '../core/claim.ts';
 import type { Recording } from '../core/recording.ts';
 import { type Database, inTransaction, type StoreTransaction } from './database.ts';
@@ -45,7 +46,11 @@ export class SqlClaims implements ClaimStore {
       }
       if (known.fingerprint !== claim.fingerprint) return { state: 'other_request' };
       if (known.is_done === 0) return { state: 'running' };
-      return { state: 'done', recording: readRecording(known.recording) };
+      const { recording, expires_at } = known;
+      if (recording !== null) return { state: 'done', recording: readRecording(recording) };
+      // Its charge came first, by a journal: for so long its process may still bring the answer.
+      const bookedAt = expires_at - idempotencyTtlMs;
+      return now < bookedAt + leaseMs ? { state: 'running' } : { state: 'done', recording: null };
     });
   }
 
@@ -134,14 +139,15 @@ export async function finishClaim(change: StoreTransaction, answer: NamedAnswer)
 }
 
 /**
- * Of answers that were given and charged while the store was away, the requests whose keys others
- * have answered before. The keys of the rest are used up now, also if their answers are lost.
+ * Of claims that were answered and charged while the store was away, the requests whose keys others
+ * have answered before. The keys of the rest are used up from now on, also if the answers are lost.
  */
 export async function answeredBefore(
   change: StoreTransaction,
-  answers: readonly Omit<NamedAnswer, 'recording'>[],
+  claims: readonly Claim[],
+  now: number,
 ): Promise<ReadonlySet<string>> {
-  const tenantIds = new Set(answers.map(({ claim }) => claim.tenantId));
+  const tenantIds = new Set(claims.map(({ tenantId }) => tenantId));
   const tenants = await change
     .selectFrom('tenants')
     .select('id')
@@ -149,17 +155,15 @@ export async function answeredBefore(
     .execute();
   const known = new Set(tenants.map(({ id }) => id));
   // A journal may come from another store, and one line of it must not keep the rest out.
-  const ours = answers.filter(({ claim }) => known.has(claim.tenantId));
+  const ours = claims.filter(({ tenantId }) => known.has(tenantId));
   if (ours.length === 0) return new Set();
+  const expiresAt = now + idempotencyTtlMs;
   // A journal may hold a line twice, and one change may touch a row only once.
   const byKey = new Map(
-    ours.map((answer) => [
-      `${answer.claim.tenantId} ${answer.claim.key}`,
-      { ...answer, recording: null },
-    ]),
+    ours.map((claim) => [`${claim.tenantId} ${claim.key}`, { claim, expiresAt }]),
   );
   const kept = await finishClaims(change, [...byKey.values()], 'unanswered');
-  return new Set(ours.map(({ claim }) => claim.requestId).filter((id) => !kept.has(id)));
+  return new Set(ours.map(({ requestId }) => requestId).filter((id) => !kept.has(id)));
 }
 
 /**
@@ -169,7 +173,7 @@ export async function answeredBefore(
  */
 export async function finishClaims(
   change: StoreTransaction,
-  answers: readonly NamedAnswer[],
+  answers: readonly Finished[],
   which: 'own' | 'unanswered' = 'own',
 ): Promise<ReadonlySet<string>> {
   // In one order for everybody, as accounts are: nobody waits in a circle.
@@ -203,10 +207,13 @@ export async function finishClaims(
   return requestIds;
 }
 
+/** Without a recording: that is still with its process, or lost. */
+type Finished = Omit<NamedAnswer, 'recording'> & Partial<NamedAnswer>;
 type DoneRow = ReturnType<typeof doneRow>;
 
-function doneRow({ claim, recording, expiresAt }: NamedAnswer) {
-  const text = recording && JSON.stringify(recording);
+function doneRow({ claim, recording, expiresAt }: Finished) {
+  // One too long to be kept is the word `null`, and comes no more.
+  const text = recording === undefined ? null : JSON.stringify(recording);
   return { ...nameOf(claim), is_done: 1 as const, recording: text, expires_at: expiresAt };
 }
 
@@ -244,7 +251,7 @@ function nameOf({ tenantId, key, fingerprint, requestId }: Claim) {
   return { tenant_id: tenantId, key, fingerprint, request_id: requestId };
 }
 
-function readRecording(text: string | null): Recording | null {
-  // Written by finish() above, into a column that nothing else writes.
-  return text === null ? null : (JSON.parse(text) as Recording);
+function readRecording(text: string): Recording | null {
+  // Written by doneRow() above, into a column that nothing else writes.
+  return JSON.parse(text) as Recording | null;
 }

@@ -10,7 +10,7 @@ import { Books } from '../../src/books.ts';
 import type { Caller } from '../../src/core/caller.ts';
 import type { Claim } from '../../src/core/claim.ts';
 import { newRequestId, randomText } from '../../src/core/ids.ts';
-import type { LedgerStore } from '../../src/ledger/ledger-store.ts';
+import type { Batch, LedgerStore } from '../../src/ledger/ledger-store.ts';
 import { noCharges } from '../../src/record/request-record.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { discrepancies } from '../support/book-check.ts';
@@ -55,7 +55,8 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
       ...change,
     };
     const log = createLog(() => undefined);
-    const parts = { store, dataDir: folder, log, processId: randomText(8) } as const;
+    const ids = { processId: randomText(8), now: () => now };
+    const parts = { store, dataDir: folder, log, ...ids } as const;
     return Books.open({ ...parts, durability: 'journal', ended: () => undefined });
   }
 
@@ -152,6 +153,24 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
     // It was only taken for dead, and books what it has.
     isGone = false;
     await killed.close();
+    await expectChargedOnce();
+  });
+
+  test('leaves its key alone when that is in use again a day later', async () => {
+    const { ledger } = stores.one;
+    const batches: Batch[] = [];
+    const commit: LedgerStore['commit'] = (batch) => {
+      batches.push(batch);
+      return ledger.commit(batch);
+    };
+    const books = await openBooks({ commitWith: lost, commit });
+    expect(await answerWith(books)).toBe('unwritten');
+    await books.close();
+    const tomorrow = now + 86_400_000 + leaseMs;
+    expect(await takeOver(newRequestId(), tomorrow)).toEqual({ state: 'ours' });
+    expect(batches).toHaveLength(1);
+    for (const batch of batches) await ledger.commit({ ...batch, mayRepeat: true });
+    expect(await takeOver(newRequestId(), tomorrow)).toEqual({ state: 'running' });
     await expectChargedOnce();
   });
 

@@ -71,12 +71,16 @@ const noAnswers: ReadonlySet<string> = new Set();
 /** The requests that another answer to their `Idempotency-Key` is charged for. */
 async function freeAnswers(
   change: StoreTransaction,
-  { settlements }: ReadBatch,
+  { settlements, now }: ReadBatch,
 ): Promise<ReadonlySet<string>> {
-  const answers = settlements.flatMap(({ answer, record }) =>
-    answer && totalCharge(record.charges) > 0 ? answer : [],
+  const answered = settlements.filter(
+    ({ claim, record }) => claim && totalCharge(record.charges) > 0,
   );
-  return answers.length === 0 ? noAnswers : answeredBefore(change, answers);
+  if (answered.length === 0) return noAnswers;
+  // One in the books has used its key up before, and that may be in another use by now.
+  const { fresh } = await splitRepeats(change, answered);
+  const claims = fresh.flatMap(({ claim }) => claim ?? []);
+  return claims.length === 0 ? noAnswers : answeredBefore(change, claims, now);
 }
 
 function withoutFree(

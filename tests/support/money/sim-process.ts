@@ -100,7 +100,7 @@ export class SimProcess {
     this.#answers = new AnswerDrain({ store: faulty, processId, onCommit }, writeMs);
     this.#idempotency = new Idempotency(this.#faultyClaims(claims), now, writeMs);
     const onFailure = () => undefined;
-    this.#drain = new Drain({ store: faulty, processId, onCommit, onFailure });
+    this.#drain = new Drain({ store: faulty, processId, now, onCommit, onFailure });
   }
 
   /** The next call of this kind goes wrong in this way. */
@@ -197,10 +197,9 @@ export class SimProcess {
   }
 
   async #keepWith(answer: NamedAnswer, settlement: Settlement): Promise<Remembered> {
-    const { claim, expiresAt } = answer;
     const how = await this.#answers.book(answer, slipOf(settlement));
     if (this.dead) throw new Error('Nobody is there any more.');
-    if (how === 'unwritten') await this.#keep({ ...settlement, answer: { claim, expiresAt } });
+    if (how === 'unwritten') await this.#keep({ ...settlement, claim: answer.claim });
     if (how === 'taken_over') {
       this.wallets.forgive(chargesOf(settlement));
       const forgiven = withoutCharge(settlement, { error: 'invalid_request_error', note: null });
