@@ -41,6 +41,8 @@ let books: Books;
 let journal = '';
 let isAway = true;
 let isTakenOver = false;
+let recalled: string[] = [];
+let giveBack: () => Promise<void>;
 let told: EndedRequest[] = [];
 let logged: string[] = [];
 
@@ -49,6 +51,8 @@ beforeEach(async () => {
   const dataDir = mkdtempSync(join(root, 'data-'));
   isAway = true;
   isTakenOver = false;
+  recalled = [];
+  giveBack = async () => undefined;
   told = [];
   logged = [];
   const here = async <T>(answer: T): Promise<T> => {
@@ -65,11 +69,11 @@ beforeEach(async () => {
         unanswered: 0,
       };
     },
-    giveBack: () => here(undefined),
-    renew: () => here(new Set()),
+    giveBack: async () => here(await giveBack()),
+    renew: () => here(new Set(['tenant:ten_1'])),
     expire: () => here(undefined),
     recall: () => here(undefined),
-    recalled: () => here([]),
+    recalled: () => here(recalled),
     commit: () => here([]),
     commitWith: (_batch, answers) => {
       const ids = answers.map(({ claim }) => claim.requestId);
@@ -156,6 +160,31 @@ test('an end that the journal does not take costs nothing: its credits are free'
   // It is in the log all the same, once the store is back.
   expect(books.backlog.waiting).toBe(1);
 }, 120_000);
+
+test('credits on their way back to the store are not shown as held', async () => {
+  const [begun, back] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  giveBack = () => {
+    begun.resolve();
+    return back.promise;
+  };
+  isAway = false;
+  const hold = await books.hold({ caller, receivedAt }, { wanted: 5, least: 5 });
+  await hold.settle(0);
+  const stillLeased = { leased: 5 };
+  const views = () => [books.withoutSpare('ten_1'), books.withoutSpares()];
+  const shown = (all = views()) => all.map((view) => view(stillLeased).leased);
+  const asked = views();
+  recalled = ['tenant:ten_1'];
+  const chores = Promise.all(books.chores().map((chore) => chore.run()));
+  await begun.promise;
+  expect(shown()).toEqual([0, 0]);
+  back.resolve();
+  await chores;
+  // The wallet was read before they were back, and is shown after it.
+  expect(shown(asked)).toEqual([0, 0]);
+  // Now the store would say so: what it still calls leased is another process's.
+  expect(shown()).toEqual([5, 5]);
+});
 
 test('a stop waits for what could not settle while the machine stood still', async () => {
   isAway = false;

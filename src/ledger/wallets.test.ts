@@ -286,6 +286,7 @@ test('credits that took long to go back, and did not, are not forgotten', async 
   await store.ledger.recall(`tenant:${tenantId}`, 'another');
   const answering = wallets.answerRecalls().catch(() => undefined);
   while (wallets.totals().leasedCredits > 0) await Bun.sleep(1);
+  expect([wallets.spare(tenantId), wallets.spareOfAll(), await leased()]).toEqual([200, 200, 200]);
   now += 6_000;
   await wallets.renew();
   lost.reject(new Error('lost'));

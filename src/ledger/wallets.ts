@@ -43,8 +43,8 @@ interface KnownPurse {
   askedAt: number;
   /** Set while it is being asked. */
   asking: Promise<unknown> | undefined;
-  /** Trips under way that give credits back: where one fails, they are still ours. */
-  readonly returns: Set<Promise<void>>;
+  /** Trips under way that give credits back, and how many: where one fails, they are still ours. */
+  readonly returns: Map<Promise<void>, number>;
 }
 
 export class Wallets {
@@ -150,16 +150,20 @@ export class Wallets {
     return known.asking;
   }
 
-  /** Leased by this process and set aside for nobody: to a person, that is available. */
+  /**
+   * Leased by this process and set aside for nobody, here or on its way back: to a person, that is
+   * available.
+   */
   spare(tenantId: string): number {
-    return Math.max(0, this.#purses.get(walletOwner(tenantId).name)?.purse.free ?? 0);
+    const known = this.#purses.get(walletOwner(tenantId).name);
+    return known ? spareOf(known) : 0;
   }
 
   /** The same of all wallets together. */
   spareOfAll(): number {
     let spare = 0;
-    for (const { purse } of this.#purses.values()) {
-      if (purse.owner.allowance === null) spare += Math.max(0, purse.free);
+    for (const known of this.#purses.values()) {
+      if (known.purse.owner.allowance === null) spare += spareOf(known);
     }
     return spare;
   }
@@ -243,7 +247,7 @@ export class Wallets {
     if (credits === 0 && !evenNothing) return;
     const owner = purse.owner.name;
     const trip = this.#store.giveBack({ processId: this.#processId, owner, lease, credits });
-    known.returns.add(trip);
+    known.returns.set(trip, credits);
     try {
       await trip;
     } catch (thrown) {
@@ -276,7 +280,7 @@ export class Wallets {
         outsideLease: 0,
         askedAt: 0,
         asking: undefined,
-        returns: new Set(),
+        returns: new Map(),
       };
       this.#purses.set(owner.name, known);
     }
@@ -309,7 +313,7 @@ export class Wallets {
   async #leaseMissing(purse: Purse, need: Need) {
     const { returns } = this.#known(purse.owner, this.#now());
     for (let tried = 0; ; tried++) {
-      if (returns.size > 0) await within(Promise.allSettled(returns), recallMs);
+      if (returns.size > 0) await within(Promise.allSettled(returns.keys()), recallMs);
       const answer = await this.#lease(purse, need, purse.inDoubt);
       if (answer.isShort || need.missing() <= 0 || tried === recallTries) return answer;
     }
@@ -339,6 +343,10 @@ export class Wallets {
       throw thrown;
     }
   }
+}
+
+function spareOf({ purse, returns }: KnownPurse): number {
+  return returns.values().reduce((sum, credits) => sum + credits, Math.max(0, purse.free));
 }
 
 /** Asked for when only the balance is of interest. */

@@ -117,10 +117,11 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
 /** What operators see first; its balances are those of the pages behind it. */
 async function overviewOf({ books, store: { database } }: RouteParts) {
   await books.flush();
+  const withoutSpares = books.withoutSpares();
   const { balance, ...counts } = await readOverview(database);
   return {
     ...counts,
-    balance: books.withoutSpares(balance),
+    balance: withoutSpares(balance),
     version,
     uptimeSeconds: Math.round(process.uptime()),
     database: database.engine,
@@ -135,8 +136,10 @@ function customerReads({ config, store, catalogueOf, books, health }: RouteParts
       analytics: store.analytics,
       splits: store.splits,
       wallets: {
-        totals: async (tenantId) =>
-          books.withoutSpare(tenantId, await store.analytics.totals(tenantId)),
+        async totals(tenantId) {
+          const withoutSpare = books.withoutSpare(tenantId);
+          return withoutSpare(await store.analytics.totals(tenantId));
+        },
       },
       statements: store.statements,
       spending: store.keySpending,
@@ -175,8 +178,9 @@ function settledCredits({ creditBook, ledger }: Store, books: Books): CreditBook
     },
     async balance(tenantId) {
       await books.flush();
+      const withoutSpare = books.withoutSpare(tenantId);
       const wallet = await creditBook.balance(tenantId);
-      return wallet && books.withoutSpare(tenantId, wallet);
+      return wallet && withoutSpare(wallet);
     },
     async entries(tenantId, page) {
       await books.flush();
