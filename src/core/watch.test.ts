@@ -26,6 +26,9 @@ class Told extends Waiting {
   }
 }
 
+/** The whole thread, as a machine that stands still does. */
+const sleep = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+
 describe('the watch', () => {
   test('fires those whose time has come, and not those who moved it', async () => {
     const watch = new Watch();
@@ -70,7 +73,6 @@ describe('the watch', () => {
     const [due, answered] = [new Told(50), new Told(50)];
     watch.add(due);
     watch.add(answered);
-    const sleep = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
     // Only now this process could read what has come while it slept.
     setTimeout(() => {
       answered.at = Number.POSITIVE_INFINITY;
@@ -89,11 +91,30 @@ describe('the watch', () => {
     const watch = new Watch();
     const due = new Told(50);
     watch.add(due);
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 400);
+    sleep(400);
     const awokenAt = performance.now();
     await due.fired;
     watch.remove(due);
     expect(performance.now() - awokenAt).toBeGreaterThan(250);
+  });
+
+  test('gives that time to a process that is stopped twice, too', async () => {
+    const watch = new Watch();
+    const [due, answered] = [new Told(50), new Told(50)];
+    watch.add(due);
+    watch.add(answered);
+    // Due behind the first tick, and before the second.
+    setTimeout(() => {
+      sleep(400);
+      setTimeout(() => {
+        answered.at = Number.POSITIVE_INFINITY;
+      }, 50);
+    }, 110);
+    sleep(400);
+    await due.fired;
+    watch.remove(due);
+    watch.remove(answered);
+    expect([due.times, answered.times]).toEqual([1, 0]);
   });
 
   test('starts again after everybody had gone', async () => {

@@ -8,8 +8,11 @@ const tickMs = 100;
 /** A tick this late means that the process was stopped, or busy with other things. */
 const lateMs = 2 * tickMs;
 
-/** Until what came in the meantime is read: other threads have to wake up, too. */
-const catchUpMs = 300;
+/**
+ * Ticks more until what came in the meantime is read: other threads have to wake up, too. Not by
+ * the clock: a process that is stopped again meanwhile has not read it.
+ */
+const catchUpTicks = 2;
 
 const nowhere = -1;
 
@@ -35,7 +38,7 @@ export class Watch {
   #ticker: ReturnType<typeof setInterval> | undefined;
   #isOver = false;
   #tickedAt = 0;
-  #catchesUpUntil = 0;
+  #catchUpTicks = 0;
   #caughtUp = false;
 
   /** There is no time left, neither for those who wait nor for those who come. */
@@ -85,9 +88,12 @@ export class Watch {
   #isLate(now: number): boolean {
     const isLate = now - this.#tickedAt > lateMs;
     this.#tickedAt = now;
-    if (now < this.#catchesUpUntil) return true;
+    if (this.#catchUpTicks > 0) {
+      this.#catchUpTicks -= 1;
+      return true;
+    }
     this.#caughtUp = isLate && !this.#caughtUp;
-    if (this.#caughtUp) this.#catchesUpUntil = now + catchUpMs;
+    if (this.#caughtUp) this.#catchUpTicks = catchUpTicks;
     return this.#caughtUp;
   }
 

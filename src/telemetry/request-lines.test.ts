@@ -21,6 +21,20 @@ test('a flush waits for the lines under way, and writes those behind them', asyn
   expect(ids).toEqual(['first', 'second']);
 });
 
+test('a batch that fails at once does not keep the next one waiting', async () => {
+  const [tried, taken] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
+  const lines = new RequestLines((text) => {
+    tried.resolve();
+    if (text.includes('lost')) throw new Error('broken pipe');
+    taken.resolve(text);
+  });
+  lines.ended(endedRequest({ requestId: 'lost' }));
+  await tried.promise;
+  lines.ended(endedRequest({ requestId: 'taken' }));
+  expect(JSON.parse(await taken.promise).request_id).toBe('taken');
+  expect(lines.families()[0]?.samples).toEqual([{ value: 1 }]);
+});
+
 test('a flush with one batch under way and nothing behind it waits too', async () => {
   const begun = Promise.withResolvers<void>();
   let isTaken = false;

@@ -65,7 +65,8 @@ export class RequestLines {
       this.#missing = 0;
     }
     try {
-      await this.#write(lines.join(''));
+      // A failure at once would end this before it is known to be under way.
+      await Promise.try(() => this.#write(lines.join('')));
     } catch {
       this.#dropped += lines.length;
     } finally {
