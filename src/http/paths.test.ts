@@ -15,6 +15,13 @@ describe('one endpoint under every spelling', () => {
     ['/openai/v1/chat/completions', '/v1/chat/completions', plain],
     ['/openai/chat/completions', '/v1/chat/completions', plain],
     ['/v1/chat/completions/chat/completions', '/v1/chat/completions', plain],
+    ['/v1/chat/completions/v1/chat/completions', '/v1/chat/completions', plain],
+    ['/v1/chat/completions/models', '/v1/models', plain],
+    ['/v1/responses/responses', '/v1/responses', plain],
+    ['/v1/embeddings/embeddings', '/v1/embeddings', plain],
+    ['/v1/audio/speech/audio/speech', '/v1/audio/speech', plain],
+    ['/v1/messages/v1/messages', '/v1/messages', anthropic],
+    ['/v1/messages/v1/messages/count_tokens', '/v1/messages/count_tokens', anthropic],
     ['/api/v1/chat/completions', '/v1/chat/completions', openRouter],
     ['/api/v1/embeddings', '/v1/embeddings', openRouter],
     ['/api/v1/models', '/v1/models', openRouter],
@@ -52,6 +59,9 @@ describe('paths that are not a spelling of anything', () => {
     ['/admin/v1/tenants', '/admin/v1/tenants'],
     ['/admin/v1/chat/completions', '/admin/v1/chat/completions'],
     ['/v1/nowhere', '/v1/nowhere'],
+    ['/v1/responses/resp_1/cancel', '/v1/responses/resp_1/cancel'],
+    ['/v1/messages/batches', '/v1/messages/batches'],
+    ['/v1/models/models/models', '/v1/models/models/models'],
     ['/v1', '/v1'],
     ['/constructor/v1/models', '/constructor/v1/models'],
     ['/v1/toString/models', '/v1/toString/models'],
@@ -81,6 +91,7 @@ describe('paths that are not a spelling of anything', () => {
       '/api/v1/keys',
       '/x//y',
       '/anthropic/messages',
+      '/v1/messages/messages/messages',
     ]) {
       const once = normalisePath(path).path;
       expect(normalisePath(once).path).toBe(once);

@@ -36,6 +36,10 @@ export const isAnyPrefix = /^(?:v\d\w*|api|openai|anthropic)$/;
 /** What lives below `/api/v1` by right; the rest there is OpenRouter's spelling of `/v1`. */
 const managed = new Set(['keys', 'credits', 'byok']);
 
+/** Endpoints that were given whole as a base, in front of the one that the client appends. */
+const callable = String.raw`messages|responses|embeddings|(?:chat|audio|images)/\w+`;
+const pasted = new RegExp(`^(?:(?:${callable})/(?:v1/)*)+(?=${callable}|models)`);
+
 /** What proxies shut out by its path, and so has one. */
 const exact = '/metrics';
 
@@ -71,18 +75,18 @@ function readPath(pathname: string): RoutePath {
     else if (!Object.hasOwn(prefixes, segment)) break;
     anthropicStyle ||= prefixes[segment]?.anthropicStyle === true;
   }
-  const rest = undouble(segments.slice(at));
-  const [first] = rest;
+  const rest = segments.slice(at).join('/').replace(pasted, '');
+  const [first = ''] = rest.split('/', 1);
   // Coding agents look for it below whatever base they were given.
-  if (rest.join('/') === 'api/hello') {
+  if (rest === 'api/hello') {
     return { path: '/api/hello', openRouterStyle: false, anthropicStyle };
   }
-  if (first === undefined || !resources.has(first)) {
+  if (!resources.has(first)) {
     const path = `/${segments.join('/')}`;
     return { path: path === exact ? pathname : path, openRouterStyle: false, anthropicStyle };
   }
   return {
-    path: `/v1/${rest.join('/')}`,
+    path: `/v1/${rest}`,
     openRouterStyle,
     anthropicStyle: anthropicStyle || first === 'messages',
   };
@@ -90,12 +94,4 @@ function readPath(pathname: string): RoutePath {
 
 function isOpenRouterBase(segments: readonly string[], at: number): boolean {
   return segments[at + 1] === 'v1' && !managed.has(segments[at + 2] ?? '');
-}
-
-/** `chat/completions/chat/completions`: a full endpoint was given as the base. */
-function undouble(segments: string[]): string[] {
-  const half = segments.length / 2;
-  if (!Number.isInteger(half) || half < 2) return segments;
-  const [head, tail] = [segments.slice(0, half), segments.slice(half)];
-  return head.every((segment, i) => segment === tail[i]) ? head : segments;
 }

@@ -199,6 +199,16 @@ describe('a tool that takes a free text', () => {
     expect(calls).toEqual([begin, next('a"'), next('b')]);
   });
 
+  test('and the calls of a whole answer stream in the order of their indexes', async () => {
+    scriptWhole([called, look]);
+    const heard = await gateway.stream({ model: 'acme/newest', ...asked });
+    expect(Object.values(heardCalls(heard.chunks))).toEqual([
+      { id: 'call_9', type: 'function', name: 'look', text: '{}' },
+      { id: 'call_1', type: 'custom', name: 'patch', text: 'say "hi"\n' },
+    ]);
+    expect(Object.keys(heardCalls(heard.chunks))).toEqual(['0.0', '0.1']);
+  });
+
   test('is a function with one text to the others, also in what was said before', async () => {
     scriptWhole([]);
     expect((await gateway.post({ model: 'acme/other', ...asked })).status).toBe(200);
@@ -286,6 +296,21 @@ describe('a tool that takes a free text', () => {
       expect(reply.json.choices).toMatchObject([
         { message: { tool_calls: [{ id: 'toolu_1', type: 'custom', custom }] } },
       ]);
+    });
+
+    test('keeps its mark for prompt caching, wherever that stands', async () => {
+      const end = { stop_reason: 'end_turn', usage: claudeUsage };
+      const content = [{ type: 'text', text: 'Hello' }];
+      upstream.script('up', json(200, { ...message, content, ...end }));
+      const cache_control = { type: 'ephemeral' };
+      const beside = { ...patch, cache_control };
+      const inside = { type: 'custom', custom: { name: 'draw', cache_control } };
+      const flat = { type: 'custom', name: 'write', cache_control };
+      const marked = [beside, inside, flat];
+      await gateway.post({ model: 'acme/claude', messages: [question], tools: marked });
+      expect(lastAsked().tools).toMatchObject(
+        ['patch', 'draw', 'write'].map((name) => ({ name, cache_control })),
+      );
     });
 
     test('and streamed', async () => {

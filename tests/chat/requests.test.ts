@@ -335,6 +335,41 @@ describe('input in place of messages', () => {
     expect(seen).not.toHaveProperty('instructions');
   });
 
+  test('the other words of a response are said in chat’s, or not at all', async () => {
+    const schema = { type: 'object', properties: {} };
+    const format = { type: 'json_schema', name: 'weather', schema, strict: true };
+    const seen = await forwarded({
+      model: 'acme/chat',
+      input: 'Weather?',
+      text: { format, verbosity: 'low' },
+      include: ['reasoning.encrypted_content'],
+      truncation: 'auto',
+      max_tool_calls: 4,
+      store: false,
+      previous_response_id: null,
+    });
+    expect(seen).toEqual({
+      model: 'chat-up',
+      messages: [{ role: 'user', content: 'Weather?' }],
+      response_format: {
+        type: 'json_schema',
+        json_schema: { name: 'weather', schema, strict: true },
+      },
+      store: false,
+    });
+  });
+
+  test.each([
+    [{ text: { format: { type: 'json_schema', schema: {} } } }, 'text.format.name'],
+    [{ previous_response_id: 'resp_1' }, 'previous_response_id'],
+    [{ conversation: 'conv_1' }, 'conversation'],
+    [{ background: true }, 'background'],
+  ])('%j is refused as on the Responses endpoint', async (more, param) => {
+    const reply = await gateway.post({ model: 'acme/chat', input: 'Weather?', ...more });
+    expect([reply.status, reply.error.param]).toEqual([400, param]);
+    expect(upstream.book).toHaveLength(0);
+  });
+
   test('messages and input together are 400', async () => {
     const reply = await gateway.post({ ...chat, input: 'too much' });
     expect(reply.status).toBe(400);

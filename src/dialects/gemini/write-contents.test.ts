@@ -106,6 +106,11 @@ describe('files', () => {
       { text: 'Once upon a time' },
     ],
     [
+      'a document of words with a title',
+      { kind: 'document', source: { text: 'Once upon a time' }, name: 'A tale' },
+      { text: 'A tale\n\nOnce upon a time' },
+    ],
+    [
       'a document kept at Google',
       { kind: 'document', source: { fileId: 'files/abc' } },
       { fileData: { fileUri: 'files/abc' } },
@@ -242,10 +247,10 @@ describe('results', () => {
   });
 
   test('have the words of a document among their own, and its file beside them', () => {
-    const words = { kind: 'document' as const, source: { text: 'page 1' } };
+    const words = { kind: 'document' as const, source: { text: 'page 1' }, name: 'A book' };
     const file = { kind: 'document' as const, source: { fileId: 'files/1' } };
     expect(after(user(result('a', [text('see'), words, file]), result('b', [])))).toEqual([
-      { functionResponse: { name: 'weather', response: { output: 'see\n\npage 1' } } },
+      { functionResponse: { name: 'weather', response: { output: 'see\n\nA book\n\npage 1' } } },
       { functionResponse: { name: 'news', response: { output: '' } } },
       { fileData: { fileUri: 'files/1' } },
     ]);

@@ -12,6 +12,7 @@ import type {
 import { ownSignature } from '../../core/signature.ts';
 import { parseArguments } from '../answer/exact-json.ts';
 import { readDataUrl } from '../ask/data-url.ts';
+import { documentText } from '../ask/document-text.ts';
 import type { Target } from '../dialect.ts';
 import { thinksInLevels } from './thinking.ts';
 
@@ -194,7 +195,7 @@ function writeResult(
 ): WrittenResult {
   const texts = parts.flatMap((part) => {
     if (part.kind === 'text') return [part.text];
-    return part.kind === 'document' && 'text' in part.source ? [part.source.text] : [];
+    return part.kind === 'document' ? wordsOf(part) : [];
   });
   const media = parts.flatMap((part) => {
     if (part.kind === 'text') return [];
@@ -221,11 +222,13 @@ function writeUserPart(part: Exclude<UserPart, ToolResultPart>, target: Target):
       return writeImage(part, target);
     case 'audio':
       return [{ inlineData: { mimeType: `audio/${part.format}`, data: part.data } }];
-    case 'document': {
-      if (!('text' in part.source)) return writeFile(part);
-      return part.source.text === '' ? [] : [{ text: part.source.text }];
-    }
+    case 'document':
+      return [...wordsOf(part).map((text) => ({ text })), ...writeFile(part)];
   }
+}
+
+function wordsOf({ source, name }: DocumentPart): readonly string[] {
+  return 'text' in source && source.text !== '' ? [documentText(source.text, name)] : [];
 }
 
 function writeImage({ url }: ImagePart, { images }: Target): object[] {

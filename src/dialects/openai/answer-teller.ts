@@ -20,9 +20,10 @@ const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
 const onlyCall = 'function_call';
 
 interface OpenCall {
-  readonly number: number;
   /** Told already. A call can be told only once its name is known, a free-form one at the end. */
   isTold: boolean;
+  /** Counted as they are told: clients keep calls in an array, without holes. */
+  number: number;
   readonly isCustom: boolean;
   readonly end: JsonEnd;
   id: string;
@@ -44,6 +45,7 @@ const wordNames = [
 export class AnswerTeller {
   readonly #to: AnswerListener;
   readonly #calls = new Map<unknown, OpenCall>();
+  #told = 0;
   #waitingLength = 0;
   /** Calls that are told and whose arguments go on. */
   readonly #unfinished = new Set<OpenCall>();
@@ -131,8 +133,8 @@ export class AnswerTeller {
     const key = call.index ?? at;
     const known = this.#calls.get(key);
     const open = known ?? {
-      number: this.#calls.size,
       isTold: false,
+      number: 0,
       isCustom,
       end: new JsonEnd(),
       id: textOf(call.id),
@@ -161,6 +163,8 @@ export class AnswerTeller {
   #open(call: OpenCall): void {
     if (call.isTold) return;
     call.isTold = true;
+    call.number = this.#told;
+    this.#told += 1;
     this.#unfinished.add(call);
     this.#to.toolCall(call.number, call.id, call.name);
     const json = call.isCustom ? customArguments(call.waiting) : call.waiting;

@@ -41,8 +41,8 @@ describe('what a request asks of the steps between', () => {
   test('the most output is also known by the name that Responses clients give it', () => {
     const asked = { messages: undefined, input: 'hi', max_output_tokens: 50 };
     const { ask, body, source } = read({ ...asked, provider: { require_parameters: true } });
-    expect(ask).toMatchObject({ outputTokensMax: 50, parameters: ['max_completion_tokens'] });
-    expect(body).toMatchObject({ max_completion_tokens: 50 });
+    expect(ask).toMatchObject({ outputTokensMax: 50, parameters: ['max_tokens'] });
+    expect(body).toMatchObject({ max_tokens: 50 });
     expect(body).not.toHaveProperty('max_output_tokens');
     expect(source).toBeNull();
     expect(read({ max_output_tokens: 50, max_tokens: 20 }).ask.outputTokensMax).toBe(20);

@@ -17,7 +17,7 @@ import { namesGiven } from '../parameters.ts';
 import { type ChatBody, type ChatMessage, chatSchema, type SentBody } from './chat-schema.ts';
 import { nestTools } from './functions.ts';
 import { checkAllowed } from './newer-tools.ts';
-import { imagesOfInput, inputToMessages } from './responses-input.ts';
+import { imagesOfInput, inChat, inputToMessages } from './responses-input.ts';
 
 const validator = Compile(chatSchema);
 
@@ -98,7 +98,9 @@ function inMessages(sent: SentBody): ChatRequest['body'] {
   if (body.messages && input) {
     throw invalidRequest('Send either messages or input, not both.', 'input');
   }
-  if (input) return { ...body, messages: inputToMessages(input, instructions ?? undefined) };
+  if (input) {
+    return { ...inChat(body), messages: inputToMessages(input, instructions ?? undefined) };
+  }
   if (!hasMessages(body)) {
     throw invalidRequest('messages is required: a list of messages.', 'messages');
   }
@@ -106,11 +108,8 @@ function inMessages(sent: SentBody): ChatRequest['body'] {
   return { ...body, messages: [{ role: 'system', content: instructions }, ...body.messages] };
 }
 
-function capped({ max_output_tokens: most, ...body }: ChatBody): ChatBody {
-  return {
-    ...body,
-    max_completion_tokens: body.max_completion_tokens ?? body.max_tokens ?? most ?? null,
-  };
+function capped({ max_output_tokens: most = null, ...body }: ChatBody): ChatBody {
+  return body.max_completion_tokens || body.max_tokens ? body : { ...body, max_tokens: most };
 }
 
 function hasMessages(body: ChatBody): body is ChatBody & { messages: ChatMessage[] } {

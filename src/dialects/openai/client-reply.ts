@@ -137,8 +137,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
       ...(this.#annotations.length === 0 ? {} : { annotations: this.#annotations }),
       ...(this.#images.length === 0 ? {} : { images: this.#images }),
     };
-    const { customTools } = this.#options;
-    if (customTools) tellCustomCalls(message, customTools);
+    tellCustomCalls(message, this.#options.customTools);
     return { index: this.#number, message, finish_reason: this.#finishReason };
   }
 

@@ -94,11 +94,14 @@ export class OpenAiStreamWriter implements StreamWriter {
   }
 
   toolArguments(call: number, json: string): void {
-    if (this.#options.knowsFunctions) {
-      if (call === 0) this.#say(JSON.stringify({ function_call: { arguments: json } }));
-      return;
+    const words = JSON.stringify(json);
+    if (this.#customCalls) {
+      this.#sayCalls([{ index: call, function: { arguments: json } }]);
+    } else if (!this.#options.knowsFunctions) {
+      this.#say(`{"tool_calls":[{"index":${call},"function":{"arguments":${words}}}]}`);
+    } else if (call === 0) {
+      this.#say(`{"function_call":{"arguments":${words}}}`);
     }
-    this.#sayCalls([{ index: call, function: { arguments: json } }]);
   }
 
   refusal(text: string): void {

@@ -3,53 +3,56 @@
  * to the client. The text comes wrapped in JSON, so a stream tells it when it is whole.
  */
 import { waitingArgumentsMax } from '../../core/bounds.ts';
-import { type Fields, fieldsOf, isText, objectsIn, textOf } from '../../core/json.ts';
+import { type Fields, fieldsOf, isText, lengthOf, objectsIn, textOf } from '../../core/json.ts';
 import { EventTooLarge } from '../event-stream.ts';
 import { customInput } from '../responses/tool-forms.ts';
 
 /** By their names. */
 type CustomTools = ReadonlySet<string>;
 
-/** Those of one choice of a stream. */
+/** Those of a stream. */
 export class CustomCalls {
   readonly #names: CustomTools;
-  readonly #json = new Map<unknown, string>();
+  /** What waits, by choice and index of its call. */
+  readonly #json = new Map<unknown, Map<unknown, string>>();
   #length = 0;
 
   constructor(names: CustomTools) {
     this.#names = names;
   }
 
-  /** What can be told of a delta's calls now; at the end, all that waited too. */
-  tell(calls: readonly Fields[], isEnd: boolean): readonly Fields[] {
+  /** What can be told of a delta's calls now; at the end of the choice, all that waited too. */
+  tell(calls: readonly Fields[], isEnd: boolean, choice: unknown = 0): readonly Fields[] {
     const told = calls
-      .filter((call) => !this.#mustWait(call))
+      .filter((call) => !this.#mustWait(call, choice))
       .map((call) => toldAs(call, '', this.#names));
-    if (!isEnd) return told;
-    const texts = [...this.#json].map(([index, json]) => ({
-      index,
-      custom: { input: customInput(json) },
-    }));
-    this.#json.clear();
-    return [...told, ...texts];
+    const waiting = isEnd ? this.#json.get(choice) : undefined;
+    for (const [index, json] of waiting ?? []) {
+      if (json !== '') told.push({ index, custom: { input: customInput(json) } });
+      // What some servers add after an end is of the same call.
+      waiting?.set(index, '');
+    }
+    return told;
   }
 
-  #mustWait({ index, function: body }: Fields): boolean {
-    const { name, arguments: given } = fieldsOf(body);
+  #mustWait({ index, function: body }: Fields, choice: unknown): boolean {
+    const { name, arguments: json } = fieldsOf(body);
     const isOpening = isText(name) && this.#names.has(name);
-    const before = isOpening ? '' : this.#json.get(index);
+    const waiting = this.#json.get(choice) ?? new Map<unknown, string>();
+    const before = isOpening ? '' : waiting.get(index);
     if (before === undefined) return false;
-    const json = textOf(given);
-    this.#length += json.length;
-    if (this.#length > waitingArgumentsMax) throw new EventTooLarge('texts for free-form tools');
-    this.#json.set(index, before + json);
+    this.#length += lengthOf(json);
+    if (this.#length > waitingArgumentsMax) {
+      throw new EventTooLarge('longer texts for free-form tools than can wait for their ends');
+    }
+    this.#json.set(choice, waiting.set(index, before + textOf(json)));
     return !isOpening;
   }
 }
 
 /** Those of a whole message, in place. */
-export function tellCustomCalls(message: Fields, names: CustomTools): void {
-  if (!Array.isArray(message.tool_calls)) return;
+export function tellCustomCalls(message: Fields, names: CustomTools | undefined): void {
+  if (!names || !Array.isArray(message.tool_calls)) return;
   message.tool_calls = objectsIn(message.tool_calls).map((call) =>
     toldAs(call, customInput(textOf(fieldsOf(call.function).arguments)), names),
   );

@@ -4,13 +4,11 @@
  * function with one text, as for Responses clients, and only tools that may be called are sent.
  */
 import { invalidRequest } from '../../core/errors.ts';
-import type { Source } from '../ask/edit-body.ts';
 import { exactWords } from '../ask/exact-body.ts';
 import { customArguments, readCustom } from '../responses/tool-forms.ts';
 import type { ChatRequest } from './chat-request.ts';
 import type { ChatBody, ChatMessage, CustomTool, FunctionTool, ToolCall } from './chat-schema.ts';
 
-type Body = ChatRequest['body'];
 type AnyTool = NonNullable<ChatBody['tools']>[number];
 type Tools = Pick<ChatBody, 'tools' | 'tool_choice'>;
 
@@ -30,8 +28,8 @@ function nameOf(tool: AnyTool): string | undefined {
 
 /** The names of free-form tools; undefined where there are none. */
 export function customNames(tools: ChatBody['tools']): ReadonlySet<string> | undefined {
-  const names = tools?.filter(isCustom).map(({ custom }) => custom.name) ?? [];
-  return names.length > 0 ? new Set(names) : undefined;
+  const free = tools?.filter(isCustom);
+  return free?.length ? new Set(free.map(({ custom }) => custom.name)) : undefined;
 }
 
 /** Refuses a choice of tools that are not there. */
@@ -47,11 +45,13 @@ export function checkAllowed({ tools, tool_choice: choice }: Tools): void {
 }
 
 /** The very same body where it says nothing of the kind. */
-export function inFunctions(given: Body, source: Source | null): Body {
-  const { tools, tool_choice: choice, messages } = given;
+export function inFunctions(request: Pick<ChatRequest, 'body' | 'source'>): ChatRequest['body'] {
+  const { tools, tool_choice: choice, messages } = request.body;
   const isChoiceNewer = typeof choice === 'object' && choice !== null && choice.type !== 'function';
-  if (!isChoiceNewer && !tools?.some(isCustom) && !messages.some(callsCustom)) return given;
-  const body = exactWords(given, source);
+  if (!isChoiceNewer && !tools?.some(isCustom) && !messages.some(callsCustom)) {
+    return request.body;
+  }
+  const body = exactWords(request.body, request.source);
   return { ...body, ...toolsInFunctions(body), messages: body.messages.map(inFunctionCalls) };
 }
 
@@ -69,9 +69,12 @@ export function toolsInFunctions({ tools, tool_choice: choice }: Tools) {
   return { tools: functions?.filter((tool) => names.has(nameOf(tool))) ?? null, tool_choice: mode };
 }
 
-function toFunction({ custom: { name, format, ...rest } }: CustomTool): FunctionTool {
+/** With whatever else is said of it, such as a mark for prompt caching. */
+function toFunction({ custom, ...beside }: CustomTool): FunctionTool {
+  const { format, ...rest } = custom;
   const grammar = format?.type === 'grammar' ? { type: format.type, ...format.grammar } : null;
-  return { type: 'function', function: { name, ...readCustom({ ...rest, format: grammar }) } };
+  const read = readCustom({ ...rest, format: grammar });
+  return { ...beside, type: 'function', function: { ...rest, ...read } };
 }
 
 export function functionIn(call: ToolCall): { readonly name: string; readonly arguments: string } {

@@ -60,7 +60,7 @@ function mendChoices(
     outputCharacters += characters;
     const message = fieldsOf(choice.message);
     if (hidesReasoning) hideReasoning(message);
-    if (customTools) tellCustomCalls(message, customTools);
+    tellCustomCalls(message, customTools);
   }
   if (!saysAnything) return undefined;
   const finishReason = first?.finishReason ?? undefined;

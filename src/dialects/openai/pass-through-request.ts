@@ -44,7 +44,7 @@ const sampling: ReadonlySet<string> = new Set([
 /** An OpenAI client's request for an OpenAI-style upstream: the same words, edited as needed. */
 export function passChat(request: Worded, target: Target): UpstreamRequest {
   const { quirks } = target;
-  const body: Body = worded(request, quirks);
+  const body: Body = quirks.newer_tools === 'keep' ? request.body : inFunctions(request);
   const edits: Edits = { model: target.upstreamModel };
   if (body !== request.body) {
     edits.tools = body.tools;
@@ -76,10 +76,6 @@ export function passChat(request: Worded, target: Target): UpstreamRequest {
     ...leaveOutPaidTools(body, target, edits),
   ];
   return { path: '/chat/completions', body: editBody(request, edits), dropped };
-}
-
-function worded({ body, source }: Worded, { newer_tools: newer }: Quirks): Worded['body'] {
-  return newer === 'keep' ? body : inFunctions(body, source);
 }
 
 /** Lists, each with what a vendor takes beside a filled one only. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { GatewayError } from '../../core/errors.ts';
 import { noUsage } from '../../core/usage.ts';
+import { EventTooLarge } from '../event-stream.ts';
 import { OpenAiPassThrough } from './pass-through.ts';
 
 const identity = {
@@ -413,20 +414,51 @@ test('all output is counted: text, reasoning, refusal, sound, names and argument
   expect(relay.facts.outputCharacters).toBe(2 + 3 + 4 + 5 + 2 + 5_200 + 2 + 7);
 });
 
-test('what waits for the end of a free text counts when it comes, and once', () => {
+describe('of a client with a free-form tool,', () => {
   const customTools = new Set(['patch']);
-  const relay = new OpenAiPassThrough(identity, { includeUsage: false, customTools });
-  const call = (json: string) => ({ index: 0, function: { arguments: json } });
+  const listener = () => new OpenAiPassThrough(identity, { includeUsage: false, customTools });
   const opening = { index: 0, id: 'x', type: 'function', function: { name: 'patch' } };
-  const say = (calls: readonly object[], finish_reason: string | null = null) => {
-    const delta = { tool_calls: calls };
-    return push(relay, `${head}${JSON.stringify([{ index: 0, delta, finish_reason }])}}`);
-  };
-  say([opening]);
-  expect(say([call('{"input":"ab')])).not.toContain('ab');
-  expect(relay.facts.outputCharacters).toBe(5 + 12);
-  expect(say([call('c"}')], 'tool_calls')).toContain('"custom":{"input":"abc"}');
-  expect(relay.facts.outputCharacters).toBe(5 + 12 + 3);
+  const more = (json: string) => ({ index: 0, function: { arguments: json } });
+  function say(relay: OpenAiPassThrough, call: object, finish_reason: string | null, index = 0) {
+    const delta = { tool_calls: [call] };
+    return push(relay, `${head}${JSON.stringify([{ index, delta, finish_reason }])}}`);
+  }
+
+  test('what waits for the end of its text counts when it comes, and once', () => {
+    const relay = listener();
+    say(relay, opening, null);
+    expect(say(relay, more('{"input":"ab'), null)).not.toContain('ab');
+    expect(relay.facts.outputCharacters).toBe(5 + 12);
+    expect(say(relay, more('c"}'), 'tool_calls')).toContain('"custom":{"input":"abc"}');
+    expect(relay.facts.outputCharacters).toBe(5 + 12 + 3);
+  });
+
+  test('a call stays of its type, also where it goes on after a finish', () => {
+    const relay = listener();
+    say(relay, opening, null);
+    say(relay, more('{"input":"a'), 'stop');
+    const late = say(relay, more('b'), 'stop');
+    expect(late).toContain('"custom":{"input":"b"}');
+    expect(late).not.toContain('"function"');
+  });
+
+  test('all texts that wait are bounded together, however many choices there are', () => {
+    const relay = listener();
+    const megabyte = more('x'.repeat(1024 * 1024));
+    const sayIn = (choice: number) => {
+      say(relay, opening, null, choice);
+      say(relay, megabyte, null, choice);
+    };
+    for (const choice of [0, 1, 2, 3]) sayIn(choice);
+    expect(() => sayIn(4)).toThrow(EventTooLarge);
+  });
+
+  test('words pass as the text they came in', () => {
+    const relay = listener();
+    push(relay, head + text('a'));
+    const spaced = '[ {"index": 0, "delta": {"content": "b"}, "finish_reason": null} ]}';
+    expect(push(relay, head + spaced)).toBe(`data: ${ownHead}${spaced}\n\n`);
+  });
 });
 
 test('a chunk without choices, as Azure leads with, vanishes', () => {

@@ -51,9 +51,7 @@ export class OpenAiPassThrough implements StreamRelay {
   readonly #identity: ReplyIdentity;
   readonly #includeUsage: boolean;
   readonly #hidesReasoning: boolean;
-  readonly #customTools: OpenAiClientOptions['customTools'];
-  /** By choice. */
-  readonly #customCalls = new Map<unknown, CustomCalls>();
+  readonly #customCalls: CustomCalls | undefined;
   readonly #mender = new ChunkMender();
   readonly #repeated = new RepeatedChunk();
   readonly #openChoices = new Set<number>();
@@ -69,7 +67,7 @@ export class OpenAiPassThrough implements StreamRelay {
     this.#identity = identity;
     this.#includeUsage = includeUsage;
     this.#hidesReasoning = hidesReasoning;
-    this.#customTools = customTools;
+    this.#customCalls = customTools && new CustomCalls(customTools);
   }
 
   get finished(): boolean {
@@ -97,8 +95,7 @@ export class OpenAiPassThrough implements StreamRelay {
     if (choices.length === 0) return '';
     const given = this.#plainWordsIn(choices);
     let isMended = this.#mender.mend(chunk, choices);
-    for (const { delta } of choices) this.facts.outputCharacters += charactersIn(fieldsOf(delta));
-    if (this.#tellCustomCalls(choices)) isMended = true;
+    for (const choice of choices) if (this.#takeWords(choice)) isMended = true;
     const apart = finishApart(choices, this.#openChoices, this.#finishedChoices);
     for (const choice of choices) this.#takeChoice(choice);
     this.started = true;
@@ -153,6 +150,18 @@ export class OpenAiPassThrough implements StreamRelay {
     return usage !== undefined || (chunk.usage !== undefined && chunk.usage !== null);
   }
 
+  /** Counts them, as the upstream says them; true where the client is told others. */
+  #takeWords({ index, delta, finish_reason: reason }: Fields): boolean {
+    const words = fieldsOf(delta);
+    this.facts.outputCharacters += charactersIn(words);
+    if (!this.#customCalls) return false;
+    const calls = objectsIn(words.tool_calls);
+    const told = this.#customCalls.tell(calls, typeof reason === 'string', index);
+    if (calls.length === 0 && told.length === 0) return false;
+    words.tool_calls = told.length > 0 ? told : undefined;
+    return true;
+  }
+
   #takeChoice({ index, finish_reason: reason }: Fields): void {
     if (!isChoiceIndex(index)) return;
     if (typeof reason === 'string') {
@@ -169,18 +178,6 @@ export class OpenAiPassThrough implements StreamRelay {
     const [choice] = choices;
     if (choices.length !== 1 || !isChoiceIndex(choice?.index)) return undefined;
     return this.#openChoices.has(choice.index) ? onlyWordsIn(choice) : undefined;
-  }
-
-  #tellCustomCalls(choices: readonly Fields[]): boolean {
-    if (!this.#customTools) return false;
-    for (const { index, delta, finish_reason: reason } of choices) {
-      const words = fieldsOf(delta);
-      const known = this.#customCalls.get(index) ?? new CustomCalls(this.#customTools);
-      this.#customCalls.set(index, known);
-      const told = known.tell(objectsIn(words.tool_calls), typeof reason === 'string');
-      words.tool_calls = told.length > 0 ? told : undefined;
-    }
-    return true;
   }
 
   #forward(data: string, chunk: Fields): string {

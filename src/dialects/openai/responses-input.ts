@@ -19,7 +19,11 @@ import {
   isTextPart,
   partsOf,
 } from '../responses/input-items.ts';
-import type { ChatMessage, ToolCall } from './chat-schema.ts';
+import { refuseState } from '../responses/request.ts';
+import { type ResponsesBody, responsesSchema } from '../responses/request-schema.ts';
+import type { ChatBody, ChatMessage, ToolCall } from './chat-schema.ts';
+
+type TextFormat = NonNullable<ResponsesBody['text']>['format'];
 
 /** Of all that a response may be asked with, what is a conversation in chat's words too. */
 const itemSchema = Type.Object({
@@ -42,6 +46,39 @@ const imageSchema = Type.Object({ image_url: imageAddress });
 const isItem = Compile(itemSchema);
 const isPart = Compile(partSchema);
 const isImage = Compile(imageSchema);
+
+const textSchema = responsesSchema.properties.text;
+const isTextWish = Compile(textSchema);
+
+/** What chat has no word for, and OpenAI's own endpoint refuses to hear of. */
+const unsaid: ReadonlySet<string> = new Set([
+  'background',
+  'client_metadata',
+  'conversation',
+  'include',
+  'max_tool_calls',
+  'previous_response_id',
+  'prompt',
+  'text',
+  'truncation',
+]);
+
+/** A body that has `input`, with what stands beside it in chat's words. */
+export function inChat(body: ChatBody & { readonly text?: unknown }): ChatBody {
+  refuseState(body);
+  const { text = null } = body;
+  if (!isTextWish.Check(text)) throw misfit(textSchema, text, 'text');
+  const format = body.response_format ?? toFormat(text?.format);
+  const said = Object.entries(body).filter(([name]) => !unsaid.has(name));
+  const asked = format ? { response_format: format } : {};
+  return { ...Object.fromEntries(said), ...asked } as ChatBody;
+}
+
+function toFormat(format: TextFormat): ChatBody['response_format'] {
+  if (format?.type !== 'json_schema') return format;
+  const { type, ...wish } = format;
+  return { type, [type]: wish };
+}
 
 export function inputToMessages(
   input: string | readonly object[],

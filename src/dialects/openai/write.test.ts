@@ -37,6 +37,10 @@ test('a file is its bytes or its id, and an address is told', () => {
   });
 });
 
+test('the cap has the name that every server knows, whatever the client called it', () => {
+  expect(writeBody(question({ outputTokensMax: 9 })).body).toMatchObject({ max_tokens: 9 });
+});
+
 test('what OpenAI does not know of sampling is told', () => {
   const { body, dropped } = writeBody(question({ sampling: { topK: 4, topP: 0.5 } }));
   expect([body.top_p, dropped]).toEqual([0.5, ['top_k']]);

@@ -11,6 +11,7 @@ import type {
   UserPart,
 } from '../../core/dialogue.ts';
 import { hasCacheMarks } from '../ask/cache-marks.ts';
+import { documentText } from '../ask/document-text.ts';
 import { effortOf } from '../ask/effort.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
 import type { Worded } from './pass-through-request.ts';
@@ -26,7 +27,8 @@ export function writeBody(dialogue: Dialogue): {
   if (hasCacheMarks(dialogue)) dropped.add('cache_control');
   const messages = dialogue.turns.flatMap((turn) => writeTurn(turn, dropped));
   const fields: Partial<ChatBody> = {
-    max_completion_tokens: dialogue.outputTokensMax,
+    // Its newer name is unknown to many servers; who wants that one says so in a quirk.
+    max_tokens: dialogue.outputTokensMax,
     stop: dialogue.stop.length > 0 ? [...dialogue.stop] : null,
     tools: dialogue.tools.length > 0 ? dialogue.tools.map(writeTool) : null,
     tool_choice: writeToolChoice(dialogue),
@@ -114,9 +116,7 @@ function writeImage({ url, detail }: ImagePart): ContentPart {
 }
 
 function writeDocument({ source, name }: DocumentPart, dropped: Set<string>): ContentPart[] {
-  if ('text' in source) {
-    return [{ type: 'text', text: name ? `${name}\n\n${source.text}` : source.text }];
-  }
+  if ('text' in source) return [{ type: 'text', text: documentText(source.text, name) }];
   const filename = name ?? 'document.pdf';
   if ('fileId' in source) return [{ type: 'file', file: { file_id: source.fileId } }];
   if (source.url.startsWith('data:')) {

@@ -80,7 +80,7 @@ const stateful: Readonly<Record<string, string>> = {
   prompt: 'refers to a prompt that is kept elsewhere: send its text as instructions and input.',
 };
 
-function refuseState(body: Readonly<Record<string, unknown>>): void {
+export function refuseState(body: Readonly<Record<string, unknown>>): void {
   for (const [name, why] of Object.entries(stateful)) {
     const given = body[name] ?? null;
     if (given !== null && given !== false) throw invalidRequest(`${name} ${why}`, name);

@@ -10,6 +10,7 @@ import type {
   UserPart,
 } from '../../core/dialogue.ts';
 import { shortCallId } from '../ask/call-ids.ts';
+import { documentText } from '../ask/document-text.ts';
 import type { Target } from '../dialect.ts';
 import { splitSignature } from './reasoning-signature.ts';
 
@@ -68,10 +69,7 @@ function writeImage({ url, detail = 'auto' }: ImagePart, images: Images): object
 }
 
 function writeDocument({ source, name }: DocumentPart): object[] {
-  if ('text' in source) {
-    const text = name ? `${name}\n\n${source.text}` : source.text;
-    return writeText({ kind: 'text', text });
-  }
+  if ('text' in source) return writeText({ kind: 'text', text: documentText(source.text, name) });
   if ('fileId' in source) return [{ type: 'input_file', file_id: source.fileId }];
   // Bytes are refused without a name; an address is refused with one.
   const isInline = source.url.startsWith('data:');
