@@ -156,7 +156,7 @@ test('a credential that cannot be read is not replaced by the operator’s in by
 });
 
 test('failures of one credential open its own circuit and no other', () => {
-  const health = new Health();
+  const health = new Health(() => 0);
   const [bad] = planOffers([credential('north')]);
   for (let i = 0; i < 5; i++) if (bad) health.failed(bad);
   expect(planned([credential('north')], { health })).toEqual([
@@ -170,7 +170,7 @@ test('failures of one credential open its own circuit and no other', () => {
 });
 
 test('shared capacity that fails goes to the end, and the account before it stays', () => {
-  const health = new Health();
+  const health = new Health(() => 0);
   const [shared] = catalogue.offers('acme/a');
   for (let i = 0; i < 5; i++) if (shared) health.failed(shared);
   expect(planned([credential('north')], { health })).toEqual([
@@ -181,7 +181,7 @@ test('shared capacity that fails goes to the end, and the account before it stay
 });
 
 test('health forgets the credentials unused for longest, never those in use', () => {
-  const health = new Health();
+  const health = new Health(() => 0);
   const [busy] = catalogue.offers('acme/a');
   const [bad] = planOffers([credential('north')]);
   if (!busy || !bad) throw new Error('The plan is empty.');

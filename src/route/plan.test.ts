@@ -110,7 +110,7 @@ describe('the plan', () => {
   });
 
   test('a candidate with an open circuit goes to the end of its model’s group', () => {
-    const health = new Health();
+    const health = new Health(() => 0);
     const [north] = catalogue.offers('acme/a');
     for (let i = 0; north && i < 5; i++) health.failed(north);
     expect(planned({ health, models: ['acme/a', 'acme/b'] })).toEqual([

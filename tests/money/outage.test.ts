@@ -148,9 +148,12 @@ test(
     expect((await ready()).status).toBe(200);
     await readOnly('on');
     // Each session of the server takes its new settings in its own time.
-    while ((await ready()).status === 200) await Bun.sleep(20);
-    const { body } = await ready();
-    expect(body.reason).toMatch(/^The store cannot be used: Postgres at \S+ only reads: /);
+    let answer = await ready();
+    while (answer.status === 200) {
+      await Bun.sleep(20);
+      answer = await ready();
+    }
+    expect(answer.body.reason).toMatch(/^The store cannot be used: Postgres at \S+ only reads: /);
     await readOnly('off');
     await untilReady(gateway);
   },

@@ -1,5 +1,5 @@
 /** The three search engines in their own formats, over real sockets; and engines that misbehave. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import type { WebSearch } from '../../src/config/config.ts';
 import { isObject } from '../../src/core/json.ts';
 import { Secret } from '../../src/core/secret.ts';
@@ -14,11 +14,11 @@ import {
 } from '../support/search-server.ts';
 
 let server: SearchServer;
-beforeAll(() => {
+// A new one for each: a call that was given up may arrive when the next test runs.
+beforeEach(() => {
   server = startSearchServer();
 });
-beforeEach(() => server.reset());
-afterAll(() => server.stop());
+afterEach(() => server.stop());
 
 type Engine = WebSearch['engine'];
 const engines: readonly Engine[] = ['searxng', 'brave', 'tavily'];

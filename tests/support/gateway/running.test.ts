@@ -1,6 +1,7 @@
 /** The gateway of the tests must itself notice what goes wrong. */
 import { expect, test } from 'bun:test';
 import { existsSync } from 'node:fs';
+import { gated, say, startFakeUpstream, words } from '../fake-upstream.ts';
 import { newFolder, run, startGateway } from '../gateway.ts';
 
 const startMs = 120_000;
@@ -12,6 +13,27 @@ test(
     process.kill(gateway.process.pid, 'SIGKILL');
     await gateway.finished;
     await expect(gateway.stop()).rejects.toThrow('ended by itself');
+  },
+  startMs,
+);
+
+test(
+  'a gateway that drains already is left to it by a stop',
+  async () => {
+    const upstream = startFakeUpstream();
+    upstream.script('chat', gated('the rest', 3, say(words(12))));
+    const upstreams = { fake: { url: upstream.url, models: { 'test/chat': {} } } };
+    const gateway = await startGateway({ upstreams });
+    const messages = [{ role: 'user', content: 'Go on.' }];
+    const stream = await gateway.stream({ model: 'test/chat', messages });
+    await stream.read(1);
+    gateway.signal('SIGTERM');
+    await gateway.untilLogged('draining');
+    const stopped = gateway.stop();
+    upstream.open('the rest');
+    expect(await stream.read()).toBe(words(12));
+    expect(await stopped).toBe(0);
+    upstream.stop();
   },
   startMs,
 );

@@ -40,6 +40,7 @@ export class Gateway implements AsyncDisposable {
   readonly #spawned: Spawned;
   readonly #keys: Keys | undefined;
   readonly #options: GatewayOptions;
+  /** To end. */
   #asked = false;
   #killed = false;
 
@@ -94,19 +95,20 @@ export class Gateway implements AsyncDisposable {
   }
 
   signal(signal: NodeJS.Signals): void {
-    this.#asked = true;
+    if (signal === 'SIGTERM' || signal === 'SIGINT') this.#asked = true;
     this.process.kill(signal);
   }
 
   /**
    * Asks it to end and answers the exit code, which is 0: a crash, before or now, another code, a
-   * stack trace or a refusal to go are thrown, with everything that it printed.
+   * stack trace or a refusal to go are thrown, with everything that it printed. Whoever was asked
+   * before is not asked again: that would cut short what it still has to say.
    */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number> {
     if (!this.#asked && this.#ended) {
       throw new Error(`The gateway ended by itself: ${describe(await this.finished)}`);
     }
-    if (!this.#ended) this.signal(signal);
+    if (!this.#asked) this.signal(signal);
     return this.#leftWell(await this.#gone());
   }
 
