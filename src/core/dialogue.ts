@@ -17,6 +17,10 @@ export interface Dialogue {
   readonly sampling: Sampling;
   /** Names the end user to the provider. */
   readonly user: string | null;
+  /** How much the model is to say: a word that only OpenAI's models have learned. */
+  readonly verbosity?: string | undefined;
+  /** By what OpenAI finds the prompt in its cache; a name of the tenant's own. */
+  readonly promptCacheKey?: string | undefined;
   /** The whole prompt is to be cached, as far as it goes. */
   readonly cacheControl?: CacheControl | undefined;
   readonly stream: boolean;

@@ -44,7 +44,7 @@ const listed = [
 const byDialect: Readonly<Record<DialectName, readonly string[] | 'everything'>> = {
   openai: 'everything',
   siliconflow: 'everything',
-  'openai-responses': [...everywhere, 'parallel_tool_calls'],
+  'openai-responses': [...everywhere, 'parallel_tool_calls', 'verbosity', 'prompt_cache_key'],
   anthropic: [...everywhere, 'parallel_tool_calls', 'top_k', 'stop', 'cache_control'],
   gemini: [...everywhere, 'n', 'top_k', 'stop', 'frequency_penalty', 'presence_penalty', 'seed'],
   bedrock: [...everywhere, 'top_k', 'stop'],

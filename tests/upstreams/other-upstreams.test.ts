@@ -279,6 +279,25 @@ describe('the Responses endpoint', () => {
     });
   });
 
+  test('hears what only OpenAI has words for; for others it is told as dropped', async () => {
+    const wishes = { verbosity: 'low', prompt_cache_key: 'case-4711', safety_identifier: 'ann' };
+    upstream.script('ans-up', replay(readFixture('openai/responses-tool-final.json')));
+    const told = await gateway.post({ model: 'acme/answers', messages: [question], ...wishes });
+    expect(told.headers.get('x-tollgate-dropped-params')).toBeNull();
+    const { body } = lastAsked();
+    expect(body).toMatchObject({ text: { verbosity: 'low' }, user: 'ann' });
+    // Other tenants' prompts are not to be found by a guess of their names.
+    expect(body.prompt_cache_key).toMatch(/^[\w-]{43}$/);
+
+    upstream.script('gem-up', replay(readFixture('gemini/tool-signature-followup.json')));
+    const spared = await gateway.post({ model: 'acme/gemini', messages: [question], ...wishes });
+    expect(spared.headers.get('x-tollgate-dropped-params')?.split(', ').toSorted()).toEqual([
+      'prompt_cache_key',
+      'user',
+      'verbosity',
+    ]);
+  });
+
   test('that fails before its first word is followed by the next provider', async () => {
     const broken = readFixture('openai/responses-error-stream.sse');
     upstream.script('ans-up', replay(broken, { ...eventStream, piece: 'event by event' }));

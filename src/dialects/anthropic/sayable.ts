@@ -17,6 +17,8 @@ const unspoken = [
   'top_logprobs',
   'logit_bias',
   'n',
+  'verbosity',
+  'prompt_cache_key',
 ];
 
 interface Sayable {

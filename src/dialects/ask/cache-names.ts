@@ -25,6 +25,15 @@ export function keepCachesApart(
   }
 }
 
+/** The same of one name, for a request that is written anew. */
+export function cacheNameWithin(
+  tenantId: string | null,
+  chosen: string | null | undefined,
+): string | undefined {
+  if (!chosen) return undefined;
+  return tenantId === null ? chosen : nameWithin(tenantId, chosen);
+}
+
 /** No tenant's id has a line break, so no two of them give the same text. */
 function nameWithin(tenantId: string, chosen: unknown): string {
   const text = `${tenantId}\n${JSON.stringify(chosen)}`;

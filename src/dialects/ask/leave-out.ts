@@ -17,6 +17,9 @@ const samplingFields: Readonly<Record<string, keyof Sampling>> = {
 const without: Readonly<Record<string, (dialogue: Dialogue) => Partial<Dialogue> | undefined>> = {
   stop: ({ stop }) => (stop.length > 0 ? { stop: [] } : undefined),
   user: ({ user }) => (user === null ? undefined : { user: null }),
+  verbosity: ({ verbosity }) => (verbosity === undefined ? undefined : { verbosity: undefined }),
+  prompt_cache_key: ({ promptCacheKey }) =>
+    promptCacheKey === undefined ? undefined : { promptCacheKey: undefined },
   n: ({ choices }) => (choices > 1 ? { choices: 1 } : undefined),
   // Parallel calls are what every model does when nobody says otherwise.
   parallel_tool_calls: ({ parallelTools }) =>

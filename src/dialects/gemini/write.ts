@@ -13,7 +13,15 @@ import { thinksInLevels, writeThinking } from './thinking.ts';
 import { type Content, writeContents } from './write-contents.ts';
 
 /** What Gemini has no words for, or answers in ways that our words cannot tell. */
-const unspoken = ['logprobs', 'top_logprobs', 'logit_bias', 'parallel_tool_calls', 'user'];
+const unspoken = [
+  'logprobs',
+  'top_logprobs',
+  'logit_bias',
+  'parallel_tool_calls',
+  'user',
+  'verbosity',
+  'prompt_cache_key',
+];
 
 const unlessCalling = 'When you answer without calling a tool, answer';
 const stopSequencesMax = 5;

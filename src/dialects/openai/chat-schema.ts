@@ -159,6 +159,8 @@ const responseFormatSchema = Type.Union([
   }),
 ]);
 
+const label = optional(Type.String({ maxLength: 1000 }));
+
 export const chatSchema = Type.Object({
   ...routingFields,
   messages: optional(Type.Array(messageSchema, { minItems: 1, maxItems: 10_000 })),
@@ -208,7 +210,11 @@ export const chatSchema = Type.Object({
   frequency_penalty: optional(Type.Number({ minimum: -2, maximum: 2 })),
   presence_penalty: optional(Type.Number({ minimum: -2, maximum: 2 })),
   seed: optional(Type.Integer()),
-  user: optional(Type.String({ maxLength: 1000 })),
+  user: label,
+  /** What `user` is to be called. */
+  safety_identifier: label,
+  prompt_cache_key: label,
+  verbosity: optional(oneOf('low', 'medium', 'high')),
   ...addedFields,
 });
 export type SentBody = Static<typeof chatSchema>;

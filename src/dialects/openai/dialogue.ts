@@ -1,6 +1,7 @@
 /** An OpenAI client's request in our own words, for upstreams that speak differently. */
 import type { Dialogue, Effort, JsonWish, ReasoningWish, Tool } from '../../core/dialogue.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
+import { cacheNameWithin } from '../ask/cache-names.ts';
 import { exactWords } from '../ask/exact-body.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
 import type { ChatRequest } from './chat-request.ts';
@@ -9,9 +10,9 @@ import { inTools } from './functions.ts';
 import { isFunction, toolsInFunctions } from './newer-tools.ts';
 import { readTurns } from './turns.ts';
 
-type Given = Pick<ChatRequest, 'body' | 'source'>;
+type Given = Pick<ChatRequest, 'body' | 'source'> & Partial<Pick<ChatRequest, 'tenantId'>>;
 
-export function readDialogue({ body: given, source }: Given): Dialogue {
+export function readDialogue({ body: given, source, tenantId = null }: Given): Dialogue {
   const body = inTools(exactWords(given, source));
   const { tools, tool_choice: choice } = toolsInFunctions(body);
   return {
@@ -34,7 +35,9 @@ export function readDialogue({ body: given, source }: Given): Dialogue {
       topLogprobs: body.top_logprobs ?? undefined,
       logitBias: body.logit_bias ?? undefined,
     },
-    user: body.user ?? null,
+    user: body.user ?? body.safety_identifier ?? null,
+    verbosity: body.verbosity ?? undefined,
+    promptCacheKey: cacheNameWithin(tenantId, body.prompt_cache_key),
     ...cacheMark(body),
     stream: body.stream === true,
     choices: body.n ?? 1,

@@ -39,9 +39,10 @@ export function writeRequest(dialogue: Dialogue, target: Target): UpstreamReques
     max_output_tokens: cap === null ? undefined : Math.max(cap, outputTokensMin),
     temperature: kept.sampling.temperature,
     top_p: kept.sampling.topP,
-    text: kept.json === null ? undefined : { format: writeFormat(kept.json) },
+    text: writeText(kept),
     reasoning: thinking === null ? undefined : writeReasoning(kept, effort),
     user: kept.user?.slice(0, userLengthMax) ?? undefined,
+    prompt_cache_key: kept.promptCacheKey,
     stream: kept.stream ? true : undefined,
     store: false,
     // Refused by models that do not think.
@@ -93,6 +94,11 @@ function writeTools({ tools, toolChoice, parallelTools }: Dialogue) {
 function writeTool({ name, description, parameters, strict = false }: Tool) {
   const schema = { type: 'object', properties: {}, ...parameters };
   return { type: 'function', name, description, parameters: schema, strict };
+}
+
+function writeText({ json, verbosity }: Dialogue) {
+  if (json === null && verbosity === undefined) return undefined;
+  return { format: json === null ? undefined : writeFormat(json), verbosity };
 }
 
 function writeFormat({ name, description, schema, strict }: JsonWish) {
