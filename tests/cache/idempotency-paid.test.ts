@@ -14,7 +14,7 @@ import {
   optionsFor,
   sharing,
 } from '../support/named-question.ts';
-import { startOwnPostgres, startPostgres } from '../support/postgres.ts';
+import { type OwnPostgres, startOwnPostgres, startPostgres } from '../support/postgres.ts';
 
 const testMs = 240_000;
 let upstream: FakeUpstream;
@@ -89,19 +89,24 @@ test.each([false, true])(
   testMs,
 );
 
+/** The store is away when the answer ends, and the gateway is killed before it is back. */
+async function answerAndDie(gateway: Gateway, postgres: OwnPostgres): Promise<void> {
+  const first = gateway.chat(body, { headers });
+  await upstream.until((book) => book.length > 0);
+  await postgres.halt('immediate');
+  upstream.open('go');
+  expect((await first).status).toBe(200);
+  await gateway.kill9();
+  await postgres.start();
+}
+
 test(
   'an answer that only its killed maker knew is not made and charged a second time',
   async () => {
     const postgres = await startOwnPostgres({ durable: true });
     const gateway = await startGateway(optionsFor(upstream, sharing(postgres.url)));
     upstream.script('chat', gated('go', 0, answer));
-    const first = gateway.chat(body, { headers });
-    await upstream.until((book) => book.length > 0);
-    await postgres.halt('immediate');
-    upstream.open('go');
-    expect((await first).status).toBe(200);
-    await gateway.kill9();
-    await postgres.start();
+    await answerAndDie(gateway, postgres);
     const next = await gateway.another();
     // It waits for the dead one's lease to end.
     const again = await next.chat(body, { headers });
@@ -122,13 +127,7 @@ test(
     const shared = optionsFor(upstream, sharing(postgres.url));
     const gateway = await startGateway(shared);
     upstream.script('chat', [gated('go', 0, answer), answer]);
-    const first = gateway.chat(body, { headers });
-    await upstream.until((book) => book.length > 0);
-    await postgres.halt('immediate');
-    upstream.open('go');
-    expect((await first).status).toBe(200);
-    await gateway.kill9();
-    await postgres.start();
+    await answerAndDie(gateway, postgres);
     // It has nothing of the dead one's disk, and waits for its lease to end.
     const other = await startGateway({ ...shared, keys: gateway.keys });
     expect(replayed(await other.chat(body, { headers }))).toEqual([200, null]);
