@@ -1,4 +1,5 @@
 import { clientStallMs } from '../core/bounds.ts';
+import { Waiting, Watch } from '../core/watch.ts';
 import type { Exchange } from './exchange.ts';
 
 const stallSecondsUsual = clientStallMs / 1000;
@@ -13,21 +14,70 @@ export function cutWhenStalled<Piece>(
   pieces: AsyncIterator<Piece>,
   stallSeconds = stallSecondsUsual,
 ): AsyncIterableIterator<Piece> {
-  const given = (step: IteratorResult<Piece>) => {
-    exchange.bearSilence(stallSeconds);
+  return new WatchedPieces(exchange, pieces, stallSeconds);
+}
+
+const watch = new Watch();
+
+/** Asking the runtime to time each piece would cost two calls into it; a field costs nothing. */
+class WatchedPieces<Piece> extends Waiting implements AsyncIterableIterator<Piece> {
+  readonly #exchange: Exchange;
+  readonly #pieces: AsyncIterator<Piece>;
+  readonly #stallSeconds: number;
+  #isStalled = false;
+
+  constructor(exchange: Exchange, pieces: AsyncIterator<Piece>, stallSeconds: number) {
+    super();
+    this.#exchange = exchange;
+    this.#pieces = pieces;
+    this.#stallSeconds = stallSeconds;
+    exchange.bearSilence(0);
+    watch.add(this);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<Piece>> {
+    this.at = Number.POSITIVE_INFINITY;
+    if (this.#isStalled) this.#forgive();
+    return this.#pieces.next().then(this.#give, this.#fail);
+  }
+
+  async return(): Promise<IteratorResult<Piece>> {
+    watch.remove(this);
+    await this.#pieces.return?.();
+    return { done: true, value: undefined };
+  }
+
+  /** Called by the watch: nobody has taken the last piece. The runtime cuts the connection. */
+  fire(): void {
+    this.at = Number.POSITIVE_INFINITY;
+    this.#isStalled = true;
+    this.#exchange.bearSilence(1);
+  }
+
+  /** It has gone on reading before it was cut. */
+  #forgive(): void {
+    this.#isStalled = false;
+    this.#exchange.bearSilence(0);
+  }
+
+  readonly #give = (step: IteratorResult<Piece>) => {
+    if (step.done) this.#leave();
+    else this.at = performance.now() + this.#stallSeconds * 1000;
     return step;
   };
-  return {
-    [Symbol.asyncIterator]() {
-      return this;
-    },
-    next() {
-      exchange.bearSilence(0);
-      return pieces.next().then(given);
-    },
-    async return() {
-      await pieces.return?.();
-      return { done: true, value: undefined };
-    },
+
+  readonly #fail = (reason: unknown) => {
+    this.#leave();
+    throw reason;
   };
+
+  /** What is still on its way out has as long as any piece, and the connection is idle then. */
+  #leave(): void {
+    watch.remove(this);
+    this.#exchange.bearSilence(this.#stallSeconds);
+  }
 }

@@ -62,7 +62,7 @@ export class Source extends Waiting {
   /** When that is over; known once somebody has asked. */
   #endAt = Number.POSITIVE_INFINITY;
   /** Whoever waits for the next piece. */
-  #waiter: PromiseWithResolvers<Piece> | undefined;
+  #waiter: ((piece: Piece | Promise<Piece>) => void) | undefined;
   /** What came while nobody waited: the last who did was told of the silence. */
   #early: Promise<Piece> | undefined;
 
@@ -104,31 +104,34 @@ export class Source extends Waiting {
       this.#reader.read().then(this.#onRead, this.#onBreak);
     }
     this.at = Math.min(now + this.#patience.quietMs, this.#endAt);
-    this.#waiter = Promise.withResolvers();
-    return this.#waiter.promise;
+    return new Promise(this.#wait);
   }
+
+  readonly #wait = (waiter: (piece: Piece | Promise<Piece>) => void) => {
+    this.#waiter = waiter;
+  };
 
   readonly #onRead = (read: Read) => {
     const piece = this.#take(read);
-    const waiter = this.#stopWaiting();
-    if (waiter) waiter.resolve(piece);
-    else this.#early = Promise.resolve(piece);
+    if (!this.#tell(piece)) this.#early = Promise.resolve(piece);
   };
 
   readonly #onBreak = (reason: unknown) => {
     this.#isReading = false;
-    const waiter = this.#stopWaiting();
-    if (waiter) return waiter.reject(reason);
-    this.#early = Promise.reject(reason);
+    const broken = Promise.reject(reason);
+    if (this.#tell(broken)) return;
+    this.#early = broken;
     // Whoever asks next hears of it; if nobody does, nobody minds.
-    this.#early.catch(() => undefined);
+    broken.catch(() => undefined);
   };
 
-  #stopWaiting(): PromiseWithResolvers<Piece> | undefined {
-    this.at = Number.POSITIVE_INFINITY;
+  /** False where nobody waits. */
+  #tell(piece: Piece | Promise<Piece>): boolean {
     const waiter = this.#waiter;
     this.#waiter = undefined;
-    return waiter;
+    this.at = Number.POSITIVE_INFINITY;
+    waiter?.(piece);
+    return waiter !== undefined;
   }
 
   #take({ done, value }: Read): Piece {
@@ -185,7 +188,7 @@ export class Source extends Waiting {
   /** Called by the watch: it has been quiet for long, or the end was waited for in vain. */
   fire(): void {
     const isOver = performance.now() >= this.#endAt;
-    this.#stopWaiting()?.resolve(isOver ? over : silence);
+    this.#tell(isOver ? over : silence);
   }
 }
 

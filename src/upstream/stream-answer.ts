@@ -56,8 +56,9 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   #outOfCredits = false;
   /** Some upstreams finish with every piece: this one has gone on after a finish reason. */
   #wentOn = false;
-  /** The step that the client is waiting for. */
+  /** The step that the client is waiting for, and since when. */
   #step: Promise<unknown> | undefined;
+  #askedAt = 0;
   #hearingOut: Promise<void> | undefined;
   /** What a client that has left is charged by; undefined while it listens. */
   #factsAtLeaving: ReplyFacts | undefined;
@@ -79,6 +80,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
 
   next(): Promise<IteratorResult<string>> {
     if (this.#stage === 'flowing') {
+      this.#askedAt = performance.now();
       const step = this.#flow();
       this.#step = step;
       return step;
@@ -144,27 +146,46 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     if (hasUsage(relay.facts, relay.finished)) this.#factsAtLeaving = relay.facts;
   }
 
-  /** The next words for the client. One await for each: there are thousands of them. */
-  async #flow(): Promise<IteratorResult<string>> {
-    const askedAt = performance.now();
-    while (this.#stage === 'flowing' && !this.#stream.relay.facts.failure) {
-      try {
-        const value = this.#sequel
-          ? await this.#follow(this.#sequel)
-          : this.#take(await this.#stream.source.next());
-        if (!this.#affords) await this.#extend();
-        if (value !== '') return { done: false, value };
-        // Comments, and whatever else is not for the client: to it the upstream is silent.
-        const { relay, source } = this.#stream;
-        const isLong = performance.now() - askedAt >= source.quietMs;
-        if (isLong && this.#stage === 'flowing') return { done: false, value: relay.keepAlive() };
-      } catch {
-        // A broken connection and a hung-up line end alike; #lastWords finds out which it was.
-        break;
-      }
+  /** The next words for the client. No await of our own for them: there are thousands. */
+  #flow(): Promise<IteratorResult<string>> {
+    const { relay, source } = this.#stream;
+    if (this.#sequel || relay.facts.failure) return this.#flowOn('');
+    return source.next().then(this.#give, this.#breakOff);
+  }
+
+  /** Nearly every piece is words that are paid for. */
+  readonly #give = (piece: Piece) => {
+    try {
+      const value = this.#take(piece);
+      const isAll = value !== '' && this.#affords;
+      return isAll ? { done: false as const, value } : this.#flowOn(value);
+    } catch {
+      return this.#breakOff();
     }
+  };
+
+  /** A broken connection and a hung-up line end alike; #lastWords finds out which it was. */
+  readonly #breakOff = () => {
     this.#finish();
     return this.#close();
+  };
+
+  async #flowOn(taken: string): Promise<IteratorResult<string>> {
+    try {
+      for (let value = taken; ; ) {
+        if (!this.#affords) await this.#extend();
+        if (value !== '') return { done: false, value };
+        const { relay, source } = this.#stream;
+        if (this.#stage !== 'flowing' || relay.facts.failure) break;
+        // Comments, and whatever else is not for the client: to it the upstream is silent.
+        const isLong = performance.now() - this.#askedAt >= source.quietMs;
+        if (isLong) return { done: false, value: relay.keepAlive() };
+        value = this.#sequel ? await this.#follow(this.#sequel) : this.#take(await source.next());
+      }
+    } catch {
+      // As above.
+    }
+    return this.#breakOff();
   }
 
   /** What one piece of the upstream's says to the client. */

@@ -1,0 +1,67 @@
+/** What the pieces of an answer ask of their connection; that it obeys is the server's test. */
+import { expect, test } from 'bun:test';
+import { Exchange } from './exchange.ts';
+import { cutWhenStalled } from './stalled-client.ts';
+
+const stallSeconds = 0.05;
+
+/** `cut` resolves when the connection is asked to end. */
+function watched(pieces: AsyncIterator<string>) {
+  const silences: number[] = [];
+  const cut = Promise.withResolvers<void>();
+  const exchange = new Exchange(new Request('http://gateway/v1/chat/completions'));
+  exchange.bearSilence = (seconds) => {
+    silences.push(seconds);
+    if (seconds === 1) cut.resolve();
+  };
+  return { taken: cutWhenStalled(exchange, pieces, stallSeconds), silences, cut: cut.promise };
+}
+
+async function* words() {
+  yield 'one';
+  yield 'two';
+}
+
+test('a piece that nobody takes cuts the connection, unless its client comes back', async () => {
+  const { taken, silences, cut } = watched(words());
+  expect(await taken.next()).toEqual({ done: false, value: 'one' });
+  await cut;
+  expect(silences).toEqual([0, 1]);
+  expect(await taken.next()).toEqual({ done: false, value: 'two' });
+  expect(silences).toEqual([0, 1, 0]);
+  expect(await taken.next()).toEqual({ done: true, value: undefined });
+  expect(silences).toEqual([0, 1, 0, stallSeconds]);
+});
+
+test('an upstream that is silent for longer than a client may be cuts nothing', async () => {
+  const said = Promise.withResolvers<IteratorResult<string>>();
+  const patient = watched({ next: () => said.promise });
+  const step = patient.taken.next();
+  // Somebody else's stall, which began later and was noticed: so the first one's would have been.
+  const stalled = watched(words());
+  await stalled.taken.next();
+  await stalled.cut;
+  expect(patient.silences).toEqual([0]);
+  said.resolve({ done: false, value: 'at last' });
+  expect(await step).toEqual({ done: false, value: 'at last' });
+});
+
+test.each(['ended', 'broke', 'left'])('an answer that %s is not watched any more', async (how) => {
+  const broken = new Error('broken');
+  const ways: Record<string, () => Promise<IteratorResult<string>>> = {
+    ended: async () => ({ done: true, value: undefined }),
+    broke: () => Promise.reject(broken),
+  };
+  let steps = 0;
+  const next = async () => (steps++ === 0 ? { done: false, value: 'one' } : ways[how]?.());
+  const pieces = { next, return: ways.ended } as AsyncIterator<string>;
+  const { taken, silences } = watched(pieces);
+  await taken.next();
+  if (how === 'left') await taken.return?.();
+  else if (how === 'broke') await expect(taken.next()).rejects.toBe(broken);
+  else await taken.next();
+  const stalled = watched(words());
+  await stalled.taken.next();
+  await stalled.cut;
+  expect(silences).toEqual(how === 'left' ? [0] : [0, stallSeconds]);
+});
