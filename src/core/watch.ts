@@ -59,16 +59,17 @@ export class Watch {
     this.#ticker = setInterval(() => this.#tick(), tickMs);
   }
 
-  /** The last one takes the place that becomes free. Removing twice is harmless. */
-  remove(waiting: Waiting): void {
+  /** The last one takes the place that becomes free. False for whoever has left already. */
+  remove(waiting: Waiting): boolean {
     const { place } = waiting;
-    if (place === nowhere) return;
+    if (place === nowhere) return false;
     waiting.place = nowhere;
     const last = this.#waiting.pop();
     if (last && last !== waiting) {
       this.#waiting[place] = last;
       last.place = place;
     }
+    return true;
   }
 
   #tick(): void {

@@ -140,6 +140,7 @@ test.concurrent(
       'between requests': send(head('GET /open')),
       'between requests with a key': send(head('GET /quick', withKey)),
       'behind the last piece': send(head('GET /slow', withKey)),
+      'behind the head of pieces': send(head('HEAD /slow', withKey)),
       'in the next head': send(head('GET /open'), 'G'),
       'in a body without a key': send(head('POST /think', 'Content-Length: 1000'), 'x'),
       'in a body that was refused': send(
@@ -155,6 +156,7 @@ test.concurrent(
       'between requests': 'HTTP/1.1 200 OK',
       'between requests with a key': 'HTTP/1.1 200 OK',
       'behind the last piece': 'HTTP/1.1 200 OK',
+      'behind the head of pieces': 'HTTP/1.1 200 OK',
       'in the next head': 'HTTP/1.1 200 OK',
       'in a body without a key': 'HTTP/1.1 401 Unauthorized',
       'in a body that was refused': 'HTTP/1.1 400 Bad Request',

@@ -63,5 +63,8 @@ test.each(['ended', 'broke', 'left'])('an answer that %s is not watched any more
   const stalled = watched(words());
   await stalled.taken.next();
   await stalled.cut;
-  expect(silences).toEqual(how === 'left' ? [0] : [0, stallSeconds]);
+  expect(silences).toEqual([0, stallSeconds]);
+  // The runtime calls it behind an end as well, when the connection may serve somebody else.
+  await taken.return?.();
+  expect(silences).toEqual([0, stallSeconds]);
 });

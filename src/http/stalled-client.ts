@@ -45,8 +45,9 @@ class WatchedPieces<Piece> extends Waiting implements AsyncIterableIterator<Piec
     return this.#pieces.next().then(this.#give, this.#fail);
   }
 
+  /** The client has left; or it asked for the head alone, and its connection goes on. */
   async return(): Promise<IteratorResult<Piece>> {
-    watch.remove(this);
+    this.#leave();
     await this.#pieces.return?.();
     return { done: true, value: undefined };
   }
@@ -77,7 +78,6 @@ class WatchedPieces<Piece> extends Waiting implements AsyncIterableIterator<Piec
 
   /** What is still on its way out has as long as any piece, and the connection is idle then. */
   #leave(): void {
-    watch.remove(this);
-    this.#exchange.bearSilence(this.#stallSeconds);
+    if (watch.remove(this)) this.#exchange.bearSilence(this.#stallSeconds);
   }
 }

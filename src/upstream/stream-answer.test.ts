@@ -320,4 +320,14 @@ describe('credits on the way', () => {
     expect(await rest(answer)).toContain('insufficient_credits');
     expect(settled).toMatchObject([{ how: 'cut', error: { status: 402 } }]);
   });
+
+  test('are not asked for again when an answer that outgrew them by far has failed', async () => {
+    const granted = [true];
+    const budget = { charactersMax: 3, extend: async () => granted.pop() ?? false };
+    const { answer, send, settled } = begun(budget);
+    await answer.next();
+    send(`${chunk('many more words')}data: {"error":{"message":"boom","code":500}}\n\n`);
+    expect(await rest(answer)).toContain('boom');
+    expect(settled).toMatchObject([{ how: 'cut', error: { symbol: 'upstream_error' } }]);
+  });
 });

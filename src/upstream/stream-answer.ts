@@ -149,7 +149,8 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   /** The next words for the client. No await of our own for them: there are thousands. */
   #flow(): Promise<IteratorResult<string>> {
     const { relay, source } = this.#stream;
-    if (this.#sequel || relay.facts.failure) return this.#flowOn('');
+    if (relay.facts.failure) return this.#breakOff();
+    if (this.#sequel) return this.#flowOn('');
     return source.next().then(this.#give, this.#breakOff);
   }
 
