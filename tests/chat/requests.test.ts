@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { startFakeUpstream } from '../support/fake-upstream.ts';
+import { json, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 /** Every form of a good request, and what the upstream is asked because of it. */
@@ -13,8 +13,9 @@ beforeAll(async () => {
   const efforts = { low: 'low', medium: 'medium', high: 'high', xhigh: 'high', max: 'high' };
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
-    providers: { vendor: base },
+    providers: { vendor: base, claude: { dialect: 'anthropic', base_url: upstream.url } },
     models: [
+      chatModel('acme/claude', [{ provider: 'claude', model: 'claude-up' }]),
       chatModel('acme/chat', [{ provider: 'vendor', model: 'chat-up' }]),
       chatModel('acme/second', [{ provider: 'vendor', model: 'second-up' }]),
       chatModel('acme/thinker', [{ provider: 'vendor', model: 'thinker-up', quirks: { efforts } }]),
@@ -263,6 +264,12 @@ describe('messages', () => {
 });
 
 describe('input in place of messages', () => {
+  const claudeAnswer = {
+    ...{ id: 'm', type: 'message', role: 'assistant', model: 'claude-up' },
+    ...{ content: [{ type: 'text', text: 'Rain.' }], stop_reason: 'end_turn' },
+    usage: { input_tokens: 3, output_tokens: 2 },
+  };
+
   test('a string is one user message, instructions come before it', async () => {
     const input = { model: 'acme/chat', input: 'What is it?' };
     expect(await forwarded(input)).toEqual({
@@ -360,7 +367,21 @@ describe('input in place of messages', () => {
   });
 
   test.each([
+    ['acme/chat', { truncation: 'auto', max_tool_calls: 4 }, 'max_tool_calls, truncation'],
+    ['acme/chat', { text: { verbosity: 'low' }, n: 1 }, 'text.verbosity'],
+    ['acme/chat', { client_metadata: { a: 'b' } }, 'client_metadata'],
+    ['acme/claude', { include: ['message.output_text.logprobs'], top_a: 1 }, 'top_a, include'],
+    ['acme/chat', { include: ['reasoning.encrypted_content'], truncation: 'disabled' }, null],
+    ['acme/chat', { text: { verbosity: 'medium' }, client_metadata: null }, null],
+  ])('for %s, of %j what is not said is told: %s', async (model, more, told) => {
+    if (model === 'acme/claude') upstream.script('claude-up', json(200, claudeAnswer));
+    const reply = await gateway.post({ model, input: 'Weather?', ...more });
+    expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([200, told]);
+  });
+
+  test.each([
     [{ text: { format: { type: 'json_schema', schema: {} } } }, 'text.format.name'],
+    [{ include: 'everything' }, 'include'],
     [{ previous_response_id: 'resp_1' }, 'previous_response_id'],
     [{ conversation: 'conv_1' }, 'conversation'],
     [{ background: true }, 'background'],

@@ -17,7 +17,7 @@ import { namesGiven } from '../parameters.ts';
 import { type ChatBody, type ChatMessage, chatSchema, type SentBody } from './chat-schema.ts';
 import { nestTools } from './functions.ts';
 import { checkAllowed } from './newer-tools.ts';
-import { imagesOfInput, inChat, inputToMessages } from './responses-input.ts';
+import { imagesOfInput, inChat, inputToMessages, unsaidIn } from './responses-input.ts';
 
 const validator = Compile(chatSchema);
 
@@ -31,6 +31,8 @@ export interface ChatRequest {
   readonly includeUsage: boolean;
   /** Whose it is; null where nobody else sends any. */
   readonly tenantId: string | null;
+  /** What stood beside `input` and no chat has a word for. */
+  readonly unsaid: readonly string[];
 }
 
 /** `expectsUsage`: the client wants to be told without saying so. */
@@ -81,6 +83,7 @@ export function readChatRequest(
     source: body === value ? source : null,
     includeUsage: expectsUsage || asksForUsage(value),
     tenantId,
+    unsaid: value.input ? unsaidIn(value) : none,
   };
 }
 

@@ -10,9 +10,11 @@ import { inTools } from './functions.ts';
 import { isFunction, toolsInFunctions } from './newer-tools.ts';
 import { readTurns } from './turns.ts';
 
-type Given = Pick<ChatRequest, 'body' | 'source'> & Partial<Pick<ChatRequest, 'tenantId'>>;
+type Given = Pick<ChatRequest, 'body' | 'source'> &
+  Partial<Pick<ChatRequest, 'tenantId' | 'unsaid'>>;
 
-export function readDialogue({ body: given, source, tenantId = null }: Given): Dialogue {
+export function readDialogue(request: Given): Dialogue {
+  const { body: given, source, tenantId = null, unsaid = [] } = request;
   const body = inTools(exactWords(given, source));
   const { tools, tool_choice: choice } = toolsInFunctions(body);
   return {
@@ -41,7 +43,7 @@ export function readDialogue({ body: given, source, tenantId = null }: Given): D
     ...cacheMark(body),
     stream: body.stream === true,
     choices: body.n ?? 1,
-    foreign: Object.keys(unknownFields(body, known)),
+    foreign: [...Object.keys(unknownFields(body, known)), ...unsaid],
   };
 }
 

@@ -19,7 +19,8 @@ import { inFunctions } from './newer-tools.ts';
 
 type Body = ChatRequest['body'] & Record<string, unknown>;
 /** The part of a request that is in OpenAI's words. */
-export type Worded = Pick<ChatRequest, 'body' | 'source'> & Partial<Pick<ChatRequest, 'tenantId'>>;
+export type Worded = Pick<ChatRequest, 'body' | 'source'> &
+  Partial<Pick<ChatRequest, 'tenantId' | 'unsaid'>>;
 
 /** What is ours, and what each upstream wants in words of its own. */
 const replaced: ReadonlySet<string> = new Set([
@@ -72,6 +73,7 @@ export function passChat(request: Worded, target: Target): UpstreamRequest {
   keepCachesApart(body, request.tenantId ?? null, edits);
   rename(body, quirks, edits);
   const dropped = [
+    ...(request.unsaid ?? none),
     ...leaveOutPricedApart(body, target, edits),
     ...leaveOutPaidTools(body, target, edits),
   ];

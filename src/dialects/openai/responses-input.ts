@@ -6,6 +6,7 @@ import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { imageAddress } from '../ask/address-schema.ts';
+import { ownWishes } from '../responses/dialogue.ts';
 import {
   type AnyItem,
   type AnyPart,
@@ -47,8 +48,8 @@ const isItem = Compile(itemSchema);
 const isPart = Compile(partSchema);
 const isImage = Compile(imageSchema);
 
-const textSchema = responsesSchema.properties.text;
-const isTextWish = Compile(textSchema);
+const wishSchema = Type.Pick(responsesSchema, ['include', 'max_tool_calls', 'text', 'truncation']);
+const isWish = Compile(wishSchema);
 
 /** What chat has no word for, and OpenAI's own endpoint refuses to hear of. */
 const unsaid: ReadonlySet<string> = new Set([
@@ -64,14 +65,19 @@ const unsaid: ReadonlySet<string> = new Set([
 ]);
 
 /** A body that has `input`, with what stands beside it in chat's words. */
-export function inChat(body: ChatBody & { readonly text?: unknown }): ChatBody {
+export function inChat(body: ChatBody): ChatBody {
   refuseState(body);
-  const { text = null } = body;
-  if (!isTextWish.Check(text)) throw misfit(textSchema, text, 'text');
-  const format = body.response_format ?? toFormat(text?.format);
+  if (!isWish.Check(body)) throw misfit(wishSchema, body);
+  const format = body.response_format ?? toFormat(body.text?.format);
   const said = Object.entries(body).filter(([name]) => !unsaid.has(name));
   const asked = format ? { response_format: format } : {};
   return { ...Object.fromEntries(said), ...asked } as ChatBody;
+}
+
+/** What such a body asks for in vain. */
+export function unsaidIn(body: object): readonly string[] {
+  const names = isWish.Check(body) ? [...ownWishes(body)] : [];
+  return 'client_metadata' in body && body.client_metadata ? [...names, 'client_metadata'] : names;
 }
 
 function toFormat(format: TextFormat): ChatBody['response_format'] {

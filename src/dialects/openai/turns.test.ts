@@ -11,6 +11,13 @@ test('instructions in parts are as many texts', () => {
   ]);
 });
 
+test('an empty message of the user’s is a turn, unless it ends the one with results', () => {
+  const nothing = { role: 'user' as const, content: '' };
+  expect(readTurns([nothing])).toEqual([{ role: 'user', parts: [] }]);
+  const result = { role: 'tool' as const, tool_call_id: 'a', content: 'x' };
+  expect(readTurns([result, nothing])).toEqual(readTurns([result]));
+});
+
 test('what the assistant refused is heard from a part and from the field', () => {
   const refused = { type: 'refusal' as const, refusal: 'Not that.' };
   const [turn] = readTurns([

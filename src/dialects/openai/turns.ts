@@ -19,9 +19,9 @@ type MessageOf<R extends ToolMessage['role']> = Extract<ToolMessage, { role: R }
 export function readTurns(messages: readonly ToolMessage[]): readonly Turn[] {
   const turns: Turn[] = [];
   let results: ToolResultPart[] = [];
-  const endResults = (said: readonly UserPart[]) => {
-    if (results.length + said.length > 0)
-      turns.push({ role: 'user', parts: [...results, ...said] });
+  const endResults = (said?: readonly UserPart[]) => {
+    if (said || results.length > 0)
+      turns.push({ role: 'user', parts: [...results, ...(said ?? [])] });
     results = [];
   };
   for (const message of messages) {
@@ -30,14 +30,14 @@ export function readTurns(messages: readonly ToolMessage[]): readonly Turn[] {
       continue;
     }
     // What the user says after results of tools is one turn with them.
-    endResults(message.role === 'user' ? readUserParts(message.content) : []);
+    endResults(message.role === 'user' ? readUserParts(message.content) : undefined);
     if (message.role === 'assistant') {
       turns.push({ role: 'assistant', parts: readAssistant(message) });
     } else if (message.role !== 'user') {
       turns.push({ role: 'system', parts: readTexts(message.content) });
     }
   }
-  endResults([]);
+  endResults();
   return turns;
 }
 

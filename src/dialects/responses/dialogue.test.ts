@@ -223,10 +223,10 @@ test('wishes are read, and told where there are no words for them', () => {
   expect(dialogue.foreign).toEqual([
     'novelty',
     'include',
-    'prompt_cache_key',
-    'service_tier',
     'text.verbosity',
     'truncation',
+    'prompt_cache_key',
+    'service_tier',
   ]);
 });
 

@@ -41,16 +41,20 @@ const known = { ...responsesSchema.properties, cache_control: null };
 /** What is asked for beyond our words. What only says the usual is no loss. */
 function nameForeign(body: ResponsesBody, foreign: ForeignNames): void {
   for (const name in unknownFields(body, known)) foreign.add(name);
-  const asked: Readonly<Record<string, boolean>> = {
-    include: (body.include ?? []).some((name) => name !== encryptedThoughts),
-    max_tool_calls: Boolean(body.max_tool_calls),
-    prompt_cache_key: Boolean(body.prompt_cache_key),
-    service_tier: !['', 'auto', 'default'].includes(body.service_tier ?? ''),
-    'text.verbosity': (body.text?.verbosity ?? 'medium') !== 'medium',
-    top_logprobs: Boolean(body.top_logprobs),
-    truncation: body.truncation === 'auto',
-  };
-  for (const [name, isAsked] of Object.entries(asked)) if (isAsked) foreign.add(name);
+  for (const name of ownWishes(body)) foreign.add(name);
+  if (body.prompt_cache_key) foreign.add('prompt_cache_key');
+  if (!['', 'auto', 'default'].includes(body.service_tier ?? '')) foreign.add('service_tier');
+  if (body.top_logprobs) foreign.add('top_logprobs');
+}
+
+type OwnWishes = Pick<ResponsesBody, 'include' | 'max_tool_calls' | 'text' | 'truncation'>;
+
+/** Those that no other endpoint has these words for, not even a chat. */
+export function* ownWishes(body: OwnWishes): Iterable<string> {
+  if (body.include?.some((name) => name !== encryptedThoughts)) yield 'include';
+  if (body.max_tool_calls) yield 'max_tool_calls';
+  if ((body.text?.verbosity ?? 'medium') !== 'medium') yield 'text.verbosity';
+  if (body.truncation === 'auto') yield 'truncation';
 }
 
 type Choice = Pick<Dialogue, 'tools' | 'toolChoice'>;

@@ -32,7 +32,9 @@ const toolChoiceSchema = Type.Union([
     type: Type.String(),
     name: optional(Type.String()),
     mode: optional(oneOf('auto', 'required')),
-    tools: optional(Type.Array(Type.Object({ name: optional(Type.String()) }))),
+    tools: optional(
+      Type.Array(Type.Object({ ...anyTyped.properties, name: optional(Type.String()) })),
+    ),
   }),
 ]);
 

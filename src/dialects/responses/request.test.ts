@@ -82,6 +82,20 @@ describe('a request is refused', () => {
       'tools[0].filters.allowed_domains',
     ],
     ['with a choice of nothing', { tool_choice: 'some' }, 'tool_choice'],
+    [
+      'with a choice among tools that are not there',
+      {
+        tools: [{ type: 'function', name: 'a' }],
+        tool_choice: {
+          ...{ type: 'allowed_tools', mode: 'auto' },
+          tools: [
+            { type: 'function', name: 'a' },
+            { type: 'custom', name: 'b' },
+          ],
+        },
+      },
+      'tool_choice.tools[1].name',
+    ],
     ['with a format nobody has', { text: { format: { type: 'xml' } } }, 'text.format.type'],
     [
       'with a schema without a name',
@@ -126,6 +140,22 @@ describe('a request is taken', () => {
     { input: [{ role: 'user', content: [{ type: 'input_hologram', data: 5 }] }] },
     { tools: [{ type: 'computer', display: 5 }] },
     { tool_choice: { type: 'web_search' } },
+    {
+      tools: [
+        { type: 'custom', name: 'a' },
+        { type: 'namespace', name: 'n', tools: [{ type: 'function', name: 'b' }] },
+        { type: 'mcp', server_label: 's' },
+      ],
+      input: [{ type: 'additional_tools', tools: [{ type: 'function', name: 'c' }] }],
+      tool_choice: {
+        type: 'allowed_tools',
+        tools: [
+          ...['a', 'b', 'n__b', 'c'].map((name) => ({ type: 'function', name })),
+          { type: 'mcp', server_label: 's', name: 'd' },
+          { type: 'image_generation' },
+        ],
+      },
+    },
     { instructions: null, tools: null, text: null, reasoning: null, metadata: null },
   ])('%j', (given) => {
     expect(read(given).ask.models).toEqual(['a/b']);

@@ -22,7 +22,14 @@ import {
   partsOf,
 } from './input-items.ts';
 import { type ResponsesBody, responsesSchema } from './request-schema.ts';
-import { checkTools, hasOwnTools, isOwnTool, searchesIn, toolLists } from './tool-forms.ts';
+import {
+  checkAllowed,
+  checkTools,
+  hasOwnTools,
+  isOwnTool,
+  searchesIn,
+  toolLists,
+} from './tool-forms.ts';
 
 const validator = Compile(responsesSchema);
 
@@ -46,6 +53,7 @@ export function readResponsesRequest(
   const models = readChain(value);
   if (typeof value.input !== 'string') checkItems(value.input);
   for (const { tools, path } of toolLists(value)) checkTools(tools, path);
+  checkAllowed(value);
   const parts = allParts(value);
   const more = unknownFields(value, responsesSchema.properties);
   const ask: ChatAsk = {

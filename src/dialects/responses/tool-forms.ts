@@ -5,6 +5,7 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Tool } from '../../core/dialogue.ts';
+import { invalidRequest } from '../../core/errors.ts';
 import { isObject } from '../../core/json.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
@@ -68,6 +69,19 @@ export function checkTools(tools: readonly AnyTool[], path: string): void {
     ownKinds.check(tool.type, tool, place);
     if (isSearchTool(tool) && !isSearch.Check(tool)) throw misfit(searchTool, tool, place);
     if (isOwnTool(tool) && tool.type === 'namespace') checkTools(tool.tools, `${place}.tools`);
+  }
+}
+
+/** Refuses a choice of functions that are not there. What else may be chosen, upstreams know. */
+export function checkAllowed(body: ResponsesBody): void {
+  const { tool_choice: choice } = body;
+  if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return;
+  const { names } = new ToolForms(body);
+  for (const [at, { type, name: allowed }] of (choice.tools ?? []).entries()) {
+    if (!allowed || names.has(allowed)) continue;
+    if (type && type !== 'function' && type !== 'custom') continue;
+    const param = `tool_choice.tools[${at}].name`;
+    throw invalidRequest(`${param} is the name of none of the tools.`, param);
   }
 }
 
@@ -137,6 +151,11 @@ export class ToolForms {
         this.#add(tool, `${path}[${at}]`, undefined, foreign);
       }
     }
+  }
+
+  /** With those by which a namespace knows its own. */
+  get names(): ReadonlySet<string> {
+    return new Set([...this.#forms].flatMap(([flat, form]) => [flat, form.name]));
   }
 
   formOf(called: string): ToolForm {

@@ -31,6 +31,15 @@ describe('what the user says', () => {
     expect(items({ role: 'system', parts: [] })).toEqual([]);
   });
 
+  test('an empty message is one, and nothing is said beside results', () => {
+    const result: UserPart = { kind: 'tool_result', callId: 'a', parts: [], isError: false };
+    const output = { type: 'function_call_output', call_id: 'a', output: '' };
+    for (const said of [[], [text('')]]) {
+      expect(user(...said)).toEqual([{ role: 'user', content: '' }]);
+      expect(user(result, ...said)).toEqual([output]);
+    }
+  });
+
   test.each<[string, UserPart, object]>([
     ['a text', text('Hi'), { type: 'input_text', text: 'Hi' }],
     [
@@ -87,11 +96,6 @@ describe('what the user says', () => {
     expect(items({ role: 'user', parts: [{ kind: 'image', url }] }, images)).toMatchObject([
       { content: [{ image_url: 'data:image/png;base64,BBBB' }] },
     ]);
-  });
-
-  test('nothing is no item', () => {
-    expect(user(text(''))).toEqual([]);
-    expect(user()).toEqual([]);
   });
 });
 

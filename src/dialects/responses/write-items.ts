@@ -42,11 +42,13 @@ function writeText({ text }: TextPart): object[] {
 
 function writeUser(parts: readonly UserPart[], images: Images): object[] {
   const results = parts.filter((part) => part.kind === 'tool_result');
+  const written = results.map((result) => writeResult(result, images));
   const content = parts.flatMap((part) =>
     part.kind === 'tool_result' ? [] : writeUserPart(part, images),
   );
-  const said = content.length > 0 ? [{ role: 'user', content }] : [];
-  return [...results.map((result) => writeResult(result, images)), ...said];
+  if (content.length > 0) return [...written, { role: 'user', content }];
+  // A conversation may have nothing else in it, and one of no items is refused.
+  return written.length > 0 ? written : [{ role: 'user', content: '' }];
 }
 
 function writeUserPart(part: Exclude<UserPart, ToolResultPart>, images: Images): object[] {
