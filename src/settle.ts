@@ -64,7 +64,7 @@ function usedBefore({ errand }: Call, facts: ReplyFacts): Usage {
 }
 
 /** An answer that is short for want of credits is not given to others. */
-function isWhole({ isCapped = false }: Memory, ending: Ending): boolean {
+function isWhole({ isCapped }: Memory, ending: Ending): boolean {
   return ending.how === 'complete' && !(isCapped && ending.facts.finishReason === 'length');
 }
 
@@ -116,10 +116,9 @@ const recalledNote = 'An earlier answer was given again; nothing is charged for 
 function priced(call: Call, ending: Answered, { creditsPerUsd }: SettleParts): Bill {
   const { offer } = ending.opened;
   const measured = measure(call, ending);
-  const { usage, units, isEstimate, note, searches = 0, toolCredits = 0 } = measured;
+  const { usage, units, isEstimate, note, reported, searches = 0, toolCredits = 0 } = measured;
   const charge = chargeFor(usage, measured, offer, creditsPerUsd);
   // A guess never costs more than was set aside for the request; what the provider counted may.
-  const { reported } = measured;
   const counted = reported ? chargeFor(reported, measured, offer, creditsPerUsd) : 0;
   const most = Math.max(leftForModel(call.hold, toolCredits), counted);
   const capped = isEstimate ? Math.min(charge, most) : charge;

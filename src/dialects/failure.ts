@@ -72,7 +72,7 @@ export function unreadableEvent(data: string): UpstreamFailure {
   return malformed(`The upstream sent an event that is no readable JSON object: ${start}`);
 }
 
-/** An error that came inside an answer of status 200, in any of the shapes above. */
+/** An error that came inside an answer of status 200. */
 export function readErrorObject(raw: unknown): UpstreamFailure {
   const complaint = readComplaint(raw);
   return {
@@ -125,7 +125,7 @@ function numberedFailure(body: Fields): UpstreamFailure | undefined {
 
 /** The failure that a chunk or a body of status 200 carries, if it carries one. */
 export function failureInside(body: Fields): UpstreamFailure | undefined {
-  if (body.error !== undefined && isError(body.error)) return readErrorObject(body);
+  if (isError(body.error)) return readErrorObject(body);
   if (body.base_resp !== undefined || body.error_code !== undefined) {
     const failure = numberedFailure(body);
     if (failure !== undefined) return failure;
@@ -140,7 +140,7 @@ export function failureInside(body: Fields): UpstreamFailure | undefined {
   }
   for (const choice of choices) {
     if (!isObject(choice)) continue;
-    if (choice.error !== undefined && isError(choice.error)) return readErrorObject(choice);
+    if (isError(choice.error)) return readErrorObject(choice);
     const failure = finishFailure(choice.finish_reason);
     if (failure !== undefined) return failure;
   }

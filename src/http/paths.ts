@@ -23,12 +23,8 @@ const resources = new Set([
   'customer',
 ]);
 
-/** What clients put in front of an endpoint's name, and what it says about them. */
-const prefixes: Readonly<Record<string, { readonly anthropicStyle: boolean }>> = {
-  v1: { anthropicStyle: false },
-  openai: { anthropicStyle: false },
-  anthropic: { anthropicStyle: true },
-};
+/** What clients put in front of an endpoint's name, and whether only Anthropic's do. */
+const prefixes: Readonly<Record<string, boolean>> = { v1: false, openai: false, anthropic: true };
 
 /** What one API or another puts in front of its endpoints, also where it is not served here. */
 export const isAnyPrefix = /^(?:v\d\w*|api|openai|anthropic)$/;
@@ -73,7 +69,7 @@ function readPath(pathname: string): RoutePath {
     const segment = segments[at] ?? '';
     if (segment === 'api' && isOpenRouterBase(segments, at)) openRouterStyle = true;
     else if (!Object.hasOwn(prefixes, segment)) break;
-    anthropicStyle ||= prefixes[segment]?.anthropicStyle === true;
+    anthropicStyle ||= prefixes[segment] === true;
   }
   const rest = segments.slice(at).join('/').replace(pasted, '');
   const [first = ''] = rest.split('/', 1);

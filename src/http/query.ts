@@ -1,4 +1,4 @@
-import { type Static, type TInteger, type TProperties, type TSchema, Type } from 'typebox';
+import { type Static, type TInteger, type TSchema, Type } from 'typebox';
 import { Check } from 'typebox/value';
 import { invalidRequest } from '../core/errors.ts';
 import { explain } from '../core/explain.ts';
@@ -19,10 +19,6 @@ export function readParameter<S extends TSchema>(
 
 export function readOffset(query: URLSearchParams): number {
   return readParameter(query, 'offset', offsetSchema) ?? 0;
-}
-
-export function readFlag(query: URLSearchParams, name: string): boolean {
-  return readParameter(query, name, flag) ?? false;
 }
 
 interface Cap {
@@ -65,7 +61,4 @@ const offsetSchema = Type.Integer({
   description: 'Leave out so many at the beginning of the list.',
 });
 
-export const flagSchema = (description: string) => Type.Boolean({ default: false, description });
-const flag = flagSchema('');
-
-export const offsetQuery = { offset: offsetSchema } satisfies TProperties;
+export const offsetQuery = { offset: offsetSchema };

@@ -14,17 +14,14 @@ export function json(exchange: Exchange, body: unknown, status = 200): Response 
 /** Where nobody knows how long it takes: SDKs that are not told come back at once. */
 const usualWaitSeconds = 5;
 
-function isTemporary({ status }: GatewayError): boolean {
-  return status === 429 || status === 503;
-}
-
 export function errorReply(exchange: Exchange, error: GatewayError): Response {
   const headers: Record<string, string> = {
     'content-type': 'application/json',
     ...exchange.headers,
   };
   if (!error.retryHelps) headers['x-should-retry'] = 'false';
-  const waitSeconds = error.retryAfterSeconds ?? (isTemporary(error) ? usualWaitSeconds : null);
+  const isTemporary = error.status === 429 || error.status === 503;
+  const waitSeconds = error.retryAfterSeconds ?? (isTemporary ? usualWaitSeconds : null);
   if (waitSeconds !== null) tellRetryAfter(headers, waitSeconds);
   const body = errorBody(exchange.errorShape, error, exchange.requestId);
   return new Response(JSON.stringify(body), { status: error.status, headers });

@@ -15,11 +15,6 @@ export interface Match {
 
 const noParam = (): string => '';
 
-/** A path as people write it, without what its variable parts must look like. */
-function plain(path: string): string {
-  return path.replace(/\{[^}]*\}/g, '');
-}
-
 function patternOf({ method, path }: Route): string {
   return `${method} ${path}`;
 }
@@ -60,7 +55,8 @@ export class Router {
     if (instead !== undefined) return ` ${instead}`;
     const near = nearestRoute(method, path, this.#routes);
     if (!near) return '';
-    const name = plain(patternOf(near.route));
+    // As people write it, without what its variable parts must look like.
+    const name = patternOf(near.route).replace(/\{[^}]*\}/g, '');
     if (near.isLike) return ` Did you mean ${name}?`;
     const list = 'GET /docs';
     const all = name !== list && this.#fixed.has(list) ? `; ${list} lists them all` : '';

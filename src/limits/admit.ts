@@ -34,8 +34,8 @@ export interface AdmissionParts {
 export class Admission {
   readonly #rate: RateLimiter;
   readonly #concurrency: ConcurrencyLimiter;
-  readonly #defaults: LimitDefaults;
-  /** For keys without a limit of their own. */
+  /** For tenants and keys without a limit of their own. */
+  readonly #concurrentRequests: number;
   readonly #rateLimits: RateLimits;
   readonly #now: () => number;
   readonly #together: Together | undefined;
@@ -45,8 +45,9 @@ export class Admission {
   constructor({ rate, concurrency, defaults, together, now = Date.now }: AdmissionParts) {
     this.#rate = rate;
     this.#concurrency = concurrency;
-    this.#defaults = defaults;
-    this.#rateLimits = limitsOf(defaults, defaults.requestsPerMinute);
+    this.#concurrentRequests = defaults.concurrentRequests;
+    const { requestsPerMinute: requests, tokensPerMinute: tokens = null } = defaults;
+    this.#rateLimits = { requests, tokens };
     this.#now = now;
     this.#together = together;
   }
@@ -67,7 +68,7 @@ export class Admission {
 
   /** Tokens are known when a request has ended; those after it wait for the next minute. */
   countTokens(caller: Caller, tokens: number): void | Promise<void> {
-    if ((this.#defaults.tokensPerMinute ?? null) === null || tokens === 0) return;
+    if (this.#rateLimits.tokens === null || tokens === 0) return;
     this.#rate.addTokens(caller.keyId, tokens, this.#sharedNow());
     const counts = this.#together?.counts;
     if (counts?.isUp) return this.#countTokensTogether(counts, caller, tokens);
@@ -76,7 +77,7 @@ export class Admission {
   /** Takes a place among the tenant's running requests; the answer gives it back, once. */
   enter(caller: Caller): (() => void) | Promise<() => void> {
     const { tenantId } = caller;
-    const limit = caller.concurrentRequests ?? this.#defaults.concurrentRequests;
+    const limit = caller.concurrentRequests ?? this.#concurrentRequests;
     if (!this.#concurrency.enter(tenantId, limit)) throw allTaken(limit);
     const concurrency = this.#concurrency;
     let isInside = true;
@@ -96,7 +97,7 @@ export class Admission {
   }
 
   #limitsOf({ requestsPerMinute: own }: Caller): RateLimits {
-    return own === null ? this.#rateLimits : limitsOf(this.#defaults, own);
+    return own === null ? this.#rateLimits : { requests: own, tokens: this.#rateLimits.tokens };
   }
 
   async #countTogether(
@@ -106,14 +107,10 @@ export class Admission {
     headers: Record<string, string>,
   ): Promise<void> {
     const taken = await counts.take(tenantId, keyId, limits, this.#rate.known(keyId));
-    if (taken) {
-      this.#aheadMs = taken.now - this.#now();
-      this.#rate.learn(keyId, taken);
-    }
-    const verdict = taken
-      ? verdictOf(taken, taken.allowed, limits, taken.now)
-      : this.#rate.take(keyId, limits, this.#sharedNow());
-    enforce(verdict, limits, headers);
+    if (!taken) return enforce(this.#rate.take(keyId, limits, this.#sharedNow()), limits, headers);
+    this.#aheadMs = taken.now - this.#now();
+    this.#rate.learn(keyId, taken);
+    enforce(verdictOf(taken, taken.allowed, limits, taken.now), limits, headers);
   }
 
   async #countTokensTogether(
@@ -140,10 +137,6 @@ async function enterTogether(
   return () => {
     if (leaveHere()) places.leave(tenantId, place);
   };
-}
-
-function limitsOf({ tokensPerMinute = null }: LimitDefaults, requests: number): RateLimits {
-  return { requests, tokens: tokensPerMinute };
 }
 
 function writeHeaders(verdict: RateVerdict, headers: Record<string, string>): void {

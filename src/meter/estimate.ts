@@ -1,4 +1,4 @@
-import type { Usage } from '../core/usage.ts';
+import { noUsage, type Usage } from '../core/usage.ts';
 
 /**
  * Tokens when the upstream said nothing. Four characters a token is the rule of thumb of every
@@ -9,11 +9,9 @@ const charactersPerToken = 4;
 
 export function estimateUsage(inputBytes: number, outputCharacters: number): Usage {
   return {
+    ...noUsage,
     inputTokens: Math.ceil(inputBytes / charactersPerToken),
-    cacheReadTokens: 0,
-    cacheWriteTokens: 0,
     outputTokens: Math.ceil(outputCharacters / charactersPerToken),
-    reasoningTokens: 0,
   };
 }
 

@@ -32,7 +32,7 @@ export function groupObjects(whole: readonly DaySums[], parts: readonly PartSums
   const rest = restOf(whole, parts);
   return [
     ...[...byValue].map(([value, days]) => groupObject(value, days)),
-    ...(rest.some(({ requests }) => requests > 0) ? [groupObject(null, rest)] : []),
+    ...(rest.length > 0 ? [groupObject(null, rest)] : []),
   ];
 }
 

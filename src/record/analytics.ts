@@ -1,5 +1,6 @@
 import { type Cell, csvLine } from './csv.ts';
 import { type DayRange, dayMs, isoDay, isoTime } from './period.ts';
+import { type Charges, noCharges, totalCharge } from './request-record.ts';
 
 /** What a tenant used and spent, day by day, out of the daily sums and never out of the log. */
 
@@ -9,15 +10,11 @@ export interface AnalyticsFilter {
   readonly keyId: string | null;
 }
 
-export interface UsageSums {
+export interface UsageSums extends Charges {
   readonly requests: number;
   readonly failed: number;
   readonly promptTokens: number;
   readonly completionTokens: number;
-  readonly modelCharge: number;
-  readonly byokPlatformFee: number;
-  readonly managedToolFee: number;
-  readonly agentRuntimeFee: number;
   readonly searches: number;
   readonly durationMs: number;
 }
@@ -45,10 +42,7 @@ export const noSums: UsageSums = {
   failed: 0,
   promptTokens: 0,
   completionTokens: 0,
-  modelCharge: 0,
-  byokPlatformFee: 0,
-  managedToolFee: 0,
-  agentRuntimeFee: 0,
+  ...noCharges,
   searches: 0,
   durationMs: 0,
 };
@@ -86,10 +80,6 @@ export function spendOf(sums: UsageSums) {
   };
 }
 
-export function totalSpend(sums: UsageSums): number {
-  return sums.modelCharge + sums.byokPlatformFee + sums.managedToolFee + sums.agentRuntimeFee;
-}
-
 export function analyticsObject({ first, last }: DayRange, busy: readonly DaySums[]) {
   const byDay = new Map(busy.map((sums) => [sums.day, sums]));
   const days = Array.from({ length: last - first + 1 }, (_, at) => first + at);
@@ -114,7 +104,7 @@ export function summaryOf(sums: UsageSums) {
     completion_tokens: sums.completionTokens,
     ...spendOf(sums),
     search_requests: sums.searches,
-    total_spend: totalSpend(sums),
+    total_spend: totalCharge(sums),
     avg_latency_ms: ratio(sums.durationMs, sums.requests),
   };
 }
@@ -129,7 +119,7 @@ export function dayObject(day: number, sums: UsageSums) {
     tokens: sums.promptTokens + sums.completionTokens,
     ...spendOf(sums),
     search_requests: sums.searches,
-    spend: totalSpend(sums),
+    spend: totalCharge(sums),
     avg_latency_ms: ratio(sums.durationMs, sums.requests),
   };
 }

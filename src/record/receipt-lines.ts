@@ -134,7 +134,7 @@ export function linesOf(record: RequestRecord, creditsPerUsd: number): Line[] {
       const usd = [price, ...instead].map((name) => texts[name]).find((text) => text !== undefined);
       const quantity = amount(used, units);
       if (usd === undefined || quantity === 0) return [];
-      const credits = exactCredits(cost(prices, quantity), creditsPerUsd);
+      const credits = decimalOf(cost(prices, quantity) * BigInt(creditsPerUsd));
       return [{ price, quantity, per, usd, credits }];
     });
   };
@@ -157,7 +157,7 @@ function shares(list: PriceTexts, usage: Usage, { calls = [usage] }: Units) {
 }
 
 /** How the lines of a bill lead to the fee that was charged for them. */
-export interface Reckoning {
+interface Reckoning {
   /** All lines added up. */
   readonly exact: string;
   /** What makes whole credits of them. */
@@ -185,10 +185,6 @@ function sumOf(lines: readonly Line[]): bigint {
 
 function roundedUp(amount: bigint, unit: bigint): bigint {
   return (amount + unit - 1n) / unit;
-}
-
-function exactCredits(cost: FemtoUsd, creditsPerUsd: number): string {
-  return decimalOf(cost * BigInt(creditsPerUsd));
 }
 
 /** `14.2` from its femto-parts, and back. */

@@ -26,14 +26,13 @@ export async function statementMonths(
   count: number,
   now: number,
 ): Promise<MonthObject[]> {
-  const months = [monthAround(now)];
-  for (let at = 1; at < count; at++) months.unshift(monthAround((months[0]?.from ?? now) - 1));
+  const current = monthAround(now);
+  const months = [current];
+  for (let at = 1; at < count; at++) months.unshift(monthAround((months[0] ?? current).from - 1));
   const openings: StatementFrame[] = [];
   for (const month of months) openings.push(await reads.statements.frame(tenantId, month));
-  const last = months.at(-1) ?? monthAround(now);
-  openings.push(
-    await reads.statements.frame(tenantId, { from: last.until, until: last.until + 1 }),
-  );
+  const { until } = current;
+  openings.push(await reads.statements.frame(tenantId, { from: until, until: until + 1 }));
   const objects: MonthObject[] = [];
   for (const [at, month] of months.entries()) {
     const [begin, end] = [openings[at], openings[at + 1]];

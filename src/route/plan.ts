@@ -1,5 +1,4 @@
-import type { RoutePreferences, SortKey } from '../core/ask.ts';
-import { noPreferences } from '../core/ask.ts';
+import { noPreferences, type RoutePreferences, type SortKey } from '../core/ask.ts';
 import { type Caller, mayUseModel } from '../core/caller.ts';
 import type { ChatAsk } from '../core/chat.ts';
 import { GatewayError, notFound } from '../core/errors.ts';
@@ -88,7 +87,6 @@ function unknownModel(alias: string, caller: Caller, catalogue: CallableModels):
 
 function keepAble(groups: Groups, around: Surroundings): Groups {
   const able: Offer[][] = [];
-  let isNobodyAble = true;
   let misfit: string | undefined;
   for (const group of groups) {
     const fitting: Offer[] = [];
@@ -97,10 +95,9 @@ function keepAble(groups: Groups, around: Surroundings): Groups {
       if (why === null) fitting.push(offer);
       else misfit ??= `The model "${offer.model.id}" ${why}.`;
     }
-    if (fitting.length > 0) isNobodyAble = false;
     able.push(fitting);
   }
-  if (misfit !== undefined && isNobodyAble) {
+  if (misfit !== undefined && able.every((group) => group.length === 0)) {
     throw new GatewayError('model_capability_mismatch', misfit, { param: 'model' });
   }
   return able;

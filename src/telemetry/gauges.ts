@@ -21,7 +21,7 @@ export interface BooksState {
   readonly drainLagMs: number;
 }
 
-export type Circuit = 'closed' | 'half_open' | 'open';
+type Circuit = 'closed' | 'half_open' | 'open';
 
 export interface CircuitState {
   readonly provider: string;

@@ -14,7 +14,7 @@ import type { Offer } from '../route/catalogue.ts';
 import type { OpenBytes } from './bytes-answer.ts';
 import { connectionFailure, refuseOwnFailure, send } from './client.ts';
 import { checkFor } from './guard/user-address.ts';
-import { Line, type LineLimits, usualLimits } from './line.ts';
+import { Line, usualLimits } from './line.ts';
 import type { Link } from './link.ts';
 import { over, readAll, Source, silence } from './source.ts';
 import type { Tape } from './tape.ts';
@@ -69,7 +69,8 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
   const { offer, link, attemptMs } = order;
   const { provider } = offer;
   const idleMs = attemptMs ?? provider.idleTimeoutMs;
-  const line = new Line(link.watch, link.client, limitsOf(order));
+  const limits = attemptMs === undefined ? usualLimits : { ...usualLimits, attemptMs };
+  const line = new Line(link.watch, link.client, limits);
   line.expectWithin(attemptMs ?? provider.timeoutMs);
   let source: Source | undefined;
   try {
@@ -98,10 +99,6 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
     source?.close();
     return failed(failureOf(thrown, line));
   }
-}
-
-function limitsOf({ attemptMs }: AttemptOrder): LineLimits {
-  return attemptMs === undefined ? usualLimits : { ...usualLimits, attemptMs };
 }
 
 /** Why a provider did not answer. Throws again what was not the provider's fault but ours. */

@@ -87,8 +87,7 @@ function callOf(request: UpstreamRequest, prepared: Prepared, signal: AbortSigna
   if (typeof body === 'string' || body instanceof Uint8Array)
     return { ...options, headers, body, signal };
   // Read while it is sent, on a connection of its own: it could not be sent again.
-  const length = { 'content-length': String(body.bytes) };
-  const withLength = { ...headers, ...length };
+  const withLength = { ...headers, 'content-length': String(body.bytes) };
   return { ...options, headers: withLength, body: body.chunks(), keepalive: false, signal };
 }
 
@@ -165,7 +164,7 @@ const authorise: Readonly<Record<DialectName, Authorise>> = {
 };
 
 /** This process or this machine has no place for another connection. */
-const tooManyOpen: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE']);
+const tooManyOpen: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE']);
 
 /** Throws when it was us who could not make the call: then nobody else need be tried or blamed. */
 export function refuseOwnFailure(thrown: unknown, isShuttingDown: boolean): void {

@@ -3,7 +3,7 @@ import { Waiting, type Watch } from '../core/watch.ts';
 import type { Borrower, Connections } from './connections.ts';
 
 /** How long things may take that no provider's own timeouts bound. */
-export interface LineLimits {
+interface LineLimits {
   readonly attemptMs: number;
   readonly stallMs: number;
 }

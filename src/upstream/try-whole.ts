@@ -49,6 +49,6 @@ export async function tryWhole<Read extends object>(
   return found;
 }
 
-export function isFailure(read: object | UpstreamFailure): read is UpstreamFailure {
+export function isFailure(read: object): read is UpstreamFailure {
   return 'kind' in read && 'retryAfterSeconds' in read;
 }

@@ -18,8 +18,7 @@ export function makeErrandOf(config: Config, skills: Skills): ChatParts['errandO
   const search = webSearchOf(config);
   const errandFor = (conversation: Conversation, caller: Caller): Errand => {
     const wish = conversation.ask.search;
-    if (wish === null) return new ChatErrand(conversation);
-    if (!search && wish.isVendors) return new ChatErrand(conversation);
+    if (wish === null || (!search && wish.isVendors)) return new ChatErrand(conversation);
     if (search) return new SearchingErrand(conversation, wish, caller.tenantId, search);
     const message = 'Web search is not set up here: the operator must configure tools.web_search.';
     throw invalidRequest(message, wish.param);

@@ -19,7 +19,6 @@ import { checkPublicAddress } from '../upstream/guard/user-address.ts';
 import { refuseInnerAddresses } from '../upstream/inline-images.ts';
 import type { Link } from '../upstream/link.ts';
 import type { Lasting } from './lasting.ts';
-import type { Telemetry } from './telemetry.ts';
 
 /** What lasts, and beside it what a reload makes again. */
 export interface StepParts extends Lasting {
@@ -87,11 +86,7 @@ function noteCap({ memory, wishes }: Call, isCapped: boolean): void {
   if (memory && wishes.idempotencyKey === null) memory.isCapped = isCapped;
 }
 
-interface LinkSurroundings {
-  readonly watch: Watch;
-  readonly fetchGuarded: GuardedFetch;
-  readonly telemetry: Telemetry;
-}
+type LinkSurroundings = Pick<Link, 'fetchGuarded'> & Pick<Lasting, 'watch' | 'telemetry'>;
 
 const plainName = /^[\w.[\]-]{1,64}$/;
 

@@ -73,8 +73,7 @@ function readStatus(value: unknown): number | undefined {
 }
 
 export function readComplaint(raw: unknown, named: string | null = null): Complaint {
-  const outer = Array.isArray(raw) ? raw[0] : raw;
-  const outside = fieldsOf(outer);
+  const outside = fieldsOf(Array.isArray(raw) ? raw[0] : raw);
   const inside = fieldsOf(outside.error);
   const innermost = fieldsOf(inside.innererror);
   const metadata = fieldsOf(inside.metadata);

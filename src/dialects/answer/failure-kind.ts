@@ -69,7 +69,7 @@ const hintingCodes: ReadonlyMap<string, FailureKind> = new Map([
 ]);
 
 /** What MiniMax and Baidu number, in answers of status 200. */
-export const numberedKinds: ReadonlyMap<unknown, FailureKind> = new Map([
+export const numberedKinds: ReadonlyMap<number, FailureKind> = new Map([
   [1001, 'timeout'],
   [1002, 'rate_limited'],
   [1039, 'rate_limited'],

@@ -64,7 +64,7 @@ export function readMessagesRequest(
     search: readSearchWish(value),
     skills: value.skills ?? [],
     addresses: addressesOf(value, blocks, more),
-    ownAccount: regionNeed(value, 'inference_geo') ?? ownAccountFor(value, blocks, more),
+    ownAccount: regionNeed(value) ?? ownAccountFor(value, blocks, more),
   };
   return { ask, body: value, source };
 }

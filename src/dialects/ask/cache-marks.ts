@@ -1,5 +1,5 @@
 /** Anthropic's marks for prompt caching, which clients of other dialects may set as well. */
-import type { CacheControl, Dialogue, Turn } from '../../core/dialogue.ts';
+import type { CacheControl, Dialogue } from '../../core/dialogue.ts';
 import { isObject } from '../../core/json.ts';
 
 /** The mark that a client set on a part, a message, a tool or the whole. */
@@ -11,12 +11,8 @@ export function cacheMark(holder: object): { cacheControl?: CacheControl } {
 /** Whether the client marked anything. */
 export function hasCacheMarks(dialogue: Dialogue): boolean {
   const { turns, tools } = dialogue;
-  return isMarked(dialogue) || tools.some(isMarked) || turns.some(isMarkedTurn);
-}
-
-function isMarkedTurn({ parts }: Turn): boolean {
-  for (const part of parts) if (isMarked(part)) return true;
-  return false;
+  const isInTurns = turns.some(({ parts }) => parts.some(isMarked));
+  return isInTurns || isMarked(dialogue) || tools.some(isMarked);
 }
 
 function isMarked(holder: object): boolean {

@@ -9,13 +9,11 @@ import type { Source } from './edit-body.ts';
  * written.
  */
 
-type Body = Readonly<Fields>;
-
 /** Exactness costs time for each value, so a body made of millions goes on as floats. */
 const limits = { levels: jsonDepthMax, names: jsonNamesMax, values: jsonNamesMax };
 
 /** All that the client wrote; undefined where no number of it is long. */
-export function exactIn(source: Source | null): Body | undefined {
+export function exactIn(source: Source | null): Readonly<Fields> | undefined {
   if (source === null || !longNumber.test(source.text)) return undefined;
   const exact = parseExact(source.text, limits);
   return isObject(exact) ? exact : undefined;

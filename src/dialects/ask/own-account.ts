@@ -3,7 +3,7 @@
  * by their ids. Tenants share the operator's accounts, so an id may well be another tenant's.
  */
 import type { OwnAccountNeed } from '../../core/ask.ts';
-import { isObject, isText } from '../../core/json.ts';
+import { type Fields, isObject, isText } from '../../core/json.ts';
 import { labelsName } from './addresses.ts';
 
 const keptName = /^(?:(?:file|vector_?store|collection|container)_?ids?|cached_?content)$/i;
@@ -17,7 +17,6 @@ const toldName =
   /^(?:default|const|enum|examples?|dependentRequired|chat_template_kwargs|documents)$/;
 
 const keptThere = 'refers to what a provider keeps in its account';
-const isDear = 'has a price of its own: leave it out';
 
 /** Where the first id of such a thing stands in `value`, which itself stands at `path`. */
 export function keptIn(value: object, path: string): OwnAccountNeed | undefined {
@@ -86,10 +85,8 @@ export function keptBytes(text: string | null | undefined, param: string) {
  * Where an answer may be computed: but for the whole world it costs more. Nobody shall believe that
  * such a wish was heard, so it is not just left out.
  */
-export function regionNeed(
-  body: Readonly<Record<string, unknown>>,
-  param: string,
-): OwnAccountNeed | undefined {
-  const region = body[param];
-  return typeof region === 'string' && region !== 'global' ? { param, why: isDear } : undefined;
+export function regionNeed(body: Readonly<Fields>): OwnAccountNeed | undefined {
+  const { inference_geo: region } = body;
+  if (typeof region !== 'string' || region === 'global') return undefined;
+  return { param: 'inference_geo', why: 'has a price of its own: leave it out' };
 }

@@ -1,7 +1,7 @@
 /** Tells the messages and deltas of OpenAI-style upstreams, once mended, in our own words. */
 import type { AnswerListener, FinishReason } from '../../core/answer.ts';
 import { waitingArgumentsMax } from '../../core/bounds.ts';
-import { type Fields, fieldsOf, isObject, isText, textOf } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, isText, itemsOf, textOf } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import { JsonEnd } from '../answer/json-end.ts';
 import { EventTooLarge } from '../event-stream.ts';
@@ -61,9 +61,8 @@ export class AnswerTeller {
     const mustWait = this.#unfinished.size > 0;
     if (mustWait) this.#hold(words);
     else this.#tellWords(words);
-    if (Array.isArray(words.tool_calls)) {
-      for (const [at, call] of words.tool_calls.entries())
-        if (isObject(call)) this.#tellCall(call, at);
+    for (const [at, call] of itemsOf(words.tool_calls).entries()) {
+      if (isObject(call)) this.#tellCall(call, at);
     }
     const { function_call: only } = words;
     if (isObject(only)) this.#tellCall({ index: onlyCall, id: newCallId(), function: only }, 0);
@@ -95,13 +94,11 @@ export class AnswerTeller {
     if (isText(words.content)) this.#to.text(words.content);
     if (isText(words.refusal)) this.#to.refusal(words.refusal);
     // Annotations before calls: they belong to the text, which ends where a call begins.
-    if (Array.isArray(words.annotations)) {
-      for (const annotation of words.annotations) this.#tellAnnotation(annotation);
-    }
+    for (const annotation of itemsOf(words.annotations)) this.#tellAnnotation(annotation);
   }
 
   #tellImages({ images }: Fields): void {
-    if (Array.isArray(images)) for (const image of images) this.#tellImage(image);
+    for (const image of itemsOf(images)) this.#tellImage(image);
   }
 
   /** The end of the words, for whatever reason was told; without one it is null. */
@@ -116,13 +113,10 @@ export class AnswerTeller {
 
   #tellReasoning({ reasoning, reasoning_details: details }: Fields): void {
     if (isText(reasoning)) this.#to.reasoning(reasoning);
-    if (!Array.isArray(details)) return;
-    for (const detail of details) {
-      if (!isObject(detail)) continue;
-      if (isText(detail.signature)) this.#to.reasoningSignature(detail.signature);
-      if (detail.type === 'reasoning.encrypted' && isText(detail.data)) {
-        this.#to.redactedReasoning(detail.data);
-      }
+    for (const detail of itemsOf(details)) {
+      const { type, signature, data } = fieldsOf(detail);
+      if (isText(signature)) this.#to.reasoningSignature(signature);
+      if (type === 'reasoning.encrypted' && isText(data)) this.#to.redactedReasoning(data);
     }
   }
 

@@ -24,7 +24,7 @@ function mendMessage(raw: unknown): Fields {
 }
 
 export interface MendedChoice {
-  readonly choice: Fields;
+  readonly message: Fields;
   readonly index: number;
   readonly characters: number;
   readonly finishReason: string | null;
@@ -42,5 +42,5 @@ export function mendChoice(choice: Fields, position: number): MendedChoice {
   choice.message = message;
   if (choice.delta !== undefined) choice.delta = undefined;
   choice.finish_reason = finishReason;
-  return { choice, index, characters: charactersIn(message), finishReason };
+  return { message, index, characters: charactersIn(message), finishReason };
 }

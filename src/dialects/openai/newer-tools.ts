@@ -92,7 +92,7 @@ function inFunctionCalls(message: ChatMessage): ChatMessage {
   const calls = message.tool_calls?.map((call): ToolCall => {
     if (call.type !== 'custom') return call;
     const { custom: _, ...rest } = call;
-    return { ...rest, type: 'function', function: { ...functionIn(call) } };
+    return { ...rest, type: 'function', function: functionIn(call) };
   });
   return { ...message, tool_calls: calls ?? null };
 }

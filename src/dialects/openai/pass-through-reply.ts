@@ -1,5 +1,5 @@
 /** A whole chat completion of an OpenAI-style upstream on its way to an OpenAI client. */
-import { type Fields, fieldsOf, isObject, objectsIn } from '../../core/json.ts';
+import { type Fields, isObject, objectsIn } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
@@ -52,13 +52,12 @@ function mendChoices(
   let saysAnything = false;
   let first: MendedChoice | undefined;
   let outputCharacters = 0;
-  for (let position = 0; position < choices.length; position += 1) {
-    const mended = mendChoice(choices[position] ?? {}, position);
-    const { choice, characters, finishReason } = mended;
+  for (const [position, choice] of choices.entries()) {
+    const mended = mendChoice(choice, position);
+    const { message, characters, finishReason } = mended;
     if (characters > 0 || finishReason !== null) saysAnything = true;
     if (mended.index === 0) first ??= mended;
     outputCharacters += characters;
-    const message = fieldsOf(choice.message);
     if (hidesReasoning) hideReasoning(message);
     tellCustomCalls(message, customTools);
   }

@@ -86,10 +86,10 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   const failure = failureInside(body);
   if (failure) return failure;
   const [first] = objectsIn(body.choices);
-  const { choice, characters, finishReason } = mendChoice(first ?? {}, 0);
+  const { message, characters, finishReason } = mendChoice(first ?? {}, 0);
   if (characters === 0 && finishReason === null) return malformed(noOutput);
   const teller = new AnswerTeller(listener);
-  teller.tell(fieldsOf(choice.message));
+  teller.tell(message);
   const usage = usageIn(body);
   if (usage) listener.usage?.(usage);
   teller.finish(finishReason);

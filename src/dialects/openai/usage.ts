@@ -92,7 +92,7 @@ export function usageIn(body: Fields): Usage | undefined {
   if (usage !== undefined) return usage;
   if (isObject(body.x_groq)) return readUsage(body.x_groq.usage);
   const [choice] = itemsOf(body.choices);
-  return isObject(choice) && choice.usage !== undefined ? readUsage(choice.usage) : undefined;
+  return readUsage(fieldsOf(choice).usage);
 }
 
 /**
@@ -109,14 +109,8 @@ export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
   return { ...earlier, outputTokens: later.outputTokens, reasoningTokens };
 }
 
-interface PromptDetails {
-  readonly cached_tokens: number;
-  readonly cache_write_tokens?: number;
-  readonly audio_tokens?: number;
-}
-
 /** OpenAI's clients know nothing of writing to a cache: told only where it happened, as sounds. */
-function writePromptDetails(usage: Usage): PromptDetails {
+function writePromptDetails(usage: Usage) {
   const written = writtenTokens(usage);
   const { inputAudioTokens: audio = 0 } = usage;
   return {

@@ -1,7 +1,7 @@
 /** An answer told in our words, as the events of a response that is streamed. */
 import { outputItemsMax, streamedResponseLengthMax } from '../../core/bounds.ts';
 import { GatewayError } from '../../core/errors.ts';
-import type { ClientWords, ReplyClosing, StreamIdentity, StreamWriter } from '../dialect.ts';
+import type { ClientWords, ReplyClosing, StreamWriter } from '../dialect.ts';
 import { keepAlive } from '../event-stream.ts';
 import { OutputWriter } from './output-writer.ts';
 import { type Echo, ended, errorCode, failed, inProgress } from './response-object.ts';
@@ -81,7 +81,7 @@ export function failureEvents(error: GatewayError, response: object, number: num
 /** What a Responses client hears from us outside of an upstream's answer. */
 export function responsesWords(echo: Echo): ClientWords {
   return {
-    fail(error: GatewayError, identity: StreamIdentity) {
+    fail(error, identity) {
       const response = echo.write(identity, failed(error, []));
       return openingEvents(echo.write(identity, inProgress)) + failureEvents(error, response, 2);
     },

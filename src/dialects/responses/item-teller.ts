@@ -1,6 +1,6 @@
 import type { AnswerListener } from '../../core/answer.ts';
 import { outputItemsMax } from '../../core/bounds.ts';
-import { type Fields, isObject, isText, itemsOf, textOf } from '../../core/json.ts';
+import { type Fields, isObject, isText, itemsOf, objectsIn, textOf } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import { ItemPlaces } from './item-places.ts';
 import { joinSignature } from './reasoning-signature.ts';
@@ -32,9 +32,7 @@ function argumentsOf({ type, arguments: json, input }: Fields): string {
   return isText(json) ? json : '{}';
 }
 
-/**
- * Tells the items of an output, piece by piece or whole, each word once.
- */
+/** Tells the items of an output, piece by piece or whole, each word once. */
 export class ItemTeller {
   readonly #to: AnswerListener;
   readonly #told = new Map<unknown, Told>();
@@ -175,8 +173,7 @@ export class ItemTeller {
       const start = this.#textLength;
       if (isText(part.text)) this.#tellText(part.text);
       if (isText(part.refusal)) this.#to.refusal(part.refusal);
-      const notes = itemsOf(part.annotations);
-      for (const note of notes) this.#cite(note, start);
+      for (const note of itemsOf(part.annotations)) this.#cite(note, start);
     }
   }
 
@@ -226,6 +223,6 @@ export class ItemTeller {
 }
 
 function textsIn(parts: unknown): string {
-  const texts = Array.isArray(parts) ? parts.filter(isObject).map(({ text }) => text) : [];
+  const texts = objectsIn(parts).map(({ text }) => text);
   return texts.filter(isText).join('\n\n');
 }

@@ -1,6 +1,6 @@
 /** What is read on the side of a response that passes through, and what is exchanged in it. */
 import { eventBytesMax, outputItemsMax } from '../../core/bounds.ts';
-import { type Fields, isObject, isText, itemsOf, lengthOf } from '../../core/json.ts';
+import { type Fields, isObject, isText, itemsOf, lengthOf, objectsIn } from '../../core/json.ts';
 import { pictureCharacters, type Usage } from '../../core/usage.ts';
 import { answerId } from '../answer/answer-ids.ts';
 import { renameModel } from '../answer/rename-model.ts';
@@ -43,11 +43,8 @@ export class PassedOutput {
     this.characters += lengthOf(item.arguments) + lengthOf(item.input);
     const isPicture = item.type === 'image_generation_call' && isText(item.result);
     this.characters += isPicture ? pictureCharacters : lengthOf(item.result);
-    for (const parts of [item.content, item.summary]) {
-      if (!Array.isArray(parts)) continue;
-      for (const part of parts) {
-        if (isObject(part)) this.characters += lengthOf(part.text) + lengthOf(part.refusal);
-      }
+    for (const part of [item.content, item.summary].flatMap(objectsIn)) {
+      this.characters += lengthOf(part.text) + lengthOf(part.refusal);
     }
   }
 }

@@ -7,10 +7,10 @@ import {
   addSums,
   noSums,
   spendOf,
-  totalSpend,
   type UsageSums,
 } from '../../record/analytics.ts';
 import { daysOf, isoTime, monthAround } from '../../record/period.ts';
+import { totalCharge } from '../../record/request-record.ts';
 import type { WalletReads } from '../../record/wallet-totals.ts';
 
 export interface CreditsParts {
@@ -51,7 +51,7 @@ async function currentPeriod({ analytics, now }: CreditsParts, tenantId: string)
     end_date: isoTime(month.until - 1),
     requests: sums.requests,
     ...spendOf(sums),
-    total_spend: totalSpend(sums),
+    total_spend: totalCharge(sums),
   };
 }
 

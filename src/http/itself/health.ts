@@ -17,13 +17,7 @@ export function healthRoutes(parts: HealthParts): Route[] {
     path: string,
     doc: RouteDoc,
     handle: (exchange: Exchange) => Response | Promise<Response>,
-  ): Route => ({
-    method: 'GET',
-    path,
-    doc,
-    access: 'public',
-    handle,
-  });
+  ): Route => ({ method: 'GET', path, doc, access: 'public', handle });
   const hello = (exchange: Exchange) =>
     json(exchange, {
       name: 'Tollgate',

@@ -4,9 +4,7 @@ import type { JobPage } from '../../jobs/queue.ts';
 import { logPageQuery, readLimit } from '../customer/query.ts';
 import { offsetQuery, readOffset, readParameter } from '../query.ts';
 
-const statusSchema = Type.Unsafe<(typeof jobStatuses)[number]>(
-  Type.Enum([...jobStatuses], { description: 'Only jobs that are this.' }),
-);
+const statusSchema = Type.Enum([...jobStatuses], { description: 'Only jobs that are this.' });
 
 export const jobsQuery = { limit: logPageQuery.limit, ...offsetQuery, status: statusSchema };
 

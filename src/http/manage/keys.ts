@@ -1,7 +1,7 @@
 import * as manage from '../../auth/manage/keys.ts';
 import { readManagementBody } from '../body/body.ts';
 import { keyDocs } from '../openapi/keys.ts';
-import { readFlag, readOffset } from '../query.ts';
+import { readOffset, readParameter } from '../query.ts';
 import { json } from '../reply.ts';
 import type { Route } from '../routes.ts';
 
@@ -36,7 +36,8 @@ function collectionRoutes(desk: manage.KeyDesk): Route[] {
       async handle(exchange, { tenantId }) {
         const { query } = exchange;
         const offset = readOffset(query);
-        const includeDisabled = readFlag(query, 'include_disabled');
+        const { include_disabled } = keyDocs.list.query;
+        const includeDisabled = readParameter(query, 'include_disabled', include_disabled) ?? false;
         const data = await manage.listKeys(desk, tenantId, { offset, includeDisabled });
         return json(exchange, { data });
       },

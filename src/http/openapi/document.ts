@@ -121,8 +121,7 @@ function responses(route: Route, { answers }: RouteDoc, components: Components):
       { description: outcomes[status] ?? 'Done.', content: Object.fromEntries(content) },
     ];
   });
-  const shape = route.errorShape ?? (groupOf(route) === 'messages' ? 'messages' : 'plain');
-  const schema = components.write(errorSchemas[shape]);
+  const schema = components.write(errorSchemas[route.errorShape ?? 'plain']);
   const refusal = { description: 'Refused.', content: { 'application/json': { schema } } };
   return { ...Object.fromEntries(good), default: refusal };
 }

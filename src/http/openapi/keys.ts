@@ -4,7 +4,7 @@ import { keyChangeSchema, newKeySchema, rotationSchema } from '../../auth/manage
 import { byokModes } from '../../core/byok.ts';
 import { cacheModes, limitResets, scopes } from '../../core/caller.ts';
 import { nullable } from '../../core/schema-builders.ts';
-import { flagSchema, offsetQuery } from '../query.ts';
+import { offsetQuery } from '../query.ts';
 import {
   count,
   credits,
@@ -74,7 +74,10 @@ export const keyDocs = {
   },
   list: {
     summary: 'List keys',
-    query: { ...offsetQuery, include_disabled: flagSchema('Disabled ones too.') },
+    query: {
+      ...offsetQuery,
+      include_disabled: Type.Boolean({ default: false, description: 'Disabled ones too.' }),
+    },
     answers: { 200: data(Type.Array(key)) },
   },
   show: { summary: 'Look at a key', path: id, answers: { 200: data(key) } },

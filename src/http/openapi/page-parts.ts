@@ -86,13 +86,8 @@ function fieldsHtml({ properties, required }: Json): string {
   const needed = new Set(listOf(required));
   const rows = entriesOf(properties).map(([name, schema]) => {
     const mark = needed.has(name) ? '' : ' <small>optional</small>';
-    const nested = inlineFields(schema);
-    return row(
-      `${escapeHtml(name)}${mark}`,
-      schema,
-      isObject(schema) ? schema.description : '',
-      nested,
-    );
+    const { description } = fieldsOf(schema);
+    return row(`${escapeHtml(name)}${mark}`, schema, description, inlineFields(schema));
   });
   return rows.length > 0 ? table('', rows) : '';
 }

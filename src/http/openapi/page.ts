@@ -26,7 +26,8 @@ export function docsPage(document: Record<string, unknown>, exampleUrl: string):
   const operations = operationsOf(document);
   const groups = [...Map.groupBy(operations, ({ group }) => group)].sort(byInterest);
   const info = fieldsOf(document.info);
-  const schemas = Object.entries(schemasOf(document)).sort(([a], [b]) => (a < b ? -1 : 1));
+  const { schemas } = fieldsOf(document.components);
+  const records = Object.entries(fieldsOf(schemas)).sort(([a], [b]) => (a < b ? -1 : 1));
   const nav = groups.map(
     ([group, list]) => `<h2>${escapeHtml(group)}</h2><ul>${list.map(navItem).join('')}</ul>`,
   );
@@ -35,7 +36,7 @@ export function docsPage(document: Record<string, unknown>, exampleUrl: string):
       `<section><h2 id="${escapeHtml(group)}">${escapeHtml(group)}</h2>` +
       `${list.map((one) => operationHtml(one, exampleUrl)).join('')}</section>`,
   );
-  const shapes = schemas.map(([name, schema]) => schemaHtml(name, schema));
+  const shapes = records.map(([name, schema]) => schemaHtml(name, schema));
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -68,11 +69,6 @@ function operationsOf({ paths }: Record<string, unknown>): Operation[] {
       return [{ method: method.toUpperCase(), path, group, about }];
     }),
   );
-}
-
-function schemasOf({ components }: Record<string, unknown>): Record<string, unknown> {
-  const schemas = fieldsOf(components).schemas;
-  return fieldsOf(schemas);
 }
 
 /** People come to call models; what operators and probes ask for stands at the end. */

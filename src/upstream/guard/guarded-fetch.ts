@@ -103,9 +103,8 @@ function vouching(policy: AddressPolicy, host: string | undefined): AddressPolic
 
 async function follow(firstUrl: string, call: GuardedCall): Promise<GuardedResult> {
   const { options } = call;
-  const method = options.method ?? 'GET';
   // A POST ends at its redirect.
-  const mayFollow = method === 'GET';
+  const mayFollow = (options.method ?? 'GET') === 'GET';
   let headers = requestHeaders(options.headers ?? {});
   if (headers === null) return refused('The request has a malformed header.');
   let text = firstUrl;

@@ -5,8 +5,7 @@
  */
 import { hostInUrl } from '../../core/host-in-url.ts';
 import { addressBytes } from './address-bytes.ts';
-import type { AddressPolicy } from './address-guard.ts';
-import { checkUserUrl, hostAndPort, literalAddress } from './address-guard.ts';
+import { type AddressPolicy, checkUserUrl, hostAndPort, literalAddress } from './address-guard.ts';
 
 /** All addresses of a host name, as text. */
 export type ResolveHost = (host: string) => Promise<readonly string[]>;

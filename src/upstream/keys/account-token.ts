@@ -75,8 +75,7 @@ export class AccountToken {
   async #fetch(): Promise<string> {
     const askedAt = this.#now();
     const { status, text } = await this.#ask();
-    const answer = parseJson(text);
-    const fields = fieldsOf(answer);
+    const fields = fieldsOf(parseJson(text));
     if (status !== 200) throw refusal(status, fields.error);
     const { access_token: token, expires_in: seconds } = fields;
     const isToken = typeof token === 'string' && /^[\x21-\x7e]{1,16384}$/.test(token);

@@ -54,8 +54,7 @@ function readFields(body: Fields): Transcript | UpstreamFailure {
 function readSeconds({ duration, usage }: Readonly<Fields>): number | null {
   const used = fieldsOf(usage);
   // Mistral has a name of its own for it.
-  const told = [duration, used.seconds, used.prompt_audio_seconds];
-  for (const value of told) {
+  for (const value of [duration, used.seconds, used.prompt_audio_seconds]) {
     // OpenAI wrote it in quotes for a while.
     const isText = typeof value === 'string' && /^\d+(?:\.\d+)?$/.test(value);
     const seconds = isText ? Number(value) : value;
