@@ -81,6 +81,8 @@ export interface Provider {
   readonly headers: Readonly<Record<string, Secret>>;
   readonly timeoutMs: number;
   readonly idleTimeoutMs: number;
+  /** The environment names a proxy that it is called through. */
+  readonly isProxied?: boolean;
   /** The operator's account may be used; otherwise only by tenants who bring their own. */
   readonly shared: boolean;
   /** A tenant's credential may name an address of its own. */

@@ -125,3 +125,21 @@ test('a variable may say true as well as false', () => {
   expect(load(content, { ...vendor, DEMO: 'true' }).demo).toBe(true);
   expect(load(content, { DEMO: 'false' }).demo).toBe(false);
 });
+
+test('a provider is proxied when the environment names a proxy for its kind of address', () => {
+  const base = (url: string) => ({ dialect: 'openai', base_url: url, api_key: null });
+  const providers = {
+    near: base('http://localhost:8000/v1'),
+    plain: base('http://gpu-1:8000/v1'),
+    secure: base('https://api.example.com/v1'),
+  };
+  const proxied = (environment: Environment) =>
+    Object.keys(providers).filter(
+      (name) => load({ providers }, environment).providers.get(name)?.isProxied,
+    );
+  expect(proxied({})).toEqual([]);
+  expect(proxied({ HTTP_PROXY: '', http_proxy: 'http://proxy:3128' })).toEqual(['plain']);
+  expect(proxied({ HTTPS_PROXY: 'http://proxy:3128' })).toEqual(['secure']);
+  const both = { HTTP_PROXY: 'http://proxy:3128', https_proxy: 'http://proxy:3128' };
+  expect(proxied(both)).toEqual(['plain', 'secure']);
+});

@@ -1,4 +1,5 @@
 import type { Problem } from '../core/explain.ts';
+import { isLoopback } from '../core/loopback.ts';
 import { readProviderKey, regionIn } from '../core/provider-key.ts';
 import { Secret } from '../core/secret.ts';
 import type { BuiltinProvider } from './catalogue/index.ts';
@@ -66,6 +67,7 @@ export function mergeProviders(
       headers: mapValues(own.headers ?? {}, (value) => new Secret(value)),
       timeoutMs: own.timeout_ms ?? defaultTimeoutMs,
       idleTimeoutMs: own.idle_timeout_ms ?? defaultTimeoutMs,
+      isProxied: isProxied(baseUrl, environment),
       shared,
       byokBaseUrl: own.byok_base_url ?? false,
       quirks: { ...shipped?.quirks, ...own.quirks },
@@ -78,6 +80,17 @@ export function mergeProviders(
     if (!(shipped.name in file)) add(shipped.name, { shared }, shipped);
   }
   return providers;
+}
+
+/** A proxy set in the environment is for the world outside, not for this machine. */
+function isProxied(url: string, environment: Environment): boolean {
+  const {
+    HTTPS_PROXY,
+    https_proxy = HTTPS_PROXY,
+    HTTP_PROXY,
+    http_proxy = HTTP_PROXY,
+  } = environment;
+  return !isLoopback(url) && Boolean(url.startsWith('https:') ? https_proxy : http_proxy);
 }
 
 interface KeyPlace {

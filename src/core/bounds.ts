@@ -30,6 +30,12 @@ export const wordlessBytesMax = 4 * eventBytesMax;
 /** A whole non-streamed upstream answer; images come as base64 inside JSON. */
 export const replyBytesMax = 64 * 1024 * 1024;
 
+/** What stands before an upstream's answer. Most servers themselves send no more than 16 KB. */
+export const answerHeadBytesMax = 64 * 1024;
+
+/** Between two chunks of an answer is a length; a note to it is allowed, and nobody writes one. */
+export const chunkLineBytesMax = 4 * 1024;
+
 /** How much of an upstream's error page we read to find its message. */
 export const errorBytesMax = 64 * 1024;
 

@@ -136,11 +136,17 @@ export type MediaTarget = Pick<
   'upstreamModel' | 'quirks' | 'outputModalities' | 'isOwnAccount'
 >;
 
+/** A long body that begins in other words than the client's: its own bytes need not be copied. */
+export interface Spliced {
+  readonly start: string;
+  readonly rest: Uint8Array;
+}
+
 /** A request in the upstream's words. */
 export interface UpstreamRequest {
   /** Appended to the provider's base URL. */
   readonly path: string;
-  readonly body: string | Uint8Array | LongBytes;
+  readonly body: string | Uint8Array | Spliced | LongBytes;
   /** Beside those that every request to this provider has. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Parameters of the client's that this upstream has no words for, by the client's names. */

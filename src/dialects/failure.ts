@@ -32,7 +32,7 @@ function withoutMessage(status: number, { codes: [code] }: Complaint): string {
 export function readFailure(
   status: number,
   body: string,
-  headers: Headers,
+  headers: Pick<Headers, 'get'>,
   nowMs: number = Date.now(),
 ): UpstreamFailure {
   const json = parseExact(body);

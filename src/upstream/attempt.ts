@@ -13,6 +13,7 @@ import { malformed, readFailure } from '../dialects/failure.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { OpenBytes } from './bytes-answer.ts';
 import { connectionFailure, refuseOwnFailure, send } from './client.ts';
+import type { Answer } from './connection/answer.ts';
 import { checkFor } from './guard/user-address.ts';
 import { Line, usualLimits } from './line.ts';
 import type { Link } from './link.ts';
@@ -119,7 +120,7 @@ export function isOwnMistake(thrown: unknown): boolean {
 }
 
 /** A whole answer of a known, bounded length: the runtime reads it faster than we could. */
-function isShortReply(response: Response, order: AttemptOrder): boolean {
+function isShortReply(response: Answer, order: AttemptOrder): boolean {
   const { headers, ok } = response;
   const length = headers.get('content-length');
   return (
@@ -136,12 +137,12 @@ function isShortReply(response: Response, order: AttemptOrder): boolean {
 /** Some servers name a character set in this header, which is no compression. */
 const packed = /\b(?:gzip|deflate|compress|br|zstd)\b/i;
 
-export function isPlain({ headers }: Response): boolean {
+export function isPlain({ headers }: Answer): boolean {
   return !packed.test(headers.get('content-encoding') ?? '');
 }
 
 /** HTTP does not care how types are capitalised, and not every server writes them small. */
-export function isEventStream({ headers }: Response): boolean {
+export function isEventStream({ headers }: Answer): boolean {
   return /^text\/event-stream/i.test(headers.get('content-type') ?? '');
 }
 
@@ -151,7 +152,7 @@ function replyOf(text: string, order: AttemptOrder): AttemptResult {
 }
 
 async function readResponse(
-  response: Response,
+  response: Answer,
   source: Source,
   line: Line,
   order: AttemptOrder,
@@ -245,7 +246,7 @@ function hasWords({ started, finished, facts }: StreamRelay): boolean {
 }
 
 /** An answer in a form that was not asked for and cannot be used; perhaps it says why. */
-function unexpectedForm(reply: ReplyRelay | UpstreamFailure, response: Response): AttemptResult {
+function unexpectedForm(reply: ReplyRelay | UpstreamFailure, response: Answer): AttemptResult {
   if ('kind' in reply && reply.kind !== 'malformed') return failed(reply);
   const type = response.headers.get('content-type')?.split(';')[0] ?? 'no content type';
   return failed(malformed(`The provider answered with ${type}, which was not asked for.`));

@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test';
 import { failureOf } from '../../tests/contracts/failure-of.ts';
 import { Watch } from '../core/watch.ts';
 import { ByteSource } from './byte-source.ts';
+import { bodyOf } from './connection/answer.ts';
 import { Line } from './line.ts';
 
 /** All pieces of an answer that came so and was to have so many bytes. */
@@ -13,7 +14,7 @@ async function read(pieces: readonly string[], bytes: number | null): Promise<st
     },
   });
   const line = new Line(new Watch(), new AbortController().signal);
-  const source = new ByteSource(body, line, 60_000, bytes);
+  const source = new ByteSource(bodyOf(body), line, 60_000, bytes);
   const found: string[] = [];
   try {
     for (let piece = await source.next(); piece; piece = await source.next()) {

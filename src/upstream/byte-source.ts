@@ -1,3 +1,4 @@
+import type { AnswerBody } from './connection/answer.ts';
 import type { Line } from './line.ts';
 
 /** Bytes piece by piece, none of them empty; undefined when there are no more. */
@@ -8,21 +9,19 @@ export interface BytePieces {
 
 /** An upstream's answer as bytes, read only when somebody asks for the next piece. */
 export class ByteSource implements BytePieces {
-  readonly #reader: {
-    read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>;
-  };
+  readonly #body: AnswerBody;
   readonly #line: Line;
   readonly #idleMs: number;
   #missingBytes: number;
 
   constructor(
-    body: ReadableStream<Uint8Array>,
+    body: AnswerBody,
     line: Line,
     idleMs: number,
     /** Null when the upstream did not say. */
     bytes: number | null,
   ) {
-    this.#reader = body.getReader();
+    this.#body = body;
     this.#line = line;
     this.#idleMs = idleMs;
     this.#missingBytes = bytes ?? 0;
@@ -31,15 +30,16 @@ export class ByteSource implements BytePieces {
   async next(): Promise<Uint8Array | undefined> {
     for (;;) {
       this.#line.expectWithin(this.#idleMs);
-      const { done, value } = await this.#reader.read();
+      const bytes = await new Promise<Uint8Array | undefined>(this.#read);
       this.#line.relax();
-      if (done) {
-        if (this.#missingBytes > 0) throw new Error('The answer is shorter than it was to be.');
-        return undefined;
+      if (!bytes && this.#missingBytes > 0) {
+        throw new Error('The answer is shorter than it was to be.');
       }
-      if (!value || value.length === 0) continue;
-      this.#missingBytes -= value.length;
-      return value;
+      if (bytes?.length === 0) continue;
+      this.#missingBytes -= bytes?.length ?? 0;
+      return bytes;
     }
   }
+
+  readonly #read: AnswerBody['read'] = (taken, broken) => this.#body.read(taken, broken);
 }

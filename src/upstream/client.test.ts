@@ -2,7 +2,9 @@ import { afterAll, describe, expect, test } from 'bun:test';
 import { serviceAccount } from '../../tests/support/service-account.ts';
 import type { Provider } from '../config/config.ts';
 import { Secret } from '../core/secret.ts';
+import { Watch } from '../core/watch.ts';
 import { connectionFailure, secretsOf, send } from './client.ts';
+import { Line } from './line.ts';
 
 const seen: { url: string; headers: Record<string, string>; body: string }[] = [];
 const server = Bun.serve({
@@ -33,7 +35,7 @@ function provider(more: Partial<Provider> = {}): Provider {
 }
 
 const request = { path: '/chat/completions', body: '{"a":1}', headers: {} };
-const never = new AbortController();
+const never = new Line(new Watch(), new AbortController().signal);
 
 async function sentTo(to: Provider) {
   await (await send(to, request, never)).text();
@@ -93,7 +95,11 @@ test('a proxy of the environment is asked about other machines only', async () =
       );
     }
     expect(asked).toEqual([]);
-    const there = await send(provider({ baseUrl: 'http://models.test/v1' }), request, never);
+    const there = await send(
+      provider({ baseUrl: 'http://models.test/v1', isProxied: true }),
+      request,
+      never,
+    );
     expect(await there.text()).toBe('diverted');
     expect(asked).toEqual(['http://models.test/v1/chat/completions']);
   } finally {
@@ -177,7 +183,8 @@ test('whoever leaves while a token is coming takes it from nobody else', async (
   try {
     const apiKey = new Secret(serviceAccount(`http://127.0.0.1:${google.port}/token`));
     const leaving = new AbortController();
-    const left = send(provider({ apiKey }), request, leaving);
+    const line = new Line(new Watch(), leaving.signal);
+    const left = send(provider({ apiKey }), request, line);
     const staying = sentTo(provider({ apiKey }));
     await asked;
     leaving.abort();

@@ -1,19 +1,26 @@
 import type { Provider } from '../config/config.ts';
 import type { DialectName } from '../config/provider-schema.ts';
 import { GatewayError, shuttingDown } from '../core/errors.ts';
+import type { LongBytes } from '../core/upload.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import { ownFailure } from '../dialects/failure.ts';
-import {
-  type Borrower,
-  type Connections,
-  connectionsTo,
-  usualHeaders,
-  usualOptions,
-} from './connections.ts';
+import { type Answer, answerOf } from './connection/answer.ts';
+import { type Connections, connectionsTo } from './connection/connections.ts';
+import { headOf, linesOf } from './connection/request-head.ts';
+import { RoundTrip } from './connection/round-trip.ts';
 import { callPinned, codeOf } from './guard/pinned-call.ts';
 import { type CheckAddress, RefusedAddress, targetOf } from './guard/user-address.ts';
 import { type Pass, useOfKey } from './keys/pass.ts';
 import { UnusableKey } from './keys/unusable-key.ts';
+import { usualHeaders, usualOptions } from './usual-call.ts';
+
+/** Whoever makes a call, and may hang up. */
+export interface Caller {
+  /** For those who listen to nothing else. */
+  readonly signal: AbortSignal;
+  /** This is cancelled when the caller hangs up, at once where it has. */
+  bind(call: Pick<RoundTrip, 'cancel'>): void;
+}
 
 /**
  * The one door to providers. A credential belongs to its provider's origin: the address is built
@@ -23,12 +30,12 @@ import { UnusableKey } from './keys/unusable-key.ts';
 export function send(
   provider: Provider,
   request: UpstreamRequest,
-  line: Borrower,
+  caller: Caller,
   check?: CheckAddress,
-): Promise<Response> {
+): Promise<Answer> {
   const prepared = preparedFor(provider);
-  if (prepared.pass) return sendWithPass(prepared.pass, prepared, request, line, check);
-  return dial(prepared, callOf(request, prepared, line.signal), request.path, line, check);
+  if (prepared.pass) return sendWithPass(prepared.pass, prepared, request, caller, check);
+  return dial(prepared, request, caller, check);
 }
 
 /** Asks a provider for something that is free and changes nothing, with its key. */
@@ -37,10 +44,10 @@ export async function ask(
   path: string,
   signal: AbortSignal,
 ): Promise<Response> {
-  const { baseUrl, headers, pass, options } = preparedFor(provider);
+  const { baseUrl, headers, pass } = preparedFor(provider);
   const url = baseUrl + path;
   const shown = pass && (await pass.headersFor({ url, contentType: '', body: '' }, signal));
-  return fetch(url, { ...options, method: 'GET', headers: { ...headers, ...shown }, signal });
+  return fetch(url, { ...usualOptions(url), headers: { ...headers, ...shown }, signal });
 }
 
 /** A provider that refuses what it took before is shown a new one, once. */
@@ -48,61 +55,85 @@ async function sendWithPass(
   pass: Pass,
   prepared: Prepared,
   request: UpstreamRequest,
-  line: Borrower,
+  caller: Caller,
   check?: CheckAddress,
-): Promise<Response> {
-  const { path, body } = request;
+): Promise<Answer> {
+  const { path } = request;
+  const body = isLong(request.body) ? request.body : whole(request.body);
   const url = prepared.baseUrl + path;
   for (let isLast = false; ; isLast = true) {
-    const call = callOf(request, prepared, line.signal);
-    const contentType = call.headers['content-type'] ?? '';
-    const shown = await pass.headersFor({ url, contentType, body }, line.signal);
-    const signed = { ...call, headers: { ...call.headers, ...shown } };
-    const response = await dial(prepared, signed, path, line, check);
-    if (!pass.isOutdated?.(shown, response.status) || isLast) return response;
-    // Its connection is closed with it, so that nobody gives it back.
-    line.lender = undefined;
-    await response.body?.cancel();
+    const { 'content-type': contentType = '' } = { ...prepared.headers, ...request.headers };
+    const shown = await pass.headersFor({ url, contentType, body }, caller.signal);
+    const signed = { ...request, body, headers: { ...request.headers, ...shown } };
+    const answer = await dial(prepared, signed, caller, check);
+    if (!pass.isOutdated?.(shown, answer.status) || isLast) return answer;
+    answer.body?.cancel();
   }
 }
 
 function dial(
   prepared: Prepared,
-  call: PreparedFetch,
-  path: string,
-  line: Borrower,
+  request: UpstreamRequest,
+  caller: Caller,
   check: CheckAddress | undefined,
-): Promise<Response> {
-  const { baseUrl } = prepared;
+): Promise<Answer> {
+  const { body, path, headers } = request;
+  if (check || prepared.isProxied || isLong(body)) return fetched(prepared, request, caller, check);
+  prepared.way ??= wayFor(prepared);
+  const { way } = prepared;
+  const lines = headers ? linesOf({ ...way.headers, ...headers }) : way.lines;
+  const { start, rest } = pieces(body);
+  const bytes = Buffer.byteLength(start) + (rest?.length ?? 0);
+  const head = headOf(way.path + path, lines, bytes);
+  const trip = new RoundTrip({ start: head + start, rest });
+  caller.bind(trip);
+  way.connections.start(trip);
+  return trip.answered;
+}
+
+type Held = Exclude<UpstreamRequest['body'], LongBytes>;
+
+function isLong(body: UpstreamRequest['body']): body is LongBytes {
+  return typeof body === 'object' && 'chunks' in body;
+}
+
+/** A longer text becomes bytes first: what it is put behind would have to be copied for it. */
+const joinedLengthMax = 16 * 1024;
+
+function pieces(body: Held): { readonly start: string; readonly rest: Uint8Array | undefined } {
+  if (typeof body !== 'string') return 'rest' in body ? body : { start: '', rest: body };
+  if (body.length <= joinedLengthMax) return { start: body, rest: undefined };
+  return { start: '', rest: Buffer.from(body) };
+}
+
+/** All of it in one, for those who need it so. */
+function whole(body: Held): string | Uint8Array {
+  return typeof body === 'object' && 'rest' in body
+    ? Buffer.concat([Buffer.from(body.start), body.rest])
+    : body;
+}
+
+/** By the runtime, which knows proxies and reads a body while it sends it. */
+async function fetched(
+  { baseUrl, headers, isProxied }: Prepared,
+  { path, body, headers: more }: UpstreamRequest,
+  { signal }: Caller,
+  check: CheckAddress | undefined,
+): Promise<Answer> {
   const url = baseUrl + path;
-  if (check) return sendChecked(url, call, check);
-  prepared.connections ??= connectionsTo(baseUrl);
-  return prepared.connections.post(url, call, line);
-}
-
-function callOf(request: UpstreamRequest, prepared: Prepared, signal: AbortSignal): PreparedFetch {
-  const { options } = prepared;
-  const { body } = request;
-  const headers = request.headers ? { ...prepared.headers, ...request.headers } : prepared.headers;
-  if (typeof body === 'string' || body instanceof Uint8Array)
-    return { ...options, headers, body, signal };
-  // Read while it is sent, on a connection of its own: it could not be sent again.
-  const withLength = { ...headers, 'content-length': String(body.bytes) };
-  return { ...options, headers: withLength, body: body.chunks(), keepalive: false, signal };
-}
-
-async function sendChecked(
-  url: string,
-  call: PreparedFetch,
-  check: CheckAddress,
-): Promise<Response> {
-  const target = await targetOf(url, check, call.signal);
-  return callPinned(target, { ...call, headers: new Headers(call.headers) });
-}
-
-interface PreparedFetch extends BunFetchRequestInit {
-  readonly signal: AbortSignal;
-  readonly headers: Readonly<Record<string, string>>;
+  const shown = new Headers({ ...headers, ...more });
+  if (isLong(body)) shown.set('content-length', String(body.bytes));
+  const call = {
+    ...usualOptions(baseUrl),
+    method: 'POST',
+    headers: shown,
+    body: isLong(body) ? body.chunks() : whole(body),
+    // On a connection of its own: it could not be sent again when an idle one is closed under it.
+    keepalive: !isLong(body) && !isProxied,
+    signal,
+  };
+  if (!check) return answerOf(await fetch(url, call));
+  return answerOf(await callPinned(await targetOf(url, check, signal), call));
 }
 
 interface Prepared {
@@ -110,9 +141,26 @@ interface Prepared {
   readonly headers: Readonly<Record<string, string>>;
   /** For keys that are more than a word in a header. */
   readonly pass: Pass | undefined;
-  readonly options: BunFetchRequestInit;
+  readonly isProxied: boolean;
   /** Undefined for an address that a tenant chose: there could be any number of those. */
-  connections: Connections | undefined;
+  way: Way | undefined;
+}
+
+/** How a provider is called over connections of our own. */
+interface Way {
+  readonly connections: Connections;
+  /** Of the base URL. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The same, as they go over the connection. */
+  readonly lines: string;
+}
+
+function wayFor({ baseUrl, headers: usual }: Prepared): Way {
+  const { host, pathname } = new URL(baseUrl);
+  const headers = { host, accept: '*/*', connection: 'keep-alive', ...usual };
+  const path = pathname.replace(/\/$/, '');
+  return { connections: connectionsTo(baseUrl), path, headers, lines: linesOf(headers) };
 }
 
 const preparedByProvider = new WeakMap<Provider, Prepared>();
@@ -132,8 +180,8 @@ function preparedFor(provider: Provider): Prepared {
       ...headers,
     },
     pass,
-    options: { ...usualOptions(baseUrl), method: 'POST' },
-    connections: undefined,
+    isProxied: provider.isProxied ?? false,
+    way: undefined,
   };
   preparedByProvider.set(provider, fresh);
   return fresh;
@@ -146,7 +194,8 @@ export function secretsOf(provider: Provider): readonly string[] {
 }
 
 function revealed(headers: Provider['headers']): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).map(([name, at]) => [name, at.reveal()]));
+  const shown = Object.entries(headers).map(([name, at]) => [name.toLowerCase(), at.reveal()]);
+  return Object.fromEntries(shown);
 }
 
 type Authorise = (key: string) => Record<string, string>;

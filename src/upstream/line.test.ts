@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'bun:test';
 import { Watch } from '../core/watch.ts';
-import { Connections } from './connections.ts';
 import { Line } from './line.ts';
 
 function aborted(signal: AbortSignal): Promise<void> {
@@ -93,19 +92,18 @@ describe('a line', () => {
     line.hangUp();
   });
 
-  test('gives a connection back once, and never when it hangs up', () => {
-    const given: string[] = [];
-    const lineTo = (name: string) => {
-      const line = new Line(new Watch(), new AbortController().signal);
-      line.lender = Object.assign(new Connections(), { takeBack: () => void given.push(name) });
-      return line;
-    };
-    const read = lineTo('read');
-    read.giveBack();
-    read.release();
-    lineTo('released').release();
-    lineTo('hung up').hangUp();
-    expect(given).toEqual(['read', 'released']);
+  test('ends the call with it, at once where it has hung up, and never when released', () => {
+    const ended: string[] = [];
+    const call = (name: string) => ({ cancel: () => void ended.push(name) });
+    const line = () => new Line(new Watch(), new AbortController().signal);
+    const [held, late, released] = [line(), line(), line()];
+    held.bind(call('held'));
+    released.bind(call('released'));
+    expect(ended).toEqual([]);
+    for (const each of [held, late]) each.hangUp();
+    late.bind(call('late'));
+    released.release();
+    expect(ended).toEqual(['held', 'late']);
   });
 
   test('leaves the connection alone once it was released', () => {

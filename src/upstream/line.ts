@@ -1,6 +1,6 @@
 import { attemptMsMax, clientStallMs } from '../core/bounds.ts';
 import { Waiting, type Watch } from '../core/watch.ts';
-import type { Borrower, Connections } from './connections.ts';
+import type { Caller } from './client.ts';
 
 /** How long things may take that no provider's own timeouts bound. */
 interface LineLimits {
@@ -24,9 +24,11 @@ export const usualLimits: LineLimits = { attemptMs: attemptMsMax, stallMs: clien
  * leaves, the upstream stays silent too long or the whole takes too long, and remembers which of
  * the two sides it was.
  */
-export class Line extends Waiting implements Borrower {
-  lender: Connections | undefined = undefined;
-  readonly #controller = new AbortController();
+export class Line extends Waiting implements Caller {
+  /** Made for those who ask: most calls need none. */
+  #controller: AbortController | undefined;
+  #call: { cancel(): void } | undefined;
+  #isHungUp = false;
   readonly #watch: Watch;
   readonly #client: AbortSignal;
   #endsAt: number;
@@ -42,14 +44,21 @@ export class Line extends Waiting implements Borrower {
     this.#client = client;
     this.#endsAt = performance.now() + limits.attemptMs;
     this.#stallMs = limits.stallMs;
-    if (client.aborted || watch.isOver) this.#controller.abort();
+    if (client.aborted || watch.isOver) this.#isHungUp = true;
     // Never taken back: that costs as much again, and the signal ends with its request or job.
     else client.addEventListener('abort', this, once);
     watch.add(this);
   }
 
   get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#isHungUp) this.#controller.abort();
     return this.#controller.signal;
+  }
+
+  bind(call: { cancel(): void }): void {
+    this.#call = call;
+    if (this.#isHungUp) call.cancel();
   }
 
   get timedOut(): boolean {
@@ -74,7 +83,7 @@ export class Line extends Waiting implements Borrower {
   linger(): void {
     const lingerMs = this.#lateReader?.lingerMs ?? 0;
     if (lingerMs === 0) {
-      this.#controller.abort();
+      this.#abort();
       return;
     }
     this.#leftAt ??= performance.now();
@@ -95,18 +104,17 @@ export class Line extends Waiting implements Borrower {
   /** Ends the connection, whatever state it is in. Safe to call again. */
   hangUp(): void {
     this.#watch.remove(this);
-    this.#controller.abort();
+    this.#abort();
   }
 
-  /** The answer was read to its end; the connection may be used again by somebody else. */
-  giveBack(): void {
-    this.lender?.takeBack();
-    this.lender = undefined;
+  #abort(): void {
+    this.#isHungUp = true;
+    this.#call?.cancel();
+    this.#controller?.abort();
   }
 
   /** Nothing more is to come, and nothing is to be ended. */
   release(): void {
-    this.giveBack();
     this.#watch.remove(this);
     this.#isReleased = true;
   }

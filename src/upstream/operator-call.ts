@@ -1,4 +1,4 @@
-import { connectionsTo, usualHeaders, usualOptions } from './connections.ts';
+import { usualHeaders, usualOptions } from './usual-call.ts';
 
 /** A call to a server that the operator configured and no client can lead elsewhere. */
 export interface OperatorCall {
@@ -19,7 +19,8 @@ export function callOperatorServer(call: OperatorCall, signal: AbortSignal): Pro
     method,
     signal,
     headers: { accept: 'application/json', ...usualHeaders, ...headers },
-    ...(body === undefined ? {} : { body }),
+    // The runtime repeats a call whose connection was closed while it was idle, but no POST.
+    ...(body === undefined ? {} : { body, keepalive: false }),
   };
-  return method === 'POST' ? connectionsTo(url).post(url, init) : fetch(url, init);
+  return fetch(url, init);
 }

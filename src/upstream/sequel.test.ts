@@ -7,6 +7,7 @@ import { EventStreamReader } from '../dialects/event-stream.ts';
 import { OpenAiPassThrough } from '../dialects/openai/pass-through.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult, OpenStream } from './attempt.ts';
+import { bodyOf } from './connection/answer.ts';
 import { Line } from './line.ts';
 import { Source } from './source.ts';
 import { StreamAnswer, type StreamEnd } from './stream-answer.ts';
@@ -40,7 +41,7 @@ function openedOn(
   ended: boolean,
 ) {
   const line = new Line(watch, left.signal);
-  const source = new Source(body, line, watch, { idleMs: 1_000 });
+  const source = new Source(bodyOf(body), line, watch, { idleMs: 1_000 });
   ends.push(
     () => source.close(),
     () => line.release(),

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'bun:test';
 import { eventFrame } from '../../tests/support/fake-upstream/frames.ts';
 import { Watch } from '../core/watch.ts';
 import { FrameDecoder } from '../dialects/bedrock/frames.ts';
-import { Connections } from './connections.ts';
+import { bodyOf } from './connection/answer.ts';
 import { Line } from './line.ts';
 import { over, type Patience, readAll, Source, silence } from './source.ts';
 
@@ -30,7 +30,7 @@ function upstream(patience: Patience = { idleMs: 10_000 }, decoder?: FrameDecode
   const client = new AbortController();
   const line = new Line(watch, client.signal);
   line.signal.addEventListener('abort', () => body?.error(new Error('aborted')));
-  const source = new Source(stream, line, watch, patience, undefined, decoder);
+  const source = new Source(bodyOf(stream), line, watch, patience, undefined, decoder);
   ends.push(() => {
     source.close();
     line.hangUp();
@@ -69,17 +69,6 @@ describe('a source', () => {
     expect(await source.next()).toBe('event: messageStop\ndata: {}\n\n');
     end();
     expect(await source.next()).toBe(over);
-  });
-
-  test('gives its connection back at the end, and not before', async () => {
-    const { source, line, send, end } = upstream();
-    line.lender = new Connections();
-    send('one');
-    await source.next();
-    expect(line.lender).toBeInstanceOf(Connections);
-    end();
-    await source.next();
-    expect(line.lender).toBeUndefined();
   });
 
   test('gives a long read in pieces, characters whole, before it reads on', async () => {

@@ -2,6 +2,7 @@ import { keepAliveMs, wordlessBytesMax } from '../core/bounds.ts';
 import { Waiting, type Watch } from '../core/watch.ts';
 import type { StreamRelay } from '../dialects/dialect.ts';
 import { EventTooLarge } from '../dialects/event-stream.ts';
+import type { AnswerBody } from './connection/answer.ts';
 import type { Line } from './line.ts';
 import type { Tape } from './tape.ts';
 
@@ -29,7 +30,6 @@ const endMs = 250;
 
 /** A read may bring a megabyte: what a slow client has not asked for waits undecoded. */
 const pieceBytesMax = 64 * 1024;
-const nothing = new Uint8Array();
 
 /** A character may be cut in two where two pieces meet: the decoder keeps its first half. */
 const moreToCome = { stream: true };
@@ -39,14 +39,12 @@ interface Decoder {
   decode(bytes?: Uint8Array, options?: { readonly stream: boolean }): string;
 }
 
-type Read = { readonly done: boolean; readonly value?: Uint8Array | undefined };
-
 /**
  * An upstream's answer as text, piece by piece. It is read only when somebody asks for the next
  * piece, so a slow client slows the upstream down instead of filling our memory.
  */
 export class Source extends Waiting {
-  readonly #reader: { read(): Promise<Read>; cancel(): Promise<void> };
+  readonly #body: AnswerBody;
   readonly #decoder: Decoder;
   readonly #line: Line;
   readonly #watch: Watch;
@@ -67,7 +65,7 @@ export class Source extends Waiting {
   #early: Promise<Piece> | undefined;
 
   constructor(
-    body: ReadableStream<Uint8Array>,
+    body: AnswerBody,
     line: Line,
     watch: Watch,
     patience: Patience,
@@ -77,7 +75,7 @@ export class Source extends Waiting {
     super();
     this.#decoder = decoder;
     this.#tape = tape;
-    this.#reader = body.getReader();
+    this.#body = body;
     this.#line = line;
     this.#watch = watch;
     this.#patience = { quietMs: keepAliveMs, lastWordsMs, ...patience };
@@ -92,27 +90,32 @@ export class Source extends Waiting {
   next(): Promise<Piece> {
     const rest = this.#rest;
     if (rest !== undefined && !this.#early) return Promise.resolve(this.#takeRest(rest));
-    const early = this.#early;
-    this.#early = undefined;
-    if (early !== undefined) return early;
+    if (this.#early !== undefined) return this.#takeEarly(this.#early);
     const now = performance.now();
     this.#endAt = Math.min(this.#endAt, now + this.#endWithinMs);
     if (now >= this.#endAt) return Promise.resolve(over);
     if (!this.#isReading) {
       this.#isReading = true;
       this.#line.expectWithin(this.#patience.idleMs, now);
-      this.#reader.read().then(this.#onRead, this.#onBreak);
+      this.#body.read(this.#onRead, this.#onBreak);
+      if (this.#early !== undefined) return this.#takeEarly(this.#early);
     }
     this.at = Math.min(now + this.#patience.quietMs, this.#endAt);
     return new Promise(this.#wait);
+  }
+
+  #takeEarly(early: Promise<Piece>): Promise<Piece> {
+    this.#early = undefined;
+    return early;
   }
 
   readonly #wait = (waiter: (piece: Piece | Promise<Piece>) => void) => {
     this.#waiter = waiter;
   };
 
-  readonly #onRead = (read: Read) => {
-    const piece = this.#take(read);
+  readonly #onRead = (bytes: Uint8Array | undefined) => {
+    this.#isReading = false;
+    const piece = bytes ? this.#takeRest(bytes) : this.#takeEnd();
     if (!this.#tell(piece)) this.#early = Promise.resolve(piece);
   };
 
@@ -134,14 +137,9 @@ export class Source extends Waiting {
     return waiter !== undefined;
   }
 
-  #take({ done, value }: Read): Piece {
-    this.#isReading = false;
-    if (done) {
-      this.#line.giveBack();
-      this.#line.relax();
-      return this.#heard(this.#decoder.decode()) || over;
-    }
-    return this.#takeRest(value ?? nothing);
+  #takeEnd(): Piece {
+    this.#line.relax();
+    return this.#heard(this.#decoder.decode()) || over;
   }
 
   #takeRest(bytes: Uint8Array): string {

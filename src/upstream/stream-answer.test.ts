@@ -6,6 +6,7 @@ import { Watch } from '../core/watch.ts';
 import type { ReplyFacts } from '../dialects/dialect.ts';
 import { EventStreamReader } from '../dialects/event-stream.ts';
 import { OpenAiPassThrough } from '../dialects/openai/pass-through.ts';
+import { bodyOf } from './connection/answer.ts';
 import { Line } from './line.ts';
 import { Source } from './source.ts';
 import { type OutputBudget, StreamAnswer, type StreamEnd } from './stream-answer.ts';
@@ -45,7 +46,7 @@ function begun(budget: OutputBudget = boundless, lastWordsMs = 5_000, idleMs = 6
   line.signal.addEventListener('abort', () => {
     if (body !== undefined) body.error(new Error('aborted'));
   });
-  const source = new Source(stream, line, watch, { idleMs, quietMs: 150, lastWordsMs });
+  const source = new Source(bodyOf(stream), line, watch, { idleMs, quietMs: 150, lastWordsMs });
   ends.push(
     () => source.close(),
     () => line.release(),

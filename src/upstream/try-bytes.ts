@@ -11,6 +11,7 @@ import { failed, failureOf, isEventStream, isPlain, traced } from './attempt.ts'
 import { type BytePieces, ByteSource } from './byte-source.ts';
 import type { OpenBytes } from './bytes-answer.ts';
 import { send } from './client.ts';
+import type { Answer, AnswerHeaders } from './connection/answer.ts';
 import { checkFor } from './guard/user-address.ts';
 import { Line } from './line.ts';
 import type { Link } from './link.ts';
@@ -55,7 +56,7 @@ interface Peer {
 }
 
 /** The beginning of an answer that is no audio. */
-async function textOf({ body }: Response, { line, watch, idleMs }: Peer): Promise<string> {
+async function textOf({ body }: Answer, { line, watch, idleMs }: Peer): Promise<string> {
   if (!body) return '';
   const source = new Source(body, line, watch, { idleMs });
   try {
@@ -67,11 +68,7 @@ async function textOf({ body }: Response, { line, watch, idleMs }: Peer): Promis
 
 const audio = /^(?:audio\/|application\/ogg|(?:application|binary)\/octet-stream)/i;
 
-async function open(
-  response: Response,
-  question: BytesQuestion,
-  peer: Peer,
-): Promise<AttemptResult> {
+async function open(response: Answer, question: BytesQuestion, peer: Peer): Promise<AttemptResult> {
   const { ok, status, headers, body } = response;
   if (!ok) {
     const text = isPlain(response) ? await textOf(response, peer) : '';
@@ -102,7 +99,7 @@ async function open(
   };
 }
 
-function lengthIn(headers: Headers): number | null {
+function lengthIn(headers: AnswerHeaders): number | null {
   const length = headers.get('content-length');
   return length !== null && /^\d{1,15}$/.test(length) ? Number(length) : null;
 }

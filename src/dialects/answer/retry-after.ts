@@ -31,7 +31,7 @@ function readWait(text: string | null, nowMs: number): number | null {
  * OpenAI says for requests and for tokens when each limit is whole again. The limit that is used
  * up decides; when neither says it is, the shorter wait does.
  */
-function readResets(headers: Headers, nowMs: number): number | null {
+function readResets(headers: Pick<Headers, 'get'>, nowMs: number): number | null {
   const resets = ['requests', 'tokens'].flatMap((limit) => {
     const wait = readWait(headers.get(`x-ratelimit-reset-${limit}`), nowMs);
     const isUsedUp = headers.get(`x-ratelimit-remaining-${limit}`)?.trim() === '0';
@@ -49,7 +49,7 @@ function readRetryInfo(details: readonly unknown[]): number | null {
 }
 
 export function readRetryAfter(
-  headers: Headers | null,
+  headers: Pick<Headers, 'get'> | null,
   details: readonly unknown[],
   isRateLimit: boolean,
   nowMs: number,

@@ -27,6 +27,22 @@ test('the client’s text goes on after the model’s name and the fields that a
   );
 });
 
+describe('the client’s own bytes of a long text follow a new beginning', () => {
+  const long = `{"model":"ours","messages":["${'a €'.repeat(20_000)}"]}${mark}`;
+  test.each([
+    ['as they came', long, ''],
+    ['without the mark before them', long, '\uFEFF'],
+    ['whatever space is before them', ` \n${long}`, ''],
+  ])('%s', (_, text, sign) => {
+    const { bytes } = sourceOf(sign + text, 'before', 'behind');
+    const spliced = edited(text, { n: 1 }, { text, bytes });
+    if (typeof spliced === 'string') throw new Error('It was written anew.');
+    const { start, rest } = spliced;
+    expect(start + new TextDecoder().decode(rest)).toBe(long.replace('"ours"', '"theirs","n":1'));
+    expect(rest.buffer).toBe(bytes.buffer);
+  });
+});
+
 test('another field may take the place of the model', () => {
   const text = `{"model":"ours","n":1}${mark}`;
   const instead = { model: undefined, version: 'v1' };

@@ -1,4 +1,5 @@
 /** A client's body for an upstream that speaks the same dialect: the same words, but for a few. */
+import type { Spliced } from '../dialect.ts';
 import { cacheNames } from './cache-names.ts';
 import { exactIn } from './exact-body.ts';
 import { dearer } from './priced-apart.ts';
@@ -73,7 +74,7 @@ interface Edited {
  * there before, the client's text follows a new beginning. Another field may stand there instead
  * of a model that is left out.
  */
-export function editBody({ body, source }: Edited, edits: Edits): string {
+export function editBody({ body, source }: Edited, edits: Edits): string | Spliced {
   const head = source && onlyAdds(edits, body) ? modelField(source.text, body.model) : undefined;
   if (head === undefined || !source || hasDoubles(source, body)) {
     return JSON.stringify({ ...(exactIn(source) ?? body), ...edits });
@@ -84,8 +85,18 @@ export function editBody({ body, source }: Edited, edits: Edits): string {
     if (value === undefined) continue;
     start += `${start === '{' ? '' : ','}"${name}":${JSON.stringify(value)}`;
   }
-  return start + source.text.slice(head);
+  const { text, bytes } = source;
+  if (text.length < splicedLengthMin) return start + text.slice(head);
+  // Everything up to there is ASCII, but the text is without the mark that may stand before it.
+  const rest = bytes.subarray(bytes[0] === byteOrderMark ? head + 3 : head);
+  return { start, rest };
 }
+
+/** Shorter ones are sent faster in one piece. */
+const splicedLengthMin = 16 * 1024;
+
+/** The first byte of U+FEFF, with which no JSON begins. */
+const byteOrderMark = 0xef;
 
 /** Whether the edits change nothing that is there, but for the model's name. */
 function onlyAdds(edits: Edits, body: Body): boolean {

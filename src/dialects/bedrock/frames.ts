@@ -18,7 +18,7 @@ const keptBytesMin = 4 * 1024;
 /** The event that stands for a frame which cannot be read. Nothing that follows it is. */
 export const brokenFrame = 'brokenFrame';
 
-export function isFramed({ headers }: Pick<Response, 'headers'>): boolean {
+export function isFramed({ headers }: { readonly headers: Pick<Headers, 'get'> }): boolean {
   return /^application\/vnd\.amazon\.eventstream/i.test(headers.get('content-type') ?? '');
 }
 

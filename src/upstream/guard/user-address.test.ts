@@ -10,14 +10,16 @@ import {
 } from '../../../tests/support/guarded-peer.ts';
 import type { Provider } from '../../config/config.ts';
 import { Secret } from '../../core/secret.ts';
+import { Watch } from '../../core/watch.ts';
 import { connectionFailure, send } from '../client.ts';
+import { Line } from '../line.ts';
 import { guardTarget, type ResolveHost } from './guarded-target.ts';
 import { type CheckAddress, refusalOfAddress } from './user-address.ts';
 
 afterEach(closePeers);
 
 const request = { path: '/chat/completions', body: '{"a":1}', headers: {} };
-const never = new AbortController();
+const never = new Line(new Watch(), new AbortController().signal);
 
 function provider(baseUrl: string): Provider {
   return {
@@ -126,10 +128,11 @@ describe('a base URL that a tenant chose', () => {
     const patience = new AbortController();
     const to = provider('http://slow.test');
     const check = checking(() => new Promise(() => undefined));
-    const sending = send(to, request, patience, check);
+    const caller = { signal: patience.signal, bind: () => undefined };
+    const sending = send(to, request, caller, check);
     patience.abort(new Error('enough'));
     await expect(sending).rejects.toThrow('enough');
-    await expect(send(to, request, patience, check)).rejects.toThrow('enough');
+    await expect(send(to, request, caller, check)).rejects.toThrow('enough');
   });
 });
 

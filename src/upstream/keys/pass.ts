@@ -7,7 +7,7 @@ import {
   type ServiceAccount,
 } from '../../core/provider-key.ts';
 import { unlessAborted } from '../../core/unless-aborted.ts';
-import type { UpstreamRequest } from '../../dialects/dialect.ts';
+import type { Spliced, UpstreamRequest } from '../../dialects/dialect.ts';
 import { AccountToken } from './account-token.ts';
 import { sign } from './sigv4.ts';
 import { UnusableKey } from './unusable-key.ts';
@@ -16,7 +16,7 @@ import { UnusableKey } from './unusable-key.ts';
 interface Outgoing {
   readonly url: string;
   readonly contentType: string;
-  readonly body: UpstreamRequest['body'];
+  readonly body: Exclude<UpstreamRequest['body'], Spliced>;
 }
 
 type HeadersShown = Readonly<Record<string, string>>;

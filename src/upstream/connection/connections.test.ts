@@ -1,13 +1,15 @@
 import { afterEach, beforeEach, describe, expect, mock, spyOn, test } from 'bun:test';
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
-import { failureOf } from '../../tests/contracts/failure-of.ts';
-import { type Borrower, Connections, connectionsTo } from './connections.ts';
-import { callOperatorServer } from './operator-call.ts';
+import { failureOf } from '../../../tests/contracts/failure-of.ts';
+import { Connections, connectionsTo } from './connections.ts';
+import { headOf } from './request-head.ts';
+import { RoundTrip } from './round-trip.ts';
 
 /** What becomes of one request. */
 type Ending =
   | 'answer'
+  | 'answer for 5 s'
   | 'half answer'
   | 'last answer'
   | 'Last Answer'
@@ -28,10 +30,12 @@ afterEach(() => {
 /** A server that ends its requests like this, one after the other, then answers them all. */
 async function serverThat(...endings: Ending[]) {
   const heard: string[] = [];
-  let connections = 0;
+  const ended = Promise.withResolvers<void>();
+  let opened = 0;
   server = createServer((socket) => {
-    const name = `connection ${++connections}`;
+    const name = `connection ${++opened}`;
     socket.on('error', () => {});
+    socket.on('close', () => ended.resolve());
     socket.on('data', () => {
       const ending = endings.shift() ?? 'answer';
       heard.push(`${name}: ${ending}`);
@@ -42,13 +46,16 @@ async function serverThat(...endings: Ending[]) {
   await once(server, 'listening');
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('no port');
-  return { url: `http://127.0.0.1:${address.port}/v1`, heard };
+  const place = { hostname: '127.0.0.1', port: address.port, isSecure: false };
+  connections = new Connections(place, idleMs);
+  return { heard, ended: ended.promise };
 }
 
 const opening = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n';
 
 function end(socket: Socket, ending: Ending): void {
   if (ending === 'answer') socket.write(`${opening}\r\nok`);
+  else if (ending === 'answer for 5 s') socket.write(`${opening}Keep-Alive: timeout=5\r\n\r\nok`);
   else if (ending === 'half answer') socket.write(`${opening}\r\no`);
   else if (ending === 'last answer') socket.end(`${opening}Connection: close\r\n\r\nok`);
   else if (ending === 'Last Answer') socket.end(`${opening}Connection: Close\r\n\r\nok`);
@@ -61,21 +68,30 @@ function end(socket: Socket, ending: Ending): void {
   }
 }
 
-let connections: Connections;
+/** Requests are sent again however short their connection was idle, unless a test says more. */
+let idleMs = 0;
 beforeEach(() => {
-  connections = new Connections(0);
+  idleMs = 0;
 });
+let connections: Connections;
 
-async function post(url: string, call: BunFetchRequestInit = { body: '{}' }): Promise<string> {
-  return (await connections.post(url, { method: 'POST', ...call })).text();
+function start(path = '/v1'): RoundTrip {
+  const head = headOf(path, 'host: here\r\n', 2);
+  const trip = new RoundTrip({ start: `${head}{}`, rest: undefined });
+  connections.start(trip);
+  return trip;
+}
+
+async function post(path?: string): Promise<string> {
+  return (await start(path).answered).text();
 }
 
 const broken = { code: 'ECONNRESET' };
 
 describe('a request whose connection dies under it', () => {
   test.each(['reset', 'close'] as const)('is sent again on a new one: %s', async (ending) => {
-    const { url, heard } = await serverThat('answer', ending);
-    expect([await post(url), await post(url)]).toEqual(['ok', 'ok']);
+    const { heard } = await serverThat('answer', ending);
+    expect([await post(), await post()]).toEqual(['ok', 'ok']);
     expect(heard).toEqual([
       'connection 1: answer',
       `connection 1: ${ending}`,
@@ -84,80 +100,93 @@ describe('a request whose connection dies under it', () => {
   });
 
   test('is sent again whatever the path and however many die together', async () => {
-    const { url } = await serverThat('answer', 'answer', 'answer', 'reset', 'reset', 'reset');
-    const three = () => Promise.all(['/a', '/b', '/c'].map((path) => post(url + path)));
+    await serverThat('answer', 'answer', 'answer', 'reset', 'reset', 'reset');
+    const three = () => Promise.all(['/a', '/b', '/c'].map((path) => post(path)));
     expect([await three(), await three()].flat()).toEqual(Array(6).fill('ok'));
   });
 
   test('fails when the new one dies, too', async () => {
-    const { url, heard } = await serverThat('answer', 'reset', 'reset');
-    await post(url);
-    expect(await failureOf(post(url))).toMatchObject(broken);
+    const { heard } = await serverThat('answer', 'reset', 'reset');
+    await post();
+    expect(await failureOf(post())).toMatchObject(broken);
     expect(heard).toHaveLength(3);
   });
 
   test('fails at once when it was a new one', async () => {
-    const { url, heard } = await serverThat('reset', 'reset');
-    expect(await failureOf(post(url))).toMatchObject(broken);
+    const { heard } = await serverThat('reset', 'reset');
+    expect(await failureOf(post())).toMatchObject(broken);
     expect(heard).toEqual(['connection 1: reset']);
   });
 
   test.each(['last answer', 'Last Answer', 'unmeasured answer'] as const)(
     'fails at once when the last one was closed after its answer: %s',
     async (answer) => {
-      const { url, heard } = await serverThat(answer, 'reset');
-      await post(url);
-      expect(await failureOf(post(url))).toMatchObject(broken);
+      const { heard } = await serverThat(answer, 'reset');
+      await post();
+      expect(await failureOf(post())).toMatchObject(broken);
       expect(heard).toEqual([`connection 1: ${answer}`, 'connection 2: reset']);
     },
   );
 
   test('fails at once while the answer on the other one is still being read', async () => {
-    const { url, heard } = await serverThat('half answer', 'reset');
-    const { signal } = new AbortController();
-    const borrower: Borrower = { signal };
-    const call = { method: 'POST', body: '{}', signal };
-    const other = await connections.post(url, call, borrower);
-    expect(await failureOf(post(url))).toMatchObject(broken);
+    const { heard } = await serverThat('half answer', 'reset');
+    const other = start();
+    await other.answered;
+    expect(await failureOf(post())).toMatchObject(broken);
     expect(heard).toEqual(['connection 1: half answer', 'connection 2: reset']);
-    expect(borrower.lender).toBe(connections);
-    await other.body?.cancel();
+    other.cancel();
   });
 
   test('fails when its connection was in use just before: it must have been heard', async () => {
-    connections = new Connections(60_000);
-    const { url, heard } = await serverThat('answer', 'reset');
-    await post(url);
-    expect(await failureOf(post(url))).toMatchObject(broken);
+    idleMs = 60_000;
+    const { heard } = await serverThat('answer', 'reset');
+    await post();
+    expect(await failureOf(post())).toMatchObject(broken);
     expect(heard).toEqual(['connection 1: answer', 'connection 1: reset']);
   });
 
   test('fails when it had been heard: it was worked on for a while', async () => {
-    const { url, heard } = await serverThat('answer', 'reset late');
-    await post(url);
-    expect(await failureOf(post(url))).toMatchObject(broken);
+    const { heard } = await serverThat('answer', 'reset late');
+    await post();
+    expect(await failureOf(post())).toMatchObject(broken);
     expect(heard).toEqual(['connection 1: answer', 'connection 1: reset late']);
-  });
-
-  test('fails when its body is read while it is sent', async () => {
-    const { url, heard } = await serverThat('answer', 'reset');
-    await post(url);
-    const body = new Response('{}').body;
-    if (body === null) throw new Error('no body');
-    expect(await failureOf(post(url, { body, keepalive: false }))).toMatchObject(broken);
-    expect(heard).toEqual(['connection 1: answer', 'connection 2: reset']);
   });
 });
 
-test('a search that is posted is sent again, too', async () => {
-  const { url, heard } = await serverThat('answer', 'reset');
-  const search = { method: 'POST', url, headers: {}, body: '{}' } as const;
-  for (const pauseMs of [0, 300]) {
-    now += pauseMs;
-    const response = await callOperatorServer(search, new AbortController().signal);
-    expect(await response.text()).toBe('ok');
-  }
-  expect(heard).toHaveLength(3);
+describe('an idle connection', () => {
+  test.each([
+    ['answer', 54_999, 55_000],
+    ['answer for 5 s', 3_999, 4_000],
+  ] as const)('is used again within its time: %s', async (answer, soonMs, lateMs) => {
+    const { heard, ended } = await serverThat(answer, answer);
+    await post();
+    now += soonMs;
+    await post();
+    now += lateMs;
+    await post();
+    await ended;
+    expect(heard.map((line) => line.slice(0, 12))).toEqual([
+      'connection 1',
+      'connection 1',
+      'connection 2',
+    ]);
+  });
+
+  test('is ended after its time though nobody calls, by a timer that then stops', async () => {
+    const timers = spyOn(globalThis, 'setInterval');
+    const stopped = spyOn(globalThis, 'clearInterval');
+    const { ended } = await serverThat();
+    await post();
+    const timer = timers.mock.results[0]?.value;
+    const sweep = timers.mock.calls[0]?.[0];
+    now += 54_999;
+    sweep?.();
+    expect(stopped).not.toHaveBeenCalled();
+    now += 1;
+    sweep?.();
+    await ended;
+    expect(stopped).toHaveBeenCalledWith(timer);
+  });
 });
 
 test('connections are shared by origin', () => {

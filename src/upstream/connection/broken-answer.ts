@@ -1,0 +1,15 @@
+/** An answer that did not come, not to its end, or not as one. */
+export class BrokenAnswer extends Error {
+  override readonly name = 'BrokenAnswer';
+  readonly code: string;
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** The other side says something that is no HTTP. */
+export function notHttp(what: string): BrokenAnswer {
+  return new BrokenAnswer('EPROTO', `The server sent ${what}.`);
+}

@@ -1,0 +1,208 @@
+import { closeSync, openSync } from 'node:fs';
+import { isIP } from 'node:net';
+import type { Socket, SocketHandler } from 'bun';
+import { codeOf } from '../guard/pinned-call.ts';
+import { BrokenAnswer } from './broken-answer.ts';
+import type { Carrier, RoundTrip } from './round-trip.ts';
+
+/** A closed connection says so within a round trip: if it breaks later, the request was read. */
+const unreadMsMax = 1_000;
+
+/** Where a connection leads. */
+export interface Place {
+  readonly hostname: string;
+  readonly port: number;
+  readonly isSecure: boolean;
+  /** Authorities that are trusted instead of the usual ones. */
+  readonly trustedCertificates?: string | undefined;
+}
+
+/** Whoever keeps a connection between two trips. */
+export interface Keeper {
+  readonly place: Place;
+  /** No server closes one that was used within this time: if it breaks, the request was read. */
+  readonly idleMsMin: number;
+  takeBack(connection: Connection): void;
+  /** Its connection died before it can have been read. */
+  sendAgain(trip: RoundTrip): void;
+}
+
+/** One connection to a server, for one trip after the other. */
+export class Connection implements Carrier {
+  readonly #keeper: Keeper;
+  #socket: Socket<Connection> | undefined;
+  #trip: RoundTrip | undefined;
+  #unsent: Uint8Array[] = [];
+  #isSecured = false;
+  #isClosed = false;
+  #sentAt = 0;
+  /** Until when it may be used again, and since when it is idle. */
+  #usableUntil = 0;
+  #idleSince = Number.POSITIVE_INFINITY;
+
+  /** Opens it, and sends this as soon as it is open. */
+  constructor(keeper: Keeper, trip: RoundTrip) {
+    this.#keeper = keeper;
+    this.#trip = trip;
+    trip.carriedBy(this);
+    const { hostname, port, isSecure, trustedCertificates } = keeper.place;
+    const tls = isSecure && {
+      // An environment variable must not be able to switch these checks off.
+      rejectUnauthorized: true,
+      // An address is no name to ask for; the certificate is held against it all the same.
+      serverName: isIP(hostname) > 0 ? '' : hostname,
+      // Each name of a protocol stands behind its length.
+      ALPNProtocols: '\x08http/1.1',
+      ...(trustedCertificates === undefined ? {} : { ca: trustedCertificates }),
+    };
+    Bun.connect({ hostname, port, data: this, socket: handlers, ...(tls ? { tls } : {}) }).catch(
+      (reason: unknown) => this.closed(tooManyOpen() ?? reason),
+    );
+  }
+
+  get isUsable(): boolean {
+    return !this.#isClosed && performance.now() < this.#usableUntil;
+  }
+
+  carry(trip: RoundTrip): void {
+    this.#trip = trip;
+    trip.carriedBy(this);
+    this.#socket?.ref();
+    this.send();
+  }
+
+  opened(socket: Socket<Connection>): void {
+    this.#socket = socket;
+    // Whoever wanted it has left meanwhile.
+    if (this.#isClosed) socket.terminate();
+    else if (!this.#keeper.place.isSecure) this.send();
+  }
+
+  /** A server may ask for another handshake later; nothing is sent again for that. */
+  secured(): void {
+    if (this.#isSecured) return;
+    this.#isSecured = true;
+    this.send();
+  }
+
+  send(): void {
+    const request = this.#trip?.request;
+    if (!request || !this.#socket) return;
+    this.#sentAt = performance.now();
+    const { start, rest } = request;
+    const written = Math.max(0, this.#socket.write(start));
+    // Bytes are made of it only where the connection does not take it all at once.
+    const isAll = written >= Buffer.byteLength(start);
+    this.#unsent = isAll ? [] : [Buffer.from(start).subarray(written)];
+    if (!rest) return;
+    this.#unsent.push(rest);
+    if (isAll) this.flush();
+  }
+
+  flush(): void {
+    for (let first = this.#unsent[0]; first; first = this.#unsent[0]) {
+      const written = Math.max(0, this.#socket?.write(first) ?? 0);
+      if (written < first.length) {
+        this.#unsent[0] = first.subarray(written);
+        return;
+      }
+      this.#unsent.shift();
+    }
+  }
+
+  heard(bytes: Buffer): void {
+    // What comes unasked belongs to no answer of ours.
+    if (this.#trip) this.#trip.push(bytes);
+    else this.close();
+  }
+
+  pause(): void {
+    this.#socket?.pause();
+  }
+
+  resume(): void {
+    this.#socket?.resume();
+  }
+
+  done(keptMs: number): void {
+    this.#trip = undefined;
+    if (keptMs === 0 || this.#unsent.length > 0) {
+      this.close();
+      return;
+    }
+    this.#socket?.unref();
+    this.#idleSince = performance.now();
+    this.#usableUntil = this.#idleSince + keptMs;
+    this.#keeper.takeBack(this);
+  }
+
+  close(): void {
+    this.#trip = undefined;
+    this.#unsent = [];
+    this.#isClosed = true;
+    this.#socket?.terminate();
+  }
+
+  closed(reason: unknown): void {
+    const trip = this.#trip;
+    this.#trip = undefined;
+    this.#unsent = [];
+    this.#isClosed = true;
+    if (!trip) return;
+    if (trip.request && this.#mayBeUnread(reason)) this.#keeper.sendAgain(trip);
+    else trip.closed(reason);
+  }
+
+  /**
+   * Servers close connections that were idle for some seconds, and may do so at the very moment
+   * when the next request goes out. That request is lost. It may be sent again, but only where it
+   * can hardly have been read: it broke right after it was sent, on one that had been idle.
+   */
+  #mayBeUnread(reason: unknown): boolean {
+    const wasIdle = this.#sentAt - this.#idleSince >= this.#keeper.idleMsMin;
+    const isSoon = performance.now() - this.#sentAt <= unreadMsMax;
+    return wasIdle && isSoon && (reason === undefined || lostCodes.has(codeOf(reason)));
+  }
+}
+
+const lostCodes: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
+
+/**
+ * Why nothing can be opened, not even a file. A connection that finds no place in this process is
+ * said to be refused by the other side, who never heard of it.
+ */
+function tooManyOpen(): unknown {
+  try {
+    closeSync(openSync('/', 'r'));
+    return undefined;
+  } catch (thrown) {
+    return ['EMFILE', 'ENFILE'].includes(codeOf(thrown)) ? thrown : undefined;
+  }
+}
+
+const handlers: SocketHandler<Connection> = {
+  binaryType: 'buffer',
+  open(socket) {
+    socket.data.opened(socket);
+  },
+  handshake(socket, isTrusted, reason) {
+    if (isTrusted) socket.data.secured();
+    else {
+      socket.data.closed(reason ?? new BrokenAnswer('EPROTO', 'The handshake failed.'));
+      socket.terminate();
+    }
+  },
+  data(socket, bytes) {
+    socket.data.heard(bytes);
+  },
+  drain(socket) {
+    socket.data.flush();
+  },
+  close(socket, reason) {
+    socket.data.closed(reason);
+  },
+  error(socket, reason) {
+    socket.data.closed(reason);
+    socket.terminate();
+  },
+};

@@ -1,0 +1,81 @@
+import { Connection, type Keeper, type Place } from './connection.ts';
+import type { RoundTrip } from './round-trip.ts';
+
+/** A connection that was used so recently is not closed for having been idle. */
+const usedMs = 250;
+
+/** How often connections that nobody uses any more are looked for. */
+const sweepMs = 10_000;
+
+/**
+ * The connections to one server. The one that became idle last is used first, so that those which
+ * a busy minute needed beside it end when their time is over.
+ */
+export class Connections implements Keeper {
+  readonly place: Place;
+  readonly idleMsMin: number;
+  /** The most recent last; some may be closed meanwhile. */
+  readonly #idle: Connection[] = [];
+  #sweeper: ReturnType<typeof setInterval> | undefined;
+
+  constructor(place: Place, idleMsMin = usedMs) {
+    this.place = place;
+    this.idleMsMin = idleMsMin;
+  }
+
+  start(trip: RoundTrip): void {
+    // Whoever wanted it has hung up.
+    if (!trip.request) return;
+    for (let idle = this.#idle.pop(); idle; idle = this.#idle.pop()) {
+      if (idle.isUsable) {
+        idle.carry(trip);
+        return;
+      }
+      idle.close();
+    }
+    this.sendAgain(trip);
+  }
+
+  /** On a new connection. */
+  sendAgain(trip: RoundTrip): void {
+    new Connection(this, trip);
+  }
+
+  takeBack(connection: Connection): void {
+    this.#idle.push(connection);
+    if (this.#sweeper !== undefined) return;
+    this.#sweeper = setInterval(() => this.#sweep(), sweepMs);
+    this.#sweeper.unref();
+  }
+
+  #sweep(): void {
+    const kept = this.#idle.filter((connection) => connection.isUsable);
+    for (const connection of this.#idle.splice(0))
+      if (!kept.includes(connection)) connection.close();
+    this.#idle.push(...kept);
+    if (kept.length > 0) return;
+    clearInterval(this.#sweeper);
+    this.#sweeper = undefined;
+  }
+}
+
+/**
+ * Shared by origin, whatever the key. Never more than the operator has configured addresses: those
+ * of tenants do not come here.
+ */
+const byOrigin = new Map<string, Connections>();
+
+export function connectionsTo(baseUrl: string): Connections {
+  const { origin, hostname, port, protocol } = new URL(baseUrl);
+  const known = byOrigin.get(origin);
+  if (known) return known;
+  const isSecure = protocol === 'https:';
+  const connections = new Connections({
+    // An address of version 6 stands in brackets in a URL, and nowhere else.
+    hostname: hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: port === '' ? (isSecure ? 443 : 80) : Number(port),
+    isSecure,
+  });
+  byOrigin.set(origin, connections);
+  return connections;
+}

@@ -1,0 +1,354 @@
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { failureOf } from '../../../tests/contracts/failure-of.ts';
+import { BrokenAnswer } from './broken-answer.ts';
+import { RoundTrip } from './round-trip.ts';
+
+/** A trip, and what its connection was told to do. */
+function startTrip() {
+  const told: string[] = [];
+  const trip = new RoundTrip({ start: 'POST / HTTP/1.1\r\n\r\n', rest: undefined });
+  trip.carriedBy({
+    pause: () => void told.push('pause'),
+    resume: () => void told.push('resume'),
+    done: (keptMs) => void told.push(keptMs > 0 ? 'kept' : 'not kept'),
+    close: () => void told.push('close'),
+  });
+  // Most tests look at the body only.
+  trip.answered.catch(() => undefined);
+  const push = (bytes: string | Uint8Array) => trip.push(Buffer.from(bytes));
+  return { trip, told, push, heard: [] as string[] };
+}
+
+/** Notes what one read brings: exactly one note for each, or none while nothing has come. */
+function read(trip: RoundTrip, heard: string[]): void {
+  trip.read(
+    (bytes) => heard.push(bytes ? Buffer.from(bytes).toString('latin1') : 'over'),
+    (reason) => heard.push(reason instanceof BrokenAnswer ? reason.code : 'another error'),
+  );
+}
+
+/** What a reader hears that always asks for more. */
+function readOn(trip: RoundTrip, heard: string[]): void {
+  trip.read(
+    (bytes) => {
+      heard.push(bytes ? Buffer.from(bytes).toString('latin1') : 'over');
+      if (bytes) readOn(trip, heard);
+    },
+    (reason) => heard.push(reason instanceof BrokenAnswer ? reason.code : 'another error'),
+  );
+}
+
+const measured = (bytes: number) => `HTTP/1.1 200 OK\r\nContent-Length: ${bytes}\r\n\r\n`;
+const unmeasured = 'HTTP/1.1 200 OK\r\n\r\n';
+const chunked = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
+
+describe('an answer', () => {
+  test('is there as soon as its head is, and frees the connection with its last byte', async () => {
+    const { trip, told, push, heard } = startTrip();
+    push(`${measured(4)}ab`);
+    expect(await trip.answered).toMatchObject({ status: 200, ok: true });
+    expect(told).toEqual([]);
+    push('cd');
+    expect(told).toEqual(['kept']);
+    for (let at = 0; at < 4; at += 1) read(trip, heard);
+    expect(heard).toEqual(['ab', 'cd', 'over', 'over']);
+  });
+
+  test('may have notes before it', async () => {
+    const { trip, push } = startTrip();
+    push('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early');
+    push(` Hints\r\nLink: </a>\r\n\r\n${measured(2)}ok`);
+    expect(await (await trip.answered).text()).toBe('ok');
+  });
+
+  test('may have no body', async () => {
+    const { trip, told, push } = startTrip();
+    push('HTTP/1.1 204 No Content\r\n\r\n');
+    expect(trip.body).toBeNull();
+    expect(await trip.text()).toBe('');
+    expect(told).toEqual(['kept']);
+  });
+
+  test('with an empty body is whole with its head', async () => {
+    const { trip, told, push, heard } = startTrip();
+    push(measured(0));
+    read(trip, heard);
+    expect(heard).toEqual(['over']);
+    expect(told).toEqual(['kept']);
+  });
+
+  test.each([`${measured(2)}okay`, `${chunked}2\r\nok\r\n0\r\n\r\nmore`])(
+    'with bytes behind it ends the connection, and has none of them: %#',
+    async (text) => {
+      const { trip, told, push } = startTrip();
+      push(text);
+      expect(await trip.text()).toBe('ok');
+      expect(told).toEqual(['not kept']);
+    },
+  );
+
+  test('that has begun is not asked for again', () => {
+    const { trip, push } = startTrip();
+    expect(trip.request).toBeDefined();
+    push('H');
+    expect(trip.request).toBeUndefined();
+  });
+
+  test('that is none ends the connection', async () => {
+    const { trip, told, push } = startTrip();
+    push('SSH-2.0');
+    expect(await failureOf(trip.answered)).toMatchObject({ code: 'EPROTO' });
+    expect(told).toEqual(['close']);
+  });
+
+  test('that breaks in the middle ends the connection, after all that was whole', () => {
+    const { trip, told, push, heard } = startTrip();
+    push(`${chunked}2\r\nok\r\n`);
+    push('nonsense');
+    for (let at = 0; at < 3; at += 1) read(trip, heard);
+    expect(heard).toEqual(['ok', 'EPROTO', 'EPROTO']);
+    expect(told).toEqual(['close']);
+  });
+});
+
+describe('a closed connection', () => {
+  test.each([
+    ['before the answer', ''],
+    ['in its head', 'HTTP/1.1 200 OK\r\nContent-'],
+  ])('is no answer: %s', async (_, text) => {
+    const { trip, push } = startTrip();
+    if (text) push(text);
+    trip.closed(undefined);
+    expect(await failureOf(trip.answered)).toMatchObject({ code: 'ECONNRESET' });
+  });
+
+  test.each([
+    ['measured', `${measured(3)}ok`],
+    ['in chunks', `${chunked}2\r\nok\r\n`],
+  ])('is no end of a body that is not whole: %s', async (_, text) => {
+    const [one, other] = [startTrip(), startTrip()];
+    one.push(text);
+    readOn(one.trip, one.heard);
+    one.trip.closed(undefined);
+    expect(one.heard).toEqual(['ok', 'ECONNRESET']);
+    other.push(text);
+    const all = other.trip.text();
+    other.trip.closed(undefined);
+    expect(await failureOf(all)).toMatchObject({ code: 'ECONNRESET' });
+    expect(await failureOf(other.trip.text())).toMatchObject({ code: 'ECONNRESET' });
+  });
+
+  test.each([
+    ['unmeasured', `${unmeasured}ok`],
+    ['without the line behind its last chunk', `${chunked}2\r\nok\r\n0\r\n`],
+  ])('is the end of a body: %s', (_, text) => {
+    const { trip, push, heard } = startTrip();
+    push(text);
+    readOn(trip, heard);
+    trip.closed(undefined);
+    expect(heard).toEqual(['ok', 'over']);
+  });
+
+  test('that broke is no end, even of an unmeasured body', () => {
+    const { trip, push, heard } = startTrip();
+    push(`${unmeasured}ok`);
+    readOn(trip, heard);
+    trip.closed(new BrokenAnswer('ETIMEDOUT', 'It broke.'));
+    expect(heard).toEqual(['ok', 'ETIMEDOUT']);
+  });
+
+  test('makes nothing whole that has failed before', () => {
+    const { trip, push, heard } = startTrip();
+    push(unmeasured);
+    trip.fail(new BrokenAnswer('EPROTO', 'It broke.'));
+    trip.closed(undefined);
+    read(trip, heard);
+    expect(heard).toEqual(['EPROTO']);
+  });
+});
+
+describe('a reader', () => {
+  const much = 'x'.repeat(64 * 1024);
+
+  test('who takes nothing makes the server wait, and who has taken all hears on', () => {
+    const { trip, told, push, heard } = startTrip();
+    push(measured(200_000));
+    push(much);
+    expect(told).toEqual([]);
+    push('y');
+    push('z');
+    expect(told).toEqual(['pause']);
+    read(trip, heard);
+    read(trip, heard);
+    expect(told).toEqual(['pause']);
+    read(trip, heard);
+    expect(told).toEqual(['pause', 'resume']);
+    expect(heard).toEqual([much, 'y', 'z']);
+  });
+
+  test('who is slow leaves no connection behind that nobody hears', () => {
+    const { told, push } = startTrip();
+    push(measured(much.length + 2));
+    push(`${much}y`);
+    push('z');
+    expect(told).toEqual(['pause', 'resume', 'kept']);
+  });
+
+  test('who wants all of it makes nobody wait', async () => {
+    const { trip, told, push } = startTrip();
+    push(`${measured(much.length * 2 + 1)}${much}y`);
+    expect(told).toEqual(['pause']);
+    const all = trip.text();
+    expect(told).toEqual(['pause', 'resume']);
+    push(much);
+    expect(await all).toBe(`${much}y${much}`);
+    expect(told).toEqual(['pause', 'resume', 'kept']);
+  });
+
+  test('who waits is told once', () => {
+    const { trip, push, heard } = startTrip();
+    push(measured(4));
+    read(trip, heard);
+    push('ab');
+    push('cd');
+    expect(heard).toEqual(['ab']);
+    trip.fail(new BrokenAnswer('EPROTO', 'Too late.'));
+    trip.cancel();
+    expect(heard).toEqual(['ab']);
+  });
+});
+
+describe('a call that is ended', () => {
+  const ended = { code: 'ECONNABORTED' };
+
+  test.each([
+    ['before anything came', ''],
+    ['in the head', 'HTTP/1.1 200'],
+  ])('has no answer: %s', async (_, text) => {
+    const { trip, told, push } = startTrip();
+    if (text) push(text);
+    trip.cancel();
+    expect(await failureOf(trip.answered)).toMatchObject(ended);
+    expect(trip.request).toBeUndefined();
+    expect(told).toEqual(['close']);
+  });
+
+  test('before it has a connection is never sent', async () => {
+    const trip = new RoundTrip({ start: '', rest: undefined });
+    trip.cancel();
+    expect(trip.request).toBeUndefined();
+    expect(await failureOf(trip.answered)).toMatchObject(ended);
+  });
+
+  test('in the body tells whoever waits, once', () => {
+    const { trip, told, push, heard } = startTrip();
+    push(`${measured(4)}ab`);
+    readOn(trip, heard);
+    trip.cancel();
+    trip.cancel();
+    expect(heard).toEqual(['ab', 'ECONNABORTED']);
+    expect(told).toEqual(['close']);
+  });
+
+  test('tells whoever wants all of it', async () => {
+    const { trip, push } = startTrip();
+    push(`${measured(4)}ab`);
+    const all = trip.text();
+    trip.cancel();
+    expect(await failureOf(all)).toMatchObject(ended);
+  });
+
+  test('by its reader in the middle of a piece hears no more', () => {
+    const { trip, told, push, heard } = startTrip();
+    push(measured(4));
+    const unexpected = () => heard.push('broken');
+    trip.read((bytes) => {
+      heard.push(String(bytes?.length));
+      trip.cancel();
+    }, unexpected);
+    push('ab');
+    expect(heard).toEqual(['2']);
+    expect(told).toEqual(['close']);
+  });
+
+  test('after its last byte leaves the connection to others', () => {
+    const { trip, told, push } = startTrip();
+    push(`${measured(2)}ok`);
+    trip.cancel();
+    expect(told).toEqual(['kept']);
+  });
+});
+
+/** What becomes of the bytes in these pieces, when the connection is closed behind them. */
+async function outcomeOf(pieces: readonly Uint8Array[]) {
+  const { trip, told, push, heard } = startTrip();
+  const answered = trip.answered.then(
+    ({ status, headers }) => `${status} ${headers.get('a')}`,
+    (reason: unknown) => (reason instanceof BrokenAnswer ? reason.code : String(reason)),
+  );
+  let isReading = false;
+  for (const piece of pieces) {
+    // As a connection does, which brings nothing more to a trip that is over.
+    if (told.length > 0) break;
+    push(piece);
+    if (isReading) continue;
+    isReading = true;
+    readOn(trip, heard);
+  }
+  if (told.length === 0) trip.closed(undefined);
+  const ending = heard.pop();
+  // How much comes of one that breaks depends on where it was cut.
+  const body = ending === 'over' ? heard.join('') : undefined;
+  return { head: await answered, body, ending, isClosed: told.includes('close') };
+}
+
+/** Every kind of body, whole, overlong and broken. */
+const answer = fc
+  .tuple(
+    fc.constantFrom('', 'HTTP/1.1 100 Continue\r\n\r\n', 'HTTP/1.1 103 Hints\nA: b\n\n'),
+    fc.constantFrom(unmeasured, chunked, measured(5), measured(0), 'HTTP/1.1 200 OK\nA: b\n\r\n'),
+    fc.constantFrom('HTTP/1.1 204 None\r\nA: c\r\n\r\n', 'HTTP/1.1 101 Other\r\n\r\n', ''),
+    fc.constantFrom(
+      'hello',
+      '2;a\r\nok\r\n3\nyes\n0\r\nB: c\r\n\r\n',
+      '2\r\nok\r\n',
+      '5\r\nabcdef',
+    ),
+  )
+  .map((parts) => Buffer.from(parts.join('')));
+
+describe('whatever comes', () => {
+  test('is the same answer wherever it is cut', async () => {
+    await fc.assert(
+      fc.asyncProperty(answer, fc.array(fc.nat(), { maxLength: 6 }), async (bytes, places) => {
+        const at = places.map((place) => place % bytes.length).sort((a, b) => a - b);
+        const cut = [0, ...at].map((from, i) => bytes.subarray(from, at[i] ?? bytes.length));
+        const whole = await outcomeOf([bytes]);
+        expect(await outcomeOf(cut)).toEqual(whole);
+        expect(await outcomeOf([...bytes].map((byte) => Buffer.of(byte)))).toEqual(whole);
+      }),
+    );
+  });
+
+  test('is broken where it is no answer, and nothing else', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.uint8Array({ minLength: 1 })), async (pieces) => {
+        const { head, ending } = await outcomeOf(pieces);
+        expect(head).toMatch(/^(?:EPROTO|ECONNRESET)$/);
+        expect(ending).not.toBe('over');
+      }),
+    );
+  });
+
+  test('is never whole where its chunks are garbage', async () => {
+    const garbage = fc.uint8Array({ minLength: 1, maxLength: 60 });
+    await fc.assert(
+      fc.asyncProperty(garbage, async (bytes) => {
+        fc.pre(!/^0+[;\s]/.test(Buffer.from(bytes).toString('latin1')));
+        const { ending } = await outcomeOf([Buffer.from(`${chunked}2\r\nok\r\n`), bytes]);
+        expect(ending).toMatch(/^(?:EPROTO|ECONNRESET)$/);
+      }),
+    );
+  });
+});

@@ -1,0 +1,235 @@
+import type { Answer, AnswerBody, AnswerHeaders } from './answer.ts';
+import { type AnswerHead, readHead } from './answer-head.ts';
+import { BrokenAnswer } from './broken-answer.ts';
+
+/** A request as it goes over the connection. */
+export interface Outgoing {
+  /** With the empty line behind it, and perhaps with the beginning of the body or all of it. */
+  readonly start: string;
+  readonly rest: Uint8Array | undefined;
+}
+
+/** What a round trip needs of the connection that carries it. */
+export interface Carrier {
+  /** Nobody takes what comes: no more of it, until `resume`. */
+  pause(): void;
+  resume(): void;
+  /** The answer is over; the connection may be used again within so many milliseconds. */
+  done(keptMs: number): void;
+  /** Closes it, whatever is under way. */
+  close(): void;
+}
+
+/** What has come and was not asked for yet may be this much, before the other side has to wait. */
+const waitingBytesMax = 64 * 1024;
+
+const nobody = () => undefined;
+
+/**
+ * One request and its answer. Told by its connection what has come, asked by its reader for more;
+ * the connection is free again as soon as the last byte is here, whoever has read how much.
+ */
+export class RoundTrip implements Answer, AnswerBody {
+  /** Rejects when there will be no answer. */
+  readonly answered: Promise<Answer>;
+  /** Until an answer begins: it may have to be sent again. */
+  #request: Outgoing | undefined;
+  #carrier: Carrier | undefined;
+  #answer: (answer: Answer) => void = nobody;
+  #refuse: (reason: unknown) => void = nobody;
+  /** Bytes of a head that is not whole. */
+  #opening: Buffer | undefined;
+  #head: AnswerHead | undefined;
+  /** Bytes of the body that nobody has taken yet. */
+  #waiting: Uint8Array[] = [];
+  #waitingBytes = 0;
+  #isPaused = false;
+  #isWhole = false;
+  #broken: unknown;
+  #taken: ((bytes: Uint8Array | undefined) => void) | undefined;
+  #breaks: ((reason: unknown) => void) | undefined;
+  /** Whoever wants all of it at once. */
+  #onWhole: (() => void) | undefined;
+
+  constructor(request: Outgoing) {
+    this.#request = request;
+    this.answered = new Promise((resolve, reject) => {
+      this.#answer = resolve;
+      this.#refuse = reject;
+    });
+  }
+
+  get status(): number {
+    return this.#told.status;
+  }
+
+  get ok(): boolean {
+    const { status } = this.#told;
+    return status >= 200 && status < 300;
+  }
+
+  get headers(): AnswerHeaders {
+    return this.#told.headers;
+  }
+
+  get body(): AnswerBody | null {
+    return this.#told.framing ? this : null;
+  }
+
+  get #told(): AnswerHead {
+    if (this.#head) return this.#head;
+    throw new RangeError('Nothing was answered yet.');
+  }
+
+  /** Undefined once an answer has begun, or will not be heard. */
+  get request(): Outgoing | undefined {
+    return this.#request;
+  }
+
+  carriedBy(carrier: Carrier): void {
+    this.#carrier = carrier;
+  }
+
+  /** The connection has brought something. */
+  push(bytes: Buffer): void {
+    this.#request = undefined;
+    try {
+      const rest = this.#head ? bytes : this.#readHead(bytes);
+      if (rest) this.#readBody(rest);
+    } catch (thrown) {
+      this.#carrier?.close();
+      this.fail(thrown);
+    }
+  }
+
+  /** What follows the head; undefined while it is not whole. */
+  #readHead(bytes: Buffer): Buffer | undefined {
+    let unread = this.#opening ? Buffer.concat([this.#opening, bytes]) : bytes;
+    for (;;) {
+      const head = readHead(unread);
+      if (!head) {
+        this.#opening = unread;
+        return undefined;
+      }
+      unread = unread.subarray(head.bytes);
+      // Before the answer there may be notes that it is coming.
+      if (head.status < 200) continue;
+      this.#opening = undefined;
+      this.#head = head;
+      this.#answer(this);
+      return unread;
+    }
+  }
+
+  #readBody(bytes: Buffer): void {
+    const { framing, keptMs } = this.#told;
+    const piece = framing?.push(bytes);
+    if (framing && !framing.isOver) {
+      if (piece) this.#give(piece);
+      return;
+    }
+    const isOverrun = framing ? framing.isOverrun : bytes.length > 0;
+    // It may have brought the end after it was told to wait; nobody else must find it so.
+    this.#resume();
+    const carrier = this.#carrier;
+    this.#carrier = undefined;
+    carrier?.done(isOverrun ? 0 : keptMs);
+    if (piece) this.#give(piece);
+    this.#end();
+  }
+
+  #give(bytes: Uint8Array): void {
+    if (this.#tell(bytes)) return;
+    this.#waiting.push(bytes);
+    this.#waitingBytes += bytes.length;
+    if (this.#waitingBytes <= waitingBytesMax || this.#onWhole || this.#isPaused) return;
+    this.#isPaused = true;
+    this.#carrier?.pause();
+  }
+
+  #end(): void {
+    this.#isWhole = true;
+    this.#tell(undefined);
+    this.#onWhole?.();
+  }
+
+  /** False where nobody asked. */
+  #tell(bytes: Uint8Array | undefined): boolean {
+    const taken = this.#taken;
+    if (!taken) return false;
+    this.#taken = undefined;
+    this.#breaks = undefined;
+    taken(bytes);
+    return true;
+  }
+
+  read(taken: (bytes: Uint8Array | undefined) => void, broken: (reason: unknown) => void): void {
+    const bytes = this.#waiting.shift();
+    if (bytes) {
+      this.#waitingBytes -= bytes.length;
+      if (this.#waiting.length === 0) this.#resume();
+      taken(bytes);
+    } else if (this.#isWhole) taken(undefined);
+    else if (this.#broken !== undefined) broken(this.#broken);
+    else {
+      this.#taken = taken;
+      this.#breaks = broken;
+    }
+  }
+
+  #resume(): void {
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    this.#carrier?.resume();
+  }
+
+  text(): Promise<string> {
+    if (this.#isWhole) return Promise.resolve(this.#takeAll());
+    if (this.#broken !== undefined) return Promise.reject(this.#broken);
+    return new Promise((resolve, reject) => {
+      this.#onWhole = () => resolve(this.#takeAll());
+      this.#breaks = reject;
+      this.#resume();
+    });
+  }
+
+  #takeAll(): string {
+    const [first, ...more] = this.#waiting;
+    this.#waiting = [];
+    if (!first) return '';
+    return decoder.decode(more.length > 0 ? Buffer.concat([first, ...more]) : first);
+  }
+
+  /** The connection was closed: in good order, unless there is a reason. */
+  closed(reason: unknown): void {
+    if (this.#broken !== undefined) return;
+    this.#carrier = undefined;
+    const isWhole = reason === undefined && this.#head?.framing?.mayClose;
+    if (isWhole) this.#end();
+    else this.fail(reason ?? brokenOff());
+  }
+
+  /** There is no more to come, and why. */
+  fail(reason: unknown): void {
+    if (this.#isWhole || this.#broken !== undefined) return;
+    this.#carrier = undefined;
+    this.#request = undefined;
+    this.#broken = reason;
+    this.#refuse(reason);
+    this.#taken = undefined;
+    this.#breaks?.(reason);
+  }
+
+  /** Nobody wants the rest. */
+  cancel(): void {
+    const carrier = this.#carrier;
+    this.fail(new BrokenAnswer('ECONNABORTED', 'The call was ended.'));
+    carrier?.close();
+  }
+}
+
+const decoder = new TextDecoder();
+
+function brokenOff(): BrokenAnswer {
+  return new BrokenAnswer('ECONNRESET', 'The server closed the connection in the middle.');
+}

@@ -1,0 +1,267 @@
+/**
+ * Certificates are checked before anything is sent. The authority and its leaves were made for this
+ * test alone and are worth nothing elsewhere.
+ */
+import { afterEach, expect, test } from 'bun:test';
+import { once } from 'node:events';
+import { createServer as createPlainServer, type Server, type Socket } from 'node:net';
+import { createServer, type TLSSocket } from 'node:tls';
+import { failureOf } from '../../../tests/contracts/failure-of.ts';
+import { codeOf, isUntrusted } from '../guard/pinned-call.ts';
+import { Connection, type Keeper } from './connection.ts';
+import { Connections } from './connections.ts';
+import { headOf } from './request-head.ts';
+import { RoundTrip } from './round-trip.ts';
+
+/** Signs the leaves below; its own key was thrown away. */
+const authority = `-----BEGIN CERTIFICATE-----
+MIIBizCCATGgAwIBAgIUUUr+J3vZX6603Yt1/iOROkuD/AUwCgYIKoZIzj0EAwIw
+EjEQMA4GA1UEAwwHVGVzdCBDQTAgFw0yNjExMTcwMTA3NDVaGA8yMTI2MTAyNDAx
+MDc0NVowEjEQMA4GA1UEAwwHVGVzdCBDQTBZMBMGByqGSM49AgEGCCqGSM49AwEH
+A0IABNbvtzj76HVNkXMwhsgMW7e5tL58LDEOPgJIOKARWUK9h4yIh9I4/TtOZcvR
+za6Q9JJ7s96EJeBFLA3v2VAKiEqjYzBhMB0GA1UdDgQWBBRc29EmIOw+wJoa3YyA
+tEbH9xvJjTAfBgNVHSMEGDAWgBRc29EmIOw+wJoa3YyAtEbH9xvJjTAPBgNVHRMB
+Af8EBTADAQH/MA4GA1UdDwEB/wQEAwICBDAKBggqhkjOPQQDAgNIADBFAiEAirhA
+6owqxT0IK2pSXxd2oFVFWWAjKrrLHk+y64ynuUYCIHmFJz9bsjdUDco3it+iROWm
+5fjoQqrNliCpbfyEalKg
+-----END CERTIFICATE-----
+`;
+
+const key = `-----BEGIN EC PRIVATE KEY-----
+MHcCAQEEICR/X4N6M0msCntYQWl7vQeH6Yy2Ly2+ipiPq1J81tf1oAoGCCqGSM49
+AwEHoUQDQgAEA2nlsos7wcxn0ro3w6NHjoBVwADd1fF2pVWnKnglqdX8j4VppVc8
+tUsorkYyUjnCMrSJm2u6323ayPXHX9zwWg==
+-----END EC PRIVATE KEY-----
+`;
+
+/** For the name localhost. */
+const nameLeaf = `-----BEGIN CERTIFICATE-----
+MIIBgzCCASigAwIBAgIUdwDM+luMFwzZZ8YuwGRqYisgYyowCgYIKoZIzj0EAwIw
+EjEQMA4GA1UEAwwHVGVzdCBDQTAgFw0yNjExMTcwMTA3NDVaGA8yMTI2MTAyNDAx
+MDc0NVowFDESMBAGA1UEAwwJbG9jYWxob3N0MFkwEwYHKoZIzj0CAQYIKoZIzj0D
+AQcDQgAEA2nlsos7wcxn0ro3w6NHjoBVwADd1fF2pVWnKnglqdX8j4VppVc8tUso
+rkYyUjnCMrSJm2u6323ayPXHX9zwWqNYMFYwFAYDVR0RBA0wC4IJbG9jYWxob3N0
+MB0GA1UdDgQWBBSKc04MIGVmHYxyScosQsy8v/JxsDAfBgNVHSMEGDAWgBRc29Em
+IOw+wJoa3YyAtEbH9xvJjTAKBggqhkjOPQQDAgNJADBGAiEA3na9x0tdfBIpTS8l
+x4rdniUieydGNp9mgupLvH0zRtoCIQDItPqOerFNZAxBy0QLbJZ41bsoQKm11phd
+ISiFYVHmKA==
+-----END CERTIFICATE-----
+`;
+
+/** For the address 127.0.0.1. */
+const addressLeaf = `-----BEGIN CERTIFICATE-----
+MIIBezCCASGgAwIBAgIUdwDM+luMFwzZZ8YuwGRqYisgYyswCgYIKoZIzj0EAwIw
+EjEQMA4GA1UEAwwHVGVzdCBDQTAgFw0yNjExMTcwMTA3NDVaGA8yMTI2MTAyNDAx
+MDc0NVowEjEQMA4GA1UEAwwHaXAgbGVhZjBZMBMGByqGSM49AgEGCCqGSM49AwEH
+A0IABANp5bKLO8HMZ9K6N8OjR46AVcAA3dXxdqVVpyp4JanV/I+FaaVXPLVLKK5G
+MlI5wjK0iZtrut9t2sj1x1/c8FqjUzBRMA8GA1UdEQQIMAaHBH8AAAEwHQYDVR0O
+BBYEFIpzTgwgZWYdjHJJyixCzLy/8nGwMB8GA1UdIwQYMBaAFFzb0SYg7D7Amhrd
+jIC0Rsf3G8mNMAoGCCqGSM49BAMCA0gAMEUCIFnWItTwsXHIqeTD3/IWfCelbdtU
+lltbP2vpfcWld07PAiEAlUqY8vADk+g9WHRALIFhFtSjdW+Gov8E5R095uEj1CA=
+-----END CERTIFICATE-----
+`;
+
+/** For the name localhost, until February 2020. */
+const expiredLeaf = `-----BEGIN CERTIFICATE-----
+MIIBbDCCAROgAwIBAgIBdzAKBggqhkjOPQQDAjASMRAwDgYDVQQDDAdUZXN0IENB
+MB4XDTIwMDEwMTAwMDAwMFoXDTIwMDIwMTAwMDAwMFowFDESMBAGA1UEAwwJbG9j
+YWxob3N0MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEA2nlsos7wcxn0ro3w6NH
+joBVwADd1fF2pVWnKnglqdX8j4VppVc8tUsorkYyUjnCMrSJm2u6323ayPXHX9zw
+WqNYMFYwFAYDVR0RBA0wC4IJbG9jYWxob3N0MB0GA1UdDgQWBBSKc04MIGVmHYxy
+ScosQsy8v/JxsDAfBgNVHSMEGDAWgBRc29EmIOw+wJoa3YyAtEbH9xvJjTAKBggq
+hkjOPQQDAgNHADBEAiA9QYyzN63ndck9Z6D35DoaCIUIMasvbZAijOVAX3lhTQIg
+f1m7kx/Fz/psIFRxRZjuwfNflIaLnTGL1BGaP6Qq6OQ=
+-----END CERTIFICATE-----
+`;
+
+const servers: Server[] = [];
+afterEach(() => {
+  for (const server of servers.splice(0)) server.close();
+});
+
+interface Met {
+  readonly socket: TLSSocket;
+  /** The name it asked for, false where it asked for none. */
+  readonly name: unknown;
+  readonly protocol: string | false | null;
+}
+
+/** A server with this certificate; whatever it hears it answers with how often it was asked. */
+async function serve(cert: string, hostname: string, trustedCertificates?: string) {
+  const met: Met[] = [];
+  const heard: string[] = [];
+  const server = createServer({ key, cert, ALPNProtocols: ['h2', 'http/1.1'] }, (socket) => {
+    const name = 'servername' in socket ? socket.servername : undefined;
+    met.push({ socket, name, protocol: socket.alpnProtocol });
+    socket.on('error', () => undefined);
+    socket.on('data', (bytes) => {
+      heard.push(bytes.toString());
+      socket.write(answer(String(heard.length)));
+    });
+  });
+  server.on('tlsClientError', () => undefined);
+  const port = await portOf(server);
+  const place = { hostname, port, isSecure: true, trustedCertificates };
+  return { place, connections: new Connections(place), met, heard };
+}
+
+async function portOf(server: Server): Promise<number> {
+  servers.push(server);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
+
+const answer = (text: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${text.length}\r\n\r\n${text}`;
+
+function tripWith(body: string): RoundTrip {
+  const head = headOf('/v1', 'host: here\r\n', Buffer.byteLength(body));
+  return new RoundTrip({ start: head + body, rest: undefined });
+}
+
+async function post(connections: Connections, body = '{}'): Promise<string> {
+  const trip = tripWith(body);
+  connections.start(trip);
+  return (await trip.answered).text();
+}
+
+test('requests go over one connection to whom the certificate names', async () => {
+  const { connections, met } = await serve(nameLeaf, 'localhost', authority);
+  expect([await post(connections), await post(connections)]).toEqual(['1', '2']);
+  expect(met).toMatchObject([{ name: 'localhost', protocol: 'http/1.1' }]);
+});
+
+test('a certificate may be for an address, which is no name to ask for', async () => {
+  const { connections, met } = await serve(addressLeaf, '127.0.0.1', authority);
+  expect(await post(connections)).toBe('1');
+  expect(met).toMatchObject([{ name: false, protocol: 'http/1.1' }]);
+});
+
+const untrusted = [
+  ['for an address, not for the name', addressLeaf, 'localhost', authority],
+  ['for a name, not for the address', nameLeaf, '127.0.0.1', authority],
+  ['signed by nobody who is trusted', nameLeaf, 'localhost', undefined],
+  ['expired', expiredLeaf, 'localhost', authority],
+] as const;
+
+test.each(untrusted)('nothing is told to a certificate %s', async (_, cert, hostname, trusted) => {
+  const { connections, heard } = await serve(cert, hostname, trusted);
+  const code = codeOf(await failureOf(post(connections)));
+  expect([code, isUntrusted(code)]).toEqual([code, true]);
+  expect(heard).toEqual([]);
+});
+
+test('the environment cannot switch that off', async () => {
+  const before = process.env.NODE_TLS_REJECT_UNAUTHORIZED;
+  process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
+  try {
+    const { connections, heard } = await serve(nameLeaf, 'localhost');
+    expect(isUntrusted(codeOf(await failureOf(post(connections))))).toBe(true);
+    expect(heard).toEqual([]);
+  } finally {
+    if (before === undefined) delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
+    else process.env.NODE_TLS_REJECT_UNAUTHORIZED = before;
+  }
+});
+
+test('nothing is sent again when the server wants another handshake', async () => {
+  const { place, heard } = await serve(nameLeaf, 'localhost', authority);
+  const idle = Promise.withResolvers<Connection>();
+  const keeper: Keeper = {
+    place,
+    idleMsMin: 0,
+    takeBack: idle.resolve,
+    sendAgain: () => undefined,
+  };
+  const connection = new Connection(keeper, tripWith('first'));
+  await idle.promise;
+  const second = tripWith('second');
+  connection.carry(second);
+  connection.secured();
+  await second.answered;
+  const third = tripWith('third');
+  connection.carry(third);
+  await third.answered;
+  connection.close();
+  expect(heard.join('').match(/first|second|third/g)).toEqual(['first', 'second', 'third']);
+});
+
+test('a server that speaks no TLS hears no request', async () => {
+  let heard = '';
+  const server = createPlainServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.on('data', (bytes) => {
+      heard += bytes.toString('latin1');
+      socket.write(answer('plain'));
+    });
+  });
+  const port = await portOf(server);
+  const place = { hostname: 'localhost', port, isSecure: true, trustedCertificates: authority };
+  expect(await failureOf(post(new Connections(place)))).toMatchObject({ code: 'EPROTO' });
+  expect(heard).not.toContain('POST');
+});
+
+test.each([
+  ['closes', (socket: Socket) => socket.end()],
+  ['resets', (socket: Socket) => socket.resetAndDestroy()],
+])('a call fails when the server %s in the handshake', async (_, act) => {
+  const server = createPlainServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.on('data', () => act(socket));
+  });
+  const place = { hostname: 'localhost', port: await portOf(server), isSecure: true };
+  expect(await failureOf(post(new Connections(place)))).toMatchObject({ code: 'ECONNRESET' });
+});
+
+test('whoever hangs up in the handshake leaves nothing behind', async () => {
+  const greeted = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<void>();
+  const server = createPlainServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.on('data', () => greeted.resolve());
+    socket.on('close', () => ended.resolve());
+  });
+  const trip = tripWith('{}');
+  const place = { hostname: 'localhost', port: await portOf(server), isSecure: true };
+  new Connections(place).start(trip);
+  const failure = failureOf(trip.answered);
+  await greeted.promise;
+  trip.cancel();
+  expect(await failure).toMatchObject({ code: 'ECONNABORTED' });
+  await ended.promise;
+});
+
+test('a long request and a long answer arrive whole, however slowly they are read', async () => {
+  const body = 'größer als €1 '.repeat(200_000);
+  let missing = headOf('/v1', 'host: here\r\n', Buffer.byteLength(body)).length;
+  missing += Buffer.byteLength(body);
+  const heard: Buffer[] = [];
+  const server = createServer({ key, cert: nameLeaf }, (socket) => {
+    socket.on('data', (bytes: Buffer) => {
+      heard.push(bytes);
+      missing -= bytes.length;
+      if (missing > 0) return;
+      const all = Buffer.concat(heard);
+      const told = all.subarray(all.indexOf('\r\n\r\n') + 4);
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${told.length}\r\n\r\n`);
+      socket.write(told);
+    });
+  });
+  const port = await portOf(server);
+  const place = { hostname: 'localhost', port, isSecure: true, trustedCertificates: authority };
+  const trip = tripWith(body);
+  new Connections(place).start(trip);
+  await trip.answered;
+  const pieces: Uint8Array[] = [];
+  for (let piece = await next(trip); piece; piece = await next(trip)) {
+    pieces.push(piece);
+    await new Promise((resume) => setImmediate(resume));
+  }
+  expect(Bun.hash(Buffer.concat(pieces))).toBe(Bun.hash(Buffer.from(body)));
+});
+
+function next(trip: RoundTrip): Promise<Uint8Array | undefined> {
+  return new Promise((taken, broken) => trip.read(taken, broken));
+}
