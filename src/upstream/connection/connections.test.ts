@@ -194,3 +194,12 @@ test('connections are shared by origin', () => {
   expect(connectionsTo('http://127.0.0.1:1/v1beta/openai')).toBe(some);
   expect(connectionsTo('http://127.0.0.1:2/v1')).not.toBe(some);
 });
+
+test.each([
+  ['http://gpu-1/v1', 'gpu-1', 80, false],
+  ['http://gpu-1:8000/v1', 'gpu-1', 8_000, false],
+  ['https://api.example.com/v1', 'api.example.com', 443, true],
+  ['https://[2001:db8::1]:8443/v1', '2001:db8::1', 8_443, true],
+])('%s leads to its host and port', (baseUrl, hostname, port, isSecure) => {
+  expect(connectionsTo(baseUrl).place).toEqual({ hostname, port, isSecure });
+});
