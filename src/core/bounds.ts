@@ -36,6 +36,9 @@ export const answerHeadBytesMax = 64 * 1024;
 /** Between two chunks of an answer is a length; a note to it is allowed, and nobody writes one. */
 export const chunkLineBytesMax = 4 * 1024;
 
+/** Connections to one provider that wait for the next request: what a busy moment needs again. */
+export const idleConnectionsMax = 64;
+
 /** How much of an upstream's error page we read to find its message. */
 export const errorBytesMax = 64 * 1024;
 

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, mock, spyOn, test } from 'bun:
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
+import { idleConnectionsMax } from '../../core/bounds.ts';
 import { Connections, connectionsTo } from './connections.ts';
 import { headOf } from './request-head.ts';
 import { RoundTrip } from './round-trip.ts';
@@ -170,6 +171,19 @@ describe('an idle connection', () => {
       'connection 1',
       'connection 2',
     ]);
+  });
+
+  test('is ended where enough others wait', async () => {
+    const { heard, ended } = await serverThat();
+    const together = async (count: number) => {
+      await Promise.all(Array.from({ length: count }, () => post()));
+      return new Set(heard.splice(0));
+    };
+    const all = await together(idleConnectionsMax + 1);
+    await ended;
+    const kept = await together(idleConnectionsMax);
+    expect([all.size, kept.size]).toEqual([idleConnectionsMax + 1, idleConnectionsMax]);
+    expect(kept.isSubsetOf(all)).toBe(true);
   });
 
   test('is ended after its time though nobody calls, by a timer that then stops', async () => {

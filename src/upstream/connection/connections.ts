@@ -1,3 +1,4 @@
+import { idleConnectionsMax } from '../../core/bounds.ts';
 import { Connection, type Keeper, type Place } from './connection.ts';
 import type { RoundTrip } from './round-trip.ts';
 
@@ -43,6 +44,7 @@ export class Connections implements Keeper {
 
   takeBack(connection: Connection): void {
     this.#idle.push(connection);
+    if (this.#idle.length > idleConnectionsMax) this.#idle.shift()?.close();
     if (this.#sweeper !== undefined) return;
     this.#sweeper = setInterval(() => this.#sweep(), sweepMs);
     this.#sweeper.unref();
