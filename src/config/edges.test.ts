@@ -143,3 +143,20 @@ test('a provider is proxied when the environment names a proxy for its kind of a
   const both = { HTTP_PROXY: 'http://proxy:3128', https_proxy: 'http://proxy:3128' };
   expect(proxied(both)).toEqual(['plain', 'secure']);
 });
+
+const ownServer = { dialect: 'openai', base_url: 'http://gpu-1:8000/v1', api_key: null };
+
+test('a header that brings the end of its line is taken without it', () => {
+  const mine = { ...ownServer, headers: { 'x-team': 'red team\r\n' } };
+  const { providers } = load({ providers: { mine } });
+  expect(providers.get('mine')?.headers['x-team']?.reveal()).toBe('red team');
+});
+
+test.each([
+  ['a length of its own', { 'Content-Length': '5' }],
+  ['a coding of its own', { 'transfer-encoding': 'chunked' }],
+  ['letters beyond ASCII', { 'x-team': 'grün' }],
+])('no header of a provider may have %s', (_, headers) => {
+  const mine = { ...ownServer, headers };
+  expect(() => load({ providers: { mine } })).toThrow('providers.mine.headers');
+});

@@ -64,7 +64,8 @@ export function mergeProviders(
       baseUrl: baseUrl.replace(/\/+$/, ''),
       apiKey: apiKey ? new Secret(apiKey) : null,
       region: own.region,
-      headers: mapValues(own.headers ?? {}, (value) => new Secret(value)),
+      // One from a file may bring the end of its line.
+      headers: mapValues(own.headers ?? {}, (value) => new Secret(value.trim())),
       timeoutMs: own.timeout_ms ?? defaultTimeoutMs,
       idleTimeoutMs: own.idle_timeout_ms ?? defaultTimeoutMs,
       isProxied: isProxied(baseUrl, environment),

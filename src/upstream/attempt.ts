@@ -128,6 +128,8 @@ function isShortReply(response: Answer, order: AttemptOrder): boolean {
     !order.stream &&
     length !== null &&
     Number(length) <= replyBytesMax &&
+    // Chunks may be any number, whatever length is told beside them.
+    headers.get('transfer-encoding') === null &&
     isPlain(response) &&
     !isEventStream(response) &&
     !isFramed(response)

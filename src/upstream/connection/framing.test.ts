@@ -12,6 +12,7 @@ function take(framing: Framing, pieces: readonly (string | Uint8Array)[]): strin
     const found = framing.push(Buffer.from(piece));
     if (found?.length === 0) throw new Error('A piece is empty.');
     body += Buffer.from(found ?? []).toString('latin1');
+    if (framing.fault !== undefined) throw framing.fault;
   }
   return body;
 }

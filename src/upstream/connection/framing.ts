@@ -5,6 +5,8 @@ import { notHttp } from './broken-answer.ts';
 export interface Framing {
   /** The next bytes of the connection; what of the body is in them, if anything. */
   push(bytes: Uint8Array): Uint8Array | undefined;
+  /** Why nothing behind what was pushed can be read. */
+  readonly fault?: unknown;
   /** The body is whole, and so is what belongs to it. */
   readonly isOver: boolean;
   /** The body is whole if the connection is closed now. */
@@ -65,6 +67,7 @@ export class Chunked implements Framing {
   #isBlank = true;
   /** The last byte between two chunks. */
   #last = newline;
+  fault: unknown;
   isOverrun = false;
 
   get isOver(): boolean {
@@ -85,7 +88,8 @@ export class Chunked implements Framing {
         break;
       }
       if (this.#at !== 'bytes') {
-        this.#step(bytes[place++] ?? 0);
+        // What was said before it is heard.
+        if (!this.#steps(bytes[place++] ?? 0)) break;
         continue;
       }
       const end = Math.min(place + this.#size, bytes.length);
@@ -98,6 +102,16 @@ export class Chunked implements Framing {
       else more = [first, piece];
     }
     return more ? Buffer.concat(more) : first;
+  }
+
+  /** False where the byte cannot stand there. */
+  #steps(byte: number): boolean {
+    try {
+      this.#step(byte);
+    } catch (thrown) {
+      this.fault = thrown;
+    }
+    return this.fault === undefined;
   }
 
   /** One byte of what is between the chunks. */

@@ -298,8 +298,7 @@ async function outcomeOf(pieces: readonly Uint8Array[]) {
   }
   if (told.length === 0) trip.closed(undefined);
   const ending = heard.pop();
-  // How much comes of one that breaks depends on where it was cut.
-  const body = ending === 'over' ? heard.join('') : undefined;
+  const body = heard.join('');
   return { head: await answered, body, ending, isClosed: told.includes('close') };
 }
 

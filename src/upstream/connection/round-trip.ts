@@ -126,6 +126,7 @@ export class RoundTrip implements Answer, AnswerBody {
     const piece = framing?.push(bytes);
     if (framing && !framing.isOver) {
       if (piece) this.#give(piece);
+      if (framing.fault !== undefined) throw framing.fault;
       return;
     }
     const isOverrun = framing ? framing.isOverrun : bytes.length > 0;

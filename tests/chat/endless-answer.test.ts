@@ -1,0 +1,46 @@
+import { expect, test } from 'bun:test';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { pipeline, Readable } from 'node:stream';
+import { replyBytesMax } from '../../src/core/bounds.ts';
+import { chatModel, InProcessGateway } from '../support/in-process.ts';
+
+const megabyte = 1024 * 1024;
+const chunk = `${megabyte.toString(16)}\r\n${' '.repeat(megabyte)}\r\n`;
+
+/** Spaces, which any JSON may begin with, for as long as somebody reads them. */
+function* answerWithoutEnd(length: string): Generator<string> {
+  const type = 'Content-Type: application/json\r\n';
+  yield `HTTP/1.1 200 OK\r\n${type}${length}Transfer-Encoding: chunked\r\n\r\n`;
+  for (let bytes = 0; bytes < 2 * replyBytesMax; bytes += megabyte) yield chunk;
+  yield '0\r\n\r\n';
+}
+
+test.each([
+  ['no length', ''],
+  ['a short length beside its chunks', 'Content-Length: 3\r\n'],
+])('an answer without end is not read to its end: %s', async (_, length) => {
+  const answered = Promise.withResolvers<unknown>();
+  const server = createServer((socket) => {
+    socket.once('data', () => {
+      pipeline(Readable.from(answerWithoutEnd(length)), socket, answered.resolve);
+    });
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const address = server.address();
+  const port = typeof address === 'object' && address ? address.port : 0;
+  const gateway = await InProcessGateway.start({
+    providers: {
+      vendor: { dialect: 'openai', base_url: `http://127.0.0.1:${port}/v1`, api_key: null },
+    },
+    models: [chatModel('acme/chat', [{ provider: 'vendor', model: 'any' }])],
+  });
+  try {
+    const messages = [{ role: 'user', content: 'hello' }];
+    expect((await gateway.post({ model: 'acme/chat', messages })).status).toBe(502);
+    expect(await answered.promise).toBeInstanceOf(Error);
+  } finally {
+    await gateway.stop();
+    server.close();
+  }
+});
