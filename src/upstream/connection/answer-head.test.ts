@@ -47,6 +47,19 @@ describe('the head of an answer', () => {
 
   test('joins what is said twice', () => {
     expect(withHeaders('A: b', 'a: c').headers.get('a')).toBe('b, c');
+    expect(withHeaders('Connection: b', 'connection: c').headers.get('connection')).toBe('b, c');
+  });
+
+  test.each(['content-length', 'retry-after'])('tells %s from what is nearly it', (name) => {
+    const { headers } = withHeaders(`x-${name}: 1`, `${name}-x: 2`, `a: ${name}: 3`);
+    expect(headers.get(name)).toBeNull();
+    expect(withHeaders(`${name.toUpperCase()}:4`, 'b: 5').headers.get(name)).toBe('4');
+  });
+
+  test('may have thousands of lines', () => {
+    const lines = Array.from({ length: 6_000 }, (_, at) => `${at}: a`);
+    expect(withHeaders(...lines, 'content-length: 9').headers.get('content-length')).toBe('9');
+    expect(() => withHeaders(...lines, 'none')).toThrow(BrokenAnswer);
   });
 
   test.each([

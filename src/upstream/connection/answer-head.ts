@@ -26,61 +26,88 @@ export function readHead(bytes: Buffer): AnswerHead | undefined {
     if (!isBeginning(bytes)) throw notHttp('something that is no HTTP');
     return undefined;
   }
-  const lines = bytes.toString('latin1', 0, end.at).split('\n');
-  const opening = statusLine.exec(lines[0] ?? '');
+  const { text } = end;
+  const opening = statusLine.exec(text);
   if (!opening) throw notHttp('something that is no HTTP');
   const status = Number(opening[2]);
   if (status === 101) throw notHttp('an offer to speak something else');
-  const headers = readHeaders(lines);
+  if (!headerLines.test(text)) throw notHttp('a header that is none');
+  const headers = new Fields(text);
   const framing = framingOf(status, headers);
   const isKept = isClear(headers, framing, opening[1] !== '0');
   return { status, headers, framing, keptMs: isKept ? keptMsOf(headers) : 0, bytes: end.bytes };
 }
 
-const statusLine = /^HTTP\/1\.(\d) +([1-9]\d\d)(?: .*)?\r?$/;
-const fieldName = /^[\w!#$%&'*+\-.^`|~]+$/;
-/** All but control characters: a line that ends in its middle may be two. */
-const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
+const statusLine = /^HTTP\/1\.(\d) +([1-9]\d\d)(?: [^\r\n]*)?\r?(?:\n|$)/;
+/**
+ * No control characters: a line that ends in its middle may be two. Held against all of them at
+ * once: providers send twenty and more, of which few are ever read.
+ */
+const headerLines = /^[^\n]*(?:\n[\w!#$%&'*+\-.^`|~]+:[\t\x20-\x7e\x80-\xff]*\r?)*$/;
 
 function isBeginning(bytes: Buffer): boolean {
   const opening = 'HTTP/1.';
   return opening.startsWith(bytes.toString('latin1', 0, opening.length));
 }
 
-/** Some servers end their lines with a newline alone, or some of them. */
-function endOf(bytes: Buffer): { readonly at: number; readonly bytes: number } | undefined {
-  const usual = bytes.indexOf('\n\r\n');
-  const odd = bytes.subarray(0, usual < 0 ? bytes.length : usual).indexOf('\n\n');
-  if (odd >= 0) return { at: odd, bytes: odd + 2 };
-  return usual >= 0 ? { at: usual, bytes: usual + 3 } : undefined;
+const emptyLine = Buffer.from('\n\r\n');
+
+interface HeadEnd {
+  /** All lines, without the end of the last one. */
+  readonly text: string;
+  readonly bytes: number;
 }
+
+/** Some servers end their lines with a newline alone, or some of them. */
+function endOf(bytes: Buffer): HeadEnd | undefined {
+  const usual = bytes.indexOf(emptyLine);
+  const text = bytes.toString('latin1', 0, usual < 0 ? bytes.length : usual);
+  const odd = text.indexOf('\n\n');
+  if (odd >= 0) return { text: text.slice(0, odd), bytes: odd + 2 };
+  return usual >= 0 ? { text, bytes: usual + emptyLine.length } : undefined;
+}
+
+/** What every answer is asked for: found in one go, where others are looked for one by one. */
+const often: ReadonlySet<string> = new Set([
+  'transfer-encoding',
+  'content-length',
+  'content-type',
+  'content-encoding',
+  'connection',
+  'keep-alive',
+]);
 
 class Fields implements AnswerHeaders {
-  readonly #values = new Map<string, string>();
+  readonly #text: string;
+  readonly #often: ReadonlyMap<string, string>;
 
-  get(name: string): string | null {
-    return this.#values.get(name) ?? null;
+  constructor(text: string) {
+    this.#text = text;
+    this.#often = valuesIn(text, oftenLines);
   }
 
-  add(name: string, value: string): void {
-    const known = this.#values.get(name);
-    this.#values.set(name, known === undefined ? value : `${known}, ${value}`);
+  get(name: string): string | null {
+    const values = often.has(name) ? this.#often : valuesIn(this.#text, linesOf(name));
+    return values.get(name) ?? null;
   }
 }
 
-function readHeaders(lines: readonly string[]): Fields {
-  const headers = new Fields();
-  for (let at = 1; at < lines.length; at += 1) {
-    const line = lines[at] ?? '';
-    const colon = line.indexOf(':');
-    const name = line.slice(0, colon);
-    const value = line.slice(colon + 1).trim();
-    if (colon < 1 || !fieldName.test(name) || !fieldValue.test(value)) {
-      throw notHttp('a header that is none');
-    }
-    headers.add(name.toLowerCase(), value);
+/** Names are our own words: none has a letter that means something else here. */
+const linesOf = (...names: readonly string[]) =>
+  new RegExp(`\\n(${names.join('|')}):([^\\r\\n]*)`, 'gi');
+
+const oftenLines = linesOf(...often);
+
+/** By their names in small letters. */
+function valuesIn(text: string, lines: RegExp): Map<string, string> {
+  const values = new Map<string, string>();
+  for (let line = lines.exec(text); line; line = lines.exec(text)) {
+    const name = line[1]?.toLowerCase() ?? '';
+    const value = line[2]?.trim() ?? '';
+    const known = values.get(name);
+    values.set(name, known === undefined ? value : `${known}, ${value}`);
   }
-  return headers;
+  return values;
 }
 
 /** RFC 9112, section 6.3. */
