@@ -119,7 +119,10 @@ export function isOwnMistake(thrown: unknown): boolean {
   return thrown instanceof TypeError && !('code' in thrown);
 }
 
-/** A whole answer of a known, bounded length: the runtime reads it faster than we could. */
+/** Longer ones may come slowly: then each piece has its time, not all of them together. */
+const shortBytesMax = 1024 * 1024;
+
+/** A whole answer of a known length that comes in one go. */
 function isShortReply(response: Answer, order: AttemptOrder): boolean {
   const { headers, ok } = response;
   const length = headers.get('content-length');
@@ -127,7 +130,7 @@ function isShortReply(response: Answer, order: AttemptOrder): boolean {
     ok &&
     !order.stream &&
     length !== null &&
-    Number(length) <= replyBytesMax &&
+    Number(length) <= shortBytesMax &&
     // Chunks may be any number, whatever length is told beside them.
     headers.get('transfer-encoding') === null &&
     isPlain(response) &&

@@ -10,6 +10,7 @@ import {
   resetBeforeHeaders,
   resetMidStream,
   say,
+  slowDrip,
   startFakeUpstream,
   status,
   status429,
@@ -48,6 +49,7 @@ beforeAll(async () => {
     providers: {
       alpha: { ...base, ...impatient, api_key: upstreamKey },
       beta: base,
+      calm: { ...base, idle_timeout_ms: 1_500 },
       gamma: base,
       absent: { ...base, base_url: `${refusingUrl()}/v1` },
       picky: { ...base, quirks: { drop_params: ['seed'] } },
@@ -66,6 +68,7 @@ beforeAll(async () => {
         { provider: 'beta', model: 'three-b', priority: 1, pricing: price('1', '2') },
       ]),
       chatModel('acme/other', [{ provider: 'beta', model: 'other-b', pricing: price('0.5', '1') }]),
+      chatModel('acme/long', [{ provider: 'calm', model: 'long-a' }]),
       chatModel('acme/lost', [{ provider: 'absent', model: 'lost-a' }]),
       chatModel('acme/picky', [
         { provider: 'picky', model: 'picky-p', priority: 0 },
@@ -359,6 +362,14 @@ describe('after the first byte', () => {
     expect(reading.error).toMatchObject({ type: 'upstream_error' });
     expect(asked()).toEqual([first]);
     expect(await trailOf(reading.requestId)).toEqual(['alpha answered']);
+  });
+
+  test('each piece of a long answer has its time, not all of them together', async () => {
+    const words = 'word '.repeat(300_000);
+    upstream.script('long-a', slowDrip(100_000, 150, say(words)));
+    const reply = await gateway.post(ask('acme/long'));
+    expect(reply.status).toBe(200);
+    expect(contentOf(reply)).toBe(words);
   });
 });
 
