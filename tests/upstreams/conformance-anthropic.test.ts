@@ -23,7 +23,7 @@ import {
 import { ToldAnswer } from '../support/told-answer.ts';
 import { conform, hear, messagesOf, readFixture } from '../support/upstream-conformance.ts';
 
-conform('anthropic', anthropicUpstream, { streams: 31, broken: 3, replies: 18, errors: 16 });
+conform('anthropic', anthropicUpstream, { streams: 32, broken: 3, replies: 18, errors: 16 });
 
 interface Expected {
   readonly dialect: string;

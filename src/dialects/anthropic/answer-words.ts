@@ -27,6 +27,11 @@ export function stopFields({ reason, sequence, hasTools, isRefused }: Stopped) {
   return { stop_reason: isRefused ? 'refusal' : word, stop_sequence: sequence };
 }
 
+/** The same of an upstream that says it in Anthropic's own words. */
+export function ownStopReason(reason: string, hasTools: boolean): string {
+  return reason === 'end_turn' && hasTools ? 'tool_use' : reason;
+}
+
 /**
  * Gives a block what Anthropic's own always has and some servers leave out, in place: the id of a
  * call, the signature of a thought. True if something was missing.

@@ -5,7 +5,7 @@ import { renameModel } from '../answer/rename-model.ts';
 import { finishWords } from '../answer/tally.ts';
 import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
 import { malformed } from '../failure.ts';
-import { completeBlock } from './answer-words.ts';
+import { completeBlock, ownStopReason } from './answer-words.ts';
 import { charactersOfBlock } from './characters.ts';
 import { finishReasonOf, noStopReason, parseMessage } from './reader.ts';
 import { readUsage, writeUsage } from './usage.ts';
@@ -30,7 +30,8 @@ export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | U
     facts,
     write({ usage }) {
       const counted = facts.usage === undefined ? { usage: writeUsage(usage) } : {};
-      const own = { ...rest, ...counted, id: answerId('msg', id), model };
+      const stopped = { stop_reason: ownStopReason(reason, hasTools) };
+      const own = { ...rest, ...stopped, ...counted, id: answerId('msg', id), model };
       // Fields beside the content may name the model that answered, or others it can recommend.
       const named = renameModel(JSON.stringify(own), upstreamModel, model);
       return `${named.slice(0, -1)},"content":${JSON.stringify(said)}}`;

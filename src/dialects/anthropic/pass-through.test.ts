@@ -193,6 +193,32 @@ test('a call of a whole reply that has no id gets one that its client can answer
   });
 });
 
+test('a block that is started with every piece of it is started once', () => {
+  const [start, piece, ended] = hello;
+  const again = [start, piece, start, piece, ended].map((event) => event ?? {});
+  const { relay, said } = push([begin, ...again, end(), over]);
+  expect(checkAnthropicStream(said + relay.close(closing))).toMatchObject({ text: 'HiHi' });
+});
+
+test('an end without a report gets one: clients read it without looking', () => {
+  for (const last of [null, undefined]) {
+    const { relay } = push([begin, ...hello, end({ usage: last }), over]);
+    expect(relay.close(closing)).toContain('"output_tokens":8}');
+  }
+});
+
+test('an answer that calls a tool says so at its end, as clients wait for it', () => {
+  const call = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
+  const start = { type: 'content_block_start', index: 0, content_block: call };
+  const more = { type: 'message_delta', delta: {}, usage: { output_tokens: 7 } };
+  const { relay } = push([begin, start, stop(0), end({ new: 1 }), more, over]);
+  expect(relay.close(closing)).toContain('"delta":{"stop_reason":"tool_use","stop_sequence":null}');
+  const whole = { ...message, content: [call], stop_reason: 'end_turn' };
+  const reply = readReply(JSON.stringify(whole), identity);
+  if (!('write' in reply)) throw new Error(reply.message);
+  expect(JSON.parse(reply.write(closing))).toMatchObject({ stop_reason: 'tool_use' });
+});
+
 test('a thought that has no signature gets the empty one, which clients insist on', () => {
   const bare = { type: 'thinking', thinking: '' };
   const signed = { ...bare, signature: 'c2ln' };

@@ -20,7 +20,7 @@ import type {
 } from '../dialect.ts';
 import { keepAlive } from '../event-stream.ts';
 import { failureInside, malformed, readErrorObject, unreadableEvent } from '../failure.ts';
-import { completeBlock } from './answer-words.ts';
+import { completeBlock, ownStopReason } from './answer-words.ts';
 import { type AnthropicEvent, BlockOrder } from './block-order.ts';
 import { charactersOfBlock, charactersOfDelta } from './characters.ts';
 import { anthropicWords, eventText } from './client-stream.ts';
@@ -138,7 +138,9 @@ export class AnthropicPassThrough implements StreamRelay {
 
   #startBlock(fields: Fields, data: string): string {
     const { index, content_block: block } = fields;
-    const before = index === this.#openBlock ? '' : this.#endBlock();
+    // Some servers start a block again with every piece of it.
+    const isOpen = typeof index === 'number' && index === this.#openBlock;
+    const before = isOpen ? '' : this.#endBlock();
     if (typeof index === 'number') {
       this.#openBlock = index;
       this.#lastBlock = Math.max(this.#lastBlock, index);
@@ -146,8 +148,9 @@ export class AnthropicPassThrough implements StreamRelay {
     const isMended = this.#takeBlock(block);
     const words = isObject(block) ? takeWords(block) : [];
     const text = isMended || words.length > 0 ? JSON.stringify(fields) : data;
+    const started = isOpen ? '' : this.#forward(fields, text);
     const deltas = words.map((delta) => eventText('content_block_delta', { index, delta }));
-    return before + this.#forward(fields, text) + deltas.join('');
+    return before + started + deltas.join('');
   }
 
   /** Some servers leave out the end of a block: the next one ends it, or the answer's end. */
@@ -180,17 +183,12 @@ export class AnthropicPassThrough implements StreamRelay {
     const earlier = this.#release(undefined) + ending;
     if (typeof reason === 'string') {
       this.facts.finishReason = finishWords[finishReasonOf(reason, this.#hasTools)];
-      this.#end = delta;
+      const own = ownStopReason(reason, this.#hasTools);
+      this.#end = own === reason ? delta : { ...fieldsOf(delta), stop_reason: own };
     }
-    this.#held = typeof reason === 'string' ? event : this.#endAgain(event);
+    // Clients believe the last report, so one without a stop reason repeats the one before it.
+    this.#held = this.#end === undefined ? event : withDelta(event, this.#end);
     return earlier;
-  }
-
-  /** Clients believe the last report, so one without a stop reason repeats the one before it. */
-  #endAgain(event: AnthropicEvent): AnthropicEvent {
-    if (this.#end === undefined) return event;
-    const fields = { ...event.fields, delta: this.#end };
-    return { fields, data: JSON.stringify(fields) };
   }
 
   #stop(): string {
@@ -212,14 +210,15 @@ export class AnthropicPassThrough implements StreamRelay {
     return '';
   }
 
-  /** The held event: as it came, or with the settled usage where the upstream told none. */
+  /** The held event: as it came, or with the settled usage where the upstream told none in it. */
   #release(settled: Usage | undefined): string {
     const held = this.#held;
     if (!held) return '';
     this.#held = undefined;
     const { fields, data } = held;
-    if (settled && this.facts.usage === undefined) {
-      return eventText('message_delta', { ...fields, usage: writeUsage(settled) });
+    const counted = settled ?? this.facts.usage;
+    if (counted && !(this.facts.usage && isObject(fields.usage))) {
+      return eventText('message_delta', { ...fields, usage: writeUsage(counted) });
     }
     // It may name the model again, as one that was tried or is recommended.
     const text = data.includes('\n') ? JSON.stringify(fields) : data;
@@ -234,6 +233,12 @@ export class AnthropicPassThrough implements StreamRelay {
     const event = `event: ${type}\ndata: ${text}\n\n`;
     return this.#held ? this.#release(undefined) + event : event;
   }
+}
+
+function withDelta(event: AnthropicEvent, delta: unknown): AnthropicEvent {
+  if (event.fields.delta === delta) return event;
+  const fields = { ...event.fields, delta };
+  return { fields, data: JSON.stringify(fields) };
 }
 
 /** What the deltas of a block bring, by its type. */

@@ -55,6 +55,11 @@ describe('a delta that needs no mending is left alone:', () => {
   });
 });
 
+test('an error that says nothing is left out', () => {
+  const [mended] = mendAll({ ...opening, error: { message: '', code: 0 } });
+  expect(mended?.chunk).toEqual({ object: 'chat.completion.chunk', ...opening });
+});
+
 describe('the first delta of a choice says who speaks', () => {
   const rolesIn = ({ chunk }: Mended) =>
     (chunk.choices as { delta: { role?: unknown } }[]).map(({ delta }) => delta.role);
@@ -188,6 +193,14 @@ describe('tool calls:', () => {
     const g = { ...opening, index: 1, id: 'b' };
     const deltas = mendDeltas(call(opening), call(g), call(later), call({ ...later, index: 1 }));
     expect(deltas.map(({ changed }) => changed)).toEqual([false, false, false, false]);
+  });
+
+  test('and so they do where the index is a text', () => {
+    const [f, g] = ['0', '1'].map((index) => ({ ...opening, index, id: `call-${index}` }));
+    const of = (index: string) => call({ ...later, index });
+    const deltas = mendDeltas(call(f ?? {}), call(g ?? {}), of('0'), of('1'));
+    const [, , third, fourth] = deltas.map(({ delta }) => delta);
+    expect([third, fourth]).toEqual([call(later), call({ ...later, index: 1 })]);
   });
 
   test('an empty id is replaced, for each of several calls', () => {

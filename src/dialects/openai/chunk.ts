@@ -33,6 +33,11 @@ export class ChunkMender {
 
   mend(chunk: Fields, choices: readonly Fields[]): boolean {
     let changed = removePrivateFields(chunk);
+    // No failure was found in it, so it is filler; but OpenAI's own clients fail at any.
+    if (chunk.error) {
+      chunk.error = undefined;
+      changed = true;
+    }
     if (chunk.object !== 'chat.completion.chunk') {
       chunk.object = 'chat.completion.chunk';
       changed = true;

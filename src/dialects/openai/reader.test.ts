@@ -80,6 +80,16 @@ test('calls of a whole answer are told apart, though all have the same index', (
   ]);
 });
 
+test('of the choices of a whole answer the first by number is told, wherever it stands', () => {
+  const told = new ToldAnswer();
+  const choices = ['Zero', 'One'].map((content, index) => ({
+    ...{ index, finish_reason: 'stop' },
+    message: { role: 'assistant', content },
+  }));
+  openAiUpstream.readReply(JSON.stringify({ choices: choices.reverse() }), told);
+  expect(told.said).toBe('Zero');
+});
+
 describe('a function that a server from before there were tools calls', () => {
   const only = { name: 'look', arguments: '{"a":1}' };
 

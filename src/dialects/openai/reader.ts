@@ -85,8 +85,9 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   if (!isObject(body)) return unreadableAnswer(text);
   const failure = failureInside(body);
   if (failure) return failure;
-  const [first] = objectsIn(body.choices);
-  const { message, characters, finishReason } = mendChoice(first ?? {}, 0);
+  const choices = objectsIn(body.choices);
+  const first = choices.find(({ index }) => index === 0) ?? choices[0] ?? {};
+  const { message, characters, finishReason } = mendChoice(first, 0);
   if (characters === 0 && finishReason === null) return malformed(noOutput);
   const teller = new AnswerTeller(listener);
   teller.tell(message);

@@ -57,6 +57,10 @@ export function completeToolCalls(calls: readonly Fields[]): void {
   }
 }
 
+function hasIndex({ index }: Fields): boolean {
+  return index !== undefined && index !== null;
+}
+
 interface OpenCall {
   /** As the upstream wrote it; '' when it gave none. */
   readonly upstreamId: string;
@@ -71,7 +75,8 @@ interface OpenCall {
 
 /** The tool calls of one choice, put together delta by delta. */
 export class ToolCallAssembly {
-  readonly #byUpstreamIndex = new Map<number, OpenCall>();
+  /** Some servers write the number as a text. */
+  readonly #byUpstreamIndex = new Map<unknown, OpenCall>();
   readonly #byId = new Map<string, OpenCall>();
   readonly #calls: OpenCall[] = [];
   #last: OpenCall | undefined;
@@ -133,12 +138,9 @@ export class ToolCallAssembly {
 
   /** `place` is the call's among several in one delta: all that is left where nothing names it. */
   #find(call: Fields, body: Fields, place: number | undefined): OpenCall | undefined {
-    const byIndex =
-      typeof call.index === 'number' ? this.#byUpstreamIndex.get(call.index) : undefined;
+    const byIndex = this.#byUpstreamIndex.get(call.index);
     if (byIndex !== undefined) return byIndex;
-    if (isText(call.id)) {
-      return typeof call.index === 'number' ? undefined : this.#byId.get(call.id);
-    }
+    if (isText(call.id)) return hasIndex(call) ? undefined : this.#byId.get(call.id);
     if (isText(body.name)) return undefined;
     return place === undefined ? this.#last : (this.#calls[place] ?? this.#last);
   }
@@ -170,7 +172,7 @@ export class ToolCallAssembly {
     if (open.name !== '' || call.custom !== undefined) this.#show(open);
     this.#remember(open.upstreamId + open.name);
     this.#calls.push(open);
-    if (typeof call.index === 'number') this.#byUpstreamIndex.set(call.index, open);
+    if (hasIndex(call)) this.#byUpstreamIndex.set(call.index, open);
     if (open.upstreamId !== '') this.#byId.set(open.upstreamId, open);
     return open;
   }

@@ -62,6 +62,20 @@ describe('usage is read into classes that do not overlap:', () => {
       report(10, 5, { cache_read_input_tokens: 90, cache_creation_input_tokens: 30 }),
       usage(10, 90, 30, 5),
     ],
+    'writes under the name of Alibaba, in the details': [
+      report(200, 75, {
+        prompt_tokens_details: { cached_tokens: 120, cache_creation_input_tokens: 50 },
+      }),
+      usage(30, 120, 50, 75),
+    ],
+    'details in the singular, as Mistral has them': [
+      report(100, 5, { prompt_tokens_details: null, prompt_token_details: { cached_tokens: 60 } }),
+      usage(40, 60, 0, 5),
+    ],
+    'reads and writes that are together more than the prompt': [
+      report(10, 5, { prompt_tokens_details: { cached_tokens: 8, cache_write_tokens: 8 } }),
+      usage(10, 8, 8, 5),
+    ],
     'details that are null': [
       report(10, 5, { prompt_tokens_details: null, completion_tokens_details: null }),
       usage(10, 0, 0, 5),

@@ -18,7 +18,8 @@ import { uncachedAudio } from '../answer/uncached-audio.ts';
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw) || typeof raw.prompt_tokens !== 'number') return undefined;
   const { prompt_tokens_details: inPrompt, completion_tokens_details: inOutput } = raw;
-  const promptDetails = fieldsOf(inPrompt);
+  // Mistral has it in the singular, too.
+  const promptDetails = fieldsOf(inPrompt ?? raw.prompt_token_details);
   const outputDetails = fieldsOf(inOutput);
   const prompt = readCount(raw.prompt_tokens);
   const completion = readCount(raw.completion_tokens);
@@ -34,13 +35,16 @@ export function readUsage(raw: unknown): Usage | undefined {
     readCount(raw.cached_tokens),
     readCount(raw.num_cached_tokens),
     readCount(raw.prompt_cache_hit_tokens),
-    // Gateways before Anthropic keep its names beside OpenAI's.
+    // Gateways before Anthropic keep its names beside OpenAI's, Perplexity in the details.
     readCount(raw.cache_read_input_tokens),
+    readCount(promptDetails.cache_read_input_tokens),
   );
   const cacheWrite = Math.max(
     readCount(promptDetails.cache_write_tokens),
     readCount(promptDetails.cache_creation_tokens),
     readCount(raw.cache_creation_input_tokens),
+    // Alibaba, too.
+    readCount(promptDetails.cache_creation_input_tokens),
   );
   if (Number.isNaN(prompt + completion + total + reasoning + cacheRead + cacheWrite)) {
     return undefined;
@@ -48,13 +52,13 @@ export function readUsage(raw: unknown): Usage | undefined {
   if (prompt + completion + total === 0) return undefined;
 
   // Cached tokens are inside the prompt's, except where they could not fit.
-  const isBeside = cacheRead > prompt || cacheWrite > prompt;
+  const cached = cacheRead + cacheWrite;
+  const isBeside = cached > prompt;
   // What the total has over the rest is output that `completion_tokens` hides (xAI, Gemini), or
   // the cached tokens once more.
   const surplus = Math.max(0, total - prompt - completion);
-  const cached = cacheRead + cacheWrite;
   const isCachedInTotal = isBeside && surplus !== reasoning && surplus >= cached;
-  const uncached = isBeside ? prompt : Math.max(0, prompt - cached);
+  const uncached = isBeside ? prompt : prompt - cached;
   const audio = audioIn(promptDetails, { prompt, cacheRead, uncached });
   return {
     inputTokens: uncached - audio,

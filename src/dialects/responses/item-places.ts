@@ -1,5 +1,5 @@
 import { outputItemsMax } from '../../core/bounds.ts';
-import { type Fields, isObject } from '../../core/json.ts';
+import { type Fields, isObject, isText } from '../../core/json.ts';
 
 /**
  * Which item of the output an event is about. Its place says so; its id only where the place is
@@ -19,6 +19,11 @@ export class ItemPlaces {
     if (known !== undefined) return known;
     if (isItem) this.#remember(this.#last + 1, item.id);
     return Math.max(this.#last, 0);
+  }
+
+  /** Of the whole output: events may number places that stay empty, and then it is shorter. */
+  ofWhole({ id }: Fields, at: number): number {
+    return (isText(id) ? this.#byId.get(id) : undefined) ?? at;
   }
 
   /** One id for each place is enough. */

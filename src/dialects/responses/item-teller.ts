@@ -64,7 +64,7 @@ export class ItemTeller {
         if (isObject(item)) this.#open(place, item);
         return;
       case 'response.output_item.done':
-        if (isObject(item)) this.tellItem(place, item);
+        if (isObject(item)) this.#tellItem(place, item);
         return;
       case 'response.reasoning_summary_part.added':
         // The parts of a summary are paragraphs.
@@ -103,8 +103,15 @@ export class ItemTeller {
     this.#to.toolArguments(told.call, json);
   }
 
+  /** The whole output, as far as it is not told yet. */
+  tellOutput(output: unknown): void {
+    for (const [at, item] of itemsOf(output).entries()) {
+      if (isObject(item)) this.#tellItem(this.#places.ofWhole(item, at), item);
+    }
+  }
+
   /** A whole item: what has been told of it already is passed over. */
-  tellItem(place: unknown, item: Fields): void {
+  #tellItem(place: unknown, item: Fields): void {
     const told = this.#open(place, item);
     if (told === undefined || told.isDone) return;
     told.isDone = true;

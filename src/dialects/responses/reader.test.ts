@@ -178,6 +178,20 @@ describe('the items of a stream', () => {
     expect(told.calls[3]?.id).toBe('call_d');
   });
 
+  test('places that stay empty make no word and no call come twice', () => {
+    const hello = { ...message('Hello!'), id: 'msg_1' };
+    const { told } = hear(
+      { type: 'response.output_item.added', output_index: 0, item: null },
+      added(1, { ...hello, content: [] }),
+      delta('output_text', 1, 'Hello!'),
+      added(3, call('a', '')),
+      delta(argumentsDelta, 3, '{}'),
+      completed([hello, call('a', '{}')]),
+    );
+    expect(told.said).toBe('Hello!');
+    expect(told.calls).toMatchObject([{ id: 'call_a', arguments: '{}' }]);
+  });
+
   test('refusals and sources are told', () => {
     const note = { url: 'https://a.example/', title: 'A', start_index: 0, end_index: 5 };
     const { told } = hear(

@@ -1,6 +1,6 @@
 /** Answers of the Responses endpoint in our own words. */
 import type { AnswerListener, FinishReason } from '../../core/answer.ts';
-import { type Fields, fieldsOf, isObject, itemsOf } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
 import {
@@ -63,8 +63,7 @@ export class ResponsesStreamReader implements StreamReader {
     const { status = claimed, output, incomplete_details: details } = response;
     const failure = failureOf(response, status);
     if (failure !== undefined) return failure;
-    const items = itemsOf(output);
-    for (const [at, item] of items.entries()) if (isObject(item)) this.#teller.tellItem(at, item);
+    this.#teller.tellOutput(output);
     if (this.#teller.isFull) return tooManyItems();
     this.#teller.end();
     const usage = readUsage(response.usage);

@@ -19,21 +19,28 @@ test('the classes do not overlap', () => {
   });
 });
 
-test('parts are never more than the whole', () => {
-  expect(
-    readUsage({
-      input_tokens: 10,
-      input_tokens_details: { cached_tokens: 8, cache_write_tokens: 8 },
-      output_tokens: 2,
-      output_tokens_details: { reasoning_tokens: 9 },
-    }),
-  ).toEqual({
-    inputTokens: 0,
-    cacheReadTokens: 8,
-    cacheWriteTokens: 2,
-    outputTokens: 2,
-    reasoningTokens: 2,
+test('more cached than input means beside it, as xAI and Hugging Face may count', () => {
+  const input_tokens_details = { cached_tokens: 4_328 };
+  expect(readUsage({ input_tokens: 4_142, input_tokens_details, output_tokens: 254 })).toEqual({
+    inputTokens: 4_142,
+    cacheReadTokens: 4_328,
+    cacheWriteTokens: 0,
+    outputTokens: 254,
+    reasoningTokens: 0,
   });
+});
+
+test('reads and writes have the names of Anthropic at Perplexity', () => {
+  const names = { cache_read_input_tokens: 60, cache_creation_input_tokens: 30 };
+  const raw = { input_tokens: 100, input_tokens_details: names, output_tokens: 20 };
+  const classes = { inputTokens: 10, cacheReadTokens: 60, cacheWriteTokens: 30 };
+  expect(readUsage(raw)).toMatchObject(classes);
+});
+
+test('thoughts are never more than the output', () => {
+  const output_tokens_details = { reasoning_tokens: 9 };
+  const usage = readUsage({ input_tokens: 10, output_tokens: 2, output_tokens_details });
+  expect(usage).toMatchObject({ outputTokens: 2, reasoningTokens: 2 });
 });
 
 test('output that only the total knows of is counted', () => {

@@ -1,33 +1,21 @@
 /** Token counts as the Responses endpoint reports them, in and out. */
-import { fieldsOf, isObject } from '../../core/json.ts';
+import { isObject } from '../../core/json.ts';
 import { promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
-import { readCount } from '../answer/read-count.ts';
+import { readUsage as readChatUsage } from '../openai/usage.ts';
 
-/** Undefined when the numbers cannot be trusted. */
+/** It counts as chats do, under other names. */
 export function readUsage(raw: unknown): Usage | undefined {
-  if (!isObject(raw)) return undefined;
-  const inputDetails = fieldsOf(raw.input_tokens_details);
-  const outputDetails = fieldsOf(raw.output_tokens_details);
-  const input = readCount(raw.input_tokens);
-  const output = readCount(raw.output_tokens);
-  const total = readCount(raw.total_tokens);
-  const read = readCount(inputDetails.cached_tokens);
-  const written = readCount(inputDetails.cache_write_tokens);
-  const reasoning = readCount(outputDetails.reasoning_tokens);
-  if (Number.isNaN(input + output + total + read + written + reasoning)) return undefined;
   // No request has an empty prompt: a server that says so has not counted.
-  if (input === 0) return undefined;
-  // Cached tokens are inside the input's: they cannot be more.
-  const cacheReadTokens = Math.min(read, input);
-  const cacheWriteTokens = Math.min(written, input - cacheReadTokens);
-  const outputTokens = output + Math.max(0, total - input - output);
-  return {
-    inputTokens: input - cacheReadTokens - cacheWriteTokens,
-    cacheReadTokens,
-    cacheWriteTokens,
-    outputTokens,
-    reasoningTokens: Math.min(reasoning, outputTokens),
-  };
+  if (!isObject(raw) || raw.input_tokens === 0) return undefined;
+  const usage = readChatUsage({
+    prompt_tokens: raw.input_tokens,
+    prompt_tokens_details: raw.input_tokens_details,
+    completion_tokens: raw.output_tokens,
+    completion_tokens_details: raw.output_tokens_details,
+    total_tokens: raw.total_tokens,
+  });
+  if (usage === undefined) return undefined;
+  return { ...usage, reasoningTokens: Math.min(usage.reasoningTokens, usage.outputTokens) };
 }
 
 /** The `usage` object our clients see; `cost` is in credits. */
