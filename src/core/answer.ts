@@ -9,8 +9,8 @@ import type { Usage } from './usage.ts';
  */
 export interface AnswerListener {
   text(text: string): void;
-  /** A piece of the model's visible thinking. */
-  reasoning(text: string): void;
+  /** A piece of the model's visible thinking; `name` is the upstream's own, which clients know. */
+  reasoning(text: string, name?: ReasoningName): void;
   /**
    * Ends the thought just told with the provider's proof of it, marked as in signature.ts. Perhaps
    * there was no text: a proof that belongs to a tool call is told right before that call.
@@ -43,6 +43,9 @@ export interface AnswerListener {
    */
   choice?(number: number): AnswerListener | undefined;
 }
+
+/** Where many OpenAI-style upstreams put their thinking, and their clients look for it. */
+export type ReasoningName = 'reasoning_content';
 
 export interface Citation {
   readonly url: string;

@@ -124,6 +124,8 @@ export interface Target {
   readonly modelOutputTokensMax: number | null;
   /** How the model wants to be told about thinking; null when it does not think. */
   readonly thinking: 'adaptive' | 'budget' | 'effort' | null;
+  /** Whether the catalogue says that it reasons. */
+  readonly reasons?: boolean;
   /** What the model can answer with besides text; some make pictures only when asked. */
   readonly outputModalities?: readonly string[] | undefined;
   /** It is the tenant who pays the vendor, with an account of their own. */

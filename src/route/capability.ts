@@ -17,7 +17,9 @@ export function chatMisfit(model: Model, { needs }: ChatAsk): string | null {
 
 const special: ReadonlySet<string> = new Set(['embeddings', 'speech', 'transcription']);
 
-export function isChatModel({ features, output_modalities: output }: Model): boolean {
+type Talent = Pick<Model, 'features' | 'output_modalities'>;
+
+export function isChatModel({ features, output_modalities: output }: Talent): boolean {
   for (const feature of features) if (special.has(feature)) return false;
   return output.includes('text');
 }

@@ -12,8 +12,8 @@ interface Try {
   readonly ask: ChatAsk;
   readonly offer: Offer;
   readonly link: Link;
-  /** Hears the answer; not always the link's own. */
-  readonly tape: Link['tape'];
+  /** Hears the answer: the link's own, or nobody's. */
+  readonly tape?: Link['tape'];
 }
 
 const noImages: ReadonlyMap<string, string> = new Map();
@@ -54,6 +54,7 @@ function tryWith(
     images,
     modelOutputTokensMax: model.max_completion_tokens ?? null,
     thinking: model.thinking ?? null,
+    reasons: model.features.includes('reasoning'),
     outputModalities: model.output_modalities,
     isOwnAccount: offer.own !== null,
   });

@@ -10,6 +10,7 @@ import {
   gated,
   json,
   noUsage,
+  replay,
   say,
   startFakeUpstream,
   status500,
@@ -137,6 +138,45 @@ describe('the response cache', () => {
     expect(whole.json.choices).toMatchObject([{ finish_reason: 'foo_"bar"' }]);
     expect((await readSse(spoken(streamed))).finishReasons).toEqual(['foo_"bar"']);
     expect(streamed.record.finishReason).toBe('foo_"bar"');
+  });
+
+  test('gives thoughts again under the name the provider gave them, in either form', async () => {
+    const thought = { reasoning_content: 'Six by nine' };
+    const message = { role: 'assistant', content: 'Hi', ...thought };
+    const choices = [{ index: 0, message, finish_reason: 'stop' }];
+    upstream.script('chat', json(200, { id: 'x', object: 'chat.completion', choices }));
+    await ask();
+    const streamed = await ask({ stream: true });
+    expect(streamed.cache).toBe('HIT');
+    expect(streamed.text).toContain('"reasoning":"Six by nine","reasoning_content":"Six by nine"');
+
+    turn += 1000;
+    const chunks = [
+      { choices: [{ index: 0, delta: { content: 'Hi', reasoning_content: 'Six ' } }] },
+      { choices: [{ index: 0, delta: { reasoning_content: 'by nine' }, finish_reason: 'stop' }] },
+      '[DONE]',
+    ].map((chunk) => `data: ${typeof chunk === 'string' ? chunk : JSON.stringify(chunk)}\n\n`);
+    upstream.script('chat', replay(chunks.join(''), { contentType: 'text/event-stream' }));
+    await ask({ stream: true });
+    const whole = await ask();
+    expect(whole.cache).toBe('HIT');
+    expect(whole.json.choices).toMatchObject([
+      { message: { reasoning: 'Six by nine', ...thought } },
+    ]);
+  });
+
+  test('gives sound again in the form it came in only', async () => {
+    const audio = { id: 'audio_1', data: 'UklGRg==', transcript: 'Hi', expires_at: 1 };
+    const message = { role: 'assistant', content: null, audio };
+    const choices = [{ index: 0, message, finish_reason: 'stop' }];
+    upstream.script('chat', json(200, { id: 'x', object: 'chat.completion', choices }));
+    const modalities = ['text', 'audio'];
+    await ask({ modalities });
+    const again = await ask({ modalities });
+    expect(again.cache).toBe('HIT');
+    expect(again.json.choices).toMatchObject([{ message: { audio } }]);
+    upstream.script('chat', say('Heard'));
+    expect((await ask({ modalities, stream: true })).cache).toBe('MISS');
   });
 
   test('leaves requests alone that may be answered differently each time', async () => {

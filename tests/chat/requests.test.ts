@@ -184,9 +184,10 @@ describe('reasoning effort', () => {
     }
   });
 
-  test('a budget is 400 on a model that thinks adaptively and fine elsewhere', async () => {
+  test('a budget is 400 on a model that thinks adaptively and an effort elsewhere', async () => {
     const reasoning = { budget_tokens: 2048 };
-    expect(await forwarded({ ...chat, reasoning })).toEqual({ model: 'chat-up', messages });
+    const asked = await forwarded({ ...chat, reasoning });
+    expect(asked).toEqual({ model: 'chat-up', messages, reasoning_effort: 'low' });
     upstream.reset();
     const refused = await gateway.post({ model: 'acme/adaptive', messages, reasoning });
     expect(refused.status).toBe(400);

@@ -6,6 +6,7 @@ import type { DialectName, Quirks } from '../../src/config/provider-schema.ts';
 import { type Effort, efforts } from '../../src/core/dialogue.ts';
 import { isObject } from '../../src/core/json.ts';
 import { upstreamDialect } from '../../src/dialects/upstreams.ts';
+import { isChatModel } from '../../src/route/capability.ts';
 import { question, targetOf } from '../support/question.ts';
 
 const page = readFileSync(new URL('../../docs/reasoning.md', import.meta.url), 'utf8');
@@ -79,4 +80,15 @@ test('every reasoning model of the catalogue is asked what the page says', () =>
       .join(' | '),
   );
   expect(rows.toSorted()).toEqual(real.toSorted());
+});
+
+test('a model of the catalogue that does not reason is told nothing about it', () => {
+  const asked = builtinCatalogue.models
+    .filter(({ features = [], output_modalities }) => {
+      return isChatModel({ features, output_modalities }) && !features.includes('reasoning');
+    })
+    .flatMap(placesOf)
+    .map((place) => [place.model.id, ...efforts.map((effort) => askedOf(place, effort))]);
+  expect(asked.length).toBeGreaterThan(5);
+  expect(asked.filter(([, ...words]) => words.some((word) => word !== '-'))).toEqual([]);
 });

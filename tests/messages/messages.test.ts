@@ -119,6 +119,12 @@ describe("Claude Code's request", () => {
     ]);
   });
 
+  test('asks no model to think that cannot, as some servers refuse that', async () => {
+    const { response } = await stream(claudeCodeRequest('acme/plain'), { ...claudeCodeHeaders });
+    expect(rig.lastBody).not.toHaveProperty('reasoning_effort');
+    expect(response.headers.get('x-tollgate-dropped-params')?.split(', ')).toContain('reasoning');
+  });
+
   test('reaches an Anthropic-style provider but for names, a thought and a search', async () => {
     const sent = claudeCodeRequest('acme/claude');
     const { seen, response } = await stream(sent, { ...claudeCodeHeaders });

@@ -22,6 +22,7 @@ export class AnthropicRig extends SdkRig {
       },
       models: [
         chatModel('acme/open', endpoint('open', 'open-fp8'), { created: 1_788_220_800 }),
+        chatModel('acme/plain', endpoint('open', 'plain-up'), { features: ['tools'] }),
         chatModel('acme/claude', endpoint('claude', 'claude-x'), {
           thinking: 'adaptive',
           max_completion_tokens: 64_000,

@@ -246,7 +246,7 @@ export function anthropicSuite(name: string, makeClient: MakeClient): void {
   describe(`${name}, whatever the provider,`, () => {
     test('lists models with what it asks about them', async () => {
       const models = await Array.fromAsync(client.models.list());
-      expect(models.map(({ id }) => id)).toEqual(['acme/open', 'acme/claude']);
+      expect(models.map(({ id }) => id)).toEqual(['acme/open', 'acme/plain', 'acme/claude']);
       expect(models[0]).toMatchObject({
         type: 'model',
         display_name: 'acme/open',

@@ -1,5 +1,5 @@
 /** What an answer comes to for the meter and the log, counted while it is told. */
-import type { AnswerListener, Citation, FinishReason } from '../../core/answer.ts';
+import type { AnswerListener, Citation, FinishReason, ReasoningName } from '../../core/answer.ts';
 import { pictureCharacters, type Usage } from '../../core/usage.ts';
 import type { ToolNames } from '../tool-names.ts';
 import { NotedFacts } from './facts.ts';
@@ -42,9 +42,9 @@ export class Tally implements AnswerListener {
     this.#to.text(text);
   }
 
-  reasoning(text: string): void {
+  reasoning(text: string, name?: ReasoningName): void {
     this.#count(text.length);
-    this.#to.reasoning(text);
+    this.#to.reasoning(text, name);
   }
 
   reasoningSignature(signature: string): void {

@@ -34,6 +34,7 @@ interface OpenCall {
 /** All that a message says beside its calls. */
 const wordNames = [
   'reasoning',
+  'reasoning_content',
   'reasoning_details',
   'content',
   'refusal',
@@ -111,8 +112,10 @@ export class AnswerTeller {
     else this.#to.finish(reason, null);
   }
 
-  #tellReasoning({ reasoning, reasoning_details: details }: Fields): void {
-    if (isText(reasoning)) this.#to.reasoning(reasoning);
+  #tellReasoning({ reasoning, reasoning_content: same, reasoning_details: details }: Fields): void {
+    if (isText(reasoning)) {
+      this.#to.reasoning(reasoning, isText(same) ? 'reasoning_content' : undefined);
+    }
     for (const detail of itemsOf(details)) {
       const { type, signature, data } = fieldsOf(detail);
       if (isText(signature)) this.#to.reasoningSignature(signature);

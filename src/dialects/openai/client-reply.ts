@@ -1,5 +1,5 @@
 /** An answer told in our words, as one chat completion. */
-import type { Citation, FinishReason } from '../../core/answer.ts';
+import type { Citation, FinishReason, ReasoningName } from '../../core/answer.ts';
 import type { Fields } from '../../core/json.ts';
 import { finishWords } from '../answer/tally.ts';
 import type { ReplyClosing, ReplyIdentity, ReplyWriter } from '../dialect.ts';
@@ -36,6 +36,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
   readonly #images: object[] = [];
   #text = '';
   #reasoning = '';
+  #reasoningName: ReasoningName | undefined;
   #refusal = '';
   #thought: Thought | undefined;
   /** The last signature told, until a call takes it. */
@@ -60,9 +61,10 @@ export class OpenAiReplyWriter implements ReplyWriter {
     this.#text += text;
   }
 
-  reasoning(text: string): void {
+  reasoning(text: string, name?: ReasoningName): void {
     if (this.#options.hidesReasoning) return;
     this.#reasoning += text;
+    this.#reasoningName ??= name;
     this.#openThought().text += text;
   }
 
@@ -132,6 +134,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
       content: this.#text === '' && (calls.length > 0 || this.#refusal !== '') ? null : this.#text,
       ...(this.#refusal === '' ? {} : { refusal: this.#refusal }),
       ...(this.#reasoning === '' ? {} : { reasoning: this.#reasoning }),
+      ...(this.#reasoningName === undefined ? {} : { [this.#reasoningName]: this.#reasoning }),
       ...(this.#details.length === 0 ? {} : { reasoning_details: this.#details }),
       ...this.#called(calls),
       ...(this.#annotations.length === 0 ? {} : { annotations: this.#annotations }),

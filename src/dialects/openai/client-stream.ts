@@ -1,5 +1,5 @@
 /** An answer told in our words, as the chunks of an OpenAI stream. */
-import type { Citation, FinishReason } from '../../core/answer.ts';
+import type { Citation, FinishReason, ReasoningName } from '../../core/answer.ts';
 import type { GatewayError } from '../../core/errors.ts';
 import type { Fields } from '../../core/json.ts';
 import type {
@@ -56,12 +56,13 @@ export class OpenAiStreamWriter implements StreamWriter {
     this.#say(`{"content":${JSON.stringify(text)}}`);
   }
 
-  reasoning(text: string): void {
+  reasoning(text: string, name?: ReasoningName): void {
     if (this.#options.hidesReasoning) return;
     this.#nextThought();
     const words = JSON.stringify(text);
     const detail = `{"type":"reasoning.text","text":${words},"index":${this.#thought}}`;
-    this.#say(`{"reasoning":${words},"reasoning_details":[${detail}]}`);
+    const same = name === undefined ? '' : `"${name}":${words},`;
+    this.#say(`{"reasoning":${words},${same}"reasoning_details":[${detail}]}`);
   }
 
   reasoningSignature(signature: string): void {

@@ -1,3 +1,4 @@
+import { itemsOf } from '../../core/json.ts';
 import { instructed } from '../ask/instruct.ts';
 import { wordingOf } from '../ask/wording.ts';
 import { ClientConversation } from '../conversation.ts';
@@ -45,8 +46,9 @@ class OpenAiConversation extends ClientConversation<ChatRequest> implements Open
   }
 
   protected override get isFormBound() {
-    const { logprobs, n } = this.request.body;
-    return logprobs === true || (n ?? 1) > 1;
+    const { logprobs, n, modalities }: ChatRequest['body'] & { modalities?: unknown } =
+      this.request.body;
+    return logprobs === true || (n ?? 1) > 1 || itemsOf(modalities).includes('audio');
   }
 
   protected override readDialogue() {

@@ -80,12 +80,12 @@ function readJsonWish(format: ChatBody['response_format']): JsonWish | null {
 }
 
 /** In either of the places where clients say it. */
-export function askedEffort(body: Pick<ChatBody, 'reasoning' | 'reasoning_effort'>): Effort | null {
+function askedEffort(body: Pick<ChatBody, 'reasoning' | 'reasoning_effort'>): Effort | null {
   const { reasoning, reasoning_effort: plain } = body;
   return plain ?? reasoning?.effort ?? (reasoning?.enabled === false ? 'none' : null);
 }
 
-function readReasoningWish(
+export function readReasoningWish(
   body: Pick<ChatBody, 'reasoning' | 'reasoning_effort'>,
 ): ReasoningWish | null {
   const { reasoning } = body;

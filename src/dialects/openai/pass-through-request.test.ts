@@ -272,6 +272,17 @@ describe('what a vendor cannot take is put differently', () => {
     });
   });
 
+  test.each([
+    [{ budget_tokens: 2_048 }, 'low'],
+    [{ max_tokens: 2_049 }, 'medium'],
+    [{ budget_tokens: 12_001 }, 'high'],
+    [{ effort: 'low', budget_tokens: 30_000 }, 'low'],
+  ])('a number of tokens to think with is an effort: %j is %s', (reasoning, effort) => {
+    const written = write({ reasoning }, {});
+    expect(written.reasoning_effort).toBe(effort);
+    expect(written).not.toHaveProperty('reasoning');
+  });
+
   test('a schema becomes an instruction where the vendor knows plain JSON only', () => {
     const schema = { type: 'object', properties: { a: { type: 'number' } } };
     const format = { type: 'json_schema', json_schema: { name: 'x', schema } };

@@ -7,13 +7,13 @@ import {
   leaveOutOf,
   ourWords,
 } from '../ask/edit-body.ts';
-import { effortWord, reasonsWith } from '../ask/effort.ts';
+import { effortOf, effortWord, reasonsWith } from '../ask/effort.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { leaveOutPricedApart, withoutPaidTools } from '../ask/priced-apart.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { chatSchema } from './chat-schema.ts';
-import { askedEffort } from './dialogue.ts';
+import { readReasoningWish } from './dialogue.ts';
 import { mendMessages, withoutNamedParts } from './mend-messages.ts';
 import { inFunctions } from './newer-tools.ts';
 
@@ -131,7 +131,7 @@ function askForUsage(body: Body, quirks: Quirks, edits: Edits): void {
 
 /** Puts the effort in the vendor's words. True when the model will reason because of it. */
 function setEffort(body: Body, quirks: Quirks, edits: Edits): boolean {
-  const word = effortWord(askedEffort(body), quirks);
+  const word = effortWord(effortOf(readReasoningWish(body)), quirks);
   if (word !== undefined) edits.reasoning_effort = word;
   return reasonsWith(word, quirks);
 }

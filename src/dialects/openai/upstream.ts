@@ -7,7 +7,7 @@ import { writeBody } from './write.ts';
 export const openAiUpstream: UpstreamDialect = {
   toolNameLengthMax: 64,
   write(dialogue, target) {
-    const { body, dropped } = writeBody(dialogue);
+    const { body, dropped } = writeBody(dialogue, target.reasons);
     return { ...passChat({ body, source: null }, target), dropped };
   },
   readStream: (listener) => new OpenAiStreamReader(listener),

@@ -41,6 +41,16 @@ test('the cap has the name that every server knows, whatever the client called i
   expect(writeBody(question({ outputTokensMax: 9 })).body).toMatchObject({ max_tokens: 9 });
 });
 
+test.each([
+  ['high', true, 'high', []],
+  ['high', false, null, ['reasoning']],
+  ['none', false, null, []],
+] as const)('an effort of %s where the model reasons: %p', (effort, reasons, said, left) => {
+  const wish = { effort, budgetTokens: null, visible: true };
+  const { body, dropped } = writeBody(question({ reasoning: wish }), reasons);
+  expect([body.reasoning_effort, dropped]).toEqual([said, [...left]]);
+});
+
 test('what OpenAI does not know of sampling is told', () => {
   const { body, dropped } = writeBody(question({ sampling: { topK: 4, topP: 0.5 } }));
   expect([body.top_p, dropped]).toEqual([0.5, ['top_k']]);

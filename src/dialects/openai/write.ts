@@ -18,13 +18,19 @@ import type { Worded } from './pass-through-request.ts';
 
 type ContentPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number];
 
-export function writeBody(dialogue: Dialogue): {
-  body: Worded['body'];
-  dropped: readonly string[];
-} {
+/**
+ * Coding agents ask every model to think; some servers refuse that where it does not reason. A
+ * client of OpenAI's own words is passed as it speaks.
+ */
+export function writeBody(
+  dialogue: Dialogue,
+  reasons = true,
+): { body: Worded['body']; dropped: readonly string[] } {
+  const effort = effortOf(dialogue.reasoning);
   const dropped = new Set<string>();
   if (dialogue.sampling.topK !== undefined) dropped.add('top_k');
   if (hasCacheMarks(dialogue)) dropped.add('cache_control');
+  if (!reasons && effort !== null && effort !== 'none') dropped.add('reasoning');
   const messages = dialogue.turns.flatMap((turn) => writeTurn(turn, dropped));
   const fields: Partial<ChatBody> = {
     // Its newer name is unknown to many servers; who wants that one says so in a quirk.
@@ -34,7 +40,7 @@ export function writeBody(dialogue: Dialogue): {
     tool_choice: writeToolChoice(dialogue),
     parallel_tool_calls: dialogue.tools.length > 0 ? dialogue.parallelTools : null,
     response_format: writeFormat(dialogue),
-    reasoning_effort: effortOf(dialogue.reasoning),
+    reasoning_effort: reasons ? effort : null,
     ...writeSampling(dialogue),
     // OpenAI takes 64 characters; Claude Code sends a JSON text with ids in it.
     user: dialogue.user?.slice(0, 64) ?? null,

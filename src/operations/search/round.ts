@@ -1,4 +1,4 @@
-import type { AnswerListener, Citation, FinishReason } from '../../core/answer.ts';
+import type { AnswerListener, Citation, FinishReason, ReasoningName } from '../../core/answer.ts';
 import type { AssistantPart, ReasoningPart } from '../../core/dialogue.ts';
 import type { Usage } from '../../core/usage.ts';
 
@@ -87,9 +87,9 @@ export class SearchRound implements AnswerListener {
     this.#to.text(text);
   }
 
-  reasoning(text: string): void {
+  reasoning(text: string, name?: ReasoningName): void {
     this.#thought += text;
-    this.#to.reasoning(text);
+    this.#to.reasoning(text, name);
   }
 
   reasoningSignature(signature: string): void {
