@@ -23,8 +23,8 @@ interface DeskParts {
   readonly book: JobBook;
   readonly objects: JobObjects;
   readonly store: ObjectStore;
-  /** The model, when this caller may use it for speech and has credits. 400 402 403 404 */
-  speechModel(caller: Caller, alias: string): Promise<SpeechModel>;
+  /** The model, when this caller may use it and has the credits for this text. 400 402 403 404 */
+  speechModel(caller: Caller, alias: string, text: string): Promise<SpeechModel>;
   /** Resolves when this caller may use the model for transcriptions. 400 402 403 404 */
   transcriptionModel(caller: Caller, alias: string): Promise<void>;
   /** Why a user's address is refused; null when it is not. */
@@ -68,7 +68,7 @@ export class JobDesk {
 
   async createSpeech(caller: Caller, body: unknown, baseUrl: string, claim: JobClaim | null) {
     const input = readSpeechInput(body);
-    const model = await this.#parts.speechModel(caller, input.model);
+    const model = await this.#parts.speechModel(caller, input.model, input.input);
     const request = speechRequest(input, model);
     await this.#checkWebhook(input);
     const id = newJobId();

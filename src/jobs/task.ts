@@ -1,6 +1,6 @@
 import type { Job, Piece, SpeechRequest, TranscriptionRequest } from './job.ts';
 import type { Chunks, ObjectStore, StoredObject } from './objects.ts';
-import { joinSpeech } from './pieces/join-speech.ts';
+import { joinSpeech, tryJoinSpeech } from './pieces/join-speech.ts';
 import { joinTranscripts, type TimedText } from './pieces/join-transcripts.ts';
 import { planCuts, readCut } from './pieces/split-audio.ts';
 import { splitText } from './pieces/split-text.ts';
@@ -14,6 +14,8 @@ export interface Task {
   run(call: PieceCall): Promise<PieceResult>;
   /** Of the objects that hold its pieces and its output. */
   readonly extension: string;
+  /** Fails when this piece, the first of several, cannot be joined to others. */
+  tryJoin(piece: Uint8Array): Promise<void>;
   join(read: (number: number) => Promise<Uint8Array>): Chunks;
 }
 
@@ -55,6 +57,7 @@ function speechTask(job: Job, request: SpeechRequest, text: string, runner: JobR
       const made = await runner.synthesise({ jobId, tenantId, keyId, model, ...words, ...call });
       return { ...made, bytes: made.audio, units: Array.from(input).length };
     },
+    tryJoin: (piece) => tryJoinSpeech(format, piece),
     join: (read) => joinSpeech(format, texts.length, read),
   };
 }
@@ -94,6 +97,8 @@ async function transcriptionTask(
       const units = Math.round((made.seconds ?? 0) * 1000);
       return { ...made, bytes: new TextEncoder().encode(made.body), units };
     },
+    // What is no transcript was refused when it came.
+    async tryJoin() {},
     async *join(read) {
       const parts: TimedText[] = [];
       for (const [number, { startMs }] of cuts.entries()) {

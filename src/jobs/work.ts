@@ -63,13 +63,15 @@ export async function work(
     const provider = done.values().next().value?.provider ?? null;
     done.set(number, await runPiece({ job, lease, task, number, provider, signal }, parts));
   };
+  const read = async (number: number) => readPiece(done.get(number), store);
   if (done.size === 0) await runOne(missing.shift() ?? 0);
+  // What cannot be joined shows in the first already: then nobody pays for the others.
+  if (missing.length > 0 && done.has(0)) await task.tryJoin(await read(0)).catch(hopelessIfTold);
   await runAll(missing, task.atOnce, runOne, mayStart);
   signal.throwIfAborted();
   if (done.size < task.count) throw new Interrupted('The worker stops.');
   const outputKey = newObjectKey(task.extension);
   await parts.objects.note(outputKey, job.id, now() + workingMs);
-  const read = async (number: number) => readPiece(done.get(number), store);
   const outputBytes = await store.put(outputKey, task.join(read)).catch(hopelessIfTold);
   const end = { outputKey, outputBytes, expiresAt: now() + jobOutputMs, now: now() };
   held(await queue.finish(lease, { status: 'succeeded', ...end }));

@@ -9,17 +9,21 @@ import { type Caller, mayUseModel } from '../core/caller.ts';
 import type { Chore } from '../core/chore.ts';
 import { hostInUrl } from '../core/host-in-url.ts';
 import type { SecretKeys } from '../core/secret.ts';
+import { noUsage } from '../core/usage.ts';
+import { countCharacters } from '../dialects/media/embeddings-wish.ts';
 import type { Steps } from '../gateway.ts';
 import type { JobMade, OnceUse } from '../http/jobs/jobs.ts';
 import { JobDesk, type SpeechModel } from '../jobs/desk.ts';
 import { ObjectLinks } from '../jobs/object-links.ts';
 import type { ObjectStore } from '../jobs/objects.ts';
+import { splitText } from '../jobs/pieces/split-text.ts';
 import type { JobBook, JobClaim } from '../jobs/queue.ts';
 import { JobSweep } from '../jobs/sweep.ts';
 import { WebhookSigner } from '../jobs/webhook-signature.ts';
 import { WebhookSender } from '../jobs/webhooks.ts';
 import { JobWorker } from '../jobs/worker.ts';
 import type { Admission } from '../limits/admit.ts';
+import { chargeAt, costOf } from '../meter/price.ts';
 import type { CatalogueOf, Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import { forbiddenModel, plan } from '../route/plan.ts';
@@ -85,7 +89,7 @@ export class Jobs {
       queue: store.jobs.webhooks,
       book: store.jobs.book,
       signer: this.#signer,
-      post: createGuardedFetch({}),
+      post: createGuardedFetch(),
       baseUrl: () => this.#baseUrl(),
       onGivenUp: ({ jobId }) => log.warn('webhook_given_up', { job: jobId }),
     });
@@ -121,15 +125,21 @@ export class Jobs {
   /** What the routes of jobs need. */
   routeParts({ config, catalogueOf, admission }: JobSurroundings) {
     const { store, books, health, idempotency, now } = this.#parts;
-    const models = { catalogueOf, health, books };
+    const models = { catalogueOf, health };
+    const till = { books, creditsPerUsd: config.creditsPerUsd };
     const desk = new JobDesk({
       book: store.jobs.book,
       objects: store.jobs.objects,
       store: this.#objects,
-      speechModel: async (caller, alias) =>
-        speechModelOf(await offerFor(caller, alias, 'speech', models)),
+      speechModel: async (caller, alias, text) => {
+        const offer = await offerFor(caller, alias, 'speech', models);
+        const model = speechModelOf(offer);
+        await checkCredits(caller, offer, splitText(text, model.limit), till);
+        return model;
+      },
       transcriptionModel: async (caller, alias) => {
-        await offerFor(caller, alias, 'transcription', models);
+        const offer = await offerFor(caller, alias, 'transcription', models);
+        await checkCredits(caller, offer, [], till);
       },
       refusalOfAddress,
       cancelled: (id) => this.#worker.cancelled(id),
@@ -202,15 +212,14 @@ async function once(
 
 interface OfferParts extends Pick<JobSurroundings, 'catalogueOf'> {
   readonly health: Health;
-  readonly books: Books;
 }
 
-/** Refuses a model in the same words as a call of it would be refused. 400 402 403 404 */
+/** Refuses a model in the same words as a call of it would be refused. 400 403 404 */
 async function offerFor(
   caller: Caller,
   alias: string,
   feature: Feature,
-  { catalogueOf, health, books }: OfferParts,
+  { catalogueOf, health }: OfferParts,
 ): Promise<Offer | undefined> {
   const catalogue = await catalogueOf(caller.tenantId);
   const ask = { models: [alias], preferences: noPreferences, parameters: [] };
@@ -218,14 +227,34 @@ async function offerFor(
     model.features.includes(feature) ? null : `is not a ${feature} model`;
   const around = { catalogue, health, errand: { misfit }, supports: () => true };
   const [offer] = plan(ask, caller, around);
-  if (offer && !isFree(offer)) await checkCredits(caller, books);
   return offer;
 }
 
-/** A job sets credits aside piece by piece; who has none at all need not wait to hear of it. */
-async function checkCredits(caller: Caller, books: Books): Promise<void> {
+interface Till {
+  readonly books: Books;
+  readonly creditsPerUsd: number;
+}
+
+/**
+ * A job sets credits aside piece by piece. Who has too few for all of them is told at once, and
+ * does not pay for the beginning of something that has no end.
+ */
+async function checkCredits(
+  caller: Caller,
+  offer: Offer | undefined,
+  texts: readonly string[],
+  { books, creditsPerUsd }: Till,
+): Promise<void> {
+  if (!offer || isFree(offer)) return;
+  let charge = 0;
+  for (const text of texts) {
+    const units = { characters: countCharacters(text), bytes: Buffer.byteLength(text) };
+    charge += chargeAt(offer, costOf(noUsage, offer.prices, units), creditsPerUsd);
+  }
+  // What minutes and tokens will cost is known in the end only, but it will not be nothing.
+  const needed = Math.max(1, charge);
   const asked = { caller, receivedAt: Date.now() };
-  const hold = await books.hold(asked, { wanted: 1, least: 1 });
+  const hold = await books.hold(asked, { wanted: needed, least: needed });
   await hold.settle(0);
 }
 

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { wavFile } from '../support/audio-files.ts';
 import { AudioGateway } from '../support/audio-gateway.ts';
+import { speech as spoken } from '../support/fake-upstream.ts';
 import { type Reply, readReply } from '../support/in-process.ts';
 import { withinOneMinute } from '../support/one-minute.ts';
 
@@ -55,6 +56,22 @@ test('a job for which there are no credits is refused, and logged at no cost', a
   const key = await audio.gateway.makeKey({ limit: 0 });
   await expectRow(await speak(speech, key), 402, 'speech');
   await expectRow(await listen(key), 402, 'transcription');
+});
+
+test('a job is refused unless there are credits for all of its text', async () => {
+  // Two pieces, without the space between them: 6,998 characters at $15 a million.
+  const input = 'Hello. '.repeat(1_000).trim();
+  const long = { ...speech, input, response_format: 'pcm' };
+  const key = await audio.gateway.makeKey({ limit: 104_969 });
+  const refused = await speak(long, key);
+  await expectRow(refused, 402, 'speech');
+  expect(refused.error.message).toMatch(/has 104969 credits left .* needs at least 104970\.$/);
+  audio.openai.script('tts-1', [spoken(), spoken()]);
+  const { status, json } = await speak(long, await audio.gateway.makeKey({ limit: 104_970 }));
+  expect(status).toBe(202);
+  const job = async () => (await audio.gateway.get(`/v1/jobs/${json.id}`)).json;
+  while ((await job()).completed_at === null) await Bun.sleep(10);
+  expect(await job()).toMatchObject({ status: 'succeeded', cost: 104_970 });
 });
 
 test('a job beyond the rate limit is refused, and logged at no cost', async () => {

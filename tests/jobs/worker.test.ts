@@ -205,6 +205,15 @@ describe('a speech job', () => {
       code: 502,
     });
   });
+
+  test('whose first piece cannot be joined to others fails before they are paid for', async () => {
+    bench.runner.speak = () => Buffer.from('<html>');
+    const id = await bench.speech(caller, text);
+    await workOff();
+    const first = { status: 'failed', costCredits: 26, piecesDone: 1 };
+    expect(await bench.job(caller, id)).toMatchObject(first);
+    expect(bench.runner.charged).toBe(26);
+  });
 });
 
 describe('a worker that dies', () => {

@@ -37,6 +37,11 @@ export function joinSpeech(
   return join(count, read);
 }
 
+/** Refuses what the joining of several would refuse a piece for. */
+export async function tryJoinSpeech(format: SpeechFormat, piece: Uint8Array): Promise<void> {
+  await joins[format]?.(1, async () => piece).next();
+}
+
 async function* joinBare(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
   for (let number = 0; number < count; number += 1) yield await read(number);
 }
