@@ -131,15 +131,18 @@ export function mergeModels(
 }
 
 function complete(model: ModelFile, providers: ReadonlyMap<string, Provider>): Model {
+  const { speech: asWritten } = model;
   const endpoints: Endpoint[] = model.endpoints
     .filter((endpoint) => providers.has(endpoint.provider))
     .map((endpoint) => ({
       ...endpoint,
       priority: endpoint.priority ?? 0,
       pricing: endpoint.pricing ?? {},
+      // Without the voices that clients may name: what a provider calls them, its dialect knows.
+      ...(asWritten && { speech: endpoint.speech ?? asWritten }),
     }))
     .sort((a, b) => a.priority - b.priority);
-  const speech = withVoices(model.speech);
+  const speech = withVoices(asWritten);
   return { ...model, features: model.features ?? [], endpoints, ...(speech && { speech }) };
 }
 

@@ -77,7 +77,8 @@ export class SpeechErrand implements Errand {
     const speed = speedAt(this.#request, offer);
     const follows = speech.instructions !== false;
     const asEvents = isTokenPriced && speech.reports_usage === true && openEvents !== undefined;
-    const wish = { input, format, voice: voiceAt(this.#request.voice, speech), speed, asEvents };
+    const voice = voiceAt(this.#request.voice, speech, dialect);
+    const wish = { input, format, voice, speed, asEvents };
     const said = { ...wish, instructions: follows ? instructions : null, more };
     const request = dialect.write(said, targetAt(offer));
     const unsaid = [

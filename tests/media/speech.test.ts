@@ -33,8 +33,16 @@ const unlisted = { ...ownVoice, id: 'test/unlisted', speech: { style: 'first_par
 /** Names the voice that it falls back to, and no other. */
 const oneVoice = { ...ownVoice, id: 'test/one-voice', speech: { default_voice: 'vivian' } };
 
+/** Served by SiliconFlow, which has the same voices with every model. */
+const voiceless = {
+  ...ownVoice,
+  id: 'test/voiceless',
+  endpoints: [{ provider: 'siliconflow', model: 'new/voice', pricing: { bytes: '1' } }],
+};
+const strict = { ...voiceless, id: 'test/strict', speech: { style: 'first_party' } };
+
 beforeAll(async () => {
-  audio = await AudioGateway.start([ownVoice, unlisted, oneVoice]);
+  audio = await AudioGateway.start([ownVoice, unlisted, oneVoice, voiceless, strict]);
 });
 afterAll(() => audio.stop());
 afterEach(() => audio.reset());
@@ -255,6 +263,17 @@ describe('the audio', () => {
     audio.openai.script('plain-voice', speech());
     expectNoise(await speak({ model: 'test/one-voice', voice: 'alloy' }), 4096);
     expect(audio.openai.book[0]?.json).toMatchObject({ voice: 'vivian' });
+  });
+
+  test.each([
+    ['test/voiceless', 'nova', 'anna'],
+    ['test/voiceless', 'claire', 'claire'],
+    ['test/voiceless', 'no such voice', 'alex'],
+    ['test/strict', 'nova', 'anna'],
+  ])('of SiliconFlow has its own voices: %s, %s is %s', async (model, voice, theirs) => {
+    audio.siliconflow.script('new/voice', speech());
+    expectNoise(await speak({ model, voice }), 4096);
+    expect(audio.siliconflow.book[0]?.json).toMatchObject({ voice: `new/voice:${theirs}` });
   });
 
   test('of a mapped model takes no heed of speed and instructions, and says so', async () => {

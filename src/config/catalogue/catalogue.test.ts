@@ -227,8 +227,8 @@ test('first-party speech takes 4,096 characters and six voices, the others 1,000
     const own = id.startsWith('openai/');
     expect({ id, style: speech.style }).toEqual({ id, style: own ? 'first_party' : 'mapped' });
     expect(own ? speech.input_characters_max : speech.input_bytes_max).toBe(own ? 4096 : 1000);
-    const voices = Object.keys(speech.voices ?? {});
-    expect(voices).toEqual(
+    if (!own) continue;
+    expect(Object.keys(speech.voices ?? {})).toEqual(
       expect.arrayContaining(['alloy', 'echo', 'fable', 'onyx', 'nova', 'shimmer']),
     );
     expect(Object.values(speech.voices ?? {})).toContain(speech.default_voice ?? '');

@@ -1,3 +1,4 @@
+import type { SpeechTerms } from '../../config/model-schema.ts';
 import type { DialectName } from '../../config/provider-schema.ts';
 import type { SpeechFormat } from '../../core/audio-formats.ts';
 import type { Usage } from '../../core/usage.ts';
@@ -22,6 +23,8 @@ export interface SpeechWish {
 /** How a dialect asks for speech; the answer is bytes, or events that carry them. */
 export interface SpeechDialect {
   readonly formats: readonly SpeechFormat[];
+  /** Those that every model has, unless the catalogue names others. */
+  readonly voices?: Pick<SpeechTerms, 'voices' | 'default_voice'>;
   write(wish: SpeechWish, target: MediaTarget): UpstreamRequest;
   /** Undefined where answers never come as events. */
   readonly openEvents?: () => AudioEvents;

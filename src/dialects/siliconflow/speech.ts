@@ -8,6 +8,19 @@ const pcmSampleRate = 24_000;
 
 export const siliconFlowSpeech: SpeechDialect = {
   formats: ['mp3', 'opus', 'wav', 'pcm'],
+  voices: {
+    voices: {
+      alloy: 'alex',
+      echo: 'benjamin',
+      fable: 'charles',
+      onyx: 'david',
+      nova: 'anna',
+      shimmer: 'bella',
+      coral: 'claire',
+      sage: 'diana',
+    },
+    default_voice: 'alex',
+  },
   write({ input, voice, format, speed, instructions, more }, target) {
     const { upstreamModel } = target;
     const { fields, dropped } = spell({ ...more, speed }, target);

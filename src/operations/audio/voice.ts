@@ -1,6 +1,6 @@
 import type { SpeechTerms } from '../../config/model-schema.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
-import { speechDialect } from '../../dialects/media/speech.ts';
+import { type SpeechDialect, speechDialect } from '../../dialects/media/speech.ts';
 import type { SpeechRequest } from '../../dialects/openai/media/speech-request.ts';
 import type { Offer } from '../../route/catalogue.ts';
 import { textLimitOf } from '../../route/speech-limit.ts';
@@ -44,7 +44,9 @@ export function speedAt({ speed }: SpeechRequest, { model }: Offer): number | nu
 }
 
 /** What the provider calls a voice; an unknown one becomes its default. */
-export function voiceAt(voice: string, { voices = {}, default_voice: usual }: SpeechTerms): string {
+export function voiceAt(voice: string, terms: SpeechTerms, dialect: SpeechDialect): string {
+  const isTold = terms.voices !== undefined || terms.default_voice !== undefined;
+  const { voices = {}, default_voice: usual } = isTold ? terms : (dialect.voices ?? {});
   if (Object.hasOwn(voices, voice)) return voices[voice] ?? voice;
   // By the provider's own name, or one that was made there from a recording.
   const isTheirs = Object.values(voices).includes(voice) || voice.includes(':');
