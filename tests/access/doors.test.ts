@@ -93,14 +93,17 @@ describe('two tenants', () => {
     expect(ours.filter((id) => theirs.includes(id))).toEqual([]);
   });
 
-  test('see at once when a key was last used', async () => {
-    const before = Date.now();
-    await gateway.call('GET', '/v1/models', { key: app.key });
-    const { body } = await gateway.call('GET', `/api/v1/keys/${app.id}`, { key: manager });
-    const { last_used_at } = isObject(body.data) ? body.data : {};
-    expect(Date.parse(String(last_used_at))).toBeWithin(before, Date.now() + 1);
-    const list = await gateway.call('GET', '/api/v1/keys', { key: manager });
-    expect(list.text).toContain(`"last_used_at":"${last_used_at}"`);
+  test('see at once when a key was last used, by every answer that tells of it', async () => {
+    const path = `/api/v1/keys/${app.id}`;
+    for (const [method, body] of [['GET'], ['PATCH', { name: 'an app' }]] as const) {
+      const before = Date.now();
+      await gateway.call('GET', '/v1/models', { key: app.key });
+      const answer = await gateway.call(method, path, { key: manager, ...(body ? { body } : {}) });
+      const { last_used_at } = isObject(answer.body.data) ? answer.body.data : {};
+      expect(Date.parse(String(last_used_at))).toBeWithin(before, Date.now() + 1);
+      const list = await gateway.call('GET', '/api/v1/keys', { key: manager });
+      expect(list.text).toContain(`"last_used_at":"${last_used_at}"`);
+    }
   });
 
   test('cannot look at, change, rotate or delete each other’s keys', async () => {

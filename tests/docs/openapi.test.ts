@@ -51,6 +51,11 @@ describe('the document', () => {
     expect(told.toSorted()).toEqual(routes.map(named).toSorted());
   });
 
+  test('says where messages are served below the base URL for Anthropic’s SDKs', () => {
+    const { description } = object(object(object(document.paths)['/v1/messages']).post);
+    expect(description).toContain('`/v1/anthropic/messages`');
+  });
+
   test('is valid OpenAPI 3.1', async () => {
     expect(document.openapi).toBe('3.1.0');
     await SwaggerParser.validate(structuredClone(document) as never);

@@ -76,8 +76,7 @@ export async function listKeys(
 }
 
 export async function showKey(desk: KeyDesk, tenantId: string, id: string): Promise<KeyObject> {
-  await desk.markUsed?.();
-  return describeOne(desk, await findKey(desk.directory, tenantId, id));
+  return describeOne(desk, await findKey(desk, tenantId, id));
 }
 
 export async function changeKey(
@@ -88,7 +87,7 @@ export async function changeKey(
 ): Promise<KeyObject> {
   const { directory } = desk;
   const now = desk.now();
-  const key = await findKey(directory, tenantId, id);
+  const key = await findKey(desk, tenantId, id);
   const change = readKeyChange(body, key, await findTenant(directory, tenantId), now);
   const isEmpty = Object.keys(change).length === 0;
   return describeOne(desk, isEmpty ? key : await directory.changeKey(tenantId, id, change, now));
@@ -104,7 +103,7 @@ export async function rotateKey(
   const { directory } = desk;
   const now = desk.now();
   const overlapSeconds = readOverlap(body);
-  const key = await findKey(directory, tenantId, id);
+  const key = await findKey(desk, tenantId, id);
   const { text, hash, label } = makeKey(key.kind, key.id);
   const oldUntil = now + overlapSeconds * 1000;
   const rotated = await directory.rotateKey(tenantId, id, { hash, label, oldUntil }, now);
@@ -112,14 +111,16 @@ export async function rotateKey(
 }
 
 export async function deleteKey(desk: KeyDesk, tenantId: string, id: string): Promise<void> {
-  const key = await findKey(desk.directory, tenantId, id);
+  const key = await findKey(desk, tenantId, id);
   const isDeleted = await desk.directory.deleteKey(tenantId, key.id, desk.now());
   if (!isDeleted) throw unknownKey();
 }
 
 /** An id that no key can have is not looked up: a store may refuse its bytes. */
-async function findKey(directory: KeyDirectory, tenantId: string, id: string): Promise<ApiKey> {
-  const key = /^key_[0-9a-z]{1,60}$/.test(id) ? await directory.getKey(tenantId, id) : undefined;
+async function findKey(desk: KeyDesk, tenantId: string, id: string): Promise<ApiKey> {
+  await desk.markUsed?.();
+  const isPossible = /^key_[0-9a-z]{1,60}$/.test(id);
+  const key = isPossible ? await desk.directory.getKey(tenantId, id) : undefined;
   if (!key) throw unknownKey();
   return key;
 }

@@ -64,8 +64,9 @@ export const messagesDocs = {
   create: {
     summary: 'Create a message',
     details:
-      'As at Anthropic, whichever provider serves the model. `models`, `provider` and `route` ' +
-      'work as they do for chats. Fields that are not listed pass on to providers of that kind.',
+      'As at Anthropic, whichever provider serves the model; also at `/v1/anthropic/messages`. ' +
+      '`models`, `provider` and `route` work as they do for chats. Fields that are not listed ' +
+      'pass on to providers of that kind.',
     body: Type.Object(messagesSchema.properties, {
       title: 'MessagesRequest',
       required: messagesSchema.required,
