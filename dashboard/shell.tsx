@@ -22,21 +22,37 @@ interface Item {
   readonly icon: IconName;
   readonly group: string;
   readonly show: () => VNode;
-  readonly isFor: (session: Session) => boolean;
+  readonly opener: Opener;
 }
 
-const isTenant = ({ kind }: Session) => kind !== 'admin';
-const isManager = ({ kind }: Session) => kind === 'management';
-const withScope = (scope: string) => (session: Session) => mayDo(session, scope);
+/** Which keys open a page, and what to bring where the one at hand does not. */
+interface Opener {
+  readonly fits: (session: Session) => boolean;
+  readonly name: string;
+}
+
+const ofTenant: Opener = { fits: ({ kind }) => kind !== 'admin', name: 'a key of a tenant' };
+const ofManager: Opener = {
+  fits: ({ kind }) => kind === 'management',
+  name: 'a management key (sk-mgmt-…)',
+};
+const ofOperator: Opener = {
+  fits: ({ kind }) => kind === 'admin',
+  name: 'the admin token (sk-admin-…)',
+};
+const withScope = (scope: string): Opener => ({
+  fits: (session) => mayDo(session, scope),
+  name: `a key of a tenant with the scope “${scope}”`,
+});
 
 function item(
   page: string,
   title: string,
   icon: IconName,
   show: Item['show'],
-  isFor: Item['isFor'],
+  opener: Opener,
 ): Omit<Item, 'group'> {
-  return { page, title, icon, show, isFor };
+  return { page, title, icon, show, opener };
 }
 
 const menu: Readonly<Record<string, readonly Omit<Item, 'group'>[]>> = {
@@ -46,18 +62,16 @@ const menu: Readonly<Record<string, readonly Omit<Item, 'group'>[]>> = {
     item('credits', 'Credits', 'credits', CreditsPage, withScope('customer')),
   ],
   Build: [
-    item('models', 'Models', 'models', Models, isTenant),
+    item('models', 'Models', 'models', Models, ofTenant),
     item('playground', 'Playground', 'playground', Playground, withScope('chat')),
     item('jobs', 'Jobs', 'jobs', Jobs, withScope('jobs')),
     item('skills', 'Skills', 'skills', Skills, withScope('customer')),
   ],
   Manage: [
-    item('keys', 'Keys', 'keys', Keys, isManager),
-    item('byok', 'Own accounts', 'byok', Byok, isManager),
+    item('keys', 'Keys', 'keys', Keys, ofManager),
+    item('byok', 'Own accounts', 'byok', Byok, ofManager),
   ],
-  Installation: [
-    item('operator', 'Operator', 'operator', Operator, ({ kind }) => kind === 'admin'),
-  ],
+  Installation: [item('operator', 'Operator', 'operator', Operator, ofOperator)],
 };
 
 const items: readonly Item[] = Object.entries(menu).flatMap(([group, list]) =>
@@ -67,7 +81,7 @@ const items: readonly Item[] = Object.entries(menu).flatMap(([group, list]) =>
 export function Shell() {
   const session = useSession();
   const { page } = usePlace();
-  const mine = items.filter((one) => one.isFor(session));
+  const mine = items.filter(({ opener }) => opener.fits(session));
   const wanted = items.find((one) => one.page === page);
   // Whoever cannot see the front page lands on the first one that is theirs.
   const shown = page === '' ? (mine.find((one) => one.page === '') ?? mine[0]) : wanted;
@@ -78,17 +92,17 @@ export function Shell() {
         Skip to the content
       </a>
       <Navigation items={mine} current={shown?.page ?? page} />
-      {isMine ? <shown.show key={shown.page} /> : <Closed isKnown={wanted !== undefined} />}
+      {isMine ? <shown.show key={shown.page} /> : <Closed wanted={wanted} />}
     </div>
   );
 }
 
-function Closed({ isKnown }: { readonly isKnown: boolean }) {
-  const why = isKnown
-    ? 'The key you signed in with does not open this page.'
+function Closed({ wanted }: { readonly wanted: Item | undefined }) {
+  const why = wanted
+    ? `The key you signed in with does not open this page; it takes ${wanted.opener.name}.`
     : 'There is no such page here.';
   return (
-    <Page title={isKnown ? 'Not for this key' : 'Not found'}>
+    <Page title={wanted ? 'Not for this key' : 'Not found'}>
       <p class="note">
         {why} <a href={addressOf('')}>Go to the first page</a>.
       </p>

@@ -3,7 +3,7 @@ import type { ByokDesk } from '../auth/manage/byok.ts';
 import type { CreditDesk } from '../auth/manage/credits.ts';
 import type { KeyDesk } from '../auth/manage/keys.ts';
 import type { SecretRotation } from '../auth/secret-rotation.ts';
-import type { Model } from '../config/config.ts';
+import type { ListedModel } from '../config/live-endpoints.ts';
 import type { Flags } from '../config/overrides.ts';
 import { nearest } from '../core/nearest.ts';
 import type { EverybodysLog } from '../record/request-log.ts';
@@ -73,7 +73,7 @@ export interface Context {
   readonly flags: Flags;
   /** Opens the store on first use; it is closed when the command has ended. */
   desk(): Promise<KeyDesk & CreditDesk & ByokDesk & LedgerDesk & RequestDesk & Skills & SecretDesk>;
-  models(): Promise<readonly Model[]>;
+  models(): Promise<readonly ListedModel[]>;
   /** One or more lines for people or programs; the last line break is added. */
   out(text: string): void;
   /** A piece of a long output, as it is; resolves when it was taken. */

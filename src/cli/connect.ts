@@ -52,7 +52,9 @@ async function connectTo(context: Context): Promise<void> {
     return printJson(context, { data: { ...clientObject(client, gaps), ...trial } });
   }
   out(settingsText(client, gaps));
-  if (!args.has('key')) out(`\nTo make a key: ${typed('keys create', `--name "${client.title}"`)}`);
+  if (!args.has('key')) {
+    out(`\nTo make a key: ${typed('keys create', `--name "${client.title}"`, context.flags)}`);
+  }
   if (args.has('try')) out(`\n${trialText(await tryOut(client, gaps))}`);
 }
 

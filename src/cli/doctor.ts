@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts';
 import { environment } from '../config/environment.ts';
-import { withLiveEndpoints } from '../config/live-endpoints.ts';
+import { listedModels } from '../config/live-endpoints.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Flags } from '../config/overrides.ts';
 import { ConfigProblems } from '../config/problems.ts';
@@ -70,7 +70,7 @@ function readConfig(flags: Flags): Config | ConfigProblems {
 }
 
 function configFinding(config: Config): Finding {
-  const live = withLiveEndpoints(config).filter(({ endpoints }) => endpoints.length > 0);
+  const live = listedModels(config).filter(({ isLive }) => isLive);
   const demo = config.demo ? ', and the demo' : '';
   return well(`Settings from ${config.source}: ${counted(live.length, 'model')}${demo}.`);
 }

@@ -1,5 +1,6 @@
 import type { FreshSecrets } from '../auth/first-start.ts';
 import type { Config } from '../config/config.ts';
+import type { Flags } from '../config/overrides.ts';
 import { version } from '../config/version.ts';
 import { hostInUrl } from '../core/host-in-url.ts';
 import type { Tollgate } from '../wire.ts';
@@ -28,7 +29,7 @@ export function readyOf(tollgate: Tollgate, port: number): Ready {
 }
 
 /** What a person reads first. Secrets appear on the first start only. */
-export function greeting(ready: Ready, config: Config, workers = 1): string {
+export function greeting(ready: Ready, config: Config, flags: Flags, workers = 1): string {
   const { firstSecrets, engine } = ready;
   const { publicUrl, host } = config.server;
   const own = `http://${hostInUrl(host)}:${ready.port}`;
@@ -44,7 +45,7 @@ export function greeting(ready: Ready, config: Config, workers = 1): string {
     `Dashboard: ${url}/dashboard`,
   ];
   if (!firstSecrets) {
-    lines.push(`New keys: ${typed('keys create', '--name "my app"')}`);
+    lines.push(`New keys: ${typed('keys create', '--name "my app"', flags)}`);
     return lines.join('\n');
   }
   return [

@@ -1,4 +1,4 @@
-import type { Model } from '../config/config.ts';
+import type { ListedModel } from '../config/live-endpoints.ts';
 import type { Topic } from './command.ts';
 import { printJson } from './output.ts';
 import { table } from './table.ts';
@@ -15,7 +15,7 @@ export const models: Topic = {
       },
       async run(context) {
         const all = await context.models();
-        const listed = context.args.has('all') ? all : all.filter(isLive);
+        const listed = context.args.has('all') ? all : all.filter(({ isLive }) => isLive);
         if (context.args.has('json')) return printJson(context, { data: listed.map(modelObject) });
         if (listed.length === 0) {
           return context.out('No model can be called yet: configure a provider, or add --all.');
@@ -29,7 +29,7 @@ export const models: Topic = {
             pricing.prompt ?? null,
             pricing.completion ?? null,
             otherPrices(pricing),
-            isLive(model) ? providersOf(model).join(', ') : 'not configured',
+            `${model.isLive ? '' : 'not configured: '}${providersOf(model).join(', ')}`,
           ];
         });
         const prices = ['USD/M IN', 'USD/M OUT', 'USD BESIDES'];
@@ -54,15 +54,11 @@ function otherPrices(pricing: Readonly<Record<string, unknown>>): string | null 
   return named.map(([name, unit]) => `${pricing[name]} per ${unit}`).join(', ') || null;
 }
 
-function modelObject(model: Model) {
-  const { id, name, context_length = null, features } = model;
-  return { id, name, context_length, features, live: isLive(model), providers: providersOf(model) };
+function modelObject(model: ListedModel) {
+  const { id, name, context_length = null, features, isLive } = model;
+  return { id, name, context_length, features, live: isLive, providers: providersOf(model) };
 }
 
-function isLive({ endpoints }: Model): boolean {
-  return endpoints.length > 0;
-}
-
-function providersOf({ endpoints }: Model): string[] {
+function providersOf({ endpoints }: ListedModel): string[] {
   return [...new Set(endpoints.map((endpoint) => endpoint.provider))];
 }

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SecretRotation } from '../auth/secret-rotation.ts';
 import { Vault } from '../auth/vault.ts';
-import type { Model } from '../config/config.ts';
+import type { Endpoint } from '../config/config.ts';
+import type { ListedModel } from '../config/live-endpoints.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import { Secret, type SecretKeys } from '../core/secret.ts';
 import { openStore } from '../store/open.ts';
@@ -27,23 +28,24 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-const models: readonly Model[] = [
+const models: readonly ListedModel[] = [
   model('demo/chat', [
     { provider: 'demo', model: 'chat', priority: 0, pricing: { prompt: '0.5', completion: '1' } },
   ]),
-  model('acme/asleep', []),
+  { ...priced('acme/asleep', { prompt: '7', completion: '8' }), isLive: false },
   priced('acme/ears', { minute: '0.006' }),
   priced('acme/voice', { characters: '15', request: '0.01' }),
   priced('acme/painter', { prompt: '5', output_image: '0.04' }),
 ];
 
-function priced(id: string, pricing: Model['endpoints'][number]['pricing']): Model {
+function priced(id: string, pricing: Endpoint['pricing']): ListedModel {
   return model(id, [{ provider: 'acme', model: 'x', priority: 0, pricing }]);
 }
 
-function model(id: string, endpoints: Model['endpoints']): Model {
+function model(id: string, endpoints: readonly Endpoint[]): ListedModel {
   const text = ['text' as const];
-  return { id, name: id, input_modalities: text, output_modalities: text, features: [], endpoints };
+  const modalities = { input_modalities: text, output_modalities: text };
+  return { id, name: id, ...modalities, features: [], endpoints, isLive: true };
 }
 
 function secretKeys(): SecretKeys {
@@ -421,11 +423,12 @@ describe('models', () => {
     const { out } = await tollgate('models');
     expect(out).toMatch(/\ndemo\/chat .* 0\.5 +1 +– +demo$/m);
     expect(out).not.toContain('acme/asleep');
-    expect((await tollgate('models', '--all')).out).toMatch(/\nacme\/asleep .* not configured$/m);
+    const { out: all } = await tollgate('models', '--all');
+    expect(all).toMatch(/\nacme\/asleep .* 7 +8 +– +not configured: acme$/m);
     const { data } = await json('models', '--all');
     expect(data.slice(0, 2)).toMatchObject([
       { id: 'demo/chat', live: true, providers: ['demo'] },
-      { id: 'acme/asleep', live: false, providers: [] },
+      { id: 'acme/asleep', live: false, providers: ['acme'] },
     ]);
   });
 

@@ -9,7 +9,7 @@ import { createLog, type Log, reason } from '../telemetry/log.ts';
 import type { Place } from '../wire.ts';
 import type { Args, Context, Topic } from './command.ts';
 import { greeting, type Ready, readyOf } from './greeting.ts';
-import { typed } from './own-program.ts';
+import { samePlace, typed } from './own-program.ts';
 import { reloadSignal, type StopSignal, stopSignal } from './signals.ts';
 import { type Briefing, Crew } from './workers.ts';
 
@@ -70,9 +70,9 @@ async function serveUntilStopped(context: Context): Promise<void> {
   if (isWorker) return serveAsWorker(args, around);
   const text = readConfigText(flags, environment);
   const config = configIn(text, flags);
-  const port = tryPort(config);
+  const port = tryPort(config, flags);
   if (workers === 1) {
-    const announce = (ready: Ready) => out(greeting(ready, config));
+    const announce = (ready: Ready) => out(greeting(ready, config, flags));
     const place = { worker: null, isJoining: false, stopped: stop.asked };
     return serveOne({ ...around, config, place, announce });
   }
@@ -84,7 +84,7 @@ async function serveUntilStopped(context: Context): Promise<void> {
     const again = readAgain(flags, log);
     if (again) crew.reload(again.text);
   });
-  const greet = (ready: Ready) => out(greeting(ready, config, workers));
+  const greet = (ready: Ready) => out(greeting(ready, config, flags, workers));
   await crew.run(workers, stop, greet);
 }
 
@@ -140,7 +140,9 @@ async function serveOne(serving: Serving): Promise<void> {
   // Loaded only here: the other commands start in half the time without it.
   const { buildLate } = await import('../wire.ts');
   const tollgate = await buildLate(config, log, place).catch((thrown) => {
-    throw failureCode(thrown) === 'EADDRINUSE' ? new Error(cannotListen(config, thrown)) : thrown;
+    throw failureCode(thrown) === 'EADDRINUSE'
+      ? new Error(cannotListen(config, flags, thrown))
+      : thrown;
   });
   if (!tollgate) return;
   if (serving.reloaded) drainSeconds = tollgate.reload(serving.reloaded).config.server.drainSeconds;
@@ -149,7 +151,7 @@ async function serveOne(serving: Serving): Promise<void> {
     port = tollgate.listen(place.worker !== null);
   } catch (thrown) {
     await tollgate.drain(0);
-    throw new Error(cannotListen(config, thrown));
+    throw new Error(cannotListen(config, flags, thrown));
   }
   hup.call(() => {
     const again = readAgain(flags, log);
@@ -200,36 +202,33 @@ function flagsOf({ args, flags }: Context): Flags {
 }
 
 /** The port is named, so that all of them take the same one. */
-function childWords({ config, dataDir, host }: Flags, port: number): string[] {
-  return [
-    ...(config === undefined ? [] : ['--config', config]),
-    ...(dataDir === undefined ? [] : ['--data-dir', dataDir]),
-    ...(host === undefined ? [] : ['--host', host]),
-    ...['--port', String(port)],
-  ];
+function childWords(flags: Flags, port: number): string[] {
+  const host = flags.host === undefined ? [] : ['--host', flags.host];
+  return [...samePlace(flags), ...host, '--port', String(port)];
 }
 
 /** A first start shows its secrets once; one that cannot listen must not make them. */
-function tryPort(config: Config): number {
+function tryPort(config: Config, flags: Flags): number {
   const { host: hostname, port } = config.server;
   try {
     const probe = Bun.listen({ hostname, port, socket: { data() {} } });
     probe.stop(true);
     return probe.port;
   } catch (thrown) {
-    throw new Error(cannotListen(config, thrown));
+    throw new Error(cannotListen(config, flags, thrown));
   }
 }
 
-function cannotListen({ server: { host, port } }: Config, thrown: unknown): string {
+function cannotListen(config: Config, flags: Flags, thrown: unknown): string {
+  const { host, port } = config.server;
   const code = failureCode(thrown);
   const where = `${host}:${port}`;
   if (code === 'EADDRINUSE') {
-    const other = typed('serve', `--port ${port < 65_535 ? port + 1 : port - 1}`);
+    const other = typed('serve', `--port ${port < 65_535 ? port + 1 : port - 1}`, flags);
     return `Port ${port} on ${host} is already in use; choose another: "${other}".`;
   }
   if (code === 'EACCES') {
-    const other = typed('serve', '--port 8080');
+    const other = typed('serve', '--port 8080', flags);
     return `Listening on ${where} is not allowed for this user; choose another port: "${other}".`;
   }
   // A name that cannot be looked up has no code.

@@ -3,7 +3,7 @@ import { ownProgram } from './own-program.ts';
 
 /** What the runtime reads from its environment before our first line, and nowhere else. */
 const settings = {
-  // It allows 256 outgoing requests at once: a gateway with 257 streams would stand still.
+  // Its own client allows 256 calls at once: behind a proxy, the 257th stream would stand still.
   BUN_CONFIG_MAX_HTTP_REQUESTS: '65336',
   // Milliseconds until freed memory goes back to the system. Under load it is wanted again at once,
   // and giving it back sooner costs a few percent of the processor.

@@ -2,7 +2,7 @@ import { changeOrRecall } from '../auth/manage/recall-credits.ts';
 import { SecretRotation } from '../auth/secret-rotation.ts';
 import { Vault } from '../auth/vault.ts';
 import { environment } from '../config/environment.ts';
-import { withLiveEndpoints } from '../config/live-endpoints.ts';
+import { listedModels } from '../config/live-endpoints.ts';
 import { loadConfig } from '../config/load.ts';
 import { version } from '../config/version.ts';
 import { demoModels } from '../demo/demo-models.ts';
@@ -40,7 +40,8 @@ export const world: World = {
   now: Date.now,
   async loadModels(flags) {
     const config = loadConfig(flags, environment);
-    return [...withLiveEndpoints(config), ...(config.demo ? demoModels : [])];
+    const demo = config.demo ? demoModels : [];
+    return [...listedModels(config), ...demo.map((model) => ({ ...model, isLive: true }))];
   },
   async openStore(flags, mustExist) {
     const config = loadConfig(flags, environment, ['data_dir', 'database']);

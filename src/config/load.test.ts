@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { stringify } from 'yaml';
-import { withLiveEndpoints } from './live-endpoints.ts';
+import { listedModels } from './live-endpoints.ts';
 import { loadConfig } from './load.ts';
 import type { Flags } from './overrides.ts';
 import { ConfigProblems } from './problems.ts';
@@ -81,7 +81,7 @@ describe('without any settings', () => {
     const vendors = [...config.providers.values()];
     expect(vendors.length).toBeGreaterThan(0);
     expect(vendors.filter(({ shared }) => shared)).toEqual([]);
-    expect(withLiveEndpoints(config).every(({ endpoints }) => endpoints.length === 0)).toBe(true);
+    expect(listedModels(config).some(({ isLive }) => isLive)).toBe(false);
   });
 
   test('an empty file is as good as none', () => {
@@ -345,7 +345,7 @@ describe('providers and models', () => {
     const shared = [...config.providers.values()].filter((vendor) => vendor.shared);
     expect(shared.map(({ name }) => name)).toEqual(['openai']);
     expect(config.demo).toBe(false);
-    const live = withLiveEndpoints(config).filter(({ endpoints }) => endpoints.length > 0);
+    const live = listedModels(config).filter(({ isLive }) => isLive);
     expect(live.length).toBeGreaterThan(0);
     expect(
       live.flatMap(({ endpoints }) => endpoints).every(({ provider }) => provider === 'openai'),

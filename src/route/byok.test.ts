@@ -104,7 +104,8 @@ describe('a tenant’s own account', () => {
   });
 
   test('opens models that have no shared capacity', () => {
-    expect(() => planned([], { alias: 'acme/closed' })).toThrow('No provider that serves');
+    const why = 'acme/closed" is configured here: it needs a key of closed.';
+    expect(() => planned([], { alias: 'acme/closed' })).toThrow(why);
     expect(planned([credential('closed')], { alias: 'acme/closed' })).toEqual(['own-closed']);
     const live = (credentials: readonly Credential[]) =>
       withOwnAccounts(catalogue, credentials, 500)

@@ -74,8 +74,12 @@ export function forbiddenModel(alias: string): GatewayError {
 }
 
 function unknownModel(alias: string, caller: Caller, catalogue: CallableModels): GatewayError {
-  if (catalogue.model(alias)) {
-    return notFound(`No provider that serves the model "${alias}" is configured here.`, 'model');
+  const known = catalogue.model(alias);
+  if (known) {
+    const names = new Set(known.endpoints.map(({ provider }) => provider));
+    const needed = names.size > 0 ? `: it needs a key of ${[...names].join(' or ')}.` : '.';
+    const message = `No provider that serves the model "${alias}" is configured here${needed}`;
+    return notFound(message, 'model');
   }
   const close = catalogue.suggest(alias);
   const hint =

@@ -197,7 +197,7 @@ describe('who sees what', () => {
     async () => {
       await using tab = await open();
       await tab.signIn(gateway.url, gateway.keys.api, '/keys');
-      await tab.page.getByText('does not open this page').waitFor();
+      await tab.page.getByText('does not open this page; it takes a management key').waitFor();
       const shown = await pagesShown(tab);
       expect(shown).toContain('Playground');
       expect(shown).not.toContain('Keys');

@@ -142,6 +142,21 @@ describe('migrating.md', () => {
     expect(status).toBe(200);
   });
 
+  test('says which base URLs of Bifrost work, and what becomes of its fallbacks', async () => {
+    const [bases = '', others = ''] = row('| base URLs that end in').split('|').slice(1);
+    expect([codeIn(bases), codeIn(others)]).toEqual([
+      ['/openai', '/anthropic'],
+      ['/genai', '/litellm'],
+    ]);
+    const body = { model: 'demo/chat', max_tokens: 99, messages, fallbacks: ['demo/image'] };
+    const post = (path: string) => gateway.call('POST', path, { key: gateway.keys.api, body });
+    const { status, headers } = await post('/openai/chat/completions');
+    expect([status, headers.get('x-tollgate-dropped-params')]).toEqual([200, 'fallbacks']);
+    expect((await post('/anthropic/v1/messages')).status).toBe(200);
+    expect((await post('/litellm/v1/chat/completions')).status).toBe(404);
+    expect((await post('/genai/v1beta/models/demo/chat:generateContent')).status).toBe(404);
+  });
+
   test('is right that a model without its brand is told its name', async () => {
     const { status, error } = await ask({ model: 'chat' });
     expect(status).toBe(404);

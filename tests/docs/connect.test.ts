@@ -134,7 +134,8 @@ describe('tollgate connect', () => {
       expect(stdout).toContain('In the file ~/.codex/config.toml:\n\nmodel = "demo/chat"\n');
       expect(stdout).toContain('\nbase_url = "http://127.0.0.1:8080/v1"\n');
       expect(stdout).toContain('\nexport TOLLGATE_KEY="sk-tg-…"\n');
-      expect(stdout).toContain(' keys create --name "Codex CLI"\n');
+      const data = `--data-dir ${gateway.dataDir}`;
+      expect(stdout).toContain(` keys create --name "Codex CLI" ${data}\n`);
     },
     timeoutMs,
   );

@@ -1,8 +1,9 @@
 /** What a stranger meets: the first start without any settings, and the second. */
 import { expect, test } from 'bun:test';
 import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import { isObject, parseJson } from '../../src/core/json.ts';
-import { type Gateway, run, startGateway } from '../support/gateway.ts';
+import { type Gateway, newFolder, run, startGateway } from '../support/gateway.ts';
 
 const startMs = 120_000;
 
@@ -28,6 +29,15 @@ async function paste(command: string): Promise<string> {
     body: /-d '(.+)'$/m.exec(command)?.[1] ?? '',
   });
   return response.text();
+}
+
+/** This program as a shell starts it, wherever it is. */
+const program = `"${process.execPath}" "${new URL('../../src/main.ts', import.meta.url).pathname}"`;
+
+function shell(line: string, more: Readonly<Record<string, string>> = {}) {
+  const env = { PATH: process.env.PATH ?? '', ...more };
+  const { exitCode, stdout, stderr } = Bun.spawnSync(['sh', '-c', line], { env, cwd: '/' });
+  return { exitCode, said: `${stdout}${stderr}` };
 }
 
 function contentOf(text: string): unknown {
@@ -115,12 +125,15 @@ test(
 );
 
 test(
-  'the way to new keys that later starts print works',
+  'the way to new keys that later starts print leads to their own data, pasted anywhere',
   async () => {
-    await using gateway = await startGateway();
-    const { exitCode, stdout } = await gateway.command('keys', 'create', '--name', 'my app');
+    const dataDir = join(newFolder(), "it's here");
+    const env = { TOLLGATE_BOOTSTRAP_API_KEY: `sk-tg-${'a'.repeat(32)}` };
+    await using gateway = await startGateway({ dataDir, env });
+    const [, printed = ''] = gateway.output().split('New keys: npm run tollgate -- ');
+    const { exitCode, said } = shell(`${program} ${printed}`);
     expect(exitCode).toBe(0);
-    const [key = ''] = /sk-tg-\S+/.exec(stdout) ?? [];
+    const [key = ''] = /sk-tg-\S+/.exec(said) ?? [];
     expect((await gateway.call('GET', '/v1/models', { key })).status).toBe(200);
   },
   startMs,
@@ -144,18 +157,12 @@ test(
   'a command whose output is cut says so and fails, unless its reader wanted no more',
   async () => {
     await using gateway = await startGateway();
-    const program = new URL('../../src/main.ts', import.meta.url).pathname;
-    const words = `"${process.execPath}" "${program}"`;
-    const shell = (line: string) => {
-      const env = { PATH: process.env.PATH ?? '', TOLLGATE_DATA_DIR: gateway.dataDir };
-      const { exitCode, stderr } = Bun.spawnSync(['sh', '-c', line], { env, cwd: '/' });
-      return { exitCode, said: stderr.toString() };
-    };
+    const env = { TOLLGATE_DATA_DIR: gateway.dataDir };
     for (const command of ['models --all', 'ledger statement']) {
-      const full = shell(`${words} ${command} > /dev/full`);
+      const full = shell(`${program} ${command} > /dev/full`, env);
       expect(full.exitCode).toBe(1);
       expect(full.said).toMatch(/^ENOSPC: no space left on device[^\n]*\n$/);
-      expect(shell(`${words} ${command} | :; exit 0`).said).toBe('');
+      expect(shell(`${program} ${command} | :; exit 0`, env).said).toBe('');
     }
   },
   startMs,

@@ -1,5 +1,6 @@
 import type { Model } from '../../config/config.ts';
 import { environment } from '../../config/environment.ts';
+import type { ListedModel } from '../../config/live-endpoints.ts';
 import { loadConfig } from '../../config/load.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { didYouMean } from '../../core/nearest.ts';
@@ -57,7 +58,7 @@ function keyOf(args: Args): string {
 }
 
 /** Elsewhere there may be models that this configuration does not know. */
-function modelOf(args: Args, models: readonly Model[]): Named {
+function modelOf(args: Args, models: readonly ListedModel[]): Named {
   const wanted = args.text('model');
   if (wanted === undefined) return anyModel(models);
   const known = models.find(({ id }) => id === wanted);
@@ -73,8 +74,8 @@ function modelOf(args: Args, models: readonly Model[]): Named {
   );
 }
 
-function anyModel(models: readonly Model[]): Model {
-  const model = chatModelOf(models.filter(({ endpoints }) => endpoints.length > 0));
+function anyModel(models: readonly ListedModel[]): Model {
+  const model = chatModelOf(models.filter(({ isLive }) => isLive));
   if (model) return model;
   const message = 'No model can be called yet: configure a provider, or name one with --model.';
   throw invalidRequest(message, 'model');
