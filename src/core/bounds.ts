@@ -39,6 +39,12 @@ export const chunkLineBytesMax = 4 * 1024;
 /** Connections to one provider that wait for the next request: what a busy moment needs again. */
 export const idleConnectionsMax = 64;
 
+/**
+ * Connections to one provider that were given up before they were open: the system keeps each for
+ * some two minutes. A provider that drops whatever is sent to it would take all open files.
+ */
+export const connectionsLeftMax = 256;
+
 /** How much of an upstream's error page we read to find its message. */
 export const errorBytesMax = 64 * 1024;
 

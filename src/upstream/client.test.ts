@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, test } from 'bun:test';
+import { providerNamed } from '../../tests/support/offers.ts';
 import { serviceAccount } from '../../tests/support/service-account.ts';
 import type { Provider } from '../config/config.ts';
 import { Secret } from '../core/secret.ts';
@@ -19,19 +20,8 @@ const server = Bun.serve({
 afterAll(() => server.stop(true));
 
 function provider(more: Partial<Provider> = {}): Provider {
-  return {
-    name: 'vendor',
-    dialect: 'openai',
-    baseUrl: `http://127.0.0.1:${server.port}/base/v1`,
-    apiKey: new Secret('the-key'),
-    headers: {},
-    timeoutMs: 1000,
-    idleTimeoutMs: 1000,
-    shared: true,
-    byokBaseUrl: false,
-    quirks: {},
-    ...more,
-  };
+  const baseUrl = `http://127.0.0.1:${server.port}/base/v1`;
+  return providerNamed('vendor', { baseUrl, apiKey: new Secret('the-key'), ...more });
 }
 
 const request = { path: '/chat/completions', body: '{"a":1}', headers: {} };

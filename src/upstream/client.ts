@@ -1,6 +1,7 @@
 import type { Provider } from '../config/config.ts';
 import type { DialectName } from '../config/provider-schema.ts';
 import { GatewayError, shuttingDown } from '../core/errors.ts';
+import { failureCode } from '../core/failure-code.ts';
 import type { LongBytes } from '../core/upload.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import { ownFailure } from '../dialects/failure.ts';
@@ -8,19 +9,12 @@ import { type Answer, answerOf } from './connection/answer.ts';
 import { type Connections, connectionsTo } from './connection/connections.ts';
 import { headOf, linesOf } from './connection/request-head.ts';
 import { RoundTrip } from './connection/round-trip.ts';
-import { callPinned, codeOf } from './guard/pinned-call.ts';
+import { callPinned } from './guard/pinned-call.ts';
 import { type CheckAddress, RefusedAddress, targetOf } from './guard/user-address.ts';
 import { type Pass, useOfKey } from './keys/pass.ts';
 import { UnusableKey } from './keys/unusable-key.ts';
+import type { Line } from './line.ts';
 import { usualHeaders, usualOptions } from './usual-call.ts';
-
-/** Whoever makes a call, and may hang up. */
-export interface Caller {
-  /** For those who listen to nothing else. */
-  readonly signal: AbortSignal;
-  /** This is cancelled when the caller hangs up, at once where it has. */
-  bind(call: Pick<RoundTrip, 'cancel'>): void;
-}
 
 /**
  * The one door to providers. A credential belongs to its provider's origin: the address is built
@@ -30,12 +24,12 @@ export interface Caller {
 export function send(
   provider: Provider,
   request: UpstreamRequest,
-  caller: Caller,
+  line: Line,
   check?: CheckAddress,
 ): Promise<Answer> {
   const prepared = preparedFor(provider);
-  if (prepared.pass) return sendWithPass(prepared.pass, prepared, request, caller, check);
-  return dial(prepared, request, caller, check);
+  if (prepared.pass) return sendWithPass(prepared.pass, prepared, request, line, check);
+  return dial(prepared, request, line, check);
 }
 
 /** Asks a provider for something that is free and changes nothing, with its key. */
@@ -55,7 +49,7 @@ async function sendWithPass(
   pass: Pass,
   prepared: Prepared,
   request: UpstreamRequest,
-  caller: Caller,
+  line: Line,
   check?: CheckAddress,
 ): Promise<Answer> {
   const { path } = request;
@@ -63,9 +57,9 @@ async function sendWithPass(
   const url = prepared.baseUrl + path;
   for (let isLast = false; ; isLast = true) {
     const { 'content-type': contentType = '' } = { ...prepared.headers, ...request.headers };
-    const shown = await pass.headersFor({ url, contentType, body }, caller.signal);
+    const shown = await pass.headersFor({ url, contentType, body }, line.signal);
     const signed = { ...request, body, headers: { ...request.headers, ...shown } };
-    const answer = await dial(prepared, signed, caller, check);
+    const answer = await dial(prepared, signed, line, check);
     if (!pass.isOutdated?.(shown, answer.status) || isLast) return answer;
     answer.body?.cancel();
   }
@@ -74,11 +68,11 @@ async function sendWithPass(
 function dial(
   prepared: Prepared,
   request: UpstreamRequest,
-  caller: Caller,
+  line: Line,
   check: CheckAddress | undefined,
 ): Promise<Answer> {
   const { body, path, headers } = request;
-  if (check || prepared.isProxied || isLong(body)) return fetched(prepared, request, caller, check);
+  if (check || prepared.isProxied || isLong(body)) return fetched(prepared, request, line, check);
   prepared.way ??= wayFor(prepared);
   const { way } = prepared;
   const lines = headers ? linesOf({ ...way.headers, ...headers }) : way.lines;
@@ -86,7 +80,7 @@ function dial(
   const bytes = Buffer.byteLength(start) + (rest?.length ?? 0);
   const head = headOf(way.path + path, lines, bytes);
   const trip = new RoundTrip({ start: head + start, rest });
-  caller.bind(trip);
+  line.bind(trip);
   way.connections.start(trip);
   return trip.answered;
 }
@@ -117,7 +111,7 @@ function whole(body: Held): string | Uint8Array {
 async function fetched(
   { baseUrl, headers, isProxied }: Prepared,
   { path, body, headers: more }: UpstreamRequest,
-  { signal }: Caller,
+  { signal }: Line,
   check: CheckAddress | undefined,
 ): Promise<Answer> {
   const url = baseUrl + path;
@@ -218,7 +212,7 @@ const tooManyOpen: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE']);
 /** Throws when it was us who could not make the call: then nobody else need be tried or blamed. */
 export function refuseOwnFailure(thrown: unknown, isShuttingDown: boolean): void {
   if (isShuttingDown) throw shuttingDown();
-  if (!tooManyOpen.has(codeOf(thrown))) return;
+  if (!tooManyOpen.has(failureCode(thrown) ?? '')) return;
   const message = 'This Tollgate has too many connections open; try again shortly.';
   const details = { retryAfterSeconds: 1, cause: thrown };
   throw new GatewayError('service_unavailable', message, details);
@@ -232,7 +226,7 @@ export function connectionFailure(thrown: unknown, timedOut: boolean): UpstreamF
     return ownFailure('unreachable', message);
   }
   if (thrown instanceof UnusableKey) return ownFailure(thrown.kind, thrown.message);
-  const code = codeOf(thrown);
+  const code = failureCode(thrown);
   const message = `The provider could not be reached${code ? ` (${code})` : ''}.`;
   return ownFailure('unreachable', message);
 }

@@ -1,7 +1,8 @@
 import type { Provider } from '../config/config.ts';
 import type { DialectName } from '../config/provider-schema.ts';
+import { failureCode } from '../core/failure-code.ts';
 import { ask } from './client.ts';
-import { codeOf, isUntrusted } from './guard/pinned-call.ts';
+import { isUntrusted } from './guard/pinned-call.ts';
 import { UnusableKey } from './keys/unusable-key.ts';
 import { callOperatorServer, type OperatorCall } from './operator-call.ts';
 
@@ -61,7 +62,7 @@ async function probed(
   } catch (thrown) {
     if (signal.aborted) return { kind: 'silent' };
     if (thrown instanceof UnusableKey) return { kind: 'unusable key', message: thrown.message };
-    const code = codeOf(thrown) || 'unknown reason';
+    const code = failureCode(thrown) || 'unknown reason';
     return { kind: isUntrusted(code) ? 'untrusted' : 'unreached', code };
   }
 }

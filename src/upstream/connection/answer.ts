@@ -1,3 +1,5 @@
+import type { ReadableStreamDefaultReader } from 'node:stream/web';
+
 /** What a server answered, its body still to be read. */
 export interface Answer {
   readonly status: number;
@@ -35,17 +37,15 @@ export function answerOf(response: Response): Answer {
 
 export function bodyOf(stream: ReadableStream<Uint8Array>): AnswerBody {
   // Taken by the first who reads: nobody else could read it whole then.
-  let reader: ReturnType<typeof readerOf> | undefined;
+  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   return {
     read(taken, broken) {
-      reader ??= readerOf(stream);
+      reader ??= stream.getReader();
       reader.read().then(({ value }) => taken(value), broken);
     },
     cancel() {
-      reader ??= readerOf(stream);
+      reader ??= stream.getReader();
       reader.cancel().catch(() => undefined);
     },
   };
 }
-
-const readerOf = (stream: ReadableStream<Uint8Array>) => stream.getReader();

@@ -3,8 +3,8 @@ export class BrokenAnswer extends Error {
   override readonly name = 'BrokenAnswer';
   readonly code: string;
 
-  constructor(code: string, message: string, options?: ErrorOptions) {
-    super(message, options);
+  constructor(code: string, message: string) {
+    super(message);
     this.code = code;
   }
 }

@@ -1,7 +1,7 @@
 import { closeSync, openSync } from 'node:fs';
 import { isIP } from 'node:net';
 import type { Socket, SocketHandler } from 'bun';
-import { codeOf } from '../guard/pinned-call.ts';
+import { failureCode } from '../../core/failure-code.ts';
 import { BrokenAnswer } from './broken-answer.ts';
 import type { Carrier, RoundTrip } from './round-trip.ts';
 
@@ -25,17 +25,22 @@ export interface Keeper {
   takeBack(connection: Connection): void;
   /** Its connection died before it can have been read. */
   sendAgain(trip: RoundTrip): void;
+  /** Nobody waits any more for one that is not open yet. */
+  leaveBehind(opening: Promise<unknown>): void;
 }
 
 /** One connection to a server, for one trip after the other. */
 export class Connection implements Carrier {
   readonly #keeper: Keeper;
+  readonly #opening: Promise<unknown>;
   #socket: Socket<Connection> | undefined;
   #trip: RoundTrip | undefined;
   #unsent: Uint8Array[] = [];
   #isSecured = false;
   #isClosed = false;
   #sentAt = 0;
+  /** It was dead when the request was to be written: nobody can have read that. */
+  #wasDead = false;
   /** Until when it may be used again, and since when it is idle. */
   #usableUntil = 0;
   #idleSince = Number.POSITIVE_INFINITY;
@@ -55,9 +60,9 @@ export class Connection implements Carrier {
       ALPNProtocols: '\x08http/1.1',
       ...(trustedCertificates === undefined ? {} : { ca: trustedCertificates }),
     };
-    Bun.connect({ hostname, port, data: this, socket: handlers, ...(tls ? { tls } : {}) }).catch(
-      (reason: unknown) => this.closed(tooManyOpen() ?? reason),
-    );
+    const where = { hostname, port, ...(tls ? { tls } : {}) };
+    this.#opening = Bun.connect({ ...where, data: this, socket: handlers });
+    this.#opening.catch((reason: unknown) => this.closed(tooManyOpen() ?? reason));
   }
 
   get isUsable(): boolean {
@@ -90,7 +95,9 @@ export class Connection implements Carrier {
     if (!request || !this.#socket) return;
     this.#sentAt = performance.now();
     const { start, rest } = request;
-    const written = Math.max(0, this.#socket.write(start));
+    const taken = this.#socket.write(start);
+    this.#wasDead = taken < 0;
+    const written = Math.max(0, taken);
     // Bytes are made of it only where the connection does not take it all at once.
     const isAll = written >= Buffer.byteLength(start);
     this.#unsent = isAll ? [] : [Buffer.from(start).subarray(written)];
@@ -138,8 +145,8 @@ export class Connection implements Carrier {
 
   close(): void {
     this.#trip = undefined;
-    this.#unsent = [];
-    this.#isClosed = true;
+    if (!this.#socket && !this.#isClosed) this.#keeper.leaveBehind(this.#opening);
+    this.closed(undefined);
     this.#socket?.terminate();
   }
 
@@ -159,9 +166,11 @@ export class Connection implements Carrier {
    * can hardly have been read: it broke right after it was sent, on one that had been idle.
    */
   #mayBeUnread(reason: unknown): boolean {
-    const wasIdle = this.#sentAt - this.#idleSince >= this.#keeper.idleMsMin;
+    const idleMs = this.#sentAt - this.#idleSince;
+    if (this.#wasDead && idleMs >= 0) return true;
+    const wasIdle = idleMs >= this.#keeper.idleMsMin;
     const isSoon = performance.now() - this.#sentAt <= unreadMsMax;
-    return wasIdle && isSoon && (reason === undefined || lostCodes.has(codeOf(reason)));
+    return wasIdle && isSoon && (reason === undefined || lostCodes.has(failureCode(reason) ?? ''));
   }
 }
 
@@ -176,7 +185,7 @@ function tooManyOpen(): unknown {
     closeSync(openSync('/', 'r'));
     return undefined;
   } catch (thrown) {
-    return ['EMFILE', 'ENFILE'].includes(codeOf(thrown)) ? thrown : undefined;
+    return ['EMFILE', 'ENFILE'].includes(failureCode(thrown) ?? '') ? thrown : undefined;
   }
 }
 

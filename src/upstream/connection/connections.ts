@@ -1,4 +1,5 @@
-import { idleConnectionsMax } from '../../core/bounds.ts';
+import { connectionsLeftMax, idleConnectionsMax } from '../../core/bounds.ts';
+import { BrokenAnswer } from './broken-answer.ts';
 import { Connection, type Keeper, type Place } from './connection.ts';
 import type { RoundTrip } from './round-trip.ts';
 
@@ -17,6 +18,8 @@ export class Connections implements Keeper {
   readonly idleMsMin: number;
   /** The most recent last; some may be closed meanwhile. */
   readonly #idle: Connection[] = [];
+  /** How many were given up before they were open, and are not yet. */
+  #left = 0;
   #sweeper: ReturnType<typeof setInterval> | undefined;
 
   constructor(place: Place, idleMsMin = usedMs) {
@@ -39,7 +42,17 @@ export class Connections implements Keeper {
 
   /** On a new connection. */
   sendAgain(trip: RoundTrip): void {
-    new Connection(this, trip);
+    if (this.#left < connectionsLeftMax) new Connection(this, trip);
+    else trip.fail(new BrokenAnswer('ETIMEDOUT', 'The server takes no connections.'));
+  }
+
+  /** The runtime cannot end it before it is open; the system does, in some two minutes. */
+  leaveBehind(opening: Promise<unknown>): void {
+    this.#left += 1;
+    const isOver = () => {
+      this.#left -= 1;
+    };
+    opening.then(isOver, isOver);
   }
 
   takeBack(connection: Connection): void {
@@ -51,11 +64,11 @@ export class Connections implements Keeper {
   }
 
   #sweep(): void {
-    const kept = this.#idle.filter((connection) => connection.isUsable);
-    for (const connection of this.#idle.splice(0))
-      if (!kept.includes(connection)) connection.close();
-    this.#idle.push(...kept);
-    if (kept.length > 0) return;
+    for (const connection of this.#idle.splice(0)) {
+      if (connection.isUsable) this.#idle.push(connection);
+      else connection.close();
+    }
+    if (this.#idle.length > 0) return;
     clearInterval(this.#sweeper);
     this.#sweeper = undefined;
   }

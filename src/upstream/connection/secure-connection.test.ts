@@ -7,7 +7,8 @@ import { once } from 'node:events';
 import { createServer as createPlainServer, type Server, type Socket } from 'node:net';
 import { createServer, type TLSSocket } from 'node:tls';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
-import { codeOf, isUntrusted } from '../guard/pinned-call.ts';
+import { failureCode } from '../../core/failure-code.ts';
+import { isUntrusted } from '../guard/pinned-call.ts';
 import { Connection, type Keeper } from './connection.ts';
 import { Connections } from './connections.ts';
 import { headOf } from './request-head.ts';
@@ -148,7 +149,7 @@ const untrusted = [
 
 test.each(untrusted)('nothing is told to a certificate %s', async (_, cert, hostname, trusted) => {
   const { connections, heard } = await serve(cert, hostname, trusted);
-  const code = codeOf(await failureOf(post(connections)));
+  const code = failureCode(await failureOf(post(connections))) ?? '';
   expect([code, isUntrusted(code)]).toEqual([code, true]);
   expect(heard).toEqual([]);
 });
@@ -158,7 +159,7 @@ test('the environment cannot switch that off', async () => {
   process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
   try {
     const { connections, heard } = await serve(nameLeaf, 'localhost');
-    expect(isUntrusted(codeOf(await failureOf(post(connections))))).toBe(true);
+    expect(isUntrusted(failureCode(await failureOf(post(connections))) ?? '')).toBe(true);
     expect(heard).toEqual([]);
   } finally {
     if (before === undefined) delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
@@ -174,6 +175,7 @@ test('nothing is sent again when the server wants another handshake', async () =
     idleMsMin: 0,
     takeBack: idle.resolve,
     sendAgain: () => undefined,
+    leaveBehind: () => undefined,
   };
   const connection = new Connection(keeper, tripWith('first'));
   await idle.promise;

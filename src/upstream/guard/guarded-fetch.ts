@@ -2,10 +2,11 @@
  * The only way to call an address that a user gave us. Every hop is checked in full, dialled at
  * the checked address, and bounded in bytes and time; what goes wrong comes back as a sentence.
  */
+import { failureCode } from '../../core/failure-code.ts';
 import { unlessAborted } from '../../core/unless-aborted.ts';
 import { type AddressPolicy, publicOnly } from './address-guard.ts';
 import { type GuardedTarget, guardTarget, type ResolveHost } from './guarded-target.ts';
-import { callPinned, codeOf, connectFailures, isUntrusted } from './pinned-call.ts';
+import { callPinned, connectFailures, isUntrusted } from './pinned-call.ts';
 import { resolveBySystem } from './user-address.ts';
 
 interface GuardedFetchSetup extends Partial<AddressPolicy> {
@@ -203,7 +204,7 @@ function overSentence(call: GuardedCall): string {
 
 function failureSentence(thrown: unknown, call: GuardedCall): string {
   if (call.over.aborted) return overSentence(call);
-  const code = codeOf(thrown);
+  const code = failureCode(thrown) ?? '';
   if (connectFailures.has(code)) return 'The address could not be reached.';
   if (isUntrusted(code)) {
     return 'The certificate of the address is not trusted or is for another name.';

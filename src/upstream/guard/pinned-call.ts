@@ -1,3 +1,4 @@
+import { failureCode } from '../../core/failure-code.ts';
 import { type GuardedTarget, pinnedOptions } from './guarded-target.ts';
 
 /** Failures before a byte was sent, so that the next address may be tried even with a body. */
@@ -24,7 +25,7 @@ export async function callPinned(
       });
     } catch (thrown) {
       failure = thrown;
-      if (!connectFailures.has(codeOf(thrown))) break;
+      if (!connectFailures.has(failureCode(thrown) ?? '')) break;
     }
   }
   throw failure;
@@ -33,8 +34,4 @@ export async function callPinned(
 /** The other side has shown a certificate that is expired, for another name or signed by nobody. */
 export function isUntrusted(code: string): boolean {
   return /CERT|VERIFY|ISSUER/.test(code);
-}
-
-export function codeOf(thrown: unknown): string {
-  return thrown instanceof Error && 'code' in thrown ? String(thrown.code) : '';
 }

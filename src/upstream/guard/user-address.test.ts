@@ -8,6 +8,7 @@ import {
   redirect,
   text,
 } from '../../../tests/support/guarded-peer.ts';
+import { providerNamed } from '../../../tests/support/offers.ts';
 import type { Provider } from '../../config/config.ts';
 import { Secret } from '../../core/secret.ts';
 import { Watch } from '../../core/watch.ts';
@@ -22,18 +23,7 @@ const request = { path: '/chat/completions', body: '{"a":1}', headers: {} };
 const never = new Line(new Watch(), new AbortController().signal);
 
 function provider(baseUrl: string): Provider {
-  return {
-    name: 'vendor',
-    dialect: 'openai',
-    baseUrl,
-    apiKey: new Secret('the-key'),
-    headers: {},
-    timeoutMs: 1000,
-    idleTimeoutMs: 1000,
-    shared: true,
-    byokBaseUrl: true,
-    quirks: {},
-  };
+  return providerNamed('vendor', { baseUrl, apiKey: new Secret('the-key') });
 }
 
 function checking(resolve: ResolveHost): CheckAddress {
@@ -125,14 +115,13 @@ describe('a base URL that a tenant chose', () => {
   });
 
   test('whose name never resolves does not outlast our patience', async () => {
-    const patience = new AbortController();
+    const line = new Line(new Watch(), new AbortController().signal);
     const to = provider('http://slow.test');
     const check = checking(() => new Promise(() => undefined));
-    const caller = { signal: patience.signal, bind: () => undefined };
-    const sending = send(to, request, caller, check);
-    patience.abort(new Error('enough'));
-    await expect(sending).rejects.toThrow('enough');
-    await expect(send(to, request, caller, check)).rejects.toThrow('enough');
+    const sending = send(to, request, line, check);
+    line.hangUp();
+    await expect(sending).rejects.toThrow('aborted');
+    await expect(send(to, request, line, check)).rejects.toThrow('aborted');
   });
 });
 

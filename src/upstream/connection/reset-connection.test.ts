@@ -1,0 +1,45 @@
+import { expect, test } from 'bun:test';
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { Connections } from './connections.ts';
+import { headOf } from './request-head.ts';
+import { RoundTrip } from './round-trip.ts';
+
+/** Answers on each connection with its number, and has reset the first one when it says so. */
+const server = `
+  const { createServer } = require('node:net');
+  const { parentPort, workerData } = require('node:worker_threads');
+  let opened = 0;
+  const listening = createServer((socket) => {
+    const number = ++opened;
+    socket.on('error', () => {});
+    socket.on('data', () => {
+      socket.write('HTTP/1.1 200 OK\\r\\nContent-Length: 1\\r\\n\\r\\n' + number);
+      if (number > 1) return;
+      setImmediate(() => {
+        socket.resetAndDestroy();
+        Atomics.store(workerData, 0, 1);
+        Atomics.notify(workerData, 0);
+      });
+    });
+  });
+  listening.listen(0, '127.0.0.1', () => parentPort.postMessage(listening.address().port));
+`;
+
+test('a request that no connection took is sent again, however short that was idle', async () => {
+  const isReset = new Int32Array(new SharedArrayBuffer(4));
+  const worker = new Worker(server, { eval: true, workerData: isReset });
+  const [port] = await once(worker, 'message');
+  const connections = new Connections({ hostname: '127.0.0.1', port, isSecure: false }, 60_000);
+  const post = async () => {
+    const request = { start: headOf('/v1', 'host: here\r\n', 0), rest: undefined };
+    const trip = new RoundTrip(request);
+    connections.start(trip);
+    return (await trip.answered).text();
+  };
+  const first = await post();
+  // Nothing is heard of the reset before the next request goes out.
+  Atomics.wait(isReset, 0, 0);
+  expect([first, await post()]).toEqual(['1', '2']);
+  await worker.terminate();
+});
