@@ -99,7 +99,7 @@ test('when 100,000 ends wait for the store, none begins and no refusal is added'
   const hold = await books.hold({ caller, receivedAt }, { wanted: 5, least: 5 });
   expect(hold.credits).toBe(5);
   for (let i = 0; i < 2; i++) void books.keep(one, false);
-  expect(books.backlog.waiting).toBe(100_000);
+  expect(books.state().drainWaiting).toBe(100_000);
   expect(await refusal(() => books.hold({ caller, receivedAt }, { wanted: 5, least: 5 }))).toBe(
     'Too many finished requests wait for the database; try again shortly.',
   );
@@ -135,7 +135,7 @@ test('an answer that is given again is in the journal, a refusal is not', async 
   const lines = readdirSync(journal).map((name) => readFileSync(join(journal, name), 'utf8'));
   const ids = lines.flatMap((text) => [...readLines(text)]).map(idOf);
   expect(ids).toEqual([again.record.requestId]);
-  expect(books.backlog.waiting).toBe(2);
+  expect(books.state().drainWaiting).toBe(2);
 });
 
 test('an answer that is given again leaves nothing behind once it is booked', async () => {
@@ -158,7 +158,7 @@ test('an end that the journal does not take costs nothing: its credits are free'
   expect(await refusal(() => books.keep(ended(70), true))).toContain('journal cannot be written');
   expect(books.state()).toMatchObject({ leasedCredits: 100, heldCredits: 0, owedCredits: 0 });
   // It is in the log all the same, once the store is back.
-  expect(books.backlog.waiting).toBe(1);
+  expect(books.state().drainWaiting).toBe(1);
 }, 120_000);
 
 test('credits on their way back to the store are not shown as held', async () => {
@@ -215,7 +215,7 @@ describe('an answer under an idempotency key', () => {
   test('is in the books at once: nothing waits, and the journal has nothing to tell', async () => {
     isAway = false;
     expect(await keepNamed()).toBe('written');
-    expect(books.backlog).toMatchObject({ running: 0, waiting: 0 });
+    expect(books.state()).toMatchObject({ requestsUnderWay: 0, drainWaiting: 0 });
     expect(told).toMatchObject([{ status: 'success' }]);
     await books.close();
     expect(existsSync(journal)).toBe(false);
@@ -239,8 +239,8 @@ describe('an answer under an idempotency key', () => {
 
   test('waits for a store that is away as others do', async () => {
     expect(await keepNamed()).toBe('unwritten');
-    expect(books.backlog).toMatchObject({ running: 0, waiting: 1 });
-    expect(books.state()).toMatchObject({ owedCredits: 70 });
+    const state = { requestsUnderWay: 0, drainWaiting: 1, owedCredits: 70 };
+    expect(books.state()).toMatchObject(state);
     const lines = readdirSync(journal).map((name) => readFileSync(join(journal, name), 'utf8'));
     expect(lines.join()).toContain('"settled"');
   });

@@ -31,13 +31,6 @@ export interface BooksParts {
   ended(request: EndedRequest): void;
 }
 
-/** Requests that were sent and run, settled ones not booked yet, and the journal on disk. */
-export interface Backlog {
-  readonly running: number;
-  readonly waiting: number;
-  readonly journalBytes: number;
-}
-
 /** A journal that stays untouched for minutes is taken for a dead process's. */
 const beatMs = 30_000;
 
@@ -204,15 +197,6 @@ export class Books {
   }
 
   /** How far this process's books are behind its answers, for the operator to watch. */
-  get backlog(): Backlog {
-    return {
-      running: this.#underWay,
-      waiting: this.#drain.waiting,
-      journalBytes: this.#journal.bytes,
-    };
-  }
-
-  /** For the metrics. */
   state(): BooksState {
     const now = Date.now();
     return {

@@ -1,12 +1,14 @@
 import { expect, test } from 'bun:test';
 import { callerOf } from '../tests/support/caller.ts';
 import type { Call, Ending, Errand } from './call.ts';
+import { noUsage } from './core/usage.ts';
 import { Watch } from './core/watch.ts';
 import { answer, type Steps } from './gateway.ts';
 import type { Reservation } from './reserve.ts';
 import { BytesAnswer, type OpenBytes } from './upstream/bytes-answer.ts';
 import type { Opened } from './upstream/fallback.ts';
 import { Line } from './upstream/line.ts';
+import { noFacts } from './upstream/try-whole.ts';
 
 const client = new AbortController().signal;
 
@@ -34,7 +36,7 @@ const audio: OpenBytes = {
   first: Buffer.from('a'),
   next: async () => undefined,
   line: new Line(new Watch(), client),
-  facts: { usage: undefined, finishReason: undefined, outputCharacters: 0, failure: undefined },
+  facts: { ...noFacts },
 };
 
 test('an answer whose end cannot be reckoned is settled as a refusal', async () => {
@@ -49,7 +51,7 @@ test('an answer whose end cannot be reckoned is settled as a refusal', async () 
     async settle(_, { how }) {
       endings.push(how);
       if (how !== 'refused') throw new Error('No such number.');
-      return { usage: { ...noTokens }, costCredits: 0 };
+      return { usage: noUsage, costCredits: 0 };
     },
   };
   const errand = { ask: { stream: false } } as unknown as Errand;
@@ -59,11 +61,3 @@ test('an answer whose end cannot be reckoned is settled as a refusal', async () 
   expect(heard).toBe('internal_error');
   expect(endings).toEqual(['complete', 'refused']);
 });
-
-const noTokens = {
-  inputTokens: 0,
-  cacheReadTokens: 0,
-  cacheWriteTokens: 0,
-  outputTokens: 0,
-  reasoningTokens: 0,
-};

@@ -32,11 +32,8 @@ export type LimitReset = (typeof limitResets)[number];
 
 /** Whether a key's allow-list admits a model alias. */
 export function mayUseModel(caller: Caller, alias: string): boolean {
-  return caller.models === null || isListed(alias, caller.models);
-}
-
-function isListed(alias: string, patterns: readonly string[]): boolean {
-  return patterns.some((pattern) =>
+  if (caller.models === null) return true;
+  return caller.models.some((pattern) =>
     pattern.endsWith('*') ? alias.startsWith(pattern.slice(0, -1)) : pattern === alias,
   );
 }

@@ -1,7 +1,7 @@
 /**
  * Every way Tollgate refuses or fails, in one table. Nothing else in the code invents a status.
  *
- * `blame` groups failures for the operator; `retryHelps` tells SDKs whether repeating the same
+ * `blame` decides whether a job is tried again; `retryHelps` tells SDKs whether repeating the same
  * request can succeed (it becomes the `x-should-retry` header).
  */
 export const errorTable = {
@@ -53,24 +53,10 @@ export const errorTable = {
 
 export type ErrorSymbol = keyof typeof errorTable;
 
-/** Statuses a symbol may carry besides its own: 404, 405, 409, 413, 415, 422, 426 and 503, 504. */
-type ErrorStatus =
-  | 400
-  | 401
-  | 402
-  | 403
-  | 404
-  | 405
-  | 409
-  | 413
-  | 415
-  | 422
-  | 426
-  | 429
-  | 500
-  | 502
-  | 503
-  | 504;
+type OwnStatus = (typeof errorTable)[ErrorSymbol]['status'];
+
+/** A symbol may carry another status than its own. */
+type ErrorStatus = OwnStatus | 404 | 405 | 409 | 413 | 415 | 422 | 426 | 504;
 
 interface ErrorDetails {
   readonly status?: ErrorStatus;

@@ -10,10 +10,8 @@ export interface ImageSize {
 export const imageHeaderBytesMax = 256 * 1024;
 
 export function readImageSize(bytes: Uint8Array): ImageSize | undefined {
-  const head = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).subarray(
-    0,
-    imageHeaderBytesMax,
-  );
+  const length = Math.min(bytes.byteLength, imageHeaderBytesMax);
+  const head = Buffer.from(bytes.buffer, bytes.byteOffset, length);
   const size = pngSize(head) ?? jpegSize(head) ?? webpSize(head);
   return size !== undefined && size.width > 0 && size.height > 0 ? size : undefined;
 }

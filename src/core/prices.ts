@@ -19,13 +19,11 @@ export interface Prices {
   readonly bytes: NanoUsd;
 }
 
-type PriceTexts = Readonly<Partial<Record<string, string | undefined>>>;
-
 /**
  * Cached input and sounds cost what plain input costs unless the endpoint says otherwise, and
  * keeping input for an hour what keeping it costs.
  */
-export function readPrices(texts: PriceTexts): Prices {
+export function readPrices(texts: Readonly<Record<string, string | undefined>>): Prices {
   const price = (name: string, instead = name, last = instead): NanoUsd =>
     parseUsd(texts[name] ?? texts[instead] ?? texts[last] ?? '0') ?? 0n;
   return {

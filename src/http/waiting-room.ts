@@ -1,5 +1,5 @@
 import { GatewayError } from '../core/errors.ts';
-import { type ErrorShape, Exchange } from './exchange.ts';
+import { Exchange } from './exchange.ts';
 import { healthRoutes } from './itself/health.ts';
 import { errorReply } from './reply.ts';
 import { Router } from './router.ts';
@@ -55,17 +55,11 @@ export class WaitingRoom {
     const { path } = exchange;
     const probe = this.#probes.match(request.method === 'HEAD' ? 'GET' : request.method, path);
     if (probe?.route.access === 'public') return probe.route.handle(exchange);
-    exchange.errorShape =
-      shapes.find(([start]) => path.startsWith(start))?.[1] ?? exchange.errorShape;
+    // Nobody knows the routes yet, but clients of this one know no other words.
+    if (path.startsWith('/v1/images/')) exchange.errorShape = 'images';
     return errorReply(exchange, notYet());
   }
 }
-
-/** Nobody knows the routes yet, but their clients know no other words. */
-const shapes: readonly (readonly [string, ErrorShape])[] = [
-  ['/v1/images/', 'images'],
-  ['/v1/messages', 'messages'],
-];
 
 function notYet(): GatewayError {
   const message = 'This Tollgate waits for its database; send the request again shortly.';

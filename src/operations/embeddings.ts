@@ -71,7 +71,7 @@ export class EmbeddingsErrand implements Errand {
     const counted = countOf(wish, batches, this.bounds.contextTokensAt(offer));
     const embedded = await Embedded.make(vectors, counted, wish.encoding);
     link.tape?.begin(offer, 'whole');
-    link.tape?.add((link.tape && embedded.record()) ?? '');
+    link.tape?.add(embedded.record() ?? '');
     return { kind: 'reply', relay: embedded.relay(link.identity) };
   }
 

@@ -6,8 +6,10 @@ import {
   replay,
   startFakeUpstream,
 } from '../../tests/support/fake-upstream.ts';
+import { offerCalled } from '../../tests/support/offers.ts';
 import { picture } from '../../tests/support/pictures.ts';
 import { readPrices } from '../core/prices.ts';
+import { noUsage } from '../core/usage.ts';
 import { Watch } from '../core/watch.ts';
 import { readImagesRequest } from '../dialects/openai/media/images-request.ts';
 import type { Offer } from '../route/catalogue.ts';
@@ -22,34 +24,11 @@ afterEach(() => upstream.reset());
 const pricing = { output_image: '0.04' };
 
 function offer(): Offer {
+  const timeouts = { timeoutMs: 3_600_000, idleTimeoutMs: 3_600_000 };
   return {
-    model: {
-      id: 'test/image',
-      name: 'test',
-      input_modalities: ['text', 'image'],
-      output_modalities: ['image'],
-      features: ['image_edit', 'image_generation'],
-      endpoints: [],
-    },
-    provider: {
-      name: 'fake',
-      dialect: 'openai',
-      baseUrl: `${upstream.url}/v1`,
-      apiKey: null,
-      headers: {},
-      timeoutMs: 3_600_000,
-      idleTimeoutMs: 3_600_000,
-      shared: true,
-      byokBaseUrl: false,
-      quirks: {},
-    },
-    upstreamModel: 'gpt-image',
-    dialect: 'openai',
-    quirks: {},
-    priority: 0,
+    ...offerCalled('gpt-image', { baseUrl: `${upstream.url}/v1`, ...timeouts }),
     prices: readPrices(pricing),
     pricing,
-    own: null,
   };
 }
 
@@ -106,8 +85,7 @@ describe('an attempt at an image', () => {
       if (result.kind !== 'reply') throw new Error(`There is no reply but ${result.kind}.`);
       const usage = result.relay.facts.usage;
       expect([asked, usage]).toEqual([[url], undefined]);
-      const closing = { usage: zero, costCredits: 0 };
-      const told = JSON.parse(result.relay.write(closing));
+      const told = JSON.parse(result.relay.write({ usage: noUsage, costCredits: 0 }));
       expect(told.data).toEqual([{ ...image, revised_prompt: 'A cat.' }]);
     }
   });
@@ -124,7 +102,7 @@ describe('a picture that came as an address inside the network', () => {
     };
     const result = await new ImagesErrand(wish()).tryAt(at, link);
     if (result.kind !== 'reply') throw new Error(`There is no reply but ${result.kind}.`);
-    return JSON.parse(result.relay.write({ usage: zero, costCredits: 0 })).data;
+    return JSON.parse(result.relay.write({ usage: noUsage, costCredits: 0 })).data;
   }
   const bytes = [{ b64_json: Buffer.from(picture(3, 2)).toString('base64') }];
 
@@ -147,14 +125,6 @@ describe('a picture that came as an address inside the network', () => {
     expect(fetched).toEqual([]);
   });
 });
-
-const zero = {
-  inputTokens: 0,
-  cacheReadTokens: 0,
-  cacheWriteTokens: 0,
-  outputTokens: 0,
-  reasoningTokens: 0,
-};
 
 describe('what is held before', () => {
   const held = (fields: object, prices: object) =>

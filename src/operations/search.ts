@@ -233,7 +233,7 @@ export class SearchingErrand implements Errand {
     assert(upstream, `No crossing to ${offer.dialect} was planned.`);
     const crossing: Crossing = translate(session.dialogue, client as ClientDialect, upstream);
     // What is remembered is the answer of all rounds, which the session writes down.
-    return tryCrossing({ crossing, ask: this.ask, offer, link, tape: undefined });
+    return tryCrossing({ crossing, ask: this.ask, offer, link });
   }
 
   #note({ note: found }: SearchSession): void {

@@ -11,7 +11,7 @@ export interface LogFilter extends Period {
 }
 
 /** The part of a record that its tenant reads. */
-type LoggedRequest = Pick<
+export type LogRow = Pick<
   RequestRecord,
   | 'requestId'
   | 'keyId'
@@ -28,11 +28,6 @@ type LoggedRequest = Pick<
   | 'durationMs'
   | 'createdAt'
 >;
-
-export interface LogRow extends LoggedRequest {
-  /** Its number in the log, in the order of commits. */
-  readonly id: number;
-}
 
 export interface LogPage {
   readonly rows: readonly LogRow[];

@@ -1,16 +1,6 @@
+import type { Citation } from '../core/answer.ts';
 import { citationsMax } from '../core/bounds.ts';
 import type { SearchResult } from './search.ts';
-
-/** As in OpenAI's chat completions. Positions count characters (code points); the end is open. */
-interface UrlCitation {
-  readonly type: 'url_citation';
-  readonly url_citation: {
-    readonly start_index: number;
-    readonly end_index: number;
-    readonly url: string;
-    readonly title: string;
-  };
-}
 
 /** Code is shown, not said: `list[1]` cites nobody. */
 const code = /```[\s\S]*?(?:```|$)|`[^`\n]*`/g;
@@ -31,9 +21,9 @@ const marker = /\[(\d{1,3}(?:\s?[,;]\s?\d{1,3}){0,50})\](?!\()|ã€(\d{1,3})(?:â€
 /**
  * Where an answer cites the results of its searches. `results` are those that the model was shown,
  * in the order of their numbers. Numbers and addresses that were not among them are ignored: a
- * model may not give its inventions our seal.
+ * model may not give its inventions our seal. Ranges count characters (code points).
  */
-export function citationsIn(text: string, results: readonly SearchResult[]): UrlCitation[] {
+export function citationsIn(text: string, results: readonly SearchResult[]): Citation[] {
   if (results.length === 0) return [];
   const said = text.replace(code, (span) => ' '.repeat(span.length));
   const byAddress = new Map(results.map((result) => [addressKey(result.url), result]));
@@ -56,8 +46,10 @@ export function citationsIn(text: string, results: readonly SearchResult[]): Url
   const inOrder = found.sort((a, b) => a.at - b.at).slice(0, citationsMax);
   const positionOf = countingPoints(text);
   return inOrder.map(({ at, end, result: { url, title } }) => ({
-    type: 'url_citation',
-    url_citation: { start_index: positionOf(at), end_index: positionOf(end), url, title },
+    url,
+    title,
+    quote: '',
+    range: { start: positionOf(at), end: positionOf(end) },
   }));
 }
 

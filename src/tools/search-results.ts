@@ -3,12 +3,10 @@ import type { SearchOutcome, SearchResult } from './search.ts';
 
 /** What the model is offered, and what it gets for a call: search as a function tool. */
 
-const searchToolName = 'web_search';
-
 export const searchTool = {
   type: 'function',
   function: {
-    name: searchToolName,
+    name: 'web_search',
     description:
       'Searches the web and returns a numbered list of pages with title, address and an excerpt. ' +
       'Use it for recent events and for facts that you are not sure of. Behind every statement ' +

@@ -15,7 +15,7 @@ import type { OpenBytes } from './bytes-answer.ts';
 import { connectionFailure, refuseOwnFailure, send } from './client.ts';
 import type { Answer } from './connection/answer.ts';
 import { checkFor } from './guard/user-address.ts';
-import { Line, usualLimits } from './line.ts';
+import { Line } from './line.ts';
 import type { Link } from './link.ts';
 import { over, readAll, Source, silence } from './source.ts';
 import type { Tape } from './tape.ts';
@@ -70,8 +70,7 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
   const { offer, link, attemptMs } = order;
   const { provider } = offer;
   const idleMs = attemptMs ?? provider.idleTimeoutMs;
-  const limits = attemptMs === undefined ? usualLimits : { ...usualLimits, attemptMs };
-  const line = new Line(link.watch, link.client, limits);
+  const line = new Line(link.watch, link.client, attemptMs);
   line.expectWithin(attemptMs ?? provider.timeoutMs);
   let source: Source | undefined;
   try {
@@ -89,7 +88,7 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
       return failed(malformed('The provider sent an empty answer.'));
     }
     const decoder = response.ok && isFramed(response) ? new FrameDecoder() : new TextDecoder();
-    source = new Source(response.body, line, link.watch, { idleMs }, order.tape, decoder);
+    source = new Source(response.body, line, { idleMs }, order.tape, decoder);
     const result = await readResponse(response, source, line, order);
     if (result.kind === 'stream') return result;
     source.close();
@@ -172,13 +171,13 @@ async function readResponse(
     return failed(malformed('The provider sent a compressed answer that was not asked for.'));
   }
   const isStream = isEventStream(response) || isFramed(response);
-  const head = order.stream && !isStream ? await readHead(source) : '';
-  if (order.stream && (isStream || eventStart.test(head))) {
-    return readToFirstWords(source, line, order, head);
+  const start = order.stream && !isStream ? await readStart(source) : '';
+  if (order.stream && (isStream || eventStart.test(start))) {
+    return readToFirstWords(source, line, order, start);
   }
   const rest = await readAll(source, replyBytesMax);
   if (rest === undefined) return failed(malformed('The provider sent an answer that is too long.'));
-  const text = head + rest;
+  const text = start + rest;
   if (!order.stream && !isStream) return replyOf(text, order);
   const { crossing, tape } = order;
   const { identity } = order.link;
@@ -195,14 +194,14 @@ async function readResponse(
 const eventStart = /^\s*(?:data|event|id|retry)?:/;
 
 /** Enough of an answer for `eventStart` to tell what it is. */
-async function readHead(source: Source): Promise<string> {
-  let head = '';
-  while (head.trimStart().length < 'retry:'.length && head.length < openingLengthMax) {
+async function readStart(source: Source): Promise<string> {
+  let start = '';
+  while (start.trimStart().length < 'retry:'.length && start.length < openingLengthMax) {
     const piece = await source.next();
     if (piece === over) break;
-    if (piece !== silence) head += piece;
+    if (piece !== silence) start += piece;
   }
-  return head;
+  return start;
 }
 
 /**
@@ -213,13 +212,13 @@ async function readToFirstWords(
   source: Source,
   line: Line,
   order: AttemptOrder,
-  head: string,
+  start: string,
 ): Promise<AttemptResult> {
   const relay = order.crossing.relayStream(order.link.identity);
   const reader = new EventStreamReader();
   let opening = '';
   let ended = false;
-  let first = head;
+  let first = start;
   while (!hasWords(relay) && !ended && !relay.ended && opening.length < openingMax(relay)) {
     const piece = first || (await source.next());
     first = '';

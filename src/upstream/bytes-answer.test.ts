@@ -1,29 +1,15 @@
 import { describe, expect, test } from 'bun:test';
+import { noUsage } from '../core/usage.ts';
 import { Watch } from '../core/watch.ts';
 import { BytesAnswer, type OpenBytes } from './bytes-answer.ts';
 import { Line } from './line.ts';
 import type { StreamEnd } from './stream-answer.ts';
-
-const closing = {
-  usage: {
-    inputTokens: 0,
-    cacheReadTokens: 0,
-    cacheWriteTokens: 0,
-    outputTokens: 0,
-    reasoningTokens: 0,
-  },
-  costCredits: 1,
-};
+import { noFacts } from './try-whole.ts';
 
 /** An answer of these pieces; null is where the connection breaks. */
 function answerOf(...pieces: readonly (string | null)[]) {
   const [first = '', ...rest] = pieces;
-  const facts = {
-    usage: undefined,
-    finishReason: undefined,
-    outputCharacters: 0,
-    failure: undefined,
-  };
+  const facts = { ...noFacts };
   const bytes: OpenBytes = {
     kind: 'bytes',
     contentType: 'audio/mpeg',
@@ -40,7 +26,7 @@ function answerOf(...pieces: readonly (string | null)[]) {
   const ends: string[] = [];
   const settle = async ({ how }: StreamEnd) => {
     ends.push(`${how} after ${heard.text}`);
-    return closing;
+    return { usage: noUsage, costCredits: 1 };
   };
   const heard = { text: '' };
   return { answer: new BytesAnswer(bytes, settle), facts, ends, heard };

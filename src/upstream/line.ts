@@ -1,12 +1,5 @@
 import { attemptMsMax, clientStallMs } from '../core/bounds.ts';
 import { Waiting, type Watch } from '../core/watch.ts';
-import type { Caller } from './client.ts';
-
-/** How long things may take that no provider's own timeouts bound. */
-interface LineLimits {
-  readonly attemptMs: number;
-  readonly stallMs: number;
-}
 
 /** Whoever reads on when the client has left. */
 export interface LateReader {
@@ -17,19 +10,17 @@ export interface LateReader {
 /** Options for every listener: one object less for each call. */
 const once = { once: true };
 
-export const usualLimits: LineLimits = { attemptMs: attemptMsMax, stallMs: clientStallMs };
-
 /**
- * One connection to an upstream and our patience with it. Hangs up by itself when the client
+ * One call to an upstream and our patience with it. Hangs up by itself when the client
  * leaves, the upstream stays silent too long or the whole takes too long, and remembers which of
  * the two sides it was.
  */
-export class Line extends Waiting implements Caller {
+export class Line extends Waiting {
   /** Made for those who ask: most calls need none. */
   #controller: AbortController | undefined;
   #call: { cancel(): void } | undefined;
   #isHungUp = false;
-  readonly #watch: Watch;
+  readonly watch: Watch;
   readonly #client: AbortSignal;
   #endsAt: number;
   readonly #stallMs: number;
@@ -38,24 +29,31 @@ export class Line extends Waiting implements Caller {
   #isReleased = false;
   #timedOut = false;
 
-  constructor(watch: Watch, client: AbortSignal, limits: LineLimits = usualLimits) {
+  constructor(
+    watch: Watch,
+    client: AbortSignal,
+    attemptMs = attemptMsMax,
+    stallMs = clientStallMs,
+  ) {
     super();
-    this.#watch = watch;
+    this.watch = watch;
     this.#client = client;
-    this.#endsAt = performance.now() + limits.attemptMs;
-    this.#stallMs = limits.stallMs;
+    this.#endsAt = performance.now() + attemptMs;
+    this.#stallMs = stallMs;
     if (client.aborted || watch.isOver) this.#isHungUp = true;
     // Never taken back: that costs as much again, and the signal ends with its request or job.
     else client.addEventListener('abort', this, once);
     watch.add(this);
   }
 
+  /** For those who listen to nothing else. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.#isHungUp) this.#controller.abort();
     return this.#controller.signal;
   }
 
+  /** This is cancelled when the line hangs up, at once where it has. */
   bind(call: { cancel(): void }): void {
     this.#call = call;
     if (this.#isHungUp) call.cancel();
@@ -71,7 +69,7 @@ export class Line extends Waiting implements Caller {
 
   /** The process has to go, and nobody can wait for the rest. */
   get isShuttingDown(): boolean {
-    return this.#watch.isOver;
+    return this.watch.isOver;
   }
 
   /** From here on the line outlives its client for as long as somebody has a use for it. */
@@ -103,7 +101,7 @@ export class Line extends Waiting implements Caller {
 
   /** Ends the connection, whatever state it is in. Safe to call again. */
   hangUp(): void {
-    this.#watch.remove(this);
+    this.watch.remove(this);
     this.#abort();
   }
 
@@ -115,7 +113,7 @@ export class Line extends Waiting implements Caller {
 
   /** Nothing more is to come, and nothing is to be ended. */
   release(): void {
-    this.#watch.remove(this);
+    this.watch.remove(this);
     this.#isReleased = true;
   }
 

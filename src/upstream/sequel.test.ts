@@ -41,7 +41,7 @@ function openedOn(
   ended: boolean,
 ) {
   const line = new Line(watch, left.signal);
-  const source = new Source(bodyOf(body), line, watch, { idleMs: 1_000 });
+  const source = new Source(bodyOf(body), line, { idleMs: 1_000 });
   ends.push(
     () => source.close(),
     () => line.release(),

@@ -5,7 +5,7 @@ import type { Offer } from '../route/catalogue.ts';
 import { isOwnMistake, isPlain } from './attempt.ts';
 import { send } from './client.ts';
 import { checkFor, checkPublicAddress } from './guard/user-address.ts';
-import { Line, usualLimits } from './line.ts';
+import { Line } from './line.ts';
 import { readAll, Source } from './source.ts';
 
 interface ShortAnswer {
@@ -24,7 +24,7 @@ export async function askShortly(
   watch: Watch,
 ): Promise<ShortAnswer | undefined> {
   const { provider } = offer;
-  const line = new Line(watch, client, { ...usualLimits, attemptMs: countMsMax });
+  const line = new Line(watch, client, countMsMax);
   line.expectWithin(provider.timeoutMs);
   let source: Source | undefined;
   let text: string | undefined;
@@ -32,7 +32,7 @@ export async function askShortly(
     const check = checkFor(offer, { checkAddress: checkPublicAddress });
     const response = await send(provider, request, line, check);
     if (!response.body || !isPlain(response)) return undefined;
-    source = new Source(response.body, line, watch, { idleMs: provider.idleTimeoutMs });
+    source = new Source(response.body, line, { idleMs: provider.idleTimeoutMs });
     text = await readAll(source, countAnswerLengthMax);
     return text === undefined ? undefined : { status: response.status, text };
   } catch (thrown) {

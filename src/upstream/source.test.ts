@@ -26,11 +26,10 @@ function upstream(patience: Patience = { idleMs: 10_000 }, decoder?: FrameDecode
     },
     { highWaterMark: 0 },
   );
-  const watch = new Watch();
   const client = new AbortController();
-  const line = new Line(watch, client.signal);
+  const line = new Line(new Watch(), client.signal);
   line.signal.addEventListener('abort', () => body?.error(new Error('aborted')));
-  const source = new Source(bodyOf(stream), line, watch, patience, undefined, decoder);
+  const source = new Source(bodyOf(stream), line, patience, undefined, decoder);
   ends.push(() => {
     source.close();
     line.hangUp();

@@ -1,5 +1,5 @@
 import { keepAliveMs, wordlessBytesMax } from '../core/bounds.ts';
-import { Waiting, type Watch } from '../core/watch.ts';
+import { Waiting } from '../core/watch.ts';
 import type { StreamRelay } from '../dialects/dialect.ts';
 import { EventTooLarge } from '../dialects/event-stream.ts';
 import type { AnswerBody } from './connection/answer.ts';
@@ -47,7 +47,6 @@ export class Source extends Waiting {
   readonly #body: AnswerBody;
   readonly #decoder: Decoder;
   readonly #line: Line;
-  readonly #watch: Watch;
   readonly #patience: Required<Patience>;
   readonly #tape: Tape | undefined;
   #isReading = false;
@@ -67,7 +66,6 @@ export class Source extends Waiting {
   constructor(
     body: AnswerBody,
     line: Line,
-    watch: Watch,
     patience: Patience,
     tape?: Tape,
     decoder: Decoder = new TextDecoder(),
@@ -77,9 +75,8 @@ export class Source extends Waiting {
     this.#tape = tape;
     this.#body = body;
     this.#line = line;
-    this.#watch = watch;
     this.#patience = { quietMs: keepAliveMs, lastWordsMs, ...patience };
-    watch.add(this);
+    line.watch.add(this);
   }
 
   get quietMs(): number {
@@ -175,7 +172,7 @@ export class Source extends Waiting {
   }
 
   close(): void {
-    this.#watch.remove(this);
+    this.#line.watch.remove(this);
   }
 
   #heard(text: string): string {

@@ -40,13 +40,12 @@ function begun(budget: OutputBudget = boundless, lastWordsMs = 5_000, idleMs = 6
       body = controller;
     },
   });
-  const watch = new Watch();
   const client = new AbortController();
-  const line = new Line(watch, client.signal);
+  const line = new Line(new Watch(), client.signal);
   line.signal.addEventListener('abort', () => {
     if (body !== undefined) body.error(new Error('aborted'));
   });
-  const source = new Source(bodyOf(stream), line, watch, { idleMs, quietMs: 150, lastWordsMs });
+  const source = new Source(bodyOf(stream), line, { idleMs, quietMs: 150, lastWordsMs });
   ends.push(
     () => source.close(),
     () => line.release(),

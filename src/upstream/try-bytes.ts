@@ -1,5 +1,4 @@
 import { errorBytesMax, wordlessBytesMax } from '../core/bounds.ts';
-import type { Watch } from '../core/watch.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import { EventStreamReader, EventTooLarge } from '../dialects/event-stream.ts';
 import { failureInside, malformed, readFailure } from '../dialects/failure.ts';
@@ -39,7 +38,7 @@ export async function tryBytes(
   try {
     const request = traced(question.request, link);
     const response = await send(provider, request, line, checkFor(offer, link));
-    const peer = { line, watch: link.watch, idleMs: provider.idleTimeoutMs };
+    const peer = { line, idleMs: provider.idleTimeoutMs };
     const result = await open(response, question, peer);
     if (result.kind === 'failed') line.hangUp();
     return result;
@@ -51,14 +50,13 @@ export async function tryBytes(
 /** The connection that the answer comes over, and how long it may be silent. */
 interface Peer {
   readonly line: Line;
-  readonly watch: Watch;
   readonly idleMs: number;
 }
 
 /** The beginning of an answer that is no audio. */
-async function textOf({ body }: Answer, { line, watch, idleMs }: Peer): Promise<string> {
+async function textOf({ body }: Answer, { line, idleMs }: Peer): Promise<string> {
   if (!body) return '';
-  const source = new Source(body, line, watch, { idleMs });
+  const source = new Source(body, line, { idleMs });
   try {
     return (await readAll(source, errorBytesMax)) ?? '';
   } finally {

@@ -107,7 +107,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
       flush: () => books.flush(),
       overview: () => overviewOf(parts),
     }),
-    ...operationRoutes({ catalogue, health, recent, backlog: () => books.backlog }),
+    ...operationRoutes({ catalogue, health, recent, booksState: () => books.state() }),
     ...dashboardRoutes(),
     ...referenceRoutes({ version, ...addressOf(config), routes: () => routes }),
   ];

@@ -31,7 +31,7 @@ export interface StepParts extends Lasting {
 export function makeSteps(parts: StepParts): Steps {
   const { config, catalogueOf, admission, books, health, telemetry, watch } = parts;
   const { cache, idempotency } = parts;
-  const surroundings = { watch, fetchGuarded: createGuardedFetch({}), telemetry };
+  const surroundings = { watch, fetchGuarded: createGuardedFetch(), telemetry };
   const money = {
     creditsPerUsd: config.creditsPerUsd,
     hold: books.hold.bind(books),

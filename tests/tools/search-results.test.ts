@@ -82,18 +82,15 @@ describe('citations', () => {
   const results = [bun, wiki];
   /** What each citation marks and whose it is. */
   const cited = (text: string) =>
-    citationsIn(text, results).map(({ url_citation: { start_index, end_index, url } }) => [
-      [...text].slice(start_index, end_index).join(''),
+    citationsIn(text, results).map(({ range, url }) => [
+      [...text].slice(range?.start, range?.end).join(''),
       url === bun.url ? 'bun' : 'wiki',
     ]);
 
-  test('have the shape of OpenAI’s', () => {
-    expect(citationsIn('Yes [1].', results)).toEqual([
-      {
-        type: 'url_citation',
-        url_citation: { start_index: 4, end_index: 7, url: bun.url, title: bun.title },
-      },
-    ]);
+  test('name the page that was found, and where in the text', () => {
+    const { url, title } = bun;
+    const found = { url, title, quote: '', range: { start: 4, end: 7 } };
+    expect(citationsIn('Yes [1].', results)).toEqual([found]);
   });
 
   test.each<[string, string[][]]>([

@@ -1,22 +1,13 @@
+import type { ReadableStreamDefaultReader } from 'node:stream/web';
 import { bodyBytesPerSecondMin, bodyStallMs } from '../../core/bounds.ts';
 import { GatewayError, invalidRequest } from '../../core/errors.ts';
 import { discardRest } from './unread-body.ts';
 
-export function bodySource(request: Request, stallMs = bodyStallMs): BodySource {
-  if (request.body === null) throw invalidRequest('The request body is empty; send a form.');
-  return new BodySource(request, request.body, stallMs);
-}
-
-/** Not the stream's iterator: that one cannot be closed while it waits for the next chunk. */
-interface ChunkReader {
-  read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>;
-  cancel(): Promise<void>;
-}
-
 /** A body as a reader of delimiters needs it: with a little in hand, and never much more. */
 export class BodySource {
   readonly #request: Request;
-  readonly #reader: ChunkReader;
+  /** Not the stream's iterator: that one cannot be closed while it waits for the next chunk. */
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #stallMs: number;
   /** How long we have waited for all of it so far; what we do with it takes none of that. */
   #waitedMs = 0;
@@ -24,9 +15,10 @@ export class BodySource {
   #held: Buffer = Buffer.alloc(0);
   #isOver = false;
 
-  constructor(request: Request, body: ReadableStream<Uint8Array>, stallMs: number) {
+  constructor(request: Request, stallMs = bodyStallMs) {
+    if (request.body === null) throw invalidRequest('The request body is empty; send a form.');
     this.#request = request;
-    this.#reader = body.getReader();
+    this.#reader = request.body.getReader();
     this.#stallMs = stallMs;
   }
 

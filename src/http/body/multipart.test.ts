@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
 import { GatewayError } from '../../core/errors.ts';
-import { bodySource } from './body-source.ts';
+import { BodySource } from './body-source.ts';
 import { readForm } from './multipart.ts';
 
 const fileBytesMax = 1_000;
@@ -308,7 +308,7 @@ describe('a form', () => {
         isCancelled = true;
       },
     });
-    const source = bodySource(new Request('http://a.test', { method: 'POST', body }), 20);
+    const source = new BodySource(new Request('http://a.test', { method: 'POST', body }), 20);
     const failure = await failureOf(source.take(4));
     expect(failure.message).toBe('Nothing of the body arrived for 0 seconds.');
     await source.close();
@@ -322,7 +322,7 @@ describe('a form', () => {
         controller.enqueue(Buffer.from('a'));
       },
     });
-    const source = bodySource(new Request('http://a.test', { method: 'POST', body }), 1_000);
+    const source = new BodySource(new Request('http://a.test', { method: 'POST', body }), 1_000);
     const failure = await failureOf(source.take(1_000_000));
     // A machine that stands still in between makes a silence of it.
     expect(failure.message).toMatch(/^(?:The body comes slower|Nothing of the body)/);

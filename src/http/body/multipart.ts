@@ -2,7 +2,7 @@ import { formFieldBytesMax, formHeaderBytesMax, formPartsMax } from '../../core/
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { FormFile, FormPart } from '../../core/form.ts';
 import { type Posted, refuseEncodings } from './body.ts';
-import { type BodySource, bodySource } from './body-source.ts';
+import { BodySource } from './body-source.ts';
 import { type PartHeaders, readPartHeaders } from './part-headers.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
@@ -26,7 +26,7 @@ export async function* readForm(
   const { request } = posted;
   const delimiter = Buffer.from(`\r\n--${readBoundary(request)}`, 'latin1');
   refuseEncodings(request);
-  const body = new FormBody(bodySource(request), delimiter);
+  const body = new FormBody(new BodySource(request), delimiter);
   try {
     await body.start();
     for (let parts = 0; await body.hasPart(); parts += 1) {

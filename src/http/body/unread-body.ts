@@ -1,3 +1,4 @@
+import type { ReadableStreamDefaultReader } from 'node:stream/web';
 import { refusedBodyMsMax } from '../../core/bounds.ts';
 import type { Exchange } from '../exchange.ts';
 
@@ -7,13 +8,10 @@ import type { Exchange } from '../exchange.ts';
  * proxy says 502 in our place. Where a connection stays open, the runtime reads the rest by itself.
  */
 
-interface ChunkReader {
-  read(): Promise<{ readonly done: boolean }>;
-  cancel(): Promise<void>;
-}
+type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
 /** Of a body that was begun. */
-export function discardRest(request: Request, reader: ChunkReader): Promise<void> {
+export function discardRest(request: Request, reader: Reader): Promise<void> {
   return isLast(request) ? readToEnd(reader) : stop(reader);
 }
 
@@ -27,7 +25,7 @@ export async function discardUnread({ request, headers }: Exchange): Promise<voi
 /** Proxies that make a connection for each request say so. */
 const isLast = ({ headers }: Request) => /\bclose\b/i.test(headers.get('connection') ?? '');
 
-async function readToEnd(reader: ChunkReader): Promise<void> {
+async function readToEnd(reader: Reader): Promise<void> {
   const timer = setTimeout(() => stop(reader), refusedBodyMsMax);
   try {
     while (!(await reader.read()).done);
@@ -39,6 +37,6 @@ async function readToEnd(reader: ChunkReader): Promise<void> {
 }
 
 /** A client that is gone makes this fail, and nobody needs to hear of it. */
-async function stop(reader: ChunkReader): Promise<void> {
+async function stop(reader: Reader): Promise<void> {
   await reader.cancel().catch(() => undefined);
 }

@@ -46,7 +46,47 @@ const open = { access: 'routing', scope: 'jobs' } as const;
 
 /** Audio work that outlives its request. Another tenant's job is as absent as none at all. */
 export function jobRoutes(parts: JobParts): Route[] {
-  return [creation(parts), ...reads(parts), cancellation(parts), webhookSecret(parts)];
+  return [
+    creation(parts),
+    {
+      ...open,
+      method: 'GET',
+      path: '/v1/jobs',
+      doc: jobDocs.list,
+      async handle(exchange, { tenantId }) {
+        const page = readJobPage(exchange.query);
+        return json(exchange, await parts.desk.list(tenantId, page, baseUrlOf(exchange, parts)));
+      },
+    },
+    {
+      ...open,
+      method: 'GET',
+      path: '/v1/jobs/:id',
+      doc: jobDocs.show,
+      async handle(exchange, { tenantId }) {
+        const base = baseUrlOf(exchange, parts);
+        return json(exchange, await parts.desk.show(tenantId, exchange.param('id'), base));
+      },
+    },
+    {
+      ...open,
+      method: 'DELETE',
+      path: '/v1/jobs/:id',
+      doc: jobDocs.cancel,
+      async handle(exchange, { tenantId }) {
+        const base = baseUrlOf(exchange, parts);
+        return json(exchange, await parts.desk.cancel(tenantId, exchange.param('id'), base));
+      },
+    },
+    {
+      method: 'GET',
+      path: '/api/v1/webhook-secret',
+      doc: jobDocs.secret,
+      access: 'management',
+      handle: (exchange, { tenantId }) =>
+        json(exchange, { data: { secret: parts.webhookSecretOf(tenantId) } }),
+    },
+  ];
 }
 
 function creation(parts: JobParts): Route {
@@ -69,11 +109,8 @@ function creation(parts: JobParts): Route {
           leave();
         }
       };
-      return json(
-        exchange,
-        await loggingRefusal(exchange, caller, operation, make, parts.steps),
-        202,
-      );
+      const job = await loggingRefusal(exchange, caller, operation, make, parts.steps);
+      return json(exchange, job, 202);
     },
   };
 }
@@ -128,55 +165,6 @@ async function once(
   if (made) return made;
   headers['idempotent-replayed'] = 'true';
   return parts.desk.show(caller.tenantId, id, baseUrlOf(exchange, parts));
-}
-
-function reads(parts: JobParts): Route[] {
-  return [
-    {
-      ...open,
-      method: 'GET',
-      path: '/v1/jobs',
-      doc: jobDocs.list,
-      async handle(exchange, { tenantId }) {
-        const page = readJobPage(exchange.query);
-        return json(exchange, await parts.desk.list(tenantId, page, baseUrlOf(exchange, parts)));
-      },
-    },
-    {
-      ...open,
-      method: 'GET',
-      path: '/v1/jobs/:id',
-      doc: jobDocs.show,
-      async handle(exchange, { tenantId }) {
-        const base = baseUrlOf(exchange, parts);
-        return json(exchange, await parts.desk.show(tenantId, exchange.param('id'), base));
-      },
-    },
-  ];
-}
-
-function cancellation(parts: JobParts): Route {
-  return {
-    ...open,
-    method: 'DELETE',
-    path: '/v1/jobs/:id',
-    doc: jobDocs.cancel,
-    async handle(exchange, { tenantId }) {
-      const base = baseUrlOf(exchange, parts);
-      return json(exchange, await parts.desk.cancel(tenantId, exchange.param('id'), base));
-    },
-  };
-}
-
-function webhookSecret(parts: JobParts): Route {
-  return {
-    method: 'GET',
-    path: '/api/v1/webhook-secret',
-    doc: jobDocs.secret,
-    access: 'management',
-    handle: (exchange, { tenantId }) =>
-      json(exchange, { data: { secret: parts.webhookSecretOf(tenantId) } }),
-  };
 }
 
 function baseUrlOf({ origin }: Exchange, { publicUrl }: JobParts): string {

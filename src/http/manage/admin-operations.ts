@@ -1,5 +1,6 @@
 import type { Catalogue, Offer } from '../../route/catalogue.ts';
 import type { CircuitState, Health } from '../../route/health.ts';
+import type { BooksState } from '../../telemetry/gauges.ts';
 import type { RecentCalls } from '../../telemetry/recent-calls.ts';
 import { adminDocs } from '../openapi/admin.ts';
 import { json } from '../reply.ts';
@@ -11,11 +12,7 @@ interface OperationParts {
   /** What came of the calls to each provider lately. */
   readonly recent: { calls(): ReadonlyMap<string, RecentCalls> };
   /** How far the books are behind the answers. */
-  backlog(): {
-    readonly running: number;
-    readonly waiting: number;
-    readonly journalBytes: number;
-  };
+  booksState(): BooksState;
 }
 
 /** How the process that answers is doing; beside it others may be doing better or worse. */
@@ -34,8 +31,9 @@ export function operationRoutes(parts: OperationParts): Route[] {
       doc: adminDocs.books,
       access: 'admin',
       handle(exchange) {
-        const { running, waiting, journalBytes } = parts.backlog();
-        const data = { running, waiting, journal_bytes: journalBytes };
+        const state = parts.booksState();
+        const { requestsUnderWay: running, drainWaiting: waiting } = state;
+        const data = { running, waiting, journal_bytes: state.journalBytes };
         return json(exchange, { data });
       },
     },

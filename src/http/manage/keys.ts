@@ -12,7 +12,7 @@ export type KeyParts = manage.KeyDesk & {
 
 /** A tenant's keys, managed by the tenant. The tenant is always the caller's, never an input. */
 export function keyRoutes(parts: KeyParts): Route[] {
-  return [...collectionRoutes(parts), ...recordRoutes(parts), aboutItself(parts)];
+  return [...collectionRoutes(parts), ...recordRoutes(parts)];
 }
 
 function collectionRoutes(desk: manage.KeyDesk): Route[] {
@@ -92,18 +92,15 @@ function recordRoutes(desk: KeyParts): Route[] {
         return json(exchange, { data: key, key: text });
       },
     },
-  ];
-}
-
-/** Any key may look at itself, whatever its scopes: clients ask it for what is left to spend. */
-function aboutItself(desk: manage.KeyDesk): Route {
-  return {
-    method: 'GET',
-    path: '/v1/key',
-    doc: keyDocs.itself,
-    access: 'either',
-    async handle(exchange, { tenantId, keyId }) {
-      return json(exchange, { data: await manage.showKey(desk, tenantId, keyId) });
+    // Any key may look at itself, whatever its scopes: clients ask it for what is left to spend.
+    {
+      method: 'GET',
+      path: '/v1/key',
+      doc: keyDocs.itself,
+      access: 'either',
+      async handle(exchange, { tenantId, keyId }) {
+        return json(exchange, { data: await manage.showKey(desk, tenantId, keyId) });
+      },
     },
-  };
+  ];
 }

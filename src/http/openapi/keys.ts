@@ -60,10 +60,7 @@ const credential = record('Credential', {
 const id = { id: 'The id of a key, `key_…`.' };
 const provider = { provider: 'The name of a provider.' };
 
-export const newKeyBody = Type.Object(newKeySchema.properties, {
-  title: 'NewKey',
-  additionalProperties: false,
-});
+export const newKeyBody = record('NewKey', newKeySchema.properties);
 
 export const keyDocs = {
   create: {
@@ -85,10 +82,7 @@ export const keyDocs = {
     summary: 'Change a key',
     details: 'What is left out stays; `null` takes a limit away.',
     path: id,
-    body: Type.Object(keyChangeSchema.properties, {
-      title: 'KeyChange',
-      additionalProperties: false,
-    }),
+    body: record('KeyChange', keyChangeSchema.properties),
     example: { limit: 2_000_000 },
     answers: { 200: data(key) },
   },
@@ -99,10 +93,7 @@ export const keyDocs = {
       'The one before it works for `overlap_seconds` more, but not beyond the next rotation: one ' +
       'old secret works at a time.',
     path: id,
-    body: Type.Object(rotationSchema.properties, {
-      title: 'Rotation',
-      additionalProperties: false,
-    }),
+    body: record('Rotation', rotationSchema.properties),
     example: { overlap_seconds: 3600 },
     answers: { 200: issuedKey },
   },
@@ -124,10 +115,7 @@ export const byokDocs = {
     summary: 'Bring an own account',
     details: 'Requests to its provider then go by it, and only a platform fee is charged.',
     path: provider,
-    body: Type.Object(credentialSchema.properties, {
-      title: 'NewCredential',
-      additionalProperties: false,
-    }),
+    body: record('NewCredential', credentialSchema.properties),
     example: { api_key: 'sk-of-your-own', mode: 'byok_first' },
     answers: { 200: data(credential) },
   },

@@ -1,4 +1,4 @@
-import { fieldsOf, isObject } from '../../core/json.ts';
+import { fieldsOf, isObject, itemsOf, objectsIn } from '../../core/json.ts';
 import { escapeHtml, sentenceHtml } from './html.ts';
 
 /** Endpoints and records as HTML. All of it comes from the document of /openapi.json. */
@@ -6,8 +6,6 @@ import { escapeHtml, sentenceHtml } from './html.ts';
 type Json = Record<string, unknown>;
 
 const entriesOf = (value: unknown) => Object.entries(fieldsOf(value));
-const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
-const recordsOf = (value: unknown) => listOf(value).filter(isObject);
 
 export function operationHtml(
   { method, path, about }: { readonly method: string; readonly path: string; readonly about: Json },
@@ -21,7 +19,7 @@ export function operationHtml(
     `<h3>${badge} <code>${escapeHtml(path)}</code></h3>`,
     `<p><strong>${escapeHtml(about.summary)}.</strong>`,
     `${sentenceHtml(about.description)} ${access(about)}</p>`,
-    parametersHtml(recordsOf(about.parameters)),
+    parametersHtml(objectsIn(about.parameters)),
     ...bodies.map(bodyHtml),
     ...entriesOf(about.responses).map(answerHtml),
     `<details><summary>curl</summary><pre><code>${example}</code></pre></details>`,
@@ -43,7 +41,7 @@ const credentials: Readonly<Record<string, string>> = {
 };
 
 function access({ security }: Json): string {
-  const names = recordsOf(security).flatMap((one) => Object.keys(one));
+  const names = objectsIn(security).flatMap((one) => Object.keys(one));
   if (names.length === 0) return '<em>Open to anybody.</em>';
   return `<em>Needs ${names.map((name) => credentials[name] ?? name).join(' or ')}.</em>`;
 }
@@ -83,7 +81,7 @@ function inlineFields(schema: unknown): string {
 }
 
 function fieldsHtml({ properties, required }: Json): string {
-  const needed = new Set(listOf(required));
+  const needed = new Set(itemsOf(required));
   const rows = entriesOf(properties).map(([name, schema]) => {
     const mark = needed.has(name) ? '' : ' <small>optional</small>';
     const { description } = fieldsOf(schema);
@@ -142,7 +140,7 @@ function curl(
   body: readonly [string, unknown] | undefined,
   exampleUrl: string,
 ): string {
-  const isOpen = listOf(about.security).length === 0;
+  const isOpen = itemsOf(about.security).length === 0;
   const example = isObject(body?.[1]) ? body[1].example : undefined;
   const isForm = body?.[0] === 'multipart/form-data';
   const form = entriesOf(example).map(([name, value]) => `  -F ${quoted(`${name}=${value}`)}`);

@@ -101,10 +101,7 @@ function writeUsage(usage: Usage) {
 export function readRecorded(text: string): ImageAnswer | undefined {
   const recorded = parseJson(text);
   if (!isObject(recorded)) return undefined;
-  const part = (name: string) => {
-    const value = recorded[name];
-    return fieldsOf(value);
-  };
+  const part = (name: string) => fieldsOf(recorded[name]);
   return {
     image: part('image'),
     about: part('about'),

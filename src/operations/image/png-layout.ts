@@ -4,43 +4,35 @@ export interface PngHeader {
   readonly width: number;
   readonly height: number;
   readonly depth: number;
-  readonly colour: Colour;
+  readonly colour: ColourKind['colour'];
+  readonly bitsPerPixel: number;
   readonly isInterlaced: boolean;
 }
 
-type Colour = 'grey' | 'rgb' | 'indexed' | 'grey+alpha' | 'rgb+alpha';
+interface ColourKind {
+  readonly colour: 'grey' | 'rgb' | 'indexed' | 'grey+alpha' | 'rgb+alpha';
+  readonly channels: number;
+  readonly depths: readonly number[];
+}
 
-const colours: ReadonlyMap<
-  number,
-  { readonly colour: Colour; readonly depths: readonly number[] }
-> = new Map([
-  [0, { colour: 'grey', depths: [1, 2, 4, 8, 16] }],
-  [2, { colour: 'rgb', depths: [8, 16] }],
-  [3, { colour: 'indexed', depths: [1, 2, 4, 8] }],
-  [4, { colour: 'grey+alpha', depths: [8, 16] }],
-  [6, { colour: 'rgb+alpha', depths: [8, 16] }],
+const kinds: ReadonlyMap<number, ColourKind> = new Map([
+  [0, { colour: 'grey', channels: 1, depths: [1, 2, 4, 8, 16] }],
+  [2, { colour: 'rgb', channels: 3, depths: [8, 16] }],
+  [3, { colour: 'indexed', channels: 1, depths: [1, 2, 4, 8] }],
+  [4, { colour: 'grey+alpha', channels: 2, depths: [8, 16] }],
+  [6, { colour: 'rgb+alpha', channels: 4, depths: [8, 16] }],
 ]);
-
-const channels: Readonly<Record<Colour, number>> = {
-  grey: 1,
-  rgb: 3,
-  indexed: 1,
-  'grey+alpha': 2,
-  'rgb+alpha': 4,
-};
 
 /** Undefined when the thirteen bytes describe nothing that a PNG can be. */
 export function readHeader(ihdr: Buffer): PngHeader | undefined {
   const [width, height, depth] = [ihdr.readUInt32BE(0), ihdr.readUInt32BE(4), ihdr.readUInt8(8)];
-  const kind = colours.get(ihdr.readUInt8(9));
+  const kind = kinds.get(ihdr.readUInt8(9));
   const [compression, filter, interlace] = [ihdr[10], ihdr[11], ihdr[12] ?? 0];
   const isKnown = compression === 0 && filter === 0 && interlace <= 1 && width > 0 && height > 0;
   if (!kind?.depths.includes(depth) || !isKnown) return undefined;
-  return { width, height, depth, colour: kind.colour, isInterlaced: interlace === 1 };
-}
-
-export function bitsPerPixel({ colour, depth }: PngHeader): number {
-  return channels[colour] * depth;
+  const { colour, channels } = kind;
+  const isInterlaced = interlace === 1;
+  return { width, height, depth, colour, bitsPerPixel: channels * depth, isInterlaced };
 }
 
 /** One run over the picture: every `dx`th pixel of every `dy`th row, from a corner on. */
@@ -72,11 +64,8 @@ export function passesOf(header: PngHeader): readonly Pass[] {
     .map(([x, y, dx, dy]) => {
       const width = Math.ceil((header.width - x) / dx);
       const height = Math.ceil((header.height - y) / dy);
-      return { x, y, dx, dy, width, height, rowBytes: rowBytes(width, header) };
+      const rowBytes = Math.ceil((width * header.bitsPerPixel) / 8);
+      return { x, y, dx, dy, width, height, rowBytes };
     })
     .filter(({ width, height }) => width > 0 && height > 0);
-}
-
-function rowBytes(width: number, header: PngHeader): number {
-  return Math.ceil((width * bitsPerPixel(header)) / 8);
 }

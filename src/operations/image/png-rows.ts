@@ -1,4 +1,4 @@
-import { bitsPerPixel, type Pass, type PngHeader, passesOf } from './png-layout.ts';
+import { type Pass, type PngHeader, passesOf } from './png-layout.ts';
 
 /** Rows of a PNG out of its unpacked bytes, one at a time: no more than two are held. */
 export class PngRows {
@@ -14,7 +14,7 @@ export class PngRows {
 
   constructor(header: PngHeader, take: (row: Uint8Array, y: number, pass: Pass) => void) {
     this.#passes = passesOf(header);
-    this.#step = Math.max(1, bitsPerPixel(header) / 8);
+    this.#step = Math.max(1, header.bitsPerPixel / 8);
     this.#take = take;
     const [first] = this.#passes;
     this.#above = new Uint8Array(first?.rowBytes ?? 0);

@@ -120,10 +120,7 @@ export class SearchSession {
       this.#said = this.#isBroke ? noCreditsLeft : noSearchLeft;
       this.#to.text(this.#said);
     }
-    for (const { url_citation: cited } of citationsIn(this.#said, this.#results)) {
-      const range = { start: cited.start_index, end: cited.end_index };
-      this.#to.citation({ url: cited.url, title: cited.title, quote: '', range });
-    }
+    for (const cited of citationsIn(this.#said, this.#results)) this.#to.citation(cited);
     const { usage } = this;
     if (usage) this.#to.usage?.(usage);
     if (!finished) return;

@@ -23,7 +23,6 @@ type ShownRow = Pick<Selectable<RequestLogTable>, (typeof shownColumns)[number]>
 export function logRowOf(row: ShownRow): LogRow {
   const { skills = [], note = null, error = null, job } = detailsOf(row);
   return {
-    id: row.id,
     requestId: idText(row.request_id),
     keyId: row.key_id,
     jobId: job,

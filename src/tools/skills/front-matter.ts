@@ -26,8 +26,7 @@ function readFields(head: string): Record<string, unknown> {
   const document = parseDocument(head);
   if (document.errors.length > 0) return {};
   // Without aliases a small file cannot stand for a huge one.
-  const fields: unknown = document.toJS({ maxAliasCount: 0 });
-  return fieldsOf(fields);
+  return fieldsOf(document.toJS({ maxAliasCount: 0 }));
 }
 
 function textOf(field: unknown): string | undefined {
