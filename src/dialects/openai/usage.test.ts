@@ -74,7 +74,7 @@ describe('usage is read into classes that do not overlap:', () => {
     ],
     'reads and writes that are together more than the prompt': [
       report(10, 5, { prompt_tokens_details: { cached_tokens: 8, cache_write_tokens: 8 } }),
-      usage(10, 8, 8, 5),
+      usage(0, 8, 8, 5),
     ],
     'details that are null': [
       report(10, 5, { prompt_tokens_details: null, completion_tokens_details: null }),

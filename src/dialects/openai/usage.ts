@@ -52,13 +52,13 @@ export function readUsage(raw: unknown): Usage | undefined {
   if (prompt + completion + total === 0) return undefined;
 
   // Cached tokens are inside the prompt's, except where they could not fit.
-  const cached = cacheRead + cacheWrite;
-  const isBeside = cached > prompt;
+  const isBeside = cacheRead > prompt || cacheWrite > prompt;
   // What the total has over the rest is output that `completion_tokens` hides (xAI, Gemini), or
   // the cached tokens once more.
   const surplus = Math.max(0, total - prompt - completion);
+  const cached = cacheRead + cacheWrite;
   const isCachedInTotal = isBeside && surplus !== reasoning && surplus >= cached;
-  const uncached = isBeside ? prompt : prompt - cached;
+  const uncached = isBeside ? prompt : Math.max(0, prompt - cached);
   const audio = audioIn(promptDetails, { prompt, cacheRead, uncached });
   return {
     inputTokens: uncached - audio,
