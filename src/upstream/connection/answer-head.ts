@@ -51,6 +51,7 @@ function isBeginning(bytes: Buffer): boolean {
 }
 
 const emptyLine = Buffer.from('\n\r\n');
+const oddLine = Buffer.from('\n\n');
 
 interface HeadEnd {
   /** All lines, without the end of the last one. */
@@ -61,10 +62,12 @@ interface HeadEnd {
 /** Some servers end their lines with a newline alone, or some of them. */
 function endOf(bytes: Buffer): HeadEnd | undefined {
   const usual = bytes.indexOf(emptyLine);
+  // Most of it may come a byte at a time: it becomes text once.
+  if (usual < 0 && !bytes.includes(oddLine)) return undefined;
   const text = bytes.toString('latin1', 0, usual < 0 ? bytes.length : usual);
   const odd = text.indexOf('\n\n');
   if (odd >= 0) return { text: text.slice(0, odd), bytes: odd + 2 };
-  return usual >= 0 ? { text, bytes: usual + emptyLine.length } : undefined;
+  return { text, bytes: usual + emptyLine.length };
 }
 
 /** What every answer is asked for: found in one go, where others are looked for one by one. */
