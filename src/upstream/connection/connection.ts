@@ -23,6 +23,10 @@ export interface Keeper {
   /** No server closes one that was used within this time: if it breaks, the request was read. */
   readonly idleMsMin: number;
   takeBack(connection: Connection): void;
+  /** One was used for more than one trip. */
+  keeps(): void;
+  /** The server closed one right after an answer, without having said that it would. */
+  closedEarly(): void;
   /** Its connection died before it can have been read. */
   sendAgain(trip: RoundTrip): void;
   /** Nobody waits any more for one that is not open yet. */
@@ -137,6 +141,7 @@ export class Connection implements Carrier {
       this.close();
       return;
     }
+    if (this.#idleSince < Number.POSITIVE_INFINITY) this.#keeper.keeps();
     this.#socket?.unref();
     this.#idleSince = performance.now();
     this.#usableUntil = this.#idleSince + keptMs;
@@ -144,20 +149,38 @@ export class Connection implements Carrier {
   }
 
   close(): void {
-    this.#trip = undefined;
     if (!this.#socket && !this.#isClosed) this.#keeper.leaveBehind(this.#opening);
-    this.closed(undefined);
+    this.#end();
     this.#socket?.terminate();
   }
 
+  /** The other side has closed it, or it never opened. */
   closed(reason: unknown): void {
+    if (this.#isClosed) return;
+    const trip = this.#end();
+    if (this.#isEarly(trip)) this.#keeper.closedEarly();
+    if (!trip) return;
+    if (trip.request && this.#mayBeUnread(reason)) this.#keeper.sendAgain(trip);
+    else trip.closed(reason);
+  }
+
+  #end(): RoundTrip | undefined {
     const trip = this.#trip;
     this.#trip = undefined;
     this.#unsent = [];
     this.#isClosed = true;
-    if (!trip) return;
-    if (trip.request && this.#mayBeUnread(reason)) this.#keeper.sendAgain(trip);
-    else trip.closed(reason);
+    return trip;
+  }
+
+  /** Idle for a moment, or given the next request within it, and closed before an answer to that. */
+  #isEarly(trip: RoundTrip | undefined): boolean {
+    if (trip && (!trip.request || !this.#isJustSent)) return false;
+    const idleMs = (trip ? this.#sentAt : performance.now()) - this.#idleSince;
+    return idleMs >= 0 && idleMs < this.#keeper.idleMsMin;
+  }
+
+  get #isJustSent(): boolean {
+    return performance.now() - this.#sentAt <= unreadMsMax;
   }
 
   /**
@@ -169,8 +192,8 @@ export class Connection implements Carrier {
     const idleMs = this.#sentAt - this.#idleSince;
     if (this.#wasDead && idleMs >= 0) return true;
     const wasIdle = idleMs >= this.#keeper.idleMsMin;
-    const isSoon = performance.now() - this.#sentAt <= unreadMsMax;
-    return wasIdle && isSoon && (reason === undefined || lostCodes.has(failureCode(reason) ?? ''));
+    if (!wasIdle || !this.#isJustSent) return false;
+    return reason === undefined || lostCodes.has(failureCode(reason) ?? '');
   }
 }
 

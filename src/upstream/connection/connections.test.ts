@@ -15,6 +15,7 @@ type Ending =
   | 'last answer'
   | 'Last Answer'
   | 'unmeasured answer'
+  | 'answer and close'
   | 'reset'
   | 'close'
   | 'reset late';
@@ -32,11 +33,14 @@ afterEach(() => {
 async function serverThat(...endings: Ending[]) {
   const heard: string[] = [];
   const ended = Promise.withResolvers<void>();
-  let opened = 0;
+  let [opened, closed] = [0, 0];
   server = createServer((socket) => {
     const name = `connection ${++opened}`;
     socket.on('error', () => {});
-    socket.on('close', () => ended.resolve());
+    socket.on('close', () => {
+      closed += 1;
+      ended.resolve();
+    });
     socket.on('data', () => {
       const ending = endings.shift() ?? 'answer';
       heard.push(`${name}: ${ending}`);
@@ -49,7 +53,10 @@ async function serverThat(...endings: Ending[]) {
   if (address === null || typeof address === 'string') throw new Error('no port');
   const place = { hostname: '127.0.0.1', port: address.port, isSecure: false };
   connections = new Connections(place, idleMs);
-  return { heard, ended: ended.promise };
+  const untilClosed = async (count: number) => {
+    while (closed < count) await Bun.sleep(1);
+  };
+  return { heard, ended: ended.promise, untilClosed };
 }
 
 const opening = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n';
@@ -61,6 +68,7 @@ function end(socket: Socket, ending: Ending): void {
   else if (ending === 'last answer') socket.end(`${opening}Connection: close\r\n\r\nok`);
   else if (ending === 'Last Answer') socket.end(`${opening}Connection: Close\r\n\r\nok`);
   else if (ending === 'unmeasured answer') socket.end('HTTP/1.1 200 OK\r\n\r\nok');
+  else if (ending === 'answer and close') socket.end(`${opening}\r\nok`);
   else if (ending === 'close') socket.end();
   else if (ending === 'reset') socket.resetAndDestroy();
   else {
@@ -203,6 +211,61 @@ describe('an idle connection', () => {
     sweep?.();
     await ended;
     expect(isStopped()).toBe(true);
+  });
+});
+
+describe('where connections are closed right after an answer, without a word', () => {
+  beforeEach(() => {
+    idleMs = 60_000;
+  });
+  const said = () =>
+    post().then(
+      () => true,
+      () => false,
+    );
+  const connectionsIn = (heard: readonly string[]) => heard.map((line) => Number(line[11]));
+
+  test('none is used again after two requests met that, for half a minute', async () => {
+    const { heard } = await serverThat('answer', 'reset', 'answer', 'close');
+    const one = [await said(), await said(), await said(), await said()];
+    expect(one).toEqual([true, false, true, false]);
+    await Promise.all([post(), post()]);
+    now += 29_999;
+    await post();
+    expect(connectionsIn(heard)).toEqual([1, 1, 2, 2, 3, 4, 5]);
+    now += 1;
+    await post();
+    await post();
+    expect(connectionsIn(heard).slice(7)).toEqual([6, 6]);
+  });
+
+  test('none is used again after two were closed while they waited', async () => {
+    const close = 'answer and close';
+    const { heard, untilClosed } = await serverThat(close, close);
+    await Promise.all([post(), post()]);
+    await untilClosed(2);
+    await post();
+    await post();
+    expect(connectionsIn(heard)).toEqual([1, 2, 3, 4]);
+  });
+
+  test('others that wait are left alone, too', async () => {
+    const { heard } = await serverThat('answer', 'answer', 'answer', 'reset', 'reset');
+    await Promise.all([post(), post(), post()]);
+    expect([await said(), await said(), await said()]).toEqual([false, false, true]);
+    expect(connectionsIn(heard).at(-1)).toBe(4);
+  });
+
+  test('they go on to be used where one was used again in between', async () => {
+    const { heard } = await serverThat('answer', 'reset', 'answer', 'answer', 'reset');
+    for (let call = 0; call < 7; call += 1) await said();
+    expect(connectionsIn(heard)).toEqual([1, 1, 2, 2, 2, 3, 3]);
+  });
+
+  test('one that was closed later, while its request was worked on, does not count', async () => {
+    const { heard } = await serverThat('answer', 'reset late', 'answer', 'reset late');
+    for (let call = 0; call < 6; call += 1) await said();
+    expect(connectionsIn(heard)).toEqual([1, 1, 2, 2, 3, 3]);
   });
 });
 

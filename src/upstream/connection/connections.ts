@@ -6,6 +6,13 @@ import type { RoundTrip } from './round-trip.ts';
 /** A connection that was used so recently is not closed for having been idle. */
 const usedMs = 250;
 
+/**
+ * Some servers close every connection after its answer and do not say so. A request that meets such
+ * a close is lost: after two in a row, none is used again for a while.
+ */
+const closedEarlyMax = 2;
+const keptNotMs = 30_000;
+
 /** How often connections that nobody uses any more are looked for. */
 const sweepMs = 10_000;
 
@@ -20,6 +27,9 @@ export class Connections implements Keeper {
   readonly #idle: Connection[] = [];
   /** How many were given up before they were open, and are not yet. */
   #left = 0;
+  /** How many were closed early since one was last used again. */
+  #closedEarly = 0;
+  #keptFrom = 0;
   #sweeper: ReturnType<typeof setInterval> | undefined;
 
   constructor(place: Place, idleMsMin = usedMs) {
@@ -55,7 +65,23 @@ export class Connections implements Keeper {
     opening.then(isOver, isOver);
   }
 
+  keeps(): void {
+    this.#closedEarly = 0;
+  }
+
+  closedEarly(): void {
+    this.#closedEarly += 1;
+    if (this.#closedEarly < closedEarlyMax) return;
+    this.#keptFrom = performance.now() + keptNotMs;
+    // Those are about to be closed, too.
+    for (const connection of this.#idle.splice(0)) connection.close();
+  }
+
   takeBack(connection: Connection): void {
+    if (performance.now() < this.#keptFrom) {
+      connection.close();
+      return;
+    }
     this.#idle.push(connection);
     if (this.#idle.length > idleConnectionsMax) this.#idle.shift()?.close();
     if (this.#sweeper !== undefined) return;

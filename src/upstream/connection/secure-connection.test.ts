@@ -174,6 +174,8 @@ test('nothing is sent again when the server wants another handshake', async () =
     place,
     idleMsMin: 0,
     takeBack: idle.resolve,
+    keeps: () => undefined,
+    closedEarly: () => undefined,
     sendAgain: () => undefined,
     leaveBehind: () => undefined,
   };
