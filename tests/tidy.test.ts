@@ -436,9 +436,10 @@ const bannedTexts: Readonly<Record<string, BannedText>> = {
   'only upstream calls out': {
     because: 'Deadlines, pools and address checks live there. Take a client as an argument.',
     // The lookahead lets `fetch(request) {` pass: Bun.serve wants a method of that name.
-    pattern: /(?<![.\w])fetch\((?![^()]*\)(?:: [\w<> |]+)? \{)|\bglobalThis\.fetch\b/g,
+    pattern:
+      /(?<![.\w])fetch\((?![^()]*\)(?:: [\w<> |]+)? \{)|\bglobalThis\.fetch\b|\bBun\.connect\b/g,
     home: /^src\/(?:upstream\/|demo\/.*\.test\.ts$)/,
-    bad: ['await fetch(a);', 'fetch(a, { b })', 'globalThis.fetch;'],
+    bad: ['await fetch(a);', 'fetch(a, { b })', 'globalThis.fetch;', 'Bun.connect({ a });'],
     good: ['Bun.serve({ async fetch(a: Request): Promise<Response> {} });\napp.fetch(a);'],
   },
   'providers are data, never compared': {
