@@ -1,6 +1,7 @@
 import { showTenant } from '../auth/manage/tenants.ts';
 import { readMonth } from '../record/period.ts';
 import { statementCsv } from '../record/statement.ts';
+import type { Verification } from '../store/verify/verify.ts';
 import type { Command, Topic } from './command.ts';
 import { printJson, tenantOf, tenantOption } from './output.ts';
 import { counted } from './table.ts';
@@ -24,20 +25,24 @@ const verify: Command = {
     if (args.has('json')) {
       printJson(context, { ok: discrepancies === 0, ...counts, discrepancies, listed });
     }
-    if (discrepancies > 0) {
-      const wrong = counted(discrepancies, 'discrepancy', 'discrepancies');
-      throw new Error(`The books are wrong: ${wrong}.`);
-    }
-    if (args.has('json')) return;
-    const { accounts, entries, requests } = counts;
-    const held = [
-      counted(accounts, 'account'),
-      counted(entries, 'entry', 'entries'),
-      counted(requests, 'request'),
-    ];
-    out(`The books are right: ${held.join(', ')}.`);
+    const right = rightBooks(found);
+    if (!args.has('json')) out(right);
   },
 };
+
+/** What was found, in a sentence; throws it where the books are wrong. */
+export function rightBooks({ discrepancies, ...counts }: Verification): string {
+  if (discrepancies > 0) {
+    const wrong = counted(discrepancies, 'discrepancy', 'discrepancies');
+    throw new Error(`The books are wrong: ${wrong}.`);
+  }
+  const held = [
+    counted(counts.accounts, 'account'),
+    counted(counts.entries, 'entry', 'entries'),
+    counted(counts.requests, 'request'),
+  ];
+  return `The books are right: ${held.join(', ')}.`;
+}
 
 const statement: Command = {
   name: 'statement',

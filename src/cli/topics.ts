@@ -7,6 +7,7 @@ import { health } from './health.ts';
 import { keys } from './keys.ts';
 import { ledger } from './ledger.ts';
 import { models } from './models.ts';
+import { move } from './move.ts';
 import { secret } from './secret.ts';
 import { serve } from './serve.ts';
 import { skills } from './skills.ts';
@@ -23,6 +24,7 @@ export const topics: readonly Topic[] = [
   secret,
   skills,
   ledger,
+  move,
   why,
   models,
   connect,

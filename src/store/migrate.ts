@@ -26,10 +26,11 @@ export async function migrate(
   await write.transaction().execute((change) => applyRest(change, engine, steps));
 }
 
-async function applyRest(
+/** The same as a part of a larger change. Until that ends, no other process migrates or starts. */
+export async function applyRest(
   change: StoreTransaction,
   engine: Engine,
-  steps: readonly Migration[],
+  steps: readonly Migration[] = migrations,
 ): Promise<void> {
   // SQLite's transaction is exclusive from its first word.
   if (engine === 'postgres') {

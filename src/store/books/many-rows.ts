@@ -18,20 +18,23 @@ interface Inserts<T extends Table> {
   readonly rows: readonly Insertable<Schema[T]>[];
   /** What happens to a row that is there already: an `on conflict` clause. */
   readonly conflict?: string;
+  /** The rows bring the numbers that Postgres would give out itself, as SQLite always allows. */
+  readonly keepsIds?: true;
 }
 
 export async function insertRows<T extends Table>(
   change: StoreTransaction,
   engine: Engine,
-  { table, columns, rows, conflict = '' }: Inserts<T>,
+  { table, columns, rows, conflict = '', keepsIds }: Inserts<T>,
 ): Promise<void> {
   if (rows.length === 0) return;
   const names = columns.map((column) => `"${column}"`).join(', ');
   const marks = columns.map(() => '?').join(', ');
+  const numbering = keepsIds ? 'overriding system value ' : '';
   await run(change, engine, rows, columns, {
     sqlite: `insert into "${table}" (${names}) values (${marks}) ${conflict}`,
     postgres:
-      `insert into "${table}" (${names}) ` +
+      `insert into "${table}" (${names}) ${numbering}` +
       `select ${names} from json_populate_recordset(null::"${table}", $1) ${conflict}`,
   });
 }

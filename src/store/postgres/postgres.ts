@@ -104,13 +104,14 @@ function isRefusedSetting(thrown: unknown): boolean {
 export async function withMigrationConnection<T>(
   url: string,
   work: (db: Kysely<Schema>) => Promise<T>,
+  failing = 'could not be given its tables',
 ): Promise<T> {
   const database = await openPostgres(url, migrationBounds);
   try {
     return await work(database.write);
   } catch (thrown) {
     if (thrown instanceof GatewayError) throw thrown;
-    throw refusal(readAddress(url).target, 'could not be given its tables', thrown);
+    throw refusal(readAddress(url).target, failing, thrown);
   } finally {
     await database.close();
   }

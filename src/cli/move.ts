@@ -1,0 +1,124 @@
+import { strict as assert } from 'node:assert';
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Config } from '../config/config.ts';
+import { environment } from '../config/environment.ts';
+import { loadConfig } from '../config/load.ts';
+import { ConfigProblems } from '../config/problems.ts';
+import { readFolderName } from '../ledger/journal-lines.ts';
+import { journalRoot } from '../ledger/journal-of.ts';
+import type { Database } from '../store/database.ts';
+import { moveStore, type Rows } from '../store/move.ts';
+import { openToLook } from '../store/open.ts';
+import { type Report, type Verification, verifyBooks } from '../store/verify/verify.ts';
+import type { Context, Topic } from './command.ts';
+import { rightBooks } from './ledger.ts';
+import { printJson } from './output.ts';
+import { counted, table } from './table.ts';
+
+export const move: Topic = {
+  name: 'move',
+  summary: 'Take all data from SQLite to Postgres',
+  commands: [
+    {
+      name: '',
+      summary: 'Copy the whole store into an empty Postgres database; the file stays as it is',
+      options: {
+        to: {
+          type: 'string',
+          hint: '<address>',
+          summary: 'postgres://…; with a password better given on standard input',
+        },
+      },
+      run: moveAll,
+    },
+  ],
+  examples: ['tollgate move --to postgres://tollgate@db.example.com/tollgate'],
+};
+
+async function moveAll(context: Context): Promise<void> {
+  const { args, flags, now } = context;
+  const config = loadConfig(flags, environment, ['data_dir', 'database']);
+  const question = { text: 'Type the address of the new database', isSecret: true };
+  const url = args.text('to') ?? (await context.input(question)).trim();
+  if (!/^postgres(ql)?:\/\//.test(url)) {
+    const problem = { path: '--to', message: 'must begin with postgres://.' };
+    throw new ConfigProblems('command line', [problem]);
+  }
+  const source = await openSource(config);
+  try {
+    requireBooked(config);
+    const rows = await moveStore({
+      ...{ source, url, now: now() },
+      onProgress: (name, moved, all) =>
+        context.err(`${name}: ${moved.toLocaleString('en-US')} of ${counted(all, 'row')}`),
+    });
+    await tell(context, config, url, rows);
+  } finally {
+    await source.close();
+  }
+}
+
+async function openSource({ database, dataDir }: Config): Promise<Database> {
+  if (!database.reveal().startsWith('sqlite:')) {
+    throw new Error(
+      'The store is in Postgres already. To move from a file, leave DATABASE_URL (database) unset.',
+    );
+  }
+  const source = await openToLook(database.reveal());
+  if (source) return source;
+  throw new Error(`There is no database in ${dataDir}: name its folder with --data-dir.`);
+}
+
+/** What a gateway has answered and not booked is in its journal, and would be missing. */
+function requireBooked({ dataDir }: Config): void {
+  const root = journalRoot(dataDir);
+  const names = existsSync(root) ? readdirSync(root) : [];
+  const [owner] = names.flatMap((name) => readFolderName(name) ?? []);
+  if (!owner) return;
+  throw new Error(
+    `Process ${owner.pid} on ${owner.host} keeps a journal in ${root}: stop that gateway. If it ` +
+      'was killed, start one there, which books what it left, and stop that one.',
+  );
+}
+
+async function tell(context: Context, config: Config, url: string, rows: Rows): Promise<void> {
+  const { out, err, args } = context;
+  const isJson = args.has('json');
+  if (!isJson) out(table(['TABLE', 'ROWS'], [...rows]));
+  const found = await verify(url, isJson ? err : out);
+  if (isJson) {
+    const ok = found.discrepancies === 0;
+    printJson(context, { ok, tables: Object.fromEntries(rows), ...found });
+  }
+  if (found.discrepancies > 0) {
+    err('All was moved as it is: "tollgate ledger verify" should say the same of the file.');
+  }
+  const right = rightBooks(found);
+  if (!isJson) out(`${right}\n${nextSteps(config)}`);
+}
+
+async function verify(url: string, report: Report): Promise<Verification> {
+  const target = await openToLook(url);
+  assert(target, 'Postgres is never a file that is not there.');
+  try {
+    return await verifyBooks(target, report);
+  } finally {
+    await target.close();
+  }
+}
+
+function nextSteps({ database, dataDir, secretKey }: Config): string {
+  const file = database.reveal().slice('sqlite:'.length);
+  const key = join(dataDir, 'secret.key');
+  const same = secretKey
+    ? 'Keep TOLLGATE_SECRET_KEY: provider keys of tenants are encrypted with it.'
+    : `Keep ${key}, which provider keys of tenants are encrypted with; for a gateway with ` +
+      'another data folder, set TOLLGATE_SECRET_KEY to what is in it.';
+  return [
+    `All of it is in Postgres now; ${file} is as it was. Next:`,
+    '1. Set DATABASE_URL (database in the configuration) to the address that you moved to.',
+    `2. ${same}`,
+    '3. Start the gateway, and no other on the file any more.',
+  ].join('\n');
+}

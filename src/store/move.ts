@@ -1,0 +1,208 @@
+import { type Insertable, sql } from 'kysely';
+import { GatewayError } from '../core/errors.ts';
+import { insertRows } from './books/many-rows.ts';
+import type { Database, StoreTransaction } from './database.ts';
+import { deploymentSetting } from './deployment.ts';
+import { applyRest, standingOf } from './migrate.ts';
+import type { Schema } from './schema.ts';
+
+type Table = keyof Schema;
+type Column<T extends Table> = keyof Insertable<Schema[T]> & string;
+type Row<T extends Table> = Insertable<Schema[T]> & { readonly position: number };
+
+/** Every table, those that others refer to first, and whether its rows come along. */
+const isMoved: Readonly<Record<Table, boolean>> = {
+  tenants: true,
+  api_keys: true,
+  accounts: true,
+  // Of processes that have ended: what they held goes back to its accounts.
+  leases: false,
+  ledger_entries: true,
+  request_log: true,
+  usage_daily: true,
+  byok_credentials: true,
+  idempotency_claims: true,
+  idempotency_bytes: true,
+  skills: true,
+  settings: true,
+  jobs: true,
+  job_turns: true,
+  job_pieces: true,
+  job_objects: true,
+  webhooks: true,
+  // Every database counts its own.
+  changes: false,
+  migrations: false,
+};
+const tables = Object.keys(isMoved).filter((name): name is Table => isMoved[name as Table]);
+
+/** What is in memory at a time: so much, and one row more, which may be an answer of 32 MB. */
+const pageRowsMax = 1_000;
+const pageBytesMax = 8 * 1024 * 1024;
+
+/** Rows after which a long table is told about again. */
+const toldRows = 100_000;
+
+/** How many each table has. */
+export type Rows = ReadonlyMap<string, number>;
+
+interface Move {
+  readonly source: Database;
+  /** Of the Postgres that it goes to. */
+  readonly url: string;
+  readonly now: number;
+  /** Hears how far a long table is. */
+  onProgress(table: string, rows: number, total: number): void;
+}
+
+/**
+ * Copies a SQLite store that nobody uses into an empty Postgres, in one transaction: all of it is
+ * there in the end, or the database is as empty as before. The source is only read.
+ */
+export async function moveStore({ source, url, now, onProgress }: Move): Promise<Rows> {
+  const version = await versionOf(source);
+  await requireRest(source, now);
+  // Before the transaction: a server ends one that is idle while a large file is counted.
+  const total = new Map<string, number>();
+  for (const table of tables) total.set(table, await countOf(source, table));
+  const { withMigrationConnection } = await import('./postgres/postgres.ts');
+  const copy = async (change: StoreTransaction) => {
+    await requireEmpty(change);
+    for (const table of tables) {
+      const rows = total.get(table) ?? 0;
+      const tell = (moved: number) => onProgress(table, moved, rows);
+      const moved = await moveTable(source, change, table, tell).catch((thrown: unknown) => {
+        const why = thrown instanceof Error ? thrown.message : String(thrown);
+        throw refused(`The table ${table} cannot be moved: ${why.replace(/\.$/, '')}.`);
+      });
+      if (moved !== rows) throw refused(`Of ${rows} rows in ${table}, ${moved} were copied.`);
+    }
+    await settleIn(change);
+    if ((await versionOf(source)) === version) return total;
+    throw refused('The store was changed while it was copied: stop what uses it.');
+  };
+  const failing = 'did not take the store';
+  return withMigrationConnection(url, (db) => db.transaction().execute(copy), failing);
+}
+
+function refused(why: string): GatewayError {
+  return new GatewayError('service_unavailable', `${why} Nothing was moved.`);
+}
+
+/** Another number as soon as anybody else, in whatever process, has changed the file. */
+async function versionOf({ read }: Database): Promise<number | undefined> {
+  const { rows } = await sql<{ data_version: number }>`pragma data_version`.execute(read);
+  return rows[0]?.data_version;
+}
+
+async function countOf({ read }: Database, table: Table): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from ${sql.table(table)}`.execute(read);
+  return rows[0]?.count ?? 0;
+}
+
+/** Whose journals are elsewhere is known by its leases, which end two minutes after its death. */
+async function requireRest({ read }: Database, now: number): Promise<void> {
+  const { applied, known } = await standingOf(read, 'sqlite');
+  if (applied !== known) {
+    throw refused('The store has older tables: start a gateway on it once, which renews them.');
+  }
+  const isAlive = read.selectFrom('leases').where('credits', '>', 0).where('until', '>=', now);
+  const lease = await isAlive.select('until').executeTakeFirst();
+  if (!lease) return;
+  throw refused(
+    'A gateway has credits of this store on lease: stop it; two minutes after a crash, try again.',
+  );
+}
+
+/** Also makes the tables, under a lock that keeps gateways from starting there meanwhile. */
+async function requireEmpty(change: StoreTransaction): Promise<void> {
+  const { applied = 0, known } = await standingOf(change, 'postgres');
+  // Not brought up to date only to be refused: its own gateways may be serving.
+  let filled = applied > 0 && applied < known ? 'migrations' : undefined;
+  if (!filled) await applyRest(change, 'postgres');
+  for (const table of filled ? [] : tables) {
+    const { rows } = await sql`select 1 from ${sql.table(table)} limit 1`.execute(change);
+    if (rows.length > 0) filled ??= table;
+  }
+  if (!filled) return;
+  throw refused(
+    `The database to move to is not empty: there are rows in its table ${filled}. ` +
+      'Make a new one, and start no gateway on it before.',
+  );
+}
+
+/** Answers how many rows it copied. */
+async function moveTable<T extends Table>(
+  source: Database,
+  change: StoreTransaction,
+  table: T,
+  tell: (moved: number) => void,
+): Promise<number> {
+  const columns = await columnsOf(source, table);
+  let [moved, told, last] = [0, 0, Number.MIN_SAFE_INTEGER];
+  for (;;) {
+    const rows = await rowsAfter(source, table, columns, last);
+    const end = rows.at(-1);
+    if (!end) return moved;
+    for (const row of rows) requireText(row);
+    await insertRows(change, 'postgres', { table, columns, rows, keepsIds: true });
+    last = end.position;
+    moved += rows.length;
+    if (moved - told < toldRows) continue;
+    told = moved;
+    tell(moved);
+  }
+}
+
+async function columnsOf<T extends Table>({ read }: Database, table: T): Promise<Column<T>[]> {
+  const { rows } = await sql<{ name: Column<T> }>`
+    select name from pragma_table_info(${table})`.execute(read);
+  return rows.map(({ name }) => name);
+}
+
+/** In the order of their row ids, which every table has. Sizes are read without the texts. */
+async function rowsAfter<T extends Table>(
+  { read }: Database,
+  table: T,
+  columns: readonly Column<T>[],
+  last: number,
+): Promise<readonly Row<T>[]> {
+  const bytes = sql.raw(columns.map((name) => `ifnull(octet_length("${name}"), 0)`).join(' + '));
+  const from = sql.table(table);
+  const { rows } = await sql<Row<T>>`
+    select rowid as position, * from ${from} where rowid > ${last} and rowid <= (
+      select max(position) from (
+        select rowid as position, sum(${bytes}) over (order by rowid) - (${bytes}) as before
+        from ${from} where rowid > ${last} order by rowid limit ${sql.lit(pageRowsMax)}
+      ) where before < ${sql.lit(pageBytesMax)}
+    ) order by rowid`.execute(read);
+  return rows;
+}
+
+/** Numbers that cannot be read exactly are refused as they are read; this is the rest. */
+function requireText(row: Readonly<Record<string, unknown>>): void {
+  for (const [column, value] of Object.entries(row)) {
+    if (typeof value !== 'string' || !value.includes('\0')) continue;
+    const where = `${column} of the row with rowid ${row.position}`;
+    throw new Error(`${where} has a NUL character, which Postgres cannot keep`);
+  }
+}
+
+/** What makes the copy a store of its own, and ready for the next row. */
+async function settleIn(change: StoreTransaction): Promise<void> {
+  await change.updateTable('accounts').set({ leased: 0 }).where('leased', '<>', 0).execute();
+  // Journals of the one are not to be booked in the other.
+  await change.deleteFrom('settings').where('name', '=', deploymentSetting).execute();
+  const { rows } = await sql<{ table: Table; column: string }>`
+    select table_name as table, column_name as column from information_schema.columns
+    where table_schema = current_schema() and is_identity = 'YES'
+      and table_name in (${sql.join(tables)})`.execute(change);
+  for (const { table, column } of rows) {
+    const highest = sql`max(${sql.ref(column)})`;
+    await sql`select setval(pg_get_serial_sequence(${table}, ${column}), ${highest})
+      from ${sql.table(table)} having ${highest} is not null`.execute(change);
+  }
+  // Or the first queries go by guesses, and those of `verify` read whole tables for each page.
+  await sql`analyze ${sql.join(tables.map((table) => sql.table(table)))}`.execute(change);
+}
