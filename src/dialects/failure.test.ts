@@ -319,6 +319,14 @@ describe('an error inside an answer of status 200', () => {
       { object: 'error', message: 'It broke.', code: 503 },
       { kind: 'overloaded', status: 503, message: 'It broke.' },
     ],
+    'is flat, with a code in words': [
+      { code: 'InvalidParameter', message: 'It broke.' },
+      { kind: 'server', status: null, message: 'It broke.' },
+    ],
+    'denies its success, whatever its code': [
+      { code: 200, msg: 'It broke.', success: false },
+      { kind: 'server', message: 'It broke.' },
+    ],
     'is in the choice': [
       { choices: [{ error: { code: 504, message: 'It broke.' }, finish_reason: 'error' }] },
       { kind: 'timeout', status: 504, message: 'It broke.' },
@@ -392,6 +400,12 @@ describe('an error inside an answer of status 200', () => {
     expect(failureInside({ choices: [] })).toBeUndefined();
     const base_resp = { status_code: 0, status_msg: 'success' };
     expect(failureInside({ choices, base_resp })).toBeUndefined();
+    const fine = [0, 200, 20000, '0', '200', 'OK', 'Success'];
+    for (const code of fine) {
+      expect(failureInside({ code, message: 'All is well.' })).toBeUndefined();
+    }
+    const silent = [{ success: true }, { type: 'ping' }, { message: '' }, { detail: null }];
+    for (const chunk of silent) expect(failureInside(chunk)).toBeUndefined();
     for (const error_code of [0, 200, null]) {
       expect(failureInside({ choices, error_code, error_msg: '' })).toBeUndefined();
     }

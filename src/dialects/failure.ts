@@ -123,6 +123,16 @@ function numberedFailure(body: Fields): UpstreamFailure | undefined {
   return { ...failure, kind: numberedKinds.get(code) ?? failure.kind };
 }
 
+/** Codes with which vendors say that all is well: `{"code":0,"message":"Success"}`, iFlytek's. */
+const successCodes: ReadonlySet<unknown> = new Set([0, 200, 20000, '0', '200', 'ok', 'success']);
+
+/** Flat errors have no `error` key: older vLLM, Mistral, SiliconFlow; Z.ai denies its success. */
+function isFlatError({ code, message, detail, success }: Fields): boolean {
+  if (success === false) return true;
+  const isWell = successCodes.has(typeof code === 'string' ? code.toLowerCase() : code);
+  return !isWell && (isText(message) || (detail !== undefined && detail !== null));
+}
+
 /** The failure that a chunk or a body of status 200 carries, if it carries one. */
 export function failureInside(body: Fields): UpstreamFailure | undefined {
   if (isError(body.error)) return readErrorObject(body);
@@ -133,11 +143,7 @@ export function failureInside(body: Fields): UpstreamFailure | undefined {
   const { choices, x_groq: groq } = body;
   // Why Groq stopped early.
   if (isObject(groq) && isError(groq.error)) return readErrorObject(groq);
-  if (!Array.isArray(choices)) {
-    // Flat errors have no `error` key: older vLLM, Mistral, SiliconFlow; Z.ai denies its success.
-    const isFlat = typeof body.message === 'string' || body.detail !== undefined;
-    return isFlat || body.success === false ? readErrorObject(body) : undefined;
-  }
+  if (!Array.isArray(choices)) return isFlatError(body) ? readErrorObject(body) : undefined;
   for (const choice of choices) {
     if (!isObject(choice)) continue;
     if (isError(choice.error)) return readErrorObject(choice);

@@ -23,6 +23,7 @@ interface Expected {
   readonly reasoning: string;
   readonly refusal?: string;
   readonly tool_calls: readonly { readonly name: string; readonly arguments: object }[];
+  readonly images?: number;
   /** Null for an answer that is none. */
   readonly finish_reason: string | null;
   readonly stop_reason: string | null;
@@ -163,6 +164,7 @@ async function expectAnswer(reply: Reply, name: Name, file: string, expected: Ex
   }));
   expect(calls).toEqual([...expected.tool_calls]);
   expect(new Set(seen.calls.map(({ id }) => id)).size).toBe(calls.length);
+  expect(seen.images).toBe(expected.images ?? 0);
   if (name === 'openai') for (const kept of keeps) expect(reply.text).toContain(kept);
   const { usage, usageEstimated, charges } = await gateway.record(reply.requestId);
   expect(usageEstimated).toBe(expected.usage === null);
@@ -197,5 +199,5 @@ test.each(failures)('the failure %s has its kind and its sentence', (_, expected
 });
 
 test('there are as many as there were', () => {
-  expect([answers.length, failures.length]).toEqual([130, 87]);
+  expect([answers.length, failures.length]).toEqual([148, 87]);
 });

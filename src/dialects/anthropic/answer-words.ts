@@ -1,7 +1,8 @@
 /** What a whole answer and a streamed one to an Anthropic client have in common. */
 import type { Citation, FinishReason } from '../../core/answer.ts';
-import { type Fields, isText } from '../../core/json.ts';
+import { type Fields, isObject, isText, textOf } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
+import { toolInput } from './tool-input.ts';
 
 const stopReasons: Readonly<Record<FinishReason, string>> = {
   stop: 'end_turn',
@@ -33,16 +34,17 @@ export function ownStopReason(reason: string, hasTools: boolean): string {
 }
 
 /**
- * Gives a block what Anthropic's own always has and some servers leave out, in place: the id of a
- * call, the signature of a thought. True if something was missing.
+ * Gives a block what Anthropic's own always has and some servers leave out, in place: the id and
+ * the input of a call, the signature of a thought. True if something was missing.
  */
 export function completeBlock(block: Fields): boolean {
   if (block.type === 'thinking' && typeof block.signature !== 'string') {
     block.signature = '';
     return true;
   }
-  if (block.type !== 'tool_use' || isText(block.id)) return false;
-  block.id = newCallId('toolu');
+  if (block.type !== 'tool_use' || (isText(block.id) && isObject(block.input))) return false;
+  if (!isText(block.id)) block.id = newCallId('toolu');
+  if (!isObject(block.input)) block.input = toolInput(textOf(block.input));
   return true;
 }
 

@@ -1,10 +1,10 @@
 /**
  * An Anthropic stream on its way to an Anthropic client. Every event but the first and the last
- * passes as the text it came in, so that blocks and fields nobody here has heard of survive; what
- * some servers leave out of the order of blocks is added.
+ * passes as the text it came in, so that blocks and fields nobody here has heard of survive; only
+ * what some servers get wrong in the order of blocks is mended.
  */
 import type { GatewayError } from '../../core/errors.ts';
-import { type Fields, fieldsOf, isObject, isText } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
 import { answerId } from '../answer/answer-ids.ts';
 import { parseExact } from '../answer/exact-json.ts';
@@ -20,12 +20,13 @@ import type {
 } from '../dialect.ts';
 import { keepAlive } from '../event-stream.ts';
 import { failureInside, malformed, readErrorObject, unreadableEvent } from '../failure.ts';
-import { completeBlock, ownStopReason } from './answer-words.ts';
+import { ownStopReason } from './answer-words.ts';
 import { type AnthropicEvent, BlockOrder } from './block-order.ts';
 import { charactersOfBlock, charactersOfDelta } from './characters.ts';
 import { anthropicWords, eventText } from './client-stream.ts';
 import { openingEvents } from './opening-events.ts';
 import { finishReasonOf, isEvent, noStopReason, startedAgain } from './reader.ts';
+import { SoundBlocks } from './sound-blocks.ts';
 import { openingUsage, StreamUsage, writeUsage } from './usage.ts';
 
 class StreamFacts extends StreamUsage implements ReplyFacts {
@@ -49,9 +50,7 @@ export class AnthropicPassThrough implements StreamRelay {
   #upstreamModel = '';
   #hasTools = false;
   readonly #order = new BlockOrder();
-  /** The block that is started and not stopped, and the highest that was started. */
-  #openBlock: number | undefined;
-  #lastBlock = -1;
+  readonly #blocks = new SoundBlocks();
   /** `message_delta` waits for the settled numbers, in case it has none of its own. */
   #held: AnthropicEvent | undefined;
   /** What the last event that had a reason said about the end. */
@@ -98,11 +97,21 @@ export class AnthropicPassThrough implements StreamRelay {
     return events.length === 0 ? '' : events.map((event) => this.#tell(event)).join('');
   }
 
-  #tell({ fields, data }: AnthropicEvent): string {
-    if (fields.type === 'content_block_start') return this.#startBlock(fields, data);
-    if (fields.type === 'content_block_delta') {
-      this.facts.characters += charactersOfDelta(fields.delta);
-    } else if (!this.#takeStop(fields.index)) return '';
+  #tell(event: AnthropicEvent): string {
+    return this.#blocks.passes(event) ? this.#say(event) : this.#sayAll(this.#blocks.mend(event));
+  }
+
+  #sayAll(events: readonly AnthropicEvent[]): string {
+    return events.map((event) => this.#say(event)).join('');
+  }
+
+  #say({ fields, data }: AnthropicEvent): string {
+    const { type, content_block: block, delta } = fields;
+    if (type === 'content_block_delta') this.facts.characters += charactersOfDelta(delta);
+    else if (type === 'content_block_start' && isObject(block)) {
+      if (block.type === 'tool_use') this.#hasTools = true;
+      this.facts.characters += charactersOfBlock(block);
+    }
     return this.#forward(fields, data);
   }
 
@@ -136,50 +145,11 @@ export class AnthropicPassThrough implements StreamRelay {
     return openingEvents(message).reduce((text, event) => text + this.push(event), told);
   }
 
-  #startBlock(fields: Fields, data: string): string {
-    const { index, content_block: block } = fields;
-    // Some servers start a block again with every piece of it.
-    const isOpen = typeof index === 'number' && index === this.#openBlock;
-    const before = isOpen ? '' : this.#endBlock();
-    if (typeof index === 'number') {
-      this.#openBlock = index;
-      this.#lastBlock = Math.max(this.#lastBlock, index);
-    }
-    const isMended = this.#takeBlock(block);
-    const words = isObject(block) ? takeWords(block) : [];
-    const text = isMended || words.length > 0 ? JSON.stringify(fields) : data;
-    const started = isOpen ? '' : this.#forward(fields, text);
-    const deltas = words.map((delta) => eventText('content_block_delta', { index, delta }));
-    return before + started + deltas.join('');
-  }
-
-  /** Some servers leave out the end of a block: the next one ends it, or the answer's end. */
-  #endBlock(): string {
-    const index = this.#openBlock;
-    this.#openBlock = undefined;
-    return index === undefined ? '' : eventText('content_block_stop', { index });
-  }
-
-  /** False for a block that was stopped before. */
-  #takeStop(index: unknown): boolean {
-    if (index === this.#openBlock) this.#openBlock = undefined;
-    else if (typeof index === 'number' && index <= this.#lastBlock) return false;
-    return true;
-  }
-
-  /** True if the block had to be mended. */
-  #takeBlock(block: unknown): boolean {
-    if (!isObject(block)) return false;
-    if (block.type === 'tool_use') this.#hasTools = true;
-    this.facts.characters += charactersOfBlock(block);
-    return completeBlock(block);
-  }
-
   #takeEnd(event: AnthropicEvent): string {
     const { delta, usage } = event.fields;
     this.facts.end(usage);
     const { stop_reason: reason } = fieldsOf(delta);
-    const ending = typeof reason === 'string' ? this.#endBlock() : '';
+    const ending = typeof reason === 'string' ? this.#sayAll(this.#blocks.end()) : '';
     const earlier = this.#release(undefined) + ending;
     if (typeof reason === 'string') {
       this.facts.finishReason = finishWords[finishReasonOf(reason, this.#hasTools)];
@@ -239,23 +209,6 @@ function withDelta(event: AnthropicEvent, delta: unknown): AnthropicEvent {
   if (event.fields.delta === delta) return event;
   const fields = { ...event.fields, delta };
   return { fields, data: JSON.stringify(fields) };
-}
-
-/** What the deltas of a block bring, by its type. */
-const deltasByBlock: ReadonlyMap<unknown, readonly string[]> = new Map([
-  ['text', ['text']],
-  ['thinking', ['thinking', 'signature']],
-]);
-
-/** Takes out the words that a block begins with, as deltas: some clients read them only there. */
-function takeWords(block: Fields): readonly object[] {
-  const names = deltasByBlock.get(block.type) ?? [];
-  return names.flatMap((name) => {
-    const words = block[name];
-    if (!isText(words)) return [];
-    block[name] = '';
-    return [{ type: `${name}_delta`, [name]: words }];
-  });
 }
 
 const isPlainType = /^[\w.-]{1,64}$/;

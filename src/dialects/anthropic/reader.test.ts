@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'bun:test';
 import { hearEvents, ToldAnswer } from '../../../tests/support/told-answer.ts';
-import { openBlocksMax } from '../../core/bounds.ts';
 import { AnthropicStreamReader, tellReply } from './reader.ts';
 
 const begin = { type: 'message_start', message: { usage: { input_tokens: 3, output_tokens: 1 } } };
@@ -199,10 +198,6 @@ describe('a stream of Anthropic', () => {
     ['no JSON', [begin, '{"type":']],
     ['no object', [begin, '[]']],
     ['no stop reason', [begin, end(null), over]],
-    [
-      'too many blocks',
-      [begin, ...Array.from({ length: openBlocksMax + 1 }, (_, i) => start(i, {}))],
-    ],
   ] as const)('with %s is malformed', (_, events) => {
     const { failure, reader } = hear(events);
     expect([failure?.kind, reader.finished]).toEqual(['malformed', false]);

@@ -13,6 +13,7 @@ import {
 import { type AnthropicEvent, BlockOrder } from './block-order.ts';
 import { BlockTeller } from './block-teller.ts';
 import { openingEvents } from './opening-events.ts';
+import { SoundBlocks } from './sound-blocks.ts';
 import { readUsage, StreamUsage } from './usage.ts';
 
 const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
@@ -55,6 +56,7 @@ export class AnthropicStreamReader implements StreamReader {
   readonly #to: AnswerListener;
   readonly #blocks: BlockTeller;
   readonly #order = new BlockOrder();
+  readonly #sound = new SoundBlocks();
   readonly #usage = new StreamUsage();
   /** Why it ended; told once it is certain that it did. */
   #end: Fields = {};
@@ -80,40 +82,43 @@ export class AnthropicStreamReader implements StreamReader {
       case 'content_block_delta':
       case 'content_block_stop': {
         const event = { fields: message, data };
-        const failure = this.#order.keeps(event) ? undefined : this.#tell(event);
-        return failure ?? this.#tellAll(this.#order.due());
+        if (!this.#order.keeps(event)) this.#tell(event);
+        this.#tellAll(this.#order.due());
+        return undefined;
       }
       case 'message_delta':
         this.#takeEnd(message);
-        return this.#tellAll(this.#order.due(true));
+        this.#tellAll(this.#order.due(true));
+        return undefined;
       case 'message_stop':
-        return this.#tellAll(this.#order.due(true)) ?? this.#finish();
+        this.#tellAll(this.#order.due(true));
+        return this.#finish();
       default:
         return isEvent(event, message) ? undefined : failureInside(message);
     }
   }
 
-  #tellAll(events: readonly AnthropicEvent[]): UpstreamFailure | undefined {
-    for (const event of events) {
-      const failure = this.#tell(event);
-      if (failure !== undefined) return failure;
-    }
-    return undefined;
+  #tellAll(events: readonly AnthropicEvent[]): void {
+    for (const event of events) this.#tell(event);
   }
 
-  #tell({ fields }: AnthropicEvent): UpstreamFailure | undefined {
+  #tell(event: AnthropicEvent): void {
+    if (this.#sound.passes(event)) this.#say(event);
+    else for (const mended of this.#sound.mend(event)) this.#say(mended);
+  }
+
+  #say({ fields }: AnthropicEvent): void {
     const { type, index, content_block: block, delta } = fields;
     if (type === 'content_block_stop') this.#blocks.close(index);
     else if (type === 'content_block_start' && isObject(block)) {
-      return this.#count(this.#blocks.open(index, block));
+      this.#count(this.#blocks.open(index, block));
     } else if (type === 'content_block_delta' && isObject(delta)) {
-      return this.#count(this.#blocks.delta(index, delta));
+      this.#count(this.#blocks.delta(index, delta));
     }
-    return undefined;
   }
 
   #finish(): UpstreamFailure | undefined {
-    this.#blocks.closeAll();
+    for (const event of this.#sound.end()) this.#say(event);
     this.finished = tellFinish(this.#to, this.#end, this.#blocks.hasCalls);
     return this.finished ? undefined : malformed(noStopReason);
   }
@@ -138,12 +143,10 @@ export class AnthropicStreamReader implements StreamReader {
     if (isObject(delta) && typeof delta.stop_reason === 'string') this.#end = delta;
   }
 
-  #count(characters: number): UpstreamFailure | undefined {
-    if (Number.isNaN(characters)) return malformed('The upstream opened too many blocks at once.');
-    if (characters === 0) return undefined;
+  #count(characters: number): void {
+    if (characters === 0) return;
     this.#usage.characters += characters;
     this.#tellUsage();
-    return undefined;
   }
 
   #tellUsage(): void {

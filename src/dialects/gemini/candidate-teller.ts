@@ -8,9 +8,18 @@ import { malformed } from '../failure.ts';
 import { finishReasonOf, mistakeIn } from './finish.ts';
 import { PartialArguments } from './partial-arguments.ts';
 
+/** Some parts are nothing but the signature of what came before, without even an empty text. */
+function isBare(part: Fields): boolean {
+  return Object.keys(part).every((name) => name === 'thoughtSignature' || name === 'thought');
+}
+
 /** An empty text may carry a signature, and says nothing else. */
 function saysAnything(part: unknown): boolean {
-  return isObject(part) && part.text !== '';
+  return isObject(part) && part.text !== '' && !isBare(part);
+}
+
+function isSigned(part: unknown): boolean {
+  return isObject(part) && isText(part.thoughtSignature);
 }
 
 export class CandidateTeller {
@@ -35,13 +44,14 @@ export class CandidateTeller {
     // Its older models end every chunk with STOP, which is the end only if nothing else follows.
     const isStop = finishReason === undefined || finishReason === 'STOP';
     const isOver = this.finished && isStop && !parts.some(saysAnything);
-    if (isOver && groundingMetadata === undefined) return undefined;
+    const hasMore = groundingMetadata !== undefined || parts.some(isSigned);
+    if (isOver && !hasMore) return undefined;
     for (const part of parts) if (isObject(part)) this.#takePart(part);
     if (this.#openCall?.isTooLarge) {
       return malformed('The upstream sent arguments of a tool that are too large.');
     }
     if (groundingMetadata !== undefined) this.#cite(groundingMetadata);
-    // Sources may come behind the end, which is then what it was.
+    // Sources and signatures may come behind the end, which is then what it was.
     const reason = isOver ? this.#reason : finishReason;
     if (!isText(reason) || reason === 'FINISH_REASON_UNSPECIFIED') return undefined;
     const mistake = mistakeIn(reason, finishMessage);
@@ -58,6 +68,7 @@ export class CandidateTeller {
     const { text, functionCall, inlineData } = part;
     if (isObject(functionCall)) this.#takeCall(functionCall, part.thoughtSignature);
     else if (typeof text === 'string') this.#takeText(text, part);
+    else if (isBare(part)) this.#takeText('', part);
     // What it drew while thinking is a draft.
     else if (isObject(inlineData) && part.thought !== true) this.#takeMedia(inlineData);
   }

@@ -177,6 +177,56 @@ describe('the words', () => {
     expect(told.calls[0]?.signature).toBe('gemini:S2');
   });
 
+  test.each([
+    ['alone', { thoughtSignature: 'S1' }],
+    ['beside an empty text', { text: '', thoughtSignature: 'S1' }],
+  ])('a signature %s, before the end, with it and behind it', (_, bare) => {
+    const streams = [
+      [says([{ text: 'Yes' }]), says([bare]), ends('MAX_TOKENS')],
+      [says([{ text: 'Yes' }]), says([bare], 'MAX_TOKENS')],
+      [says([{ text: 'Yes' }], 'MAX_TOKENS'), says([bare], 'STOP')],
+      [says([{ text: 'Yes' }], 'MAX_TOKENS'), says([bare])],
+    ];
+    for (const chunks of streams) {
+      const { told, reader } = hear(...chunks);
+      expect(told).toMatchObject({ said: 'Yes', finishReason: 'length' });
+      expect([told.signatures, reader.finished]).toEqual([['gemini:S1'], true]);
+    }
+  });
+
+  test('a signature alone after a thought belongs to it, and stays before the call', () => {
+    const call = { functionCall: { name: 'now', args: {} } };
+    const thought = { text: 'Hm.', thought: true };
+    const { told } = hear(
+      says([thought]),
+      says([{ thoughtSignature: 'S1' }]),
+      says([call], 'STOP'),
+    );
+    expect(told.order).toEqual(['reasoning', 'signature', 'call', 'arguments', 'finish']);
+    expect(told.calls[0]?.signature).toBe('gemini:S1');
+  });
+
+  test('of a list of chunks, where no events are sent, all are told', () => {
+    const usageMetadata = (candidatesTokenCount: number) => ({
+      usageMetadata: { promptTokenCount: 4, candidatesTokenCount },
+    });
+    const chunks = [
+      { ...says([{ text: 'One' }], 'STOP'), ...usageMetadata(1) },
+      { ...says([{ text: ' two' }], 'STOP'), ...usageMetadata(3) },
+    ];
+    const told = new ToldAnswer();
+    expect(tellReply(JSON.stringify(chunks), told)).toBeUndefined();
+    expect([told.said, told.finishReason]).toEqual(['One two', 'stop']);
+    // The counts of a chunk are those of all before it, too.
+    expect(told.lastUsage).toMatchObject({ inputTokens: 4, outputTokens: 3 });
+    expect(hear(chunks).told.said).toBe('One two');
+    const cut = [says([{ text: 'One' }]), says([{ text: ' two' }])];
+    expect(tellReply(JSON.stringify(cut), new ToldAnswer())?.kind).toBe('malformed');
+    expect(tellReply(JSON.stringify(chunks).slice(0, -1), new ToldAnswer())?.kind).toBe(
+      'malformed',
+    );
+  });
+
   test('the sources of a text', () => {
     const web = { uri: 'https://a.example/', title: 'a.example' };
     const { told } = hear(

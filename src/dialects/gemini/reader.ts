@@ -7,10 +7,10 @@ import { malformed, readErrorObject, unreadableAnswer, unreadableEvent } from '.
 import { CandidateTeller } from './candidate-teller.ts';
 import { readUsage } from './usage.ts';
 
-/** Errors come inside a list now and then. */
-function parseFirst(text: string): unknown {
+/** Errors come inside a list now and then, and all chunks do where no events are sent. */
+function chunksIn(text: string): readonly unknown[] {
   const body = parseExact(text);
-  return Array.isArray(body) ? body[0] : body;
+  return Array.isArray(body) && body.length > 0 ? body : [body];
 }
 
 function isWhole(value: unknown): value is number {
@@ -41,9 +41,15 @@ export class GeminiStreamReader implements StreamReader {
   }
 
   push({ data }: SseMessage): UpstreamFailure | undefined {
-    const chunk = parseFirst(data);
-    if (isObject(chunk)) return this.take(chunk);
-    // A connection cut after the finish reason loses at most the usage: the answer is whole.
+    for (const chunk of chunksIn(data)) {
+      const failure = isObject(chunk) ? this.take(chunk) : this.#takeGarbage(data);
+      if (failure !== undefined) return failure;
+    }
+    return undefined;
+  }
+
+  /** A connection cut after the finish reason loses at most the usage: the answer is whole. */
+  #takeGarbage(data: string): UpstreamFailure | undefined {
     return this.finished ? undefined : unreadableEvent(data);
   }
 
@@ -80,10 +86,11 @@ export class GeminiStreamReader implements StreamReader {
 
 /** Tells a whole answer; the failure that it is instead, if it is one. */
 export function tellReply(text: string, listener: AnswerListener): UpstreamFailure | undefined {
-  const answer = parseFirst(text);
-  if (!isObject(answer)) return unreadableAnswer(text);
   const reader = new GeminiStreamReader(listener);
-  const failure = reader.take(answer);
-  if (failure !== undefined || reader.finished) return failure;
+  for (const chunk of chunksIn(text)) {
+    const failure = isObject(chunk) ? reader.take(chunk) : unreadableAnswer(text);
+    if (failure !== undefined) return failure;
+  }
+  if (reader.finished) return undefined;
   return malformed('The upstream answered without a finish reason.');
 }

@@ -103,13 +103,14 @@ export class AnswerTeller {
   }
 
   /** The end of the words, for whatever reason was told; without one it is null. */
-  finish(word: string | null): void {
+  finish(word: string | null, stopSequence: string | null = null): void {
     this.#tellHeld();
     for (const call of this.#calls.values()) this.#open(call);
     if (word === null) return;
     const reason = finishReasons.get(word);
     if (reason === undefined) this.#to.finish('stop', null, word);
-    else this.#to.finish(reason, null);
+    else if (reason !== 'stop' || stopSequence === null) this.#to.finish(reason, null);
+    else this.#to.finish('stop_sequence', stopSequence);
   }
 
   #tellReasoning({ reasoning, reasoning_content: same, reasoning_details: details }: Fields): void {

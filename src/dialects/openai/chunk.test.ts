@@ -138,16 +138,33 @@ describe('tool calls:', () => {
   const later = { index: 0, function: { arguments: '{}' } };
 
   test('later deltas say neither id nor name again', () => {
-    const noisy = { ...opening, function: { name: '', arguments: '{}' } };
-    const loud = { ...opening, function: { name: 'f', arguments: '{}' } };
-    const otherId = { index: 0, id: 'b', type: 'function', function: { arguments: '{}' } };
+    const noisy = { ...opening, function: { name: '', arguments: '{"x":' } };
+    const loud = { ...opening, function: { name: 'f', arguments: '1' } };
+    const otherId = { index: 0, id: 'b', type: 'function', function: { arguments: '}' } };
     const [, ...deltas] = mendDeltas(call(opening), call(noisy), call(loud), call(otherId));
-    const quiet = call({ index: 0, type: 'function', function: { arguments: '{}' } });
+    const quiet = (json: string) =>
+      call({ ...later, type: 'function', function: { arguments: json } });
     expect(deltas).toEqual([
-      { changed: true, delta: quiet },
-      { changed: true, delta: quiet },
-      { changed: true, delta: quiet },
+      { changed: true, delta: quiet('{"x":') },
+      { changed: true, delta: quiet('1') },
+      { changed: true, delta: quiet('}') },
     ]);
+  });
+
+  test('what follows whole arguments goes, but for those behind an empty object', () => {
+    const piece = (json: string) => call({ index: 0, function: { arguments: json } });
+    const pieces = ['{}', '{"x":', '[1]}', '{"x":[1]}', '\n'].map(piece);
+    expect(mendDeltas(call(opening), ...pieces).slice(1)).toEqual([
+      { changed: false, delta: piece('{}') },
+      { changed: false, delta: piece('{"x":') },
+      { changed: false, delta: piece('[1]}') },
+      { changed: true, delta: piece('') },
+      { changed: true, delta: piece('') },
+    ]);
+    const words = ['f({1})', ' and {2}'].map(piece);
+    expect(mendDeltas(call(opening), ...words).slice(1)).toEqual(
+      words.map((delta) => ({ changed: false, delta })),
+    );
   });
 
   test('fragments with an index pass untouched', () => {

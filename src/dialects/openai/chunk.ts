@@ -25,6 +25,11 @@ export function isTerminator(data: string): boolean {
   return data === '[DONE]' || (data.length < 32 && data.trim() === '[DONE]');
 }
 
+/** Some servers put `null` between their chunks. */
+export function isNothing(data: string): boolean {
+  return data.trim() === 'null';
+}
+
 export class ChunkMender {
   /** Only choices that call tools are here. */
   readonly #tools = new Map<number, ToolCallAssembly>();

@@ -4,6 +4,7 @@ import {
   fieldsOf,
   isObject,
   isText,
+  itemsOf,
   lengthOf,
   objectsIn,
   textOf,
@@ -59,6 +60,11 @@ export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | 
   return isVague && hasToolCalls ? 'tool_calls' : reason;
 }
 
+/** The stop sequence that was met, which vLLM tells; where a token was, its number stands there. */
+export function stopSequenceIn({ stop_reason: met }: Fields): string | null {
+  return isText(met) && !finishReasons.has(met.toLowerCase()) ? met : null;
+}
+
 /** A thinking part has its text as a string or as a list of text parts. */
 function partText(part: unknown): string {
   if (typeof part === 'string') return part;
@@ -74,7 +80,10 @@ function reasoningElsewhere(holder: Fields): string {
   return texts.join('');
 }
 
-/** Mistral and Databricks send content as a list of parts once a model thinks. */
+/**
+ * Mistral and Databricks send content as a list of parts once a model thinks, others once it draws.
+ * Clients look for pictures where OpenRouter puts them.
+ */
 function splitParts(holder: Fields): void {
   const parts = Array.isArray(holder.content) ? holder.content : [holder.content];
   const isThinking = (part: unknown) =>
@@ -84,6 +93,14 @@ function splitParts(holder: Fields): void {
   holder.content = texts.join('');
   const reasoning = thoughts.join('');
   if (reasoning !== '') holder.reasoning = reasoning;
+  const pictures = objectsIn(parts).filter(({ type }) => type === 'image_url');
+  if (pictures.length > 0) holder.images = [...itemsOf(holder.images), ...pictures.map(picture)];
+}
+
+/** Mistral may write the address where its object belongs. */
+function picture(part: Fields): Fields {
+  const { image_url: url } = part;
+  return typeof url === 'string' ? { ...part, image_url: { url } } : part;
 }
 
 /** Makes `content` a text and offers reasoning as `reasoning`; true if anything had to change. */

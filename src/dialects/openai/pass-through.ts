@@ -16,7 +16,7 @@ import type {
 import { keepAlive } from '../event-stream.ts';
 import { failureInside, readErrorObject, unreadableEvent } from '../failure.ts';
 import { isChoiceIndex } from './choice.ts';
-import { ChunkMender, isTerminator } from './chunk.ts';
+import { ChunkMender, isNothing, isTerminator } from './chunk.ts';
 import type { OpenAiClientOptions } from './client.ts';
 import { lastWords, openAiWords } from './client-stream.ts';
 import { CustomCalls } from './custom-calls.ts';
@@ -132,6 +132,7 @@ export class OpenAiPassThrough implements StreamRelay {
 
   #takeGarbage(event: string | null, data: string): string {
     if (event === 'error') return this.#break(readErrorObject(data));
+    if (isNothing(data)) return '';
     // A connection cut after the finish reason loses at most the usage: the answer is whole.
     return this.finished ? '' : this.#break(unreadableEvent(data));
   }

@@ -13,8 +13,8 @@ import {
 } from '../failure.ts';
 import { AnswerTeller } from './answer-teller.ts';
 import { mendChoice, noOutput } from './choice.ts';
-import { ChunkMender, isTerminator } from './chunk.ts';
-import { charactersIn } from './message.ts';
+import { ChunkMender, isNothing, isTerminator } from './chunk.ts';
+import { charactersIn, stopSequenceIn } from './message.ts';
 import { mergeUsage, usageIn } from './usage.ts';
 
 export class OpenAiStreamReader implements StreamReader {
@@ -44,19 +44,19 @@ export class OpenAiStreamReader implements StreamReader {
     const choices = objectsIn(chunk.choices);
     this.#mender.mend(chunk, choices);
     // Only OpenAI's own clients can hear of several answers at once.
-    const choice = choices.find(({ index }) => index === 0);
-    if (choice) this.#takeChoice(choice);
+    for (const choice of choices) if (choice.index === 0) this.#takeChoice(choice);
     return undefined;
   }
 
-  #takeChoice({ delta, finish_reason: reason }: Fields): void {
+  #takeChoice(choice: Fields): void {
+    const { delta, finish_reason: reason } = choice;
     const words = fieldsOf(delta);
     // Some servers write a finish reason into every chunk: it is the end only if no words follow.
     if (this.finished && charactersIn(words) === 0) return;
     this.#teller.tell(words);
     if (typeof reason !== 'string') return;
     this.finished = true;
-    this.#teller.finish(reason);
+    this.#teller.finish(reason, stopSequenceIn(choice));
   }
 
   /** Some servers send the usage after their terminator; nothing else is read there. */
@@ -74,6 +74,7 @@ export class OpenAiStreamReader implements StreamReader {
 
   #takeGarbage(event: string | null, data: string): UpstreamFailure | undefined {
     if (event === 'error') return readErrorObject(data);
+    if (isNothing(data)) return undefined;
     // A connection cut after the finish reason loses at most the usage: the answer is whole.
     return this.finished ? undefined : unreadableEvent(data);
   }
@@ -93,6 +94,6 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   teller.tell(message);
   const usage = usageIn(body);
   if (usage) listener.usage?.(usage);
-  teller.finish(finishReason);
+  teller.finish(finishReason, stopSequenceIn(first));
   return undefined;
 }

@@ -10,6 +10,7 @@ import {
   textOf,
 } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
+import { JsonEnd } from '../answer/json-end.ts';
 import { EventTooLarge } from '../event-stream.ts';
 
 /** Some servers give several calls one id, and then nobody could tell their results apart. */
@@ -17,10 +18,15 @@ function ownId(id: unknown, isTaken: boolean): string {
   return isText(id) && !isTaken ? id : newCallId();
 }
 
-/** Arguments are text; some servers send the object itself, or null for none. */
-function mendArguments(body: Fields): boolean {
-  if (body.arguments === undefined || typeof body.arguments === 'string') return false;
-  body.arguments = body.arguments === null ? '' : JSON.stringify(body.arguments);
+/**
+ * Arguments are text; some servers send the object itself, or null for none. GLM on vLLM writes the
+ * word for it; behind the beginning of others it is a piece of them.
+ */
+function mendArguments(body: Fields, isBeginning: boolean): boolean {
+  const { arguments: json } = body;
+  const isNone = json === null || (isBeginning && json === 'null');
+  if (!isNone && (json === undefined || typeof json === 'string')) return false;
+  body.arguments = isNone ? '' : JSON.stringify(json);
   return true;
 }
 
@@ -34,13 +40,18 @@ function mendOpening(call: Fields, id: string): boolean {
   return changed;
 }
 
+/** Some servers write an empty object where there is no list of calls. */
+function isCall(call: unknown): call is Fields {
+  return isObject(call) && Object.keys(call).length > 0;
+}
+
 /** The calls of a whole message, complete as they are. */
 export function mendToolCalls(calls: readonly unknown[]): Fields[] {
   const ids = new Set<unknown>();
-  return calls.filter(isObject).map((call, place) => {
+  return calls.filter(isCall).map((call, place) => {
     mendOpening(call, ownId(call.id, ids.has(call.id)));
     ids.add(call.id);
-    if (isObject(call.function)) mendArguments(call.function);
+    if (isObject(call.function)) mendArguments(call.function, true);
     // Not OpenAI's here, and with some servers the same in every call.
     if (call.index !== undefined) call.index = place;
     return call;
@@ -71,6 +82,25 @@ interface OpenCall {
   waiting: Fields;
   /** A function that nothing was told of but its name, so far. */
   isBare: boolean;
+  /** Of the arguments that came: whether they began as an object, are whole, and how long. */
+  isObject: boolean;
+  end: JsonEnd;
+  length: number;
+}
+
+/**
+ * Whether a piece follows arguments that are whole: vLLM's parser for xLAM says all of them once
+ * more at the end. Only an empty object may have been there before the arguments.
+ */
+function isRepeated(call: OpenCall, json: string): boolean {
+  if (call.length === 0) call.isObject = json.trimStart().startsWith('{');
+  if (call.isObject && call.end.isOver) {
+    if (call.length > noArguments.length) return true;
+    call.end = new JsonEnd();
+  }
+  call.end.push(json);
+  call.length += json.length;
+  return false;
 }
 
 /** The tool calls of one choice, put together delta by delta. */
@@ -105,7 +135,11 @@ export class ToolCallAssembly {
       const mended = isNew
         ? mendOpening(call, ownId(call.id, isTaken))
         : this.#mendLater(call, body, open);
-      changed = mendArguments(body) || mended || changed;
+      changed = mendArguments(body, open.isBare) || mended || changed;
+      if (isText(body.arguments) && isRepeated(open, body.arguments)) {
+        body.arguments = '';
+        changed = true;
+      }
       if (isText(body.arguments) || call.custom !== undefined) open.isBare = false;
       const whole = open.index === undefined ? this.#takeName(open, call, body) : call;
       if (whole !== call || call.index !== open.index) changed = true;
@@ -168,6 +202,9 @@ export class ToolCallAssembly {
       name: textOf(body.name),
       waiting: {},
       isBare: true,
+      isObject: false,
+      end: new JsonEnd(),
+      length: 0,
     };
     if (open.name !== '' || call.custom !== undefined) this.#show(open);
     this.#remember(open.upstreamId + open.name);

@@ -12,7 +12,8 @@ export class ItemPlaces {
   of({ output_index: place, item, item_id: id }: Fields): unknown {
     const isItem = isObject(item);
     if (typeof place === 'number') {
-      if (isItem) this.#remember(place, item.id);
+      // Some servers tell words of items that they never announce.
+      if (isItem || isText(id)) this.#remember(place, isItem ? item.id : id);
       return place;
     }
     const known = this.#byId.get(isItem ? item.id : id);

@@ -2,6 +2,7 @@ import type { AnswerListener } from '../../core/answer.ts';
 import { outputItemsMax } from '../../core/bounds.ts';
 import { type Fields, isObject, isText, itemsOf, objectsIn, textOf } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
+import { JsonEnd } from '../answer/json-end.ts';
 import { ItemPlaces } from './item-places.ts';
 import { joinSignature } from './reasoning-signature.ts';
 import { customArguments } from './tool-forms.ts';
@@ -12,6 +13,9 @@ interface Told {
   call: number | undefined;
   /** Its text, thought, refusal or arguments came in pieces. */
   hasPieces: boolean;
+  /** How much of its arguments was told, and whether that is all of them. */
+  argumentsLength: number;
+  readonly argumentsEnd: JsonEnd;
   isDone: boolean;
   /** Where its text, or the part being told, begins in the text of the answer. */
   start: number;
@@ -27,9 +31,10 @@ const callTypes: ReadonlySet<unknown> = new Set(['function_call', 'custom_tool_c
 
 const betweenMessages = '\n\n';
 
-function argumentsOf({ type, arguments: json, input }: Fields): string {
+/** As JSON: of a call without any, some servers say nothing. */
+export function argumentsOf({ type, arguments: json, input }: Fields): string {
   if (type === 'custom_tool_call') return customArguments(textOf(input));
-  return isText(json) ? json : '{}';
+  return isText(json) ? json : JSON.stringify(isObject(json) ? json : {});
 }
 
 /** Tells the items of an output, piece by piece or whole, each word once. */
@@ -98,9 +103,21 @@ export class ItemTeller {
   /** Some servers say them here only. */
   #takeArguments(place: unknown, json: unknown): void {
     const told = this.#told.get(place);
-    if (told?.call === undefined || told.hasPieces || told.isDone || !isText(json)) return;
+    if (told !== undefined && !told.isDone && isText(json)) this.#tellRest(told, json);
+  }
+
+  /** Some servers break off the pieces, and only what is whole has the rest. */
+  #tellRest(told: Told, json: string): void {
+    if (told.call === undefined || told.argumentsEnd.isOver) return;
+    const rest = json.slice(told.argumentsLength);
+    if (rest !== '') this.#tellArguments(told, told.call, rest);
+  }
+
+  #tellArguments(told: Told, call: number, json: string): void {
     told.hasPieces = true;
-    this.#to.toolArguments(told.call, json);
+    told.argumentsLength += json.length;
+    told.argumentsEnd.push(json);
+    this.#to.toolArguments(call, json);
   }
 
   /** The whole output, as far as it is not told yet. */
@@ -118,9 +135,7 @@ export class ItemTeller {
     if (item.type === 'message') this.#tellMessage(item, told);
     if (item.type === 'reasoning') this.#tellReasoning(item, told);
     if (item.type === 'image_generation_call') this.#tellImage(item);
-    if (told.call !== undefined && !told.hasPieces) {
-      this.#to.toolArguments(told.call, argumentsOf(item));
-    }
+    this.#tellRest(told, argumentsOf(item));
   }
 
   #open(place: unknown, item: Fields): Told | undefined {
@@ -140,6 +155,8 @@ export class ItemTeller {
     const told: Told = {
       call: undefined,
       hasPieces: false,
+      argumentsLength: 0,
+      argumentsEnd: new JsonEnd(),
       isDone: false,
       start: this.#textLength,
     };
@@ -164,9 +181,8 @@ export class ItemTeller {
         break;
       case 'response.function_call_arguments.delta':
         // A call that was never announced is told with its whole item.
-        if (told.call === undefined) return;
-        this.#to.toolArguments(told.call, delta);
-        break;
+        if (told.call !== undefined) this.#tellArguments(told, told.call, delta);
+        return;
       default:
         return;
     }

@@ -17,7 +17,13 @@ import type {
 import { keepAlive } from '../event-stream.ts';
 import { failureInside, readErrorObject, unreadableEvent } from '../failure.ts';
 import { eventText, failureEvents, responsesWords } from './client-stream.ts';
-import { PassedOutput, passedFacts, signResponse, ToldItems } from './passed-response.ts';
+import {
+  completeCall,
+  PassedOutput,
+  passedFacts,
+  signResponse,
+  ToldItems,
+} from './passed-response.ts';
 import { tooManyItems } from './reader.ts';
 import { type Echo, failed } from './response-object.ts';
 
@@ -130,6 +136,7 @@ export class ResponsesPassThrough implements StreamRelay {
     if (this.#number === 0 && !type.startsWith('response.')) return '';
     this.#output.take(type, fields);
     this.facts.outputCharacters = this.#output.characters;
+    const isMended = completeCall(type, fields);
     if (type === 'response.output_item.done' && isObject(fields.item)) {
       this.#told.keep(fields.output_index, fields.item, data.length);
     }
@@ -138,7 +145,7 @@ export class ResponsesPassThrough implements StreamRelay {
     const number = this.#number;
     this.#number += 1;
     // Data of several lines would need several `data:` lines.
-    const isAsItIs = fields.sequence_number === number && !data.includes('\n');
+    const isAsItIs = !isMended && fields.sequence_number === number && !data.includes('\n');
     if (isAsItIs) return `event: ${type}\ndata: ${data}\n\n`;
     const { type: _, sequence_number: __, ...rest } = fields;
     return eventText(type, number, rest);

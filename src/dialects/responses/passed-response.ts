@@ -6,6 +6,7 @@ import { answerId } from '../answer/answer-ids.ts';
 import { renameModel } from '../answer/rename-model.ts';
 import type { ReplyClosing, ReplyFacts, ReplyIdentity } from '../dialect.ts';
 import { ItemPlaces } from './item-places.ts';
+import { argumentsOf } from './item-teller.ts';
 import { finishReasonOf } from './reader.ts';
 import type { Echo } from './response-object.ts';
 import { readUsage, writeUsage } from './usage.ts';
@@ -69,11 +70,32 @@ export class ToldItems {
   }
 }
 
-/** Of a response that has ended; the output is heard to its end on the way. */
+/** Gives a call that has ended arguments that clients can parse, in place; true if it had none. */
+export function completeCall(type: string, event: Fields): boolean {
+  if (type === 'response.function_call_arguments.done') return completeArguments(event);
+  return type === 'response.output_item.done' && isObject(event.item) && completeItem(event.item);
+}
+
+function completeItem(item: Fields): boolean {
+  const { type, status } = item;
+  return type === 'function_call' && status !== 'incomplete' && completeArguments(item);
+}
+
+function completeArguments(holder: Fields): boolean {
+  if (isText(holder.arguments)) return false;
+  holder.arguments = argumentsOf(holder);
+  return true;
+}
+
+/** Of a response that has ended; the output is heard to its end on the way, and mended. */
 export function passedFacts(response: Fields, output: PassedOutput): ReplyFacts {
   const { status, incomplete_details: details } = response;
   const items = itemsOf(response.output);
-  for (const [at, item] of items.entries()) if (isObject(item)) output.takeItem(at, item);
+  for (const [at, item] of items.entries()) {
+    if (!isObject(item)) continue;
+    output.takeItem(at, item);
+    completeItem(item);
+  }
   const finishReason = finishReasonOf(status, details, output.hasCalls);
   const { characters: outputCharacters } = output;
   return { usage: readUsage(response.usage), finishReason, outputCharacters, failure: undefined };

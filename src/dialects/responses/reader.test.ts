@@ -178,6 +178,41 @@ describe('the items of a stream', () => {
     expect(told.calls[3]?.id).toBe('call_d');
   });
 
+  test('arguments whose pieces break off are told to their end, which only the whole has', () => {
+    const whole = call('a', '{"city":"Paris"}');
+    const begun = [added(0, call('a', '')), delta(argumentsDelta, 0, '{"city":"Par')];
+    const streams = [
+      [...begun, completed([whole])],
+      [...begun, done(0, whole), completed([whole])],
+      [
+        ...begun,
+        {
+          type: 'response.function_call_arguments.done',
+          output_index: 0,
+          arguments: whole.arguments,
+        },
+        done(0, whole),
+        completed([whole]),
+      ],
+      // Written otherwise, but whole already.
+      [...begun, delta(argumentsDelta, 0, 'is"}'), completed([call('a', '{ "city": "Paris" }')])],
+    ];
+    for (const events of streams) {
+      expect(hear(...events).told.calls[0]?.arguments).toBe('{"city":"Paris"}');
+    }
+  });
+
+  test('arguments that are an object in the place of their text', () => {
+    const item = { ...call('a', ''), arguments: { x: 1 } };
+    expect(hear(completed([item])).told.calls[0]?.arguments).toBe('{"x":1}');
+  });
+
+  test('words of items that were never announced come once', () => {
+    const hello = { ...message('Hello!'), id: 'msg_1' };
+    const words = { ...delta('output_text', 1, 'Hello!'), item_id: 'msg_1' };
+    expect(hear(words, completed([hello])).told.said).toBe('Hello!');
+  });
+
   test('places that stay empty make no word and no call come twice', () => {
     const hello = { ...message('Hello!'), id: 'msg_1' };
     const { told } = hear(
