@@ -208,6 +208,7 @@ function recordOf(call: Call, ending: Ending, bill: Bill): RequestRecord {
     requestedModel: logText(ask?.models[0] ?? call.modelNamed),
     status: succeeded.has(ending.how) ? 'success' : 'error',
     error: wasLeft(call, ending) ? null : (ending.error?.symbol ?? null),
+    refusal: refusalOf(call, ending),
     skills: call.errand?.skills ?? [],
     finishReason: finishReason === undefined ? null : logText(finishReason),
     streamed: ask?.stream ?? false,
@@ -218,6 +219,12 @@ function recordOf(call: Call, ending: Ending, bill: Bill): RequestRecord {
     attempts: call.trail,
     createdAt: call.receivedAt,
   };
+}
+
+/** Only where nobody was asked: what providers said stands with the attempts. */
+function refusalOf({ trail }: Call, ending: Ending): string | undefined {
+  if (ending.how !== 'refused' || trail.length > 0) return undefined;
+  return logText(ending.error.unquoted);
 }
 
 const succeeded: ReadonlySet<Ending['how']> = new Set(['complete', 'left', 'recalled']);

@@ -98,9 +98,8 @@ async function assemble(
     listen(sharesPort = false) {
       void retention?.run();
       const { host, port: wanted } = config.server;
-      const port = server.listen(host, wanted, sharesPort, room);
-      lasting.jobs.listening(port);
-      return port;
+      lasting.door.port = server.listen(host, wanted, sharesPort, room);
+      return lasting.door.port;
     },
     reload(wanted) {
       const { config: next, needRestart } = reloading(running, wanted);

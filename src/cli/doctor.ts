@@ -52,7 +52,11 @@ async function examine(context: Context): Promise<void> {
 }
 
 function groupsFor(config: Config, store: StoreLook): readonly (readonly Check[])[] {
-  const oneByOne = [dataFolder(config), ...storeChecks(config, store), ...serverChecks(config)];
+  const oneByOne = [
+    dataFolder(config),
+    ...storeChecks(config, store),
+    ...serverChecks(config, store),
+  ];
   return [
     ...oneByOne.map((check) => [check]),
     [...providerChecks(config), ...searchChecks(config)],

@@ -12,7 +12,8 @@ import { secretKeysOf } from '../store/secret-key.ts';
 import { verifyBooks } from '../store/verify/verify.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillDesk } from '../tools/skills/skill-desk.ts';
-import { refusalOfAddress } from '../upstream/guard/user-address.ts';
+import { policyWith } from '../upstream/guard/address-guard.ts';
+import { refusalBy } from '../upstream/guard/user-address.ts';
 import { readInput } from './input.ts';
 import type { World } from './run.ts';
 
@@ -54,7 +55,7 @@ export const world: World = {
       vault: () =>
         Vault.open({ store: credentials, secrets: secretKeysOf(config), isStart: false }),
       rotation: () => new SecretRotation(credentials, secretKeysOf(config)),
-      refusalOf: refusalOfAddress,
+      refusalOf: refusalBy(policyWith(config.privateAddresses, () => config.server.port)),
       changed: () => undefined,
       skills: new SkillDesk({
         book: store.skills,

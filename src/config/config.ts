@@ -21,6 +21,8 @@ export interface Config {
   readonly redis: Secret | null;
   readonly objects: Secret;
   readonly objectStorage: ObjectStorage;
+  /** Names, addresses and ranges of private networks that addresses of users may lead to. */
+  readonly privateAddresses: readonly string[];
   readonly demo: boolean;
   readonly creditsPerUsd: number;
   readonly limits: {
@@ -101,6 +103,8 @@ export interface Model extends Omit<ModelFile, 'endpoints' | 'features'> {
   readonly endpoints: readonly Endpoint[];
   /** Its limits are the operator's word; those of a shipped one, the provider keeps by itself. */
   readonly isShipped?: true;
+  /** It is known and cannot be called: why, in words that follow its name. */
+  readonly whyOff?: string;
 }
 
 /** Keys and credits that an unattended start makes sure of. */

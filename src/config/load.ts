@@ -9,6 +9,7 @@ import { isCleanBase, mergeModels, mergeProviders, uncleanBase } from './merge.t
 import { modelProblems } from './model-problems.ts';
 import { readObjectStorage } from './object-storage.ts';
 import { applyOverrides, type Flags, type Override, overridesOf } from './overrides.ts';
+import { readPrivateAddresses } from './private-addresses.ts';
 import { ConfigProblems, type OutsideProblem } from './problems.ts';
 import { type ConfigText, type Environment, readConfigFile, substitute } from './read-file.ts';
 import { type ConfigFile, configFileSchema } from './schema.ts';
@@ -112,6 +113,7 @@ function assemble(
     redis: file.redis ? new Secret(file.redis) : null,
     objects: inDataDir(file.objects ?? 'file:{data_dir}/objects'),
     objectStorage: readObjectStorage(environment),
+    privateAddresses: readPrivateAddresses(file, problems),
     demo: file.demo === true || (file.demo !== false && !hasSharedCapacity(providers)),
     creditsPerUsd: file.credits_per_usd ?? 1_000_000,
     limits: {

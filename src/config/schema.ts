@@ -30,6 +30,7 @@ export const configFileSchema = closed({
     expected: 'file:<folder> or s3://bucket/prefix?endpoint=…&region=…',
     hidden: true,
   }),
+  private_addresses: Type.Array(Type.String()),
   catalogue: oneOf('builtin', 'none'),
   demo: Type.Union([Type.Literal('auto'), Type.Boolean()], {
     expected: '"auto", true or false',

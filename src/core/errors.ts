@@ -65,6 +65,8 @@ interface ErrorDetails {
   readonly retryAfterSeconds?: number;
   /** Overrides the table when this one case differs from its symbol. */
   readonly retryHelps?: boolean;
+  /** The message without words of the request, where it repeats some: for what is kept. */
+  readonly unquoted?: string;
   /** What really happened, for the operator's log; never sent to a client. */
   readonly cause?: unknown;
 }
@@ -77,6 +79,7 @@ export class GatewayError extends Error {
   readonly param: string | null;
   readonly retryAfterSeconds: number | null;
   readonly retryHelps: boolean;
+  readonly unquoted: string;
 
   constructor(symbol: ErrorSymbol, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -86,6 +89,7 @@ export class GatewayError extends Error {
     this.param = details.param ?? null;
     this.retryAfterSeconds = details.retryAfterSeconds ?? null;
     this.retryHelps = details.retryHelps ?? row.retryHelps;
+    this.unquoted = details.unquoted ?? message;
   }
 }
 

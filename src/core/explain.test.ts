@@ -117,7 +117,9 @@ describe('a path is spelled as a person would write it', () => {
   });
 
   test('as nothing for the whole', () => {
-    expect(explain(schema, 4)).toEqual([{ path: '', message: 'must be an object, not 4' }]);
+    const unquoted = 'must be an object';
+    const message = 'must be an object, not 4';
+    expect(explain(schema, 4)).toEqual([{ path: '', message, unquoted }]);
   });
 
   test('for every problem at once, in the order of the value', () => {

@@ -10,6 +10,8 @@ export interface Problem {
   readonly path: string;
   /** Reads on from the path: «must be a string». */
   readonly message: string;
+  /** The same without the value that was wrong, where that is repeated. */
+  readonly unquoted?: string;
 }
 
 /** The subset of JSON Schema that our own schemas use. */
@@ -194,8 +196,9 @@ function fitsBounds(schema: Schema, value: string | number): boolean {
 }
 
 function misfit(schema: Schema, value: unknown, path: string): Problem {
-  const got = mayRepeat(schema) ? `, not ${show(value)}` : '';
-  return { path, message: `must be ${describe(schema)}${got}` };
+  const unquoted = `must be ${describe(schema)}`;
+  if (!mayRepeat(schema)) return { path, message: unquoted };
+  return { path, message: `${unquoted}, not ${show(value)}`, unquoted };
 }
 
 /** Also closed to a plain text in place of a section: it is the key, pasted one level too high. */

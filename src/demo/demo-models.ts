@@ -3,6 +3,7 @@
  * the gateway lists, routes and bills them exactly like any other. The prices are small but not
  * zero: a newcomer should see credits move.
  */
+import type { Model } from '../config/config.ts';
 import type { ModelFile, PricingFile } from '../config/model-schema.ts';
 
 export const demoProvider = 'demo';
@@ -72,3 +73,10 @@ export const demoModels = [
     endpoints: servedBy('demo-image', { prompt: '0.10', completion: '0', output_image: '0.002' }),
   },
 ] satisfies ModelFile[];
+
+/** For those who still ask for one when the demo is over. */
+export const demoModelsOff: readonly Model[] = demoModels.map((model) => ({
+  ...model,
+  endpoints: [],
+  whyOff: 'is off once a provider is configured, unless demo: true keeps it',
+}));

@@ -1,3 +1,4 @@
+import { missingObject } from '../core/missing-object.ts';
 import type { Job, Piece, SpeechRequest, TranscriptionRequest } from './job.ts';
 import type { Chunks, ObjectStore, StoredObject } from './objects.ts';
 import { joinSpeech, tryJoinSpeech } from './pieces/join-speech.ts';
@@ -36,7 +37,7 @@ export async function taskOf(
   store: Pick<ObjectStore, 'open'>,
 ): Promise<Task> {
   const input = await store.open(job.inputKey);
-  if (!input) throw new Error('The input of a job is gone.');
+  if (!input) throw missingObject('The input of the job');
   const { request } = job;
   return request.type === 'speech'
     ? speechTask(job, request, await input.body.text(), runner)

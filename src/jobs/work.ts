@@ -1,5 +1,6 @@
 import { jobOutputMs } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
+import { missingObject } from '../core/missing-object.ts';
 import { newObjectKey } from '../core/object-key.ts';
 import type { Job, Piece } from './job.ts';
 import type { ObjectStore } from './objects.ts';
@@ -134,7 +135,7 @@ async function runAll(
 
 async function readPiece(piece: Piece | undefined, store: ObjectStore): Promise<Uint8Array> {
   const object = piece && (await store.open(piece.objectKey));
-  if (!object) throw new Error('A finished piece of a job is gone.');
+  if (!object) throw missingObject('A finished piece of the job');
   return new Uint8Array(await object.body.arrayBuffer());
 }
 

@@ -16,12 +16,12 @@ const sentences: Readonly<Record<string, string>> = {
 } satisfies Record<ErrorSymbol, string>;
 
 /** Why a request failed, in one sentence; null when it did not. */
-export function failureOf({ error, attempts, charges }: RequestRecord): string | null {
+export function failureOf({ error, refusal, attempts, charges }: RequestRecord): string | null {
   if (error === null) return null;
   if (error === 'upstream_error' && attempts.at(-1)?.outcome === 'answered') {
     return totalCharge(charges) > 0
       ? 'The answer broke off. What had come by then is charged.'
       : 'The answer broke off. Nothing is charged for it.';
   }
-  return sentences[error] ?? 'It failed.';
+  return refusal ?? sentences[error] ?? 'It failed.';
 }

@@ -19,6 +19,8 @@ export interface RequestRecord {
   readonly status: 'success' | 'error';
   /** Symbol of the error table, for failed requests. */
   readonly error: string | null;
+  /** What its client was told, if no provider was asked; without words of the request. */
+  readonly refusal?: string | undefined;
   readonly trafficMode: TrafficMode;
   readonly usage: Usage;
   /** What was counted besides tokens, where a price asks for it. */

@@ -24,6 +24,12 @@ export function isChatModel({ features, output_modalities: output }: Talent): bo
   return output.includes('text');
 }
 
+/** Whether a model can take the place of another: it chats, too, or does one of the same things. */
+export function isLike(model: Model, other: Model): boolean {
+  if (isChatModel(other)) return isChatModel(model);
+  return other.features.some((feature) => model.features.includes(feature));
+}
+
 /** One to begin with: the demo while it is there. */
 export function chatModelOf(models: readonly Model[]): Model | undefined {
   return models.find(({ id }) => id === 'demo/chat') ?? models.find(isChatModel);

@@ -203,6 +203,26 @@ describe('no plan', () => {
   });
 });
 
+test('a model that is off says why, and names models of its kind that the key may use', () => {
+  const off = { ...modelAt('old/chat', []), whyOff: 'is off since spring' };
+  const speaks = {
+    ...modelAt('acme/voice', [{ provider: 'north' }]),
+    features: ['speech' as const],
+  };
+  const live = [speaks, ...['acme/a', 'acme/b'].map((id) => modelAt(id, [{ provider: 'north' }]))];
+  const north = new Map([['north', providerNamed('north')]]);
+  const around = {
+    catalogue: new Catalogue([off, ...live], north),
+    health: new Health(),
+    errand: { misfit: () => null },
+    supports: () => true,
+  };
+  const ask = { models: ['old/chat'], preferences: noPreferences, parameters: [] };
+  expect(() => plan(ask, { ...caller, models: ['acme/voice', 'acme/b', 'old/*'] }, around)).toThrow(
+    'The model "old/chat" is off since spring; use "acme/b".',
+  );
+});
+
 test('a misspelt model is told the nearest that the key may use, and no other', () => {
   expect(() => planned({ models: ['acme/aa'] })).toThrow('did you mean "acme/a"?');
   const elsewhere = { ...caller, models: ['acme/zzz'] };

@@ -1,8 +1,10 @@
+import type { Model } from '../config/config.ts';
 import { noPreferences, type RoutePreferences, type SortKey } from '../core/ask.ts';
 import { type Caller, mayUseModel } from '../core/caller.ts';
 import type { ChatAsk } from '../core/chat.ts';
 import { GatewayError, notFound } from '../core/errors.ts';
 import { parseUsd } from '../core/money.ts';
+import { isLike } from './capability.ts';
 import type { CallableModels, Offer } from './catalogue.ts';
 import type { Health } from './health.ts';
 
@@ -73,8 +75,11 @@ export function forbiddenModel(alias: string): GatewayError {
   return new GatewayError('forbidden', message, { param: 'model' });
 }
 
+const listed = 'GET /v1/models lists those that exist';
+
 function unknownModel(alias: string, caller: Caller, catalogue: CallableModels): GatewayError {
   const known = catalogue.model(alias);
+  if (known?.whyOff) return notFound(whyOff(known, caller, catalogue), 'model');
   if (known) {
     const names = new Set(known.endpoints.map(({ provider }) => provider));
     const needed = names.size > 0 ? `: it needs a key of ${[...names].join(' or ')}.` : '.';
@@ -82,11 +87,21 @@ function unknownModel(alias: string, caller: Caller, catalogue: CallableModels):
     return notFound(message, 'model');
   }
   const close = catalogue.suggest(alias);
-  const hint =
-    close && mayUseModel(caller, close)
-      ? `did you mean "${close}"?`
-      : 'GET /v1/models lists those that exist.';
+  const hint = close && mayUseModel(caller, close) ? `did you mean "${close}"?` : `${listed}.`;
   return notFound(`There is no model "${alias}"; ${hint}`, 'model');
+}
+
+/** More names than this nobody tries. */
+const namedInsteadMax = 3;
+
+function whyOff(model: Model, caller: Caller, catalogue: CallableModels): string {
+  const others = catalogue
+    .live()
+    .filter((other) => isLike(other, model) && mayUseModel(caller, other.id))
+    .slice(0, namedInsteadMax)
+    .map(({ id }) => `"${id}"`);
+  const instead = others.length > 0 ? `use ${others.join(' or ')}` : listed;
+  return `The model "${model.id}" ${model.whyOff}; ${instead}.`;
 }
 
 function keepAble(groups: Groups, around: Surroundings): Groups {

@@ -10,6 +10,7 @@ import {
   outside,
   text,
 } from '../../tests/support/guarded-peer.ts';
+import { publicOnly } from './guard/address-guard.ts';
 import { inlineImages, refuseInnerAddresses } from './inline-images.ts';
 
 afterEach(closePeers);
@@ -37,10 +38,10 @@ function picture(bytes: number): Answer {
 test('ten thousand addresses are looked at in one request, and of more not even one', () => {
   const given = (length: number, url: string) =>
     Array.from({ length }, (_, at) => ({ url, param: `file_urls[${at}]` }));
-  refuseInnerAddresses(given(10_000, 'https://a.example/'));
+  refuseInnerAddresses(given(10_000, 'https://a.example/'), publicOnly);
   const refused = { symbol: 'invalid_request_error', param: 'file_urls[10000]' };
   const many = given(10_001, 'http://127.0.0.1/');
-  expect(() => refuseInnerAddresses(many)).toThrow(expect.objectContaining(refused));
+  expect(() => refuseInnerAddresses(many, publicOnly)).toThrow(expect.objectContaining(refused));
 });
 
 test('an image becomes a data: URL, and is fetched once however often it is named', async () => {

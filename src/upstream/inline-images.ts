@@ -3,7 +3,7 @@ import { addressesMax } from '../core/bounds.ts';
 import type { ImageInput } from '../core/chat.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
 import { tooManyAddresses } from '../dialects/ask/addresses.ts';
-import { checkUserUrl } from './guard/address-guard.ts';
+import { type AddressPolicy, checkUserUrl } from './guard/address-guard.ts';
 import type { GuardedFetch } from './guard/guarded-fetch.ts';
 
 /** Images fetched for one request: each is an outgoing call that the client makes us do. */
@@ -19,19 +19,22 @@ const imageTypes = /^image\/(png|jpeg|gif|webp)$/;
  * An address goes on to upstreams that fetch for themselves, and one of those may stand inside our
  * network: no client may send it to its neighbours. Names are theirs to resolve, and to check.
  */
-export function refuseInnerImages(images: readonly ImageInput[]): void {
+export function refuseInnerImages(images: readonly ImageInput[], policy: AddressPolicy): void {
   for (const { url, param } of images) {
-    const refusal = isRemote(url) ? checkUserUrl(url) : null;
+    const refusal = isRemote(url) ? checkUserUrl(url, policy) : null;
     if (typeof refusal === 'string') throw unfetchable(refusal, param);
   }
 }
 
 /** The same for whatever else an upstream may fetch. */
-export function refuseInnerAddresses(addresses: readonly AddressInput[] = []): void {
-  const beyond = addresses[addressesMax];
+export function refuseInnerAddresses(
+  addresses: readonly AddressInput[] | undefined,
+  policy: AddressPolicy,
+): void {
+  const beyond = addresses?.[addressesMax];
   if (beyond) throw tooManyAddresses(beyond.param);
-  for (const { url, param } of addresses) {
-    const refusal = checkUserUrl(url);
+  for (const { url, param } of addresses ?? []) {
+    const refusal = checkUserUrl(url, policy);
     if (typeof refusal !== 'string') continue;
     throw invalidRequest(`${param} cannot be fetched: ${refusal}`, param);
   }

@@ -1,5 +1,6 @@
 import type { Watch } from '../core/watch.ts';
 import type { ReplyIdentity } from '../dialects/dialect.ts';
+import type { AddressPolicy } from './guard/address-guard.ts';
 import type { GuardedFetch } from './guard/guarded-fetch.ts';
 import type { CheckAddress } from './guard/user-address.ts';
 import type { Tape } from './tape.ts';
@@ -23,4 +24,6 @@ export interface Link {
   extendHold(credits: number): Promise<boolean>;
   /** For addresses that tenants chose. */
   readonly checkAddress: CheckAddress;
+  /** What it goes by, for addresses that a provider calls instead of us. */
+  readonly addressPolicy: AddressPolicy;
 }

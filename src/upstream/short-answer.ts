@@ -1,11 +1,11 @@
 import { countAnswerLengthMax, countMsMax } from '../core/bounds.ts';
-import type { Watch } from '../core/watch.ts';
 import type { UpstreamRequest } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { isOwnMistake, isPlain } from './attempt.ts';
 import { send } from './client.ts';
-import { checkFor, checkPublicAddress } from './guard/user-address.ts';
+import { checkFor } from './guard/user-address.ts';
 import { Line } from './line.ts';
+import type { Link } from './link.ts';
 import { readAll, Source } from './source.ts';
 
 interface ShortAnswer {
@@ -21,7 +21,7 @@ export async function askShortly(
   offer: Offer,
   request: UpstreamRequest,
   client: AbortSignal,
-  watch: Watch,
+  { watch, checkAddress }: Pick<Link, 'watch' | 'checkAddress'>,
 ): Promise<ShortAnswer | undefined> {
   const { provider } = offer;
   const line = new Line(watch, client, countMsMax);
@@ -29,7 +29,7 @@ export async function askShortly(
   let source: Source | undefined;
   let text: string | undefined;
   try {
-    const check = checkFor(offer, { checkAddress: checkPublicAddress });
+    const check = checkFor(offer, { checkAddress });
     const response = await send(provider, request, line, check);
     if (!response.body || !isPlain(response)) return undefined;
     source = new Source(response.body, line, { idleMs: provider.idleTimeoutMs });

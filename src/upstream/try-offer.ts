@@ -36,7 +36,7 @@ export function tryCrossing(order: Try): Promise<AttemptResult> {
 
 async function tryWithImages(order: Try): Promise<AttemptResult> {
   const { ask, link, offer } = order;
-  refuseInnerImages(ask.images);
+  refuseInnerImages(ask.images, link.addressPolicy);
   const isInline = offer.quirks.remote_images === 'inline' || takesBytesOnly(offer.dialect);
   if (!isInline) return tryWith(noImages, order);
   return tryWith(await inlineImages(ask.images, link.fetchGuarded, link.client), order);

@@ -1,10 +1,11 @@
 import type { Config, Model, Provider } from '../config/config.ts';
 import type { Credential } from '../core/byok.ts';
-import { demoModels, demoProvider } from '../demo/demo-models.ts';
+import { demoModels, demoModelsOff, demoProvider } from '../demo/demo-models.ts';
 import type { Route } from '../http/routes.ts';
 import { Admission } from '../limits/admit.ts';
 import { withOwnAccounts } from '../route/byok.ts';
 import { Catalogue } from '../route/catalogue.ts';
+import { policyWith } from '../upstream/guard/address-guard.ts';
 import type { Lasting } from './lasting.ts';
 import { makeRoutes } from './routes.ts';
 import { makeSteps } from './steps.ts';
@@ -17,7 +18,7 @@ interface Configured {
 
 /** Makes all that depends on the configuration; a reload makes it again. Remembers nothing. */
 export function configure(config: Config, lasting: Lasting, isDraining: () => boolean): Configured {
-  const { vault, demo, jobs, telemetry, counters } = lasting;
+  const { vault, demo, jobs, door, telemetry, counters } = lasting;
   const catalogue = makeCatalogue(config, config.demo ? demo.url() : undefined);
   const ownedBy = (credentials: readonly Credential[]) =>
     withOwnAccounts(catalogue, credentials, config.billing.byokFeeBasisPoints);
@@ -26,16 +27,21 @@ export function configure(config: Config, lasting: Lasting, isDraining: () => bo
     return credentials instanceof Promise ? credentials.then(ownedBy) : ownedBy(credentials);
   };
   const admission = new Admission({ ...counters, defaults: config.limits });
-  const parts = { ...lasting, config, catalogue, catalogueOf, admission };
+  const addressPolicy = policyWith(config.privateAddresses, () => door.port);
+  const parts = { ...lasting, config, catalogue, catalogueOf, admission, addressPolicy };
   const steps = makeSteps(parts);
   const routes = makeRoutes({ ...parts, steps }, isDraining);
   telemetry.useCatalogue(catalogue);
-  jobs.configure({ config, catalogueOf, admission, steps });
+  jobs.configure({ config, catalogueOf, admission, steps, addressPolicy });
   return { models: catalogue.live(), routes, admission };
 }
 
 function makeCatalogue(config: Config, demoUrl: string | undefined): Catalogue {
-  if (demoUrl === undefined) return new Catalogue(config.models, config.providers);
+  if (demoUrl === undefined) {
+    const isFree = (id: string) => config.models.every((model) => model.id !== id);
+    const off = demoModelsOff.filter(({ id }) => isFree(id));
+    return new Catalogue([...config.models, ...off], config.providers);
+  }
   const provider: Provider = {
     name: demoProvider,
     dialect: 'openai',

@@ -6,6 +6,7 @@ import { noPreferences } from '../core/ask.ts';
 import type { Count } from '../dialects/count.ts';
 import { Catalogue } from '../route/catalogue.ts';
 import { Health } from '../route/health.ts';
+import { publicOnly } from '../upstream/guard/address-guard.ts';
 import { makeCountUpstream } from './count-tokens.ts';
 
 const baseUrl = 'https://vendor.example/v1';
@@ -46,7 +47,7 @@ test('a count leaves the probe of a recovering provider to a request that judges
   let now = 1_000_000;
   const health = new Health(() => now);
   const { count, targets } = counting();
-  const countUpstream = makeCountUpstream(async () => catalogue, health);
+  const countUpstream = makeCountUpstream(async () => catalogue, health, publicOnly);
   const [first] = catalogue.offers('acme/a');
   if (!first) throw new Error('the model has no offer');
   for (let failures = 0; failures < 5; failures += 1) health.failed(first);
@@ -67,7 +68,7 @@ test.each([
   ['unless it lies elsewhere', { images: at('https://pictures.example/a.png') }, ['first']],
 ])('what lies in the operator’s account is not measured: %s', async (_, more, expected) => {
   const { count, targets } = counting(more);
-  const countUpstream = makeCountUpstream(async () => catalogue, new Health());
+  const countUpstream = makeCountUpstream(async () => catalogue, new Health(), publicOnly);
   expect(await countUpstream(count, caller, signal)).toBeUndefined();
   expect(targets).toEqual(expected);
 });

@@ -11,19 +11,23 @@ import type { CatalogueOf, Offer } from '../route/catalogue.ts';
 import { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
 import { scrub } from '../upstream/disclosure.ts';
+import type { AddressPolicy } from '../upstream/guard/address-guard.ts';
+import { checkBy } from '../upstream/guard/user-address.ts';
 import { refuseInnerAddresses, refuseInnerImages } from '../upstream/inline-images.ts';
+import type { Link } from '../upstream/link.ts';
 import { askShortly } from '../upstream/short-answer.ts';
 
 /** Counts where the request would go, beside the story: nothing is held, charged or kept. */
 export function makeCountUpstream(
   catalogueOf: CatalogueOf,
   health: Health,
+  addressPolicy: AddressPolicy,
 ): MessagesParts['countUpstream'] {
-  const watch = new Watch();
+  const around = { watch: new Watch(), checkAddress: checkBy(addressPolicy) };
   const places = new ConcurrencyLimiter();
   return async (count, caller, client) => {
-    refuseInnerImages(count.ask.images);
-    refuseInnerAddresses(count.ask.addresses);
+    refuseInnerImages(count.ask.images, addressPolicy);
+    refuseInnerAddresses(count.ask.addresses, addressPolicy);
     const offers = await plannedFor(count, caller, catalogueOf);
     const isAble = (offer: Offer) =>
       count.crossTo(offer.dialect) !== undefined && health.state(offer) !== 'open';
@@ -31,7 +35,7 @@ export function makeCountUpstream(
     const crossing = offer && count.crossTo(offer.dialect);
     if (!crossing || !places.enter(caller.tenantId, countsAtOnceMax)) return undefined;
     try {
-      return await countAt(offer, crossing, client, watch);
+      return await countAt(offer, crossing, client, around);
     } finally {
       places.leave(caller.tenantId);
     }
@@ -47,11 +51,11 @@ async function countAt(
   offer: Offer,
   crossing: CountCrossing,
   client: AbortSignal,
-  watch: Watch,
+  around: Pick<Link, 'watch' | 'checkAddress'>,
 ): Promise<number | undefined> {
   const request = crossing.write(offer);
   if (!request) return undefined;
-  const answer = await askShortly(offer, request, client, watch);
+  const answer = await askShortly(offer, request, client, around);
   const counted = answer && crossing.read(answer.status, answer.text);
   if (typeof counted === 'object') throw invalidRequest(scrub(counted.fault, offer));
   return counted;

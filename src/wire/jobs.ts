@@ -32,8 +32,9 @@ import { recordingOfJob } from '../store/jobs/book.ts';
 import { openObjects } from '../store/objects/open.ts';
 import type { Store } from '../store/open.ts';
 import { type Log, reason } from '../telemetry/log.ts';
+import type { AddressPolicy } from '../upstream/guard/address-guard.ts';
 import { createGuardedFetch } from '../upstream/guard/guarded-fetch.ts';
-import { refusalOfAddress } from '../upstream/guard/user-address.ts';
+import { refusalBy } from '../upstream/guard/user-address.ts';
 import { type JobErrands, StoryRunner } from './job-runner.ts';
 
 interface JobsParts {
@@ -45,8 +46,15 @@ interface JobsParts {
   readonly errands: JobErrands;
   readonly secrets: SecretKeys;
   readonly log: Log;
+  readonly door: Door;
   /** By which processes agree whose turn a job is, and until when its links are good. */
   now(): number;
+}
+
+/** Where we are reached. */
+export interface Door {
+  /** As configured, and the one in use once we listen. */
+  port: number;
 }
 
 /** What depends on settings that may change while it runs. */
@@ -55,6 +63,7 @@ interface JobSurroundings {
   readonly catalogueOf: CatalogueOf;
   readonly admission: Admission;
   readonly steps: Steps;
+  readonly addressPolicy: AddressPolicy;
 }
 
 /** Everything about jobs: the desk for clients, the worker, the webhooks, the sweep. */
@@ -67,12 +76,10 @@ export class Jobs {
   readonly #webhooks: WebhookSender;
   readonly #sweep: JobSweep;
   #around: JobSurroundings | undefined;
-  #port: number;
 
   constructor(parts: JobsParts) {
     const { config, store, books, errands, secrets, log } = parts;
     this.#parts = parts;
-    this.#port = config.server.port;
     this.#links = new ObjectLinks(...secrets);
     this.#signer = new WebhookSigner(...secrets);
     this.#objects = openObjects(config.objects.reveal(), config.objectStorage, this.#links);
@@ -89,7 +96,7 @@ export class Jobs {
       queue: store.jobs.webhooks,
       book: store.jobs.book,
       signer: this.#signer,
-      post: createGuardedFetch(),
+      post: (url, call) => createGuardedFetch(this.#surroundings().addressPolicy)(url, call),
       baseUrl: () => this.#baseUrl(),
       onGivenUp: ({ jobId }) => log.warn('webhook_given_up', { job: jobId }),
     });
@@ -103,10 +110,6 @@ export class Jobs {
   /** At the start, and with every reload. */
   configure(around: JobSurroundings): void {
     this.#around = around;
-  }
-
-  listening(port: number): void {
-    this.#port = port;
   }
 
   chores(): Chore[] {
@@ -123,7 +126,7 @@ export class Jobs {
   }
 
   /** What the routes of jobs need. */
-  routeParts({ config, catalogueOf, admission }: JobSurroundings) {
+  routeParts({ config, catalogueOf, admission, addressPolicy }: JobSurroundings) {
     const { store, books, health, idempotency, now } = this.#parts;
     const models = { catalogueOf, health };
     const till = { books, creditsPerUsd: config.creditsPerUsd };
@@ -141,7 +144,7 @@ export class Jobs {
         const offer = await offerFor(caller, alias, 'transcription', models);
         await checkCredits(caller, offer, [], till);
       },
-      refusalOfAddress,
+      refusalOfAddress: refusalBy(addressPolicy),
       cancelled: (id) => this.#worker.cancelled(id),
       now,
     });
@@ -172,7 +175,7 @@ export class Jobs {
 
   #baseUrl(): string {
     const { publicUrl, host } = this.#surroundings().config.server;
-    return publicUrl ?? `http://${hostInUrl(host)}:${this.#port}`;
+    return publicUrl ?? `http://${hostInUrl(host)}:${this.#parts.door.port}`;
   }
 }
 

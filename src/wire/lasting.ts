@@ -9,6 +9,7 @@ import type { Config } from '../config/config.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import type { Chore } from '../core/chore.ts';
 import { randomText } from '../core/ids.ts';
+import { shareObjects } from '../core/missing-object.ts';
 import { Watch } from '../core/watch.ts';
 import { type DemoUpstream, startDemoUpstream } from '../demo/demo-upstream.ts';
 import { claimJournals, journalFailure } from '../ledger/journal-of.ts';
@@ -16,6 +17,7 @@ import { Health } from '../route/health.ts';
 import { byStoreTime, StoreClock } from '../store/clock.ts';
 import { fixCreditRate } from '../store/credit-rate.ts';
 import { deploymentOf } from '../store/deployment.ts';
+import { claimPlace } from '../store/objects/place.ts';
 import type { Store } from '../store/open.ts';
 import type { Redis } from '../store/redis/redis.ts';
 import { RedisShelf } from '../store/redis/shelf.ts';
@@ -24,7 +26,7 @@ import { secretKeysOf } from '../store/secret-key.ts';
 import { type Log, reason } from '../telemetry/log.ts';
 import { type Counters, makeCounters, openRedis } from './counters.ts';
 import { jobErrands } from './job-errands.ts';
-import { Jobs } from './jobs.ts';
+import { type Door, Jobs } from './jobs.ts';
 import { makeSkills, type Skills } from './skills.ts';
 import { Telemetry } from './telemetry.ts';
 
@@ -45,6 +47,7 @@ export interface Lasting {
   readonly retention: LogRetention | undefined;
   readonly demo: Demo;
   readonly jobs: Jobs;
+  readonly door: Door;
   /** Of every call to a provider that is under way. */
   readonly watch: Watch;
   chores(): Chore[];
@@ -90,14 +93,16 @@ export async function openLasting(
     skills.shelf.forget();
   });
   const health = new Health();
+  const door = { port: config.server.port };
   const jobs = new Jobs({
-    ...{ config, store, books, health, idempotency, secrets, log },
+    ...{ config, store, books, health, idempotency, secrets, log, door },
     now: clock.now,
     errands: jobErrands,
   });
+  await lookForObjects(config, store, log);
   return {
     ...{ store, vault, telemetry, redis, counters, books, authenticator, changes, skills },
-    ...{ health, cache, idempotency, retention, demo: new Demo(), jobs, watch: new Watch() },
+    ...{ health, cache, idempotency, retention, demo: new Demo(), jobs, door, watch: new Watch() },
     chores: () => [
       ...authenticator.chores(),
       ...changes.chores(),
@@ -110,6 +115,14 @@ export async function openLasting(
       ...jobs.chores(),
     ],
   };
+}
+
+/** A job that is taken here and whose files lie elsewhere fails: better to hear of it before. */
+async function lookForObjects({ objects }: Config, store: Store, log: Log): Promise<void> {
+  if (await claimPlace(store.database, objects.reveal())) return;
+  log.warn('objects_elsewhere', {
+    reason: `The last start on this database had its objects in another place. ${shareObjects}`,
+  });
 }
 
 async function openBooks(deployment: string, parts: BooksParts): Promise<Books> {

@@ -35,7 +35,7 @@ import type { Catalogue } from '../route/catalogue.ts';
 import type { Store } from '../store/open.ts';
 import { readOverview } from '../store/reads/overview.ts';
 import { UploadFolder } from '../store/uploads.ts';
-import { refusalOfAddress } from '../upstream/guard/user-address.ts';
+import { refusalBy } from '../upstream/guard/user-address.ts';
 import { makeCountUpstream } from './count-tokens.ts';
 import { makeErrandOf } from './errands.ts';
 import type { StepParts } from './steps.ts';
@@ -66,7 +66,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
   const errandOf = makeErrandOf(config, parts.skills);
   const chat = { bodyBytesMax: config.limits.bodyBytes, steps, errandOf };
   const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
-  const countUpstream = makeCountUpstream(catalogueOf, health);
+  const countUpstream = makeCountUpstream(catalogueOf, health, parts.addressPolicy);
   const media = { ...chat, tray: (tenantId: string) => uploads.tray(tenantId) };
   const routes: Route[] = [
     ...healthRoutes({ version, ping: () => store.database.ping(), isDraining }),
@@ -98,7 +98,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
       credentials: store.credentials,
       providers: config.providers,
       vault: () => vault,
-      refusalOf: refusalOfAddress,
+      refusalOf: refusalBy(parts.addressPolicy),
       changed: () => vault.forget(),
     }),
     ...adminRoutes({

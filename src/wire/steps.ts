@@ -14,8 +14,9 @@ import type { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
 import { settle } from '../settle.ts';
 import { openFirst } from '../upstream/fallback.ts';
+import type { AddressPolicy } from '../upstream/guard/address-guard.ts';
 import { createGuardedFetch, type GuardedFetch } from '../upstream/guard/guarded-fetch.ts';
-import { checkPublicAddress } from '../upstream/guard/user-address.ts';
+import { type CheckAddress, checkBy } from '../upstream/guard/user-address.ts';
 import { refuseInnerAddresses } from '../upstream/inline-images.ts';
 import type { Link } from '../upstream/link.ts';
 import type { Lasting } from './lasting.ts';
@@ -25,13 +26,20 @@ export interface StepParts extends Lasting {
   readonly config: Config;
   readonly catalogueOf: CatalogueOf;
   readonly admission: Admission;
+  /** Where addresses that users give may lead. */
+  readonly addressPolicy: AddressPolicy;
 }
 
 /** The steps of gateway.ts, each tied to the parts it works on. */
 export function makeSteps(parts: StepParts): Steps {
   const { config, catalogueOf, admission, books, health, telemetry, watch } = parts;
   const { cache, idempotency } = parts;
-  const surroundings = { watch, fetchGuarded: createGuardedFetch(), telemetry };
+  const { addressPolicy } = parts;
+  const surroundings = {
+    ...{ watch, telemetry, addressPolicy },
+    fetchGuarded: createGuardedFetch(addressPolicy),
+    checkAddress: checkBy(addressPolicy),
+  };
   const money = {
     creditsPerUsd: config.creditsPerUsd,
     hold: books.hold.bind(books),
@@ -51,6 +59,7 @@ export function makeSteps(parts: StepParts): Steps {
     enter: ({ caller }) => admission.enter(caller),
     recall: (call, errand) => recall(call, errand, recalling),
     plan({ caller }, errand) {
+      refuseInnerAddresses(errand.ask.addresses, addressPolicy);
       const catalogue = catalogueOf(caller.tenantId);
       return catalogue instanceof Promise
         ? catalogue.then((it) => planIn(it, caller, errand, health))
@@ -76,7 +85,6 @@ function planIn(
   errand: Errand,
   health: Health,
 ): readonly Offer[] {
-  refuseInnerAddresses(errand.ask.addresses);
   const around = { catalogue, health, errand, supports: supportsParameter };
   return errand.refine(keepEntitled(plan(errand.ask, caller, around), errand.ask));
 }
@@ -86,7 +94,8 @@ function noteCap({ memory, wishes }: Call, isCapped: boolean): void {
   if (memory && wishes.idempotencyKey === null) memory.isCapped = isCapped;
 }
 
-type LinkSurroundings = Pick<Link, 'fetchGuarded'> & Pick<Lasting, 'watch' | 'telemetry'>;
+type LinkSurroundings = Pick<Link, 'fetchGuarded' | 'checkAddress' | 'addressPolicy'> &
+  Pick<Lasting, 'watch' | 'telemetry'>;
 
 const plainName = /^[\w.[\]-]{1,64}$/;
 
@@ -99,7 +108,8 @@ class CallLink implements Link {
   readonly tape: Link['tape'];
   readonly fetchGuarded: GuardedFetch;
   readonly traceparent: string | undefined;
-  readonly checkAddress = checkPublicAddress;
+  readonly checkAddress: CheckAddress;
+  readonly addressPolicy: AddressPolicy;
   readonly #call: Call;
 
   constructor(call: Call, offer: Offer, cap: number | null, around: LinkSurroundings) {
@@ -111,6 +121,8 @@ class CallLink implements Link {
     this.watch = around.watch;
     this.tape = call.memory?.tape;
     this.fetchGuarded = around.fetchGuarded;
+    this.checkAddress = around.checkAddress;
+    this.addressPolicy = around.addressPolicy;
     this.traceparent = around.telemetry.attempting(call);
   }
 

@@ -158,7 +158,7 @@ describe('a link to an object', () => {
     const response = await fetch(whole);
     expect(response.status).toBe(404);
     expect(await response.json()).toMatchObject({
-      error: { message: 'What this link led to has been deleted.', code: 404 },
+      error: { message: 'What this link led to was deleted, or lies elsewhere.', code: 404 },
     });
   });
 

@@ -40,6 +40,9 @@ function shell(line: string, more: Readonly<Record<string, string>> = {}) {
   return { exitCode, said: `${stdout}${stderr}` };
 }
 
+const idsOf = (list: unknown) =>
+  isObject(list) && Array.isArray(list.data) ? list.data.map(({ id }) => id).sort() : [];
+
 function contentOf(text: string): unknown {
   const body = parseJson(text);
   const choices = isObject(body) && Array.isArray(body.choices) ? body.choices : [];
@@ -145,8 +148,6 @@ test(
     await using gateway = await startGateway();
     const { body } = await gateway.call('GET', '/v1/models', { key: gateway.keys.api });
     const { stdout } = await gateway.command('models', '--json');
-    const idsOf = (list: unknown) =>
-      isObject(list) && Array.isArray(list.data) ? list.data.map(({ id }) => id).sort() : [];
     expect(idsOf(parseJson(stdout))).toEqual(idsOf(body));
     expect(idsOf(body)).toContain('demo/chat');
   },
@@ -206,3 +207,45 @@ test('a start in a folder with tollgate.yaml reads it without being told', async
   expect(exitCode).toBe(2);
   expect(stderr).toBe('tollgate.yaml: demos is not a known field; did you mean "demo"?\n');
 });
+
+test(
+  'who asks for a demo model after a provider was set is told why, and what to ask for instead',
+  async () => {
+    const model = (id: string, feature?: string) => ({
+      ...{ id, name: id, input_modalities: ['text'], output_modalities: ['text'] },
+      ...(feature && { features: [feature] }),
+      endpoints: [{ provider: 'mine', model: 'any', pricing: { prompt: '1', completion: '1' } }],
+    });
+    const provider = { dialect: 'openai', base_url: 'http://127.0.0.1:9/v1', api_key: null };
+    const ids = ['acme/one', 'acme/two', 'acme/three', 'acme/four', 'demo/speech'];
+    await using gateway = await startGateway({
+      config: {
+        catalogue: 'none',
+        providers: { mine: provider },
+        models: [model('acme/embed', 'embeddings'), ...ids.map((id) => model(id))],
+      },
+    });
+    const refused = async (id: string) => {
+      const messages = [{ role: 'user', content: 'Hello!' }];
+      const { status, body } = await gateway.chat({ model: id, messages });
+      return { status, message: isObject(body.error) ? body.error.message : undefined };
+    };
+    const off = 'is off once a provider is configured, unless demo: true keeps it';
+    expect(await refused('demo/chat')).toEqual({
+      status: 404,
+      message: `The model "demo/chat" ${off}; use "acme/one" or "acme/two" or "acme/three".`,
+    });
+    expect((await refused('demo/embed')).message).toBe(
+      `The model "demo/embed" ${off}; use "acme/embed".`,
+    );
+    expect((await refused('demo/image')).message).toBe(
+      `The model "demo/image" ${off}; GET /v1/models lists those that exist.`,
+    );
+    // The operator's own, under a name that the demo has as well.
+    expect((await refused('demo/speech')).status).toBe(502);
+
+    const { body } = await gateway.call('GET', '/v1/models', { key: gateway.keys.api });
+    expect(idsOf(body)).toEqual(['acme/embed', ...ids].toSorted());
+  },
+  startMs,
+);

@@ -1,20 +1,34 @@
 import { join, resolve } from 'node:path';
 import type { Config } from '../../config/config.ts';
+import { shareObjects } from '../../core/missing-object.ts';
 import { newObjectKey } from '../../core/object-key.ts';
 import { within } from '../../core/within.ts';
 import { openS3Objects } from '../../store/objects/open.ts';
+import { isPlaceOf } from '../../store/objects/place.ts';
 import { Redis } from '../../store/redis/redis.ts';
 import { type Check, type Finding, patienceMs, unwell, well } from './check.ts';
 import { folderFinding } from './folders.ts';
+import type { StoreLook } from './store.ts';
 
 /** Redis and the objects, where they are configured. */
-export function serverChecks(config: Config): readonly Check[] {
+export function serverChecks(config: Config, store: StoreLook): readonly Check[] {
   const { redis } = config;
-  const objects = objectFinding(config);
   return [
     ...(redis ? [{ name: 'redis', look: () => redisFinding(redis.reveal()) }] : []),
-    ...(objects ? [{ name: 'objects', look: objects }] : []),
+    { name: 'objects', look: () => objectsHere(config, store) },
   ];
+}
+
+/** Whether they can be kept, and whether they are kept where other processes keep theirs. */
+async function objectsHere(config: Config, store: StoreLook): Promise<Finding | undefined> {
+  const found = await objectFinding(config);
+  if (found && !found.isWell) return found;
+  const database = await store.ready();
+  if (!database || (await isPlaceOf(database, config.objects.reveal()))) return found;
+  return unwell(
+    'The last start on this store had them in another place, or they have been moved since.',
+    shareObjects,
+  );
 }
 
 /** Under a name of its own, and for a second only: no gateway's counts are touched. */
@@ -35,12 +49,12 @@ async function redisFinding(url: string): Promise<Finding> {
 }
 
 /** Undefined for the folder that nobody has to configure: it is in the data folder. */
-function objectFinding({ objects, objectStorage, dataDir }: Config) {
+async function objectFinding({ objects, objectStorage, dataDir }: Config) {
   const address = objects.reveal();
-  if (!address.startsWith('file:')) return () => roundTrip(address, objectStorage);
+  if (!address.startsWith('file:')) return roundTrip(address, objectStorage);
   const folder = resolve(address.slice('file:'.length));
   if (folder === resolve(join(dataDir, 'objects'))) return undefined;
-  return () => folderFinding(folder, 'objects');
+  return folderFinding(folder, 'objects');
 }
 
 /** One small object, written, read and removed. */

@@ -164,7 +164,8 @@ function parse(text: string): unknown {
     return JSON.parse(text);
   } catch (error) {
     const why = error instanceof Error ? error.message.replace(/^JSON Parse error: /, '') : '';
-    throw invalidRequest(`The request body is not valid JSON: ${why}.`);
+    const fault = 'The request body is not valid JSON';
+    throw new GatewayError('invalid_request_error', `${fault}: ${why}.`, { unquoted: `${fault}.` });
   }
 }
 

@@ -27,7 +27,7 @@ export function objectRoutes(parts: ObjectParts): Route[] {
           throw new GatewayError('forbidden', 'This link is not valid, or not any more.');
         }
         const object = await parts.open(key);
-        if (!object) throw notFound('What this link led to has been deleted.');
+        if (!object) throw notFound('What this link led to was deleted, or lies elsewhere.');
         return serve(exchange, key, object);
       },
     },

@@ -13,6 +13,7 @@ interface Details extends Pick<RequestRecord, 'operation' | 'model' | 'prices' |
   readonly firstByteMs: number | null;
   /** Left out where there is nothing to say, as with most requests. */
   readonly error?: string;
+  readonly refusal?: string;
   readonly note?: string;
   readonly user?: string;
   readonly job?: string;
@@ -67,6 +68,7 @@ function writeDetails(record: RequestRecord): string {
     finishReason: finishReason === null ? null : storable(finishReason),
     firstByteMs,
     error: record.error ?? undefined,
+    refusal: record.refusal,
     note: record.note ?? undefined,
     user: record.endUser ?? undefined,
     job: record.jobId,
@@ -131,6 +133,7 @@ export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
     provider: row.provider,
     status: row.status,
     error: details.error ?? null,
+    ...(details.refusal ? { refusal: details.refusal } : {}),
     trafficMode: row.traffic_mode,
     usage: inParts(usage, details),
     charges,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { addressBytes } from './address-bytes.ts';
+import { addressBytes } from '../../core/address-bytes.ts';
 import { checkUserUrl, publicOnly } from './address-guard.ts';
 
 const { isAllowedAddress: isPublicAddress } = publicOnly;

@@ -4,7 +4,9 @@
  * asks again at every use, because a URL that was fine when it was saved may not be fine now.
  * The operator's provider URLs do not pass here.
  */
-import { addressBytes, startsWithBits } from './address-bytes.ts';
+import { addressBytes, addressRanges, isWithin } from '../../core/address-bytes.ts';
+import { isHostName, isPrivateAddress, privatePlace } from '../../core/private-addresses.ts';
+import { ownDoor } from './own-door.ts';
 
 /** Presigned object URLs with session tokens reach about 2.5 kB; nothing honest is longer. */
 const userUrlLengthMax = 4096;
@@ -14,9 +16,46 @@ export interface AddressPolicy {
   readonly isAllowedAddress: (ip: string) => boolean;
   /** Exact `host:port` pairs that the operator vouches for, wherever they resolve to. */
   readonly allowHosts: readonly string[];
+  /** Names that may lead to private addresses, too. */
+  readonly privateNames: ReadonlySet<string>;
+  /** Whether this is where we ourselves are reached; that is never called. */
+  readonly isOwnDoor: (address: Uint8Array, port: number) => boolean;
 }
 
-export const publicOnly: AddressPolicy = { isAllowedAddress: isPublicAddress, allowHosts: [] };
+export const publicOnly: AddressPolicy = {
+  isAllowedAddress: isPublicAddress,
+  allowHosts: [],
+  privateNames: new Set(),
+  isOwnDoor: () => false,
+};
+
+/** The Internet, and the private places that the operator lists: names, addresses, ranges. */
+export function policyWith(
+  privateAddresses: readonly string[],
+  ownPort: () => number,
+): AddressPolicy {
+  const places = privateAddresses.map(privatePlace);
+  const ranges = places.flatMap((place) => (place && 'range' in place ? [place.range] : []));
+  const names = places.flatMap((place) => (place && 'name' in place ? [place.name] : []));
+  const isListed = (ip: string) => {
+    const bytes = addressBytes(ip);
+    return bytes !== null && isWithin(bytes, ranges) && isPrivateAddress(ip);
+  };
+  return {
+    ...publicOnly,
+    isAllowedAddress: (ip) => isPublicAddress(ip) || isListed(ip),
+    privateNames: new Set(names),
+    isOwnDoor: ownDoor(ownPort),
+  };
+}
+
+/** Whether a URL may be called at this address: the one it names, or one its name leads to. */
+export function mayDial(url: URL, ip: string, policy: AddressPolicy): boolean {
+  const bytes = unwrapped(ip);
+  if (bytes === null || policy.isOwnDoor(bytes, portOf(url))) return false;
+  if (policy.isAllowedAddress(ip)) return true;
+  return policy.privateNames.has(url.hostname) && isPrivateAddress(ip);
+}
 
 const notPublicSentence = 'The address is not public.';
 
@@ -24,7 +63,7 @@ const notPublicSentence = 'The address is not public.';
  * IPv4 ranges that are not ordinary unicast on the public Internet, from the IANA special-purpose
  * registry (RFC 6890), and one public-looking address that answers inside every Azure network.
  */
-const refusedIpv4 = ranges([
+const refusedIpv4 = addressRanges(
   '0.0.0.0/8', // this network; Linux connects 0.0.0.0 to loopback (GHSA-v5c3-6wvc-pc2q)
   '10.0.0.0/8',
   '100.64.0.0/10', // carrier-grade NAT, and Alibaba's metadata service
@@ -41,32 +80,36 @@ const refusedIpv4 = ranges([
   '203.0.113.0/24', // documentation
   '224.0.0.0/4', // multicast
   '240.0.0.0/4', // reserved, and broadcast
-]);
+);
 
 /** The only IPv6 block that IANA hands out as global unicast; all else is refused by default. */
-const globalIpv6 = ranges(['2000::/3']);
+const globalIpv6 = addressRanges('2000::/3');
 
 /** Exceptions inside the global block. */
-const refusedIpv6 = ranges([
+const refusedIpv6 = addressRanges(
   '2001::/23', // protocol assignments: Teredo, benchmarking, ORCHID and ORCHIDv2
   '2001:db8::/32', // documentation
   '2002::/16', // 6to4: wraps any IPv4 address, and nobody serves from it any more
   '3fff::/20', // documentation
-]);
+);
 
 /**
  * IPv6 spellings of an IPv4 address, which stands in the last four bytes: mapped and NAT64.
  * The local-use NAT64 block 64:ff9b:1::/48 is not here: where the IPv4 address stands inside it
  * is each network's own choice (RFC 8215), so it stays refused as a whole.
  */
-const wrappedIpv4 = ranges(['::ffff:0:0/96', '64:ff9b::/96']);
+const wrappedIpv4 = addressRanges('::ffff:0:0/96', '64:ff9b::/96');
+
+function unwrapped(ip: string): Uint8Array | null {
+  const bytes = addressBytes(ip);
+  return bytes && isWithin(bytes, wrappedIpv4) ? bytes.subarray(12) : bytes;
+}
 
 /** Whether `ip`, a literal address without brackets, is ordinary unicast on the Internet. */
 function isPublicAddress(ip: string): boolean {
-  const bytes = addressBytes(ip);
+  const bytes = unwrapped(ip);
   if (bytes === null) return false;
   if (bytes.length === 4) return !isWithin(bytes, refusedIpv4);
-  if (isWithin(bytes, wrappedIpv4)) return !isWithin(bytes.subarray(12), refusedIpv4);
   return isWithin(bytes, globalIpv6) && !isWithin(bytes, refusedIpv6);
 }
 
@@ -176,34 +219,15 @@ function refusalOfPort(port: number): string | null {
 
 function refusalOfHost(url: URL, policy: AddressPolicy): string | null {
   const address = literalAddress(url);
-  if (address !== null) return policy.isAllowedAddress(address) ? null : notPublicSentence;
+  if (address !== null) return mayDial(url, address, policy) ? null : notPublicSentence;
   const name = url.hostname;
-  const labels = name.split('.');
   // An empty label is a doubled or trailing dot; a trailing dot dodges suffix rules.
-  const isWellFormed = labels.every((label) => /^[a-z0-9_-]{1,63}$/.test(label));
-  if (!isWellFormed || name.length > 253) return 'The URL has a malformed host name.';
+  if (!isHostName(name)) return 'The URL has a malformed host name.';
+  if (policy.privateNames.has(name)) return null;
   // A single label is completed by the search domains of the machine we run on.
-  if (labels.length === 1) return notPublicSentence;
+  if (!name.includes('.')) return notPublicSentence;
   const isInternal = internalSuffixes.some(
     (suffix) => name === suffix || name.endsWith(`.${suffix}`),
   );
   return isInternal ? notPublicSentence : null;
-}
-
-interface AddressRange {
-  readonly prefix: Uint8Array;
-  readonly prefixBits: number;
-}
-
-function ranges(texts: readonly string[]): readonly AddressRange[] {
-  return texts.map((text) => {
-    const [ip = '', bits = ''] = text.split('/');
-    const prefix = addressBytes(ip);
-    if (prefix === null) throw new Error(`${text} is not an address range`);
-    return { prefix, prefixBits: Number(bits) };
-  });
-}
-
-function isWithin(bytes: Uint8Array, list: readonly AddressRange[]): boolean {
-  return list.some((range) => startsWithBits(bytes, range.prefix, range.prefixBits));
 }

@@ -3,9 +3,16 @@
  * is resolved once and never again: whoever answers DNS for it cannot give the check one address
  * and the connection another (rebinding).
  */
+
+import { addressBytes } from '../../core/address-bytes.ts';
 import { hostInUrl } from '../../core/host-in-url.ts';
-import { addressBytes } from './address-bytes.ts';
-import { type AddressPolicy, checkUserUrl, hostAndPort, literalAddress } from './address-guard.ts';
+import {
+  type AddressPolicy,
+  checkUserUrl,
+  hostAndPort,
+  literalAddress,
+  mayDial,
+} from './address-guard.ts';
 
 /** All addresses of a host name, as text. */
 export type ResolveHost = (host: string) => Promise<readonly string[]>;
@@ -45,7 +52,7 @@ export async function guardTarget(
   const isVouchedFor = policy.allowHosts.includes(hostAndPort(url));
   // One private address among public ones refuses them all: which one is dialled must not be luck.
   const areAllowed = addresses.every(
-    (ip) => addressBytes(ip) !== null && (isVouchedFor || policy.isAllowedAddress(ip)),
+    (ip) => (isVouchedFor && addressBytes(ip) !== null) || mayDial(url, ip, policy),
   );
   if (addresses.length === 0 || !areAllowed) return unresolvedSentence;
   // IPv4 first: gateways often run where IPv6 goes nowhere, and finding that out costs seconds.

@@ -14,8 +14,9 @@ import { Secret } from '../../core/secret.ts';
 import { Watch } from '../../core/watch.ts';
 import { connectionFailure, send } from '../client.ts';
 import { Line } from '../line.ts';
+import { publicOnly } from './address-guard.ts';
 import { guardTarget, type ResolveHost } from './guarded-target.ts';
-import { type CheckAddress, refusalOfAddress } from './user-address.ts';
+import { type CheckAddress, refusalBy } from './user-address.ts';
 
 afterEach(closePeers);
 
@@ -27,7 +28,7 @@ function provider(baseUrl: string): Provider {
 }
 
 function checking(resolve: ResolveHost): CheckAddress {
-  const policy = { isAllowedAddress: (ip: string) => ip === outside, allowHosts: [] };
+  const policy = { ...publicOnly, isAllowedAddress: (ip: string) => ip === outside };
   return (url) => guardTarget(url, policy, resolve);
 }
 
@@ -135,9 +136,9 @@ test.each([
   'http://10.0.0.1:6379',
   'ftp://example.com/',
 ])('%s is refused with a sentence before anything is saved', async (url) => {
-  expect(await refusalOfAddress(url)).toMatch(/^The .*\.$/);
+  expect(await refusalBy(publicOnly)(url)).toMatch(/^The .*\.$/);
 });
 
 test('a public address is not refused', async () => {
-  expect(await refusalOfAddress('https://1.1.1.1/v1')).toBeNull();
+  expect(await refusalBy(publicOnly)('https://1.1.1.1/v1')).toBeNull();
 });

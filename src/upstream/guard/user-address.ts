@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { unlessAborted } from '../../core/unless-aborted.ts';
 import type { Offer } from '../../route/catalogue.ts';
-import { publicOnly } from './address-guard.ts';
+import type { AddressPolicy } from './address-guard.ts';
 import { type GuardedTarget, guardTarget, type ResolveHost } from './guarded-target.ts';
 
 /** Checks an address that a user gave: where it may be dialled, or a sentence why nowhere. */
@@ -21,14 +21,18 @@ export const resolveBySystem: ResolveHost = async (host) => {
   return answers.map((answer) => answer.address);
 };
 
-/** Only what is public; asked again at every use, since names may lead elsewhere by then. */
-export const checkPublicAddress: CheckAddress = (url) =>
-  guardTarget(url, publicOnly, resolveBySystem);
+/** By what holds now; asked again at every use, since names may lead elsewhere by then. */
+export function checkBy(policy: AddressPolicy): CheckAddress {
+  return (url) => guardTarget(url, policy, resolveBySystem);
+}
 
 /** Why a user's address is refused; null when it is not. */
-export async function refusalOfAddress(url: string): Promise<string | null> {
-  const found = await checkPublicAddress(url);
-  return typeof found === 'string' ? found : null;
+export function refusalBy(policy: AddressPolicy): (url: string) => Promise<string | null> {
+  const check = checkBy(policy);
+  return async (url) => {
+    const found = await check(url);
+    return typeof found === 'string' ? found : null;
+  };
 }
 
 /** A user's address that may not be dialled, or not any more. */

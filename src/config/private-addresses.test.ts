@@ -1,0 +1,44 @@
+import { expect, test } from 'bun:test';
+import { everySection, loadConfig } from './load.ts';
+import { ConfigProblems } from './problems.ts';
+
+const load = (entries: unknown) =>
+  loadConfig({}, {}, everySection, { source: 'test', data: { private_addresses: entries } });
+
+test('names, addresses and ranges of private networks are taken as they stand', () => {
+  const entries = ['10.1.0.0/16', '192.168.0.7', 'fd12::/16', '::1', 'hooks.corp.lan', 'queue'];
+  expect(load(entries).privateAddresses).toEqual(entries);
+  expect(loadConfig({}, {}, everySection, { source: 'test', data: {} }).privateAddresses).toEqual(
+    [],
+  );
+});
+
+test.each([
+  '0.0.0.0/0',
+  '10.0.0.0/7',
+  '8.8.8.8',
+  '169.254.169.254',
+  '169.254.0.0/16',
+  '100.100.100.200',
+  'fd00:ec2::254',
+  'fe80::1',
+  '::/0',
+  '10.0.0.0/33',
+  '10.0.0.0/-1',
+  '10.0.0.0/8/8',
+  '10.0.0.300',
+  '10.0.0',
+  'metadata',
+  'metadata.google.internal',
+  'instance-data.ec2.internal',
+  'http://hooks.corp.lan/',
+  'hooks.corp.lan:8080',
+  '*.corp.lan',
+  '',
+])('«%s» is a problem, with its place', (entry) => {
+  const problem = `private_addresses[1] must be a host name, or an address or a range inside`;
+  const refusal = () => load(['10.1.0.0/16', entry]);
+  expect(refusal).toThrow(ConfigProblems);
+  expect(refusal).toThrow(problem);
+  expect(refusal).toThrow(`not "${entry}"`);
+});

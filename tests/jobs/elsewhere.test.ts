@@ -1,0 +1,96 @@
+/** Processes on one database that keep the files of jobs in folders of their own. */
+import { expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { FileObjects } from '../../src/store/objects/files.ts';
+import { newFolder, run, startGateway } from '../support/gateway.ts';
+import { JobBench } from '../support/job-bench.ts';
+import { startPostgres } from '../support/postgres.ts';
+
+const testMs = 120_000;
+const advice =
+  'Processes that share a database must share their objects: set objects (OBJECTS_URL) to S3, ' +
+  'or to a folder that all of them reach.';
+
+test('a job whose text is in the folder of another process is left to that one', async () => {
+  const bench = await JobBench.open();
+  const caller = await bench.newCaller();
+  const id = await bench.speech(caller, 'Short.');
+  const here = new FileObjects(newFolder(), bench.links);
+  for (const store of [here, bench.objects]) {
+    const worker = bench.worker({ store });
+    await worker.claim();
+    await worker.idle();
+    bench.now += 15_000;
+  }
+  expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded' });
+  await bench.close();
+});
+
+test('one that never gets there fails with the cause and the setting, free of charge', async () => {
+  const bench = await JobBench.open();
+  const caller = await bench.newCaller();
+  const id = await bench.speech(caller, 'Short.');
+  const worker = bench.worker({ store: new FileObjects(newFolder(), bench.links) });
+  const message = `The input of the job is not where this process keeps objects. ${advice}`;
+  for (const waitMs of [0, 15_000, 300_000]) {
+    bench.now += waitMs;
+    expect((await bench.job(caller, id)).status).toBe('queued');
+    await worker.claim();
+    await worker.idle();
+  }
+  expect(await bench.job(caller, id)).toMatchObject({
+    status: 'failed',
+    costCredits: 0,
+    failure: { message, type: 'internal_error', code: 500 },
+  });
+  expect([bench.runner.spoken, bench.runner.charged]).toEqual([[], 0]);
+  // The operator hears of each attempt.
+  expect(bench.failures.map((thrown) => thrown instanceof Error && thrown.message)).toEqual([
+    message,
+    message,
+    message,
+  ]);
+  await bench.close();
+});
+
+test(
+  'a start and the doctor tell that the last start had another folder, and only then',
+  async () => {
+    const env = {
+      DATABASE_URL: await (await startPostgres()).createDatabase(),
+      TOLLGATE_SECRET_KEY: 'the same on both of the machines here',
+    };
+    const crossOf = async (dataDir: string) => {
+      const { stdout } = await run(['doctor'], { env, dataDir });
+      return stdout.split('\n').filter((line) => line.startsWith('✗ objects'));
+    };
+    const warned = (log: readonly Record<string, unknown>[]) =>
+      log.filter(({ event }) => event === 'objects_elsewhere');
+    const [one, other] = [newFolder(), newFolder()];
+
+    expect(await crossOf(one)).toEqual([]);
+    await using first = await startGateway({ env, dataDir: one });
+    expect(warned(first.log())).toEqual([]);
+    expect(await crossOf(one)).toEqual([]);
+    // Nothing is there yet, and nothing is made by looking: twice the same.
+    const cross = /^✗ objects +The last start on this store had them in another place, or they /;
+    expect(await crossOf(other)).toEqual([expect.stringMatching(cross)]);
+    expect(await crossOf(other)).toEqual([expect.stringContaining(advice)]);
+
+    const { keys } = first;
+    await using second = await startGateway({ env, dataDir: other, keys });
+    expect(warned(second.log())).toEqual([
+      expect.objectContaining({
+        level: 'warn',
+        reason: `The last start on this database had its objects in another place. ${advice}`,
+      }),
+    ]);
+    expect(await crossOf(one)).toHaveLength(1);
+
+    // A third one beside the second, with a data folder of its own and the same objects.
+    const shared = { ...env, OBJECTS_URL: `file:${join(other, 'objects')}` };
+    await using third = await startGateway({ env: shared, dataDir: newFolder(), keys });
+    expect(warned(third.log())).toEqual([]);
+  },
+  testMs,
+);
