@@ -172,7 +172,7 @@ export class Connection implements Carrier {
     return trip;
   }
 
-  /** Idle for a moment, or given the next request within it, and closed before an answer to that. */
+  /** Idle for a moment, or sent its next request within it, and closed before it answered that. */
   #isEarly(trip: RoundTrip | undefined): boolean {
     if (trip && (!trip.request || !this.#isJustSent)) return false;
     const idleMs = (trip ? this.#sentAt : performance.now()) - this.#idleSince;
