@@ -200,6 +200,23 @@ test('a stop waits for what could not settle while the machine stood still', asy
   expect(existsSync(journal)).toBe(false);
 }, 120_000);
 
+test('a stop leaves a call that does not end in the journal, and is over', async () => {
+  isAway = false;
+  await books.dispatched(ended(70).record);
+  await books.close();
+  expect(readdirSync(journal)).toHaveLength(1);
+}, 120_000);
+
+test('a stop without the store says where the last charges are: in the journal', async () => {
+  const last = ended(70);
+  await books.dispatched(last.record);
+  await books.keep(last, true);
+  expect(await books.close().catch(String)).toContain('in the journal, for the next start here');
+  const lines = readdirSync(journal).map((name) => readFileSync(join(journal, name), 'utf8'));
+  const ids = lines.flatMap((text) => [...readLines(text)]).map(idOf);
+  expect(ids).toEqual([last.record.requestId, last.record.requestId]);
+});
+
 describe('an answer under an idempotency key', () => {
   /** Sent, charged 70 of 100 credits, and kept with its charge. */
   async function keepNamed() {

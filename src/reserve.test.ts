@@ -4,10 +4,11 @@ import type { Call, Errand } from './call.ts';
 import type { ChatAsk } from './core/chat.ts';
 import { GatewayError } from './core/errors.ts';
 import { readPrices } from './core/prices.ts';
+import { noUsage } from './core/usage.ts';
 import type { Hold } from './ledger/hold.ts';
 import type { Dispatched } from './ledger/journal-lines.ts';
 import type { HoldOrder } from './ledger/wallets.ts';
-import { ChatBounds } from './meter/bound.ts';
+import { ChatBounds, type CostBounds, FixedBounds } from './meter/bound.ts';
 import { reserve } from './reserve.ts';
 import type { Offer } from './route/catalogue.ts';
 
@@ -36,10 +37,16 @@ function offer(completion: string, feeBasisPoints?: number): Offer {
 }
 
 /** A desk that has so many credits, and what was asked of it. */
-function deskWith(credits: number, isJournalFull = false, asked = ask) {
+function deskWith(
+  credits: number,
+  isJournalFull = false,
+  asked = ask,
+  bounds: CostBounds = new ChatBounds(asked),
+) {
   const orders: HoldOrder[] = [];
   const settled: number[] = [];
   const written: Dispatched[] = [];
+  const reached: number[] = [];
   const parts = {
     creditsPerUsd: 1_000_000,
     hold: async (_call: Call, order: HoldOrder): Promise<Hold> => {
@@ -51,7 +58,10 @@ function deskWith(credits: number, isJournalFull = false, asked = ask) {
         credits: held,
         keyAccount: null,
         settled: false,
-        reach: () => credits,
+        reach: (enough) => {
+          reached.push(enough);
+          return credits;
+        },
         extend: async (more, least = more) => {
           if (left < least) return null;
           const taken = Math.min(more, left);
@@ -69,9 +79,9 @@ function deskWith(credits: number, isJournalFull = false, asked = ask) {
       written.push(line);
     },
   };
-  const errand = { ask: asked, bounds: new ChatBounds(asked) } as Partial<Errand> as Errand;
+  const errand = { ask: asked, bounds } as Partial<Errand> as Errand;
   const ordered = (...plan: Offer[]) => reserve(call, errand, plan, parts);
-  return { ordered, orders, settled, written };
+  return { ordered, orders, settled, written, reached };
 }
 
 const refusal = async (reserving: Promise<unknown>) => {
@@ -121,6 +131,29 @@ describe('credits are set aside', () => {
     expect(await refusal(ordered(offer('1')))).toBe('service_unavailable');
     expect(settled).toEqual([0]);
   });
+});
+
+test('how far an answer could grow is asked where its hold is whole, but not all', async () => {
+  const asked = { ...ask, outputTokensMax: 5_000 };
+  for (const [credits, wished, reach] of [
+    // 4,096 tokens at two credits are held of 5,000.
+    [8_192, asked, [10_000]],
+    [8_191, asked, []],
+    [1_000_000, { ...ask, outputTokensMax: 100 }, []],
+  ] as const) {
+    const { ordered, reached } = deskWith(credits, false, wished);
+    await ordered(offer('2'));
+    expect(reached).toEqual([...reach]);
+  }
+});
+
+test('an answer whose price is known beforehand may be as long as it likes', async () => {
+  const bounds = new FixedBounds(() => ({ usage: { ...noUsage, inputTokens: 1 }, units: {} }));
+  const one = offer('2');
+  const reservation = await deskWith(1_000, false, ask, bounds).ordered(one);
+  const budget = reservation.budgetFor(one);
+  expect([reservation.capFor(one), budget.charactersMax]).toEqual([null, Number.POSITIVE_INFINITY]);
+  expect(await budget.extend()).toBe(true);
 });
 
 describe('an output cap', () => {

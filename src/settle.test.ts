@@ -63,13 +63,17 @@ interface Story {
   readonly how?: 'complete' | 'cut' | 'left';
   readonly error?: GatewayError;
   readonly memory?: Memory;
+  readonly finishReason?: string;
+  readonly trail?: Call['trail'];
 }
 
 /** A call that was answered, and all that was heard of it when it was settled. */
-function settling({ measured, hold, offer = shared, how = 'complete', error, memory }: Story) {
+function settling(story: Story) {
+  const { measured, hold, offer = shared, how = 'complete', error, memory, trail = [] } = story;
+  const { finishReason = 'stop' } = story;
   const kept: { settlement: Settlement; wasDispatched: boolean; answer?: NamedAnswer }[] = [];
   const heard: string[] = [];
-  const facts = { finishReason: 'stop', outputCharacters: 400, failure: undefined };
+  const facts = { finishReason, outputCharacters: 400, failure: undefined };
   const errand = {
     ask: { operation: 'chat', models: ['acme/asked', 'acme/one'], stream: true, user: 'u' },
     bounds: { contextTokensAt: () => 1_000 },
@@ -87,7 +91,7 @@ function settling({ measured, hold, offer = shared, how = 'complete', error, mem
     client: new AbortController().signal,
     receivedAt: 7,
     startedAt: -1_000_000,
-    trail: [],
+    trail,
     operation: 'chat',
     modelNamed: 'acme/asked',
     errand,
@@ -107,7 +111,8 @@ function settling({ measured, hold, offer = shared, how = 'complete', error, mem
       kept.push({ settlement, wasDispatched: true, answer });
       return 'written' as const;
     },
-    countTokens: (_caller: unknown, count: number) => {
+    countTokens: async (_caller: unknown, count: number) => {
+      await Bun.sleep(0);
       heard.push(`${count} tokens`);
     },
     // Ten tokens in a thousand seconds and a little.
@@ -184,6 +189,21 @@ describe('an answer', () => {
     expect([order, kept.length]).toEqual([['released, 0 charged'], 1]);
   });
 
+  test.each([
+    [true, 'length', 'released'],
+    [true, 'stop', 'given'],
+    [false, 'length', 'given'],
+  ])('(capped: %p) that ends with “%s” is %s to others', async (isCapped, finishReason, end) => {
+    const heard: string[] = [];
+    const duty = {
+      finish: async () => void heard.push('given'),
+      release: async () => void heard.push('released'),
+    };
+    const memory = { tape: { recording: () => undefined }, duty, isCapped } as unknown as Memory;
+    await settling({ hold: holdOf(1_000), memory, finishReason }).settle();
+    expect(heard).toEqual([end]);
+  });
+
   test('that is settled a second time costs nothing more', async () => {
     const { kept, settle } = settling({ hold: holdOf(1_000) });
     await settle();
@@ -244,6 +264,15 @@ describe('an answer', () => {
   });
 });
 
+test.each([0, 1])('an answer of %d tokens tells how fast they came, if any did', async (count) => {
+  const { heard, settle } = settling({
+    hold: holdOf(1_000),
+    measured: { usage: tokens(100, count) },
+  });
+  await settle();
+  expect([heard.length, heard.at(-1)]).toEqual([count + 1, `${100 + count} tokens`]);
+});
+
 describe('an estimate', () => {
   const guess = (hold: number, more: Partial<Measured> = {}) =>
     billOf({ hold: holdOf(hold, 1_000), measured: { isEstimate: true, ...more } });
@@ -291,7 +320,13 @@ test('an earlier answer given again, and a refusal, cost nothing and use nothing
       settlement: {
         keyAccount: null,
         keyCharge: 0,
-        record: { usage: noUsage, cacheHit: true, status: 'success', model: 'acme/one' },
+        record: {
+          usage: noUsage,
+          cacheHit: true,
+          status: 'success',
+          model: 'acme/one',
+          note: 'An earlier answer was given again; nothing is charged for it.',
+        },
       },
     },
   ]);
@@ -301,7 +336,18 @@ test('an earlier answer given again, and a refusal, cost nothing and use nothing
   expect(refused.kept).toMatchObject([
     {
       wasDispatched: false,
-      settlement: { record: { status: 'error', error: 'insufficient_credits', model: null } },
+      settlement: {
+        record: { status: 'error', error: 'insufficient_credits', model: null, note: null },
+      },
     },
   ]);
+});
+
+test('a client that leaves before its answer begins stands in the log as such', async () => {
+  const trail = [{ outcome: 'failed' }, { outcome: 'left' }] as unknown as Call['trail'];
+  const error = new GatewayError('upstream_error', 'Nobody waits for it.');
+  const { kept, settle } = settling({ trail });
+  expect(await settle({ how: 'refused', error })).toMatchObject({ costCredits: 0 });
+  const note = 'The client left before the answer began; nothing is charged.';
+  expect(kept).toMatchObject([{ settlement: { record: { status: 'error', error: null, note } } }]);
 });

@@ -64,7 +64,10 @@ class Claims implements ClaimStore {
     if (this.rows.get(key)?.done === undefined) this.rows.delete(key);
   }
 
-  async removeExpired(): Promise<void> {}
+  async removeExpired(now: number): Promise<void> {
+    await this.#reach();
+    for (const [key, { until }] of this.rows) if (until <= now) this.rows.delete(key);
+  }
 
   async keptBytes(): Promise<ReadonlyMap<string, number>> {
     return this.kept;
@@ -125,6 +128,18 @@ describe('a tenant whose answers fill the store', () => {
     await tidy();
     dutyOf(await ask(claim('k')));
   });
+});
+
+test('an answer is removed when its day is over', async () => {
+  let now = 0;
+  const { store, ask, tidy } = make(() => now);
+  await dutyOf(await ask(claim('k'))).finish(recording('of a day'));
+  now = 86_399_999;
+  await tidy();
+  expect(store.rows.size).toBe(1);
+  now = 86_400_000;
+  await tidy();
+  expect(store.rows.size).toBe(0);
 });
 
 describe('a key', () => {
@@ -190,6 +205,18 @@ describe('a repetition of a running request', () => {
     const all = await Promise.all(repeated);
     expect(all.filter((one) => 'duty' in one)).toHaveLength(1);
     expect(all.filter((one) => 'found' in one)).toEqual([{ found: 'second try' }]);
+  });
+
+  test('waits for who took over, though the first gives up a second time', async () => {
+    const { store, ask } = make();
+    const first = dutyOf(await ask(claim('k')));
+    await first.release();
+    const next = dutyOf(await ask(claim('k')));
+    await first.release();
+    const repeated = ask(claim('k'));
+    await next.finish(recording('second try'));
+    expect(await repeated).toEqual({ found: 'second try' });
+    expect(store.asked).toBe(2);
   });
 
   test('ends when its client leaves, and leaves the first alone', async () => {
@@ -348,6 +375,25 @@ describe('a store that is away', () => {
     await store.finish({ claim: second, recording: beside, expiresAt: 1 });
     await unsure.release();
     expect(await ask(claim('another'))).toEqual({ found: 'written beside it' });
+  });
+
+  test('takes back nothing that it has not heard of yet', async () => {
+    const { store, ask } = make();
+    const answered = dutyOf(await ask(claim('k')));
+    store.isAway = true;
+    await answered.finish(recording('paid for'));
+    store.isAway = false;
+    await answered.release();
+    expect(await ask(claim('k'))).toEqual({ found: 'paid for' });
+  });
+
+  test('fails the chores that need it: they are told, and tried again', async () => {
+    const { store, ask, extend, tidy } = make();
+    await ask(claim('k'));
+    store.isAway = true;
+    for (const chore of [extend, tidy]) {
+      expect(await chore().catch(String)).toContain('the store is away');
+    }
   });
 
   test('is not waited for by more text than there is room for', async () => {

@@ -114,6 +114,17 @@ describe('a charge is the exact cost, rounded up once', () => {
     expect(perMinute(0n, 60_000)).toBe(0n);
   });
 
+  test('of a minute is the price of one, to the last femto-dollar', () => {
+    expect(perMinute(nano('1'), 60_000)).toBe(1_000_000_000_000_000n);
+  });
+
+  test('of one thing at the smallest price is that price; of none, or for free, nothing', () => {
+    expect(perMillion(nano('0.000000001'), 1)).toBe(1n);
+    expect(perUnit(nano('0.000000001'), 1)).toBe(1_000_000n);
+    expect([perMillion(nano('1'), 0), perMillion(0n, 1)]).toEqual([0n, 0n]);
+    expect([perUnit(nano('1'), 0), perUnit(0n, 1)]).toEqual([0n, 0n]);
+  });
+
   test('of a sum, where rounding each part would cost more', () => {
     const parts = [perMillion(nano('0.15'), 1), perMillion(nano('0.60'), 1)];
     expect(parts.map((part) => toCredits(part, 1_000_000))).toEqual([1, 1]);

@@ -41,6 +41,28 @@ describe('the drain', () => {
     expect(drain.waiting).toBe(0);
   });
 
+  test('books by itself what came during a commit that took longer than its pause', async () => {
+    const committed: string[] = [];
+    const drain: Drain = new Drain({
+      store: {
+        async commit({ slips }) {
+          if (slips[0] === first) {
+            drain.add(second);
+            await Bun.sleep(300);
+          }
+          return [];
+        },
+      },
+      processId: 'p',
+      onCommit: (_booked, ids) => committed.push(...ids),
+      onFailure: () => undefined,
+    });
+    const [first, second] = [slip(), slip()];
+    drain.add(first);
+    while (committed.length < 2) await Bun.sleep(5);
+    expect(committed).toEqual([first.requestId, second.requestId]);
+  });
+
   test('lags by the time since its oldest request ended', async () => {
     const { drain } = drainWith();
     expect(drain.lagMs(1_000_000)).toBe(0);

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { journalFolderName } from './journal-lines.ts';
-import { claimJournals } from './journal-of.ts';
+import { areJournalsOf, claimJournals } from './journal-of.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-journal-of-'));
 const root = join(dataDir, 'journal');
@@ -34,4 +34,15 @@ test('a journal that nobody has named is taken for that of the books at hand', (
   leaveJournal();
   claimJournals(dataDir, 'ours');
   expect(() => claimJournals(dataDir, 'theirs')).toThrow('another database');
+});
+
+test('journals whose books cannot be read are not taken for nobody’s', () => {
+  leaveJournal();
+  expect(areJournalsOf(dataDir, 'ours')).toBe(false);
+  // A folder where the name should be.
+  mkdirSync(join(root, 'books'));
+  expect(() => areJournalsOf(dataDir, 'ours')).toThrow(/EISDIR/);
+  rmSync(join(root, 'books'), { recursive: true });
+  claimJournals(dataDir, 'ours');
+  expect(areJournalsOf(dataDir, 'ours')).toBe(true);
 });

@@ -3,9 +3,17 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
+import { noUsage } from '../core/usage.ts';
 import { noCharges } from '../record/request-record.ts';
 import { Journal } from './journal.ts';
-import { type Dispatched, readLines, settledLine } from './journal-lines.ts';
+import {
+  type Dispatched,
+  journalFolderName,
+  readFolderName,
+  readLines,
+  settledLine,
+  unfinished,
+} from './journal-lines.ts';
 import { slipOf } from './slip.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tollgate-journal-'));
@@ -33,7 +41,8 @@ const id = () => crypto.randomUUID();
 
 describe('a journal', () => {
   test.each(['journal', 'fsync'] as const)('with %s: what it wrote can be read', async (how) => {
-    const { journal, lines } = open(how);
+    const { journal, folder, lines } = open(how);
+    expect(journal.bytes).toBe(0);
     const one = id();
     const settlement = settlementOf(one, caller, 5);
     await journal.dispatched(dispatched(one));
@@ -43,6 +52,7 @@ describe('a journal', () => {
       { kind: 'settled', settlement },
     ]);
     expect(journal.begun).toBe(1);
+    expect(journal.bytes).toBe(statSync(join(folder, '00000000.jsonl')).size);
     journal.close();
   });
 
@@ -193,10 +203,50 @@ describe('a journal', () => {
   });
 
   test('that is closed takes nothing more', async () => {
-    const { journal } = open();
+    const { journal, place } = open();
     journal.close();
     await expect(journal.dispatched(dispatched(id()))).rejects.toThrow('closed');
+    const slip = slipOf(settlementOf(id(), caller, 0, { cacheHit: true }));
+    await expect(journal.settled(slip)).rejects.toThrow('closed');
+    await journal.settledFree(slip);
+    expect(readdirSync(place)).toEqual([]);
   });
+});
+
+test('a call whose end nobody saw is an error that nobody pays for', () => {
+  const call = dispatched(id());
+  const { record, ...rest } = unfinished(call);
+  expect(rest).toEqual({ writtenOff: 0, keyAccount: null, keyCharge: 0 });
+  expect(record).toEqual({
+    ...call,
+    model: null,
+    provider: null,
+    status: 'error',
+    error: 'internal_error',
+    trafficMode: 'shared',
+    usage: noUsage,
+    usageEstimated: false,
+    charges: { modelCharge: 0, byokPlatformFee: 0, managedToolFee: 0, agentRuntimeFee: 0 },
+    prices: null,
+    searches: 0,
+    skills: [],
+    note: 'The gateway stopped before this request ended.',
+    finishReason: null,
+    cancelled: false,
+    cacheHit: false,
+    firstByteMs: null,
+    durationMs: 0,
+    endUser: null,
+    attempts: [],
+  });
+});
+
+test('a journal’s folder says whose it is; other names are no journal’s', () => {
+  const owner = readFolderName(journalFolderName('p'));
+  expect(owner).toMatchObject({ pid: process.pid, processId: 'p' });
+  for (const name of ['books', 'host', '~1~p', 'host~~p', 'host~1~', 'host~1', 'host~1x~p']) {
+    expect(readFolderName(name)).toBeUndefined();
+  }
 });
 
 describe('reading lines', () => {
@@ -246,6 +296,8 @@ describe('reading lines', () => {
       expect(older({ kind: 'settled', settlement: { ...settlement, record } })).toEqual([]);
     }
     expect(older({ kind: 'dispatched', call: { ...call, requestId } })).toEqual([]);
+    // The name of its sum may be what the disk has changed: then nothing vouches for the rest.
+    expect(older({ kind: 'settled', settlement, sun: 5 })).toEqual([]);
     expect(older({ kind: 'settled', settlement: null })).toEqual([]);
     expect(older({ kind: 'settled' })).toEqual([]);
   });

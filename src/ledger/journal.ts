@@ -29,6 +29,9 @@ class Turn {
   readonly tried = Promise.withResolvers<void>();
 }
 
+/** Has the disk keep what was written to a file. */
+type Sync = (file: number, done: (error: Error | null) => void) => void;
+
 interface LateSlip {
   readonly slip: Slip;
   readonly answer: (written: boolean) => void;
@@ -42,6 +45,7 @@ interface LateSlip {
 export class Journal {
   readonly #folder: string;
   readonly #waitForDisk: boolean;
+  readonly #sync: Sync;
   readonly #segments: Segment[] = [];
   #count = 0;
   #begun = 0;
@@ -55,9 +59,15 @@ export class Journal {
   /** Somebody removed the folder. */
   #isGone = false;
 
-  constructor(root: string, processId: string, durability: 'journal' | 'fsync') {
+  constructor(
+    root: string,
+    processId: string,
+    durability: 'journal' | 'fsync',
+    sync: Sync = fdatasync,
+  ) {
     this.#folder = join(root, journalFolderName(processId));
     this.#waitForDisk = durability === 'fsync';
+    this.#sync = sync;
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
   }
 
@@ -186,7 +196,7 @@ export class Journal {
     try {
       const { file } = this.#write(turn.requestIds, turn.lines);
       if (this.#waitForDisk)
-        fdatasync(file, (error) => (error ? this.#fail(turn, error) : this.#succeed(turn)));
+        this.#sync(file, (error) => (error ? this.#fail(turn, error) : this.#succeed(turn)));
       else this.#succeed(turn);
     } catch (thrown) {
       this.#fail(turn, thrown);
@@ -230,7 +240,7 @@ export class Journal {
       };
       if (first === undefined || this.#closed) return next();
       this.#unsynced.delete(first);
-      fdatasync(first.file, next);
+      this.#sync(first.file, next);
     }, syncMs);
   }
 

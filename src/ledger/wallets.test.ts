@@ -258,22 +258,6 @@ describe('without the store', () => {
     await running.settle(0);
     expect(wallets.totals()).toMatchObject({ leasedCredits: await leased(), heldCredits: 200 });
   });
-
-  test('a lease whose answer was lost comes back with the next renewal', async () => {
-    let isLost = true;
-    const wallets = walletsWith({
-      lease: async (order) => {
-        const answer = await store.ledger.lease(order);
-        if (isLost) throw new Error('lost');
-        return answer;
-      },
-    });
-    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(800)))).toBe(empty);
-    expect(await leased()).toBeGreaterThanOrEqual(800);
-    isLost = false;
-    await wallets.renew();
-    expect(await leased()).toBe(0);
-  });
 });
 
 test('credits that took long to go back, and did not, are not forgotten', async () => {
@@ -469,15 +453,24 @@ test('charges are owed until they are booked, or forgiven', async () => {
 });
 
 describe('credits that lie about', () => {
-  test('go back when nobody has used them for a while', async () => {
-    const wallets = walletsWith();
+  test('go back when nobody has used them for a while, and are forgotten', async () => {
+    let looks = 0;
+    const recalled = async () => {
+      looks += 1;
+      return [];
+    };
+    const wallets = walletsWith({ recalled });
     const hold = await wallets.hold(callerOf(tenantId), exactly(100));
     await hold.settle(0);
     await wallets.renew();
     expect(await leased()).toBe(200);
+    await wallets.answerRecalls();
     now += 6_000;
     await wallets.renew();
     expect(await leased()).toBe(0);
+    // There is no account left for which others could want something.
+    await wallets.answerRecalls();
+    expect(looks).toBe(1);
     expect((await wallets.hold(callerOf(tenantId), exactly(1_000))).credits).toBe(1_000);
   });
 

@@ -57,6 +57,20 @@ describe('requests a minute', () => {
     expect(error.message).toBe('This API key may send 2 requests a minute; try again in 45 s.');
   });
 
+  test('are told as they stand with an answer that takes none of them', async () => {
+    const admission = newAdmission();
+    await admission.countRequest(caller(), {});
+    for (let i = 0; i < 2; i++) {
+      const headers: Record<string, string> = {};
+      admission.tellRate(caller(), headers);
+      expect(headers).toEqual({
+        'x-ratelimit-limit': '2',
+        'x-ratelimit-remaining': '1',
+        'x-ratelimit-reset': String((noon + 60_000) / 1000),
+      });
+    }
+  });
+
   test('follow the key’s own limit', async () => {
     const admission = newAdmission();
     const own = caller({ requestsPerMinute: 1 });
@@ -193,14 +207,15 @@ describe('together', () => {
     expect((await refusal(() => admission.enter(caller()))).status).toBe(429);
     await places.renew();
     leave();
-    leave();
-    await places.renew();
     expect(elsewhere.asked.splice(0)).toEqual([
       'enter acme me:1 2',
       'enter acme me:2 2',
       'renew acme me:1',
       'leave acme me:1',
     ]);
+    leave();
+    await places.renew();
+    expect(elsewhere.asked).toEqual([]);
     // Neither here: both of its places are free again.
     elsewhere.entering = { isFree: true, taken: 1 };
     await admission.enter(caller());

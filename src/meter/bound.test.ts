@@ -115,6 +115,8 @@ describe('the bound of a request', () => {
     expect(at(false, true, { ...heard, audio: '90' })).toBe(600);
     // Words would cost more.
     expect(at(true, false, { audio: '29' })).toBe(300);
+    // The least that a price can be is not nothing.
+    expect(at(true, false, { prompt: '0', audio: '0.000000001' })).toBe(1);
     // 100 tokens are above 99.
     const long_prompts = [{ above_tokens: 99, audio: '80' }];
     expect([at(true, false, { long_prompts }), at(false, false, { long_prompts })]).toEqual([

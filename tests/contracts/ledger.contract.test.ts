@@ -74,6 +74,8 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       // An eighth of the 700 left would be 87: less than one hold more.
       expect(await lease(wallet, { credits: 100, oneHold: 100 })).toMatchObject({ granted: 100 });
       expect(await account(wallet)).toMatchObject({ balance: 1_000, leased: 300 });
+      // Of the 695 beside it, an eighth in whole credits.
+      expect(await lease(wallet, { credits: 5, oneHold: 1 })).toMatchObject({ granted: 91 });
     });
 
     test('give the last credit and not one more', async () => {
@@ -164,6 +166,9 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       const { lease: number, granted } = await lease(wallet, { processId, number: 1 });
       const given = { processId, owner: wallet.name, lease: number, credits: granted };
       await stores.one.ledger.giveBack(given);
+      // Another's renewal does not touch it.
+      await stores.one.ledger.renew('another', later);
+      expect(await lease(wallet, { processId, credits: 0 })).toMatchObject({ lease: number });
       expect(await stores.one.ledger.renew(processId, later)).toEqual(new Set());
       expect(await account(wallet)).toMatchObject({ balance: 100, leased: 0 });
       expect(await lease(wallet, { processId, number: 2 })).toMatchObject({ granted, lease: 2 });
@@ -202,6 +207,17 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       expect(await stores.other.ledger.recalled(rich)).toEqual([]);
       const answered = await lease(wallet, { processId: poor });
       expect(answered).toMatchObject({ granted: 4, leasedElsewhere: 26, unanswered: 0 });
+    });
+
+    test('of one account leave those of another to be heard', async () => {
+      const [first, second] = [await tenantWith(1), await tenantWith(1)].map(walletOwner);
+      if (!first || !second) throw new Error('Two wallets are missing.');
+      const process = randomText(8);
+      for (const wallet of [first, second]) await lease(wallet, { processId: process });
+      await stores.one.ledger.recall(first.name, 'poor');
+      // It starves itself on the other one.
+      await stores.one.ledger.recall(second.name, process);
+      expect(await stores.other.ledger.recalled(process)).toEqual([first.name]);
     });
 
     test('are answered also by who has nothing to give', async () => {
@@ -337,6 +353,15 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       ]);
     });
 
+    test('take nothing from an account of which they have only repetitions', async () => {
+      const [tenant, other] = [await tenantWith(100), await tenantWith(100)];
+      const first = settled(tenant, 10);
+      await commit([first]);
+      await commit([first, settled(other, 20)], { mayRepeat: true });
+      expect(await account(walletOwner(tenant))).toMatchObject({ balance: 90, spent: 10 });
+      expect(await account(walletOwner(other))).toMatchObject({ balance: 80, spent: 20 });
+    });
+
     test('of one journal by two processes at the same time are one', async () => {
       const tenant = await tenantWith(10_000);
       await lease(walletOwner(tenant), { processId: 'dead', credits: 10_000 });
@@ -354,6 +379,18 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       await commit([twice]);
       expect(await failureOf(commit([settled(tenant, 5), twice]))).toBeInstanceOf(Error);
       expect(await account(wallet)).toMatchObject({ balance: 90, leased: 50, spent: 10 });
+    });
+
+    test('are nothing where the sums of the day cannot be written', async () => {
+      const tenant = await tenantWith(100);
+      const last = settled(tenant, 5);
+      const { schema } = stores.one.database.write;
+      await schema.alterTable('usage_daily').renameTo('usage_hidden').execute();
+      const failure = await failureOf(commit([last]));
+      await schema.alterTable('usage_hidden').renameTo('usage_daily').execute();
+      expect(failure.message).toContain('usage_daily');
+      expect(await account(walletOwner(tenant))).toMatchObject({ balance: 100, spent: 0 });
+      expect(await stores.one.requestLog.findAnybodys(last.record.requestId)).toBeUndefined();
     });
 
     test.each<[string, Partial<RequestRecord>]>([
@@ -395,6 +432,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
           createdAt: 1_800_000_000_001,
         },
       ],
+      ['with one of each', { skills: ['one'], units: { inputImages: 1, audioMs: 0.5 } }],
       [
         'of a request that nobody answered',
         { model: null, provider: null, prices: null, finishReason: null, firstByteMs: null },
@@ -408,6 +446,8 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       expect(await requestLog.find(tenantId, record.requestId)).toEqual(record);
       expect(await requestLog.findAnybodys(record.requestId)).toEqual(record);
       expect(await requestLog.find('another tenant', record.requestId)).toBeUndefined();
+      expect(await requestLog.find(tenantId, 'no id')).toBeUndefined();
+      expect(await requestLog.findAnybodys('no id')).toBeUndefined();
     });
 
     test('keep whatever words clients and upstreams use', async () => {

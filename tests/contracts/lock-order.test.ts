@@ -1,7 +1,10 @@
 import { expect, test } from 'bun:test';
 import { sql } from 'kysely';
+import { walletName, walletOwner } from '../../src/ledger/owner.ts';
+import { slipOf } from '../../src/ledger/slip.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { makeRecord } from './bookings.ts';
 import { makeKey, makeTenant, randomHash } from './engines.ts';
 
 const ids = Array.from({ length: 21 }, (_, i) => `key_${String(i).padStart(2, '0')}`);
@@ -12,8 +15,8 @@ const ids = Array.from({ length: 21 }, (_, i) => `key_${String(i).padStart(2, '0
  */
 async function databaseAsWithManyKeys(): Promise<string> {
   const address = new URL(await (await startPostgres()).createDatabase());
-  const off = ['seqscan', 'hashjoin', 'mergejoin'].map((name) => `-c enable_${name}=off`);
-  address.searchParams.set('options', off.join(' '));
+  const ways = ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin'];
+  address.searchParams.set('options', ways.map((name) => `-c enable_${name}=off`).join(' '));
   return address.href.replaceAll('+', '%20');
 }
 
@@ -51,5 +54,40 @@ test('processes that mark the same keys as used in opposite orders both get thro
   const page = { limit: 50, offset: 0, includeDisabled: true };
   const keys = await holder.directory.listKeys(tenant.id, page);
   expect(keys.map((key) => key.lastUsedAt)).toEqual(ids.map(() => 2));
+  for (const store of [holder, one, other]) await store.database.close();
+}, 120_000);
+
+test('charges, and leases that end, of the same accounts both get through', async () => {
+  const url = await databaseAsWithManyKeys();
+  const [holder, one, other] = [await openStore(url), await openStore(url), await openStore(url)];
+  // By name, in which charges know them, they stand the other way round than by number.
+  const tenantIds = ids.toReversed().map((id) => `ten_${id}`);
+  for (const [at, tenantId] of tenantIds.entries()) {
+    await holder.directory.addTenant(makeTenant({ id: tenantId }));
+    const grant = { tenantId, amount: 10, note: '', idempotencyKey: null, now: 1 };
+    await holder.creditBook.change(grant);
+    const order = { processId: 'dead', number: at + 1, anew: false, credits: 10, oneHold: 0 };
+    await holder.ledger.lease({ ...order, owner: walletOwner(tenantId), until: 5, now: 1 });
+  }
+  const records = tenantIds.map((tenantId) => makeRecord({ tenantId }));
+  const slips = records.map((record) =>
+    slipOf({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }),
+  );
+
+  const changing = await holder.database.write.transaction().execute(async (change) => {
+    const middle = walletName(tenantIds[10] ?? '');
+    await change.updateTable('accounts').set({ recalls: 1 }).where('owner', '=', middle).execute();
+    const both = Promise.all([
+      one.ledger.commit({ processId: 'dead', slips, mayRepeat: false, now: 2 }),
+      other.ledger.expire(6),
+    ]);
+    await waitForBlocked(holder, 2);
+    return { both };
+  });
+  await changing.both;
+
+  const { read } = holder.database;
+  const accounts = await read.selectFrom('accounts').select(['balance', 'leased']).execute();
+  expect(accounts).toEqual(tenantIds.map(() => ({ balance: 3, leased: 0 })));
   for (const store of [holder, one, other]) await store.database.close();
 }, 120_000);

@@ -175,6 +175,8 @@ describe('left out and named with the operator’s account, and kept with one’
     ['responses', { type: 'web_search_preview' }],
     ['responses', { type: 'x_search' }],
     ['responses', { type: 'browser_search' }],
+    ['responses', { type: 'collections_search' }],
+    ['responses', { type: 'file_search' }],
     ['responses', { type: 'openrouter:web_search' }],
     ['responses', { type: 'image_generation', quality: 'high' }],
     ['responses', { type: 'code_interpreter', container: { type: 'auto' } }],
