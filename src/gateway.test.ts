@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test';
 import { callerOf } from '../tests/support/caller.ts';
 import type { Call, Ending, Errand } from './call.ts';
+import { GatewayError } from './core/errors.ts';
 import { noUsage } from './core/usage.ts';
 import { Watch } from './core/watch.ts';
 import { answer, type Steps } from './gateway.ts';
@@ -60,4 +61,57 @@ test('an answer whose end cannot be reckoned is settled as a refusal', async () 
   const heard = await spoken.next().catch(({ symbol }) => symbol);
   expect(heard).toBe('internal_error');
   expect(endings).toEqual(['complete', 'refused']);
+});
+
+test('one request too many is refused before its body is read, however late', async () => {
+  const told: string[] = [];
+  const steps: Steps = {
+    // The count of all processes together is known a moment later.
+    countRequest: async () => {
+      throw new GatewayError('rate_limit_exceeded', 'Too many requests.');
+    },
+    enter: () => {
+      told.push('entered');
+      return () => undefined;
+    },
+    recall: () => undefined,
+    plan: () => [],
+    reserve: () => Promise.reject(new Error('Nothing is to be reserved.')),
+    openFirst: () => Promise.reject(new Error('Nothing is to be opened.')),
+    async settle(_, { how, error }) {
+      told.push(`${how}: ${error?.symbol}`);
+      return { usage: noUsage, costCredits: 0 };
+    },
+  };
+  const read = async () => {
+    told.push('read');
+    throw new Error('Nothing is to be read.');
+  };
+  const refused = await answer({ ...call }, read, steps).catch(({ symbol }) => symbol);
+  expect(refused).toBe('rate_limit_exceeded');
+  expect(told).toEqual(['refused: rate_limit_exceeded']);
+});
+
+test('a refusal gives the place back first, and is told when it is written down', async () => {
+  const told: string[] = [];
+  const never = () => Promise.reject(new Error('Nothing is to come of it.'));
+  const steps: Steps = {
+    countRequest() {},
+    enter: async () => () => void told.push('left'),
+    recall: () => undefined,
+    plan: () => [],
+    reserve: never,
+    openFirst: never,
+    async settle(_, { how }) {
+      told.push(how);
+      await Bun.sleep(0);
+      told.push('written down');
+      return { usage: noUsage, costCredits: 0 };
+    },
+  };
+  const read = async () => {
+    throw new GatewayError('invalid_request_error', 'It is no JSON.');
+  };
+  await answer({ ...call }, read, steps).catch(({ symbol }) => told.push(symbol));
+  expect(told).toEqual(['left', 'refused', 'written down', 'invalid_request_error']);
 });

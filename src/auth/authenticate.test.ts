@@ -44,6 +44,7 @@ class Store {
   readonly marked: (readonly [string, number])[] = [];
   adminHash: Uint8Array | undefined;
   asked = 0;
+  batches = 0;
   /** Answers wait for it; what they say was decided before. */
   gate: Promise<void> = Promise.resolve();
   failure: Error | undefined;
@@ -58,6 +59,7 @@ class Store {
 
   async markUsed(lastUsed: ReadonlyMap<string, number>): Promise<void> {
     if (this.failure) throw this.failure;
+    this.batches++;
     this.marked.push(...lastUsed);
   }
 
@@ -102,7 +104,7 @@ describe('a known key', () => {
   test('becomes a caller with its tenant’s limits where it has none of its own', async () => {
     const plain = await authenticator.authenticate(addKey());
     expect(plain).toMatchObject({ tenantId: 'acme', kind: 'routing', requestsPerMinute: 60 });
-    expect(plain.concurrentRequests).toBe(4);
+    expect([plain.concurrentRequests, plain.expiresAt]).toEqual([4, null]);
     const own = await authenticator.authenticate(addKey({ requestsPerMinute: 5 }));
     expect(own.requestsPerMinute).toBe(5);
     expect(Object.isFrozen(own)).toBe(true);
@@ -124,6 +126,12 @@ describe('a known key', () => {
     const first = await authenticator.authenticate(key);
     expect(authenticator.authenticate(key)).toBe(first);
     expect(store.asked).toBe(1);
+  });
+
+  test('is not forgotten for others that come after it', async () => {
+    const keys = [addKey(), addKey(), addKey()];
+    for (const key of [...keys, ...keys]) await outcome(key);
+    expect(store.asked).toBe(3);
   });
 
   test.each([
@@ -322,7 +330,10 @@ describe('while the store is away', () => {
     store.failure = new Error('password authentication failed');
     expect(await outcome(known)).toBe('key_1');
     expect(await outcome(other)).toBe('503 The key store cannot be reached right now.');
-    await expect(authenticator.isAdmin(makeAdminToken())).rejects.toThrow('cannot be reached');
+    await expect(authenticator.isAdmin(makeAdminToken())).rejects.toMatchObject({
+      message: expect.stringContaining('cannot be reached'),
+      retryAfterSeconds: 2,
+    });
     store.failure = undefined;
     expect(await outcome(other)).toBe('key_2');
   });
@@ -349,7 +360,7 @@ test('use is written down in one batch, with the latest time of each key', async
     ['key_2', start],
   ]);
   await authenticator.markUsed();
-  expect(store.marked).toHaveLength(2);
+  expect([store.marked.length, store.batches]).toEqual([2, 1]);
   await outcome(two);
   await authenticator.markUsed();
   expect(store.marked.slice(2)).toEqual([['key_2', start + 50]]);

@@ -79,6 +79,14 @@ test('brought keys are adopted once, however often they come, and none is made',
   expect(grants).toHaveLength(1);
 });
 
+test('a start with a key that is known already changes nothing', async () => {
+  const apiKey = new Secret(`sk-tg-${'a'.repeat(40)}`);
+  await start({ apiKey });
+  const version = await store.directory.version();
+  await start({ apiKey });
+  expect(await store.directory.version()).toBe(version);
+});
+
 test('a changed variable replaces the key it brought before, under the same id', async () => {
   const before = `sk-tg-${'a'.repeat(40)}`;
   const after = `sk-tg-${'b'.repeat(40)}`;

@@ -13,6 +13,7 @@ describe('the key is found', () => {
     { 'x-goog-api-key': key },
     { authorization: `Bearer ${key}`, 'x-api-key': key },
     { authorization: 'Bearer ', 'x-api-key': key },
+    { authorization: 'bearer', 'x-api-key': key },
     { authorization: '', 'x-api-key': key },
     { authorization: 'Bearer', 'api-key': key, 'x-api-key': '' },
   ])('in %j', (headers) => {
@@ -38,9 +39,15 @@ describe('401 is said to', () => {
     expect(() => read(headers)).toThrow('must read "Bearer <key>"');
   });
 
-  test('two different keys, without repeating either', () => {
-    const two = () => read({ authorization: `Bearer ${key}`, 'x-api-key': 'sk-mgmt-1' });
-    expect(two).toThrow('Two different API keys');
-    expect(two).not.toThrow(key);
+  test.each([
+    { authorization: `Bearer ${key}`, 'x-api-key': 'sk-mgmt-1' },
+    { authorization: `Bearer ${key}`, 'api-key': 'sk-mgmt-1' },
+    { authorization: `Bearer ${key}`, 'x-goog-api-key': 'sk-mgmt-1' },
+    { 'x-api-key': key, 'api-key': 'sk-mgmt-1' },
+    { 'api-key': key, 'x-goog-api-key': 'sk-mgmt-1' },
+  ])('two different keys, without repeating either: %j', (headers) => {
+    expect(() => read(headers)).toThrow('Two different API keys');
+    expect(() => read(headers)).not.toThrow(key);
+    expect(() => read(headers)).not.toThrow('sk-mgmt-1');
   });
 });

@@ -40,6 +40,15 @@ describe('one endpoint under every spelling', () => {
     ['/v1/anthropic/api/hello', '/api/hello', anthropic],
     ['/v1/api/hello/', '/api/hello', plain],
     ['/v1/customer/logs', '/v1/customer/logs', plain],
+    ['/responses', '/v1/responses', plain],
+    ['/embeddings', '/v1/embeddings', plain],
+    ['/images/edits', '/v1/images/edits', plain],
+    ['/models', '/v1/models', plain],
+    ['/openai/jobs/job_1', '/v1/jobs/job_1', plain],
+    ['/openai/objects/obj_1', '/v1/objects/obj_1', plain],
+    ['/api/v1/generation', '/v1/generation', openRouter],
+    ['/api/v1/key', '/v1/key', openRouter],
+    ['/customer/logs', '/v1/customer/logs', plain],
   ])('%s', (written, path, style) => {
     expect(normalisePath(written)).toEqual({ path, ...style });
   });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { callerOf } from '../../tests/support/caller.ts';
@@ -10,6 +10,7 @@ import type { Exchange } from './exchange.ts';
 import { json } from './reply.ts';
 import { HttpServer } from './server.ts';
 import { cutWhenStalled } from './stalled-client.ts';
+import { type Handlers, WaitingRoom } from './waiting-room.ts';
 
 /** The runtime counts in steps of four seconds. */
 const idleSeconds = 4;
@@ -238,6 +239,81 @@ test.each([
     return new RegExp(`^${name}: (.*)\r$`, 'im').exec(heard())?.[1] ?? [];
   });
   expect(told).toEqual(offered);
+});
+
+/** Notes what the server that it hands over is told. */
+class WatchedRoom extends WaitingRoom {
+  readonly patience: number[] = [];
+  handlers: Handlers | undefined;
+
+  override handOver(handlers: Handlers): Bun.Server<undefined> | undefined {
+    this.handlers = handlers;
+    const handedOver = super.handOver(handlers);
+    if (handedOver) {
+      const note = (_: Request, seconds: number) => void this.patience.push(seconds);
+      spyOn(handedOver, 'timeout').mockImplementation(note);
+    }
+    return handedOver;
+  }
+}
+
+function listenWatched(): WatchedRoom {
+  const room = new WatchedRoom('1.0.0');
+  room.wait('127.0.0.1', 0, false, 'not yet');
+  const lengthOf = ({ query }: Exchange) => Number(query.get('length'));
+  const watched = new HttpServer({
+    idleSeconds,
+    authenticator: new OneKey(),
+    log: createLog(() => undefined),
+    routes: [
+      {
+        method: 'GET',
+        path: '/answer',
+        access: 'public',
+        handle(exchange) {
+          exchange.answerLength = lengthOf(exchange);
+          return new Response();
+        },
+      },
+    ],
+  });
+  watched.listen('127.0.0.1', 0, false, room);
+  return room;
+}
+
+test.each([
+  [0, 4],
+  [1, 5],
+  [16_384, 5],
+  [16_385, 6],
+  [3_866_624, 240],
+  // Longer than the runtime can count.
+  [3_866_625, 0],
+])(
+  'a reader of 16 KiB a second may take an answer of %i bytes: %i seconds',
+  async (length, seconds) => {
+    const room = listenWatched();
+    try {
+      const serve = room.handlers?.fetch;
+      await serve?.(new Request(`http://gateway/answer?length=${length}`));
+      expect(room.patience).toEqual([seconds]);
+    } finally {
+      await room.close();
+    }
+  },
+);
+
+test('what nobody has caught is a failure of ours, and its words stay here', async () => {
+  const room = listenWatched();
+  try {
+    const response = room.handlers?.error(new Error('SELECT secret'));
+    expect(response?.status).toBe(500);
+    const message = 'Tollgate failed to handle this request.';
+    const error = { message, type: 'internal_error', code: 500, param: null };
+    expect(await response?.json()).toEqual({ error });
+  } finally {
+    await room.close();
+  }
 });
 
 test('failed requests leave a line for what is away, and one for each fault of ours', async () => {

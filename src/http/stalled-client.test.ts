@@ -6,7 +6,7 @@ import { cutWhenStalled } from './stalled-client.ts';
 const stallSeconds = 0.05;
 
 /** `cut` resolves when the connection is asked to end. */
-function watched(pieces: AsyncIterator<string>) {
+function watched(pieces: AsyncIterator<string>, seconds = stallSeconds) {
   const silences: number[] = [];
   const cut = Promise.withResolvers<void>();
   const exchange = new Exchange(new Request('http://gateway/v1/chat/completions'));
@@ -14,7 +14,7 @@ function watched(pieces: AsyncIterator<string>) {
     silences.push(seconds);
     if (seconds === 1) cut.resolve();
   };
-  return { taken: cutWhenStalled(exchange, pieces, stallSeconds), silences, cut: cut.promise };
+  return { taken: cutWhenStalled(exchange, pieces, seconds), silences, cut: cut.promise };
 }
 
 async function* words() {
@@ -26,6 +26,10 @@ test('a piece that nobody takes cuts the connection, unless its client comes bac
   const { taken, silences, cut } = watched(words());
   expect(await taken.next()).toEqual({ done: false, value: 'one' });
   await cut;
+  // Once: each time would begin the runtime's second anew.
+  const later = watched(words());
+  await later.taken.next();
+  await later.cut;
   expect(silences).toEqual([0, 1]);
   expect(await taken.next()).toEqual({ done: false, value: 'two' });
   expect(silences).toEqual([0, 1, 0]);
@@ -33,9 +37,22 @@ test('a piece that nobody takes cuts the connection, unless its client comes bac
   expect(silences).toEqual([0, 1, 0, stallSeconds]);
 });
 
+test('a client that has time left for its piece is not cut', async () => {
+  const slow = watched(words(), 60);
+  await slow.taken.next();
+  // Somebody else's stall, which was noticed.
+  const stalled = watched(words());
+  await stalled.taken.next();
+  await stalled.cut;
+  expect(slow.silences).toEqual([0]);
+  await slow.taken.return?.();
+});
+
 test('an upstream that is silent for longer than a client may be cuts nothing', async () => {
   const said = Promise.withResolvers<IteratorResult<string>>();
-  const patient = watched({ next: () => said.promise });
+  const steps = [Promise.resolve({ done: false, value: 'first' }), said.promise];
+  const patient = watched({ next: async () => (await steps.shift()) ?? { done: true, value: '' } });
+  await patient.taken.next();
   const step = patient.taken.next();
   // Somebody else's stall, which began later and was noticed: so the first one's would have been.
   const stalled = watched(words());
@@ -65,6 +82,6 @@ test.each(['ended', 'broke', 'left'])('an answer that %s is not watched any more
   await stalled.cut;
   expect(silences).toEqual([0, stallSeconds]);
   // The runtime calls it behind an end as well, when the connection may serve somebody else.
-  await taken.return?.();
+  expect(await taken.return?.()).toEqual({ done: true, value: undefined });
   expect(silences).toEqual([0, stallSeconds]);
 });

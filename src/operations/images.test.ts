@@ -13,6 +13,7 @@ import { noUsage } from '../core/usage.ts';
 import { Watch } from '../core/watch.ts';
 import { readImagesRequest } from '../dialects/openai/media/images-request.ts';
 import type { Offer } from '../route/catalogue.ts';
+import { publicOnly } from '../upstream/guard/address-guard.ts';
 import { createGuardedFetch, type GuardedResult } from '../upstream/guard/guarded-fetch.ts';
 import type { Link } from '../upstream/link.ts';
 import { ImagesErrand } from './images.ts';
@@ -45,6 +46,7 @@ function linkWith(fetched: GuardedResult, asked: string[] = []): Link {
     tellDropped() {},
     extendHold: async () => true,
     checkAddress: async () => ({ isAllowed: true }) as never,
+    addressPolicy: publicOnly,
   };
 }
 

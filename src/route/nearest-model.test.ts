@@ -37,9 +37,12 @@ test.each([
   ['anthropic/claude-sonnet-4', 'anthropic/claude-sonnet-4.6'],
   ['gpt-4', 'openai/gpt-4.1'],
   ['grok', 'x-ai/grok-4.7'],
+  ['mistral', 'mistralai/mistral-large-2512'],
   // Of the family.
   ['anthropic/claude-3.5-sonnet', 'anthropic/claude-sonnet-5.5'],
   ['google/gemini-pro', 'google/gemini-2.5-pro'],
+  ['anthropic/sonnet-claude-3', 'anthropic/claude-sonnet-5.5'],
+  ['text-embedding-2-small', 'openai/text-embedding-3-small'],
   // Misspelt.
   ['opnai/gpt-5', 'openai/gpt-5'],
   ['anthropic/cluade-sonnet-4.6', 'anthropic/claude-sonnet-4.6'],

@@ -2,9 +2,11 @@ import { afterAll, describe, expect, test } from 'bun:test';
 import { providerNamed } from '../../tests/support/offers.ts';
 import { serviceAccount } from '../../tests/support/service-account.ts';
 import type { Provider } from '../config/config.ts';
+import { GatewayError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import { Watch } from '../core/watch.ts';
-import { connectionFailure, secretsOf, send } from './client.ts';
+import { connectionFailure, refuseOwnFailure, secretsOf, send } from './client.ts';
+import { BrokenAnswer } from './connection/broken-answer.ts';
 import { Line } from './line.ts';
 
 const seen: { url: string; headers: Record<string, string>; body: string }[] = [];
@@ -52,6 +54,24 @@ describe('the door to providers', () => {
     expect(headers[header]).toBe(value);
     const keys = Object.values(headers).filter((text) => text.includes('the-key'));
     expect(keys).toEqual([value]);
+  });
+
+  const naive = '"naïve 😀"';
+  const long = `"${'naïve '.repeat(4_000)}"`;
+  test.each([
+    ['a text', naive, naive],
+    ['a long text', long, long],
+    ['bytes', Buffer.from(naive), naive],
+    [
+      'a new beginning before the bytes that came',
+      { start: '{"ï":', rest: Buffer.from(long) },
+      `{"ï":${long}`,
+    ],
+  ])('says how many bytes follow, and sends them all: %s', async (_, body, text) => {
+    await (await send(provider(), { ...request, body }, never)).text();
+    const at = seen.at(-1);
+    expect(at?.body).toBe(text);
+    expect(at?.headers['content-length']).toBe(String(Buffer.from(text).length));
   });
 
   test('sends no credential where there is none', async () => {
@@ -200,4 +220,16 @@ test('a broken connection is told without the host it broke to', () => {
   });
   expect(connectionFailure(thrown, true).kind).toBe('timeout');
   expect(connectionFailure('odd', false).kind).toBe('unreachable');
+});
+
+test.each(['EMFILE', 'ENFILE'])('%s is our own failure, and soon over', (code) => {
+  const thrown = new BrokenAnswer(code, 'There is no place for another.');
+  let refusal: unknown;
+  try {
+    refuseOwnFailure(thrown, false);
+  } catch (refused) {
+    refusal = refused;
+  }
+  expect(refusal).toBeInstanceOf(GatewayError);
+  expect(refusal).toMatchObject({ symbol: 'service_unavailable', retryAfterSeconds: 1 });
 });

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from 'bun:test';
 import { offerCalled } from '../../tests/support/offers.ts';
 import { noUsage } from '../core/usage.ts';
-import { Watch } from '../core/watch.ts';
+import { type Waiting, Watch } from '../core/watch.ts';
 import { EventStreamReader } from '../dialects/event-stream.ts';
 import { OpenAiPassThrough } from '../dialects/openai/pass-through.ts';
 import type { Offer } from '../route/catalogue.ts';
@@ -14,7 +14,23 @@ import { StreamAnswer, type StreamEnd } from './stream-answer.ts';
 
 const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
 const boundless = { charactersMax: Number.POSITIVE_INFINITY, extend: async () => true };
-const watch = new Watch();
+/** Knows how many wait. */
+class CountedWatch extends Watch {
+  waiting = 0;
+
+  override add(waiting: Waiting): void {
+    this.waiting += 1;
+    super.add(waiting);
+  }
+
+  override remove(waiting: Waiting): boolean {
+    const isRemoved = super.remove(waiting);
+    if (isRemoved) this.waiting -= 1;
+    return isRemoved;
+  }
+}
+
+const watch = new CountedWatch();
 const ends: (() => void)[] = [];
 afterEach(() => {
   for (const end of ends.splice(0)) end();
@@ -111,6 +127,19 @@ describe('after the end of a stream', () => {
     expect((await hear(first)).text).toContain('behind');
   });
 
+  test('nobody waits any more for the streams that were heard', async () => {
+    expect(watch.waiting).toBe(0);
+    const last = opened(chunk('c', 'stop'), async () => '');
+    const second = opened(chunk('b', 'stop'), async () => last);
+    const { answer } = answering(opened(chunk('a', 'stop'), async () => second));
+    let text = '';
+    for await (const words of answer) text += words;
+    expect(text).toContain('"c"');
+    // As the runtime does behind an end, too.
+    await answer.return();
+    expect(watch.waiting).toBe(0);
+  });
+
   test('a failure breaks the answer, however whole its first stream was', async () => {
     const failure = { kind: 'server', status: 500, message: 'Oh.', retryAfterSeconds: null };
     const broken = async () => ({ kind: 'failed', failure }) as AttemptResult;
@@ -134,6 +163,18 @@ describe('after the end of a stream', () => {
     const { text, settled } = await hear(opened(chunk('a', 'stop'), mistaken));
     expect(settled).toMatchObject([{ how: 'cut' }]);
     expect(text).not.toMatch(/\[DONE\]|never told/);
+  });
+
+  test('a mistake of ours that comes before the client asks for more waits for it', async () => {
+    const mistaken = async () => Promise.reject(new Error('never told'));
+    const stream = opened('', mistaken, client(), true);
+    stream.relay.push({ event: null, data: chunk('a', 'stop').slice('data: '.length) });
+    const { answer, settled } = answering(stream);
+    await answer.next();
+    // Whatever nobody has caught by then ends the process.
+    await Bun.sleep(0);
+    for await (const words of answer) expect(words).not.toContain('never told');
+    expect(settled).toMatchObject([{ how: 'cut' }]);
   });
 
   test('a client that has left is not an answer, nor a failure of the provider', async () => {

@@ -33,7 +33,13 @@ const boundless: OutputBudget = {
 };
 
 /** An answer that has begun, with an upstream in the test's hands. */
-function begun(budget: OutputBudget = boundless, lastWordsMs = 5_000, idleMs = 60_000) {
+function begun(
+  budget: OutputBudget = boundless,
+  lastWordsMs = 5_000,
+  idleMs = 60_000,
+  /** In its opening. */
+  said = '',
+) {
   let body: ReadableStreamDefaultController<Uint8Array> | undefined;
   const stream = new ReadableStream<Uint8Array>({
     start: (controller) => {
@@ -51,13 +57,15 @@ function begun(budget: OutputBudget = boundless, lastWordsMs = 5_000, idleMs = 6
     () => line.release(),
   );
   const relay = new OpenAiPassThrough(identity, { includeUsage: false });
+  const reader = new EventStreamReader();
+  for (const message of reader.push(said)) relay.push(message);
   const settled: StreamEnd[] = [];
   const known: ReplyFacts[] = [];
   const answer = new StreamAnswer(
     {
       kind: 'stream',
       relay,
-      reader: new EventStreamReader(),
+      reader,
       source,
       line,
       opening: 'opening\n\n',
@@ -131,6 +139,12 @@ describe('an answer on its way', () => {
     } finally {
       clearInterval(alive);
     }
+    expect(settled).toEqual([{ how: 'complete' }]);
+  });
+
+  test('ends soon after a finish in its opening, too', async () => {
+    const { answer, settled } = begun(boundless, 50, 60_000, chunk('hi', 'stop'));
+    expect(await rest(answer)).toContain('opening');
     expect(settled).toEqual([{ how: 'complete' }]);
   });
 
@@ -267,6 +281,15 @@ describe('a client that has left', () => {
     await gone;
     expect(settled).toEqual([{ how: 'left' }]);
     expect(known[0]).toMatchObject({ finishReason: 'stop', usage: { outputTokens: 1 } });
+  });
+
+  test('in the middle pays for the words, too, where only the prompt was counted', async () => {
+    const prompt = { prompt_tokens: 2, completion_tokens: 0, total_tokens: 2 };
+    const first = { ...JSON.parse(chunk('hi').slice('data: '.length)), usage: prompt };
+    const { send, gone, known } = await leftBehind(`data: ${JSON.stringify(first)}\n\n`);
+    send(`${chunk(null, 'stop')}${told}data: [DONE]\n\n`);
+    await gone;
+    expect(known[0]?.usage).toMatchObject({ inputTokens: 2, outputTokens: 1 });
   });
 
   test('in the middle of a long answer is charged what it got, and the call ends', async () => {

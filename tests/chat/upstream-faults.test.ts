@@ -35,6 +35,8 @@ import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts
 
 const upstream = startFakeUpstream();
 const stranger = startFakeUpstream();
+/** Its connections are kept: those of one that closes them all the time are not, for a while. */
+const steady = startFakeUpstream();
 let gateway: InProcessGateway;
 
 beforeAll(async () => {
@@ -45,18 +47,26 @@ beforeAll(async () => {
   };
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
-    providers: { vendor: { ...base, headers: { 'x-operator': 'yes' } } },
-    models: [chatModel('acme/chat', [{ provider: 'vendor', model: 'vendor-model' }])],
+    providers: {
+      vendor: { ...base, headers: { 'x-operator': 'yes' } },
+      steady: { ...base, base_url: `${steady.url}/v1` },
+    },
+    models: [
+      chatModel('acme/chat', [{ provider: 'vendor', model: 'vendor-model' }]),
+      chatModel('acme/steady', [{ provider: 'steady', model: 'steady-model' }]),
+    ],
   });
 });
 afterAll(async () => {
   await gateway.stop();
   upstream.stop();
   stranger.stop();
+  steady.stop();
 });
 beforeEach(() => {
   upstream.reset();
   stranger.reset();
+  steady.reset();
 });
 
 const chat = { model: 'acme/chat', messages: [{ role: 'user', content: 'hello' }] };
@@ -423,12 +433,13 @@ describe('a connection that dies under a request', () => {
   test.each([false, true])(
     'that was idle: it is tried on a new one, stream: %p',
     async (stream) => {
-      upstream.script('vendor-model', [say('warm'), resetBeforeHeaders(), say('well again')]);
-      await gateway.post(chat);
+      steady.script('steady-model', [say('warm'), resetBeforeHeaders(), say('well again')]);
+      const ask = { ...chat, model: 'acme/steady' };
+      await gateway.post(ask);
       await Bun.sleep(600);
-      const reply = await gateway.post({ ...chat, stream });
+      const reply = await gateway.post({ ...ask, stream });
       expect([reply.status, reply.text.includes('well')]).toEqual([200, true]);
-      const outcomes = upstream.book.map((entry) => entry.outcome);
+      const outcomes = steady.book.map((entry) => entry.outcome);
       expect(outcomes).toEqual(['complete', 'reset', 'complete']);
       const record = await gateway.record(reply.headers.get('x-request-id') ?? '');
       expect(record.attempts).toMatchObject([{ outcome: 'answered', status: 200 }]);

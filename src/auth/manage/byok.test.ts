@@ -6,7 +6,7 @@ const regional = 'https://bedrock-runtime.eu-west-3.amazonaws.com';
 const unnamed = 'https://signed.acme.example';
 
 /** What was kept of a key that a tenant brought, or the sentence that refused it. */
-async function bring(provider: object, base_url: string | null): Promise<unknown> {
+async function bring(provider: object, base_url: string | null, api_key = pair): Promise<unknown> {
   const kept: unknown[] = [];
   const desk = {
     directory: { getTenant: async () => ({ id: 'acme' }) },
@@ -21,7 +21,7 @@ async function bring(provider: object, base_url: string | null): Promise<unknown
     }),
   };
   try {
-    const body = { api_key: pair, base_url };
+    const body = { api_key, base_url };
     await setCredential(desk as unknown as ByokDesk, 'acme', 'aws', body);
     return kept[0];
   } catch (thrown) {
@@ -40,4 +40,15 @@ test.each([
   ['an address that is not used', { baseUrl: regional }, unnamed, noRegion],
 ])('a pair of AWS takes its region from %s', async (_, provider, baseUrl, kept) => {
   expect(await bring(provider, baseUrl)).toBe(kept);
+});
+
+test.each([
+  ['half a pair', 'bedrock', 'AKIAIOSFODNN7EXAMPLE'],
+  ['a document that is broken', 'gemini', '{"type":"service_account"'],
+  ['a document of another kind', 'gemini', '{"type":"authorized_user"}'],
+  ['a word that would end its header', 'openai', 'sk-a\r\nx-admin: 1'],
+  ['two words', 'openai', 'sk-a sk-b'],
+  ['a word of other letters', 'openai', 'sk-é'],
+])('%s is no key, and is not kept', async (_, dialect, key) => {
+  expect(await bring({ baseUrl: regional, dialect }, null, key)).toStartWith('api_key ');
 });

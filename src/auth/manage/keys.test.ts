@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import { keysPerTenantMax } from '../../core/bounds.ts';
 import type { Tenant } from '../directory.ts';
-import { createKey, type KeyDesk } from './keys.ts';
+import { createKey, type KeyDesk, listKeys } from './keys.ts';
 
 const tenant: Tenant = {
   id: 'acme',
@@ -35,4 +35,22 @@ test('a tenant holds a bounded number of keys', async () => {
   expect(last.key.name).toBe('one more');
   const refused = createKey(deskOf(keysPerTenantMax), 'acme', body);
   await expect(refused).rejects.toThrow('already has 10000 keys');
+});
+
+test('keys are listed when it is written down which were used lately, and not before', async () => {
+  const told: string[] = [];
+  const desk = deskOf(0);
+  const list: KeyDesk['directory']['listKeys'] = async () => {
+    told.push('listed');
+    return [];
+  };
+  const markUsed = async () => {
+    await Bun.sleep(0);
+    told.push('written down');
+  };
+  const directory = { ...desk.directory, listKeys: list };
+  const page = { offset: 0, includeDisabled: true };
+  const spending = { spent: async () => new Map() };
+  expect(await listKeys({ ...desk, directory, spending, markUsed }, 'acme', page)).toEqual([]);
+  expect(told).toEqual(['written down', 'listed']);
 });

@@ -90,6 +90,18 @@ describe('a body is written anew when a name that decides something stands in it
     expect(edited(text + mark)).toBe(expected);
   });
 
+  test.each([
+    ...['messages', 'input', 'system', 'tools', 'prompt', 'stream', 'stream_options', 'n'],
+    ...['max_tokens', 'max_completion_tokens', 'max_output_tokens', 'inference_geo'],
+    ...['store', 'background', 'previous_response_id', 'conversation'],
+    ...['prompt_cache_key', 'cache_salt', 'prompt_cache_isolation_key', 'extra_key'],
+    ...['service_tier', 'speed', 'search_parameters', 'enable_search', 'web_search', 'fallbacks'],
+    ...['preset', 'deferred', 'container', 'modalities', 'audio'],
+  ])('%s', (name) => {
+    const text = `{"model":"ours","${name}":1,"${name}":2}${mark}`;
+    expect(edited(text)).toBe(`{"model":"theirs","${name}":2}`);
+  });
+
   test('a name that decides nothing may, and other escapes may stand anywhere', () => {
     const text = `{"model":"ours","a":1,"a":"\\u00e9"}${mark}`;
     expect(edited(text)).toBe(`{"model":"theirs","a":1,"a":"\\u00e9"}${mark}`);

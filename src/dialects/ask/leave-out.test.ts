@@ -6,6 +6,9 @@ import { leaveOut } from './leave-out.ts';
 const wishes: Partial<Dialogue> = {
   stop: ['a'],
   user: 'ann',
+  verbosity: 'low',
+  promptCacheKey: 'a',
+  cacheControl: { type: 'ephemeral' },
   choices: 2,
   parallelTools: false,
   json: { schema: null, name: 'a' },
@@ -26,6 +29,7 @@ const names = [
   ...['stop', 'user', 'n', 'parallel_tool_calls', 'response_format', 'reasoning'],
   ...['temperature', 'top_p', 'top_k', 'seed', 'presence_penalty', 'frequency_penalty'],
   ...['logprobs', 'top_logprobs', 'logit_bias'],
+  ...['verbosity', 'prompt_cache_key', 'cache_control'],
 ];
 
 test('everything that can be left out is, and is told', () => {

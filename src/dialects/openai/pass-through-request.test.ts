@@ -262,7 +262,11 @@ describe('what a vendor cannot take is put differently', () => {
       sampling_while_reasoning: 'drop',
       efforts: { none: 'none', low: 'low' },
     };
-    expect(write({ temperature: 1 }, oddities)).not.toHaveProperty('temperature');
+    const all = {
+      ...{ temperature: 1, top_p: 0.5, presence_penalty: 1, frequency_penalty: 1 },
+      ...{ logit_bias: { 1: 2 }, logprobs: true, top_logprobs: 3 },
+    };
+    expect(write(all, oddities)).toEqual({ model: target().upstreamModel, messages });
     const quiet = write({ temperature: 1, reasoning: { enabled: false } }, oddities);
     expect(quiet).toMatchObject({ temperature: 1, reasoning_effort: 'none' });
     expect(write({ temperature: 1, reasoning_effort: 'low' }, oddities)).toEqual({

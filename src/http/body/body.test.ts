@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
 import { GatewayError } from '../../core/errors.ts';
-import { readBytes, readJson } from './body.ts';
+import { readBytes, readJson, readManagementBody } from './body.ts';
 
 const bytesMax = 1_000_000;
 
@@ -48,6 +48,18 @@ describe('a JSON object', () => {
     const { value, bytes } = await readJson({ request: post(text), modelNamed: '' }, bytesMax);
     expect(value).toEqual({ model: 'a/b', n: 1 });
     expect(new TextDecoder().decode(bytes)).toBe(text);
+  });
+
+  test.each([
+    ['{"model":"a/b","models":["c/d"]}', 'a/b'],
+    ['{"models":["c/d","e/f"]}', 'c/d'],
+    ['{"models":"c/d"}', ''],
+    ['{"model":7}', ''],
+    ['{"model":["a/b"]}', ''],
+  ])('names the model that is logged, whatever becomes of the rest: %s', async (text, named) => {
+    const posted = { request: post(text), modelNamed: '' };
+    await readJson(posted, bytesMax);
+    expect(posted.modelNamed).toBe(named);
   });
 
   test('may come in pieces that cut characters', async () => {
@@ -239,4 +251,26 @@ test('a body has as many fields as allowed, in whatever objects, and no more', a
   expect(await outcome(post(wide(room)), bytes)).toHaveProperty('one');
   const refusal = `400 The request body has more than ${jsonNamesMax} fields.`;
   expect(await outcome(post(wide(room + 1)), bytes)).toBe(refusal);
+});
+
+test('a management call has room for a quarter of a mebibyte, and for nothing at all', async () => {
+  const management = (text: string) => readManagementBody({ request: post(text), modelNamed: '' });
+  const filled = (bytes: number) => `{"a":"${'x'.repeat(bytes - 8)}"}`;
+  expect(await management(filled(262_144))).toHaveProperty('a');
+  await expect(management(filled(262_145))).rejects.toMatchObject({ status: 413 });
+  const bare = new Request('http://gateway/api/v1/keys', { method: 'POST' });
+  expect(await readManagementBody({ request: bare, modelNamed: '' })).toEqual({});
+});
+
+test('nothing waits for a body that has come: whoever has read some ends by itself', async () => {
+  const reads = `
+    import { readBytes } from '${import.meta.dir}/body.ts';
+    const post = (body, headers = {}) =>
+      new Request('http://gateway/', { method: 'POST', headers, body });
+    const bodies = [post('{}'), post('{}', { 'content-length': '2' }), post('too long')];
+    const read = await Promise.allSettled(bodies.map((body) => readBytes(body, 2)));
+    console.log(read.map(({ status }) => status).join(' '));`;
+  const reader = Bun.spawn([process.execPath, '-e', reads], { stdout: 'pipe' });
+  expect(await reader.exited).toBe(0);
+  expect(await reader.stdout.text()).toBe('fulfilled fulfilled rejected\n');
 });

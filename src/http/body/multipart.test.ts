@@ -69,6 +69,19 @@ const expected = [
 ];
 
 describe('a form', () => {
+  test('may have a kibibyte behind its end, and no more', async () => {
+    const sent = (bytes: number) => send(`${field('a', '1')}--XX--${'z'.repeat(bytes)}`, 4_096);
+    expect(await parse(sent(1_024))).toEqual([{ kind: 'field', name: 'a', value: '1' }]);
+    expect(await refusal(sent(1_025))).toMatchObject({ status: 400 });
+  });
+
+  test('may write the names of its headers in capitals', async () => {
+    const shouted = '--XX\r\nCONTENT-DISPOSITION: FORM-DATA; NAME="f"; FILENAME="g"\r\n\r\nx\r\n';
+    expect(await parse(send(`${shouted}--XX--`, 4_096))).toMatchObject([
+      { kind: 'file', name: 'f', filename: 'g' },
+    ]);
+  });
+
   test.each([1, 2, 3, 5, 7, 64, 1_000_000])(
     'is read the same in chunks of %d bytes',
     async (chunkBytes) => {

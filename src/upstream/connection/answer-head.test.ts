@@ -112,6 +112,7 @@ describe('what follows the head', () => {
     ['as much as it says', 'Content-Length: 2', Measured],
     ['as much as it says twice', 'Content-Length: 2\r\nContent-Length: 2', Measured],
     ['as much as it says at length', `Content-Length: ${'2'.padStart(20, '0')}`, Measured],
+    ['as much as any number can say', `Content-Length: ${'9'.repeat(15)}`, Measured],
     ['chunks', 'Transfer-Encoding: Chunked', Chunked],
     ['chunks, whatever the length', 'Transfer-Encoding: chunked\r\nContent-Length: 2', Chunked],
     ['chunks, in no other coding', 'Transfer-Encoding: identity, chunked', Chunked],
@@ -138,11 +139,13 @@ describe('the connection', () => {
     ['after a measured answer', 55_000, withHeaders(measured)],
     ['after one in chunks', 55_000, withHeaders(chunked)],
     ['after an empty one', 55_000, headOf(empty)],
+    ['after an empty one that says so', 55_000, headOf(empty, 'Content-Length: 0')],
     [
       'as long as the server says, and a bit less',
       4_000,
       withHeaders(measured, 'Keep-Alive: timeout=5'),
     ],
+    ['as long as it says in other letters', 9_000, withHeaders(measured, 'Keep-Alive: Timeout=10')],
     ['no longer than usual', 55_000, withHeaders(measured, 'Keep-Alive: max=9, timeout=900')],
     ['by an old server that says so', 55_000, headOf(old, measured, 'Connection: Keep-Alive')],
   ])('is kept %s', (_, keptMs, head) => {

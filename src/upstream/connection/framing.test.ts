@@ -64,6 +64,22 @@ describe('a body in chunks', () => {
   });
 
   test.each([
+    ['9', 9],
+    ['a', 10],
+    ['F', 15],
+    ['10', 16],
+    ['1a', 26],
+    ['0FF', 255],
+    ['100', 256],
+    ['AbC', 2748],
+  ])('has lengths of base sixteen, in letters of any size: %s', (size, length) => {
+    const framing = new Chunked();
+    const body = 'x'.repeat(length);
+    expect(take(framing, [`${size}\r\n${body}`, '\r\n0\r\n\r\n'])).toBe(body);
+    expect(stateOf(framing)).toEqual(over);
+  });
+
+  test.each([
     ['in a length', '2\r\nok\r\n0'],
     ['in a chunk', '3\r\nok'],
     ['behind a chunk', '2\r\nok\r\n'],
@@ -92,6 +108,10 @@ describe('a body in chunks', () => {
   test.each([
     ['a length that is none', 'x\r\n'],
     ['no length', '\r\n'],
+    ['no length and a newline alone', '\n'],
+    ['no length behind a chunk', '2\r\nok\r\n\r\n'],
+    ['no length behind a chunk and a newline alone', '2\nok\n\n'],
+    ['a note without a length behind a chunk', '2\r\nok\r\n;a\r\n'],
     ['a negative length', '-2\r\n'],
     ['a length with a prefix', '0x2\r\n'],
     ['space before a length', ' 2\r\n'],
@@ -101,6 +121,15 @@ describe('a body in chunks', () => {
     ['a return too many', '2\r\nok\r\r\n'],
   ])('is refused with %s', (_, text) => {
     expect(() => take(new Chunked(), [text])).toThrow(BrokenAnswer);
+  });
+
+  test.each(['/', ':', '@', 'G', '`', 'g'])('has no digit that is none: %s', (digit) => {
+    expect(() => take(new Chunked(), [`1${digit}`])).toThrow('a chunk without its length');
+  });
+
+  test('has a bound for a chunk', () => {
+    expect(take(new Chunked(), ['100000000000\r\nx'])).toBe('x');
+    expect(() => take(new Chunked(), ['100000000001'])).toThrow('a chunk without end');
   });
 
   test.each([

@@ -150,7 +150,6 @@ export class Chunked implements Framing {
     this.#at = at;
     this.#digits = 0;
     this.#lineBytes = 0;
-    this.#isBlank = true;
   }
 
   #stepTrailer(byte: number): void {

@@ -11,7 +11,7 @@ function startTrip() {
   trip.carriedBy({
     pause: () => void told.push('pause'),
     resume: () => void told.push('resume'),
-    done: (keptMs) => void told.push(keptMs > 0 ? 'kept' : 'not kept'),
+    done: (keptMs) => void told.push(keptMs === 0 ? 'not kept' : 'kept'),
     close: () => void told.push('close'),
   });
   // Most tests look at the body only.
@@ -55,6 +55,18 @@ describe('an answer', () => {
     expect(heard).toEqual(['ab', 'cd', 'over', 'over']);
   });
 
+  test.each([
+    [200, true],
+    [299, true],
+    [300, false],
+    [307, false],
+    [400, false],
+  ])('of status %i is good: %p', async (status, isGood) => {
+    const { trip, push } = startTrip();
+    push(`HTTP/1.1 ${status} X\r\nContent-Length: 0\r\n\r\n`);
+    expect((await trip.answered).ok).toBe(isGood);
+  });
+
   test('may have notes before it', async () => {
     const { trip, push } = startTrip();
     push('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early');
@@ -68,6 +80,12 @@ describe('an answer', () => {
     expect(trip.body).toBeNull();
     expect(await trip.text()).toBe('');
     expect(told).toEqual(['kept']);
+  });
+
+  test('that has no body and is followed by something leaves no connection to others', () => {
+    const { told, push } = startTrip();
+    push('HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\n');
+    expect(told).toEqual(['not kept']);
   });
 
   test('with an empty body is whole with its head', async () => {
@@ -185,6 +203,9 @@ describe('a reader', () => {
     read(trip, heard);
     expect(told).toEqual(['pause', 'resume']);
     expect(heard).toEqual([much, 'y', 'z']);
+    // From here on it keeps up.
+    push(much);
+    expect(told).toEqual(['pause', 'resume']);
   });
 
   test('who is slow leaves no connection behind that nobody hears', () => {

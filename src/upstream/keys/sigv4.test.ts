@@ -75,3 +75,12 @@ describe("a request of AWS's test suite is signed as published", () => {
     );
   });
 });
+
+// Worked out with another program, whose signature of post-vanilla is the published one.
+test('a path is signed with all encoded that its URL may leave plain', async () => {
+  const url = new URL("https://example.amazonaws.com/model/a%3A1(b)*!'~/converse");
+  const { authorization } = await sign({ ...post, url }, key, scope, now);
+  expect(authorization).toEndWith(
+    'Signature=d010ffa8fc50c28ce4da2305911fbf7d6dee16a86882170c302ee94471c498f1',
+  );
+});

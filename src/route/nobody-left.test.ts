@@ -1,0 +1,56 @@
+import { expect, test } from 'bun:test';
+import { callerOf } from '../../tests/support/caller.ts';
+import { modelAt, providerNamed } from '../../tests/support/offers.ts';
+import { noPreferences, type RoutePreferences } from '../core/ask.ts';
+import { GatewayError } from '../core/errors.ts';
+import { Catalogue } from './catalogue.ts';
+import { Health } from './health.ts';
+import { plan } from './plan.ts';
+
+const catalogue = new Catalogue(
+  [
+    modelAt('acme/a', [{ provider: 'north' }]),
+    modelAt('acme/nowhere', []),
+    modelAt('acme/off', [{ provider: 'east' }, { provider: 'south' }, { provider: 'east' }]),
+  ],
+  new Map([['north', providerNamed('north')]]),
+);
+
+function refusalOf(model: string, wishes: Partial<RoutePreferences> = {}): string | undefined {
+  const around = {
+    catalogue,
+    health: new Health(),
+    errand: { misfit: () => null },
+    supports: () => true,
+  };
+  const preferences = { ...noPreferences, ...wishes };
+  try {
+    plan({ models: [model], preferences, parameters: [] }, callerOf('acme'), around);
+    return undefined;
+  } catch (thrown) {
+    return thrown instanceof GatewayError ? `${thrown.status} ${thrown.message}` : undefined;
+  }
+}
+
+test.each([
+  [{ only: ['east'] }, 'provider.only'],
+  [{ ignore: ['north'] }, 'provider.ignore'],
+  [{ order: ['east'], allowFallbacks: false }, 'provider.order without fallbacks'],
+  [{ only: ['north'], ignore: ['north'] }, 'provider.only and provider.ignore'],
+  [{ ignore: ['north'], order: ['north'] }, 'provider.ignore'],
+])('whoever wishes %j away is told by which wish nobody is left', (wishes, named) => {
+  const message = `404 No provider of this model is left after ${named}.`;
+  expect(refusalOf('acme/a', wishes)).toBe(message);
+});
+
+test('no fallbacks and no order are no reason to refuse', () => {
+  expect(refusalOf('acme/a', { allowFallbacks: false })).toBeUndefined();
+});
+
+test('a model that nobody serves here is told of with those who could', () => {
+  const none = (model: string) =>
+    `404 No provider that serves the model "${model}" is configured here`;
+  const needed = ': it needs a key of east or south.';
+  expect(refusalOf('acme/off')).toBe(none('acme/off') + needed);
+  expect(refusalOf('acme/nowhere')).toBe(`${none('acme/nowhere')}.`);
+});

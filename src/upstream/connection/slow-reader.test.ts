@@ -1,0 +1,73 @@
+/** What a connection does to the server at its other end. */
+import { afterEach, expect, test } from 'bun:test';
+import { once } from 'node:events';
+import { createServer, type Server, type Socket } from 'node:net';
+import { Connections } from './connections.ts';
+import { headOf } from './request-head.ts';
+import { RoundTrip } from './round-trip.ts';
+
+const servers: Server[] = [];
+const sockets: Socket[] = [];
+const closed: Promise<string>[] = [];
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+  closed.length = 0;
+  for (const server of servers.splice(0)) server.close();
+});
+
+/** A server that says this to whoever asks, and never closes a connection. */
+async function serve(text: string): Promise<Connections> {
+  const server = createServer((socket) => {
+    sockets.push(socket);
+    socket.on('error', () => undefined);
+    socket.on('data', () => socket.write(text));
+    closed.push(new Promise((resolve) => socket.once('close', () => resolve('closed'))));
+  });
+  servers.push(server);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return new Connections({ hostname: '127.0.0.1', port: address.port, isSecure: false });
+}
+
+function start(connections: Connections): RoundTrip {
+  const trip = new RoundTrip({ start: headOf('/v1', 'host: here\r\n', 0), rest: undefined });
+  connections.start(trip);
+  return trip;
+}
+
+async function bytesOf(trip: RoundTrip): Promise<number> {
+  for (let bytes = 0; ; ) {
+    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array | undefined>();
+    trip.read(resolve, reject);
+    const piece = await promise;
+    if (!piece) return bytes;
+    bytes += piece.length;
+  }
+}
+
+test('a server waits for a reader who takes nothing, however much it has to say', async () => {
+  // Many times what the system keeps for both sides.
+  const length = 64 * 1024 * 1024;
+  const head = `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\n\r\n`;
+  const connections = await serve(head + 'x'.repeat(length));
+  const slow = start(connections);
+  await slow.answered;
+  const [unheard] = sockets;
+  // Others get as much meanwhile, and then once more.
+  expect(await bytesOf(start(connections))).toBe(length);
+  expect(await bytesOf(start(connections))).toBe(length);
+  expect(unheard?.writableLength).toBeGreaterThan(0);
+  expect(await bytesOf(slow)).toBe(length);
+});
+
+test.each([
+  ['is said to be its last', 'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok'],
+  ['is followed by something', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay'],
+])('a connection whose answer %s is closed, though the server does not', async (_, text) => {
+  const connections = await serve(text);
+  const trip = start(connections);
+  expect(await (await trip.answered).text()).toBe('ok');
+  expect(await closed[0]).toBe('closed');
+});

@@ -1,0 +1,47 @@
+import { afterAll, expect, test } from 'bun:test';
+import { offerCalled } from '../../tests/support/offers.ts';
+import { Watch } from '../core/watch.ts';
+import { askShortly } from './short-answer.ts';
+
+/** Resolves when the asker has hung up on the answer that never ends. */
+const hungUp = Promise.withResolvers<string>();
+const server = Bun.serve({
+  port: 0,
+  hostname: '127.0.0.1',
+  // It must not be the server who hangs up.
+  idleTimeout: 0,
+  routes: {
+    '/count': () => new Response('x'.repeat(16_384), { status: 429 }),
+    '/long': () => new Response('x'.repeat(16_385)),
+    '/packed': () => new Response('x', { headers: { 'content-encoding': 'br' } }),
+    '/endless': () =>
+      new Response(
+        new ReadableStream({
+          pull: (controller) => controller.enqueue('x'.repeat(1_000)),
+          cancel: () => hungUp.resolve('hung up'),
+        }),
+      ),
+  },
+});
+afterAll(() => server.stop(true));
+
+function ask(path: string) {
+  const patience = { timeoutMs: 30_000, idleTimeoutMs: 30_000 };
+  const offer = offerCalled('model', { baseUrl: `http://127.0.0.1:${server.port}`, ...patience });
+  const refuse = async () => 'This test asks nobody whose address a user chose.';
+  return askShortly(offer, { path, body: '{}' }, new AbortController().signal, {
+    watch: new Watch(),
+    checkAddress: refuse,
+  });
+}
+
+test('an answer of any status is heard, up to sixteen thousand characters', async () => {
+  expect(await ask('/count')).toEqual({ status: 429, text: 'x'.repeat(16_384) });
+  expect(await ask('/long')).toBeUndefined();
+  expect(await ask('/packed')).toBeUndefined();
+});
+
+test('an answer that goes on without end is hung up on', async () => {
+  expect(await ask('/endless')).toBeUndefined();
+  expect(await hungUp.promise).toBe('hung up');
+});
