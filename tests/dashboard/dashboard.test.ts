@@ -280,7 +280,9 @@ describe('what others wrote stays text', () => {
       const { page } = tab;
       await tab.signIn(gateway.url, gateway.keys.api, '/logs');
       await page.getByRole('cell', { name: script }).first().click();
-      await page.getByRole('dialog', { name: 'Receipt' }).getByText(script).waitFor();
+      const receipt = page.getByRole('dialog', { name: 'Receipt' });
+      await receipt.getByText(script, { exact: true }).waitFor();
+      await receipt.getByText(`There is no model "${script}"`).waitFor();
       await page.keyboard.press('Escape');
       await page.getByRole('link', { name: 'Models' }).click();
       await page.getByRole('button', { name: script }).click();

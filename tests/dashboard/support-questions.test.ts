@@ -99,14 +99,14 @@ describe('a receipt', () => {
   );
 
   test(
-    'does not blame the wallet alone when the limit of a key was too low',
+    'says whether the wallet had too little, or the limit of its key',
     async () => {
       const made = await gateway.manage('POST', '/api/v1/keys', { name: 'poor', limit: 1 });
       const refused = await gateway.chat(asking('test/chat'), { key: String(made.body.key) });
       expect(refused.status).toBe(402);
       await using tab = await open();
       await tab.signIn(gateway.url, gateway.keys.management, `/logs?request=${idIn(refused)}`);
-      await receiptOf(tab).getByText('in the wallet, or within the limit of its key').waitFor();
+      await receiptOf(tab).getByText('This API key has 1 credits left and this request needs at least').waitFor();
     },
     patienceMs,
   );
