@@ -106,7 +106,9 @@ describe('a receipt', () => {
       expect(refused.status).toBe(402);
       await using tab = await open();
       await tab.signIn(gateway.url, gateway.keys.management, `/logs?request=${idIn(refused)}`);
-      await receiptOf(tab).getByText('This API key has 1 credits left and this request needs at least').waitFor();
+      await receiptOf(tab)
+        .getByText('This API key has 1 credits left and this request needs at least')
+        .waitFor();
     },
     patienceMs,
   );
