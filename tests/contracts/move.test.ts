@@ -12,7 +12,7 @@ import { openStore, openToLook } from '../../src/store/open.ts';
 import { withMigrationConnection } from '../../src/store/postgres/postgres.ts';
 import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
 import { verifyBooks } from '../../src/store/verify/verify.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { askPostgres, startPostgres, tablesInPostgres } from '../support/postgres.ts';
 import { failureOf } from './failure-of.ts';
 
 const testMs = 120_000;
@@ -54,19 +54,6 @@ async function move(path: string, url: string, told: unknown[] = []) {
     await source.close();
   }
 }
-
-async function ask(url: string, text: string): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  try {
-    return (await client.query(text)).rows;
-  } finally {
-    await client.end();
-  }
-}
-
-const tablesOf = (url: string) =>
-  ask(url, `select tablename from pg_tables where schemaname = 'public'`);
 
 const everyByte = Uint8Array.from({ length: 256 }, (_, byte) => byte);
 /** What quoting, escaping or counting could spoil; the NUL in it is written as JSON writes it. */
@@ -206,7 +193,9 @@ test(
     }
     const next = (table: string) => `nextval(pg_get_serial_sequence('${table}', 'id'))::int`;
     const numbers = ['accounts', 'ledger_entries', 'request_log'].map(next).join(', ');
-    expect(await ask(url, `select array[${numbers}] as next`)).toEqual([{ next: [8, 42, 100] }]);
+    expect(await askPostgres(url, `select array[${numbers}] as next`)).toEqual([
+      { next: [8, 42, 100] },
+    ]);
   },
   testMs,
 );
@@ -249,7 +238,7 @@ describe('what cannot be moved is refused, and leaves no table behind', () => {
     expect(await failureOf(move(path, url))).toMatchObject({
       message: `${message} Nothing was moved.`,
     });
-    expect(await tablesOf(url)).toEqual([]);
+    expect(await tablesInPostgres(url)).toEqual([]);
   });
 
   test('tables that are not up to date', async () => {
@@ -263,7 +252,7 @@ describe('what cannot be moved is refused, and leaves no table behind', () => {
         'The store has older tables: start a gateway on it once, which renews them. ' +
         'Nothing was moved.',
     });
-    expect(await tablesOf(url)).toEqual([]);
+    expect(await tablesInPostgres(url)).toEqual([]);
   });
 });
 
@@ -274,7 +263,7 @@ test('a database of an older version is refused, and not brought up to date by t
   expect(await failureOf(move(await storeWith(tenant), url))).toMatchObject({
     message: expect.stringMatching(/^The database to move to is not empty: .* table migrations\./),
   });
-  expect(await ask(url, 'select max(number)::int from migrations')).toEqual([{ max: 5 }]);
+  expect(await askPostgres(url, 'select max(number)::int from migrations')).toEqual([{ max: 5 }]);
 });
 
 describe('in the middle of the copy', () => {
@@ -350,7 +339,7 @@ test(
     const sums = `select (select count(*)::int from job_turns) as turns,
       (select sum(served_at)::bigint from job_turns) as served,
       (select array_agg(length(recording) order by key) from idempotency_claims) as lengths`;
-    expect(await ask(url, sums)).toEqual([
+    expect(await askPostgres(url, sums)).toEqual([
       {
         turns: 100_001,
         served: '5000150001',

@@ -3,11 +3,10 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import pg from 'pg';
 import { isObject } from '../../src/core/json.ts';
 import { type FakeUpstream, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
 import { type Gateway, type GatewayOptions, run, startGateway } from '../support/gateway.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { askPostgres, startPostgres, tablesInPostgres } from '../support/postgres.ts';
 
 const testMs = 120_000;
 /** The largest balance that there may be. */
@@ -31,18 +30,6 @@ const options = (): GatewayOptions => ({
 async function emptyPostgres(): Promise<string> {
   return (await startPostgres()).createDatabase();
 }
-
-/** Every table that it has, or only what one statement answers. */
-async function inPostgres(url: string, text = tableNames): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  try {
-    return (await client.query(text)).rows;
-  } finally {
-    await client.end();
-  }
-}
-const tableNames = `select tablename from pg_tables where schemaname = 'public'`;
 
 const fileOf = ({ dataDir }: Pick<Gateway, 'dataDir'>) => join(dataDir, 'tollgate.db');
 
@@ -170,7 +157,7 @@ test(
         'Make a new one, and start no gateway on it before. Nothing was moved.\n',
     );
     expect((await other.chat(ask)).status).toBe(200);
-    expect(await inPostgres(url, 'select count(*)::int as keys from api_keys')).toEqual([
+    expect(await askPostgres(url, 'select count(*)::int as keys from api_keys')).toEqual([
       { keys: 2 },
     ]);
   },
@@ -193,7 +180,7 @@ test(
     await gateway.kill9();
     const killed = await move(url, gateway.dataDir);
     expect([killed.exitCode, killed.stdout, killed.stderr]).toEqual([1, '', refusal(gateway)]);
-    expect(await inPostgres(url)).toEqual([]);
+    expect(await tablesInPostgres(url)).toEqual([]);
     await (await gateway.another()).stop();
     const bare = new URL(url);
     bare.password = '';

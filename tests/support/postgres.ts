@@ -290,3 +290,17 @@ async function createDatabase(url: string): Promise<string> {
   address.pathname = `/${name}`;
   return address.href;
 }
+
+/** What one statement answers, asked beside any gateway. */
+export async function askPostgres(url: string, text: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query(text)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+export const tablesInPostgres = (url: string) =>
+  askPostgres(url, `select tablename from pg_tables where schemaname = 'public'`);
