@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
 import { editBody, leaveOutLookalikes } from './edit-body.ts';
 
 const encoder = new TextEncoder();
@@ -105,6 +106,55 @@ describe('a body is written anew when a name that decides something stands in it
   test('a name that decides nothing may, and other escapes may stand anywhere', () => {
     const text = `{"model":"ours","a":1,"a":"\\u00e9"}${mark}`;
     expect(edited(text)).toBe(`{"model":"theirs","a":1,"a":"\\u00e9"}${mark}`);
+  });
+});
+
+describe('a body that is nearly all one text is written anew when a name stands twice', () => {
+  const document = 'So "the river", they say: \\u006d €\n'.repeat(2_000);
+  const message = (content: unknown) => `"messages":${JSON.stringify([{ content }])}`;
+  const long = message([{ type: 'text', text: document }]);
+  test.each([
+    ['before it', `"n":9,"n":1,${long}`],
+    ['behind it', `${long},"n":9,"n":1`],
+    ['on both sides of it', `"n":9,${long},"n":1`],
+    ['with a letter hidden before it', `"\\u006e":9,${long},"n":1`],
+    ['with a letter hidden behind it', `"n":9,${long},"\\u006e":1`],
+    ['among escapes', `"n":9,${message('\u0001"'.repeat(9_000))},"n":1`],
+    ['as a text of its own, too', `"n":9,${long},"messages":[],"n":1,${long}`],
+    ['before and behind characters of many bytes', `"n":9,${message('€'.repeat(9_000))},"n":1`],
+  ])('%s', (_, fields) => {
+    const written = edited(`{"model":"ours",${fields}}${mark}`);
+    expect(written).toBeString();
+    expect(String(written)).toEndWith('}');
+    expect(String(written).match(/"n":1[,}]/g)).toHaveLength(1);
+    expect(String(written)).not.toContain('"n":9');
+  });
+
+  test('but not for what that text says', () => {
+    const plain = 'the river '.repeat(2_000);
+    const said = `${plain}, "n":1,"n":"\\u006e"${plain}`;
+    const spliced = edited(`{"model":"ours",${message(said)},"n":1}${mark}`);
+    expect(spliced).toHaveProperty('start', '{"model":"theirs"');
+  });
+
+  test('however long it is and whatever stands around it', () => {
+    const unit = fc.constantFrom('a', 'é', '€', '\u{1f600}', '\n', '\\', '\u0001');
+    const texts = fc.string({ unit, maxLength: 40 });
+    const field = fc.tuple(fc.constantFrom('n', 'store', 'other', 'metadata'), texts);
+    const fields = fc.array(field, { maxLength: 6 });
+    const length = fc.integer({ min: 17_000, max: 40_000 });
+    fc.assert(
+      fc.property(fields, fields, length, texts, (before, behind, size, piece) => {
+        const one = [['messages', piece.padEnd(9, '-').repeat(size / 9)]];
+        const all = [...before, ...one, ...behind];
+        const pairs = all.map(([name, value]) => `"${name}":${JSON.stringify(value)}`);
+        const isDoubled = ['n', 'store'].some((name) => all.filter(([n]) => n === name).length > 1);
+        const written = edited(`{"model":"ours",${pairs.join(',')}}${mark}`);
+        if (isDoubled) expect(written).toBeString();
+        else expect(written).not.toBeString();
+      }),
+      { numRuns: 500 },
+    );
   });
 });
 

@@ -1,6 +1,6 @@
 /** A client's body for an upstream that speaks the same dialect: the same words, but for a few. */
 import type { Spliced } from '../dialect.ts';
-import { cacheNames } from './cache-names.ts';
+import { hasDoubles } from './doubled-names.ts';
 import { exactIn } from './exact-body.ts';
 import { dearer } from './priced-apart.ts';
 
@@ -76,7 +76,7 @@ interface Edited {
  */
 export function editBody({ body, source }: Edited, edits: Edits): string | Spliced {
   const head = source && onlyAdds(edits, body) ? modelField(source.text, body.model) : undefined;
-  if (head === undefined || !source || hasDoubles(source, body)) {
+  if (head === undefined || !source || hasDoubles(source.bytes, body)) {
     return JSON.stringify({ ...(exactIn(source) ?? body), ...edits });
   }
   let start = '{';
@@ -118,51 +118,4 @@ function modelField(text: string, model: unknown): number | undefined {
   }
   const match = modelFirst.exec(text.slice(0, 300));
   return match && match[1] === JSON.stringify(model) ? match[0].length : undefined;
-}
-
-/** Names that decide what is called, what it may cost and whose it is; and what was checked. */
-const decisive = [
-  'model',
-  'messages',
-  'input',
-  'system',
-  'tools',
-  'max_tokens',
-  'max_completion_tokens',
-  'n',
-  'max_output_tokens',
-  'store',
-  'background',
-  'previous_response_id',
-  'conversation',
-  'prompt',
-  'stream',
-  'stream_options',
-  'inference_geo',
-  ...dearer.keys(),
-  ...cacheNames,
-].map((name) => ({ name, key: Buffer.from(`"${name}"`) }));
-
-const anyEscape = Buffer.from('\\u00');
-/** How a letter of such a name could be hidden; nobody escapes these in earnest. */
-const hiddenLetters = ['\\u005', '\\u006', '\\u007'].map((letter) => Buffer.from(letter));
-
-/**
- * Whether a decisive name may stand twice. We read the last one; a server that reads the first, or
- * finds a second `model` after ours, would do what nobody checked or priced. A look-alike further
- * inside counts too: it only costs the time to write the body again.
- */
-function hasDoubles({ bytes }: Source, body: Body): boolean {
-  if (find(bytes, anyEscape) !== -1) {
-    for (const letter of hiddenLetters) if (find(bytes, letter) !== -1) return true;
-  }
-  for (const { name, key } of decisive) {
-    if (name in body && find(bytes, key, find(bytes, key) + 1) !== -1) return true;
-  }
-  return false;
-}
-
-/** Bytes are searched many times faster than text, and a buffer's search takes them as they are. */
-function find(bytes: Uint8Array, wanted: Buffer, from = 0): number {
-  return Buffer.prototype.indexOf.call(bytes, wanted, from);
 }
