@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test';
+import fc from 'fast-check';
 import { excessIn, isDeeperThan } from './json-depth.ts';
 
 const endless = Number.POSITIVE_INFINITY;
@@ -28,6 +29,8 @@ test('a text is given up at the first bracket too many, whether or not it ends',
   expect(nestsDeeperThan(128, '['.repeat(128))).toBe(false);
   expect(nestsDeeperThan(128, '['.repeat(1_000_000))).toBe(true);
   expect(nestsDeeperThan(128, '[]'.repeat(1_000_000))).toBe(false);
+  expect(nestsDeeperThan(1, `["${'['.repeat(100)}`)).toBe(false);
+  expect(nestsDeeperThan(1, `["${'[\\"'.repeat(100)}`)).toBe(false);
 });
 
 test.each<[string, number]>([
@@ -40,3 +43,36 @@ test.each<[string, number]>([
   expect(excessIn(text, { levels: endless, names })).toBeUndefined();
   if (names > 0) expect(excessIn(text, { levels: endless, names: names - 1 })).toBe('names');
 });
+
+test('what strings say is not counted, however long they are and however much is escaped', () => {
+  const unit = fc.constantFrom('"', '\\', '[', '{', '}', ':', ',', '\n', 'é', 'a river '.repeat(9));
+  const text = fc.string({ unit, maxLength: 60 });
+  const { value } = fc.letrec((tie) => ({
+    value: fc.oneof({ maxDepth: 4 }, text, tie('list'), tie('record')),
+    list: fc.array(tie('value'), { maxLength: 4 }),
+    record: fc.dictionary(text, tie('value'), { maxKeys: 4 }),
+  }));
+  fc.assert(
+    fc.property(value, (tree) => {
+      const most = { levels: levelsOf(tree), names: namesOf(tree) };
+      const written = JSON.stringify(tree);
+      expect(excessIn(written, most)).toBeUndefined();
+      const { levels, names } = most;
+      if (levels > 0) expect(excessIn(written, { ...most, levels: levels - 1 })).toBe('levels');
+      if (names > 0) expect(excessIn(written, { ...most, names: names - 1 })).toBe('names');
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+const childrenOf = (value: unknown): readonly unknown[] =>
+  typeof value === 'object' && value !== null ? Object.values(value) : [];
+
+function levelsOf(value: unknown): number {
+  return typeof value === 'object' ? 1 + Math.max(0, ...childrenOf(value).map(levelsOf)) : 0;
+}
+
+function namesOf(value: unknown): number {
+  const own = Array.isArray(value) ? 0 : childrenOf(value).length;
+  return childrenOf(value).reduce((sum: number, child) => sum + namesOf(child), own);
+}

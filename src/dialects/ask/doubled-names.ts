@@ -68,7 +68,8 @@ function largestText(body: object): number {
     const value = values[at];
     if (typeof value === 'string') longest = Math.max(longest, value.length);
     else if (typeof value === 'object' && value !== null) {
-      for (const inner of Object.values(value)) if (values.push(inner) > valuesMax) return longest;
+      const inner: unknown[] = Array.isArray(value) ? value : Object.values(value);
+      for (const one of inner) if (values.push(one) > valuesMax) return longest;
     }
   }
   return longest;
