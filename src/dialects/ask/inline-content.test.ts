@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
 import { checkBase64, checkBytes, checkDataUrl } from './inline-content.ts';
 
 /** The sentence of the refusal; null when there is none. */
@@ -38,6 +39,30 @@ describe('base64', () => {
   ])('%j is none', (text) => {
     expect(refusalOf(() => checkBase64(text, 'a[0].data'))).toContain(
       'a[0].data is not valid base64.',
+    );
+  });
+
+  test('of any length is taken, and refused with one sign in it that is no letter', () => {
+    const bytes = fc.oneof(
+      fc.uint8Array({ minLength: 1, maxLength: 40 }),
+      fc.nat(9).map((more) => new Uint8Array(98_300 + more).fill(0xfb)),
+    );
+    const sign = fc.constantFrom('!', '=', '.', ',', '*', '\0', 'ÿ', '€', '\u{1f600}');
+    const alphabet = fc.constantFrom('base64', 'base64url');
+    fc.assert(
+      fc.property(bytes, alphabet, sign, fc.nat(), (content, spelling, odd, place) => {
+        const text = Buffer.from(content).toString(spelling as BufferEncoding);
+        expect(refusalOf(() => checkBase64(text, 'data'))).toBeNull();
+        const at = place % text.replace(/=+$/, '').length;
+        for (const wrong of [
+          text.slice(0, at) + odd + text.slice(at + 1),
+          text.slice(0, at) + odd + text.slice(at),
+        ]) {
+          const isPadded = /^[\w+/-]+={1,2}$/.test(wrong);
+          if (!isPadded) expect(refusalOf(() => checkBase64(wrong, 'data'))).toContain('data is ');
+        }
+      }),
+      { numRuns: 1_000 },
     );
   });
 

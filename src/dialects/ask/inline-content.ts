@@ -11,11 +11,25 @@ export function checkBase64(text: string, param: string): void {
   throw invalidRequest(`${param} is not valid base64.`, param);
 }
 
-/** Of either alphabet, as most clients write it. Padding may be missing. */
+const pieceLength = 64 * 1024;
+/** What a piece says is not kept, only how much it is. */
+const unread = Buffer.alloc((pieceLength / 4) * 3);
+
+/**
+ * Of either alphabet, as most clients write it. Padding may be missing. The runtime passes over
+ * what is no letter, so that a byte is missing; looking at the letters ourselves takes ten times
+ * as long.
+ */
 function isOneLine(text: string): boolean {
   const length = text.length - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0);
   // One letter that is left over has six bits, and a byte needs eight.
-  return length % 4 !== 1 && !/[^A-Za-z0-9+/_-]/.test(text.slice(0, length));
+  if (length % 4 === 1) return false;
+  for (let at = 0; at < length; at += pieceLength) {
+    const letters = Math.min(pieceLength, length - at);
+    const bytes = unread.write(text.slice(at, at + letters), 'base64');
+    if (bytes !== Math.floor((letters * 3) / 4)) return false;
+  }
+  return true;
 }
 
 /** With its lines broken, as mail programs do. Taking out the breaks ourselves takes far longer. */
