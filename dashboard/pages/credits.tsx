@@ -98,12 +98,12 @@ function OwnLimit({ own }: { readonly own: Key }) {
   return (
     <Card title="What this key may spend">
       {limit === null ? (
-        <p>It has no limit of its own; {count(usage)} credits were spent with it so far.</p>
+        <p>It has no limit of its own. Spent with it so far: {counted(usage, 'credit')}.</p>
       ) : (
         <>
           <p>
-            <b>{count(left)}</b> credits of {count(limit)}
-            {each} are left{again}.
+            <b>{count(left)}</b> of {counted(limit, 'credit')}
+            {each} {left === 1 ? 'is' : 'are'} left{again}.
           </p>
           <Progress share={limit === 0 ? 1 : 1 - left / limit} label="Spent of its limit" />
         </>

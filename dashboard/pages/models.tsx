@@ -1,5 +1,5 @@
 import { ask } from '../api.ts';
-import { count } from '../format.ts';
+import { count, counted } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { SelectField, TextField } from '../parts/field.tsx';
 import { Badge, Busy, Condition, Empty, ErrorNote } from '../parts/notes.tsx';
@@ -70,7 +70,8 @@ const features = [
 ] as const;
 
 const leadOf = (models: number) =>
-  `${count(models)} models can be called with this key. Prices in and out are per million tokens.`;
+  `${counted(models, 'model')} can be called with this key. ` +
+  'Prices in and out are per million tokens.';
 
 export function Models() {
   const { key } = useSession();

@@ -48,7 +48,7 @@ function Numbers({ overview, books }: NumbersProps) {
       <Tile
         name="Credits in all wallets"
         value={brief(credits.total)}
-        exact={`${count(credits.total)} credits`}
+        exact={counted(credits.total, 'credit')}
         below={`${count(credits.held)} on lease to processes`}
       />
       <Tile name="Running now" value={count(books.running)} below="requests in this process" />

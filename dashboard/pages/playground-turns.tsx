@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { Answer } from '../chat.ts';
-import { count, milliseconds } from '../format.ts';
+import { count, counted, milliseconds } from '../format.ts';
 import { CopyButton } from '../parts/copy.tsx';
 import { TextField } from '../parts/field.tsx';
 import { Busy } from '../parts/notes.tsx';
@@ -87,7 +87,7 @@ function Content({ message }: { readonly message: Message }) {
           </p>
         ) : null,
       )}
-      <p class="hint">with {content.length - 1} image(s)</p>
+      <p class="hint">with {counted(content.length - 1, 'image')}</p>
     </>
   );
 }
@@ -103,7 +103,7 @@ function Costs({ answer }: { readonly answer: Answer }) {
   ].filter((fact) => typeof fact === 'string');
   return (
     <p class="costs">
-      {usage?.cost !== undefined && <b>{count(usage.cost)} credits</b>}
+      {usage?.cost !== undefined && <b>{counted(usage.cost, 'credit')}</b>}
       {facts.map((fact) => (
         <span key={fact}>{fact}</span>
       ))}

@@ -39,7 +39,8 @@ function Content({ receipt }: { readonly receipt: Receipt }) {
           <Badge tone={status === 'success' ? 'good' : 'bad'}>{error ?? status}</Badge>
         </p>
         <p class="receipt-total">
-          <strong>{count(cost)}</strong> credits{cost > 0 && `, ${usd(receipt.usd)}`}
+          <strong>{count(cost)}</strong> {cost === 1 ? 'credit' : 'credits'}
+          {cost > 0 && `, ${usd(receipt.usd)}`}
         </p>
         <p class="hint">
           {time(created_at)} UTC, with the key{' '}

@@ -7,7 +7,7 @@ import { type Trial, tryOut } from './clients/trial.ts';
 import type { Context, Topic } from './command.ts';
 import { printJson } from './output.ts';
 import { typed } from './own-program.ts';
-import { fields, table } from './table.ts';
+import { counted, fields, table } from './table.ts';
 
 /** What to put where so that another program talks to this gateway. It writes to none of them. */
 export const connect: Topic = {
@@ -87,7 +87,7 @@ function clientObject(client: Client, gaps: Gaps) {
 function trialText({ answer, cost, request_id }: Trial): string {
   return fields({
     answer: answer || 'one without words',
-    cost: cost === null ? null : `${cost.toLocaleString('en-US')} credits`,
+    cost: cost === null ? null : counted(cost, 'credit'),
     request: request_id,
   });
 }

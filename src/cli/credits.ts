@@ -11,7 +11,7 @@ import {
   tenantOf,
   tenantOption,
 } from './output.ts';
-import { fields, minute, table } from './table.ts';
+import { counted, fields, minute, table } from './table.ts';
 
 const changeOptions: Readonly<Record<string, Option>> = {
   ...tenantOption,
@@ -100,9 +100,8 @@ async function change(context: Context, amount: unknown): Promise<void> {
   const { entry, repeated } = await manage.changeCredits(desk, tenantOf(args), body);
   if (args.has('json')) return printJson(context, { data: entry });
   const sentence = repeated ? 'was booked before; nothing changed' : 'was booked';
-  const count = (credits: number) => credits.toLocaleString('en-US');
   context.out(
-    `Entry ${entry.id} of ${count(entry.amount)} credits ${sentence}. ` +
-      `Balance after it: ${count(entry.balance)}.`,
+    `Entry ${entry.id} of ${counted(entry.amount, 'credit')} ${sentence}. ` +
+      `Balance after it: ${entry.balance.toLocaleString('en-US')}.`,
   );
 }

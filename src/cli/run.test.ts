@@ -196,7 +196,7 @@ describe('a refusal ends with 1 and the sentence of the rule', () => {
       'cache must be one of "off", "auto", "always", not "on".',
     ],
     [['credits', 'show', '--offset', 'x'], 'offset must be a whole number of at least 0.'],
-    [['credits', 'correct', '--amount', '-1'], 'Only 0 credits are available; 1 were to go.'],
+    [['credits', 'correct', '--amount', '-1'], 'Only 0 credits are available; 1 was to go.'],
     [['credits', 'grant', '--amount', '0'], 'amount must not be 0: that would change nothing.'],
     [
       ['credits', 'correct', '--amount', '5'],
@@ -324,6 +324,8 @@ describe('credits', () => {
     const shown = await tollgate('credits', 'show', '--tenant', 'rich');
     expect(shown.out).toMatch(/^total +4,999$/m);
     expect(shown.out).toMatch(/grant +5,000 +5,000 +Invoice 12$/m);
+    const one = await tollgate('credits', 'grant', '--tenant', 'rich', '--amount', '1');
+    expect(one.out).toMatch(/ of 1 credit was booked\. Balance after it: 5,000\.$/);
   });
 });
 

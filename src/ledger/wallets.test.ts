@@ -85,6 +85,10 @@ describe('a hold', () => {
     expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(11)))).toBe(
       'This account has 10 credits left and this request needs at least 11.',
     );
+    await wallets.hold(callerOf(tenantId), exactly(9));
+    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(2)))).toBe(
+      'This account has 1 credit left and this request needs at least 2.',
+    );
   });
 
   test('on wallet and key is the smaller of the two, and leaves no rest behind', async () => {

@@ -1,5 +1,6 @@
 import type { Caller } from '../core/caller.ts';
 import type { Chore } from '../core/chore.ts';
+import { counted } from '../core/counted.ts';
 import { GatewayError } from '../core/errors.ts';
 import { within } from '../core/within.ts';
 import { type Hold, OpenHold } from './hold.ts';
@@ -358,8 +359,8 @@ function refusal(
   who: string,
 ): GatewayError {
   if (taken.kind === 'unavailable') return unavailable();
-  const left = `${taken.available} credits left`;
-  const message = `${who} has ${left} and this request needs at least ${order.least}.`;
+  const left = counted(taken.available, 'credit');
+  const message = `${who} has ${left} left and this request needs at least ${order.least}.`;
   return new GatewayError('insufficient_credits', message);
 }
 

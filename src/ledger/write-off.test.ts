@@ -43,6 +43,9 @@ test('the note says so, behind what it said before', () => {
   expect(withWriteOff(noted, 2).record.note).toBe(
     'An estimate. 2 credits were written off because the wallet was empty.',
   );
+  expect(withWriteOff(plain, 1).record.note).toBe(
+    '1 credit was written off because the wallet was empty.',
+  );
 });
 
 test('a second loss adds to the first', () => {

@@ -1,3 +1,4 @@
+import { counted } from '../core/counted.ts';
 import {
   type Charges,
   noCharges,
@@ -29,7 +30,8 @@ export function writeOff(
 /** One settlement of which a part was not paid. */
 export function withWriteOff(settlement: Settlement, loss: number): Settlement {
   const { record } = settlement;
-  const note = `${loss} credits were written off because the wallet was empty.`;
+  const lost = counted(loss, 'credit was', 'credits were');
+  const note = `${lost} written off because the wallet was empty.`;
   const charges = reduceCharges(record.charges, loss);
   return {
     ...settlement,

@@ -76,7 +76,7 @@ describe('requests a minute', () => {
     const own = caller({ requestsPerMinute: 1 });
     await admission.countRequest(own, {});
     const { message } = await refusal(() => admission.countRequest(own, {}));
-    expect(message).toContain('1 requests a minute');
+    expect(message).toStartWith('This API key may send 1 request a minute;');
   });
 });
 
@@ -126,6 +126,14 @@ test('tokens a minute refuse the request after the one that used them up', async
   const error = await refusal(() => admission.countRequest(caller(), headers));
   expect(error.message).toBe('This API key may use 50 tokens a minute; try again in 40 s.');
   expect(headers['x-ratelimit-remaining']).toBe('8');
+});
+
+test('a single token a minute is no plural', async () => {
+  const limits = { requestsPerMinute: 9, tokensPerMinute: 1, concurrentRequests: 1 };
+  const admission = admissionBy({ defaults: limits, now: () => noon + 20_000 });
+  await admission.countTokens(caller(), 1);
+  const error = await refusal(() => admission.countRequest(caller(), {}));
+  expect(error.message).toBe('This API key may use 1 token a minute; try again in 40 s.');
 });
 
 describe('together', () => {

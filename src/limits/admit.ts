@@ -1,4 +1,5 @@
 import type { Caller } from '../core/caller.ts';
+import { counted } from '../core/counted.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { ConcurrencyLimiter } from './concurrency.ts';
 import { type RateLimiter, type RateVerdict, verdictOf } from './rate.ts';
@@ -150,15 +151,15 @@ function enforce(verdict: RateVerdict, limits: RateLimits, headers: Record<strin
   if (verdict.allowed) return;
   const { retryAfterSeconds } = verdict;
   const quota =
-    verdict.spent === 'tokens'
-      ? `use ${limits.tokens} tokens a minute`
-      : `send ${limits.requests} requests a minute`;
+    verdict.spent === 'tokens' && limits.tokens !== null
+      ? `use ${counted(limits.tokens, 'token')} a minute`
+      : `send ${counted(limits.requests, 'request')} a minute`;
   const message = `This API key may ${quota}; try again in ${Math.ceil(retryAfterSeconds)} s.`;
   throw new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds });
 }
 
 function allTaken(limit: number): GatewayError {
-  const running = limit === 1 ? '1 request' : `${limit} requests`;
+  const running = counted(limit, 'request');
   const message = `This account already has ${running} running, which is its limit.`;
   return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 1 });
 }

@@ -77,6 +77,11 @@ const tampering: [string, string[], RegExp[]][] = [
     [/: 7 credits are on lease, but its leases add up to 0\.$/],
   ],
   [
+    'a lease of one credit vanished',
+    ['update accounts set leased = 1'],
+    [/: 1 credit is on lease, but its leases add up to 0\.$/],
+  ],
+  [
     'more is on lease than there is',
     ['update accounts set leased = -1'],
     [/: -1 of 9980 credits are on lease\.$/, /leases add up to 0\.$/],

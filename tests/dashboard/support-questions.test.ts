@@ -107,7 +107,7 @@ describe('a receipt', () => {
       await using tab = await open();
       await tab.signIn(gateway.url, gateway.keys.management, `/logs?request=${idIn(refused)}`);
       await receiptOf(tab)
-        .getByText('This API key has 1 credits left and this request needs at least')
+        .getByText('This API key has 1 credit left and this request needs at least')
         .waitFor();
     },
     patienceMs,
@@ -280,6 +280,17 @@ test(
     await using tab = await open();
     await tab.signIn(gateway.url, key, '/credits');
     await tab.page.getByText(/, 1 request$/).waitFor();
+  },
+  patienceMs,
+);
+
+test(
+  'the credits page speaks of one credit as one',
+  async () => {
+    const made = await gateway.manage('POST', '/api/v1/keys', { name: 'penny', limit: 1 });
+    await using tab = await open();
+    await tab.signIn(gateway.url, String(made.body.key), '/credits');
+    await tab.page.getByText('1 of 1 credit is left.', { exact: true }).waitFor();
   },
   patienceMs,
 );

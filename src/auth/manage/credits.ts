@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { counted } from '../../core/counted.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { validate } from '../../core/misfit.ts';
 import { optional } from '../../core/schema-builders.ts';
@@ -92,8 +93,9 @@ export async function changeCredits(
       throw invalidRequest(message, 'idempotency_key', 422);
     }
     case 'insufficient': {
-      const message = `Only ${answer.available} credits are available; ${-amount} were to go.`;
-      throw invalidRequest(message, 'amount');
+      const there = counted(answer.available, 'credit is', 'credits are');
+      const wanted = counted(-amount, 'was', 'were');
+      throw invalidRequest(`Only ${there} available; ${wanted} to go.`, 'amount');
     }
     case 'unknown-tenant':
       throw unknownTenant();

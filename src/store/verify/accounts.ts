@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { counted } from '../../core/counted.ts';
 import { isWalletName, walletName } from '../../ledger/owner.ts';
 import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
@@ -59,7 +60,8 @@ function checkRow(account: Account, report: Report): void {
   }
   if (leased < 0 || leased > balance) say(`${leased} of ${balance} credits are on lease`);
   if (leased !== account.on_lease) {
-    say(`${leased} credits are on lease, but its leases add up to ${account.on_lease}`);
+    const here = counted(leased, 'credit is', 'credits are');
+    say(`${here} on lease, but its leases add up to ${account.on_lease}`);
   }
 }
 

@@ -1,3 +1,4 @@
+import { counted } from '../../core/counted.ts';
 import type { Database } from '../database.ts';
 import type { Report } from './verify.ts';
 
@@ -7,8 +8,8 @@ import type { Report } from './verify.ts';
  */
 export async function checkStrays(database: Database, report: Report): Promise<void> {
   for (const { account_id, entries, credits } of await entriesWithoutAccount(database)) {
-    const what = `it is missing, but has ${entries} entries that add up to ${credits}`;
-    report(`Account number ${account_id}: ${what}.`);
+    const what = counted(entries, 'entry that adds', 'entries that add');
+    report(`Account number ${account_id}: it is missing, but has ${what} up to ${credits}.`);
   }
   for (const { account_id, credits } of await leasesWithoutAccount(database)) {
     report(`Account number ${account_id}: it is missing, but ${credits} of it are on lease.`);
