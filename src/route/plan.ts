@@ -77,7 +77,12 @@ export function forbiddenModel(alias: string): GatewayError {
 
 const listed = 'GET /v1/models lists those that exist';
 
-function unknownModel(alias: string, caller: Caller, catalogue: CallableModels): GatewayError {
+/** Of a model that nobody serves to this caller: why, and what to ask for instead. */
+export function unknownModel(
+  alias: string,
+  caller: Caller,
+  catalogue: CallableModels,
+): GatewayError {
   const known = catalogue.model(alias);
   if (known?.whyOff) return notFound(whyOff(known, caller, catalogue), 'model');
   if (known) {

@@ -32,6 +32,7 @@ import type { CreditBook } from '../ledger/credits.ts';
 import { walletName } from '../ledger/owner.ts';
 import { isChatModel } from '../route/capability.ts';
 import type { Catalogue } from '../route/catalogue.ts';
+import { unknownModel } from '../route/plan.ts';
 import type { Store } from '../store/open.ts';
 import { readOverview } from '../store/reads/overview.ts';
 import { UploadFolder } from '../store/uploads.ts';
@@ -81,6 +82,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
       catalogueOf,
       supportedParameters: (model, offers) =>
         supportedParameters({ features: model.features, isChat: isChatModel(model) }, offers),
+      unknownModel,
     }),
     ...generationRoutes({
       async find(tenantId, requestId) {

@@ -241,10 +241,16 @@ test(
     expect((await refused('demo/image')).message).toBe(
       `The model "demo/image" ${off}; GET /v1/models lists those that exist.`,
     );
+    const key = gateway.keys.api;
+    const shown = await gateway.call('GET', '/v1/models/demo/embed', { key });
+    expect(shown.status).toBe(404);
+    expect(isObject(shown.body.error) && shown.body.error.message).toBe(
+      `The model "demo/embed" ${off}; use "acme/embed".`,
+    );
     // The operator's own, under a name that the demo has as well.
     expect((await refused('demo/speech')).status).toBe(502);
 
-    const { body } = await gateway.call('GET', '/v1/models', { key: gateway.keys.api });
+    const { body } = await gateway.call('GET', '/v1/models', { key });
     expect(idsOf(body)).toEqual(['acme/embed', ...ids].toSorted());
   },
   startMs,

@@ -1,9 +1,9 @@
 import type { Model } from '../../config/config.ts';
 import { type Caller, mayUseModel } from '../../core/caller.ts';
-import { notFound } from '../../core/errors.ts';
+import { type GatewayError, notFound } from '../../core/errors.ts';
 import { formatUsd } from '../../core/money.ts';
 import { perToken } from '../../core/prices.ts';
-import type { CatalogueOf, Offer } from '../../route/catalogue.ts';
+import type { CallableModels, CatalogueOf, Offer } from '../../route/catalogue.ts';
 import type { Exchange } from '../exchange.ts';
 import { modelDocs } from '../openapi/models.ts';
 import { json } from '../reply.ts';
@@ -16,6 +16,8 @@ interface ModelParts {
   readonly catalogueOf: CatalogueOf;
   /** Parameters that an upstream of a model understands. */
   supportedParameters(model: Model, offers: readonly Offer[]): readonly string[];
+  /** What a call of a model that nobody serves is told. */
+  unknownModel(alias: string, caller: Caller, catalogue: CallableModels): GatewayError;
 }
 
 export function modelRoutes(parts: ModelParts): Route[] {
@@ -56,11 +58,11 @@ async function listModels(
 async function showModel(exchange: Exchange, caller: Caller, parts: ModelParts): Promise<Response> {
   const id = exchange.param('id');
   const catalogue = await parts.catalogueOf(caller.tenantId);
-  const model = catalogue.live().find((live) => live.id === id && mayUseModel(caller, id));
-  if (model) return json(exchange, modelRecord(model, catalogue.offers(id), parts));
-  const close = catalogue.suggest(id);
-  const hint = close && mayUseModel(caller, close) ? `; did you mean "${close}"?` : '.';
-  throw notFound(`There is no model "${id}"${hint}`, 'model');
+  const [model, offers] = [catalogue.model(id), catalogue.offers(id)];
+  if (!model || offers.length === 0) throw parts.unknownModel(id, caller, catalogue);
+  // The list leaves it out, so this key does not hear here either that it exists.
+  if (!mayUseModel(caller, id)) throw notFound(`There is no model "${id}".`, 'model');
+  return json(exchange, modelRecord(model, offers, parts));
 }
 
 function modelRecord(model: Model, offers: readonly Offer[], { supportedParameters }: ModelParts) {
