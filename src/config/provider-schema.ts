@@ -28,10 +28,14 @@ export const quirksSchema = closed({
   developer_role: oneOf('keep', 'system'),
   /** vLLM chat templates accept exactly one leading system message. */
   system_messages: oneOf('keep', 'merge'),
+  /** DeepSeek takes one text where OpenAI takes a list of them. */
+  text_parts: oneOf('keep', 'join'),
   /** Groq refuses `messages[].name`. */
   message_names: oneOf('keep', 'drop'),
   /** Mistral wants tool call ids of nine letters and digits. */
   tool_call_ids: oneOf('keep', 'nine_characters'),
+  /** Mistral refuses the user's words right behind results of tools: an answer stands first. */
+  after_tool_results: oneOf('keep', 'answer'),
   /** How the vendor spells `tool_choice: required`. Older Mistral: any. */
   tool_choice_required: oneOf('required', 'any'),
   /** Free-form tools and `allowed_tools`: OpenAI's models since GPT-5 know them in a chat. */

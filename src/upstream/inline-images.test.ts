@@ -51,6 +51,19 @@ test('an image becomes a data: URL, and is fetched once however often it is name
   expect(peer.requests).toHaveLength(1);
 });
 
+test.each(['image/jpg', 'binary/octet-stream', 'image/png'])(
+  'a JPEG that its server calls %s is one',
+  async (named) => {
+    const bytes = Buffer.from('/9j/4AAQ', 'base64');
+    const peer = await listen(outside, (socket) => {
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Type: ${named}\r\nContent-Length: 6\r\n\r\n`);
+      socket.end(bytes);
+    });
+    const found = await inline(peer.port, ['1.jpg']);
+    expect([...found.values()]).toEqual(['data:image/jpeg;base64,/9j/4AAQ']);
+  },
+);
+
 test('what is no image is refused, naming its place in the request', async () => {
   const peer = await listen(outside, text('<html>', 'Content-Type: text/html\r\n'));
   expect(await failureOf(inline(peer.port, ['page']))).toMatchObject({

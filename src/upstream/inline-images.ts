@@ -2,6 +2,7 @@ import type { AddressInput } from '../core/ask.ts';
 import { addressesMax } from '../core/bounds.ts';
 import type { ImageInput } from '../core/chat.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
+import { fileTypeOf } from '../core/file-type.ts';
 import { tooManyAddresses } from '../dialects/ask/addresses.ts';
 import { type AddressPolicy, checkUserUrl } from './guard/address-guard.ts';
 import type { GuardedFetch } from './guard/guarded-fetch.ts';
@@ -68,9 +69,11 @@ export async function inlineImages(
       signal: over,
     });
     if (!result.ok) throw unfetchable(result.reason, param);
-    const type = result.contentType?.split(';')[0]?.trim().toLowerCase() ?? '';
+    const named = result.contentType?.split(';')[0]?.trim().toLowerCase() ?? '';
+    // Storage services call everything `application/octet-stream`.
+    const type = fileTypeOf(result.bytes) ?? named;
     if (result.status !== 200 || !imageTypes.test(type)) {
-      const got = result.status === 200 ? type || 'no content type' : `status ${result.status}`;
+      const got = result.status === 200 ? named || 'no content type' : `status ${result.status}`;
       throw invalidRequest(`This address is not an image: it answered with ${got}.`, param);
     }
     const data = Buffer.from(result.bytes).toString('base64');

@@ -93,8 +93,7 @@ function writeResult(part: ToolResultPart, images: Images): Block {
 function base64Source(url: string) {
   const inline = readDataUrl(url);
   if (!inline) return undefined;
-  const mediaType = inline.mediaType === 'image/jpg' ? 'image/jpeg' : inline.mediaType;
-  return { type: 'base64', media_type: mediaType, data: inline.base64 };
+  return { type: 'base64', media_type: inline.mediaType, data: inline.base64 };
 }
 
 export function imageSource(url: string, images: Images): object {

@@ -1,3 +1,5 @@
+import { fileTypeOf } from '../../core/file-type.ts';
+
 /** The picture, sound or document inside a `data:` URL. */
 interface InlineData {
   readonly mediaType: string;
@@ -16,7 +18,17 @@ export function readDataUrl(url: string): InlineData | undefined {
   const isBase64 = /;base64$/i.test(options);
   const base64 = isBase64 ? content : encodeText(content);
   if (base64 === undefined) return undefined;
-  return { mediaType: mediaType?.toLowerCase() || 'text/plain', base64 };
+  return { mediaType: typeOf(mediaType?.toLowerCase() || 'text/plain', base64), base64 };
+}
+
+/**
+ * Pictures often have a wrong name, which OpenAI overlooks: Anthropic refuses one that the bytes
+ * contradict, and Gemini `image/jpg`. Browsers know some files by no name.
+ */
+function typeOf(named: string, base64: string): string {
+  if (!named.startsWith('image/') && named !== 'application/octet-stream') return named;
+  const seen = fileTypeOf(Buffer.from(base64.slice(0, 16), 'base64'));
+  return seen ?? (named === 'image/jpg' ? 'image/jpeg' : named);
 }
 
 function encodeText(content: string): string | undefined {

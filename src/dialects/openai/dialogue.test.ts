@@ -91,3 +91,30 @@ test('a tool is marked beside its function or in it, where a flat one has all it
   expect(markOf({}, { cache_control: outer })).toEqual(outer);
   expect(markOf({ cache_control: inner }, { cache_control: outer })).toEqual(outer);
 });
+
+test.each([
+  [
+    { type: 'enabled', budget_tokens: 2000 },
+    { effort: null, budgetTokens: 2000, visible: true },
+  ],
+  [
+    { type: 'enabled', budget_tokens: -1 },
+    { effort: null, budgetTokens: null, visible: true },
+  ],
+  [{ type: 'adaptive' }, { effort: null, budgetTokens: null, visible: true }],
+  [{ type: 'disabled' }, { effort: 'none' as const, budgetTokens: null, visible: true }],
+])('thinking in Anthropic’s words is a wish for reasoning: %j', (thinking, wish) => {
+  const body = { model: 'a/b', messages: [{ role: 'user' as const, content: 'Hi' }], thinking };
+  const { reasoning, foreign } = readDialogue({ body, source: null });
+  expect([reasoning, foreign]).toEqual([wish, []]);
+  const plain = { ...body, reasoning_effort: 'low' as const };
+  expect(readDialogue({ body: plain, source: null }).reasoning?.effort).toBe('low');
+});
+
+test('what is called thinking and is not is told as unknown', () => {
+  for (const thinking of ['enabled', 3, { type: 'deep' }, {}]) {
+    const body = { model: 'a/b', messages: [{ role: 'user' as const, content: 'Hi' }], thinking };
+    const { reasoning, foreign } = readDialogue({ body, source: null });
+    expect([reasoning, foreign]).toEqual([null, ['thinking']]);
+  }
+});

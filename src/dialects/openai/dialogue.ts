@@ -1,6 +1,7 @@
 /** An OpenAI client's request in our own words, for upstreams that speak differently. */
 import type { Dialogue, Effort, JsonWish, ReasoningWish, Tool } from '../../core/dialogue.ts';
-import { cacheMark } from '../ask/cache-marks.ts';
+import { fieldsOf } from '../../core/json.ts';
+import { cacheMark, withLastMarks } from '../ask/cache-marks.ts';
 import { cacheNameWithin } from '../ask/cache-names.ts';
 import { exactWords } from '../ask/exact-body.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
@@ -17,7 +18,9 @@ export function readDialogue(request: Given): Dialogue {
   const { body: given, source, tenantId = null, unsaid = [] } = request;
   const body = inTools(exactWords(given, source));
   const { tools, tool_choice: choice } = toolsInFunctions(body);
-  return {
+  const thinking = readThinking(body);
+  const foreign = Object.keys(unknownFields(body, thinking ? { ...known, thinking } : known));
+  return withLastMarks({
     turns: readTurns(body.messages),
     tools: (tools ?? []).filter(isFunction).map(readTool),
     toolChoice: typeof choice === 'object' && choice ? { name: choice.function.name } : choice,
@@ -25,7 +28,7 @@ export function readDialogue(request: Given): Dialogue {
     outputTokensMax: body.max_completion_tokens ?? body.max_tokens ?? null,
     stop: typeof body.stop === 'string' ? [body.stop] : (body.stop ?? []),
     json: readJsonWish(body.response_format),
-    reasoning: readReasoningWish(body),
+    reasoning: readReasoningWish(body) ?? thinking,
     sampling: {
       temperature: body.temperature ?? undefined,
       topP: body.top_p ?? undefined,
@@ -43,8 +46,8 @@ export function readDialogue(request: Given): Dialogue {
     ...cacheMark(body),
     stream: body.stream === true,
     choices: body.n ?? 1,
-    foreign: [...Object.keys(unknownFields(body, known)), ...unsaid],
-  };
+    foreign: [...foreign, ...unsaid],
+  });
 }
 
 /** What the schema knows is said in our words or is ours; the others are words of other vendors. */
@@ -96,4 +99,13 @@ export function readReasoningWish(
     budgetTokens: reasoning?.budget_tokens ?? reasoning?.max_tokens ?? null,
     visible: reasoning?.exclude !== true,
   };
+}
+
+/** Anthropic's words for the same, which clients of LiteLLM put into a chat. */
+function readThinking(body: object): ReasoningWish | null {
+  const { type, budget_tokens: budget } = fieldsOf('thinking' in body ? body.thinking : null);
+  if (type === 'disabled') return { effort: 'none', budgetTokens: null, visible: true };
+  if (type !== 'enabled' && type !== 'adaptive') return null;
+  const isCounted = typeof budget === 'number' && Number.isSafeInteger(budget) && budget > 0;
+  return { effort: null, budgetTokens: isCounted ? budget : null, visible: true };
 }

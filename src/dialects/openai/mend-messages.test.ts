@@ -21,9 +21,26 @@ describe('messages as a vendor wants them', () => {
       developer_role: 'system',
       system_messages: 'merge',
       message_names: 'drop',
+      text_parts: 'join',
       tool_call_ids: 'nine_characters',
+      after_tool_results: 'answer',
     } as const;
     expect(mendMessages(messages, undefined, oddities, none)).toBe(messages);
+  });
+
+  test('have an answer between results and the user’s words where the vendor wants one', () => {
+    const called: ChatMessage = { role: 'assistant', content: null, tool_calls: [call('a')] };
+    const result: ChatMessage = { role: 'tool', tool_call_id: 'a', content: 'r' };
+    const said: ChatMessage = { role: 'user', content: 'u' };
+    const messages = [said, called, result, result, said, called, result];
+    const roles = (oddities: Parameters<typeof mendMessages>[2]) =>
+      mendMessages(messages, undefined, oddities, none)
+        .map(({ role }) => role)
+        .join(' ');
+    expect(roles({ after_tool_results: 'answer' })).toBe(
+      'user assistant tool tool assistant user assistant tool',
+    );
+    expect(roles({})).toBe('user assistant tool tool user assistant tool');
   });
 
   test('have pictures where their addresses stood, said or shown by a tool', () => {
@@ -47,6 +64,31 @@ describe('messages as a vendor wants them', () => {
     expect(mendMessages([...others, ...pictures(url)], undefined, {}, images)).toEqual([
       ...others,
       ...pictures(data),
+    ]);
+  });
+
+  test('have one text in place of a list of them, whoever says it, and keep their pictures', () => {
+    const texts = [
+      { type: 'text' as const, text: 'a' },
+      { type: 'text' as const, text: 'b' },
+    ];
+    const shown = { type: 'image_url' as const, image_url: { url: 'https://a.example/b.png' } };
+    const illustrated: ChatMessage = { role: 'user', content: [...texts, shown] };
+    const messages: ChatMessage[] = [
+      { role: 'system', content: texts },
+      { role: 'user', content: texts },
+      { role: 'assistant', content: texts },
+      { role: 'tool', tool_call_id: 'a', content: texts },
+    ];
+    const mended = mendMessages(
+      [...messages, illustrated],
+      undefined,
+      { text_parts: 'join' },
+      none,
+    );
+    expect(mended).toEqual([
+      ...messages.map((message) => ({ ...message, content: 'a\n\nb' }) as ChatMessage),
+      illustrated,
     ]);
   });
 

@@ -19,6 +19,7 @@ export function mendMessages(
   let adapted = changed(messages, dropUnmadeCalls);
   adapted = changed(adapted, replaying[quirks.replay_reasoning ?? 'drop']);
   if (quirks.developer_role === 'system') adapted = changed(adapted, developerToSystem);
+  if (quirks.text_parts === 'join') adapted = changed(adapted, joinTexts);
   if (quirks.message_names === 'drop') adapted = changed(adapted, dropName);
   if (quirks.tool_call_ids !== 'keep') {
     adapted = changed(adapted, quirks.tool_call_ids ? shortenAllCallIds : shortenLongCallIds);
@@ -28,7 +29,8 @@ export function mendMessages(
     const content = jsonInstruction(format.json_schema.schema ?? {});
     adapted = [{ role: 'system', content }, ...adapted];
   }
-  return quirks.system_messages === 'merge' ? mergeSystem(adapted) : adapted;
+  if (quirks.system_messages === 'merge') adapted = mergeSystem(adapted);
+  return quirks.after_tool_results === 'answer' ? answerResults(adapted) : adapted;
 }
 
 type Change = (message: ChatMessage) => ChatMessage;
@@ -82,6 +84,15 @@ const dropUnmadeCalls: Change = (message) => {
 
 const developerToSystem: Change = (message) =>
   message.role === 'developer' ? { ...message, role: 'system' } : message;
+
+/** Pictures need their list. */
+const joinTexts: Change = (message) => {
+  const { content } = message;
+  if (!Array.isArray(content)) return message;
+  const texts = content.filter((part) => part.type === 'text');
+  if (texts.length < content.length) return message;
+  return { ...message, content: textOf(texts) } as ChatMessage;
+};
 
 const dropName: Change = (message) => {
   // The result of a function is known by nothing else.
@@ -151,4 +162,16 @@ function mergeSystem(messages: readonly ChatMessage[]): readonly ChatMessage[] {
 
 function textOf(content: string | readonly { readonly text: string }[]): string {
   return typeof content === 'string' ? content : content.map(({ text }) => text).join('\n\n');
+}
+
+/** An answer must have words. */
+const resultsSeen: ChatMessage = { role: 'assistant', content: 'I have the results.' };
+
+function answerResults(messages: readonly ChatMessage[]): readonly ChatMessage[] {
+  const isUnanswered = ({ role }: ChatMessage, at: number) =>
+    role === 'user' && messages[at - 1]?.role === 'tool';
+  if (!messages.some(isUnanswered)) return messages;
+  return messages.flatMap((message, at) =>
+    isUnanswered(message, at) ? [resultsSeen, message] : [message],
+  );
 }

@@ -65,6 +65,17 @@ test('a file is known by its bytes, else by its id', () => {
   ]);
 });
 
+test('a PDF that is shown as a picture is a document', () => {
+  const shown = (url: string) => ({ type: 'image_url' as const, image_url: { url } });
+  const pdf = 'data:application/pdf;base64,AAAA';
+  const content = [shown(pdf), shown('data:image/png;base64,AAAA'), shown('https://a.example/b')];
+  expect(readTurns([{ role: 'user', content }])[0]?.parts).toMatchObject([
+    { kind: 'document', source: { url: pdf } },
+    { kind: 'image', url: 'data:image/png;base64,AAAA' },
+    { kind: 'image', url: 'https://a.example/b' },
+  ]);
+});
+
 test('thoughts that nobody numbered stay apart', () => {
   const reasoning_details = [
     { type: 'reasoning.text', text: 'One.', signature: 'a' },
@@ -75,5 +86,30 @@ test('thoughts that nobody numbered stay apart', () => {
     { kind: 'reasoning', text: 'One.', signature: 'a' },
     { kind: 'reasoning', text: '', redacted: 'b' },
     read('So.'),
+  ]);
+});
+
+test('a mark on a message stands on the last part that can have one', () => {
+  const cache_control = { type: 'ephemeral' };
+  const cacheControl = cache_control;
+  const sound = { type: 'input_audio' as const, input_audio: { data: 'AAAA', format: 'wav' } };
+  const words = { type: 'text' as const, text: 'b' };
+  const own = { ...words, cache_control: { type: 'ephemeral', ttl: '1h' } };
+  const marked = [
+    { role: 'system' as const, content: 'a', cache_control },
+    { role: 'user' as const, content: [words, words, sound], cache_control },
+    { role: 'user' as const, content: [own], cache_control },
+    { role: 'assistant' as const, content: 'c', refusal: 'No.', cache_control },
+    { role: 'user' as const, content: '', cache_control },
+  ];
+  expect(readTurns(marked).map(({ parts }) => parts as readonly object[])).toEqual([
+    [{ ...read('a'), cacheControl }],
+    [read('b'), { ...read('b'), cacheControl }, { kind: 'audio', data: 'AAAA', format: 'wav' }],
+    [{ ...read('b'), cacheControl: { type: 'ephemeral', ttl: '1h' } }],
+    [
+      { ...read('c'), cacheControl },
+      { kind: 'refusal', text: 'No.' },
+    ],
+    [],
   ]);
 });

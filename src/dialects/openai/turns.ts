@@ -9,6 +9,7 @@ import type {
 } from '../../core/dialogue.ts';
 import { isText, objectsIn } from '../../core/json.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
+import { readDataUrl } from '../ask/data-url.ts';
 import { addressOfBytes } from '../ask/inline-content.ts';
 import type { ToolMessage } from './functions.ts';
 import { googleSignature } from './google-signature.ts';
@@ -30,23 +31,33 @@ export function readTurns(messages: readonly ToolMessage[]): readonly Turn[] {
       continue;
     }
     // What the user says after results of tools is one turn with them.
-    endResults(message.role === 'user' ? readUserParts(message.content) : undefined);
+    endResults(message.role === 'user' ? marked(message, readUserParts(message)) : undefined);
     if (message.role === 'assistant') {
-      turns.push({ role: 'assistant', parts: readAssistant(message) });
+      turns.push({ role: 'assistant', parts: marked(message, readAssistant(message)) });
     } else if (message.role !== 'user') {
-      turns.push({ role: 'system', parts: readTexts(message.content) });
+      turns.push({ role: 'system', parts: marked(message, readTexts(message.content)) });
     }
   }
   endResults();
   return turns;
 }
 
+/** A mark on a message is that of its last part that can have one, unless that has its own. */
+function marked<P extends UserPart | AssistantPart>(message: object, parts: readonly P[]) {
+  const mark = cacheMark(message);
+  if (mark.cacheControl === undefined) return parts;
+  const at = parts.findLastIndex(({ kind }) => !unmarkable.has(kind));
+  return parts.map((part, place) => (place === at ? { ...mark, ...part } : part));
+}
+
+const unmarkable: ReadonlySet<string> = new Set(['audio', 'reasoning', 'refusal']);
+
 function readTexts(content: string | readonly { text: string }[]): readonly TextPart[] {
   if (typeof content === 'string') return content === '' ? [] : [{ kind: 'text', text: content }];
   return content.map((part) => ({ kind: 'text', text: part.text, ...cacheMark(part) }));
 }
 
-function readUserParts(content: MessageOf<'user'>['content']): readonly UserPart[] {
+function readUserParts({ content }: MessageOf<'user'>): readonly UserPart[] {
   if (typeof content === 'string') return readTexts(content);
   return content.map(readUserPart);
 }
@@ -59,6 +70,9 @@ function readUserPart(part: UserContent): UserPart {
       return { kind: 'text', text: part.text, ...cacheMark(part) };
     case 'image_url': {
       const { url, detail } = part.image_url;
+      // Clients of LiteLLM show a PDF where pictures go.
+      const isPdf = readDataUrl(url)?.mediaType === 'application/pdf';
+      if (isPdf) return { kind: 'document', source: { url }, ...cacheMark(part) };
       return { kind: 'image', url, detail: detail || undefined, ...cacheMark(part) };
     }
     case 'input_audio':
@@ -123,7 +137,8 @@ function readCall(
   proofs: Map<string | undefined, ReasoningPart>,
 ): AssistantPart[] {
   const { name, arguments: json } = functionIn(call);
-  const read: AssistantPart = { kind: 'tool_call', id: call.id, name, arguments: json };
+  const said = { id: call.id, name, arguments: json };
+  const read: AssistantPart = { kind: 'tool_call', ...said, ...cacheMark(call) };
   const signature = googleSignature(call);
   if (signature === undefined) return [read];
   const proved = proofs.get(signature);

@@ -154,6 +154,13 @@ test('usage that is only in the choice that ends is found, as Moonshot sends it'
   expect(usageIn({ choices: [null] })).toBeUndefined();
 });
 
+test('usage under the names of newer endpoints is found, as mlx-vlm sends it', () => {
+  const own = { input_tokens: 11, output_tokens: 5, total_tokens: 16, prompt_tps: 21.55 };
+  expect(usageIn({ usage: own })).toEqual(usage(11, 0, 0, 5));
+  expect(usageIn({ usage: { ...own, ...report(10, 6) } })).toEqual(usage(10, 0, 0, 6));
+  expect(usageIn({ usage: { input_tokens: 0, output_tokens: 0 } })).toBeUndefined();
+});
+
 describe('of several reports', () => {
   test('the last one counts', () => {
     expect(mergeUsage(usage(10, 0, 0, 1), usage(10, 0, 0, 9))).toEqual(usage(10, 0, 0, 9));

@@ -76,7 +76,7 @@ function audioIn(details: Fields, counts: Parameters<typeof uncachedAudio>[2]): 
   return uncachedAudio(readCount(audio_tokens), readCount(fieldsOf(inCache).audio_tokens), counts);
 }
 
-/** The same of pictures and of speech, which have other names for it. */
+/** The same of pictures and of speech, which have other names for it, as mlx-vlm in a chat. */
 export function readMediaUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
   const details = fieldsOf(raw.input_tokens_details);
@@ -92,7 +92,7 @@ export function readMediaUsage(raw: unknown): Usage | undefined {
  * choice that ends.
  */
 export function usageIn(body: Fields): Usage | undefined {
-  const usage = readUsage(body.usage);
+  const usage = readUsage(body.usage) ?? readMediaUsage(body.usage);
   if (usage !== undefined) return usage;
   if (isObject(body.x_groq)) return readUsage(body.x_groq.usage);
   const [choice] = itemsOf(body.choices);
