@@ -1,5 +1,9 @@
 import { errorTable, type GatewayError } from '../core/errors.ts';
-import { anthropicErrorDetails, anthropicErrorType } from '../dialects/anthropic/error-type.ts';
+import {
+  anthropicErrorDetails,
+  anthropicErrorType,
+  anthropicMessage,
+} from '../dialects/anthropic/error-type.ts';
 import type { ErrorShape, Exchange } from './exchange.ts';
 
 export function json(exchange: Exchange, body: unknown, status = 200): Response {
@@ -50,7 +54,11 @@ function errorBody(shape: ErrorShape, error: GatewayError, requestId: string): o
     case 'messages':
       return {
         type: 'error',
-        error: { type: anthropicErrorType(error), message, ...anthropicErrorDetails(error) },
+        error: {
+          type: anthropicErrorType(error),
+          message: shortened(anthropicMessage(error), messageLengthMax),
+          ...anthropicErrorDetails(error),
+        },
         request_id: requestId,
       };
     case 'plain':

@@ -295,7 +295,8 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
       const isOwnAccount = this.#offer.own !== null;
       const why = scrub(publicReason({ ...failure, isOwnAccount }), this.#offer);
       const message = `The provider failed in the middle of its answer: ${why}`;
-      return new GatewayError('upstream_error', message);
+      const isBusy = failure.kind === 'overloaded' || failure.kind === 'rate_limited';
+      return new GatewayError('upstream_error', message, isBusy ? { status: 503 } : {});
     }
     if (this.#isWhole) return undefined;
     if (line.isShuttingDown) return shuttingDown();

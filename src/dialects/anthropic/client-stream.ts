@@ -7,7 +7,7 @@ import { JsonEnd } from '../answer/json-end.ts';
 import type { ClientWords, ReplyClosing, ReplyIdentity, StreamWriter } from '../dialect.ts';
 import { EventTooLarge } from '../event-stream.ts';
 import { citationOf, imageBlock, stopFields } from './answer-words.ts';
-import { anthropicErrorType } from './error-type.ts';
+import { anthropicErrorType, anthropicMessage } from './error-type.ts';
 import { openingUsage, writeUsage } from './usage.ts';
 
 /** A call whose block has to wait: only one block may be open at a time. */
@@ -225,7 +225,7 @@ export function eventText(type: string, fields: object): string {
 /** What an Anthropic client hears from us outside of an upstream's answer. */
 export const anthropicWords: ClientWords = {
   fail(error) {
-    const { message } = error;
+    const message = anthropicMessage(error);
     return eventText('error', { error: { type: anthropicErrorType(error), message } });
   },
 };

@@ -18,6 +18,30 @@ export function anthropicErrorType({ status }: GatewayError): string {
   return types[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
 }
 
+/** How other providers say that a conversation has outgrown its model. */
+const outgrown = new RegExp(
+  [
+    'context (?:length|window|size)',
+    'maximum (?:prompt|model|input) length',
+    'reduce the length of the (?:messages|prompt|input)',
+    'input is too long',
+    '(?:input|prompt) token count .*exceeds',
+  ].join('|'),
+  'i',
+);
+/** Said of a wish for too long an answer; a shorter conversation would not help. */
+const wishTooLarge = /max_(?:completion_|output_)?tokens\W.{0,40}too large/i;
+
+/**
+ * Claude Code makes a conversation shorter when it reads Anthropic's words for it and otherwise
+ * only shows the error, so these words come before any other provider's.
+ */
+export function anthropicMessage({ status, message }: GatewayError): string {
+  const isOutgrown = status === 400 && outgrown.test(message) && !wishTooLarge.test(message);
+  const isSaid = /prompt is too long/i.test(message);
+  return isOutgrown && !isSaid ? `prompt is too long: ${message}` : message;
+}
+
 /** On this code, Anthropic's SDK gives the thread up and sends the whole conversation. */
 const noThreads = {
   details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },

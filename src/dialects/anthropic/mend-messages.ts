@@ -21,8 +21,11 @@ export function mendMessages(messages: Messages, images: Images): Mended {
   let lostThoughts = false;
   const mended = messages.flatMap((message) => {
     const { content } = message;
-    if (typeof content === 'string') return [message];
-    const blocks = mendBlocks(content, message.role, images);
+    const isAssistants = message.role === 'assistant';
+    if (typeof content === 'string') return isAssistants && !isSaid(content) ? [] : [message];
+    // A user's empty words alone are left to be refused: somebody meant to say something.
+    const dropsEmpty = isAssistants || !content.every(isEmpty);
+    const blocks = mendBlocks(content, dropsEmpty, images);
     if (blocks === content) return [message];
     lostThoughts ||= thoughtsIn(blocks) < thoughtsIn(content);
     return blocks.length > 0 ? [{ ...message, content: blocks }] : [];
@@ -30,24 +33,32 @@ export function mendMessages(messages: Messages, images: Images): Mended {
   return { messages: sameIfUnchanged(messages, mended), lostThoughts };
 }
 
+function isSaid(text: string): boolean {
+  return text.trim() !== '';
+}
+
+function isEmpty(block: AnyBlock): boolean {
+  return isKnown(block) && block.type === 'text' && !isSaid(block.text);
+}
+
 function thoughtsIn(blocks: readonly AnyBlock[]): number {
   return blocks.filter(({ type }) => type === 'thinking').length;
 }
 
-function mendBlocks(blocks: AnyBlock[], role: string, images: Images): AnyBlock[] {
+function mendBlocks(blocks: AnyBlock[], dropsEmpty: boolean, images: Images): AnyBlock[] {
   return sameIfUnchanged(
     blocks,
-    blocks.flatMap((block) => mendBlock(block, role, images)),
+    blocks.flatMap((block) => mendBlock(block, dropsEmpty, images)),
   );
 }
 
-function mendBlock(block: AnyBlock, role: string, images: Images): readonly AnyBlock[] {
+function mendBlock(block: AnyBlock, dropsEmpty: boolean, images: Images): readonly AnyBlock[] {
   if (!isKnown(block)) return [block];
   switch (block.type) {
     case 'thinking':
       return ownSignature('anthropic', block.signature ?? undefined) === undefined ? [] : [block];
     case 'text':
-      return role === 'assistant' && block.text.trim() === '' ? [] : [block];
+      return dropsEmpty && !isSaid(block.text) ? [] : [block];
     case 'tool_use': {
       const id = plainCallId(block.id);
       const mended = { ...block, id };
@@ -56,15 +67,16 @@ function mendBlock(block: AnyBlock, role: string, images: Images): readonly AnyB
     case 'tool_result': {
       const id = plainCallId(block.tool_use_id);
       const { content } = block;
-      const inside = Array.isArray(content) ? mendBlocks(content, role, images) : content;
+      // A tool may well have nothing to say.
+      const inside = Array.isArray(content) ? mendBlocks(content, true, images) : content;
       if (id === block.tool_use_id && inside === content) return [block];
-      const mended = { ...block, tool_use_id: id, content: inside };
+      const mended = { ...block, tool_use_id: id, content: inside?.length ? inside : undefined };
       return [mended];
     }
     case 'document': {
       const { source } = block;
       if (source.type !== 'content' || !Array.isArray(source.content)) return [block];
-      const inside = mendBlocks(source.content, role, images);
+      const inside = mendBlocks(source.content, dropsEmpty, images);
       const mended = { ...block, source: { ...source, content: inside } };
       return inside === source.content ? [block] : [mended];
     }

@@ -174,8 +174,8 @@ test(
             if (written) JSON.parse(String(written.body));
           }
           const count = readCountRequest(JSON.parse(text), source);
-          const asked = anthropicCount(count, new Headers()).crossTo('anthropic');
-          const question = asked?.write({ upstreamModel: 'up', quirks: {} });
+          const asked = anthropicCount(count, new Headers());
+          const question = asked.write({ upstreamModel: 'up', quirks: {} });
           if (question) expect(JSON.parse(String(question.body)).model).toBe('up');
           expect([...countable(count.body)]).not.toEqual([]);
           taken += 1;

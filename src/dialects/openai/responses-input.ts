@@ -10,6 +10,7 @@ import { ownWishes } from '../responses/dialogue.ts';
 import {
   type AnyItem,
   type AnyPart,
+  asSaid,
   checkItems,
   type ItemOf,
   imageIn,
@@ -113,7 +114,8 @@ function checked(input: readonly object[]): readonly AnyItem[] {
 }
 
 /** Encrypted reasoning belongs to the Responses API; chat has no place for it. */
-function addItem(messages: ChatMessage[], item: AnyItem): void {
+function addItem(messages: ChatMessage[], given: AnyItem): void {
+  const item = asSaid(given);
   if (isMessage(item)) addMessage(messages, item);
   else if (!isKnownItem(item)) return;
   else if (item.type === 'function_call' || item.type === 'custom_tool_call') {

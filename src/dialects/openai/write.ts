@@ -13,6 +13,7 @@ import type {
 import { hasCacheMarks } from '../ask/cache-marks.ts';
 import { documentText } from '../ask/document-text.ts';
 import { effortOf } from '../ask/effort.ts';
+import { functionSchema } from '../ask/function-schema.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
 import type { Worded } from './pass-through-request.ts';
 
@@ -168,8 +169,7 @@ function writeTool({ name, description, parameters, strict }: Tool) {
     function: {
       name,
       ...(description === undefined ? {} : { description }),
-      // MCP and Anthropic take a schema without properties; OpenAI refuses it.
-      parameters: { type: 'object', properties: {}, ...parameters },
+      parameters: functionSchema(parameters),
       ...(strict === undefined ? {} : { strict }),
     },
   };

@@ -105,6 +105,17 @@ export function isResult(item: AnyItem): item is ResultItem {
   return type === 'function_call_output' || type === 'custom_tool_call_output';
 }
 
+/**
+ * Codex's desktop begins a task that another one gave with a result that answers no call. The words
+ * in it are for the model as a user's are, and upstreams other than OpenAI get them as such.
+ */
+export function asSaid(item: AnyItem): AnyItem {
+  const isAsked = 'call_id' in item || !('output' in item);
+  if (item.type !== 'function_call_output' || isAsked) return item;
+  const said = { type: 'message', role: 'user', content: item.output };
+  return said;
+}
+
 const textTypes = ['input_text', 'output_text', 'text'];
 
 export function isTextPart(part: AnyPart): part is Extract<Part, { readonly text: string }> {
@@ -117,7 +128,8 @@ export function isKnownPart(part: AnyPart): part is Part {
 
 /** Throws at the first item that is not what its type says. */
 export function checkItems(items: readonly AnyItem[]): void {
-  for (const [at, item] of items.entries()) {
+  for (const [at, given] of items.entries()) {
+    const item = asSaid(given);
     const path = `input[${at}]`;
     if (item.type === 'item_reference') {
       const why = 'refers to an item of before, but nothing is kept here: send it whole.';

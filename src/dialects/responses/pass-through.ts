@@ -18,7 +18,7 @@ import { keepAlive } from '../event-stream.ts';
 import { failureInside, readErrorObject, unreadableEvent } from '../failure.ts';
 import { eventText, failureEvents, responsesWords } from './client-stream.ts';
 import {
-  completeCall,
+  completeEvent,
   PassedOutput,
   passedFacts,
   signResponse,
@@ -136,7 +136,7 @@ export class ResponsesPassThrough implements StreamRelay {
     if (this.#number === 0 && !type.startsWith('response.')) return '';
     this.#output.take(type, fields);
     this.facts.outputCharacters = this.#output.characters;
-    const isMended = completeCall(type, fields);
+    const isMended = completeEvent(type, fields);
     if (type === 'response.output_item.done' && isObject(fields.item)) {
       this.#told.keep(fields.output_index, fields.item, data.length);
     }

@@ -1,7 +1,15 @@
 /** What is read on the side of a response that passes through, and what is exchanged in it. */
 import { eventBytesMax, outputItemsMax } from '../../core/bounds.ts';
-import { type Fields, isObject, isText, itemsOf, lengthOf, objectsIn } from '../../core/json.ts';
-import { pictureCharacters, type Usage } from '../../core/usage.ts';
+import {
+  type Fields,
+  fieldsOf,
+  isObject,
+  isText,
+  itemsOf,
+  lengthOf,
+  objectsIn,
+} from '../../core/json.ts';
+import { pictureCharacters, totalTokens, type Usage } from '../../core/usage.ts';
 import { answerId } from '../answer/answer-ids.ts';
 import { renameModel } from '../answer/rename-model.ts';
 import type { ReplyClosing, ReplyFacts, ReplyIdentity } from '../dialect.ts';
@@ -70,10 +78,25 @@ export class ToldItems {
   }
 }
 
-/** Gives a call that has ended arguments that clients can parse, in place; true if it had none. */
-export function completeCall(type: string, event: Fields): boolean {
+/** Gives an item what clients read of it without asking whether it is there; true if it had not. */
+export function completeEvent(type: string, event: Fields): boolean {
   if (type === 'response.function_call_arguments.done') return completeArguments(event);
-  return type === 'response.output_item.done' && isObject(event.item) && completeItem(event.item);
+  if (!isObject(event.item)) return false;
+  if (type === 'response.output_item.added') return completeBegun(event.item);
+  return type === 'response.output_item.done' && completeItem(event.item);
+}
+
+/** OpenAI's SDK adds parts to the content of a message that has begun; Codex wants both lists. */
+const listsOfItems = new Map([
+  ['message', 'content'],
+  ['reasoning', 'summary'],
+]);
+
+function completeBegun(item: Fields): boolean {
+  const list = listsOfItems.get(String(item.type));
+  if (list === undefined || Array.isArray(item[list])) return false;
+  item[list] = [];
+  return true;
 }
 
 function completeItem(item: Fields): boolean {
@@ -123,5 +146,13 @@ export function signResponse(
 function countedUsage(usage: unknown, reported: Usage | undefined, closing: ReplyClosing): object {
   const { usage: settled, costCredits } = closing;
   if (reported === undefined || !isObject(usage)) return writeUsage(settled, costCredits);
-  return { ...usage, cost: costCredits };
+  // Codex takes an answer for a broken one whose details are there, but not with these counts.
+  const { cacheReadTokens: cached_tokens, reasoningTokens: reasoning_tokens } = reported;
+  return {
+    ...usage,
+    input_tokens_details: { cached_tokens, ...fieldsOf(usage.input_tokens_details) },
+    output_tokens_details: { reasoning_tokens, ...fieldsOf(usage.output_tokens_details) },
+    total_tokens: usage.total_tokens ?? totalTokens(reported),
+    cost: costCredits,
+  };
 }

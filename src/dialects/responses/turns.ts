@@ -13,6 +13,7 @@ import { addressOfBytes } from '../ask/inline-content.ts';
 import {
   type AnyItem,
   type AnyPart,
+  asSaid,
   type Item,
   type ItemOf,
   isKnownItem,
@@ -109,7 +110,8 @@ class TurnBuilder {
   }
 }
 
-function readItem(item: AnyItem, at: number, turns: TurnBuilder, foreign: ForeignNames): void {
+function readItem(given: AnyItem, at: number, turns: TurnBuilder, foreign: ForeignNames): void {
+  const item = asSaid(given);
   // Read with the other tools.
   if (item.type === 'additional_tools') return;
   if (isSearchCall.Check(item)) {

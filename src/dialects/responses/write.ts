@@ -2,6 +2,7 @@
 import type { Dialogue, JsonWish, Tool } from '../../core/dialogue.ts';
 import { hasCacheMarks } from '../ask/cache-marks.ts';
 import { effortOf, effortWord, reasonsWith } from '../ask/effort.ts';
+import { functionSchema } from '../ask/function-schema.ts';
 import { leaveOut } from '../ask/leave-out.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
@@ -92,8 +93,7 @@ function writeTools({ tools, toolChoice, parallelTools }: Dialogue) {
 
 /** `strict` is always said: without it this endpoint holds every schema to the strict rules. */
 function writeTool({ name, description, parameters, strict = false }: Tool) {
-  const schema = { type: 'object', properties: {}, ...parameters };
-  return { type: 'function', name, description, parameters: schema, strict };
+  return { type: 'function', name, description, parameters: functionSchema(parameters), strict };
 }
 
 function writeText({ json, verbosity }: Dialogue) {
