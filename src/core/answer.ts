@@ -27,6 +27,8 @@ export interface AnswerListener {
   citation(citation: Citation): void;
   /** A picture the model made. */
   image(mediaType: string, base64: string): void;
+  /** One that the upstream keeps; left out where it has to be told as a text. */
+  imageAt?(url: string): void;
   /**
    * Why the answer ended. Usage may follow, and even words: then the last finish counts. `word` is
    * the upstream's own, where it is new to us and the reason a guess.

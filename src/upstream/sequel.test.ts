@@ -96,7 +96,7 @@ async function hear(stream: OpenStream, own: Offer['own'] = null) {
 describe('after the end of a stream', () => {
   test('last words are said, and the answer is complete', async () => {
     const { text, settled } = await hear(opened(chunk('a', 'stop'), async () => 'last\n\n'));
-    expect(text).toMatch(/"a".*last\n\ndata: \[DONE\]\n\n$/s);
+    expect(text).toMatch(/"a".*last\n\n.*"stop".*data: \[DONE\]\n\n$/s);
     expect(settled).toEqual([{ how: 'complete' }]);
   });
 

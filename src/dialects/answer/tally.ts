@@ -3,6 +3,7 @@ import type { AnswerListener, Citation, FinishReason, ReasoningName } from '../.
 import { pictureCharacters, type Usage } from '../../core/usage.ts';
 import type { ToolNames } from '../tool-names.ts';
 import { NotedFacts } from './facts.ts';
+import { imageLink } from './image-link.ts';
 
 /** In the words of the log, which are OpenAI's. */
 export const finishWords: Readonly<Record<FinishReason, string>> = {
@@ -79,6 +80,12 @@ export class Tally implements AnswerListener {
   image(mediaType: string, base64: string): void {
     this.#count(pictureCharacters);
     this.#to.image(mediaType, base64);
+  }
+
+  imageAt(url: string): void {
+    this.#count(pictureCharacters);
+    if (this.#to.imageAt) this.#to.imageAt(url);
+    else this.#to.text(imageLink(url));
   }
 
   finish(reason: FinishReason, stopSequence: string | null, word?: string): void {

@@ -28,8 +28,17 @@ export function stopFields({ reason, sequence, hasTools, isRefused }: Stopped) {
   return { stop_reason: isRefused ? 'refusal' : word, stop_sequence: sequence };
 }
 
+/** Proxies that speak this dialect may leave OpenAI's words in it. */
+const foreignReasons: ReadonlyMap<string, string> = new Map([
+  ['stop', 'end_turn'],
+  ['tool_calls', 'end_turn'],
+  ['length', 'max_tokens'],
+  ['content_filter', 'refusal'],
+]);
+
 /** The same of an upstream that says it in Anthropic's own words. */
-export function ownStopReason(reason: string, hasTools: boolean): string {
+export function ownStopReason(word: string, hasTools: boolean): string {
+  const reason = foreignReasons.get(word) ?? word;
   return reason === 'end_turn' && hasTools ? 'tool_use' : reason;
 }
 

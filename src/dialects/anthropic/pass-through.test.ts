@@ -219,6 +219,33 @@ test('an answer that calls a tool says so at its end, as clients wait for it', (
   expect(JSON.parse(reply.write(closing))).toMatchObject({ stop_reason: 'tool_use' });
 });
 
+test.each([
+  ['length', 'max_tokens', 'length'],
+  ['stop', 'end_turn', 'stop'],
+  ['content_filter', 'refusal', 'content_filter'],
+  // No call came: a client would wait for ever for one to run.
+  ['tool_calls', 'end_turn', 'stop'],
+  ['compaction', 'compaction', 'stop'],
+])('the stop reason %s is told as %s and kept as %s', (word, told, kept) => {
+  const { relay } = push([begin, ...hello, end({ delta: { stop_reason: word } }), over]);
+  expect(relay.close(closing)).toContain(`"delta":{"stop_reason":"${told}"}`);
+  expect(relay.facts.finishReason).toBe(kept);
+  const reply = readReply(JSON.stringify({ ...message, stop_reason: word }), identity);
+  if (!('write' in reply)) throw new Error(reply.message);
+  expect(JSON.parse(reply.write(closing))).toMatchObject({ stop_reason: told });
+  expect(reply.facts.finishReason).toBe(kept);
+});
+
+test('a call that ends with a word of OpenAI’s is run', () => {
+  const call = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
+  for (const word of ['tool_calls', 'stop']) {
+    const whole = { ...message, content: [call], stop_reason: word };
+    const reply = readReply(JSON.stringify(whole), identity);
+    if (!('write' in reply)) throw new Error(reply.message);
+    expect(JSON.parse(reply.write(closing))).toMatchObject({ stop_reason: 'tool_use' });
+  }
+});
+
 test('a thought that has no signature gets the empty one, which clients insist on', () => {
   const bare = { type: 'thinking', thinking: '' };
   const signed = { ...bare, signature: 'c2ln' };

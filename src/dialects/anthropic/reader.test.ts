@@ -163,6 +163,10 @@ describe('a stream of Anthropic', () => {
   test.each([
     ['model_context_window_exceeded', 'context'],
     ['pause_turn', 'pause'],
+    ['stop', 'stop'],
+    ['length', 'length'],
+    ['tool_calls', 'stop'],
+    ['content_filter', 'content_filter'],
     ['something_new', 'stop'],
     ['constructor', 'stop'],
   ] as const)('that ends with %s has the finish %s', (word, reason) => {

@@ -24,6 +24,9 @@ const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
   ['tool_use', 'tool_calls'],
   ['refusal', 'content_filter'],
   ['pause_turn', 'pause'],
+  // OpenAI's words, which proxies may leave in answers of this dialect.
+  ['length', 'length'],
+  ['content_filter', 'content_filter'],
 ]);
 
 /** A reason not listed means that the answer is over, and clients know no better word for that. */

@@ -46,6 +46,13 @@ describe('a report of usage', () => {
     expect(inParts(20, 0)).toEqual(usage);
   });
 
+  test.each([undefined, null])('has its whole of the parts where that is %p', (whole) => {
+    const parts = { ephemeral_5m_input_tokens: 8, ephemeral_1h_input_tokens: 12 };
+    expect(
+      readUsage({ ...counted, cache_creation_input_tokens: whole, cache_creation: parts }),
+    ).toEqual({ ...usage, cacheWriteTokens: 8, cacheWrite1hTokens: 12 });
+  });
+
   test('is of the usual kind where its parts leave some out', () => {
     expect(inParts(8, 11)).toEqual({ ...usage, cacheWriteTokens: 9, cacheWrite1hTokens: 11 });
   });

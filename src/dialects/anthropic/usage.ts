@@ -32,7 +32,7 @@ export function readUsage(raw: unknown): Usage | undefined {
 
 function readCounts(raw: Fields): Usage | undefined {
   const details = fieldsOf(raw.output_tokens_details);
-  const written = readCount(raw.cache_creation_input_tokens);
+  const written = readWritten(raw);
   const writtenForHour = readHourPart(raw.cache_creation, written);
   const usage = {
     inputTokens: readCount(raw.input_tokens),
@@ -43,6 +43,17 @@ function readCounts(raw: Fields): Usage | undefined {
     reasoningTokens: readCount(details.thinking_tokens),
   };
   return Number.isNaN(totalTokens(usage) + usage.reasoningTokens) ? undefined : usage;
+}
+
+/** Some servers tell the parts and no whole. */
+function readWritten({
+  cache_creation_input_tokens: whole,
+  cache_creation: parts,
+}: Fields): number {
+  if (whole !== undefined && whole !== null) return readCount(whole);
+  const { ephemeral_5m_input_tokens: forMinutes, ephemeral_1h_input_tokens: forHour } =
+    fieldsOf(parts);
+  return readCount(forMinutes) + readCount(forHour);
 }
 
 /**

@@ -28,12 +28,19 @@ describe('a picture that the model made', () => {
     { type: 'image_url' },
     at(7),
     at(''),
-    at('https://example.com/a.png'),
+    at('file:///a.png'),
     at('data:image/png;base64,'),
   ])('is none in %j', (image) => {
     const answer = told({ role: 'assistant', content: 'Here.', images: [image] });
     expect([answer.said, answer.images]).toEqual(['Here.', []]);
   });
+});
+
+test('a picture by its address is told as a link to who hears of bytes only', () => {
+  const images = [at('https://example.com/a (1).png')];
+  const answer = told({ role: 'assistant', content: 'Here:', images });
+  expect(answer.said).toBe('Here:\n![image](https://example.com/a%20%281%29.png)\n');
+  expect(answer.images).toEqual([]);
 });
 
 test('a whole answer without a reason for its end is one if it says anything', () => {

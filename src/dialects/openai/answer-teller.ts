@@ -3,6 +3,7 @@ import type { AnswerListener, FinishReason } from '../../core/answer.ts';
 import { waitingArgumentsMax } from '../../core/bounds.ts';
 import { type Fields, fieldsOf, isObject, isText, itemsOf, textOf } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
+import { imageLink } from '../answer/image-link.ts';
 import { JsonEnd } from '../answer/json-end.ts';
 import { EventTooLarge } from '../event-stream.ts';
 import { customArguments } from '../responses/tool-forms.ts';
@@ -191,5 +192,8 @@ export class AnswerTeller {
     const url = textOf(fieldsOf(fieldsOf(image).image_url).url);
     const [, mediaType, data] = /^data:([\w/+.-]+);base64,(.+)$/s.exec(url) ?? [];
     if (mediaType && data) this.#to.image(mediaType, data);
+    else if (!/^https?:/i.test(url)) return;
+    else if (this.#to.imageAt) this.#to.imageAt(url);
+    else this.#to.text(imageLink(url));
   }
 }

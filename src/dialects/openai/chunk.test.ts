@@ -135,7 +135,7 @@ describe('text:', () => {
 
 describe('tool calls:', () => {
   const opening = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '' } };
-  const later = { index: 0, function: { arguments: '{}' } };
+  const later = { index: 0, function: { arguments: '{"x":1}' } };
 
   test('later deltas say neither id nor name again', () => {
     const noisy = { ...opening, function: { name: '', arguments: '{"x":' } };
@@ -155,7 +155,7 @@ describe('tool calls:', () => {
     const piece = (json: string) => call({ index: 0, function: { arguments: json } });
     const pieces = ['{}', '{"x":', '[1]}', '{"x":[1]}', '\n'].map(piece);
     expect(mendDeltas(call(opening), ...pieces).slice(1)).toEqual([
-      { changed: false, delta: piece('{}') },
+      { changed: true, delta: piece('') },
       { changed: false, delta: piece('{"x":') },
       { changed: false, delta: piece('[1]}') },
       { changed: true, delta: piece('') },
@@ -167,6 +167,14 @@ describe('tool calls:', () => {
     );
   });
 
+  test('blanks before the arguments are not held for ever', () => {
+    const piece = (json: string) => call({ index: 0, function: { arguments: json } });
+    const blanks = Array.from({ length: 3 }, () => piece(' '.repeat(40)));
+    const deltas = mendDeltas(call(opening), ...blanks, piece('{"x":1}')).slice(1);
+    const told = ['', ' '.repeat(80), ' '.repeat(40), '{"x":1}'];
+    expect(deltas.map(({ delta }) => delta)).toEqual(told.map(piece));
+  });
+
   test('fragments with an index pass untouched', () => {
     expect(mendDeltas(call(opening), call(later))[1]).toEqual({
       changed: false,
@@ -175,15 +183,15 @@ describe('tool calls:', () => {
   });
 
   test('calls without index and type get them', () => {
-    const f = { id: 'a', function: { name: 'f', arguments: '{' } };
-    const g = { id: 'b', function: { name: 'g', arguments: '{}' } };
+    const f = { id: 'a', function: { name: 'f', arguments: '{"x":' } };
+    const g = { id: 'b', function: { name: 'g', arguments: '{"x":1}' } };
     const [first, second, third] = mendDeltas(
       call(f),
-      call({ function: { arguments: '}' } }),
+      call({ function: { arguments: '1}' } }),
       call(g),
     );
     expect(first?.delta).toEqual(call({ ...f, index: 0, type: 'function' }));
-    expect(second?.delta).toEqual(call({ index: 0, function: { arguments: '}' } }));
+    expect(second?.delta).toEqual(call({ index: 0, function: { arguments: '1}' } }));
     expect(third?.delta).toEqual(call({ ...g, index: 1, type: 'function' }));
   });
 
@@ -196,7 +204,7 @@ describe('tool calls:', () => {
 
   test('those that come under one id get their own, and another name is another call', () => {
     const second = { ...opening, index: 1 };
-    const third = { ...opening, function: { name: 'g', arguments: '{}' } };
+    const third = { ...opening, function: { name: 'g', arguments: '' } };
     const deltas = mendDeltas(call(opening), call(second), call(third), call(later));
     expect(deltas.map(({ delta }) => delta)).toEqual([
       call(opening),
@@ -221,7 +229,7 @@ describe('tool calls:', () => {
   });
 
   test('an empty id is replaced, for each of several calls', () => {
-    const nameless = { ...opening, id: '', function: { name: 'f', arguments: '{}' } };
+    const nameless = { ...opening, id: '', function: { name: 'f', arguments: '{"x":1}' } };
     const [first, second] = mendDeltas({ tool_calls: [nameless, nameless] }, call(nameless));
     const mended = (index: number) => ({ ...nameless, index, id: newId });
     expect(first?.delta).toEqual({ tool_calls: [mended(0), mended(1)] });
@@ -231,7 +239,7 @@ describe('tool calls:', () => {
   });
 
   test('calls side by side in one delta are several, even without ids', () => {
-    const bare = { index: 0, type: 'function', function: { name: 'f', arguments: '{}' } };
+    const bare = { index: 0, type: 'function', function: { name: 'f', arguments: '{"x":1}' } };
     expect(mendDeltas({ tool_calls: [bare, bare] })[0]?.delta).toEqual({
       tool_calls: [
         { ...bare, id: newId },
@@ -241,7 +249,7 @@ describe('tool calls:', () => {
   });
 
   test('calls side by side in one delta are several, even under one id', () => {
-    const whole = { ...opening, function: { name: 'f', arguments: '{}' } };
+    const whole = { ...opening, function: { name: 'f', arguments: '{"x":1}' } };
     expect(mendDeltas({ tool_calls: [whole, whole] })[0]?.delta).toEqual({
       tool_calls: [whole, { ...whole, id: newId, index: 1 }],
     });
@@ -263,8 +271,8 @@ describe('tool calls:', () => {
   });
 
   test('calls that wait for their names leave no hole, and without any end with the answer', () => {
-    const nameless = { index: 0, id: 'n', type: 'function', function: { arguments: '{}' } };
-    const named = { ...opening, index: 1, function: { name: 'g', arguments: '{}' } };
+    const nameless = { index: 0, id: 'n', type: 'function', function: { arguments: '{"x":1}' } };
+    const named = { ...opening, index: 1, function: { name: 'g', arguments: '{"x":1}' } };
     const lastDelta = (finish_reason: string) => {
       const deltas = [call(nameless), call(named)];
       const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta }] }));
@@ -273,7 +281,7 @@ describe('tool calls:', () => {
         .slice(1)
         .map(({ chunk }) => (chunk.choices as [{ delta: unknown }])[0].delta);
     };
-    const late = { ...nameless, index: 1, function: { name: '', arguments: '{}' } };
+    const late = { ...nameless, index: 1, function: { name: '', arguments: '{"x":1}' } };
     expect(lastDelta('tool_calls')).toEqual([call({ ...named, index: 0 }), call(late)]);
     expect(lastDelta('length')).toEqual([call({ ...named, index: 0 }), {}]);
   });
@@ -297,7 +305,7 @@ describe('tool calls:', () => {
   test.each([4_000_000_000, 1, -1, null])('index %j of the first call is replaced', (index) => {
     const [first, second] = mendDeltas(
       call({ ...opening, index }),
-      call({ index, function: { arguments: '{}' } }),
+      call({ index, function: { arguments: '{"x":1}' } }),
     );
     expect(first).toEqual({ changed: true, delta: call(opening) });
     expect(second).toEqual({ changed: true, delta: call(later) });
@@ -305,14 +313,14 @@ describe('tool calls:', () => {
 
   test('a call in no list is one', () => {
     const alone = { ...opening, id: '' };
-    const fragment = { ...alone, function: { name: null, arguments: '{}' } };
+    const fragment = { ...alone, function: { name: null, arguments: '{"x":1}' } };
     const [first, second] = mendDeltas({ tool_calls: alone }, { tool_calls: fragment });
     expect(first?.delta).toEqual(call({ ...alone, id: newId }));
     expect(second?.delta).toEqual(call({ index: 0, type: 'function', function: later.function }));
   });
 
   test('without an index they are told apart by their ids', () => {
-    const piece = { index: null, id: 'a', function: { arguments: '{}' } };
+    const piece = { index: null, id: 'a', function: { arguments: '{"x":1}' } };
     const [, second] = mendDeltas(call({ ...opening, id: 'a', index: null }), call(piece));
     expect(second).toEqual({ changed: true, delta: call(later) });
   });
@@ -331,6 +339,30 @@ describe('tool calls:', () => {
     expect(lastDelta('stop')).toMatchObject({ choices: [{ delta: call(closed) }] });
     expect(lastDelta('length')).toMatchObject({ choices: [{ delta: {} }] });
     expect(JSON.stringify(lastDelta('length'))).not.toContain('tool_calls');
+  });
+
+  test.each([
+    ['{}', ['{}']],
+    ['{}', ['{', '}']],
+    ['{ }', [' ', '{ }']],
+    ['{"x":1}', ['{}', '{"x":1}']],
+    ['{"x":1}', ['{', '}', '{', '"x":1', '}']],
+    ['{"x":1}', ['{ }\n', '{"x":1}', '{"x":1}']],
+    ['{"x":1}', ['{}{"x":1}']],
+    ['{}', ['{}', '{}']],
+    ['{"x":{}}', ['{', '"x":{}', '}']],
+    ['{}}', ['{}', '}']],
+  ])('a client has %j of the arguments %j in the end, cut or not', (whole, pieces) => {
+    for (const finish_reason of ['tool_calls', 'length']) {
+      const said = pieces.map((json) => ({ index: 0, function: { arguments: json } }));
+      const deltas = [opening, ...said].map(call);
+      const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta }] }));
+      const last = { choices: [{ index: 0, delta: {}, finish_reason }] };
+      const mended = mendAll(...(JSON.parse(JSON.stringify([...chunks, last])) as object[]));
+      const heard = JSON.stringify(mended).matchAll(/"arguments":("(?:[^"\\]|\\.)*")/g);
+      const json = [...heard].map(([, text = '']) => JSON.parse(text) as string).join('');
+      expect(json.trim()).toBe(whole);
+    }
   });
 });
 

@@ -73,12 +73,23 @@ export class ChunkMender {
     }
     const { finish_reason: raw } = choice;
     if (raw === null) return changed;
-    const tools = this.#tools.get(index);
-    const reason = readFinishReason(raw, tools?.hasCalls ?? false);
-    if (reason === 'tool_calls' && tools?.complete(delta)) changed = true;
+    const reason = readFinishReason(raw, this.#tools.get(index)?.hasCalls ?? false);
+    // Beside words it may be no end: some servers write a reason into every chunk.
+    if (reason !== null && charactersIn(delta) === 0) {
+      const lacking = this.complete(index, reason);
+      if (lacking.length > 0) {
+        delta.tool_calls = lacking;
+        changed = true;
+      }
+    }
     if (reason === raw) return changed;
     choice.finish_reason = reason;
     return true;
+  }
+
+  /** What the calls of a choice lack that ended for this reason. */
+  complete(index: number, reason: unknown): readonly Fields[] {
+    return this.#tools.get(index)?.complete(reason !== 'tool_calls') ?? [];
   }
 
   /**

@@ -98,7 +98,11 @@ export class OpenAiReplyWriter implements ReplyWriter {
   }
 
   image(mediaType: string, base64: string): void {
-    this.#images.push(imageOf(mediaType, base64, this.#images.length));
+    this.imageAt(`data:${mediaType};base64,${base64}`);
+  }
+
+  imageAt(url: string): void {
+    this.#images.push(imageOf(url, this.#images.length));
   }
 
   finish(reason: FinishReason, _?: string | null, own?: string): void {
@@ -168,7 +172,6 @@ export function annotationOf({ url, title, quote, range }: Citation): object {
   return { type: 'url_citation', url_citation: { url, title, ...content, ...place } };
 }
 
-export function imageOf(mediaType: string, base64: string, index: number): object {
-  const url = `data:${mediaType};base64,${base64}`;
+export function imageOf(url: string, index: number): object {
   return { type: 'image_url', image_url: { url }, index };
 }

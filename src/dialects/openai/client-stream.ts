@@ -114,7 +114,11 @@ export class OpenAiStreamWriter implements StreamWriter {
   }
 
   image(mediaType: string, base64: string): void {
-    this.#say(JSON.stringify({ images: [imageOf(mediaType, base64, this.#images)] }));
+    this.imageAt(`data:${mediaType};base64,${base64}`);
+  }
+
+  imageAt(url: string): void {
+    this.#say(JSON.stringify({ images: [imageOf(url, this.#images)] }));
     this.#images += 1;
   }
 

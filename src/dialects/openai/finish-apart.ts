@@ -1,7 +1,8 @@
 /**
  * The end of a streamed choice. Servers put the finish reason beside the last words, beside an
- * empty text, or send it twice; clients get the last words first, then one chunk with nothing but
- * the reason. What says nothing after it is left out: Azure sends results of its filters late.
+ * empty text, send it twice, or in every chunk; clients get the last words first, then one chunk
+ * with nothing but the last reason. What says nothing after it is left out: Azure sends results of
+ * its filters late.
  */
 type Choice = Record<string, unknown>;
 
@@ -10,19 +11,28 @@ export interface Apart {
   readonly said: readonly Choice[];
   /** Choices that end with it, and say nothing. */
   readonly closed: readonly Choice[];
+  /** The same of those that said something beside their end: they may go on. */
+  readonly held: readonly Choice[];
 }
 
-/** Undefined when a chunk can pass as it came; `open` and `finished` are the choices before it. */
+/** The choices before a chunk: of those that finished, some ends are not told yet. */
+interface Before {
+  readonly open: ReadonlySet<unknown>;
+  readonly finished: ReadonlySet<unknown>;
+  readonly untold: ReadonlyMap<unknown, unknown>;
+}
+
+/** Undefined when a chunk can pass as it came. */
 export function finishApart(
   choices: readonly Choice[],
-  open: ReadonlySet<unknown>,
-  finished: ReadonlySet<unknown>,
+  { open, finished, untold }: Before,
 ): Apart | undefined {
   const mayClose = ({ finish_reason: reason, index }: Choice) =>
     typeof reason === 'string' || finished.has(index);
   if (!choices.some(mayClose)) return undefined;
   const said: Choice[] = [];
   const closed: Choice[] = [];
+  const held: Choice[] = [];
   let isClean = true;
   for (const choice of choices) {
     const { finish_reason: reason, delta, index } = choice;
@@ -37,9 +47,11 @@ export function finishApart(
     // Who speaks is said at the beginning, also where nothing else is.
     const saysMore = hasWords(words) || !(isAfterEnd || open.has(index));
     if (saysMore) said.push({ ...choice, finish_reason: null });
-    if (!isAfterEnd) closed.push(saysMore ? bare(choice) : { ...choice, delta: {} });
+    if (isAfterEnd && !untold.has(index)) continue;
+    if (saysMore) held.push(bare(choice));
+    else closed.push({ ...choice, delta: {} });
   }
-  return isClean ? undefined : { said, closed };
+  return isClean ? undefined : { said, closed, held };
 }
 
 /** What belongs to the words has gone out with them. */

@@ -33,6 +33,13 @@ function push(relay: OpenAiPassThrough, data: string, event: string | null = nul
 const parse = (event: string) => JSON.parse(event.replace(/^data: /, '')) as object;
 const parseAll = (events: string) => events.split('\n\n').filter(Boolean).map(parse);
 
+/** What a client that wants no usage hears from this chunk on, which is the last. */
+function hearOut(relay: OpenAiPassThrough, data: string): object[] {
+  const said = push(relay, data) + relay.close({ usage: noUsage, costCredits: 0 });
+  expect(said).toEndWith('data: [DONE]\n\n');
+  return parseAll(said.replace('data: [DONE]\n\n', ''));
+}
+
 describe('a clean chunk passes as the text it came in, under our names:', () => {
   test('spacing, key order, unknown fields and long numbers survive', () => {
     const relay = newRelay();
@@ -116,9 +123,9 @@ test('a mended chunk keeps its unknown fields and long numbers', () => {
 });
 
 test('a stream of messages, which some servers send, becomes one of deltas', () => {
-  const relay = newRelay();
+  const relay = newRelay(false);
   const choice = '{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}';
-  const chunks = parseAll(push(relay, `${head}[${choice}]}`));
+  const chunks = hearOut(relay, `${head}[${choice}]}`);
   expect(chunks).toMatchObject([
     { choices: [{ delta: { content: 'Hi' }, finish_reason: null }] },
     { choices: [{ delta: {}, finish_reason: 'stop' }] },
@@ -135,7 +142,7 @@ test('a call is first heard of with its name', () => {
     return (chunk as { choices: [{ delta: unknown }] }).choices[0].delta;
   };
   const nameless = { index: 0, id: 'a', type: 'function', function: { arguments: '' } };
-  const named = { name: 'f', arguments: '{}' };
+  const named = { name: 'f', arguments: '{"x":1}' };
   expect(say(nameless)).toEqual({});
   expect(say({ index: 0, function: named })).toEqual({
     tool_calls: [{ ...nameless, function: named }],
@@ -336,19 +343,65 @@ describe('the finish', () => {
     ['the last thought', { reasoning: 'hm' }, 'length'],
     [
       'a whole call',
-      { tool_calls: [{ index: 0, id: 'c', type: 'function', function: { name: 'f' } }] },
+      {
+        tool_calls: [
+          { index: 0, id: 'c', type: 'function', function: { name: 'f', arguments: '[1]' } },
+        ],
+      },
       'tool_calls',
     ],
   ])('beside %s comes after them', (_, delta, reason) => {
-    const relay = newRelay();
+    const relay = newRelay(false);
     const logprobs = { content: [] };
     const data = finish({ index: 0, delta, logprobs, finish_reason: reason });
-    const [said, closed, ...rest] = parseAll(push(relay, data));
+    const [said, closed, ...rest] = hearOut(relay, data);
     expect(said).toMatchObject({ choices: [{ index: 0, logprobs, finish_reason: null }] });
     expect(said).toMatchObject({ choices: [{ delta }] });
     expect(closed).toEqual(chunk({ index: 0, delta: {}, logprobs: null, finish_reason: reason }));
     expect(rest).toEqual([]);
     expect([relay.finished, relay.facts.finishReason]).toEqual([true, reason]);
+  });
+
+  test('that a server writes into every chunk is told once, as the last has it', () => {
+    const relay = newRelay(false);
+    const words = (content: string, reason: string) =>
+      finish({ index: 0, delta: { content }, finish_reason: reason });
+    const said = (content: string) => chunk({ index: 0, delta: { content }, finish_reason: null });
+    expect(parseAll(push(relay, words('a', 'stop')))).toEqual([said('a')]);
+    expect(parseAll(push(relay, words('b', 'stop')))).toEqual([said('b')]);
+    expect(hearOut(relay, words('c', 'length'))).toEqual([
+      said('c'),
+      chunk({ index: 0, delta: {}, finish_reason: 'length' }),
+    ]);
+    expect(relay.facts).toMatchObject({ outputCharacters: 3, finishReason: 'length' });
+  });
+
+  test('that stands alone behind such chunks is told when it comes', () => {
+    const relay = newRelay(false);
+    push(relay, finish({ index: 0, delta: { content: 'a' }, finish_reason: 'stop' }));
+    const alone = { index: 0, delta: {}, finish_reason: 'length' };
+    expect(hearOut(relay, finish(alone))).toEqual([chunk(alone)]);
+    expect(push(relay, finish(alone))).toBe('');
+  });
+
+  test('beside the pieces of a call ends none of them', () => {
+    const relay = newRelay(false);
+    const data = (call: object) =>
+      finish({ index: 0, delta: { tool_calls: [call] }, finish_reason: 'tool_calls' });
+    const [f, g] = ['f', 'g'].map((name, index) => {
+      return { index, id: name, type: 'function', function: { name, arguments: '' } };
+    });
+    const piece = (index: number, json: string) => ({ index, function: { arguments: json } });
+    const all = [f, piece(0, '{"x":'), piece(0, '1}'), g].flatMap((call) =>
+      parseAll(push(relay, data(call ?? {}))),
+    );
+    const said = (call: object | undefined) =>
+      chunk({ index: 0, delta: { tool_calls: [call] }, finish_reason: null });
+    expect(all).toEqual([f, piece(0, '{"x":'), piece(0, '1}'), g].map(said));
+    expect(hearOut(relay, finish({ index: 0, delta: {}, finish_reason: 'tool_calls' }))).toEqual([
+      said(piece(1, '{}')),
+      chunk({ index: 0, delta: {}, finish_reason: 'tool_calls' }),
+    ]);
   });
 
   test('is said once, however often it came', () => {
@@ -360,7 +413,10 @@ describe('the finish', () => {
     expect(parseAll(push(relay, late))).toEqual([
       chunk({ index: 0, delta: { content: 'late' }, finish_reason: null }),
     ]);
-    expect([relay.finished, relay.facts.finishReason]).toEqual([true, 'stop']);
+    // Words may follow these, too: a line that breaks here is no end.
+    expect([relay.finished, relay.facts.finishReason]).toEqual([false, 'stop']);
+    push(relay, '[DONE]');
+    expect(relay.finished).toBe(true);
   });
 
   test('is not followed by what says nothing, as the results of Azure that come late', () => {
@@ -385,9 +441,9 @@ describe('the finish', () => {
   });
 
   test('of an answer without words comes after who would have spoken', () => {
-    const relay = freshRelay();
+    const relay = freshRelay(false);
     const data = finish({ index: 0, delta: {}, finish_reason: 'content_filter' });
-    expect(parseAll(push(relay, data))).toEqual([
+    expect(hearOut(relay, data)).toEqual([
       chunk({ index: 0, delta: { role: 'assistant' }, finish_reason: null }),
       chunk({ index: 0, delta: {}, finish_reason: 'content_filter' }),
     ]);

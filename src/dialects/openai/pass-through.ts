@@ -56,6 +56,10 @@ export class OpenAiPassThrough implements StreamRelay {
   readonly #repeated = new RepeatedChunk();
   readonly #openChoices = new Set<number>();
   readonly #finishedChoices = new Set<number>();
+  /** Words followed a finish reason: then only the terminator is an end, a broken line is none. */
+  #goesOn = false;
+  /** Ends that words came with, as they will be told once no more words follow. */
+  readonly #untold = new Map<number, Fields>();
   /** The text before `"choices"` that this upstream repeats in every chunk, and ours for it. */
   #upstreamHead = '';
   #ownHead = '';
@@ -71,7 +75,7 @@ export class OpenAiPassThrough implements StreamRelay {
   }
 
   get finished(): boolean {
-    return this.#finishedChoices.size > 0 && this.#openChoices.size === 0;
+    return this.#finishedChoices.size > 0 && this.#openChoices.size === 0 && !this.#goesOn;
   }
 
   push({ event, data }: SseMessage): string {
@@ -83,7 +87,8 @@ export class OpenAiPassThrough implements StreamRelay {
     }
     if (isTerminator(data)) {
       this.ended = true;
-      return '';
+      this.#goesOn = false;
+      return this.#tellEnds();
     }
     const chunk = parseExact(data);
     if (!isObject(chunk)) return this.#takeGarbage(event, data);
@@ -96,7 +101,11 @@ export class OpenAiPassThrough implements StreamRelay {
     const given = this.#plainWordsIn(choices);
     let isMended = this.#mender.mend(chunk, choices);
     for (const choice of choices) if (this.#takeWords(choice)) isMended = true;
-    const apart = finishApart(choices, this.#openChoices, this.#finishedChoices);
+    const apart = finishApart(choices, {
+      open: this.#openChoices,
+      finished: this.#finishedChoices,
+      untold: this.#untold,
+    });
     for (const choice of choices) this.#takeChoice(choice);
     this.started = true;
     // What is hidden was paid for, so it has been counted.
@@ -112,7 +121,7 @@ export class OpenAiPassThrough implements StreamRelay {
 
   close(closing: ReplyClosing): string {
     this.ended = true;
-    return lastWords(this.#identity, this.#includeUsage ? closing : null);
+    return this.#tellEnds() + lastWords(this.#identity, this.#includeUsage ? closing : null);
   }
 
   fail(error: GatewayError): string {
@@ -154,13 +163,39 @@ export class OpenAiPassThrough implements StreamRelay {
   /** Counts them, as the upstream says them; true where the client is told others. */
   #takeWords({ index, delta, finish_reason: reason }: Fields): boolean {
     const words = fieldsOf(delta);
-    this.facts.outputCharacters += charactersIn(words);
+    const characters = charactersIn(words);
+    this.facts.outputCharacters += characters;
+    if (characters > 0 && this.#isFinished(index)) this.#goesOn = true;
     if (!this.#customCalls) return false;
     const calls = objectsIn(words.tool_calls);
-    const told = this.#customCalls.tell(calls, typeof reason === 'string', index);
-    if (calls.length === 0 && told.length === 0) return false;
-    words.tool_calls = told.length > 0 ? told : undefined;
-    return true;
+    const told = this.#customCalls.tell(calls, false, index);
+    if (calls.length > 0) words.tool_calls = told.length > 0 ? told : undefined;
+    if (typeof reason !== 'string' || charactersIn(words) > 0) return calls.length > 0;
+    const waited = this.#customCalls.tell([], true, index);
+    if (waited.length > 0) words.tool_calls = waited;
+    return calls.length + waited.length > 0;
+  }
+
+  /** Now it is certain that nothing follows. */
+  #tellEnds(): string {
+    let ends = '';
+    for (const [index, chunk] of this.#untold) ends += this.#tellEnd(index, chunk);
+    this.#untold.clear();
+    return ends;
+  }
+
+  #tellEnd(index: number, chunk: Fields): string {
+    const [choice = {}] = objectsIn(chunk.choices);
+    const lacking = this.#mender.complete(index, choice.finish_reason);
+    const calls = this.#customCalls?.tell(lacking, true, index) ?? lacking;
+    const end = this.#rewrite(chunk);
+    if (calls.length === 0) return end;
+    const said = { ...choice, delta: { tool_calls: calls }, finish_reason: null };
+    return this.#rewrite({ ...chunk, choices: [said] }) + end;
+  }
+
+  #isFinished(index: unknown): boolean {
+    return isChoiceIndex(index) && this.#finishedChoices.has(index);
   }
 
   #takeChoice({ index, finish_reason: reason }: Fields): void {
@@ -224,7 +259,12 @@ export class OpenAiPassThrough implements StreamRelay {
     return chunk;
   }
 
-  #rewriteApart(chunk: Fields, { said, closed }: Apart): string {
+  #rewriteApart(chunk: Fields, { said, closed, held }: Apart): string {
+    for (const { index } of closed) if (isChoiceIndex(index)) this.#untold.delete(index);
+    for (const choice of held) {
+      const { index } = choice;
+      if (isChoiceIndex(index)) this.#untold.set(index, { ...chunk, choices: [choice] });
+    }
     const apart = [said, closed].filter((choices) => choices.length > 0);
     return apart.map((choices) => this.#rewrite({ ...chunk, choices })).join('');
   }

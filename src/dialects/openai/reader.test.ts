@@ -18,25 +18,27 @@ test.each([
   expect(told.finishReason).toBe(word);
 });
 
-test('a finish reason that stands in every chunk is the end only where no words follow', () => {
+test('a finish reason that words follow is no end; only the terminator is one then', () => {
   const told = new ToldAnswer();
   const reader = new OpenAiStreamReader(told);
   const push = (delta: object, finish_reason: string) =>
     reader.push({ event: null, data: JSON.stringify({ choices: [{ delta, finish_reason }] }) });
   for (const content of ['1', ' 2', ' 3']) push({ content }, 'length');
   push({ content: '' }, 'stop');
-  expect([told.said, told.finishReason, reader.finished]).toEqual(['1 2 3', 'length', true]);
+  expect([told.said, told.finishReason, reader.finished]).toEqual(['1 2 3', 'length', false]);
+  reader.push({ event: null, data: '[DONE]' });
+  expect(reader.finished).toBe(true);
 });
 
 test('a stream of messages, which some servers send instead of deltas, is heard', () => {
   const told = new ToldAnswer();
   const reader = new OpenAiStreamReader(told);
-  const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
+  const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{"x":1}' } };
   const message = { role: 'assistant', content: 'Let me see.', tool_calls: [call] };
   const choices = [{ index: 0, message, finish_reason: 'tool_calls' }];
   reader.push({ event: null, data: JSON.stringify({ object: 'chat.completion', choices }) });
   expect([told.said, told.finishReason]).toEqual(['Let me see.', 'tool_calls']);
-  expect(told.calls).toMatchObject([{ id: 'a', name: 'f', arguments: '{}' }]);
+  expect(told.calls).toMatchObject([{ id: 'a', name: 'f', arguments: '{"x":1}' }]);
 });
 
 test('an error event is heard, though it is no JSON', () => {

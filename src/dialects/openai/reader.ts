@@ -18,8 +18,10 @@ import { charactersIn, stopSequenceIn } from './message.ts';
 import { mergeUsage, usageIn } from './usage.ts';
 
 export class OpenAiStreamReader implements StreamReader {
-  finished = false;
   ended = false;
+  #hasReason = false;
+  /** Words followed a finish reason: then only the terminator is an end, a broken line is none. */
+  #goesOn = false;
   readonly #to: AnswerListener;
   readonly #teller: AnswerTeller;
   readonly #mender = new ChunkMender();
@@ -30,10 +32,15 @@ export class OpenAiStreamReader implements StreamReader {
     this.#teller = new AnswerTeller(to);
   }
 
+  get finished(): boolean {
+    return this.#hasReason && !this.#goesOn;
+  }
+
   push({ event, data }: SseMessage): UpstreamFailure | undefined {
     if (this.ended) return this.#takeLateUsage(data);
     if (isTerminator(data)) {
       this.ended = true;
+      this.#goesOn = false;
       return undefined;
     }
     const chunk = parseExact(data);
@@ -52,10 +59,11 @@ export class OpenAiStreamReader implements StreamReader {
     const { delta, finish_reason: reason } = choice;
     const words = fieldsOf(delta);
     // Some servers write a finish reason into every chunk: it is the end only if no words follow.
-    if (this.finished && charactersIn(words) === 0) return;
+    if (this.#hasReason && charactersIn(words) === 0) return;
+    this.#goesOn = this.#hasReason;
     this.#teller.tell(words);
     if (typeof reason !== 'string') return;
-    this.finished = true;
+    this.#hasReason = true;
     this.#teller.finish(reason, stopSequenceIn(choice));
   }
 

@@ -1,14 +1,6 @@
 /** Tool calls as clients can put them together: every call with its own index, id and type. */
 import { callNamesLengthMax, callsPerAnswerMax, waitingArgumentsMax } from '../../core/bounds.ts';
-import {
-  type Fields,
-  fieldsOf,
-  isObject,
-  isText,
-  lengthOf,
-  objectsIn,
-  textOf,
-} from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, isText, lengthOf, textOf } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import { JsonEnd } from '../answer/json-end.ts';
 import { EventTooLarge } from '../event-stream.ts';
@@ -82,25 +74,45 @@ interface OpenCall {
   waiting: Fields;
   /** A function that nothing was told of but its name, so far. */
   isBare: boolean;
-  /** Of the arguments that came: whether they began as an object, are whole, and how long. */
+  /** Arguments that may be all, or stand before the real ones; told at the end, or never. */
+  held: string;
+  /** Of those that were told: whether there are any, began as an object, and are whole. */
+  hasArguments: boolean;
   isObject: boolean;
-  end: JsonEnd;
-  length: number;
+  readonly end: JsonEnd;
 }
 
+/** An empty object, or the beginning of one. */
+const emptyObject = /^\s*(\{\s*(\}\s*)?)?$/;
+/** Nobody writes an empty object at length; more would only be looked at again and again. */
+const heldLengthMax = 64;
+const emptyBeforeReal = /^\s*\{\s*\}\s*(?=\{)/;
+
 /**
- * Whether a piece follows arguments that are whole: vLLM's parser for xLAM says all of them once
- * more at the end. Only an empty object may have been there before the arguments.
+ * What a client is told of a piece of arguments, now. Proxies that translate from Anthropic may put
+ * an empty object before the real ones, so one waits until it is certain that nothing follows. What
+ * follows arguments that are whole is dropped: vLLM's parser for xLAM says all of them once more.
  */
-function isRepeated(call: OpenCall, json: string): boolean {
-  if (call.length === 0) call.isObject = json.trimStart().startsWith('{');
-  if (call.isObject && call.end.isOver) {
-    if (call.length > noArguments.length) return true;
-    call.end = new JsonEnd();
+function tellable(call: OpenCall, json: string): string {
+  if (call.hasArguments) {
+    if (call.isObject && call.end.isOver) return '';
+    call.end.push(json);
+    return json;
   }
-  call.end.push(json);
-  call.length += json.length;
-  return false;
+  const all = call.held + json;
+  call.held = all.length <= heldLengthMax && emptyObject.test(all) ? all : '';
+  if (call.held !== '') return '';
+  const real = all.replace(emptyBeforeReal, '');
+  call.hasArguments = true;
+  call.isObject = real.trimStart().startsWith('{');
+  call.end.push(real);
+  return real;
+}
+
+function withArguments(call: Fields, json: string): Fields {
+  return json === ''
+    ? call
+    : { ...call, function: { ...fieldsOf(call.function), arguments: json } };
 }
 
 /** The tool calls of one choice, put together delta by delta. */
@@ -136,9 +148,10 @@ export class ToolCallAssembly {
         ? mendOpening(call, ownId(call.id, isTaken))
         : this.#mendLater(call, body, open);
       changed = mendArguments(body, open.isBare) || mended || changed;
-      if (isText(body.arguments) && isRepeated(open, body.arguments)) {
-        body.arguments = '';
-        changed = true;
+      if (isText(body.arguments)) {
+        const told = tellable(open, body.arguments);
+        if (told !== body.arguments) changed = true;
+        body.arguments = told;
       }
       if (isText(body.arguments) || call.custom !== undefined) open.isBare = false;
       const whole = open.index === undefined ? this.#takeName(open, call, body) : call;
@@ -153,21 +166,19 @@ export class ToolCallAssembly {
     return changed ? shown : calls;
   }
 
-  /** Adds to the delta that ends the choice what its calls lack; true if they lacked anything. */
-  complete(delta: Fields): boolean {
-    const lacking = this.#calls.filter(({ isBare, index }) => isBare || index === undefined);
-    if (lacking.length === 0) return false;
-    const calls = objectsIn(delta.tool_calls);
-    for (const call of lacking) {
-      if (call.index === undefined) calls.push({ ...call.waiting, index: this.#show(call) });
-      if (!call.isBare) continue;
+  /** What the calls of a choice lack when it ends; of one that was cut, what was held back. */
+  complete(isCut: boolean): Fields[] {
+    const calls: Fields[] = [];
+    for (const call of this.#calls) {
+      const isNameless = !isCut && call.index === undefined;
+      const opening = isNameless ? { ...call.waiting, index: this.#show(call) } : undefined;
+      const json = call.isBare ? call.held || (isCut ? '' : noArguments) : '';
+      if (opening === undefined && json === '') continue;
+      calls.push(withArguments(opening ?? { index: call.index }, json));
       call.isBare = false;
-      const opening = calls.find(({ index }) => index === call.index)?.function;
-      if (isObject(opening)) opening.arguments = noArguments;
-      else calls.push({ index: call.index, function: { arguments: noArguments } });
+      call.hasArguments = true;
     }
-    delta.tool_calls = calls;
-    return true;
+    return calls;
   }
 
   /** `place` is the call's among several in one delta: all that is left where nothing names it. */
@@ -202,9 +213,10 @@ export class ToolCallAssembly {
       name: textOf(body.name),
       waiting: {},
       isBare: true,
+      held: '',
+      hasArguments: false,
       isObject: false,
       end: new JsonEnd(),
-      length: 0,
     };
     if (open.name !== '' || call.custom !== undefined) this.#show(open);
     this.#remember(open.upstreamId + open.name);
