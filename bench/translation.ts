@@ -10,7 +10,7 @@ import type { SseMessage, StreamRelay } from '../src/dialects/dialect.ts';
 import { openAiClient } from '../src/dialects/openai/client.ts';
 import { OpenAiPassThrough } from '../src/dialects/openai/pass-through.ts';
 import { openAiUpstream } from '../src/dialects/openai/upstream.ts';
-import { translate } from '../src/dialects/translation.ts';
+import { Translation } from '../src/dialects/translation.ts';
 import { question } from '../tests/support/question.ts';
 
 const chunks = 2_000;
@@ -53,12 +53,12 @@ const ways: readonly [string, () => StreamRelay, readonly SseMessage[]][] = [
   ['Anthropic, passed through', () => new AnthropicPassThrough(identity, 9), anthropicStream],
   [
     'OpenAI for an Anthropic client',
-    () => translate(question(), toAnthropic, openAiUpstream).relayStream(identity),
+    () => new Translation(question(), toAnthropic, openAiUpstream).relayStream(identity),
     openAiStream,
   ],
   [
     'Anthropic for an OpenAI client',
-    () => translate(question(), toOpenAi, anthropicUpstream).relayStream(identity),
+    () => new Translation(question(), toOpenAi, anthropicUpstream).relayStream(identity),
     anthropicStream,
   ],
 ];

@@ -15,7 +15,7 @@ import type {
   UpstreamFailure,
   UpstreamRequest,
 } from './dialect.ts';
-import { translate } from './translation.ts';
+import { Translation } from './translation.ts';
 import { upstreamDialect } from './upstreams.ts';
 
 interface Request {
@@ -58,7 +58,7 @@ export abstract class ClientConversation<Given extends Request> implements Conve
   crossTo(dialect: DialectName): Crossing | undefined {
     const upstream = upstreamDialect(dialect);
     if (upstream === this.own) return this;
-    return upstream && translate(this.dialogue(), this.client, upstream);
+    return upstream && new Translation(this.dialogue(), this.client, upstream);
   }
 
   unheardAt(dialect: DialectName): UnheardPart | undefined {
@@ -72,6 +72,6 @@ export abstract class ClientConversation<Given extends Request> implements Conve
 
   streamReply(text: string, identity: ReplyIdentity): StreamedReply | UpstreamFailure | undefined {
     if (this.isFormBound) return undefined;
-    return translate(this.dialogue(), this.client, this.own).streamReply(text, identity);
+    return new Translation(this.dialogue(), this.client, this.own).streamReply(text, identity);
   }
 }

@@ -11,19 +11,15 @@ export type CountAsk = Pick<
 /** One request whose tokens are to be counted, ready to be put to upstreams that count. */
 export interface Count {
   readonly ask: CountAsk;
-  /** Undefined when that dialect has no words for a count of this request. */
-  crossTo(dialect: DialectName): CountCrossing | undefined;
-}
-
-export type CountTarget = Pick<Target, 'upstreamModel' | 'quirks'>;
-
-/** The way to one upstream dialect and back. */
-export interface CountCrossing {
+  /** Whether upstreams of that dialect have words for a count of this request. */
+  isFor(dialect: DialectName): boolean;
   /** Undefined when this upstream could not take the request as it is. */
   write(target: CountTarget): UpstreamRequest | undefined;
   /** Undefined for an answer that is neither a count nor a refusal of the request. */
   read(status: number, text: string): Counted | undefined;
 }
+
+export type CountTarget = Pick<Target, 'upstreamModel' | 'quirks'>;
 
 /** So many tokens, or what is wrong with the request in the upstream's own sentence. */
 export type Counted = number | { readonly fault: string };

@@ -168,6 +168,8 @@ export interface Crossing {
 export interface UpstreamDialect {
   /** Longer names of tools are shortened on the way there and told in full on the way back. */
   readonly toolNameLengthMax: number;
+  /** It has no words for an address: what a client names by one goes there as bytes. */
+  readonly takesBytesOnly?: boolean;
   write(dialogue: Dialogue, target: Target): UpstreamRequest;
   readStream(listener: AnswerListener): StreamReader;
   /** Tells a whole answer; the failure that it is instead, if it is one. */

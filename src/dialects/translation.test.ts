@@ -5,7 +5,7 @@ import type { Dialogue } from '../core/dialogue.ts';
 import { noUsage } from '../core/usage.ts';
 import { Tally } from './answer/tally.ts';
 import { openAiClient } from './openai/client.ts';
-import { translate } from './translation.ts';
+import { Translation } from './translation.ts';
 import { upstreamDialect } from './upstreams.ts';
 
 test('whoever listens to the tally hears which usage is a guess', () => {
@@ -24,6 +24,8 @@ test.each<[string, (to: Tally) => void, number]>([
   ['hidden thoughts', (to) => to.redactedReasoning('EncA'), 4],
   ['refusals', (to) => to.refusal('No.'), 3],
   ['the name of a call', (to) => to.toolCall(0, 'call_1', 'look'), 4],
+  ['pictures, as bytes', (to) => to.image('image/png', 'iVBO'), 5_200],
+  ['pictures, by their addresses', (to) => to.imageAt('https://a.example/b.png'), 5_200],
   ['a signature, which is nobody’s words', (to) => to.reasoningSignature('EqYC'), 0],
 ])('%s are counted, and begin an answer', (_, tell, characters) => {
   const tally = new Tally(new ToldAnswer());
@@ -48,13 +50,35 @@ const earlier: Dialogue['turns'] = [
   says('So?'),
 ];
 
+test('a picture by its address stays one for a client that hears an answer once more', () => {
+  const upstream = upstreamDialect('openai');
+  if (!upstream) throw new Error('There is no upstream dialect openai.');
+  const identity = { id: 'chatcmpl-1', model: 'acme/a', provider: 'acme', created: 1 };
+  const closing = { usage: noUsage, costCredits: 0 };
+  const translation = new Translation(question({}), client, upstream);
+  const images = [{ type: 'image_url', image_url: { url: 'https://a.example/b.png' } }];
+  const words = { role: 'assistant', content: 'Here:', images };
+  const chunk = { choices: [{ index: 0, delta: words, finish_reason: 'stop' }] };
+  const joined = translation.joinStream(`data: ${JSON.stringify(chunk)}\n\n`, identity);
+  if ('kind' in joined) throw new Error(joined.message);
+  const { choices } = JSON.parse(joined.write(closing)) as { choices: unknown };
+  expect(choices).toMatchObject([{ message: { content: 'Here:', images } }]);
+  const whole = { choices: [{ index: 0, message: words, finish_reason: 'stop' }] };
+  const streamed = translation.streamReply(JSON.stringify(whole), identity);
+  if ('kind' in streamed) throw new Error(streamed.message);
+  expect(streamed.opening).toContain('"image_url":{"url":"https://a.example/b.png"}');
+  expect(streamed.opening).not.toContain('![');
+});
+
 test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as const)(
   'a tool that %s cannot be made to call, because there is none, is named as dropped',
   (name) => {
     const upstream = upstreamDialect(name);
     if (!upstream) throw new Error(`There is no upstream dialect ${name}.`);
     const written = (change: Partial<Dialogue>) => {
-      const { body, dropped } = translate(question(change), client, upstream).write(targetOf());
+      const { body, dropped } = new Translation(question(change), client, upstream).write(
+        targetOf(),
+      );
       return { choice: /tool_?choice/i.test(String(body)), dropped };
     };
     const silent = { choice: false, dropped: ['tool_choice'] };

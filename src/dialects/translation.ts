@@ -17,12 +17,16 @@ import type {
   ReplyFacts,
   ReplyIdentity,
   ReplyRelay,
+  ReplyWriter,
   SseMessage,
+  StreamedReply,
   StreamReader,
   StreamRelay,
   StreamWriter,
+  Target,
   UpstreamDialect,
   UpstreamFailure,
+  UpstreamRequest,
 } from './dialect.ts';
 import { EventStreamReader } from './event-stream.ts';
 import { ToolNames } from './tool-names.ts';
@@ -84,60 +88,68 @@ class TranslatedStream implements StreamRelay {
 /** For an upstream that said everything at once. */
 const silent: StreamReader = { push: () => undefined, finished: true, ended: true };
 
-interface Translation extends Crossing {
+/** From a client that wrote a dialogue to an upstream, and back. */
+export class Translation implements Crossing {
+  readonly #dialogue: Dialogue;
+  readonly #client: ClientDialect;
+  readonly #upstream: UpstreamDialect;
+  readonly #names: ToolNames;
+
+  constructor(dialogue: Dialogue, client: ClientDialect, upstream: UpstreamDialect) {
+    this.#dialogue = dialogue;
+    this.#client = client;
+    this.#upstream = upstream;
+    this.#names = new ToolNames(dialogue, upstream.toolNameLengthMax);
+  }
+
+  write(target: Target): UpstreamRequest {
+    const dialogue = this.#dialogue;
+    refuseManyArguments(dialogue);
+    // No tool can be forced that is not there: the client is told so, the upstream nothing.
+    const isVain = isForced(dialogue.toolChoice) && isLeftOut(dialogue);
+    const said = isVain ? { ...dialogue, toolChoice: null } : dialogue;
+    const request = this.#upstream.write(this.#names.shortenIn(said), target);
+    const unsaid = [...(request.dropped ?? []), ...(isVain ? ['tool_choice'] : [])];
+    // Names that people know first: clients can send any number of others.
+    return { ...request, dropped: [...new Set([...unsaid, ...dialogue.foreign])] };
+  }
+
+  relayStream(identity: ReplyIdentity): StreamRelay {
+    const writer = this.#client.writeStream(identity);
+    const tally = new Tally(writer, this.#names);
+    return new TranslatedStream(writer, tally, this.#upstream.readStream(tally));
+  }
+
+  relayReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure {
+    const writer = this.#client.writeReply(identity);
+    const tally = new Tally(writer, this.#names);
+    return this.#upstream.readReply(text, tally) ?? translatedReply(writer, tally);
+  }
+
+  streamReply(text: string, identity: ReplyIdentity): StreamedReply | UpstreamFailure {
+    const writer = this.#client.writeStream(identity);
+    const tally = new Tally(writer, this.#names);
+    const failure = this.#upstream.readReply(text, tally);
+    if (failure !== undefined) return failure;
+    return { relay: new TranslatedStream(writer, tally, silent), opening: writer.take() };
+  }
+
   /** The text of a whole stream where a reply was asked for; the failure in it, if there is one. */
-  joinStream(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure;
+  joinStream(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure {
+    const writer = this.#client.writeReply(identity);
+    const tally = new Tally(writer, this.#names);
+    const reader = this.#upstream.readStream(tally);
+    const events = new EventStreamReader();
+    for (const message of [...events.push(text), ...events.end()]) {
+      const failure = reader.push(message);
+      if (failure !== undefined) return failure;
+    }
+    return translatedReply(writer, tally);
+  }
 }
 
-/** From a client that wrote `dialogue` to an upstream, and back. */
-export function translate(
-  dialogue: Dialogue,
-  client: ClientDialect,
-  upstream: UpstreamDialect,
-): Translation {
-  const names = new ToolNames(dialogue, upstream.toolNameLengthMax);
-  // No tool can be forced where there are none: the client is told so, the upstream nothing.
-  const isVain = dialogue.tools.length === 0 && isForced(dialogue.toolChoice);
-  const said = isVain ? { ...dialogue, toolChoice: null } : dialogue;
-  return {
-    write(target) {
-      refuseManyArguments(dialogue);
-      const request = upstream.write(names.shortenIn(said), target);
-      const unsaid = [...(request.dropped ?? []), ...(isVain ? ['tool_choice'] : [])];
-      // Names that people know first: clients can send any number of others.
-      return { ...request, dropped: [...new Set([...unsaid, ...dialogue.foreign])] };
-    },
-    relayStream(identity) {
-      const writer = client.writeStream(identity);
-      const tally = new Tally(writer, names);
-      return new TranslatedStream(writer, tally, upstream.readStream(tally));
-    },
-    relayReply(text, identity) {
-      const writer = client.writeReply(identity);
-      const tally = new Tally(writer, names);
-      const failure = upstream.readReply(text, tally);
-      if (failure !== undefined) return failure;
-      return { facts: tally.facts, write: (closing) => writer.write(closing) };
-    },
-    streamReply(text, identity) {
-      const writer = client.writeStream(identity);
-      const tally = new Tally(writer, names);
-      const failure = upstream.readReply(text, tally);
-      if (failure !== undefined) return failure;
-      return { relay: new TranslatedStream(writer, tally, silent), opening: writer.take() };
-    },
-    joinStream(text, identity) {
-      const writer = client.writeReply(identity);
-      const tally = new Tally(writer, names);
-      const reader = upstream.readStream(tally);
-      const events = new EventStreamReader();
-      for (const message of [...events.push(text), ...events.end()]) {
-        const failure = reader.push(message);
-        if (failure !== undefined) return failure;
-      }
-      return { facts: tally.facts, write: (closing) => writer.write(closing) };
-    },
-  };
+function translatedReply(writer: ReplyWriter, { facts }: Tally): ReplyRelay {
+  return { facts, write: (closing) => writer.write(closing) };
 }
 
 /** A recorded answer in the form it did not come in: a stream as a whole reply, or the reverse. */
@@ -149,13 +161,21 @@ export function retell(
 ): ReplyRelay | undefined {
   const upstream = upstreamDialect(dialect);
   if (!upstream) return undefined;
-  const translation = translate(conversation.dialogue(), conversation.client, upstream);
+  const translation = new Translation(conversation.dialogue(), conversation.client, upstream);
   if (form === 'stream') {
     const joined = translation.joinStream(text, identity);
     return 'kind' in joined ? undefined : joined;
   }
   const streamed = translation.streamReply(text, identity);
-  if (!streamed || 'kind' in streamed) return undefined;
+  if ('kind' in streamed) return undefined;
   const { relay, opening } = streamed;
   return { facts: relay.facts, write: (closing) => opening + relay.close(closing) };
+}
+
+/** The tool that must be called, or every tool, is one that only the client's own dialect has. */
+function isLeftOut({ tools, toolChoice, foreign }: Dialogue): boolean {
+  if (tools.length === 0) return true;
+  if (toolChoice === null || typeof toolChoice === 'string') return false;
+  const isLost = foreign.some((name) => name.startsWith('tools['));
+  return isLost && !tools.some(({ name }) => name === toolChoice.name);
 }

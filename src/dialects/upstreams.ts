@@ -20,13 +20,7 @@ export function upstreamDialect(name: DialectName): UpstreamDialect | undefined 
   return dialects[name];
 }
 
-export function isDialect(name: string): name is DialectName {
+/** Whether this is the name of one of them. */
+export function canChat(name: string): name is DialectName {
   return Object.hasOwn(dialects, name);
-}
-
-/** Dialects without words for an address: what a client names by one goes to them as bytes. */
-const bytesOnly: ReadonlySet<DialectName> = new Set(['bedrock']);
-
-export function takesBytesOnly(name: DialectName): boolean {
-  return bytesOnly.has(name);
 }

@@ -15,7 +15,7 @@ import type {
 } from '../dialects/dialect.ts';
 import { EventStreamReader } from '../dialects/event-stream.ts';
 import { retell } from '../dialects/translation.ts';
-import { isDialect } from '../dialects/upstreams.ts';
+import { canChat } from '../dialects/upstreams.ts';
 import { ChatBounds, imageUnits } from '../meter/bound.ts';
 import { estimateNote, estimateUsage, unfinishedNote } from '../meter/estimate.ts';
 import { chatMisfit, keepFitting } from '../route/capability.ts';
@@ -44,7 +44,7 @@ export class ChatErrand implements Errand {
 
   misfit({ model, dialect }: Offer): string | null {
     const why = chatMisfit(model, this.ask);
-    return why ?? (this.#conversation.crossTo(dialect) ? null : 'cannot chat with this client');
+    return why ?? (canChat(dialect) ? null : 'cannot chat with this client');
   }
 
   refine(plan: readonly Offer[]): readonly Offer[] {
@@ -90,12 +90,12 @@ export class ChatErrand implements Errand {
 
   replay(recording: Recording, identity: ReplyIdentity): ReplyRelay | undefined {
     const { dialect, text } = recording;
-    if (!isDialect(dialect)) return undefined;
+    if (!canChat(dialect)) return undefined;
     const isStream = recording.form === 'stream';
     const conversation = this.#conversation;
+    if (isStream !== this.ask.stream) return retell(recording, dialect, identity, conversation);
     const crossing = conversation.crossTo(dialect);
     if (!crossing) return undefined;
-    if (isStream !== this.ask.stream) return retell(recording, dialect, identity, conversation);
     if (isStream) return streamAgain(crossing.relayStream(identity), text);
     const reply = crossing.relayReply(text, identity);
     return 'kind' in reply ? undefined : reply;

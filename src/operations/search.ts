@@ -13,12 +13,11 @@ import type {
   ClientDialect,
   ClientWords,
   Conversation,
-  Crossing,
   ReplyFacts,
   ReplyIdentity,
   ReplyRelay,
 } from '../dialects/dialect.ts';
-import { translate } from '../dialects/translation.ts';
+import { Translation } from '../dialects/translation.ts';
 import { upstreamDialect } from '../dialects/upstreams.ts';
 import { ChatBounds, inputBound, outputBound, textBytes, tokensWithin } from '../meter/bound.ts';
 import { estimateNote } from '../meter/estimate.ts';
@@ -231,7 +230,7 @@ export class SearchingErrand implements Errand {
   ): Promise<AttemptResult> {
     const upstream = upstreamDialect(offer.dialect);
     assert(upstream, `No crossing to ${offer.dialect} was planned.`);
-    const crossing: Crossing = translate(session.dialogue, client as ClientDialect, upstream);
+    const crossing = new Translation(session.dialogue, client as ClientDialect, upstream);
     // What is remembered is the answer of all rounds, which the session writes down.
     return tryCrossing({ crossing, ask: this.ask, offer, link });
   }

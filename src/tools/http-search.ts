@@ -1,4 +1,5 @@
 import type { WebSearch } from '../config/config.ts';
+import { boundedCall } from '../core/bounded-call.ts';
 import {
   searchAnswerBytesMax,
   searchMsMax,
@@ -73,31 +74,20 @@ export class HttpSearch implements SearchEngine {
     return { kind: 'found', results: chooseResults(raw, fits, resultsMax) };
   }
 
-  async #ask(request: EngineRequest, client: AbortSignal): Promise<string | SearchOutcome> {
-    const line = new AbortController();
-    const hangUp = () => line.abort();
-    const timer = setTimeout(hangUp, this.#patienceMs);
-    client.addEventListener('abort', hangUp, { once: true });
-    if (client.aborted) hangUp();
-    try {
-      const response = await this.#send(request, line.signal);
-      const misfit = misfitOf(response);
-      if (misfit !== undefined) return failed(misfit);
-      const text = await readBounded(response, searchAnswerBytesMax);
-      return text ?? failed('The search engine gave an answer that is too long.');
-    } catch {
-      if (client.aborted) return failed('The search was stopped.');
-      return failed(
-        line.signal.aborted
-          ? 'The search engine did not answer in time.'
-          : 'The search engine could not be reached.',
-      );
-    } finally {
-      clearTimeout(timer);
-      client.removeEventListener('abort', hangUp);
-      // Also ends what was not read of an answer that does not fit.
-      line.abort();
-    }
+  #ask(request: EngineRequest, client: AbortSignal): Promise<string | SearchOutcome> {
+    return boundedCall(this.#patienceMs, client, async (over) => {
+      try {
+        const response = await this.#send(request, over);
+        const misfit = misfitOf(response);
+        if (misfit !== undefined) return failed(misfit);
+        const text = await readBounded(response, searchAnswerBytesMax);
+        return text ?? failed('The search engine gave an answer that is too long.');
+      } catch {
+        if (client.aborted) return failed('The search was stopped.');
+        const why = over.aborted ? 'did not answer in time' : 'could not be reached';
+        return failed(`The search engine ${why}.`);
+      }
+    });
   }
 }
 

@@ -136,7 +136,10 @@ interface Prepared {
   /** For keys that are more than a word in a header. */
   readonly pass: Pass | undefined;
   readonly isProxied: boolean;
-  /** Undefined for an address that a tenant chose: there could be any number of those. */
+  /**
+   * Made by the first call. Stays undefined for an address that a tenant chose: there could be any
+   * number of those.
+   */
   way: Way | undefined;
 }
 

@@ -58,7 +58,7 @@ export async function openFirst(
     // A client that left makes every connection look broken; that is nobody's failure.
     if (client.aborted) {
       trail.push({ provider, model, ms, outcome: 'left', status: null, message: null });
-      throw clientLeft();
+      throw new GatewayError('upstream_error', 'The client closed the connection.');
     }
     const { failure } = result;
     const { kind, status } = failure;
@@ -77,8 +77,4 @@ export async function openFirst(
 /** A tenant's account without access to a model is told that there is none; ours may have it. */
 function isAboutAccess({ status }: UpstreamFailure, { own }: Offer): boolean {
   return own !== null && status === 404;
-}
-
-function clientLeft(): GatewayError {
-  return new GatewayError('upstream_error', 'The client closed the connection.');
 }

@@ -1,7 +1,7 @@
 import { strict as assert } from 'node:assert';
 import type { ChatAsk } from '../core/chat.ts';
 import type { Conversation, Crossing } from '../dialects/dialect.ts';
-import { takesBytesOnly } from '../dialects/upstreams.ts';
+import { upstreamDialect } from '../dialects/upstreams.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { type AttemptResult, attempt } from './attempt.ts';
 import { inlineImages, refuseInnerImages } from './inline-images.ts';
@@ -37,7 +37,8 @@ export function tryCrossing(order: Try): Promise<AttemptResult> {
 async function tryWithImages(order: Try): Promise<AttemptResult> {
   const { ask, link, offer } = order;
   refuseInnerImages(ask.images, link.addressPolicy);
-  const isInline = offer.quirks.remote_images === 'inline' || takesBytesOnly(offer.dialect);
+  const isInline =
+    offer.quirks.remote_images === 'inline' || upstreamDialect(offer.dialect)?.takesBytesOnly;
   if (!isInline) return tryWith(noImages, order);
   return tryWith(await inlineImages(ask.images, link.fetchGuarded, link.client), order);
 }

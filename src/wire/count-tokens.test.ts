@@ -32,13 +32,12 @@ function counting(more: Partial<Count['ask']> = {}) {
   const targets: string[] = [];
   const count: Count = {
     ask: { models: ['acme/a'], preferences: noPreferences, parameters: [], images: [], ...more },
-    crossTo: () => ({
-      write({ upstreamModel }) {
-        targets.push(upstreamModel);
-        return undefined;
-      },
-      read: () => undefined,
-    }),
+    isFor: () => true,
+    write({ upstreamModel }) {
+      targets.push(upstreamModel);
+      return undefined;
+    },
+    read: () => undefined,
   };
   return { count, targets };
 }

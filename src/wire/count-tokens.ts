@@ -2,7 +2,7 @@ import { countsAtOnceMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import { Watch } from '../core/watch.ts';
-import type { Count, CountCrossing } from '../dialects/count.ts';
+import type { Count } from '../dialects/count.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
 import type { MessagesParts } from '../http/calls/messages.ts';
 import { ConcurrencyLimiter } from '../limits/concurrency.ts';
@@ -29,13 +29,11 @@ export function makeCountUpstream(
     refuseInnerImages(count.ask.images, addressPolicy);
     refuseInnerAddresses(count.ask.addresses, addressPolicy);
     const offers = await plannedFor(count, caller, catalogueOf);
-    const isAble = (offer: Offer) =>
-      count.crossTo(offer.dialect) !== undefined && health.state(offer) !== 'open';
+    const isAble = (offer: Offer) => count.isFor(offer.dialect) && health.state(offer) !== 'open';
     const offer = offers.find(isAble);
-    const crossing = offer && count.crossTo(offer.dialect);
-    if (!crossing || !places.enter(caller.tenantId, countsAtOnceMax)) return undefined;
+    if (!offer || !places.enter(caller.tenantId, countsAtOnceMax)) return undefined;
     try {
-      return await countAt(offer, crossing, client, around);
+      return await countAt(offer, count, client, around);
     } finally {
       places.leave(caller.tenantId);
     }
@@ -49,14 +47,14 @@ export function makeCountUpstream(
  */
 async function countAt(
   offer: Offer,
-  crossing: CountCrossing,
+  count: Count,
   client: AbortSignal,
   around: Pick<Link, 'watch' | 'checkAddress'>,
 ): Promise<number | undefined> {
-  const request = crossing.write(offer);
+  const request = count.write(offer);
   if (!request) return undefined;
   const answer = await askShortly(offer, request, client, around);
-  const counted = answer && crossing.read(answer.status, answer.text);
+  const counted = answer && count.read(answer.status, answer.text);
   if (typeof counted === 'object') throw invalidRequest(scrub(counted.fault, offer));
   return counted;
 }

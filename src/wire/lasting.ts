@@ -12,7 +12,7 @@ import { randomText } from '../core/ids.ts';
 import { shareObjects } from '../core/missing-object.ts';
 import { Watch } from '../core/watch.ts';
 import { type DemoUpstream, startDemoUpstream } from '../demo/demo-upstream.ts';
-import { claimJournals, journalFailure } from '../ledger/journal-of.ts';
+import { claimJournals, journalFailure } from '../ledger/journal-folder.ts';
 import { Health } from '../route/health.ts';
 import { byStoreTime, StoreClock } from '../store/clock.ts';
 import { fixCreditRate } from '../store/credit-rate.ts';

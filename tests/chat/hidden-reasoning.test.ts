@@ -6,15 +6,10 @@ import type { Conversation } from '../../src/dialects/dialect.ts';
 import { readChatRequest } from '../../src/dialects/openai/chat-request.ts';
 import { openAiConversation } from '../../src/dialects/openai/conversation.ts';
 import { ChatErrand } from '../../src/operations/chat.ts';
+import { identity } from '../support/reply-identity.ts';
 import { seeOpenAi } from '../support/seen-answer.ts';
 import { readExpectations, readFixture } from '../support/upstream-conformance.ts';
 
-const identity = {
-  id: 'chatcmpl-feedfacefeedface',
-  model: 'acme/thinker',
-  provider: 'acme',
-  created: 1_800_000_000,
-};
 const asked = { model: 'acme/thinker', messages: [{ role: 'user', content: 'Hello!' }] };
 
 function source(body: object) {

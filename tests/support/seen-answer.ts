@@ -8,6 +8,8 @@ export interface SeenAnswer {
   readonly calls: readonly { id: string; name: string; arguments: string }[];
   readonly images: number;
   readonly finish: string | null;
+  /** In the client's words. */
+  readonly usage: unknown;
 }
 
 export function seeOpenAi(output: string, isStream: boolean): SeenAnswer {
@@ -15,11 +17,11 @@ export function seeOpenAi(output: string, isStream: boolean): SeenAnswer {
 }
 
 function seeOpenAiStream(output: string): SeenAnswer {
-  const { ended, text, reasoning, tools, finishReason } = checkOpenAiStream(output);
+  const { ended, text, reasoning, tools, finishReason, usage } = checkOpenAiStream(output);
   if (ended !== 'whole') throw new Error(`the stream is ${ended}`);
   const calls = tools.map(({ id, name, json }) => ({ id, name, arguments: json }));
   const images = output.match(/"images":\[\{/g)?.length ?? 0;
-  return { text, reasoning, calls, images, finish: finishReason };
+  return { text, reasoning, calls, images, finish: finishReason, usage };
 }
 
 interface OpenAiReply {
@@ -37,16 +39,19 @@ interface OpenAiReply {
       readonly finish_reason: string | null;
     },
   ];
+  readonly usage: unknown;
 }
 
 function seeOpenAiReply(output: string): SeenAnswer {
-  const [{ message, finish_reason: finish }] = (JSON.parse(output) as OpenAiReply).choices;
+  const { choices, usage } = JSON.parse(output) as OpenAiReply;
+  const [{ message, finish_reason: finish }] = choices;
   return {
     text: message.content ?? '',
     reasoning: message.reasoning ?? '',
     calls: (message.tool_calls ?? []).map((call) => ({ id: call.id, ...call.function })),
     images: message.images?.length ?? 0,
     finish,
+    usage,
   };
 }
 
@@ -55,7 +60,7 @@ export function seeAnthropic(output: string, isStream: boolean): SeenAnswer {
 }
 
 function seeAnthropicStream(output: string): SeenAnswer {
-  const { ended, text, thinking, tools, blocks, stopReason } = checkAnthropicStream(output);
+  const { ended, text, thinking, tools, blocks, stopReason, usage } = checkAnthropicStream(output);
   if (ended !== 'whole') throw new Error(`the stream is ${ended}`);
   const calls = tools.map(({ id, name, input }) => ({
     id,
@@ -63,7 +68,7 @@ function seeAnthropicStream(output: string): SeenAnswer {
     arguments: JSON.stringify(input),
   }));
   const images = blocks.filter((type) => type === 'image').length;
-  return { text, reasoning: thinking, calls, images, finish: stopReason };
+  return { text, reasoning: thinking, calls, images, finish: stopReason, usage };
 }
 
 interface AnthropicBlock {
@@ -75,8 +80,14 @@ interface AnthropicBlock {
   readonly input?: unknown;
 }
 
+interface AnthropicMessage {
+  readonly content: readonly AnthropicBlock[];
+  readonly stop_reason: string | null;
+  readonly usage: unknown;
+}
+
 function seeAnthropicMessage(output: string): SeenAnswer {
-  const message = JSON.parse(output) as { content: AnthropicBlock[]; stop_reason: string | null };
+  const message = JSON.parse(output) as AnthropicMessage;
   const ofType = (wanted: string) => message.content.filter(({ type }) => type === wanted);
   return {
     text: ofType('text')
@@ -92,6 +103,7 @@ function seeAnthropicMessage(output: string): SeenAnswer {
     })),
     images: ofType('image').length,
     finish: message.stop_reason,
+    usage: message.usage,
   };
 }
 
@@ -108,6 +120,7 @@ interface WholeResponse {
   readonly status: string;
   readonly incomplete_details: { readonly reason: string } | null;
   readonly output: readonly ResponsesItem[];
+  readonly usage: unknown;
 }
 
 /** A response says why it ended by its status and its items; here in the words of chats. */
@@ -131,7 +144,7 @@ export function seePassedResponse(output: string): SeenAnswer {
 }
 
 function seeResponse(response: WholeResponse): SeenAnswer {
-  const { status, incomplete_details: details, output } = response;
+  const { status, incomplete_details: details, output, usage } = response;
   const calls = output.filter(({ type }) => type === 'function_call');
   const texts = output.flatMap(({ type, content = [] }) => (type === 'message' ? content : []));
   // The summaries of one thought are its paragraphs.
@@ -152,5 +165,6 @@ function seeResponse(response: WholeResponse): SeenAnswer {
     })),
     images: output.filter(({ type }) => type === 'image_generation_call').length,
     finish: status === 'completed' ? whole : cut,
+    usage,
   };
 }

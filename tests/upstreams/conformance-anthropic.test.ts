@@ -1,11 +1,11 @@
 /**
- * Recorded answers of Anthropic through clients of both kinds, and those of OpenAI-style providers
- * through Anthropic's clients. Every stream is read by the checkers of `stream-checks.ts`.
+ * Recorded answers of Anthropic, told in our words and passed through to clients that speak as it
+ * does. Every stream is read by the checkers of `stream-checks.ts`.
  */
 import { describe, expect, test } from 'bun:test';
 import { GatewayError } from '../../src/core/errors.ts';
 import { isObject } from '../../src/core/json.ts';
-import { noUsage, type Usage } from '../../src/core/usage.ts';
+import { noUsage } from '../../src/core/usage.ts';
 import { anthropicClient } from '../../src/dialects/anthropic/client.ts';
 import { AnthropicPassThrough } from '../../src/dialects/anthropic/pass-through.ts';
 import { readReply } from '../../src/dialects/anthropic/pass-through-reply.ts';
@@ -13,65 +13,31 @@ import { anthropicUpstream } from '../../src/dialects/anthropic/upstream.ts';
 import type { SseMessage, StreamRelay } from '../../src/dialects/dialect.ts';
 import { openAiClient } from '../../src/dialects/openai/client.ts';
 import { openAiUpstream } from '../../src/dialects/openai/upstream.ts';
-import { translate } from '../../src/dialects/translation.ts';
+import { Translation } from '../../src/dialects/translation.ts';
 import { question } from '../support/question.ts';
-import {
-  type AnthropicSeen,
-  checkAnthropicStream,
-  checkOpenAiStream,
-} from '../support/stream-checks.ts';
+import { identity } from '../support/reply-identity.ts';
+import { checkAnthropicStream, checkOpenAiStream } from '../support/stream-checks.ts';
 import { ToldAnswer } from '../support/told-answer.ts';
-import { conform, hear, messagesOf, readFixture } from '../support/upstream-conformance.ts';
+import {
+  conform,
+  hear,
+  messagesOf,
+  readExpectations,
+  readFixture,
+} from '../support/upstream-conformance.ts';
 
 conform('anthropic', anthropicUpstream, { streams: 32, broken: 3, replies: 18, errors: 16 });
 
-interface Expected {
-  readonly dialect: string;
-  readonly kind: string;
-  readonly stream?: boolean;
-  readonly text: string;
-  readonly reasoning: string;
-  readonly tool_calls: readonly { readonly name: string; readonly arguments: object }[];
-  readonly openai: { readonly finish_reason: string; readonly usage: Record<string, number> };
-  readonly anthropic: { readonly stop_reason: string; readonly usage: Record<string, number> };
-  readonly error?: { readonly message: string };
-}
-
-const entries = Object.entries(
-  JSON.parse(readFixture('expect.json')) as Record<string, Expected>,
-).flatMap(([path, expected]) => (expected.kind === 'chat' ? [{ path, expected }] : []));
-const of = (dialect: string, stream: boolean) =>
-  entries.filter(
-    ({ expected }) => expected.dialect === dialect && (expected.stream === true) === stream,
-  );
-const whole = (cases: typeof entries) => cases.filter(({ expected }) => !expected.error);
-
-const identity = {
-  id: 'chatcmpl-feedfacefeedface',
-  model: 'acme/chat-large',
-  provider: 'acme',
-  created: 1_800_000_000,
-};
+const chats = readExpectations('anthropic');
+const streams = chats.filter(({ expected }) => expected.stream);
+const whole = streams.filter(({ expected }) => !expected.error);
+const replies = chats.filter(({ expected }) => !expected.stream);
 const broken = new GatewayError('upstream_error', 'The provider broke off.');
 
 function closed(relay: StreamRelay, messages: readonly SseMessage[]): string {
   const said = messages.map((message) => relay.push(message)).join('');
   expect(relay.finished).toBe(true);
   return said + relay.close({ usage: relay.facts.usage ?? noUsage, costCredits: 7 });
-}
-
-function expectAnthropic(seen: AnthropicSeen, expected: Expected): void {
-  expect(seen).toMatchObject({
-    ended: 'whole',
-    id: 'msg_feedfacefeedface',
-    model: 'acme/chat-large',
-    text: expected.text,
-    thinking: expected.reasoning,
-    stopReason: expected.anthropic.stop_reason,
-    usage: expected.anthropic.usage,
-  });
-  const tools = seen.tools.map(({ name, input }) => ({ name, arguments: input }));
-  expect(tools).toEqual([...expected.tool_calls] as typeof tools);
 }
 
 /** What of a stream's answer is in its recording, so that it can be looked for in the output. */
@@ -81,17 +47,24 @@ function dataIn(raw: string): string[] {
 }
 
 describe('a stream of Anthropic that passes through', () => {
-  test.each(whole(of('anthropic', true)))('$path arrives whole', ({ path, expected }) => {
+  test.each(whole)('$path arrives whole', ({ path, expected }) => {
     const raw = readFixture(path);
     const output = closed(new AnthropicPassThrough(identity, 9), messagesOf(raw));
-    expectAnthropic(checkAnthropicStream(output), expected);
+    const { text, reasoning: thinking, tool_calls: calls, anthropic } = expected;
+    const seen = checkAnthropicStream(output);
+    expect(seen).toMatchObject({
+      ...{ ended: 'whole', id: 'msg_0123456789abcdef', model: identity.model },
+      ...{ text, thinking, stopReason: anthropic.stop_reason, usage: anthropic.usage },
+    });
+    const tools = seen.tools.map(({ name, input }) => ({ name, arguments: input }));
+    expect(tools).toEqual([...calls] as typeof tools);
     expect(dataIn(raw).filter((line) => !output.includes(`data: ${line}\n\n`))).toEqual([]);
     const [, model = '', id = ''] = /"model":"([^"]+)","id":"([^"]+)"/.exec(raw) ?? [];
     expect(model).not.toBe('');
     expect([output.includes(model), output.includes(id)]).toEqual([false, false]);
   });
 
-  test.each(of('anthropic', true))('$path cut anywhere is never complete', ({ path }) => {
+  test.each(streams)('$path cut anywhere is never complete', ({ path }) => {
     const messages = messagesOf(readFixture(path));
     for (let length = 0; length < messages.length; length += 1) {
       const relay = new AnthropicPassThrough(identity, 9);
@@ -113,16 +86,16 @@ describe('a stream of Anthropic that passes through', () => {
 });
 
 describe('a reply of Anthropic that passes through', () => {
-  test.each(of('anthropic', false))('$path keeps all but its names', ({ path, expected }) => {
+  test.each(replies)('$path keeps all but its names', ({ path, expected }) => {
     const raw = readFixture(path);
     const reply = readReply(raw, identity);
     if (!('write' in reply)) throw new Error(reply.message);
     const { usage, finishReason } = reply.facts;
-    expect(finishReason).toBe(expected.openai.finish_reason);
+    expect(finishReason ?? null).toBe(expected.openai.finish_reason);
     const output: unknown = JSON.parse(reply.write({ usage: usage ?? noUsage, costCredits: 7 }));
     const recorded: unknown = JSON.parse(raw);
     if (!isObject(recorded)) throw new Error('the recording is no object');
-    const names = { id: 'msg_feedfacefeedface', model: identity.model };
+    const names = { id: 'msg_0123456789abcdef', model: identity.model };
     const renamed: unknown = JSON.parse(
       JSON.stringify({ ...recorded, ...names, content: [] }).replaceAll(
         `"${String(recorded.model)}"`,
@@ -176,87 +149,29 @@ test('a search of the provider is told by its sources, each for the text it stan
   }
 });
 
-describe("a stream of an OpenAI-style provider for Anthropic's clients", () => {
-  const open = () =>
-    translate(question(), anthropicClient({ inputTokensEstimate: 9 }), openAiUpstream).relayStream(
-      identity,
-    );
-
-  test.each(whole(of('openai', true)))('$path arrives whole', ({ path, expected }) => {
-    const relay = open();
-    const seen = checkAnthropicStream(closed(relay, messagesOf(readFixture(path))));
-    expectAnthropic(seen, expected);
-    for (const { id } of seen.tools) expect(id).toMatch(/^\S{6,64}$/);
-  });
-
-  test.each(of('openai', true))('$path cut anywhere is never complete', ({ path }) => {
+test.each(readExpectations('openai').filter(({ expected }) => expected.stream))(
+  "a stream of OpenAI's kind for Anthropic's clients, $path, cut anywhere is never complete",
+  ({ path }) => {
     const messages = messagesOf(readFixture(path));
+    const client = anthropicClient({ inputTokensEstimate: 9 });
     for (let length = 0; length < messages.length; length += 1) {
       const before = messages.slice(0, length);
-      const relay = open();
+      const relay = new Translation(question(), client, openAiUpstream).relayStream(identity);
       const said = before.map((message) => relay.push(message)).join('');
       const hasFinish = before.some(({ data }) => /"finish_reason": ?"/.test(data));
       expect(relay.finished).toBe(hasFinish);
       expect(checkAnthropicStream(said).ended).toBe('cut');
       expect(checkAnthropicStream(said + relay.fail(broken)).ended).toBe('error');
     }
-  });
-});
+  },
+);
 
-describe("a reply of an OpenAI-style provider for Anthropic's clients", () => {
-  test.each(of('openai', false))('$path arrives whole', ({ path, expected }) => {
-    const client = anthropicClient({ inputTokensEstimate: 9 });
-    const crossing = translate(question(), client, openAiUpstream);
-    const reply = crossing.relayReply(readFixture(path), identity);
-    if (!('write' in reply)) throw new Error(reply.message);
-    const usage: Usage = reply.facts.usage ?? noUsage;
-    const body: unknown = JSON.parse(reply.write({ usage, costCredits: 7 }));
-    if (!isObject(body) || !Array.isArray(body.content)) throw new Error('no message');
-    const blocks = body.content.filter(isObject);
-    const joined = (field: string) => blocks.map((block) => block[field] ?? '').join('');
-    expect({ ...body, text: joined('text'), thinking: joined('thinking') }).toMatchObject({
-      type: 'message',
-      role: 'assistant',
-      model: identity.model,
-      stop_reason: expected.anthropic.stop_reason,
-      usage: expected.anthropic.usage,
-      text: expected.text,
-      thinking: expected.reasoning,
-    });
-    const tools = blocks.filter(({ type }) => type === 'tool_use');
-    const calls = tools.map(({ name, input }) => ({ name, arguments: input }));
-    expect(calls).toEqual([...expected.tool_calls] as typeof calls);
-  });
-});
-
-describe("a stream of Anthropic for OpenAI's clients", () => {
-  test.each(whole(of('anthropic', true)))('$path obeys their rules', ({ path, expected }) => {
-    const client = openAiClient({ includeUsage: true });
-    const relay = translate(question(), client, anthropicUpstream).relayStream(identity);
-    const seen = checkOpenAiStream(closed(relay, messagesOf(readFixture(path))));
-    const { reasoning, text } = expected;
-    const { finish_reason: finishReason } = expected.openai;
-    expect(seen).toMatchObject({ ended: 'whole', text, reasoning, finishReason });
-    const { usage } = expected.openai;
-    const { cached_tokens: cached, cache_write_tokens: written, ...rest } = usage;
-    const { reasoning_tokens: thought, ...sums } = rest;
-    expect(seen.usage).toMatchObject({
-      ...sums,
-      prompt_tokens_details: {
-        cached_tokens: cached ?? 0,
-        ...(written === undefined ? {} : { cache_write_tokens: written }),
-      },
-      completion_tokens_details: { reasoning_tokens: thought ?? 0 },
-    });
-  });
-
-  test('the signature of a thought can be sent back by whoever keeps it', () => {
-    const raw = readFixture('anthropic/thinking-stream.sse');
-    const [, signature = ''] = /"signature_delta","signature":"([^"]+)"/.exec(raw) ?? [];
-    const client = openAiClient({ includeUsage: false });
-    const relay = translate(question(), client, anthropicUpstream).relayStream(identity);
-    const seen = checkOpenAiStream(closed(relay, messagesOf(raw)));
-    expect(signature).not.toBe('');
-    expect(seen.details.map((detail) => detail.signature ?? '').join('')).toBe(signature);
-  });
+test('the signature of a thought can be sent back by whoever keeps it', () => {
+  const raw = readFixture('anthropic/thinking-stream.sse');
+  const [, signature = ''] = /"signature_delta","signature":"([^"]+)"/.exec(raw) ?? [];
+  const client = openAiClient({ includeUsage: false });
+  const relay = new Translation(question(), client, anthropicUpstream).relayStream(identity);
+  const seen = checkOpenAiStream(closed(relay, messagesOf(raw)));
+  expect(signature).not.toBe('');
+  expect(seen.details.map((detail) => detail.signature ?? '').join('')).toBe(signature);
 });

@@ -14,6 +14,7 @@ import { responsesConversation } from '../../src/dialects/responses/conversation
 import { readResponsesRequest } from '../../src/dialects/responses/request.ts';
 import { ChatErrand } from '../../src/operations/chat.ts';
 import { targetOf } from '../support/question.ts';
+import { identity } from '../support/reply-identity.ts';
 import {
   seeAnthropic,
   seeOpenAi,
@@ -23,25 +24,18 @@ import {
 import { readExpectations, readFixture } from '../support/upstream-conformance.ts';
 
 const messages = [{ role: 'user' as const, content: 'Hello!' }];
-const identity = {
-  id: 'chatcmpl-feedfacefeedface',
-  model: 'acme/chat-large',
-  provider: 'acme',
-  created: 1_800_000_000,
-};
-
 const clients = {
   openai: {
     see: seeOpenAi,
     errand(stream: boolean, more: object = {}) {
-      const body = { model: 'acme/chat-large', messages, stream, ...more };
+      const body = { model: 'acme/large', messages, stream, ...more };
       return new ChatErrand(openAiConversation(readChatRequest(body, source(body))));
     },
   },
   anthropic: {
     see: seeAnthropic,
     errand(stream: boolean, more: object = {}) {
-      const body = { model: 'acme/chat-large', messages, stream, max_tokens: 100, ...more };
+      const body = { model: 'acme/large', messages, stream, max_tokens: 100, ...more };
       const request = readMessagesRequest(body, source(body));
       return new ChatErrand(anthropicConversation(request, new Headers()));
     },
@@ -49,7 +43,7 @@ const clients = {
   responses: {
     see: seeResponses,
     errand(stream: boolean, more: object = {}) {
-      const body = { model: 'acme/chat-large', input: 'Hello!', stream, ...more };
+      const body = { model: 'acme/large', input: 'Hello!', stream, ...more };
       return new ChatErrand(responsesConversation(readResponsesRequest(body, source(body))));
     },
   },
@@ -61,7 +55,7 @@ function source(body: object) {
 }
 
 function recorded(dialect: string, form: Recording['form'], text: string): Recording {
-  return { dialect, form, text, model: 'acme/chat-large', provider: 'acme' };
+  return { dialect, form, text, model: 'acme/large', provider: 'acme' };
 }
 
 const dialects: readonly DialectName[] = [
@@ -106,7 +100,7 @@ describe.each(dialects)('a recorded answer of %s', (dialect) => {
             arguments: JSON.parse(call.arguments) as object,
           }));
           expect(calls).toEqual([...expected.tool_calls]);
-          expect(output).toContain('feedfacefeedface');
+          expect(output).toContain('0123456789abcdef');
         });
       }
     }
@@ -133,7 +127,7 @@ test('a tool whose name was too long for the upstream is given again under its o
 
 /** The names of tools as an OpenAI-style upstream gets them. */
 function sentTools(tools: readonly object[]): string[] {
-  const body = { model: 'acme/chat-large', messages, max_tokens: 100, tools };
+  const body = { model: 'acme/large', messages, max_tokens: 100, tools };
   const request = readMessagesRequest(body, source(body));
   const crossing = anthropicConversation(request, new Headers()).crossTo('openai');
   const sent = JSON.parse(String(crossing?.write(targetOf()).body)) as {

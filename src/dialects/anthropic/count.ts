@@ -25,10 +25,11 @@ const aboutTheAnswer = [
 
 export function anthropicCount(request: CountRequest, headers: Headers): Count {
   const version = readVersion(headers);
-  const same = { write: (target: CountTarget) => writeCount(request, version, target), read };
   return {
     ask: request.ask,
-    crossTo: (dialect) => (upstreamDialect(dialect) === anthropicUpstream ? same : undefined),
+    isFor: (dialect) => upstreamDialect(dialect) === anthropicUpstream,
+    write: (target) => writeCount(request, version, target),
+    read,
   };
 }
 

@@ -25,23 +25,22 @@ type Place = Pick<Target, 'quirks' | 'upstreamModel'>;
 
 export function messagesAt(place: Place, isStream: boolean, version: VersionHeaders): Addressed {
   const { quirks, upstreamModel: model } = place;
-  const headers = writeVersion(place, version);
-  if (quirks.hosted_by !== 'vertex') return { path: '/messages', headers, fields: { model } };
+  if (quirks.hosted_by !== 'vertex') {
+    return { path: '/messages', headers: usualHeaders(version), fields: { model } };
+  }
   const verb = isStream ? 'streamRawPredict' : 'rawPredict';
   // Its models are called `name@date`, and its own SDK sends that as it is.
   const name = encodeURIComponent(model.toWellFormed()).replaceAll('%40', '@');
   const fields = { model: undefined, ...vertexVersion };
-  return { path: `/models/${name}:${verb}`, headers, fields };
+  return { path: `/models/${name}:${verb}`, headers: betaHeader(version), fields };
 }
 
-export function countAt(place: Place, version: VersionHeaders): Addressed {
-  const { quirks, upstreamModel: model } = place;
+export function countAt(
+  { quirks, upstreamModel: model }: Place,
+  version: VersionHeaders,
+): Addressed {
   if (quirks.hosted_by !== 'vertex') {
-    return {
-      path: '/messages/count_tokens',
-      headers: writeVersion(place, version),
-      fields: { model },
-    };
+    return { path: '/messages/count_tokens', headers: usualHeaders(version), fields: { model } };
   }
   // No betas: a count needs none, and those that a model takes in messages are refused here
   // (anthropics/anthropic-sdk-typescript#1016).
@@ -49,14 +48,12 @@ export function countAt(place: Place, version: VersionHeaders): Addressed {
   return { path: '/models/count-tokens:rawPredict', headers: {}, fields };
 }
 
-function writeVersion(
-  { quirks }: Place,
-  { version, betas }: VersionHeaders,
-): Readonly<Record<string, string>> {
-  return {
-    ...(quirks.hosted_by === 'vertex' ? {} : { 'anthropic-version': version }),
-    ...(betas === '' ? {} : { 'anthropic-beta': betas }),
-  };
+function usualHeaders(headers: VersionHeaders): Addressed['headers'] {
+  return { 'anthropic-version': headers.version, ...betaHeader(headers) };
+}
+
+function betaHeader({ betas }: VersionHeaders): Addressed['headers'] {
+  return betas === '' ? {} : { 'anthropic-beta': betas };
 }
 
 const isPlain = /^[\w.:-]{1,100}$/;

@@ -5,6 +5,7 @@ import { writeRequest } from './write.ts';
 /** Amazon Bedrock's Converse, the same for the models of all vendors there. */
 export const bedrockUpstream: UpstreamDialect = {
   toolNameLengthMax: 64,
+  takesBytesOnly: true,
   write: writeRequest,
   readStream: (listener) => new BedrockStreamReader(listener),
   readReply: tellReply,

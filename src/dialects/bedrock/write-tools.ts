@@ -17,7 +17,8 @@ export function writeTools(
   // There is no word for `none`, but without tools none is called.
   if (isSilenced && called.length === 0) return undefined;
   // A conversation that has calls in it is refused without tools, whoever left them out.
-  const tools = dialogue.tools.length > 0 ? dialogue.tools : called.map(forgottenTool);
+  const tools: readonly Tool[] =
+    dialogue.tools.length > 0 ? dialogue.tools : called.map((name) => ({ name, parameters: null }));
   if (tools.length === 0) return undefined;
   const isRefused = isForced(toolChoice) && quirks.drop_params?.includes('tool_choice');
   if (isRefused || (isSilenced && dialogue.tools.length > 0)) dropped.add('tool_choice');
@@ -34,10 +35,6 @@ function calledIn({ turns }: Dialogue): readonly string[] {
     for (const part of parts) if (part.kind === 'tool_call') names.add(part.name);
   }
   return [...names];
-}
-
-function forgottenTool(name: string): Tool {
-  return { name, parameters: null };
 }
 
 /** Strictness came to Bedrock with structured output, and to the same models. */

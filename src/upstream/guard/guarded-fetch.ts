@@ -2,6 +2,7 @@
  * The only way to call an address that a user gave us. Every hop is checked in full, dialled at
  * the checked address, and bounded in bytes and time; what goes wrong comes back as a sentence.
  */
+import { boundedCall } from '../../core/bounded-call.ts';
 import { failureCode } from '../../core/failure-code.ts';
 import { unlessAborted } from '../../core/unless-aborted.ts';
 import { type AddressPolicy, publicOnly } from './address-guard.ts';
@@ -75,27 +76,16 @@ interface GuardedCall {
 export function createGuardedFetch(setup: GuardedFetchSetup = {}): GuardedFetch {
   const { resolve = resolveBySystem, trustedCertificates, ...allowed } = setup;
   const policy = { ...publicOnly, ...allowed };
-  return async (url, options) => {
-    const over = new AbortController();
-    const stop = () => over.abort();
-    const timer = setTimeout(stop, options.timeoutMs);
-    options.signal?.addEventListener('abort', stop);
-    if (options.signal?.aborted) stop();
-    try {
-      return await follow(url, {
+  return (url, options) =>
+    boundedCall(options.timeoutMs, options.signal, (over) =>
+      follow(url, {
         policy: vouching(policy, options.vouchedHost),
         resolve,
         trustedCertificates,
         options,
-        over: over.signal,
-      });
-    } finally {
-      clearTimeout(timer);
-      options.signal?.removeEventListener('abort', stop);
-      // Closes whatever socket a refusal left half-read.
-      stop();
-    }
-  };
+        over,
+      }),
+    );
 }
 
 function vouching(policy: AddressPolicy, host: string | undefined): AddressPolicy {

@@ -1,4 +1,5 @@
 import { sign } from 'node:crypto';
+import { boundedCall } from '../../core/bounded-call.ts';
 import { fieldsOf, parseJson } from '../../core/json.ts';
 import type { ServiceAccount } from '../../core/provider-key.ts';
 import { readBounded } from '../../core/read-bounded.ts';
@@ -87,7 +88,7 @@ export class AccountToken {
     return token;
   }
 
-  async #ask(): Promise<{ readonly status: number; readonly text: string }> {
+  #ask(): Promise<{ readonly status: number; readonly text: string }> {
     const { tokenUrl: url } = this.#account;
     const body = new URLSearchParams({
       grant_type: grantType,
@@ -95,19 +96,15 @@ export class AccountToken {
     });
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
     const call = { method: 'POST', url, headers, body: body.toString() } as const;
-    const line = new AbortController();
-    const timer = setTimeout(() => line.abort(), tokenMs);
-    try {
-      const response = await callOperatorServer(call, line.signal);
-      return { status: response.status, text: (await readBounded(response, answerBytesMax)) ?? '' };
-    } catch {
-      const why = line.signal.aborted ? 'it was not sent in time' : 'its server did not answer';
-      throw new UnusableKey('unreachable', `${noToken}: ${why}.`);
-    } finally {
-      clearTimeout(timer);
-      // Also ends what was not read of an answer that is too long.
-      line.abort();
-    }
+    return boundedCall(tokenMs, undefined, async (over) => {
+      try {
+        const answer = await callOperatorServer(call, over);
+        return { status: answer.status, text: (await readBounded(answer, answerBytesMax)) ?? '' };
+      } catch {
+        const why = over.aborted ? 'it was not sent in time' : 'its server did not answer';
+        throw new UnusableKey('unreachable', `${noToken}: ${why}.`);
+      }
+    });
   }
 }
 
