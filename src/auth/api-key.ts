@@ -27,6 +27,11 @@ export function hashAndLabel(text: string): Pick<NewKey, 'hash' | 'label'> {
   return { hash: hashKey(text), label: labelOf(text) };
 }
 
+/** An id that no key can have is not looked up: a store may refuse its bytes. */
+export function isKeyId(text: string): boolean {
+  return /^key_[0-9a-z]{1,60}$/.test(text);
+}
+
 export function makeAdminToken(): string {
   return `${prefixes.admin}${randomText(48)}`;
 }

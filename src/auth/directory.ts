@@ -48,20 +48,7 @@ export type TenantChange = Partial<
   Pick<Tenant, 'name' | 'disabled' | 'requestsPerMinute' | 'concurrentRequests'>
 >;
 
-export type KeyChange = Partial<
-  Pick<
-    ApiKey,
-    | 'name'
-    | 'disabled'
-    | 'limitCredits'
-    | 'limitReset'
-    | 'models'
-    | 'scopes'
-    | 'requestsPerMinute'
-    | 'cacheMode'
-    | 'expiresAt'
-  >
->;
+export type KeyChange = Partial<Pick<ApiKey, 'name' | 'disabled' | keyof typeof unrestricted>>;
 
 /** What a presented secret resolves to. */
 export interface KeyMatch {

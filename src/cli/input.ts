@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
+import { parseJson } from '../core/json.ts';
 
 /** What a command asks for on standard input, in case a person sits there. */
 export interface Question {
@@ -37,11 +38,5 @@ function unseenKey(): Promise<string> {
 
 /** A pasted Google account has many lines; what is not read here, the shell would run and keep. */
 function isBegunJson(text: string): boolean {
-  if (!text.trimStart().startsWith('{')) return false;
-  try {
-    JSON.parse(text);
-    return false;
-  } catch {
-    return true;
-  }
+  return text.trimStart().startsWith('{') && parseJson(text) === undefined;
 }

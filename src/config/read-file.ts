@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { type ErrorCode, parseDocument } from 'yaml';
 import type { Problem, Schema } from '../core/explain.ts';
+import { failureCode } from '../core/failure-code.ts';
 import { isObject } from '../core/json.ts';
 import { ConfigProblems, type MissingVariable } from './problems.ts';
 
@@ -46,7 +47,7 @@ export function readConfigFile(path: string | undefined): ConfigText {
 }
 
 function unreadable(thrown: unknown): string {
-  const code = thrown instanceof Error && 'code' in thrown ? thrown.code : undefined;
+  const code = failureCode(thrown);
   if (code === 'ENOENT') return 'this file does not exist';
   if (code === 'EISDIR') return 'this is a folder, not a file';
   if (code === 'EACCES') return 'this file may not be read by this user';

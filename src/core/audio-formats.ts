@@ -23,6 +23,18 @@ export const audioTypes = {
 export const transcriptFormats = ['json', 'text', 'srt', 'verbose_json', 'vtt'] as const;
 export type TranscriptFormat = (typeof transcriptFormats)[number];
 
+/** Of a file that has one in it. */
+export const transcriptExtensions = {
+  json: 'json',
+  verbose_json: 'json',
+  text: 'txt',
+  srt: 'srt',
+  vtt: 'vtt',
+} as const satisfies Record<TranscriptFormat, string>;
+
+/** How fast a text may be spoken where that is checked; 1 is as people speak. */
+export const [slowestSpeech, fastestSpeech] = [0.25, 4];
+
 /** What may be asked of speech, at once or as a job. */
 export const speechFields = {
   voice: Type.String({ minLength: 1, maxLength: 200 }),

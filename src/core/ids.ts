@@ -52,8 +52,16 @@ export function completionId(requestId: string): string {
  * and rows of the log have one, too. Anything else stays as it is.
  */
 export function toRequestId(id: string): string {
-  const match = /^(?:chatcmpl-|msg_|resp_|log_)(.{8})(.{4})(.{4})(.{4})(.{12})$/.exec(id);
-  return match ? match.slice(1).join('-') : id;
+  const [, hex] = /^(?:chatcmpl-|msg_|resp_|log_)(.{32})$/.exec(id) ?? [];
+  return hex === undefined ? id : withDashes(hex);
+}
+
+/** A UUID, of whatever version. */
+export const requestIdForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** The 32 digits of a UUID as people write them. */
+export function withDashes(hex: string): string {
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
 
 export function newTenantId(): string {

@@ -1,7 +1,7 @@
 /** Reads a chat request as far as the demo cares about it. */
 import { invalidRequest } from '../core/errors.ts';
-import { fieldsOf, isObject } from '../core/json.ts';
-import { delayField, type Fields, flagField, integerField, textField } from './request-fields.ts';
+import { type Fields, fieldsOf, isObject } from '../core/json.ts';
+import { delayField, flagField, integerField, textField } from './request-fields.ts';
 import { excerpt, tokensOfBytes } from './tokens.ts';
 import { readToolChoice, readTools, type Tool, type ToolChoice } from './tool-calls.ts';
 

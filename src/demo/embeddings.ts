@@ -3,8 +3,9 @@
  * point the same way and texts that share words are near.
  */
 import { invalidRequest } from '../core/errors.ts';
+import type { Fields } from '../core/json.ts';
 import { jsonReply, type Reply } from './reply.ts';
-import { choiceField, type Fields, integerField, readJsonBody } from './request-fields.ts';
+import { choiceField, integerField, readJsonBody } from './request-fields.ts';
 import { countTokens } from './tokens.ts';
 
 const dimensionsDefault = 256;

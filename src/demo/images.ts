@@ -1,11 +1,11 @@
 /** POST /v1/images/generations and /edits: gradients whose colours follow from the prompt. */
 import { invalidRequest } from '../core/errors.ts';
 import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../core/image-size.ts';
+import type { Fields } from '../core/json.ts';
 import { compressPixels, encodePng } from './png.ts';
 import { jsonReply, type Reply } from './reply.ts';
 import {
   choiceField,
-  type Fields,
   flagField,
   formFields,
   formFiles,

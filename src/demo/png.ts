@@ -1,5 +1,6 @@
 /** Writes PNG files of up to 256 colours: W3C "Portable Network Graphics", sections 5 and 11. */
-import { crc32, deflateSync } from 'node:zlib';
+import { deflateSync } from 'node:zlib';
+import { pngChunk, pngSignature } from '../core/png-chunk.ts';
 
 export interface Picture {
   readonly width: number;
@@ -31,19 +32,10 @@ export function encodePng(picture: Picture): Buffer {
   header.writeUInt32BE(picture.height, 4);
   header.set([8, 3], 8);
   return Buffer.concat([
-    Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'),
-    chunk('IHDR', header),
-    chunk('PLTE', picture.palette),
-    chunk('IDAT', picture.pixels),
-    chunk('IEND', new Uint8Array()),
+    pngSignature,
+    pngChunk('IHDR', header),
+    pngChunk('PLTE', picture.palette),
+    pngChunk('IDAT', picture.pixels),
+    pngChunk('IEND', new Uint8Array()),
   ]);
-}
-
-function chunk(kind: string, data: Uint8Array): Buffer {
-  const bytes = Buffer.alloc(12 + data.length);
-  bytes.writeUInt32BE(data.length, 0);
-  bytes.write(kind, 4, 'latin1');
-  bytes.set(data, 8);
-  bytes.writeUInt32BE(crc32(bytes.subarray(4, 8 + data.length)), 8 + data.length);
-  return bytes;
 }

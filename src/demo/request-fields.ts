@@ -1,8 +1,7 @@
 /** Reads request bodies and their fields. `null` counts as absent, as it does at OpenAI. */
 import { invalidRequest } from '../core/errors.ts';
-import { isObject, parseJson } from '../core/json.ts';
+import { type Fields, isObject, parseJson } from '../core/json.ts';
 
-export type Fields = Record<string, unknown>;
 /** Bun's own form, which the global `FormData` type does not match. */
 export type Form = Awaited<ReturnType<Request['formData']>>;
 

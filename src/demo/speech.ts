@@ -1,12 +1,11 @@
 /** POST /v1/audio/speech: the text as a melody, in a file that players open. */
 import { invalidRequest } from '../core/errors.ts';
-import { isObject } from '../core/json.ts';
+import { type Fields, isObject } from '../core/json.ts';
 import { composeMelody, mp3Note, pcmNote, wavHeader } from './melody.ts';
 import { type Bytes, pause, type Reply, type ReplyStream, streamReply } from './reply.ts';
 import {
   choiceField,
   delayField,
-  type Fields,
   numberField,
   readJsonBody,
   requiredTextField,

@@ -21,6 +21,10 @@ export function readOffset(query: URLSearchParams): number {
   return readParameter(query, 'offset', offsetSchema) ?? 0;
 }
 
+export function readLimit(query: URLSearchParams): number {
+  return readCapped(query, 'limit', limitSchema, limit);
+}
+
 interface Cap {
   readonly usual: number;
   readonly most: number;
@@ -62,3 +66,8 @@ const offsetSchema = Type.Integer({
 });
 
 export const offsetQuery = { offset: offsetSchema };
+
+const limit = { usual: 50, most: 100 };
+const limitSchema = cappedSchema(limit);
+
+export const limitQuery = { limit: limitSchema };

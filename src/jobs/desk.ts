@@ -1,4 +1,4 @@
-import type { SpeechFormat } from '../core/audio-formats.ts';
+import { fastestSpeech, type SpeechFormat, slowestSpeech } from '../core/audio-formats.ts';
 import { jobInputBytesMax, jobsWaitingMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError, invalidRequest, notFound } from '../core/errors.ts';
@@ -215,8 +215,6 @@ function newJob({ id, caller, input, request, upload }: Order, now: number): New
   };
 }
 
-const [slowest, fastest] = [0.25, 4];
-
 function speechRequest(input: SpeechInput, model: SpeechModel): JobRequest {
   const { limit, voices, isStrict } = model;
   const { voice } = input;
@@ -224,8 +222,9 @@ function speechRequest(input: SpeechInput, model: SpeechModel): JobRequest {
     throw invalidRequest(`voice must be one of ${voices.join(', ')}.`, 'voice');
   }
   const { speed = null, instructions = null } = input;
-  if (isStrict && speed !== null && (speed < slowest || speed > fastest)) {
-    const message = `speed must be a number from ${slowest} to ${fastest}, not ${speed}.`;
+  if (isStrict && speed !== null && (speed < slowestSpeech || speed > fastestSpeech)) {
+    const range = `from ${slowestSpeech} to ${fastestSpeech}`;
+    const message = `speed must be a number ${range}, not ${speed}.`;
     throw invalidRequest(message, 'speed');
   }
   const format: SpeechFormat = input.response_format ?? 'mp3';

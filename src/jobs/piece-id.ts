@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { withDashes } from '../core/ids.ts';
 import type { JobRunner } from './runner.ts';
 
 /** More failed tries of one piece than a job can make; a bound all the same. */
@@ -27,7 +28,5 @@ function idOf(jobId: string, piece: number, tries: number): string {
   const hash = createHash('sha256').update(`${jobId}/${piece}/${tries}`).digest();
   hash[6] = ((hash[6] ?? 0) & 0x0f) | 0x40;
   hash[8] = ((hash[8] ?? 0) & 0x3f) | 0x80;
-  const hex = hash.toString('hex');
-  const parts = [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20)];
-  return [...parts, hex.slice(20, 32)].join('-');
+  return withDashes(hash.toString('hex', 0, 16));
 }

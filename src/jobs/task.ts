@@ -1,3 +1,4 @@
+import { transcriptExtensions } from '../core/audio-formats.ts';
 import { missingObject } from '../core/missing-object.ts';
 import type { Job, Piece, SpeechRequest, TranscriptionRequest } from './job.ts';
 import type { Chunks, ObjectStore, StoredObject } from './objects.ts';
@@ -62,14 +63,6 @@ function speechTask(job: Job, request: SpeechRequest, text: string, runner: JobR
     join: (read) => joinSpeech(format, texts.length, read),
   };
 }
-
-const transcriptExtensions = {
-  json: 'json',
-  verbose_json: 'json',
-  text: 'txt',
-  srt: 'srt',
-  vtt: 'vtt',
-} as const;
 
 async function transcriptionTask(
   job: Job,

@@ -1,6 +1,7 @@
 import { jobAttemptsMax, jobMsMax } from '../core/bounds.ts';
 import type { Chore } from '../core/chore.ts';
 import { asGatewayError, errorTable, GatewayError } from '../core/errors.ts';
+import { within } from '../core/within.ts';
 import { crowded } from './crowded.ts';
 import type { Job } from './job.ts';
 import type { Lease } from './queue.ts';
@@ -94,10 +95,7 @@ export class JobWorker {
    */
   async stop(withinMs: number): Promise<void> {
     this.#isStopping = true;
-    const over = Promise.withResolvers<void>();
-    const timer = setTimeout(() => over.resolve(), withinMs);
-    await Promise.race([this.idle(), over.promise]);
-    clearTimeout(timer);
+    await within(this.idle(), withinMs);
     this.breakOff();
     await this.idle();
   }

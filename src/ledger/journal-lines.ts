@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import type { OperationName } from '../core/ask.ts';
+import { requestIdForm } from '../core/ids.ts';
 import { isObject, parseJson } from '../core/json.ts';
 import { noUsage } from '../core/usage.ts';
 import { noCharges, type RequestRecord } from '../record/request-record.ts';
@@ -71,11 +72,11 @@ function isComplete({
   ...rest
 }: Readonly<Record<string, unknown>>): boolean {
   if (Object.keys(rest).length > 0) return false;
-  if (kind === 'dispatched') return isLike({ ...callPattern, requestId: uuid }, call);
+  if (kind === 'dispatched') return isLike({ ...callPattern, requestId: requestIdForm }, call);
   const ended = unfinished(callPattern);
   const record = {
     ...ended.record,
-    requestId: uuid,
+    requestId: requestIdForm,
     status: /^(?:success|error)$/,
     trafficMode: /^(?:shared|byok)$/,
     error: null,
@@ -83,8 +84,6 @@ function isComplete({
   };
   return kind === 'settled' && isLike({ ...ended, record }, settlement);
 }
-
-const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 const callPattern: Dispatched = {
   requestId: '',

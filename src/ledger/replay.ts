@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { failureCode } from '../core/failure-code.ts';
 import {
   type Dispatched,
   type JournalOwner,
@@ -137,7 +138,7 @@ function ifThere<Found>(read: () => Found, otherwise: Found): Found {
   try {
     return read();
   } catch (thrown) {
-    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return otherwise;
+    if (failureCode(thrown) === 'ENOENT') return otherwise;
     throw thrown;
   }
 }
@@ -155,6 +156,6 @@ function isAlive({ host, pid }: JournalOwner, folder: string, now: number): bool
     return true;
   } catch (thrown) {
     // Somebody else's process: it lives, and is not ours to signal.
-    return thrown instanceof Error && 'code' in thrown && thrown.code === 'EPERM';
+    return failureCode(thrown) === 'EPERM';
   }
 }

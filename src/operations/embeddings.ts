@@ -2,6 +2,7 @@ import { strict as assert } from 'node:assert';
 import type { Errand, Sameness } from '../call.ts';
 import type { Ask } from '../core/ask.ts';
 import { embeddingCallsAtOnce } from '../core/bounds.ts';
+import { counted } from '../core/counted.ts';
 import type { Recording } from '../core/recording.ts';
 import { type Measured, noUnits, noUsage } from '../core/usage.ts';
 import type {
@@ -158,8 +159,9 @@ function readWhole(
 ): Batch | UpstreamFailure {
   const batch = dialect.read(text);
   if (isFailure(batch) || batch.vectors.length === inputs.length) return batch;
-  const found = `${batch.vectors.length} embeddings for ${inputs.length} inputs`;
-  return malformed(`The upstream answered with ${found}.`);
+  const found = counted(batch.vectors.length, 'embedding');
+  const wanted = counted(inputs.length, 'input');
+  return malformed(`The upstream answered with ${found} for ${wanted}.`);
 }
 
 /** What the client is told and charged, and hears again when it repeats itself. */

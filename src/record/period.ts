@@ -1,4 +1,5 @@
 import { invalidRequest } from '../core/errors.ts';
+import { limitPeriod } from '../core/limit-period.ts';
 
 /** Times as people write them in a query, and the days and months they mean. All of it is UTC. */
 
@@ -65,9 +66,7 @@ export function readMonth(text: string | null, now: number): Period {
 }
 
 export function monthAround(time: number): Period {
-  const date = new Date(time);
-  const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];
-  return { from: Date.UTC(year, month), until: Date.UTC(year, month + 1) };
+  return limitPeriod('monthly', time);
 }
 
 export function daysOf({ from, until }: Period): DayRange {

@@ -113,8 +113,9 @@ class RunningBill {
   }
 
   add(line: StatementLine): Row[] {
-    const rows = line.entryId === this.#entry?.entryId ? [] : this.close();
+    const rows: Row[] = [];
     if (line.entryId !== this.#entry?.entryId) {
+      rows.push(...this.close());
       this.#entry = line;
       this.#number += 1;
       this.#rest = line.amount;

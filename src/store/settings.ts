@@ -28,7 +28,11 @@ export async function replaceSetting(
   name: string,
   value: string,
 ): Promise<void> {
-  await change.updateTable('settings').set({ value }).where('name', '=', name).execute();
+  await change
+    .insertInto('settings')
+    .values({ name, value })
+    .onConflict((conflict) => conflict.column('name').doUpdateSet({ value }))
+    .execute();
 }
 
 /** Undefined where nobody has claimed it yet. */

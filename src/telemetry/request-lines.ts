@@ -1,6 +1,7 @@
 import { requestLinesMax } from '../core/bounds.ts';
 import { uncachedTokens, writtenTokens } from '../core/usage.ts';
-import { creditsOf, type EndedRequest } from './ended-request.ts';
+import { totalCharge } from '../record/request-record.ts';
+import type { EndedRequest } from './ended-request.ts';
 import { counter, type Family } from './exposition.ts';
 import { logLine } from './log.ts';
 
@@ -121,7 +122,7 @@ function lineOf(request: EndedRequest): string {
     output_tokens: usage.outputTokens,
     reasoning_tokens: usage.reasoningTokens,
     usage_estimated: request.usageEstimated,
-    credits: creditsOf(request),
+    credits: totalCharge(request.charges),
     first_byte_ms: request.firstByteMs,
     duration_ms: request.durationMs,
   });

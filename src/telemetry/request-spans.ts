@@ -1,5 +1,6 @@
 import { promptTokens, writtenTokens } from '../core/usage.ts';
-import { creditsOf, type EndedAttempt, type EndedRequest } from './ended-request.ts';
+import { totalCharge } from '../record/request-record.ts';
+import type { EndedAttempt, EndedRequest } from './ended-request.ts';
 import type { Span } from './otlp.ts';
 
 /** One trace of one request as far as it happened here. Attribute names are OpenTelemetry's. */
@@ -49,7 +50,7 @@ function requestSpan(trace: RequestTrace, request: EndedRequest, endMs: number):
       'tollgate.tenant': request.tenantId,
       'tollgate.key': request.keyId,
       'tollgate.traffic_mode': request.trafficMode,
-      'tollgate.credits': creditsOf(request),
+      'tollgate.credits': totalCharge(request.charges),
       'tollgate.cache_hit': request.cacheHit,
       'tollgate.streamed': request.streamed,
       'tollgate.cancelled': request.cancelled,

@@ -236,21 +236,12 @@ describe('a job is nobody else’s business', () => {
     },
   );
 
-  test('a key without the scope, a manager and nobody are sent away', async () => {
-    const status = async (key: string) => (await server.post(speech(), key)).status;
-    expect(await status(server.keys.chatOnly)).toBe(403);
-    expect(await status(server.keys.management)).toBe(403);
-    expect(await status('sk-tg-nobody-0123456789abcdef0123456789')).toBe(401);
-    expect((await server.send('GET', '/v1/jobs', {}, server.keys.chatOnly)).status).toBe(403);
-  });
-
   test('the secret of webhooks is shown to managers, and each tenant has its own', async () => {
     const path = '/api/v1/webhook-secret';
     const reply = await server.send('GET', path, {}, server.keys.management);
     expect(reply.json).toEqual({
       data: { secret: expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/) },
     });
-    expect((await server.send('GET', path)).status).toBe(403);
   });
 });
 

@@ -515,10 +515,8 @@ describe('bad input', () => {
     await audio.expectRefusal(await speak({ model: 'openai/tts-9' }), 404, 'model');
   });
 
-  test('is a key without the scope, and a wallet without credits', async () => {
-    const chatOnly = await audio.gateway.makeKey({ scopes: ['chat'] });
+  test('is a wallet without credits', async () => {
     const body = { model: 'openai/tts-1', input: mixed, voice: 'alloy' };
-    expect((await audio.speak(body, chatOnly)).status).toBe(403);
     const poor = await audio.gateway.makeKey({ limit: 100 });
     const reply = await audio.speak(body, poor);
     expect([reply.status, reply.error.type]).toEqual([402, 'insufficient_credits']);

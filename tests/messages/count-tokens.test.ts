@@ -244,7 +244,7 @@ describe('nobody is asked', () => {
     expect(upstream.book).toHaveLength(0);
   });
 
-  test('for a key that may not use the model, or may not chat, or is none', async () => {
+  test('for a key that may not use the model', async () => {
     const key = await gateway.makeKey({ models: ['acme/open'] });
     const web = { type: 'web_search', name: 'web_search' };
     for (const body of [{}, { models: ['acme/both'] }, { tools: [web] }]) {
@@ -258,9 +258,6 @@ describe('nobody is asked', () => {
     expect((await count({ model: 'acme/claude:online' }, { key })).status).toBe(403);
     await expectEstimate({ model: 'acme/claude', models: ['acme/open'] }, { key });
     await expectEstimate({ model: 'acme/unheard-of' }, { key });
-    const embedder = await gateway.makeKey({ scopes: ['embeddings'] });
-    expect((await count({ model: 'acme/claude' }, { key: embedder })).status).toBe(403);
-    expect((await count({ model: 'acme/claude' }, { key: 'sk-tg-nobody' })).status).toBe(401);
     expect(upstream.book).toHaveLength(0);
   });
 

@@ -16,12 +16,11 @@ import { JobBench } from './job-bench.ts';
 
 const routing = 'sk-tg-jobs-0123456789abcdef0123456789abcd';
 const management = 'sk-mgmt-jobs-0123456789abcdef0123456789';
-/** A second tenant, and a key without the scope. */
+/** Of a second tenant. */
 const stranger = 'sk-tg-stranger-0123456789abcdef012345678';
-const chatOnly = 'sk-tg-chatonly-0123456789abcdef012345678';
 
 export class JobServer {
-  readonly keys = { routing, management, stranger, chatOnly };
+  readonly keys = { routing, management, stranger };
   readonly bench: JobBench;
   readonly url: string;
   readonly logged: string[] = [];
@@ -44,8 +43,6 @@ export class JobServer {
     const other = await bench.newCaller();
     const open = { scopes: null, models: null, expiresAt: null };
     await directory.addKey(makeKey(other.tenantId, open), hashKey(stranger));
-    const narrow = makeKey('default', { ...open, scopes: ['chat'] });
-    await directory.addKey(narrow, hashKey(chatOnly));
     return new JobServer(bench);
   }
 

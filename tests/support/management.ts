@@ -9,7 +9,7 @@ import { createTenant, type TenantDesk } from '../../src/auth/manage/tenants.ts'
 import { isObject, parseJson } from '../../src/core/json.ts';
 import { adminRoutes } from '../../src/http/manage/admin.ts';
 import { keyRoutes } from '../../src/http/manage/keys.ts';
-import type { Method, Route } from '../../src/http/routes.ts';
+import type { Method } from '../../src/http/routes.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { createLog } from '../../src/telemetry/log.ts';
@@ -37,7 +37,6 @@ export class Management {
   /** A Sunday: the last day of its week, in the middle of a month. */
   time = Date.UTC(2026, 10, 15, 12);
   readonly spent = new Map<string, Spending>();
-  readonly routes: readonly Route[];
   readonly desk: KeyDesk & TenantDesk;
   readonly store: Store;
   readonly authenticator: Authenticator;
@@ -76,10 +75,9 @@ export class Management {
       flush: async () => undefined,
       overview,
     };
-    this.routes = [...keyRoutes(parts), ...adminRoutes(parts)];
     this.authenticator = new Authenticator(store.directory, now);
     this.#server = new HttpServer({
-      routes: this.routes,
+      routes: [...keyRoutes(parts), ...adminRoutes(parts)],
       authenticator: this.authenticator,
       log: createLog((line) => this.logged.push(line)),
     });

@@ -82,28 +82,6 @@ describe('a skill', () => {
     expect(dataOf(await ours.manage('GET', path))).toMatchObject(secret);
   });
 
-  test('is a matter of management keys and of routing keys with the scope customer', async () => {
-    const { key, manage } = await newTenant();
-    const path = `${root}/by-an-app`;
-    expect((await call(key, 'PUT', path, house)).status).toBe(200);
-    const scoped = async (scope: string) =>
-      String((await manage('POST', '/api/v1/keys', { name: 'k', scopes: [scope] })).json.key);
-    const [customer, chat] = [await scoped('customer'), await scoped('chat')];
-    expect((await call(customer, 'GET', path)).status).toBe(200);
-    for (const [method, at] of [
-      ['GET', root],
-      ['GET', path],
-      ['PUT', path],
-      ['DELETE', path],
-    ] as const) {
-      const body = method === 'PUT' ? house : undefined;
-      expect((await call(chat, method, at, body)).status).toBe(403);
-      expect((await call(gateway.keys.admin, method, at, body)).status).toBe(403);
-      expect((await call('sk-tg-nobody-0123456789', method, at, body)).status).toBe(401);
-    }
-    expect((await call(customer, 'DELETE', path)).json).toEqual({ deleted: true });
-  });
-
   test.each<[string, unknown, string]>([
     ['Upper', house, 'name'],
     ['under_score', house, 'name'],

@@ -53,18 +53,7 @@ const keyChangeCheck = Compile(keyChangeSchema);
 const rotationCheck = Compile(rotationSchema);
 
 /** The parts of a key that its owner decides. */
-export type KeySettings = Pick<
-  ApiKey,
-  | 'kind'
-  | 'name'
-  | 'limitCredits'
-  | 'limitReset'
-  | 'expiresAt'
-  | 'models'
-  | 'scopes'
-  | 'requestsPerMinute'
-  | 'cacheMode'
->;
+type KeySettings = Pick<ApiKey, 'kind' | 'name' | keyof typeof unrestricted>;
 
 export function readNewKey(body: unknown, tenant: Tenant, now: number): KeySettings {
   const input = validate(newKeyCheck, newKeySchema, body);

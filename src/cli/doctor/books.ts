@@ -1,5 +1,5 @@
 import type { Config } from '../../config/config.ts';
-import { areJournalsOf, journalFailure, journalRoot } from '../../ledger/journal-of.ts';
+import { areJournalsOf, journalFailure, journalRoot } from '../../ledger/journal-folder.ts';
 import { deadJournals } from '../../ledger/replay.ts';
 import { fixedCreditRate } from '../../store/credit-rate.ts';
 import { knownDeployment } from '../../store/deployment.ts';

@@ -20,9 +20,9 @@ export function providerChecks(config: Config, waitMs = patienceMs): readonly Ch
   }));
 }
 
-export function searchChecks({ webSearch }: Config, waitMs = patienceMs): readonly Check[] {
+export function searchChecks({ webSearch }: Config): readonly Check[] {
   if (!webSearch) return [];
-  return [{ name: 'web search', look: () => searchFinding(webSearch, waitMs) }];
+  return [{ name: 'web search', look: () => searchFinding(webSearch) }];
 }
 
 function noProvider({ demo }: Config): Finding {
@@ -58,17 +58,17 @@ function askedOf(provider: Provider, waitMs: number): Asked {
   };
 }
 
-async function searchFinding(search: WebSearch, waitMs: number): Promise<Finding> {
+async function searchFinding(search: WebSearch): Promise<Finding> {
   const free = freeCallTo(search);
   const hasKey = search.apiKey !== null;
   const key = setKey('tools.web_search.api_key');
-  return judge(await probeServer(free?.request ?? bareCall(search.url), waitMs), {
+  return judge(await probeServer(free?.request ?? bareCall(search.url), patienceMs), {
     host: new URL(search.url).host,
     opening: hasKey ? key : (free?.opening ?? key),
     address: 'tools.web_search.url',
     hasKey,
     free: free && 'free call',
-    waitMs,
+    waitMs: patienceMs,
   });
 }
 

@@ -64,7 +64,7 @@ async function roundTrip(address: string, identity: Config['objectStorage']): Pr
   try {
     const key = newObjectKey('txt');
     const sent = Buffer.from(key);
-    await store.put(key, one(sent));
+    await store.put(key, [sent]);
     const kept = await readBack(store, key).finally(() => store.delete(key));
     const ms = Math.round(performance.now() - startedAt);
     if (kept && sent.equals(kept)) return well(`One was written, read and removed in ${ms} ms.`);
@@ -83,8 +83,4 @@ async function readBack(
 ): Promise<Uint8Array | undefined> {
   const kept = await store.open(key);
   return kept && (await within(kept.body.bytes(), patienceMs));
-}
-
-async function* one(bytes: Uint8Array) {
-  yield bytes;
 }

@@ -1,4 +1,10 @@
-import { audioTypes, type SpeechFormat, type TranscriptFormat } from '../../core/audio-formats.ts';
+import {
+  audioTypes,
+  type SpeechFormat,
+  type TranscriptFormat,
+  transcriptExtensions,
+} from '../../core/audio-formats.ts';
+import { contentTypeOf } from '../../core/object-key.ts';
 import type { UploadTray } from '../../core/upload.ts';
 import { readSpeechRequest } from '../../dialects/openai/media/speech-request.ts';
 import { audioIn } from '../../operations/audio/spoken-again.ts';
@@ -9,14 +15,6 @@ import { audioDocs } from '../openapi/audio.ts';
 import type { Route } from '../routes.ts';
 import { callModel, callModelWithFiles, type UploadCallParts } from './model-call.ts';
 import { readTranscription } from './transcription-form.ts';
-
-const transcriptTypes: Readonly<Record<TranscriptFormat, string>> = {
-  json: 'application/json',
-  verbose_json: 'application/json',
-  text: 'text/plain; charset=utf-8',
-  srt: 'text/plain; charset=utf-8',
-  vtt: 'text/vtt; charset=utf-8',
-};
 
 export function audioRoutes(parts: UploadCallParts): Route[] {
   return [
@@ -53,7 +51,8 @@ export function audioRoutes(parts: UploadCallParts): Route[] {
           return new TranscriptionErrand(request, audio);
         };
         const response = await callModelWithFiles(exchange, caller, 'transcription', read, parts);
-        response.headers.set('content-type', transcriptTypes[format]);
+        const file = `transcript.${transcriptExtensions[format]}`;
+        response.headers.set('content-type', contentTypeOf(file));
         return response;
       },
     },

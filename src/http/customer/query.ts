@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { isKeyId } from '../../auth/api-key.ts';
 import type { Caller } from '../../core/caller.ts';
 import { invalidRequest, notFound } from '../../core/errors.ts';
 import { type Split, splits } from '../../record/analytics-split.ts';
@@ -7,9 +8,6 @@ import { type PeriodQuery, readPeriod } from '../../record/period.ts';
 import { cappedSchema, readCapped, readParameter } from '../query.ts';
 
 /** What customers write behind the question mark of their reads. */
-
-const limit = { usual: 50, most: 100 };
-const limitSchema = cappedSchema(limit);
 
 /** Ten years: each month costs the store a few lookups. */
 const months = { usual: 12, most: 120 };
@@ -29,7 +27,6 @@ export const logQuery = {
   ...datesQuery,
   ...keyQuery,
 };
-export const logPageQuery = { limit: limitSchema, ...logQuery };
 
 type Keys = Pick<LogReads, 'ownsKey'>;
 
@@ -51,11 +48,6 @@ export function datesOf(query: URLSearchParams): PeriodQuery {
   return { start: query.get('start_date'), end: query.get('end_date') };
 }
 
-/** More than the most is answered with the most. */
-export function readLimit(query: URLSearchParams): number {
-  return readCapped(query, 'limit', limitSchema, limit);
-}
-
 export function readMonths(query: URLSearchParams): number {
   return readCapped(query, 'months', monthsSchema, months);
 }
@@ -68,8 +60,7 @@ export async function readKeyId(
 ): Promise<string | null> {
   const id = query.get('api_key_id');
   if (id === null) return null;
-  // An id that no key can have is not taken to the store, which may not even hold its bytes.
-  const isKnown = /^key_[0-9a-z]{1,60}$/.test(id) && (await keys.ownsKey(tenantId, id));
+  const isKnown = isKeyId(id) && (await keys.ownsKey(tenantId, id));
   if (!isKnown) throw notFound('There is no key with this id.', 'api_key_id');
   return id;
 }

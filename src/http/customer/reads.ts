@@ -9,12 +9,12 @@ import { type StatementReads, statementCsv } from '../../record/statement.ts';
 import type { Exchange } from '../exchange.ts';
 import { customerDocs } from '../openapi/customer.ts';
 import type { RouteDoc } from '../openapi/doc.ts';
-import { readOffset } from '../query.ts';
+import { readLimit, readOffset } from '../query.ts';
 import { json } from '../reply.ts';
 import type { KeyedRoute, Route } from '../routes.ts';
 import { type CreditsParts, creditsObject } from './credits.ts';
 import { csvReply } from './csv.ts';
-import { datesOf, readKeyId, readLimit, readLogFilter, readSplit } from './query.ts';
+import { datesOf, readKeyId, readLogFilter, readSplit } from './query.ts';
 
 export interface CustomerParts extends CreditsParts {
   readonly logs: LogReads;

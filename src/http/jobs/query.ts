@@ -1,12 +1,11 @@
 import { Type } from 'typebox';
 import { jobStatuses } from '../../jobs/job.ts';
 import type { JobPage } from '../../jobs/queue.ts';
-import { logPageQuery, readLimit } from '../customer/query.ts';
-import { offsetQuery, readOffset, readParameter } from '../query.ts';
+import { limitQuery, offsetQuery, readLimit, readOffset, readParameter } from '../query.ts';
 
 const statusSchema = Type.Enum([...jobStatuses], { description: 'Only jobs that are this.' });
 
-export const jobsQuery = { limit: logPageQuery.limit, ...offsetQuery, status: statusSchema };
+export const jobsQuery = { ...limitQuery, ...offsetQuery, status: statusSchema };
 
 export function readJobPage(query: URLSearchParams): JobPage {
   return {

@@ -1,14 +1,7 @@
 import { Type } from 'typebox';
 import { nullable } from '../../core/schema-builders.ts';
-import {
-  datesQuery,
-  groupBySchema,
-  keyQuery,
-  logPageQuery,
-  logQuery,
-  monthsSchema,
-} from '../customer/query.ts';
-import { offsetQuery } from '../query.ts';
+import { datesQuery, groupBySchema, keyQuery, logQuery, monthsSchema } from '../customer/query.ts';
+import { limitQuery, offsetQuery } from '../query.ts';
 import { analytics } from './analytics.ts';
 import { creditsRecord } from './credits.ts';
 import { count, credits, csv, data, part, type RouteDoc, record, text, time } from './doc.ts';
@@ -83,7 +76,7 @@ export const customerDocs = {
   logs: {
     summary: 'List requests',
     details: 'Newest first.',
-    query: { ...logPageQuery, ...offsetQuery },
+    query: { ...limitQuery, ...logQuery, ...offsetQuery },
     answers: { 200: logPage },
   },
   logsCsv: { summary: 'Export requests', query: logQuery, answers: { 200: csv } },

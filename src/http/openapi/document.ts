@@ -1,5 +1,5 @@
 import { strict as assert } from 'node:assert';
-import { fieldsOf, isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import type { Route } from '../routes.ts';
 import { type ContentDoc, type RouteDoc, typesOf } from './doc.ts';
 import { errorSchemas } from './errors.ts';
@@ -10,12 +10,10 @@ export interface DocumentFacts {
   readonly url: string;
 }
 
-type Json = Record<string, unknown>;
-
 /** The whole interface as an OpenAPI 3.1 document, put together from the route table. */
-export function openApiDocument(routes: readonly Route[], { version, url }: DocumentFacts): Json {
+export function openApiDocument(routes: readonly Route[], { version, url }: DocumentFacts): Fields {
   const components = new Components();
-  const paths: Record<string, Json> = {};
+  const paths: Record<string, Fields> = {};
   for (const route of routes) {
     if (!route.doc) continue;
     const path = route.path.replace(/:(\w+)(?:\{[^}]*\})?/g, '{$1}');
@@ -55,7 +53,7 @@ const securitySchemes = {
   admin: bearer('The admin token, sk-admin-….'),
 };
 
-const security: Readonly<Record<Route['access'], readonly Json[]>> = {
+const security: Readonly<Record<Route['access'], readonly Fields[]>> = {
   public: [],
   routing: [{ routing: [] }],
   management: [{ management: [] }],
@@ -63,7 +61,7 @@ const security: Readonly<Record<Route['access'], readonly Json[]>> = {
   admin: [{ admin: [] }],
 };
 
-function operation(route: Route, doc: RouteDoc, components: Components): Json {
+function operation(route: Route, doc: RouteDoc, components: Components): Fields {
   const { method, path, access } = route;
   const scope = 'scope' in route && route.scope ? `Needs the scope \`${route.scope}\`.` : '';
   const description = [doc.details ?? '', scope].filter((part) => part !== '').join(' ');
@@ -79,7 +77,7 @@ function operation(route: Route, doc: RouteDoc, components: Components): Json {
   };
 }
 
-function parameters({ path }: Route, doc: RouteDoc, components: Components): Json[] {
+function parameters({ path }: Route, doc: RouteDoc, components: Components): Fields[] {
   const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
     name,
     in: 'path',
@@ -95,7 +93,7 @@ function parameters({ path }: Route, doc: RouteDoc, components: Components): Jso
   return [...inPath, ...inQuery];
 }
 
-function requestBody({ example }: RouteDoc, body: ContentDoc, components: Components): Json {
+function requestBody({ example }: RouteDoc, body: ContentDoc, components: Components): Fields {
   const content = Object.entries(typesOf(body)).map(([type, schema], at) => {
     // An example shows the first way; there is hardly ever another.
     const shown = example === undefined || at > 0 ? {} : { example };
@@ -110,7 +108,7 @@ const outcomes: Readonly<Record<string, string>> = {
   503: 'Not now.',
 };
 
-function responses(route: Route, { answers }: RouteDoc, components: Components): Json {
+function responses(route: Route, { answers }: RouteDoc, components: Components): Fields {
   const good = Object.entries(answers).map(([status, answer]) => {
     const content = Object.entries(typesOf(answer)).map(([type, schema]) => [
       type,
@@ -128,9 +126,9 @@ function responses(route: Route, { answers }: RouteDoc, components: Components):
 
 /** Schemas with a title, written once and referred to. */
 class Components {
-  readonly schemas: Record<string, Json> = {};
+  readonly schemas: Record<string, Fields> = {};
 
-  write(schema: object): Json {
+  write(schema: object): Fields {
     const written = this.#inline(schema);
     const { title } = written;
     if (typeof title !== 'string') return written;
@@ -143,8 +141,8 @@ class Components {
     return { $ref: `#/components/schemas/${name}` };
   }
 
-  #inline(schema: object): Json {
-    const { expected, hidden, ...rest } = schema as Json;
+  #inline(schema: object): Fields {
+    const { expected, hidden, ...rest } = schema as Fields;
     const written = Object.entries(rest).map(([key, value]) => [key, this.#part(key, value)]);
     return {
       ...Object.fromEntries(written),

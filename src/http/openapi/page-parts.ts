@@ -1,16 +1,17 @@
-import { fieldsOf, isObject, itemsOf, objectsIn } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, itemsOf, objectsIn } from '../../core/json.ts';
 import { escapeHtml, sentenceHtml } from './html.ts';
 
 /** Endpoints and records as HTML. All of it comes from the document of /openapi.json. */
 
-type Json = Record<string, unknown>;
+export interface Operation {
+  readonly method: string;
+  readonly path: string;
+  readonly about: Fields;
+}
 
 const entriesOf = (value: unknown) => Object.entries(fieldsOf(value));
 
-export function operationHtml(
-  { method, path, about }: { readonly method: string; readonly path: string; readonly about: Json },
-  exampleUrl: string,
-): string {
+export function operationHtml({ method, path, about }: Operation, exampleUrl: string): string {
   const bodies = isObject(about.requestBody) ? entriesOf(about.requestBody.content) : [];
   const example = escapeHtml(curl(method, path, about, bodies[0], exampleUrl));
   const badge = `<span class="method ${method.toLowerCase()}">${method}</span>`;
@@ -40,13 +41,13 @@ const credentials: Readonly<Record<string, string>> = {
   admin: 'the admin token',
 };
 
-function access({ security }: Json): string {
+function access({ security }: Fields): string {
   const names = objectsIn(security).flatMap((one) => Object.keys(one));
   if (names.length === 0) return '<em>Open to anybody.</em>';
   return `<em>Needs ${names.map((name) => credentials[name] ?? name).join(' or ')}.</em>`;
 }
 
-function parametersHtml(parameters: readonly Json[]): string {
+function parametersHtml(parameters: readonly Fields[]): string {
   if (parameters.length === 0) return '';
   const rows = parameters.map(({ name, in: place, required, description, schema }) =>
     row(
@@ -80,7 +81,7 @@ function inlineFields(schema: unknown): string {
   return isObject(schema) && isObject(schema.properties) ? fieldsHtml(schema) : '';
 }
 
-function fieldsHtml({ properties, required }: Json): string {
+function fieldsHtml({ properties, required }: Fields): string {
   const needed = new Set(itemsOf(required));
   const rows = entriesOf(properties).map(([name, schema]) => {
     const mark = needed.has(name) ? '' : ' <small>optional</small>';
@@ -119,7 +120,7 @@ function literal(value: unknown): string {
   return `<code>${escapeHtml(JSON.stringify(value))}</code>`;
 }
 
-function boundsOf({ minimum, maximum, minLength, maxLength, default: usual }: Json): string {
+function boundsOf({ minimum, maximum, minLength, maxLength, default: usual }: Fields): string {
   const low = minimum ?? minLength;
   const high = maximum === Number.MAX_SAFE_INTEGER ? undefined : (maximum ?? maxLength);
   const range =
@@ -136,7 +137,7 @@ function boundsOf({ minimum, maximum, minLength, maxLength, default: usual }: Js
 function curl(
   method: string,
   path: string,
-  about: Json,
+  about: Fields,
   body: readonly [string, unknown] | undefined,
   exampleUrl: string,
 ): string {

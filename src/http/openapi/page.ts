@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { fieldsOf, isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import { escapeHtml } from './html.ts';
-import { operationHtml, schemaHtml } from './page-parts.ts';
+import { type Operation, operationHtml, schemaHtml } from './page-parts.ts';
 import { style } from './page-style.ts';
 
 /** One page without a script: nothing is loaded, nothing runs, and it works without a network. */
@@ -14,15 +14,12 @@ export const pagePolicy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-interface Operation {
-  readonly method: string;
-  readonly path: string;
+interface GroupedOperation extends Operation {
   readonly group: string;
-  readonly about: Record<string, unknown>;
 }
 
 /** The reference as people read it. `document` is the one of /openapi.json. */
-export function docsPage(document: Record<string, unknown>, exampleUrl: string): string {
+export function docsPage(document: Fields, exampleUrl: string): string {
   const operations = operationsOf(document);
   const groups = [...Map.groupBy(operations, ({ group }) => group)].sort(byInterest);
   const info = fieldsOf(document.info);
@@ -61,7 +58,7 @@ ${main.join('')}
 `;
 }
 
-function operationsOf({ paths }: Record<string, unknown>): Operation[] {
+function operationsOf({ paths }: Fields): GroupedOperation[] {
   return Object.entries(fieldsOf(paths)).flatMap(([path, methods]) =>
     Object.entries(fieldsOf(methods)).flatMap(([method, about]) => {
       if (!isObject(about)) return [];

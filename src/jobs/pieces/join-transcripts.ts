@@ -1,6 +1,6 @@
 import type { TranscriptFormat } from '../../core/audio-formats.ts';
 import { GatewayError } from '../../core/errors.ts';
-import { isObject, parseJson } from '../../core/json.ts';
+import { type Fields, isObject, objectsIn, parseJson } from '../../core/json.ts';
 import { readCues, writeSubtitles } from '../../core/subtitles.ts';
 
 export interface TimedText {
@@ -32,8 +32,6 @@ function movedCues({ body, startMs }: TimedText) {
     endMs: cue.endMs + startMs,
   }));
 }
-
-type Fields = Record<string, unknown>;
 
 interface ReadPart {
   readonly fields: Fields;
@@ -70,14 +68,13 @@ function readObject(body: string, index: number): Fields {
 
 /** Everything of one kind that has times, moved to its place in the recording. */
 function timed(parts: readonly ReadPart[], name: 'segments' | 'words'): Fields[] {
-  return parts.flatMap(({ fields, startMs }) => {
-    const list: readonly unknown[] = Array.isArray(fields[name]) ? fields[name] : [];
-    return list.filter(isObject).map((entry) => ({
+  return parts.flatMap(({ fields, startMs }) =>
+    objectsIn(fields[name]).map((entry) => ({
       ...entry,
       ...('start' in entry ? { start: later(entry.start, startMs) } : {}),
       ...('end' in entry ? { end: later(entry.end, startMs) } : {}),
-    }));
-  });
+    })),
+  );
 }
 
 function later(seconds: unknown, startMs: number): unknown {

@@ -1,4 +1,5 @@
 import { audioMeasureMs } from '../../core/bounds.ts';
+import { id3Bytes } from '../../core/mp3-frames.ts';
 import type { LongBytes } from '../../core/upload.ts';
 import { ByteReader } from '../byte-reader.ts';
 
@@ -65,10 +66,7 @@ async function tagBytesOf(content: LongBytes): Promise<number> {
   const reader = new ByteReader(content.chunks());
   const head = await reader.take(tagHeadBytes);
   await reader.close();
-  if (!head?.toString('latin1').startsWith('ID3')) return 0;
-  // Seven bits to a byte; the last four bytes of the head.
-  const bytes = head.subarray(6).reduce((sum, byte) => sum * 128 + (byte & 0x7f), 0);
-  return Math.min(content.bytes, tagHeadBytes + bytes);
+  return head ? Math.min(content.bytes, id3Bytes(head)) : 0;
 }
 
 /** Fails when the time is up, as a part tells no length, and when too much is wanted at once. */

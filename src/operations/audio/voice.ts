@@ -1,4 +1,5 @@
 import type { SpeechTerms } from '../../config/model-schema.ts';
+import { fastestSpeech, slowestSpeech } from '../../core/audio-formats.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { type SpeechDialect, speechDialect } from '../../dialects/media/speech.ts';
 import type { SpeechRequest } from '../../dialects/openai/media/speech-request.ts';
@@ -6,8 +7,6 @@ import type { Offer } from '../../route/catalogue.ts';
 import { textLimitOf } from '../../route/speech-limit.ts';
 
 /** What a model's style of speech makes of a client's wishes. */
-
-const [slowest, fastest] = [0.25, 4];
 
 /** Why an offer cannot speak this; null when it can. */
 export function refusalOf(
@@ -21,8 +20,8 @@ export function refusalOf(
     const known = Object.keys(voices).join(', ');
     return invalidRequest(`voice must be one of ${known} with ${model.id}.`, 'voice');
   }
-  if (isStrict && speed !== null && !(speed >= slowest && speed <= fastest)) {
-    return invalidRequest(`speed must be between ${slowest} and ${fastest}.`, 'speed');
+  if (isStrict && speed !== null && !(speed >= slowestSpeech && speed <= fastestSpeech)) {
+    return invalidRequest(`speed must be between ${slowestSpeech} and ${fastestSpeech}.`, 'speed');
   }
   const { unit, max } = textLimitOf(speech);
   if (size[unit] > max) {

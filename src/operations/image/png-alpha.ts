@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createInflate } from 'node:zlib';
+import { pngSignature } from '../../core/png-chunk.ts';
 import type { LongBytes } from '../../core/upload.ts';
 import { ByteReader } from '../byte-reader.ts';
 import { type Pass, type PngHeader, readHeader } from './png-layout.ts';
@@ -17,7 +18,6 @@ export interface Coverage {
 /** Why a file is no picture with transparency. */
 export type NoAlpha = 'not-png' | 'no-alpha' | 'too-large' | 'broken';
 
-const signature = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1');
 const opaqueFrom = 128;
 /** The longest `tRNS`: an alpha for each of 256 colours. */
 const transparencyBytesMax = 256;
@@ -32,7 +32,7 @@ export async function readCoverage(
 ): Promise<Coverage | NoAlpha> {
   const reader = new ByteReader(file.chunks());
   try {
-    if (!(await reader.take(signature.length))?.equals(signature)) return 'not-png';
+    if (!(await reader.take(pngSignature.length))?.equals(pngSignature)) return 'not-png';
     const found = await readBeforePixels(reader);
     if (found === undefined) return 'broken';
     const { header, transparency, pixelBytes } = found;

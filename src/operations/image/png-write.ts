@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
-import { crc32, createDeflate } from 'node:zlib';
+import { createDeflate } from 'node:zlib';
+import { pngChunk, pngSignature } from '../../core/png-chunk.ts';
 
 /** Rows are packed in blocks of about this size. */
 const blockBytes = 256 * 1024;
@@ -24,10 +25,10 @@ export async function writePng(picture: PngRowsToWrite): Promise<Uint8Array> {
   const packed = Readable.from(blocksOf(picture)).pipe(createDeflate({ chunkSize: 64 * 1024 }));
   const pixels = Buffer.concat(await Array.fromAsync(packed as AsyncIterable<Uint8Array>));
   return Buffer.concat([
-    Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'),
-    chunk('IHDR', header),
-    chunk('IDAT', pixels),
-    chunk('IEND', Buffer.alloc(0)),
+    pngSignature,
+    pngChunk('IHDR', header),
+    pngChunk('IDAT', pixels),
+    pngChunk('IEND', Buffer.alloc(0)),
   ]);
 }
 
@@ -43,13 +44,4 @@ function* blocksOf({ width, height, colour, fill }: PngRowsToWrite): Generator<U
     }
     yield block;
   }
-}
-
-function chunk(type: string, data: Uint8Array): Buffer {
-  const body = Buffer.concat([Buffer.from(type, 'latin1'), data]);
-  const whole = Buffer.alloc(body.length + 8);
-  whole.writeUInt32BE(data.length, 0);
-  body.copy(whole, 4);
-  whole.writeUInt32BE(crc32(body), body.length + 4);
-  return whole;
 }

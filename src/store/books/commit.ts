@@ -9,7 +9,7 @@ import { type Account, lockAccounts } from './accounts.ts';
 import { sumDaily } from './daily-sums.ts';
 import { lockLeases } from './leases.ts';
 import { insertRows, updateRows } from './many-rows.ts';
-import { idBytes, logColumns, rowOf } from './request-log-rows.ts';
+import { idBytes, idText, logColumns, rowOf } from './request-log-rows.ts';
 
 /**
  * The books of one batch, inside one transaction: what each account pays, one ledger entry per
@@ -123,10 +123,10 @@ async function splitRepeats(
     .select('request_id')
     .where('request_id', 'in', ids)
     .execute();
-  const seen = new Set(known.map((row) => Buffer.from(row.request_id).toString('hex')));
+  const seen = new Set(known.map((row) => idText(row.request_id)));
   const [fresh, repeats]: [Settlement[], Settlement[]] = [[], []];
   for (const settlement of settlements) {
-    const name = Buffer.from(idBytes(settlement.record.requestId)).toString('hex');
+    const name = settlement.record.requestId.toLowerCase();
     // A journal may hold a line twice; the first one counts.
     (seen.has(name) ? repeats : fresh).push(settlement);
     seen.add(name);

@@ -1,3 +1,4 @@
+import { logText } from '../../core/log-text.ts';
 import { promptTokens } from '../../core/usage.ts';
 import type { Settlement } from '../../ledger/ledger-store.ts';
 import { dayOf } from '../../record/period.ts';
@@ -5,7 +6,6 @@ import type { RequestRecord } from '../../record/request-record.ts';
 import type { Engine, StoreTransaction } from '../database.ts';
 import type { UsageDailyTable } from '../schema.ts';
 import { insertRows } from './many-rows.ts';
-import { storable } from './request-log-rows.ts';
 
 const keys = ['tenant_id', 'day', 'key_id', 'model', 'provider', 'traffic_mode'] as const;
 /** What is added up. */
@@ -57,7 +57,7 @@ function kindOf(record: RequestRecord): Kind {
     tenant_id: record.tenantId,
     day: dayOf(record.createdAt),
     key_id: record.keyId,
-    model: storable(record.requestedModel),
+    model: logText(record.requestedModel),
     provider: record.provider ?? '',
     traffic_mode: record.trafficMode,
   };

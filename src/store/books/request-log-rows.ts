@@ -1,5 +1,7 @@
 import { strict as assert } from 'node:assert';
 import type { Insertable, Selectable } from 'kysely';
+import { requestIdForm, withDashes } from '../../core/ids.ts';
+import { logText } from '../../core/log-text.ts';
 import { type Units, type Usage, uncachedTokens, writtenTokens } from '../../core/usage.ts';
 import type { Settlement } from '../../ledger/ledger-store.ts';
 import type { RequestRecord } from '../../record/request-record.ts';
@@ -35,7 +37,7 @@ export function rowOf({ record, writtenOff }: Settlement, entryId: number | null
     request_id: idBytes(record.requestId),
     tenant_id: record.tenantId,
     key_id: record.keyId,
-    requested_model: storable(record.requestedModel),
+    requested_model: logText(record.requestedModel),
     provider: record.provider,
     status: record.status,
     traffic_mode: record.trafficMode,
@@ -65,7 +67,7 @@ function writeDetails(record: RequestRecord): string {
     model,
     prices,
     attempts,
-    finishReason: finishReason === null ? null : storable(finishReason),
+    finishReason: finishReason === null ? null : logText(finishReason),
     firstByteMs,
     error: record.error ?? undefined,
     refusal: record.refusal,
@@ -187,24 +189,11 @@ export function amountsOf(row: Amounts): Pick<RequestRecord, 'usage' | 'charges'
   };
 }
 
-/**
- * Clients name models and providers name finish reasons as they like, but Postgres takes neither
- * NUL nor half a surrogate pair: one such row would be refused with its whole batch, for ever.
- */
-export function storable(text: string): string {
-  return text.toWellFormed().replaceAll('\0', '\uFFFD');
-}
-
-export function isRequestId(text: string): boolean {
-  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
-}
-
 export function idBytes(requestId: string): Uint8Array {
-  assert(isRequestId(requestId), 'A request id is a UUID.');
+  assert(requestIdForm.test(requestId), 'A request id is a UUID.');
   return Uint8Array.fromHex(requestId.replaceAll('-', ''));
 }
 
 export function idText(bytes: Uint8Array): string {
-  const hex = Buffer.from(bytes).toString('hex');
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+  return withDashes(bytes.toHex());
 }

@@ -12,6 +12,7 @@ import type {
 import { walletName } from '../../ledger/owner.ts';
 import { type Database, inTransaction, type StoreTransaction } from '../database.ts';
 import type { Schema } from '../schema.ts';
+import { claimSetting, readSetting, replaceSetting } from '../settings.ts';
 import { keyOf, keyRow, keyUpdate, tenantOf, tenantRow, tenantUpdate } from './rows.ts';
 import { holds, rankOf } from './tenant-order.ts';
 
@@ -235,36 +236,21 @@ export class SqlDirectory implements Directory {
   }
 
   async adminTokenHash(): Promise<Uint8Array | undefined> {
-    const row = await this.#database.read
-      .selectFrom('settings')
-      .select('value')
-      .where('name', '=', adminTokenSetting)
-      .executeTakeFirst();
-    return row && new Uint8Array(Buffer.from(row.value, 'hex'));
+    const hex = await readSetting(this.#database, adminTokenSetting);
+    return hex === undefined ? undefined : Uint8Array.fromHex(hex);
   }
 
   claimAdminToken(hash: Uint8Array): Promise<boolean> {
-    const value = Buffer.from(hash).toString('hex');
     return inTransaction(this.#database, async (change) => {
-      const claimed = await change
-        .insertInto('settings')
-        .values({ name: adminTokenSetting, value })
-        .onConflict((conflict) => conflict.column('name').doNothing())
-        .returning('name')
-        .executeTakeFirst();
-      if (claimed) await bumpVersion(change);
-      return claimed !== undefined;
+      const isOurs = (await claimSetting(change, adminTokenSetting, hash.toHex())) === hash.toHex();
+      if (isOurs) await bumpVersion(change);
+      return isOurs;
     });
   }
 
   async setAdminTokenHash(hash: Uint8Array): Promise<void> {
-    const value = Buffer.from(hash).toString('hex');
     await inTransaction(this.#database, async (change) => {
-      await change
-        .insertInto('settings')
-        .values({ name: adminTokenSetting, value })
-        .onConflict((conflict) => conflict.column('name').doUpdateSet({ value }))
-        .execute();
+      await replaceSetting(change, adminTokenSetting, hash.toHex());
       await bumpVersion(change);
     });
   }

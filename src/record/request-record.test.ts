@@ -1,6 +1,5 @@
 import { expect, test } from 'bun:test';
-import { endedRequest } from '../../tests/support/ended-request.ts';
-import { creditsOf } from './ended-request.ts';
+import { totalCharge } from './request-record.ts';
 
 test('the credits of a request are its charge and every fee', () => {
   const charges = {
@@ -9,5 +8,5 @@ test('the credits of a request are its charge and every fee', () => {
     managedToolFee: 20,
     agentRuntimeFee: 1,
   };
-  expect(creditsOf(endedRequest({ charges }))).toBe(4321);
+  expect(totalCharge(charges)).toBe(4321);
 });

@@ -2,10 +2,10 @@ import { afterAll, beforeEach, expect, test } from 'bun:test';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { areJournalsOf, claimJournals } from './journal-folder.ts';
 import { journalFolderName } from './journal-lines.ts';
-import { areJournalsOf, claimJournals } from './journal-of.ts';
 
-const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-journal-of-'));
+const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-journal-folder-'));
 const root = join(dataDir, 'journal');
 afterAll(() => rmSync(dataDir, { recursive: true }));
 beforeEach(() => rmSync(root, { recursive: true, force: true }));
