@@ -2,6 +2,7 @@ import { strict as assert } from 'node:assert';
 import type { Errand, Sameness } from '../call.ts';
 import type { Ask } from '../core/ask.ts';
 import { embeddingCallsAtOnce } from '../core/bounds.ts';
+import { countCharacters } from '../core/characters.ts';
 import { counted } from '../core/counted.ts';
 import type { Recording } from '../core/recording.ts';
 import { type Measured, noUnits, noUsage } from '../core/usage.ts';
@@ -17,7 +18,7 @@ import {
   type EmbeddingsDialect,
   embeddingsDialect,
 } from '../dialects/media/embeddings.ts';
-import { countCharacters, type EmbeddingsWish } from '../dialects/media/embeddings-wish.ts';
+import type { EmbeddingsWish } from '../dialects/media/embeddings-wish.ts';
 import { toTexts } from '../dialects/media/token-text.ts';
 import type { EmbeddingsRequest } from '../dialects/openai/media/embeddings-request.ts';
 import { FixedBounds, tokensWithin } from '../meter/bound.ts';

@@ -1,13 +1,13 @@
 import { mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Directory } from '../auth/directory.ts';
+import type { CreditBook } from '../auth/manage/credit-book.ts';
 import type { KeySpending } from '../auth/manage/key-spending.ts';
 import type { RotationStore } from '../auth/secret-rotation.ts';
 import type { VaultStore } from '../auth/vault.ts';
 import type { ClaimStore } from '../cache/claim.ts';
 import { GatewayError } from '../core/errors.ts';
 import { failureCode } from '../core/failure-code.ts';
-import type { CreditBook } from '../ledger/credits.ts';
 import type { LedgerStore } from '../ledger/ledger-store.ts';
 import type { AnalyticsReads } from '../record/analytics.ts';
 import type { SplitReads } from '../record/analytics-split.ts';

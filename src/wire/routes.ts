@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import type { CreditBook } from '../auth/manage/credit-book.ts';
 import { changeOrRecall } from '../auth/manage/recall-credits.ts';
 import type { Books } from '../books.ts';
 import type { Config } from '../config/config.ts';
@@ -28,7 +29,6 @@ import { byokRoutes } from '../http/manage/byok.ts';
 import { keyRoutes } from '../http/manage/keys.ts';
 import { skillRoutes } from '../http/manage/skills.ts';
 import type { Route } from '../http/routes.ts';
-import type { CreditBook } from '../ledger/credits.ts';
 import { walletName } from '../ledger/owner.ts';
 import { isChatModel } from '../route/capability.ts';
 import type { Catalogue } from '../route/catalogue.ts';

@@ -5,7 +5,7 @@ import type {
   CreditChange,
   CreditEntry,
   CreditOutcome,
-} from '../../src/ledger/credits.ts';
+} from '../../src/auth/manage/credit-book.ts';
 import { readOverview } from '../../src/store/reads/overview.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';

@@ -4,7 +4,7 @@ import { counted } from '../../core/counted.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { validate } from '../../core/misfit.ts';
 import { optional } from '../../core/schema-builders.ts';
-import type { Page } from '../directory.ts';
+import type { Balance, CreditBook, CreditEntry } from './credit-book.ts';
 import { line } from './schema-parts.ts';
 import { findTenant, type TenantDesk, unknownTenant } from './tenants.ts';
 
@@ -27,43 +27,8 @@ export const creditChangeSchema = Type.Object(
 
 const creditChangeCheck = Compile(creditChangeSchema);
 
-interface Order {
-  readonly tenantId: string;
-  readonly amount: number;
-  readonly note: string;
-  readonly idempotencyKey: string | null;
-  readonly now: number;
-}
-
-interface Entry {
-  readonly id: number;
-  readonly tenantId: string;
-  readonly kind: string;
-  readonly amount: number;
-  readonly balance: number;
-  readonly note: string;
-  readonly createdAt: number;
-}
-
-type Answer =
-  | { readonly kind: 'booked' | 'repeated'; readonly entry: Entry }
-  | { readonly kind: 'conflict' }
-  | { readonly kind: 'insufficient'; readonly available: number }
-  | { readonly kind: 'unknown-tenant' };
-
-/** The credit book as it is needed here; the ledger's own is one. */
 export interface CreditDesk extends TenantDesk {
-  readonly credits: {
-    change(order: Order): Promise<Answer>;
-    balance(tenantId: string): Promise<Wallet | undefined>;
-    entries(tenantId: string, page: Page): Promise<readonly Entry[]>;
-  };
-}
-
-/** Everything granted and not yet spent, and the part of it that running requests may use. */
-export interface Wallet {
-  readonly balance: number;
-  readonly leased: number;
+  readonly credits: CreditBook;
 }
 
 /** Books a grant or a correction; `repeated` when its idempotency key had booked it before. */
@@ -119,13 +84,13 @@ export async function listEntries(
 
 type WalletObject = Readonly<ReturnType<typeof walletObject>>;
 
-export function walletObject({ balance, leased }: Wallet) {
+export function walletObject({ balance, leased }: Balance) {
   return { total: balance, held: leased, available: balance - leased };
 }
 
 type EntryObject = Readonly<ReturnType<typeof entryObject>>;
 
-function entryObject(entry: Entry) {
+function entryObject(entry: CreditEntry) {
   return {
     id: entry.id,
     tenant_id: entry.tenantId,

@@ -5,8 +5,8 @@ import { type Fields, fieldsOf, isObject, isText, itemsOf, textOf } from '../../
 import { newCallId } from '../answer/answer-ids.ts';
 import { imageLink } from '../answer/image-link.ts';
 import { JsonEnd } from '../answer/json-end.ts';
+import { freeFormArguments } from '../ask/free-form.ts';
 import { EventTooLarge } from '../event-stream.ts';
-import { customArguments } from '../responses/tool-forms.ts';
 import { googleSignature } from './google-signature.ts';
 
 const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
@@ -166,7 +166,7 @@ export class AnswerTeller {
     this.#told += 1;
     this.#unfinished.add(call);
     this.#to.toolCall(call.number, call.id, call.name);
-    const json = call.isCustom ? customArguments(call.waiting) : call.waiting;
+    const json = call.isCustom ? freeFormArguments(call.waiting) : call.waiting;
     if (json !== '') this.#tellArguments(call, json);
   }
 

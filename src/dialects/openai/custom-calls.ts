@@ -4,8 +4,8 @@
  */
 import { waitingArgumentsMax } from '../../core/bounds.ts';
 import { type Fields, fieldsOf, isText, lengthOf, objectsIn, textOf } from '../../core/json.ts';
+import { freeFormInput } from '../ask/free-form.ts';
 import { EventTooLarge } from '../event-stream.ts';
-import { customInput } from '../responses/tool-forms.ts';
 
 /** By their names. */
 type CustomTools = ReadonlySet<string>;
@@ -28,7 +28,7 @@ export class CustomCalls {
       .map((call) => toldAs(call, '', this.#names));
     const waiting = isEnd ? this.#json.get(choice) : undefined;
     for (const [index, json] of waiting ?? []) {
-      if (json !== '') told.push({ index, custom: { input: customInput(json) } });
+      if (json !== '') told.push({ index, custom: { input: freeFormInput(json) } });
       // What some servers add after an end is of the same call.
       waiting?.set(index, '');
     }
@@ -54,7 +54,7 @@ export class CustomCalls {
 export function tellCustomCalls(message: Fields, names: CustomTools | undefined): void {
   if (!names || !Array.isArray(message.tool_calls)) return;
   message.tool_calls = objectsIn(message.tool_calls).map((call) =>
-    toldAs(call, customInput(textOf(fieldsOf(call.function).arguments)), names),
+    toldAs(call, freeFormInput(textOf(fieldsOf(call.function).arguments)), names),
   );
 }
 

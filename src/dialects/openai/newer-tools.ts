@@ -5,7 +5,7 @@
  */
 import { invalidRequest } from '../../core/errors.ts';
 import { exactWords } from '../ask/exact-body.ts';
-import { customArguments, readCustom } from '../responses/tool-forms.ts';
+import { freeFormArguments, freeFormFunction } from '../ask/free-form.ts';
 import type { ChatRequest } from './chat-request.ts';
 import type { ChatBody, ChatMessage, CustomTool, FunctionTool, ToolCall } from './chat-schema.ts';
 
@@ -73,13 +73,13 @@ export function toolsInFunctions({ tools, tool_choice: choice }: Tools) {
 function toFunction({ custom, ...beside }: CustomTool): FunctionTool {
   const { format, ...rest } = custom;
   const grammar = format?.type === 'grammar' ? { type: format.type, ...format.grammar } : null;
-  const read = readCustom({ ...rest, format: grammar });
+  const read = freeFormFunction({ ...rest, format: grammar });
   return { ...beside, type: 'function', function: { ...rest, ...read } };
 }
 
 export function functionIn(call: ToolCall): { readonly name: string; readonly arguments: string } {
   if (call.type !== 'custom') return call.function;
-  return { name: call.custom.name, arguments: customArguments(call.custom.input) };
+  return { name: call.custom.name, arguments: freeFormArguments(call.custom.input) };
 }
 
 function callsCustom(message: ChatMessage): boolean {

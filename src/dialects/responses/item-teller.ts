@@ -3,9 +3,9 @@ import { outputItemsMax } from '../../core/bounds.ts';
 import { type Fields, isObject, isText, itemsOf, objectsIn, textOf } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import { JsonEnd } from '../answer/json-end.ts';
+import { freeFormArguments } from '../ask/free-form.ts';
 import { ItemPlaces } from './item-places.ts';
 import { joinSignature } from './reasoning-signature.ts';
-import { customArguments } from './tool-forms.ts';
 
 /** What was told of one item of the output. */
 interface Told {
@@ -33,7 +33,7 @@ const betweenMessages = '\n\n';
 
 /** As JSON: of a call without any, some servers say nothing. */
 export function argumentsOf({ type, arguments: json, input }: Fields): string {
-  if (type === 'custom_tool_call') return customArguments(textOf(input));
+  if (type === 'custom_tool_call') return freeFormArguments(textOf(input));
   return isText(json) ? json : JSON.stringify(isObject(json) ? json : {});
 }
 

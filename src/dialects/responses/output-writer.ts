@@ -2,10 +2,11 @@
 import type { AnswerListener, Citation, FinishReason } from '../../core/answer.ts';
 import { answerId } from '../answer/answer-ids.ts';
 import { JsonEnd } from '../answer/json-end.ts';
+import { freeFormInput } from '../ask/free-form.ts';
 import type { ReplyIdentity } from '../dialect.ts';
 import { writeRedacted, writeSignature } from './reasoning-signature.ts';
 import { type Echo, isIncomplete } from './response-object.ts';
-import { customInput, type ToolForm, type ToolForms } from './tool-forms.ts';
+import type { ToolForm, ToolForms } from './tool-forms.ts';
 import { searchArguments } from './tool-search.ts';
 
 interface OpenItem {
@@ -256,7 +257,7 @@ export abstract class OutputWriter implements AnswerListener {
     this.#calls.delete(call);
     const at = placeOf(open);
     if (open.form.type === 'custom') {
-      const input = customInput(open.json);
+      const input = freeFormInput(open.json);
       if (input !== '') this.say('response.custom_tool_call_input.delta', { ...at, delta: input });
       this.say('response.custom_tool_call_input.done', { ...at, input });
     } else if (open.form.type === 'function') {
@@ -319,7 +320,7 @@ function writeCall({ id, callId, form, json }: OpenCall, status: Status): object
   const { type, name, namespace } = form;
   const named = namespace === undefined ? { name } : { name, namespace };
   if (type === 'custom') {
-    const input = status === 'in_progress' ? '' : customInput(json);
+    const input = status === 'in_progress' ? '' : freeFormInput(json);
     return { id, type: 'custom_tool_call', status, call_id: callId, ...named, input };
   }
   if (type === 'tool_search') {

@@ -6,11 +6,10 @@ import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Tool } from '../../core/dialogue.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { isObject } from '../../core/json.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import { parseArguments } from '../answer/exact-json.ts';
 import type { ForeignNames } from '../ask/foreign-names.ts';
+import { freeFormFunction } from '../ask/free-form.ts';
 import { type OneOf, SchemasByType } from '../ask/schemas-by-type.ts';
 import { domains, isSearchTool, searchToolSchema } from '../ask/search-wish.ts';
 import { anyTyped, type ResponsesBody } from './request-schema.ts';
@@ -185,7 +184,7 @@ export class ToolForms {
       return;
     }
     const { type, name: own } = tool;
-    const read = type === 'function' ? readFunction(tool, foreign) : readCustom(tool);
+    const read = type === 'function' ? readFunction(tool, foreign) : freeFormFunction(tool);
     this.#keep({ type, name: own, ...(namespace ? { namespace } : {}) }, read);
   }
 
@@ -213,38 +212,4 @@ function readFunction(
     description: told || undefined,
     strict: strict ?? undefined,
   };
-}
-
-const wholeText = 'The whole text for this tool goes into `input`, as it is.';
-
-type FreeForm = Pick<Static<typeof customTool>, 'description' | 'format'>;
-
-/** A grammar cannot be enforced then, but it can be told. */
-export function readCustom({ description: told, format }: FreeForm) {
-  const { syntax, definition } = format ?? {};
-  const grammar = definition
-    ? `It has to follow this${syntax ? ` ${syntax}` : ''} grammar:\n${definition}`
-    : '';
-  const texts = [told ?? '', wholeText, grammar].filter((part) => part !== '');
-  return {
-    description: texts.join('\n\n'),
-    parameters: {
-      type: 'object',
-      properties: { input: { type: 'string' } },
-      required: ['input'],
-      additionalProperties: false,
-    },
-  };
-}
-
-export function customArguments(input: string): string {
-  return JSON.stringify({ input });
-}
-
-/** The text in a call of such a function. A model may have written it without its wrapping. */
-export function customInput(json: string): string {
-  const value = parseArguments(json);
-  if (!isObject(value)) return json;
-  if (typeof value.input === 'string') return value.input;
-  return Object.keys(value).length === 0 ? '' : json;
 }

@@ -9,6 +9,7 @@ import type {
   UserPart,
 } from '../../core/dialogue.ts';
 import { type ForeignNames, wordsIn } from '../ask/foreign-names.ts';
+import { freeFormArguments } from '../ask/free-form.ts';
 import { addressOfBytes } from '../ask/inline-content.ts';
 import {
   type AnyItem,
@@ -27,7 +28,7 @@ import {
 } from './input-items.ts';
 import { readSignature } from './reasoning-signature.ts';
 import type { ResponsesBody } from './request-schema.ts';
-import { customArguments, flatName } from './tool-forms.ts';
+import { flatName } from './tool-forms.ts';
 import { foundNames, isSearchCall, isSearchOutput, toolSearchName } from './tool-search.ts';
 
 export function readTurns(
@@ -156,7 +157,7 @@ function readThoughtOrCall(item: ThoughtOrCall): AssistantPart {
     case 'function_call':
       return readCall(item, item.arguments);
     case 'custom_tool_call':
-      return readCall(item, customArguments(item.input));
+      return readCall(item, freeFormArguments(item.input));
   }
 }
 

@@ -1,9 +1,9 @@
+import type { Balance } from '../../auth/manage/credit-book.ts';
 import {
   type CreditDesk,
   changeCredits,
   listEntries,
   showWallet,
-  type Wallet,
   walletObject,
 } from '../../auth/manage/credits.ts';
 import { createKey } from '../../auth/manage/keys.ts';
@@ -29,7 +29,7 @@ interface Overview {
   readonly tenants: number;
   readonly keys: number;
   /** All wallets together. */
-  readonly balance: Wallet;
+  readonly balance: Balance;
   readonly version: string;
   readonly uptimeSeconds: number;
   /** `sqlite` or `postgres`. */

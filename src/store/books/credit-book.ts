@@ -1,6 +1,5 @@
 import { strict as assert } from 'node:assert';
 import type { Selectable } from 'kysely';
-import { invalidRequest } from '../../core/errors.ts';
 import type {
   Balance,
   CreditBook,
@@ -8,7 +7,8 @@ import type {
   CreditEntry,
   CreditEntryKind,
   CreditOutcome,
-} from '../../ledger/credits.ts';
+} from '../../auth/manage/credit-book.ts';
+import { invalidRequest } from '../../core/errors.ts';
 import { walletName } from '../../ledger/owner.ts';
 import { type Database, inTransaction, type StoreTransaction } from '../database.ts';
 import type { LedgerEntriesTable } from '../schema.ts';

@@ -1,3 +1,5 @@
+import type { Page } from '../directory.ts';
+
 /** Why credits moved outside of a request. */
 export type CreditEntryKind = 'grant' | 'correction';
 
@@ -41,8 +43,5 @@ export interface CreditBook {
   change(change: CreditChange): Promise<CreditOutcome>;
   balance(tenantId: string): Promise<Balance | undefined>;
   /** Newest first. */
-  entries(
-    tenantId: string,
-    page: { readonly limit: number; readonly offset: number },
-  ): Promise<readonly CreditEntry[]>;
+  entries(tenantId: string, page: Page): Promise<readonly CreditEntry[]>;
 }
