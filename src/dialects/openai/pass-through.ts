@@ -54,12 +54,14 @@ export class OpenAiPassThrough implements StreamRelay {
   readonly #customCalls: CustomCalls | undefined;
   readonly #mender = new ChunkMender();
   readonly #repeated = new RepeatedChunk();
-  readonly #openChoices = new Set<number>();
-  readonly #finishedChoices = new Set<number>();
+  readonly #choices = {
+    open: new Set<number>(),
+    finished: new Set<number>(),
+    /** Ends that words came with, as they will be told once no more words follow. */
+    untold: new Map<number, Fields>(),
+  };
   /** Words followed a finish reason: then only the terminator is an end, a broken line is none. */
   #goesOn = false;
-  /** Ends that words came with, as they will be told once no more words follow. */
-  readonly #untold = new Map<number, Fields>();
   /** The text before `"choices"` that this upstream repeats in every chunk, and ours for it. */
   #upstreamHead = '';
   #ownHead = '';
@@ -75,7 +77,7 @@ export class OpenAiPassThrough implements StreamRelay {
   }
 
   get finished(): boolean {
-    return this.#finishedChoices.size > 0 && this.#openChoices.size === 0 && !this.#goesOn;
+    return this.#choices.finished.size > 0 && this.#choices.open.size === 0 && !this.#goesOn;
   }
 
   push({ event, data }: SseMessage): string {
@@ -101,11 +103,7 @@ export class OpenAiPassThrough implements StreamRelay {
     const given = this.#plainWordsIn(choices);
     let isMended = this.#mender.mend(chunk, choices);
     for (const choice of choices) if (this.#takeWords(choice)) isMended = true;
-    const apart = finishApart(choices, {
-      open: this.#openChoices,
-      finished: this.#finishedChoices,
-      untold: this.#untold,
-    });
+    const apart = finishApart(choices, this.#choices);
     for (const choice of choices) this.#takeChoice(choice);
     this.started = true;
     // What is hidden was paid for, so it has been counted.
@@ -179,8 +177,8 @@ export class OpenAiPassThrough implements StreamRelay {
   /** Now it is certain that nothing follows. */
   #tellEnds(): string {
     let ends = '';
-    for (const [index, chunk] of this.#untold) ends += this.#tellEnd(index, chunk);
-    this.#untold.clear();
+    for (const [index, chunk] of this.#choices.untold) ends += this.#tellEnd(index, chunk);
+    this.#choices.untold.clear();
     return ends;
   }
 
@@ -195,17 +193,17 @@ export class OpenAiPassThrough implements StreamRelay {
   }
 
   #isFinished(index: unknown): boolean {
-    return isChoiceIndex(index) && this.#finishedChoices.has(index);
+    return isChoiceIndex(index) && this.#choices.finished.has(index);
   }
 
   #takeChoice({ index, finish_reason: reason }: Fields): void {
     if (!isChoiceIndex(index)) return;
     if (typeof reason === 'string') {
-      this.#openChoices.delete(index);
-      this.#finishedChoices.add(index);
+      this.#choices.open.delete(index);
+      this.#choices.finished.add(index);
       if (index === 0) this.facts.finishReason = reason;
-    } else if (!this.#finishedChoices.has(index)) {
-      this.#openChoices.add(index);
+    } else if (!this.#choices.finished.has(index)) {
+      this.#choices.open.add(index);
     }
   }
 
@@ -213,7 +211,7 @@ export class OpenAiPassThrough implements StreamRelay {
   #plainWordsIn(choices: readonly Fields[]): string | undefined {
     const [choice] = choices;
     if (choices.length !== 1 || !isChoiceIndex(choice?.index)) return undefined;
-    return this.#openChoices.has(choice.index) ? onlyWordsIn(choice) : undefined;
+    return this.#choices.open.has(choice.index) ? onlyWordsIn(choice) : undefined;
   }
 
   #forward(data: string, chunk: Fields): string {
@@ -260,10 +258,10 @@ export class OpenAiPassThrough implements StreamRelay {
   }
 
   #rewriteApart(chunk: Fields, { said, closed, held }: Apart): string {
-    for (const { index } of closed) if (isChoiceIndex(index)) this.#untold.delete(index);
+    for (const { index } of closed) if (isChoiceIndex(index)) this.#choices.untold.delete(index);
     for (const choice of held) {
       const { index } = choice;
-      if (isChoiceIndex(index)) this.#untold.set(index, { ...chunk, choices: [choice] });
+      if (isChoiceIndex(index)) this.#choices.untold.set(index, { ...chunk, choices: [choice] });
     }
     const apart = [said, closed].filter((choices) => choices.length > 0);
     return apart.map((choices) => this.#rewrite({ ...chunk, choices })).join('');
