@@ -463,7 +463,7 @@ describe('a customer with one key', () => {
       const { page } = tab;
       await tab.signIn(gateway.url, limited.key, '/credits');
       const left = (20_000 - cost).toLocaleString('en-US');
-      await page.getByText(`${left} credits of 20,000 monthly are left`).waitFor();
+      await page.getByText(`${left} of 20,000 credits monthly are left`).waitFor();
       await page.getByRole('button', { name: 'Sign out' }).click();
       await tab.signIn(gateway.url, gateway.keys.api, '/credits');
       await page.getByText('It has no limit of its own').waitFor();
