@@ -1,3 +1,4 @@
+import { audioTypes, type SpeechFormat } from './audio-formats.ts';
 import { invalidRequest } from './errors.ts';
 
 /** Which audio a file holds, by its first bytes: names and declared types are only claims. */
@@ -5,6 +6,8 @@ import { invalidRequest } from './errors.ts';
 /** As listed for transcriptions. Several names may stand for one kind of file. */
 const extensions = ['flac', 'mp3', 'mpeg', 'mpga', 'mp4', 'm4a', 'ogg', 'wav', 'webm'];
 const listed = extensions.join(', ');
+/** What Telegram and WhatsApp call the Ogg files of their voice messages. */
+const alsoOgg = ['oga', 'opus'];
 
 /** Named like the extension of the object that keeps it. */
 type AudioKind = 'flac' | 'mp3' | 'm4a' | 'ogg' | 'wav' | 'webm';
@@ -35,11 +38,22 @@ export function readKind(start: Uint8Array): AudioKind {
 }
 
 /**
+ * The media type of speech. Some servers speak in one format whatever they are asked for, and
+ * players believe what they are told; so the first bytes decide where they can be known.
+ */
+export function spokenType(start: Uint8Array, asked: SpeechFormat): string {
+  const kind = sniffAudio(start);
+  // A quiet sample of PCM begins like a frame of MP3.
+  return audioTypes[kind === undefined || (kind === 'mp3' && asked === 'pcm') ? asked : kind];
+}
+
+/**
  * The extension of a client's file name, when it has one. Nothing else of the name is used: it is a
  * claim, and it leads nowhere. 400
  */
 export function readExtension(filename: string): string | undefined {
   const extension = /\.([0-9A-Za-z]{1,10})$/.exec(filename)?.[1]?.toLowerCase();
   if (extension === undefined || extensions.includes(extension)) return extension;
+  if (alsoOgg.includes(extension)) return 'ogg';
   throw invalidRequest(`file has the extension .${extension}; use one of ${listed}.`, 'file');
 }

@@ -116,7 +116,7 @@ async function embedAll(
     const parts = nextParts(wish, done, size);
     for (const batch of await Promise.all(parts.map((part) => embed(part, dialect, offer, link)))) {
       if (isFailure(batch)) {
-        if (batch.status !== tooMuchAtOnce || size === 1) return batch;
+        if (size === 1 || !isTooMuchAtOnce(batch)) return batch;
         // The rest goes in parts half as long, from the first that was refused.
         size = Math.ceil(size / 2);
         break;
@@ -128,8 +128,17 @@ async function embedAll(
   return batches;
 }
 
-/** Servers that people run themselves take as many texts as their start options say. */
-const tooMuchAtOnce = 413;
+/**
+ * Servers that people run themselves take as many texts as their start options say. Vendors have
+ * limits of their own, of texts or of the tokens of all, and some refuse more with 400.
+ */
+function isTooMuchAtOnce({ status, message }: UpstreamFailure): boolean {
+  if (status === 413) return true;
+  return (status === 400 || status === 422) && ofOneCall.test(message);
+}
+
+/** Mistral: «split into more batches»; Alibaba: «batch size is invalid»; OpenAI: the tokens. */
+const ofOneCall = /\bbatch(?:es)?\b|tokens per request|too many inputs/i;
 
 /** As many as are under way together. */
 function nextParts(wish: EmbeddingsWish, from: number, size: number): readonly EmbeddingsWish[] {
@@ -142,7 +151,23 @@ function nextParts(wish: EmbeddingsWish, from: number, size: number): readonly E
   });
 }
 
+/** OpenAI's libraries ask for base64 unasked, and some servers refuse it: numbers will do. */
 async function embed(
+  wish: EmbeddingsWish,
+  dialect: EmbeddingsDialect,
+  offer: Offer,
+  link: Link,
+): Promise<Batch | UpstreamFailure> {
+  const batch = await embedAs(wish, dialect, offer, link);
+  if (wish.encoding !== 'base64' || !isFailure(batch) || !isOfEncoding(batch)) return batch;
+  return embedAs({ ...wish, encoding: 'float' }, dialect, offer, link);
+}
+
+function isOfEncoding({ kind, param, message }: UpstreamFailure): boolean {
+  return kind === 'request' && `${param} ${message}`.includes('encoding_format');
+}
+
+async function embedAs(
   wish: EmbeddingsWish,
   dialect: EmbeddingsDialect,
   offer: Offer,

@@ -1,7 +1,7 @@
 import { strict as assert } from 'node:assert';
 import type { Errand, Sameness } from '../call.ts';
 import type { Ask } from '../core/ask.ts';
-import { audioTypes } from '../core/audio-formats.ts';
+import { spokenType } from '../core/audio-type.ts';
 import { countCharacters } from '../core/characters.ts';
 import type { Recording } from '../core/recording.ts';
 import { type Measured, noUsage } from '../core/usage.ts';
@@ -86,8 +86,8 @@ export class SpeechErrand implements Errand {
       ...(instructions !== null && !follows ? ['instructions'] : []),
     ];
     link.tellDropped([...(request.dropped ?? []), ...unsaid]);
-    const contentType = audioTypes[format];
-    const result = await tryBytes({ request, contentType, openEvents }, offer, link);
+    const typeOf = (first: Uint8Array) => spokenType(first, format);
+    const result = await tryBytes({ request, typeOf, openEvents }, offer, link);
     if (result.kind !== 'bytes') return result;
     this.#answered = { isTokenPriced, wholeBytes: result.contentLength };
     link.tape?.begin(offer, 'whole');

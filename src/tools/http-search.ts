@@ -68,7 +68,10 @@ export class HttpSearch implements SearchEngine {
     });
     const text = await this.#ask(request, signal);
     if (typeof text !== 'string') return text;
-    const raw = formats[engine].read(parseJson(text));
+    const answer = parseJson(text);
+    const fault = formats[engine].faultIn?.(answer);
+    if (fault !== undefined) return failed(fault);
+    const raw = formats[engine].read(answer);
     if (!raw) return failed('The search engine gave an answer that makes no sense.');
     const fits = (result: SearchResult) => isWithin(result.url, allowedDomains, excludedDomains);
     return { kind: 'found', results: chooseResults(raw, fits, resultsMax) };

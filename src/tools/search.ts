@@ -45,6 +45,8 @@ export interface EngineFormat {
   write(ask: EngineAsk): EngineRequest;
   /** Whatever looks like a result, unchecked; undefined when the answer has another shape. */
   read(answer: unknown): readonly RawResult[] | undefined;
+  /** What the answer itself says went wrong, in one sentence that a model may read. */
+  faultIn?(answer: unknown): string | undefined;
   /** A call that costs nothing and needs the key; absent where each call is paid for. */
   readonly freeCall?: FreeCall;
 }

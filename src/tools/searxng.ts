@@ -1,4 +1,4 @@
-import { isObject } from '../core/json.ts';
+import { fieldsOf, isObject, itemsOf } from '../core/json.ts';
 import { withSiteWords } from './domains.ts';
 import type { EngineFormat } from './search.ts';
 
@@ -23,6 +23,13 @@ export const searxng: EngineFormat = {
       snippet: content,
       date: publishedDate,
     }));
+  },
+  // When the engines behind it are blocked or too slow, it finds nothing and calls that a success.
+  faultIn(answer) {
+    const { results, unresponsive_engines: silent } = fieldsOf(answer);
+    const isNothing = Array.isArray(results) && results.length === 0;
+    if (!isNothing || itemsOf(silent).length === 0) return undefined;
+    return 'The engines that were asked gave no answer.';
   },
   freeCall: {
     write: (place) => searxng.write({ ...place, ...smallest }),

@@ -20,8 +20,8 @@ import { noFacts } from './try-whole.ts';
 /** A question whose answer goes to the client as it comes. */
 interface BytesQuestion {
   readonly request: UpstreamRequest;
-  /** What the client is told that the bytes are. */
-  readonly contentType: string;
+  /** What the client is told that the bytes are, by the first of them. */
+  readonly typeOf: (first: Uint8Array) => string;
   /** For answers that come as events. */
   readonly openEvents?: (() => AudioEvents) | undefined;
 }
@@ -88,7 +88,7 @@ async function open(response: Answer, question: BytesQuestion, peer: Peer): Prom
   if (!first) return failed(malformed('The provider ended its answer before any audio.'));
   return {
     kind: 'bytes',
-    contentType: question.contentType,
+    contentType: question.typeOf(first),
     contentLength: length,
     first,
     next: () => pieces.next(),

@@ -45,6 +45,27 @@ test('gets them in halves until it takes them, each in its place and charged onc
   expect(attempts.map(({ outcome }) => outcome)).toEqual(['answered']);
 });
 
+test.each([
+  [400, 'Too many tokens overall, split into more batches.'],
+  [400, 'Too many tokens in batch. Max is 16384 got 17555'],
+  [400, 'Too many inputs in request.'],
+  [400, 'Value error, batch size is invalid, it should not be larger than 10.: input.contents'],
+  [400, 'Requested 375703 tokens, max 300000 tokens per request'],
+  [422, 'batch size 4 > maximum allowed batch size 2'],
+])('that says so with %d gets halves, too: %s', async (status, message) => {
+  server.refusal = Response.json({ message }, { status });
+  // Other texts each time: the same would come from the cache.
+  const reply = await embed(texts(4).map((text) => `${message} ${text}`));
+  expect([reply.status, sizes()]).toEqual([200, [4, 2, 2]]);
+  expect(reply.json.data).toMatchObject([0, 1, 2, 3].map((index) => ({ index })));
+});
+
+test('that refuses them for another reason is asked once', async () => {
+  server.refusal = Response.json({ message: 'model is not for texts' }, { status: 400 });
+  expect((await embed(texts(4).map((text) => `again ${text}`))).status).toBe(400);
+  expect(sizes()).toEqual([4]);
+});
+
 test.each(['acme/vectors', 'acme/told'])(
   'that refuses a text alone is not asked for less of it: %s',
   async (model) => {

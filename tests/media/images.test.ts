@@ -30,6 +30,9 @@ import {
 } from '../support/image-rig.ts';
 import { channelOf, formatOf, mask, picture } from '../support/pictures.ts';
 
+/** Base64 as it is written in addresses. */
+const inAddress = (base64: string) => base64.replaceAll('+', '-').replaceAll('/', '_');
+
 beforeAll(startImageRig);
 afterAll(stopImageRig);
 afterEach(() => upstream.reset());
@@ -150,6 +153,17 @@ describe('an edit at an OpenAI-style provider', () => {
     const b64_json = `data:image/png;base64,${onePixel}`;
     upstream.script('flat-image', replay(JSON.stringify({ data: [{ b64_json }] })));
     expect(imageOf(await edit({ model: 'test/flat' }))).toEqual({ b64_json: onePixel });
+  });
+
+  test.each<[string, unknown]>([
+    ['as a data address', [{ url: `data:image/png;base64,${onePixel}` }]],
+    ['without a list', { b64_json: onePixel }],
+    ['in the alphabet of addresses', [{ b64_json: inAddress(onePixel) }]],
+  ])('that a server writes %s is found all the same', async (_, data) => {
+    upstream.script('flat-image', replay(JSON.stringify({ data })));
+    const reply = await edit({ model: 'test/flat' });
+    expect(imageOf(reply)).toEqual({ b64_json: onePixel });
+    expect((await charged(reply)).credits).toBe(40_000);
   });
 
   test('that nobody could decode is none, and costs nothing', async () => {

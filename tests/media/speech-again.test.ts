@@ -1,6 +1,7 @@
 /** Speech under an `Idempotency-Key`: made once, charged once, heard as often as it is wanted. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test';
 import { idempotentLengthMax } from '../../src/core/bounds.ts';
+import { wavFile } from '../support/audio-files.ts';
 import { AudioGateway } from '../support/audio-gateway.ts';
 import { gated, hangMidStream, replay, speech } from '../support/fake-upstream.ts';
 import { readReply } from '../support/in-process.ts';
@@ -63,6 +64,16 @@ test('has the type that was asked for', async () => {
     'audio/wav',
   ]);
   expect(again.bytes.equals(sound)).toBe(true);
+});
+
+test('has the type of its bytes where they are something else', async () => {
+  audio.openai.script('tts-1', replay(wavFile(1), { contentType: 'audio/mpeg' }));
+  const [first, again] = [await speak('never-mp3'), await speak('never-mp3')];
+  expect([first.isReplayed, again.isReplayed]).toEqual([false, true]);
+  expect([first, again].map(({ headers }) => headers.get('content-type'))).toEqual([
+    'audio/wav',
+    'audio/wav',
+  ]);
 });
 
 test.each([{ input: 'Hullo' }, { voice: 'nova' }, { response_format: 'opus' }, { speed: 2 }])(

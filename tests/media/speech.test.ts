@@ -1,6 +1,7 @@
 /** POST /v1/audio/speech: what clients hear, what providers get, what it costs, what is refused. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
+import { mp3File, opusFile, wavFile } from '../support/audio-files.ts';
 import { AudioGateway, type Spoken } from '../support/audio-gateway.ts';
 import { connectRaw, postText } from '../support/fake-upstream/raw-client.ts';
 import {
@@ -224,10 +225,25 @@ describe('the audio', () => {
     });
   });
 
+  test.each([
+    ['a WAV file', wavFile(1), 'mp3', 'audio/wav'],
+    ['a WAV file', wavFile(1), 'pcm', 'audio/wav'],
+    ['an Ogg file', opusFile(3), 'aac', 'audio/ogg'],
+    ['an MP3 file', mp3File(1), 'wav', 'audio/mpeg'],
+    ['a quiet sample', Uint8Array.of(0xff, 0xff, 0xfe, 0xff), 'pcm', 'audio/pcm'],
+  ])('%s is told to be what it is, whatever was asked for', async (_, bytes, format, type) => {
+    audio.openai.script('tts-1', replay(bytes, { contentType: 'audio/mpeg' }));
+    const reply = await speak({ response_format: format });
+    expect([reply.status, reply.headers.get('content-type')]).toEqual([200, type]);
+    expect(Buffer.from(reply.bytes).equals(bytes)).toBe(true);
+  });
+
   test('is heard while it is still being made', async () => {
     audio.openai.script('tts-1', gated('rest', 2, speech()));
     const body = { model: 'openai/tts-1', input: mixed, voice: 'alloy' };
     const response = await audio.gateway.fetch(body, { path: '/v1/audio/speech' });
+    // nginx holds pieces back unless it is told not to.
+    expect(response.headers.get('x-accel-buffering')).toBe('no');
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
     const { value } = await reader.read();
     expect(value?.length).toBeGreaterThanOrEqual(1024);

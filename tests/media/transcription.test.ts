@@ -237,6 +237,8 @@ describe('the provider gets', () => {
     ['talk.mp3', mp3File(3), 'audio.mp3', 'audio/mpeg'],
     ['talk.mpga', mp3File(3), 'audio.mp3', 'audio/mpeg'],
     ['talk.ogg', opusFile(30), 'audio.ogg', 'audio/ogg'],
+    ['voice.oga', opusFile(30), 'audio.ogg', 'audio/ogg'],
+    ['PTT-WA0001.opus', opusFile(30), 'audio.ogg', 'audio/ogg'],
     ['talk', wavFile(1), 'audio.wav', 'audio/wav'],
     ['film.mp4', Buffer.from('\0\0\0\x18ftypmp42 and so on'), 'audio.mp4', 'audio/mp4'],
     ['talk.m4a', Buffer.from('\0\0\0\x18ftypM4A  and so on'), 'audio.m4a', 'audio/mp4'],
@@ -401,7 +403,9 @@ describe('bad input', () => {
   test.each([1, 3 * 1024 * 1024])('a file that is %d bytes too large', async (more) => {
     const large = new Uint8Array(25 * 1024 * 1024 + more);
     large.set(recording);
-    await audio.expectRefusal(await transcribe({ file: named('talk.wav', large) }), 413, 'file');
+    const reply = await transcribe({ file: named('talk.wav', large) });
+    await audio.expectRefusal(reply, 413, 'file');
+    expect(reply.error.message).toContain('; POST /v1/jobs takes larger recordings.');
   });
 
   test('starts behind a file of 25 MB', async () => {

@@ -156,7 +156,8 @@ const bodies: Bodies = {
     corrections: [],
     infoboxes: [],
     suggestions: ['another query'],
-    unresponsive_engines: [['google', 'CAPTCHA']],
+    // With nothing found, this would say that nothing was searched.
+    unresponsive_engines: pages.length === 0 ? [] : [['google', 'CAPTCHA']],
   }),
   brave: (pages, url) => ({
     type: 'search',

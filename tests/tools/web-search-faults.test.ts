@@ -73,6 +73,18 @@ describe('an engine that', () => {
     expect(await rig.bill(reply)).toEqual(noSearch);
   });
 
+  test('finds nothing because those behind it are blocked has not searched', async () => {
+    const blocked = [
+      ['google', 'Suspended: CAPTCHA'],
+      ['duckduckgo', 'timeout'],
+    ];
+    rig.engine.answerRaw(JSON.stringify({ results: [], unresponsive_engines: blocked }));
+    rig.upstream.script('chat', [searchFor('q'), answerIt('I could not search.')]);
+    const reply = await rig.gateway.post(chat());
+    expect(rig.told()).toContain('The search failed. The engines that were asked gave no answer.');
+    expect(await rig.bill(reply)).toEqual(noSearch);
+  });
+
   test('finds nothing has searched all the same', async () => {
     rig.engine.answer([]);
     rig.upstream.script('chat', [searchFor('q'), answerIt('Nothing.')]);

@@ -22,6 +22,7 @@ const paddingBytesMax = 64;
 export async function* readForm(
   posted: Posted,
   fileBytesMax: number,
+  largerHint = '',
 ): AsyncGenerator<FormPart, void, void> {
   const { request } = posted;
   const delimiter = Buffer.from(`\r\n--${readBoundary(request)}`, 'latin1');
@@ -63,7 +64,8 @@ export async function* readForm(
   }
 
   function fileOf({ name, contentType }: PartHeaders, filename: string): FormFile {
-    const chunks = body.limited(fileBytesMax, () => partTooLarge(name, fileBytesMax));
+    const refuse = () => partTooLarge(name, fileBytesMax, largerHint);
+    const chunks = body.limited(fileBytesMax, refuse);
     return { kind: 'file', name, filename, contentType, chunks };
   }
 }

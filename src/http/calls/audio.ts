@@ -1,9 +1,9 @@
 import {
-  audioTypes,
   type SpeechFormat,
   type TranscriptFormat,
   transcriptExtensions,
 } from '../../core/audio-formats.ts';
+import { spokenType } from '../../core/audio-type.ts';
 import { contentTypeOf } from '../../core/object-key.ts';
 import type { UploadTray } from '../../core/upload.ts';
 import { readSpeechRequest } from '../../dialects/openai/media/speech-request.ts';
@@ -61,6 +61,7 @@ export function audioRoutes(parts: UploadCallParts): Route[] {
 
 async function heardAgain(recorded: Response, format: SpeechFormat): Promise<Response> {
   const { headers } = recorded;
-  headers.set('content-type', audioTypes[format]);
-  return new Response(audioIn(await recorded.text()), { headers });
+  const audio = audioIn(await recorded.text());
+  headers.set('content-type', spokenType(audio, format));
+  return new Response(audio, { headers });
 }

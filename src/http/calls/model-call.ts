@@ -114,14 +114,14 @@ function respond(exchange: Exchange, answered: Answer): Response {
     headers['content-type'] = 'application/json';
     return new Response(answered, { headers });
   }
+  // Proxies in front of us must not buffer what comes piece by piece.
+  headers['x-accel-buffering'] = 'no';
   if ('contentType' in answered) {
     headers['content-type'] = answered.contentType;
     return new Response(cutWhenStalled(exchange, cutOnFailure(answered)), { headers });
   }
   headers['content-type'] = 'text/event-stream; charset=utf-8';
   headers['cache-control'] = 'no-cache, no-transform';
-  // Proxies in front of us must not buffer a stream.
-  headers['x-accel-buffering'] = 'no';
   return new Response(cutWhenStalled(exchange, answered), { headers });
 }
 

@@ -24,6 +24,8 @@ interface SentFile {
   readonly content: Upload;
 }
 
+const largerHint = '; POST /v1/jobs takes larger recordings';
+
 /** Reads the form of a transcription; its file lies in the tray, and was checked. */
 export async function readTranscription(
   exchange: Exchange,
@@ -31,11 +33,11 @@ export async function readTranscription(
 ): Promise<SentTranscription> {
   const declared = declaredLength(exchange.request) ?? 0;
   if (declared > transcriptionBytesMax + formFieldBytesMax) {
-    throw partTooLarge('file', transcriptionBytesMax);
+    throw partTooLarge('file', transcriptionBytesMax, largerHint);
   }
   const fields = new Map<string, string[]>();
   let file: SentFile | undefined;
-  for await (const part of readForm(exchange, transcriptionBytesMax)) {
+  for await (const part of readForm(exchange, transcriptionBytesMax, largerHint)) {
     if (part.kind === 'file') {
       if (part.name !== 'file') {
         throw invalidRequest(`${part.name} must be a text, not a file.`, part.name);

@@ -39,8 +39,9 @@ function fileOf(name: string, { mediaType, content }: ImageFile): FileField {
 export function readImages(body: Fields): Drawn | UpstreamFailure {
   const failure = failureInside(body);
   if (failure !== undefined) return failure;
-  const listed = [body.data, body.images].find((list) => Array.isArray(list) && list.length > 0);
-  const images = itemsOf(listed).flatMap(readImage);
+  // Some servers write the one picture without its list.
+  const lists = [body.data, body.images].map((list) => (isObject(list) ? [list] : itemsOf(list)));
+  const images = lists.find((list) => list.length > 0)?.flatMap(readImage) ?? [];
   if (images.length === 0) return malformed('The upstream answered without a picture.');
   const { size, quality, background, output_format, usage } = body;
   const about = Object.entries({ size, quality, background, output_format });
@@ -55,17 +56,22 @@ export function readImages(body: Fields): Drawn | UpstreamFailure {
 
 function readImage(raw: unknown): readonly DrawnImage[] {
   if (!isObject(raw)) return [];
-  const base64 = readBase64(raw.b64_json);
-  const url = typeof raw.url === 'string' && /^https?:\/\//i.test(raw.url) ? raw.url : null;
+  const address = typeof raw.url === 'string' ? raw.url : '';
+  const base64 = readBase64(raw.b64_json) ?? (/^data:/i.test(address) ? readBase64(address) : null);
+  const url = /^https?:\/\//i.test(address) ? address : null;
   if (base64 === null && url === null) return [];
   const { revised_prompt: revised } = raw;
   return [{ base64, url, revisedPrompt: typeof revised === 'string' ? revised : null }];
 }
 
-/** Some servers put the whole address of the data there. Null when no client could decode it. */
+/**
+ * Some servers put the whole address of the data there, or write it in the alphabet of addresses,
+ * which clients do not read. Null when no client could decode it.
+ */
 function readBase64(raw: unknown): string | null {
   if (typeof raw !== 'string') return null;
-  const base64 = raw.replace(/^data:[^,]{0,100};base64,/, '');
+  const data = raw.replace(/^data:[^,]{0,100};base64,/i, '');
+  const base64 = /[-_]/.test(data) ? data.replaceAll('-', '+').replaceAll('_', '/') : data;
   return base64 === '' || /[^A-Za-z0-9+/=\s]/.test(base64) ? null : base64;
 }
 
