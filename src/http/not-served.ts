@@ -60,6 +60,11 @@ const sentences: readonly (readonly [RegExp, string])[] = [
     'Gemini’s own format is not served; POST /v1/chat/completions calls its models.',
   ],
   [
+    /^\/deployments\/./,
+    'Azure’s own addresses are not served; set the client up for OpenAI itself, with a base URL ' +
+      'that ends with /v1.',
+  ],
+  [
     /^\/(?:generate|tags|show|ps)$/,
     'Ollama’s own format is not served; set the client up for an OpenAI server, with a base URL ' +
       'that ends with /v1.',

@@ -244,7 +244,10 @@ export function socketAt(
   return { hostname, port, reusePort, idleTimeout, maxRequestBodySize: Number.MAX_SAFE_INTEGER };
 }
 
-/** Browsers ask first; SDKs send many headers of their own, so whatever they ask for is allowed. */
+/**
+ * Browsers ask first; SDKs send many headers of their own, so whatever they ask for is allowed.
+ * Some also ask whether a page from the internet may call an address of this machine or network.
+ */
 export function preflight({ request, headers }: Exchange): Response {
   return new Response(null, {
     status: 204,
@@ -252,6 +255,7 @@ export function preflight({ request, headers }: Exchange): Response {
       ...headers,
       'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE, OPTIONS',
       'access-control-allow-headers': request.headers.get('access-control-request-headers') ?? '*',
+      'access-control-allow-private-network': 'true',
       'access-control-max-age': '86400',
     },
   });

@@ -196,12 +196,14 @@ describe('the front of the house:', () => {
       origin: 'https://app.example',
       'access-control-request-method': 'POST',
       'access-control-request-headers': 'authorization,x-stainless-os',
+      'access-control-request-private-network': 'true',
     };
     const asked = await gateway.call('OPTIONS', '/v1/chat/completions', { headers });
     expect(asked.status).toBe(204);
     expect(asked.headers.get('access-control-allow-origin')).toBe('*');
     expect(asked.headers.get('access-control-allow-headers')).toBe('authorization,x-stainless-os');
     expect(asked.headers.get('access-control-allow-methods')).toContain('POST');
+    expect(asked.headers.get('access-control-allow-private-network')).toBe('true');
     const answered = await gateway.chat(ask, { headers: { origin: 'https://app.example' } });
     expect(answered.headers.get('access-control-allow-origin')).toBe('*');
   });
@@ -214,7 +216,6 @@ describe('the front of the house:', () => {
     ['GET', '/health', 'GET /healthz'],
     ['POST', '/v1/chat', 'POST /v1/chat/completions'],
     ['POST', '/v2/chat/completions', 'POST /v1/chat/completions'],
-    ['POST', '/openai/deployments/gpt-4o/chat/completions', 'POST /v1/chat/completions'],
     ['POST', '/api/chat', 'POST /v1/chat/completions'],
     ['POST', '/v1/embed', 'POST /v1/embeddings'],
     ['POST', '/v1/images', 'POST /v1/images/generations'],
@@ -254,6 +255,7 @@ describe('the front of the house:', () => {
     ['POST', '/v1/assistants', 'POST /v1/responses'],
     ['POST', '/v1/fine_tuning/jobs', 'at their provider'],
     ['POST', '/api/generate', 'ends with /v1'],
+    ['POST', '/openai/deployments/gpt-4o/chat/completions', 'ends with /v1'],
     ['POST', '/v1beta/models/gemini-2.5-pro:generateContent', 'POST /v1/chat/completions'],
     ['POST', '/v1/responses/compact', 'POST /v1/responses answers them'],
     ['POST', '/v1/responses/input_tokens', 'POST /v1/responses answers them'],

@@ -3,7 +3,7 @@
  * shown: refused by the part, in every dialect of clients, before anything is sent or charged.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import { startFakeUpstream } from '../support/fake-upstream.ts';
+import { json, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -12,14 +12,20 @@ let gateway: InProcessGateway;
 beforeAll(async () => {
   const { url } = upstream;
   const at = (dialect: string, base_url: string) => ({ dialect, base_url, api_key: 'their-key' });
-  const [plain, claude] = ['plain', 'claude'].map((provider) => ({ provider, model: 'up' }));
+  const names = ['plain', 'claude', 'open'];
+  const [plain, claude, open] = names.map((provider) => ({ provider, model: 'up' }));
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
-    providers: { plain: at('openai', `${url}/v1`), claude: at('anthropic', url) },
+    providers: {
+      plain: at('openai', `${url}/v1`),
+      claude: at('anthropic', url),
+      open: at('openai-responses', `${url}/v1`),
+    },
     models: [
       chatModel('acme/plain', [plain ?? {}]),
       chatModel('acme/claude', [claude ?? {}]),
       chatModel('acme/either', [plain ?? {}, { ...claude, priority: 1 }]),
+      chatModel('acme/mixed', [plain ?? {}, { ...open, priority: 1 }]),
     ],
   });
 });
@@ -159,6 +165,33 @@ describe('a message of nothing but a part of an unknown kind', () => {
       expect(reply.status).toBe(200);
       expect(upstream.book[0]?.json).toMatchObject({ messages: [{ content: 'To be.' }] });
     }
+  });
+});
+
+describe('a conversation that is, or is to be, made shorter by OpenAI', () => {
+  const path = '/v1/responses';
+  const hello = { role: 'user', content: 'Hello' };
+  const short = { type: 'compaction', id: 'cmp_1', encrypted_content: 'c2hvcnQ=' };
+  const wish = { type: 'compaction_trigger' };
+
+  test.each([
+    ['input[0]', 'compaction', [short, hello]],
+    ['input[1]', 'compaction_trigger', [hello, wish]],
+  ])('is refused where nobody can read it: %s, %s', async (param, type, input) => {
+    const { status, error } = await gateway.post({ model: 'acme/plain', input }, { path });
+    expect([status, error.param]).toEqual([400, param]);
+    expect(error.message).toContain(`its type is "${type}"`);
+    expect(upstream.book).toHaveLength(0);
+  });
+
+  test('goes to those who can', async () => {
+    const usage = { input_tokens: 3, output_tokens: 1, total_tokens: 4 };
+    const whole = { id: 'resp_1', object: 'response', status: 'completed', output: [short], usage };
+    upstream.script('up', json(200, whole));
+    const input = [hello, wish];
+    const { status, json: reply } = await gateway.post({ model: 'acme/mixed', input }, { path });
+    expect([status, reply.output]).toEqual([200, [short]]);
+    expect(upstream.book.map(({ json: sent }) => sent)).toMatchObject([{ input }]);
   });
 });
 

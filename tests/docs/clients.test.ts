@@ -226,7 +226,7 @@ describe('what is not served', () => {
 
   test('is a list that can be tried', () => {
     expect(routes).toContain('GET /v1/responses/resp_1');
-    expect(routes.length).toBe(20);
+    expect(routes.length).toBe(21);
   });
 
   test.each(routes)('%s is answered with 404 and what to call instead', async (route) => {

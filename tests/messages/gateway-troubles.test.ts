@@ -1,5 +1,6 @@
 /** What users of gateways complain of with Claude Code and other Messages clients. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import Anthropic from '@anthropic-ai/sdk';
 import { AnthropicRig } from '../sdk/anthropic-rig.ts';
 import { json, replay } from '../support/fake-upstream.ts';
 
@@ -32,6 +33,9 @@ describe('a conversation that has outgrown a model of another provider', () => {
     'prompt token count of 74490 exceeds the limit of 72000',
     'the request exceeds the available context size. try increasing the context size',
     'Input is too long for requested model.',
+    'too many tokens: total number of tokens (prompt and prediction) cannot exceed 2048.',
+    'Invalid request: Your request exceeded model token limit: 262144 (requested: 262147)',
+    'Prompt exceeds max length',
   ])('is told in the words at which Claude Code makes it shorter: %s', async (said) => {
     expect(await messageOf(said)).toBe(`prompt is too long: ${said}`);
   });
@@ -53,17 +57,18 @@ describe('a conversation that has outgrown a model of another provider', () => {
   });
 });
 
+const contentType = 'text/event-stream';
+const named = (type: string, fields: object) =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
+const message = { id: 'msg_1', type: 'message', role: 'assistant', model: 'x', content: [] };
+
 test('an overload in the middle of an answer is told as one: clients try again', async () => {
-  const named = (type: string, fields: object) =>
-    `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
-  const message = { id: 'msg_1', type: 'message', role: 'assistant', model: 'x', content: [] };
   const events = [
     named('message_start', { message: { ...message, usage: { input_tokens: 3 } } }),
     named('content_block_start', { index: 0, content_block: { type: 'text', text: '' } }),
     named('content_block_delta', { index: 0, delta: { type: 'text_delta', text: 'Well' } }),
     named('error', { error: { type: 'overloaded_error', message: 'Overloaded' } }),
   ];
-  const contentType = 'text/event-stream';
   rig.upstream.script('claude-x', replay(events.join(''), { contentType }));
   const body = { model: 'acme/claude', max_tokens: 100, messages: [hello], stream: true };
   const text = await (await rig.gateway.fetch(body, { path })).text();
@@ -71,6 +76,31 @@ test('an overload in the middle of an answer is told as one: clients try again',
   expect(text.trim().split('\n').at(-1)).toStartWith(
     'data: {"type":"error","error":{"type":"overloaded_error"',
   );
+});
+
+test('blocks that begin with null can be put together by the official SDK', async () => {
+  const block = (index: number, content_block: object, delta: object) => [
+    named('content_block_start', { index, content_block }),
+    named('content_block_delta', { index, delta }),
+    named('content_block_stop', { index }),
+  ];
+  const thought = { type: 'thinking', thinking: null, signature: null };
+  const events = [
+    named('message_start', { message: { ...message, content: null, usage: { input_tokens: 3 } } }),
+    ...block(0, thought, { type: 'thinking_delta', thinking: 'Hm.' }),
+    ...block(1, { type: 'text', text: null }, { type: 'text_delta', text: 'Well.' }),
+    named('message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 2 } }),
+    named('message_stop', {}),
+  ];
+  rig.upstream.script('claude-x', replay(events.join(''), { contentType }));
+  const client = new Anthropic({ baseURL: rig.baseURL, apiKey: rig.apiKey, maxRetries: 0 });
+  const { content } = await client.messages
+    .stream({ model: 'acme/claude', max_tokens: 100, messages: [{ role: 'user', content: 'hi' }] })
+    .finalMessage();
+  expect(content).toMatchObject([
+    { type: 'thinking', thinking: 'Hm.', signature: '' },
+    { type: 'text', text: 'Well.' },
+  ]);
 });
 
 describe('words that Anthropic would refuse for being empty', () => {

@@ -42,16 +42,24 @@ export function ownStopReason(word: string, hasTools: boolean): string {
   return reason === 'end_turn' && hasTools ? 'tool_use' : reason;
 }
 
+/** What the deltas of a block bring, by its type. */
+export const wordsByBlock: ReadonlyMap<unknown, readonly string[]> = new Map([
+  ['text', ['text']],
+  ['thinking', ['thinking', 'signature']],
+]);
+
 /**
  * Gives a block what Anthropic's own always has and some servers leave out, in place: the id and
- * the input of a call, the signature of a thought. True if something was missing.
+ * the input of a call, and the words, to which clients add others unseen. True if something was
+ * missing.
  */
 export function completeBlock(block: Fields): boolean {
-  if (block.type === 'thinking' && typeof block.signature !== 'string') {
-    block.signature = '';
-    return true;
+  const names = wordsByBlock.get(block.type) ?? [];
+  const missing = names.filter((name) => typeof block[name] !== 'string');
+  for (const name of missing) block[name] = '';
+  if (block.type !== 'tool_use' || (isText(block.id) && isObject(block.input))) {
+    return missing.length > 0;
   }
-  if (block.type !== 'tool_use' || (isText(block.id) && isObject(block.input))) return false;
   if (!isText(block.id)) block.id = newCallId('toolu');
   if (!isObject(block.input)) block.input = toolInput(textOf(block.input));
   return true;

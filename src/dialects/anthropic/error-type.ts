@@ -26,6 +26,9 @@ const outgrown = new RegExp(
     'reduce the length of the (?:messages|prompt|input)',
     'input is too long',
     '(?:input|prompt) token count .*exceeds',
+    '(?:prompt|input) exceeds max',
+    'exceeded model token limit',
+    'too many tokens',
   ].join('|'),
   'i',
 );

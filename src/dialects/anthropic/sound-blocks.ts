@@ -6,7 +6,7 @@
  */
 import { waitingArgumentsMax } from '../../core/bounds.ts';
 import { type Fields, isObject, isText, textOf } from '../../core/json.ts';
-import { completeBlock } from './answer-words.ts';
+import { completeBlock, wordsByBlock } from './answer-words.ts';
 import type { AnthropicEvent } from './block-order.ts';
 
 /** The blocks that hold one kind of words, by the deltas that bring them. */
@@ -173,12 +173,6 @@ function eventOf(fields: Fields): AnthropicEvent {
 function deltaEvent(index: unknown, delta: Fields): AnthropicEvent {
   return eventOf({ type: 'content_block_delta', index, delta });
 }
-
-/** What the deltas of a block bring, by its type. */
-const wordsByBlock: ReadonlyMap<unknown, readonly string[]> = new Map([
-  ['text', ['text']],
-  ['thinking', ['thinking', 'signature']],
-]);
 
 /** Takes out what a block begins with, as deltas: many clients read it only there. */
 function takeWords(block: Fields): readonly Fields[] {

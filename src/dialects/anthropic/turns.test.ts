@@ -44,6 +44,18 @@ test('a thought comes back with its proof', () => {
   ]);
 });
 
+test.each(['user', 'assistant'] as const)(
+  'what Anthropic made of a long conversation is words to others, as a %s has it',
+  (role) => {
+    const summary = { type: 'compaction', content: 'They spoke of Oslo.', signature: 'EqYC' };
+    const told = { kind: 'text', text: 'They spoke of Oslo.' };
+    expect(read(role, summary, said)).toEqual({ parts: [told, ...rest], foreign: [] });
+    // It failed to make one.
+    const none = { ...summary, content: null };
+    expect(read(role, none, said)).toEqual({ parts: rest, foreign: ['messages.compaction'] });
+  },
+);
+
 test('a passage that was searched for keeps its words, its title and where it is from', () => {
   const passage = {
     type: 'search_result',

@@ -50,7 +50,7 @@ function resultsFirst(parts: readonly UserPart[]): readonly UserPart[] {
 }
 
 function readAssistant(block: AnyBlock, foreign: ForeignNames): readonly AssistantPart[] {
-  if (!isKnown(block)) return unknown(block, foreign);
+  if (!isKnown(block)) return readSummary(block) ?? unknown(block, foreign);
   switch (block.type) {
     case 'text':
       return readText(block);
@@ -77,7 +77,8 @@ function readUser(block: AnyBlock, foreign: ForeignNames): readonly UserPart[] {
 
 function readShown(block: AnyBlock, foreign: ForeignNames): readonly Shown[] {
   if (!isKnown(block)) {
-    return readFoundTool(block) ?? readSearchResult(block) ?? readForeign(block, foreign);
+    const told = readFoundTool(block) ?? readSearchResult(block) ?? readSummary(block);
+    return told ?? readForeign(block, foreign);
   }
   switch (block.type) {
     case 'text':
@@ -111,6 +112,12 @@ function readSearchResult(block: AnyBlock): readonly DocumentPart[] | undefined 
   const texts = content.map((inner) => fieldsOf(inner).text).filter(isText);
   const name = [title, source].filter(isText).join(', ') || undefined;
   return [{ kind: 'document', source: { text: texts.join('\n\n') }, name }];
+}
+
+/** What Anthropic has made of a long conversation: what was said before it may be gone. */
+function readSummary(block: AnyBlock): readonly TextPart[] | undefined {
+  const { type, content: text }: Fields = { ...block };
+  return type === 'compaction' && isText(text) ? [{ kind: 'text', text }] : undefined;
 }
 
 function readResult(block: BlockOf<'tool_result'>, foreign: ForeignNames): ToolResultPart {

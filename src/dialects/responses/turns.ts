@@ -40,11 +40,23 @@ export function readTurns(
   if (typeof input === 'string') turns.say([{ kind: 'text', text: input }]);
   else for (const [at, item] of input.entries()) readItem(item, at, turns, foreign);
   const read = turns.end();
-  if (typeof input !== 'string' && read.every(({ role }) => role === 'system')) {
-    foreign.lose(input, isKnownItem, 'input');
+  if (typeof input !== 'string') {
+    foreign.lose(input, ({ type }) => !compactions.has(type), 'input');
+    if (read.every(({ role }) => role === 'system')) foreign.lose(input, isKnownItem, 'input');
   }
   return read;
 }
+
+/**
+ * What OpenAI has made of a long conversation, and the wish for it. Without the one a model would
+ * have forgotten all that was said; without the other it would answer, which nobody asked it to.
+ */
+const compactions: ReadonlySet<unknown> = new Set([
+  'compaction',
+  'compaction_summary',
+  'context_compaction',
+  'compaction_trigger',
+]);
 
 /** Items of one side in a row are one turn; results come before what the user says to them. */
 class TurnBuilder {
