@@ -22,6 +22,8 @@ export const quirksSchema = closed({
   output_limit: oneOf('max_tokens', 'max_completion_tokens'),
   /** Parameters the vendor answers with 400: left out. Groq: logprobs, logit_bias. */
   drop_params: Type.Array(Type.String()),
+  /** Betas of Anthropic's that the host does not know and answers with 400; `*` for all. */
+  drop_betas: Type.Array(Type.String()),
   /** Parameters with another name. Mistral: seed is random_seed. */
   rename_params: Type.Record(Type.String(), Type.String()),
   /** Vendors other than OpenAI know `system` only. */
@@ -32,24 +34,38 @@ export const quirksSchema = closed({
   text_parts: oneOf('keep', 'join'),
   /** Groq refuses `messages[].name`. */
   message_names: oneOf('keep', 'drop'),
+  /** Mistral and Groq refuse what OpenAI's answers have beside words and calls: `refusal: null`. */
+  answer_fields: oneOf('keep', 'known'),
   /** Mistral wants tool call ids of nine letters and digits. */
   tool_call_ids: oneOf('keep', 'nine_characters'),
   /** Mistral refuses the user's words right behind results of tools: an answer stands first. */
   after_tool_results: oneOf('keep', 'answer'),
+  /** Mistral and xAI refuse an earlier answer without words and calls, as a stopped one is. */
+  empty_answers: oneOf('keep', 'drop'),
+  /** Mistral refuses a conversation that ends with an answer: the user has it continued. */
+  last_answer: oneOf('keep', 'continue'),
   /** How the vendor spells `tool_choice: required`. Older Mistral: any. */
   tool_choice_required: oneOf('required', 'any'),
+  /** LM Studio takes no tool by its name: it must call one, and is offered no other. */
+  tool_choice_named: oneOf('keep', 'alone'),
   /** Free-form tools and `allowed_tools`: OpenAI's models since GPT-5 know them in a chat. */
   newer_tools: oneOf('translate', 'keep'),
   /** Whether usage in a stream must be asked for, or comes by itself. */
   stream_usage: oneOf('ask', 'always'),
   /** Our effort levels to the vendor's words; a level that is absent is left out of the request. */
   efforts: Type.Record(Type.String(), Type.String()),
+  /** DeepSeek stops reasoning for `thinking`, and can be made to call a tool only then. */
+  reasoning_off: oneOf('effort', 'thinking'),
   /** Sampling parameters are refused while an OpenAI reasoning model reasons. */
   sampling_while_reasoning: oneOf('keep', 'drop'),
   /** The field in which earlier reasoning goes back on assistant messages. */
   replay_reasoning: oneOf('drop', 'reasoning_content', 'reasoning', 'reasoning_details'),
   /** Vendors without json_schema get the schema as an instruction. */
   json_schema: oneOf('native', 'instruct'),
+  /** LM Studio takes no `json_object`, and a schema of any object instead. */
+  json_object: oneOf('native', 'schema'),
+  /** Groq refuses JSON output beside tools: it becomes an instruction there. */
+  json_with_tools: oneOf('native', 'instruct'),
   /** Vendors such as Ollama take image bytes only: http image URLs are fetched and inlined. */
   remote_images: oneOf('pass', 'inline'),
   /** Text Embeddings Inference takes 32 texts at once unless it was started otherwise. */

@@ -28,3 +28,27 @@ test('a dialogue with nothing to change is answered as it is', () => {
   const plain = question({ tools: [{ name: 'look', parameters: null }] });
   expect(new ToolNames(plain, 64).shortenIn(plain)).toBe(plain);
 });
+
+test('a name with a digit or a dash in front goes under another, and comes back', () => {
+  const given = question({
+    tools: ['21st_look', '-look'].map((name) => ({ name, parameters: null })),
+    toolChoice: { name: '21st_look' },
+  });
+  const names = new ToolNames(given, 64);
+  const { tools, toolChoice } = names.shortenIn(given);
+  const sent = tools.map(({ name }) => name);
+  for (const name of sent) expect(name).toMatch(/^[A-Za-z_][\w-]{1,63}$/);
+  expect(sent.map((name) => names.restore(name))).toEqual(['21st_look', '-look']);
+  expect(toolChoice).toEqual({ name: sent[0] ?? '' });
+});
+
+test('of tools with the same name the first is offered', () => {
+  const tools = ['look', 'listen', 'look'].map((name, at) => ({
+    name,
+    description: `No. ${at}`,
+    parameters: null,
+  }));
+  const given = question({ tools });
+  const offered = new ToolNames(given, 64).shortenIn(given).tools;
+  expect(offered.map(({ description }) => description)).toEqual(['No. 0', 'No. 1']);
+});

@@ -1,17 +1,20 @@
 /** Tools whose names an upstream does not take, under names that all of them do. */
-import type { Dialogue, Turn } from '../core/dialogue.ts';
+import type { Dialogue, Tool, Turn } from '../core/dialogue.ts';
 
 const digestLength = 8;
 
 export class ToolNames {
   readonly #shortByLong = new Map<string, string>();
   readonly #longByShort = new Map<string, string>();
+  readonly #hasDoubles: boolean;
 
   constructor({ tools, turns }: Pick<Dialogue, 'tools' | 'turns'>, lengthMax: number) {
     const called = turns.flatMap(({ parts }) =>
       parts.flatMap((part) => (part.kind === 'tool_call' ? [part.name] : [])),
     );
-    for (const name of [...tools.map((tool) => tool.name), ...called]) {
+    const named = tools.map((tool) => tool.name);
+    this.#hasDoubles = new Set(named).size < named.length;
+    for (const name of [...named, ...called]) {
       if (isTaken(name, lengthMax) || this.#shortByLong.has(name)) continue;
       const short = shorten(name, lengthMax);
       this.#shortByLong.set(name, short);
@@ -20,11 +23,12 @@ export class ToolNames {
   }
 
   shortenIn(dialogue: Dialogue): Dialogue {
-    if (this.#shortByLong.size === 0) return dialogue;
+    if (this.#shortByLong.size === 0 && !this.#hasDoubles) return dialogue;
     const { tools, turns, toolChoice } = dialogue;
+    const offered = this.#hasDoubles ? tools.filter(isFirstOfName) : tools;
     return {
       ...dialogue,
-      tools: tools.map((tool) => ({ ...tool, name: this.#short(tool.name) })),
+      tools: offered.map((tool) => ({ ...tool, name: this.#short(tool.name) })),
       turns: turns.map((turn) => this.#shortenTurn(turn)),
       toolChoice:
         toolChoice && typeof toolChoice === 'object'
@@ -51,14 +55,20 @@ export class ToolNames {
   }
 }
 
-/** Dots and colons are for some of them only. */
+/** OpenAI takes a tool that is there twice, Anthropic and Google refuse it. */
+function isFirstOfName({ name }: Tool, at: number, tools: readonly Tool[]): boolean {
+  return tools.findIndex((tool) => tool.name === name) === at;
+}
+
+/** Dots and colons are for some of them only; Google takes no name that begins with a digit. */
 function isTaken(name: string, lengthMax: number): boolean {
-  return name.length <= lengthMax && /^[\w-]+$/.test(name);
+  return name.length <= lengthMax && /^[A-Za-z_][\w-]*$/.test(name);
 }
 
 /** The same name always becomes the same short one, so that earlier turns agree with later ones. */
 function shorten(name: string, lengthMax: number): string {
   const digest = new Bun.CryptoHasher('sha256').update(name).digest('hex');
-  const start = name.slice(0, lengthMax - digestLength - 1).replace(/[^\w-]/g, '_');
+  const plain = name.replace(/[^\w-]/g, '_').replace(/^[\d-]/, '_$&');
+  const start = plain.slice(0, lengthMax - digestLength - 1);
   return `${start}_${digest.slice(0, digestLength)}`;
 }

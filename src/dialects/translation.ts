@@ -8,6 +8,7 @@ import type { GatewayError } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
 import { Tally } from './answer/tally.ts';
 import { refuseManyArguments } from './ask/argument-names.ts';
+import { inNewerSchemas } from './ask/newer-schema.ts';
 import { isForced } from './ask/tool-choice.ts';
 import type {
   ClientDialect,
@@ -108,7 +109,8 @@ export class Translation implements Crossing {
     // No tool can be forced that is not there: the client is told so, the upstream nothing.
     const isVain = isForced(dialogue.toolChoice) && isLeftOut(dialogue);
     const said = isVain ? { ...dialogue, toolChoice: null } : dialogue;
-    const request = this.#upstream.write(this.#names.shortenIn(said), target);
+    const worded = inNewerSchemas(this.#names.shortenIn(said));
+    const request = this.#upstream.write(worded, target);
     const unsaid = [...(request.dropped ?? []), ...(isVain ? ['tool_choice'] : [])];
     // Names that people know first: clients can send any number of others.
     return { ...request, dropped: [...new Set([...unsaid, ...dialogue.foreign])] };

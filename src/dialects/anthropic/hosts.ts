@@ -1,4 +1,5 @@
 /** Where requests in this dialect go: Anthropic and most others have one way, Vertex AI its own. */
+import type { Quirks } from '../../config/provider-schema.ts';
 import type { Target } from '../dialect.ts';
 
 export const defaultVersion = '2023-06-01';
@@ -26,13 +27,13 @@ type Place = Pick<Target, 'quirks' | 'upstreamModel'>;
 export function messagesAt(place: Place, isStream: boolean, version: VersionHeaders): Addressed {
   const { quirks, upstreamModel: model } = place;
   if (quirks.hosted_by !== 'vertex') {
-    return { path: '/messages', headers: usualHeaders(version), fields: { model } };
+    return { path: '/messages', headers: usualHeaders(version, quirks), fields: { model } };
   }
   const verb = isStream ? 'streamRawPredict' : 'rawPredict';
   // Its models are called `name@date`, and its own SDK sends that as it is.
   const name = encodeURIComponent(model.toWellFormed()).replaceAll('%40', '@');
   const fields = { model: undefined, ...vertexVersion };
-  return { path: `/models/${name}:${verb}`, headers: betaHeader(version), fields };
+  return { path: `/models/${name}:${verb}`, headers: betaHeader(version, quirks), fields };
 }
 
 export function countAt(
@@ -40,7 +41,8 @@ export function countAt(
   version: VersionHeaders,
 ): Addressed {
   if (quirks.hosted_by !== 'vertex') {
-    return { path: '/messages/count_tokens', headers: usualHeaders(version), fields: { model } };
+    const headers = usualHeaders(version, quirks);
+    return { path: '/messages/count_tokens', headers, fields: { model } };
   }
   // No betas: a count needs none, and those that a model takes in messages are refused here
   // (anthropics/anthropic-sdk-typescript#1016).
@@ -48,12 +50,21 @@ export function countAt(
   return { path: '/models/count-tokens:rawPredict', headers: {}, fields };
 }
 
-function usualHeaders(headers: VersionHeaders): Addressed['headers'] {
-  return { 'anthropic-version': headers.version, ...betaHeader(headers) };
+function usualHeaders(headers: VersionHeaders, quirks: Quirks): Addressed['headers'] {
+  return { 'anthropic-version': headers.version, ...betaHeader(headers, quirks) };
 }
 
-function betaHeader({ betas }: VersionHeaders): Addressed['headers'] {
-  return betas === '' ? {} : { 'anthropic-beta': betas };
+function betaHeader(
+  { betas }: VersionHeaders,
+  { drop_betas: refused }: Quirks,
+): Addressed['headers'] {
+  const taken = refused
+    ? betas
+        .split(',')
+        .filter((beta) => !refused.includes(beta) && !refused.includes('*'))
+        .join(',')
+    : betas;
+  return taken === '' ? {} : { 'anthropic-beta': taken };
 }
 
 const isPlain = /^[\w.:-]{1,100}$/;

@@ -6,7 +6,7 @@ import { passMessages } from './pass-through-request.ts';
 
 const version = { version: '2023-06-01', betas: '' };
 
-function pass(given: object, to: Partial<Target> = {}) {
+function pass(given: object, to: Partial<Target> = {}, betas = '') {
   const body = {
     model: 'a/b',
     max_tokens: 90,
@@ -16,7 +16,7 @@ function pass(given: object, to: Partial<Target> = {}) {
   const text = JSON.stringify(body);
   const bytes = new TextEncoder().encode(text);
   const request = readMessagesRequest(JSON.parse(text), { text, bytes });
-  const passed = passMessages(request, version, targetOf(to));
+  const passed = passMessages(request, { ...version, betas }, targetOf(to));
   return { ...passed, body: JSON.parse(String(passed.body)) as Record<string, unknown> };
 }
 
@@ -153,6 +153,40 @@ describe('a conversation that began elsewhere', () => {
     const { body } = pass({ messages: [{ role: 'user', content }] }, { images });
     expect(JSON.stringify(body)).not.toContain(url);
     expect(JSON.stringify(body).match(/"data":"aGk="/g)).toHaveLength(3);
+  });
+});
+
+test.each([
+  [undefined, undefined, 'effort-2025-11-24,context-1m-2025-08-07', []],
+  ['vertex', ['effort-2025-11-24'], 'context-1m-2025-08-07', ['anthropic-beta']],
+  [undefined, ['effort-2025-11-24'], 'context-1m-2025-08-07', ['anthropic-beta']],
+  ['vertex', ['*'], undefined, ['anthropic-beta']],
+  ['vertex', ['another'], 'effort-2025-11-24,context-1m-2025-08-07', []],
+] as const)('at %p without the betas %j it is asked for %p', (host, refused, told, dropped) => {
+  const quirks = {
+    ...(host ? { hosted_by: host } : {}),
+    ...(refused ? { drop_betas: [...refused] } : {}),
+  };
+  const passed = pass({}, { quirks }, 'effort-2025-11-24,context-1m-2025-08-07');
+  expect(passed.headers?.['anthropic-beta']).toBe(told);
+  expect(passed.dropped).toEqual([...dropped]);
+});
+
+describe('instructions among the messages', () => {
+  const mid = { role: 'system', content: [{ type: 'text', text: 'Be brief.' }] };
+  const said = { role: 'user', content: 'Hi' };
+  const given = { system: 'Be kind.', messages: [said, mid, { role: 'system', content: ' ' }] };
+
+  test('stay where they are', () => {
+    expect(pass(given).body).toMatchObject(given);
+  });
+
+  test('go to the front where the model takes them only there', () => {
+    const quirks = { system_messages: 'merge' } as const;
+    const texts = [{ type: 'text', text: 'Be kind.' }, ...mid.content];
+    expect(pass(given, { quirks }).body).toMatchObject({ system: texts, messages: [said] });
+    const alone = { system: 'Be kind.', messages: [said] };
+    expect(pass(alone, { quirks }).body).toMatchObject(alone);
   });
 });
 

@@ -11,6 +11,7 @@ import { exactWords } from '../ask/exact-body.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { leaveOutPricedApart, withoutPaidTools } from '../ask/priced-apart.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
+import { spokenIn, withInstructions } from './hoist-system.ts';
 import { messagesAt, type VersionHeaders } from './hosts.ts';
 import { mendMessages } from './mend-messages.ts';
 import type { MessagesRequest } from './messages-request.ts';
@@ -29,12 +30,13 @@ export function passMessages(
   leaveOutLookalikes(body, countSchema.properties, edits);
   const limit = outputLimit(body.max_tokens, target) ?? body.max_tokens;
   if (limit !== body.max_tokens) edits.max_tokens = limit;
-  const { messages, lostThoughts } = mendMessages(body.messages, target.images);
+  const spoken = spokenIn(body.messages, target.quirks);
+  const { messages, lostThoughts } = mendMessages(spoken, target.images);
   if (messages !== body.messages) {
-    const exact = exactWords(request.body, source).messages;
-    edits.messages =
-      exact === body.messages ? messages : mendMessages(exact, target.images).messages;
+    const exact = spokenIn(exactWords(request.body, source).messages, target.quirks);
+    edits.messages = exact === spoken ? messages : mendMessages(exact, target.images).messages;
   }
+  if (spoken !== body.messages) edits.system = withInstructions(body);
   const choice = body.tool_choice;
   const isDemand = choice?.type === 'any' || choice?.type === 'tool';
   const dropped = (target.quirks.drop_params ?? []).filter((name) =>
@@ -44,6 +46,7 @@ export function passMessages(
   if (dropped.includes('tool_choice')) {
     edits.tool_choice = { ...choice, type: 'auto', name: undefined };
   }
+  if ((headers['anthropic-beta'] ?? '') !== version.betas) dropped.push('anthropic-beta');
   dropped.push(...leaveOutPricedApart(body, target, edits));
   dropped.push(...leaveOutPaidTools(body, target, edits));
   const { thinking } = body;

@@ -10,6 +10,7 @@ import type {
   UserPart,
 } from '../../core/dialogue.ts';
 import { invalidRequest } from '../../core/errors.ts';
+import { fieldsOf } from '../../core/json.ts';
 import { ownSignature } from '../../core/signature.ts';
 import { toolInput } from '../anthropic/tool-input.ts';
 import { nineCharacters, plainCallId, shortCallId } from '../ask/call-ids.ts';
@@ -99,8 +100,16 @@ export class ContentWriter {
       case 'text':
         return this.text(part);
       default:
-        return isBlank(part) ? [] : this.marked(this.#file(part), part);
+        return isBlank(part) ? [] : this.#shown(this.#file(part), part);
     }
+  }
+
+  /** Right behind a document that is no PDF, Bedrock has no words of Claude's for the mark. */
+  #shown(block: Block, part: DocumentPart | ImagePart): readonly Block[] {
+    const { format = 'pdf' } = fieldsOf(block.document);
+    if (format === 'pdf' || part.cacheControl === undefined) return this.marked(block, part);
+    this.#dropped.add('cache_control');
+    return [block];
   }
 
   /** Claude refuses thoughts that it did not sign, and all other models those that are signed. */

@@ -117,6 +117,20 @@ describe('parts', () => {
     expect(messages[0]?.content).toEqual([{ text: 'Book' }, cachePoint, { text: 'Question' }]);
   });
 
+  test('have no mark behind a document that is no PDF, where Bedrock refuses it', () => {
+    const document = (type: string) =>
+      ({
+        kind: 'document',
+        name: 'tides',
+        source: { url: `data:${type};base64,aGk=` },
+        ...marked,
+      }) as const;
+    const { messages, dropped } = write([user(document('text/csv'), document('application/pdf'))]);
+    const kinds = messages[0]?.content.flatMap((block) => Object.keys(block));
+    expect(kinds).toEqual(['document', 'document', 'cachePoint', 'text']);
+    expect(dropped).toEqual(['cache_control']);
+  });
+
   test('of pictures are bytes, also of those that were fetched', () => {
     const images = new Map([['https://a.example/x', 'data:image/webp;base64,UklG']]);
     const shown = (url: string) => ({ kind: 'image', url }) as const;

@@ -384,7 +384,8 @@ describe('the finish reason', () => {
     ['STOP', 'stop'],
     ['LENGTH', 'length'],
     ['COMPLETE', 'stop'],
-    ['TOOL_CALL', 'tool_calls'],
+    ['tool_calls', 'stop'],
+    ['TOOL_CALL', 'stop'],
     ['model_length', 'length'],
     ['max_tokens', 'length'],
     ['function_call', 'function_call'],
@@ -401,6 +402,7 @@ describe('the finish reason', () => {
     expect(finish('stop', tools)?.reason).toBe('tool_calls');
     expect(finish('function_call', tools)?.reason).toBe('tool_calls');
     expect(finish('length', tools)?.reason).toBe('length');
+    expect(finish('TOOL_CALL', tools)?.reason).toBe('tool_calls');
     const [, other, own] = mendAll(
       { choices: [{ index: 0, delta: tools }] },
       { choices: [{ index: 1, delta: {}, finish_reason: 'stop' }] },

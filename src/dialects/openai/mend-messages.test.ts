@@ -21,11 +21,62 @@ describe('messages as a vendor wants them', () => {
       developer_role: 'system',
       system_messages: 'merge',
       message_names: 'drop',
+      answer_fields: 'known',
       text_parts: 'join',
       tool_call_ids: 'nine_characters',
       after_tool_results: 'answer',
+      empty_answers: 'drop',
     } as const;
     expect(mendMessages(messages, undefined, oddities, none)).toBe(messages);
+  });
+
+  test('have answers without what a library left in them where the vendor refuses more', () => {
+    const asked: ChatMessage = { role: 'user', content: 'u' };
+    const left = { refusal: null, annotations: [], audio: null, id: 'msg_1' };
+    const given = [asked, { role: 'assistant', content: 'a', ...left }, asked] as ChatMessage[];
+    expect(mendMessages(given, undefined, {}, none)).toBe(given);
+    expect(mendMessages(given, undefined, { answer_fields: 'known' }, none)).toEqual([
+      asked,
+      { role: 'assistant', content: 'a' },
+      asked,
+    ]);
+  });
+
+  test('are without answers that say nothing where the vendor refuses those', () => {
+    const said: ChatMessage = { role: 'user', content: 'u' };
+    const answers: ChatMessage[] = [
+      { role: 'assistant', content: '' },
+      { role: 'assistant', content: null, tool_calls: [] },
+      { role: 'assistant', content: [{ type: 'text', text: '' }] },
+    ];
+    const full: ChatMessage[] = [
+      { role: 'assistant', content: null, tool_calls: [call('a')] },
+      { role: 'tool', tool_call_id: 'a', content: '' },
+      { role: 'assistant', content: 'a' },
+    ];
+    const messages = [said, ...answers, ...full];
+    const kept = mendMessages(messages, undefined, { empty_answers: 'drop' }, none);
+    expect(kept).toEqual([said, ...full]);
+    expect(mendMessages(messages, undefined, {}, none)).toHaveLength(7);
+  });
+
+  test('end with the user where the vendor refuses another end', () => {
+    const said: ChatMessage = { role: 'user', content: 'u' };
+    const answer: ChatMessage = { role: 'assistant', content: 'a' };
+    const rules: ChatMessage = { role: 'system', content: 's' };
+    const mend = (...messages: ChatMessage[]) =>
+      mendMessages(messages, undefined, { last_answer: 'continue' }, none);
+    for (const last of [answer, rules]) {
+      const [given, ...more] = mend(said, last).slice(1);
+      expect([given, more]).toEqual([last, [{ role: 'user', content: expect.any(String) }]]);
+    }
+    const called: ChatMessage = { role: 'assistant', content: null, tool_calls: [call('a')] };
+    const result: ChatMessage = { role: 'tool', tool_call_id: 'a', content: 'r' };
+    const begun = { ...answer, prefix: true };
+    for (const end of [[said], [called], [called, result], [begun]]) {
+      expect(mend(said, ...end)).toHaveLength(1 + end.length);
+    }
+    expect(mendMessages([said, answer], undefined, {}, none)).toHaveLength(2);
   });
 
   test('have an answer between results and the user’s words where the vendor wants one', () => {

@@ -21,6 +21,7 @@ export function mendMessages(
   if (quirks.developer_role === 'system') adapted = changed(adapted, developerToSystem);
   if (quirks.text_parts === 'join') adapted = changed(adapted, joinTexts);
   if (quirks.message_names === 'drop') adapted = changed(adapted, dropName);
+  if (quirks.answer_fields === 'known') adapted = changed(adapted, dropLeftovers);
   if (quirks.tool_call_ids !== 'keep') {
     adapted = changed(adapted, quirks.tool_call_ids ? shortenAllCallIds : shortenLongCallIds);
   }
@@ -30,7 +31,11 @@ export function mendMessages(
     adapted = [{ role: 'system', content }, ...adapted];
   }
   if (quirks.system_messages === 'merge') adapted = mergeSystem(adapted);
-  return quirks.after_tool_results === 'answer' ? answerResults(adapted) : adapted;
+  if (quirks.empty_answers === 'drop' && adapted.some(isEmptyAnswer)) {
+    adapted = adapted.filter((message) => !isEmptyAnswer(message));
+  }
+  if (quirks.after_tool_results === 'answer') adapted = answerResults(adapted);
+  return quirks.last_answer === 'continue' ? continueLast(adapted) : adapted;
 }
 
 type Change = (message: ChatMessage) => ChatMessage;
@@ -103,6 +108,20 @@ const dropName: Change = (message) => {
 
 const reasoningFields = ['reasoning', 'reasoning_content', 'reasoning_details'];
 
+/** What an answer needs when it comes back; `prefix` is Mistral's own. */
+const answerFields: ReadonlySet<string> = new Set([
+  ...['role', 'content', 'name', 'tool_calls', 'function_call', 'prefix'],
+  ...reasoningFields,
+]);
+
+/** Clients hand answers back as their library gave them. */
+const dropLeftovers: Change = (message) => {
+  if (message.role !== 'assistant') return message;
+  const all = Object.entries(message);
+  const kept = all.filter(([name]) => answerFields.has(name));
+  return kept.length === all.length ? message : (Object.fromEntries(kept) as ChatMessage);
+};
+
 type ReasoningField = NonNullable<Quirks['replay_reasoning']>;
 
 /** Earlier reasoning goes back in the field the vendor reads, and in no other. */
@@ -164,6 +183,14 @@ function textOf(content: string | readonly { readonly text: string }[]): string 
   return typeof content === 'string' ? content : content.map(({ text }) => text).join('\n\n');
 }
 
+/** An answer that was stopped before its first word. */
+function isEmptyAnswer(message: ChatMessage): boolean {
+  if (message.role !== 'assistant' || message.tool_calls || message.function_call) return false;
+  const { content } = message;
+  if (typeof content === 'string') return content === '';
+  return !content?.some((part) => part.type !== 'text' || part.text !== '');
+}
+
 /** An answer must have words. */
 const resultsSeen: ChatMessage = { role: 'assistant', content: 'I have the results.' };
 
@@ -174,4 +201,13 @@ function answerResults(messages: readonly ChatMessage[]): readonly ChatMessage[]
   return messages.flatMap((message, at) =>
     isUnanswered(message, at) ? [resultsSeen, message] : [message],
   );
+}
+
+const pleaseContinue: ChatMessage = { role: 'user', content: 'Continue.' };
+
+/** Calls wait for their results, and with `prefix` Mistral itself goes on. */
+function continueLast(messages: readonly ChatMessage[]): readonly ChatMessage[] {
+  const last = messages.at(-1);
+  const isAnswer = last?.role === 'assistant' && !last.tool_calls && !('prefix' in last);
+  return isAnswer || last?.role === 'system' ? [...messages, pleaseContinue] : messages;
 }

@@ -48,7 +48,8 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
 
 /**
  * The finish reason a client sees; null while there is none. Local servers say `stop` although
- * they delivered tool calls, and then clients would never run the tools.
+ * they delivered tool calls, and then clients would never run the tools; others say `tool_calls`
+ * and deliver none, and then clients would look for them in vain.
  */
 export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | null {
   // Some servers write `null` as a word.
@@ -57,7 +58,8 @@ export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | 
   const [word = ''] = raw.toLowerCase().split(':', 1);
   const reason = finishReasons.get(word) ?? raw;
   const isVague = reason === 'stop' || reason === 'function_call';
-  return isVague && hasToolCalls ? 'tool_calls' : reason;
+  if (hasToolCalls) return isVague ? 'tool_calls' : reason;
+  return reason === 'tool_calls' ? 'stop' : reason;
 }
 
 /** The stop sequence that was met, which vLLM tells; where a token was, its number stands there. */

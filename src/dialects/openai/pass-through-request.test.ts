@@ -351,3 +351,91 @@ describe('dearer service', () => {
     expect(String(passChat(read(twice), target()).body)).not.toContain('priority');
   });
 });
+
+describe('a vendor that reasons unless `thinking` says otherwise', () => {
+  const quirks = { reasoning_off: 'thinking', efforts: { high: 'high' } } as const;
+  const look = { type: 'function', function: { name: 'look' } };
+  const tool = { type: 'function', function: { name: 'look', parameters: {} } };
+  const pass = (wish: object, to: Quirks = quirks) => {
+    const request = read(JSON.stringify({ ...chat, tools: [tool], ...wish }));
+    return [sent(request, target(to)), passChat(request, target(to)).dropped] as const;
+  };
+
+  test.each([['required'], [look]])('does not when it must call a tool: %j', (tool_choice) => {
+    const [body, dropped] = pass({ tool_choice, reasoning_effort: 'high' });
+    expect(body).toMatchObject({ tool_choice, thinking: { type: 'disabled' } });
+    expect([body.reasoning_effort, dropped]).toEqual([undefined, ['reasoning']]);
+    expect(pass({ tool_choice })[1]).toEqual([]);
+  });
+
+  test('does not when the client says so', () => {
+    const [body, dropped] = pass({ reasoning_effort: 'none' });
+    expect([body.thinking, body.reasoning_effort]).toEqual([{ type: 'disabled' }, undefined]);
+    expect(dropped).toEqual([]);
+  });
+
+  test('is left to it otherwise, as are others', () => {
+    expect(pass({ tool_choice: 'auto', reasoning_effort: 'high' })[0]).toMatchObject({
+      reasoning_effort: 'high',
+      tool_choice: 'auto',
+    });
+    for (const tool_choice of ['auto', 'none', undefined]) {
+      expect(pass({ tool_choice })[0].thinking).toBeUndefined();
+    }
+    expect(pass({ tool_choice: 'required' }, {})[0].thinking).toBeUndefined();
+  });
+});
+
+describe('JSON output beside tools', () => {
+  const tools = [{ type: 'function', function: { name: 'look', parameters: {} } }];
+  const schema = { type: 'object', properties: { tide: { type: 'string' } } };
+  const formats = [
+    [{ type: 'json_object' }, 'JSON object'],
+    [{ type: 'json_schema', json_schema: { name: 'tides', schema } }, JSON.stringify(schema)],
+  ] as const;
+  const pass = (wish: object, quirks: Quirks = { json_with_tools: 'instruct' }) =>
+    sent(read(JSON.stringify({ ...chat, ...wish })), target(quirks));
+
+  test.each(formats)('%j becomes an instruction where it is refused', (response_format, words) => {
+    const body = pass({ tools, response_format });
+    expect([body.response_format, body.tools]).toEqual([undefined, tools]);
+    const [told, ...said] = body.messages as { role: string; content: string }[];
+    expect([told?.role, said]).toEqual(['system', messages]);
+    expect(told?.content).toContain(words);
+  });
+
+  test.each(formats)('%j stays as it is elsewhere, and without tools', (response_format) => {
+    for (const body of [pass({ response_format }), pass({ tools, response_format }, {})]) {
+      expect([body.response_format, body.messages]).toEqual([response_format, messages]);
+    }
+  });
+});
+
+describe('for LM Studio', () => {
+  const quirks = { json_object: 'schema', tool_choice_named: 'alone' } as const;
+  const tool = (name: string) => ({ type: 'function', function: { name, parameters: {} } });
+  const pass = (wish: object, to: Quirks = quirks) =>
+    sent(read(JSON.stringify({ ...chat, ...wish })), target(to));
+
+  test('any JSON object is one that satisfies a schema', () => {
+    const response_format = { type: 'json_object' };
+    const { json_schema: asked, type } = pass({ response_format }).response_format as {
+      type: string;
+      json_schema: { schema: object };
+    };
+    expect([type, asked.schema]).toEqual(['json_schema', { type: 'object' }]);
+    expect(pass({ response_format }, {}).response_format).toEqual(response_format);
+    expect(pass({ response_format: { type: 'text' } }).response_format).toEqual({ type: 'text' });
+  });
+
+  test('a tool that the client names is the only one, and must be called', () => {
+    const tools = [tool('look'), tool('listen')];
+    const named = { type: 'function', function: { name: 'listen' } };
+    const wish = { tools, tool_choice: named };
+    expect(pass(wish)).toMatchObject({ tools: [tool('listen')], tool_choice: 'required' });
+    expect(pass(wish, {})).toMatchObject(wish);
+    for (const tool_choice of ['auto', 'none', 'required']) {
+      expect(pass({ tools, tool_choice })).toMatchObject({ tools, tool_choice });
+    }
+  });
+});

@@ -8,11 +8,12 @@ import {
   ourWords,
 } from '../ask/edit-body.ts';
 import { effortOf, effortWord, reasonsWith } from '../ask/effort.ts';
+import { jsonInstruction } from '../ask/json-instruction.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { leaveOutPricedApart, withoutPaidTools } from '../ask/priced-apart.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import type { ChatRequest } from './chat-request.ts';
-import { chatSchema } from './chat-schema.ts';
+import { type ChatMessage, chatSchema } from './chat-schema.ts';
 import { readReasoningWish } from './dialogue.ts';
 import { mendMessages, withoutNamedParts } from './mend-messages.ts';
 import { inFunctions } from './newer-tools.ts';
@@ -56,17 +57,24 @@ export function passChat(request: Worded, target: Target): UpstreamRequest {
   leaveOutLookalikes(body, chatSchema.properties, edits);
   limitOutput(body, target, edits);
   askForUsage(body, quirks, edits);
-  const reasons = setEffort(body, quirks, edits);
+  const isSilenced = mustNotReason(body, quirks);
+  const reasons = !isSilenced && setEffort(body, quirks, edits);
+  if (isSilenced) edits.thinking = { type: 'disabled' };
   if (reasons && quirks.sampling_while_reasoning === 'drop') leaveOutOf(body, sampling, edits);
-  if (body.tool_choice === 'required' && quirks.tool_choice_required === 'any') {
-    edits.tool_choice = 'any';
-  }
+  spellToolChoice(body, quirks, edits);
   leaveOutEmptyLists(body, edits);
-  const given = target.isOwnAccount ? body.messages : withoutNamedParts(body.messages);
-  const messages = mendMessages(given, body.response_format, quirks, target.images);
+  const instruction = instructionFor(body, quirks);
+  const named = target.isOwnAccount ? body.messages : withoutNamedParts(body.messages);
+  const given = instruction ? [instruction, ...named] : named;
+  const format = instruction ? null : body.response_format;
+  const messages = mendMessages(given, format, quirks, target.images);
+  if (instruction) edits.response_format = undefined;
+  else if (quirks.json_object === 'schema' && format?.type === 'json_object') {
+    edits.response_format = anyObject;
+  }
   if (messages !== body.messages) {
     edits.messages = messages;
-    if (quirks.json_schema === 'instruct' && body.response_format?.type === 'json_schema') {
+    if (quirks.json_schema === 'instruct' && format?.type === 'json_schema') {
       edits.response_format = { type: 'json_object' };
     }
   }
@@ -74,10 +82,30 @@ export function passChat(request: Worded, target: Target): UpstreamRequest {
   rename(body, quirks, edits);
   const dropped = [
     ...(request.unsaid ?? none),
+    ...(isSilenced && wantsReasoning(body) ? ['reasoning'] : none),
     ...leaveOutPricedApart(body, target, edits),
     ...leaveOutPaidTools(body, target, edits),
   ];
   return { path: '/chat/completions', body: editBody(request, edits), dropped };
+}
+
+const anyObject = {
+  type: 'json_schema',
+  json_schema: { name: 'answer', schema: { type: 'object' } },
+};
+
+function spellToolChoice(body: Body, quirks: Quirks, edits: Edits): void {
+  const { tools, tool_choice: choice } = body;
+  const must = quirks.tool_choice_required ?? 'required';
+  if (choice === 'required' && must === 'any') edits.tool_choice = must;
+  if (quirks.tool_choice_named !== 'alone' || typeof choice !== 'object') return;
+  if (choice?.type !== 'function') return;
+  const only = tools?.filter(
+    (tool) => 'function' in tool && tool.function.name === choice.function.name,
+  );
+  if (!only?.length) return;
+  edits.tools = only;
+  edits.tool_choice = must;
 }
 
 /** Lists, each with what a vendor takes beside a filled one only. */
@@ -127,6 +155,29 @@ function askForUsage(body: Body, quirks: Quirks, edits: Edits): void {
   } else if (body.stream_options?.include_usage !== true) {
     edits.stream_options = { ...body.stream_options, include_usage: true };
   }
+}
+
+/** Whether a vendor with a switch for it is told not to reason: by the client, or to be obeyed. */
+function mustNotReason(body: Body, { reasoning_off: switchedBy }: Quirks): boolean {
+  if (switchedBy !== 'thinking') return false;
+  const { tools, tool_choice: choice } = body;
+  const isForced = choice === 'required' || (typeof choice === 'object' && choice !== null);
+  return (isForced && Boolean(tools?.length)) || readReasoningWish(body)?.effort === 'none';
+}
+
+function wantsReasoning(body: Body): boolean {
+  const wish = readReasoningWish(body);
+  return wish !== null && wish.effort !== 'none';
+}
+
+const unlessCalling = 'When you answer without calling a tool, answer';
+
+/** What is told instead of a format that the vendor refuses beside tools. */
+function instructionFor(body: Body, { json_with_tools: how }: Quirks): ChatMessage | undefined {
+  const { response_format: format, tools } = body;
+  if (how !== 'instruct' || !tools?.length || !format || format.type === 'text') return undefined;
+  const schema = format.type === 'json_schema' ? (format.json_schema.schema ?? null) : null;
+  return { role: 'system', content: jsonInstruction(schema, unlessCalling) };
 }
 
 /** Puts the effort in the vendor's words. True when the model will reason because of it. */

@@ -275,3 +275,48 @@ describe('a whole response that passes through', () => {
     expect(readReply('{"id":"resp_1","outp', identity, echo)).toMatchObject({ kind: 'malformed' });
   });
 });
+
+test('events that do not say which item and part they tell of are given their places', () => {
+  const call = (id: string, json: string) => ({
+    type: 'function_call',
+    call_id: id,
+    name: 'look',
+    arguments: json,
+  });
+  const told = { type: 'message', id: 'msg_1', role: 'assistant', content: [] };
+  const output = [told, call('c1', '{}'), call('c2', '{}')];
+  const events = [
+    { type: 'response.created', response: { id: 'r', status: 'in_progress' } },
+    { type: 'response.output_item.added', item: told },
+    { type: 'response.output_text.delta', item_id: 'msg_1', delta: 'Hi' },
+    { type: 'response.output_item.done', item: told },
+    { type: 'response.output_item.added', item: call('c1', '') },
+    { type: 'response.function_call_arguments.delta', item_id: 'fc_c1', delta: '{}' },
+    { type: 'response.output_item.done', item: call('c1', '{}') },
+    { type: 'response.output_item.added', item: call('c2', '') },
+    { type: 'response.output_item.done', item: call('c2', '{}') },
+    { type: 'response.completed', response: { id: 'r', status: 'completed', output, usage } },
+  ];
+  const text = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
+  const { relay, said } = push(text);
+  const heard = (said + relay.close(closing))
+    .split('\n')
+    .filter((line) => line.startsWith('data: '))
+    .map((line) => JSON.parse(line.slice(6)) as Heard);
+  expect(heard.map((event) => event.output_index)).toEqual([
+    ...[undefined, 0, 0, 0, 1, 1, 1, 2, 2],
+    undefined,
+  ]);
+  expect(heard[2]?.content_index).toBe(0);
+  const ids = [heard[4], heard[6], heard[7], heard[8]].map((event) => event?.item?.id);
+  expect(ids).toEqual(['fc_c1', 'fc_c1', 'fc_c2', 'fc_c2']);
+  const whole = heard.at(-1)?.response?.output.map(({ id }) => id);
+  expect(whole).toEqual(['msg_1', 'fc_c1', 'fc_c2']);
+});
+
+interface Heard {
+  readonly output_index?: number;
+  readonly content_index?: number;
+  readonly item?: { readonly id?: string };
+  readonly response?: { readonly output: readonly { readonly id?: string }[] };
+}

@@ -19,8 +19,10 @@ import { failureInside, readErrorObject, unreadableEvent } from '../failure.ts';
 import { eventText, failureEvents, responsesWords } from './client-stream.ts';
 import {
   completeEvent,
+  nameItem,
   PassedOutput,
   passedFacts,
+  placeEvent,
   signResponse,
   ToldItems,
 } from './passed-response.ts';
@@ -134,9 +136,11 @@ export class ResponsesPassThrough implements StreamRelay {
     if (!isPlainType.test(type)) return '';
     // Clients expect the announcement first: what keeps a connection alive before it is not passed.
     if (this.#number === 0 && !type.startsWith('response.')) return '';
-    this.#output.take(type, fields);
+    const isNamed = nameItem(fields.item);
+    const place = this.#output.take(type, fields);
     this.facts.outputCharacters = this.#output.characters;
-    const isMended = completeEvent(type, fields);
+    const isPlaced = placeEvent(type, fields, place);
+    const isMended = completeEvent(type, fields) || isNamed || isPlaced;
     if (type === 'response.output_item.done' && isObject(fields.item)) {
       this.#told.keep(fields.output_index, fields.item, data.length);
     }

@@ -32,7 +32,8 @@ export class PassedOutput {
     return this.#done.size >= outputItemsMax || this.#inPieces.size >= outputItemsMax;
   }
 
-  take(type: string, event: Fields): void {
+  /** Answers the place of the item that an event is about. */
+  take(type: string, event: Fields): unknown {
     const { item, delta } = event;
     const place = this.#places.of(event);
     if (isText(delta)) {
@@ -41,6 +42,7 @@ export class PassedOutput {
     } else if (type === 'response.output_item.done' && isObject(item)) {
       this.takeItem(place, item);
     }
+    return place;
   }
 
   takeItem(place: unknown, item: Fields): void {
@@ -76,6 +78,33 @@ export class ToldItems {
     const told = [...this.#items].sort(([one], [other]) => one - other);
     return told.map(([, item]) => item);
   }
+}
+
+/** llama.cpp knows a call by what its result will name; clients want an id of the item's own. */
+export function nameItem(item: unknown): boolean {
+  if (!isObject(item) || item.type !== 'function_call' || isText(item.id)) return false;
+  if (!isText(item.call_id)) return false;
+  item.id = `fc_${item.call_id}`;
+  return true;
+}
+
+const aboutParts = /^response\.(?:content_part|output_text|refusal|reasoning_text)\./;
+const aboutSummaries = /^response\.reasoning_summary_/;
+
+/** Servers of one's own leave out which item and part they tell of; strict clients drop that. */
+export function placeEvent(type: string, event: Fields, place: unknown): boolean {
+  const { item, item_id: id, delta } = event;
+  const isOfItem = isObject(item) || isText(id) || isText(delta);
+  let changed = isOfItem && number(event, 'output_index', place);
+  if (aboutParts.test(type) && number(event, 'content_index', 0)) changed = true;
+  if (aboutSummaries.test(type) && number(event, 'summary_index', 0)) changed = true;
+  return changed;
+}
+
+function number(event: Fields, name: string, value: unknown): boolean {
+  if (typeof event[name] === 'number') return false;
+  event[name] = value;
+  return true;
 }
 
 /** Gives an item what clients read of it without asking whether it is there; true if it had not. */
@@ -117,6 +146,7 @@ export function passedFacts(response: Fields, output: PassedOutput): ReplyFacts 
   for (const [at, item] of items.entries()) {
     if (!isObject(item)) continue;
     output.takeItem(at, item);
+    nameItem(item);
     completeItem(item);
   }
   const finishReason = finishReasonOf(status, details, output.hasCalls);

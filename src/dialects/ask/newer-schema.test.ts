@@ -1,0 +1,44 @@
+import { describe, expect, test } from 'bun:test';
+import { question } from '../../../tests/support/question.ts';
+import { inNewerSchemas } from './newer-schema.ts';
+
+const number = { type: 'number' };
+const tool = (parameters: object) => ({ name: 'look', parameters: { ...parameters } });
+const of = (property: object) => ({ type: 'object', properties: { at: property } });
+
+describe('a schema in older words', () => {
+  test.each([
+    ['a list of places', { items: [number, number] }, { prefixItems: [number, number] }],
+    [
+      'a list of places and more',
+      { items: [number], additionalItems: { $ref: '#/properties/at/items/0' } },
+      { prefixItems: [number], items: { $ref: '#/properties/at/prefixItems/0' } },
+    ],
+    ['a list inside a list', { items: { items: [number] } }, { items: { prefixItems: [number] } }],
+    ['a bound above', { minimum: 0, exclusiveMinimum: true }, { exclusiveMinimum: 0 }],
+    ['a bound that counts', { maximum: 9, exclusiveMaximum: false }, { maximum: 9 }],
+    ['no bound at all', { exclusiveMaximum: true }, {}],
+    ['a list of anything', { type: 'array' }, { type: 'array', items: {} }],
+    ['one of several', { anyOf: [{ type: 'array' }] }, { anyOf: [{ type: 'array', items: {} }] }],
+  ])('%s is said in newer ones', (_, older, newer) => {
+    const [told] = inNewerSchemas(question({ tools: [tool(of(older))] })).tools;
+    expect(told?.parameters).toEqual(of(newer));
+    const json = { name: 'answer', schema: of(older) };
+    expect(inNewerSchemas(question({ json })).json?.schema).toEqual(of(newer));
+  });
+
+  test('is none for what it only mentions', () => {
+    const odd = { items: [number], exclusiveMinimum: true, type: 'array' };
+    const names = { items: number, exclusiveMinimum: number, type: number };
+    const given = question({
+      tools: [
+        tool(of({ enum: [odd], default: odd, const: odd, examples: [odd] })),
+        tool({ type: 'object', properties: names }),
+        tool(of({ type: 'array', items: number, minItems: 1 })),
+        tool(of({ type: 'array', prefixItems: [number] })),
+        { name: 'listen', parameters: null },
+      ],
+    });
+    expect(inNewerSchemas(given)).toBe(given);
+  });
+});

@@ -1,0 +1,75 @@
+/**
+ * Schemas in the words of JSON Schema 2020-12. Servers of tools write older ones, and Anthropic,
+ * OpenAI and others refuse a whole request for one of them.
+ */
+import type { Dialogue } from '../../core/dialogue.ts';
+import { type Fields, isObject } from '../../core/json.ts';
+
+type Schema = Readonly<Fields>;
+
+/** Keys whose values are no schemas, whatever they look like. */
+const examples: ReadonlySet<string> = new Set(['enum', 'const', 'default', 'examples', 'example']);
+
+/** The very same dialogue when no schema in it is of an older kind. */
+export function inNewerSchemas(dialogue: Dialogue): Dialogue {
+  const { tools, json } = dialogue;
+  if (!tools.some(({ parameters }) => isOld(parameters)) && !isOld(json?.schema)) return dialogue;
+  return {
+    ...dialogue,
+    tools: tools.map((tool) =>
+      tool.parameters ? { ...tool, parameters: newer(tool.parameters) } : tool,
+    ),
+    json: json?.schema ? { ...json, schema: newer(json.schema) } : json,
+  };
+}
+
+function isOld(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(isOld);
+  if (!isObject(value)) return false;
+  if (isOldItself(value)) return true;
+  for (const key in value) if (!examples.has(key) && isOld(value[key])) return true;
+  return false;
+}
+
+function isOldItself(schema: Schema): boolean {
+  const { items, exclusiveMinimum: above, exclusiveMaximum: below } = schema;
+  return Array.isArray(items) || isFlag(above) || isFlag(below) || lacksItems(schema);
+}
+
+function isFlag(value: unknown): value is boolean {
+  return typeof value === 'boolean';
+}
+
+/** OpenAI refuses a list of nobody knows what, unless that is said. */
+function lacksItems({ type, items, prefixItems }: Schema): boolean {
+  return type === 'array' && items === undefined && prefixItems === undefined;
+}
+
+function newer(schema: Schema): Schema {
+  const fields = Object.entries(schema).map(([key, value]) => [key, newerValue(key, value)]);
+  const changed: Fields = Object.fromEntries(fields);
+  if (Array.isArray(changed.items)) {
+    const { items, additionalItems: others, ...rest } = changed;
+    return { ...rest, prefixItems: items, ...(others === undefined ? {} : { items: others }) };
+  }
+  const bounded = newerBound(newerBound(changed, 'Minimum'), 'Maximum');
+  return lacksItems(bounded) ? { ...bounded, items: {} } : bounded;
+}
+
+function newerValue(key: string, value: unknown): unknown {
+  if (examples.has(key)) return value;
+  // Places in a list of items have moved with it.
+  if (key === '$ref' && typeof value === 'string') {
+    return value.replaceAll(/\/items\/(?=\d)/g, '/prefixItems/');
+  }
+  if (Array.isArray(value)) return value.map((each) => newerValue('', each));
+  return isObject(value) ? newer(value) : value;
+}
+
+/** Whether a bound is itself allowed was once said beside it. */
+function newerBound(schema: Fields, name: 'Minimum' | 'Maximum'): Fields {
+  const { [`exclusive${name}`]: isOutside, [name.toLowerCase()]: bound, ...rest } = schema;
+  if (!isFlag(isOutside)) return schema;
+  if (bound === undefined) return rest;
+  return { ...rest, [isOutside ? `exclusive${name}` : name.toLowerCase()]: bound };
+}
