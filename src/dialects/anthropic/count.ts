@@ -7,7 +7,7 @@ import type { Count, Counted, CountTarget } from '../count.ts';
 import type { UpstreamRequest } from '../dialect.ts';
 import { readErrorObject } from '../failure.ts';
 import { upstreamDialect } from '../upstreams.ts';
-import { spokenIn, withInstructions } from './hoist-system.ts';
+import { spokenIn, systemOf } from './hoist-system.ts';
 import { countAt, readVersion, type VersionHeaders } from './hosts.ts';
 import { mendMessages } from './mend-messages.ts';
 import type { CountRequest } from './messages-request.ts';
@@ -52,7 +52,8 @@ function writeCount(
   const spoken = spokenIn(body.messages, quirks);
   const { messages, lostThoughts } = mendMessages(spoken, new Map());
   if (messages !== body.messages) edits.messages = messages;
-  if (spoken !== body.messages) edits.system = withInstructions(body);
+  const system = systemOf(body, spoken);
+  if (system !== body.system) edits.system = system;
   if (lostThoughts && body.thinking?.type === 'enabled') edits.thinking = undefined;
   return { path, headers, body: editBody({ body, source }, edits) };
 }

@@ -16,13 +16,29 @@ export function spokenIn(messages: Messages, { system_messages: place }: Quirks)
   return messages.filter((message) => !isInstruction(message));
 }
 
-/** What stands in front, with the instructions of the messages behind it. */
-export function withInstructions({ system, messages }: Pick<MessagesBody, 'system' | 'messages'>) {
+type Spoken = Pick<MessagesBody, 'system' | 'messages'>;
+
+/** What stands in front, with the instructions that are not among `spoken` behind it. */
+export function systemOf({ system, messages }: Spoken, spoken: Messages): Spoken['system'] {
+  if (spoken === messages) return withoutBlank(system);
   const told = messages.filter(isInstruction).flatMap(({ content }) => textsIn(content));
   return [...textsIn(system ?? ''), ...told];
 }
 
-function textsIn(content: string | readonly AnyBlock[]): readonly AnyBlock[] {
-  const blocks = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
-  return blocks.filter((block) => isKnown(block) && block.type === 'text' && block.text.trim());
+/** Anthropic refuses a text without words. */
+function withoutBlank(system: Spoken['system']): Spoken['system'] {
+  if (typeof system === 'string') return system.trim() === '' ? undefined : system;
+  const said = system?.filter(hasWords) ?? [];
+  if (said.length === system?.length) return system;
+  return said.length > 0 ? said : undefined;
+}
+
+function hasWords({ text }: { readonly text: string }): boolean {
+  return text.trim() !== '';
+}
+
+function textsIn(content: string | readonly AnyBlock[]) {
+  const blocks = typeof content === 'string' ? [{ type: 'text' as const, text: content }] : content;
+  const texts = blocks.flatMap((block) => (isKnown(block) && block.type === 'text' ? [block] : []));
+  return texts.filter(hasWords);
 }

@@ -32,6 +32,23 @@ const answer = (...content: object[]) => ({
 const contentOf = ({ body }: ReturnType<typeof pass>) =>
   (body.messages as { content: unknown }[])[1]?.content;
 
+test.each([
+  ['an empty text', '', undefined],
+  ['a blank one', ' \n', undefined],
+  ['an empty block', [{ type: 'text', text: '' }], undefined],
+  [
+    'a blank block beside others',
+    [
+      { type: 'text', text: ' ' },
+      { type: 'text', text: 'Be kind.' },
+    ],
+    [{ type: 'text', text: 'Be kind.' }],
+  ],
+  ['words', 'Be kind.', 'Be kind.'],
+])('of instructions that are %s, what says something goes on', (_, system, expected) => {
+  expect(pass({ system }).body.system).toEqual(expected);
+});
+
 test('names that an upstream may read as ours stay here, and unknown ones go on', () => {
   const { body } = pass({ Model: 'dear', Max_Tokens: 9_000, Novelty: 1 });
   const messages = [{ role: 'user', content: 'Hi' }];

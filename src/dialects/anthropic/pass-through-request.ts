@@ -11,7 +11,7 @@ import { exactWords } from '../ask/exact-body.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { leaveOutPricedApart, withoutPaidTools } from '../ask/priced-apart.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import { spokenIn, withInstructions } from './hoist-system.ts';
+import { spokenIn, systemOf } from './hoist-system.ts';
 import { messagesAt, type VersionHeaders } from './hosts.ts';
 import { mendMessages } from './mend-messages.ts';
 import type { MessagesRequest } from './messages-request.ts';
@@ -36,7 +36,8 @@ export function passMessages(
     const exact = spokenIn(exactWords(request.body, source).messages, target.quirks);
     edits.messages = exact === spoken ? messages : mendMessages(exact, target.images).messages;
   }
-  if (spoken !== body.messages) edits.system = withInstructions(body);
+  const system = systemOf(body, spoken);
+  if (system !== body.system) edits.system = system;
   const choice = body.tool_choice;
   const isDemand = choice?.type === 'any' || choice?.type === 'tool';
   const dropped = (target.quirks.drop_params ?? []).filter((name) =>
