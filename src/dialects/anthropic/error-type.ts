@@ -40,10 +40,16 @@ const wishTooLarge = /max_(?:completion_|output_)?tokens\W.{0,40}too large/i;
  * only shows the error, so these words come before any other provider's.
  */
 export function anthropicMessage({ status, message }: GatewayError): string {
-  const isOutgrown = status === 400 && outgrown.test(message) && !wishTooLarge.test(message);
-  const isSaid = /prompt is too long/i.test(message);
-  return isOutgrown && !isSaid ? `prompt is too long: ${message}` : message;
+  if (status !== 400) return message;
+  const start = message.slice(0, providersLengthMax);
+  const isOutgrown = outgrown.test(start) && !wishTooLarge.test(start);
+  return isOutgrown && !/prompt is too long/i.test(start)
+    ? `prompt is too long: ${message}`
+    : message;
 }
+
+/** Ours may quote megabytes of a request, which would be searched again and again. */
+const providersLengthMax = 1_000;
 
 /** On this code, Anthropic's SDK gives the thread up and sends the whole conversation. */
 const noThreads = {
