@@ -1,9 +1,9 @@
 import * as manage from '../auth/manage/byok.ts';
-import { showTenant } from '../auth/manage/tenants.ts';
 import { byokModes } from '../core/byok.ts';
 import { invalidRequest } from '../core/errors.ts';
+import { given } from '../core/given.ts';
 import type { Command, Topic } from './command.ts';
-import { printJson, printTable, record, tenantOf, tenantOption } from './output.ts';
+import { deskOfTenant, printJson, printTable, tenantOf, tenantOption } from './output.ts';
 import { minute } from './table.ts';
 
 const operand = '<provider>';
@@ -14,9 +14,8 @@ const list: Command = {
   options: tenantOption,
   async run(context) {
     const { args } = context;
-    const desk = await context.desk();
-    const { id } = await showTenant(desk, tenantOf(args));
-    const data = await manage.listCredentials(desk, id);
+    const { desk, tenantId } = await deskOfTenant(context);
+    const data = await manage.listCredentials(desk, tenantId);
     if (args.has('json')) return printJson(context, { data });
     const rows = data.map((credential) => [
       credential.provider,
@@ -37,18 +36,15 @@ const set: Command = {
   options: {
     ...tenantOption,
     'api-key': {
-      type: 'string',
-      hint: '<key>',
+      value: '<key>',
       summary: 'The key; better left out and given on standard input, where no history keeps it',
     },
     mode: {
-      type: 'string',
-      hint: byokModes.join('|'),
+      value: byokModes.join('|'),
       summary: 'Whether shared capacity may follow (default: byok_first)',
     },
     'base-url': {
-      type: 'string',
-      hint: '<address>',
+      value: '<address>',
       summary: 'An address of its own, where the provider allows one',
     },
   },
@@ -57,7 +53,7 @@ const set: Command = {
     const question = { text: `The key for ${args.operand}`, isSecret: true };
     const apiKey = args.text('api-key') ?? (await context.input(question)).trim();
     if (apiKey === '') throw noKey(args.operand);
-    const body = record({
+    const body = given({
       api_key: apiKey,
       mode: args.text('mode'),
       base_url: args.text('base-url'),

@@ -6,9 +6,9 @@ const command: Command = {
   summary: 'Try',
   operand: '<thing>',
   options: {
-    amount: { type: 'string', hint: '<n>', summary: 'How many', required: true },
-    note: { type: 'string', summary: 'Why' },
-    loud: { type: 'boolean', summary: 'Say so' },
+    amount: { value: '<n>', summary: 'How many', required: true },
+    note: { value: '<text>', summary: 'Why' },
+    loud: { summary: 'Say so' },
   },
   run: async () => undefined,
 };

@@ -15,9 +15,8 @@ import type { Question } from './input.ts';
 /** What a command is, what it gets, and how its words on the command line are read. */
 
 export interface Option {
-  readonly type: 'string' | 'boolean';
-  /** What stands for the value in the help: `<credits>`. */
-  readonly hint?: string;
+  /** What stands for its value in the help: `<credits>`. Without one it takes none. */
+  readonly value?: string;
   readonly summary: string;
   readonly required?: boolean;
   /** For our own processes: neither shown in the help nor suggested. */
@@ -46,24 +45,20 @@ export interface Topic {
   readonly examples?: readonly string[];
 }
 
-/** What an accountant needs of the store. */
-interface LedgerDesk {
+/** A topic without a second word; `inList` tells of it in the list of all topics. */
+export function onlyCommand(name: string, inList: string, command: Omit<Command, 'name'>): Topic {
+  return { name, summary: inList, commands: [{ name: '', ...command }] };
+}
+
+/** All that commands do with the store. */
+export interface Desk extends KeyDesk, CreditDesk, ByokDesk {
+  readonly directory: KeyDesk['directory'] & CreditDesk['directory'];
+  readonly skills: SkillDesk;
+  /** Of whatever tenant. */
+  readonly requests: EverybodysLog;
   readonly statements: StatementReads;
   verify(report: Report): Promise<Verification>;
-}
-
-/** What support needs of the store: a request by its id, whosever it was. */
-interface RequestDesk {
-  readonly requests: EverybodysLog;
-}
-
-/** What is done with tenants' skills. */
-export interface Skills {
-  readonly skills: SkillDesk;
-}
-
-/** What is done with the operator's secret key, once it is needed. */
-interface SecretDesk {
+  /** Of the operator's secret key, once it is needed. */
   rotation(): SecretRotation;
 }
 
@@ -72,7 +67,7 @@ export interface Context {
   /** Settings that every command takes: which configuration, which data. */
   readonly flags: Flags;
   /** Opens the store on first use; it is closed when the command has ended. */
-  desk(): Promise<KeyDesk & CreditDesk & ByokDesk & LedgerDesk & RequestDesk & Skills & SecretDesk>;
+  desk(): Promise<Desk>;
   models(): Promise<readonly ListedModel[]>;
   /** One or more lines for people or programs; the last line break is added. */
   out(text: string): void;
@@ -85,10 +80,10 @@ export interface Context {
 }
 
 export const commonOptions: Readonly<Record<string, Option>> = {
-  json: { type: 'boolean', summary: 'Print JSON, as the HTTP interface would' },
-  config: { type: 'string', hint: '<file>', summary: 'Configuration file' },
-  'data-dir': { type: 'string', hint: '<folder>', summary: 'Where the embedded data lives' },
-  help: { type: 'boolean', summary: 'Show this help' },
+  json: { summary: 'Print JSON, as the HTTP interface would' },
+  config: { value: '<file>', summary: 'Configuration file' },
+  'data-dir': { value: '<folder>', summary: 'Where the embedded data lives' },
+  help: { summary: 'Show this help' },
 };
 
 /** The words behind a command, checked against its options. */
@@ -123,7 +118,7 @@ export class Args {
   }
 }
 
-export type Reading =
+type Reading =
   | { readonly kind: 'args'; readonly args: Args }
   | { readonly kind: 'wrong'; readonly message: string };
 
@@ -133,7 +128,10 @@ export function readArgs(command: Command, words: readonly string[]): Reading {
   const { tokens } = parseArgs({
     args: [...words],
     options: Object.fromEntries(
-      Object.entries(options).map(([name, { type }]) => [name, { type }]),
+      Object.entries(options).map(([name, option]) => [
+        name,
+        { type: option.value === undefined ? 'boolean' : 'string' },
+      ]),
     ),
     strict: false,
     allowPositionals: true,
@@ -148,11 +146,10 @@ export function readArgs(command: Command, words: readonly string[]): Reading {
     const option = Object.hasOwn(options, name) ? options[name] : undefined;
     if (!option) return wrong(unknownOption(rawName, options));
     if (values.has(name)) return wrong(`${rawName} is given twice.`);
-    if (option.type === 'boolean' && value !== undefined) {
-      return wrong(`${rawName} takes no value.`);
-    }
-    if (option.type === 'string' && (value === undefined || (!inlineValue && isOption(value)))) {
-      return wrong(`${rawName} needs a value: ${rawName} ${option.hint ?? '<value>'}.`);
+    if (option.value === undefined) {
+      if (value !== undefined) return wrong(`${rawName} takes no value.`);
+    } else if (value === undefined || (!inlineValue && value.startsWith('--'))) {
+      return wrong(`${rawName} needs a value: ${rawName} ${option.value}.`);
     }
     values.set(name, value ?? '');
   }
@@ -167,7 +164,7 @@ function complete(command: Command, args: Args, operands: readonly string[]): Re
   if (operand?.startsWith('<') && args.operand === '') return wrong(`${operand} is missing.`);
   const missing = Object.keys(options).find((name) => options[name]?.required && !args.has(name));
   if (missing !== undefined) {
-    return wrong(`--${missing} ${options[missing]?.hint ?? ''} is missing.`);
+    return wrong(`--${missing} ${options[missing]?.value ?? ''} is missing.`);
   }
   if (changes && !changes.some((name) => args.has(name))) {
     return wrong(`Name what to change: ${changes.map((name) => `--${name}`).join(', ')}.`);
@@ -179,10 +176,6 @@ function unknownOption(rawName: string, options: Readonly<Record<string, Option>
   const known = Object.keys(options).filter((name) => !options[name]?.isInternal);
   const close = nearest(rawName.replace(/^-+/, ''), known);
   return `There is no option ${rawName}${close ? `; did you mean --${close}?` : '.'}`;
-}
-
-function isOption(word: string): boolean {
-  return word.startsWith('--');
 }
 
 function wrong(message: string): Reading {

@@ -4,38 +4,27 @@ import { gapsOf, keyPlaceholder } from './clients/gaps.ts';
 import { type Client, clients } from './clients/index.ts';
 import { filled, type Gaps, settingsText, stepsOf } from './clients/settings.ts';
 import { type Trial, tryOut } from './clients/trial.ts';
-import type { Context, Topic } from './command.ts';
+import { type Context, onlyCommand } from './command.ts';
 import { printJson } from './output.ts';
 import { typed } from './own-program.ts';
 import { counted, fields, table } from './table.ts';
 
 /** What to put where so that another program talks to this gateway. It writes to none of them. */
-export const connect: Topic = {
-  name: 'connect',
-  summary: 'Print how to point a client at this gateway, and try it',
-  commands: [
-    {
-      name: '',
-      summary: 'Print how to point a client at this gateway; without a name, list the clients',
-      operand: '[client]',
-      options: {
-        url: {
-          type: 'string',
-          hint: '<address>',
-          summary: 'Where clients reach it, if not as configured',
-        },
-        key: { type: 'string', hint: '<sk-tg-…>', summary: 'The key to put in' },
-        model: {
-          type: 'string',
-          hint: '<name>',
-          summary: 'The model to ask for (default: one that can chat)',
-        },
-        try: { type: 'boolean', summary: 'Ask one small question, as the client would' },
-      },
-      run: connectTo,
+export const connect = onlyCommand(
+  'connect',
+  'Print how to point a client at this gateway, and try it',
+  {
+    summary: 'Print how to point a client at this gateway; without a name, list the clients',
+    operand: '[client]',
+    options: {
+      url: { value: '<address>', summary: 'Where clients reach it, if not as configured' },
+      key: { value: '<sk-tg-…>', summary: 'The key to put in' },
+      model: { value: '<name>', summary: 'The model to ask for (default: one that can chat)' },
+      try: { summary: 'Ask one small question, as the client would' },
     },
-  ],
-};
+    run: connectTo,
+  },
+);
 
 async function connectTo(context: Context): Promise<void> {
   const { args, out } = context;

@@ -1,13 +1,13 @@
 import * as manage from '../auth/manage/credits.ts';
-import { showTenant } from '../auth/manage/tenants.ts';
 import { invalidRequest } from '../core/errors.ts';
+import { given } from '../core/given.ts';
 import type { Command, Context, Option, Topic } from './command.ts';
 import {
+  deskOfTenant,
   nextPage,
   offsetOf,
   offsetOption,
   printJson,
-  record,
   tenantOf,
   tenantOption,
 } from './output.ts';
@@ -15,11 +15,10 @@ import { counted, fields, minute, table } from './table.ts';
 
 const changeOptions: Readonly<Record<string, Option>> = {
   ...tenantOption,
-  amount: { type: 'string', hint: '<credits>', summary: 'How many', required: true },
-  note: { type: 'string', hint: '<text>', summary: 'Why, for the books' },
+  amount: { value: '<credits>', summary: 'How many', required: true },
+  note: { value: '<text>', summary: 'Why, for the books' },
   'idempotency-key': {
-    type: 'string',
-    hint: '<text>',
+    value: '<text>',
     summary: 'Repeating the command with the same key books nothing again',
   },
 };
@@ -30,13 +29,12 @@ const show: Command = {
   options: { ...tenantOption, ...offsetOption },
   async run(context) {
     const { args } = context;
-    const desk = await context.desk();
-    const { id } = await showTenant(desk, tenantOf(args));
+    const { desk, tenantId } = await deskOfTenant(context);
     const offset = offsetOf(args);
-    const wallet = await manage.showWallet(desk, id);
-    const entries = await manage.listEntries(desk, id, offset);
+    const wallet = await manage.showWallet(desk, tenantId);
+    const entries = await manage.listEntries(desk, tenantId, offset);
     if (args.has('json')) return printJson(context, { data: { ...wallet, entries } });
-    context.out(fields({ tenant: id, ...wallet }));
+    context.out(fields({ tenant: tenantId, ...wallet }));
     if (entries.length === 0) return;
     const rows = entries.map((entry) => [
       entry.id,
@@ -91,7 +89,7 @@ export const credits: Topic = {
 
 async function change(context: Context, amount: unknown): Promise<void> {
   const { args } = context;
-  const body = record({
+  const body = given({
     amount,
     note: args.text('note'),
     idempotency_key: args.text('idempotency-key'),

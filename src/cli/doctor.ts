@@ -4,7 +4,7 @@ import { listedModels } from '../config/live-endpoints.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Flags } from '../config/overrides.ts';
 import { ConfigProblems } from '../config/problems.ts';
-import type { Context, Topic } from './command.ts';
+import { type Context, onlyCommand } from './command.ts';
 import { bookChecks } from './doctor/books.ts';
 import { type Check, type Finding, finding, unwell, well } from './doctor/check.ts';
 import { dataFolder } from './doctor/folders.ts';
@@ -14,18 +14,11 @@ import { StoreLook, storeChecks } from './doctor/store.ts';
 import { printJson } from './output.ts';
 import { counted } from './table.ts';
 
-export const doctor: Topic = {
-  name: 'doctor',
-  summary: 'Find out what keeps a gateway from working',
-  commands: [
-    {
-      name: '',
-      summary: 'Check configuration, store, servers and provider keys; exits with 1 at a cross',
-      options: {},
-      run: examine,
-    },
-  ],
-};
+export const doctor = onlyCommand('doctor', 'Find out what keeps a gateway from working', {
+  summary: 'Check configuration, store, servers and provider keys; exits with 1 at a cross',
+  options: {},
+  run: examine,
+});
 
 /** Starts nothing and changes nothing that stays: it may run beside a gateway. */
 async function examine(context: Context): Promise<void> {

@@ -1,26 +1,18 @@
 import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
-import { callOperatorServer } from '../upstream/operator-call.ts';
-import type { Context, Topic } from './command.ts';
-import { nothingAnswers, ownAddress } from './own-address.ts';
+import { type Context, onlyCommand } from './command.ts';
+import { askGateway, ownAddress } from './own-address.ts';
 
 const patienceMs = 5_000;
 
 /** For containers, which have no other program to ask with. */
-export const health: Topic = {
-  name: 'health',
-  summary: 'Ask a running gateway whether it can serve',
-  commands: [
-    {
-      name: '',
-      summary: 'Ask a running gateway whether it can serve; exits with 1 when it cannot',
-      options: {
-        url: { type: 'string', hint: '<address>', summary: 'Where it runs, if not as configured' },
-      },
-      run: ask,
-    },
-  ],
-};
+export const health = onlyCommand('health', 'Ask a running gateway whether it can serve', {
+  summary: 'Ask a running gateway whether it can serve; exits with 1 when it cannot',
+  options: {
+    url: { value: '<address>', summary: 'Where it runs, if not as configured' },
+  },
+  run: ask,
+});
 
 async function ask({ args, flags, out }: Context): Promise<void> {
   const address = args.text('url') ?? ownAddress(loadConfig(flags, environment, ['server']).server);
@@ -28,11 +20,7 @@ async function ask({ args, flags, out }: Context): Promise<void> {
     throw new Error(`--url must begin with http:// or https://, not "${address}".`);
   }
   const url = `${address.replace(/\/+$/, '')}/readyz`;
-  const call = { method: 'GET', url, headers: {} } as const;
-  const signal = AbortSignal.timeout(patienceMs);
-  const response = await callOperatorServer(call, signal).catch((thrown: unknown) => {
-    throw nothingAnswers(url, thrown);
-  });
+  const response = await askGateway({ method: 'GET', url, headers: {} }, patienceMs);
   const text = await response.text();
   if (response.status !== 200) throw new Error(`Not ready: ${text.slice(0, 500)}`);
   out(text);

@@ -50,8 +50,8 @@ function call({ name, operand = '' }: Command): string {
 
 function optionRows(options: Readonly<Record<string, Option>>): [string, string][] {
   const shown = Object.entries(options).filter(([, { isInternal }]) => !isInternal);
-  return shown.map(([name, { hint = '', summary, required }]) => [
-    `--${name} ${hint}`.trim(),
+  return shown.map(([name, { value = '', summary, required }]) => [
+    `--${name} ${value}`.trim(),
     required ? `${summary} (required)` : summary,
   ]);
 }

@@ -1,15 +1,15 @@
 import type { KeyObject } from '../auth/manage/key-object.ts';
 import * as manage from '../auth/manage/keys.ts';
-import { showTenant } from '../auth/manage/tenants.ts';
 import { cacheModes, limitResets, scopes } from '../core/caller.ts';
+import { given } from '../core/given.ts';
 import type { Args, Command, Context, Option, Topic } from './command.ts';
 import {
+  deskOfTenant,
   nextPage,
   offsetOf,
   offsetOption,
   printJson,
   printTable,
-  record,
   tenantOf,
   tenantOption,
 } from './output.ts';
@@ -29,41 +29,22 @@ const free = {
 } as const;
 
 const restrictions: Readonly<Record<keyof typeof free, Option>> = {
-  limit: {
-    type: 'string',
-    hint: '<credits>',
-    summary: `The most it may spend, or "${free.limit}"`,
-  },
+  limit: { value: '<credits>', summary: `The most it may spend, or "${free.limit}"` },
   'limit-reset': {
-    type: 'string',
-    hint: limitResets.join('|'),
+    value: limitResets.join('|'),
     summary: `How often the limit starts anew, or "${free['limit-reset']}"`,
   },
   'expires-at': {
-    type: 'string',
-    hint: '<time>',
+    value: '<time>',
     summary: `UTC, as 2030-01-31T00:00:00Z, or "${free['expires-at']}"`,
   },
-  models: {
-    type: 'string',
-    hint: '<a/b,c/*>',
-    summary: `Models it may use, or "${free.models}"`,
-  },
-  scopes: {
-    type: 'string',
-    hint: '<a,b>',
-    summary: `Of ${scopes.join(', ')}, or "${free.scopes}"`,
-  },
+  models: { value: '<a/b,c/*>', summary: `Models it may use, or "${free.models}"` },
+  scopes: { value: '<a,b>', summary: `Of ${scopes.join(', ')}, or "${free.scopes}"` },
   'requests-per-minute': {
-    type: 'string',
-    hint: '<n>',
+    value: '<n>',
     summary: `Its own rate limit, or "${free['requests-per-minute']}"`,
   },
-  cache: {
-    type: 'string',
-    hint: cacheModes.join('|'),
-    summary: `Its own cache mode, or "${free.cache}"`,
-  },
+  cache: { value: cacheModes.join('|'), summary: `Its own cache mode, or "${free.cache}"` },
 };
 
 /** A limit may start again, and what was spent does not: only what is left says how it stands. */
@@ -84,15 +65,14 @@ const list: Command = {
   summary: 'List the keys of a tenant',
   options: {
     ...tenantOption,
-    'include-disabled': { type: 'boolean', summary: 'Disabled keys too' },
+    'include-disabled': { summary: 'Disabled keys too' },
     ...offsetOption,
   },
   async run(context) {
     const { args } = context;
-    const desk = await context.desk();
-    const { id } = await showTenant(desk, tenantOf(args));
+    const { desk, tenantId } = await deskOfTenant(context);
     const page = { offset: offsetOf(args), includeDisabled: args.has('include-disabled') };
-    const data = await manage.listKeys(desk, id, page);
+    const data = await manage.listKeys(desk, tenantId, page);
     if (args.has('json')) return printJson(context, { data });
     const rows = data.map((key) => [
       key.id,
@@ -110,7 +90,7 @@ const list: Command = {
   },
 };
 
-const name = { type: 'string', hint: '<text>', summary: 'What the key is for' } as const;
+const name = { value: '<text>', summary: 'What the key is for' } as const;
 
 const create: Command = {
   name: 'create',
@@ -118,7 +98,7 @@ const create: Command = {
   options: {
     ...tenantOption,
     name: { ...name, required: true },
-    management: { type: 'boolean', summary: 'A management key (sk-mgmt-…), not a routing key' },
+    management: { summary: 'A management key (sk-mgmt-…), not a routing key' },
     ...restrictions,
   },
   async run(context) {
@@ -180,14 +160,13 @@ const rotate: Command = {
   options: {
     ...tenantOption,
     'overlap-seconds': {
-      type: 'string',
-      hint: '<n>',
+      value: '<n>',
       summary: 'How long the old secret still works (default: 0)',
     },
   },
   async run(context) {
     const { args } = context;
-    const body = record({ overlap_seconds: args.number('overlap-seconds') });
+    const body = given({ overlap_seconds: args.number('overlap-seconds') });
     const desk = await context.desk();
     const issued = await manage.rotateKey(desk, tenantOf(args), args.operand, body);
     printSecret(context, issued, `Key ${issued.key.id} has a new secret.`);
@@ -239,7 +218,7 @@ export const keys: Topic = {
 function settingsIn(args: Args): Record<string, unknown> {
   const orNull = <T>(name: keyof typeof free, value: T) =>
     args.text(name) === free[name] ? null : value;
-  return record({
+  return given({
     name: args.text('name'),
     limit: orNull('limit', args.number('limit')),
     limit_reset: orNull('limit-reset', args.text('limit-reset')),

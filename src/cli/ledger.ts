@@ -1,9 +1,8 @@
-import { showTenant } from '../auth/manage/tenants.ts';
 import { readMonth } from '../record/period.ts';
 import { statementCsv } from '../record/statement.ts';
 import type { Verification } from '../store/verify/verify.ts';
 import type { Command, Topic } from './command.ts';
-import { printJson, tenantOf, tenantOption } from './output.ts';
+import { deskOfTenant, printJson, tenantOption } from './output.ts';
 import { counted } from './table.ts';
 
 /** Lines in one JSON answer; whoever has more than this to mend begins with these. */
@@ -49,13 +48,14 @@ const statement: Command = {
   summary: 'Print the statement of a month as CSV',
   options: {
     ...tenantOption,
-    month: { type: 'string', hint: '<YYYY-MM>', summary: 'Which month (default: this one)' },
+    month: { value: '<YYYY-MM>', summary: 'Which month (default: this one)' },
   },
-  async run({ args, desk, write, now }) {
+  async run(context) {
+    const { args, write, now } = context;
     const month = readMonth(args.text('month') ?? null, now());
-    const open = await desk();
-    const { id } = await showTenant(open, tenantOf(args));
-    for await (const lines of statementCsv(open.statements, id, month, now())) await write(lines);
+    const { desk, tenantId } = await deskOfTenant(context);
+    const statement = statementCsv(desk.statements, tenantId, month, now());
+    for await (const lines of statement) await write(lines);
   },
 };
 

@@ -1,43 +1,36 @@
 import type { ListedModel } from '../config/live-endpoints.ts';
-import type { Topic } from './command.ts';
+import { onlyCommand } from './command.ts';
 import { printJson } from './output.ts';
 import { table } from './table.ts';
 
-export const models: Topic = {
-  name: 'models',
+export const models = onlyCommand('models', 'List the models that can be called', {
   summary: 'List the models that can be called',
-  commands: [
-    {
-      name: '',
-      summary: 'List the models that can be called',
-      options: {
-        all: { type: 'boolean', summary: 'Also models whose provider is not configured' },
-      },
-      async run(context) {
-        const all = await context.models();
-        const listed = context.args.has('all') ? all : all.filter(({ isLive }) => isLive);
-        if (context.args.has('json')) return printJson(context, { data: listed.map(modelObject) });
-        if (listed.length === 0) {
-          return context.out('No model can be called yet: configure a provider, or add --all.');
-        }
-        const rows = listed.map((model) => {
-          const pricing = model.endpoints[0]?.pricing ?? {};
-          return [
-            model.id,
-            model.name,
-            model.context_length ?? null,
-            pricing.prompt ?? null,
-            pricing.completion ?? null,
-            otherPrices(pricing),
-            `${model.isLive ? '' : 'not configured: '}${providersOf(model).join(', ')}`,
-          ];
-        });
-        const prices = ['USD/M IN', 'USD/M OUT', 'USD BESIDES'];
-        context.out(table(['ID', 'NAME', 'CONTEXT', ...prices, 'PROVIDERS'], rows));
-      },
-    },
-  ],
-};
+  options: {
+    all: { summary: 'Also models whose provider is not configured' },
+  },
+  async run(context) {
+    const all = await context.models();
+    const listed = context.args.has('all') ? all : all.filter(({ isLive }) => isLive);
+    if (context.args.has('json')) return printJson(context, { data: listed.map(modelObject) });
+    if (listed.length === 0) {
+      return context.out('No model can be called yet: configure a provider, or add --all.');
+    }
+    const rows = listed.map((model) => {
+      const pricing = model.endpoints[0]?.pricing ?? {};
+      return [
+        model.id,
+        model.name,
+        model.context_length ?? null,
+        pricing.prompt ?? null,
+        pricing.completion ?? null,
+        otherPrices(pricing),
+        `${model.isLive ? '' : 'not configured: '}${providersOf(model).join(', ')}`,
+      ];
+    });
+    const prices = ['USD/M IN', 'USD/M OUT', 'USD BESIDES'];
+    context.out(table(['ID', 'NAME', 'CONTEXT', ...prices, 'PROVIDERS'], rows));
+  },
+});
 
 /** What a model may be paid by besides tokens. */
 const units = {

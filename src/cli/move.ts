@@ -11,30 +11,21 @@ import type { Database } from '../store/database.ts';
 import { moveStore, type Rows } from '../store/move.ts';
 import { openToLook } from '../store/open.ts';
 import { type Report, type Verification, verifyBooks } from '../store/verify/verify.ts';
-import type { Context, Topic } from './command.ts';
+import { type Context, onlyCommand } from './command.ts';
 import { rightBooks } from './ledger.ts';
 import { printJson } from './output.ts';
 import { counted, table } from './table.ts';
 
-export const move: Topic = {
-  name: 'move',
-  summary: 'Take all data from SQLite to Postgres',
-  commands: [
-    {
-      name: '',
-      summary: 'Copy the whole store into an empty Postgres database; the file stays as it is',
-      options: {
-        to: {
-          type: 'string',
-          hint: '<address>',
-          summary: 'postgres://…; with a password better given on standard input',
-        },
-      },
-      run: moveAll,
+export const move = onlyCommand('move', 'Take all data from SQLite to Postgres', {
+  summary: 'Copy the whole store into an empty Postgres database; the file stays as it is',
+  options: {
+    to: {
+      value: '<address>',
+      summary: 'postgres://…; with a password better given on standard input',
     },
-  ],
-  examples: ['tollgate move --to postgres://tollgate@db.example.com/tollgate'],
-};
+  },
+  run: moveAll,
+});
 
 async function moveAll(context: Context): Promise<void> {
   const { args, flags, now } = context;

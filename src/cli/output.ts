@@ -1,3 +1,4 @@
+import { showTenant } from '../auth/manage/tenants.ts';
 import { invalidRequest } from '../core/errors.ts';
 import type { Args, Context, Option } from './command.ts';
 import { type Cell, table } from './table.ts';
@@ -5,16 +6,23 @@ import { type Cell, table } from './table.ts';
 /** What the commands of the store share: the tenant, pages, JSON. */
 
 export const tenantOption = {
-  tenant: { type: 'string', hint: '<id>', summary: 'Which tenant (default: "default")' },
+  tenant: { value: '<id>', summary: 'Which tenant (default: "default")' },
 } as const;
 
 export const offsetOption: Readonly<Record<string, Option>> = {
-  offset: { type: 'string', hint: '<n>', summary: 'Leave out the first n' },
+  offset: { value: '<n>', summary: 'Leave out the first n' },
 };
 
 /** The tenant that the first start makes, unless another one is named. */
 export function tenantOf(args: Args): string {
   return args.text('tenant') ?? 'default';
+}
+
+/** An unknown tenant is refused before anything happens. */
+export async function deskOfTenant({ args, desk }: Context) {
+  const opened = await desk();
+  const { id } = await showTenant(opened, tenantOf(args));
+  return { desk: opened, tenantId: id };
 }
 
 export function offsetOf(args: Args): number {
@@ -41,9 +49,4 @@ export function nextPage({ err }: Context, offset: number, shown: number, perPag
 
 export function printJson({ out }: Context, value: unknown): void {
   out(JSON.stringify(value, null, 2));
-}
-
-/** A request body without the options that were not given. */
-export function record(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }

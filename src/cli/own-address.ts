@@ -1,5 +1,6 @@
 import { failureCode } from '../core/failure-code.ts';
 import { hostInUrl } from '../core/host-in-url.ts';
+import { callOperatorServer, type OperatorCall } from '../upstream/operator-call.ts';
 
 /** A gateway that listens on every address is asked on the one that every machine has. */
 export function ownAddress({ host, port }: { readonly host: string; readonly port: number }) {
@@ -8,10 +9,12 @@ export function ownAddress({ host, port }: { readonly host: string; readonly por
   return `http://${hostInUrl(host)}:${port}`;
 }
 
-/** What to tell where a gateway was asked at `url`, and the call broke. */
-export function nothingAnswers(url: string, thrown: unknown): Error {
-  const code = failureCode(thrown);
-  const why = code === undefined ? '' : ` (${code})`;
-  const hint = 'start a gateway with "tollgate serve", or name its address with --url';
-  return new Error(`Nothing answers at ${url}${why}: ${hint}.`);
+/** What a gateway answers; or throws what to do where none does. */
+export function askGateway(call: OperatorCall, patienceMs: number): Promise<Response> {
+  return callOperatorServer(call, AbortSignal.timeout(patienceMs)).catch((thrown: unknown) => {
+    const code = failureCode(thrown);
+    const why = code === undefined ? '' : ` (${code})`;
+    const hint = 'start a gateway with "tollgate serve", or name its address with --url';
+    throw new Error(`Nothing answers at ${call.url}${why}: ${hint}.`);
+  });
 }

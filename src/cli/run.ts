@@ -2,8 +2,16 @@ import type { Flags } from '../config/overrides.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import { GatewayError } from '../core/errors.ts';
 import { failureCode } from '../core/failure-code.ts';
+import { given } from '../core/given.ts';
 import { didYouMean } from '../core/nearest.ts';
-import { type Args, type Command, type Context, readArgs, type Topic } from './command.ts';
+import {
+  type Args,
+  type Command,
+  type Context,
+  type Desk,
+  readArgs,
+  type Topic,
+} from './command.ts';
 import { commandHelp, overviewHelp, topicHelp } from './help.ts';
 
 /** What the commands need of the process around them. */
@@ -15,7 +23,6 @@ export interface World extends Pick<Context, 'out' | 'write' | 'err' | 'input' |
   loadModels(flags: Flags): ReturnType<Context['models']>;
 }
 
-type Desk = Awaited<ReturnType<Context['desk']>>;
 type OpenStore = Omit<Desk, 'now'> & { close(): Promise<void> };
 
 /** Every way in which other programs are asked. */
@@ -94,11 +101,7 @@ async function runOne(
   // An unset variable in a script: `--data-dir "$DATA"`.
   const empty = settings.find((name) => args.text(name) === '');
   if (empty !== undefined) return misused(world, `--${empty} is empty.`, `${path} --help`);
-  const [config, dataDir] = [args.text('config'), args.text('data-dir')];
-  const flags: Flags = {
-    ...(config === undefined ? {} : { config }),
-    ...(dataDir === undefined ? {} : { dataDir }),
-  };
+  const flags: Flags = given({ config: args.text('config'), dataDir: args.text('data-dir') });
   let store: OpenStore | undefined;
   try {
     await command.run({

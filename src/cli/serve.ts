@@ -5,9 +5,10 @@ import type { Flags } from '../config/overrides.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import type { ConfigText } from '../config/read-file.ts';
 import { failureCode } from '../core/failure-code.ts';
+import { given } from '../core/given.ts';
 import { createLog, type Log, reason } from '../telemetry/log.ts';
 import type { Place } from '../wire.ts';
-import type { Args, Context, Topic } from './command.ts';
+import { type Args, type Context, onlyCommand } from './command.ts';
 import { greeting, type Ready, readyOf } from './greeting.ts';
 import { samePlace, typed } from './own-program.ts';
 import { reloadSignal, type StopSignal, stopSignal } from './signals.ts';
@@ -15,46 +16,35 @@ import { type Briefing, Crew } from './workers.ts';
 
 const workersMax = 64;
 
-export const serve: Topic = {
-  name: 'serve',
+export const serve = onlyCommand('serve', 'Start the gateway', {
   summary: 'Start the gateway',
-  commands: [
-    {
-      name: '',
-      summary: 'Start the gateway',
-      options: {
-        host: { type: 'string', hint: '<address>', summary: 'Address to listen on' },
-        port: {
-          type: 'string',
-          hint: '<number>',
-          summary: 'Port to listen on; 0 for any free one',
-        },
-        workers: {
-          type: 'string',
-          hint: '<number>',
-          summary: 'Processes that share the port (Linux); 1 when left out',
-        },
-        worker: {
-          type: 'string',
-          hint: '<number>',
-          summary: 'Set by --workers for each process that it starts',
-          isInternal: true,
-        },
-        joining: {
-          type: 'boolean',
-          summary: 'Set by --workers where others serve at the port already',
-          isInternal: true,
-        },
-      },
-      run: serveUntilStopped,
+  options: {
+    host: { value: '<address>', summary: 'Address to listen on' },
+    port: { value: '<number>', summary: 'Port to listen on; 0 for any free one' },
+    workers: {
+      value: '<number>',
+      summary: 'Processes that share the port (Linux); 1 when left out',
     },
-  ],
-};
+    worker: {
+      value: '<number>',
+      summary: 'Set by --workers for each process that it starts',
+      isInternal: true,
+    },
+    joining: {
+      summary: 'Set by --workers where others serve at the port already',
+      isInternal: true,
+    },
+  },
+  run: serveUntilStopped,
+});
 
 async function serveUntilStopped(context: Context): Promise<void> {
   const { args, out } = context;
   const workers = readWorkers(args);
-  const flags = flagsOf(context);
+  const flags = {
+    ...context.flags,
+    ...given({ host: args.text('host'), port: args.text('port') }),
+  };
   const isWorker = args.has('worker');
   if (isWorker && !process.send) {
     throw misused('--worker', 'is set by --workers; start with that instead.');
@@ -193,12 +183,6 @@ function readWorkers(args: Args): number {
 
 function misused(path: string, message: string): ConfigProblems {
   return new ConfigProblems('command line', [{ path, message }]);
-}
-
-function flagsOf({ args, flags }: Context): Flags {
-  const host = args.text('host');
-  const port = args.text('port');
-  return { ...flags, ...(host ? { host } : {}), ...(port ? { port } : {}) };
 }
 
 /** The port is named, so that all of them take the same one. */

@@ -1,26 +1,19 @@
-import { showTenant } from '../auth/manage/tenants.ts';
 import { invalidRequest } from '../core/errors.ts';
+import { given } from '../core/given.ts';
 import { readSkillFile } from '../tools/skills/front-matter.ts';
-import type { Command, Context, Topic } from './command.ts';
-import { printJson, record, tenantOf, tenantOption } from './output.ts';
+import type { Command, Topic } from './command.ts';
+import { deskOfTenant, printJson, tenantOption } from './output.ts';
 import { counted, fields, minute, table } from './table.ts';
 
 const operand = '<name>';
-
-/** The desk and the tenant of a command; an unknown tenant is refused before anything happens. */
-async function open({ args, desk }: Context) {
-  const opened = await desk();
-  const { id } = await showTenant(opened, tenantOf(args));
-  return { skills: opened.skills, tenantId: id };
-}
 
 const list: Command = {
   name: 'list',
   summary: 'List the skills that requests of a tenant may name',
   options: tenantOption,
   async run(context) {
-    const { skills, tenantId } = await open(context);
-    const data = await skills.list(tenantId);
+    const { desk, tenantId } = await deskOfTenant(context);
+    const data = await desk.skills.list(tenantId);
     if (context.args.has('json')) return printJson(context, { data });
     const rows = data.map((skill) => [
       skill.name,
@@ -38,8 +31,8 @@ const show: Command = {
   operand,
   options: tenantOption,
   async run(context) {
-    const { skills, tenantId } = await open(context);
-    const data = await skills.show(tenantId, context.args.operand);
+    const { desk, tenantId } = await deskOfTenant(context);
+    const data = await desk.skills.show(tenantId, context.args.operand);
     if (context.args.has('json')) return printJson(context, { data });
     const { instructions, ...rest } = data;
     context.out(`${fields({ ...rest })}\n\n${instructions}`);
@@ -53,8 +46,7 @@ const put: Command = {
   options: {
     ...tenantOption,
     description: {
-      type: 'string',
-      hint: '<text>',
+      value: '<text>',
       summary: 'One line about it (default: the description in the front matter of the file)',
     },
   },
@@ -66,9 +58,9 @@ const put: Command = {
       throw invalidRequest(message, 'name');
     }
     const description = args.text('description') ?? file.description;
-    const body = record({ description, instructions: file.instructions });
-    const { skills, tenantId } = await open(context);
-    const data = await skills.put(tenantId, args.operand, body);
+    const body = given({ description, instructions: file.instructions });
+    const { desk, tenantId } = await deskOfTenant(context);
+    const data = await desk.skills.put(tenantId, args.operand, body);
     if (args.has('json')) return printJson(context, { data });
     const length = counted(data.instructions.length, 'character');
     context.out(`The skill ${data.name} is saved (${length}).`);
@@ -82,8 +74,8 @@ const remove: Command = {
   options: tenantOption,
   async run(context) {
     const { args } = context;
-    const { skills, tenantId } = await open(context);
-    await skills.delete(tenantId, args.operand);
+    const { desk, tenantId } = await deskOfTenant(context);
+    await desk.skills.delete(tenantId, args.operand);
     if (args.has('json')) return printJson(context, { deleted: true });
     context.out(`The skill ${args.operand} was deleted.`);
   },

@@ -1,10 +1,11 @@
 import { showWallet } from '../auth/manage/credits.ts';
 import * as manage from '../auth/manage/tenants.ts';
+import { given } from '../core/given.ts';
 import type { Command, Context, Topic } from './command.ts';
-import { nextPage, offsetOf, offsetOption, printJson, printTable, record } from './output.ts';
+import { nextPage, offsetOf, offsetOption, printJson, printTable } from './output.ts';
 import { fields, minute } from './table.ts';
 
-const name = { type: 'string', hint: '<text>', summary: 'What people call the tenant' } as const;
+const name = { value: '<text>', summary: 'What people call the tenant' } as const;
 
 const list: Command = {
   name: 'list',
@@ -38,13 +39,13 @@ const create: Command = {
   summary: 'Create a tenant',
   options: {
     name: { ...name, required: true },
-    id: { type: 'string', hint: '<id>', summary: 'Its id, such as "acme" (default: made up)' },
-    'requests-per-minute': { type: 'string', hint: '<n>', summary: 'Default for its keys' },
-    'concurrent-requests': { type: 'string', hint: '<n>', summary: 'Requests running at once' },
+    id: { value: '<id>', summary: 'Its id, such as "acme" (default: made up)' },
+    'requests-per-minute': { value: '<n>', summary: 'Default for its keys' },
+    'concurrent-requests': { value: '<n>', summary: 'Requests running at once' },
   },
   async run(context) {
     const { args } = context;
-    const body = record({
+    const body = given({
       id: args.text('id'),
       name: args.text('name'),
       requests_per_minute: args.number('requests-per-minute'),

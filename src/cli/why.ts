@@ -6,24 +6,21 @@ import { patientFind } from '../record/patient-find.ts';
 import { type Receipt, receiptObject } from '../record/receipt.ts';
 import type { RequestRecord } from '../record/request-record.ts';
 import { bill } from './bill.ts';
-import type { Context, Topic } from './command.ts';
+import { type Context, type Desk, onlyCommand } from './command.ts';
 import { printJson } from './output.ts';
 import { type Cell, fields, table } from './table.ts';
 
 /** The story of one request: the same receipt that its tenant sees, for who is asked about it. */
-export const why: Topic = {
-  name: 'why',
-  summary: 'Tell the story of one request: attempts, times, tokens, charge',
-  commands: [
-    {
-      name: '',
-      summary: 'Tell the story of one request, by its x-request-id or the id of its answer',
-      operand: '<request id>',
-      options: {},
-      run: tell,
-    },
-  ],
-};
+export const why = onlyCommand(
+  'why',
+  'Tell the story of one request: attempts, times, tokens, charge',
+  {
+    summary: 'Tell the story of one request, by its x-request-id or the id of its answer',
+    operand: '<request id>',
+    options: {},
+    run: tell,
+  },
+);
 
 /** Who asked, in names; a key that was deleted has none any more. */
 interface Asker {
@@ -57,10 +54,7 @@ async function tell(context: Context): Promise<void> {
   out(parts.filter((part) => part !== null).join('\n\n'));
 }
 
-async function askerOf(
-  { directory }: Awaited<ReturnType<Context['desk']>>,
-  { tenantId, keyId }: RequestRecord,
-): Promise<Asker> {
+async function askerOf({ directory }: Desk, { tenantId, keyId }: RequestRecord): Promise<Asker> {
   const tenant = await directory.getTenant(tenantId);
   const key = await directory.getKey(tenantId, keyId);
   return {

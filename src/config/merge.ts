@@ -26,61 +26,63 @@ export function mergeProviders(
   environment: Environment,
   problems: Problem[],
 ): ReadonlyMap<string, Provider> {
-  const providers = new Map<string, Provider>();
-  const add = (name: string, own: ProviderFile, shipped: BuiltinProvider | undefined) => {
-    const path = `providers.${name}`;
-    const dialect = own.dialect ?? shipped?.dialect;
-    const baseUrl = own.base_url ?? shipped?.base_url ?? '';
-    // A key from a file often brings the end of its line.
-    const apiKey = (own.api_key ?? environment[shipped?.api_key_env ?? ''])?.trim();
-    if (dialect === undefined) {
-      const message = `is required: one of ${dialectNames.join(', ')}`;
-      problems.push({ path: `${path}.dialect`, message });
-    }
-    if (baseUrl === '') {
-      const message = 'is required: where it is, such as "https://api.example.com/v1"';
-      problems.push({ path: `${path}.base_url`, message });
-    }
-    const shared = own.shared ?? true;
-    if (shipped && own.api_key === undefined && !apiKey && shared) {
-      const variable = shipped.api_key_env;
-      const message = `is required: write it here, set ${variable}, or write null`;
-      const missing: MissingVariable = { path: `${path}.api_key`, message, variable };
-      problems.push(missing);
-    }
-    if (apiKey) problems.push(...keyProblems(path, apiKey, { dialect, baseUrl, ...own }));
-    if (Object.entries(own.headers ?? {}).some((header) => !isSendable(...header))) {
-      const message = 'has a name or a value that no header can carry';
-      problems.push({ path: `${path}.headers`, message });
-    }
-    // Known even without its address: those who need none may be forgiven that it is not set.
-    if (dialect === undefined) return;
-    if (baseUrl !== '' && !isCleanBase(baseUrl)) {
-      problems.push({ path: `${path}.base_url`, message: uncleanBase });
-    }
-    providers.set(name, {
-      name,
-      dialect,
-      baseUrl: baseUrl.replace(/\/+$/, ''),
-      apiKey: apiKey ? new Secret(apiKey) : null,
-      region: own.region,
-      // One from a file may bring the end of its line.
-      headers: mapValues(own.headers ?? {}, (value) => new Secret(value.trim())),
-      timeoutMs: own.timeout_ms ?? defaultTimeoutMs,
-      idleTimeoutMs: own.idle_timeout_ms ?? defaultTimeoutMs,
-      isProxied: isProxied(baseUrl, environment),
-      shared,
-      byokBaseUrl: own.byok_base_url ?? false,
-      quirks: { ...shipped?.quirks, ...own.quirks },
-    });
-  };
   const shippedByName = new Map(builtin.map((provider) => [provider.name, provider]));
-  for (const [name, own] of Object.entries(file)) add(name, own, shippedByName.get(name));
-  for (const shipped of builtin) {
-    const shared = Boolean(environment[shipped.api_key_env]);
-    if (!(shipped.name in file)) add(shipped.name, { shared }, shipped);
+  const unnamed = builtin
+    .filter(({ name }) => !(name in file))
+    .map(({ name, api_key_env }) => [name, { shared: Boolean(environment[api_key_env]) }] as const);
+  const providers = [...Object.entries(file), ...unnamed].flatMap(
+    ([name, own]) => merge(name, own, shippedByName.get(name), environment, problems) ?? [],
+  );
+  return new Map(providers.map((provider) => [provider.name, provider]));
+}
+
+function merge(
+  name: string,
+  own: ProviderFile,
+  shipped: BuiltinProvider | undefined,
+  environment: Environment,
+  problems: Problem[],
+): Provider | undefined {
+  const path = `providers.${name}`;
+  const refuse = (field: string, message: string) =>
+    problems.push({ path: `${path}.${field}`, message });
+  const dialect = own.dialect ?? shipped?.dialect;
+  const baseUrl = own.base_url ?? shipped?.base_url ?? '';
+  // A key from a file often brings the end of its line.
+  const apiKey = (own.api_key ?? environment[shipped?.api_key_env ?? ''])?.trim();
+  if (dialect === undefined) refuse('dialect', `is required: one of ${dialectNames.join(', ')}`);
+  if (baseUrl === '') {
+    refuse('base_url', 'is required: where it is, such as "https://api.example.com/v1"');
   }
-  return providers;
+  const shared = own.shared ?? true;
+  if (shipped && own.api_key === undefined && !apiKey && shared) {
+    const variable = shipped.api_key_env;
+    const message = `is required: write it here, set ${variable}, or write null`;
+    const missing: MissingVariable = { path: `${path}.api_key`, message, variable };
+    problems.push(missing);
+  }
+  if (apiKey) problems.push(...keyProblems(path, apiKey, { dialect, baseUrl, ...own }));
+  if (Object.entries(own.headers ?? {}).some((header) => !isSendable(...header))) {
+    refuse('headers', 'has a name or a value that no header can carry');
+  }
+  // Known even without its address: those who need none may be forgiven that it is not set.
+  if (dialect === undefined) return undefined;
+  if (baseUrl !== '' && !isCleanBase(baseUrl)) refuse('base_url', uncleanBase);
+  return {
+    name,
+    dialect,
+    baseUrl: baseUrl.replace(/\/+$/, ''),
+    apiKey: apiKey ? new Secret(apiKey) : null,
+    region: own.region,
+    // One from a file may bring the end of its line.
+    headers: mapValues(own.headers ?? {}, (value) => new Secret(value.trim())),
+    timeoutMs: own.timeout_ms ?? defaultTimeoutMs,
+    idleTimeoutMs: own.idle_timeout_ms ?? defaultTimeoutMs,
+    isProxied: isProxied(baseUrl, environment),
+    shared,
+    byokBaseUrl: own.byok_base_url ?? false,
+    quirks: { ...shipped?.quirks, ...own.quirks },
+  };
 }
 
 /** A proxy set in the environment is for the world outside, not for this machine. */

@@ -1,6 +1,6 @@
 /** Reads a chat request as far as the demo cares about it. */
 import { invalidRequest } from '../core/errors.ts';
-import { type Fields, fieldsOf, isObject } from '../core/json.ts';
+import { type Fields, fieldsOf, isObject, objectsIn } from '../core/json.ts';
 import { delayField, flagField, integerField, textField } from './request-fields.ts';
 import { excerpt, tokensOfBytes } from './tokens.ts';
 import { readToolChoice, readTools, type Tool, type ToolChoice } from './tool-calls.ts';
@@ -94,11 +94,8 @@ function readMessage(value: unknown, index: number): Reading {
 }
 
 function calledNames({ tool_calls: calls }: Fields): string[] {
-  if (!Array.isArray(calls)) return [];
-  return calls.flatMap((call: unknown) => {
-    const name = isObject(call) && isObject(call.function) ? call.function.name : undefined;
-    return typeof name === 'string' ? [name] : [];
-  });
+  const names = objectsIn(calls).map((call) => fieldsOf(call.function).name);
+  return names.filter((name) => typeof name === 'string');
 }
 
 function contentParts(content: unknown, path: string): Fields[] {

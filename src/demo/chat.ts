@@ -30,20 +30,13 @@ export async function answerChatCompletion(request: Request): Promise<Reply> {
 
 function completion(envelope: Envelope, chat: ChatRequest, answer: ChatAnswer) {
   const { reasoning, toolCalls } = answer;
+  const calls = toolCalls.map(({ id, ...called }) => ({ id, type: 'function', function: called }));
   const message = {
     role: 'assistant',
     content: answer.text,
     refusal: null,
     ...(reasoning === null ? {} : { reasoning_content: reasoning }),
-    ...(toolCalls.length === 0
-      ? {}
-      : {
-          tool_calls: toolCalls.map((call) => ({
-            id: call.id,
-            type: 'function',
-            function: { name: call.name, arguments: call.arguments },
-          })),
-        }),
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
   };
   return {
     ...envelope,

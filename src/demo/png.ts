@@ -2,7 +2,7 @@
 import { deflateSync } from 'node:zlib';
 import { pngChunk, pngSignature } from '../core/png-chunk.ts';
 
-export interface Picture {
+interface Picture {
   readonly width: number;
   readonly height: number;
   /** Red, green, blue of each colour. */

@@ -2,7 +2,7 @@
  * Makes a value that satisfies a JSON schema, always the same one. It knows what models are asked
  * for in practice; `pattern`, `not` and conditions are beyond it.
  */
-import { fieldsOf, isObject } from '../core/json.ts';
+import { fieldsOf, isObject, itemsOf } from '../core/json.ts';
 import { sampleNumber, sampleString } from './scalar-sample.ts';
 
 export type Schema = Readonly<Record<string, unknown>>;
@@ -56,7 +56,7 @@ class Sampler {
 
   #sampleObject(schema: Schema, depth: number): Record<string, unknown> {
     const properties = fieldsOf(schema.properties);
-    const required = listOf(schema.required).filter((name) => typeof name === 'string');
+    const required = itemsOf(schema.required).filter((name) => typeof name === 'string');
     // Where nothing is required an empty object fits, but it would show nothing.
     const isShown = required.length === 0 && depth <= 1;
     const names = isShown ? Object.keys(properties) : [...new Set(required)];
@@ -72,7 +72,7 @@ class Sampler {
   }
 
   #sampleArray(schema: Schema, name: string, depth: number, isSmall: boolean): unknown[] {
-    const prefix = listOf(schema.prefixItems);
+    const prefix = itemsOf(schema.prefixItems);
     const min = typeof schema.minItems === 'number' ? schema.minItems : 0;
     const max = typeof schema.maxItems === 'number' ? schema.maxItems : itemsMax;
     const wanted = isSmall ? min : Math.max(min, prefix.length, 1);
@@ -113,10 +113,6 @@ class Sampler {
   }
 }
 
-function listOf(value: unknown): unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
 function merge(left: Schema, right: unknown): Schema {
   if (!isObject(right)) return left;
   return {
@@ -125,7 +121,7 @@ function merge(left: Schema, right: unknown): Schema {
     ...(isObject(left.properties) && isObject(right.properties)
       ? { properties: { ...left.properties, ...right.properties } }
       : {}),
-    required: [...listOf(left.required), ...listOf(right.required)],
+    required: [...itemsOf(left.required), ...itemsOf(right.required)],
   };
 }
 
@@ -147,7 +143,7 @@ function typeOf(schema: Schema, isSmall: boolean): unknown {
   const { type } = schema;
   if (Array.isArray(type)) return isSmall && type.includes('null') ? 'null' : type[0];
   if (type !== undefined) return type;
-  if (isObject(schema.properties) || listOf(schema.required).length > 0) return 'object';
+  if (isObject(schema.properties) || itemsOf(schema.required).length > 0) return 'object';
   if (schema.items !== undefined || Array.isArray(schema.prefixItems)) return 'array';
   if (typeof schema.minimum === 'number' || typeof schema.maximum === 'number') return 'number';
   return 'string';

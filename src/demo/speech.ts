@@ -1,4 +1,5 @@
 /** POST /v1/audio/speech: the text as a melody, in a file that players open. */
+import { audioTypes } from '../core/audio-formats.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { type Fields, isObject } from '../core/json.ts';
 import { composeMelody, mp3Note, pcmNote, wavHeader } from './melody.ts';
@@ -17,7 +18,8 @@ const inputCharactersMax = 4_096;
 /** About a second of sound per chunk. */
 const notesPerChunk = 4;
 
-const contentTypes = { mp3: 'audio/mpeg', wav: 'audio/wav', pcm: 'audio/pcm' } as const;
+/** How a note is written in each format that the demo speaks. */
+const noteIn = { mp3: mp3Note, wav: pcmNote, pcm: pcmNote } as const;
 const otherFormats = ['opus', 'aac', 'flac'] as const;
 
 export async function answerSpeech(request: Request): Promise<Reply> {
@@ -29,21 +31,12 @@ export async function answerSpeech(request: Request): Promise<Reply> {
   const format = readFormat(body);
   const speed = numberField(body, 'speed', 0.25, 4) ?? 1;
   const melody = composeMelody(input, readVoice(body), speed);
-  const delayMs = delayField(body);
-  switch (format) {
-    case 'mp3':
-      return streamReply(contentTypes.mp3, play(melody, mp3Note, delayMs));
-    case 'pcm':
-      return streamReply(contentTypes.pcm, play(melody, pcmNote, delayMs));
-    case 'wav':
-      return streamReply(
-        contentTypes.wav,
-        play(melody, pcmNote, delayMs, wavHeader(melody.length)),
-      );
-  }
+  const header = format === 'wav' ? wavHeader(melody.length) : undefined;
+  const notes = play(melody, noteIn[format], delayField(body), header);
+  return streamReply(audioTypes[format], notes);
 }
 
-function readFormat(body: Fields): keyof typeof contentTypes {
+function readFormat(body: Fields): keyof typeof noteIn {
   choiceField(body, 'stream_format', ['audio']);
   const format =
     choiceField(body, 'response_format', ['mp3', 'wav', 'pcm', ...otherFormats]) ?? 'mp3';
@@ -65,7 +58,7 @@ async function* play(
   melody: readonly number[],
   encodeNote: (note: number) => Bytes,
   delayMs: number,
-  header?: Bytes,
+  header: Bytes | undefined,
 ): ReplyStream {
   if (header !== undefined) yield header;
   for (let start = 0; start < melody.length; start += notesPerChunk) {

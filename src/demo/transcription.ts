@@ -77,18 +77,11 @@ function timestamps(form: Form, sentences: readonly string[], duration: number) 
   ];
   const wantsWords = asked.includes('word');
   const wantsSegments = !wantsWords || asked.includes('segment');
-  const words = sentences.flatMap((sentence) => sentence.split(' '));
+  const spoken = sentences.flatMap((sentence) => sentence.split(' '));
+  const words = spread(spoken, duration).map(({ text: word, ...times }) => ({ word, ...times }));
   return {
     ...(wantsSegments ? { segments: spread(sentences, duration).map(segment) } : {}),
-    ...(wantsWords
-      ? {
-          words: spread(words, duration).map(({ text, start, end }) => ({
-            word: text,
-            start,
-            end,
-          })),
-        }
-      : {}),
+    ...(wantsWords ? { words } : {}),
   };
 }
 

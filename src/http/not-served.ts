@@ -69,6 +69,10 @@ const sentences: readonly (readonly [RegExp, string])[] = [
     'Ollama’s own format is not served; set the client up for an OpenAI server, with a base URL ' +
       'that ends with /v1.',
   ],
+  [
+    /^\/(?:livez?|liveness|ping|status|heartbeat|health\/read\w+)$/,
+    'GET /healthz tells whether the process is alive, GET /readyz whether it can take requests.',
+  ],
 ];
 
 export function insteadOf(path: string): string | undefined {

@@ -69,6 +69,10 @@ describe('a path of another API is told what to call instead', () => {
     ['POST', '/v1/threads/thread_1/runs', 'No conversation is kept'],
     ['POST', '/v2/rerank', 'POST /v1/embeddings'],
     ['POST', '/v1beta/models/gemini:streamGenerateContent', 'Gemini’s own format'],
+    ['GET', '/livez', 'GET /healthz'],
+    ['GET', '/ping', 'GET /healthz'],
+    ['GET', '/api/status', 'GET /healthz'],
+    ['GET', '/health/readiness', 'GET /readyz'],
   ])('%s %s: %s', (method, path, words) => {
     expect(router.hint(method, path)).toContain(words);
     expect(router.hint(method, path)).not.toMatch(/Did you mean|nearest/);

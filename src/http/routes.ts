@@ -13,7 +13,7 @@ interface RouteShape {
   readonly doc?: RouteDoc;
 }
 
-/** Open to anybody: health, the front page. The list is short on purpose. */
+/** Open to anybody: probes, pages, signed links. The list is short on purpose. */
 interface PublicRoute extends RouteShape {
   readonly access: 'public';
   handle(exchange: Exchange): Response | Promise<Response>;
@@ -37,3 +37,26 @@ export interface KeyedRoute extends RouteShape {
 
 /** A route without an access rule does not compile: routes are closed by default. */
 export type Route = PublicRoute | AdminRoute | KeyedRoute;
+
+/** What the routes of one family share: who may call them, and how they are refused. */
+type Family<R extends Route> = Omit<R, 'method' | 'path' | 'doc' | 'handle'>;
+
+type Makers<R extends Route> = Readonly<
+  Record<Lowercase<Method>, (path: string, doc: RouteDoc, handle: R['handle']) => Route>
+>;
+
+/** `const admin = routesFor({ access: 'admin' })` makes `admin.get('/admin/v1/…', doc, handle)`. */
+export function routesFor(family: Family<PublicRoute>): Makers<PublicRoute>;
+export function routesFor(family: Family<AdminRoute>): Makers<AdminRoute>;
+export function routesFor(family: Family<KeyedRoute>): Makers<KeyedRoute>;
+export function routesFor(family: Family<Route>): Makers<Route> {
+  const by = (method: Method) => (path: string, doc: RouteDoc, handle: Route['handle']) =>
+    ({ ...family, method, path, doc, handle }) as Route;
+  return {
+    get: by('GET'),
+    post: by('POST'),
+    put: by('PUT'),
+    patch: by('PATCH'),
+    delete: by('DELETE'),
+  };
+}

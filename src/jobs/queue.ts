@@ -57,7 +57,7 @@ export interface Lease {
 /** What workers do with jobs. Changes answer false when the lease is lost. */
 export interface JobQueue {
   /** The next job of the tenant that was served longest ago; also one whose worker has died. */
-  claim(claim: Claim): Promise<{ readonly job: Job; readonly lease: Lease } | undefined>;
+  claim(claim: Claim): Promise<ClaimedJob | undefined>;
   renew(lease: Lease, until: number): Promise<boolean>;
   /** Why a lease is lost: if not so, then to another worker. */
   isCancelled(jobId: string): Promise<boolean>;
@@ -79,6 +79,11 @@ export interface Claim {
   readonly until: number;
   /** Tenants that have enough of this worker already. */
   readonly except: readonly string[];
+}
+
+export interface ClaimedJob {
+  readonly job: Job;
+  readonly lease: Lease;
 }
 
 export type JobEnd =
@@ -106,14 +111,18 @@ export interface JobObjects {
 
 /** Messages that wait for their receiver. */
 export interface WebhookQueue {
-  /** The next one that is due; it is due again at `again` unless something is said before. */
-  claim(claim: {
-    readonly now: number;
-    readonly again: number;
-    readonly except: readonly string[];
-  }): Promise<Webhook | undefined>;
+  /** The next one that is due. */
+  claim(claim: WebhookClaim): Promise<Webhook | undefined>;
   retry(id: string, dueAt: number): Promise<void>;
   remove(id: string): Promise<void>;
+}
+
+export interface WebhookClaim {
+  readonly now: number;
+  /** When it is due again, unless something is said before. */
+  readonly again: number;
+  /** Tenants that have enough under way already. */
+  readonly except: readonly string[];
 }
 
 export interface Webhook {

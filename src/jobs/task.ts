@@ -21,7 +21,7 @@ export interface Task {
   join(read: (number: number) => Promise<Uint8Array>): Chunks;
 }
 
-export interface PieceCall {
+interface PieceCall {
   readonly number: number;
   readonly requestId: string;
   readonly provider: string | null;

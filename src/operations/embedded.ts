@@ -2,13 +2,8 @@ import { idempotentLengthMax } from '../core/bounds.ts';
 import { fieldsOf, isObject, parseJson } from '../core/json.ts';
 import { noUsage } from '../core/usage.ts';
 import type { ReplyIdentity, ReplyRelay } from '../dialects/dialect.ts';
-import {
-  type EmbeddingsWish,
-  readVector,
-  toBase64,
-  toNumbers,
-  type Vector,
-} from '../dialects/media/embeddings-wish.ts';
+import type { EmbeddingsWish } from '../dialects/media/embeddings.ts';
+import { readVector, toBase64, toNumbers, type Vector } from '../dialects/media/vectors.ts';
 import { noFacts } from '../upstream/try-whole.ts';
 
 /** Vectors put into words before others have their turn: a few milliseconds. */

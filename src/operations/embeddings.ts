@@ -16,9 +16,9 @@ import { malformed } from '../dialects/failure.ts';
 import {
   type Batch,
   type EmbeddingsDialect,
+  type EmbeddingsWish,
   embeddingsDialect,
 } from '../dialects/media/embeddings.ts';
-import type { EmbeddingsWish } from '../dialects/media/embeddings-wish.ts';
 import { toTexts } from '../dialects/media/token-text.ts';
 import type { EmbeddingsRequest } from '../dialects/openai/media/embeddings-request.ts';
 import { FixedBounds, tokensWithin } from '../meter/bound.ts';

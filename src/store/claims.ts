@@ -1,9 +1,10 @@
-import { sql } from 'kysely';
+import { type ExpressionBuilder, sql } from 'kysely';
 import type { Claimed, ClaimStore } from '../cache/claim.ts';
 import { idempotencyTtlMs } from '../core/bounds.ts';
 import type { Claim, NamedAnswer } from '../core/claim.ts';
 import type { Recording } from '../core/recording.ts';
 import { type Database, inTransaction, type StoreTransaction } from './database.ts';
+import type { Schema } from './schema.ts';
 
 /** A row costs something by itself, so that short answers without number are counted too. */
 const bytesPerRow = 500;
@@ -56,7 +57,11 @@ export class SqlClaims implements ClaimStore {
 
   async extend(claims: readonly Claim[], until: number): Promise<void> {
     for (const claim of claims) {
-      await this.#own(claim).set({ expires_at: until }).where('is_done', '=', 0).execute();
+      await this.#database.write
+        .updateTable('idempotency_claims')
+        .set({ expires_at: until })
+        .where(isRunning(claim))
+        .execute();
     }
   }
 
@@ -70,14 +75,9 @@ export class SqlClaims implements ClaimStore {
     });
   }
 
-  async release({ tenantId, key, requestId }: Claim): Promise<void> {
-    await this.#database.write
-      .deleteFrom('idempotency_claims')
-      .where('tenant_id', '=', tenantId)
-      .where('key', '=', key)
-      .where('request_id', '=', requestId)
-      .where('is_done', '=', 0)
-      .execute();
+  async release(claim: Claim): Promise<void> {
+    const { write } = this.#database;
+    await write.deleteFrom('idempotency_claims').where(isRunning(claim)).execute();
   }
 
   async removeExpired(now: number): Promise<void> {
@@ -113,15 +113,6 @@ export class SqlClaims implements ClaimStore {
     return new Map(rows.map((row) => [row.tenant_id, row.bytes]));
   }
 
-  /** Only whoever holds the claim may change it: another process may have taken it over. */
-  #own({ tenantId, key, requestId }: Claim) {
-    return this.#database.write
-      .updateTable('idempotency_claims')
-      .where('tenant_id', '=', tenantId)
-      .where('key', '=', key)
-      .where('request_id', '=', requestId);
-  }
-
   #lock(change: StoreTransaction, { tenantId, key }: Claim) {
     return change
       .selectFrom('idempotency_claims')
@@ -131,6 +122,12 @@ export class SqlClaims implements ClaimStore {
       .forUpdate()
       .executeTakeFirst();
   }
+}
+
+/** Only whoever holds the claim may change it: another process may have taken it over. */
+function isRunning({ tenantId, key, requestId }: Claim) {
+  return (of: ExpressionBuilder<Schema, 'idempotency_claims'>) =>
+    of.and({ tenant_id: tenantId, key, request_id: requestId, is_done: 0 });
 }
 
 /** False: another has taken it. */

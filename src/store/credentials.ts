@@ -1,4 +1,4 @@
-import type { Selectable } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import type { Resealed, RotationStore } from '../auth/secret-rotation.ts';
 import type { StoredCredential, VaultStore } from '../auth/vault.ts';
 import { type Database, inTransaction, type StoreTransaction } from './database.ts';
@@ -75,20 +75,11 @@ export class SqlCredentials implements VaultStore, RotationStore {
   }
 
   async page(after: StoredCredential | undefined, count: number) {
+    const { tenantId = '', provider = '' } = after ?? {};
     const rows = await this.#database.read
       .selectFrom('byok_credentials')
       .selectAll()
-      .$if(after !== undefined, (query) =>
-        query.where(({ and, eb, or }) =>
-          or([
-            eb('tenant_id', '>', after?.tenantId ?? ''),
-            and([
-              eb('tenant_id', '=', after?.tenantId ?? ''),
-              eb('provider', '>', after?.provider ?? ''),
-            ]),
-          ]),
-        ),
-      )
+      .where(sql<boolean>`(tenant_id, provider) > (${tenantId}, ${provider})`)
       .orderBy('tenant_id')
       .orderBy('provider')
       .limit(count)

@@ -1,11 +1,11 @@
 import { strict as assert } from 'node:assert';
 import { type Kysely, sql } from 'kysely';
-import { GatewayError } from '../core/errors.ts';
 import { failureCode } from '../core/failure-code.ts';
 import type { Engine, StoreTransaction } from './database.ts';
 import { migrations } from './migrations/index.ts';
 import { type Migration, sqlWords } from './migrations/migration.ts';
 import type { Schema } from './schema.ts';
+import { unusable } from './unusable.ts';
 
 /** Any fixed number of our own: Postgres names its advisory locks by numbers. */
 const migrationLock = 7_316_205_114;
@@ -65,15 +65,13 @@ export async function standingOf(
   if (!(await isBegun(read, engine))) return { applied: undefined, known };
   const applied = await currentNumber(read, engine);
   if (applied > known) {
-    throw new GatewayError(
-      'service_unavailable',
+    throw unusable(
       `The database is at schema ${applied}, but this Tollgate only knows schemas up to ` +
         `${known}: start the version that wrote it, or a newer one.`,
     );
   }
   if (applied > 0 && (await isUnfinished(read, engine))) {
-    throw new GatewayError(
-      'service_unavailable',
+    throw unusable(
       'The database is from a Tollgate before 0.1.0, whose tables were still being drawn, and ' +
         'cannot be brought up to date: choose another data_dir or database.',
     );
@@ -114,9 +112,8 @@ function notOurs(thrown: unknown): never {
   throw isTaken ? ofAnotherProgram() : thrown;
 }
 
-function ofAnotherProgram(): GatewayError {
-  return new GatewayError(
-    'service_unavailable',
+function ofAnotherProgram(): Error {
+  return unusable(
     'The database has tables of another program, under names that Tollgate needs: choose another ' +
       'data_dir, database or schema.',
   );

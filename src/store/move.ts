@@ -1,10 +1,10 @@
 import { type Insertable, sql } from 'kysely';
-import { GatewayError } from '../core/errors.ts';
 import { insertRows } from './books/many-rows.ts';
 import type { Database, StoreTransaction } from './database.ts';
 import { deploymentSetting } from './deployment.ts';
 import { applyRest, standingOf } from './migrate.ts';
 import type { Schema } from './schema.ts';
+import { unusable } from './unusable.ts';
 
 type Table = keyof Schema;
 type Column<T extends Table> = keyof Insertable<Schema[T]> & string;
@@ -85,8 +85,8 @@ export async function moveStore({ source, url, now, onProgress }: Move): Promise
   return withMigrationConnection(url, (db) => db.transaction().execute(copy), failing);
 }
 
-function refused(why: string): GatewayError {
-  return new GatewayError('service_unavailable', `${why} Nothing was moved.`);
+function refused(why: string): Error {
+  return unusable(`${why} Nothing was moved.`);
 }
 
 /** Another number as soon as anybody else, in whatever process, has changed the file. */

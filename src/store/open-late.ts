@@ -6,7 +6,7 @@ import { openStore, type Store } from './open.ts';
 /** Between two attempts; short, so that a server that has just come up is found at once. */
 const retryMs = 500;
 
-export interface Waiting {
+interface Waiting {
   /** After this long the address is more likely wrong than the server slow. */
   readonly patienceMs: number;
   /** Called after every attempt, with one sentence. */

@@ -6,7 +6,6 @@ import type { KeySpending } from '../auth/manage/key-spending.ts';
 import type { RotationStore } from '../auth/secret-rotation.ts';
 import type { VaultStore } from '../auth/vault.ts';
 import type { ClaimStore } from '../cache/claim.ts';
-import { GatewayError } from '../core/errors.ts';
 import { failureCode } from '../core/failure-code.ts';
 import type { LedgerStore } from '../ledger/ledger-store.ts';
 import type { AnalyticsReads } from '../record/analytics.ts';
@@ -37,6 +36,7 @@ import { SqlTenantSums } from './reads/tenant-sums.ts';
 import { SqlSkills } from './skills.ts';
 import { fileFailure } from './sqlite/file-failure.ts';
 import { openSqlite, openSqliteToLook } from './sqlite/sqlite.ts';
+import { unusable } from './unusable.ts';
 
 /** An open, up-to-date database and everything that is kept in it. */
 export interface Store {
@@ -101,23 +101,19 @@ async function openDatabase(url: string, mustExist: boolean): Promise<Database> 
   if (url.startsWith('sqlite:')) return openFile(fileIn(url), mustExist);
   if (/^postgres(ql)?:\/\//.test(url)) return openServer(url);
   // The address may hold a password under a mistyped scheme, so it is not repeated.
-  throw new GatewayError(
-    'service_unavailable',
-    'The database address must start with sqlite: or postgres://.',
-  );
+  throw unusable('The database address must start with sqlite: or postgres://.');
 }
 
 /** The path of a `sqlite:` address; what begins with a colon means the memory to SQLite. */
 function fileIn(url: string): string {
   const name = url.slice('sqlite:'.length);
   if (name !== '' && !name.startsWith(':')) return resolve(name);
-  throw new GatewayError('service_unavailable', 'The sqlite: address must name a file.');
+  throw unusable('The sqlite: address must name a file.');
 }
 
 async function openFile(path: string, mustExist: boolean): Promise<Database> {
   if (mustExist && !holdsSomething(path)) {
-    throw new GatewayError(
-      'service_unavailable',
+    throw unusable(
       `There is no database at ${path}: name its folder with --data-dir, or start a gateway once.`,
     );
   }

@@ -29,7 +29,7 @@ interface RetentionParts {
   readonly database: Database;
   /** Rows stay for so many whole days. */
   readonly keepDays: number;
-  readonly now: () => number;
+  now(): number;
   onDone(rows: number): void;
   onFailure(thrown: unknown): void;
 }

@@ -74,7 +74,7 @@ export interface ApiKeysTable {
 interface AccountsTable {
   id: Generated<number>;
   tenant_id: string;
-  /** `tenant:<id>` for a wallet. */
+  /** `tenant:<id>` for a wallet, `key:<id>` or `key:<id>:<day>` for the limit of a key. */
   owner: string;
   balance: Generated<number>;
   leased: Generated<number>;
@@ -166,7 +166,7 @@ interface IdempotencyClaimsTable {
   fingerprint: string;
   request_id: string;
   is_done: Flag;
-  /** JSON; null while it runs, or when it was too long. */
+  /** JSON, the word `null` where it was too long; null while it runs, or if it never came. */
   recording: string | null;
   expires_at: number;
 }

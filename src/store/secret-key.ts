@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { GatewayError } from '../core/errors.ts';
 import { failureCode } from '../core/failure-code.ts';
 import { Secret, type SecretKeys } from '../core/secret.ts';
+import { unusable } from './unusable.ts';
 
 const fileName = 'secret.key';
 const lengthMin = 32;
@@ -33,11 +34,11 @@ function withFormer(current: Secret, settings: KeySettings): SecretKeys {
 }
 
 /** Whoever names it twice believes that it was changed. */
-function sameKey(): GatewayError {
-  const message =
+function sameKey(): Error {
+  return unusable(
     'TOLLGATE_FORMER_SECRET_KEY is the secret key itself: ' +
-    'set TOLLGATE_SECRET_KEY to a new one, or move secret.key away.';
-  return new GatewayError('service_unavailable', message);
+      'set TOLLGATE_SECRET_KEY to a new one, or move secret.key away.',
+  );
 }
 
 /** The key of the file, or what comes of there being none. */
@@ -51,8 +52,7 @@ function secretKeyIn<None>(
   } catch (thrown) {
     if (thrown instanceof GatewayError) throw thrown;
     const why = failureCode(thrown) ?? String(thrown);
-    const message = `The secret key ${file} can neither be read nor made (${why}).`;
-    throw new GatewayError('service_unavailable', message, { cause: thrown });
+    throw unusable(`The secret key ${file} can neither be read nor made (${why}).`, thrown);
   }
 }
 
@@ -65,8 +65,7 @@ function read(file: string): Secret | undefined {
     throw thrown;
   }
   if (text.length >= lengthMin) return new Secret(text);
-  const message = `The secret key ${file} is damaged: it has fewer than ${lengthMin} characters.`;
-  throw new GatewayError('service_unavailable', message);
+  throw unusable(`The secret key ${file} is damaged: it has fewer than ${lengthMin} characters.`);
 }
 
 /**
@@ -88,5 +87,5 @@ function make(dataDir: string, file: string): Secret {
   }
   const made = read(file);
   if (made) return made;
-  throw new GatewayError('service_unavailable', `The secret key ${file} vanished as it was made.`);
+  throw unusable(`The secret key ${file} vanished as it was made.`);
 }

@@ -2,7 +2,7 @@ import { countsAtOnceMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import { Watch } from '../core/watch.ts';
-import type { Count } from '../dialects/count.ts';
+import type { Count, TokenCount } from '../dialects/count.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
 import type { MessagesParts } from '../http/calls/messages.ts';
 import { ConcurrencyLimiter } from '../limits/concurrency.ts';
@@ -50,12 +50,12 @@ async function countAt(
   count: Count,
   client: AbortSignal,
   around: Pick<Link, 'watch' | 'checkAddress'>,
-): Promise<number | undefined> {
+): Promise<TokenCount | undefined> {
   const request = count.write(offer);
   if (!request) return undefined;
   const answer = await askShortly(offer, request, client, around);
   const counted = answer && count.read(answer.status, answer.text);
-  if (typeof counted === 'object') throw invalidRequest(scrub(counted.fault, offer));
+  if (counted && 'fault' in counted) throw invalidRequest(scrub(counted.fault, offer));
   return counted;
 }
 

@@ -24,7 +24,7 @@ import { referenceRoutes } from '../http/itself/reference.ts';
 import { jobRoutes } from '../http/jobs/jobs.ts';
 import { objectRoutes } from '../http/jobs/objects.ts';
 import { adminRoutes } from '../http/manage/admin.ts';
-import { operationRoutes } from '../http/manage/admin-operations.ts';
+import { stateRoutes } from '../http/manage/admin-state.ts';
 import { byokRoutes } from '../http/manage/byok.ts';
 import { keyRoutes } from '../http/manage/keys.ts';
 import { skillRoutes } from '../http/manage/skills.ts';
@@ -109,7 +109,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
       flush: () => books.flush(),
       overview: () => overviewOf(parts),
     }),
-    ...operationRoutes({ catalogue, health, recent, booksState: () => books.state() }),
+    ...stateRoutes({ catalogue, health, recent, booksState: () => books.state() }),
     ...dashboardRoutes(),
     ...referenceRoutes({ version, ...addressOf(config), routes: () => routes }),
   ];

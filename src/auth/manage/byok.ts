@@ -53,7 +53,7 @@ export interface ByokDesk {
   readonly credentials: VaultStore;
   /** Those that can be brought a key for, by name. */
   readonly providers: ReadonlyMap<string, ByokProvider>;
-  readonly now: () => number;
+  now(): number;
   /** Needed to save, not to look or to remove: those work without the secret key. */
   vault(): Vault | Promise<Vault>;
   /** Why an address that a tenant gave is refused; null when it is not. */

@@ -3,6 +3,7 @@ import { Compile } from 'typebox/compile';
 import { allowListMax } from '../../core/bounds.ts';
 import { cacheModes, limitResets, scopes } from '../../core/caller.ts';
 import { invalidRequest } from '../../core/errors.ts';
+import { given } from '../../core/given.ts';
 import { validate } from '../../core/misfit.ts';
 import { oneOf, optional, wholeNumber } from '../../core/schema-builders.ts';
 import { type ApiKey, type KeyChange, type Tenant, unrestricted } from '../directory.ts';
@@ -71,8 +72,7 @@ export function readKeyChange(body: unknown, key: ApiKey, tenant: Tenant, now: n
   const input = validate(keyChangeCheck, keyChangeSchema, body);
   const change: KeyChange = {
     ...readSettings(input, now),
-    ...(input.name === undefined ? {} : { name: input.name }),
-    ...(input.disabled === undefined ? {} : { disabled: input.disabled }),
+    ...given({ name: input.name, disabled: input.disabled }),
     // Removing a limit removes its reset period; naming a period as well is a contradiction.
     ...(input.limit === null && input.limit_reset === undefined ? { limitReset: null } : {}),
   };
@@ -87,20 +87,19 @@ export function readOverlap(body: unknown): number {
 }
 
 function readSettings(input: Static<typeof keyChangeSchema>, now: number): KeyChange {
-  const { limit, limit_reset, expires_at, models, requests_per_minute, cache } = input;
-  return {
-    ...(limit === undefined ? {} : { limitCredits: limit }),
-    ...(limit_reset === undefined ? {} : { limitReset: limit_reset }),
-    ...(expires_at === undefined ? {} : { expiresAt: readExpiry(expires_at, now) }),
-    ...(models === undefined ? {} : { models: withoutRepeats(models) }),
-    ...(input.scopes === undefined ? {} : { scopes: withoutRepeats(input.scopes) }),
-    ...(requests_per_minute === undefined ? {} : { requestsPerMinute: requests_per_minute }),
-    ...(cache === undefined ? {} : { cacheMode: cache }),
-  };
+  return given({
+    limitCredits: input.limit,
+    limitReset: input.limit_reset,
+    expiresAt: readExpiry(input.expires_at, now),
+    models: input.models && withoutRepeats(input.models),
+    scopes: input.scopes && withoutRepeats(input.scopes),
+    requestsPerMinute: input.requests_per_minute,
+    cacheMode: input.cache,
+  });
 }
 
-function readExpiry(text: string | null, now: number): number | null {
-  if (text === null) return null;
+function readExpiry(text: string | null | undefined, now: number): number | null | undefined {
+  if (text === null || text === undefined) return text;
   const time = Date.parse(text);
   // The parser turns the 30th of February into March; a key must end when its owner thinks.
   const [date = ''] = text.split('T');
@@ -113,8 +112,8 @@ function readExpiry(text: string | null, now: number): number | null {
   return time;
 }
 
-function withoutRepeats<T>(list: readonly T[] | null): readonly T[] | null {
-  return list === null ? null : [...new Set(list)];
+function withoutRepeats<T>(list: readonly T[]): readonly T[] {
+  return [...new Set(list)];
 }
 
 function refuseContradictions(settings: KeySettings, tenant: Tenant): void {

@@ -27,7 +27,7 @@ type KeyDirectory = Pick<
 export interface KeyDesk {
   readonly directory: KeyDirectory;
   readonly spending: KeySpending;
-  readonly now: () => number;
+  now(): number;
   /** Tells the store which keys were used lately; a gateway remembers that for a while. */
   markUsed?(): Promise<void>;
 }

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
+import { given } from '../../core/given.ts';
 import { newTenantId } from '../../core/ids.ts';
 import { validate } from '../../core/misfit.ts';
 import { optional } from '../../core/schema-builders.ts';
@@ -43,7 +44,7 @@ const tenantChangeCheck = Compile(tenantChangeSchema);
 
 export interface TenantDesk {
   readonly directory: Pick<Directory, 'addTenant' | 'getTenant' | 'listTenants' | 'changeTenant'>;
-  readonly now: () => number;
+  now(): number;
 }
 
 export async function createTenant(desk: TenantDesk, body: unknown): Promise<TenantObject> {
@@ -82,13 +83,12 @@ export async function changeTenant(
   body: unknown,
 ): Promise<TenantObject> {
   const input = validate(tenantChangeCheck, tenantChangeSchema, body);
-  const { requests_per_minute, concurrent_requests } = input;
-  const change = {
-    ...(input.name === undefined ? {} : { name: input.name }),
-    ...(input.disabled === undefined ? {} : { disabled: input.disabled }),
-    ...(requests_per_minute === undefined ? {} : { requestsPerMinute: requests_per_minute }),
-    ...(concurrent_requests === undefined ? {} : { concurrentRequests: concurrent_requests }),
-  };
+  const change = given({
+    name: input.name,
+    disabled: input.disabled,
+    requestsPerMinute: input.requests_per_minute,
+    concurrentRequests: input.concurrent_requests,
+  });
   if (Object.keys(change).length === 0) return showTenant(desk, id);
   await findTenant(desk.directory, id);
   const changed = await desk.directory.changeTenant(id, change, desk.now());

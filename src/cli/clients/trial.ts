@@ -1,6 +1,5 @@
 import { fieldsOf, objectsIn, parseJson, textOf } from '../../core/json.ts';
-import { callOperatorServer, type OperatorCall } from '../../upstream/operator-call.ts';
-import { nothingAnswers } from '../own-address.ts';
+import { askGateway } from '../own-address.ts';
 import type { Client } from './index.ts';
 import type { Gaps } from './settings.ts';
 
@@ -67,12 +66,13 @@ function firstWords(text: string): string {
 /** Throws with the sentence of whoever refused. */
 export async function tryOut({ speaks, base, appends }: Client, gaps: Gaps): Promise<Trial> {
   const { headers, body, words } = dialects[speaks];
-  const response = await reach({
+  const call = {
     method: 'POST',
     url: `${gaps.url}${base}${appends}`,
     headers: { ...headers(gaps.key), 'content-type': 'application/json' },
     body: JSON.stringify({ model: gaps.model, ...body }),
-  });
+  } as const;
+  const response = await askGateway(call, patienceMs);
   const text = await response.text();
   const answer = parseJson(text);
   if (response.status !== 200) {
@@ -89,18 +89,9 @@ export async function tryOut({ speaks, base, appends }: Client, gaps: Gaps): Pro
 }
 
 async function costOf(requestId: string, { url, key }: Gaps): Promise<number | null> {
-  const response = await reach({
-    method: 'GET',
-    url: `${url}/v1/generation?id=${encodeURIComponent(requestId)}`,
-    headers: bearer(key),
-  });
+  const place = `${url}/v1/generation?id=${encodeURIComponent(requestId)}`;
+  const call = { method: 'GET', url: place, headers: bearer(key) } as const;
+  const response = await askGateway(call, patienceMs);
   const { total_cost: cost } = fieldsOf(fieldsOf(parseJson(await response.text())).data);
   return typeof cost === 'number' ? cost : null;
-}
-
-function reach(call: OperatorCall): Promise<Response> {
-  const signal = AbortSignal.timeout(patienceMs);
-  return callOperatorServer(call, signal).catch((thrown: unknown) => {
-    throw nothingAnswers(call.url, thrown);
-  });
 }

@@ -12,50 +12,38 @@ import { SpeechErrand } from '../../operations/speech.ts';
 import { TranscriptionErrand } from '../../operations/transcription.ts';
 import { readJson } from '../body/body.ts';
 import { audioDocs } from '../openapi/audio.ts';
-import type { Route } from '../routes.ts';
+import { type Route, routesFor } from '../routes.ts';
 import { callModel, callModelWithFiles, type UploadCallParts } from './model-call.ts';
 import { readTranscription } from './transcription-form.ts';
 
+const routing = routesFor({ access: 'routing', scope: 'audio' });
+
 export function audioRoutes(parts: UploadCallParts): Route[] {
   return [
-    {
-      method: 'POST',
-      path: '/v1/audio/speech',
-      doc: audioDocs.speak,
-      access: 'routing',
-      scope: 'audio',
-      async handle(exchange, caller) {
-        let format: SpeechFormat = 'mp3';
-        const read = async () => {
-          const { value } = await readJson(exchange, parts.bodyBytesMax);
-          const request = readSpeechRequest(value);
-          format = request.format;
-          return new SpeechErrand(request);
-        };
-        const response = await callModel(exchange, caller, 'speech', read, parts);
-        const isReplayed = response.headers.has('idempotent-replayed');
-        return isReplayed ? heardAgain(response, format) : response;
-      },
-    },
-    {
-      method: 'POST',
-      path: '/v1/audio/transcriptions',
-      doc: audioDocs.transcribe,
-      access: 'routing',
-      scope: 'audio',
-      async handle(exchange, caller) {
-        let format: TranscriptFormat = 'json';
-        const read = async (tray: UploadTray) => {
-          const { request, audio } = await readTranscription(exchange, tray);
-          format = request.wish.format;
-          return new TranscriptionErrand(request, audio);
-        };
-        const response = await callModelWithFiles(exchange, caller, 'transcription', read, parts);
-        const file = `transcript.${transcriptExtensions[format]}`;
-        response.headers.set('content-type', contentTypeOf(file));
-        return response;
-      },
-    },
+    routing.post('/v1/audio/speech', audioDocs.speak, async (exchange, caller) => {
+      let format: SpeechFormat = 'mp3';
+      const read = async () => {
+        const { value } = await readJson(exchange, parts.bodyBytesMax);
+        const request = readSpeechRequest(value);
+        format = request.format;
+        return new SpeechErrand(request);
+      };
+      const response = await callModel(exchange, caller, 'speech', read, parts);
+      const isReplayed = response.headers.has('idempotent-replayed');
+      return isReplayed ? heardAgain(response, format) : response;
+    }),
+    routing.post('/v1/audio/transcriptions', audioDocs.transcribe, async (exchange, caller) => {
+      let format: TranscriptFormat = 'json';
+      const read = async (tray: UploadTray) => {
+        const { request, audio } = await readTranscription(exchange, tray);
+        format = request.wish.format;
+        return new TranscriptionErrand(request, audio);
+      };
+      const response = await callModelWithFiles(exchange, caller, 'transcription', read, parts);
+      const file = `transcript.${transcriptExtensions[format]}`;
+      response.headers.set('content-type', contentTypeOf(file));
+      return response;
+    }),
   ];
 }
 

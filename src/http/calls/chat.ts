@@ -5,7 +5,7 @@ import { readChatRequest } from '../../dialects/openai/chat-request.ts';
 import { openAiConversation } from '../../dialects/openai/conversation.ts';
 import { readJson } from '../body/body.ts';
 import { chatDocs } from '../openapi/chat.ts';
-import type { Route } from '../routes.ts';
+import { type Route, routesFor } from '../routes.ts';
 import { callModel, type ModelCallParts } from './model-call.ts';
 
 export interface ChatParts extends ModelCallParts {
@@ -13,24 +13,19 @@ export interface ChatParts extends ModelCallParts {
   errandOf(conversation: Conversation, caller: Caller): Errand | Promise<Errand>;
 }
 
+const routing = routesFor({ access: 'routing', scope: 'chat' });
+
 export function chatRoutes(parts: ChatParts): Route[] {
   return [
-    {
-      method: 'POST',
-      path: '/v1/chat/completions',
-      doc: chatDocs.complete,
-      access: 'routing',
-      scope: 'chat',
-      handle(exchange, caller) {
-        const read = async () => {
-          const body = await readJson(exchange, parts.bodyBytesMax);
-          // OpenRouter's clients never ask for usage and always expect it.
-          const { openRouterStyle } = exchange;
-          const request = readChatRequest(body.value, body, openRouterStyle, caller.tenantId);
-          return parts.errandOf(openAiConversation(request), caller);
-        };
-        return callModel(exchange, caller, 'chat', read, parts);
-      },
-    },
+    routing.post('/v1/chat/completions', chatDocs.complete, (exchange, caller) => {
+      const read = async () => {
+        const body = await readJson(exchange, parts.bodyBytesMax);
+        // OpenRouter's clients never ask for usage and always expect it.
+        const { openRouterStyle } = exchange;
+        const request = readChatRequest(body.value, body, openRouterStyle, caller.tenantId);
+        return parts.errandOf(openAiConversation(request), caller);
+      };
+      return callModel(exchange, caller, 'chat', read, parts);
+    }),
   ];
 }

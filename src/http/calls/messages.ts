@@ -8,14 +8,13 @@ import {
   readMessagesRequest,
 } from '../../dialects/anthropic/messages-request.ts';
 import type { CountBody } from '../../dialects/anthropic/messages-schema.ts';
-import type { Count } from '../../dialects/count.ts';
-import type { Conversation } from '../../dialects/dialect.ts';
+import type { Count, TokenCount } from '../../dialects/count.ts';
 import type { Admission } from '../../limits/admit.ts';
 import { readJson } from '../body/body.ts';
 import type { Exchange } from '../exchange.ts';
 import { messagesDocs } from '../openapi/messages.ts';
 import { json } from '../reply.ts';
-import type { Route } from '../routes.ts';
+import { type Route, routesFor } from '../routes.ts';
 import type { ChatParts } from './chat.ts';
 import { callModel } from './model-call.ts';
 
@@ -23,61 +22,46 @@ export interface MessagesParts extends ChatParts {
   /** Tells where a key stands: counting takes nothing of its requests. But it takes a place. */
   readonly admission: Pick<Admission, 'tellRate' | 'enter'>;
   /** What the provider counts that would answer; undefined when none of them says. 400 403 */
-  countUpstream(count: Count, caller: Caller, client: AbortSignal): Promise<number | undefined>;
+  countUpstream(count: Count, caller: Caller, client: AbortSignal): Promise<TokenCount | undefined>;
 }
+
+const routing = routesFor({ access: 'routing', scope: 'chat', errorShape: 'messages' });
 
 /** Anthropic's endpoints, for every model. */
 export function messagesRoutes(parts: MessagesParts): Route[] {
   return [
-    {
-      method: 'POST',
-      path: '/v1/messages',
-      doc: messagesDocs.create,
-      errorShape: 'messages',
-      access: 'routing',
-      scope: 'chat',
-      handle(exchange, caller) {
-        const read = async () =>
-          parts.errandOf(await readMessages(exchange, parts.bodyBytesMax), caller);
-        return callModel(exchange, caller, 'chat', read, parts);
-      },
-    },
-    {
-      method: 'POST',
-      path: '/v1/messages/count_tokens',
-      doc: messagesDocs.count,
-      errorShape: 'messages',
-      access: 'routing',
-      scope: 'chat',
-      async handle(exchange, caller) {
-        parts.admission.tellRate(caller, exchange.headers);
-        const leave = await parts.admission.enter(caller);
-        try {
-          return json(exchange, { input_tokens: await countTokens(exchange, caller, parts) });
-        } finally {
-          leave();
-        }
-      },
-    },
+    routing.post('/v1/messages', messagesDocs.create, (exchange, caller) => {
+      const read = async () => {
+        const body = await readJson(exchange, parts.bodyBytesMax);
+        const request = readMessagesRequest(body.value, body);
+        const { headers } = exchange.request;
+        return parts.errandOf(anthropicConversation(request, headers), caller);
+      };
+      return callModel(exchange, caller, 'chat', read, parts);
+    }),
+    routing.post('/v1/messages/count_tokens', messagesDocs.count, async (exchange, caller) => {
+      parts.admission.tellRate(caller, exchange.headers);
+      const leave = await parts.admission.enter(caller);
+      try {
+        return json(exchange, await countTokens(exchange, caller, parts));
+      } finally {
+        leave();
+      }
+    }),
   ];
-}
-
-async function readMessages(exchange: Exchange, bytesMax: number): Promise<Conversation> {
-  const body = await readJson(exchange, bytesMax);
-  return anthropicConversation(readMessagesRequest(body.value, body), exchange.request.headers);
 }
 
 async function countTokens(
   exchange: Exchange,
   caller: Caller,
   { bodyBytesMax, countUpstream }: MessagesParts,
-): Promise<number> {
+): Promise<TokenCount> {
   const { request } = exchange;
   const body = await readJson(exchange, bodyBytesMax);
   const asked = readCountRequest(body.value, body);
   const count = anthropicCount(asked, request.headers);
   const counted = await countUpstream(count, caller, request.signal);
-  return counted ?? estimate(asked.body);
+  return counted ?? { input_tokens: await estimate(asked.body) };
 }
 
 /** Some five milliseconds of counting: then everybody else has their turn. */

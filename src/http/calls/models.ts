@@ -7,7 +7,7 @@ import type { CallableModels, CatalogueOf, Offer } from '../../route/catalogue.t
 import type { Exchange } from '../exchange.ts';
 import { modelDocs } from '../openapi/models.ts';
 import { json } from '../reply.ts';
-import type { Route } from '../routes.ts';
+import { type Route, routesFor } from '../routes.ts';
 
 /** Released before anybody wrote the date down; SDKs want a number. */
 const unknownCreated = 0;
@@ -20,22 +20,16 @@ interface ModelParts {
   unknownModel(alias: string, caller: Caller, catalogue: CallableModels): GatewayError;
 }
 
+const either = routesFor({ access: 'either' });
+
 export function modelRoutes(parts: ModelParts): Route[] {
   return [
-    {
-      method: 'GET',
-      path: '/v1/models',
-      doc: modelDocs.list,
-      access: 'either',
-      handle: (exchange, caller) => listModels(exchange, caller, parts),
-    },
-    {
-      method: 'GET',
-      path: '/v1/models/:id{.+}',
-      doc: modelDocs.show,
-      access: 'either',
-      handle: (exchange, caller) => showModel(exchange, caller, parts),
-    },
+    either.get('/v1/models', modelDocs.list, (exchange, caller) =>
+      listModels(exchange, caller, parts),
+    ),
+    either.get('/v1/models/:id{.+}', modelDocs.show, (exchange, caller) =>
+      showModel(exchange, caller, parts),
+    ),
   ];
 }
 
@@ -90,7 +84,7 @@ function modelRecord(model: Model, offers: readonly Offer[], { supportedParamete
       request: formatUsd(prices?.request ?? 0n),
       image: formatUsd(prices?.image ?? 0n),
     },
-    ...(longPrompts ? { long_prompts: longPrompts } : {}),
+    long_prompts: longPrompts,
     architecture: {
       modality: `${model.input_modalities.join('+')}->${model.output_modalities.join('+')}`,
       input_modalities: model.input_modalities,

@@ -2,27 +2,22 @@ import { responsesConversation } from '../../dialects/responses/conversation.ts'
 import { readResponsesRequest } from '../../dialects/responses/request.ts';
 import { readJson } from '../body/body.ts';
 import { responsesDocs } from '../openapi/responses.ts';
-import type { Route } from '../routes.ts';
+import { type Route, routesFor } from '../routes.ts';
 import type { ChatParts } from './chat.ts';
 import { callModel } from './model-call.ts';
+
+const routing = routesFor({ access: 'routing', scope: 'chat' });
 
 /** OpenAI's newer endpoint, for every model. Nothing is kept, so there is nothing to fetch. */
 export function responsesRoutes(parts: ChatParts): Route[] {
   return [
-    {
-      method: 'POST',
-      path: '/v1/responses',
-      doc: responsesDocs.create,
-      access: 'routing',
-      scope: 'chat',
-      handle(exchange, caller) {
-        const read = async () => {
-          const body = await readJson(exchange, parts.bodyBytesMax);
-          const request = readResponsesRequest(body.value, body, caller.tenantId);
-          return parts.errandOf(responsesConversation(request), caller);
-        };
-        return callModel(exchange, caller, 'chat', read, parts);
-      },
-    },
+    routing.post('/v1/responses', responsesDocs.create, (exchange, caller) => {
+      const read = async () => {
+        const body = await readJson(exchange, parts.bodyBytesMax);
+        const request = readResponsesRequest(body.value, body, caller.tenantId);
+        return parts.errandOf(responsesConversation(request), caller);
+      };
+      return callModel(exchange, caller, 'chat', read, parts);
+    }),
   ];
 }

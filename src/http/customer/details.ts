@@ -11,9 +11,9 @@ import type { Exchange } from '../exchange.ts';
 import { customerDocs } from '../openapi/customer.ts';
 import { modelDocs } from '../openapi/models.ts';
 import { json } from '../reply.ts';
-import type { Route } from '../routes.ts';
+import { type Route, routesFor } from '../routes.ts';
 import { readMonths } from './query.ts';
-import { customerRead } from './reads.ts';
+import { reading } from './reads.ts';
 
 interface DetailParts {
   readonly requests: RequestLog;
@@ -27,18 +27,21 @@ interface DetailParts {
   now(): number;
 }
 
+const either = routesFor({ access: 'either', scope: 'customer' });
+const unscoped = routesFor({ access: 'either' });
+
 /** The details behind a row of the log, a month or a model. */
 export function detailRoutes(parts: DetailParts): Route[] {
   return [
-    customerRead(parts, 'logs/:id', customerDocs.receipt, showReceipt),
-    customerRead(parts, 'billing/statements', customerDocs.statements, listStatements),
-    {
-      method: 'GET',
-      path: '/v1/customer/models',
-      doc: modelDocs.endpoints,
-      access: 'either',
-      handle: (exchange, caller) => listEndpoints(parts, exchange, caller),
-    },
+    either.get('/v1/customer/logs/:id', customerDocs.receipt, reading(parts, showReceipt)),
+    either.get(
+      '/v1/customer/billing/statements',
+      customerDocs.statements,
+      reading(parts, listStatements),
+    ),
+    unscoped.get('/v1/customer/models', modelDocs.endpoints, (exchange, caller) =>
+      listEndpoints(parts, exchange, caller),
+    ),
   ];
 }
 
@@ -77,7 +80,7 @@ function endpointObject(offer: Offer, { health }: DetailParts) {
     priority: offer.priority,
     traffic_mode: offer.own ? 'byok' : 'shared',
     pricing,
-    ...(long_prompts ? { long_prompts } : {}),
+    long_prompts,
     circuit: health.state(offer),
     first_byte_ms: firstByteMs,
     tokens_per_second: tokensPerSecond,

@@ -5,29 +5,25 @@ import { patientFind } from '../../record/patient-find.ts';
 import { type RequestRecord, totalCharge } from '../../record/request-record.ts';
 import { customerDocs } from '../openapi/customer.ts';
 import { json } from '../reply.ts';
-import type { Route } from '../routes.ts';
+import { type Route, routesFor } from '../routes.ts';
 
 interface GenerationParts {
   find(tenantId: string, requestId: string): Promise<RequestRecord | undefined>;
 }
 
+const either = routesFor({ access: 'either' });
+
 /** What became of one request, by its id or by the completion id made from it. */
 export function generationRoutes(parts: GenerationParts): Route[] {
   return [
-    {
-      method: 'GET',
-      path: '/v1/generation',
-      doc: customerDocs.generation,
-      access: 'either',
-      handle: async (exchange, caller) => {
-        const id = exchange.query.get('id');
-        if (!id) throw invalidRequest('id is required: the x-request-id of a request.', 'id');
-        const find = (requestId: string) => parts.find(caller.tenantId, requestId);
-        const record = await patientFind(toRequestId(id), find);
-        if (!record) throw notFound('There is no request with this id.', 'id');
-        return json(exchange, { data: generation(record) });
-      },
-    },
+    either.get('/v1/generation', customerDocs.generation, async (exchange, caller) => {
+      const id = exchange.query.get('id');
+      if (!id) throw invalidRequest('id is required: the x-request-id of a request.', 'id');
+      const find = (requestId: string) => parts.find(caller.tenantId, requestId);
+      const record = await patientFind(toRequestId(id), find);
+      if (!record) throw notFound('There is no request with this id.', 'id');
+      return json(exchange, { data: generation(record) });
+    }),
   ];
 }
 

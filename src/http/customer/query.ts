@@ -38,7 +38,7 @@ export async function readLogFilter(
   return {
     tenantId,
     ...readPeriod(datesOf(query)),
-    status: readStatus(query),
+    status: readParameter(query, 'status', statusSchema) ?? null,
     model: readModel(query),
     keyId: await readKeyId(query, tenantId, keys),
   };
@@ -67,10 +67,6 @@ export async function readKeyId(
 
 export function readSplit(query: URLSearchParams): Split | null {
   return readParameter(query, 'group_by', groupBySchema) ?? null;
-}
-
-function readStatus(query: URLSearchParams): LogFilter['status'] {
-  return readParameter(query, 'status', statusSchema) ?? null;
 }
 
 function readModel(query: URLSearchParams): string | null {

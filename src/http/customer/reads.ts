@@ -8,10 +8,9 @@ import { isoTime, readDays, readMonth } from '../../record/period.ts';
 import { type StatementReads, statementCsv } from '../../record/statement.ts';
 import type { Exchange } from '../exchange.ts';
 import { customerDocs } from '../openapi/customer.ts';
-import type { RouteDoc } from '../openapi/doc.ts';
 import { readLimit, readOffset } from '../query.ts';
 import { json } from '../reply.ts';
-import type { KeyedRoute, Route } from '../routes.ts';
+import { type KeyedRoute, type Route, routesFor } from '../routes.ts';
 import { type CreditsParts, creditsObject } from './credits.ts';
 import { csvReply } from './csv.ts';
 import { datesOf, readKeyId, readLogFilter, readSplit } from './query.ts';
@@ -27,56 +26,41 @@ export interface CustomerParts extends CreditsParts {
 type Flushed = Pick<CustomerParts, 'flush'>;
 type Read<Parts> = (parts: Parts, exchange: Exchange, caller: Caller) => Promise<Response>;
 
+const either = routesFor({ access: 'either', scope: 'customer' });
+const management = routesFor({ access: 'management' });
+
 /** What a tenant may know of its own requests and credits. */
 export function customerRoutes(parts: CustomerParts): Route[] {
+  const by = (read: Read<CustomerParts>) => reading(parts, read);
   return [
-    customerRead(parts, 'logs', customerDocs.logs, showLogs),
-    customerRead(parts, 'logs/export.csv', customerDocs.logsCsv, exportLogs),
-    customerRead(parts, 'analytics', customerDocs.analytics, showAnalytics),
-    customerRead(parts, 'analytics/export.csv', customerDocs.analyticsCsv, exportAnalytics),
-    customerRead(parts, 'billing/usage-statement.csv', customerDocs.statementCsv, exportStatement),
-    customerRead(parts, 'credits', customerDocs.credits, showCredits),
-    {
-      ...reading(parts, showTotals),
-      path: '/api/v1/credits',
-      doc: customerDocs.totals,
-      access: 'management',
-    },
+    either.get('/v1/customer/logs', customerDocs.logs, by(showLogs)),
+    either.get('/v1/customer/logs/export.csv', customerDocs.logsCsv, by(exportLogs)),
+    either.get('/v1/customer/analytics', customerDocs.analytics, by(showAnalytics)),
+    either.get('/v1/customer/analytics/export.csv', customerDocs.analyticsCsv, by(exportAnalytics)),
+    either.get(
+      '/v1/customer/billing/usage-statement.csv',
+      customerDocs.statementCsv,
+      by(exportStatement),
+    ),
+    either.get('/v1/customer/credits', customerDocs.credits, by(showCredits)),
+    management.get('/api/v1/credits', customerDocs.totals, by(showTotals)),
   ];
 }
 
-export function customerRead<Parts extends Flushed>(
-  parts: Parts,
-  path: string,
-  doc: RouteDoc,
-  read: Read<Parts>,
-): Route {
-  return {
-    ...reading(parts, read),
-    path: `/v1/customer/${path}`,
-    doc,
-    access: 'either',
-    scope: 'customer',
-  };
-}
-
 /** Whatever goes wrong in here goes wrong in the store: a 503, and not the caller's fault. */
-function reading<Parts extends Flushed>(
+export function reading<Parts extends Flushed>(
   parts: Parts,
   read: Read<Parts>,
-): Pick<KeyedRoute, 'method' | 'handle'> {
-  return {
-    method: 'GET',
-    async handle(exchange, caller) {
-      try {
-        await parts.flush();
-        return await read(parts, exchange, caller);
-      } catch (cause) {
-        if (cause instanceof GatewayError) throw cause;
-        const message = 'The records cannot be read right now; try again shortly.';
-        throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause });
-      }
-    },
+): KeyedRoute['handle'] {
+  return async (exchange, caller) => {
+    try {
+      await parts.flush();
+      return await read(parts, exchange, caller);
+    } catch (cause) {
+      if (cause instanceof GatewayError) throw cause;
+      const message = 'The records cannot be read right now; try again shortly.';
+      throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause });
+    }
   };
 }
 

@@ -1,9 +1,8 @@
 import { reason } from '../../telemetry/log.ts';
 import type { Exchange } from '../exchange.ts';
-import type { RouteDoc } from '../openapi/doc.ts';
 import { serviceDocs } from '../openapi/gateway-itself.ts';
 import { json, tellRetryAfter } from '../reply.ts';
-import type { Route } from '../routes.ts';
+import { type Route, routesFor } from '../routes.ts';
 
 interface HealthParts {
   readonly version: string;
@@ -12,27 +11,25 @@ interface HealthParts {
   isDraining(): boolean;
 }
 
+const open = routesFor({ access: 'public' });
+
 export function healthRoutes(parts: HealthParts): Route[] {
-  const open = (
-    path: string,
-    doc: RouteDoc,
-    handle: (exchange: Exchange) => Response | Promise<Response>,
-  ): Route => ({ method: 'GET', path, doc, access: 'public', handle });
+  const { version } = parts;
   const hello = (exchange: Exchange) =>
     json(exchange, {
       name: 'Tollgate',
-      version: parts.version,
+      version,
       chat: '/v1/chat/completions',
       models: '/v1/models',
     });
   return [
-    open('/', serviceDocs.hello, hello),
+    open.get('/', serviceDocs.hello, hello),
     // Coding agents probe this path to see whether anybody is there.
-    open('/api/hello', serviceDocs.hello, hello),
-    open('/healthz', serviceDocs.alive, (exchange) =>
-      json(exchange, { status: 'ok', version: parts.version }),
+    open.get('/api/hello', serviceDocs.hello, hello),
+    open.get('/healthz', serviceDocs.alive, (exchange) =>
+      json(exchange, { status: 'ok', version }),
     ),
-    open('/readyz', serviceDocs.ready, (exchange) => ready(exchange, parts)),
+    open.get('/readyz', serviceDocs.ready, (exchange) => ready(exchange, parts)),
   ];
 }
 

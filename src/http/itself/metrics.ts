@@ -1,24 +1,24 @@
 import { expositionType } from '../../telemetry/exposition.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { serviceDocs } from '../openapi/gateway-itself.ts';
-import type { Route } from '../routes.ts';
+import { type Route, routesFor } from '../routes.ts';
 
 interface MetricsParts {
   readonly metrics: Pick<Metrics, 'write'>;
 }
 
+const open = routesFor({ access: 'public' });
+
 /** For Prometheus. Open like the health probes: no label names a tenant, a key or a price. */
 export function metricsRoutes(parts: MetricsParts): Route[] {
   return [
-    {
-      method: 'GET',
-      path: '/metrics',
-      doc: serviceDocs.metrics,
-      access: 'public',
-      handle: ({ headers }) =>
+    open.get(
+      '/metrics',
+      serviceDocs.metrics,
+      ({ headers }) =>
         new Response(parts.metrics.write(), {
           headers: { ...headers, 'content-type': expositionType },
         }),
-    },
+    ),
   ];
 }

@@ -1,7 +1,9 @@
+import type { Exchange } from '../exchange.ts';
 import { type DocumentFacts, openApiDocument } from '../openapi/document.ts';
 import { serviceDocs } from '../openapi/gateway-itself.ts';
-import { docsPage, pagePolicy } from '../openapi/page.ts';
-import type { Route } from '../routes.ts';
+import { docsPage, styleSource } from '../openapi/page.ts';
+import { type Route, routesFor } from '../routes.ts';
+import { pageHeaders } from './page-headers.ts';
 
 interface ReferenceParts extends DocumentFacts {
   /** For examples that can be pasted. */
@@ -9,6 +11,8 @@ interface ReferenceParts extends DocumentFacts {
   /** Every route there is, these two among them. */
   routes(): readonly Route[];
 }
+
+const open = routesFor({ access: 'public' });
 
 /** The interface for programs and for people, both made of the route table on the first look. */
 export function referenceRoutes(parts: ReferenceParts): Route[] {
@@ -19,33 +23,13 @@ export function referenceRoutes(parts: ReferenceParts): Route[] {
     made = { json: JSON.stringify(document), html: docsPage(document, parts.exampleUrl) };
     return made;
   };
+  const reply = ({ headers }: Exchange, body: string, about: Readonly<Record<string, string>>) =>
+    new Response(body, { headers: { ...headers, 'cache-control': 'no-cache', ...about } });
+  const page = { 'content-type': 'text/html; charset=utf-8', ...pageHeaders(styleSource) };
   return [
-    {
-      method: 'GET',
-      path: '/openapi.json',
-      doc: serviceDocs.openApi,
-      access: 'public',
-      handle: ({ headers }) =>
-        new Response(reference().json, {
-          headers: { ...headers, 'content-type': 'application/json', 'cache-control': 'no-cache' },
-        }),
-    },
-    {
-      method: 'GET',
-      path: '/docs',
-      doc: serviceDocs.reference,
-      access: 'public',
-      handle: ({ headers }) =>
-        new Response(reference().html, {
-          headers: {
-            ...headers,
-            'content-type': 'text/html; charset=utf-8',
-            'cache-control': 'no-cache',
-            'content-security-policy': pagePolicy,
-            'x-content-type-options': 'nosniff',
-            'referrer-policy': 'no-referrer',
-          },
-        }),
-    },
+    open.get('/openapi.json', serviceDocs.openApi, (exchange) =>
+      reply(exchange, reference().json, { 'content-type': 'application/json' }),
+    ),
+    open.get('/docs', serviceDocs.reference, (exchange) => reply(exchange, reference().html, page)),
   ];
 }

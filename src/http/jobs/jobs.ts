@@ -10,7 +10,7 @@ import { loggingRefusal } from '../calls/model-call.ts';
 import type { Exchange } from '../exchange.ts';
 import { jobDocs } from '../openapi/jobs.ts';
 import { json } from '../reply.ts';
-import type { Route } from '../routes.ts';
+import { type Route, routesFor } from '../routes.ts';
 import { readJobPage } from './query.ts';
 
 interface JobParts {
@@ -42,77 +42,47 @@ export interface JobMade {
 /** A text of the longest kind with every character escaped (twelve bytes), and its other fields. */
 const jsonBytesMax = jobTextLengthMax * 12 + 64 * 1024;
 
-const open = { access: 'routing', scope: 'jobs' } as const;
+const routing = routesFor({ access: 'routing', scope: 'jobs' });
+const management = routesFor({ access: 'management' });
 
 /** Audio work that outlives its request. Another tenant's job is as absent as none at all. */
 export function jobRoutes(parts: JobParts): Route[] {
   return [
-    creation(parts),
-    {
-      ...open,
-      method: 'GET',
-      path: '/v1/jobs',
-      doc: jobDocs.list,
-      async handle(exchange, { tenantId }) {
-        const page = readJobPage(exchange.query);
-        return json(exchange, await parts.desk.list(tenantId, page, baseUrlOf(exchange, parts)));
-      },
-    },
-    {
-      ...open,
-      method: 'GET',
-      path: '/v1/jobs/:id',
-      doc: jobDocs.show,
-      async handle(exchange, { tenantId }) {
-        const base = baseUrlOf(exchange, parts);
-        return json(exchange, await parts.desk.show(tenantId, exchange.param('id'), base));
-      },
-    },
-    {
-      ...open,
-      method: 'DELETE',
-      path: '/v1/jobs/:id',
-      doc: jobDocs.cancel,
-      async handle(exchange, { tenantId }) {
-        const base = baseUrlOf(exchange, parts);
-        return json(exchange, await parts.desk.cancel(tenantId, exchange.param('id'), base));
-      },
-    },
-    {
-      method: 'GET',
-      path: '/api/v1/webhook-secret',
-      doc: jobDocs.secret,
-      access: 'management',
-      handle: (exchange, { tenantId }) =>
-        json(exchange, { data: { secret: parts.webhookSecretOf(tenantId) } }),
-    },
+    routing.post('/v1/jobs', jobDocs.create, (exchange, caller) => create(exchange, caller, parts)),
+    routing.get('/v1/jobs', jobDocs.list, async (exchange, { tenantId }) => {
+      const page = readJobPage(exchange.query);
+      return json(exchange, await parts.desk.list(tenantId, page, baseUrlOf(exchange, parts)));
+    }),
+    routing.get('/v1/jobs/:id', jobDocs.show, async (exchange, { tenantId }) => {
+      const base = baseUrlOf(exchange, parts);
+      return json(exchange, await parts.desk.show(tenantId, exchange.param('id'), base));
+    }),
+    routing.delete('/v1/jobs/:id', jobDocs.cancel, async (exchange, { tenantId }) => {
+      const base = baseUrlOf(exchange, parts);
+      return json(exchange, await parts.desk.cancel(tenantId, exchange.param('id'), base));
+    }),
+    management.get('/api/v1/webhook-secret', jobDocs.secret, (exchange, { tenantId }) =>
+      json(exchange, { data: { secret: parts.webhookSecretOf(tenantId) } }),
+    ),
   ];
 }
 
-function creation(parts: JobParts): Route {
-  return {
-    ...open,
-    method: 'POST',
-    path: '/v1/jobs',
-    doc: jobDocs.create,
-    async handle(exchange, caller) {
-      const isForm = /^multipart\//i.test(exchange.request.headers.get('content-type') ?? '');
-      const [operation, create] = isForm
-        ? (['transcription', transcription] as const)
-        : (['speech', speech] as const);
-      const make = async () => {
-        await parts.admission.countRequest(caller, exchange.headers);
-        const leave = await parts.admission.enter(caller);
-        try {
-          return await create(exchange, caller, parts);
-        } finally {
-          leave();
-        }
-      };
-      const job = await loggingRefusal(exchange, caller, operation, make, parts.steps);
-      return json(exchange, job, 202);
-    },
+async function create(exchange: Exchange, caller: Caller, parts: JobParts): Promise<Response> {
+  const isForm = /^multipart\//i.test(exchange.request.headers.get('content-type') ?? '');
+  const [operation, read] = isForm
+    ? (['transcription', transcription] as const)
+    : (['speech', speech] as const);
+  const make = async () => {
+    await parts.admission.countRequest(caller, exchange.headers);
+    const leave = await parts.admission.enter(caller);
+    try {
+      return await read(exchange, caller, parts);
+    } finally {
+      leave();
+    }
   };
+  const job = await loggingRefusal(exchange, caller, operation, make, parts.steps);
+  return json(exchange, job, 202);
 }
 
 async function transcription(exchange: Exchange, caller: Caller, parts: JobParts) {

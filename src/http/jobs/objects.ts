@@ -3,7 +3,7 @@ import { contentTypeOf } from '../../core/object-key.ts';
 import type { StoredObject } from '../../jobs/objects.ts';
 import type { Exchange } from '../exchange.ts';
 import { jobDocs } from '../openapi/jobs.ts';
-import type { Route } from '../routes.ts';
+import { type Route, routesFor } from '../routes.ts';
 
 interface ObjectParts {
   open(key: string): Promise<StoredObject | undefined>;
@@ -12,25 +12,21 @@ interface ObjectParts {
   now(): number;
 }
 
+const open = routesFor({ access: 'public' });
+
 /** Outputs in the embedded store. Nobody needs a key here: the signature is the authority. */
 export function objectRoutes(parts: ObjectParts): Route[] {
   return [
-    {
-      method: 'GET',
-      path: '/v1/objects/:key',
-      doc: jobDocs.object,
-      access: 'public',
-      async handle(exchange) {
-        const key = exchange.param('key');
-        const [, query = ''] = exchange.request.url.split('?', 2);
-        if (!parts.isValidLink(key, query, parts.now())) {
-          throw new GatewayError('forbidden', 'This link is not valid, or not any more.');
-        }
-        const object = await parts.open(key);
-        if (!object) throw notFound('What this link led to was deleted, or lies elsewhere.');
-        return serve(exchange, key, object);
-      },
-    },
+    open.get('/v1/objects/:key', jobDocs.object, async (exchange) => {
+      const key = exchange.param('key');
+      const [, query = ''] = exchange.request.url.split('?', 2);
+      if (!parts.isValidLink(key, query, parts.now())) {
+        throw new GatewayError('forbidden', 'This link is not valid, or not any more.');
+      }
+      const object = await parts.open(key);
+      if (!object) throw notFound('What this link led to was deleted, or lies elsewhere.');
+      return serve(exchange, key, object);
+    }),
   ];
 }
 

@@ -20,7 +20,7 @@ import { readManagementBody } from '../body/body.ts';
 import { adminDocs } from '../openapi/admin.ts';
 import { readOffset } from '../query.ts';
 import { json } from '../reply.ts';
-import type { Route } from '../routes.ts';
+import { type Route, routesFor } from '../routes.ts';
 import { readTenantPage } from './admin-query.ts';
 import type { KeyParts } from './keys.ts';
 
@@ -45,58 +45,53 @@ interface InstallationParts {
 
 type AdminParts = KeyParts & CreditDesk & InstallationParts;
 
+const admin = routesFor({ access: 'admin' });
+
 /** The operator's routes: tenants, their credits and their first keys. */
 export function adminRoutes(parts: AdminParts): Route[] {
-  return [...tenantRoutes(parts), ...creditRoutes(parts), ...otherRoutes(parts)];
-}
-
-function tenantRoutes(parts: AdminParts): Route[] {
   const withBooks = async (tenant: TenantObject) => (await allWithBooks(parts, [tenant]))[0];
   return [
-    {
-      method: 'POST',
-      path: '/admin/v1/tenants',
-      doc: adminDocs.createTenant,
-      access: 'admin',
-      async handle(exchange) {
-        const tenant = await createTenant(parts, await readManagementBody(exchange));
-        return json(exchange, { data: await withBooks(tenant) }, 201);
-      },
-    },
-    {
-      method: 'GET',
-      path: '/admin/v1/tenants',
-      doc: adminDocs.listTenants,
-      access: 'admin',
-      async handle(exchange) {
-        const page = readTenantPage(exchange.query, parts.now());
-        await parts.flush();
-        const tenants = await listTenants(parts, page);
-        return json(exchange, { data: await allWithBooks(parts, tenants) });
-      },
-    },
-    {
-      method: 'GET',
-      path: '/admin/v1/tenants/:id',
-      doc: adminDocs.showTenant,
-      access: 'admin',
-      async handle(exchange) {
-        const tenant = await showTenant(parts, exchange.param('id'));
-        return json(exchange, { data: await withBooks(tenant) });
-      },
-    },
-    {
-      method: 'PATCH',
-      path: '/admin/v1/tenants/:id',
-      doc: adminDocs.changeTenant,
-      access: 'admin',
-      async handle(exchange) {
-        const body = await readManagementBody(exchange);
-        const tenant = await changeTenant(parts, exchange.param('id'), body);
-        await parts.noticeChange();
-        return json(exchange, { data: await withBooks(tenant) });
-      },
-    },
+    admin.post('/admin/v1/tenants', adminDocs.createTenant, async (exchange) => {
+      const tenant = await createTenant(parts, await readManagementBody(exchange));
+      return json(exchange, { data: await withBooks(tenant) }, 201);
+    }),
+    admin.get('/admin/v1/tenants', adminDocs.listTenants, async (exchange) => {
+      const page = readTenantPage(exchange.query, parts.now());
+      await parts.flush();
+      const tenants = await listTenants(parts, page);
+      return json(exchange, { data: await allWithBooks(parts, tenants) });
+    }),
+    admin.get('/admin/v1/tenants/:id', adminDocs.showTenant, async (exchange) => {
+      const tenant = await showTenant(parts, exchange.param('id'));
+      return json(exchange, { data: await withBooks(tenant) });
+    }),
+    admin.patch('/admin/v1/tenants/:id', adminDocs.changeTenant, async (exchange) => {
+      const body = await readManagementBody(exchange);
+      const tenant = await changeTenant(parts, exchange.param('id'), body);
+      await parts.noticeChange();
+      return json(exchange, { data: await withBooks(tenant) });
+    }),
+    admin.post('/admin/v1/tenants/:id/credits', adminDocs.changeCredits, async (exchange) => {
+      const body = await readManagementBody(exchange);
+      const { entry, repeated } = await changeCredits(parts, exchange.param('id'), body);
+      return json(exchange, { data: entry }, repeated ? 200 : 201);
+    }),
+    admin.get('/admin/v1/tenants/:id/credits', adminDocs.listCredits, async (exchange) => {
+      const { id } = await showTenant(parts, exchange.param('id'));
+      const entries = await listEntries(parts, id, readOffset(exchange.query));
+      return json(exchange, { data: { ...(await showWallet(parts, id)), entries } });
+    }),
+    admin.post('/admin/v1/tenants/:id/keys', adminDocs.createKey, async (exchange) => {
+      const body = await readManagementBody(exchange);
+      const { key, text } = await createKey(parts, exchange.param('id'), body);
+      return json(exchange, { data: key, key: text }, 201);
+    }),
+    admin.get('/admin/v1/overview', adminDocs.overview, async (exchange) => {
+      const { tenants, keys, balance, version, uptimeSeconds, database } = await parts.overview();
+      const credits = walletObject(balance);
+      const data = { tenants, keys, credits, version, uptime_seconds: uptimeSeconds, database };
+      return json(exchange, { data });
+    }),
   ];
 }
 
@@ -112,59 +107,4 @@ async function allWithBooks(parts: AdminParts, tenants: readonly TenantObject[])
     credits: wallets[at],
     current_period: monthObject(byId.get(tenant.id), now),
   }));
-}
-
-function creditRoutes(parts: AdminParts): Route[] {
-  return [
-    {
-      method: 'POST',
-      path: '/admin/v1/tenants/:id/credits',
-      doc: adminDocs.changeCredits,
-      access: 'admin',
-      async handle(exchange) {
-        const body = await readManagementBody(exchange);
-        const { entry, repeated } = await changeCredits(parts, exchange.param('id'), body);
-        return json(exchange, { data: entry }, repeated ? 200 : 201);
-      },
-    },
-    {
-      method: 'GET',
-      path: '/admin/v1/tenants/:id/credits',
-      doc: adminDocs.listCredits,
-      access: 'admin',
-      async handle(exchange) {
-        const { id } = await showTenant(parts, exchange.param('id'));
-        const entries = await listEntries(parts, id, readOffset(exchange.query));
-        return json(exchange, { data: { ...(await showWallet(parts, id)), entries } });
-      },
-    },
-  ];
-}
-
-function otherRoutes(parts: AdminParts): Route[] {
-  return [
-    {
-      method: 'POST',
-      path: '/admin/v1/tenants/:id/keys',
-      doc: adminDocs.createKey,
-      access: 'admin',
-      async handle(exchange) {
-        const body = await readManagementBody(exchange);
-        const { key, text } = await createKey(parts, exchange.param('id'), body);
-        return json(exchange, { data: key, key: text }, 201);
-      },
-    },
-    {
-      method: 'GET',
-      path: '/admin/v1/overview',
-      doc: adminDocs.overview,
-      access: 'admin',
-      async handle(exchange) {
-        const { tenants, keys, balance, version, uptimeSeconds, database } = await parts.overview();
-        const credits = walletObject(balance);
-        const data = { tenants, keys, credits, version, uptime_seconds: uptimeSeconds, database };
-        return json(exchange, { data });
-      },
-    },
-  ];
 }

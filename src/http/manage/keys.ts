@@ -3,104 +3,56 @@ import { readManagementBody } from '../body/body.ts';
 import { keyDocs } from '../openapi/keys.ts';
 import { readOffset, readParameter } from '../query.ts';
 import { json } from '../reply.ts';
-import type { Route } from '../routes.ts';
+import { type Route, routesFor } from '../routes.ts';
 
 export type KeyParts = manage.KeyDesk & {
   /** Whoever was told of a change may count on it with the next request to this process. */
   noticeChange(): Promise<void>;
 };
 
+const management = routesFor({ access: 'management' });
+const either = routesFor({ access: 'either' });
+
 /** A tenant's keys, managed by the tenant. The tenant is always the caller's, never an input. */
-export function keyRoutes(parts: KeyParts): Route[] {
-  return [...collectionRoutes(parts), ...recordRoutes(parts)];
-}
-
-function collectionRoutes(desk: manage.KeyDesk): Route[] {
+export function keyRoutes(desk: KeyParts): Route[] {
   return [
-    {
-      method: 'POST',
-      path: '/api/v1/keys',
-      doc: keyDocs.create,
-      access: 'management',
-      async handle(exchange, { tenantId }) {
-        const body = await readManagementBody(exchange);
-        const { key, text } = await manage.createKey(desk, tenantId, body);
-        return json(exchange, { data: key, key: text }, 201);
-      },
-    },
-    {
-      method: 'GET',
-      path: '/api/v1/keys',
-      doc: keyDocs.list,
-      access: 'management',
-      async handle(exchange, { tenantId }) {
-        const { query } = exchange;
-        const offset = readOffset(query);
-        const { include_disabled } = keyDocs.list.query;
-        const includeDisabled = readParameter(query, 'include_disabled', include_disabled) ?? false;
-        const data = await manage.listKeys(desk, tenantId, { offset, includeDisabled });
-        return json(exchange, { data });
-      },
-    },
-  ];
-}
-
-function recordRoutes(desk: KeyParts): Route[] {
-  return [
-    {
-      method: 'GET',
-      path: '/api/v1/keys/:id',
-      doc: keyDocs.show,
-      access: 'management',
-      async handle(exchange, { tenantId }) {
-        const data = await manage.showKey(desk, tenantId, exchange.param('id'));
-        return json(exchange, { data });
-      },
-    },
-    {
-      method: 'PATCH',
-      path: '/api/v1/keys/:id',
-      doc: keyDocs.change,
-      access: 'management',
-      async handle(exchange, { tenantId }) {
-        const body = await readManagementBody(exchange);
-        const data = await manage.changeKey(desk, tenantId, exchange.param('id'), body);
-        await desk.noticeChange();
-        return json(exchange, { data });
-      },
-    },
-    {
-      method: 'DELETE',
-      path: '/api/v1/keys/:id',
-      doc: keyDocs.delete,
-      access: 'management',
-      async handle(exchange, { tenantId }) {
-        await manage.deleteKey(desk, tenantId, exchange.param('id'));
-        await desk.noticeChange();
-        return json(exchange, { deleted: true });
-      },
-    },
-    {
-      method: 'POST',
-      path: '/api/v1/keys/:id/rotate',
-      doc: keyDocs.rotate,
-      access: 'management',
-      async handle(exchange, { tenantId }) {
-        const body = await readManagementBody(exchange);
-        const { key, text } = await manage.rotateKey(desk, tenantId, exchange.param('id'), body);
-        await desk.noticeChange();
-        return json(exchange, { data: key, key: text });
-      },
-    },
+    management.post('/api/v1/keys', keyDocs.create, async (exchange, { tenantId }) => {
+      const body = await readManagementBody(exchange);
+      const { key, text } = await manage.createKey(desk, tenantId, body);
+      return json(exchange, { data: key, key: text }, 201);
+    }),
+    management.get('/api/v1/keys', keyDocs.list, async (exchange, { tenantId }) => {
+      const { query } = exchange;
+      const offset = readOffset(query);
+      const { include_disabled } = keyDocs.list.query;
+      const includeDisabled = readParameter(query, 'include_disabled', include_disabled) ?? false;
+      const data = await manage.listKeys(desk, tenantId, { offset, includeDisabled });
+      return json(exchange, { data });
+    }),
+    management.get('/api/v1/keys/:id', keyDocs.show, async (exchange, { tenantId }) => {
+      const data = await manage.showKey(desk, tenantId, exchange.param('id'));
+      return json(exchange, { data });
+    }),
+    management.patch('/api/v1/keys/:id', keyDocs.change, async (exchange, { tenantId }) => {
+      const body = await readManagementBody(exchange);
+      const data = await manage.changeKey(desk, tenantId, exchange.param('id'), body);
+      await desk.noticeChange();
+      return json(exchange, { data });
+    }),
+    management.delete('/api/v1/keys/:id', keyDocs.delete, async (exchange, { tenantId }) => {
+      await manage.deleteKey(desk, tenantId, exchange.param('id'));
+      await desk.noticeChange();
+      return json(exchange, { deleted: true });
+    }),
+    management.post('/api/v1/keys/:id/rotate', keyDocs.rotate, async (exchange, { tenantId }) => {
+      const body = await readManagementBody(exchange);
+      const { key, text } = await manage.rotateKey(desk, tenantId, exchange.param('id'), body);
+      await desk.noticeChange();
+      return json(exchange, { data: key, key: text });
+    }),
     // Any key may look at itself, whatever its scopes: clients ask it for what is left to spend.
-    {
-      method: 'GET',
-      path: '/v1/key',
-      doc: keyDocs.itself,
-      access: 'either',
-      async handle(exchange, { tenantId, keyId }) {
-        return json(exchange, { data: await manage.showKey(desk, tenantId, keyId) });
-      },
-    },
+    either.get('/v1/key', keyDocs.itself, async (exchange, { tenantId, keyId }) =>
+      json(exchange, { data: await manage.showKey(desk, tenantId, keyId) }),
+    ),
   ];
 }

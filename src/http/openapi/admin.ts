@@ -1,10 +1,10 @@
 import { Type } from 'typebox';
-import { creditChangeSchema } from '../../auth/manage/credits.ts';
-import { newTenantSchema, tenantChangeSchema } from '../../auth/manage/tenants.ts';
-import { nullable } from '../../core/schema-builders.ts';
+import { creditChangeSchema, entriesPerPage } from '../../auth/manage/credits.ts';
+import { newTenantSchema, tenantChangeSchema, tenantsPerPage } from '../../auth/manage/tenants.ts';
+import { nullable, oneOf } from '../../core/schema-builders.ts';
 import { tenantQuery } from '../manage/admin-query.ts';
 import { offsetQuery } from '../query.ts';
-import { count, credits, data, part, type RouteDoc, record, text, time, words } from './doc.ts';
+import { count, credits, data, named, part, type RouteDoc, record, text, time } from './doc.ts';
 import { issuedKey, newKeyBody } from './keys.ts';
 import { circuit } from './models.ts';
 
@@ -50,7 +50,7 @@ const overview = record('Overview', {
   credits: wallet,
   version: text(),
   uptime_seconds: count(),
-  database: words('sqlite', 'postgres'),
+  database: oneOf('sqlite', 'postgres'),
 });
 
 const providerState = record('ProviderState', {
@@ -85,13 +85,13 @@ const id = { id: 'The id of a tenant.' };
 export const adminDocs = {
   createTenant: {
     summary: 'Create a tenant',
-    body: record('NewTenant', newTenantSchema.properties),
+    body: named('NewTenant', newTenantSchema),
     example: { id: 'acme', name: 'Acme' },
     answers: { 201: data(tenant) },
   },
   listTenants: {
     summary: 'List tenants',
-    details: 'Up to 100 at once, oldest first unless told.',
+    details: `Up to ${tenantsPerPage} at once, oldest first unless told.`,
     query: tenantQuery,
     answers: { 200: data(Type.Array(tenant)) },
   },
@@ -99,7 +99,7 @@ export const adminDocs = {
   changeTenant: {
     summary: 'Change a tenant',
     path: id,
-    body: record('TenantChange', tenantChangeSchema.properties),
+    body: named('TenantChange', tenantChangeSchema),
     example: { disabled: true },
     answers: { 200: data(tenant) },
   },
@@ -107,13 +107,15 @@ export const adminDocs = {
     summary: 'Grant or correct credits',
     details: 'Repeating one with the same `idempotency_key` books nothing and answers 200.',
     path: id,
-    body: record('CreditChange', creditChangeSchema.properties),
+    body: named('CreditChange', creditChangeSchema),
     example: { amount: 1_000_000, note: 'Invoice 17', idempotency_key: 'invoice-17' },
     answers: { 200: data(entry), 201: data(entry) },
   },
   listCredits: {
     summary: 'Look at credits and what changed them',
-    details: 'The latest 100 grants and corrections, newest first; charges are in the statement.',
+    details:
+      `The latest ${entriesPerPage} grants and corrections, newest first; ` +
+      'charges are in the statement.',
     path: id,
     query: offsetQuery,
     answers: { 200: data(part({ ...wallet.properties, entries: Type.Array(entry) })) },

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
-import { nullable } from '../../core/schema-builders.ts';
+import { nullable, oneOf } from '../../core/schema-builders.ts';
 import { splits } from '../../record/analytics-split.ts';
-import { count, credits, part, record, text, time, words } from './doc.ts';
+import { count, credits, part, record, text, time } from './doc.ts';
 
 /** Sums, as `record/analytics.ts` makes them. */
 
@@ -53,6 +53,6 @@ export const analytics = record('Analytics', {
   period: part({ start_date: time(), end_date: time() }),
   summary,
   timeseries: Type.Array(day),
-  group_by: Type.Optional(words(...splits)),
+  group_by: Type.Optional(oneOf(...splits)),
   groups: Type.Optional(Type.Array(group)),
 });

@@ -1,11 +1,11 @@
 import { Type } from 'typebox';
 import { audioTypes, speechFormats } from '../../core/audio-formats.ts';
+import { transcriptionBytesMax } from '../../core/bounds.ts';
 import { optional } from '../../core/schema-builders.ts';
 import { speechSchema } from '../../dialects/openai/media/speech-request.ts';
 import { transcriptionSchema } from '../../dialects/openai/media/transcription-request.ts';
-import { type RouteDoc, text } from './doc.ts';
+import { file, form, megabytes, named, type RouteDoc, text } from './doc.ts';
 
-const bytes = Type.String({ format: 'binary' });
 const { stream: _stream, ...fields } = transcriptionSchema.properties;
 
 /** Providers may say more than this, so these records stay open. */
@@ -35,27 +35,20 @@ export const audioDocs = {
     details:
       'The audio comes as it is made. Texts of up to 4096 characters, with some providers 1000 ' +
       'bytes; POST /v1/jobs takes longer ones.',
-    body: Type.Object(speechSchema.properties, { title: 'SpeechRequest' }),
+    body: named('SpeechRequest', speechSchema),
     example: { model: 'demo/speech', input: 'Good morning!', voice: 'alloy' },
     answers: {
       200: {
-        types: Object.fromEntries(speechFormats.map((format) => [audioTypes[format], bytes])),
+        types: Object.fromEntries(speechFormats.map((format) => [audioTypes[format], file()])),
       },
     },
   },
   transcribe: {
     summary: 'Write down a recording',
     details:
-      'A file of up to 25 MB: flac, mp3, mp4, mpeg, mpga, m4a, ogg, wav or webm. Its first bytes ' +
-      'decide what it is.',
-    body: {
-      types: {
-        'multipart/form-data': Type.Object(
-          { ...fields, file: bytes },
-          { title: 'TranscriptionRequest' },
-        ),
-      },
-    },
+      `A file of up to ${megabytes(transcriptionBytesMax)}: flac, mp3, mp4, mpeg, mpga, m4a, ` +
+      'ogg, wav or webm. Its first bytes decide what it is.',
+    body: { types: form('TranscriptionRequest', { ...fields, file: file() }) },
     example: { model: 'demo/transcribe', file: '(the file)' },
     answers: {
       200: {

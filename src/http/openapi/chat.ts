@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
-import { nullable } from '../../core/schema-builders.ts';
+import { nullable, oneOf } from '../../core/schema-builders.ts';
 import { chatSchema } from '../../dialects/openai/chat-schema.ts';
-import { count, credits, type RouteDoc, text, words } from './doc.ts';
+import { count, credits, named, type RouteDoc, text } from './doc.ts';
 import { plainError } from './errors.ts';
 
 /** Answers of a chat. Providers may say more than this, so these records stay open. */
@@ -82,7 +82,7 @@ const chunk = Type.Object(
       Type.Object({
         index: count(),
         delta: Type.Object({
-          role: Type.Optional(words('assistant')),
+          role: Type.Optional(oneOf('assistant')),
           content: Type.Optional(nullable(text())),
           reasoning: Type.Optional(nullable(text())),
           tool_calls: Type.Optional(Type.Array(callPiece)),
@@ -105,7 +105,7 @@ export const chatDocs = {
     details:
       'As at OpenAI. `model` is an alias; `models` is a chain of aliases to try in order, ' +
       '`provider` says where. Fields that are not listed pass on to providers of that kind.',
-    body: Type.Object(chatSchema.properties, { title: 'ChatRequest' }),
+    body: named('ChatRequest', chatSchema),
     example: { model: 'demo/chat', messages: [{ role: 'user', content: 'Hello!' }] },
     answers: { 200: { types: { 'application/json': completion, 'text/event-stream': chunk } } },
   },

@@ -4,8 +4,19 @@ import { datesQuery, groupBySchema, keyQuery, logQuery, monthsSchema } from '../
 import { limitQuery, offsetQuery } from '../query.ts';
 import { analytics } from './analytics.ts';
 import { creditsRecord } from './credits.ts';
-import { count, credits, csv, data, part, type RouteDoc, record, text, time } from './doc.ts';
-import { breakdown, outcome, receipt, trafficMode } from './receipt.ts';
+import {
+  count,
+  credits,
+  csv,
+  data,
+  part,
+  type RouteDoc,
+  record,
+  text,
+  time,
+  trafficMode,
+} from './doc.ts';
+import { breakdown, outcome, receipt } from './receipt.ts';
 
 /** What a tenant reads of its own requests and credits. */
 

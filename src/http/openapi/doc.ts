@@ -1,8 +1,9 @@
 import { type TProperties, type TSchema, Type } from 'typebox';
+import { given } from '../../core/given.ts';
+import { oneOf } from '../../core/schema-builders.ts';
 
 /**
- * What the reference says about a route. A schema with a `title` is written once, under that name;
- * bodies are the very schemas that validate.
+ * What the reference says about a route. A schema with a `title` is written once, under that name.
  */
 export interface RouteDoc {
   /** A few words, as a heading. */
@@ -28,21 +29,33 @@ export type ContentDoc = TSchema | { readonly types: Readonly<Record<string, TSc
 /** One place for the words that many records share. */
 export const credits = (description = 'Whole credits.') => Type.Integer({ description });
 export const count = (description?: string) =>
-  Type.Integer({ minimum: 0, ...(description ? { description } : {}) });
-export const text = (description?: string) => Type.String(description ? { description } : {});
+  Type.Integer({ minimum: 0, ...given({ description }) });
+export const text = (description?: string) => Type.String(given({ description }));
 export const time = (description = 'UTC.') => Type.String({ format: 'date-time', description });
-export const words = (...values: readonly string[]) => Type.Enum([...values]);
+export const file = (description?: string) =>
+  Type.String({ format: 'binary', ...given({ description }) });
+export const trafficMode = oneOf('shared', 'byok');
 
 /** A record of ours: nothing is missing, and nothing is in it that is not written here. */
 export function record<P extends TProperties>(title: string, properties: P, description?: string) {
-  const more = description ? { description } : {};
-  return Type.Object(properties, { title, additionalProperties: false, ...more });
+  return Type.Object(properties, { title, additionalProperties: false, ...given({ description }) });
 }
 
 /** The same without a name of its own: a part of a record, or what wraps one. */
 export function part<P extends TProperties>(properties: P) {
   return Type.Object(properties, { additionalProperties: false });
 }
+
+/** Bounds in sentences are those of the code. */
+export const megabytes = (bytes: number) => `${bytes / 2 ** 20} MB`;
+
+/** A body: the very schema that validates it, with a name. */
+export const named = (title: string, schema: TSchema): TSchema => ({ ...schema, title });
+
+/** A body that brings files, by its content type. */
+export const form = (title: string, fields: TProperties) => ({
+  'multipart/form-data': Type.Object(fields, { title }),
+});
 
 /** Most answers wrap what was asked for. */
 export const data = <S extends TSchema>(schema: S) => part({ data: schema });

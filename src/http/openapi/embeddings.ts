@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { embeddingsSchema } from '../../dialects/openai/media/embeddings-request.ts';
-import { count, type RouteDoc, text } from './doc.ts';
+import { count, named, type RouteDoc, text } from './doc.ts';
 
 const embeddings = Type.Object(
   {
@@ -25,7 +25,7 @@ export const embeddingsDocs = {
   create: {
     summary: 'Turn texts into vectors',
     details: 'As at OpenAI: one text, up to 2048 of them, or the numbers of their tokens.',
-    body: Type.Object(embeddingsSchema.properties, { title: 'EmbeddingsRequest' }),
+    body: named('EmbeddingsRequest', embeddingsSchema),
     example: { model: 'demo/embed', input: ['Hello!', 'Good morning!'] },
     answers: { 200: embeddings },
   },

@@ -1,12 +1,12 @@
 import { Type } from 'typebox';
 import { errorTable } from '../../core/errors.ts';
-import { nullable } from '../../core/schema-builders.ts';
+import { nullable, oneOf } from '../../core/schema-builders.ts';
 import type { ErrorShape } from '../exchange.ts';
-import { count, part, record, text, words } from './doc.ts';
+import { count, part, record, text } from './doc.ts';
 
 /** Refusals in the three shapes that clients know, as reply.ts writes them. */
 
-const symbols = words(...Object.keys(errorTable));
+const symbols = oneOf(...Object.keys(errorTable));
 const message = text('One plain sentence.');
 
 /** Inside a stream as well. */

@@ -22,30 +22,30 @@ const dashboardFiles: ContentDoc = {
   },
 };
 
-const open = (summary: string, answers: RouteDoc['answers'], details?: string): RouteDoc => ({
-  summary,
-  answers,
-  ...(details ? { details } : {}),
-});
-
 export const serviceDocs = {
-  hello: open('Who is there', { 200: hello }),
-  alive: open('Alive', { 200: alive }, 'Asks nothing of the store: for restarts.'),
-  ready: open(
-    'Ready for requests',
-    { 200: alive, 503: notReady },
-    '503 while it shuts down or its store does not answer or only reads: for load balancers.',
-  ),
-  metrics: open('Metrics for Prometheus', { 200: plainText }),
-  openApi: open(
-    'This interface as OpenAPI 3.1',
-    { 200: Type.Object({ openapi: Type.Literal('3.1.0') }) },
-    'Generated from the schemas that validate requests.',
-  ),
-  dashboard: open('The dashboard', { 200: page }),
-  dashboardFile: {
-    ...open('A page or a file of the dashboard', { 200: dashboardFiles }),
-    path: { path: 'Where in the dashboard.' },
+  hello: { summary: 'Who is there', answers: { 200: hello } },
+  alive: {
+    summary: 'Alive',
+    details: 'Asks nothing of the store: for restarts.',
+    answers: { 200: alive },
   },
-  reference: open('This reference as a page', { 200: page }),
+  ready: {
+    summary: 'Ready for requests',
+    details:
+      '503 while it shuts down or its store does not answer or only reads: for load balancers.',
+    answers: { 200: alive, 503: notReady },
+  },
+  metrics: { summary: 'Metrics for Prometheus', answers: { 200: plainText } },
+  openApi: {
+    summary: 'This interface as OpenAPI 3.1',
+    details: 'Generated from the schemas that validate requests.',
+    answers: { 200: Type.Object({ openapi: Type.Literal('3.1.0') }) },
+  },
+  dashboard: { summary: 'The dashboard', answers: { 200: page } },
+  dashboardFile: {
+    summary: 'A page or a file of the dashboard',
+    path: { path: 'Where in the dashboard.' },
+    answers: { 200: dashboardFiles },
+  },
+  reference: { summary: 'This reference as a page', answers: { 200: page } },
 } satisfies Record<string, RouteDoc>;

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
+import { editImagesMax, imageEditBytesMax } from '../../core/bounds.ts';
 import { imagesSchema } from '../../dialects/openai/media/images-request.ts';
-import { count, type RouteDoc, text } from './doc.ts';
+import { count, file, form, megabytes, named, type RouteDoc, text } from './doc.ts';
 
 const tokenKinds = Type.Object({
   text_tokens: Type.Optional(count()),
@@ -35,32 +36,26 @@ const images = Type.Object(
   { title: 'Images' },
 );
 
-const file = (description: string) => Type.String({ format: 'binary', description });
-
 export const imagesDocs = {
   edit: {
     summary: 'Edit an image',
     details:
       'In a mask, opaque pixels mark what is edited and transparent ones what is kept. Only one ' +
-      'image is made; the body may have 100 MB, and five minutes are waited for each attempt.',
+      `image is made; the body may have ${megabytes(imageEditBytesMax)}, and five minutes are ` +
+      'waited for each attempt.',
     body: {
-      types: {
-        'multipart/form-data': Type.Object(
-          {
-            ...imagesSchema.properties,
-            image: file('PNG, JPEG or WebP; as `image[]` up to 16 of them.'),
-            mask: Type.Optional(file('A PNG with an alpha channel, as large as the first image.')),
-          },
-          { title: 'ImageEditRequest' },
-        ),
-      },
+      types: form('ImageEditRequest', {
+        ...imagesSchema.properties,
+        image: file(`PNG, JPEG or WebP; as \`image[]\` up to ${editImagesMax} of them.`),
+        mask: Type.Optional(file('A PNG with an alpha channel, as large as the first image.')),
+      }),
     },
     example: { model: 'demo/image', prompt: 'Make it green.', image: '(the file)' },
     answers: { 200: images },
   },
   generate: {
     summary: 'Make an image from words',
-    body: Type.Object(imagesSchema.properties, { title: 'ImageRequest' }),
+    body: named('ImageRequest', imagesSchema),
     example: { model: 'demo/image', prompt: 'A lighthouse at dusk.' },
     answers: { 200: images },
   },

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { transcriptFormats } from '../../core/audio-formats.ts';
-import { nullable } from '../../core/schema-builders.ts';
+import { jobFileBytesMax, jobTextLengthMax } from '../../core/bounds.ts';
+import { nullable, oneOf } from '../../core/schema-builders.ts';
 import { jobStatuses } from '../../jobs/job.ts';
 import { speechSchema, transcriptionSchema } from '../../jobs/job-input.ts';
 import { jobsQuery } from '../jobs/query.ts';
@@ -9,18 +10,21 @@ import {
   count,
   credits,
   data,
+  file,
+  form,
+  megabytes,
+  named,
   type RouteDoc,
   record,
   text,
   time,
-  words,
 } from './doc.ts';
 
 const created = {
   id: text('`job_…`'),
   object: Type.Literal('job'),
-  type: words('speech', 'transcription'),
-  status: words(...jobStatuses),
+  type: oneOf('speech', 'transcription'),
+  status: oneOf(...jobStatuses),
   model: text(),
   created_at: time(),
   polling_url: text('Where the job can be asked for.'),
@@ -51,14 +55,13 @@ const job = record('Job', {
   metadata: Type.Record(Type.String(), Type.String()),
 });
 
-const bytes = Type.String({ format: 'binary' });
 /** Speech, or a transcript in the format that was asked for. */
 const outputs: ContentDoc = {
   types: {
-    'audio/*': bytes,
-    'application/json': bytes,
-    'text/plain': bytes,
-    'text/vtt': bytes,
+    'audio/*': file(),
+    'application/json': file(),
+    'text/plain': file(),
+    'text/vtt': file(),
   },
 };
 
@@ -68,17 +71,15 @@ export const jobDocs = {
   create: {
     summary: 'Create an audio job',
     details:
-      'JSON for speech: a text of up to 200,000 characters becomes one audio file. A form ' +
-      `(multipart/form-data) for transcription: \`file\` of up to 500 MB, \`model\`, and ` +
+      `JSON for speech: a text of up to ${jobTextLengthMax.toLocaleString('en-US')} characters ` +
+      'becomes one audio file. A form (multipart/form-data) for transcription: `file` of up to ' +
+      `${megabytes(jobFileBytesMax)}, \`model\`, and ` +
       `optionally \`language\`, \`prompt\`, \`temperature\` and \`response_format\` ` +
       `(${transcriptFormats.join(', ')}).`,
     body: {
       types: {
-        'application/json': Type.Object(speechSchema.properties, { title: 'SpeechJob' }),
-        'multipart/form-data': Type.Object(
-          { ...transcriptionSchema.properties, file: Type.String({ format: 'binary' }) },
-          { title: 'TranscriptionJob' },
-        ),
+        'application/json': named('SpeechJob', speechSchema),
+        ...form('TranscriptionJob', { ...transcriptionSchema.properties, file: file() }),
       },
     },
     example: { model: 'demo/speech', input: 'A long text.', voice: 'alloy' },

@@ -3,19 +3,19 @@ import { credentialSchema } from '../../auth/manage/byok.ts';
 import { keyChangeSchema, newKeySchema, rotationSchema } from '../../auth/manage/key-input.ts';
 import { byokModes } from '../../core/byok.ts';
 import { cacheModes, limitResets, scopes } from '../../core/caller.ts';
-import { nullable } from '../../core/schema-builders.ts';
+import { nullable, oneOf } from '../../core/schema-builders.ts';
 import { offsetQuery } from '../query.ts';
 import {
   count,
   credits,
   data,
   deleted,
+  named,
   part,
   type RouteDoc,
   record,
   text,
   time,
-  words,
 } from './doc.ts';
 
 /** What a tenant's manager does: keys, and accounts at providers. */
@@ -27,16 +27,16 @@ const key = record('Key', {
   disabled: Type.Boolean(),
   limit: nullable(credits()),
   limit_remaining: nullable(credits()),
-  limit_reset: nullable(words(...limitResets)),
+  limit_reset: nullable(oneOf(...limitResets)),
   limit_resets_at: nullable(time()),
   usage: credits(),
   usage_daily: credits(),
   usage_weekly: credits(),
   usage_monthly: credits(),
   models: nullable(Type.Array(Type.String())),
-  scopes: nullable(Type.Array(words(...scopes))),
+  scopes: nullable(Type.Array(oneOf(...scopes))),
   requests_per_minute: nullable(count()),
-  cache: nullable(words(...cacheModes)),
+  cache: nullable(oneOf(...cacheModes)),
   created_at: time(),
   updated_at: time(),
   expires_at: nullable(time()),
@@ -51,7 +51,7 @@ export const issuedKey = record('IssuedKey', {
 const credential = record('Credential', {
   provider: text(),
   label: text('How the key begins and ends.'),
-  mode: words(...byokModes),
+  mode: oneOf(...byokModes),
   base_url: nullable(text()),
   created_at: time(),
   updated_at: time(),
@@ -60,7 +60,7 @@ const credential = record('Credential', {
 const id = { id: 'The id of a key, `key_…`.' };
 const provider = { provider: 'The name of a provider.' };
 
-export const newKeyBody = record('NewKey', newKeySchema.properties);
+export const newKeyBody = named('NewKey', newKeySchema);
 
 export const keyDocs = {
   create: {
@@ -82,7 +82,7 @@ export const keyDocs = {
     summary: 'Change a key',
     details: 'What is left out stays; `null` takes a limit away.',
     path: id,
-    body: record('KeyChange', keyChangeSchema.properties),
+    body: named('KeyChange', keyChangeSchema),
     example: { limit: 2_000_000 },
     answers: { 200: data(key) },
   },
@@ -93,7 +93,7 @@ export const keyDocs = {
       'The one before it works for `overlap_seconds` more, but not beyond the next rotation: one ' +
       'old secret works at a time.',
     path: id,
-    body: record('Rotation', rotationSchema.properties),
+    body: named('Rotation', rotationSchema),
     example: { overlap_seconds: 3600 },
     answers: { 200: issuedKey },
   },
@@ -115,7 +115,7 @@ export const byokDocs = {
     summary: 'Bring an own account',
     details: 'Requests to its provider then go by it, and only a platform fee is charged.',
     path: provider,
-    body: record('NewCredential', credentialSchema.properties),
+    body: named('NewCredential', credentialSchema),
     example: { api_key: 'sk-of-your-own', mode: 'byok_first' },
     answers: { 200: data(credential) },
   },

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { nullable } from '../../core/schema-builders.ts';
 import { countSchema, messagesSchema } from '../../dialects/anthropic/messages-schema.ts';
-import { count, type RouteDoc, text } from './doc.ts';
+import { count, named, type RouteDoc, text } from './doc.ts';
 
 /** Answers in Anthropic's words. Providers may say more than this, so these records stay open. */
 
@@ -67,10 +67,7 @@ export const messagesDocs = {
       'As at Anthropic, whichever provider serves the model; also at `/v1/anthropic/messages`. ' +
       '`models`, `provider` and `route` work as they do for chats. Fields that are not listed ' +
       'pass on to providers of that kind.',
-    body: Type.Object(messagesSchema.properties, {
-      title: 'MessagesRequest',
-      required: messagesSchema.required,
-    }),
+    body: named('MessagesRequest', messagesSchema),
     example: { model: 'demo/chat', max_tokens: 256, messages },
     answers: { 200: { types: { 'application/json': message, 'text/event-stream': event } } },
   },
@@ -79,11 +76,13 @@ export const messagesDocs = {
     details:
       'By the provider where it is Anthropic-style, which then gets the request; else, and where ' +
       'it does not answer, an estimate made here. Nothing is charged.',
-    body: Type.Object(countSchema.properties, {
-      title: 'CountTokensRequest',
-      required: countSchema.required,
-    }),
+    body: named('CountTokensRequest', countSchema),
     example: { model: 'demo/chat', messages },
-    answers: { 200: Type.Object({ input_tokens: count() }) },
+    answers: {
+      200: Type.Object({
+        input_tokens: count(),
+        context_management: Type.Optional(Type.Object({ original_input_tokens: count() })),
+      }),
+    },
   },
 } satisfies Record<string, RouteDoc>;

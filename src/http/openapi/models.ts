@@ -1,6 +1,6 @@
 import { type TProperties, Type } from 'typebox';
-import { nullable } from '../../core/schema-builders.ts';
-import { count, data, part, type RouteDoc, record, text, time, words } from './doc.ts';
+import { nullable, oneOf } from '../../core/schema-builders.ts';
+import { count, data, part, type RouteDoc, record, text, time, trafficMode } from './doc.ts';
 
 const usd = text('US dollars, a decimal number.');
 const usdPerToken = text('US dollars per token, a decimal number.');
@@ -56,12 +56,12 @@ const anthropicList = part({
   last_id: nullable(text()),
 });
 
-export const circuit = words('closed', 'open', 'half_open');
+export const circuit = oneOf('closed', 'open', 'half_open');
 
 const endpoint = record('ModelEndpoint', {
   provider: text(),
   priority: count('The lowest is tried first.'),
-  traffic_mode: words('shared', 'byok'),
+  traffic_mode: trafficMode,
   pricing: Type.Record(Type.String(), Type.String(), {
     description: 'US dollars; tokens, characters and bytes per million, the rest each.',
   }),

@@ -120,18 +120,16 @@ function literal(value: unknown): string {
   return `<code>${escapeHtml(JSON.stringify(value))}</code>`;
 }
 
-function boundsOf({ minimum, maximum, minLength, maxLength, default: usual }: Fields): string {
+function boundsOf(schema: Fields): string {
+  const { default: usual } = schema;
+  return rangeOf(schema) + (usual === undefined ? '' : `, usually ${JSON.stringify(usual)}`);
+}
+
+function rangeOf({ minimum, maximum, minLength, maxLength }: Fields): string {
   const low = minimum ?? minLength;
   const high = maximum === Number.MAX_SAFE_INTEGER ? undefined : (maximum ?? maxLength);
-  const range =
-    low !== undefined && high !== undefined
-      ? `, ${low} to ${high}`
-      : low !== undefined
-        ? `, from ${low}`
-        : high !== undefined
-          ? `, up to ${high}`
-          : '';
-  return usual === undefined ? range : `${range}, usually ${JSON.stringify(usual)}`;
+  if (low === undefined) return high === undefined ? '' : `, up to ${high}`;
+  return high === undefined ? `, from ${low}` : `, ${low} to ${high}`;
 }
 
 function curl(

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import { nullable } from '../../core/schema-builders.ts';
-import { count, credits, part, record, text, time, words } from './doc.ts';
+import { nullable, oneOf } from '../../core/schema-builders.ts';
+import { count, credits, part, record, text, time, trafficMode } from './doc.ts';
 
 /** One request in full, as `record/receipt.ts` writes it. */
 
@@ -12,8 +12,7 @@ export const breakdown = record('CostBreakdown', {
   total_charge: credits(),
 });
 
-export const outcome = words('success', 'error');
-export const trafficMode = words('shared', 'byok');
+export const outcome = oneOf('success', 'error');
 
 export const receipt = record(
   'Receipt',

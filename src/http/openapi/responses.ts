@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
-import { nullable } from '../../core/schema-builders.ts';
+import { nullable, oneOf } from '../../core/schema-builders.ts';
 import { responsesSchema } from '../../dialects/responses/request-schema.ts';
-import { count, credits, type RouteDoc, text, words } from './doc.ts';
+import { count, credits, named, type RouteDoc, text } from './doc.ts';
 
 /** Answers in the words of the Responses API. Providers may say more, so these stay open. */
 
@@ -17,7 +17,7 @@ const response = Type.Object(
     id: text('`resp_` and the request id without dashes.'),
     object: Type.Literal('response'),
     created_at: count('Unix seconds.'),
-    status: words('completed', 'incomplete', 'in_progress', 'failed'),
+    status: oneOf('completed', 'incomplete', 'in_progress', 'failed'),
     model: text('The alias that answered.'),
     output: Type.Array(item),
     error: nullable(Type.Object({ code: text(), message: text() })),
@@ -57,10 +57,7 @@ export const responsesDocs = {
       'nothing, and what refers to an earlier response is refused. `models`, `provider` and ' +
       '`route` work as they do for chats. Fields that are not listed pass on to providers of ' +
       'that kind.',
-    body: Type.Object(responsesSchema.properties, {
-      title: 'ResponsesRequest',
-      required: responsesSchema.required,
-    }),
+    body: named('ResponsesRequest', responsesSchema),
     example: { model: 'demo/chat', input: 'Hello!' },
     answers: { 200: { types: { 'application/json': response, 'text/event-stream': event } } },
   },

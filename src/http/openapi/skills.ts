@@ -1,12 +1,12 @@
 import { Type } from 'typebox';
 import { skillDescriptionMax, skillInstructionsMax } from '../../core/bounds.ts';
-import { nullable } from '../../core/schema-builders.ts';
-import { data, deleted, type RouteDoc, record, text, time, words } from './doc.ts';
+import { nullable, oneOf } from '../../core/schema-builders.ts';
+import { data, deleted, type RouteDoc, record, text, time } from './doc.ts';
 
 const summary = {
   name: text(),
   description: text(),
-  source: words('built_in', 'customer'),
+  source: oneOf('built_in', 'customer'),
   created_at: nullable(time()),
   updated_at: nullable(time()),
 };

@@ -4,7 +4,7 @@ import type { LongBytes } from '../../core/upload.ts';
 import { inMemory } from '../../dialects/long-body.ts';
 import type { ImageFile } from '../../dialects/media/images-wish.ts';
 import { type Coverage, type NoAlpha, readCoverage } from './png-alpha.ts';
-import { writePng } from './png-write.ts';
+import { type Picture, writePng } from './png-write.ts';
 
 /** Where to edit: our clients say it with opaque pixels, providers in ways of their own. */
 export class Mask {
@@ -50,8 +50,8 @@ export class Mask {
   }
 }
 
-async function asPng(image: Parameters<typeof writePng>[0]): Promise<ImageFile> {
-  return { mediaType: 'image/png', content: inMemory(await writePng(image)) };
+async function asPng(picture: Picture): Promise<ImageFile> {
+  return { mediaType: 'image/png', content: inMemory(await writePng(picture)) };
 }
 
 const refusals: Readonly<Record<NoAlpha, () => GatewayError>> = {

@@ -5,17 +5,17 @@ import { pngChunk, pngSignature } from '../../core/png-chunk.ts';
 /** Rows are packed in blocks of about this size. */
 const blockBytes = 256 * 1024;
 
-interface PngRowsToWrite {
+/** A picture of eight bits a sample, row by row. */
+export interface Picture {
   readonly width: number;
   readonly height: number;
-  /** Eight bits a sample. */
   readonly colour: 'grey' | 'rgb+alpha';
   /** Fills in the samples of one row, which come as zeros. */
   fill(row: Uint8Array, y: number): void;
 }
 
 /** A PNG of 8 bits a sample, not interlaced: what every reader reads. */
-export async function writePng(picture: PngRowsToWrite): Promise<Uint8Array> {
+export async function writePng(picture: Picture): Promise<Uint8Array> {
   const { width, height, colour } = picture;
   const header = Buffer.alloc(13);
   header.writeUInt32BE(width, 0);
@@ -32,7 +32,7 @@ export async function writePng(picture: PngRowsToWrite): Promise<Uint8Array> {
   ]);
 }
 
-function* blocksOf({ width, height, colour, fill }: PngRowsToWrite): Generator<Uint8Array> {
+function* blocksOf({ width, height, colour, fill }: Picture): Generator<Uint8Array> {
   // A filter in front of each row: none.
   const rowBytes = 1 + width * (colour === 'grey' ? 1 : 4);
   const rowsAtOnce = Math.max(1, Math.floor(blockBytes / rowBytes));

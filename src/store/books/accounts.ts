@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Allowance } from '../../ledger/owner.ts';
-import { charged } from '../charged.ts';
 import type { StoreTransaction } from '../database.ts';
+import { charged } from '../expressions.ts';
 
 /** One account, locked for the rest of the transaction. */
 export interface Account {

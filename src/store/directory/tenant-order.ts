@@ -1,9 +1,8 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import type { TenantOrder } from '../../auth/directory.ts';
 import { walletName } from '../../ledger/owner.ts';
-import { charged } from '../charged.ts';
 import type { Engine } from '../database.ts';
-import { byBytes } from '../reads/analytics.ts';
+import { byBytes, charged } from '../expressions.ts';
 
 const sums = {
   spend: sql`sum(${charged})`,

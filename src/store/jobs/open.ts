@@ -1,7 +1,7 @@
 import type { JobBook, JobObjects, JobQueue, WebhookQueue } from '../../jobs/queue.ts';
 import type { Database } from '../database.ts';
 import { SqlJobBook } from './book.ts';
-import { SqlJobObjects } from './object-rows.ts';
+import { SqlJobObjects } from './objects.ts';
 import { SqlJobQueue } from './queue.ts';
 import { SqlWebhooks } from './webhooks.ts';
 

@@ -1,11 +1,11 @@
-import { type Selectable, sql } from 'kysely';
+import { type Selectable, sql, type Updateable } from 'kysely';
 import { randomText } from '../../core/ids.ts';
 import type { Piece } from '../../jobs/job.ts';
-import type { Claim, JobEnd, JobQueue, Lease } from '../../jobs/queue.ts';
+import type { Claim, ClaimedJob, JobEnd, JobQueue, Lease } from '../../jobs/queue.ts';
 import { type Database, inTransaction, type StoreTransaction } from '../database.ts';
 import { endJob } from './end.ts';
 import { jobOf } from './rows.ts';
-import type { JobPiecesTable } from './schema.ts';
+import type { JobPiecesTable, JobsTable } from './schema.ts';
 
 /** The jobs of all tenants, as workers see them. */
 export class SqlJobQueue implements JobQueue {
@@ -15,7 +15,7 @@ export class SqlJobQueue implements JobQueue {
     this.#database = database;
   }
 
-  async claim(claim: Claim): ReturnType<JobQueue['claim']> {
+  async claim(claim: Claim): Promise<ClaimedJob | undefined> {
     // An idle worker asks every second: only when there is something does it take the write lock.
     if (!(await this.#hasWork(claim))) return undefined;
     return inTransaction(this.#database, async (change) => {
@@ -159,16 +159,7 @@ export class SqlJobQueue implements JobQueue {
     );
   }
 
-  async #update(
-    lease: Lease,
-    columns: {
-      status?: 'queued';
-      lease?: null;
-      claimable_at?: number;
-      attempts?: number;
-      pieces_total?: number;
-    },
-  ): Promise<boolean> {
+  async #update(lease: Lease, columns: Updateable<JobsTable>): Promise<boolean> {
     const row = await this.#database.write
       .updateTable('jobs')
       .set(columns)

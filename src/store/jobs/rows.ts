@@ -1,5 +1,4 @@
 import type { Selectable } from 'kysely';
-import { isObject, parseJson } from '../../core/json.ts';
 import type { Job, JobFailure, JobRequest } from '../../jobs/job.ts';
 import type { JobsTable } from './schema.ts';
 
@@ -13,7 +12,7 @@ export function jobOf(row: Selectable<JobsTable>): Job {
     request: JSON.parse(row.request) as JobRequest,
     inputKey: row.input_key,
     inputBytes: row.input_bytes,
-    metadata: readMetadata(row.metadata),
+    metadata: JSON.parse(row.metadata) as Job['metadata'],
     webhookUrl: row.webhook_url,
     status: row.status,
     attempts: row.attempts,
@@ -28,10 +27,4 @@ export function jobOf(row: Selectable<JobsTable>): Job {
     completedAt: row.completed_at,
     expiresAt: row.expires_at,
   };
-}
-
-function readMetadata(text: string): Readonly<Record<string, string>> {
-  const value = parseJson(text);
-  if (!isObject(value)) return {};
-  return Object.fromEntries(Object.entries(value).map(([name, entry]) => [name, String(entry)]));
 }

@@ -1,5 +1,5 @@
 import type { Selectable } from 'kysely';
-import type { Webhook, WebhookQueue } from '../../jobs/queue.ts';
+import type { Webhook, WebhookClaim, WebhookQueue } from '../../jobs/queue.ts';
 import type { Database } from '../database.ts';
 import type { WebhooksTable } from './schema.ts';
 
@@ -10,8 +10,7 @@ export class SqlWebhooks implements WebhookQueue {
     this.#database = database;
   }
 
-  async claim(claim: Parameters<WebhookQueue['claim']>[0]): Promise<Webhook | undefined> {
-    const { now, again, except } = claim;
+  async claim({ now, again, except }: WebhookClaim): Promise<Webhook | undefined> {
     const { read, write } = this.#database;
     const isDue = await read
       .selectFrom('webhooks')

@@ -2,10 +2,10 @@ import { strict as assert } from 'node:assert';
 import { mkdirSync } from 'node:fs';
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { GatewayError } from '../../core/errors.ts';
 import { failureCode } from '../../core/failure-code.ts';
 import type { ObjectLinks } from '../../jobs/object-links.ts';
 import type { Chunks, LinkWish, ObjectStore, StoredObject } from '../../jobs/objects.ts';
+import { unusable } from '../unusable.ts';
 
 /** Objects as files of one folder, open to nobody else on the machine. */
 export class FileObjects implements ObjectStore {
@@ -19,8 +19,7 @@ export class FileObjects implements ObjectStore {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     } catch (cause) {
       const why = failureCode(cause) ?? String(cause);
-      const message = `The folder for objects ${this.#folder} cannot be made (${why}).`;
-      throw new GatewayError('service_unavailable', message, { cause });
+      throw unusable(`The folder for objects ${this.#folder} cannot be made (${why}).`, cause);
     }
   }
 

@@ -1,6 +1,6 @@
-import { GatewayError } from '../../core/errors.ts';
 import type { ObjectLinks } from '../../jobs/object-links.ts';
 import type { ObjectStore } from '../../jobs/objects.ts';
+import { unusable } from '../unusable.ts';
 import { FileObjects } from './files.ts';
 import { readS3Place, type S3Credentials, S3Objects } from './s3.ts';
 
@@ -14,10 +14,7 @@ export function openObjects(
 ): ObjectStore {
   if (address.startsWith('file:')) return new FileObjects(address.slice('file:'.length), links);
   if (address.startsWith('s3://')) return openS3Objects(address, credentials);
-  throw new GatewayError(
-    'service_unavailable',
-    'The objects address must start with file: or s3://.',
-  );
+  throw unusable('The objects address must start with file: or s3://.');
 }
 
 /** `patienceMs`: how long it may be silent before it counts as away; usually a while. */

@@ -1,9 +1,9 @@
 import { S3Client } from 'bun';
-import { GatewayError } from '../../core/errors.ts';
 import { failureCode } from '../../core/failure-code.ts';
 import { contentTypeOf } from '../../core/object-key.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { Chunks, LinkWish, ObjectStore, StoredObject } from '../../jobs/objects.ts';
+import { unusable } from '../unusable.ts';
 
 interface S3Place {
   readonly bucket: string;
@@ -42,9 +42,9 @@ export function readS3Place(address: string): S3Place {
   const publicEndpoint = url?.searchParams.get('public_endpoint') || null;
   const areEndpoints = isEndpoint(endpoint) && isEndpoint(publicEndpoint);
   if (!url?.hostname || url.username || !isKnown || !areEndpoints) {
-    const message =
-      'The objects address must be s3://bucket/prefix?endpoint=…&public_endpoint=…&region=….';
-    throw new GatewayError('service_unavailable', message);
+    throw unusable(
+      'The objects address must be s3://bucket/prefix?endpoint=…&public_endpoint=…&region=….',
+    );
   }
   const path = decodeURIComponent(url.pathname).replace(/^\/+|\/+$/g, '');
   return {
@@ -71,9 +71,9 @@ export class S3Objects implements ObjectStore {
     this.#answerMs = patienceMs;
     const { accessKeyId, secretAccessKey, sessionToken } = credentials;
     if (accessKeyId === null || secretAccessKey === null) {
-      const message =
-        'Objects on S3 need credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.';
-      throw new GatewayError('service_unavailable', message);
+      throw unusable(
+        'Objects on S3 need credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.',
+      );
     }
     this.#prefix = place.prefix;
     const by = (endpoint: string | null) =>

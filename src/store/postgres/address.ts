@@ -1,6 +1,7 @@
 import pg from 'pg';
-import { GatewayError } from '../../core/errors.ts';
+import type { GatewayError } from '../../core/errors.ts';
 import { failureCode } from '../../core/failure-code.ts';
+import { unusable } from '../unusable.ts';
 
 export interface PostgresAddress {
   /** As the driver takes it. */
@@ -16,7 +17,7 @@ export function readAddress(text: string): PostgresAddress {
     return { url, target: `${host}:${port}/${database ?? ''}` };
   } catch (thrown) {
     // The driver's own message repeats the address, password and all.
-    throw new GatewayError('service_unavailable', unreadable(thrown));
+    throw unusable(unreadable(thrown));
   }
 }
 
@@ -69,7 +70,5 @@ const reasons: Record<string, string> = {
 export function refusal(target: string, what: string, thrown: unknown): GatewayError {
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   const reason = reasons[failureCode(thrown) ?? ''] ?? message;
-  return new GatewayError('service_unavailable', `Postgres at ${target} ${what}: ${reason}.`, {
-    cause: thrown,
-  });
+  return unusable(`Postgres at ${target} ${what}: ${reason}.`, thrown);
 }

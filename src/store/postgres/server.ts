@@ -1,7 +1,8 @@
 import { strict as assert } from 'node:assert';
 import { type Kysely, sql } from 'kysely';
-import { GatewayError } from '../../core/errors.ts';
+import type { GatewayError } from '../../core/errors.ts';
 import type { Schema } from '../schema.ts';
+import { unusable } from '../unusable.ts';
 
 const oldestServer = 150_000;
 
@@ -9,7 +10,7 @@ const oldestServer = 150_000;
 export async function requireServer(db: Kysely<Schema>, target: string): Promise<void> {
   const { version, commit, encoding, only_reads } = await settingsOf(db, target);
   const refuse = (why: string) => {
-    throw new GatewayError('service_unavailable', `Postgres at ${target} ${why}.`);
+    throw unusable(`Postgres at ${target} ${why}.`);
   };
   if (!(Number(version) >= oldestServer)) {
     refuse(`is too old: Tollgate needs version ${oldestServer / 10_000} or newer`);
@@ -37,7 +38,7 @@ function onlyReads(target: string): GatewayError {
   const message =
     `Postgres at ${target} only reads: it is a replica, or ` +
     'default_transaction_read_only is on.';
-  return new GatewayError('service_unavailable', message, { cause: new ReadsOnly() });
+  return unusable(message, new ReadsOnly());
 }
 
 /** As the server itself would say it at the first change. */
@@ -74,8 +75,7 @@ async function settingsOf(db: Kysely<Schema>, target: string): Promise<ServerSet
     return settings;
   } catch (thrown) {
     if (!(thrown instanceof Error && /statement pooling mode/.test(thrown.message))) throw thrown;
-    throw new GatewayError(
-      'service_unavailable',
+    throw unusable(
       `Postgres at ${target} is behind a pooler in statement mode, which has no transactions: ` +
         'use its transaction or session mode.',
     );

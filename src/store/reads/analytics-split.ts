@@ -6,10 +6,10 @@ import {
   type Split,
   type SplitReads,
 } from '../../record/analytics-split.ts';
-import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
+import { byBytes, charged } from '../expressions.ts';
 import type { UsageDailyTable } from '../schema.ts';
-import { byBytes, dailyRows, sumColumns, sumNames } from './analytics.ts';
+import { dailyRows, sumsOfGroup } from './analytics.ts';
 
 const columns = {
   model: 'model',
@@ -41,7 +41,7 @@ export class SqlAnalyticsSplit implements SplitReads {
     const days = await dailyRows(this.#database, filter)
       .where(sql.ref<string>(column), 'in', values)
       .select(['day', sql.ref<string>(column).as('value')])
-      .select(sumNames.map((name) => sql<number>`sum(${sql.ref(sumColumns[name])})`.as(name)))
+      .select(sumsOfGroup)
       .groupBy(['day', column])
       .orderBy('day')
       .execute();

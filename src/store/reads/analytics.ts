@@ -9,12 +9,13 @@ import type {
 } from '../../record/analytics.ts';
 import type { WalletReads, WalletTotals } from '../../record/wallet-totals.ts';
 import type { Database, Engine } from '../database.ts';
+import { byBytes } from '../expressions.ts';
 import type { UsageDailyTable } from '../schema.ts';
 
 const groupsPerPage = 500;
 
 /** What each sum is called in the table. */
-export const sumColumns = {
+const sumColumns = {
   requests: 'requests',
   failed: 'failed_requests',
   promptTokens: 'prompt_tokens',
@@ -27,7 +28,12 @@ export const sumColumns = {
   durationMs: 'duration_ms',
 } as const satisfies Record<keyof UsageSums, keyof UsageDailyTable>;
 
-export const sumNames = Object.keys(sumColumns) as (keyof UsageSums)[];
+const sumNames = Object.keys(sumColumns) as (keyof UsageSums)[];
+
+/** Each of them, over all rows of a group. */
+export const sumsOfGroup = sumNames.map((name) =>
+  sql<number>`sum(${sql.ref(sumColumns[name])})`.as(name),
+);
 
 /** Everything that is answered from the daily sums and the accounts, without touching the log. */
 export class SqlAnalytics implements AnalyticsReads, WalletReads {
@@ -40,7 +46,7 @@ export class SqlAnalytics implements AnalyticsReads, WalletReads {
   days(filter: AnalyticsFilter): Promise<DaySums[]> {
     return dailyRows(this.#database, filter)
       .select('day')
-      .select(sumNames.map((name) => sql<number>`sum(${sql.ref(sumColumns[name])})`.as(name)))
+      .select(sumsOfGroup)
       .groupBy('day')
       .orderBy('day')
       .execute();
@@ -94,11 +100,6 @@ export function dailyRows({ read }: Database, { tenantId, days, keyId }: Analyti
     .where('day', '>=', days.first)
     .where('day', '<=', days.last)
     .$if(keyId !== null, (query) => query.where('key_id', '=', keyId));
-}
-
-/** Names as bytes, whatever language the server sorts by: every export has the same order. */
-export function byBytes(column: string, engine: Engine): RawBuilder<string> {
-  return engine === 'sqlite' ? sql.ref(column) : sql`${sql.ref(column)} collate "C"`;
 }
 
 function placesOf(engine: Engine): RawBuilder<unknown>[] {

@@ -3,8 +3,8 @@ import type { KeySpending, Spending } from '../../auth/manage/key-spending.ts';
 import { type LimitReset, limitResets } from '../../core/caller.ts';
 import { limitPeriod } from '../../core/limit-period.ts';
 import { dayOf } from '../../record/period.ts';
-import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
+import { charged } from '../expressions.ts';
 
 /** What keys have spent, from the daily sums: by the day on which a request arrived. */
 export class SqlKeySpending implements KeySpending {

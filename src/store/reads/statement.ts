@@ -7,19 +7,19 @@ import type {
   StatementRequest,
 } from '../../record/statement.ts';
 import { amountColumns, amountsOf, idText } from '../books/request-log-rows.ts';
-import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
+import { charged } from '../expressions.ts';
 import type { RequestLogTable } from '../schema.ts';
 
 const linesPerPage = 500;
 
 const requestColumns = [
-  'log.request_id',
-  'log.key_id',
-  'log.requested_model',
-  'log.provider',
-  'log.traffic_mode',
-  ...amountColumns.map((name) => `log.${name}` as const),
+  'request_id',
+  'key_id',
+  'requested_model',
+  'provider',
+  'traffic_mode',
+  ...amountColumns,
 ] as const;
 
 /** No entry has this number: the history of a wallet begins behind it. */
@@ -59,7 +59,7 @@ export class SqlStatement implements StatementReads {
   async *lines(frame: StatementFrame): AsyncGenerator<readonly StatementLine[]> {
     let last = { entry: frame.afterEntry + 1, row: 0 };
     for (;;) {
-      const page = await this.#page(frame, last);
+      const page = await pageBehind(this.#database, frame, last);
       if (page.length > 0) yield page.map(lineOf);
       const end = page.at(-1);
       if (!end || page.length < linesPerPage) return;
@@ -105,51 +105,43 @@ export class SqlStatement implements StatementReads {
       .executeTakeFirst();
     return row?.newest ? 2 ** Math.floor(Math.log2(row.newest)) : 0;
   }
-
-  #page(frame: StatementFrame, last: { readonly entry: number; readonly row: number }) {
-    return this.#database.read
-      .selectFrom('ledger_entries as entry')
-      .leftJoin('request_log as log', (join) =>
-        join
-          .onRef('log.entry_id', '=', 'entry.id')
-          .on(charged, '>', sql.lit(0))
-          // Said twice, or Postgres reads the index of the log from its very beginning.
-          .on('log.entry_id', '>=', last.entry)
-          .on('log.entry_id', '<=', frame.lastEntry),
-      )
-      .select(['entry.id', 'entry.kind', 'entry.amount', 'entry.created_at as booked_at'])
-      .select(['log.id as log_id', ...requestColumns])
-      .where('entry.account_id', '=', frame.accountId)
-      .where('entry.id', '>=', last.entry)
-      .where('entry.id', '<=', frame.lastEntry)
-      .where((of) =>
-        of.or([
-          of('entry.id', '>', last.entry),
-          of('log.id', '>', last.row),
-          of('log.id', 'is', null),
-        ]),
-      )
-      .orderBy('entry.id')
-      .orderBy('log.id')
-      .limit(linesPerPage)
-      .execute();
-  }
 }
 
-type Columns<Name> = Name extends `log.${infer Column}` ? Column : never;
-type RequestColumns = Pick<
-  Selectable<RequestLogTable>,
-  Columns<(typeof requestColumns)[number]> & keyof RequestLogTable
->;
-type Nullable<Row> = { readonly [Name in keyof Row]: Row[Name] | null };
-
-interface PageRow extends Nullable<RequestColumns> {
-  readonly id: number;
-  readonly kind: string;
-  readonly amount: number;
-  readonly booked_at: number;
-  readonly log_id: number | null;
+function pageBehind(
+  { read }: Database,
+  frame: StatementFrame,
+  last: { readonly entry: number; readonly row: number },
+) {
+  return read
+    .selectFrom('ledger_entries as entry')
+    .leftJoin('request_log as log', (join) =>
+      join
+        .onRef('log.entry_id', '=', 'entry.id')
+        .on(charged, '>', sql.lit(0))
+        // Said twice, or Postgres reads the index of the log from its very beginning.
+        .on('log.entry_id', '>=', last.entry)
+        .on('log.entry_id', '<=', frame.lastEntry),
+    )
+    .select(['entry.id', 'entry.kind', 'entry.amount', 'entry.created_at as booked_at'])
+    .select(['log.id as log_id', ...requestColumns.map((name) => `log.${name}` as const)])
+    .where('entry.account_id', '=', frame.accountId)
+    .where('entry.id', '>=', last.entry)
+    .where('entry.id', '<=', frame.lastEntry)
+    .where((of) =>
+      of.or([
+        of('entry.id', '>', last.entry),
+        of('log.id', '>', last.row),
+        of('log.id', 'is', null),
+      ]),
+    )
+    .orderBy('entry.id')
+    .orderBy('log.id')
+    .limit(linesPerPage)
+    .execute();
 }
+
+type PageRow = Awaited<ReturnType<typeof pageBehind>>[number];
+type RequestRow = Pick<Selectable<RequestLogTable>, (typeof requestColumns)[number]>;
 
 function lineOf(row: PageRow): StatementLine {
   return {
@@ -158,11 +150,11 @@ function lineOf(row: PageRow): StatementLine {
     amount: row.amount,
     bookedAt: row.booked_at,
     // The join brings a request with all its columns, or none of them.
-    request: row.log_id === null ? null : requestOf(row as RequestColumns),
+    request: row.log_id === null ? null : requestOf(row as RequestRow),
   };
 }
 
-function requestOf(row: RequestColumns): StatementRequest {
+function requestOf(row: RequestRow): StatementRequest {
   return {
     requestId: idText(row.request_id),
     keyId: row.key_id,

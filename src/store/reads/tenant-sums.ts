@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import type { DayRange } from '../../record/period.ts';
 import type { TenantSumReads, TenantSums } from '../../record/tenant-sums.ts';
-import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
+import { charged } from '../expressions.ts';
 
 /** The daily sums of several tenants at once. */
 export class SqlTenantSums implements TenantSumReads {

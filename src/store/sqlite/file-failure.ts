@@ -1,5 +1,6 @@
-import { GatewayError } from '../../core/errors.ts';
+import type { GatewayError } from '../../core/errors.ts';
 import { failureCode } from '../../core/failure-code.ts';
+import { unusable } from '../unusable.ts';
 
 const reasons: Record<string, string> = {
   SQLITE_CANTOPEN: 'the path does not exist or may not be written',
@@ -20,8 +21,7 @@ const reasons: Record<string, string> = {
 /** One sentence for the operator about a file that cannot be used. */
 export function fileFailure(path: string, thrown: unknown): GatewayError {
   const message = thrown instanceof Error ? thrown.message : String(thrown);
-  const sentence = fileSentence(path, failureCode(thrown) ?? '', message);
-  return new GatewayError('service_unavailable', sentence, { cause: thrown });
+  return unusable(fileSentence(path, failureCode(thrown) ?? '', message), thrown);
 }
 
 /** What is wrong with the file itself; one that was moved away says so in words of its own. */

@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { counted } from '../../core/counted.ts';
 import { isWalletName, walletName } from '../../ledger/owner.ts';
-import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
+import { charged } from '../expressions.ts';
 import { wholeSince } from '../retention.ts';
 import type { Report } from './verify.ts';
 

@@ -3,8 +3,8 @@ import { walletName } from '../../ledger/owner.ts';
 import { dayMs, dayOf, isoDay } from '../../record/period.ts';
 import { dailySums } from '../books/daily-sums.ts';
 import { idText } from '../books/request-log-rows.ts';
-import { charged } from '../charged.ts';
 import type { Database } from '../database.ts';
+import { charged } from '../expressions.ts';
 import { logsSince, wholeSince } from '../retention.ts';
 import type { Report } from './verify.ts';
 

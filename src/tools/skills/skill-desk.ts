@@ -5,7 +5,7 @@ import { isSkillName, type Skill, type SkillBook, type StoredSkill, skillsAway }
 import { readSkill } from './skill-input.ts';
 
 /** A skill as a tenant sees it in a list. */
-export interface SkillSummary {
+interface SkillSummary {
   readonly name: string;
   readonly description: string;
   readonly source: 'built_in' | 'customer';

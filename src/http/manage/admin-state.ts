@@ -4,9 +4,9 @@ import type { BooksState } from '../../telemetry/gauges.ts';
 import type { RecentCalls } from '../../telemetry/recent-calls.ts';
 import { adminDocs } from '../openapi/admin.ts';
 import { json } from '../reply.ts';
-import type { Route } from '../routes.ts';
+import { type Route, routesFor } from '../routes.ts';
 
-interface OperationParts {
+interface StateParts {
   readonly catalogue: Catalogue;
   readonly health: Pick<Health, 'state' | 'observed'>;
   /** What came of the calls to each provider lately. */
@@ -15,34 +15,26 @@ interface OperationParts {
   booksState(): BooksState;
 }
 
+const admin = routesFor({ access: 'admin' });
+
 /** How the process that answers is doing; beside it others may be doing better or worse. */
-export function operationRoutes(parts: OperationParts): Route[] {
+export function stateRoutes(parts: StateParts): Route[] {
   return [
-    {
-      method: 'GET',
-      path: '/admin/v1/providers',
-      doc: adminDocs.providers,
-      access: 'admin',
-      handle: (exchange) => json(exchange, { data: providerObjects(parts) }),
-    },
-    {
-      method: 'GET',
-      path: '/admin/v1/books',
-      doc: adminDocs.books,
-      access: 'admin',
-      handle(exchange) {
-        const state = parts.booksState();
-        const { requestsUnderWay: running, drainWaiting: waiting } = state;
-        const data = { running, waiting, journal_bytes: state.journalBytes };
-        return json(exchange, { data });
-      },
-    },
+    admin.get('/admin/v1/providers', adminDocs.providers, (exchange) =>
+      json(exchange, { data: providerObjects(parts) }),
+    ),
+    admin.get('/admin/v1/books', adminDocs.books, (exchange) => {
+      const state = parts.booksState();
+      const { requestsUnderWay: running, drainWaiting: waiting } = state;
+      const data = { running, waiting, journal_bytes: state.journalBytes };
+      return json(exchange, { data });
+    }),
   ];
 }
 
 const worstFirst: readonly CircuitState[] = ['open', 'half_open', 'closed'];
 
-function providerObjects({ catalogue, health, recent }: OperationParts) {
+function providerObjects({ catalogue, health, recent }: StateParts) {
   const calls = recent.calls();
   const offers = catalogue.live().flatMap(({ id }) => catalogue.offers(id));
   const byProvider = Map.groupBy(offers, ({ provider }) => provider.name);
@@ -61,7 +53,7 @@ function recentObject(recent: RecentCalls | undefined) {
   return { window_seconds: windowSeconds, calls, failed_calls: failedCalls, failures };
 }
 
-function endpointObject(offer: Offer, health: OperationParts['health']) {
+function endpointObject(offer: Offer, health: StateParts['health']) {
   const { firstByteMs, tokensPerSecond, failures } = health.observed(offer);
   return {
     model: offer.model.id,
