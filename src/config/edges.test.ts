@@ -43,6 +43,19 @@ test.each(ranges)('%s goes from %d to %p', (name, least, most) => {
   expect(() => set(most + 1)).toThrow(name);
 });
 
+test.each(['https://gw.example/llm', 'https://gw.example/v1/', 'https://gw.example//v1'])(
+  'the public address is the root of a host: %s is not',
+  (public_url) => {
+    const problem = 'server.public_url must have no path: Tollgate is served at the root of a host';
+    expect(() => load({ server: { public_url } })).toThrow(problem);
+  },
+);
+
+test.each(['https://gw.example', 'http://gw.example:9000/'])('%s is a root', (public_url) => {
+  const { publicUrl } = load({ server: { public_url } }).server;
+  expect(publicUrl).toBe(public_url.replace(/\/$/, ''));
+});
+
 const provider = { dialect: 'openai', base_url: 'http://gpu-1:8000/v1', api_key: null };
 
 test.each(['timeout_ms', 'idle_timeout_ms'])('%s of a provider goes from 1 to an hour', (name) => {

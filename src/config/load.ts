@@ -96,6 +96,10 @@ function assemble(
   const publicUrl = file.server?.public_url;
   if (publicUrl !== undefined && !isCleanBase(publicUrl)) {
     problems.push({ path: 'server.public_url', message: uncleanBase });
+  } else if (/[^/]/.test(URL.parse(publicUrl ?? '')?.pathname ?? '')) {
+    // The dashboard asks for its files and its numbers at the root.
+    const message = 'must have no path: Tollgate is served at the root of a host';
+    problems.push({ path: 'server.public_url', message });
   }
   const fromEnvironment = environmentIn(environment, problems);
   const dataDir = file.data_dir ?? './data';

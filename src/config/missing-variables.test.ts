@@ -137,3 +137,22 @@ test('a section that is written as something else is told what belongs there', (
     'providers.openai must be a section with dialect, base_url, api_key, headers, …',
   ]);
 });
+
+test.each(['OPENAI_KEY:-none', 'openai key', 'OPENAI-KEY', ''])(
+  'a place for a variable without its name is a problem: %p',
+  (name) => {
+    const mine = { dialect: 'openai', base_url: 'http://127.0.0.1:1/v1', api_key: variable(name) };
+    expect(problems({ providers: { mine } })).toEqual([
+      'providers.mine.api_key has "${" without the name of a variable in braces behind it',
+    ]);
+  },
+);
+
+test('aliases that repeat each other are a problem of the file', () => {
+  const many = (name: string) => Array(10).fill(name).join(', ');
+  const lines = ['a: &a [x]', 'b: &b [*a]', 'c: &c [*b]', 'd: &d [*c]'];
+  const bomb = lines.map((line) => line.replace(/\[(.+)\]/, (_, one) => `[${many(one)}]`));
+  const config = join(folder, 'bomb.yaml');
+  writeFileSync(config, bomb.join('\n'));
+  expect(() => loadConfig({ config }, {})).toThrow('its aliases (*name) repeat too much');
+});

@@ -36,7 +36,8 @@ test.each([
   '*.corp.lan',
   '',
 ])('«%s» is a problem, with its place', (entry) => {
-  const problem = `private_addresses[1] must be a host name, or an address or a range inside`;
+  const problem =
+    'private_addresses[1] must be a whole host name without * or a port, or an address or a range';
   const refusal = () => load(['10.1.0.0/16', entry]);
   expect(refusal).toThrow(ConfigProblems);
   expect(refusal).toThrow(problem);

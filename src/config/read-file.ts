@@ -17,6 +17,14 @@ const plainWords: Partial<Record<ErrorCode, string>> = {
   DUPLICATE_KEY: 'this name is in the file twice at the same place; keep one of the two',
 };
 
+const unreadable: Readonly<Record<string, string>> = {
+  ENOENT: 'this file does not exist',
+  EISDIR: 'this is a folder, not a file',
+  EACCES: 'this file may not be read by this user',
+};
+
+const unnamed = 'has "${" without the name of a variable in braces behind it';
+
 /** A configuration file as plain data, before variables are put in. */
 export interface ConfigText {
   readonly source: string;
@@ -31,7 +39,8 @@ export function readConfigFile(path: string | undefined): ConfigText {
   try {
     text = readFileSync(file, 'utf8');
   } catch (thrown) {
-    throw new ConfigProblems(file, [{ path: '', message: unreadable(thrown) }]);
+    const message = unreadable[failureCode(thrown) ?? ''] ?? 'this file cannot be read';
+    throw new ConfigProblems(file, [{ path: '', message }]);
   }
   const document = parseDocument(text, { prettyErrors: true });
   if (document.errors.length > 0) {
@@ -43,15 +52,13 @@ export function readConfigFile(path: string | undefined): ConfigText {
     });
     throw new ConfigProblems(file, problems);
   }
-  return { source: file, data: document.toJS() ?? {} };
-}
-
-function unreadable(thrown: unknown): string {
-  const code = failureCode(thrown);
-  if (code === 'ENOENT') return 'this file does not exist';
-  if (code === 'EISDIR') return 'this is a folder, not a file';
-  if (code === 'EACCES') return 'this file may not be read by this user';
-  return 'this file cannot be read';
+  try {
+    return { source: file, data: document.toJS() ?? {} };
+  } catch {
+    // Anchors that repeat each other: a few lines would become millions.
+    const message = 'its aliases (*name) repeat too much; write what they stand for';
+    throw new ConfigProblems(file, [{ path: '', message }]);
+  }
 }
 
 /**
@@ -59,47 +66,40 @@ function unreadable(thrown: unknown): string {
  * wants a number or a truth value is converted, since the environment knows only text.
  */
 export function substitute(
-  value: unknown,
+  data: unknown,
   schema: Schema,
   environment: Environment,
   problems: Problem[],
-  path = '',
 ): unknown {
-  if (typeof value === 'string') return fill(value, schema, environment, problems, path);
-  if (Array.isArray(value)) {
-    return value.map((item, i) =>
-      substitute(item, schema.items ?? {}, environment, problems, `${path}[${i}]`),
-    );
-  }
-  if (!isObject(value)) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([name, field]) => {
-      const inner = path === '' ? name : `${path}.${name}`;
-      const rule = schema.properties?.[name] ?? schema.patternProperties?.['^.*$'] ?? {};
-      return [name, substitute(field, rule, environment, problems, inner)];
-    }),
-  );
-}
-
-function fill(
-  text: string,
-  schema: Schema,
-  environment: Environment,
-  problems: Problem[],
-  path: string,
-): unknown {
-  if (!text.includes('${')) return text;
-  const filled = text.replace(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (_, name: string) => {
-    const value = environment[name];
-    if (value === undefined || value === '') {
+  const fill = (text: string, path: string) => {
+    // Such as `${NAME:-other}`, which shells know; the text may be a secret and is not repeated.
+    if (/\$\{(?![A-Za-z_][A-Za-z0-9_]*\})/.test(text)) {
+      problems.push({ path, message: unnamed });
+    }
+    return text.replace(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (_, name: string) => {
+      const value = environment[name];
+      if (value) return value;
       const message = `needs the environment variable ${name}, which is not set`;
       const missing: MissingVariable = { path, message, variable: name };
       problems.push(missing);
       return '';
+    });
+  };
+  const walk = (value: unknown, rule: Schema, path: string): unknown => {
+    if (typeof value === 'string') {
+      return value.includes('${') ? convert(fill(value, path), rule) : value;
     }
-    return value;
-  });
-  return convert(filled, schema);
+    if (Array.isArray(value)) {
+      return value.map((item, i) => walk(item, rule.items ?? {}, `${path}[${i}]`));
+    }
+    if (!isObject(value)) return value;
+    const fields = Object.entries(value).map(([name, field]) => {
+      const inner = rule.properties?.[name] ?? rule.patternProperties?.['^.*$'] ?? {};
+      return [name, walk(field, inner, path === '' ? name : `${path}.${name}`)];
+    });
+    return Object.fromEntries(fields);
+  };
+  return walk(data, schema, '');
 }
 
 /** Text from the environment as the type its field wants; left alone where it does not fit. */

@@ -32,5 +32,9 @@ export function usd() {
   return Type.String({
     pattern: '^\\d{1,9}(\\.\\d{1,9})?$',
     expected: 'a decimal number of dollars in quotes, such as "0.50"',
+    nearly: {
+      pattern: '^\\d+(\\.\\d+)?$',
+      expected: 'dollars of at most 9 digits before the point and 9 behind it',
+    },
   });
 }

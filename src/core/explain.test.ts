@@ -25,7 +25,7 @@ describe('one value that does not fit', () => {
       'beyond exactness',
       { type: 'integer' },
       2 ** 53,
-      'must be a whole number, not 9007199254740992',
+      'must be a whole number of at most 9007199254740991, not 9007199254740992',
     ],
     [
       'too long',
@@ -71,9 +71,21 @@ describe('one value that does not fit', () => {
     expect(told(price, '15')).toEqual([]);
   });
 
-  test('a fence that nobody meets is not mentioned', () => {
+  test('a text that is nearly right is told what it lacks', () => {
+    const nearly = { pattern: '^\\d+$', expected: 'of two digits' };
+    const short = { type: 'string', pattern: '^\\d{2}$', expected: 'a number', nearly };
+    expect(told(short, '123')).toEqual(['must be of two digits, not "123"']);
+    expect(told(short, 'x')).toEqual(['must be a number, not "x"']);
+  });
+
+  test('a fence that nobody meets is mentioned to those who do', () => {
     const open = { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER };
     expect(told(open, -1)).toEqual(['must be a whole number of at least 0, not -1']);
+    const within = 'must be a whole number from 0 to 9007199254740991, not 10000000000000000';
+    expect(told(open, 1e16)).toEqual([within]);
+    expect(told({ anyOf: [open, { type: 'null' }] }, 1e16)).toEqual([within]);
+    expect(told({ type: 'integer', minimum: 0 }, 1e16)).toEqual([within]);
+    expect(told({ type: 'string' }, 1e16)).toEqual(['must be a string, not 10000000000000000']);
   });
 
   test.each([

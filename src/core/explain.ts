@@ -36,6 +36,8 @@ export interface Schema {
   readonly not?: object | undefined;
   /** What a pattern stands for, in words: «a decimal number in quotes». */
   readonly expected?: string | undefined;
+  /** The same for a text that is nearly right: what it is like, and what it lacks. */
+  readonly nearly?: { readonly pattern: string; readonly expected: string } | undefined;
   /** The value may hold a credential: a complaint about it does not repeat it. */
   readonly hidden?: boolean | undefined;
 }
@@ -196,7 +198,9 @@ function fitsBounds(schema: Schema, value: string | number): boolean {
 }
 
 function misfit(schema: Schema, value: unknown, path: string): Problem {
-  const unquoted = `must be ${describe(schema)}`;
+  const { nearly } = schema;
+  const isNear = nearly && typeof value === 'string' && new RegExp(nearly.pattern).test(value);
+  const unquoted = `must be ${isNear ? nearly.expected : describe(schema, value)}`;
   if (!mayRepeat(schema)) return { path, message: unquoted };
   return { path, message: `${unquoted}, not ${show(value)}`, unquoted };
 }
@@ -209,8 +213,8 @@ function mayRepeat(schema: Schema): boolean {
   return [...anyOf, ...inside].every(mayRepeat);
 }
 
-/** What a schema asks for, as the end of a sentence. */
-function describe(schema: Schema): string {
+/** What a schema asks for instead of this value, as the end of a sentence. */
+function describe(schema: Schema, value?: unknown): string {
   if (schema.expected) return schema.expected;
   if (schema.const !== undefined) return show(schema.const);
   if (schema.enum) return `one of ${schema.enum.map(show).join(', ')}`;
@@ -218,12 +222,14 @@ function describe(schema: Schema): string {
     // «or null» is true of nearly every optional field and helps nobody.
     const branches = schema.anyOf.filter((branch) => branch.type !== 'null');
     const constants = branches.filter((branch) => branch.const !== undefined);
-    const others = branches.filter((branch) => branch.const === undefined).map(describe);
+    const others = branches
+      .filter((branch) => branch.const === undefined)
+      .map((branch) => describe(branch, value));
     const listed = constants.map((branch) => show(branch.const)).join(', ');
     const parts = listed ? [`one of ${listed}`, ...others] : others;
     return [...new Set(parts)].join(' or ');
   }
-  const range = describeRange(schema);
+  const range = describeRange(schema, value);
   switch (schema.type) {
     case 'integer':
       return `a whole number${range}`;
@@ -242,11 +248,14 @@ function describe(schema: Schema): string {
   }
 }
 
-function describeRange(schema: Schema): string {
+const largest = Number.MAX_SAFE_INTEGER;
+
+function describeRange(schema: Schema, value: unknown): string {
   const low = schema.minimum ?? schema.minLength;
-  // The largest exact number is a fence of ours, not a limit that a person would meet.
-  const maximum = schema.maximum === Number.MAX_SAFE_INTEGER ? undefined : schema.maximum;
-  const high = maximum ?? schema.maxLength;
+  // The largest exact number is a fence of ours: only those hear of it who went beyond it.
+  const isBeyond = schema.type === 'integer' && typeof value === 'number' && value > largest;
+  const maximum = schema.maximum === largest ? undefined : schema.maximum;
+  const high = maximum ?? (isBeyond ? largest : schema.maxLength);
   const unit = schema.type === 'string' ? (low === 1 && !high ? ' character' : ' characters') : '';
   if (low !== undefined && high !== undefined) return ` from ${low} to ${high}${unit}`;
   if (low !== undefined) return ` of at least ${low}${unit}`;

@@ -13,34 +13,23 @@ export function trafficFamilies(
 
 /** As OpenTelemetry's conventions for generative AI are spelt in Prometheus. */
 function durations(series: readonly Series[], answered: readonly Series[]): Family[] {
-  const histogram = (
-    name: string,
-    help: string,
-    of: readonly Series[],
-    pick: (one: Series) => Histogram,
-  ): Family => ({
-    name,
-    help,
-    type: 'histogram',
-    samples: of.flatMap((one) => pick(one).samples(conventionLabels(one))),
-  });
   const tokens = (type: string, pick: (one: Series) => Histogram) =>
     answered.flatMap((one) =>
       pick(one).samples(`${conventionLabels(one)},gen_ai_token_type="${type}"`),
     );
   return [
-    histogram(
-      'gen_ai_server_request_duration_seconds',
-      'From the arrival of a request to the end of its answer.',
-      series,
-      ({ duration }) => duration,
-    ),
-    histogram(
-      'gen_ai_server_time_to_first_token_seconds',
-      'Of streamed answers: from the first attempt to the first words, failed attempts included.',
-      answered,
-      ({ firstToken }) => firstToken,
-    ),
+    {
+      name: 'gen_ai_server_request_duration_seconds',
+      help: 'From the arrival of a request to the end of its answer.',
+      type: 'histogram',
+      samples: series.flatMap(durationsOf),
+    },
+    {
+      name: 'gen_ai_server_time_to_first_token_seconds',
+      help: 'Streamed answers: from the first attempt to the first words, failed ones included.',
+      type: 'histogram',
+      samples: answered.flatMap((one) => one.firstToken.samples(conventionLabels(one))),
+    },
     {
       name: 'gen_ai_client_token_usage',
       help: 'Tokens of one answered request: all input, cached or not, and all output.',
@@ -51,6 +40,14 @@ function durations(series: readonly Series[], answered: readonly Series[]): Fami
       ],
     },
   ];
+}
+
+/** Only those that failed have an error's type, as the conventions want it. */
+function durationsOf(series: Series): Sample[] {
+  const convention = conventionLabels(series);
+  return [...series.durations].flatMap(([errorType, durations]) =>
+    durations.samples(errorType === '' ? convention : `${convention},error_type="${errorType}"`),
+  );
 }
 
 function counts(series: readonly Series[], answered: readonly Series[]): Family[] {

@@ -13,7 +13,8 @@ export class Series {
   readonly provider: string;
   /** Traffic mode and outcome (`success` or the symbol of the error), a space between → count. */
   readonly outcomes = new Map<string, number>();
-  readonly duration = new Histogram(durationBounds);
+  /** By the symbol of the error that ended them; '' for those that succeeded. */
+  readonly durations = new Map<string, Histogram>();
   readonly firstToken = new Histogram(firstTokenBounds);
   readonly promptTokens = new Histogram(tokenBounds);
   readonly outputTokens = new Histogram(tokenBounds);
@@ -33,9 +34,10 @@ export class Series {
   add(request: EndedRequest): void {
     const { usage, charges } = request;
     const { tokens, credits } = this;
-    const outcome = `${request.trafficMode} ${request.error ?? request.status}`;
+    const word = request.error ?? request.status;
+    const outcome = `${request.trafficMode} ${word}`;
     this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
-    this.duration.observe(request.durationMs / 1000);
+    this.#durationsOf(word === 'success' ? '' : word).observe(request.durationMs / 1000);
     const firstMs = request.streamed ? firstWordsMs(request) : null;
     if (firstMs !== null) this.firstToken.observe(firstMs / 1000);
     credits.model += charges.modelCharge;
@@ -55,6 +57,14 @@ export class Series {
     tokens.output += usage.outputTokens;
     tokens.reasoning += usage.reasoningTokens;
     if (request.usageEstimated) this.estimated += 1;
+  }
+
+  #durationsOf(errorType: string): Histogram {
+    const known = this.durations.get(errorType);
+    if (known) return known;
+    const fresh = new Histogram(durationBounds);
+    this.durations.set(errorType, fresh);
+    return fresh;
   }
 }
 

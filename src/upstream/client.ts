@@ -184,10 +184,15 @@ function preparedFor(provider: Provider): Prepared {
   return fresh;
 }
 
-/** What no message of this provider may tell. */
+/** Shorter words of a header, such as `Bearer` or `true`, are not what makes it a secret. */
+const headerSecretLengthMin = 8;
+
+/** What no message of this provider may tell: its key, and what its own headers carry. */
 export function secretsOf(provider: Provider): readonly string[] {
-  if (!provider.apiKey) return [];
-  return preparedFor(provider).pass?.secrets ?? [provider.apiKey.reveal()];
+  const { apiKey, headers } = provider;
+  const ofKey = apiKey ? (preparedFor(provider).pass?.secrets ?? [apiKey.reveal()]) : [];
+  const words = Object.values(headers).flatMap((header) => header.reveal().split(/\s+/));
+  return [...ofKey, ...words.filter((word) => word.length >= headerSecretLengthMin)];
 }
 
 function revealed(headers: Provider['headers']): Record<string, string> {

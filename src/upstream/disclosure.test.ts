@@ -88,6 +88,42 @@ describe('names that must not leave', () => {
   });
 
   test.each([
+    ['Bad key 0a1b2c3d4e for team blue', 'Bad key [key] for team blue'],
+    ['Bearer pass-4711 is no Bearer', 'Bearer [key] is no Bearer'],
+    ['Set x-tier to true, not 0a1b2c3d4ex', 'Set x-tier to true, not [key]x'],
+  ])('what a header of the provider carries: %s', (message, clean) => {
+    const secrets = {
+      'api-key': '0a1b2c3d4e',
+      authorization: 'Bearer pass-4711',
+      'x-tier': 'true',
+    };
+    const headers = Object.fromEntries(
+      Object.entries(secrets).map(([name, value]) => [name, new Secret(value)]),
+    );
+    expect(scrub(message, offerCalled('up', { apiKey: null, headers }))).toBe(clean);
+  });
+
+  test.each([
+    [
+      'http://10.0.0.5:8000/v1',
+      'no http://10.0.0.5:8000/v1/chat at http://10.0.0.5:8000/, 10.0.0.5:8000 or 10.0.0.5',
+      'no vendor/chat at vendor/, vendor or vendor',
+    ],
+    [
+      'http://gpu-1:8000/v1/',
+      'http://gpu-1:8000/v1 on gpu-1:8000 of gpu-1',
+      'vendor on vendor of gpu-1',
+    ],
+    [
+      'https://api.vendor.example',
+      'see https://docs.vendor.example',
+      'see https://docs.vendor.example',
+    ],
+  ])('where the provider is: %s', (baseUrl, message, clean) => {
+    expect(scrub(message, offerCalled('secret-model', { baseUrl }))).toBe(clean);
+  });
+
+  test.each([
     ['up is busy: "up", up-2024 (UP)', 'acme/chat is busy: "acme/chat", acme/chat-2024 (UP)'],
     ['The upstream gave no answer.', 'The upstream gave no answer.'],
     ['Bearer a, key=a', 'Bearer [key], key=[key]'],

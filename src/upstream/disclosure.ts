@@ -60,17 +60,29 @@ const accounts = [
   /(?<=\barn:aws[\w-]*:[\w-]*:[\w-]*:)\d{12}\b/g,
 ];
 
-/** An upstream's sentence without what must not leave: keys, accounts, its name of the model. */
+/** An upstream's sentence without what must not leave: keys, accounts, its address, its model. */
 export function scrub(message: string, offer: Offer): string {
-  const withoutKey = secretsOf(offer.provider).reduce(
+  const { provider, upstreamModel, model } = offer;
+  const withoutKey = secretsOf(provider).reduce(
     (text, secret) => exchanged(text, secret, '[key]'),
     message,
   );
-  const inOurWords = exchanged(withoutKey, offer.upstreamModel, offer.model.id);
+  const withoutAddress = addressesOf(provider).reduce(
+    (text, address) => exchanged(text, address, provider.name),
+    withoutKey,
+  );
+  const inOurWords = exchanged(withoutAddress, upstreamModel, model.id);
   return accounts.reduce(
     (text, account) => text.replaceAll(account, '[account]'),
     inOurWords.replaceAll(keys, '[key]'),
   );
+}
+
+/** Where a provider is, from the whole to its parts. A host of one word may be any other word. */
+function addressesOf({ baseUrl }: Offer['provider']): string[] {
+  const { origin, host, hostname } = new URL(baseUrl);
+  const told = [baseUrl.replace(/\/+$/, ''), origin, host, hostname];
+  return told.filter((address) => /[.:]/.test(address));
 }
 
 /** Shorter names are found inside words that mean something else, and only count on their own. */

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { Awake } from '../../tests/support/awake.ts';
 import { offerCalled } from '../../tests/support/offers.ts';
 import { noUsage } from '../core/usage.ts';
@@ -13,8 +13,8 @@ import { type OutputBudget, StreamAnswer, type StreamEnd } from './stream-answer
 
 const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
 const ends: (() => void)[] = [];
-afterEach(() => {
-  for (const end of ends.splice(0)) end();
+afterAll(() => {
+  for (const end of ends) end();
 });
 
 function chunk(content: string | null, finish: string | null = null): string {
@@ -93,6 +93,34 @@ async function rest(answer: StreamAnswer): Promise<string> {
 }
 
 describe('an answer on its way', () => {
+  const line = (text: string) => `${text.padEnd(1_023, 'x')}\n`;
+  const wordless: [string, string][] = [
+    ['comments', line(': ')],
+    ['lines of no meaning', line('id: ')],
+    ['empty lines', '\n'.repeat(1_024)],
+    ['events that say nothing', `data: {"choices":[],"pad":"${'x'.repeat(995)}"}\n\n`],
+  ];
+  test.each(wordless)('ends as cut when no more than %s come, and many', async (_, text) => {
+    const { answer, send, settled, line } = begun();
+    send(chunk('hi'));
+    for (let sent = 0; sent < 17; sent += 1) send(text.repeat(1_024));
+    expect(await rest(answer)).toContain('"finish_reason":"error"');
+    expect(settled).toMatchObject([{ how: 'cut', error: { symbol: 'upstream_error' } }]);
+    expect(line.signal.aborted).toBe(true);
+  });
+
+  test('hears any number of comments that have words between them', async () => {
+    const { answer, send, end, settled } = begun();
+    for (let sent = 0; sent < 20; sent += 1) send(chunk('hi') + line(': ').repeat(1_024));
+    send(chunk(null, 'stop'));
+    end();
+    expect(await rest(answer)).toEndWith('data: [DONE]\n\n');
+    expect(settled).toEqual([{ how: 'complete' }]);
+  });
+});
+
+// They wait for silence to end, and all at once.
+describe.concurrent('an answer on its way', () => {
   test('is settled before its last words and only once', async () => {
     const { answer, send, end, settled } = begun();
     expect(await answer.next()).toEqual({ done: false, value: 'opening\n\n' });
@@ -175,31 +203,6 @@ describe('an answer on its way', () => {
     expect(words).toEqual(said);
   });
 
-  const line = (text: string) => `${text.padEnd(1_023, 'x')}\n`;
-  const wordless: [string, string][] = [
-    ['comments', line(': ')],
-    ['lines of no meaning', line('id: ')],
-    ['empty lines', '\n'.repeat(1_024)],
-    ['events that say nothing', `data: {"choices":[],"pad":"${'x'.repeat(995)}"}\n\n`],
-  ];
-  test.each(wordless)('ends as cut when no more than %s come, and many', async (_, text) => {
-    const { answer, send, settled, line } = begun();
-    send(chunk('hi'));
-    for (let sent = 0; sent < 17; sent += 1) send(text.repeat(1_024));
-    expect(await rest(answer)).toContain('"finish_reason":"error"');
-    expect(settled).toMatchObject([{ how: 'cut', error: { symbol: 'upstream_error' } }]);
-    expect(line.signal.aborted).toBe(true);
-  });
-
-  test('hears any number of comments that have words between them', async () => {
-    const { answer, send, end, settled } = begun();
-    for (let sent = 0; sent < 20; sent += 1) send(chunk('hi') + line(': ').repeat(1_024));
-    send(chunk(null, 'stop'));
-    end();
-    expect(await rest(answer)).toEndWith('data: [DONE]\n\n');
-    expect(settled).toEqual([{ how: 'complete' }]);
-  });
-
   test('ends as cut when the upstream falls silent for good', async () => {
     const { answer, settled } = begun(boundless, 5_000, 1_200);
     const text = await rest(answer);
@@ -238,7 +241,7 @@ describe('an answer on its way', () => {
   });
 });
 
-describe('a client that has left', () => {
+describe.concurrent('a client that has left', () => {
   /** Says this, waits until the client has it, and lets it leave. */
   async function leftBehind(text: string) {
     const rig = begun(boundless, 60_000);

@@ -96,6 +96,11 @@ describe('requests that failed', () => {
     const requests = 'tollgate_requests_total';
     expect(seen.value(requests, { ...two, provider: 'second', outcome: 'success' })).toBe(1);
     expect(seen.value(requests, { ...two, provider: 'none', outcome: 'upstream_error' })).toBe(1);
+    const asked = { gen_ai_operation_name: 'chat', gen_ai_request_model: 'test/two' };
+    const durations = 'gen_ai_server_request_duration_seconds_count';
+    const failed = { ...asked, gen_ai_provider_name: 'none', error_type: 'upstream_error' };
+    expect(seen.value(durations, failed)).toBe(1);
+    expect(seen.value(durations, { ...asked, gen_ai_provider_name: 'second' })).toBe(1);
     const attempts = (provider: string, outcome: string) =>
       seen.value('tollgate_upstream_attempts_total', { provider, model: 'test/two', outcome });
     expect(attempts('first', 'server')).toBe(2);
