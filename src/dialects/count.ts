@@ -21,5 +21,11 @@ export interface Count {
 
 export type CountTarget = Pick<Target, 'upstreamModel' | 'quirks'>;
 
-/** So many tokens, or what is wrong with the request in the upstream's own sentence. */
-export type Counted = number | { readonly fault: string };
+/** As clients hear it: so many tokens, and how many before the upstream forgot some, if it did. */
+export interface TokenCount {
+  readonly input_tokens: number;
+  readonly context_management?: { readonly original_input_tokens: number };
+}
+
+/** The count, or what is wrong with the request in the upstream's own sentence. */
+export type Counted = TokenCount | { readonly fault: string };

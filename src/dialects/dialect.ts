@@ -112,14 +112,17 @@ export interface StreamedReply {
   readonly opening: string;
 }
 
+/** Addresses of pictures that were fetched, and the `data:` URLs to send instead. */
+export type Images = ReadonlyMap<string, string>;
+
 /** Where a request is going, as far as its wording is concerned. */
 export interface Target {
   readonly upstreamModel: string;
   readonly quirks: Quirks;
   /** The output cap to send; null leaves the client's own (or none) in place. */
   readonly outputTokensMax: number | null;
-  /** Image addresses that were fetched for this upstream, and the `data:` URLs to send instead. */
-  readonly images: ReadonlyMap<string, string>;
+  /** Those that this upstream does not fetch itself. */
+  readonly images: Images;
   /** The most output the model can give; null when nobody wrote it down. */
   readonly modelOutputTokensMax: number | null;
   /** How the model wants to be told about thinking; null when it does not think. */

@@ -16,7 +16,26 @@ describe('the sentence is found in', () => {
     'a text under error': [{ code: 'x', error: 'It broke.' }, 'It broke.'],
     'a flat body': [{ object: 'error', message: 'It broke.' }, 'It broke.'],
     'a detail': [{ detail: 'It broke.' }, 'It broke.'],
-    'a list of details': [{ detail: [{ loc: ['a'], msg: 'It broke.', type: 't' }] }, 'It broke.'],
+    'a list of details, with its place': [
+      { detail: [{ loc: ['body', 'messages', 0, 'name'], msg: 'Field required', type: 't' }] },
+      'messages[0].name: Field required',
+    ],
+    'a list of details, without a place that is none': [
+      { detail: [{ loc: ['body', 'what was written'], msg: 'It broke.', type: 't' }] },
+      'It broke.',
+    ],
+    'a list below a heading': [
+      { detail: 'Validation Error', errors: [{ loc: ['body', 'stop'], msg: 'Too short.' }] },
+      'Validation Error: stop: Too short.',
+    ],
+    'fields below a heading': [
+      { title: 'Invalid data.', errors: { stop: ['The stop field is too short.'] } },
+      'Invalid data. The stop field is too short.',
+    ],
+    'a list that repeats it': [
+      { error: { code: 400, message: 'It broke.', errors: [{ message: 'It broke.' }] } },
+      'It broke.',
+    ],
     'a list of objects': [[{ error: { message: 'It broke.' } }], 'It broke.'],
     'a list of errors': [{ errors: [{ message: 'It broke.', code: 5006 }] }, 'It broke.'],
     'an error quoted as text': [

@@ -91,5 +91,10 @@ test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as co
     }
     const tools = [{ name: 'look', parameters: null }];
     expect(written({ toolChoice: { name: 'look' }, tools }).dropped).toEqual([]);
+    // Of one that nobody offered, the upstream says so itself.
+    const other = { toolChoice: { name: 'find' }, tools };
+    expect(written(other).dropped).toEqual([]);
+    const lost = written({ ...other, foreign: ['tools[1]'] });
+    expect(lost).toEqual({ choice: false, dropped: ['tool_choice', 'tools[1]'] });
   },
 );

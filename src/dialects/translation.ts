@@ -10,6 +10,7 @@ import { Tally } from './answer/tally.ts';
 import { refuseManyArguments } from './ask/argument-names.ts';
 import { inNewerSchemas } from './ask/newer-schema.ts';
 import { isForced } from './ask/tool-choice.ts';
+import { ToolNames } from './ask/tool-names.ts';
 import type {
   ClientDialect,
   Conversation,
@@ -30,14 +31,14 @@ import type {
   UpstreamRequest,
 } from './dialect.ts';
 import { EventStreamReader } from './event-stream.ts';
-import { ToolNames } from './tool-names.ts';
 import { upstreamDialect } from './upstreams.ts';
 
 class TranslatedStream implements StreamRelay {
   readonly #writer: StreamWriter;
   readonly #tally: Tally;
   readonly #reader: StreamReader;
-  #ended = false;
+  /** Nothing more is passed on: a failure or last words. */
+  #isOver = false;
 
   constructor(writer: StreamWriter, tally: Tally, reader: StreamReader) {
     this.#writer = writer;
@@ -62,22 +63,22 @@ class TranslatedStream implements StreamRelay {
   }
 
   push(message: SseMessage): string {
-    if (this.#ended) return '';
+    if (this.#isOver) return '';
     const failure = this.#reader.push(message);
     if (failure !== undefined) {
-      this.#ended = true;
+      this.#isOver = true;
       this.#tally.facts.failure = failure;
     }
     return this.#writer.take();
   }
 
   close(closing: ReplyClosing): string {
-    this.#ended = true;
+    this.#isOver = true;
     return this.#writer.close(closing);
   }
 
   fail(error: GatewayError): string {
-    this.#ended = true;
+    this.#isOver = true;
     return this.#writer.fail(error);
   }
 

@@ -36,6 +36,8 @@ describe('a conversation that has outgrown a model of another provider', () => {
     'too many tokens: total number of tokens (prompt and prediction) cannot exceed 2048.',
     'Invalid request: Your request exceeded model token limit: 262144 (requested: 262147)',
     'Prompt exceeds max length',
+    'prompt too long; exceeded it by 12 tokens',
+    'Input Tokens Exceeded: Number of input tokens exceeds maximum length.',
   ])('is told in the words at which Claude Code makes it shorter: %s', async (said) => {
     expect(await messageOf(said)).toBe(`prompt is too long: ${said}`);
   });

@@ -6,6 +6,7 @@ import {
   callTools,
   echo,
   hangMidStream,
+  replay,
   resetMidStream,
   say,
   status429,
@@ -153,6 +154,24 @@ describe('a stream', () => {
       'rain in Zürich',
       'rain in Köln 😀',
     ]);
+  });
+
+  test('survives pieces of tool calls that say nothing: its parser would refuse them', async () => {
+    const opening = { id: 'a', type: 'function', function: { name: 'getWeather', arguments: '' } };
+    const input = { function: { arguments: '{"city":"Bern"}' } };
+    const pieces = [opening, {}, { id: 'a' }, { function: null }, input, { type: 'function' }];
+    const chunks = pieces.map((piece) => ({ tool_calls: [{ index: 0, ...piece }] }));
+    const events = [...chunks, {}].map((delta, at) => {
+      const finish_reason = at === chunks.length ? 'tool_calls' : null;
+      return `data: ${JSON.stringify({ id: 'x', choices: [{ index: 0, delta, finish_reason }] })}`;
+    });
+    const body = `${[...events, 'data: [DONE]'].join('\n\n')}\n\n`;
+    rig.upstream.script(upstreamModel, replay(body, { contentType: 'text/event-stream' }));
+    const errors: unknown[] = [];
+    const onError = ({ error }: { error: unknown }) => void errors.push(error);
+    const result = streamText({ model: modelAt(), prompt, tools: { getWeather }, onError });
+    expect((await result.toolCalls).map((call) => call.input)).toEqual([{ city: 'Bern' }]);
+    expect(errors).toEqual([]);
   });
 
   test('stops the provider within a second when it is aborted', async () => {

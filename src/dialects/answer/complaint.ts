@@ -24,9 +24,24 @@ function findMessage(raw: unknown, depth = 0): string | undefined {
   if (!isObject(raw)) return undefined;
   for (const name of messageNames) {
     const found = findMessage(raw[name], depth + 1);
-    if (found !== undefined) return found;
+    if (found !== undefined) return `${placeIn(raw)}${found}${listedIn(raw, found, depth)}`;
   }
   return undefined;
+}
+
+/** Where in the request, as FastAPI tells it; its sentence alone may be «Field required». */
+function placeIn({ loc }: Fields): string {
+  if (!Array.isArray(loc)) return '';
+  const steps = loc.map((step) => (typeof step === 'number' ? `[${step}]` : `.${String(step)}`));
+  const path = steps.join('').replace(/^\.(?:body\.)?/, '');
+  return plainPath.test(path) ? `${path}: ` : '';
+}
+
+/** The first of the errors below a heading, such as «Validation Error». */
+function listedIn({ errors }: Fields, heading: string, depth: number): string {
+  const listed = findMessage(errors, depth + 1) ?? firstSentence(errors, depth);
+  if (listed === undefined || heading.includes(listed)) return '';
+  return `${/[.!?:]$/.test(heading) ? '' : ':'} ${listed}`;
 }
 
 /** A server that passes on another's error may put all of its JSON where the sentence should be. */

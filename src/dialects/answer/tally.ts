@@ -1,9 +1,9 @@
 /** What an answer comes to for the meter and the log, counted while it is told. */
 import type { AnswerListener, Citation, FinishReason, ReasoningName } from '../../core/answer.ts';
 import { pictureCharacters, type Usage } from '../../core/usage.ts';
-import type { ToolNames } from '../tool-names.ts';
+import type { ToolNames } from '../ask/tool-names.ts';
 import { NotedFacts } from './facts.ts';
-import { imageLink } from './image-link.ts';
+import { tellImageAt } from './image-link.ts';
 
 /** In the words of the log, which are OpenAI's. */
 export const finishWords: Readonly<Record<FinishReason, string>> = {
@@ -84,8 +84,7 @@ export class Tally implements AnswerListener {
 
   imageAt(url: string): void {
     this.#count(pictureCharacters);
-    if (this.#to.imageAt) this.#to.imageAt(url);
-    else this.#to.text(imageLink(url));
+    tellImageAt(url, this.#to);
   }
 
   finish(reason: FinishReason, stopSequence: string | null, word?: string): void {

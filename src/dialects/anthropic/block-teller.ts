@@ -1,9 +1,13 @@
-/** Tells the blocks of an answer in our words; the same for a whole one and for its pieces. */
+/**
+ * Tells the blocks of an answer in our words; the same for a whole one and for its pieces. Those of
+ * Anthropic's own streams are sound by then, see block-events.ts; Bedrock's come as they are.
+ */
 import type { AnswerListener, Citation } from '../../core/answer.ts';
 import { citationsMax, openBlocksMax } from '../../core/bounds.ts';
 import { type Fields, isObject, textOf } from '../../core/json.ts';
 import { markSignature } from '../../core/signature.ts';
 import { newCallId } from '../answer/answer-ids.ts';
+import { inputText } from './tool-input.ts';
 
 interface OpenBlock {
   readonly kind: 'text' | 'thinking' | 'tool' | 'silent';
@@ -17,7 +21,7 @@ interface OpenBlock {
   readonly citations: Omit<Citation, 'range'>[];
 }
 
-/** Some servers send text for a block that they never opened; then it is opened here. */
+/** Bedrock announces its calls only: of what else it says, the first words open the block. */
 const blocksByDelta: ReadonlyMap<unknown, string> = new Map([
   ['text_delta', 'text'],
   ['thinking_delta', 'thinking'],
@@ -46,14 +50,14 @@ export class BlockTeller {
       case 'text': {
         const { citations } = this.#enter(index, 'text');
         if (Array.isArray(block.citations)) for (const one of block.citations) cite(citations, one);
-        return this.#tellText(block.text);
+        return this.#tell('text', block.text);
       }
       case 'thinking':
         this.#enter(index, 'thinking').signature = textOf(block.signature);
-        return this.#tellThought(block.thinking);
+        return this.#tell('reasoning', block.thinking);
       case 'redacted_thinking':
         this.#enter(index, 'silent');
-        return this.#tellRedacted(block.data);
+        return this.#tell('redactedReasoning', block.data);
       case 'tool_use':
         return this.#tellCall(this.#enter(index, 'tool'), block);
       default:
@@ -74,9 +78,9 @@ export class BlockTeller {
     }
     switch (delta.type) {
       case 'text_delta':
-        return block.kind === 'text' ? this.#tellText(delta.text) : 0;
+        return block.kind === 'text' ? this.#tell('text', delta.text) : 0;
       case 'thinking_delta':
-        return block.kind === 'thinking' ? this.#tellThought(delta.thinking) : 0;
+        return block.kind === 'thinking' ? this.#tell('reasoning', delta.thinking) : 0;
       case 'signature_delta':
         block.signature += textOf(delta.signature);
         return 0;
@@ -102,7 +106,7 @@ export class BlockTeller {
     for (const citation of block.citations) this.#to.citation({ ...citation, range });
   }
 
-  /** Some servers leave out the end of their last blocks. */
+  /** For an answer that leaves out the end of its last blocks. */
   closeAll(): void {
     for (const index of [...this.#open.keys()]) this.close(index);
   }
@@ -125,30 +129,17 @@ export class BlockTeller {
     return block;
   }
 
-  #tellText(text: unknown): number {
-    const words = textOf(text);
-    if (words !== '') this.#to.text(words);
-    this.#textLength += words.length;
-    return words.length;
-  }
-
-  #tellThought(text: unknown): number {
-    const words = textOf(text);
-    if (words !== '') this.#to.reasoning(words);
-    return words.length;
-  }
-
-  #tellRedacted(data: unknown): number {
-    const words = textOf(data);
-    if (words !== '') this.#to.redactedReasoning(words);
+  #tell(how: 'text' | 'reasoning' | 'redactedReasoning', given: unknown): number {
+    const words = textOf(given);
+    if (words !== '') this.#to[how](words);
+    if (how === 'text') this.#textLength += words.length;
     return words.length;
   }
 
   #tellCall(block: OpenBlock, { id, name, input }: Fields): number {
     this.#calls += 1;
     this.#to.toolCall(block.call, textOf(id) || newCallId('toolu'), textOf(name));
-    const given = isObject(input) && Object.keys(input).length > 0;
-    const json = given ? JSON.stringify(input) : textOf(input);
+    const json = inputText(input);
     if (json !== '') {
       block.input = 'whole';
       this.#to.toolArguments(block.call, json);

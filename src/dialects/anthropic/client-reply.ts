@@ -2,7 +2,7 @@
 import type { Citation, FinishReason } from '../../core/answer.ts';
 import { answerId } from '../answer/answer-ids.ts';
 import type { ReplyClosing, ReplyIdentity, ReplyWriter } from '../dialect.ts';
-import { citationOf, imageBlock, stopFields } from './answer-words.ts';
+import { stopFields } from './finish.ts';
 import { toolInput } from './tool-input.ts';
 import { writeUsage } from './usage.ts';
 
@@ -108,4 +108,18 @@ function writeBlock(block: Block): object {
   if (block.type !== 'tool_use') return block;
   const { type, id, name, json } = block;
   return { type, id, name, input: toolInput(json) };
+}
+
+export function citationOf({ url, title, quote }: Citation) {
+  return {
+    type: 'web_search_result_location',
+    url,
+    title,
+    cited_text: quote,
+    encrypted_index: '',
+  };
+}
+
+export function imageBlock(mediaType: string, base64: string) {
+  return { type: 'image', source: { type: 'base64', media_type: mediaType, data: base64 } };
 }

@@ -6,8 +6,10 @@ import { answerId } from '../answer/answer-ids.ts';
 import { JsonEnd } from '../answer/json-end.ts';
 import type { ClientWords, ReplyClosing, ReplyIdentity, StreamWriter } from '../dialect.ts';
 import { EventTooLarge } from '../event-stream.ts';
-import { citationOf, imageBlock, stopFields } from './answer-words.ts';
+import { citationOf, imageBlock } from './client-reply.ts';
 import { anthropicErrorType, anthropicMessage } from './error-type.ts';
+import { stopFields } from './finish.ts';
+import { toolInput } from './tool-input.ts';
 import { openingUsage, writeUsage } from './usage.ts';
 
 /** A call whose block has to wait: only one block may be open at a time. */
@@ -18,9 +20,16 @@ interface WaitingCall {
   json: string;
 }
 
-type OpenBlock =
-  | { readonly kind: 'text' | 'thinking' }
-  | { readonly kind: 'tool'; readonly call: number; readonly end: JsonEnd };
+interface OpenTool {
+  readonly kind: 'tool';
+  readonly call: number;
+  readonly end: JsonEnd;
+  /** What came of an input that is blank so far, or no object; null once it is one. */
+  held: string | null;
+  isBlank: boolean;
+}
+
+type OpenBlock = { readonly kind: 'text' | 'thinking' } | OpenTool;
 
 export class AnthropicStreamWriter implements StreamWriter {
   readonly #identity: ReplyIdentity;
@@ -79,7 +88,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     if (json === '') return;
     const open = this.#open;
     if (open?.kind === 'tool' && open.call === call) {
-      this.#sendArguments(json, open.end);
+      this.#sendArguments(json, open);
       if (open.end.isOver) this.#openNextTool();
       return;
     }
@@ -188,8 +197,18 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#out += `event: content_block_delta\ndata: ${data}\n\n`;
   }
 
-  #sendArguments(json: string, end: JsonEnd): void {
-    end.push(json);
+  /** Clients parse an input when its block ends, as an object: what is none is put into one. */
+  #sendArguments(json: string, open: OpenTool): void {
+    open.end.push(json);
+    const all = (open.held ?? '') + json;
+    const start = open.isBlank ? json.trimStart() : '';
+    if (start !== '') open.isBlank = false;
+    const isSent = open.held === null || start.startsWith('{') || all.length > waitingArgumentsMax;
+    open.held = isSent ? null : all;
+    if (isSent) this.#inputDelta(all);
+  }
+
+  #inputDelta(json: string): void {
     this.#delta(`{"type":"input_json_delta","partial_json":${JSON.stringify(json)}}`);
   }
 
@@ -200,9 +219,10 @@ export class AnthropicStreamWriter implements StreamWriter {
       this.#waitingLength -= json.length;
       this.#close();
       const end = new JsonEnd();
-      this.#start({ type: 'tool_use', id, name, input: {} }, { kind: 'tool', call, end });
-      if (json !== '') this.#sendArguments(json, end);
-      if (!end.isOver) return;
+      const open: OpenTool = { kind: 'tool', call, end, held: '', isBlank: true };
+      this.#start({ type: 'tool_use', id, name, input: {} }, open);
+      if (json !== '') this.#sendArguments(json, open);
+      if (!open.end.isOver) return;
     }
   }
 
@@ -212,7 +232,10 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   #close(): void {
-    if (!this.#open) return;
+    const open = this.#open;
+    if (!open) return;
+    const held = open.kind === 'tool' ? (open.held?.trim() ?? '') : '';
+    if (held !== '') this.#inputDelta(JSON.stringify(toolInput(held)));
     this.#open = undefined;
     this.#event('content_block_stop', { index: this.#index });
   }

@@ -1,9 +1,9 @@
 /** A count for an upstream that speaks as the client does: the same words, edited as needed. */
-import { type Fields, isObject, parseJson } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, parseJson } from '../../core/json.ts';
 import { closedAccount } from '../answer/failure-kind.ts';
 import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/edit-body.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
-import type { Count, Counted, CountTarget } from '../count.ts';
+import type { Count, Counted, CountTarget, TokenCount } from '../count.ts';
 import type { UpstreamRequest } from '../dialect.ts';
 import { readErrorObject } from '../failure.ts';
 import { upstreamDialect } from '../upstreams.ts';
@@ -68,8 +68,13 @@ function read(status: number, text: string): Counted | undefined {
   return kind === 'request' && !closedAccount.test(message) ? { fault: message } : undefined;
 }
 
-function tokensIn({ input_tokens: tokens }: Fields): number | undefined {
-  return typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0
-    ? tokens
-    : undefined;
+function tokensIn({ input_tokens, context_management }: Fields): TokenCount | undefined {
+  if (!isCount(input_tokens)) return undefined;
+  const { original_input_tokens } = fieldsOf(context_management);
+  if (!isCount(original_input_tokens)) return { input_tokens };
+  return { input_tokens, context_management: { original_input_tokens } };
+}
+
+function isCount(tokens: unknown): tokens is number {
+  return typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0;
 }

@@ -16,6 +16,10 @@ function read(given: object = {}) {
   return readDialogue(readMessagesRequest(JSON.parse(text), { text, bytes }));
 }
 
+test('an empty stop sequence says nothing', () => {
+  expect(read({ stop_sequences: ['', 'END'] }).stop).toEqual(['END']);
+});
+
 describe("Claude Code's request in our words", () => {
   const dialogue = readDialogue({ body: claudeCodeRequest('a/b') as never, source: null });
 

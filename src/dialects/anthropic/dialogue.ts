@@ -3,6 +3,7 @@ import type { Dialogue, JsonWish, ReasoningWish, Tool, ToolChoice } from '../../
 import { cacheMark } from '../ask/cache-marks.ts';
 import { exactWords } from '../ask/exact-body.ts';
 import { ForeignNames } from '../ask/foreign-names.ts';
+import { filledStops } from '../ask/stops.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
 import { formatOf, isCustom, type MessagesRequest } from './messages-request.ts';
 import { type CustomTool, type MessagesBody, messagesSchema } from './messages-schema.ts';
@@ -22,7 +23,7 @@ export function readDialogue({ body: given, source }: Given): Dialogue {
     toolChoice: readToolChoice(body.tool_choice),
     parallelTools: readParallel(body.tool_choice),
     outputTokensMax: body.max_tokens,
-    stop: body.stop_sequences ?? [],
+    stop: filledStops(body.stop_sequences),
     json: readJsonWish(body),
     reasoning: readReasoningWish(body),
     sampling: {

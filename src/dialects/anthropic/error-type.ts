@@ -24,8 +24,10 @@ const outgrown = new RegExp(
     'context (?:length|window|size)',
     'maximum (?:prompt|model|input) length',
     'reduce the length of the (?:messages|prompt|input)',
-    'input is too long',
+    '(?:input is|prompt) too long',
     '(?:input|prompt) token count .*exceeds',
+    // Amazon.
+    'input tokens exceed',
     '(?:prompt|input) exceeds max',
     'exceeded model token limit',
     'too many tokens',

@@ -22,7 +22,8 @@ type Spoken = Pick<MessagesBody, 'system' | 'messages'>;
 export function systemOf({ system, messages }: Spoken, spoken: Messages): Spoken['system'] {
   if (spoken === messages) return withoutBlank(system);
   const told = messages.filter(isInstruction).flatMap(({ content }) => textsIn(content));
-  return [...textsIn(system ?? ''), ...told];
+  const all = [...textsIn(system ?? ''), ...told];
+  return all.length > 0 ? all : undefined;
 }
 
 /** Anthropic refuses a text without words. */

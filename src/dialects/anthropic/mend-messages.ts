@@ -5,9 +5,10 @@
 import { ownSignature } from '../../core/signature.ts';
 import { plainCallId } from '../ask/call-ids.ts';
 import { sameIfUnchanged } from '../ask/same-list.ts';
+import type { Images } from '../dialect.ts';
 import { type AnyBlock, isKnown } from './blocks.ts';
 import type { MessagesBody } from './messages-schema.ts';
-import { type Images, imageSource } from './write-blocks.ts';
+import { imageSource } from './write-blocks.ts';
 
 type Messages = MessagesBody['messages'];
 

@@ -6,7 +6,7 @@ import { misfit } from '../../core/misfit.ts';
 import { addressesIn } from '../ask/addresses.ts';
 import { cachesForHour } from '../ask/cache-hour.ts';
 import type { Source } from '../ask/edit-body.ts';
-import { keptAt, keptIn, regionNeed } from '../ask/own-account.ts';
+import { firstNeed, keptAt, keptIn, regionNeed } from '../ask/own-account.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
@@ -154,18 +154,20 @@ function addressesOf(
   blocks: readonly Placed[],
   more: object,
 ): readonly AddressInput[] {
-  const found: AddressInput[] = [];
-  for (const { block, path } of blocks) {
-    if (block.type.endsWith('tool_use')) continue;
-    if (!isKnown(block)) found.push(...addressesIn(block, path));
-    else if (block.type === 'document' && block.source.type !== 'content') {
-      found.push(...addressesIn(block.source, `${path}.source`));
-    }
-  }
-  for (const [at, tool] of (tools ?? []).entries()) {
-    if (!isOwnTool(tool)) found.push(...addressesIn(tool, `tools[${at}]`));
-  }
-  return [...found, ...addressesIn(more, '')];
+  const inTool = (tool: AnyTool, at: number) =>
+    isOwnTool(tool) ? [] : addressesIn(tool, `tools[${at}]`);
+  return [
+    ...blocks.flatMap(addressesInBlock),
+    ...(tools ?? []).flatMap(inTool),
+    ...addressesIn(more, ''),
+  ];
+}
+
+function addressesInBlock({ block, path }: Placed): readonly AddressInput[] {
+  if (block.type.endsWith('tool_use')) return [];
+  if (!isKnown(block)) return addressesIn(block, path);
+  if (block.type !== 'document' || block.source.type === 'content') return [];
+  return addressesIn(block.source, `${path}.source`);
 }
 
 /**
@@ -177,24 +179,17 @@ function ownAccountFor(
   blocks: readonly Placed[],
   more: object,
 ): OwnAccountNeed | undefined {
-  for (const { block, path } of blocks) {
-    const need = isKnown(block) ? keptInSource(block, path) : keptInForeign(block, path);
-    if (need) return need;
-  }
-  for (const [at, tool] of (tools ?? []).entries()) {
-    const need = isOwnTool(tool) ? undefined : keptIn(tool, `tools[${at}]`);
-    if (need) return need;
-  }
-  return keptIn(more, '');
+  const keptInTool = (tool: AnyTool, at: number) =>
+    isOwnTool(tool) ? undefined : keptIn(tool, `tools[${at}]`);
+  return firstNeed(blocks, keptInBlock) ?? firstNeed(tools ?? [], keptInTool) ?? keptIn(more, '');
 }
 
-function keptInSource(block: AnyBlock, path: string): OwnAccountNeed | undefined {
-  if (!isKnown(block) || (block.type !== 'image' && block.type !== 'document')) return undefined;
+function keptInBlock({ block, path }: Placed): OwnAccountNeed | undefined {
+  if (!isKnown(block)) {
+    return /tool_(?:use|result)$/.test(block.type) ? undefined : keptIn(block, path);
+  }
+  if (block.type !== 'image' && block.type !== 'document') return undefined;
   return block.source.type === 'file' ? keptAt(`${path}.source.file_id`) : undefined;
-}
-
-function keptInForeign(block: AnyBlock, path: string): OwnAccountNeed | undefined {
-  return /tool_(?:use|result)$/.test(block.type) ? undefined : keptIn(block, path);
 }
 
 function readNeeds(body: MessagesBody, blocks: readonly Placed[]): ModelNeeds {

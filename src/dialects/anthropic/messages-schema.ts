@@ -2,8 +2,9 @@ import { type Static, Type } from 'typebox';
 import { efforts } from '../../core/dialogue.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { outputLimitSchema } from '../ask/output-limit.ts';
-import { routingFields } from '../ask/routing.ts';
+import { label, routingFields } from '../ask/routing.ts';
 import { addedFields } from '../ask/search-wish.ts';
+import { toolNamePattern } from '../ask/tool-names.ts';
 import { anyBlock, textBlock } from './blocks.ts';
 
 /**
@@ -24,7 +25,7 @@ const toolSchema = Type.Object({
 
 export const customToolSchema = Type.Object({
   type: optional(Type.Literal('custom')),
-  name: Type.String({ pattern: '^[A-Za-z0-9_.:-]{1,128}$', expected: 'a name for a tool' }),
+  name: Type.String({ pattern: toolNamePattern, expected: 'a name for a tool' }),
   description: optional(Type.String()),
   input_schema: Type.Object({}),
   strict: optional(Type.Boolean()),
@@ -69,7 +70,7 @@ const fields = {
   top_p: optional(Type.Number({ minimum: 0, maximum: 1 })),
   top_k: optional(Type.Integer({ minimum: 0 })),
   stop_sequences: optional(Type.Array(Type.String(), { maxItems: 8_191 })),
-  metadata: optional(Type.Object({ user_id: optional(Type.String({ maxLength: 1000 })) })),
+  metadata: optional(Type.Object({ user_id: label })),
   tools: optional(Type.Array(toolSchema, { maxItems: 1024 })),
   tool_choice: optional(toolChoiceSchema),
   thinking: optional(thinkingSchema),

@@ -1,20 +1,20 @@
 /** A whole message of an Anthropic-style upstream on its way to an Anthropic client. */
-
 import { answerId } from '../answer/answer-ids.ts';
 import { renameModel } from '../answer/rename-model.ts';
 import { finishWords } from '../answer/tally.ts';
 import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
 import { malformed } from '../failure.ts';
-import { completeBlock, ownStopReason } from './answer-words.ts';
 import { charactersOfBlock } from './characters.ts';
-import { finishReasonOf, noStopReason, parseMessage } from './reader.ts';
+import { finishReasonOf, noStopReason, ownStopReason } from './finish.ts';
+import { parseMessage } from './reader.ts';
+import { completeBlock } from './sound-blocks.ts';
 import { readUsage, writeUsage } from './usage.ts';
 
 export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure {
   const message = parseMessage(text);
   if ('kind' in message) return message;
   const { content, fields } = message;
-  const { content: said, ...rest } = fields;
+  const { content: _, ...rest } = fields;
   const { stop_reason: reason, model: upstreamModel } = rest;
   if (typeof reason !== 'string') return malformed(noStopReason);
   for (const block of content) completeBlock(block);
@@ -31,10 +31,11 @@ export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | U
     write({ usage }) {
       const counted = facts.usage === undefined ? { usage: writeUsage(usage) } : {};
       const stopped = { stop_reason: ownStopReason(reason, hasTools) };
-      const own = { ...rest, ...stopped, ...counted, id: answerId('msg', id), model };
+      const known = { id: answerId('msg', id), type: 'message', role: 'assistant', model };
+      const own = { ...rest, ...stopped, ...counted, ...known };
       // Fields beside the content may name the model that answered, or others it can recommend.
       const named = renameModel(JSON.stringify(own), upstreamModel, model);
-      return `${named.slice(0, -1)},"content":${JSON.stringify(said)}}`;
+      return `${named.slice(0, -1)},"content":${JSON.stringify(content)}}`;
     },
   };
 }

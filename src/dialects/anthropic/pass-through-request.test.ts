@@ -20,6 +20,13 @@ function pass(given: object, to: Partial<Target> = {}, betas = '') {
   return { ...passed, body: JSON.parse(String(passed.body)) as Record<string, unknown> };
 }
 
+test('an empty stop sequence is left out, and the list with the last one', () => {
+  const stopsOf = (stop_sequences: string[]) => pass({ stop_sequences }).body.stop_sequences;
+  expect(stopsOf(['', 'END'])).toEqual(['END']);
+  expect(stopsOf([''])).toBeUndefined();
+  expect(stopsOf([])).toEqual([]);
+});
+
 const look = { name: 'look', input_schema: { type: 'object' } };
 
 const answer = (...content: object[]) => ({

@@ -10,6 +10,7 @@ import {
 import { exactWords } from '../ask/exact-body.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { leaveOutPricedApart, withoutPaidTools } from '../ask/priced-apart.ts';
+import { filledStops } from '../ask/stops.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { spokenIn, systemOf } from './hoist-system.ts';
 import { messagesAt, type VersionHeaders } from './hosts.ts';
@@ -38,6 +39,10 @@ export function passMessages(
   }
   const system = systemOf(body, spoken);
   if (system !== body.system) edits.system = system;
+  const stops = filledStops(body.stop_sequences);
+  if (stops.length < (body.stop_sequences?.length ?? 0)) {
+    edits.stop_sequences = stops.length > 0 ? stops : undefined;
+  }
   const choice = body.tool_choice;
   const isDemand = choice?.type === 'any' || choice?.type === 'tool';
   const dropped = (target.quirks.drop_params ?? []).filter((name) =>

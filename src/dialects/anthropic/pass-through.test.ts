@@ -267,3 +267,15 @@ test('a second report that has nothing to say about the end does not take it bac
   expect(JSON.parse(last.slice(last.indexOf('{')))).toEqual({ ...second, delta: first.delta });
   expect(relay.facts).toMatchObject({ finishReason: 'length', usage: { outputTokens: 7 } });
 });
+
+test('a whole message is one by its names, also where a server leaves them out', () => {
+  const content = [null, { type: 'text', text: 'Hi' }, 5];
+  const bare = { id: 'theirs', model: 'claude-x', content, stop_reason: 'end_turn', usage };
+  const reply = readReply(JSON.stringify(bare), identity);
+  if (!('write' in reply)) throw new Error(reply.message);
+  expect(JSON.parse(reply.write(closing))).toMatchObject({
+    type: 'message',
+    role: 'assistant',
+    content: [{ type: 'text', text: 'Hi' }],
+  });
+});

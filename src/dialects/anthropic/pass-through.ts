@@ -20,13 +20,13 @@ import type {
 } from '../dialect.ts';
 import { keepAlive } from '../event-stream.ts';
 import { failureInside, malformed, readErrorObject, unreadableEvent } from '../failure.ts';
-import { ownStopReason } from './answer-words.ts';
-import { type AnthropicEvent, BlockOrder } from './block-order.ts';
+import { BlockEvents } from './block-events.ts';
+import type { AnthropicEvent } from './block-order.ts';
 import { charactersOfBlock, charactersOfDelta } from './characters.ts';
 import { anthropicWords, eventText } from './client-stream.ts';
+import { finishReasonOf, noStopReason, ownStopReason } from './finish.ts';
 import { openingEvents } from './opening-events.ts';
-import { finishReasonOf, isEvent, noStopReason, startedAgain } from './reader.ts';
-import { SoundBlocks } from './sound-blocks.ts';
+import { isNamedEvent, startedAgain } from './reader.ts';
 import { openingUsage, StreamUsage, writeUsage } from './usage.ts';
 
 class StreamFacts extends StreamUsage implements ReplyFacts {
@@ -49,8 +49,7 @@ export class AnthropicPassThrough implements StreamRelay {
   /** What the upstream calls its model, once it said so. */
   #upstreamModel = '';
   #hasTools = false;
-  readonly #order = new BlockOrder();
-  readonly #blocks = new SoundBlocks();
+  readonly #blocks = new BlockEvents();
   /** `message_delta` waits for the settled numbers, in case it has none of its own. */
   #held: AnthropicEvent | undefined;
   /** What the last event that had a reason said about the end. */
@@ -67,8 +66,8 @@ export class AnthropicPassThrough implements StreamRelay {
     if (event === 'error') return this.#break(readErrorObject(fields ?? data));
     if (!isObject(fields)) return this.#break(unreadableEvent(data));
     if (fields.type === 'message_start') return this.#begin(fields);
-    const isNamed = isEvent(event, fields);
-    if (!this.started) return isNamed ? '' : this.#fail(fields);
+    const isNamed = isNamedEvent(event, fields);
+    if (!this.started) return isNamed ? '' : this.#findFailure(fields);
     return this.#take(fields, data, isNamed);
   }
 
@@ -76,36 +75,27 @@ export class AnthropicPassThrough implements StreamRelay {
     switch (fields.type) {
       case 'content_block_start':
       case 'content_block_delta':
-      case 'content_block_stop': {
-        const event = { fields, data };
-        const told = this.#order.keeps(event) ? '' : this.#tell(event);
-        return told + this.#tellAll(this.#order.due());
-      }
+      case 'content_block_stop':
+        return this.#tellAll(this.#blocks.take({ fields, data }));
       case 'message_delta':
-        return this.#tellAll(this.#order.due(true)) + this.#takeEnd({ fields, data });
+        return this.#tellAll(this.#blocks.rest()) + this.#takeEnd({ fields, data });
       case 'message_stop':
-        return this.#tellAll(this.#order.due(true)) + this.#stop();
+        return this.#tellAll(this.#blocks.rest()) + this.#stop();
       case 'ping':
         return this.#forward(fields, data);
       default:
-        if (!isNamed) this.#fail(fields);
+        if (!isNamed) this.#findFailure(fields);
         return this.ended ? '' : this.#forward(fields, data);
     }
   }
 
   #tellAll(events: readonly AnthropicEvent[]): string {
-    return events.length === 0 ? '' : events.map((event) => this.#tell(event)).join('');
+    let told = '';
+    for (const event of events) told += this.#tell(event);
+    return told;
   }
 
-  #tell(event: AnthropicEvent): string {
-    return this.#blocks.passes(event) ? this.#say(event) : this.#sayAll(this.#blocks.mend(event));
-  }
-
-  #sayAll(events: readonly AnthropicEvent[]): string {
-    return events.map((event) => this.#say(event)).join('');
-  }
-
-  #say({ fields, data }: AnthropicEvent): string {
+  #tell({ fields, data }: AnthropicEvent): string {
     const { type, content_block: block, delta } = fields;
     if (type === 'content_block_delta') this.facts.characters += charactersOfDelta(delta);
     else if (type === 'content_block_start' && isObject(block)) {
@@ -149,7 +139,7 @@ export class AnthropicPassThrough implements StreamRelay {
     const { delta, usage } = event.fields;
     this.facts.end(usage);
     const { stop_reason: reason } = fieldsOf(delta);
-    const ending = typeof reason === 'string' ? this.#sayAll(this.#blocks.end()) : '';
+    const ending = typeof reason === 'string' ? this.#tellAll(this.#blocks.end()) : '';
     const earlier = this.#release(undefined) + ending;
     if (typeof reason === 'string') {
       this.facts.finishReason = finishWords[finishReasonOf(reason, this.#hasTools)];
@@ -168,8 +158,8 @@ export class AnthropicPassThrough implements StreamRelay {
     return '';
   }
 
-  /** Of what comes before `message_start`, only a failure is of interest. */
-  #fail(fields: Fields): string {
+  /** Of what is no event of this dialect, only a failure is of interest. */
+  #findFailure(fields: Fields): string {
     const failure = failureInside(fields);
     return failure ? this.#break(failure) : '';
   }

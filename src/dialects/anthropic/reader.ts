@@ -1,5 +1,5 @@
 /** Answers of Anthropic-style upstreams in our own words. */
-import type { AnswerListener, FinishReason } from '../../core/answer.ts';
+import type { AnswerListener } from '../../core/answer.ts';
 import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
@@ -10,30 +10,12 @@ import {
   unreadableAnswer,
   unreadableEvent,
 } from '../failure.ts';
-import { type AnthropicEvent, BlockOrder } from './block-order.ts';
+import { BlockEvents } from './block-events.ts';
+import type { AnthropicEvent } from './block-order.ts';
 import { BlockTeller } from './block-teller.ts';
+import { finishReasonOf, noStopReason } from './finish.ts';
 import { openingEvents } from './opening-events.ts';
-import { SoundBlocks } from './sound-blocks.ts';
 import { readUsage, StreamUsage } from './usage.ts';
-
-const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
-  ['end_turn', 'stop'],
-  ['stop_sequence', 'stop_sequence'],
-  ['max_tokens', 'length'],
-  ['model_context_window_exceeded', 'context'],
-  ['tool_use', 'tool_calls'],
-  ['refusal', 'content_filter'],
-  ['pause_turn', 'pause'],
-  // OpenAI's words, which proxies may leave in answers of this dialect.
-  ['length', 'length'],
-  ['content_filter', 'content_filter'],
-]);
-
-/** A reason not listed means that the answer is over, and clients know no better word for that. */
-export function finishReasonOf(raw: string, hasCalls: boolean): FinishReason {
-  const reason = finishReasons.get(raw) ?? 'stop';
-  return reason === 'stop' && hasCalls ? 'tool_calls' : reason;
-}
 
 function tellFinish(
   listener: AnswerListener,
@@ -47,26 +29,24 @@ function tellFinish(
 }
 
 /** Whether this is an event of a new kind: a `message` in it does not make it an error. */
-export function isEvent(event: string | null, { type, error }: Fields): boolean {
+export function isNamedEvent(event: string | null, { type, error }: Fields): boolean {
   return event !== null && event === type && error === undefined;
 }
 
 export const startedAgain = 'The upstream began its answer a second time.';
-export const noStopReason = 'The upstream ended its answer without a stop reason.';
 
 export class AnthropicStreamReader implements StreamReader {
   finished = false;
   readonly #to: AnswerListener;
-  readonly #blocks: BlockTeller;
-  readonly #order = new BlockOrder();
-  readonly #sound = new SoundBlocks();
+  readonly #teller: BlockTeller;
+  readonly #blocks = new BlockEvents();
   readonly #usage = new StreamUsage();
   /** Why it ended; told once it is certain that it did. */
   #end: Fields = {};
 
   constructor(to: AnswerListener) {
     this.#to = to;
-    this.#blocks = new BlockTeller(to);
+    this.#teller = new BlockTeller(to);
   }
 
   get ended(): boolean {
@@ -83,21 +63,18 @@ export class AnthropicStreamReader implements StreamReader {
         return this.#begin(message.message);
       case 'content_block_start':
       case 'content_block_delta':
-      case 'content_block_stop': {
-        const event = { fields: message, data };
-        if (!this.#order.keeps(event)) this.#tell(event);
-        this.#tellAll(this.#order.due());
+      case 'content_block_stop':
+        this.#tellAll(this.#blocks.take({ fields: message, data }));
         return undefined;
-      }
       case 'message_delta':
         this.#takeEnd(message);
-        this.#tellAll(this.#order.due(true));
+        this.#tellAll(this.#blocks.rest());
         return undefined;
       case 'message_stop':
-        this.#tellAll(this.#order.due(true));
+        this.#tellAll(this.#blocks.rest());
         return this.#finish();
       default:
-        return isEvent(event, message) ? undefined : failureInside(message);
+        return isNamedEvent(event, message) ? undefined : failureInside(message);
     }
   }
 
@@ -105,24 +82,19 @@ export class AnthropicStreamReader implements StreamReader {
     for (const event of events) this.#tell(event);
   }
 
-  #tell(event: AnthropicEvent): void {
-    if (this.#sound.passes(event)) this.#say(event);
-    else for (const mended of this.#sound.mend(event)) this.#say(mended);
-  }
-
-  #say({ fields }: AnthropicEvent): void {
+  #tell({ fields }: AnthropicEvent): void {
     const { type, index, content_block: block, delta } = fields;
-    if (type === 'content_block_stop') this.#blocks.close(index);
+    if (type === 'content_block_stop') this.#teller.close(index);
     else if (type === 'content_block_start' && isObject(block)) {
-      this.#count(this.#blocks.open(index, block));
+      this.#count(this.#teller.open(index, block));
     } else if (type === 'content_block_delta' && isObject(delta)) {
-      this.#count(this.#blocks.delta(index, delta));
+      this.#count(this.#teller.delta(index, delta));
     }
   }
 
   #finish(): UpstreamFailure | undefined {
-    for (const event of this.#sound.end()) this.#say(event);
-    this.finished = tellFinish(this.#to, this.#end, this.#blocks.hasCalls);
+    this.#tellAll(this.#blocks.end());
+    this.finished = tellFinish(this.#to, this.#end, this.#teller.hasCalls);
     return this.finished ? undefined : malformed(noStopReason);
   }
 

@@ -6,8 +6,15 @@
  */
 import { waitingArgumentsMax } from '../../core/bounds.ts';
 import { type Fields, isObject, isText, textOf } from '../../core/json.ts';
-import { completeBlock, wordsByBlock } from './answer-words.ts';
+import { newCallId } from '../answer/answer-ids.ts';
 import type { AnthropicEvent } from './block-order.ts';
+import { inputText, toolInput } from './tool-input.ts';
+
+/** What the deltas of a block bring, by its type. */
+const wordsByBlock: ReadonlyMap<unknown, readonly string[]> = new Map([
+  ['text', ['text']],
+  ['thinking', ['thinking', 'signature']],
+]);
 
 /** The blocks that hold one kind of words, by the deltas that bring them. */
 const kindsOfWords: ReadonlyMap<unknown, string> = new Map([
@@ -174,6 +181,23 @@ function deltaEvent(index: unknown, delta: Fields): AnthropicEvent {
   return eventOf({ type: 'content_block_delta', index, delta });
 }
 
+/**
+ * Gives a block what Anthropic's own always has and some servers leave out, in place: the id and
+ * the input of a call, and the words, to which clients add others unseen. True if something was
+ * missing.
+ */
+export function completeBlock(block: Fields): boolean {
+  const names = wordsByBlock.get(block.type) ?? [];
+  const missing = names.filter((name) => typeof block[name] !== 'string');
+  for (const name of missing) block[name] = '';
+  if (block.type !== 'tool_use' || (isText(block.id) && isObject(block.input))) {
+    return missing.length > 0;
+  }
+  if (!isText(block.id)) block.id = newCallId('toolu');
+  if (!isObject(block.input)) block.input = toolInput(textOf(block.input));
+  return true;
+}
+
 /** Takes out what a block begins with, as deltas: many clients read it only there. */
 function takeWords(block: Fields): readonly Fields[] {
   if (block.type === 'tool_use') return takeInput(block);
@@ -187,9 +211,7 @@ function takeWords(block: Fields): readonly Fields[] {
 }
 
 function takeInput(block: Fields): readonly Fields[] {
-  const { input } = block;
-  const isGiven = isObject(input) && Object.keys(input).length > 0;
-  const json = isGiven ? JSON.stringify(input) : textOf(input);
+  const json = inputText(block.input);
   if (json === '') return none;
   block.input = {};
   return [{ type: 'input_json_delta', partial_json: json }];

@@ -1,4 +1,4 @@
-import { type Fields, isObject } from '../../core/json.ts';
+import { type Fields, isObject, textOf } from '../../core/json.ts';
 import { parseArguments } from '../answer/exact-json.ts';
 
 /** Anthropic takes nothing but an object as the input of a tool. */
@@ -7,4 +7,10 @@ export function toolInput(json: string): Fields {
   const value = parseArguments(json);
   if (isObject(value)) return value;
   return value === undefined ? { arguments: json } : { value };
+}
+
+/** What an upstream says of it where a call begins, as JSON; '' for nothing, or an empty object. */
+export function inputText(input: unknown): string {
+  const isGiven = isObject(input) && Object.keys(input).length > 0;
+  return isGiven ? JSON.stringify(input) : textOf(input);
 }

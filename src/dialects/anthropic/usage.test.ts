@@ -51,6 +51,8 @@ describe('a report of usage', () => {
     expect(
       readUsage({ ...counted, cache_creation_input_tokens: whole, cache_creation: parts }),
     ).toEqual({ ...usage, cacheWriteTokens: 8, cacheWrite1hTokens: 12 });
+    const nothing = { ...counted, cache_creation_input_tokens: 0, cache_creation: parts };
+    expect(readUsage(nothing)).toEqual({ ...usage, cacheWriteTokens: 0 });
   });
 
   test('is of the usual kind where its parts leave some out', () => {

@@ -11,12 +11,10 @@ import type {
 import { ownSignature } from '../../core/signature.ts';
 import { plainCallId } from '../ask/call-ids.ts';
 import { readDataUrl } from '../ask/data-url.ts';
+import type { Images } from '../dialect.ts';
 import { toolInput } from './tool-input.ts';
 
 export type Block = { readonly type: string } & Readonly<Record<string, unknown>>;
-
-/** Image addresses that were fetched, and the `data:` URLs to send instead. */
-export type Images = ReadonlyMap<string, string>;
 
 export function cacheField(part: { readonly cacheControl?: CacheControl | undefined }): object {
   return part.cacheControl ? { cache_control: part.cacheControl } : {};

@@ -2,6 +2,7 @@ import { jsonNamesMax } from '../../core/bounds.ts';
 import type { Dialogue } from '../../core/dialogue.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { excessIn } from '../../core/json-depth.ts';
+import { callsIn } from './called-tools.ts';
 
 /** A name, its quotes, its colon, a value and a comma. */
 const nameLengthMin = 5;
@@ -11,15 +12,8 @@ const nameLengthMin = 5;
  * read, and some upstreams want them parsed. All together they have as many names as a request may.
  */
 export function refuseManyArguments({ turns }: Dialogue): void {
-  const texts: string[] = [];
-  let length = 0;
-  for (const { parts } of turns) {
-    for (const part of parts) {
-      if (part.kind !== 'tool_call') continue;
-      texts.push(part.arguments);
-      length += part.arguments.length;
-    }
-  }
+  const texts = callsIn(turns).map((call) => call.arguments);
+  const length = texts.reduce((sum, text) => sum + text.length, 0);
   if (length <= jsonNamesMax * nameLengthMin) return;
   const most = { levels: Number.POSITIVE_INFINITY, names: jsonNamesMax };
   const counted = { names: 0 };

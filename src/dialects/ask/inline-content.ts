@@ -24,6 +24,8 @@ function isOneLine(text: string): boolean {
   const length = text.length - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0);
   // One letter that is left over has six bits, and a byte needs eight.
   if (length % 4 === 1) return false;
+  // Of a character beyond Latin-1 the runtime reads the lower byte, which may be a letter's.
+  if (Buffer.byteLength(text) !== text.length) return false;
   for (let at = 0; at < length; at += pieceLength) {
     const letters = Math.min(pieceLength, length - at);
     const bytes = unread.write(text.slice(at, at + letters), 'base64');

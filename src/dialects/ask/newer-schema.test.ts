@@ -27,6 +27,16 @@ describe('a schema in older words', () => {
     expect(inNewerSchemas(question({ json })).json?.schema).toEqual(of(newer));
   });
 
+  test('is one by any name', () => {
+    const names = ['default', 'enum', 'examples', 'items', 'properties'];
+    const given = (list: object) => ({
+      ...of({ type: 'object', properties: Object.fromEntries(names.map((name) => [name, list])) }),
+      $defs: { const: list, exclusiveMinimum: true },
+    });
+    const [told] = inNewerSchemas(question({ tools: [tool(given({ type: 'array' }))] })).tools;
+    expect(told?.parameters).toEqual(given({ type: 'array', items: {} }));
+  });
+
   test('is none for what it only mentions', () => {
     const odd = { items: [number], exclusiveMinimum: true, type: 'array' };
     const names = { items: number, exclusiveMinimum: number, type: number };

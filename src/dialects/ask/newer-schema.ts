@@ -10,6 +10,11 @@ type Schema = Readonly<Fields>;
 /** Keys whose values are no schemas, whatever they look like. */
 const examples: ReadonlySet<string> = new Set(['enum', 'const', 'default', 'examples', 'example']);
 
+/** Keys whose values are schemas by names that people chose, which may be words of schemas, too. */
+const byName: ReadonlySet<string> = new Set([
+  ...['properties', 'patternProperties', 'dependentSchemas', '$defs', 'definitions'],
+]);
+
 /** The very same dialogue when no schema in it is of an older kind. */
 export function inNewerSchemas(dialogue: Dialogue): Dialogue {
   const { tools, json } = dialogue;
@@ -27,7 +32,12 @@ function isOld(value: unknown): boolean {
   if (Array.isArray(value)) return value.some(isOld);
   if (!isObject(value)) return false;
   if (isOldItself(value)) return true;
-  for (const key in value) if (!examples.has(key) && isOld(value[key])) return true;
+  for (const key in value) {
+    const inner = value[key];
+    if (byName.has(key) && isObject(inner)) {
+      for (const name in inner) if (isOld(inner[name])) return true;
+    } else if (!examples.has(key) && isOld(inner)) return true;
+  }
   return false;
 }
 
@@ -58,6 +68,10 @@ function newer(schema: Schema): Schema {
 
 function newerValue(key: string, value: unknown): unknown {
   if (examples.has(key)) return value;
+  if (byName.has(key) && isObject(value)) {
+    const schemas = Object.entries(value).map(([name, schema]) => [name, newerValue('', schema)]);
+    return Object.fromEntries(schemas);
+  }
   // Places in a list of items have moved with it.
   if (key === '$ref' && typeof value === 'string') {
     return value.replaceAll(/\/items\/(?=\d)/g, '/prefixItems/');
@@ -68,8 +82,8 @@ function newerValue(key: string, value: unknown): unknown {
 
 /** Whether a bound is itself allowed was once said beside it. */
 function newerBound(schema: Fields, name: 'Minimum' | 'Maximum'): Fields {
+  if (!isFlag(schema[`exclusive${name}`])) return schema;
   const { [`exclusive${name}`]: isOutside, [name.toLowerCase()]: bound, ...rest } = schema;
-  if (!isFlag(isOutside)) return schema;
   if (bound === undefined) return rest;
   return { ...rest, [isOutside ? `exclusive${name}` : name.toLowerCase()]: bound };
 }

@@ -21,12 +21,12 @@ const keptThere = 'refers to what a provider keeps in its account';
 /** Where the first id of such a thing stands in `value`, which itself stands at `path`. */
 export function keptIn(value: object, path: string): OwnAccountNeed | undefined {
   const container = 'container' in value ? containerAt(value.container) : undefined;
-  if (container === undefined) return keptWithin(value, path);
+  if (container === undefined) return keptBesideContainer(value, path);
   return { param: paramAt(path, container), why: `${keptThere}: leave it out` };
 }
 
-/** The same where a container is the form of a file, and no machine. */
-export function keptWithin(value: object, path: string): OwnAccountNeed | undefined {
+/** The same but for a container, which is the form of a file where nobody chats. */
+export function keptBesideContainer(value: object, path: string): OwnAccountNeed | undefined {
   const place = placeIn(value);
   return place === undefined ? undefined : keptAt(paramAt(path, place));
 }
@@ -67,6 +67,15 @@ function placeInAny(value: unknown): string | undefined {
 function isIdAt(name: string, value: unknown): boolean {
   if (sourcesName.test(name)) return Array.isArray(value) && value.length > 0;
   return keptName.test(name) && (isText(value) || (Array.isArray(value) && value.some(isText)));
+}
+
+/** The first of these that needs it. */
+export function firstNeed<One>(
+  list: readonly One[],
+  needOf: (one: One, at: number) => OwnAccountNeed | undefined,
+): OwnAccountNeed | undefined {
+  const needs = list.values().map(needOf);
+  return needs.find((need) => need !== undefined);
 }
 
 export function keptAt(param: string): OwnAccountNeed {

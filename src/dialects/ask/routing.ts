@@ -5,7 +5,7 @@ import { chainModelsMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { addressesIn } from './addresses.ts';
-import { keptWithin } from './own-account.ts';
+import { keptBesideContainer } from './own-account.ts';
 import { withoutSuffix } from './search-wish.ts';
 
 const names = Type.Array(Type.String(), { maxItems: 100 });
@@ -26,6 +26,9 @@ const preferencesSchema = Type.Object({
 });
 
 const alias = Type.String({ minLength: 1, maxLength: 200 });
+
+/** What a client calls its end user, or its prompt. */
+export const label = optional(Type.String({ maxLength: 1000 }));
 
 export const routingFields = {
   model: optional(alias),
@@ -90,6 +93,6 @@ export function wholeAsk(
     parameters: Object.keys(more),
     user: body.user ?? null,
     addresses: addressesIn(more, ''),
-    ownAccount: keptWithin(more, ''),
+    ownAccount: keptBesideContainer(more, ''),
   };
 }

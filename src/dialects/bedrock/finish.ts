@@ -1,6 +1,6 @@
 import type { FinishReason } from '../../core/answer.ts';
 import { fieldsOf, isObject, isText } from '../../core/json.ts';
-import { finishReasonOf as anthropicReason } from '../anthropic/reader.ts';
+import { finishReasonOf as anthropicReason } from '../anthropic/finish.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { brokenFinish } from '../failure.ts';
 

@@ -1,10 +1,11 @@
 /** Answers of Bedrock's Converse in our own words. */
 import type { AnswerListener } from '../../core/answer.ts';
 import { eventBytesMax, openBlocksMax } from '../../core/bounds.ts';
-import { type Fields, fieldsOf, isObject, isText, textOf } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, isText, objectsIn, textOf } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import { BlockTeller } from '../anthropic/block-teller.ts';
-import { noStopReason, startedAgain } from '../anthropic/reader.ts';
+import { noStopReason } from '../anthropic/finish.ts';
+import { startedAgain } from '../anthropic/reader.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
 import {
   failureInside,
@@ -30,14 +31,14 @@ export class BedrockStreamReader implements StreamReader {
   finished = false;
   ended = false;
   readonly #to: AnswerListener;
-  readonly #blocks: BlockTeller;
+  readonly #teller: BlockTeller;
   readonly #opaque = new Map<unknown, OpaqueBlock>();
   #opaqueLength = 0;
   #hasWords = false;
 
   constructor(to: AnswerListener) {
     this.#to = to;
-    this.#blocks = new BlockTeller(to);
+    this.#teller = new BlockTeller(to);
   }
 
   push({ event, data }: SseMessage): UpstreamFailure | undefined {
@@ -79,7 +80,7 @@ export class BedrockStreamReader implements StreamReader {
       return this.#keep(index, `image/${image.format}`, '');
     }
     const block = openedBlock(start);
-    return block && this.#count(this.#blocks.open(index, block));
+    return block && this.#count(this.#teller.open(index, block));
   }
 
   #tell({ contentBlockIndex: index, delta }: Fields): UpstreamFailure | undefined {
@@ -91,7 +92,7 @@ export class BedrockStreamReader implements StreamReader {
       return isOpen ? this.#keep(index, null, fromBase64(bytesIn(image))) : undefined;
     }
     const piece = blockDelta(delta);
-    return piece && this.#count(this.#blocks.delta(index, piece));
+    return piece && this.#count(this.#teller.delta(index, piece));
   }
 
   #think(index: unknown, thought: Fields): UpstreamFailure | undefined {
@@ -100,8 +101,8 @@ export class BedrockStreamReader implements StreamReader {
     // A proof is kept until its thought ends, and is not to grow without one.
     this.#opaqueLength += isText(signature) ? signature.length : 0;
     if (this.#opaqueLength > eventBytesMax) return tooLong();
-    const told = this.#blocks.delta(index, { type: 'thinking_delta', thinking: text });
-    this.#blocks.delta(index, { type: 'signature_delta', signature });
+    const told = this.#teller.delta(index, { type: 'thinking_delta', thinking: text });
+    this.#teller.delta(index, { type: 'signature_delta', signature });
     return this.#count(told);
   }
 
@@ -115,7 +116,7 @@ export class BedrockStreamReader implements StreamReader {
   }
 
   #close(index: unknown): void {
-    this.#blocks.close(index);
+    this.#teller.close(index);
     const block = this.#opaque.get(index);
     if (block === undefined) return;
     this.#opaque.delete(index);
@@ -131,10 +132,10 @@ export class BedrockStreamReader implements StreamReader {
     const mistake = mistakeIn(stopReason);
     if (mistake !== undefined) return mistake;
     for (const index of [...this.#opaque.keys()]) this.#close(index);
-    this.#blocks.closeAll();
+    this.#teller.closeAll();
     this.finished = true;
     const stopSequence = stopSequenceIn(additionalModelResponseFields);
-    this.#to.finish(finishReasonOf(stopReason, this.#blocks.hasCalls), stopSequence);
+    this.#to.finish(finishReasonOf(stopReason, this.#teller.hasCalls), stopSequence);
     return undefined;
   }
 
@@ -158,9 +159,7 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   const mistake = mistakeIn(stopReason);
   if (mistake !== undefined) return mistake;
   const blocks = new BlockTeller(listener);
-  for (const [index, content] of message.content.entries()) {
-    if (isObject(content)) tellBlock(content, index, blocks, listener);
-  }
+  for (const content of objectsIn(message.content)) tellBlock(content, blocks, listener);
   const read = readUsage(usage);
   if (read !== undefined) listener.usage?.(read);
   const stopSequence = stopSequenceIn(additionalModelResponseFields);
@@ -168,16 +167,11 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   return undefined;
 }
 
-function tellBlock(
-  content: Fields,
-  index: number,
-  blocks: BlockTeller,
-  listener: AnswerListener,
-): void {
+function tellBlock(content: Fields, blocks: BlockTeller, listener: AnswerListener): void {
   const block = wholeBlock(content);
   if (block !== undefined) {
-    blocks.open(index, block);
-    blocks.close(index);
+    blocks.open(content, block);
+    blocks.close(content);
     return;
   }
   const { image } = content;

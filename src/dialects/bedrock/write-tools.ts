@@ -1,6 +1,7 @@
 /** The tools of a dialogue as Bedrock's `toolConfig`. */
 import type { Dialogue, Tool } from '../../core/dialogue.ts';
 import { inputSchema } from '../anthropic/clean-schema.ts';
+import { callsIn } from '../ask/called-tools.ts';
 import { isForced } from '../ask/tool-choice.ts';
 import type { Target } from '../dialect.ts';
 import type { ContentWriter } from './write-content.ts';
@@ -12,7 +13,7 @@ export function writeTools(
   dropped: Set<string>,
 ): object | undefined {
   const { toolChoice } = dialogue;
-  const called = calledIn(dialogue);
+  const called = [...new Set(callsIn(dialogue.turns).map(({ name }) => name))];
   const isSilenced = toolChoice === 'none';
   // There is no word for `none`, but without tools none is called.
   if (isSilenced && called.length === 0) return undefined;
@@ -27,14 +28,6 @@ export function writeTools(
     tools: tools.flatMap((tool) => writer.marked({ toolSpec: writeTool(tool, isNative) }, tool)),
     toolChoice: isRefused ? undefined : writeChoice(toolChoice),
   };
-}
-
-function calledIn({ turns }: Dialogue): readonly string[] {
-  const names = new Set<string>();
-  for (const { parts } of turns) {
-    for (const part of parts) if (part.kind === 'tool_call') names.add(part.name);
-  }
-  return [...names];
 }
 
 /** Strictness came to Bedrock with structured output, and to the same models. */

@@ -3,7 +3,7 @@ import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import { readCount } from '../answer/read-count.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import type { Batch, EmbeddingsDialect } from '../media/embeddings.ts';
-import { readVectors } from '../media/read-vectors.ts';
+import { readVectors } from '../media/vectors.ts';
 import { namesGiven } from '../parameters.ts';
 import { readAnswer } from '../read-answer.ts';
 

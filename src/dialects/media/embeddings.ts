@@ -3,7 +3,22 @@ import { cohereEmbeddings } from '../cohere/embeddings.ts';
 import type { MediaTarget, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
 import { geminiEmbeddings } from '../gemini/embeddings.ts';
 import { openAiEmbeddings } from '../openai/media/embeddings.ts';
-import type { EmbeddingsWish, Vector } from './embeddings-wish.ts';
+import type { Vector } from './vectors.ts';
+
+/** A text, or the numbers of its tokens as OpenAI's cl100k_base cuts them. */
+export type Input = string | readonly number[];
+
+/** What a client wants embedded, and how. */
+export interface EmbeddingsWish {
+  readonly inputs: readonly Input[];
+  /** A single input may come alone or as a list of one; it goes on as it came. */
+  readonly isList: boolean;
+  readonly encoding: 'float' | 'base64';
+  readonly dimensions: number | null;
+  readonly user: string | null;
+  /** Fields that nobody here has heard of; upstreams of OpenAI's kind may. */
+  readonly more: Readonly<Record<string, unknown>>;
+}
 
 /** One call's worth of vectors, in the order of its inputs. */
 export interface Batch {

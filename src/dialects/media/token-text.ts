@@ -1,5 +1,5 @@
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
-import type { EmbeddingsWish } from './embeddings-wish.ts';
+import type { EmbeddingsWish } from './embeddings.ts';
 
 /** Tokens put together before others have their turn: about a millisecond. */
 const tokensAtOnce = 16_384;

@@ -52,3 +52,12 @@ test('a whole answer without a reason for its end is one if it says anything', (
   expect(read({ role: 'assistant', content: 'Hi' })).toEqual([undefined, 'Hi']);
   expect(read({ role: 'assistant', content: '' })).toMatchObject([{ kind: 'malformed' }, '']);
 });
+
+test('a call that is also told as servers of before did is one call', () => {
+  const f = { name: 'look', arguments: '{"a":1}' };
+  const call = { index: 0, id: 'call_a', type: 'function', function: f };
+  const both = told({ role: 'assistant', content: null, tool_calls: [call], function_call: f });
+  expect(both.calls).toMatchObject([{ id: 'call_a', ...f }]);
+  const older = told({ role: 'assistant', content: null, function_call: f });
+  expect(older.calls).toMatchObject([f]);
+});

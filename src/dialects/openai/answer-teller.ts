@@ -3,7 +3,7 @@ import type { AnswerListener, FinishReason } from '../../core/answer.ts';
 import { waitingArgumentsMax } from '../../core/bounds.ts';
 import { type Fields, fieldsOf, isObject, isText, itemsOf, textOf } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
-import { imageLink } from '../answer/image-link.ts';
+import { tellImageAt } from '../answer/image-link.ts';
 import { JsonEnd } from '../answer/json-end.ts';
 import { freeFormArguments } from '../ask/free-form.ts';
 import { EventTooLarge } from '../event-stream.ts';
@@ -63,11 +63,12 @@ export class AnswerTeller {
     const mustWait = this.#unfinished.size > 0;
     if (mustWait) this.#hold(words);
     else this.#tellWords(words);
-    for (const [at, call] of itemsOf(words.tool_calls).entries()) {
-      if (isObject(call)) this.#tellCall(call, at);
-    }
+    const calls = itemsOf(words.tool_calls);
+    for (const [at, call] of calls.entries()) if (isObject(call)) this.#tellCall(call, at);
     const { function_call: only } = words;
-    if (isObject(only)) this.#tellCall({ index: onlyCall, id: newCallId(), function: only }, 0);
+    // Beside a list it is the list's first once more, for clients of before.
+    if (isObject(only) && calls.length === 0)
+      this.#tellCall({ index: onlyCall, id: newCallId(), function: only }, 0);
     if (!mustWait) this.#tellImages(words);
     else if (this.#unfinished.size === 0) this.#tellHeld();
   }
@@ -192,8 +193,6 @@ export class AnswerTeller {
     const url = textOf(fieldsOf(fieldsOf(image).image_url).url);
     const [, mediaType, data] = /^data:([\w/+.-]+);base64,(.+)$/s.exec(url) ?? [];
     if (mediaType && data) this.#to.image(mediaType, data);
-    else if (!/^https?:/i.test(url)) return;
-    else if (this.#to.imageAt) this.#to.imageAt(url);
-    else this.#to.text(imageLink(url));
+    else if (/^https?:/i.test(url)) tellImageAt(url, this.#to);
   }
 }

@@ -3,9 +3,10 @@ import { efforts } from '../../core/dialogue.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { imageAddress } from '../ask/address-schema.ts';
 import { outputLimitSchema } from '../ask/output-limit.ts';
-import { routingFields } from '../ask/routing.ts';
+import { label, routingFields } from '../ask/routing.ts';
 import { addedFields, searchToolSchema } from '../ask/search-wish.ts';
-import { grammarFields, customTool as responsesTool } from '../responses/tool-forms.ts';
+import { toolNamePattern } from '../ask/tool-names.ts';
+import { grammarFields, customTool as responsesTool } from '../responses/tool-schema.ts';
 
 /**
  * What a client may send to `/v1/chat/completions`. Known fields are checked; unknown ones pass on
@@ -78,7 +79,7 @@ const messageSchema = Type.Union([
 export type ChatMessage = Static<typeof messageSchema>;
 
 const named = {
-  name: Type.String({ pattern: '^[A-Za-z0-9_.:-]{1,128}$', expected: 'a function name' }),
+  name: Type.String({ pattern: toolNamePattern, expected: 'a function name' }),
   description: optional(Type.String()),
 };
 /** Of a schema, only what every provider reads the same way. */
@@ -158,8 +159,6 @@ const responseFormatSchema = Type.Union([
     }),
   }),
 ]);
-
-const label = optional(Type.String({ maxLength: 1000 }));
 
 export const chatSchema = Type.Object({
   ...routingFields,

@@ -1,5 +1,5 @@
 /** Mends the chunks of one OpenAI-style stream, each in place, and says whether it had to. */
-import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, itemsOf } from '../../core/json.ts';
 import { isChoiceIndex } from './choice.ts';
 import { charactersIn, mendText, readFinishReason } from './message.ts';
 import { ToolCallAssembly } from './tool-calls.ts';
@@ -34,7 +34,10 @@ export class ChunkMender {
   /** Only choices that call tools are here. */
   readonly #tools = new Map<number, ToolCallAssembly>();
   readonly #begun = new Set<number>();
+  readonly #ended = new Set<number>();
   #speaksInDeltas = false;
+  /** Words followed a finish reason: then only the terminator is an end, a broken line is none. */
+  goesOn = false;
 
   mend(chunk: Fields, choices: readonly Fields[]): boolean {
     let changed = removePrivateFields(chunk);
@@ -71,20 +74,28 @@ export class ChunkMender {
       choice.usage = undefined;
       changed = true;
     }
+    if (this.#ended.has(index) && charactersIn(delta) > 0) this.goesOn = true;
     const { finish_reason: raw } = choice;
     if (raw === null) return changed;
     const reason = readFinishReason(raw, this.#tools.get(index)?.hasCalls ?? false);
-    // Beside words it may be no end: some servers write a reason into every chunk.
-    if (reason !== null && charactersIn(delta) === 0) {
-      const lacking = this.complete(index, reason);
-      if (lacking.length > 0) {
-        delta.tool_calls = lacking;
-        changed = true;
-      }
+    if (reason !== null) {
+      this.#ended.add(index);
+      if (this.#completeDelta(delta, index, reason)) changed = true;
     }
     if (reason === raw) return changed;
     choice.finish_reason = reason;
     return true;
+  }
+
+  /**
+   * Beside words it may be no end: some servers write a reason into every chunk. A piece of a call
+   * is more than nothing, too, also where it waits for the next.
+   */
+  #completeDelta(delta: Fields, index: number, reason: string): boolean {
+    if (charactersIn(delta) > 0 || itemsOf(delta.tool_calls).length > 0) return false;
+    const lacking = this.complete(index, reason);
+    if (lacking.length > 0) delta.tool_calls = lacking;
+    return lacking.length > 0;
   }
 
   /** What the calls of a choice lack that ended for this reason. */

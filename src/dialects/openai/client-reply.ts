@@ -3,7 +3,7 @@ import type { Citation, FinishReason, ReasoningName } from '../../core/answer.ts
 import type { Fields } from '../../core/json.ts';
 import { finishWords } from '../answer/tally.ts';
 import type { ReplyClosing, ReplyIdentity, ReplyWriter } from '../dialect.ts';
-import type { OpenAiClientOptions } from './client.ts';
+import type { ReplyOptions } from './client.ts';
 import { tellCustomCalls } from './custom-calls.ts';
 import { signedCall } from './google-signature.ts';
 import { writeUsage } from './usage.ts';
@@ -22,8 +22,6 @@ interface Thought {
   text: string;
   signature?: string;
 }
-
-type ReplyOptions = Omit<OpenAiClientOptions, 'includeUsage'>;
 
 export class OpenAiReplyWriter implements ReplyWriter {
   readonly #identity: ReplyIdentity;
@@ -127,6 +125,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
   }
 
   #write(): object {
+    const { knowsFunctions, customTools } = this.#options;
     const calls = this.#calls.map((call) => ({
       id: call.id,
       type: 'function',
@@ -136,23 +135,22 @@ export class OpenAiReplyWriter implements ReplyWriter {
     const message: Fields = {
       role: 'assistant',
       content: this.#text === '' && (calls.length > 0 || this.#refusal !== '') ? null : this.#text,
-      ...(this.#refusal === '' ? {} : { refusal: this.#refusal }),
-      ...(this.#reasoning === '' ? {} : { reasoning: this.#reasoning }),
-      ...(this.#reasoningName === undefined ? {} : { [this.#reasoningName]: this.#reasoning }),
-      ...(this.#details.length === 0 ? {} : { reasoning_details: this.#details }),
-      ...this.#called(calls),
-      ...(this.#annotations.length === 0 ? {} : { annotations: this.#annotations }),
-      ...(this.#images.length === 0 ? {} : { images: this.#images }),
+      refusal: this.#refusal || undefined,
+      reasoning: this.#reasoning || undefined,
+      ...(this.#reasoningName && { [this.#reasoningName]: this.#reasoning }),
+      reasoning_details: filled(this.#details),
+      ...(knowsFunctions ? { function_call: calls[0]?.function } : { tool_calls: filled(calls) }),
+      annotations: filled(this.#annotations),
+      images: filled(this.#images),
     };
-    tellCustomCalls(message, this.#options.customTools);
+    tellCustomCalls(message, customTools);
     return { index: this.#number, message, finish_reason: this.#finishReason };
   }
+}
 
-  #called(calls: readonly { readonly function: object }[]): object {
-    const [only] = calls;
-    if (only === undefined) return {};
-    return this.#options.knowsFunctions ? { function_call: only.function } : { tool_calls: calls };
-  }
+/** Lists with nothing in them are not told. */
+function filled(list: readonly object[]): readonly object[] | undefined {
+  return list.length > 0 ? list : undefined;
 }
 
 /** Whether the client asked for another choice of this number. */

@@ -66,16 +66,12 @@ export class OpenAiStreamWriter implements StreamWriter {
   }
 
   reasoningSignature(signature: string): void {
-    this.#nextThought();
-    this.#thoughtEnded = true;
     this.#signature = signature;
-    this.#sayDetail({ type: 'reasoning.text', signature, index: this.#thought });
+    this.#endThought({ type: 'reasoning.text', signature });
   }
 
   redactedReasoning(data: string): void {
-    this.#nextThought();
-    this.#thoughtEnded = true;
-    this.#sayDetail({ type: 'reasoning.encrypted', data, index: this.#thought });
+    this.#endThought({ type: 'reasoning.encrypted', data });
   }
 
   toolCall(call: number, id: string, name: string): void {
@@ -159,10 +155,6 @@ export class OpenAiStreamWriter implements StreamWriter {
     if (told.length > 0) this.#say(JSON.stringify({ tool_calls: told }));
   }
 
-  #sayDetail(detail: object): void {
-    this.#say(JSON.stringify({ reasoning_details: [detail] }));
-  }
-
   #open(): void {
     if (this.#isOpen) return;
     this.#isOpen = true;
@@ -172,6 +164,12 @@ export class OpenAiStreamWriter implements StreamWriter {
   #nextThought(): void {
     if (this.#thoughtEnded) this.#thought += 1;
     this.#thoughtEnded = false;
+  }
+
+  #endThought(detail: object): void {
+    this.#nextThought();
+    this.#thoughtEnded = true;
+    this.#say(JSON.stringify({ reasoning_details: [{ ...detail, index: this.#thought }] }));
   }
 }
 

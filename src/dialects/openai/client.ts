@@ -15,6 +15,9 @@ export interface OpenAiClientOptions {
   readonly customTools?: ReadonlySet<string> | undefined;
 }
 
+/** The same of an answer that is told whole, which has its usage in any case. */
+export type ReplyOptions = Omit<OpenAiClientOptions, 'includeUsage'>;
+
 /** What an OpenAI client hears of an answer that was told in our words. */
 export function openAiClient(options: OpenAiClientOptions): ClientDialect {
   return {

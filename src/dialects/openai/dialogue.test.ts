@@ -32,6 +32,15 @@ function partsOf(fields: object) {
 const call = { kind: 'tool_call', id: 'a', name: 'look' };
 const proof = (signature: string | undefined) => ({ kind: 'reasoning', text: '', signature });
 
+test.each<[string | string[], string[]]>([
+  ['', []],
+  [['', 'END'], ['END']],
+  ['END', ['END']],
+])('of the stops %j, those that say something are kept', (stop, kept) => {
+  const body = { model: 'a/b', messages: [{ role: 'user' as const, content: 'Hi' }], stop };
+  expect(readDialogue({ body, source: null }).stop).toEqual(kept);
+});
+
 describe('proofs of thoughts', () => {
   test('stand before their call and after it, where they came', () => {
     expect(partsOf({})).toMatchObject([proof(first), call, proof(last)]);

@@ -4,6 +4,7 @@ import { fieldsOf } from '../../core/json.ts';
 import { cacheMark, withLastMarks } from '../ask/cache-marks.ts';
 import { cacheNameWithin } from '../ask/cache-names.ts';
 import { exactWords } from '../ask/exact-body.ts';
+import { filledStops } from '../ask/stops.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { type ChatBody, chatSchema, type FunctionTool } from './chat-schema.ts';
@@ -26,7 +27,7 @@ export function readDialogue(request: Given): Dialogue {
     toolChoice: typeof choice === 'object' && choice ? { name: choice.function.name } : choice,
     parallelTools: body.parallel_tool_calls ?? null,
     outputTokensMax: body.max_completion_tokens ?? body.max_tokens ?? null,
-    stop: typeof body.stop === 'string' ? [body.stop] : (body.stop ?? []),
+    stop: filledStops(body.stop),
     json: readJsonWish(body.response_format),
     reasoning: readReasoningWish(body) ?? thinking,
     sampling: {

@@ -22,6 +22,9 @@ interface Before {
   readonly untold: ReadonlyMap<unknown, unknown>;
 }
 
+/** As many choices as a client may ask for: each keeps a chunk, which may be as long as any. */
+const untoldMax = 16;
+
 /** Undefined when a chunk can pass as it came. */
 export function finishApart(
   choices: readonly Choice[],
@@ -48,8 +51,9 @@ export function finishApart(
     const saysMore = hasWords(words) || !(isAfterEnd || open.has(index));
     if (saysMore) said.push({ ...choice, finish_reason: null });
     if (isAfterEnd && !untold.has(index)) continue;
-    if (saysMore) held.push(bare(choice));
-    else closed.push({ ...choice, delta: {} });
+    const canWait = untold.has(index) || untold.size + held.length < untoldMax;
+    if (!saysMore) closed.push({ ...choice, delta: {} });
+    else (canWait ? held : closed).push(bare(choice));
   }
   return isClean ? undefined : { said, closed, held };
 }

@@ -52,12 +52,13 @@ describe('messages as a vendor wants them', () => {
     const full: ChatMessage[] = [
       { role: 'assistant', content: null, tool_calls: [call('a')] },
       { role: 'tool', tool_call_id: 'a', content: '' },
+      { role: 'assistant', content: null, function_call: { name: 'f', arguments: '{}' } },
       { role: 'assistant', content: 'a' },
     ];
     const messages = [said, ...answers, ...full];
     const kept = mendMessages(messages, undefined, { empty_answers: 'drop' }, none);
     expect(kept).toEqual([said, ...full]);
-    expect(mendMessages(messages, undefined, {}, none)).toHaveLength(7);
+    expect(mendMessages(messages, undefined, {}, none)).toHaveLength(8);
   });
 
   test('end with the user where the vendor refuses another end', () => {

@@ -2,6 +2,7 @@ import type { Quirks } from '../../config/provider-schema.ts';
 import { nineCharacters, shortCallId } from '../ask/call-ids.ts';
 import { jsonInstruction } from '../ask/json-instruction.ts';
 import { sameIfUnchanged } from '../ask/same-list.ts';
+import type { Images } from '../dialect.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
 
 type LooseMessage = ChatMessage & Record<string, unknown>;
@@ -14,7 +15,7 @@ export function mendMessages(
   messages: readonly ChatMessage[],
   format: ChatBody['response_format'],
   quirks: Quirks,
-  images: ReadonlyMap<string, string>,
+  images: Images,
 ): readonly ChatMessage[] {
   let adapted = changed(messages, dropUnmadeCalls);
   adapted = changed(adapted, replaying[quirks.replay_reasoning ?? 'drop']);
@@ -46,7 +47,7 @@ function changed(messages: readonly ChatMessage[], change: Change): readonly Cha
 }
 
 /** Puts the pictures themselves where their addresses stood, said or shown by a tool. */
-function putImages(images: ReadonlyMap<string, string>): Change {
+function putImages(images: Images): Change {
   return (message) => {
     if (message.role !== 'user' && message.role !== 'tool') return message;
     if (typeof message.content === 'string') return message;
@@ -96,7 +97,7 @@ const joinTexts: Change = (message) => {
   if (!Array.isArray(content)) return message;
   const texts = content.filter((part) => part.type === 'text');
   if (texts.length < content.length) return message;
-  return { ...message, content: textOf(texts) } as ChatMessage;
+  return { ...message, content: oneText(texts) } as ChatMessage;
 };
 
 const dropName: Change = (message) => {
@@ -174,12 +175,12 @@ function mergeSystem(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   const system = messages.filter((message) => message.role === 'system');
   const [first] = messages;
   if (system.length === 0 || (system.length === 1 && first?.role === 'system')) return messages;
-  const content = system.map((message) => textOf(message.content)).join('\n\n');
+  const content = system.map((message) => oneText(message.content)).join('\n\n');
   const rest = messages.filter((message) => message.role !== 'system');
   return [{ role: 'system', content }, ...rest];
 }
 
-function textOf(content: string | readonly { readonly text: string }[]): string {
+function oneText(content: string | readonly { readonly text: string }[]): string {
   return typeof content === 'string' ? content : content.map(({ text }) => text).join('\n\n');
 }
 

@@ -105,14 +105,26 @@ function picture(part: Fields): Fields {
   return typeof url === 'string' ? { ...part, image_url: { url } } : part;
 }
 
-/** Makes `content` a text and offers reasoning as `reasoning`; true if anything had to change. */
+/** Some servers write a call of no function beside words or tool calls; true if there was one. */
+function dropEmptyCall(holder: Fields): boolean {
+  const { function_call: only } = holder;
+  if (!isObject(only) || isText(only.name) || isText(only.arguments)) return false;
+  holder.function_call = undefined;
+  return true;
+}
+
+/**
+ * Makes `content` a text, offers reasoning as `reasoning` and takes out what calls nothing; true if
+ * anything had to change.
+ */
 export function mendText(holder: Fields): boolean {
   const { content } = holder;
   const isParts = typeof content !== 'string' && content !== null && content !== undefined;
   if (isParts) splitParts(holder);
-  if (isText(holder.reasoning)) return isParts;
+  const changed = dropEmptyCall(holder) || isParts;
+  if (isText(holder.reasoning)) return changed;
   const reasoning = reasoningElsewhere(holder);
-  if (reasoning === '') return isParts;
+  if (reasoning === '') return changed;
   holder.reasoning = reasoning;
   return true;
 }

@@ -6,7 +6,7 @@ import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../
 import { failureInside, malformed, unreadableAnswer } from '../failure.ts';
 import { type MendedChoice, mendChoice, noOutput } from './choice.ts';
 import { removePrivateFields } from './chunk.ts';
-import type { OpenAiClientOptions } from './client.ts';
+import type { ReplyOptions } from './client.ts';
 import { tellCustomCalls } from './custom-calls.ts';
 import { hideReasoning } from './message.ts';
 import { usageIn, writeUsage } from './usage.ts';
@@ -15,14 +15,14 @@ import { usageIn, writeUsage } from './usage.ts';
 export function readReply(
   text: string,
   identity: ReplyIdentity,
-  client: Pick<OpenAiClientOptions, 'hidesReasoning' | 'customTools'> = {},
+  options: ReplyOptions = {},
 ): ReplyRelay | UpstreamFailure {
   const body = parseExact(text);
   if (!isObject(body)) return unreadableAnswer(text);
   const failure = failureInside(body);
   if (failure !== undefined) return failure;
   const choices = objectsIn(body.choices);
-  const facts = mendChoices(choices, usageIn(body), client);
+  const facts = mendChoices(choices, usageIn(body), options);
   if (facts === undefined) return malformed(noOutput);
   removePrivateFields(body);
   body.id = identity.id;
@@ -47,7 +47,7 @@ export function readReply(
 function mendChoices(
   choices: readonly Fields[],
   usage: Usage | undefined,
-  { hidesReasoning, customTools }: Pick<OpenAiClientOptions, 'hidesReasoning' | 'customTools'>,
+  { hidesReasoning, customTools }: ReplyOptions,
 ): ReplyFacts | undefined {
   let saysAnything = false;
   let first: MendedChoice | undefined;

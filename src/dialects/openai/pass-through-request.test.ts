@@ -308,11 +308,41 @@ test.each<[string, object]>([
   ['tools', { tools: [], tool_choice: 'required', parallel_tool_calls: true }],
   ['functions', { functions: [], function_call: 'auto' }],
   ['stop', { stop: [] }],
+  ['empty stops', { stop: [''] }],
+  ['nothing to stop at', { stop: '' }],
 ])('an empty list of %s is left out with all that needs a filled one', (_, fields) => {
   const to = target({ tool_choice_required: 'any' });
   expect(sent(read(JSON.stringify({ ...chat, ...fields })), to)).toEqual({
     model: to.upstreamModel,
     messages,
+  });
+});
+
+test('an empty stop is left out from among others', () => {
+  const stopOf = (stop: unknown) => sent(read(JSON.stringify({ ...chat, stop })), target()).stop;
+  expect(stopOf(['', 'END', ' '])).toEqual(['END', ' ']);
+  expect(stopOf('END')).toBe('END');
+});
+
+describe('what a vendor refuses is left out, and named where it was asked for', () => {
+  const asked = read(JSON.stringify({ ...chat, seed: 1, user: null, temperature: 0 }));
+  const dropped = (quirks: Quirks, request = asked) => {
+    const { service_tier: _, ...body } = sent(request, target(quirks));
+    return [Object.keys(body).sort(), passChat(request, target(quirks)).dropped];
+  };
+
+  test('by its name', () => {
+    const kept = ['messages', 'model', 'temperature'];
+    expect(dropped({ drop_params: ['seed', 'user', 'stop'] })).toEqual([kept, ['seed']]);
+  });
+
+  test('while it reasons', () => {
+    const quirks = { sampling_while_reasoning: 'drop', efforts: { high: 'high' } } as const;
+    const thinking = { ...chat, temperature: 0, top_p: null, reasoning_effort: 'high' };
+    expect(dropped(quirks, read(JSON.stringify(thinking)))).toEqual([
+      ['messages', 'model', 'reasoning_effort'],
+      ['temperature'],
+    ]);
   });
 });
 

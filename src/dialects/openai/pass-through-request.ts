@@ -11,6 +11,7 @@ import { effortOf, effortWord, reasonsWith } from '../ask/effort.ts';
 import { jsonInstruction } from '../ask/json-instruction.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { leaveOutPricedApart, withoutPaidTools } from '../ask/priced-apart.ts';
+import { filledStops } from '../ask/stops.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { type ChatMessage, chatSchema } from './chat-schema.ts';
@@ -33,7 +34,7 @@ const replaced: ReadonlySet<string> = new Set([
   'usage',
 ]);
 
-const sampling: ReadonlySet<string> = new Set([
+const sampling = [
   'temperature',
   'top_p',
   'presence_penalty',
@@ -41,7 +42,7 @@ const sampling: ReadonlySet<string> = new Set([
   'logit_bias',
   'logprobs',
   'top_logprobs',
-]);
+];
 
 /** An OpenAI client's request for an OpenAI-style upstream: the same words, edited as needed. */
 export function passChat(request: Worded, target: Target): UpstreamRequest {
@@ -60,9 +61,9 @@ export function passChat(request: Worded, target: Target): UpstreamRequest {
   const isSilenced = mustNotReason(body, quirks);
   const reasons = !isSilenced && setEffort(body, quirks, edits);
   if (isSilenced) edits.thinking = { type: 'disabled' };
-  if (reasons && quirks.sampling_while_reasoning === 'drop') leaveOutOf(body, sampling, edits);
   spellToolChoice(body, quirks, edits);
   leaveOutEmptyLists(body, edits);
+  leaveOutEmptyStops(body, edits);
   const instruction = instructionFor(body, quirks);
   const named = target.isOwnAccount ? body.messages : withoutNamedParts(body.messages);
   const given = instruction ? [instruction, ...named] : named;
@@ -79,10 +80,13 @@ export function passChat(request: Worded, target: Target): UpstreamRequest {
     }
   }
   keepCachesApart(body, request.tenantId ?? null, edits);
+  const refused = refusedBy(quirks, reasons);
+  leaveOut(refused, body, edits);
   rename(body, quirks, edits);
   const dropped = [
     ...(request.unsaid ?? none),
     ...(isSilenced && wantsReasoning(body) ? ['reasoning'] : none),
+    ...refused.filter((name) => (body[name] ?? null) !== null),
     ...leaveOutPricedApart(body, target, edits),
     ...leaveOutPaidTools(body, target, edits),
   ];
@@ -112,7 +116,6 @@ function spellToolChoice(body: Body, quirks: Quirks, edits: Edits): void {
 const lists = [
   ['tools', 'tool_choice', 'parallel_tool_calls'],
   ['functions', 'function_call'],
-  ['stop'],
 ] as const;
 
 /** An empty list is one that was not filled in; OpenAI and DeepSeek refuse it. */
@@ -121,6 +124,13 @@ function leaveOutEmptyLists(body: Body, edits: Edits): void {
     const list = body[names[0]];
     if (Array.isArray(list) && list.length === 0) leaveOut(names, body, edits);
   }
+}
+
+function leaveOutEmptyStops({ stop }: Body, edits: Edits): void {
+  if (stop === undefined || stop === null) return;
+  const filled = filledStops(stop);
+  if (filled.length === 0) edits.stop = undefined;
+  else if (filled.length < stop.length && typeof stop !== 'string') edits.stop = filled;
 }
 
 function leaveOut(names: readonly string[], body: Body, edits: Edits): void {
@@ -189,8 +199,12 @@ function setEffort(body: Body, quirks: Quirks, edits: Edits): boolean {
 
 const none: readonly never[] = [];
 
+function refusedBy(quirks: Quirks, reasons: boolean): readonly string[] {
+  const { drop_params: refused = none, sampling_while_reasoning: how } = quirks;
+  return reasons && how === 'drop' ? [...refused, ...sampling] : refused;
+}
+
 function rename(body: Body, quirks: Quirks, edits: Edits): void {
-  leaveOut(quirks.drop_params ?? none, body, edits);
   if (quirks.rename_params === undefined) return;
   for (const [name, theirs] of Object.entries(quirks.rename_params)) {
     if (body[name] === undefined || body[name] === null) continue;

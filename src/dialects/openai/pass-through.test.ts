@@ -376,6 +376,37 @@ describe('the finish', () => {
     expect(relay.facts).toMatchObject({ outputCharacters: 3, finishReason: 'length' });
   });
 
+  test('waits for more words of as many choices as there can be; of others it is told', () => {
+    const relay = newRelay(false);
+    const told = Array.from({ length: 20 }, (_, index) =>
+      parseAll(push(relay, finish({ index, delta: { content: 'a' }, finish_reason: 'stop' }))),
+    );
+    expect(told.map((chunks) => chunks.length).join('')).toBe('11111111111111112222');
+    const ends = hearOut(relay, finish({ index: 19, delta: {}, finish_reason: 'stop' }));
+    expect(ends).toHaveLength(16);
+  });
+
+  test('is none where words follow that are written like those before it', () => {
+    const relay = newRelay(false);
+    const said = (content: string) => finish({ index: 0, delta: { content }, finish_reason: null });
+    for (const content of ['a', 'b', 'c']) push(relay, said(content));
+    push(relay, finish({ index: 0, delta: { content: 'd' }, finish_reason: 'stop' }));
+    expect(relay.finished).toBe(true);
+    push(relay, said('e'));
+    expect(relay.finished).toBe(false);
+    push(relay, '[DONE]');
+    expect(relay.finished).toBe(true);
+  });
+
+  test('that is said twice is an end, whatever the calls before it lacked', () => {
+    const relay = newRelay(false);
+    const call = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
+    for (const delta of [{ tool_calls: [call] }, {}]) {
+      push(relay, finish({ index: 0, delta, finish_reason: 'tool_calls' }));
+    }
+    expect(relay.finished).toBe(true);
+  });
+
   test('that stands alone behind such chunks is told when it comes', () => {
     const relay = newRelay(false);
     push(relay, finish({ index: 0, delta: { content: 'a' }, finish_reason: 'stop' }));

@@ -60,8 +60,8 @@ export class OpenAiPassThrough implements StreamRelay {
     /** Ends that words came with, as they will be told once no more words follow. */
     untold: new Map<number, Fields>(),
   };
-  /** Words followed a finish reason: then only the terminator is an end, a broken line is none. */
-  #goesOn = false;
+  /** The terminator came. */
+  #isOver = false;
   /** The text before `"choices"` that this upstream repeats in every chunk, and ours for it. */
   #upstreamHead = '';
   #ownHead = '';
@@ -77,7 +77,8 @@ export class OpenAiPassThrough implements StreamRelay {
   }
 
   get finished(): boolean {
-    return this.#choices.finished.size > 0 && this.#choices.open.size === 0 && !this.#goesOn;
+    const { finished, open } = this.#choices;
+    return finished.size > 0 && open.size === 0 && (this.#isOver || !this.#mender.goesOn);
   }
 
   push({ event, data }: SseMessage): string {
@@ -85,11 +86,12 @@ export class OpenAiPassThrough implements StreamRelay {
     const words = event === null ? this.#repeated.wordsOf(data) : undefined;
     if (words !== undefined) {
       this.facts.outputCharacters += words.length;
+      if (this.#choices.open.size === 0) this.#mender.goesOn = true;
       return this.#repeated.say(words);
     }
     if (isTerminator(data)) {
       this.ended = true;
-      this.#goesOn = false;
+      this.#isOver = true;
       return this.#tellEnds();
     }
     const chunk = parseExact(data);
@@ -161,9 +163,7 @@ export class OpenAiPassThrough implements StreamRelay {
   /** Counts them, as the upstream says them; true where the client is told others. */
   #takeWords({ index, delta, finish_reason: reason }: Fields): boolean {
     const words = fieldsOf(delta);
-    const characters = charactersIn(words);
-    this.facts.outputCharacters += characters;
-    if (characters > 0 && this.#isFinished(index)) this.#goesOn = true;
+    this.facts.outputCharacters += charactersIn(words);
     if (!this.#customCalls) return false;
     const calls = objectsIn(words.tool_calls);
     const told = this.#customCalls.tell(calls, false, index);
@@ -190,10 +190,6 @@ export class OpenAiPassThrough implements StreamRelay {
     if (calls.length === 0) return end;
     const said = { ...choice, delta: { tool_calls: calls }, finish_reason: null };
     return this.#rewrite({ ...chunk, choices: [said] }) + end;
-  }
-
-  #isFinished(index: unknown): boolean {
-    return isChoiceIndex(index) && this.#choices.finished.has(index);
   }
 
   #takeChoice({ index, finish_reason: reason }: Fields): void {

@@ -30,6 +30,36 @@ test('a finish reason that words follow is no end; only the terminator is one th
   expect(reader.finished).toBe(true);
 });
 
+test('a finish reason that is said twice is an end, whatever the calls before it lacked', () => {
+  const told = new ToldAnswer();
+  const reader = new OpenAiStreamReader(told);
+  const push = (delta: object) => {
+    const choices = [{ index: 0, delta, finish_reason: 'tool_calls' }];
+    reader.push({ event: null, data: JSON.stringify({ choices }) });
+  };
+  const call = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
+  push({ role: 'assistant', tool_calls: [call] });
+  push({});
+  expect(told.calls).toMatchObject([{ id: 'a', name: 'f', arguments: '{}' }]);
+  expect(reader.finished).toBe(true);
+});
+
+test('a finish reason beside each piece of two calls ends neither of them', () => {
+  const told = new ToldAnswer();
+  const reader = new OpenAiStreamReader(told);
+  const push = (index: number, more: object, json: string) => {
+    const call = { index, ...more, function: { ...more, arguments: json } };
+    const choices = [{ index: 0, delta: { tool_calls: [call] }, finish_reason: 'stop' }];
+    reader.push({ event: null, data: JSON.stringify({ choices }) });
+  };
+  push(0, { id: 'a', name: 'f' }, '');
+  push(1, { id: 'b', name: 'g' }, '');
+  for (const json of ['{', '"x":', '1', '}']) for (const index of [0, 1]) push(index, {}, json);
+  reader.push({ event: null, data: '[DONE]' });
+  expect(told.calls.map((call) => call.arguments)).toEqual(['{"x":1}', '{"x":1}']);
+  expect([told.finishReason, reader.finished]).toEqual(['tool_calls', true]);
+});
+
 test('a stream of messages, which some servers send instead of deltas, is heard', () => {
   const told = new ToldAnswer();
   const reader = new OpenAiStreamReader(told);

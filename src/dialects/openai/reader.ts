@@ -20,8 +20,6 @@ import { mergeUsage, usageIn } from './usage.ts';
 export class OpenAiStreamReader implements StreamReader {
   ended = false;
   #hasReason = false;
-  /** Words followed a finish reason: then only the terminator is an end, a broken line is none. */
-  #goesOn = false;
   readonly #to: AnswerListener;
   readonly #teller: AnswerTeller;
   readonly #mender = new ChunkMender();
@@ -33,14 +31,13 @@ export class OpenAiStreamReader implements StreamReader {
   }
 
   get finished(): boolean {
-    return this.#hasReason && !this.#goesOn;
+    return this.#hasReason && (this.ended || !this.#mender.goesOn);
   }
 
   push({ event, data }: SseMessage): UpstreamFailure | undefined {
     if (this.ended) return this.#takeLateUsage(data);
     if (isTerminator(data)) {
       this.ended = true;
-      this.#goesOn = false;
       return undefined;
     }
     const chunk = parseExact(data);
@@ -60,7 +57,6 @@ export class OpenAiStreamReader implements StreamReader {
     const words = fieldsOf(delta);
     // Some servers write a finish reason into every chunk: it is the end only if no words follow.
     if (this.#hasReason && charactersIn(words) === 0) return;
-    this.#goesOn = this.#hasReason;
     this.#teller.tell(words);
     if (typeof reason !== 'string') return;
     this.#hasReason = true;

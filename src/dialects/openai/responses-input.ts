@@ -146,12 +146,12 @@ function addMessage(messages: ChatMessage[], { role, content }: ItemOf<'message'
   if (role === 'user') {
     messages.push({ role, content: typeof content === 'string' ? content : content.map(toPart) });
   } else if (role === 'assistant') addAnswer(messages, content);
-  else messages.push({ role: 'system', content: textOf(content, '\n\n') });
+  else messages.push({ role: 'system', content: joinTexts(content, '\n\n') });
 }
 
 /** What is said after calls belongs to their message: nothing may stand between it and results. */
 function addAnswer(messages: ChatMessage[], content: Content): void {
-  const text = textOf(content, '');
+  const text = joinTexts(content, '');
   const refusal = typeof content === 'string' ? '' : content.map(refusalIn).join('');
   const refused = refusal === '' ? {} : { refusal };
   const last = messages.at(-1);
@@ -163,7 +163,7 @@ function addAnswer(messages: ChatMessage[], content: Content): void {
 /** Pictures stand in a list with the words around them; words alone are a text. */
 function toResult(output: Content): string | ReturnType<typeof toPart>[] {
   const hasPictures = typeof output !== 'string' && output.some(isPicture);
-  return hasPictures ? output.map(toPart) : textOf(output, '\n\n');
+  return hasPictures ? output.map(toPart) : joinTexts(output, '\n\n');
 }
 
 function isPicture({ type }: AnyPart): boolean {
@@ -172,7 +172,7 @@ function isPicture({ type }: AnyPart): boolean {
 
 function toPart(part: AnyPart) {
   if (!isKnownPart(part) || part.type !== 'input_image') {
-    return { type: 'text' as const, text: textOf([part], '') };
+    return { type: 'text' as const, text: joinTexts([part], '') };
   }
   const { image_url: address, detail } = part;
   const url = address ?? '';
@@ -195,7 +195,7 @@ function refusalIn(part: AnyPart): string {
   return isKnownPart(part) && part.type === 'refusal' ? part.refusal : '';
 }
 
-function textOf(content: string | readonly AnyPart[], between: string): string {
+function joinTexts(content: string | readonly AnyPart[], between: string): string {
   if (typeof content === 'string') return content;
   return content
     .filter(isTextPart)

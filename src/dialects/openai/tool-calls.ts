@@ -34,7 +34,12 @@ function mendOpening(call: Fields, id: string): boolean {
 
 /** Some servers write an empty object where there is no list of calls. */
 function isCall(call: unknown): call is Fields {
-  return isObject(call) && Object.keys(call).length > 0;
+  return isObject(call) && saysSomething(call);
+}
+
+/** Clients read one of these in every call, and give the answer up where there is none. */
+function saysSomething({ function: body, custom }: Fields): boolean {
+  return isObject(body) || custom !== undefined;
 }
 
 /** The calls of a whole message, complete as they are. */
@@ -156,7 +161,8 @@ export class ToolCallAssembly {
       if (isText(body.arguments) || call.custom !== undefined) open.isBare = false;
       const whole = open.index === undefined ? this.#takeName(open, call, body) : call;
       if (whole !== call || call.index !== open.index) changed = true;
-      if (whole !== undefined) {
+      if (whole !== undefined && !saysSomething(whole)) changed = true;
+      else if (whole !== undefined) {
         whole.index = open.index;
         shown.push(whole);
       }

@@ -101,6 +101,7 @@ test('a mark on a message stands on the last part that can have one', () => {
     { role: 'user' as const, content: [own], cache_control },
     { role: 'assistant' as const, content: 'c', refusal: 'No.', cache_control },
     { role: 'user' as const, content: '', cache_control },
+    { role: 'assistant' as const, content: '', reasoning_content: 'Hm.', cache_control },
   ];
   expect(readTurns(marked).map(({ parts }) => parts as readonly object[])).toEqual([
     [{ ...read('a'), cacheControl }],
@@ -111,5 +112,6 @@ test('a mark on a message stands on the last part that can have one', () => {
       { kind: 'refusal', text: 'No.' },
     ],
     [],
+    [{ kind: 'reasoning', text: 'Hm.' }],
   ]);
 });

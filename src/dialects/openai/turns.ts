@@ -11,6 +11,7 @@ import { isText, objectsIn } from '../../core/json.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
 import { readDataUrl } from '../ask/data-url.ts';
 import { addressOfBytes } from '../ask/inline-content.ts';
+import type { ToolCall } from './chat-schema.ts';
 import type { ToolMessage } from './functions.ts';
 import { googleSignature } from './google-signature.ts';
 import { functionIn } from './newer-tools.ts';
@@ -54,7 +55,11 @@ const unmarkable: ReadonlySet<string> = new Set(['audio', 'reasoning', 'refusal'
 
 function readTexts(content: string | readonly { text: string }[]): readonly TextPart[] {
   if (typeof content === 'string') return content === '' ? [] : [{ kind: 'text', text: content }];
-  return content.map((part) => ({ kind: 'text', text: part.text, ...cacheMark(part) }));
+  return content.map(readText);
+}
+
+function readText(part: { text: string }): TextPart {
+  return { kind: 'text', text: part.text, ...cacheMark(part) };
 }
 
 function readUserParts({ content }: MessageOf<'user'>): readonly UserPart[] {
@@ -67,7 +72,7 @@ type UserContent = Exclude<MessageOf<'user'>['content'], string>[number];
 function readUserPart(part: UserContent): UserPart {
   switch (part.type) {
     case 'text':
-      return { kind: 'text', text: part.text, ...cacheMark(part) };
+      return readText(part);
     case 'image_url': {
       const { url, detail } = part.image_url;
       // Clients of LiteLLM show a PDF where pictures go.
@@ -87,16 +92,14 @@ function readUserPart(part: UserContent): UserPart {
 
 function readToolResult(message: MessageOf<'tool'>): ToolResultPart {
   const { content } = message;
-  const parts: ToolResultPart['parts'] =
-    typeof content === 'string'
-      ? readTexts(content)
-      : content.map((part) =>
-          part.type === 'text'
-            ? { kind: 'text', text: part.text, ...cacheMark(part) }
-            : { kind: 'image', url: part.image_url.url },
-        );
+  const parts = typeof content === 'string' ? readTexts(content) : content.map(readShown);
   const mark = cacheMark(message);
   return { kind: 'tool_result', callId: message.tool_call_id, parts, isError: false, ...mark };
+}
+
+function readShown(part: Exclude<MessageOf<'tool'>['content'], string>[number]) {
+  if (part.type === 'text') return readText(part);
+  return { kind: 'image' as const, url: part.image_url.url };
 }
 
 function readAssistant(message: MessageOf<'assistant'>): readonly AssistantPart[] {
@@ -123,19 +126,14 @@ function readAssistant(message: MessageOf<'assistant'>): readonly AssistantPart[
   ];
 }
 
-type AssistantMessage = MessageOf<'assistant'>;
-type AssistantContent = Exclude<NonNullable<AssistantMessage['content']>, string>[number];
+type AssistantContent = Exclude<NonNullable<MessageOf<'assistant'>['content']>, string>[number];
 
 function readSaid(part: AssistantContent): AssistantPart {
-  if (part.type === 'refusal') return { kind: 'refusal', text: part.refusal };
-  return { kind: 'text', text: part.text, ...cacheMark(part) };
+  return part.type === 'refusal' ? { kind: 'refusal', text: part.refusal } : readText(part);
 }
 
 /** A call, after the signature that stands on it and what that proves. */
-function readCall(
-  call: NonNullable<AssistantMessage['tool_calls']>[number],
-  proofs: Map<string | undefined, ReasoningPart>,
-): AssistantPart[] {
+function readCall(call: ToolCall, proofs: Map<string | undefined, ReasoningPart>): AssistantPart[] {
   const { name, arguments: json } = functionIn(call);
   const said = { id: call.id, name, arguments: json };
   const read: AssistantPart = { kind: 'tool_call', ...said, ...cacheMark(call) };
@@ -151,7 +149,7 @@ function readCall(
  * Thoughts come back as `reasoning_details`, in as many pieces as they were streamed in, or as bare
  * text from clients that keep nothing else.
  */
-function readReasoning(message: AssistantMessage): readonly ReasoningPart[] {
+function readReasoning(message: MessageOf<'assistant'>): readonly ReasoningPart[] {
   const { reasoning_details: details } = message as { reasoning_details?: unknown };
   const thoughts = new Map<unknown, ReasoningPart>();
   const pieces = objectsIn(details);

@@ -159,6 +159,17 @@ test('usage under the names of newer endpoints is found, as mlx-vlm sends it', (
   expect(usageIn({ usage: own })).toEqual(usage(11, 0, 0, 5));
   expect(usageIn({ usage: { ...own, ...report(10, 6) } })).toEqual(usage(10, 0, 0, 6));
   expect(usageIn({ usage: { input_tokens: 0, output_tokens: 0 } })).toBeUndefined();
+  // Nobody asks with nothing: these are the end of a report that began elsewhere.
+  expect(usageIn({ usage: { output_tokens: 5 } })).toBeUndefined();
+  const details = {
+    input_tokens_details: { cached_tokens: 8 },
+    output_tokens_details: { reasoning_tokens: 4 },
+  };
+  expect(usageIn({ usage: { ...own, ...details } })).toEqual(usage(3, 8, 0, 5, 4));
+  const anthropics = { cache_read_input_tokens: 90, cache_creation_input_tokens: 30 };
+  expect(usageIn({ usage: { ...own, ...anthropics } })).toEqual(usage(11, 90, 30, 5));
+  expect(usageIn({ usage: { ...own, cache_read_input_tokens: 6 } })).toEqual(usage(11, 6, 0, 5));
+  expect(usageIn({ usage: { ...own, cache_read_input_tokens: -6 } })).toBeUndefined();
 });
 
 describe('of several reports', () => {
@@ -172,6 +183,7 @@ describe('of several reports', () => {
     expect(mergeUsage(earlier, usage(100, 0, 0, 9))).toEqual(usage(30, 60, 10, 9, 1));
     expect(mergeUsage(earlier, usage(30, 0, 0, 9))).toEqual(usage(30, 60, 10, 9, 1));
     expect(mergeUsage(earlier, usage(101, 0, 0, 9))).toEqual(usage(101, 0, 0, 9, 1));
+    expect(mergeUsage(earlier, usage(0, 0, 0, 9))).toEqual(usage(30, 60, 10, 9, 1));
     const heard = { ...usage(10, 60, 0, 1), inputAudioTokens: 30 };
     expect(mergeUsage(heard, usage(100, 0, 0, 9))).toEqual({ ...heard, outputTokens: 9 });
     expect(mergeUsage(heard, usage(40, 0, 0, 9))).toEqual({ ...heard, outputTokens: 9 });

@@ -76,7 +76,7 @@ function audioIn(details: Fields, counts: Parameters<typeof uncachedAudio>[2]): 
   return uncachedAudio(readCount(audio_tokens), readCount(fieldsOf(inCache).audio_tokens), counts);
 }
 
-/** The same of pictures and of speech, which have other names for it, as mlx-vlm in a chat. */
+/** The same of pictures and of speech, which have other names for it. */
 export function readMediaUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
   const details = fieldsOf(raw.input_tokens_details);
@@ -92,23 +92,40 @@ export function readMediaUsage(raw: unknown): Usage | undefined {
  * choice that ends.
  */
 export function usageIn(body: Fields): Usage | undefined {
-  const usage = readUsage(body.usage) ?? readMediaUsage(body.usage);
+  const usage = readUsage(body.usage) ?? readUsage(inOwnWords(fieldsOf(body.usage)));
   if (usage !== undefined) return usage;
-  if (isObject(body.x_groq)) return readUsage(body.x_groq.usage);
   const [choice] = itemsOf(body.choices);
-  return readUsage(fieldsOf(choice).usage);
+  return readUsage(fieldsOf(body.x_groq).usage) ?? readUsage(fieldsOf(choice).usage);
+}
+
+/**
+ * Counts under the names of newer endpoints, which mlx-vlm has in a chat. Proxies before Anthropic
+ * leave its names as they are, and there the cached tokens stand beside the input.
+ */
+function inOwnWords(raw: Fields): Fields {
+  const { input_tokens: input, output_tokens: completion_tokens, ...rest } = raw;
+  const beside = [raw.cache_read_input_tokens, raw.cache_creation_input_tokens].map(readCount);
+  return {
+    ...rest,
+    prompt_tokens: beside.reduce((sum, tokens) => sum + tokens, readCount(input)) || undefined,
+    completion_tokens,
+    prompt_tokens_details: raw.input_tokens_details,
+    completion_tokens_details: raw.output_tokens_details,
+  };
 }
 
 /**
  * Of several reports in one stream the last counts. Some servers leave the details out of one of
- * them: what an earlier one said about the same prompt is kept.
+ * them, or the prompt: what an earlier one said about it is kept.
  */
 export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
   if (earlier === undefined) return later;
   const reasoningTokens = Math.max(earlier.reasoningTokens, later.reasoningTokens);
   const hasNoDetails = promptTokens(later) === later.inputTokens;
   const isSamePrompt =
-    later.inputTokens === promptTokens(earlier) || later.inputTokens === uncachedTokens(earlier);
+    later.inputTokens === 0 ||
+    later.inputTokens === promptTokens(earlier) ||
+    later.inputTokens === uncachedTokens(earlier);
   if (!hasNoDetails || !isSamePrompt) return { ...later, reasoningTokens };
   return { ...earlier, outputTokens: later.outputTokens, reasoningTokens };
 }

@@ -11,7 +11,7 @@ import { passResponse } from './pass-through-request.ts';
 import type { ResponsesRequest } from './request.ts';
 import type { ResponsesBody } from './request-schema.ts';
 import { type Echo, echoOf } from './response-object.ts';
-import { toolLists } from './tool-forms.ts';
+import { toolLists } from './tool-schema.ts';
 import { responsesUpstream } from './upstream.ts';
 
 /** A Responses client's request, and the ways it can be put to an upstream. */

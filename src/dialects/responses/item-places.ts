@@ -6,31 +6,47 @@ import { type Fields, isObject, isText } from '../../core/json.ts';
  * left out, because some gateways change the ids from event to event.
  */
 export class ItemPlaces {
-  readonly #byId = new Map<unknown, number>();
+  readonly #byId = new Map<string, number>();
   #last = -1;
+  /** The last item has no name of any kind, and its end was not told yet. */
+  #isNameless = false;
 
-  of({ output_index: place, item, item_id: id }: Fields): unknown {
+  of({ type, output_index: place, item, item_id: of }: Fields): unknown {
     const isItem = isObject(item);
+    const id = isItem ? nameOf(item) : of;
     if (typeof place === 'number') {
       // Some servers tell words of items that they never announce.
-      if (isItem || isText(id)) this.#remember(place, isItem ? item.id : id);
+      if (isItem || isText(of)) this.#remember(place, id);
       return place;
     }
-    const known = this.#byId.get(isItem ? item.id : id);
+    const known = isText(id) ? this.#byId.get(id) : undefined;
     if (known !== undefined) return known;
-    if (isItem) this.#remember(this.#last + 1, item.id);
+    if (isItem) this.#begin(id, type !== 'response.output_item.added');
     return Math.max(this.#last, 0);
   }
 
   /** Of the whole output: events may number places that stay empty, and then it is shorter. */
-  ofWhole({ id }: Fields, at: number): number {
+  ofWhole(item: Fields, at: number): number {
+    const id = nameOf(item);
     return (isText(id) ? this.#byId.get(id) : undefined) ?? at;
+  }
+
+  /** An item that is new, unless it ends the one before, and neither of them has a name. */
+  #begin(id: unknown, isEnd: boolean): void {
+    const isAnother = isText(id) || !isEnd || !this.#isNameless;
+    this.#isNameless = !isText(id) && !isEnd;
+    if (isAnother) this.#remember(this.#last + 1, id);
   }
 
   /** One id for each place is enough. */
   #remember(place: number, id: unknown): void {
     if (place <= this.#last || this.#byId.size >= outputItemsMax) return;
     this.#last = place;
-    this.#byId.set(id, place);
+    if (isText(id)) this.#byId.set(id, place);
   }
+}
+
+/** Earlier versions of llama.cpp know a call only by what its result will name. */
+function nameOf({ id, call_id: call }: Fields): unknown {
+  return isText(id) ? id : call;
 }

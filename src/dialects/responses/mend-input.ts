@@ -2,8 +2,8 @@
  * A conversation may have begun with another provider. What that one left in it and OpenAI would
  * refuse is taken out; a conversation without such things is answered as the very same list.
  */
-
 import { sameIfUnchanged } from '../ask/same-list.ts';
+import type { Images } from '../dialect.ts';
 import {
   type AnyItem,
   type AnyPart,
@@ -14,7 +14,7 @@ import {
 } from './input-items.ts';
 import { ownReasoning } from './reasoning-signature.ts';
 import type { ResponsesBody } from './request-schema.ts';
-import { type Images, ownCallId } from './write-items.ts';
+import { ownCallId } from './write-items.ts';
 
 export function mendInput(input: ResponsesBody['input'], images: Images): ResponsesBody['input'] {
   if (typeof input === 'string') return input;

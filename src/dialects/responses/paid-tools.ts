@@ -4,7 +4,7 @@ import type { Edits } from '../ask/edit-body.ts';
 import { withoutPaidTools } from '../ask/priced-apart.ts';
 import type { Target } from '../dialect.ts';
 import type { ResponsesBody } from './request-schema.ts';
-import { toolLists } from './tool-forms.ts';
+import { toolLists } from './tool-schema.ts';
 
 type Choice = ResponsesBody['tool_choice'];
 

@@ -3,7 +3,7 @@ import { isObject } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import type { ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
 import { unreadableAnswer } from '../failure.ts';
-import { PassedOutput, passedFacts, signResponse } from './passed-response.ts';
+import { PassedOutput, signResponse } from './passed-response.ts';
 import { failureOf } from './reader.ts';
 import type { Echo } from './response-object.ts';
 
@@ -16,7 +16,9 @@ export function readReply(
   if (!isObject(response)) return unreadableAnswer(text);
   const failure = failureOf(response, response.status);
   if (failure) return failure;
-  const facts = passedFacts(response, new PassedOutput());
+  const output = new PassedOutput();
+  output.end(response);
+  const { facts } = output;
   return {
     facts,
     write: (closing) => signResponse(response, identity, facts.usage, closing, echo),

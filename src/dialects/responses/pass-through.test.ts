@@ -314,6 +314,36 @@ test('events that do not say which item and part they tell of are given their pl
   expect(whole).toEqual(['msg_1', 'fc_c1', 'fc_c2']);
 });
 
+test('a call that llama.cpp already names as an item keeps that name', () => {
+  const item = { type: 'function_call', call_id: 'fc_a', name: 'look', arguments: '{}' };
+  const event = JSON.stringify({ type: 'response.output_item.done', item });
+  expect(push(`data: ${event}\n\n`).said).toContain('"id":"fc_a"');
+});
+
+test('events of thoughts and messages without any name get the places of their items', () => {
+  const item = (type: string) => ({ type: 'response.output_item.added', item: { type } });
+  const events = [
+    { type: 'response.created', response: { id: 'r', status: 'in_progress' } },
+    item('reasoning'),
+    { type: 'response.reasoning_summary_text.delta', delta: 'Hm.' },
+    item('message'),
+    { type: 'response.output_text.delta', delta: 'Hi' },
+    { type: 'response.output_item.done', item: { type: 'message', content: [] } },
+  ];
+  const { said } = push(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(''));
+  const heard = said
+    .split('\n')
+    .filter((line) => line.startsWith('data: '))
+    .map((line) => JSON.parse(line.slice(6)) as Heard);
+  expect(heard.slice(1)).toMatchObject([
+    { output_index: 0 },
+    { output_index: 0, summary_index: 0 },
+    { output_index: 1 },
+    { output_index: 1, content_index: 0 },
+    { output_index: 1 },
+  ]);
+});
+
 interface Heard {
   readonly output_index?: number;
   readonly content_index?: number;

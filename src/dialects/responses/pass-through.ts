@@ -6,7 +6,6 @@
 import type { GatewayError } from '../../core/errors.ts';
 import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
-import { NotedFacts } from '../answer/facts.ts';
 import type {
   ReplyClosing,
   ReplyIdentity,
@@ -17,26 +16,19 @@ import type {
 import { keepAlive } from '../event-stream.ts';
 import { failureInside, readErrorObject, unreadableEvent } from '../failure.ts';
 import { eventText, failureEvents, responsesWords } from './client-stream.ts';
-import {
-  completeEvent,
-  nameItem,
-  PassedOutput,
-  passedFacts,
-  placeEvent,
-  signResponse,
-  ToldItems,
-} from './passed-response.ts';
+import { mendEvent, nameItem } from './mend-output.ts';
+import { PassedOutput, signResponse, ToldItems } from './passed-response.ts';
 import { tooManyItems } from './reader.ts';
 import { type Echo, failed } from './response-object.ts';
 
 export class ResponsesPassThrough implements StreamRelay {
-  readonly facts = new NotedFacts();
+  readonly #output = new PassedOutput();
+  readonly facts = this.#output.facts;
   started = false;
   /** Nothing more is forwarded: the end, a failure or last words. */
   ended = false;
   readonly #identity: ReplyIdentity;
   readonly #echo: Echo;
-  readonly #output = new PassedOutput();
   readonly #told = new ToldItems();
   /** The number of the next event. */
   #number = 0;
@@ -120,10 +112,7 @@ export class ResponsesPassThrough implements StreamRelay {
     const failure = failureInside(response);
     if (failure) return this.#break(failure);
     const status = type.slice('response.'.length);
-    const heard = passedFacts({ ...response, status }, this.#output);
-    this.facts.usage = heard.usage;
-    this.facts.finishReason = heard.finishReason;
-    this.facts.outputCharacters = heard.outputCharacters;
+    this.#output.end({ ...response, status });
     const output = this.#told.outputFor(response);
     this.#last = { type, fields, response: { status, ...response, output } };
     this.started = true;
@@ -138,9 +127,7 @@ export class ResponsesPassThrough implements StreamRelay {
     if (this.#number === 0 && !type.startsWith('response.')) return '';
     const isNamed = nameItem(fields.item);
     const place = this.#output.take(type, fields);
-    this.facts.outputCharacters = this.#output.characters;
-    const isPlaced = placeEvent(type, fields, place);
-    const isMended = completeEvent(type, fields) || isNamed || isPlaced;
+    const isMended = mendEvent(type, fields, place) || isNamed;
     if (type === 'response.output_item.done' && isObject(fields.item)) {
       this.#told.keep(fields.output_index, fields.item, data.length);
     }

@@ -20,3 +20,11 @@ test('usage that could not be read gives way to the settled one', () => {
     cost: 3,
   });
 });
+
+test.each([
+  [{ a: 1 }, []],
+  [[null, { type: 'message' }, true], [{ type: 'message' }]],
+])('a response is one by its name, and its output a list of items: %j', (output, items) => {
+  const signed = JSON.parse(signResponse({ output }, identity, undefined, null, echo));
+  expect(signed).toMatchObject({ object: 'response', output: items });
+});

@@ -416,3 +416,46 @@ test('a whole answer of endless items is none', () => {
   };
   expect([read(outputItemsMax - 1), read(outputItemsMax)]).toEqual([undefined, 'malformed']);
 });
+
+describe('items that no event numbers', () => {
+  const unnumbered = ({ output_index: _, ...event }: Event): Event => ({ ...event });
+  const told = (...events: readonly Event[]) => hear(...events.map(unnumbered)).told;
+
+  test('are calls of their own though they have no ids, as with llama.cpp', () => {
+    const given = ['1', '2'].map((id) => {
+      const { id: _, ...nameless } = call(id, `{"x":${id}}`);
+      return { ...nameless, call_id: `fc_${id}` };
+    });
+    const begun = given.map((item) => added(0, { ...item, arguments: '' }));
+    const piece = (id: string, json: string) => ({
+      ...delta(argumentsDelta, 0, json),
+      item_id: `fc_${id}`,
+    });
+    const { calls } = told(
+      ...begun.slice(0, 1),
+      piece('1', '{"x":'),
+      piece('1', '1}'),
+      ...begun.slice(1),
+      piece('2', '{"x":2}'),
+      ...given.map((item) => done(0, item)),
+      completed(given),
+    );
+    expect(calls).toMatchObject([
+      { id: 'fc_1', arguments: '{"x":1}' },
+      { id: 'fc_2', arguments: '{"x":2}' },
+    ]);
+  });
+
+  test('are told apart without any name, announced or not', () => {
+    const { id: _, ...nameless } = call('1', '{}');
+    const whole = [message('One.'), message('Two.'), nameless];
+    const begin = added(0, { type: 'message', content: [] });
+    const say = (text: string) => delta('output_text', 0, text);
+    const ends = whole.map((item) => done(0, item));
+    const announced = [begin, say('One.'), ends[0], begin, say('Two.'), ends[1], ends[2]];
+    for (const events of [announced.filter((event) => event !== undefined), ends]) {
+      const { said, calls } = told(...events, completed(whole));
+      expect([said, calls.length]).toEqual(['One.\n\nTwo.', 1]);
+    }
+  });
+});

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { efforts } from '../../core/dialogue.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { outputLimitSchema } from '../ask/output-limit.ts';
-import { routingFields } from '../ask/routing.ts';
+import { label, routingFields } from '../ask/routing.ts';
 import { addedFields } from '../ask/search-wish.ts';
 
 /**
@@ -37,8 +37,6 @@ const toolChoiceSchema = Type.Union([
     ),
   }),
 ]);
-
-const label = optional(Type.String({ maxLength: 1000 }));
 
 /** What to `include` so that a model's thoughts come back sealed, to be sent along next time. */
 export const encryptedThoughts = 'reasoning.encrypted_content';

@@ -6,7 +6,7 @@ import { misfit } from '../../core/misfit.ts';
 import { addressesIn } from '../ask/addresses.ts';
 import { cachesForHour } from '../ask/cache-hour.ts';
 import type { Source } from '../ask/edit-body.ts';
-import { keptAt, keptBytes, keptIn } from '../ask/own-account.ts';
+import { firstNeed, keptAt, keptBytes, keptIn } from '../ask/own-account.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
@@ -17,19 +17,19 @@ import {
   imageIn,
   isKnownItem,
   isKnownPart,
-  type Part,
   type PlacedPart,
   partsOf,
 } from './input-items.ts';
 import { type ResponsesBody, responsesSchema } from './request-schema.ts';
+import { checkAllowed } from './tool-forms.ts';
 import {
-  checkAllowed,
   checkTools,
   hasOwnTools,
   isOwnTool,
   searchesIn,
+  type ToolList,
   toolLists,
-} from './tool-forms.ts';
+} from './tool-schema.ts';
 
 const validator = Compile(responsesSchema);
 
@@ -130,32 +130,32 @@ function ownAccountFor(
   parts: readonly PlacedPart[],
   more: object,
 ): OwnAccountNeed | undefined {
-  for (const { part, path } of parts) {
-    const need = isKnownPart(part) ? keptInPart(part, path) : keptIn(part, path);
-    if (need) return need;
-  }
   const items = typeof body.input === 'string' ? [] : body.input;
-  for (const [at, item] of items.entries()) {
-    if (isKeptPicture(item)) return keptAt(`input[${at}].id`);
-    if (isKnownItem(item) || /_call$|^additional_tools$/.test(item.type ?? '')) continue;
-    const need = keptIn(item, `input[${at}]`);
-    if (need) return need;
-  }
-  for (const { tools, path } of toolLists(body)) {
-    for (const [at, tool] of tools.entries()) {
-      const need = isOwnTool(tool) ? undefined : keptIn(tool, `${path}[${at}]`);
-      if (need) return need;
-    }
-  }
-  return keptIn(more, '');
+  return (
+    firstNeed(parts, keptInPart) ??
+    firstNeed(items, keptInItem) ??
+    firstNeed(toolLists(body), keptInTools) ??
+    keptIn(more, '')
+  );
 }
 
-/** A picture that was drawn before may be sent back by its id alone. */
-function isKeptPicture(item: AnyItem): boolean {
-  return item.type === 'image_generation_call' && !('result' in item && item.result);
+function keptInItem(item: AnyItem, at: number): OwnAccountNeed | undefined {
+  const { type } = item;
+  const isPicture = type === 'image_generation_call';
+  // A picture that was drawn before may be sent back by its id alone.
+  if (isPicture && !('result' in item && item.result)) return keptAt(`input[${at}].id`);
+  const isOver = isKnownItem(item) || /_call$|^additional_tools$/.test(type ?? '');
+  return isOver ? undefined : keptIn(item, `input[${at}]`);
 }
 
-function keptInPart(part: Part, path: string): OwnAccountNeed | undefined {
+function keptInTools({ tools, path }: ToolList): OwnAccountNeed | undefined {
+  return firstNeed(tools, (tool, at) =>
+    isOwnTool(tool) ? undefined : keptIn(tool, `${path}[${at}]`),
+  );
+}
+
+function keptInPart({ part, path }: PlacedPart): OwnAccountNeed | undefined {
+  if (!isKnownPart(part)) return keptIn(part, path);
   switch (part.type) {
     case 'input_image':
       return part.file_id ? keptAt(`${path}.file_id`) : undefined;

@@ -11,10 +11,8 @@ import type {
 } from '../../core/dialogue.ts';
 import { shortCallId } from '../ask/call-ids.ts';
 import { documentText } from '../ask/document-text.ts';
-import type { Target } from '../dialect.ts';
+import type { Images } from '../dialect.ts';
 import { splitSignature } from './reasoning-signature.ts';
-
-export type Images = Target['images'];
 
 export function writeItems(turns: readonly Turn[], images: Images): object[] {
   return turns.flatMap((turn) => writeTurn(turn, images));

@@ -1,9 +1,8 @@
 /** Images of SiliconFlow: edits too go to the place where images are made from words. */
-
-import { spell } from '../ask/spell.ts';
 import { inBase64, joined, type Piece } from '../long-body.ts';
 import type { ImagesDialect } from '../media/images.ts';
 import { type ImageFile, shownMask } from '../media/images-wish.ts';
+import { spell } from '../media/spell.ts';
 import { readImages } from '../openai/media/images.ts';
 import { namesGiven } from '../parameters.ts';
 import { readAnswer } from '../read-answer.ts';

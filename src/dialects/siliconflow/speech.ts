@@ -1,7 +1,6 @@
 /** Speech of SiliconFlow: OpenAI's request, with voices that are named after their model. */
-
-import { spell } from '../ask/spell.ts';
 import type { SpeechDialect } from '../media/speech.ts';
+import { spell } from '../media/spell.ts';
 
 /** What OpenAI's raw samples have; here it would be 44,100 unless asked for. */
 const pcmSampleRate = 24_000;

@@ -1,6 +1,6 @@
 import { embeddingsInputsMax } from '../../../core/bounds.ts';
 import type { Problem } from '../../../core/explain.ts';
-import type { Input } from '../../media/embeddings-wish.ts';
+import type { Input } from '../../media/embeddings.ts';
 
 /** Far above any vocabulary. */
 export const tokenMax = 10_000_000;

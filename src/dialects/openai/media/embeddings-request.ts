@@ -6,9 +6,9 @@ import { embeddingsInputsMax } from '../../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
 import { explain } from '../../../core/explain.ts';
 import { oneOf, optional } from '../../../core/schema-builders.ts';
-import { routingFields, wholeAsk } from '../../ask/routing.ts';
+import { label, routingFields, wholeAsk } from '../../ask/routing.ts';
 import { otherFields } from '../../ask/unknown-fields.ts';
-import type { EmbeddingsWish } from '../../media/embeddings-wish.ts';
+import type { EmbeddingsWish } from '../../media/embeddings.ts';
 import { isList, misfitOf, tokenMax } from './embeddings-input.ts';
 
 /** Some models have 4,096; this only keeps absurd numbers out. */
@@ -26,7 +26,7 @@ export const embeddingsSchema = Type.Object({
   ]),
   encoding_format: optional(oneOf('float', 'base64')),
   dimensions: optional(Type.Integer({ minimum: 1, maximum: dimensionsMax })),
-  user: optional(Type.String({ maxLength: 1000 })),
+  user: label,
 });
 const validator = Compile(embeddingsSchema);
 

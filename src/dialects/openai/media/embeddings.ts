@@ -1,11 +1,11 @@
 /** Embeddings of an OpenAI-style upstream. */
 import { type Fields, isObject, itemsOf } from '../../../core/json.ts';
 import { promptTokens } from '../../../core/usage.ts';
-import { spell } from '../../ask/spell.ts';
 import type { UpstreamFailure } from '../../dialect.ts';
 import { failureInside, malformed } from '../../failure.ts';
 import type { Batch, EmbeddingsDialect } from '../../media/embeddings.ts';
-import { readVector, type Vector } from '../../media/embeddings-wish.ts';
+import { spell } from '../../media/spell.ts';
+import { readVector, type Vector } from '../../media/vectors.ts';
 import { readAnswer } from '../../read-answer.ts';
 import { readUsage } from '../usage.ts';
 

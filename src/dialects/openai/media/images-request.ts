@@ -6,7 +6,7 @@ import { invalidRequest } from '../../../core/errors.ts';
 import { misfit } from '../../../core/misfit.ts';
 import { oneOf, optional } from '../../../core/schema-builders.ts';
 import { asGoReads } from '../../ask/edit-body.ts';
-import { routingFields, wholeAsk } from '../../ask/routing.ts';
+import { label, routingFields, wholeAsk } from '../../ask/routing.ts';
 import { otherFields } from '../../ask/unknown-fields.ts';
 import type { ImageParameters } from '../../media/images-wish.ts';
 
@@ -29,7 +29,7 @@ export const imagesSchema = Type.Object({
   /** What every answer has; some clients ask for it. */
   response_format: optional(oneOf('b64_json')),
   stream: optional(Type.Boolean()),
-  user: optional(Type.String({ maxLength: 1000 })),
+  user: label,
 });
 const validator = Compile(imagesSchema);
 

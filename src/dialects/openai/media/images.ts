@@ -2,12 +2,12 @@
 import { editImagesMax } from '../../../core/bounds.ts';
 import { type Fields, fieldsOf, isObject, itemsOf } from '../../../core/json.ts';
 import { readCount } from '../../answer/read-count.ts';
-import { spell } from '../../ask/spell.ts';
 import type { UpstreamFailure } from '../../dialect.ts';
 import { failureInside, malformed } from '../../failure.ts';
 import { type FileField, writeForm } from '../../long-body.ts';
 import type { ImagesDialect } from '../../media/images.ts';
 import type { Drawn, DrawnImage, ImageFile } from '../../media/images-wish.ts';
+import { spell } from '../../media/spell.ts';
 import { readAnswer } from '../../read-answer.ts';
 import { readMediaUsage, readUsage } from '../usage.ts';
 

@@ -6,7 +6,7 @@ import { refuseUnspeakable, speechFields } from '../../../core/audio-formats.ts'
 import { invalidRequest } from '../../../core/errors.ts';
 import { misfit } from '../../../core/misfit.ts';
 import { oneOf, optional } from '../../../core/schema-builders.ts';
-import { routingFields, wholeAsk } from '../../ask/routing.ts';
+import { label, routingFields, wholeAsk } from '../../ask/routing.ts';
 import { otherFields } from '../../ask/unknown-fields.ts';
 import type { SpeechWish } from '../../media/speech.ts';
 
@@ -15,7 +15,7 @@ export const speechSchema = Type.Object({
   input: Type.String({ minLength: 1 }),
   ...speechFields,
   stream_format: optional(oneOf('audio', 'sse')),
-  user: optional(Type.String({ maxLength: 1000 })),
+  user: label,
 });
 const validator = Compile(speechSchema);
 

@@ -2,10 +2,10 @@
 import { speechFormats } from '../../../core/audio-formats.ts';
 import { isObject, isText, parseJson } from '../../../core/json.ts';
 import type { Usage } from '../../../core/usage.ts';
-import { spell } from '../../ask/spell.ts';
 import type { SseMessage, UpstreamFailure } from '../../dialect.ts';
 import { failureInside } from '../../failure.ts';
 import type { AudioEvents, SpeechDialect } from '../../media/speech.ts';
+import { spell } from '../../media/spell.ts';
 import { readMediaUsage } from '../usage.ts';
 
 export const openAiSpeech: SpeechDialect = {

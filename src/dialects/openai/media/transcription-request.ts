@@ -7,7 +7,7 @@ import { invalidRequest } from '../../../core/errors.ts';
 import { listIn, listName, numberIn } from '../../../core/form.ts';
 import { misfit } from '../../../core/misfit.ts';
 import { optional } from '../../../core/schema-builders.ts';
-import { routingFields, wholeAsk } from '../../ask/routing.ts';
+import { label, routingFields, wholeAsk } from '../../ask/routing.ts';
 import type { TranscriptionWish } from '../../media/transcription.ts';
 import { type FormFields, sortForm } from './form-routing.ts';
 
@@ -15,7 +15,7 @@ export const transcriptionSchema = Type.Object({
   ...routingFields,
   ...transcriptFields,
   stream: optional(Type.Boolean()),
-  user: optional(Type.String({ maxLength: 1000 })),
+  user: label,
 });
 
 const validator = Compile(transcriptionSchema);

@@ -1,10 +1,10 @@
 /** Transcription of an OpenAI-style upstream: it is asked for the very format that is wanted. */
 import { type TranscriptFormat, transcriptFormats } from '../../../core/audio-formats.ts';
 import { type Fields, fieldsOf, isObject, parseJson } from '../../../core/json.ts';
-import { spell } from '../../ask/spell.ts';
 import type { UpstreamFailure } from '../../dialect.ts';
 import { failureInside, malformed } from '../../failure.ts';
 import { writeForm } from '../../long-body.ts';
+import { spell } from '../../media/spell.ts';
 import type { Transcript, TranscriptionDialect } from '../../media/transcription.ts';
 import { readAnswer } from '../../read-answer.ts';
 

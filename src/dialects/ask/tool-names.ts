@@ -1,5 +1,9 @@
 /** Tools whose names an upstream does not take, under names that all of them do. */
-import type { Dialogue, Tool, Turn } from '../core/dialogue.ts';
+import type { Dialogue, Tool, Turn } from '../../core/dialogue.ts';
+import { callsIn } from './called-tools.ts';
+
+/** What clients may call a tool, in all of their dialects. */
+export const toolNamePattern = '^[A-Za-z0-9_.:-]{1,128}$';
 
 const digestLength = 8;
 
@@ -9,9 +13,7 @@ export class ToolNames {
   readonly #hasDoubles: boolean;
 
   constructor({ tools, turns }: Pick<Dialogue, 'tools' | 'turns'>, lengthMax: number) {
-    const called = turns.flatMap(({ parts }) =>
-      parts.flatMap((part) => (part.kind === 'tool_call' ? [part.name] : [])),
-    );
+    const called = callsIn(turns).map((call) => call.name);
     const named = tools.map((tool) => tool.name);
     this.#hasDoubles = new Set(named).size < named.length;
     for (const name of [...named, ...called]) {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { readVector, toBase64, toNumbers } from './embeddings-wish.ts';
+import { readVector, toBase64, toNumbers } from './vectors.ts';
 
 describe('a vector', () => {
   // 0.25 and -1 as little-endian floats: 00 00 80 3e, 00 00 80 bf.

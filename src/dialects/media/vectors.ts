@@ -1,20 +1,9 @@
-/** A text, or the numbers of its tokens as OpenAI's cl100k_base cuts them. */
-export type Input = string | readonly number[];
+import type { UpstreamFailure } from '../dialect.ts';
+import { failureInside, malformed } from '../failure.ts';
+import type { Batch } from './embeddings.ts';
 
 /** Numbers, or the same as base64 of little-endian 32-bit floats. */
 export type Vector = string | readonly number[];
-
-/** What a client wants embedded, and how. */
-export interface EmbeddingsWish {
-  readonly inputs: readonly Input[];
-  /** A single input may come alone or as a list of one; it goes on as it came. */
-  readonly isList: boolean;
-  readonly encoding: 'float' | 'base64';
-  readonly dimensions: number | null;
-  readonly user: string | null;
-  /** Fields that nobody here has heard of; upstreams of OpenAI's kind may. */
-  readonly more: Readonly<Record<string, unknown>>;
-}
 
 /** Every machine that this runs on keeps its numbers in little-endian order. */
 export function toBase64(vector: Vector): string {
@@ -39,4 +28,20 @@ export function readVector(raw: unknown): Vector | undefined {
   }
   if (!Array.isArray(raw) || raw.length === 0) return undefined;
   return raw.every((value) => typeof value === 'number') ? raw : undefined;
+}
+
+/** The vectors `found` in an answer, in the order of its inputs, or why there are none. */
+export function readVectors(
+  answer: Record<string, unknown>,
+  found: unknown,
+  promptTokens: number,
+): Batch | UpstreamFailure {
+  if (!Array.isArray(found)) {
+    return failureInside(answer) ?? malformed('The upstream answered without embeddings.');
+  }
+  const vectors = found.map(readVector).filter((vector) => vector !== undefined);
+  if (vectors.length < found.length) {
+    return malformed('The upstream answered with something that is no embedding.');
+  }
+  return { vectors, promptTokens: promptTokens > 0 ? promptTokens : null };
 }

@@ -1,5 +1,5 @@
+import { serverWords } from '../ask/server-words.ts';
 import type { MediaTarget } from '../dialect.ts';
-import { serverWords } from './server-words.ts';
 
 /** Parameters as a vendor spells them: without those not meant for it, and under its own names. */
 export function spell(

@@ -1,0 +1,52 @@
+/** Why an answer ended, in Anthropic's words and in ours. */
+import type { FinishReason } from '../../core/answer.ts';
+
+const stopReasons: Readonly<Record<FinishReason, string>> = {
+  stop: 'end_turn',
+  stop_sequence: 'stop_sequence',
+  length: 'max_tokens',
+  context: 'model_context_window_exceeded',
+  tool_calls: 'tool_use',
+  content_filter: 'refusal',
+  pause: 'pause_turn',
+};
+
+/** Proxies that speak this dialect may leave OpenAI's words in it. */
+const foreignReasons: ReadonlyMap<string, string> = new Map([
+  ['stop', 'end_turn'],
+  ['tool_calls', 'end_turn'],
+  ['length', 'max_tokens'],
+  ['content_filter', 'refusal'],
+]);
+
+const finishReasons: ReadonlyMap<string, FinishReason> = new Map(
+  Object.entries(stopReasons).map(([reason, word]) => [word, reason as FinishReason]),
+);
+
+export const noStopReason = 'The upstream ended its answer without a stop reason.';
+
+/** A reason not listed means that the answer is over, and clients know no better word for that. */
+export function finishReasonOf(word: string, hasCalls: boolean): FinishReason {
+  const reason = finishReasons.get(foreignReasons.get(word) ?? word) ?? 'stop';
+  return reason === 'stop' && hasCalls ? 'tool_calls' : reason;
+}
+
+/** What a client of this dialect hears where its upstream speaks it, too. */
+export function ownStopReason(word: string, hasTools: boolean): string {
+  const reason = foreignReasons.get(word) ?? word;
+  return reason === 'end_turn' && hasTools ? 'tool_use' : reason;
+}
+
+interface Stopped {
+  readonly reason: FinishReason;
+  readonly sequence: string | null;
+  readonly hasTools: boolean;
+  readonly isRefused: boolean;
+}
+
+/** Clients run tools only when the reason says so, and then wait for ever if there are none. */
+export function stopFields({ reason, sequence, hasTools, isRefused }: Stopped) {
+  const plain = reason === 'stop' || reason === 'tool_calls';
+  const word = plain ? (hasTools ? 'tool_use' : 'end_turn') : stopReasons[reason];
+  return { stop_reason: isRefused ? 'refusal' : word, stop_sequence: sequence };
+}

@@ -1,0 +1,41 @@
+import { describe, expect, test } from 'bun:test';
+import { identity } from '../../../tests/support/reply-identity.ts';
+import { checkAnthropicStream } from '../../../tests/support/stream-checks.ts';
+import { noUsage } from '../../core/usage.ts';
+import { AnthropicStreamWriter } from './client-stream.ts';
+
+const closing = { usage: { ...noUsage, inputTokens: 3, outputTokens: 4 }, costCredits: 1 };
+
+/** The inputs of the calls, each told in pieces of two characters. */
+function inputsOf(...calls: readonly string[]): unknown[] {
+  const writer = new AnthropicStreamWriter(identity, 9);
+  for (const [call, json] of calls.entries()) {
+    writer.toolCall(call, `call_${call}`, 'f');
+    for (const piece of json.match(/.{1,2}/gs) ?? []) writer.toolArguments(call, piece);
+  }
+  writer.finish('tool_calls', null);
+  const said = writer.take() + writer.close(closing);
+  checkAnthropicStream(said);
+  const inputs = calls.map(() => '');
+  for (const [, at, json] of said.matchAll(
+    /"index":(\d+),"delta":\{[^\n]*"partial_json":(.*)\}\}/g,
+  )) {
+    inputs[Number(at)] += JSON.parse(String(json));
+  }
+  return inputs.map((json) => JSON.parse(json || '{}'));
+}
+
+describe('the input of a tool, streamed to a client that parses it as an object', () => {
+  test.each<[string, unknown]>([
+    ['{"a":1}', { a: 1 }],
+    ['  {"a":1}', { a: 1 }],
+    ['[1,2]', { value: [1, 2] }],
+    ['"Bern"', { value: 'Bern' }],
+    ['city=Bern', { arguments: 'city=Bern' }],
+    ['   ', {}],
+    ['', {}],
+  ])('%j', (json, input) => {
+    expect(inputsOf(json)).toEqual([input]);
+    expect(inputsOf(json, '{"b":2}', json)).toEqual([input, { b: 2 }, input]);
+  });
+});

@@ -1,0 +1,36 @@
+import { describe, expect, test } from 'bun:test';
+import { ToldAnswer } from '../../../tests/support/told-answer.ts';
+import { mendText } from './message.ts';
+import { OpenAiStreamReader, tellReply } from './reader.ts';
+
+const stub = { name: '', arguments: '' };
+
+describe('a call of no function', () => {
+  test.each([{}, { content: 'Hi' }, { tool_calls: [{ id: 'a' }] }])(
+    'beside %j is left out',
+    (rest) => {
+      const given = { ...rest, function_call: stub };
+      expect(mendText(given)).toBe(true);
+      expect(JSON.parse(JSON.stringify(given))).toEqual(rest);
+    },
+  );
+
+  test('is told to nobody, whole or streamed', () => {
+    const [whole, streamed] = [new ToldAnswer(), new ToldAnswer()];
+    const words = { role: 'assistant', content: 'Hi', function_call: stub };
+    const choice = { index: 0, finish_reason: 'stop' };
+    tellReply(JSON.stringify({ choices: [{ ...choice, message: words }] }), whole);
+    const data = JSON.stringify({ choices: [{ ...choice, delta: words }] });
+    new OpenAiStreamReader(streamed).push({ event: null, data });
+    for (const told of [whole, streamed]) expect([told.said, told.calls]).toEqual(['Hi', []]);
+  });
+});
+
+test.each([{ name: 'look', arguments: '' }, { arguments: '{' }, null])(
+  'a call of which %j came stays',
+  (function_call) => {
+    const given = { content: null, function_call };
+    expect(mendText(given)).toBe(false);
+    expect(given).toEqual({ content: null, function_call });
+  },
+);

@@ -1,0 +1,34 @@
+import { describe, expect, test } from 'bun:test';
+import { mendToolCalls, ToolCallAssembly } from './tool-calls.ts';
+
+const opening = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '' } };
+
+describe('a call that says nothing', () => {
+  test.each<[string, object]>([
+    ['only its number', { index: 0 }],
+    ['only its id', { index: 0, id: 'a' }],
+    ['only its type', { index: 0, type: 'function' }],
+    ['no function', { index: 0, function: null }],
+    ['a word for a function', { index: 0, function: 'f' }],
+  ])('is not told in a stream: %s', (_, later) => {
+    const assembly = new ToolCallAssembly();
+    assembly.mend([structuredClone(opening)]);
+    expect(assembly.mend([{ ...later }])).toEqual([]);
+    const more = [{ index: 0, function: { arguments: '{"a":1}' } }];
+    expect(assembly.mend(structuredClone(more))).toEqual(more);
+  });
+
+  test('leaves others of its delta as they are', () => {
+    const assembly = new ToolCallAssembly();
+    assembly.mend([structuredClone(opening)]);
+    const other = { ...structuredClone(opening), index: 1, id: 'b' };
+    expect(assembly.mend([{ index: 0 }, other])).toEqual([{ ...opening, index: 1, id: 'b' }]);
+  });
+
+  test('is none of a whole message', () => {
+    const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
+    const custom = { id: 'c', type: 'custom', custom: { name: 'p', input: 'x' } };
+    const silent = [{ id: 'b', type: 'function' }, { id: 'd', function: 0 }, {}, null];
+    expect(mendToolCalls([...silent, call, custom])).toEqual([call, custom]);
+  });
+});
