@@ -1,9 +1,17 @@
-/** An answer that an idempotency key gives again was paid for, whenever its maker was killed. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
+/**
+ * An answer that an idempotency key gives again was paid for, whenever its maker was killed. Most
+ * of the time passes until a dead one's lease ends, so all of these wait at once.
+ */
+import { afterAll, expect, test } from 'bun:test';
 import { openStore } from '../../src/store/open.ts';
 import { discrepancies } from '../support/book-check.ts';
 import { startDyingOnPostgres, startDyingOnSqlite } from '../support/dying-gateway.ts';
-import { type FakeUpstream, gated, startFakeUpstream } from '../support/fake-upstream.ts';
+import {
+  type FakeUpstream,
+  gated,
+  hangMidStream,
+  startFakeUpstream,
+} from '../support/fake-upstream.ts';
 import { type Answer, type Gateway, startGateway } from '../support/gateway.ts';
 import {
   answer,
@@ -13,20 +21,23 @@ import {
   headers,
   optionsFor,
   sharing,
+  textOf,
 } from '../support/named-question.ts';
 import { type OwnPostgres, startOwnPostgres, startPostgres } from '../support/postgres.ts';
 
 const testMs = 240_000;
-let upstream: FakeUpstream;
+const upstreams: FakeUpstream[] = [];
+afterAll(() => {
+  for (const upstream of upstreams) upstream.stop();
+});
 
-beforeAll(() => {
-  upstream = startFakeUpstream();
-});
-afterAll(() => upstream.stop());
-beforeEach(() => {
-  upstream.reset();
+/** One for each test: its book holds what this test has asked. */
+function newUpstream(): FakeUpstream {
+  const upstream = startFakeUpstream();
   upstream.script('chat', answer);
-});
+  upstreams.push(upstream);
+  return upstream;
+}
 
 /** Its client sees no end: the store has the answer, and the process is gone. */
 async function askInVain(gateway: Gateway, stream: boolean): Promise<void> {
@@ -43,7 +54,7 @@ async function askInVain(gateway: Gateway, stream: boolean): Promise<void> {
 const replayed = (answer: Answer) => [answer.status, answer.headers.get('idempotent-replayed')];
 
 /** Given again, and charged by the one call that the upstream knows of. */
-async function expectPaidOnce(gateway: Gateway): Promise<void> {
+async function expectPaidOnce(gateway: Gateway, upstream: FakeUpstream): Promise<void> {
   expect(replayed(await gateway.chat(body, { headers }))).toEqual([200, 'true']);
   expect(upstream.book).toHaveLength(1);
   expect(await gateway.balance()).toBe(credits - answerCost);
@@ -56,32 +67,34 @@ async function expectRightBooks(url: string): Promise<void> {
   expect(wrong).toEqual([]);
 }
 
-test.each([false, true])(
+test.concurrent.each([false, true])(
   'on SQLite: killed between its answer and its charge (streamed: %p)',
   async (stream) => {
+    const upstream = newUpstream();
     const dying = await startDyingOnSqlite(optionsFor(upstream));
     await askInVain(dying, stream);
     const next = await dying.another(optionsFor(upstream));
-    await expectPaidOnce(next);
+    await expectPaidOnce(next, upstream);
     await next.stop();
     await expectRightBooks(`sqlite:${next.dataDir}/tollgate.db`);
   },
   testMs,
 );
 
-test.each([false, true])(
+test.concurrent.each([false, true])(
   'on Postgres: the same, and its machine comes back after another has answered (streamed: %p)',
   async (stream) => {
+    const upstream = newUpstream();
     const url = await (await startPostgres()).createDatabase();
     const dying = await startDyingOnPostgres(optionsFor(upstream, sharing(url)), url);
     await askInVain(dying, stream);
     const shared = { ...optionsFor(upstream, sharing(url)), keys: dying.keys };
     // It has nothing of the dead one's disk.
     const other = await startGateway(shared);
-    await expectPaidOnce(other);
+    await expectPaidOnce(other, upstream);
     const back = await dying.another(shared);
-    await expectPaidOnce(back);
-    await expectPaidOnce(other);
+    await expectPaidOnce(back, upstream);
+    await expectPaidOnce(other, upstream);
     await back.stop();
     await other.stop();
     await expectRightBooks(url);
@@ -90,7 +103,11 @@ test.each([false, true])(
 );
 
 /** The store is away when the answer ends, and the gateway is killed before it is back. */
-async function answerAndDie(gateway: Gateway, postgres: OwnPostgres): Promise<void> {
+async function answerAndDie(
+  gateway: Gateway,
+  postgres: OwnPostgres,
+  upstream: FakeUpstream,
+): Promise<void> {
   const first = gateway.chat(body, { headers });
   await upstream.until((book) => book.length > 0);
   await postgres.halt('immediate');
@@ -100,13 +117,14 @@ async function answerAndDie(gateway: Gateway, postgres: OwnPostgres): Promise<vo
   await postgres.start();
 }
 
-test(
+test.concurrent(
   'an answer that only its killed maker knew is not made and charged a second time',
   async () => {
+    const upstream = newUpstream();
     const postgres = await startOwnPostgres({ durable: true });
     const gateway = await startGateway(optionsFor(upstream, sharing(postgres.url)));
     upstream.script('chat', gated('go', 0, answer));
-    await answerAndDie(gateway, postgres);
+    await answerAndDie(gateway, postgres, upstream);
     const next = await gateway.another();
     // It waits for the dead one's lease to end.
     const again = await next.chat(body, { headers });
@@ -120,14 +138,15 @@ test(
   testMs,
 );
 
-test(
+test.concurrent(
   'one whose machine comes back after another has answered and charged it is not charged too',
   async () => {
+    const upstream = newUpstream();
     const postgres = await startOwnPostgres({ durable: true });
     const shared = optionsFor(upstream, sharing(postgres.url));
     const gateway = await startGateway(shared);
     upstream.script('chat', [gated('go', 0, answer), answer]);
-    await answerAndDie(gateway, postgres);
+    await answerAndDie(gateway, postgres, upstream);
     // It has nothing of the dead one's disk, and waits for its lease to end.
     const other = await startGateway({ ...shared, keys: gateway.keys });
     expect(replayed(await other.chat(body, { headers }))).toEqual([200, null]);
@@ -139,6 +158,29 @@ test(
     await other.stop();
     await expectRightBooks(postgres.url);
     await postgres.stop();
+  },
+  testMs,
+);
+
+test.concurrent(
+  'one killed in the middle of its answer: another makes it when the lease has ended',
+  async () => {
+    const upstream = newUpstream();
+    const shared = sharing(await (await startPostgres()).createDatabase());
+    const one = await startGateway(optionsFor(upstream, shared));
+    const two = await startGateway({ ...optionsFor(upstream, shared), keys: one.keys });
+    upstream.script('chat', [hangMidStream(2), answer]);
+    const broken = one.chat(body, { headers }).catch(() => 'broken');
+    await upstream.until((book) => book.length > 0);
+    await one.kill9();
+    expect(await broken).toBe('broken');
+    const again = await two.chat(body, { headers });
+    expect([again.status, textOf(again)]).toEqual([200, 'One two three']);
+    expect(replayed(again)).toEqual([200, null]);
+    expect(replayed(await two.chat(body, { headers }))).toEqual([200, 'true']);
+    expect(upstream.book).toHaveLength(2);
+    expect(await two.balance()).toBe(credits - answerCost);
+    await two.stop();
   },
   testMs,
 );

@@ -108,29 +108,6 @@ test.each(['Content-Length: 1000', 'Transfer-Encoding: chunked'])(
   startMs,
 );
 
-// The runtime does this, whatever it is told about idle connections; a new one might not.
-test(
-  'a connection that does not get to its point is closed, one that did is not',
-  async () => {
-    const silent = await connect();
-    const half = await connect();
-    half.send('GET /healthz HTTP/1.1\r\nHos');
-    const slow = await connect();
-    const dripping = setInterval(() => slow.send('x'), 1_000);
-    slow.send('GET /healthz HTTP/1.1\r\nHost: ');
-    const patient = await connect();
-    patient.send('GET /healthz HTTP/1.1\r\nHost: gateway\r\n\r\n');
-    await patient.until((text) => text.includes('"ok"'));
-    await Promise.all([silent.closed, half.closed, slow.closed]);
-    clearInterval(dripping);
-    patient.send('GET /readyz HTTP/1.1\r\nHost: gateway\r\n\r\n');
-    const heard = await patient.until((text) => text.split('HTTP/1.1 200').length > 2);
-    expect(heard.split('HTTP/1.1 200')).toHaveLength(3);
-    patient.hangUp();
-  },
-  startMs,
-);
-
 /** Sends all of a body before it listens, as proxies do, on a connection that is to be closed. */
 async function sendWhole(
   path: string,

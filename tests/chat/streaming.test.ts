@@ -376,24 +376,3 @@ test('the connection to the upstream is used again', async () => {
   expect(upstream.book).toHaveLength(8);
   expect(connections.size).toBe(1);
 });
-
-test('a client hears from us every fifteen seconds while the upstream thinks', async () => {
-  const leaving = new AbortController();
-  const ask = () => gateway.fetch({ ...chat, stream: true }, { signal: leaving.signal });
-  const startedAt = performance.now();
-  using awake = new Awake();
-  play(hangMidStream(3, say('first words of many')));
-  const reader = new SlowReader(await ask());
-  play(hangMidStream(1));
-  // Only the opening has come here: it is held back until silence gives it away.
-  const now = () => ({ ms: performance.now() - startedAt, awakeMs: awake.ms });
-  const opened = ask().then(now);
-  await reader.readUntil(': keep-alive\n\n');
-  for (const { ms, awakeMs } of [now(), await opened]) {
-    expect(ms).toBeGreaterThan(14_900);
-    expect(awakeMs).toBeLessThan(16_500);
-  }
-  expect(reader.text).toContain('words');
-  leaving.abort();
-  await upstream.until((book) => book.every(({ outcome }) => outcome === 'client-left'));
-}, 120_000);

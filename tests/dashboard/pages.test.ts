@@ -107,40 +107,49 @@ async function visit(tab: Tab, { path, who, shows }: View): Promise<void> {
 }
 
 /** As it was opened, in the dark, and then by the light of day. */
-async function expectInOrder(tab: Tab): Promise<void> {
+async function expectInOrder(tab: Tab, device: string): Promise<void> {
   for (const theme of ['dark', 'light'] as const) {
     await tab.turn(theme);
-    expect([theme, await tab.barriers()]).toEqual([theme, []]);
-    expect([theme, await tab.overhang()]).toEqual([theme, 0]);
+    expect([device, theme, await tab.barriers()]).toEqual([device, theme, []]);
+    expect([device, theme, await tab.overhang()]).toEqual([device, theme, 0]);
   }
-  expect(tab.problems).toEqual([]);
+  expect([device, tab.problems]).toEqual([device, []]);
 }
 
-describe.each(sizes)('%s, dark and light:', (_, size) => {
+/** Each has a tab of its own, and both are looked at at once. */
+async function onBoth(look: (tab: Tab, device: string) => Promise<void>): Promise<void> {
+  const looks = sizes.map(async ([device, size]) => {
+    await using tab = await Tab.open(browser, { theme: 'dark', size });
+    await look(tab, device);
+  });
+  await Promise.all(looks);
+}
+
+describe('desk and phone, dark and light:', () => {
   test.each(views.map((view) => [view.name, view] as const))(
     'the page %s is in order',
-    async (name, view) => {
-      await using tab = await Tab.open(browser, { theme: 'dark', size });
-      await visit(tab, view);
-      await expectInOrder(tab);
-      expect(tab.requests.filter((url) => !url.startsWith(`${gateway.url}/`))).toEqual([]);
-      if (images && size === desk && pictured.has(name)) {
-        await tab.page.setViewportSize({ width: 1_200, height: 760 });
-        if (name === 'playground') await talk(tab);
-        await tab.page.screenshot({ path: join(images, `dashboard-${name}.png`), scale: 'css' });
-      }
-    },
+    (name, view) =>
+      onBoth(async (tab, device) => {
+        await visit(tab, view);
+        await expectInOrder(tab, device);
+        expect(tab.requests.filter((url) => !url.startsWith(`${gateway.url}/`))).toEqual([]);
+        if (images && device === 'desk' && pictured.has(name)) {
+          await tab.page.setViewportSize({ width: 1_200, height: 760 });
+          if (name === 'playground') await talk(tab);
+          await tab.page.screenshot({ path: join(images, `dashboard-${name}.png`), scale: 'css' });
+        }
+      }),
     patienceMs,
   );
 
   test(
     'the door is in order',
-    async () => {
-      await using tab = await Tab.open(browser, { theme: 'dark', size });
-      await tab.page.goto(`${gateway.url}/dashboard`);
-      await tab.page.getByRole('button', { name: 'Sign in' }).waitFor();
-      await expectInOrder(tab);
-    },
+    () =>
+      onBoth(async (tab, device) => {
+        await tab.page.goto(`${gateway.url}/dashboard`);
+        await tab.page.getByRole('button', { name: 'Sign in' }).waitFor();
+        await expectInOrder(tab, device);
+      }),
     patienceMs,
   );
 });

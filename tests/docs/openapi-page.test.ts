@@ -16,7 +16,7 @@ afterAll(async () => {
   await gateway.stop();
 });
 
-test.each([
+test.concurrent.each([
   ['light', 'desk', desk],
   ['dark', 'phone', phone],
 ] as const)(

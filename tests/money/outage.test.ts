@@ -2,7 +2,7 @@
  * Postgres goes away under load and comes back. Requests go on within the lease already taken, and
  * in the end the books hold every one of them once.
  */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
+import { afterAll, beforeAll, expect, test } from 'bun:test';
 import pg from 'pg';
 import { changePollMs } from '../../src/core/bounds.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -22,22 +22,32 @@ const testMs = 120_000;
 /** The promise is twenty seconds; the suite has less patience unless it is told otherwise. */
 const awayMs = Number(process.env.TEST_OUTAGE_MS ?? 8_000);
 
-let upstream: FakeUpstreamProcess;
-let postgres: OwnPostgres;
+interface Rig {
+  readonly upstream: FakeUpstreamProcess;
+  readonly postgres: OwnPostgres;
+}
 
-beforeAll(async () => {
-  upstream = await startFakeUpstreamProcess();
-  postgres = await startOwnPostgres({ durable: true });
-}, testMs);
-afterAll(async () => {
-  await postgres.stop();
-  await upstream.stop();
-});
-beforeEach(async () => {
-  await upstream.reset();
+/** Two, so that the long absences pass at the same time. */
+let one: Rig;
+let other: Rig;
+
+async function startRig(): Promise<Rig> {
+  const upstream = await startFakeUpstreamProcess();
   await upstream.script('chat', say(words(20), { chunkDelayMs: 20 }));
   await upstream.script('plain', say(words(7), { chunkDelayMs: 0 }));
-});
+  return { upstream, postgres: await startOwnPostgres({ durable: true }) };
+}
+
+beforeAll(async () => {
+  one = await startRig();
+  other = await startRig();
+}, testMs);
+afterAll(async () => {
+  for (const { upstream, postgres } of [one, other]) {
+    await postgres.stop();
+    await upstream.stop();
+  }
+}, testMs);
 
 interface Seen {
   readonly statuses: ReadonlySet<number>;
@@ -46,6 +56,7 @@ interface Seen {
 
 /** Load before, during and after; `away` and `back` are what happens to the server. */
 async function loadThrough(
+  upstream: FakeUpstreamProcess,
   DATABASE_URL: string,
   away: () => Promise<void> | void,
   back: () => Promise<void> | void,
@@ -96,16 +107,22 @@ async function untilReady(gateway: Gateway): Promise<void> {
   while ((await gateway.call('GET', '/readyz')).status !== 200) await Bun.sleep(50);
 }
 
-async function expectAllBooked(url: string, traffic: Traffic): Promise<void> {
+async function expectAllBooked(
+  upstream: FakeUpstreamProcess,
+  url: string,
+  traffic: Traffic,
+): Promise<void> {
   const { booked, sent } = await expectBooks(url, upstream, traffic);
   expect(booked).toBe(sent);
 }
 
-test(
+test.concurrent(
   'a Postgres that is stopped and started again fails no request and loses no charge',
   async () => {
+    const { upstream, postgres } = one;
     const url = await postgres.createDatabase();
     const { statuses, traffic } = await loadThrough(
+      upstream,
       url,
       () => postgres.halt('immediate'),
       () => postgres.start(),
@@ -113,16 +130,18 @@ test(
     expect([...statuses]).toEqual([503]);
     expect(traffic.refusals).toEqual([]);
     expect(traffic.broken).toEqual([]);
-    await expectAllBooked(url, traffic);
+    await expectAllBooked(upstream, url, traffic);
   },
   testMs,
 );
 
-test(
+test.concurrent(
   'a Postgres that freezes and wakes up neither',
   async () => {
+    const { upstream, postgres } = other;
     const url = await postgres.createDatabase();
     const { statuses, traffic } = await loadThrough(
+      upstream,
       url,
       () => postgres.pause(),
       () => postgres.resume(),
@@ -130,7 +149,7 @@ test(
     expect(statuses.has(200)).toBe(false);
     expect(traffic.refusals).toEqual([]);
     expect(traffic.broken).toEqual([]);
-    await expectAllBooked(url, traffic);
+    await expectAllBooked(upstream, url, traffic);
   },
   testMs,
 );
@@ -138,6 +157,7 @@ test(
 test(
   'a Postgres that only reads, as after a failover, is not ready until it takes changes again',
   async () => {
+    const { postgres } = one;
     const DATABASE_URL = await postgres.createDatabase();
     await using gateway = await startGateway({ env: { DATABASE_URL } });
     const readOnly = async (value: 'on' | 'off') => {
@@ -170,6 +190,7 @@ async function tell(url: string, statement: string): Promise<void> {
 test(
   'a gateway that has to go while Postgres is away leaves its journal to the next start',
   async () => {
+    const { upstream, postgres } = one;
     const DATABASE_URL = await postgres.createDatabase();
     const gateway = await startGateway({
       upstreams: { fake: { url: upstream.url, models: { 'test/plain': price } } },

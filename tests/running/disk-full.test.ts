@@ -119,8 +119,7 @@ async function fillsUpUnderLoad(): Promise<void> {
   const full = fillUp(join(disk, 'ballast'));
   while (traffic.refusals.length === 0) await Bun.sleep(10);
   await upstream.open('full');
-  const ends = await Promise.all(running.map(lastOf));
-  await Bun.sleep(8_000);
+  const [ends] = await Promise.all([Promise.all(running.map(lastOf)), Bun.sleep(8_000)]);
   expect((await gateway.call('GET', '/healthz')).status).toBe(200);
   full.free();
   await untilServed(gateway);

@@ -153,7 +153,8 @@ function fatal(code: string, message: string): Uint8Array {
   return Buffer.concat([head, fields]);
 }
 
-describe('it waits, and a stop ends that in good order, where the database', () => {
+// Each has a database of its own, or none, and waits for it.
+describe.concurrent('it waits, and a stop ends that in good order, where the database', () => {
   test.each([
     ['is starting up', fatal('57P03', 'the database system is starting up'), 'starting up'],
     ['has no connection left', fatal('53300', 'too many clients'), 'too many connections'],

@@ -78,6 +78,22 @@ describe('the client', () => {
   });
 
   test(
+    'holds no time against the server in which its own machine stood still',
+    withServer(async (own) => {
+      const { redis } = await connect(own.url, impatientMs);
+      own.pause();
+      const answer = redis.get('a');
+      Bun.sleepSync(2 * impatientMs);
+      await Bun.sleep(impatientMs / 4);
+      own.resume();
+      expect(await answer).toBeNull();
+      redis.close();
+    }),
+    testMs,
+  );
+
+  // Each has a server of its own, and waits for it.
+  test.concurrent(
     'answers nothing while the server is dead, and finds it again by itself',
     withServer(async (own) => {
       const { redis, told } = await connect(own.url);
@@ -96,7 +112,7 @@ describe('the client', () => {
     testMs,
   );
 
-  test(
+  test.concurrent(
     'gives a frozen server up after a few commands, and takes it back when it thaws',
     withServer(async (own) => {
       const { redis, told } = await connect(own.url, impatientMs);
@@ -113,7 +129,7 @@ describe('the client', () => {
     testMs,
   );
 
-  test(
+  test.concurrent(
     'keeps a request waiting for a moment only, unless it is told otherwise',
     withServer(async (own) => {
       const watcher = { onAway() {}, onBack() {} };
@@ -128,7 +144,7 @@ describe('the client', () => {
     testMs,
   );
 
-  test(
+  test.concurrent(
     'lets one late answer pass without giving the server up',
     withServer(async (own) => {
       const { redis, told } = await connect(own.url, impatientMs);
@@ -142,22 +158,7 @@ describe('the client', () => {
     testMs,
   );
 
-  test(
-    'holds no time against the server in which its own machine stood still',
-    withServer(async (own) => {
-      const { redis } = await connect(own.url, impatientMs);
-      own.pause();
-      const answer = redis.get('a');
-      Bun.sleepSync(2 * impatientMs);
-      await Bun.sleep(impatientMs / 4);
-      own.resume();
-      expect(await answer).toBeNull();
-      redis.close();
-    }),
-    testMs,
-  );
-
-  test(
+  test.concurrent(
     'begins without a server and has it once it is there',
     withServer(async (own) => {
       await own.kill();
@@ -171,7 +172,7 @@ describe('the client', () => {
     testMs,
   );
 
-  test(
+  test.concurrent(
     'leaves a full server once, although it still reads, and comes back when there is room',
     withServer(async (own) => {
       const { redis, told } = await connect(own.url);
@@ -189,7 +190,7 @@ describe('the client', () => {
     testMs,
   );
 
-  test(
+  test.concurrent(
     'says what a replica and a limited user refuse, and of a closed door what to look at',
     withServer(async (own) => {
       await own.command('ACL', 'SETUSER', 'other', 'on', '>p', '~other:*', '+@all');
@@ -211,7 +212,7 @@ describe('the client', () => {
     testMs,
   );
 
-  test(
+  test.concurrent(
     'tries less and less often where every command fails on a server that is there',
     withServer(async (own) => {
       await own.command('ACL', 'SETUSER', 'default', '-evalsha');

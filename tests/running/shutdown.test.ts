@@ -1,10 +1,11 @@
 /** A gateway that is asked to go. */
-import { afterAll, beforeEach, expect, test } from 'bun:test';
+import { afterAll, expect, test } from 'bun:test';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { openStore } from '../../src/store/open.ts';
 import {
+  type FakeUpstream,
   gated,
   hangBeforeHeaders,
   hangMidStream,
@@ -23,17 +24,27 @@ import { startPostgres } from '../support/postgres.ts';
 
 const testMs = 120_000;
 
-const upstream = startFakeUpstream();
-afterAll(() => upstream.stop());
-beforeEach(() => upstream.reset());
+const started: FakeUpstream[] = [];
+afterAll(() => {
+  for (const upstream of started) upstream.stop();
+});
 
-const upstreams = { fake: { url: upstream.url, models: { 'test/chat': { name: 'slow' } } } };
+/** One for each test: some of them run at once, because they wait for the end of a drain. */
+function newUpstream() {
+  const upstream = startFakeUpstream();
+  started.push(upstream);
+  const fake = { url: upstream.url, models: { 'test/chat': { name: 'slow' } } };
+  return { upstream, upstreams: { fake } };
+}
+
 const messages = [{ role: 'user', content: 'Go on.' }];
 const ask = { model: 'test/chat', messages };
 
 /** A gateway in the middle of an answer, and the stream on which it comes. */
-async function answering(config: object = {}): Promise<{ gateway: Gateway; stream: ChatStream }> {
-  const gateway = await startGateway({ upstreams, config });
+async function answering({
+  upstreams,
+}: ReturnType<typeof newUpstream>): Promise<{ gateway: Gateway; stream: ChatStream }> {
+  const gateway = await startGateway({ upstreams });
   const stream = await gateway.stream(ask);
   await stream.read(1);
   return { gateway, stream };
@@ -42,8 +53,10 @@ async function answering(config: object = {}): Promise<{ gateway: Gateway; strea
 test(
   'SIGTERM lets a running stream finish, refuses new work meanwhile and exits with 0',
   async () => {
+    const rig = newUpstream();
+    const { upstream } = rig;
     upstream.script('slow', gated('the rest', 3, say(words(12))));
-    const { gateway, stream } = await answering();
+    const { gateway, stream } = await answering(rig);
     gateway.signal('SIGTERM');
     await gateway.untilLogged('draining');
 
@@ -81,8 +94,10 @@ test(
 test(
   'a connection that only waits for its next request is closed while others are still answered',
   async () => {
+    const rig = newUpstream();
+    const { upstream } = rig;
     upstream.script('slow', gated('the rest', 3, say(words(12))));
-    const { gateway, stream } = await answering();
+    const { gateway, stream } = await answering(rig);
     const { hostname, port } = new URL(gateway.url);
     const [answered, closed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     await Bun.connect({
@@ -108,8 +123,9 @@ test(
 test(
   'a second SIGTERM ends at once, and the data is sound',
   async () => {
-    upstream.script('slow', hangMidStream(3));
-    const { gateway, stream } = await answering();
+    const rig = newUpstream();
+    rig.upstream.script('slow', hangMidStream(3));
+    const { gateway, stream } = await answering(rig);
     gateway.signal('SIGTERM');
     await gateway.untilLogged('draining');
     gateway.signal('SIGTERM');
@@ -125,13 +141,14 @@ test(
 
 const shuttingDown = 'This Tollgate is shutting down; send the request again.';
 
-test.each<[string, object]>([
+test.concurrent.each<[string, object]>([
   ['/v1/chat/completions', { messages }],
   ['/v1/messages', { messages, max_tokens: 100 }],
   ['/v1/responses', { input: 'Go on.' }],
 ])(
   'a drain ends when its time is up, and an answer that still runs on %s says so',
   async (path, body) => {
+    const { upstream, upstreams } = newUpstream();
     upstream.script('slow', hangMidStream(3));
     const gateway = await startGateway({ upstreams, config: { server: { drain_seconds: 1 } } });
     const asked = { model: 'test/chat', stream: true, ...body };
@@ -145,9 +162,10 @@ test.each<[string, object]>([
   testMs,
 );
 
-test(
+test.concurrent(
   'who has heard nothing by then gets a 503, and nobody else is asked instead',
   async () => {
+    const { upstream, upstreams } = newUpstream();
     upstream.script('slow', hangBeforeHeaders());
     const elsewhere = { url: upstream.url, models: { 'test/chat': { name: 'elsewhere' } } };
     const gateway = await startGateway({
@@ -167,9 +185,10 @@ test(
   testMs,
 );
 
-test(
+test.concurrent(
   'a job goes back into the queue, and that it was broken off is none of its attempts',
   async () => {
+    const { upstream, upstreams } = newUpstream();
     upstream.script('slow', hangMidStream(3));
     upstream.script('tts-1', hangBeforeHeaders());
     const provider = { base_url: `${upstream.url}/v1`, api_key: 'sk-upstream-test-key' };

@@ -1,5 +1,8 @@
-/** Traces as a collector on loopback gets them, and what its absence does: nothing. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+/**
+ * Traces as a collector on loopback gets them, and what its absence does: nothing. They are sent
+ * once a second, so those that wait for one wait at once.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { tracesWaitingMax } from '../../src/core/bounds.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { TraceExport } from '../../src/telemetry/trace-export.ts';
@@ -23,6 +26,8 @@ function start(environment: Record<string, string>): Promise<InProcessGateway> {
 }
 
 beforeAll(async () => {
+  const usage = { prompt: 10, completion: 4 };
+  upstream.script('chat', say('canary-of-a-prompt again', { usage }));
   gateway = await start({
     OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/`,
     OTEL_EXPORTER_OTLP_HEADERS: 'x-team=red%20team, authorization=Basic abc',
@@ -34,9 +39,6 @@ afterAll(async () => {
   await collector.stop();
   upstream.stop();
 });
-beforeEach(() => {
-  collector.requests.length = 0;
-});
 
 function requestSpan(requestId: string): Promise<SeenSpan> {
   const isIt = ({ attributes }: SeenSpan) => attributes['tollgate.request_id'] === requestId;
@@ -44,8 +46,7 @@ function requestSpan(requestId: string): Promise<SeenSpan> {
 }
 
 describe('a request', () => {
-  test('is a server span with the numbers of its answer', async () => {
-    upstream.script('chat', say('a b c d', { usage: { prompt: 10, completion: 4 } }));
+  test.concurrent('is a server span with the numbers of its answer', async () => {
     const before = BigInt(Date.now()) * 1_000_000n;
     const { requestId } = await gateway.post({ model: 'test/chat', messages });
     const span = await requestSpan(requestId);
@@ -68,8 +69,7 @@ describe('a request', () => {
     expect(span.endNs <= BigInt(Date.now()) * 1_000_000n).toBe(true);
   });
 
-  test('goes where the environment says, with its headers and name', async () => {
-    upstream.script('chat', say('hi'));
+  test.concurrent('goes where the environment says, with its headers and name', async () => {
     await requestSpan((await gateway.post({ model: 'test/chat', messages })).requestId);
     const [sent] = collector.requests;
     expect(sent?.path).toBe('/v1/traces');
@@ -80,7 +80,7 @@ describe('a request', () => {
     expect(JSON.stringify(sent?.body)).toContain(JSON.stringify(name));
   });
 
-  test('has a child for each attempt, in order and inside of it', async () => {
+  test.concurrent('has a child for each attempt, in order and inside of it', async () => {
     upstream.script('broken', status500());
     upstream.script('works', say(words(5)));
     const { headers } = await gateway.stream({ model: 'test/two', messages });
@@ -105,15 +105,14 @@ describe('a request', () => {
     expect(answered?.endNs).toBe(span.endNs);
   });
 
-  test('that was refused is a failed span', async () => {
+  test.concurrent('that was refused is a failed span', async () => {
     const { requestId } = await gateway.post({ model: 'nobody/knows', messages });
     const span = await requestSpan(requestId);
     expect(span.statusCode).toBe(2);
     expect(span.attributes['error.type']).toBe('invalid_request_error');
   });
 
-  test('never tells its words or keys', async () => {
-    upstream.script('chat', say('canary-of-a-prompt again'));
+  test.concurrent('never tells its words or keys', async () => {
     await requestSpan((await gateway.post({ model: 'test/chat', messages })).requestId);
     const told = JSON.stringify(collector.requests.map(({ body }) => body));
     for (const secret of ['canary', 'sk-theirs', gateway.keys.routing]) {
@@ -126,19 +125,17 @@ describe("a client's own trace", () => {
   const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
   const parentSpanId = '00f067aa0ba902b7';
 
-  test('is gone on with, and handed on to the provider', async () => {
-    upstream.script('chat', say('hi'));
+  test.concurrent('is gone on with, and handed on to the provider', async () => {
     const headers = { traceparent: `00-${traceId}-${parentSpanId}-01` };
     const { requestId } = await gateway.post({ model: 'test/chat', messages }, { headers });
     const span = await requestSpan(requestId);
     expect(span).toMatchObject({ traceId, parentSpanId });
     const attempt = collector.spans.find((one) => one.parentSpanId === span.spanId);
-    const sent = upstream.book.at(-1)?.headers.traceparent;
-    expect(sent).toBe(`00-${traceId}-${attempt?.spanId}-01`);
+    const sent = upstream.book.map(({ headers }) => headers.traceparent);
+    expect(sent).toContain(`00-${traceId}-${attempt?.spanId}-01`);
   });
 
-  test('that is not kept is not kept here either', async () => {
-    upstream.script('chat', say('hi'));
+  test.concurrent('that is not kept is not kept here either', async () => {
     const headers = { traceparent: `00-${traceId}-${parentSpanId}-00` };
     const { requestId } = await gateway.post({ model: 'test/chat', messages }, { headers });
     const later = await gateway.post({ model: 'test/chat', messages });
@@ -171,7 +168,6 @@ describe('a collector', () => {
     const gone = new Collector();
     await gone.stop();
     const alone = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: gone.url });
-    upstream.script('chat', say('hi'));
     for (let at = 0; at < 5; at += 1) {
       expect((await alone.post({ model: 'test/chat', messages })).status).toBe(200);
     }
@@ -226,7 +222,7 @@ describe('a collector', () => {
     await traces.stop();
   });
 
-  test('that is still away at the stop is told of once', async () => {
+  test.concurrent('that is still away at the stop is told of once', async () => {
     const told: string[] = [];
     const tried = Promise.withResolvers<void>();
     const send = async () => {
@@ -241,7 +237,7 @@ describe('a collector', () => {
     expect(told).toEqual(['traces_not_exported']);
   });
 
-  test('that refuses a batch is not asked again with the same one', async () => {
+  test.concurrent('that refuses a batch is not asked again with the same one', async () => {
     const sent: string[] = [];
     const send = async (body: string) => sent.push(body) && 400;
     const traces = new TraceExport({ resource, send, log: quiet });
@@ -251,7 +247,7 @@ describe('a collector', () => {
     expect(counted(traces)).toEqual([0, 1]);
   });
 
-  test('that is busy gets the same spans later', async () => {
+  test.concurrent('that is busy gets the same spans later', async () => {
     const answers = [503, 200];
     const sent: string[] = [];
     const taken = Promise.withResolvers<void>();

@@ -11,6 +11,29 @@ const installed = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/g
 /** For a start of it and for each step; only what never comes takes so long. */
 const patienceMs = 60_000;
 
+/**
+ * What belongs to a window and to no page. A search box is a page of its own that each new window
+ * loads, and a spare process waits for the next page: four tenths of all that the browser did.
+ */
+const ofWindows = ['WebUIOmniboxPopup', 'WebUIOmniboxAimPopup', 'SpareRendererForSitePerProcess'];
+
+/** What Playwright turns off: of several such lists the browser reads the last only. */
+const byPlaywright = [
+  'AvoidUnnecessaryBeforeUnloadCheckSync',
+  'DestroyProfileOnBrowserClose',
+  'HttpsUpgrades',
+  'HttpsFirstBalancedModeAutoEnable',
+  'LensOverlay',
+  'MediaRouter',
+  'PaintHolding',
+  'ThirdPartyStoragePartitioning',
+  'AvoidCorsURLLoaderRestartOnRedirect',
+  'OptimizationHints',
+  'NetworkTimeServiceQuerying',
+  'AimEnabled',
+  'PreconnectToSearch',
+];
+
 const args = [
   '--no-sandbox',
   '--disable-gpu',
@@ -18,6 +41,7 @@ const args = [
   '--disable-component-update',
   '--disable-sync',
   '--no-first-run',
+  `--disable-features=${[...byPlaywright, ...ofWindows].join()}`,
 ];
 
 export async function openBrowser(): Promise<Browser> {

@@ -130,13 +130,17 @@ export class InProcessGateway {
     return readSse(await this.fetch({ stream: true, ...body }, options));
   }
 
-  /** The log row of a request that has ended. */
+  /** The log row of a request that has ended, or is about to. */
   async record(requestId: string, tenantId = 'default'): Promise<RequestRecord> {
-    // Asking the gateway first makes it write down what is still waiting.
-    await this.get(`/v1/generation?id=${requestId}`);
-    const record = await this.store.requestLog.find(tenantId, requestId);
-    if (!record) throw new Error(`There is no log row for the request ${requestId}.`);
-    return record;
+    const credits = `/admin/v1/tenants/${tenantId}/credits`;
+    for (let looks = 0; looks < 100; looks += 1) {
+      // Looking at credits makes the gateway write down what is still waiting.
+      await this.get(credits, { key: keys.admin });
+      const record = await this.store.requestLog.find(tenantId, requestId);
+      if (record) return record;
+      await Bun.sleep(20);
+    }
+    throw new Error(`There is no log row for the request ${requestId}.`);
   }
 
   /** A key made the way a tenant's manager makes one. */

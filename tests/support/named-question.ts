@@ -1,6 +1,7 @@
 /** One question under an idempotency key, for gateways that die, freeze or lose their store. */
+import { isObject } from '../../src/core/json.ts';
 import { type FakeUpstream, say } from './fake-upstream.ts';
-import type { GatewayOptions } from './gateway.ts';
+import type { Answer, GatewayOptions } from './gateway.ts';
 
 /** What each tenant begins with. */
 export const credits = 1_000_000;
@@ -28,4 +29,9 @@ export function sharing(database: string): Readonly<Record<string, string>> {
     DATABASE_URL: database,
     TOLLGATE_SECRET_KEY: 'the same secret on all of the machines',
   };
+}
+
+export function textOf({ body: { choices } }: Answer): unknown {
+  const [choice] = Array.isArray(choices) ? choices : [];
+  return isObject(choice) && isObject(choice.message) ? choice.message.content : undefined;
 }
