@@ -92,7 +92,8 @@ export function readMediaUsage(raw: unknown): Usage | undefined {
  * choice that ends.
  */
 export function usageIn(body: Fields): Usage | undefined {
-  const usage = readUsage(body.usage) ?? readUsage(inOwnWords(fieldsOf(body.usage)));
+  const { usage: raw } = body;
+  const usage = isObject(raw) ? (readUsage(raw) ?? readUsage(inOwnWords(raw))) : undefined;
   if (usage !== undefined) return usage;
   const [choice] = itemsOf(body.choices);
   return readUsage(fieldsOf(body.x_groq).usage) ?? readUsage(fieldsOf(choice).usage);
