@@ -173,3 +173,12 @@ test.each([
   const mine = { ...ownServer, headers };
   expect(() => load({ providers: { mine } })).toThrow('providers.mine.headers');
 });
+
+test('a mistake in the file is told though something else is in force', () => {
+  const wrong = { server: { port: 'eighty', drain_seconds: 5 } };
+  expect(() => load(wrong, { PORT: '8080' })).toThrow(
+    'server.port must be a whole number from 0 to 65535, not "eighty"',
+  );
+  expect(() => load(wrong, { PORT: 'ninety' })).toThrow(/PORT \(server\.port\)[\s\S]*"eighty"/);
+  expect(load({ server: { port: 81 } }, { PORT: '8080' }).server.port).toBe(8080);
+});
