@@ -24,7 +24,7 @@ export interface Dialogue {
   /** The whole prompt is to be cached, as far as it goes. */
   readonly cacheControl?: CacheControl | undefined;
   readonly stream: boolean;
-  /** Whether each choice is wanted more than once. */
+  /** How many answers are wanted side by side. */
   readonly choices: number;
   /** Fields that only the client's own dialect knows: told as dropped when it is left. */
   readonly foreign: readonly string[];
