@@ -15,38 +15,6 @@ function sick() {
 
 afterEach(() => setSystemTime());
 
-describe('a rest that a provider asks for', () => {
-  test('keeps others away for so long, though nothing is broken', () => {
-    const { clock, health } = sick();
-    health.failed(offer, 30);
-    clock.now += 29_999;
-    expect([health.admit(offer), health.state(offer)]).toEqual([false, 'closed']);
-    expect(health.admit(sibling)).toBe(true);
-    clock.now += 1;
-    expect([health.admit(offer), health.admit(offer)]).toEqual([true, true]);
-  });
-
-  test('lasts a minute at most, also when older requests succeed meanwhile', () => {
-    const { clock, health } = sick();
-    health.failed(offer, 86_400);
-    health.succeeded(offer, 10);
-    clock.now += 59_999;
-    expect(health.admit(offer)).toBe(false);
-    clock.now += 1;
-    expect(health.admit(offer)).toBe(true);
-  });
-
-  test('uses up no probe of an open circuit', () => {
-    const { clock, health, fail } = sick();
-    fail(4);
-    health.failed(offer, 30);
-    clock.now += 5_000;
-    expect(health.admit(offer)).toBe(false);
-    clock.now += 25_000;
-    expect([health.admit(offer), health.admit(offer)]).toEqual([true, false]);
-  });
-});
-
 describe('a circuit', () => {
   test('opens with the fifth failure in a row and not before', () => {
     const { health, fail } = sick();

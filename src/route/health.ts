@@ -8,8 +8,6 @@
 const failuresToOpen = 5;
 const openMsFirst = 5_000;
 const openMsMax = 60_000;
-/** A provider that asks for a longer rest is asked again after this. */
-const restMsMax = 60_000;
 /** While one request probes a recovering offer, the others still keep away this long. */
 const probeMs = 5_000;
 /** Offers remembered: tenants' own credentials make many. The one unused for longest goes. */
@@ -24,8 +22,6 @@ interface Condition {
   /** When the open circuit may first be probed; failures before that are of older requests. */
   probedFrom: number;
   openMs: number;
-  /** Until then the provider asked to be left alone; what was on its way may still succeed. */
-  restsUntil: number;
   firstByteMs: number | null;
   tokensPerSecond: number | null;
 }
@@ -55,12 +51,8 @@ export class Health {
    */
   admit(offer: Offered): boolean {
     const condition = this.#conditions.get(nameOf(offer));
-    if (!condition) return true;
-    const isClosed = condition.failures < failuresToOpen;
-    if (isClosed && condition.restsUntil === 0) return true;
+    if (!condition || condition.failures < failuresToOpen) return true;
     const now = this.#now();
-    if (condition.restsUntil > now) return false;
-    if (isClosed) return true;
     if (condition.openUntil > now) return false;
     condition.openUntil = now + probeMs;
     return true;
@@ -80,14 +72,10 @@ export class Health {
     condition.firstByteMs = average(condition.firstByteMs, firstByteMs);
   }
 
-  /** `restSeconds` is what a `Retry-After` asked for. */
-  failed(offer: Offered, restSeconds: number | null = null): void {
+  failed(offer: Offered): void {
     const condition = this.#condition(offer);
     condition.failures++;
     const now = this.#now();
-    if (restSeconds !== null) {
-      condition.restsUntil = now + Math.min(restSeconds * 1000, restMsMax);
-    }
     // What was on its way already, or had no other place to go, says nothing new.
     if (condition.failures < failuresToOpen || now < condition.probedFrom) return;
     condition.probedFrom = now + condition.openMs;
@@ -128,7 +116,6 @@ export class Health {
       openUntil: 0,
       probedFrom: 0,
       openMs: openMsFirst,
-      restsUntil: 0,
       firstByteMs: null,
       tokensPerSecond: null,
     };

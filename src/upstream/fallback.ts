@@ -61,14 +61,14 @@ export async function openFirst(
       throw new GatewayError('upstream_error', 'The client closed the connection.');
     }
     const { failure } = result;
-    const { kind, status, retryAfterSeconds } = failure;
+    const { kind, status } = failure;
     const message = scrub(failure.message, offer);
     const param = failure.param && scrub(failure.param, offer);
     trail.push({ provider, model, ms, outcome: kind, status, message });
     failures.push({ ...failure, message, param, isOwnAccount: offer.own !== null });
     // A request that is at fault says nothing about the offer's health. Every other provider of the
     // model would refuse it too; another model may have other limits.
-    if (kind !== 'request') health.failed(offer, retryAfterSeconds);
+    if (kind !== 'request') health.failed(offer);
     else if (!isAboutAccess(failure, offer)) refusedModels.push(model);
   }
   throw finalError(failures);

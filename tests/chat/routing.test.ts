@@ -471,17 +471,6 @@ describe('the circuit breaker', () => {
     expect(asked()).toEqual([second, first]);
   });
 
-  test('an offer that says when to come back is the last resort until then', async () => {
-    const { model, first, second } = freshCase();
-    upstream.script(first, status429('30'));
-    expect(await firstTriedNow(model)).toBe(first);
-    expect(await firstTriedNow(model)).toBe(second);
-    upstream.reset();
-    upstream.script(second, status500());
-    expect((await gateway.post(ask(model))).status).toBe(200);
-    expect(asked()).toEqual([second, first]);
-  });
-
   test('refusals of the request itself say nothing about the offer', async () => {
     const { model, first } = freshCase();
     upstream.script(first, status(400));
